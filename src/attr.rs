@@ -1,0 +1,259 @@
+//! Attributes of operators: named, typed, ordered, hashable.
+
+use crate::tensor::{DType, Layout};
+use std::fmt;
+use std::sync::Arc;
+
+/// A float that compares and hashes by its bits, so that attributes can be keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Float(pub f64);
+
+impl Float {
+    fn key(self) -> u64 {
+        // A total order: negative floats reversed, then positive ones.
+        let bits = self.0.to_bits();
+        if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
+    }
+}
+
+impl PartialEq for Float {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+impl Eq for Float {}
+impl PartialOrd for Float {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Float {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+impl std::hash::Hash for Float {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+impl fmt::Display for Float {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0) // shortest form that reads back, always with `.` or `e`
+    }
+}
+
+/// One step of a [`post`](Attr::Post) chain: what a kernel does to each element of its result
+/// before it stores it.
+///
+/// A unary step is the name of an elementwise op and its float parameters (`relu`,
+/// `clip(0.0,6.0)`). A binary step takes the node's next extra operand on its right
+/// (`add`, `mul`), or on its left when its name begins with `r` (`rsub`, `rdiv`); the operand
+/// broadcasts to the result's shape.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Step {
+    /// The elementwise op, as named in the op registry, or `rsub` / `rdiv` / `rpow`.
+    pub op: &'static str,
+    /// The op's float attributes, in the order of its definition.
+    pub parameters: Vec<Float>,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.op)?;
+        if !self.parameters.is_empty() {
+            let list: Vec<String> = self.parameters.iter().map(ToString::to_string).collect();
+            write!(f, "({})", list.join(","))?;
+        }
+        Ok(())
+    }
+}
+
+/// The value of an attribute.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Attr {
+    /// An integer; flags are 0 or 1. Text form `3`.
+    Int(i64),
+    /// A float. Text form `0.5` (always with a point or an exponent).
+    Float(Float),
+    /// Integers. Text form `[1,2]`.
+    Ints(Vec<i64>),
+    /// A string. Text form `"x"`.
+    Str(Arc<str>),
+    /// An element type. Text form `f32`.
+    DType(DType),
+    /// A memory layout. Text form `nChw16c`.
+    Layout(Layout),
+    /// Steps on the result. Text form `<relu>`, `<add,clip(0.0,6.0)>`, `<>`.
+    Post(Vec<Step>),
+}
+
+/// The kinds of attribute values, for an op's declaration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum AttrKind {
+    Int,
+    Float,
+    Ints,
+    Str,
+    DType,
+    Layout,
+    Post,
+}
+
+impl Attr {
+    /// The kind of this value.
+    pub fn kind(&self) -> AttrKind {
+        match self {
+            Self::Int(_) => AttrKind::Int,
+            Self::Float(_) => AttrKind::Float,
+            Self::Ints(_) => AttrKind::Ints,
+            Self::Str(_) => AttrKind::Str,
+            Self::DType(_) => AttrKind::DType,
+            Self::Layout(_) => AttrKind::Layout,
+            Self::Post(_) => AttrKind::Post,
+        }
+    }
+}
+
+impl fmt::Display for Attr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Float(value) => write!(f, "{value}"),
+            Self::Ints(values) => {
+                let list: Vec<String> = values.iter().map(ToString::to_string).collect();
+                write!(f, "[{}]", list.join(","))
+            }
+            Self::Str(text) => write!(f, "{text:?}"),
+            Self::DType(dtype) => write!(f, "{dtype}"),
+            Self::Layout(layout) => write!(f, "{layout}"),
+            Self::Post(steps) => {
+                let list: Vec<String> = steps.iter().map(ToString::to_string).collect();
+                write!(f, "<{}>", list.join(","))
+            }
+        }
+    }
+}
+
+/// The attributes of one node, sorted by name. Names are those that the op declares.
+///
+/// Text form: `{axis: 1, post: <relu>}`, empty when there are none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Attrs(Vec<(&'static str, Attr)>);
+
+impl Attrs {
+    /// No attributes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With one more attribute, or another value for it.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: Attr) -> Self {
+        self.set(name, value);
+        self
+    }
+
+    /// With an integer attribute.
+    #[must_use]
+    pub fn int(self, name: &'static str, value: i64) -> Self {
+        self.with(name, Attr::Int(value))
+    }
+
+    /// With a float attribute.
+    #[must_use]
+    pub fn float(self, name: &'static str, value: f64) -> Self {
+        self.with(name, Attr::Float(Float(value)))
+    }
+
+    /// With an attribute that is a list of integers.
+    #[must_use]
+    pub fn ints(self, name: &'static str, values: &[i64]) -> Self {
+        self.with(name, Attr::Ints(values.to_vec()))
+    }
+
+    /// Sets an attribute.
+    pub fn set(&mut self, name: &'static str, value: Attr) {
+        match self.0.binary_search_by_key(&name, |(n, _)| n) {
+            Ok(at) => self.0[at].1 = value,
+            Err(at) => self.0.insert(at, (name, value)),
+        }
+    }
+
+    /// The value of an attribute, if set.
+    pub fn get(&self, name: &str) -> Option<&Attr> {
+        self.0.binary_search_by(|(n, _)| (*n).cmp(name)).ok().map(|at| &self.0[at].1)
+    }
+
+    /// Names and values, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Attr)> {
+        self.0.iter().map(|(name, value)| (*name, value))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// An integer attribute.
+    ///
+    /// # Panics
+    /// If it is absent or of another kind; the verifier and the rule reader refuse such nodes.
+    pub fn expect_int(&self, name: &str) -> i64 {
+        match self.get(name) {
+            Some(Attr::Int(value)) => *value,
+            other => panic!("attribute `{name}` is {other:?}, not an integer"),
+        }
+    }
+
+    /// A float attribute. Panics as [`Attrs::expect_int`] does.
+    pub fn expect_float(&self, name: &str) -> f64 {
+        match self.get(name) {
+            Some(Attr::Float(value)) => value.0,
+            other => panic!("attribute `{name}` is {other:?}, not a float"),
+        }
+    }
+
+    /// An integer-list attribute. Panics as [`Attrs::expect_int`] does.
+    pub fn expect_ints(&self, name: &str) -> &[i64] {
+        match self.get(name) {
+            Some(Attr::Ints(values)) => values,
+            other => panic!("attribute `{name}` is {other:?}, not a list of integers"),
+        }
+    }
+
+    /// A layout attribute. Panics as [`Attrs::expect_int`] does.
+    pub fn expect_layout(&self, name: &str) -> &Layout {
+        match self.get(name) {
+            Some(Attr::Layout(layout)) => layout,
+            other => panic!("attribute `{name}` is {other:?}, not a layout"),
+        }
+    }
+
+    /// An element-type attribute. Panics as [`Attrs::expect_int`] does.
+    pub fn expect_dtype(&self, name: &str) -> DType {
+        match self.get(name) {
+            Some(Attr::DType(dtype)) => *dtype,
+            other => panic!("attribute `{name}` is {other:?}, not an element type"),
+        }
+    }
+
+    /// The post chain (attribute `post`); empty when the op has none.
+    pub fn post(&self) -> &[Step] {
+        match self.get("post") {
+            Some(Attr::Post(steps)) => steps,
+            _ => &[],
+        }
+    }
+}
+
+impl fmt::Display for Attrs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let list: Vec<String> = self.0.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        write!(f, "{{{}}}", list.join(", "))
+    }
+}

@@ -1,0 +1,80 @@
+//! Backends: who can run a lowered op, under which contract, and the kernels themselves.
+//!
+//! For given types a backend answers for each lowered op: supported or why not, the
+//! implementation's name, and its contract with the memory planner. All of it is asked before
+//! memory is planned, of exactly the implementation that was chosen.
+
+pub mod native;
+pub mod team;
+
+use crate::attr::Attrs;
+use crate::tensor::TensorType;
+use team::Team;
+
+/// One lowered op with its types: what a kernel is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// The lowered op.
+    pub op: &'static str,
+    /// Its attributes.
+    pub attrs: &'a Attrs,
+    /// The types of its operands.
+    pub inputs: &'a [&'a TensorType],
+    /// The type of its result.
+    pub output: &'a TensorType,
+    /// Threads that the plan will run with.
+    pub threads: usize,
+}
+
+/// What the chosen implementation promises and demands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contract {
+    /// The implementation's name: `direct-avx512`, `gemm`, ….
+    pub implementation: String,
+    /// Operands whose buffer the result may take, when nobody reads them later.
+    pub in_place: Vec<usize>,
+    /// The operand whose buffer the result must be.
+    pub alias: Option<usize>,
+    /// The result is this operand's bytes, unchanged: no code runs, no buffer is needed.
+    pub view_of: Option<usize>,
+    /// Scratch bytes, 64-byte aligned, for the duration of the step.
+    pub scratch: usize,
+}
+
+/// A kernel for fixed types, attributes and threads. Built once, run many times.
+pub trait Kernel: Send + Sync {
+    /// Computes the result. Does not allocate.
+    fn run(&self, args: &Args<'_>);
+}
+
+/// The buffers of one step. Lengths are those of the types in the [`Call`], in bytes.
+pub struct Args<'a> {
+    /// The operands.
+    pub inputs: &'a [*const u8],
+    /// The result; may be one of the operands where the contract allows it.
+    pub output: *mut u8,
+    /// Scratch of the size in the contract (dangling when that is zero).
+    pub scratch: *mut u8,
+    /// The threads.
+    pub team: &'a Team,
+}
+
+/// A set of kernels under one name.
+pub trait Backend: Sync {
+    /// The name: the prefix of its lowered ops.
+    fn name(&self) -> &'static str;
+
+    /// The contract of the implementation for a call, or why there is none.
+    fn contract(&self, call: &Call<'_>) -> Result<Contract, String>;
+
+    /// Makes the kernel for a call whose contract was given.
+    fn kernel(&self, call: &Call<'_>) -> Result<Box<dyn Kernel>, String>;
+}
+
+/// Every backend. A new one is a file and a line here.
+pub const BACKENDS: &[&dyn Backend] = &[&native::Native];
+
+/// The backend with this name.
+pub fn find(name: &str) -> Option<&'static dyn Backend> {
+    BACKENDS.iter().find(|backend| backend.name() == name).copied()
+}

@@ -1,0 +1,218 @@
+//! One team of threads for every kernel on the processor.
+//!
+//! The caller is a member. Workers spin for some microseconds after a job, then yield, then park,
+//! so that short kernels in a row cost no wake-up and an idle process costs no processor.
+//! Workers are pinned, one to a processor, because unpinned ones get packed onto one core.
+
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+/// How long a worker spins for the next job before it yields.
+const SPIN: Duration = Duration::from_micros(20);
+/// How long a worker yields before it parks.
+const YIELD: Duration = Duration::from_micros(2000);
+
+type Job<'a> = dyn Fn(usize) + Sync + 'a;
+
+/// A fixed number of threads that run one job at a time.
+pub struct Team {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+    unpark: Vec<Thread>,
+}
+
+struct Shared {
+    /// Counts jobs; a change tells workers that `job` is set.
+    generation: AtomicUsize,
+    job: UnsafeCell<Option<*const Job<'static>>>,
+    tasks: AtomicUsize,
+    next: AtomicUsize,
+    /// Workers that have not finished the present job.
+    running: AtomicUsize,
+    parked: Vec<AtomicBool>,
+    stop: AtomicBool,
+}
+
+// SAFETY: `job` is written by the caller only while no worker runs (`running` is zero), and read
+// by workers only after they saw the new `generation` (release/acquire).
+unsafe impl Sync for Shared {}
+// SAFETY: the job pointer is only dereferenced while the caller of `run` waits.
+unsafe impl Send for Shared {}
+
+impl Team {
+    /// A team of `threads` members, the caller included.
+    pub fn new(threads: usize) -> Self {
+        let workers = threads.max(1) - 1;
+        let shared = Arc::new(Shared {
+            generation: AtomicUsize::new(0),
+            job: UnsafeCell::new(None),
+            tasks: AtomicUsize::new(0),
+            next: AtomicUsize::new(0),
+            running: AtomicUsize::new(0),
+            parked: (0..workers).map(|_| AtomicBool::new(false)).collect(),
+            stop: AtomicBool::new(false),
+        });
+        let allowed = pin::allowed();
+        let workers: Vec<_> = (0..workers)
+            .map(|index| {
+                let shared = Arc::clone(&shared);
+                let processor = allowed.get(index + 1).copied();
+                std::thread::Builder::new()
+                    .name(format!("ovolo-{}", index + 1))
+                    .spawn(move || {
+                        if let Some(processor) = processor {
+                            pin::pin(processor);
+                        }
+                        shared.work(index);
+                    })
+                    .expect("the system gives a thread")
+            })
+            .collect();
+        let unpark = workers.iter().map(|worker| worker.thread().clone()).collect();
+        Self { shared, workers, unpark }
+    }
+
+    /// The number of threads, the caller included.
+    pub fn threads(&self) -> usize {
+        self.workers.len() + 1
+    }
+
+    /// Runs `job(0)` to `job(tasks - 1)`, each once, spread over the threads; returns when all are done.
+    /// Tasks are taken in order, so give more of them than there are threads where they differ in length.
+    pub fn run(&self, tasks: usize, job: impl Fn(usize) + Sync) {
+        if tasks == 0 {
+            return;
+        }
+        if tasks == 1 || self.workers.is_empty() {
+            (0..tasks).for_each(job);
+            return;
+        }
+        let shared = &*self.shared;
+        let pointer: *const Job<'_> = &job;
+        // SAFETY: only the lifetime is erased; this function does not return before every worker
+        // has finished with the job, and no worker runs now.
+        unsafe {
+            *shared.job.get() = Some(std::mem::transmute::<*const Job<'_>, *const Job<'static>>(pointer));
+        }
+        shared.tasks.store(tasks, Ordering::Relaxed);
+        shared.next.store(0, Ordering::Relaxed);
+        shared.running.store(self.workers.len(), Ordering::Relaxed);
+        shared.generation.fetch_add(1, Ordering::SeqCst);
+        for (parked, thread) in shared.parked.iter().zip(&self.unpark) {
+            if parked.load(Ordering::SeqCst) {
+                thread.unpark();
+            }
+        }
+        shared.take(&job);
+        let mut spins = 0_u32;
+        while shared.running.load(Ordering::Acquire) != 0 {
+            spins += 1;
+            if spins < 20_000 { std::hint::spin_loop() } else { std::thread::yield_now() }
+        }
+    }
+}
+
+impl Shared {
+    fn take(&self, job: &Job<'_>) {
+        let tasks = self.tasks.load(Ordering::Relaxed);
+        loop {
+            let task = self.next.fetch_add(1, Ordering::Relaxed);
+            if task >= tasks {
+                return;
+            }
+            job(task);
+        }
+    }
+
+    fn work(&self, index: usize) {
+        let mut seen = 0;
+        while let Some(generation) = self.wait(index, seen) {
+            seen = generation;
+            // SAFETY: set before `generation` was, and kept until `running` reaches zero.
+            let job = unsafe { (*self.job.get()).map(|job| &*job) };
+            if let Some(job) = job {
+                self.take(job);
+            }
+            self.running.fetch_sub(1, Ordering::Release);
+        }
+    }
+
+    /// Waits for a generation other than `seen`; `None` when the team ends.
+    fn wait(&self, index: usize, seen: usize) -> Option<usize> {
+        let start = Instant::now();
+        let mut polls = 0_u32;
+        loop {
+            let generation = self.generation.load(Ordering::SeqCst);
+            if self.stop.load(Ordering::SeqCst) {
+                return None;
+            }
+            if generation != seen {
+                return Some(generation);
+            }
+            polls += 1;
+            if polls % 64 != 0 {
+                std::hint::spin_loop();
+                continue;
+            }
+            let waited = start.elapsed();
+            if waited < SPIN {
+                std::hint::spin_loop();
+            } else if waited < YIELD {
+                std::thread::yield_now();
+            } else {
+                self.parked[index].store(true, Ordering::SeqCst);
+                if self.generation.load(Ordering::SeqCst) == seen && !self.stop.load(Ordering::SeqCst) {
+                    std::thread::park();
+                }
+                self.parked[index].store(false, Ordering::SeqCst);
+            }
+        }
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        for worker in self.workers.drain(..) {
+            worker.thread().unpark();
+            let _ = worker.join();
+        }
+    }
+}
+
+mod pin {
+    //! Thread affinity, where the system has it.
+
+    #[cfg(target_os = "linux")]
+    pub fn allowed() -> Vec<usize> {
+        // SAFETY: `set` is a plain bit set of the size passed.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) != 0 {
+                return Vec::new();
+            }
+            (0..libc::CPU_SETSIZE as usize).filter(|&cpu| libc::CPU_ISSET(cpu, &set)).collect()
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    pub fn pin(cpu: usize) {
+        // SAFETY: `set` is a plain bit set of the size passed; a refusal is harmless.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(cpu, &mut set);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub fn allowed() -> Vec<usize> {
+        Vec::new()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub fn pin(_cpu: usize) {}
+}

@@ -1,0 +1,155 @@
+//! The graph of a model: a persistent, directed, acyclic graph in which a node is a value.
+//!
+//! Every op has one result, so a [`NodeId`] names an operator and its value alike; an operator of
+//! several results (Split) is imported as several nodes. Passes take a graph and return one that
+//! shares what did not change (`im`), so that every stage of a compilation can be kept.
+//!
+//! Inputs are nodes with the op `input`, constants are nodes with the op `const`; both carry no
+//! attributes and are told apart by their names, which are the model's own.
+
+pub mod text;
+
+use crate::attr::Attrs;
+use crate::tensor::{Tensor, TensorType};
+use std::fmt;
+use std::sync::Arc;
+
+/// Names a node of one graph, and its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(u32);
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%{}", self.0)
+    }
+}
+
+/// One operator and its value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// The op's name in the op registry; `input` and `const` are the leaves.
+    pub op: &'static str,
+    /// The op's attributes.
+    pub attrs: Arc<Attrs>,
+    /// The operands.
+    pub inputs: Vec<NodeId>,
+    /// The value's name: the model's own where it has one, unique in the graph.
+    pub name: Arc<str>,
+    /// The value's type.
+    pub ty: TensorType,
+}
+
+/// A graph. Nodes are kept in an order in which operands come before their users.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    nodes: im::Vector<Arc<Node>>,
+    by_name: im::HashMap<Arc<str>, NodeId>,
+    constants: im::HashMap<Arc<str>, Tensor>,
+    outputs: im::Vector<(Arc<str>, NodeId)>,
+}
+
+/// Op name of a graph input.
+pub const INPUT: &str = "input";
+/// Op name of a constant.
+pub const CONST: &str = "const";
+
+impl Graph {
+    /// A graph without nodes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an input of the model.
+    pub fn add_input(&mut self, name: &str, ty: TensorType) -> NodeId {
+        self.add_node(Node { op: INPUT, attrs: Arc::default(), inputs: Vec::new(), name: name.into(), ty })
+    }
+
+    /// Adds a constant.
+    pub fn add_constant(&mut self, name: &str, value: Tensor) -> NodeId {
+        let ty = value.ty().clone();
+        let id = self.add_node(Node { op: CONST, attrs: Arc::default(), inputs: Vec::new(), name: name.into(), ty });
+        self.constants.insert(Arc::clone(&self[id].name), value);
+        id
+    }
+
+    /// Adds a node. Where its name is taken, a `'` is appended until it is not.
+    ///
+    /// # Panics
+    /// If an operand is not of this graph.
+    pub fn add_node(&mut self, mut node: Node) -> NodeId {
+        let id = NodeId(u32::try_from(self.nodes.len()).expect("a graph has fewer than 2^32 nodes"));
+        assert!(node.inputs.iter().all(|input| input.0 < id.0), "operands come before their users");
+        while self.by_name.contains_key(&node.name) {
+            node.name = format!("{}'", node.name).into();
+        }
+        self.by_name.insert(Arc::clone(&node.name), id);
+        self.nodes.push_back(Arc::new(node));
+        id
+    }
+
+    /// Names a node's value as an output of the model. Outputs keep their order.
+    pub fn add_output(&mut self, name: &str, node: NodeId) {
+        self.outputs.push_back((name.into(), node));
+    }
+
+    /// Every node with its id; operands come before their users.
+    pub fn nodes(&self) -> impl DoubleEndedIterator<Item = (NodeId, &Arc<Node>)> + ExactSizeIterator {
+        self.nodes.iter().enumerate().map(|(index, node)| (NodeId(u32::try_from(index).unwrap_or(u32::MAX)), node))
+    }
+
+    /// The number of nodes, leaves included.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there are no nodes.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The inputs of the model, in order.
+    pub fn inputs(&self) -> impl Iterator<Item = (NodeId, &Arc<Node>)> {
+        self.nodes().filter(|(_, node)| node.op == INPUT)
+    }
+
+    /// The outputs of the model: names and nodes, in order.
+    pub fn outputs(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, NodeId)> {
+        self.outputs.iter().map(|(name, id)| (name, *id))
+    }
+
+    /// The value of a constant node.
+    pub fn constant(&self, id: NodeId) -> Option<&Tensor> {
+        let node = &self[id];
+        if node.op == CONST { self.constants.get(&node.name) } else { None }
+    }
+
+    /// The node with this name.
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// For each node, the nodes that read it (an operand read twice is listed twice).
+    pub fn users(&self) -> Vec<Vec<NodeId>> {
+        let mut users = vec![Vec::new(); self.len()];
+        for (id, node) in self.nodes() {
+            for input in &node.inputs {
+                users[input.index()].push(id);
+            }
+        }
+        users
+    }
+}
+
+impl NodeId {
+    /// The position in the graph's order.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl std::ops::Index<NodeId> for Graph {
+    type Output = Arc<Node>;
+    fn index(&self, id: NodeId) -> &Arc<Node> {
+        &self.nodes[id.index()]
+    }
+}

@@ -1,0 +1,6 @@
+//! Ovolo compiles and runs neural networks, and every decision it takes is a rule in a text file.
+pub mod attr;
+pub mod backend;
+pub mod graph;
+pub mod op;
+pub mod tensor;

@@ -1,0 +1,142 @@
+//! The op registry: what every operator means, independent of rules, costs and backends.
+//!
+//! An [`OpDef`] names an op, its operands and attributes, infers the type of its result, evaluates
+//! it for reference, and says how much work it is. A *logical* op has no kernel; a *lowered* op
+//! carries its backend in its name (`native.conv-direct`) and means exactly what its logical op
+//! means, in the layouts it names.
+
+mod elementwise;
+mod layout;
+mod lowered;
+mod matmul;
+mod normalize;
+mod reduce;
+mod shape;
+mod window;
+mod attention;
+pub mod post;
+
+use crate::attr::{Attr, AttrKind, Attrs};
+use crate::tensor::{Tensor, TensorType};
+use rustc_hash::FxHashMap;
+use std::sync::LazyLock;
+
+/// How many operands an op takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arity {
+    /// Exactly so many.
+    Exactly(usize),
+    /// So many, and one more for each binary step of the attribute `post`.
+    Post(usize),
+    /// At least so many.
+    AtLeast(usize),
+}
+
+/// The declaration of one attribute.
+#[derive(Clone, Debug)]
+pub struct AttrDef {
+    /// Its name, in kebab case.
+    pub name: &'static str,
+    /// The kind of its value.
+    pub kind: AttrKind,
+    /// Its value where it is not written; `None` where it must be.
+    pub default: Option<Attr>,
+    /// What it means, in one line.
+    pub doc: &'static str,
+}
+
+/// Work of one evaluation, for cost models.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Floating-point operations (a multiply-add is two).
+    pub flops: f64,
+    /// Bytes read and written, each operand and the result once.
+    pub bytes: f64,
+}
+
+/// Properties that rules and passes ask about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// Unary or binary, element by element, with broadcasting: may appear as a step of a post chain.
+    pub elementwise: bool,
+    /// Takes operands in any layout (all of the same) and gives its result in that layout.
+    pub layout_agnostic: bool,
+    /// Has a kernel: its name begins with a backend's name and a dot.
+    pub lowered: bool,
+}
+
+/// Everything ovolo knows of an op.
+pub struct OpDef {
+    /// The name, in kebab case; a lowered op's begins with its backend and a dot.
+    pub name: &'static str,
+    /// What it computes, in one line.
+    pub doc: &'static str,
+    /// How many operands it takes.
+    pub arity: Arity,
+    /// Its attributes.
+    pub attrs: Vec<AttrDef>,
+    /// Properties.
+    pub flags: Flags,
+    /// The type of the result. The error says what is wrong with which operand or attribute.
+    pub infer: fn(&Attrs, &[&TensorType]) -> Result<TensorType, String>,
+    /// Reference evaluation (accumulates in `f64`); operands and result as `infer` says.
+    /// Called only on what `infer` accepts.
+    pub eval: fn(&Attrs, &[&Tensor], &TensorType) -> Tensor,
+    /// Floating-point operations of one evaluation.
+    pub flops: fn(&Attrs, &[&TensorType], &TensorType) -> f64,
+    /// For a lowered op, the logical op that it computes.
+    pub logical: Option<&'static str>,
+}
+
+impl OpDef {
+    /// Work of one evaluation.
+    pub fn work(&self, attrs: &Attrs, inputs: &[&TensorType], output: &TensorType) -> Work {
+        #[allow(clippy::cast_precision_loss)]
+        let bytes = inputs.iter().map(|ty| ty.bytes() as f64).sum::<f64>() + output.bytes() as f64;
+        Work { flops: (self.flops)(attrs, inputs, output), bytes }
+    }
+
+    /// The declaration of an attribute.
+    pub fn attr(&self, name: &str) -> Option<&AttrDef> {
+        self.attrs.iter().find(|def| def.name == name)
+    }
+
+    /// The name of the backend that has the kernel, for a lowered op.
+    pub fn backend(&self) -> Option<&'static str> {
+        self.name.split_once('.').map(|(backend, _)| backend)
+    }
+}
+
+impl std::fmt::Debug for OpDef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OpDef({})", self.name)
+    }
+}
+
+/// The families, each a list of definitions. A new op is one entry in one of them.
+const FAMILIES: &[fn() -> Vec<OpDef>] = &[
+    elementwise::ops,
+    matmul::ops,
+    window::ops,
+    normalize::ops,
+    reduce::ops,
+    shape::ops,
+    attention::ops,
+    layout::ops,
+    lowered::ops,
+];
+
+static REGISTRY: LazyLock<FxHashMap<&'static str, OpDef>> =
+    LazyLock::new(|| FAMILIES.iter().flat_map(|family| family()).map(|def| (def.name, def)).collect());
+
+/// The definition of the op with this name.
+pub fn find(name: &str) -> Option<&'static OpDef> {
+    REGISTRY.get(name)
+}
+
+/// Every op, sorted by name.
+pub fn all() -> Vec<&'static OpDef> {
+    let mut ops: Vec<_> = REGISTRY.values().collect();
+    ops.sort_by_key(|def| def.name);
+    ops
+}

@@ -1,0 +1,1 @@
+//! Post chains: steps on a result.

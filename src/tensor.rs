@@ -1,0 +1,233 @@
+//! Values: element types, shapes, layouts, devices and host tensors.
+//!
+//! A [`TensorType`] says everything that memory planning and kernels need to know about a
+//! value: its element type, its logical shape, how that shape lies in memory, and where.
+//! A [`Tensor`] is a type with bytes on the host, aligned to 64 bytes and shared by reference count.
+
+mod data;
+mod layout;
+
+pub use data::{Element, Tensor};
+pub use layout::Layout;
+
+use std::fmt;
+use std::ops::Deref;
+use std::str::FromStr;
+
+/// The type of one element of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DType {
+    /// One byte, zero or one.
+    Bool,
+    /// Unsigned 8-bit integer.
+    U8,
+    /// Signed 8-bit integer.
+    I8,
+    /// Signed 32-bit integer.
+    I32,
+    /// Signed 64-bit integer.
+    I64,
+    /// IEEE 754 binary16.
+    F16,
+    /// The upper half of a binary32.
+    BF16,
+    /// IEEE 754 binary32.
+    F32,
+    /// IEEE 754 binary64.
+    F64,
+}
+
+impl DType {
+    /// Every element type, in the order of its text name's listing in messages.
+    pub const ALL: [Self; 9] = [
+        Self::Bool, Self::U8, Self::I8, Self::I32, Self::I64, Self::F16, Self::BF16, Self::F32, Self::F64,
+    ];
+
+    /// Size of one element in bytes.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::Bool | Self::U8 | Self::I8 => 1,
+            Self::F16 | Self::BF16 => 2,
+            Self::I32 | Self::F32 => 4,
+            Self::I64 | Self::F64 => 8,
+        }
+    }
+
+    /// The name in text forms: `f32`, `i64`, `bool`, ….
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::U8 => "u8",
+            Self::I8 => "i8",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+            Self::F16 => "f16",
+            Self::BF16 => "bf16",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+        }
+    }
+
+    /// Whether the type is one of the floating-point types.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F16 | Self::BF16 | Self::F32 | Self::F64)
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for DType {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|d| d.name() == text).ok_or_else(|| format!("unknown element type `{text}`"))
+    }
+}
+
+/// Logical dimensions, outermost first. A scalar has none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Shape(Vec<usize>);
+
+impl Shape {
+    /// A shape with these dimensions.
+    pub fn new(dims: impl Into<Vec<usize>>) -> Self {
+        Self(dims.into())
+    }
+
+    /// The number of logical elements (one for a scalar).
+    pub fn count(&self) -> usize {
+        self.0.iter().product()
+    }
+
+    /// The number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Row-major strides in elements.
+    pub fn strides(&self) -> Vec<usize> {
+        let mut strides = vec![1; self.0.len()];
+        for axis in (1..self.0.len()).rev() {
+            strides[axis - 1] = strides[axis] * self.0[axis];
+        }
+        strides
+    }
+
+    /// The shape that two operands broadcast to under NumPy's rules, if they do.
+    pub fn broadcast(&self, other: &Self) -> Option<Self> {
+        let rank = self.rank().max(other.rank());
+        let dim = |shape: &Self, axis: usize| {
+            let skip = rank - shape.rank();
+            if axis < skip { 1 } else { shape[axis - skip] }
+        };
+        (0..rank)
+            .map(|axis| match (dim(self, axis), dim(other, axis)) {
+                (a, b) if a == b => Some(a),
+                (1, b) => Some(b),
+                (a, 1) => Some(a),
+                _ => None,
+            })
+            .collect::<Option<Vec<_>>>()
+            .map(Self)
+    }
+}
+
+impl Deref for Shape {
+    type Target = [usize];
+    fn deref(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+impl From<&[usize]> for Shape {
+    fn from(dims: &[usize]) -> Self {
+        Self(dims.to_vec())
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for Shape {
+    fn from(dims: [usize; N]) -> Self {
+        Self(dims.to_vec())
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[")?;
+        for (axis, dim) in self.0.iter().enumerate() {
+            if axis > 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{dim}")?;
+        }
+        f.write_str("]")
+    }
+}
+
+/// Where a value lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Device {
+    /// The memory of the host's processors.
+    #[default]
+    Host,
+    /// The memory of one CUDA device.
+    Cuda(u8),
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host => f.write_str("host"),
+            Self::Cuda(index) => write!(f, "cuda:{index}"),
+        }
+    }
+}
+
+/// Everything that memory planning and kernels know about a value.
+///
+/// Text form: `f32[1,64,56,56]`, with `@LAYOUT` where the layout is not the default one and
+/// `#DEVICE` where the device is not the host: `f32[1,64,56,56]@nChw16c#cuda:0`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TensorType {
+    /// The element type.
+    pub dtype: DType,
+    /// The logical shape, in the order of the model.
+    pub shape: Shape,
+    /// How the logical shape lies in memory.
+    pub layout: Layout,
+    /// Where the bytes are.
+    pub device: Device,
+}
+
+impl TensorType {
+    /// A value in the default layout on the host.
+    pub fn plain(dtype: DType, shape: impl Into<Shape>) -> Self {
+        Self { dtype, shape: shape.into(), layout: Layout::default(), device: Device::Host }
+    }
+
+    /// The same value in another layout.
+    pub fn with_layout(&self, layout: Layout) -> Self {
+        Self { layout, ..self.clone() }
+    }
+
+    /// Bytes in memory, padding included.
+    pub fn bytes(&self) -> usize {
+        self.layout.padded_count(&self.shape) * self.dtype.size()
+    }
+}
+
+impl fmt::Display for TensorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.dtype, self.shape)?;
+        if !self.layout.is_plain() {
+            write!(f, "@{}", self.layout)?;
+        }
+        if self.device != Device::Host {
+            write!(f, "#{}", self.device)?;
+        }
+        Ok(())
+    }
+}

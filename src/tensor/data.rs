@@ -1,0 +1,242 @@
+//! Host tensors: a type and its bytes.
+
+use super::{DType, Layout, TensorType};
+use std::alloc::{Layout as Allocation, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// A Rust type that is the in-memory form of a [`DType`].
+pub trait Element: bytemuck::Pod + PartialEq + fmt::Debug {
+    /// The element type that this Rust type stores.
+    const DTYPE: DType;
+}
+
+macro_rules! element {
+    ($($rust:ty => $dtype:ident),*) => { $(impl Element for $rust { const DTYPE: DType = DType::$dtype; })* };
+}
+element!(u8 => U8, i8 => I8, i32 => I32, i64 => I64, half::f16 => F16, half::bf16 => BF16, f32 => F32, f64 => F64);
+
+/// A value on the host. Cloning shares the bytes; writing copies them when they are shared.
+#[derive(Clone)]
+pub struct Tensor {
+    ty: TensorType,
+    bytes: Arc<Aligned>,
+}
+
+impl Tensor {
+    /// A tensor of zeros.
+    pub fn zeros(ty: TensorType) -> Self {
+        let bytes = Arc::new(Aligned::zeroed(ty.bytes()));
+        Self { ty, bytes }
+    }
+
+    /// A tensor in the default layout from its elements in row-major order.
+    ///
+    /// # Panics
+    /// If the number of elements is not that of the shape.
+    pub fn from_elements<T: Element>(shape: impl Into<super::Shape>, elements: &[T]) -> Self {
+        let mut tensor = Self::zeros(TensorType::plain(T::DTYPE, shape));
+        assert_eq!(elements.len(), tensor.ty.shape.count(), "elements do not fill the shape {}", tensor.ty.shape);
+        tensor.elements_mut().copy_from_slice(elements);
+        tensor
+    }
+
+    /// A boolean tensor in the default layout.
+    pub fn from_bools(shape: impl Into<super::Shape>, elements: &[bool]) -> Self {
+        let mut tensor = Self::zeros(TensorType::plain(DType::Bool, shape));
+        for (byte, &element) in tensor.bytes_mut().iter_mut().zip(elements) {
+            *byte = u8::from(element);
+        }
+        tensor
+    }
+
+    /// A scalar.
+    pub fn scalar<T: Element>(value: T) -> Self {
+        Self::from_elements([0_usize; 0], &[value])
+    }
+
+    /// The type.
+    pub fn ty(&self) -> &TensorType {
+        &self.ty
+    }
+
+    /// The same bytes under another shape of as many elements; both in the default layout.
+    pub fn reshaped(&self, shape: super::Shape) -> Self {
+        assert!(self.ty.layout.is_plain() && shape.count() == self.ty.shape.count(), "reshape keeps elements");
+        Self { ty: TensorType { shape, ..self.ty.clone() }, bytes: Arc::clone(&self.bytes) }
+    }
+
+    /// The bytes, in the order of the layout.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.as_slice()
+    }
+
+    /// The bytes, to write; shared bytes are copied first.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        if Arc::get_mut(&mut self.bytes).is_none() {
+            let mut copy = Aligned::zeroed(self.bytes.length);
+            copy.as_mut_slice().copy_from_slice(self.bytes.as_slice());
+            self.bytes = Arc::new(copy);
+        }
+        Arc::get_mut(&mut self.bytes).expect("just made unique").as_mut_slice()
+    }
+
+    /// The elements in memory order (padding included in a blocked layout). Booleans read as `u8`.
+    ///
+    /// # Panics
+    /// If the element type is another.
+    pub fn elements<T: Element>(&self) -> &[T] {
+        assert!(self.holds::<T>(), "{} read as {}", self.ty, T::DTYPE);
+        bytemuck::cast_slice(self.bytes())
+    }
+
+    /// The elements in memory order, to write.
+    ///
+    /// # Panics
+    /// If the element type is another.
+    pub fn elements_mut<T: Element>(&mut self) -> &mut [T] {
+        assert!(self.holds::<T>(), "{} written as {}", self.ty, T::DTYPE);
+        bytemuck::cast_slice_mut(self.bytes_mut())
+    }
+
+    fn holds<T: Element>(&self) -> bool {
+        T::DTYPE == self.ty.dtype || (T::DTYPE == DType::U8 && self.ty.dtype == DType::Bool)
+    }
+
+    /// The same values in another layout; padding is zero.
+    pub fn to_layout(&self, layout: &Layout) -> Self {
+        if *layout == self.ty.layout {
+            return self.clone();
+        }
+        let size = self.ty.dtype.size();
+        let shape = self.ty.shape.clone();
+        let mut result = Self::zeros(self.ty.with_layout(layout.clone()));
+        let source = self.bytes();
+        let target = result.bytes_mut();
+        let mut index = vec![0; shape.rank()];
+        for _ in 0..shape.count() {
+            let from = self.ty.layout.offset(&shape, &index) * size;
+            let to = layout.offset(&shape, &index) * size;
+            target[to..to + size].copy_from_slice(&source[from..from + size]);
+            advance(&mut index, &shape);
+        }
+        result
+    }
+
+    /// Every logical element as `f64`, in row-major order.
+    pub fn to_f64(&self) -> Vec<f64> {
+        let plain = self.to_layout(&Layout::PLAIN);
+        match self.ty.dtype {
+            DType::Bool | DType::U8 => plain.elements::<u8>().iter().map(|&v| f64::from(v)).collect(),
+            DType::I8 => plain.elements::<i8>().iter().map(|&v| f64::from(v)).collect(),
+            DType::I32 => plain.elements::<i32>().iter().map(|&v| f64::from(v)).collect(),
+            #[allow(clippy::cast_precision_loss)]
+            DType::I64 => plain.elements::<i64>().iter().map(|&v| v as f64).collect(),
+            DType::F16 => plain.elements::<half::f16>().iter().map(|v| v.to_f64()).collect(),
+            DType::BF16 => plain.elements::<half::bf16>().iter().map(|v| v.to_f64()).collect(),
+            DType::F32 => plain.elements::<f32>().iter().map(|&v| f64::from(v)).collect(),
+            DType::F64 => plain.elements::<f64>().to_vec(),
+        }
+    }
+
+    /// The elements of an integer tensor as `i64`, in row-major order; `None` for other types.
+    pub fn to_i64(&self) -> Option<Vec<i64>> {
+        let plain = self.to_layout(&Layout::PLAIN);
+        Some(match self.ty.dtype {
+            DType::Bool | DType::U8 => plain.elements::<u8>().iter().map(|&v| i64::from(v)).collect(),
+            DType::I8 => plain.elements::<i8>().iter().map(|&v| i64::from(v)).collect(),
+            DType::I32 => plain.elements::<i32>().iter().map(|&v| i64::from(v)).collect(),
+            DType::I64 => plain.elements::<i64>().to_vec(),
+            _ => return None,
+        })
+    }
+
+    /// A default-layout tensor of any element type from `f64` values in row-major order.
+    /// Integers saturate; booleans are true where the value is not zero.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    pub fn from_f64(dtype: DType, shape: impl Into<super::Shape>, values: &[f64]) -> Self {
+        let mut tensor = Self::zeros(TensorType::plain(dtype, shape));
+        assert_eq!(values.len(), tensor.ty.shape.count(), "values do not fill the shape {}", tensor.ty.shape);
+        macro_rules! fill {
+            ($rust:ty, $convert:expr) => {
+                for (to, &from) in tensor.elements_mut::<$rust>().iter_mut().zip(values) {
+                    *to = $convert(from);
+                }
+            };
+        }
+        match dtype {
+            DType::Bool => fill!(u8, |v: f64| u8::from(v != 0.0)),
+            DType::U8 => fill!(u8, |v| v as u8),
+            DType::I8 => fill!(i8, |v| v as i8),
+            DType::I32 => fill!(i32, |v| v as i32),
+            DType::I64 => fill!(i64, |v| v as i64),
+            DType::F16 => fill!(half::f16, half::f16::from_f64),
+            DType::BF16 => fill!(half::bf16, half::bf16::from_f64),
+            DType::F32 => fill!(f32, |v| v as f32),
+            DType::F64 => fill!(f64, |v| v),
+        }
+        tensor
+    }
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tensor({})", self.ty)
+    }
+}
+
+/// Steps a row-major index; wraps to zero after the last.
+pub(crate) fn advance(index: &mut [usize], shape: &[usize]) {
+    for axis in (0..index.len()).rev() {
+        index[axis] += 1;
+        if index[axis] < shape[axis] {
+            return;
+        }
+        index[axis] = 0;
+    }
+}
+
+/// Zeroed heap bytes aligned to a cache line, for vector loads.
+struct Aligned {
+    pointer: NonNull<u8>,
+    length: usize,
+}
+
+impl Aligned {
+    const ALIGNMENT: usize = 64;
+
+    fn allocation(length: usize) -> Allocation {
+        Allocation::from_size_align(length.max(1), Self::ALIGNMENT).expect("tensor sizes fit the address space")
+    }
+
+    fn zeroed(length: usize) -> Self {
+        let allocation = Self::allocation(length);
+        // SAFETY: the allocation is not empty.
+        let pointer = unsafe { alloc_zeroed(allocation) };
+        let Some(pointer) = NonNull::new(pointer) else { handle_alloc_error(allocation) };
+        Self { pointer, length }
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        // SAFETY: the pointer owns `length` initialised bytes.
+        unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.length) }
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: the pointer owns `length` initialised bytes, borrowed uniquely.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.length) }
+    }
+}
+
+impl Drop for Aligned {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `zeroed` with the same allocation.
+        unsafe { dealloc(self.pointer.as_ptr(), Self::allocation(self.length)) }
+    }
+}
+
+// SAFETY: `Aligned` owns its bytes, as a `Box<[u8]>` does.
+unsafe impl Send for Aligned {}
+// SAFETY: shared access is read-only.
+unsafe impl Sync for Aligned {}

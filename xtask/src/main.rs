@@ -1,0 +1,2 @@
+//! Developer tasks of the ovolo workspace.
+fn main() {}
