@@ -37,6 +37,9 @@ pub struct Contract {
     pub alias: Option<usize>,
     /// The result is this operand's bytes, unchanged: no code runs, no buffer is needed.
     pub view_of: Option<usize>,
+    /// For a view, the bytes of the operand that come before the result's first. A view so made
+    /// need not be 64-byte aligned, only to its elements; kernels take operands of any alignment.
+    pub view_offset: usize,
     /// Scratch bytes, 64-byte aligned, for the duration of the step.
     pub scratch: usize,
 }
