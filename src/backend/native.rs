@@ -5,16 +5,23 @@
 //! reference evaluation, and its contract says so: the implementation is then `reference`.
 
 mod args;
+mod binary;
+mod broadcast;
 mod cast;
+#[cfg(test)]
+mod check;
 mod concat;
 mod convert;
 mod gather;
+mod map;
+mod padding;
 mod rearrange;
 mod reference;
 mod scalar;
 mod slice;
 mod strided;
 mod tile;
+mod select;
 
 use super::{Backend, Call, Contract, Kernel};
 
@@ -39,6 +46,8 @@ const FAMILIES: &[&[Entry]] = &[
     concat::ENTRIES,
     gather::ENTRIES,
     cast::ENTRIES,
+    binary::ENTRIES,
+    select::ENTRIES,
 ];
 
 fn entry(op: &str) -> Option<&'static Entry> {

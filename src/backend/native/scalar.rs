@@ -1,6 +1,5 @@
 //! Element types as Rust numbers: conversion, arithmetic and comparison for generic kernels.
 
-use crate::tensor::DType;
 use half::{bf16, f16};
 
 /// A boolean as it lies in memory.
@@ -147,7 +146,78 @@ macro_rules! with_scalar {
 }
 pub(super) use with_scalar;
 
-/// Whether a type is computed in its own arithmetic by the generic kernels.
-pub(super) fn is_native(dtype: DType) -> bool {
-    !matches!(dtype, DType::F16 | DType::BF16)
+/// A number with arithmetic. Integers wrap; division by zero gives zero there.
+pub(super) trait Number: Scalar {
+    fn add(self, other: Self) -> Self;
+    fn sub(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
+    fn div(self, other: Self) -> Self;
+    fn pow(self, other: Self) -> Self;
+    fn min(self, other: Self) -> Self;
+    fn max(self, other: Self) -> Self;
+    /// The remainder with the sign of the dividend.
+    fn remainder(self, other: Self) -> Self;
+    /// The remainder with the sign of the divisor.
+    fn modulo(self, other: Self) -> Self;
 }
+
+macro_rules! integer_number {
+    ($($type:ty),*) => { $(#[allow(unused_comparisons)] impl Number for $type {
+        #[inline(always)]
+        fn add(self, other: Self) -> Self { self.wrapping_add(other) }
+        #[inline(always)]
+        fn sub(self, other: Self) -> Self { self.wrapping_sub(other) }
+        #[inline(always)]
+        fn mul(self, other: Self) -> Self { self.wrapping_mul(other) }
+        #[inline(always)]
+        fn div(self, other: Self) -> Self { if other == 0 { 0 } else { self.wrapping_div(other) } }
+        fn pow(self, other: Self) -> Self {
+            match u32::try_from(other) {
+                Ok(exponent) => self.wrapping_pow(exponent),
+                Err(_) => (self as f64).powf(other as f64) as Self,
+            }
+        }
+        #[inline(always)]
+        fn min(self, other: Self) -> Self { Ord::min(self, other) }
+        #[inline(always)]
+        fn max(self, other: Self) -> Self { Ord::max(self, other) }
+        #[inline(always)]
+        fn remainder(self, other: Self) -> Self { if other == 0 { 0 } else { self.wrapping_rem(other) } }
+        #[inline(always)]
+        fn modulo(self, other: Self) -> Self {
+            let rest = Number::remainder(self, other);
+            if rest != 0 && (rest < 0) != (other < 0) { rest.wrapping_add(other) } else { rest }
+        }
+    })* };
+}
+integer_number!(u8, i8, i32, i64);
+
+macro_rules! float_number {
+    ($type:ty, $wide:ty, $up:expr, $down:expr) => {
+        impl Number for $type {
+            #[inline(always)]
+            fn add(self, other: Self) -> Self { $down($up(self) + $up(other)) }
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self { $down($up(self) - $up(other)) }
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self { $down($up(self) * $up(other)) }
+            #[inline(always)]
+            fn div(self, other: Self) -> Self { $down($up(self) / $up(other)) }
+            fn pow(self, other: Self) -> Self { $down(<$wide>::powf($up(self), $up(other))) }
+            #[inline(always)]
+            fn min(self, other: Self) -> Self { $down(<$wide>::min($up(self), $up(other))) }
+            #[inline(always)]
+            fn max(self, other: Self) -> Self { $down(<$wide>::max($up(self), $up(other))) }
+            fn remainder(self, other: Self) -> Self { $down($up(self) % $up(other)) }
+            fn modulo(self, other: Self) -> Self {
+                let (a, b) = ($up(self), $up(other));
+                let rest = a % b;
+                $down(if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest })
+            }
+        }
+    };
+}
+float_number!(f32, f32, |v: f32| v, |v: f32| v);
+float_number!(f64, f64, |v: f64| v, |v: f64| v);
+float_number!(f16, f32, |v: f16| v.to_f32(), f16::from_f32);
+float_number!(bf16, f32, |v: bf16| v.to_f32(), bf16::from_f32);

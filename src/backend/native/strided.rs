@@ -10,7 +10,7 @@ use crate::backend::team::Team;
 use std::ops::Range;
 
 /// Loops around the innermost one or two, at most.
-const MAX_LOOPS: usize = 16;
+pub(super) const MAX_LOOPS: usize = 16;
 /// Elements of a run or a side of a tile, where one is split between tasks.
 const CHUNK: usize = 4096;
 
