@@ -8,19 +8,26 @@ mod args;
 mod binary;
 mod broadcast;
 mod cast;
+mod chain;
 #[cfg(test)]
 mod check;
 mod concat;
 mod convert;
 mod gather;
+mod gemm;
+mod lanes;
 mod map;
+mod matmul;
+mod math;
 mod padding;
 mod rearrange;
 mod reference;
 mod scalar;
 mod slice;
+mod softmax;
 mod strided;
 mod tile;
+mod unary;
 mod select;
 
 use super::{Backend, Call, Contract, Kernel};
@@ -46,7 +53,11 @@ const FAMILIES: &[&[Entry]] = &[
     concat::ENTRIES,
     gather::ENTRIES,
     cast::ENTRIES,
+    unary::ENTRIES,
     binary::ENTRIES,
+    map::ENTRIES,
+    matmul::ENTRIES,
+    softmax::ENTRIES,
     select::ENTRIES,
 ];
 

@@ -62,6 +62,24 @@ impl<const N: usize> Broadcast<N> {
         (loops.len() <= MAX_LOOPS).then_some(Self { outer: loops, length, strides })
     }
 
+    /// The outer loops: counts, and the operands' strides in elements.
+    pub(super) fn outer(&self) -> &[(usize, [usize; N])] {
+        &self.outer
+    }
+
+    /// The operands' offsets at one iteration of the outer loops, without the last `skip` of them.
+    #[inline]
+    pub(super) fn offsets(&self, iteration: usize, skip: usize) -> [usize; N] {
+        let mut offsets = [0; N];
+        let mut rest = iteration;
+        for (count, strides) in self.outer[..self.outer.len() - skip].iter().rev() {
+            let index = rest % count;
+            rest /= count;
+            (0..N).for_each(|n| offsets[n] += index * strides[n]);
+        }
+        offsets
+    }
+
     /// The number of innermost loops.
     pub(super) fn rows(&self) -> usize {
         self.outer.iter().map(|(count, _)| count).product()
