@@ -26,6 +26,8 @@ mod scalar;
 mod slice;
 mod softmax;
 mod strided;
+#[cfg(test)]
+mod test;
 mod tile;
 mod unary;
 mod select;
