@@ -53,6 +53,27 @@ impl<T> Shared<T> {
     }
 }
 
+/// The buffers of a step, for its tasks.
+#[derive(Clone, Copy)]
+pub(super) struct Buffers<'a>(&'a Args<'a>);
+
+// SAFETY: pointers are only addresses; each dereference justifies itself.
+unsafe impl Send for Buffers<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Buffers<'_> {}
+
+impl<'a> Buffers<'a> {
+    /// The buffers of `args`.
+    pub(super) fn new(args: &'a Args<'a>) -> Self {
+        Self(args)
+    }
+
+    /// What they were made from.
+    pub(super) fn args(&self) -> &'a Args<'a> {
+        self.0
+    }
+}
+
 /// How many tasks to split `units` of work into, when all of it touches `elements` elements.
 pub(super) fn tasks(elements: usize, units: usize, threads: usize) -> usize {
     if elements < PARALLEL || threads < 2 { units.min(1) } else { units.min(4 * threads) }

@@ -4,7 +4,7 @@
 //! computes the scores, their softmax but for the division, and the product with the values,
 //! whose rows are divided at the end.
 
-use super::args::Shared;
+use super::args::{Buffers, Shared};
 use super::gemm::{Micro, PANEL, Tile, micro};
 use super::lanes::{Lanes, widened};
 use super::math;
@@ -274,6 +274,7 @@ impl Kernel for Attention {
         let slots =
             if work < 128 * 1024 { 1 } else { args.team.threads().min(self.threads).min(units).max(1) };
         let next = AtomicUsize::new(0);
+        let buffers = Buffers::new(args);
         args.team.run(slots, |slot| {
             loop {
                 let unit = next.fetch_add(1, Ordering::Relaxed);
@@ -281,7 +282,7 @@ impl Kernel for Attention {
                     return;
                 }
                 // SAFETY: each unit is taken once, and this task alone has its slot.
-                unsafe { self.unit(args, unit / bands, unit % bands, slot) };
+                unsafe { self.unit(buffers.args(), unit / bands, unit % bands, slot) };
             }
         });
     }

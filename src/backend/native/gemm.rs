@@ -9,6 +9,9 @@ use super::lanes::{Lanes, Level, level};
 /// Columns of a panel.
 pub(super) const PANEL: usize = 32;
 
+/// Columns of the widest piece of few rows.
+pub(super) const WIDE: usize = 256;
+
 /// One tile: `c[r, j] = sum over i of a[r, i] * b[i, j]`, or added to `c`.
 #[derive(Clone, Copy)]
 pub(super) struct Tile {
@@ -23,7 +26,7 @@ pub(super) struct Tile {
     pub c_stride: usize,
     /// Columns of `a`, rows of `b`.
     pub depth: usize,
-    /// Columns of `b` and `c`, up to [`PANEL`].
+    /// Columns of `b` and `c`: up to [`PANEL`], or any number for [`Micro::wide`].
     pub columns: usize,
     /// Whether to add to `c`.
     pub accumulate: bool,
@@ -34,6 +37,8 @@ type Function = unsafe fn(&Tile);
 /// The tile functions of one instruction set, for 1, 2, … rows.
 pub(super) struct Micro {
     functions: &'static [Function],
+    /// The same for any number of columns, where rows are few.
+    wide: &'static [Function],
     /// For contracts: the name of the instruction set.
     pub(super) name: &'static str,
 }
@@ -42,10 +47,10 @@ pub(super) struct Micro {
 pub(super) fn micro() -> &'static Micro {
     match level() {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => &Micro { functions: x86::AVX512, name: "avx512" },
+        Level::Avx512 => &Micro { functions: x86::AVX512, wide: x86::WIDE512, name: "avx512" },
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => &Micro { functions: x86::AVX2, name: "avx2" },
-        Level::Portable => &Micro { functions: PORTABLE, name: "portable" },
+        Level::Avx2 => &Micro { functions: x86::AVX2, wide: x86::AVX2, name: "avx2" },
+        Level::Portable => &Micro { functions: PORTABLE, wide: PORTABLE, name: "portable" },
     }
 }
 
@@ -67,6 +72,20 @@ impl Micro {
             // SAFETY: rows within the block; the instruction set is that of the processor.
             unsafe { self.functions[end - first - 1](&tile) };
         }
+    }
+
+    /// Computes a block of up to [`Micro::wide_rows`] rows and any number of columns.
+    ///
+    /// # Safety
+    /// As [`Micro::block`].
+    pub(super) unsafe fn wide(&self, block: &Tile, rows: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { self.wide[rows - 1](block) };
+    }
+
+    /// Rows of the tallest wide block.
+    pub(super) fn wide_rows(&self) -> usize {
+        self.wide.len()
     }
 
     /// Rows of the tallest tile.
@@ -177,6 +196,24 @@ mod x86 {
     }
 
     /// # Safety
+    /// As [`super::Micro::block`]; the processor has AVX-512F.
+    #[target_feature(enable = "avx512f,fma")]
+    unsafe fn wide512<const R: usize, const C: usize>(whole: &Tile) {
+        let mut first = 0;
+        // SAFETY: as the caller promises.
+        unsafe {
+            while first + C * 16 <= whole.columns {
+                tile::<__m512, R, C, 1, true>(whole, first);
+                first += C * 16;
+            }
+            while first < whole.columns {
+                tile::<__m512, R, 2, 1, false>(whole, first);
+                first += 32;
+            }
+        }
+    }
+
+    /// # Safety
     /// As [`super::Micro::block`]; the processor has AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn avx2<const R: usize, const U: usize>(whole: &Tile) {
@@ -208,6 +245,74 @@ mod x86 {
         avx512::<13, 1>,
         avx512::<14, 1>,
     ];
+    pub(super) const WIDE512: &[Function] =
+        &[wide512::<1, 16>, wide512::<2, 8>, wide512::<3, 4>, wide512::<4, 4>];
     pub(super) const AVX2: &[Function] =
         &[avx2::<1, 4>, avx2::<2, 2>, avx2::<3, 1>, avx2::<4, 1>, avx2::<5, 1>, avx2::<6, 1>];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::Random;
+    use super::*;
+
+    /// Every instruction set that this processor has.
+    fn all() -> Vec<Micro> {
+        let mut all = vec![Micro { functions: PORTABLE, wide: PORTABLE, name: "portable" }];
+        #[cfg(target_arch = "x86_64")]
+        {
+            if level() != Level::Portable {
+                all.push(Micro { functions: x86::AVX2, wide: x86::AVX2, name: "avx2" });
+            }
+            if level() == Level::Avx512 {
+                all.push(Micro { functions: x86::AVX512, wide: x86::WIDE512, name: "avx512" });
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn tiles_of_every_instruction_set_agree() {
+        let mut random = Random::new(12);
+        for micro in all() {
+            for (rows, columns, depth) in
+                [(1, 32, 9), (3, 7, 4), (17, 32, 40), (30, 19, 33), (2, 300, 11), (4, 70, 5)]
+            {
+                let (a, b) = (random.f32([rows, depth]), random.f32([depth, columns]));
+                let (left, right) = (a.elements::<f32>(), b.elements::<f32>());
+                let mut c = vec![1.0; rows * columns];
+                let tile = Tile {
+                    a: left.as_ptr(),
+                    a_stride: depth,
+                    b: right.as_ptr(),
+                    b_stride: columns,
+                    c: c.as_mut_ptr(),
+                    c_stride: columns,
+                    depth,
+                    columns,
+                    accumulate: true,
+                };
+                // SAFETY: the matrices are as large as the tile says.
+                unsafe {
+                    if columns > PANEL && rows <= micro.wide_rows() {
+                        micro.wide(&tile, rows);
+                    } else if columns <= PANEL {
+                        micro.block(&tile, rows);
+                    } else {
+                        continue;
+                    }
+                }
+                for (at, value) in c.iter().enumerate() {
+                    let (row, column) = (at / columns, at % columns);
+                    let product = |i: usize| left[row * depth + i] * right[i * columns + column];
+                    let want = 1.0 + (0..depth).map(product).sum::<f32>();
+                    assert!(
+                        (value - want).abs() < 1e-4,
+                        "{} [{row},{column}]: {value}, not {want}",
+                        micro.name
+                    );
+                }
+            }
+        }
+    }
 }

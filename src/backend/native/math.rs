@@ -197,3 +197,18 @@ pub(super) unsafe fn gelu_tanh<V: Lanes>(x: V) -> V {
         tanh(inner).mul_add(half, half)
     }
 }
+
+/// `x tanh(ln(1 + e^x))`, as x n / (n + 2) with n = e^x (e^x + 2).
+///
+/// # Safety
+/// As [`exp`].
+#[inline(always)]
+pub(super) unsafe fn mish<V: Lanes>(x: V) -> V {
+    // SAFETY: as the caller promises.
+    unsafe {
+        // Past twenty the factor is one, and e^2x would overflow.
+        let e = exp(V::splat(20.0).min(x));
+        let n = e.mul(e.add(V::splat(2.0)));
+        x.mul(n.div(n.add(V::splat(2.0))))
+    }
+}

@@ -3,10 +3,10 @@
 //! The result is cut into bands of rows and panels of 32 columns; a task computes one such piece
 //! over blocks of the inner dimension, so that what it reads again stays in the second-level cache.
 
-use super::args::Shared;
+use super::args::{Buffers, Shared};
 use super::broadcast::Broadcast;
 use super::chain::{Action, Area, apply};
-use super::gemm::{Micro, PANEL, Tile, micro};
+use super::gemm::{Micro, PANEL, Tile, WIDE, micro};
 use super::{Entry, plain_contract, reference};
 use crate::backend::{Args, Call, Contract, Kernel};
 use crate::tensor::{DType, Shape, TensorType};
@@ -38,6 +38,8 @@ struct Plan {
     panel_stride: usize,
     /// Offsets of both operands in each product of the batch.
     batch: Vec<(usize, usize)>,
+    /// Columns of a piece: one panel, or more of them where rows are few and lie apart.
+    panel: usize,
     pack: bool,
     block: usize,
     band: usize,
@@ -125,6 +127,10 @@ fn plan(call: &Call<'_>) -> Option<Plan> {
     let steps: Vec<_> = steps.collect();
     let block =
         if rows <= FEW_ROWS { depth.max(1) } else { depth.div_ceil(depth.div_ceil(DEPTH).max(1)).max(1) };
+    let few = !packed && rows <= micro().wide_rows();
+    // Longer pieces of a row suit memory better, but each thread should have some.
+    let panel =
+        if few { (columns / (4 * call.threads)).next_multiple_of(PANEL).clamp(PANEL, WIDE) } else { PANEL };
     let tallest = micro().rows();
     let band = (BAND / block).max(tallest) / tallest * tallest;
     let bands = rows.div_ceil(band).max(1);
@@ -133,7 +139,8 @@ fn plan(call: &Call<'_>) -> Option<Plan> {
         columns,
         depth,
         row_stride: if packed { PANEL } else { columns },
-        panel_stride: if packed { depth * PANEL } else { PANEL },
+        panel_stride: if packed { depth * PANEL } else { panel },
+        panel,
         batch,
         pack: !packed && rows >= PACK_ROWS,
         block,
@@ -170,13 +177,14 @@ impl Kernel for MatMul {
         if plan.rows * plan.columns == 0 {
             return;
         }
-        let (bands, panels) = (plan.rows.div_ceil(plan.band), plan.columns.div_ceil(PANEL));
+        let (bands, panels) = (plan.rows.div_ceil(plan.band), plan.columns.div_ceil(plan.panel));
         let total = plan.batch.len() * bands * panels;
         let work = plan.rows * plan.columns * plan.depth.max(1) * plan.batch.len();
         let most = if work < 2 * TASK { 1 } else { args.team.threads().min(self.threads).max(1) };
         let slots = most.min(total);
         let chunk = (TASK * total / work.max(1)).clamp(1, total.div_ceil(slots));
         let next = AtomicUsize::new(0);
+        let buffers = Buffers::new(args);
         // What is smaller is read again and again, so it should be what stays in cache.
         let panels_first = plan.rows * plan.depth > plan.columns * plan.depth;
         args.team.run(slots, |slot| {
@@ -190,7 +198,7 @@ impl Kernel for MatMul {
                         (rest % bands, rest / bands)
                     };
                     // SAFETY: bands and panels are within the matrices, and no other task has this pair.
-                    unsafe { self.piece(args, batch, band, panel, slot) };
+                    unsafe { self.piece(buffers.args(), batch, band, panel, slot) };
                 }
                 if first + chunk >= total {
                     return;
@@ -200,9 +208,6 @@ impl Kernel for MatMul {
     }
 }
 
-// SAFETY: kernels hold no pointers; `Args` only crosses threads while `run` waits for them.
-unsafe impl Sync for Args<'_> {}
-
 impl MatMul {
     /// One panel of one band of one product.
     ///
@@ -211,9 +216,9 @@ impl MatMul {
     unsafe fn piece(&self, args: &Args<'_>, batch: usize, band: usize, panel: usize, slot: usize) {
         let plan = &self.plan;
         let (left, right) = plan.batch[batch];
-        let (row, column) = (band * plan.band, panel * PANEL);
+        let (row, column) = (band * plan.band, panel * plan.panel);
         let rows = plan.band.min(plan.rows - row);
-        let columns = PANEL.min(plan.columns - column);
+        let columns = plan.panel.min(plan.columns - column);
         let a = Shared::<f32>::input(args, 0).at(left + row * plan.depth);
         let b = Shared::<f32>::input(args, 1).at(right + panel * plan.panel_stride);
         let c = Shared::<f32>::output(args).at((batch * plan.rows + row) * plan.columns + column);
@@ -244,7 +249,11 @@ impl MatMul {
                     }
                     (tile.b, tile.b_stride) = (buffer, PANEL);
                 }
-                self.micro.block(&tile, rows);
+                if columns > PANEL {
+                    self.micro.wide(&tile, rows);
+                } else {
+                    self.micro.block(&tile, rows);
+                }
                 done += depth;
                 if done >= plan.depth {
                     break;

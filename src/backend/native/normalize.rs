@@ -194,19 +194,21 @@ fn instance_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 impl Kernel for Planes {
     fn run(&self, args: &Args<'_>) {
         let (input, output) = (Shared::<f32>::input(args, 0), Shared::<f32>::output(args));
-        let operand = |n: usize, channel: usize| {
-            // SAFETY: operands past the first have an element for each channel.
-            unsafe { *Shared::<f32>::input(args, n).at(channel) }
-        };
+        let affine = [1, 2].map(|n| Shared::<f32>::input(args, n));
+        let moments = [3, 4].map(|n| Shared::<f32>::input(args, if self.given { n } else { 0 }));
         let Self { planes, channels, length, epsilon, given } = *self;
         let parts = tasks(planes * length, planes, args.team.threads());
-        let operand = &operand;
         args.team.run(parts, |index| {
             for plane in part(planes, parts, index, 1) {
                 let channel = plane % channels;
-                let (scale, bias) = (operand(1, channel), operand(2, channel));
-                let fixed =
-                    given.then(|| (operand(3, channel), 1.0 / (operand(4, channel) + epsilon).sqrt()));
+                // SAFETY: operands past the first have an element for each channel.
+                let at_channel =
+                    |[first, second]: [Shared<f32>; 2]| unsafe { (*first.at(channel), *second.at(channel)) };
+                let (scale, bias) = at_channel(affine);
+                let fixed = given.then(|| {
+                    let (mean, variance) = at_channel(moments);
+                    (mean, 1.0 / (variance + epsilon).sqrt())
+                });
                 let at = plane * length;
                 // SAFETY: planes are within the shape.
                 unsafe { plane_row(input.at(at), output.at(at), (scale, bias), fixed, length, epsilon) };
