@@ -177,13 +177,18 @@ unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
     let contiguous = area.source_row == area.columns && area.target_row == area.columns;
     let fits = area.columns > 0 && V::COUNT % area.columns == 0;
     if action.binary && contiguous && fits && area.extra_row == 0 && area.extra_column == 1 {
-        let mut lanes = [0.0; 16];
-        for (lane, value) in lanes.iter_mut().enumerate() {
-            // SAFETY: the operand has as many elements as a row.
-            *value = unsafe { *area.extra.add(lane % area.columns) };
-        }
-        // SAFETY: no set has more than 16 lanes.
-        repeated = Some(unsafe { V::load(lanes.as_ptr()) });
+        // SAFETY: the operand has as many elements as a row, and no set more than 16 lanes.
+        repeated = Some(unsafe {
+            if area.columns == V::COUNT {
+                V::load(area.extra)
+            } else {
+                let mut lanes = [0.0; 16];
+                for lane in 0..V::COUNT {
+                    lanes[lane] = *area.extra.add(lane % area.columns);
+                }
+                V::load(lanes.as_ptr())
+            }
+        });
         area.columns *= area.rows;
         (area.rows, area.extra_column) = (1, 0);
     }
