@@ -231,9 +231,10 @@ impl Diagnostic {
 
 /// The known name that is closest to a misspelt one, if any is close. Ties go to the first in
 /// alphabetical order. Closeness is the Damerau–Levenshtein distance, up to a third of the
-/// name's length and at least one.
+/// name's length and at least one, but less than all of it.
 pub fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (name.chars().count() / 3).max(1);
+    let length = name.chars().count();
+    let limit = (length / 3).max(1).min(length.saturating_sub(1));
     known
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
@@ -304,6 +305,12 @@ impl Diagnostics {
     /// The mistakes in the order in which they were found.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.list.iter()
+    }
+
+    /// Puts the mistakes in the order of their places.
+    pub fn sort(&mut self) {
+        self.list
+            .sort_by_key(|diagnostic| diagnostic.labels.first().map(|label| (label.source, label.span)));
     }
 
     /// The value if there are no mistakes, the mistakes otherwise.

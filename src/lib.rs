@@ -3,5 +3,7 @@ pub mod attr;
 pub mod backend;
 pub mod error;
 pub mod graph;
+pub mod npy;
 pub mod op;
 pub mod tensor;
+pub mod verify;

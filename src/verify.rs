@@ -1,0 +1,320 @@
+//! The verifier: from a graph to a proof that it is sound.
+//!
+//! [`verify`] takes a graph and gives a [`Verified`] one, which is the only way to get one: what
+//! needs a sound graph asks for that type. It refuses, all at once and naming the nodes:
+//!
+//! - an op that the registry does not know, a wrong number of operands, an operand that comes
+//!   after its user;
+//! - an attribute that the op does not declare, of the wrong kind, or not set. Nodes carry every
+//!   attribute that their op declares, those at their default included, so that equal nodes have
+//!   equal attributes;
+//! - a recorded type that differs from the inferred one, a layout of another rank than the shape;
+//! - a constant without a value or with a value of another type, a leaf with operands or
+//!   attributes;
+//! - names that stand twice, outputs that name no node, a graph without outputs.
+
+use crate::attr::{Attr, AttrKind, Attrs, Float, Step};
+use crate::error::{Error, suggestion};
+use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
+use crate::op::{self, Arity, OpDef};
+use crate::tensor::TensorType;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::fmt;
+use std::ops::Deref;
+
+/// A graph that the verifier has accepted. Reads as the graph that it holds.
+#[derive(Clone, Debug)]
+pub struct Verified<G = Graph>(G);
+
+impl<G> Verified<G> {
+    /// The graph, without the proof.
+    pub fn into_inner(self) -> G {
+        self.0
+    }
+}
+
+impl<G> Deref for Verified<G> {
+    type Target = G;
+    fn deref(&self) -> &G {
+        &self.0
+    }
+}
+
+impl<G> AsRef<G> for Verified<G> {
+    fn as_ref(&self) -> &G {
+        &self.0
+    }
+}
+
+/// One thing that is wrong with a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifyError {
+    /// The node, or `None` for the graph as a whole.
+    pub node: Option<NodeId>,
+    /// The node's name and op, as `` `conv1` (conv) ``, or `the graph`.
+    pub place: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for VerifyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+/// Everything that is wrong with a graph, in the order of its nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifyErrors(pub Vec<VerifyError>);
+
+impl fmt::Display for VerifyErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.0.len();
+        write!(
+            f,
+            "the graph is not sound ({count} {})",
+            if count == 1 { "complaint" } else { "complaints" }
+        )?;
+        self.0.iter().try_for_each(|error| write!(f, "\n  {error}"))
+    }
+}
+
+impl std::error::Error for VerifyErrors {}
+
+impl From<VerifyErrors> for Error {
+    fn from(errors: VerifyErrors) -> Self {
+        Self::Verify(errors.to_string())
+    }
+}
+
+/// Checks a graph.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn verify(graph: Graph) -> Result<Verified, VerifyErrors> {
+    let mut found = Vec::new();
+    let mut names = FxHashSet::default();
+    for (id, node) in graph.nodes() {
+        let mut report = |message: String| {
+            let place = format!("`{}` ({})", node.name, node.op);
+            found.push(VerifyError {
+                node: Some(id),
+                place,
+                message,
+            });
+        };
+        if node.name.is_empty() {
+            report("the name is empty".to_owned());
+        }
+        if !names.insert(&node.name) {
+            report("another node has the same name".to_owned());
+        }
+        if let Some(rank) = node.ty.layout.rank().filter(|&rank| rank != node.ty.shape.rank()) {
+            report(format!(
+                "layout `{}` is for {rank} dimensions, the type is {}",
+                node.ty.layout, node.ty
+            ));
+        }
+        check_node(&graph, id, node, &mut report);
+    }
+    let mut report = |message| {
+        found.push(VerifyError {
+            node: None,
+            place: "the graph".to_owned(),
+            message,
+        })
+    };
+    if graph.outputs().len() == 0 {
+        report("there are no outputs".to_owned());
+    }
+    let mut outputs = FxHashMap::default();
+    for (name, id) in graph.outputs() {
+        if id.index() >= graph.len() {
+            report(format!(
+                "output `{name}` names the node {id}, which does not exist"
+            ));
+        }
+        if outputs.insert(name, id).is_some() {
+            report(format!("two outputs are called `{name}`"));
+        }
+    }
+    if found.is_empty() {
+        Ok(Verified(graph))
+    } else {
+        Err(VerifyErrors(found))
+    }
+}
+
+fn check_node(graph: &Graph, id: NodeId, node: &Node, report: &mut dyn FnMut(String)) {
+    if node.op == INPUT || node.op == CONST {
+        if !node.inputs.is_empty() || !node.attrs.is_empty() {
+            report("a leaf has neither operands nor attributes".to_owned());
+        }
+        match graph.constant(id) {
+            None if node.op == CONST => report("the constant has no value".to_owned()),
+            Some(value) if *value.ty() != node.ty => {
+                report(format!(
+                    "recorded as {}, the constant's value is {}",
+                    node.ty,
+                    value.ty()
+                ));
+            }
+            _ => {}
+        }
+        return;
+    }
+    let Some(def) = op::find(node.op) else {
+        let known = op::all();
+        let close = suggestion(node.op, known.iter().map(|def| def.name));
+        report(format!(
+            "unknown op{}",
+            close.map_or_else(String::new, |op| format!("; did you mean `{op}`?"))
+        ));
+        return;
+    };
+    let mut sound = true;
+    for message in attr_errors(def, &node.attrs) {
+        sound = false;
+        report(message);
+    }
+    if let Some(late) = node.inputs.iter().find(|input| input.index() >= id.index()) {
+        report(format!("its operand {late} does not come before it"));
+        return;
+    }
+    if let Err(message) = operand_count(def, &node.attrs, node.inputs.len()) {
+        report(message);
+        return;
+    }
+    if !sound {
+        return;
+    }
+    let types: Vec<&TensorType> = node.inputs.iter().map(|&input| &graph[input].ty).collect();
+    match (def.infer)(&node.attrs, &types) {
+        Ok(inferred) if inferred == node.ty => {}
+        Ok(inferred) => report(format!("recorded as {}, inferred as {inferred}", node.ty)),
+        Err(message) => {
+            let operands: Vec<String> = node
+                .inputs
+                .iter()
+                .map(|&input| format!("{}: {}", graph[input].name, graph[input].ty))
+                .collect();
+            report(format!("{message}; operands: {}", operands.join(", ")));
+        }
+    }
+}
+
+/// What is wrong with a node's attributes, one line each.
+pub fn attr_errors(def: &OpDef, attrs: &Attrs) -> Vec<String> {
+    let mut errors = Vec::new();
+    for (name, value) in attrs.iter() {
+        match def.attr(name) {
+            None => {
+                let close = suggestion(name, def.attrs.iter().map(|attr| attr.name));
+                let advice = close.map_or_else(String::new, |close| format!("; did you mean `{close}`?"));
+                errors.push(format!("there is no attribute `{name}`{advice}"));
+            }
+            Some(declared) if declared.kind != value.kind() => errors.push(format!(
+                "attribute `{name}` is {value}, of kind {:?} where {:?} is declared",
+                value.kind(),
+                declared.kind
+            )),
+            Some(_) => {
+                if let Attr::Post(steps) = value {
+                    errors.extend(steps.iter().filter_map(step_error));
+                }
+            }
+        }
+    }
+    for declared in def
+        .attrs
+        .iter()
+        .filter(|declared| attrs.get(declared.name).is_none())
+    {
+        let default = declared
+            .default
+            .as_ref()
+            .map_or_else(String::new, |value| format!(" (default {value})"));
+        errors.push(format!("attribute `{}` is not set{default}", declared.name));
+    }
+    errors
+}
+
+fn step_error(written: &Step) -> Option<String> {
+    match step(written.op) {
+        None => Some(format!("`{}` is not a step of a post chain", written.op)),
+        Some((_, declared)) if declared.len() != written.parameters.len() => Some(format!(
+            "step `{}` has {} parameters, {} are declared",
+            written.op,
+            written.parameters.len(),
+            declared.len()
+        )),
+        Some(_) => None,
+    }
+}
+
+/// The steps that take an extra operand.
+const BINARY_STEPS: &[&str] = &[
+    "add", "sub", "mul", "div", "min", "max", "pow", "rsub", "rdiv", "rpow",
+];
+
+/// Whether a step of a post chain takes an extra operand.
+pub fn is_binary_step(name: &str) -> bool {
+    BINARY_STEPS.contains(&name)
+}
+
+/// The registry's name of a step of a post chain, and the defaults of its parameters; `None` where
+/// the name is not that of a step. A step is one of the binary ones or a unary elementwise op on
+/// floats whose attributes are floats.
+pub fn step(name: &str) -> Option<(&'static str, Vec<Option<Float>>)> {
+    if let Some(binary) = BINARY_STEPS.iter().find(|binary| **binary == name) {
+        return Some((binary, Vec::new()));
+    }
+    let def = op::find(name)?;
+    let unary =
+        def.flags.elementwise && def.arity == Arity::Exactly(1) && !matches!(def.name, "not" | "isnan");
+    if !unary || def.attrs.iter().any(|attr| attr.kind != AttrKind::Float) {
+        return None;
+    }
+    let default = |attr: &op::AttrDef| match attr.default {
+        Some(Attr::Float(value)) => Some(value),
+        _ => None,
+    };
+    Some((def.name, def.attrs.iter().map(default).collect()))
+}
+
+/// Whether an op with these attributes takes so many operands.
+///
+/// # Errors
+/// How many it takes.
+pub fn operand_count(def: &OpDef, attrs: &Attrs, given: usize) -> Result<(), String> {
+    let are = if given == 1 {
+        "1 is given".to_owned()
+    } else {
+        format!("{given} are given")
+    };
+    let takes = |count: usize, least: &str| {
+        format!(
+            "`{}` takes {least}{count} operand{}",
+            def.name,
+            if count == 1 { "" } else { "s" }
+        )
+    };
+    match def.arity {
+        Arity::Exactly(count) if given != count => Err(format!("{}, {are}", takes(count, ""))),
+        Arity::AtLeast(count) if given < count => Err(format!("{}, {are}", takes(count, "at least "))),
+        Arity::Post(count) => {
+            let extra = attrs.post().iter().filter(|step| is_binary_step(step.op)).count();
+            if given == count + extra {
+                Ok(())
+            } else if extra == 0 {
+                Err(format!("{}, {are}", takes(count, "")))
+            } else {
+                Err(format!(
+                    "{} and {extra} for its post chain, {are}",
+                    takes(count, "")
+                ))
+            }
+        }
+        Arity::Exactly(_) | Arity::AtLeast(_) => Ok(()),
+    }
+}
