@@ -346,7 +346,9 @@ impl Diagnostics {
                 bytes.extend_from_slice(format!("error: {}\n", diagnostic.message).as_bytes());
             }
         }
-        String::from_utf8_lossy(&bytes).trim_end().to_owned()
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.trim_end().lines().map(str::trim_end).collect();
+        lines.join("\n")
     }
 
     /// What codespan renders. A label of a source that is not there is dropped.

@@ -13,10 +13,10 @@
 //!   attributes;
 //! - names that stand twice, outputs that name no node, a graph without outputs.
 
-use crate::attr::{Attr, AttrKind, Attrs, Float, Step};
+use crate::attr::{Attr, Attrs, Float, Step};
 use crate::error::{Error, suggestion};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
-use crate::op::{self, Arity, OpDef};
+use crate::op::{self, Arity, AttrDef, OpDef, post};
 use crate::tensor::TensorType;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
@@ -204,7 +204,7 @@ fn check_node(graph: &Graph, id: NodeId, node: &Node, report: &mut dyn FnMut(Str
 }
 
 /// What is wrong with a node's attributes, one line each.
-pub fn attr_errors(def: &OpDef, attrs: &Attrs) -> Vec<String> {
+pub(crate) fn attr_errors(def: &OpDef, attrs: &Attrs) -> Vec<String> {
     let mut errors = Vec::new();
     for (name, value) in attrs.iter() {
         match def.attr(name) {
@@ -252,41 +252,26 @@ fn step_error(written: &Step) -> Option<String> {
     }
 }
 
-/// The steps that take an extra operand.
-const BINARY_STEPS: &[&str] = &[
-    "add", "sub", "mul", "div", "min", "max", "pow", "rsub", "rdiv", "rpow",
-];
-
-/// Whether a step of a post chain takes an extra operand.
-pub fn is_binary_step(name: &str) -> bool {
-    BINARY_STEPS.contains(&name)
-}
-
 /// The registry's name of a step of a post chain, and the defaults of its parameters; `None` where
-/// the name is not that of a step. A step is one of the binary ones or a unary elementwise op on
-/// floats whose attributes are floats.
-pub fn step(name: &str) -> Option<(&'static str, Vec<Option<Float>>)> {
-    if let Some(binary) = BINARY_STEPS.iter().find(|binary| **binary == name) {
-        return Some((binary, Vec::new()));
+/// the name is not that of a step.
+pub(crate) fn step(name: &str) -> Option<(&'static str, Vec<Option<Float>>)> {
+    let step = Step { op: post::step_name(name)?, parameters: Vec::new() };
+    if post::is_binary(&step) {
+        return Some((step.op, Vec::new()));
     }
-    let def = op::find(name)?;
-    let unary =
-        def.flags.elementwise && def.arity == Arity::Exactly(1) && !matches!(def.name, "not" | "isnan");
-    if !unary || def.attrs.iter().any(|attr| attr.kind != AttrKind::Float) {
-        return None;
-    }
-    let default = |attr: &op::AttrDef| match attr.default {
+    let default = |attr: &AttrDef| match attr.default {
         Some(Attr::Float(value)) => Some(value),
         _ => None,
     };
-    Some((def.name, def.attrs.iter().map(default).collect()))
+    let def = op::find(step.op)?;
+    Some((step.op, def.attrs.iter().map(default).collect()))
 }
 
 /// Whether an op with these attributes takes so many operands.
 ///
 /// # Errors
 /// How many it takes.
-pub fn operand_count(def: &OpDef, attrs: &Attrs, given: usize) -> Result<(), String> {
+pub(crate) fn operand_count(def: &OpDef, attrs: &Attrs, given: usize) -> Result<(), String> {
     let are = if given == 1 {
         "1 is given".to_owned()
     } else {
@@ -303,7 +288,7 @@ pub fn operand_count(def: &OpDef, attrs: &Attrs, given: usize) -> Result<(), Str
         Arity::Exactly(count) if given != count => Err(format!("{}, {are}", takes(count, ""))),
         Arity::AtLeast(count) if given < count => Err(format!("{}, {are}", takes(count, "at least "))),
         Arity::Post(count) => {
-            let extra = attrs.post().iter().filter(|step| is_binary_step(step.op)).count();
+            let extra = post::extras(attrs.post());
             if given == count + extra {
                 Ok(())
             } else if extra == 0 {
