@@ -2,5 +2,6 @@
 pub mod attr;
 pub mod backend;
 pub mod graph;
+pub mod onnx;
 pub mod op;
 pub mod tensor;
