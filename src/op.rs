@@ -61,6 +61,8 @@ pub struct Flags {
     pub elementwise: bool,
     /// Takes operands in any layout (all of the same) and gives its result in that layout.
     pub layout_agnostic: bool,
+    /// Binary, and the same with its operands swapped: patterns match it in both orders.
+    pub commutative: bool,
     /// Has a kernel: its name begins with a backend's name and a dot.
     pub lowered: bool,
 }
@@ -113,8 +115,8 @@ impl std::fmt::Debug for OpDef {
     }
 }
 
-/// The families, each a list of definitions. A new op is one entry in one of them.
-const FAMILIES: &[fn() -> Vec<OpDef>] = &[
+/// The families of logical ops, each a list of definitions. A new op is one entry in one of them.
+const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     elementwise::ops,
     matmul::ops,
     window::ops,
@@ -123,11 +125,72 @@ const FAMILIES: &[fn() -> Vec<OpDef>] = &[
     shape::ops,
     attention::ops,
     layout::ops,
-    lowered::ops,
 ];
 
-static REGISTRY: LazyLock<FxHashMap<&'static str, OpDef>> =
-    LazyLock::new(|| FAMILIES.iter().flat_map(|family| family()).map(|def| (def.name, def)).collect());
+/// Infers the type of a result.
+type Infer = fn(&Attrs, &[&TensorType]) -> Result<TensorType, String>;
+
+/// The declaration of an attribute, for the families.
+const fn attr(name: &'static str, kind: AttrKind, default: Option<Attr>, doc: &'static str) -> AttrDef {
+    AttrDef { name, kind, default, doc }
+}
+
+/// The declaration of the attribute `post`.
+fn post_attr() -> AttrDef {
+    attr("post", AttrKind::Post, Some(Attr::Post(Vec::new())), "steps on each element of the result before it is stored")
+}
+
+/// An error unless every operand is in the default layout.
+fn plain(types: &[&TensorType]) -> Result<(), String> {
+    match types.iter().position(|ty| !ty.layout.is_plain()) {
+        None => Ok(()),
+        Some(operand) => Err(format!("operand {operand} is {}, not in the default layout", types[operand])),
+    }
+}
+
+/// An error unless an operand has this rank.
+fn rank(types: &[&TensorType], operand: usize, rank: usize) -> Result<(), String> {
+    let ty = types[operand];
+    if ty.shape.rank() == rank { Ok(()) } else { Err(format!("operand {operand} is {ty}, not of rank {rank}")) }
+}
+
+/// A dimension of a type as `f64`, for counts of work.
+#[allow(clippy::cast_precision_loss)]
+fn count(ty: &TensorType) -> f64 {
+    ty.shape.count() as f64
+}
+
+/// An attribute that is a list of sizes or offsets; the error names it where one is negative.
+fn sizes(attrs: &Attrs, name: &str) -> Result<Vec<usize>, String> {
+    let convert = |value: &i64| {
+        usize::try_from(*value).map_err(|_| format!("attribute `{name}` holds {value}, which is negative"))
+    };
+    attrs.expect_ints(name).iter().map(convert).collect()
+}
+
+/// An axis of a shape of this rank.
+fn axis(attrs: &Attrs, name: &str, rank: usize) -> Result<usize, String> {
+    let value = attrs.expect_int(name);
+    usize::try_from(value)
+        .ok()
+        .filter(|axis| *axis < rank)
+        .ok_or_else(|| format!("attribute `{name}` is {value}, and the operand has {rank} dimension(s)"))
+}
+
+static REGISTRY: LazyLock<FxHashMap<&'static str, OpDef>> = LazyLock::new(|| {
+    let families = LOGICAL.iter().chain(std::iter::once(&(lowered::ops as fn() -> Vec<OpDef>)));
+    families.flat_map(|family| family()).map(|def| (def.name, def)).collect()
+});
+
+/// The attributes of an op with the defaults of those not written, so that equal nodes are equal terms.
+pub fn complete(op: &OpDef, mut attrs: Attrs) -> Attrs {
+    for def in &op.attrs {
+        if let (None, Some(default)) = (attrs.get(def.name), &def.default) {
+            attrs.set(def.name, default.clone());
+        }
+    }
+    attrs
+}
 
 /// The definition of the op with this name.
 pub fn find(name: &str) -> Option<&'static OpDef> {

@@ -6,7 +6,9 @@
 
 mod data;
 mod layout;
+mod relayout;
 
+pub(crate) use data::advance;
 pub use data::{Element, Tensor};
 pub use layout::Layout;
 
@@ -145,6 +147,12 @@ impl Deref for Shape {
 impl From<&[usize]> for Shape {
     fn from(dims: &[usize]) -> Self {
         Self(dims.to_vec())
+    }
+}
+
+impl From<Vec<usize>> for Shape {
+    fn from(dims: Vec<usize>) -> Self {
+        Self(dims)
     }
 }
 

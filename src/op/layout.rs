@@ -1,5 +1,54 @@
-//! Placeholder of the family.
-use super::OpDef;
+//! Conversions between layouts. Logical values do not change; padding is zero.
+
+use super::{Arity, AttrDef, Flags, OpDef, attr, plain};
+use crate::attr::{AttrKind, Attrs};
+use crate::tensor::{Layout, TensorType};
+
 pub(super) fn ops() -> Vec<OpDef> {
-    Vec::new()
+    vec![
+        def("pack", "from the default layout to another", vec![layout_attr()], |attrs, types| {
+            plain(types)?;
+            to_layout(types[0], attrs.expect_layout("layout"))
+        }),
+        def("unpack", "to the default layout from another", Vec::new(), |_, types| {
+            if types[0].layout.is_plain() {
+                return Err(format!("operand 0 is {}, in the default layout already", types[0]));
+            }
+            Ok(types[0].with_layout(Layout::PLAIN))
+        }),
+        def("reorder", "from a layout that is not the default to another", vec![layout_attr()], |attrs, types| {
+            if types[0].layout.is_plain() || types[0].layout == *attrs.expect_layout("layout") {
+                return Err(format!("operand 0 is {}", types[0]));
+            }
+            to_layout(types[0], attrs.expect_layout("layout"))
+        }),
+    ]
+}
+
+fn layout_attr() -> AttrDef {
+    attr("layout", AttrKind::Layout, None, "the layout of the result")
+}
+
+fn to_layout(ty: &TensorType, layout: &Layout) -> Result<TensorType, String> {
+    if layout.is_plain() {
+        return Err("attribute `layout` is the default layout: that is `unpack`".into());
+    }
+    if layout.rank() != Some(ty.shape.rank()) {
+        return Err(format!("layout {layout} does not fit {ty}"));
+    }
+    Ok(ty.with_layout(layout.clone()))
+}
+
+fn def(name: &'static str, doc: &'static str, attrs: Vec<AttrDef>, infer: fn(&Attrs, &[&TensorType]) -> Result<TensorType, String>) -> OpDef {
+    OpDef {
+        name,
+        doc,
+        arity: Arity::Exactly(1),
+        attrs,
+        flags: Flags::default(),
+        infer,
+        eval: |_, operands, ty| operands[0].to_layout(&ty.layout),
+        flops: |_, _, _| 0.0,
+        logical: None,
+    }
 }

@@ -1,5 +1,142 @@
-//! Placeholder of the family.
-use super::OpDef;
+//! Lowered ops: what backends have kernels for. Each means what its logical op means, in the
+//! layouts it names; the reference evaluation unpacks, evaluates the logical op, and packs.
+
+use super::{OpDef, matmul, post, reduce, shape, sizes, window};
+use crate::attr::Attrs;
+use crate::tensor::{Layout, Tensor, TensorType};
+
+/// Logical ops that the native backend runs as they are.
+const NATIVE: &[&str] = &[
+    "relu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "neg", "abs", "reciprocal", "floor", "ceil", "round",
+    "sign", "softplus", "softsign", "sin", "cos", "silu", "gelu", "gelu-tanh", "hard-swish", "mish", "leaky-relu",
+    "elu", "hard-sigmoid", "clip", "add", "sub", "mul", "div", "pow", "min", "max", "mod", "equal", "greater", "less",
+    "greater-equal", "less-equal", "and", "or", "xor", "not", "isnan", "where", "cast", "map", "matmul", "conv",
+    "softmax", "log-softmax", "layer-norm", "batch-norm", "instance-norm", "lrn", "reduce-sum", "reduce-max",
+    "reduce-min", "reduce-prod", "arg-max", "arg-min", "reshape", "transpose", "slice", "gather", "gather-elements",
+    "expand", "pad", "attention", "pack", "unpack", "reorder",
+];
+
 pub(super) fn ops() -> Vec<OpDef> {
-    Vec::new()
+    let logical: Vec<OpDef> = super::LOGICAL.iter().flat_map(|family| family()).collect();
+    let find = |name: &str| logical.iter().find(|def| def.name == name).expect("lowered ops have a logical op");
+    let lower = |name: &'static str, of: &str| {
+        let def = find(of);
+        OpDef {
+            name,
+            doc: def.doc,
+            arity: def.arity,
+            attrs: def.attrs.clone(),
+            flags: super::Flags { lowered: true, elementwise: false, commutative: false, ..def.flags },
+            infer: def.infer,
+            eval: def.eval,
+            flops: def.flops,
+            logical: Some(def.name),
+        }
+    };
+    // Names live as long as the registry, which is built once.
+    let mut ops: Vec<OpDef> =
+        NATIVE.iter().map(|name| lower(Box::leak(format!("native.{name}").into_boxed_str()), name)).collect();
+    macro_rules! blocked {
+        ($name:literal, $of:literal, $infer:expr) => {
+            ops.push(OpDef {
+                infer: $infer,
+                eval: |attrs, operands, ty| eval($of, attrs, operands, ty),
+                ..lower($name, $of)
+            })
+        };
+    }
+    blocked!("native.conv-direct", "conv", |attrs, types| conv(attrs, types, &[("nChw16c", "OIhw16i16o"), ("nChw8c", "OIhw8i8o")]));
+    blocked!("native.conv-depthwise", "conv", |attrs, types| {
+        if types[1].shape.get(1) != Some(&1) || types[1].shape[0] != types[0].shape[1] {
+            return Err(format!("weights {} for {}: depthwise takes one filter a channel", types[1], types[0]));
+        }
+        conv(attrs, types, &[("nChw16c", "Oihw16o"), ("nChw8c", "Oihw8o")])
+    });
+    blocked!("native.conv-first", "conv", infer_first);
+    blocked!("native.matmul-packed", "matmul", infer_packed);
+    blocked!("native.max-pool", "max-pool", |attrs, types| pool(types).and_then(|()| window::infer_pool(attrs, types)));
+    blocked!("native.avg-pool", "avg-pool", |attrs, types| pool(types).and_then(|()| window::infer_pool(attrs, types)));
+    blocked!("native.reduce-mean", "reduce-mean", |attrs, types| {
+        let spatial = attrs.expect_int("keepdims") != 0 && sizes(attrs, "axes")? == [2, 3];
+        if !types[0].layout.is_plain() && !spatial {
+            return Err(format!("operand 0 is {}: in that layout only axes [2,3] are reduced, and kept", types[0]));
+        }
+        pool(types)?;
+        reduce::infer(attrs, types)
+    });
+    blocked!("native.concat", "concat", infer_concat);
+    ops
+}
+
+/// Evaluates the logical op in the default layout.
+fn eval(logical: &str, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+    let def = super::find(logical).expect("the logical op is in the registry");
+    let plain: Vec<Tensor> = operands.iter().map(|operand| operand.to_layout(&Layout::PLAIN)).collect();
+    let result = (def.eval)(attrs, &plain.iter().collect::<Vec<_>>(), &ty.with_layout(Layout::PLAIN));
+    result.to_layout(&ty.layout)
+}
+
+/// A convolution whose input and weights are in one of these pairs of layouts.
+fn conv(attrs: &Attrs, types: &[&TensorType], pairs: &[(&str, &str)]) -> Result<TensorType, String> {
+    let (x, w) = (types[0].layout.to_string(), types[1].layout.to_string());
+    if !pairs.iter().any(|pair| *pair == (x.as_str(), w.as_str())) {
+        let known: Vec<String> = pairs.iter().map(|(x, w)| format!("{x} with {w}")).collect();
+        return Err(format!("input {x} with weights {w}: it takes {}", known.join(" or ")));
+    }
+    let result = window::infer_conv(attrs, types)?.with_layout(types[0].layout.clone());
+    let groups = usize::try_from(attrs.expect_int("groups")).unwrap_or(1);
+    let block = types[0].layout.block(1);
+    let depthwise = types[1].shape[1] == 1 && groups == types[0].shape[1];
+    if groups > 1 && !depthwise && (types[1].shape[1] % block != 0 || types[1].shape[0] / groups % block != 0) {
+        return Err(format!("{groups} groups of {} channels do not fill blocks of {block}", types[1].shape[1]));
+    }
+    post::check(attrs.post(), &types[3..], &result)?;
+    Ok(result)
+}
+
+fn infer_first(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    let layout = match types[1].layout.to_string().as_str() {
+        "Ohwi16o" => "nChw16c",
+        "Ohwi8o" => "nChw8c",
+        other => return Err(format!("weights in {other}: it takes Ohwi16o or Ohwi8o")),
+    };
+    if !types[0].layout.is_plain() || types[0].shape.get(1).is_none_or(|channels| *channels > 4) {
+        return Err(format!("operand 0 is {}: it takes up to 4 channels in the default layout", types[0]));
+    }
+    if attrs.expect_int("groups") != 1 {
+        return Err("it takes one group".into());
+    }
+    let result = window::infer_conv(attrs, types)?.with_layout(layout.parse()?);
+    post::check(attrs.post(), &types[3..], &result)?;
+    Ok(result)
+}
+
+fn infer_packed(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    if types[1].layout.to_string() != "Ba32b" {
+        return Err(format!("operand 1 is {}, not in panels of 32 columns (Ba32b)", types[1]));
+    }
+    let plain = types[1].with_layout(Layout::PLAIN);
+    let mut all = types.to_vec();
+    all[1] = &plain;
+    matmul::infer(attrs, &all)
+}
+
+fn pool(types: &[&TensorType]) -> Result<(), String> {
+    match types[0].layout.to_string().as_str() {
+        "plain" | "nChw16c" | "nChw8c" | "nhwc" => Ok(()),
+        other => Err(format!("operand 0 is in layout {other}: it takes nchw, nChw16c, nChw8c or nhwc")),
+    }
+}
+
+fn infer_concat(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    let layout = &types[0].layout;
+    for (operand, ty) in types.iter().enumerate() {
+        if ty.layout != *layout {
+            return Err(format!("operand {operand} is {ty}, operand 0 {}", types[0]));
+        }
+        if !layout.is_plain() && (attrs.expect_int("axis") != 1 || ty.shape.get(1).is_none_or(|c| c % layout.block(1) != 0)) {
+            return Err(format!("operand {operand} is {ty}: its channels do not fill the blocks of {layout}"));
+        }
+    }
+    Ok(shape::infer_concat(attrs, types)?.with_layout(layout.clone()))
 }

@@ -1,5 +1,75 @@
-//! Placeholder of the family.
-use super::OpDef;
+//! Matrix products.
+
+use super::elementwise::Broadcast;
+use super::{Arity, Flags, OpDef, count, plain, post, post_attr};
+use crate::attr::Attrs;
+use crate::tensor::{DType, Shape, Tensor, TensorType};
+
 pub(super) fn ops() -> Vec<OpDef> {
-    Vec::new()
+    vec![OpDef {
+        name: "matmul",
+        doc: "matrix product over the last two dimensions, the others broadcast, then a post chain",
+        arity: Arity::Post(2),
+        attrs: vec![post_attr()],
+        flags: Flags::default(),
+        infer,
+        eval,
+        flops,
+        logical: None,
+    }]
+}
+
+pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    plain(types)?;
+    let (a, b) = (types[0], types[1]);
+    if a.dtype != b.dtype || a.dtype == DType::Bool {
+        return Err(format!("the operands are {a} and {b}"));
+    }
+    if a.shape.rank() < 2 || b.shape.rank() < 2 {
+        return Err(format!("the operands are {a} and {b}: both must have at least two dimensions"));
+    }
+    let (batch_a, [m, k]) = split(&a.shape);
+    let (batch_b, [k2, n]) = split(&b.shape);
+    if k != k2 {
+        return Err(format!("the operands are {a} and {b}: {k} columns meet {k2} rows"));
+    }
+    let batch = batch_a
+        .broadcast(&batch_b)
+        .ok_or_else(|| format!("the operands are {a} and {b}: their batches do not broadcast"))?;
+    let mut dims = batch.to_vec();
+    dims.extend([m, n]);
+    let result = TensorType::plain(a.dtype, dims);
+    post::check(attrs.post(), &types[2..], &result)?;
+    Ok(result)
+}
+
+fn split(shape: &Shape) -> (Shape, [usize; 2]) {
+    let rank = shape.rank();
+    (Shape::from(&shape[..rank - 2]), [shape[rank - 2], shape[rank - 1]])
+}
+
+fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+    let (batch, [m, n]) = split(&ty.shape);
+    let (batch_a, [_, k]) = split(&operands[0].ty().shape);
+    let (batch_b, _) = split(&operands[1].ty().shape);
+    let (a, b) = (operands[0].to_f64(), operands[1].to_f64());
+    let (left, right) = (Broadcast::new(&batch_a, &batch), Broadcast::new(&batch_b, &batch));
+    let mut result = vec![0.0; ty.shape.count()];
+    for (index, matrix) in result.chunks_exact_mut((m * n).max(1)).enumerate() {
+        let a = &a[left.at(index) * m * k..][..m * k];
+        let b = &b[right.at(index) * k * n..][..k * n];
+        for (row, out) in matrix.chunks_exact_mut(n).enumerate() {
+            for (inner, factor) in a[row * k..][..k].iter().enumerate() {
+                for (sum, value) in out.iter_mut().zip(&b[inner * n..][..n]) {
+                    *sum += factor * value;
+                }
+            }
+        }
+    }
+    post::apply(attrs.post(), &operands[2..], Tensor::from_f64(ty.dtype, ty.shape.clone(), &result))
+}
+
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn flops(_: &Attrs, types: &[&TensorType], output: &TensorType) -> f64 {
+    2.0 * count(output) * types[0].shape.last().copied().unwrap_or(1) as f64
 }

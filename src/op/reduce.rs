@@ -1,5 +1,148 @@
-//! Placeholder of the family.
-use super::OpDef;
+//! Reductions over axes.
+
+use super::elementwise::from_i64;
+use super::{Arity, Flags, OpDef, attr, axis, count, plain, sizes};
+use crate::attr::{Attr, AttrKind, Attrs};
+use crate::tensor::{DType, Tensor, TensorType};
+
+macro_rules! reduction {
+    ($name:literal, $doc:literal, $float:expr, $int:expr) => {
+        OpDef {
+            name: $name,
+            doc: $doc,
+            arity: Arity::Exactly(1),
+            attrs: vec![
+                attr("axes", AttrKind::Ints, None, "the axes, sorted, not negative"),
+                attr("keepdims", AttrKind::Int, Some(Attr::Int(1)), "1: the axes stay, of size 1"),
+            ],
+            flags: Flags::default(),
+            infer: |attrs, types| {
+                plain(types)?;
+                infer(attrs, types)
+            },
+            eval: |attrs, operands, ty| eval(attrs, operands[0], ty, $float, $int),
+            flops: |_, types, _| count(types[0]),
+            logical: None,
+        }
+    };
+}
+
 pub(super) fn ops() -> Vec<OpDef> {
-    Vec::new()
+    #[allow(clippy::cast_precision_loss)]
+    let mut ops = vec![
+        reduction!("reduce-sum", "the sum", |line| line.iter().sum(), |line| line.iter().sum()),
+        reduction!("reduce-mean", "the mean", |line| line.iter().sum::<f64>() / line.len() as f64, |line| {
+            line.iter().sum::<i64>() / i64::try_from(line.len().max(1)).unwrap_or(1)
+        }),
+        reduction!("reduce-max", "the largest", |line| line.iter().copied().fold(f64::NEG_INFINITY, f64::max), |line| {
+            line.iter().copied().max().unwrap_or(i64::MIN)
+        }),
+        reduction!("reduce-min", "the smallest", |line| line.iter().copied().fold(f64::INFINITY, f64::min), |line| {
+            line.iter().copied().min().unwrap_or(i64::MAX)
+        }),
+        reduction!("reduce-prod", "the product", |line| line.iter().product(), |line| line.iter().product()),
+    ];
+    ops.push(arg("arg-max", "the position of the largest", |attrs, operands, ty| eval_arg(attrs, operands[0], ty, |a, b| a > b)));
+    ops.push(arg("arg-min", "the position of the smallest", |attrs, operands, ty| eval_arg(attrs, operands[0], ty, |a, b| a < b)));
+    ops
+}
+
+/// The logical result of a reduction; the layout is the operand's where the axes stay.
+pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    let x = types[0];
+    let axes = sizes(attrs, "axes")?;
+    if let Some(bad) = axes.iter().find(|axis| **axis >= x.shape.rank()) {
+        return Err(format!("attribute `axes` holds {bad}, and operand 0 is {x}"));
+    }
+    if axes.windows(2).any(|pair| pair[0] >= pair[1]) {
+        return Err("attribute `axes` is not sorted, or names an axis twice".into());
+    }
+    if x.dtype == DType::Bool {
+        return Err(format!("operand 0 is {x}, not a number"));
+    }
+    let keep = attrs.expect_int("keepdims") != 0;
+    let dims: Vec<usize> = x
+        .shape
+        .iter()
+        .enumerate()
+        .filter_map(|(axis, size)| if !axes.contains(&axis) { Some(*size) } else if keep { Some(1) } else { None })
+        .collect();
+    Ok(TensorType { shape: dims.as_slice().into(), ..x.clone() })
+}
+
+fn eval(attrs: &Attrs, operand: &Tensor, ty: &TensorType, float: fn(&[f64]) -> f64, int: fn(&[i64]) -> i64) -> Tensor {
+    let axes = sizes(attrs, "axes").expect("infer accepted");
+    if let Some(values) = operand.to_i64() {
+        let result: Vec<i64> = gather(&values, operand.ty(), &axes).iter().map(|line| int(line)).collect();
+        from_i64(ty.dtype, &ty.shape, &result)
+    } else {
+        let values = operand.to_f64();
+        let result: Vec<f64> = gather(&values, operand.ty(), &axes).iter().map(|line| float(line)).collect();
+        Tensor::from_f64(ty.dtype, ty.shape.clone(), &result)
+    }
+}
+
+/// For each element of the result, the elements that it reduces.
+fn gather<T: Copy>(values: &[T], ty: &TensorType, axes: &[usize]) -> Vec<Vec<T>> {
+    let shape = &ty.shape;
+    let results: usize = shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, size)| size).product();
+    let mut lines = vec![Vec::new(); results];
+    for (position, value) in values.iter().enumerate() {
+        let (mut rest, mut at, mut step) = (position, 0, 1);
+        for axis in (0..shape.rank()).rev() {
+            if !axes.contains(&axis) {
+                at += rest % shape[axis] * step;
+                step *= shape[axis];
+            }
+            rest /= shape[axis];
+        }
+        lines[at].push(*value);
+    }
+    lines
+}
+
+fn arg(name: &'static str, doc: &'static str, eval: fn(&Attrs, &[&Tensor], &TensorType) -> Tensor) -> OpDef {
+    OpDef {
+        name,
+        doc,
+        arity: Arity::Exactly(1),
+        attrs: vec![
+            attr("axis", AttrKind::Int, None, "the axis, not negative"),
+            attr("keepdims", AttrKind::Int, Some(Attr::Int(1)), "1: the axis stays, of size 1"),
+            attr("select-last", AttrKind::Int, Some(Attr::Int(0)), "1: the last of equals"),
+        ],
+        flags: Flags::default(),
+        infer: |attrs, types| {
+            plain(types)?;
+            let axis = axis(attrs, "axis", types[0].shape.rank())?;
+            let mut dims = types[0].shape.to_vec();
+            if attrs.expect_int("keepdims") != 0 {
+                dims[axis] = 1;
+            } else {
+                dims.remove(axis);
+            }
+            Ok(TensorType::plain(DType::I64, dims))
+        },
+        eval,
+        flops: |_, types, _| count(types[0]),
+        logical: None,
+    }
+}
+
+fn eval_arg(attrs: &Attrs, operand: &Tensor, ty: &TensorType, better: fn(f64, f64) -> bool) -> Tensor {
+    let axis = axis(attrs, "axis", operand.ty().shape.rank()).expect("infer accepted");
+    let last = attrs.expect_int("select-last") != 0;
+    let values: Vec<i64> = gather(&operand.to_f64(), operand.ty(), &[axis])
+        .iter()
+        .map(|line| {
+            let mut best = 0;
+            for (index, value) in line.iter().enumerate() {
+                if better(*value, line[best]) || last && *value == line[best] {
+                    best = index;
+                }
+            }
+            i64::try_from(best).unwrap_or(0)
+        })
+        .collect();
+    from_i64(DType::I64, &ty.shape, &values)
 }

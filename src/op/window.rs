@@ -1,5 +1,241 @@
-//! Placeholder of the family.
-use super::OpDef;
+//! Ops that slide a window over two spatial dimensions: convolution and pooling.
+
+use super::{Arity, Flags, OpDef, attr, count, plain, post, post_attr, rank, sizes};
+use crate::attr::{Attr, AttrKind, Attrs};
+use crate::tensor::{DType, Tensor, TensorType};
+
 pub(super) fn ops() -> Vec<OpDef> {
-    Vec::new()
+    let ints = |name, default: &[i64], doc| attr(name, AttrKind::Ints, Some(Attr::Ints(default.to_vec())), doc);
+    let strides = || ints("strides", &[1, 1], "rows and columns between windows");
+    let pads = || ints("pads", &[0, 0, 0, 0], "padding at the top, left, bottom and right");
+    let dilations = || ints("dilations", &[1, 1], "rows and columns between the elements of a window");
+    let kernel = || attr("kernel", AttrKind::Ints, None, "rows and columns of the window");
+    vec![
+        OpDef {
+            name: "conv",
+            doc: "convolution of x[N,C,H,W] with w[O,C/groups,h,w], a bias[O], then a post chain",
+            arity: Arity::Post(3),
+            attrs: vec![
+                strides(),
+                pads(),
+                dilations(),
+                attr("groups", AttrKind::Int, Some(Attr::Int(1)), "groups of channels with weights of their own"),
+                post_attr(),
+            ],
+            flags: Flags::default(),
+            infer: |attrs, types| {
+                plain(types)?;
+                infer_conv(attrs, types)
+            },
+            eval: eval_conv,
+            flops: flops_conv,
+            logical: None,
+        },
+        OpDef {
+            name: "max-pool",
+            doc: "the largest value of each window; padding never wins",
+            arity: Arity::Exactly(1),
+            attrs: vec![kernel(), strides(), pads(), dilations()],
+            flags: Flags::default(),
+            infer: |attrs, types| {
+                plain(types)?;
+                infer_pool(attrs, types)
+            },
+            eval: |attrs, operands, ty| {
+                eval_pool(attrs, operands[0], ty, &|values, _| values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+            },
+            flops: flops_pool,
+            logical: None,
+        },
+        OpDef {
+            name: "avg-pool",
+            doc: "the mean of each window",
+            arity: Arity::Exactly(1),
+            attrs: vec![
+                kernel(),
+                strides(),
+                pads(),
+                attr("count-include-pad", AttrKind::Int, Some(Attr::Int(0)), "1: padding counts in the divisor"),
+                ints("ceil-extra", &[0, 0], "rows and columns past the padding that enlarge the result and never count"),
+            ],
+            flags: Flags::default(),
+            infer: |attrs, types| {
+                plain(types)?;
+                infer_pool(attrs, types)
+            },
+            #[allow(clippy::cast_precision_loss)]
+            eval: |attrs, operands, ty| {
+                let padded = attrs.expect_int("count-include-pad") == 1;
+                eval_pool(attrs, operands[0], ty, &|values, window| {
+                    let divisor = if padded { window } else { values.len() };
+                    values.iter().sum::<f64>() / divisor.max(1) as f64
+                })
+            },
+            flops: flops_pool,
+            logical: None,
+        },
+    ]
+}
+
+/// Sizes of a sliding window along rows (0) or columns (1).
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    size: usize,
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    before: usize,
+    after: usize,
+    extra: usize,
+}
+
+impl Axis {
+    fn new(attrs: &Attrs, axis: usize, size: usize, kernel: usize) -> Result<Self, String> {
+        let pair = |name: &str, otherwise: usize| -> Result<usize, String> {
+            if attrs.get(name).is_none() {
+                return Ok(otherwise);
+            }
+            let values = sizes(attrs, name)?;
+            if values.len() == 2 { Ok(values[axis]) } else { Err(format!("attribute `{name}` has {} values, not 2", values.len())) }
+        };
+        let pads = sizes(attrs, "pads")?;
+        if pads.len() != 4 {
+            return Err(format!("attribute `pads` has {} values, not 4", pads.len()));
+        }
+        let (stride, dilation) = (pair("strides", 1)?, pair("dilations", 1)?);
+        if stride == 0 || dilation == 0 || kernel == 0 {
+            return Err("strides, dilations and kernel sizes are at least 1".into());
+        }
+        Ok(Self { size, kernel, stride, dilation, before: pads[axis], after: pads[axis + 2], extra: pair("ceil-extra", 0)? })
+    }
+
+    fn outputs(&self) -> Result<usize, String> {
+        let reach = (self.kernel - 1) * self.dilation + 1;
+        let padded = self.size + self.before + self.after + self.extra;
+        if padded < reach {
+            return Err(format!("a window of {reach} does not fit into {padded} (padding included)"));
+        }
+        Ok((padded - reach) / self.stride + 1)
+    }
+
+    /// The input position of a window's element, where it is not padding.
+    fn at(&self, output: usize, element: usize) -> Option<usize> {
+        (output * self.stride + element * self.dilation).checked_sub(self.before).filter(|at| *at < self.size)
+    }
+
+    /// Elements of a window that lie in the input or its declared padding.
+    fn counted(&self, output: usize) -> usize {
+        (0..self.kernel)
+            .filter(|element| output * self.stride + element * self.dilation < self.size + self.before + self.after)
+            .count()
+    }
+}
+
+/// The logical result of a convolution: layouts are the caller's.
+pub(super) fn infer_conv(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    rank(types, 0, 4)?;
+    rank(types, 1, 4)?;
+    rank(types, 2, 1)?;
+    let (x, w, bias) = (types[0], types[1], types[2]);
+    if x.dtype != w.dtype || x.dtype != bias.dtype || !x.dtype.is_float() {
+        return Err(format!("the operands are {x}, {w} and {bias}: they must be of one floating-point type"));
+    }
+    let groups = usize::try_from(attrs.expect_int("groups")).ok().filter(|g| *g > 0).ok_or("attribute `groups` is at least 1")?;
+    if x.shape[1] != w.shape[1] * groups || w.shape[0] % groups != 0 {
+        return Err(format!("weights {w} with {groups} group(s) do not fit the input {x}"));
+    }
+    if bias.shape[0] != w.shape[0] {
+        return Err(format!("the bias {bias} does not fit the weights {w}"));
+    }
+    let rows = Axis::new(attrs, 0, x.shape[2], w.shape[2])?.outputs()?;
+    let columns = Axis::new(attrs, 1, x.shape[3], w.shape[3])?.outputs()?;
+    let result = TensorType::plain(x.dtype, [x.shape[0], w.shape[0], rows, columns]);
+    if types.iter().all(|ty| ty.layout.is_plain()) {
+        post::check(attrs.post(), &types[3..], &result)?;
+    }
+    Ok(result)
+}
+
+fn eval_conv(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+    let (x, w) = (operands[0].ty(), operands[1].ty());
+    let axis = |index: usize| Axis::new(attrs, index, x.shape[2 + index], w.shape[2 + index]).expect("infer accepted");
+    let (rows, columns) = (axis(0), axis(1));
+    let groups = usize::try_from(attrs.expect_int("groups")).unwrap_or(1);
+    let (inputs, outputs) = (w.shape[1], w.shape[0] / groups);
+    let (xs, ws, bias) = (operands[0].to_f64(), operands[1].to_f64(), operands[2].to_f64());
+    let (oh, ow) = (ty.shape[2], ty.shape[3]);
+    let mut result = vec![0.0; ty.shape.count()];
+    for (plane, out) in result.chunks_exact_mut((oh * ow).max(1)).enumerate() {
+        let (n, o) = (plane / ty.shape[1], plane % ty.shape[1]);
+        out.fill(bias[o]);
+        for c in 0..inputs {
+            let image = &xs[(n * x.shape[1] + o / outputs * inputs + c) * rows.size * columns.size..];
+            for r in 0..rows.kernel {
+                for s in 0..columns.kernel {
+                    let factor = ws[((o * inputs + c) * rows.kernel + r) * columns.kernel + s];
+                    for y in 0..oh {
+                        let Some(row) = rows.at(y, r) else { continue };
+                        for z in 0..ow {
+                            if let Some(column) = columns.at(z, s) {
+                                out[y * ow + z] += factor * image[row * columns.size + column];
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    post::apply(attrs.post(), &operands[3..], Tensor::from_f64(ty.dtype, ty.shape.clone(), &result))
+}
+
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn flops_conv(_: &Attrs, types: &[&TensorType], output: &TensorType) -> f64 {
+    2.0 * count(output) * types[1].shape[1..].iter().product::<usize>() as f64
+}
+
+/// The logical result of a pool: the layout is the operand's.
+pub(super) fn infer_pool(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    rank(types, 0, 4)?;
+    let x = types[0];
+    if !matches!(x.dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16) {
+        return Err(format!("operand 0 is {x}, not a floating-point type"));
+    }
+    let kernel = sizes(attrs, "kernel")?;
+    if kernel.len() != 2 {
+        return Err(format!("attribute `kernel` has {} values, not 2", kernel.len()));
+    }
+    let mut dims = x.shape.to_vec();
+    for axis in 0..2 {
+        dims[2 + axis] = Axis::new(attrs, axis, x.shape[2 + axis], kernel[axis])?.outputs()?;
+    }
+    Ok(TensorType { shape: dims.into_iter().collect::<Vec<_>>().as_slice().into(), ..x.clone() })
+}
+
+/// `reduce` gets the values of a window that are not padding, and how many it has with padding.
+fn eval_pool(attrs: &Attrs, operand: &Tensor, ty: &TensorType, reduce: &dyn Fn(&[f64], usize) -> f64) -> Tensor {
+    let x = operand.ty();
+    let kernel = sizes(attrs, "kernel").expect("infer accepted");
+    let axis = |index: usize| Axis::new(attrs, index, x.shape[2 + index], kernel[index]).expect("infer accepted");
+    let (rows, columns) = (axis(0), axis(1));
+    let xs = operand.to_f64();
+    let mut result = Vec::with_capacity(ty.shape.count());
+    let mut window = Vec::with_capacity(rows.kernel * columns.kernel);
+    for plane in 0..ty.shape[0] * ty.shape[1] {
+        let image = &xs[plane * rows.size * columns.size..];
+        for y in 0..ty.shape[2] {
+            for z in 0..ty.shape[3] {
+                window.clear();
+                for row in (0..rows.kernel).filter_map(|r| rows.at(y, r)) {
+                    window.extend((0..columns.kernel).filter_map(|s| columns.at(z, s)).map(|c| image[row * columns.size + c]));
+                }
+                result.push(reduce(&window, rows.counted(y) * columns.counted(z)));
+            }
+        }
+    }
+    Tensor::from_f64(ty.dtype, ty.shape.clone(), &result)
+}
+
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn flops_pool(attrs: &Attrs, _: &[&TensorType], output: &TensorType) -> f64 {
+    count(output) * attrs.expect_ints("kernel").iter().product::<i64>() as f64
 }

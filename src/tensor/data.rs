@@ -109,18 +109,9 @@ impl Tensor {
         if *layout == self.ty.layout {
             return self.clone();
         }
-        let size = self.ty.dtype.size();
-        let shape = self.ty.shape.clone();
         let mut result = Self::zeros(self.ty.with_layout(layout.clone()));
-        let source = self.bytes();
-        let target = result.bytes_mut();
-        let mut index = vec![0; shape.rank()];
-        for _ in 0..shape.count() {
-            let from = self.ty.layout.offset(&shape, &index) * size;
-            let to = layout.offset(&shape, &index) * size;
-            target[to..to + size].copy_from_slice(&source[from..from + size]);
-            advance(&mut index, &shape);
-        }
+        let shape = self.ty.shape.clone();
+        super::relayout::copy(self.bytes(), &self.ty.layout, result.bytes_mut(), layout, &shape, self.ty.dtype.size());
         result
     }
 

@@ -1,0 +1,53 @@
+//! Copies values from one layout to another.
+
+use super::{Layout, Shape};
+
+/// Copies the logical elements of `shape` from one layout to another; padding is left as it is.
+pub(super) fn copy(from: &[u8], source: &Layout, to: &mut [u8], target: &Layout, shape: &Shape, size: usize) {
+    // In every layout an offset is a sum of one term a dimension, so tables of terms give it.
+    let (source, target) = (terms(source, shape), terms(target, shape));
+    match size {
+        1 => elements::<1>(from, &source, to, &target, shape),
+        2 => elements::<2>(from, &source, to, &target, shape),
+        4 => elements::<4>(from, &source, to, &target, shape),
+        _ => elements::<8>(from, &source, to, &target, shape),
+    }
+}
+
+/// For each dimension and index, what the index adds to the offset, in elements.
+fn terms(layout: &Layout, shape: &Shape) -> Vec<Vec<usize>> {
+    let mut index = vec![0; shape.rank()];
+    (0..shape.rank())
+        .map(|dim| {
+            let column = (0..shape[dim])
+                .map(|at| {
+                    index[dim] = at;
+                    layout.offset(shape, &index)
+                })
+                .collect();
+            index[dim] = 0;
+            column
+        })
+        .collect()
+}
+
+fn elements<const SIZE: usize>(from: &[u8], source: &[Vec<usize>], to: &mut [u8], target: &[Vec<usize>], shape: &Shape) {
+    let Some(last) = shape.rank().checked_sub(1) else {
+        to[..SIZE].copy_from_slice(&from[..SIZE]);
+        return;
+    };
+    if shape.count() == 0 {
+        return;
+    }
+    let outer = &shape[..last];
+    let mut index = vec![0; last];
+    for _ in 0..outer.iter().product::<usize>() {
+        let base = |terms: &[Vec<usize>]| index.iter().zip(terms).map(|(at, column)| column[*at]).sum::<usize>();
+        let (read, write) = (base(source), base(target));
+        for (a, b) in source[last].iter().zip(&target[last]) {
+            let (a, b) = ((read + a) * SIZE, (write + b) * SIZE);
+            to[b..b + SIZE].copy_from_slice(&from[a..a + SIZE]);
+        }
+        super::advance(&mut index, outer);
+    }
+}
