@@ -5,6 +5,7 @@ pub mod contract;
 pub mod error;
 pub mod graph;
 pub mod npy;
+pub mod onnx;
 pub mod op;
 pub mod tensor;
 pub mod verify;
