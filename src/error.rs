@@ -85,6 +85,11 @@ impl Error {
         move |source| Self::Io { path, source }
     }
 
+    /// A setting that is off.
+    pub fn setting(message: impl Into<String>) -> Self {
+        Self::Pass(message.into())
+    }
+
     /// The diagnostics of a text, where the error is about one.
     pub fn diagnostics(&self) -> Option<&Diagnostics> {
         match self {
