@@ -44,7 +44,16 @@ fn round_trip(graph: &Graph) {
 #[test]
 fn types_are_inferred_and_printed() {
     let graph = parse(TINY).unwrap();
-    assert_snapshot!(graph, @"");
+    assert_snapshot!(graph, @r#"
+        graph tiny {
+          x: f32[1,3,8,8] = input
+          w: f32[16,3,3,3] = const #a45e1707034be4d1
+          b: f32[16] = const splat 0.5
+          conv1: f32[1,16,8,8] = conv(x, w, b) {pads: [1,1,1,1]}
+          relu1: f32[1,16,8,8] = relu(conv1)
+          return y = relu1
+        }
+        "#);
     round_trip(&graph);
     verify(graph).unwrap();
 }
@@ -169,12 +178,127 @@ graph {
   m: f23[2] = input
   n = relu(m
   return z
-}"), @"");
+}"), @r#"
+        error: unknown op `rleu`
+          --> graph:3:7
+          |
+        3 |   a = rleu(x)
+          |       ^^^^ no op has this name
+          |
+          = help: did you mean `relu`?
+
+        error: `relu` takes 1 operand, 2 are given
+          --> graph:4:7
+          |
+        4 |   b = relu(x, x)
+          |       ^^^^^^^^^
+
+        error: `softmax` has no attribute `axes`
+          --> graph:5:19
+          |
+        5 |   c = softmax(x) {axes: 1}
+          |                   ^^^^ unknown attribute
+          |
+          = help: did you mean `axis`?
+
+        error: expected an integer
+          --> graph:6:25
+          |
+        6 |   d = softmax(x) {axis: 1.5}
+          |                         ^^^ not an integer
+
+        error: `xx` is not defined
+          --> graph:7:12
+          |
+        7 |   e = relu(xx)
+          |            ^^ no value has this name
+          |
+          = help: did you mean `x`?
+
+        error: `f` has another type than is written
+          --> graph:8:6
+          |
+        8 |   f: f32[5] = relu(x)
+          |      ^^^^^^ inferred: f32[4]
+
+        error: `h` is used before its definition
+           --> graph:9:12
+           |
+         9 |   g = relu(h)
+           |            ^ used here
+        10 |   h = relu(a)
+           |   - defined here
+           |
+           = help: operands come before their users
+
+        error: `x` is defined twice
+           --> graph:11:3
+           |
+         2 |   x: f32[4] = input
+           |   - first here
+           .
+        11 |   x = relu(x)
+           |   ^ again here
+
+        error: `two` is not a value of type f32
+           --> graph:12:27
+           |
+        12 |   i: f32[2] = const [1.0, two]
+           |                           ^^^
+
+        error: f32[2] has 2 elements, 1 are given
+           --> graph:13:22
+           |
+        13 |   j: f32[2] = const [1.0]
+           |                      ^^^
+
+        error: the type of `k` is missing
+           --> graph:14:3
+           |
+        14 |   k = input
+           |   ^ nothing says its type
+           |
+           = help: write it as in `k: f32[1,64] = input`
+
+        error: the value of `l` is not in the text
+           --> graph:15:21
+           |
+        15 |   l: f32[2] = const #0123456789abcdef
+           |                     ^^^^^^^^^^^^^^^^^ a hash only names a value
+           |
+           = help: give a table of constants, or write `~1` for seeded values
+
+        error: unknown element type `f23`
+           --> graph:16:6
+           |
+        16 |   m: f23[2] = input
+           |      ^^^
+
+        error: expected `)`, found the end of the line
+           --> graph:17:13
+           |
+        17 |   n = relu(m
+           |             ^ expected `)`
+
+        error: `z` is not defined
+           --> graph:18:10
+           |
+        18 |   return z
+           |          ^ no value has this name
+        "#);
 }
 
 #[test]
 fn operands_that_do_not_fit_show_their_types() {
-    assert_snapshot!(errors("graph {\n  x: f32[2,3] = input\n  y: f32[4] = input\n  z = add(x, y)\n  return z\n}"), @"");
+    assert_snapshot!(errors("graph {\n  x: f32[2,3] = input\n  y: f32[4] = input\n  z = add(x, y)\n  return z\n}"), @r#"
+        error: `add` does not fit its operands: operand 1 is f32[4], which does not broadcast with [2,3]
+          --> graph:4:7
+          |
+        4 |   z = add(x, y)
+          |       ^^^ -  - f32[4]
+          |           |
+          |           f32[2,3]
+        "#);
 }
 
 #[test]
