@@ -17,9 +17,7 @@ graph tiny {
 }";
 
 fn errors(text: &str) -> String {
-    parse(text)
-        .map(|graph| format!("no errors:\n{graph}"))
-        .unwrap_or_else(|found| found.to_string())
+    parse(text).map(|graph| format!("no errors:\n{graph}")).unwrap_or_else(|found| found.to_string())
 }
 
 /// Prints, reads and prints again, with the graph's own constants as the table.
@@ -33,10 +31,7 @@ fn round_trip(graph: &Graph) {
         assert_eq!(a, b);
     }
     for (id, node) in graph.nodes() {
-        let (a, b) = (
-            graph.constant(id),
-            read.find(&node.name).and_then(|id| read.constant(id)),
-        );
+        let (a, b) = (graph.constant(id), read.find(&node.name).and_then(|id| read.constant(id)));
         assert_eq!(a.map(Tensor::bytes), b.map(Tensor::bytes), "{}", node.name);
     }
 }
@@ -62,43 +57,20 @@ fn types_are_inferred_and_printed() {
 fn odd_names_and_all_kinds_of_constants_round_trip() {
     let mut graph = Graph::new();
     graph.set_name("odd \"graph\"");
-    for (position, name) in [
-        "return",
-        "graph",
-        "1",
-        "a b",
-        "/a/b.0/Conv'",
-        "a//b",
-        "",
-        "é\n",
-        "x:0",
-        "-",
-        "const",
-    ]
-    .iter()
-    .enumerate()
+    for (position, name) in
+        ["return", "graph", "1", "a b", "/a/b.0/Conv'", "a//b", "", "é\n", "x:0", "-", "const"]
+            .iter()
+            .enumerate()
     {
         graph.add_constant(
             name,
-            random(
-                &TensorType::plain(DType::ALL[position % 9], [3, position]),
-                position as u64,
-            ),
+            random(&TensorType::plain(DType::ALL[position % 9], [3, position]), position as u64),
         );
     }
     let blocked = TensorType::plain(DType::F32, [1, 3, 2, 2]).with_layout("nChw8c".parse().unwrap());
     let constant = graph.add_constant("blocked", random(&blocked, 5));
-    graph.add_constant(
-        "nan",
-        Tensor::from_elements([2], &[f32::NAN, f32::from_bits(0x7fc0_0001)]),
-    );
-    let input = graph.add_input(
-        "input",
-        TensorType {
-            device: crate::tensor::Device::Cuda(1),
-            ..blocked
-        },
-    );
+    graph.add_constant("nan", Tensor::from_elements([2], &[f32::NAN, f32::from_bits(0x7fc0_0001)]));
+    let input = graph.add_input("input", TensorType { device: crate::tensor::Device::Cuda(1), ..blocked });
     graph.add_output("a result", constant);
     graph.add_output("input", input);
     round_trip(&graph);
@@ -122,24 +94,11 @@ graph {
     let graph = parse(text).unwrap();
     round_trip(&graph);
     let y = &graph[graph.find("y").unwrap()];
-    let clip = Step {
-        op: "clip",
-        parameters: vec![Float(0.0), Float(6.0)],
-    };
-    let [add, relu] = ["add", "relu"].map(|op| Step {
-        op,
-        parameters: Vec::new(),
-    });
+    let clip = Step { op: "clip", parameters: vec![Float(0.0), Float(6.0)] };
+    let [add, relu] = ["add", "relu"].map(|op| Step { op, parameters: Vec::new() });
     assert_eq!(y.attrs.post(), [add, clip, relu]);
-    assert_eq!(
-        y.attrs.get("strides"),
-        Some(&Attr::Ints(vec![1, 1])),
-        "defaults are filled in"
-    );
-    assert_eq!(
-        graph[graph.find("p").unwrap()].ty.to_string(),
-        "f32[1,16,8,8]@nChw16c"
-    );
+    assert_eq!(y.attrs.get("strides"), Some(&Attr::Ints(vec![1, 1])), "defaults are filled in");
+    assert_eq!(graph[graph.find("p").unwrap()].ty.to_string(), "f32[1,16,8,8]@nChw16c");
     verify(graph).unwrap();
 }
 
@@ -317,17 +276,9 @@ fn steps_of_a_post_chain_are_checked() {
 
 #[test]
 fn mistakes_of_syntax_do_not_hide_each_other() {
-    for text in [
-        "",
-        "graph",
-        "graph {",
-        "graph x",
-        "graph { x }",
-        "graph { } y",
-        "graph { x: f32[1,] = }",
-        "}",
-        "\"",
-    ] {
+    for text in
+        ["", "graph", "graph {", "graph x", "graph { x }", "graph { } y", "graph { x: f32[1,] = }", "}", "\""]
+    {
         assert!(parse(text).is_err(), "{text}");
     }
     for text in [
@@ -346,13 +297,9 @@ fn a_table_gives_constants_and_is_checked() {
     let text = print(&graph);
     let w = graph.constant(graph.find("w").unwrap()).unwrap();
     assert!(errors(&text).contains("the value of `w` is not in the text"));
-    let other = parse_with(&text, &|_| Some(random(w.ty(), 9)))
-        .unwrap_err()
-        .to_string();
+    let other = parse_with(&text, &|_| Some(random(w.ty(), 9))).unwrap_err().to_string();
     assert!(other.contains("other values"), "{other}");
-    let other = parse_with(&text, &|_| Some(Tensor::scalar(1.0_f32)))
-        .unwrap_err()
-        .to_string();
+    let other = parse_with(&text, &|_| Some(Tensor::scalar(1.0_f32))).unwrap_err().to_string();
     assert!(other.contains("another type"), "{other}");
 }
 
@@ -362,9 +309,7 @@ fn no_text_makes_the_reader_panic() {
     for _ in 0..3000 {
         let mut text = TINY.as_bytes().to_vec();
         for _ in 0..3 {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let at = (state >> 33) as usize % text.len();
             let marks = b"{}()[]<>:,=@~;#\"\\/.-0e\n x";
             match state >> 60 {
