@@ -121,18 +121,12 @@ impl Span {
 
     /// The smallest span over both.
     pub fn to(self, other: Self) -> Self {
-        Self {
-            start: self.start.min(other.start),
-            end: self.end.max(other.end),
-        }
+        Self { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
     /// The same span in a text that this one's text is a part of, from `offset` on.
     pub const fn shifted(self, offset: usize) -> Self {
-        Self {
-            start: self.start + offset,
-            end: self.end + offset,
-        }
+        Self { start: self.start + offset, end: self.end + offset }
     }
 
     /// The part of the text that the span covers; empty where it covers none of it.
@@ -143,10 +137,7 @@ impl Span {
 
 impl From<std::ops::Range<usize>> for Span {
     fn from(range: std::ops::Range<usize>) -> Self {
-        Self {
-            start: range.start,
-            end: range.end,
-        }
+        Self { start: range.start, end: range.end }
     }
 }
 
@@ -162,10 +153,7 @@ pub struct Source {
 impl Source {
     /// A text with its name.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
-        Self {
-            name: name.into(),
-            text: text.into(),
-        }
+        Self { name: name.into(), text: text.into() }
     }
 }
 
@@ -194,20 +182,13 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// A message that points nowhere yet.
     pub fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            ..Self::default()
-        }
+        Self { message: message.into(), ..Self::default() }
     }
 
     /// With a place. The first one is where the mistake is.
     #[must_use]
     pub fn label(mut self, source: usize, span: Span, text: impl Into<String>) -> Self {
-        self.labels.push(Label {
-            source,
-            span,
-            text: text.into(),
-        });
+        self.labels.push(Label { source, span, text: text.into() });
         self
     }
 
@@ -263,10 +244,7 @@ impl Diagnostics {
 
     /// About one text, which is source 0; without mistakes yet.
     pub fn of(name: &str, text: &str) -> Self {
-        Self {
-            sources: vec![Source::new(name, text)],
-            list: Vec::new(),
-        }
+        Self { sources: vec![Source::new(name, text)], list: Vec::new() }
     }
 
     /// Adds a text and gives the index that labels name it by.
@@ -314,8 +292,7 @@ impl Diagnostics {
 
     /// Puts the mistakes in the order of their places.
     pub fn sort(&mut self) {
-        self.list
-            .sort_by_key(|diagnostic| diagnostic.labels.first().map(|label| (label.source, label.span)));
+        self.list.sort_by_key(|diagnostic| diagnostic.labels.first().map(|label| (label.source, label.span)));
     }
 
     /// The value if there are no mistakes, the mistakes otherwise.
@@ -333,10 +310,7 @@ impl Diagnostics {
         for source in &self.sources {
             files.add(Arc::clone(&source.name), Arc::clone(&source.text));
         }
-        let config = term::Config {
-            chars: term::Chars::ascii(),
-            ..term::Config::default()
-        };
+        let config = term::Config { chars: term::Chars::ascii(), ..term::Config::default() };
         let mut bytes = Vec::new();
         for diagnostic in &self.list {
             let shown = self.shown(diagnostic);
@@ -477,10 +451,7 @@ mod tests {
     #[test]
     fn suggestions_are_close_or_absent() {
         assert_eq!(suggestion("rleu", ["gelu", "relu", "elu"]), Some("relu"));
-        assert_eq!(
-            suggestion("softmaxx", ["softmax", "log-softmax"]),
-            Some("softmax")
-        );
+        assert_eq!(suggestion("softmaxx", ["softmax", "log-softmax"]), Some("softmax"));
         assert_eq!(suggestion("attention", ["conv", "relu"]), None);
     }
 

@@ -97,11 +97,7 @@ pub fn verify(graph: Graph) -> Result<Verified, VerifyErrors> {
     for (id, node) in graph.nodes() {
         let mut report = |message: String| {
             let place = format!("`{}` ({})", node.name, node.op);
-            found.push(VerifyError {
-                node: Some(id),
-                place,
-                message,
-            });
+            found.push(VerifyError { node: Some(id), place, message });
         };
         if node.name.is_empty() {
             report("the name is empty".to_owned());
@@ -110,39 +106,24 @@ pub fn verify(graph: Graph) -> Result<Verified, VerifyErrors> {
             report("another node has the same name".to_owned());
         }
         if let Some(rank) = node.ty.layout.rank().filter(|&rank| rank != node.ty.shape.rank()) {
-            report(format!(
-                "layout `{}` is for {rank} dimensions, the type is {}",
-                node.ty.layout, node.ty
-            ));
+            report(format!("layout `{}` is for {rank} dimensions, the type is {}", node.ty.layout, node.ty));
         }
         check_node(&graph, id, node, &mut report);
     }
-    let mut report = |message| {
-        found.push(VerifyError {
-            node: None,
-            place: "the graph".to_owned(),
-            message,
-        })
-    };
+    let mut report = |message| found.push(VerifyError { node: None, place: "the graph".to_owned(), message });
     if graph.outputs().len() == 0 {
         report("there are no outputs".to_owned());
     }
     let mut outputs = FxHashMap::default();
     for (name, id) in graph.outputs() {
         if id.index() >= graph.len() {
-            report(format!(
-                "output `{name}` names the node {id}, which does not exist"
-            ));
+            report(format!("output `{name}` names the node {id}, which does not exist"));
         }
         if outputs.insert(name, id).is_some() {
             report(format!("two outputs are called `{name}`"));
         }
     }
-    if found.is_empty() {
-        Ok(Verified(graph))
-    } else {
-        Err(VerifyErrors(found))
-    }
+    if found.is_empty() { Ok(Verified(graph)) } else { Err(VerifyErrors(found)) }
 }
 
 fn check_node(graph: &Graph, id: NodeId, node: &Node, report: &mut dyn FnMut(String)) {
@@ -153,11 +134,7 @@ fn check_node(graph: &Graph, id: NodeId, node: &Node, report: &mut dyn FnMut(Str
         match graph.constant(id) {
             None if node.op == CONST => report("the constant has no value".to_owned()),
             Some(value) if *value.ty() != node.ty => {
-                report(format!(
-                    "recorded as {}, the constant's value is {}",
-                    node.ty,
-                    value.ty()
-                ));
+                report(format!("recorded as {}, the constant's value is {}", node.ty, value.ty()));
             }
             _ => {}
         }
@@ -225,15 +202,9 @@ pub(crate) fn attr_errors(def: &OpDef, attrs: &Attrs) -> Vec<String> {
             }
         }
     }
-    for declared in def
-        .attrs
-        .iter()
-        .filter(|declared| attrs.get(declared.name).is_none())
-    {
-        let default = declared
-            .default
-            .as_ref()
-            .map_or_else(String::new, |value| format!(" (default {value})"));
+    for declared in def.attrs.iter().filter(|declared| attrs.get(declared.name).is_none()) {
+        let default =
+            declared.default.as_ref().map_or_else(String::new, |value| format!(" (default {value})"));
         errors.push(format!("attribute `{}` is not set{default}", declared.name));
     }
     errors
@@ -272,17 +243,9 @@ pub(crate) fn step(name: &str) -> Option<(&'static str, Vec<Option<Float>>)> {
 /// # Errors
 /// How many it takes.
 pub(crate) fn operand_count(def: &OpDef, attrs: &Attrs, given: usize) -> Result<(), String> {
-    let are = if given == 1 {
-        "1 is given".to_owned()
-    } else {
-        format!("{given} are given")
-    };
+    let are = if given == 1 { "1 is given".to_owned() } else { format!("{given} are given") };
     let takes = |count: usize, least: &str| {
-        format!(
-            "`{}` takes {least}{count} operand{}",
-            def.name,
-            if count == 1 { "" } else { "s" }
-        )
+        format!("`{}` takes {least}{count} operand{}", def.name, if count == 1 { "" } else { "s" })
     };
     match def.arity {
         Arity::Exactly(count) if given != count => Err(format!("{}, {are}", takes(count, ""))),
@@ -294,12 +257,116 @@ pub(crate) fn operand_count(def: &OpDef, attrs: &Attrs, given: usize) -> Result<
             } else if extra == 0 {
                 Err(format!("{}, {are}", takes(count, "")))
             } else {
-                Err(format!(
-                    "{} and {extra} for its post chain, {are}",
-                    takes(count, "")
-                ))
+                Err(format!("{} and {extra} for its post chain, {are}", takes(count, "")))
             }
         }
         Arity::Exactly(_) | Arity::AtLeast(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::text::parse;
+    use crate::tensor::{DType, Tensor};
+    use std::sync::Arc;
+
+    const TINY: &str =
+        "graph { x: f32[1,16,8,8] = input; w: f32[16,16,3,3] = const ~1; b: f32[16] = const splat 0.0
+        y = conv(x, w, b, x) {pads: [1,1,1,1], post: <add,relu>}; s = softmax(y) {axis: 1}; return s }";
+
+    /// The tiny graph with the node `y` or `s` changed before it is added.
+    fn changed(name: &str, change: impl Fn(&mut Node)) -> String {
+        let sound = parse(TINY).unwrap();
+        let mut graph = Graph::new();
+        for (id, node) in sound.nodes() {
+            match sound.constant(id) {
+                Some(value) => drop(graph.add_constant(&node.name, value.clone())),
+                None => {
+                    let mut node = Node::clone(node);
+                    if &*node.name == name {
+                        change(&mut node);
+                    }
+                    graph.add_node(node);
+                }
+            }
+        }
+        graph.add_output("s", sound.find("s").unwrap());
+        verify(graph).map_or_else(|errors| errors.to_string(), |_| "sound".to_owned())
+    }
+
+    fn with(node: &mut Node, name: &'static str, value: Attr) {
+        node.attrs = Arc::new(Attrs::clone(&node.attrs).with(name, value));
+    }
+
+    #[test]
+    fn a_sound_graph_is_proven_so() {
+        assert_eq!(changed("y", |_| ()), "sound");
+        let verified = verify(parse(TINY).unwrap()).unwrap();
+        assert_eq!(verified.len(), 5);
+        assert_eq!(verified.into_inner().len(), 5);
+    }
+
+    #[test]
+    fn every_complaint_names_its_node() {
+        let cases: [(&str, &dyn Fn(&mut Node), &str); 10] = [
+            ("y", &|y| y.op = "convv", "`y` (convv): unknown op; did you mean `conv`?"),
+            ("y", &|y| drop(y.inputs.pop()), "takes 3 operands and 1 for its post chain, 3 are given"),
+            (
+                "y",
+                &|y| with(y, "groups", Attr::Ints(vec![1])),
+                "attribute `groups` is [1], of kind Ints where Int is declared",
+            ),
+            ("y", &|y| with(y, "pad", Attr::Int(1)), "there is no attribute `pad`; did you mean `pads`?"),
+            ("y", &|y| with(y, "groups", Attr::Int(3)), "operands: x: f32[1,16,8,8], w: f32[16,16,3,3]"),
+            (
+                "y",
+                &|y| y.ty.dtype = DType::F16,
+                "`y` (conv): recorded as f16[1,16,8,8], inferred as f32[1,16,8,8]",
+            ),
+            ("y", &|y| y.ty.layout = "nhw".parse().unwrap(), "layout `nhw` is for 3 dimensions"),
+            ("s", &|s| s.attrs = Arc::default(), "`s` (softmax): attribute `axis` is not set"),
+            (
+                "x",
+                &|x| with(x, "axis", Attr::Int(1)),
+                "`x` (input): a leaf has neither operands nor attributes",
+            ),
+            ("x", &|x| x.op = CONST, "`x` (const): the constant has no value"),
+        ];
+        for (name, change, message) in cases {
+            let found = changed(name, change);
+            assert!(found.contains(message), "{found}\nlacks: {message}");
+        }
+    }
+
+    #[test]
+    fn steps_of_a_post_chain_are_checked() {
+        let post = |op, parameters: &[Float]| {
+            let step = Step { op, parameters: parameters.to_vec() };
+            changed("y", |y| with(y, "post", Attr::Post(vec![step.clone()])))
+        };
+        assert!(post("softmax", &[]).contains("`softmax` is not a step of a post chain"));
+        assert!(post("clip", &[Float(0.0)]).contains("step `clip` has 1 parameters, 2 are declared"));
+    }
+
+    #[test]
+    fn unset_attributes_with_a_default_are_refused_too() {
+        let found = changed("y", |y| y.attrs = Arc::new(Attrs::new().ints("pads", &[1, 1, 1, 1])));
+        assert!(found.contains("attribute `groups` is not set (default 1)"), "{found}");
+        assert!(found.contains("attribute `post` is not set (default <>)"), "{found}");
+    }
+
+    #[test]
+    fn outputs_are_checked() {
+        let mut graph = Graph::new();
+        let x = graph.add_constant("x", Tensor::scalar(1.0_f32));
+        assert!(
+            verify(graph.clone()).unwrap_err().to_string().ends_with("\n  the graph: there are no outputs")
+        );
+        graph.add_output("y", x);
+        graph.add_output("y", x);
+        let errors = verify(graph).unwrap_err();
+        assert_eq!(errors.0.len(), 1);
+        assert!(Error::from(errors).to_string().contains("two outputs are called `y`"));
     }
 }

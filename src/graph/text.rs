@@ -74,16 +74,9 @@ pub(crate) fn print_value(graph: &Graph, id: NodeId) -> String {
     let node = &graph[id];
     match node.op {
         INPUT => node.op.to_owned(),
-        CONST => format!(
-            "const {}",
-            graph.constant(id).map_or_else(|| "?".to_owned(), value::print)
-        ),
+        CONST => format!("const {}", graph.constant(id).map_or_else(|| "?".to_owned(), value::print)),
         op => {
-            let operands: Vec<String> = node
-                .inputs
-                .iter()
-                .map(|&input| quote(&graph[input].name))
-                .collect();
+            let operands: Vec<String> = node.inputs.iter().map(|&input| quote(&graph[input].name)).collect();
             format!("{op}({}){}", operands.join(", "), print_attrs(node))
         }
     }
@@ -93,30 +86,19 @@ pub(crate) fn print_value(graph: &Graph, id: NodeId) -> String {
 /// when there are none.
 pub(crate) fn print_attrs(node: &Node) -> String {
     let def = op::find(node.op);
-    let default = |name: &str| {
-        def.and_then(|def| def.attr(name))
-            .and_then(|attr| attr.default.as_ref())
-    };
+    let default = |name: &str| def.and_then(|def| def.attr(name)).and_then(|attr| attr.default.as_ref());
     let written: Vec<String> = node
         .attrs
         .iter()
         .filter(|&(name, value)| default(name) != Some(value))
         .map(|(name, value)| format!("{name}: {value}"))
         .collect();
-    if written.is_empty() {
-        String::new()
-    } else {
-        format!(" {{{}}}", written.join(", "))
-    }
+    if written.is_empty() { String::new() } else { format!(" {{{}}}", written.join(", ")) }
 }
 
 /// A name as it stands in the text form: bare, or quoted where it has to be.
 pub fn quote(name: &str) -> String {
-    if lex::is_plain(name) {
-        name.to_owned()
-    } else {
-        format!("{name:?}")
-    }
+    if lex::is_plain(name) { name.to_owned() } else { format!("{name:?}") }
 }
 
 impl fmt::Display for Graph {

@@ -27,25 +27,8 @@ pub(super) fn build(
         Statement::Return { .. } => None,
     });
     let later: FxHashMap<String, Span> = later.collect();
-    let names = broken
-        .into_iter()
-        .map(|name| {
-            (
-                name,
-                Known {
-                    span: None,
-                    node: None,
-                },
-            )
-        })
-        .collect();
-    let mut builder = Builder {
-        graph: Graph::new(),
-        names,
-        later,
-        constants,
-        found,
-    };
+    let names = broken.into_iter().map(|name| (name, Known { span: None, node: None })).collect();
+    let mut builder = Builder { graph: Graph::new(), names, later, constants, found };
     builder.graph.set_name(&text.name);
     for statement in text.statements {
         builder.statement(statement);
@@ -76,36 +59,26 @@ impl Builder<'_> {
         match statement {
             Statement::Return { name, value } => {
                 if self.graph.outputs().any(|(other, _)| **other == *name.value) {
-                    self.report(
-                        format!("output `{}` is returned twice", name.value),
-                        name.span,
-                        "",
-                    );
+                    self.report(format!("output `{}` is returned twice", name.value), name.span, "");
                 } else if let Some(node) = self.resolve(&value) {
                     self.graph.add_output(&name.value, node);
                 }
             }
             Statement::Value { name, ty, op, body } => {
                 let node = self.value(&name, ty, &op, body);
-                let known = self.names.entry(name.value.clone()).or_insert(Known {
-                    span: None,
-                    node: None,
-                });
+                let known = self.names.entry(name.value.clone()).or_insert(Known { span: None, node: None });
                 match known.span {
                     Some(first) => {
                         let diagnostic = Diagnostic::new(format!("`{}` is defined twice", name.value));
-                        self.found
-                            .push(
-                                diagnostic
-                                    .label(0, name.span, "again here")
-                                    .label(0, first, "first here"),
-                            );
+                        self.found.push(diagnostic.label(0, name.span, "again here").label(
+                            0,
+                            first,
+                            "first here",
+                        ));
                     }
                     None => {
-                        *known = Known {
-                            span: Some(name.span),
-                            node: node.map(|node| self.graph.add_node(node)),
-                        };
+                        *known =
+                            Known { span: Some(name.span), node: node.map(|node| self.graph.add_node(node)) };
                     }
                 }
             }
@@ -154,19 +127,14 @@ impl Builder<'_> {
                 let Some(ty) = ty else {
                     let help = format!("write it as in `{}: f32[1,64] = {}`", name.value, op.value);
                     let diagnostic = Diagnostic::new(format!("the type of `{}` is missing", name.value));
-                    self.found
-                        .push(diagnostic.label(0, name.span, "nothing says its type").help(help));
+                    self.found.push(diagnostic.label(0, name.span, "nothing says its type").help(help));
                     return None;
                 };
                 let Body::Const(literal) = body else {
                     return Some(leaf(INPUT, ty.value));
                 };
                 let value = self.constant(name, &ty, &literal)?;
-                if self
-                    .names
-                    .get(&name.value)
-                    .is_none_or(|known| known.span.is_none())
-                {
+                if self.names.get(&name.value).is_none_or(|known| known.span.is_none()) {
                     self.graph.set_constant(&name.value, value);
                 }
                 return Some(leaf(CONST, ty.value));
@@ -177,18 +145,12 @@ impl Builder<'_> {
             let known = op::all();
             let names = known.iter().map(|def| def.name).chain([INPUT, CONST]);
             let diagnostic = Diagnostic::new(format!("unknown op `{}`", op.value));
-            self.found.push(
-                diagnostic
-                    .label(0, op.span, "no op has this name")
-                    .suggest(&op.value, names),
-            );
+            self.found.push(diagnostic.label(0, op.span, "no op has this name").suggest(&op.value, names));
             return None;
         };
         let attrs = self.attrs(def, op, &attrs)?;
         if let Err(takes) = verify::operand_count(def, &attrs, operands.len()) {
-            let whole = operands
-                .iter()
-                .fold(op.span, |span, operand| span.to(operand.span));
+            let whole = operands.iter().fold(op.span, |span, operand| span.to(operand.span));
             self.report(takes, whole, "");
             return None;
         }
@@ -231,15 +193,7 @@ impl Builder<'_> {
             Ok(None) => {}
             Err(errors) => {
                 for (span, message) in errors {
-                    self.report(
-                        message,
-                        if span == Span::default() {
-                            literal.span
-                        } else {
-                            span
-                        },
-                        "",
-                    );
+                    self.report(message, if span == Span::default() { literal.span } else { span }, "");
                 }
                 return None;
             }
@@ -247,8 +201,7 @@ impl Builder<'_> {
         let Some(tensor) = (self.constants)(&name.value) else {
             let message = format!("the value of `{}` is not in the text", name.value);
             let diagnostic = Diagnostic::new(message).label(0, literal.span, "a hash only names a value");
-            self.found
-                .push(diagnostic.help("give a table of constants, or write `~1` for seeded values"));
+            self.found.push(diagnostic.help("give a table of constants, or write `~1` for seeded values"));
             return None;
         };
         let hash = format!("{:016x}", value::content_hash(&tensor));
@@ -275,16 +228,13 @@ impl Builder<'_> {
         let mut whole = true;
         for (name, raw) in written {
             let read = match def.attr(&name.value) {
-                None => Err(
-                    Diagnostic::new(format!("`{}` has no attribute `{}`", def.name, name.value))
-                        .label(0, name.span, "unknown attribute")
-                        .suggest(&name.value, def.attrs.iter().map(|attr| attr.name)),
-                ),
-                Some(attr) if attrs.get(attr.name).is_some() => Err(Diagnostic::new(format!(
-                    "attribute `{}` is written twice",
-                    attr.name
-                ))
-                .label(0, name.span, "")),
+                None => Err(Diagnostic::new(format!("`{}` has no attribute `{}`", def.name, name.value))
+                    .label(0, name.span, "unknown attribute")
+                    .suggest(&name.value, def.attrs.iter().map(|attr| attr.name))),
+                Some(attr) if attrs.get(attr.name).is_some() => {
+                    Err(Diagnostic::new(format!("attribute `{}` is written twice", attr.name))
+                        .label(0, name.span, ""))
+                }
                 Some(attr) => read_attr(attr.kind, raw).map(|value| (attr.name, value)),
             };
             match read {
@@ -328,10 +278,9 @@ fn read_attr(kind: AttrKind, raw: &Spanned<RawAttr>) -> Result<Attr, Diagnostic>
             text.parse().map(Attr::Int).map_err(|_| wrong("an integer"))
         }
         (AttrKind::Int, _) => Err(wrong("an integer")),
-        (AttrKind::Float, RawAttr::Number(text) | RawAttr::Word(text)) => text
-            .parse()
-            .map(|value| Attr::Float(Float(value)))
-            .map_err(|_| wrong("a number")),
+        (AttrKind::Float, RawAttr::Number(text) | RawAttr::Word(text)) => {
+            text.parse().map(|value| Attr::Float(Float(value))).map_err(|_| wrong("a number"))
+        }
         (AttrKind::Float, _) => Err(wrong("a number")),
         (AttrKind::Ints, RawAttr::List(list)) => list
             .iter()
@@ -367,10 +316,7 @@ fn read_step(name: &Spanned<String>, written: &[Spanned<String>]) -> Result<Step
     }
     let (op, declared) = verify::step(&name.value).ok_or_else(|| {
         let known = op::all();
-        let names = known
-            .iter()
-            .filter(|def| def.flags.elementwise)
-            .map(|def| def.name);
+        let names = known.iter().filter(|def| def.flags.elementwise).map(|def| def.name);
         Diagnostic::new(format!("`{}` is not a step of a post chain", name.value))
             .label(0, name.span, "not an elementwise op")
             .suggest(&name.value, names)
@@ -381,10 +327,6 @@ fn read_step(name: &Spanned<String>, written: &[Spanned<String>]) -> Result<Step
     if parameters.len() == declared.len() {
         return Ok(Step { op, parameters });
     }
-    let message = format!(
-        "step `{op}` takes {} parameters, {} are given",
-        declared.len(),
-        written.len()
-    );
+    let message = format!("step `{op}` takes {} parameters, {} are given", declared.len(), written.len());
     Err(Diagnostic::new(message).label(0, name.span, ""))
 }

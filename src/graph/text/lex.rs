@@ -51,21 +51,12 @@ fn continues_word(c: char) -> bool {
 
 /// All tokens of the text, an [`Token::End`] last. Mistakes go to `found`, as of source 0.
 pub(super) fn lex(text: &str, found: &mut Diagnostics) -> Vec<Lexeme> {
-    let mut lexer = Lexer {
-        text,
-        at: 0,
-        leads: true,
-        found,
-    };
+    let mut lexer = Lexer { text, at: 0, leads: true, found };
     let mut lexemes = Vec::new();
     while let Some(lexeme) = lexer.next() {
         lexemes.push(lexeme);
     }
-    lexemes.push(Lexeme {
-        token: Token::End,
-        span: Span::at(text.len()),
-        leads: true,
-    });
+    lexemes.push(Lexeme { token: Token::End, span: Span::at(text.len()), leads: true });
     lexemes
 }
 
@@ -128,22 +119,15 @@ impl Lexer<'_> {
                 self.at += other.len_utf8();
                 let span = Span::new(start, self.at);
                 self.found.push(
-                    Diagnostic::new(format!(
-                        "`{}` is not part of the text form",
-                        other.escape_default()
-                    ))
-                    .label(0, span, "unexpected character")
-                    .help("names with other characters are written in quotes: `\"a b\"`"),
+                    Diagnostic::new(format!("`{}` is not part of the text form", other.escape_default()))
+                        .label(0, span, "unexpected character")
+                        .help("names with other characters are written in quotes: `\"a b\"`"),
                 );
                 Token::Bad
             }
         };
         let leads = std::mem::replace(&mut self.leads, false);
-        Some(Lexeme {
-            token,
-            span: Span::new(start, self.at),
-            leads,
-        })
+        Some(Lexeme { token, span: Span::new(start, self.at), leads })
     }
 
     fn number(&mut self) -> Token {

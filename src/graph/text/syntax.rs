@@ -25,16 +25,8 @@ pub(super) struct GraphText {
 /// One line.
 #[derive(Debug)]
 pub(super) enum Statement {
-    Value {
-        name: Spanned<String>,
-        ty: Option<Spanned<TensorType>>,
-        op: Spanned<String>,
-        body: Body,
-    },
-    Return {
-        name: Spanned<String>,
-        value: Spanned<String>,
-    },
+    Value { name: Spanned<String>, ty: Option<Spanned<TensorType>>, op: Spanned<String>, body: Body },
+    Return { name: Spanned<String>, value: Spanned<String> },
 }
 
 /// What stands after the op's name.
@@ -42,10 +34,7 @@ pub(super) enum Statement {
 pub(super) enum Body {
     Input,
     Const(Spanned<Literal>),
-    Call {
-        operands: Vec<Spanned<String>>,
-        attrs: Vec<(Spanned<String>, Spanned<RawAttr>)>,
-    },
+    Call { operands: Vec<Spanned<String>>, attrs: Vec<(Spanned<String>, Spanned<RawAttr>)> },
 }
 
 /// The value of a constant, elements as written.
@@ -76,12 +65,7 @@ type Parsed<T> = Result<T, Reported>;
 /// those would have defined.
 pub(super) fn parse(text: &str, found: &mut Diagnostics) -> (GraphText, Vec<String>) {
     let lexemes = lex(text, found);
-    let mut parser = Parser {
-        lexemes,
-        at: 0,
-        found,
-        broken: Vec::new(),
-    };
+    let mut parser = Parser { lexemes, at: 0, found, broken: Vec::new() };
     let graph = parser.graph();
     (graph, parser.broken)
 }
@@ -132,35 +116,23 @@ impl Parser<'_> {
         let (span, shown) = match lexeme.token {
             Token::Bad => return Reported,
             Token::End => (lexeme.span, "the end of the text".to_owned()),
-            _ if lexeme.leads && self.at > 0 => (
-                Span::at(self.lexemes[self.at - 1].span.end),
-                "the end of the line".to_owned(),
-            ),
-            _ => (
-                lexeme.span,
-                format!("`{}`", lexeme.span.of(&self.found.sources()[0].text)),
-            ),
+            _ if lexeme.leads && self.at > 0 => {
+                (Span::at(self.lexemes[self.at - 1].span.end), "the end of the line".to_owned())
+            }
+            _ => (lexeme.span, format!("`{}`", lexeme.span.of(&self.found.sources()[0].text))),
         };
         let diagnostic = Diagnostic::new(format!("expected {what}, found {shown}"));
-        self.found
-            .push(diagnostic.label(0, span, format!("expected {what}")));
+        self.found.push(diagnostic.label(0, span, format!("expected {what}")));
         Reported
     }
 
     fn need(&mut self, mark: char) -> Parsed<()> {
-        if self.take(mark) {
-            Ok(())
-        } else {
-            Err(self.expected(&format!("`{mark}`")))
-        }
+        if self.take(mark) { Ok(()) } else { Err(self.expected(&format!("`{mark}`"))) }
     }
 
     fn name(&mut self, what: &str) -> Parsed<Spanned<String>> {
         match self.token().clone() {
-            Token::Word(value) | Token::Quoted(value) => Ok(Spanned {
-                value,
-                span: self.advance().span,
-            }),
+            Token::Word(value) | Token::Quoted(value) => Ok(Spanned { value, span: self.advance().span }),
             _ => Err(self.expected(what)),
         }
     }
@@ -234,11 +206,7 @@ impl Parser<'_> {
         if self.is_word("return") {
             self.at += 1;
             let name = self.name("the name of an output")?;
-            let value = if self.take('=') {
-                self.name("the name of a value")?
-            } else {
-                name.clone()
-            };
+            let value = if self.take('=') { self.name("the name of a value")? } else { name.clone() };
             return Ok(Statement::Return { name, value });
         }
         let name = self.name("the name of a value, `return` or `}`")?;
@@ -281,10 +249,7 @@ impl Parser<'_> {
         self.need(']')?;
         let rank = dims.len();
         let mut ty = TensorType::plain(dtype, Shape::new(dims));
-        let fits = ty
-            .shape
-            .iter()
-            .try_fold(8_usize, |bytes, &size| bytes.checked_mul(size.max(1)));
+        let fits = ty.shape.iter().try_fold(8_usize, |bytes, &size| bytes.checked_mul(size.max(1)));
         if fits.is_none_or(|bytes| bytes > LARGEST_VALUE) {
             let whole = start.to(self.lexemes[self.at - 1].span);
             return Err(self.wrong_type(whole, "the type is larger than any memory".to_owned()));
@@ -292,9 +257,7 @@ impl Parser<'_> {
         if self.take('@') {
             let span = self.span();
             let text = self.name("a layout such as `nChw16c`")?.value;
-            ty.layout = text
-                .parse::<Layout>()
-                .map_err(|message| self.wrong_type(span, message))?;
+            ty.layout = text.parse::<Layout>().map_err(|message| self.wrong_type(span, message))?;
             if let Some(other) = ty.layout.rank().filter(|&other| other != rank) {
                 let message = format!("layout `{text}` is for {other} dimensions, the shape has {rank}");
                 return Err(self.wrong_type(span, message));
@@ -303,10 +266,7 @@ impl Parser<'_> {
         if let Token::Hash(device) = self.token().clone() {
             ty.device = self.device(&device)?;
         }
-        Ok(Spanned {
-            value: ty,
-            span: start.to(self.lexemes[self.at - 1].span),
-        })
+        Ok(Spanned { value: ty, span: start.to(self.lexemes[self.at - 1].span) })
     }
 
     fn device(&mut self, name: &str) -> Parsed<Device> {
@@ -325,10 +285,9 @@ impl Parser<'_> {
                 self.at += 1;
                 Ok(Device::Cuda(index))
             }
-            other => Err(self.wrong_type(
-                span,
-                format!("unknown device `{other}`; there are `host` and `cuda:0`"),
-            )),
+            other => {
+                Err(self.wrong_type(span, format!("unknown device `{other}`; there are `host` and `cuda:0`")))
+            }
         }
     }
 
@@ -366,19 +325,13 @@ impl Parser<'_> {
                     .expected("a constant's value: `[1.0, 2.0]`, `splat 0.5`, `~1` or `#0123456789abcdef`"));
             }
         };
-        Ok(Spanned {
-            value,
-            span: start.to(self.lexemes[self.at - 1].span),
-        })
+        Ok(Spanned { value, span: start.to(self.lexemes[self.at - 1].span) })
     }
 
     /// A number, `inf`, `NaN`, `true` or `false`, as written.
     fn number(&mut self) -> Parsed<Spanned<String>> {
         match self.token().clone() {
-            Token::Number(value) | Token::Word(value) => Ok(Spanned {
-                value,
-                span: self.advance().span,
-            }),
+            Token::Number(value) | Token::Word(value) => Ok(Spanned { value, span: self.advance().span }),
             _ => Err(self.expected("a number")),
         }
     }
@@ -443,10 +396,7 @@ impl Parser<'_> {
             }
             _ => return Err(self.expected("an attribute's value")),
         };
-        Ok(Spanned {
-            value,
-            span: start.to(self.lexemes[self.at - 1].span),
-        })
+        Ok(Spanned { value, span: start.to(self.lexemes[self.at - 1].span) })
     }
 
     /// `<add,clip(0.0,6.0)>`.

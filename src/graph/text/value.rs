@@ -17,9 +17,7 @@ pub fn content_hash(tensor: &Tensor) -> u64 {
     last[..rest.len()].copy_from_slice(rest);
     let mut hash = mix(bytes.len() as u64);
     for word in words.iter().chain([&last]) {
-        hash = (hash ^ u64::from_le_bytes(*word))
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .rotate_left(29);
+        hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     }
     mix(hash)
 }
@@ -46,9 +44,7 @@ pub fn random(ty: &TensorType, seed: u64) -> Tensor {
                 let sum: u32 = (0..3)
                     .map(|_| {
                         let word = draw();
-                        (0..4)
-                            .map(|part| u32::from((word >> (16 * part)) as u16))
-                            .sum::<u32>()
+                        (0..4).map(|part| u32::from((word >> (16 * part)) as u16)).sum::<u32>()
                     })
                     .sum();
                 (f64::from(sum) - 12.0 * 32767.5) / 65536.0
@@ -62,10 +58,7 @@ pub fn random(ty: &TensorType, seed: u64) -> Tensor {
 
 /// A default-layout host tensor as a value of this type (same element type and shape).
 fn place(plain: &Tensor, ty: &TensorType) -> Tensor {
-    let mut tensor = Tensor::zeros(TensorType {
-        layout: Layout::PLAIN,
-        ..ty.clone()
-    });
+    let mut tensor = Tensor::zeros(TensorType { layout: Layout::PLAIN, ..ty.clone() });
     tensor.bytes_mut().copy_from_slice(plain.bytes());
     tensor.to_layout(&ty.layout)
 }
@@ -76,11 +69,7 @@ const FEW_ELEMENTS: usize = 4;
 /// What stands after `const`: a list or `splat` where that reads back to the same bytes, the hash
 /// otherwise.
 pub(super) fn print(tensor: &Tensor) -> String {
-    let splat = if tensor.ty().shape.count() > FEW_ELEMENTS {
-        print_splat(tensor)
-    } else {
-        None
-    };
+    let splat = if tensor.ty().shape.count() > FEW_ELEMENTS { print_splat(tensor) } else { None };
     let values = if splat.is_some() {
         splat
     } else if tensor.ty().shape.count() <= INLINE_ELEMENTS {
@@ -113,10 +102,7 @@ fn print_splat(tensor: &Tensor) -> Option<String> {
 }
 
 fn spanned(text: &str) -> Spanned<String> {
-    Spanned {
-        value: text.to_owned(),
-        span: Span::default(),
-    }
+    Spanned { value: text.to_owned(), span: Span::default() }
 }
 
 fn reads_back(tensor: &Tensor, literal: &Literal) -> bool {
@@ -157,20 +143,10 @@ fn read_element(dtype: DType, text: &str, bytes: &mut Vec<u8>) -> Result<(), Str
         DType::I32 => push!(text.parse::<i32>().ok()),
         DType::I64 => push!(text.parse::<i64>().ok()),
         DType::F16 => {
-            push!(
-                text.parse::<f32>()
-                    .ok()
-                    .map(half::f16::from_f32)
-                    .filter(|value| finite(value.to_f64()))
-            );
+            push!(text.parse::<f32>().ok().map(half::f16::from_f32).filter(|value| finite(value.to_f64())));
         }
         DType::BF16 => {
-            push!(
-                text.parse::<f32>()
-                    .ok()
-                    .map(half::bf16::from_f32)
-                    .filter(|value| finite(value.to_f64()))
-            );
+            push!(text.parse::<f32>().ok().map(half::bf16::from_f32).filter(|value| finite(value.to_f64())));
         }
         DType::F32 => push!(text.parse::<f32>().ok().filter(|&value| finite(f64::from(value)))),
         DType::F64 => push!(text.parse::<f64>().ok().filter(|&value| finite(value))),
@@ -201,11 +177,7 @@ pub(super) fn read(literal: &Literal, ty: &TensorType) -> Result<Option<Tensor>,
                 }
             }
             if errors.is_empty() && elements.len() != count {
-                let span = elements
-                    .iter()
-                    .map(|element| element.span)
-                    .reduce(Span::to)
-                    .unwrap_or_default();
+                let span = elements.iter().map(|element| element.span).reduce(Span::to).unwrap_or_default();
                 let message = format!("{ty} has {count} elements, {} are given", elements.len());
                 errors.push((span, message));
             }
@@ -225,16 +197,10 @@ mod tests {
 
     #[test]
     fn small_constants_print_their_values() {
-        assert_eq!(
-            print(&Tensor::from_elements([2], &[1.0_f32, -0.1])),
-            "[1.0, -0.1]"
-        );
+        assert_eq!(print(&Tensor::from_elements([2], &[1.0_f32, -0.1])), "[1.0, -0.1]");
         assert_eq!(print(&Tensor::scalar(f32::NEG_INFINITY)), "[-inf]");
         assert_eq!(print(&Tensor::from_bools([2], &[true, false])), "[true, false]");
-        assert_eq!(
-            print(&Tensor::from_elements([2], &[i64::MIN, 7])),
-            "[-9223372036854775808, 7]"
-        );
+        assert_eq!(print(&Tensor::from_elements([2], &[i64::MIN, 7])), "[-9223372036854775808, 7]");
         assert_eq!(print(&Tensor::from_elements([0], &[0.0_f32; 0])), "[]");
     }
 
@@ -267,10 +233,7 @@ mod tests {
         let values = random(&ty, 1).to_f64();
         let mean = values.iter().sum::<f64>() / 1e4;
         let variance = values.iter().map(|v| v * v).sum::<f64>() / 1e4;
-        assert!(
-            mean.abs() < 0.03 && (variance - 1.0).abs() < 0.05,
-            "{mean} {variance}"
-        );
+        assert!(mean.abs() < 0.03 && (variance - 1.0).abs() < 0.05, "{mean} {variance}");
         assert_ne!(content_hash(&random(&ty, 1)), content_hash(&random(&ty, 2)));
         assert_eq!(content_hash(&random(&ty, 1)), 10_736_889_492_260_000_523);
         let indices = random(&TensorType::plain(DType::I64, [100]), 3).to_i64().unwrap();
