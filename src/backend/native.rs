@@ -5,6 +5,7 @@
 //! reference evaluation, and its contract says so: the implementation is then `reference`.
 
 mod args;
+mod attention;
 mod binary;
 mod broadcast;
 mod cast;
@@ -17,12 +18,15 @@ mod gather;
 mod gemm;
 mod lanes;
 mod map;
-mod matmul;
 mod math;
+mod matmul;
+mod normalize;
 mod padding;
 mod rearrange;
+mod reduce;
 mod reference;
 mod scalar;
+mod select;
 mod slice;
 mod softmax;
 mod strided;
@@ -30,7 +34,6 @@ mod strided;
 mod test;
 mod tile;
 mod unary;
-mod select;
 
 use super::{Backend, Call, Contract, Kernel};
 
@@ -60,14 +63,14 @@ const FAMILIES: &[&[Entry]] = &[
     map::ENTRIES,
     matmul::ENTRIES,
     softmax::ENTRIES,
+    normalize::ENTRIES,
+    reduce::ENTRIES,
+    attention::ENTRIES,
     select::ENTRIES,
 ];
 
 fn entry(op: &str) -> Option<&'static Entry> {
-    FAMILIES
-        .iter()
-        .flat_map(|family| family.iter())
-        .find(|entry| entry.op == op)
+    FAMILIES.iter().flat_map(|family| family.iter()).find(|entry| entry.op == op)
 }
 
 impl Backend for Native {
@@ -92,17 +95,10 @@ impl Backend for Native {
 
 /// A contract that names its implementation and asks for nothing.
 fn plain_contract(implementation: &str) -> Contract {
-    Contract {
-        implementation: implementation.to_owned(),
-        ..Contract::default()
-    }
+    Contract { implementation: implementation.to_owned(), ..Contract::default() }
 }
 
 /// A contract for a result that is operand 0's bytes from `offset` on.
 fn view_contract(offset: usize) -> Contract {
-    Contract {
-        view_of: Some(0),
-        view_offset: offset,
-        ..plain_contract("view")
-    }
+    Contract { view_of: Some(0), view_offset: offset, ..plain_contract("view") }
 }

@@ -55,11 +55,7 @@ impl<T> Shared<T> {
 
 /// How many tasks to split `units` of work into, when all of it touches `elements` elements.
 pub(super) fn tasks(elements: usize, units: usize, threads: usize) -> usize {
-    if elements < PARALLEL || threads < 2 {
-        units.min(1)
-    } else {
-        units.min(4 * threads)
-    }
+    if elements < PARALLEL || threads < 2 { units.min(1) } else { units.min(4 * threads) }
 }
 
 /// Part `index` of `parts` nearly equal parts of `0..count`, cut at multiples of `unit`.

@@ -17,8 +17,22 @@ macro_rules! entries {
 
 /// The ops of this family.
 pub(super) const ENTRIES: &[Entry] = entries!(
-    "add", "sub", "mul", "div", "pow", "min", "max", "mod", "equal", "greater", "less", "greater-equal",
-    "less-equal", "and", "or", "xor"
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "pow",
+    "min",
+    "max",
+    "mod",
+    "equal",
+    "greater",
+    "less",
+    "greater-equal",
+    "less-equal",
+    "and",
+    "or",
+    "xor"
 );
 
 fn loops(call: &Call<'_>) -> Option<Broadcast<2>> {
@@ -124,7 +138,8 @@ impl<A: Scalar, O: Scalar, F: Fn(A, A) -> O + Send + Sync> Kernel for Zip<A, O, 
             // SAFETY: in bounds; an operand in place is read where it is then written.
             unsafe {
                 match strides {
-                    [1, 1] => (0..length).for_each(|i| *output.add(i) = (self.function)(*left.add(i), *right.add(i))),
+                    [1, 1] => (0..length)
+                        .for_each(|i| *output.add(i) = (self.function)(*left.add(i), *right.add(i))),
                     [1, 0] => {
                         let right = *right;
                         (0..length).for_each(|i| *output.add(i) = (self.function)(*left.add(i), right));

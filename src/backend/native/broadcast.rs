@@ -98,7 +98,9 @@ impl<const N: usize> Broadcast<N> {
         if rows >= parts {
             let parts = parts.min(rows);
             team.run(parts, |index| {
-                self.walk(part(rows, parts, index, 1), |row, offsets| visit(row * self.length, offsets, self.length));
+                self.walk(part(rows, parts, index, 1), |row, offsets| {
+                    visit(row * self.length, offsets, self.length)
+                });
             });
         } else {
             team.run(parts, |index| {

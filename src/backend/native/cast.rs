@@ -7,31 +7,22 @@ use crate::backend::{Args, Call, Contract, Kernel};
 use std::marker::PhantomData;
 
 /// The ops of this family.
-pub(super) const ENTRIES: &[Entry] = &[Entry {
-    op: "native.cast",
-    contract,
-    kernel,
-}];
+pub(super) const ENTRIES: &[Entry] = &[Entry { op: "native.cast", contract, kernel }];
 
 fn contract(call: &Call<'_>) -> Result<Contract, String> {
     let (from, to) = (call.inputs[0].dtype, call.output.dtype);
     Ok(match (from == to, from.size() == to.size()) {
         (true, _) => view_contract(0),
-        (false, true) => Contract {
-            in_place: vec![0],
-            ..plain_contract("convert")
-        },
+        (false, true) => Contract { in_place: vec![0], ..plain_contract("convert") },
         (false, false) => plain_contract("convert"),
     })
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
     let count = call.output.layout.padded_count(&call.output.shape);
-    Ok(
-        with_scalar!(call.inputs[0].dtype, A => with_scalar!(call.output.dtype, B => {
-            Box::new(Cast::<A, B> { count, types: PhantomData })
-        })),
-    )
+    Ok(with_scalar!(call.inputs[0].dtype, A => with_scalar!(call.output.dtype, B => {
+        Box::new(Cast::<A, B> { count, types: PhantomData })
+    })))
 }
 
 struct Cast<A, B> {

@@ -131,7 +131,8 @@ impl Action {
     pub(super) fn chain(steps: &[Step]) -> Result<Vec<Self>, String> {
         let action = |step: &Step| {
             let parameters: Vec<f64> = step.parameters.iter().map(|p| p.0).collect();
-            Self::new(step.op, &parameters).ok_or_else(|| format!("`{}` cannot be a step of a post chain", step.op))
+            Self::new(step.op, &parameters)
+                .ok_or_else(|| format!("`{}` cannot be a step of a post chain", step.op))
         };
         steps.iter().map(action).collect()
     }
@@ -185,7 +186,11 @@ unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
                     let $x = if rest >= V::COUNT { V::load(from) } else { V::load_first(from, rest) };
                     let value = $value;
                     let to = target.add(column);
-                    if rest >= V::COUNT { value.store(to) } else { value.store_first(to, rest) }
+                    if rest >= V::COUNT {
+                        value.store(to)
+                    } else {
+                        value.store_first(to, rest)
+                    }
                     column += V::COUNT;
                 }
             }
@@ -211,7 +216,11 @@ unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
                     };
                     let value = $value;
                     let to = target.add(column);
-                    if rest >= V::COUNT { value.store(to) } else { value.store_first(to, rest) }
+                    if rest >= V::COUNT {
+                        value.store(to)
+                    } else {
+                        value.store_first(to, rest)
+                    }
                     column += V::COUNT;
                 }
             }
@@ -265,7 +274,9 @@ unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
             Function::Max => both!(x, y => V::select(x.equal(x), x.max(y), x)),
             Function::ReversedSub => both!(x, y => y.sub(x)),
             Function::ReversedDiv => both!(x, y => y.div(x)),
-            Function::Pow if area.extra_column == 0 && area.rows == 1 && *area.extra == 2.0 => each!(x => x.mul(x)),
+            Function::Pow if area.extra_column == 0 && area.rows == 1 && *area.extra == 2.0 => {
+                each!(x => x.mul(x))
+            }
             Function::Pow => both!(x, y => power(x, y)),
             Function::ReversedPow => both!(x, y => power(y, x)),
         }
@@ -298,7 +309,11 @@ unsafe fn power<V: Lanes>(base: V, exponent: V) -> V {
     unsafe {
         base.store(bases.as_mut_ptr());
         exponent.store(exponents.as_mut_ptr());
-        bases.iter_mut().zip(exponents).take(V::COUNT).for_each(|(base, exponent)| *base = base.powf(exponent));
+        bases
+            .iter_mut()
+            .zip(exponents)
+            .take(V::COUNT)
+            .for_each(|(base, exponent)| *base = base.powf(exponent));
         V::load(bases.as_ptr())
     }
 }

@@ -86,7 +86,10 @@ pub(super) fn assert_close(what: &str, got: &Tensor, want: &Tensor, tolerance: f
     }
     for (at, (got, want)) in got.to_f64().iter().zip(want.to_f64()).enumerate() {
         let same = *got == want || (got.is_nan() && want.is_nan());
-        assert!(same || (got - want).abs() <= tolerance * want.abs().max(1.0), "{what}: [{at}] is {got}, not {want}");
+        assert!(
+            same || (got - want).abs() <= tolerance * want.abs().max(1.0),
+            "{what}: [{at}] is {got}, not {want}"
+        );
     }
 }
 

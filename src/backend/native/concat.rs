@@ -9,11 +9,7 @@ use crate::backend::{Args, Call, Contract, Kernel};
 use crate::tensor::TensorType;
 
 /// The ops of this family.
-pub(super) const ENTRIES: &[Entry] = &[Entry {
-    op: "native.concat",
-    contract,
-    kernel,
-}];
+pub(super) const ENTRIES: &[Entry] = &[Entry { op: "native.concat", contract, kernel }];
 
 fn contract(call: &Call<'_>) -> Result<Contract, String> {
     let axis = call.attrs.expect_int("axis") as usize;
@@ -36,16 +32,8 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
     let mut first = 0;
     let mut copies = Vec::new();
     for (pieces, length) in operands {
-        let outer = Loop {
-            count: pieces,
-            source: length as isize,
-            target: whole as isize,
-        };
-        let inner = Loop {
-            count: length,
-            source: 1,
-            target: 1,
-        };
+        let outer = Loop { count: pieces, source: length as isize, target: whole as isize };
+        let inner = Loop { count: length, source: 1, target: 1 };
         let region = Region::new([outer, inner], 0, first as isize);
         copies.push(Copy::new(region, call.output.dtype.size(), call.threads)?);
         first += length;
@@ -63,11 +51,8 @@ fn pieces(ty: &TensorType, axis: usize) -> Option<(usize, usize)> {
     let padded = ty.layout.padded_shape(&ty.shape);
     let order = ty.layout.order(ty.shape.rank());
     let position = order.iter().position(|&dim| dim == axis)?;
-    let pieces = order[..position]
-        .iter()
-        .map(|&dim| padded[dim] / ty.layout.block(dim))
-        .product::<usize>()
-        .max(1);
+    let pieces =
+        order[..position].iter().map(|&dim| padded[dim] / ty.layout.block(dim)).product::<usize>().max(1);
     Some((pieces, padded.count() / pieces))
 }
 

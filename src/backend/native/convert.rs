@@ -11,21 +11,9 @@ use crate::tensor::{Layout, Shape, TensorType};
 
 /// The ops of this family.
 pub(super) const ENTRIES: &[Entry] = &[
-    Entry {
-        op: "native.pack",
-        contract,
-        kernel,
-    },
-    Entry {
-        op: "native.unpack",
-        contract,
-        kernel,
-    },
-    Entry {
-        op: "native.reorder",
-        contract,
-        kernel,
-    },
+    Entry { op: "native.pack", contract, kernel },
+    Entry { op: "native.unpack", contract, kernel },
+    Entry { op: "native.reorder", contract, kernel },
 ];
 
 fn contract(call: &Call<'_>) -> Result<Contract, String> {
@@ -91,11 +79,8 @@ fn regions(source: &TensorType, target: &TensorType) -> Option<Vec<Region>> {
         let mut next = Vec::with_capacity(nests.len() * pieces.len());
         for (first, second, loops) in &nests {
             for (base, digits) in &pieces {
-                let digits = digits.iter().map(|&(count, unit)| Loop {
-                    count,
-                    source: from(unit),
-                    target: to(unit),
-                });
+                let digits =
+                    digits.iter().map(|&(count, unit)| Loop { count, source: from(unit), target: to(unit) });
                 next.push((
                     first + from(*base),
                     second + to(*base),
@@ -105,12 +90,7 @@ fn regions(source: &TensorType, target: &TensorType) -> Option<Vec<Region>> {
         }
         nests = next;
     }
-    Some(
-        nests
-            .into_iter()
-            .filter_map(|(from, to, loops)| Region::new(loops, from, to))
-            .collect(),
-    )
+    Some(nests.into_iter().filter_map(|(from, to, loops)| Region::new(loops, from, to)).collect())
 }
 
 /// The offset of an index in one dimension, the others being zero.
@@ -159,7 +139,8 @@ mod tests {
                         let want = plain.to_layout(&layout);
                         let attrs = Attrs::new().with("layout", Attr::Layout(layout));
                         for threads in [1, 2] {
-                            let (_, got) = run("native.reorder", &attrs, &[&source], want.ty(), threads, None);
+                            let (_, got) =
+                                run("native.reorder", &attrs, &[&source], want.ty(), threads, None);
                             assert_close(&format!("{from} to {to}"), &got, &want, 0.0);
                         }
                     }

@@ -10,16 +10,8 @@ use crate::tensor::DType;
 
 /// The ops of this family.
 pub(super) const ENTRIES: &[Entry] = &[
-    Entry {
-        op: "native.gather",
-        contract,
-        kernel: gather_kernel,
-    },
-    Entry {
-        op: "native.gather-elements",
-        contract,
-        kernel: elements_kernel,
-    },
+    Entry { op: "native.gather", contract, kernel: gather_kernel },
+    Entry { op: "native.gather-elements", contract, kernel: elements_kernel },
 ];
 
 fn contract(call: &Call<'_>) -> Result<Contract, String> {
@@ -38,10 +30,7 @@ struct Indices {
 
 impl Indices {
     fn new(call: &Call<'_>, limit: usize) -> Self {
-        Self {
-            wide: call.inputs[1].dtype == DType::I64,
-            limit,
-        }
+        Self { wide: call.inputs[1].dtype == DType::I64, limit }
     }
 
     /// # Safety

@@ -81,7 +81,10 @@ impl Micro {
 /// # Safety
 /// As [`Micro::block`]; the processor has the instruction set of `V`.
 #[inline(always)]
-unsafe fn tile<V: Lanes, const R: usize, const C: usize, const U: usize, const WHOLE: bool>(tile: &Tile, first: usize) {
+unsafe fn tile<V: Lanes, const R: usize, const C: usize, const U: usize, const WHOLE: bool>(
+    tile: &Tile,
+    first: usize,
+) {
     // Lanes in use of each vector of a row.
     let width = |c: usize| tile.columns.saturating_sub(first + c * V::COUNT).min(V::COUNT);
     // SAFETY: loads and stores are within the rows and columns that the caller vouches for.

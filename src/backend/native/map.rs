@@ -50,7 +50,8 @@ fn plan(call: &Call<'_>) -> Option<Plan> {
         vec![Action::new(if swap { reversed } else { name }, &[])?]
     } else {
         let definition = crate::op::find(call.op)?;
-        let parameters: Vec<f64> = definition.attrs.iter().map(|def| call.attrs.expect_float(def.name)).collect();
+        let parameters: Vec<f64> =
+            definition.attrs.iter().map(|def| call.attrs.expect_float(def.name)).collect();
         vec![Action::new(name, &parameters)?]
     };
     let extras = actions.iter().filter(|action| action.binary).count();
@@ -182,7 +183,8 @@ impl Map {
             if self.spread {
                 for row in 0..block.rows {
                     for column in 0..block.columns {
-                        let from = area.source.add(row * block.row_strides[0] + column * self.loops.strides[0]);
+                        let from =
+                            area.source.add(row * block.row_strides[0] + column * self.loops.strides[0]);
                         *buffer.add(row * block.columns + column) = *from;
                     }
                 }

@@ -66,7 +66,8 @@ impl Extra {
         drop(loops);
         let width = if column == 1 { columns } else { 1 };
         let broadcast = Broadcast::new(&rows, [&theirs])?;
-        let mut loops: Vec<_> = broadcast.outer().iter().map(|(count, [step])| (*count, step * width)).collect();
+        let mut loops: Vec<_> =
+            broadcast.outer().iter().map(|(count, [step])| (*count, step * width)).collect();
         loops.push((broadcast.length, broadcast.strides[0] * width));
         Some(Self { loops, column })
     }
@@ -122,7 +123,8 @@ fn plan(call: &Call<'_>) -> Option<Plan> {
         (action, next.saturating_sub(1))
     });
     let steps: Vec<_> = steps.collect();
-    let block = if rows <= FEW_ROWS { depth.max(1) } else { depth.div_ceil(depth.div_ceil(DEPTH).max(1)).max(1) };
+    let block =
+        if rows <= FEW_ROWS { depth.max(1) } else { depth.div_ceil(depth.div_ceil(DEPTH).max(1)).max(1) };
     let tallest = micro().rows();
     let band = (BAND / block).max(tallest) / tallest * tallest;
     let bands = rows.div_ceil(band).max(1);
@@ -182,8 +184,11 @@ impl Kernel for MatMul {
                 let first = next.fetch_add(chunk, Ordering::Relaxed);
                 for at in first..(first + chunk).min(total) {
                     let (batch, rest) = (at / (bands * panels), at % (bands * panels));
-                    let (band, panel) =
-                        if panels_first { (rest / panels, rest % panels) } else { (rest % bands, rest / bands) };
+                    let (band, panel) = if panels_first {
+                        (rest / panels, rest % panels)
+                    } else {
+                        (rest % bands, rest / bands)
+                    };
                     // SAFETY: bands and panels are within the matrices, and no other task has this pair.
                     unsafe { self.piece(args, batch, band, panel, slot) };
                 }
@@ -231,7 +236,11 @@ impl MatMul {
                 };
                 if plan.pack {
                     for i in 0..depth {
-                        std::ptr::copy_nonoverlapping(tile.b.add(i * plan.row_stride), buffer.add(i * PANEL), columns);
+                        std::ptr::copy_nonoverlapping(
+                            tile.b.add(i * plan.row_stride),
+                            buffer.add(i * PANEL),
+                            columns,
+                        );
                     }
                     (tile.b, tile.b_stride) = (buffer, PANEL);
                 }
@@ -249,7 +258,15 @@ impl MatMul {
     ///
     /// # Safety
     /// The piece is in bounds.
-    unsafe fn finish(&self, args: &Args<'_>, c: *mut f32, row: usize, column: usize, rows: usize, columns: usize) {
+    unsafe fn finish(
+        &self,
+        args: &Args<'_>,
+        c: *mut f32,
+        row: usize,
+        column: usize,
+        rows: usize,
+        columns: usize,
+    ) {
         let width = self.plan.columns;
         let mut area = Area {
             source: c,

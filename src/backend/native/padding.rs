@@ -23,9 +23,14 @@ impl Padding {
                 for other in (0..ty.shape.rank()).filter(|&other| other != dim) {
                     let mut unit = ty.layout.block(other);
                     let mut count = padded[other] / unit;
-                    let sizes = ty.layout.blocks().iter().filter(|block| block.0 == other).map(|block| block.1);
+                    let sizes =
+                        ty.layout.blocks().iter().filter(|block| block.0 == other).map(|block| block.1);
                     for size in sizes.chain([1]) {
-                        loops.push(Loop { count, source: 0, target: offset(&ty.layout, &ty.shape, other, unit) });
+                        loops.push(Loop {
+                            count,
+                            source: 0,
+                            target: offset(&ty.layout, &ty.shape, other, unit),
+                        });
                         unit /= size;
                         count = size;
                     }

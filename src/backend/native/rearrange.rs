@@ -7,45 +7,20 @@ use crate::tensor::Shape;
 
 /// The ops of this family.
 pub(super) const ENTRIES: &[Entry] = &[
-    Entry {
-        op: "native.transpose",
-        contract: transpose_contract,
-        kernel: transpose_kernel,
-    },
-    Entry {
-        op: "native.expand",
-        contract: expand_contract,
-        kernel: expand_kernel,
-    },
-    Entry {
-        op: "native.pad",
-        contract: |_| Ok(plain_contract("strided")),
-        kernel: pad_kernel,
-    },
+    Entry { op: "native.transpose", contract: transpose_contract, kernel: transpose_kernel },
+    Entry { op: "native.expand", contract: expand_contract, kernel: expand_kernel },
+    Entry { op: "native.pad", contract: |_| Ok(plain_contract("strided")), kernel: pad_kernel },
 ];
 
 fn strides(shape: &Shape) -> Vec<isize> {
-    shape
-        .strides()
-        .into_iter()
-        .map(|stride| stride as isize)
-        .collect()
+    shape.strides().into_iter().map(|stride| stride as isize).collect()
 }
 
 fn transpose_region(call: &Call<'_>) -> Option<Region> {
     let (from, to) = (strides(&call.inputs[0].shape), strides(&call.output.shape));
-    let loops = call
-        .attrs
-        .expect_ints("perm")
-        .iter()
-        .zip(call.output.shape.iter())
-        .zip(to);
+    let loops = call.attrs.expect_ints("perm").iter().zip(call.output.shape.iter()).zip(to);
     Region::new(
-        loops.map(|((&dim, &count), target)| Loop {
-            count,
-            source: from[dim as usize],
-            target,
-        }),
+        loops.map(|((&dim, &count), target)| Loop { count, source: from[dim as usize], target }),
         0,
         0,
     )
@@ -65,11 +40,7 @@ fn expand_region(call: &Call<'_>) -> Option<Region> {
     let skip = output.rank() - input.rank();
     let loops = strides(output).into_iter().enumerate().map(|(dim, target)| {
         let repeats = dim < skip || input[dim - skip] == 1;
-        Loop {
-            count: output[dim],
-            source: if repeats { 0 } else { from[dim - skip] },
-            target,
-        }
+        Loop { count: output[dim], source: if repeats { 0 } else { from[dim - skip] }, target }
     });
     Region::new(loops, 0, 0)
 }
@@ -90,11 +61,7 @@ fn contract(region: Option<Region>) -> Result<Contract, String> {
 }
 
 fn kernel(call: &Call<'_>, region: Option<Region>) -> Result<Box<dyn Kernel>, String> {
-    Ok(Box::new(Rearrange(Copy::new(
-        region,
-        call.output.dtype.size(),
-        call.threads,
-    )?)))
+    Ok(Box::new(Rearrange(Copy::new(region, call.output.dtype.size(), call.threads)?)))
 }
 
 /// A copy from operand 0.
@@ -117,24 +84,14 @@ fn pad_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
         let begin = pads[dim] as isize;
         // A negative pad crops.
         let (skip, first) = ((-begin).max(0), begin.max(0));
-        let count = (input[dim] as isize - skip)
-            .min(output[dim] as isize - first)
-            .max(0) as usize;
+        let count = (input[dim] as isize - skip).min(output[dim] as isize - first).max(0) as usize;
         source += skip * from[dim];
         target += first * to[dim];
-        loops.push(Loop {
-            count,
-            source: from[dim],
-            target: to[dim],
-        });
+        loops.push(Loop { count, source: from[dim], target: to[dim] });
     }
     let size = call.output.dtype.size();
     let copy = Copy::new(Region::new(loops, source, target), size, call.threads)?;
-    Ok(Box::new(Pad {
-        copy,
-        size,
-        count: if input == output { 0 } else { output.count() },
-    }))
+    Ok(Box::new(Pad { copy, size, count: if input == output { 0 } else { output.count() } }))
 }
 
 struct Pad {

@@ -174,7 +174,7 @@ macro_rules! integer_number {
         fn pow(self, other: Self) -> Self {
             match u32::try_from(other) {
                 Ok(exponent) => self.wrapping_pow(exponent),
-                Err(_) => (self as f64).powf(other as f64) as Self,
+                Err(_) => Self::from(self == 1),
             }
         }
         #[inline(always)]
@@ -196,19 +196,35 @@ macro_rules! float_number {
     ($type:ty, $wide:ty, $up:expr, $down:expr) => {
         impl Number for $type {
             #[inline(always)]
-            fn add(self, other: Self) -> Self { $down($up(self) + $up(other)) }
+            fn add(self, other: Self) -> Self {
+                $down($up(self) + $up(other))
+            }
             #[inline(always)]
-            fn sub(self, other: Self) -> Self { $down($up(self) - $up(other)) }
+            fn sub(self, other: Self) -> Self {
+                $down($up(self) - $up(other))
+            }
             #[inline(always)]
-            fn mul(self, other: Self) -> Self { $down($up(self) * $up(other)) }
+            fn mul(self, other: Self) -> Self {
+                $down($up(self) * $up(other))
+            }
             #[inline(always)]
-            fn div(self, other: Self) -> Self { $down($up(self) / $up(other)) }
-            fn pow(self, other: Self) -> Self { $down(<$wide>::powf($up(self), $up(other))) }
+            fn div(self, other: Self) -> Self {
+                $down($up(self) / $up(other))
+            }
+            fn pow(self, other: Self) -> Self {
+                $down(<$wide>::powf($up(self), $up(other)))
+            }
             #[inline(always)]
-            fn min(self, other: Self) -> Self { $down(<$wide>::min($up(self), $up(other))) }
+            fn min(self, other: Self) -> Self {
+                $down(<$wide>::min($up(self), $up(other)))
+            }
             #[inline(always)]
-            fn max(self, other: Self) -> Self { $down(<$wide>::max($up(self), $up(other))) }
-            fn remainder(self, other: Self) -> Self { $down($up(self) % $up(other)) }
+            fn max(self, other: Self) -> Self {
+                $down(<$wide>::max($up(self), $up(other)))
+            }
+            fn remainder(self, other: Self) -> Self {
+                $down($up(self) % $up(other))
+            }
             fn modulo(self, other: Self) -> Self {
                 let (a, b) = ($up(self), $up(other));
                 let rest = a % b;

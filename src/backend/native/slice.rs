@@ -7,16 +7,8 @@ use crate::backend::{Call, Contract, Kernel};
 
 /// The ops of this family.
 pub(super) const ENTRIES: &[Entry] = &[
-    Entry {
-        op: "native.slice",
-        contract: slice_contract,
-        kernel: slice_kernel,
-    },
-    Entry {
-        op: "native.reshape",
-        contract: |_| Ok(view_contract(0)),
-        kernel: reshape_kernel,
-    },
+    Entry { op: "native.slice", contract: slice_contract, kernel: slice_kernel },
+    Entry { op: "native.reshape", contract: |_| Ok(view_contract(0)), kernel: reshape_kernel },
 ];
 
 fn region(call: &Call<'_>) -> Option<Region> {
@@ -44,23 +36,11 @@ fn slice_contract(call: &Call<'_>) -> Result<Contract, String> {
 }
 
 fn slice_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-    Ok(Box::new(Rearrange(Copy::new(
-        region(call),
-        call.output.dtype.size(),
-        call.threads,
-    )?)))
+    Ok(Box::new(Rearrange(Copy::new(region(call), call.output.dtype.size(), call.threads)?)))
 }
 
 /// For a planner that gives the result a buffer of its own all the same.
 fn reshape_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-    let run = Loop {
-        count: call.output.shape.count(),
-        source: 1,
-        target: 1,
-    };
-    Ok(Box::new(Rearrange(Copy::new(
-        Region::new([run], 0, 0),
-        call.output.dtype.size(),
-        call.threads,
-    )?)))
+    let run = Loop { count: call.output.shape.count(), source: 1, target: 1 };
+    Ok(Box::new(Rearrange(Copy::new(Region::new([run], 0, 0), call.output.dtype.size(), call.threads)?)))
 }

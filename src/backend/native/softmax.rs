@@ -8,10 +8,8 @@ use crate::backend::{Args, Call, Contract, Kernel};
 use crate::tensor::DType;
 
 /// The ops of this family.
-pub(super) const ENTRIES: &[Entry] = &[
-    Entry { op: "native.softmax", contract, kernel },
-    Entry { op: "native.log-softmax", contract, kernel },
-];
+pub(super) const ENTRIES: &[Entry] =
+    &[Entry { op: "native.softmax", contract, kernel }, Entry { op: "native.log-softmax", contract, kernel }];
 
 /// Whether the kernel takes a call: plain `f32`. Another axis than the last is taken column by column.
 fn takes(call: &Call<'_>) -> bool {

@@ -58,41 +58,22 @@ impl Region {
                 Some(last)
                     if last.source == inner.source * length && last.target == inner.target * length =>
                 {
-                    *last = Loop {
-                        count: last.count * inner.count,
-                        ..inner
-                    };
+                    *last = Loop { count: last.count * inner.count, ..inner };
                 }
                 _ => merged.push(inner),
             }
         }
         let inner = match merged.pop() {
             None => Inner::Run(1),
-            Some(Loop {
-                count,
-                source: 1,
-                target: 1,
-            }) => Inner::Run(count),
-            Some(Loop {
-                count,
-                source: 0,
-                target: 1,
-            }) => Inner::Fill(count),
+            Some(Loop { count, source: 1, target: 1 }) => Inner::Run(count),
+            Some(Loop { count, source: 0, target: 1 }) => Inner::Fill(count),
             Some(columns) if columns.target == 1 => match merged.iter().position(|l| l.source == 1) {
-                Some(at) => Inner::Tile {
-                    rows: merged.remove(at),
-                    columns,
-                },
+                Some(at) => Inner::Tile { rows: merged.remove(at), columns },
                 None => Inner::Steps(columns),
             },
             Some(steps) => Inner::Steps(steps),
         };
-        Some(Self {
-            outer: merged,
-            source,
-            target,
-            inner,
-        })
+        Some(Self { outer: merged, source, target, inner })
     }
 
     /// The offset of the source, if the region is one contiguous run that begins the target.
@@ -116,40 +97,20 @@ impl Region {
     /// The same region with its innermost loop cut in chunks, and the rest as another region.
     fn split(self) -> Vec<Self> {
         let (whole, set): (Loop, fn(Inner, usize) -> Inner) = match self.inner {
-            Inner::Run(count) => (
-                Loop {
-                    count,
-                    source: 1,
-                    target: 1,
-                },
-                |_, n| Inner::Run(n),
-            ),
-            Inner::Fill(count) => (
-                Loop {
-                    count,
-                    source: 0,
-                    target: 1,
-                },
-                |_, n| Inner::Fill(n),
-            ),
+            Inner::Run(count) => (Loop { count, source: 1, target: 1 }, |_, n| Inner::Run(n)),
+            Inner::Fill(count) => (Loop { count, source: 0, target: 1 }, |_, n| Inner::Fill(n)),
             Inner::Steps(steps) => (steps, |inner, count| match inner {
                 Inner::Steps(l) => Inner::Steps(Loop { count, ..l }),
                 other => other,
             }),
             Inner::Tile { rows, columns } if rows.count > columns.count => {
                 (rows, |inner, count| match inner {
-                    Inner::Tile { rows, columns } => Inner::Tile {
-                        rows: Loop { count, ..rows },
-                        columns,
-                    },
+                    Inner::Tile { rows, columns } => Inner::Tile { rows: Loop { count, ..rows }, columns },
                     other => other,
                 })
             }
             Inner::Tile { columns, .. } => (columns, |inner, count| match inner {
-                Inner::Tile { rows, columns } => Inner::Tile {
-                    rows,
-                    columns: Loop { count, ..columns },
-                },
+                Inner::Tile { rows, columns } => Inner::Tile { rows, columns: Loop { count, ..columns } },
                 other => other,
             }),
         };
@@ -163,11 +124,7 @@ impl Region {
         let (chunks, rest) = (whole.count / chunk, whole.count % chunk);
         let step = chunk as isize;
         let mut main = self.clone();
-        main.outer.push(Loop {
-            count: chunks,
-            source: whole.source * step,
-            target: whole.target * step,
-        });
+        main.outer.push(Loop { count: chunks, source: whole.source * step, target: whole.target * step });
         main.inner = set(self.inner, chunk);
         let mut regions = vec![main];
         if rest > 0 {
@@ -230,13 +187,11 @@ impl Copy {
         if parallel {
             regions = regions
                 .into_iter()
-                .flat_map(|region| {
-                    if region.outer_count() < 4 * threads {
-                        region.split()
-                    } else {
-                        vec![region]
-                    }
-                })
+                .flat_map(
+                    |region| {
+                        if region.outer_count() < 4 * threads { region.split() } else { vec![region] }
+                    },
+                )
                 .collect();
         }
         if regions.iter().any(|region| region.outer.len() > MAX_LOOPS) {
@@ -245,11 +200,8 @@ impl Copy {
         let mut tasks = Vec::new();
         for (index, region) in regions.iter().enumerate() {
             let outer = region.outer_count();
-            let parts = if parallel {
-                (region.count() / (PARALLEL / 4)).clamp(1, 4 * threads).min(outer)
-            } else {
-                1
-            };
+            let parts =
+                if parallel { (region.count() / (PARALLEL / 4)).clamp(1, 4 * threads).min(outer) } else { 1 };
             tasks.extend((0..parts).map(|part| (index, outer * part / parts..outer * (part + 1) / parts)));
         }
         Ok(Self { regions, tasks, size })
@@ -269,10 +221,7 @@ impl Copy {
     }
 
     fn run_as<T: bytemuck::Pod>(&self, source: *const u8, target: *mut u8, team: &Team) {
-        let (source, target) = (
-            Shared::<T>::new(source.cast_mut().cast()),
-            Shared::<T>::new(target.cast()),
-        );
+        let (source, target) = (Shared::<T>::new(source.cast_mut().cast()), Shared::<T>::new(target.cast()));
         let job = |task: usize| {
             let (region, range) = &self.tasks[task];
             let region = &self.regions[*region];
@@ -304,14 +253,7 @@ unsafe fn copy_inner<T: bytemuck::Pod>(inner: Inner, source: *const T, target: *
                 }
             }
             Inner::Tile { rows, columns } => {
-                tile::transpose(
-                    source,
-                    columns.source,
-                    target,
-                    rows.target,
-                    rows.count,
-                    columns.count,
-                );
+                tile::transpose(source, columns.source, target, rows.target, rows.count, columns.count);
             }
         }
     }
@@ -335,9 +277,7 @@ pub(super) unsafe fn fill(target: *mut u8, value: &[u8], count: usize, team: &Te
             if value.iter().all(|&byte| byte == value[0]) {
                 bytes.fill(value[0]);
             } else {
-                bytes
-                    .chunks_exact_mut(value.len())
-                    .for_each(|element| element.copy_from_slice(value));
+                bytes.chunks_exact_mut(value.len()).for_each(|element| element.copy_from_slice(value));
             }
         }
     });

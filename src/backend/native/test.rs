@@ -31,9 +31,33 @@ fn post(names: &[&'static str]) -> Attr {
 }
 
 const UNARY: &[&str] = &[
-    "relu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "neg", "abs", "reciprocal", "floor", "ceil", "round",
-    "sign", "softplus", "softsign", "sin", "cos", "silu", "gelu", "gelu-tanh", "hard-swish", "mish", "leaky-relu",
-    "elu", "hard-sigmoid", "clip",
+    "relu",
+    "sigmoid",
+    "tanh",
+    "erf",
+    "exp",
+    "log",
+    "sqrt",
+    "neg",
+    "abs",
+    "reciprocal",
+    "floor",
+    "ceil",
+    "round",
+    "sign",
+    "softplus",
+    "softsign",
+    "sin",
+    "cos",
+    "silu",
+    "gelu",
+    "gelu-tanh",
+    "hard-swish",
+    "mish",
+    "leaky-relu",
+    "elu",
+    "hard-sigmoid",
+    "clip",
 ];
 
 #[test]
@@ -48,7 +72,10 @@ fn unary_ops_agree_with_the_reference() {
         }
         for shape in [vec![], vec![7], vec![2, 19, 3], vec![130, 257]] {
             let mut x = random.f32(shape);
-            x.elements_mut::<f32>().iter_mut().enumerate().for_each(|(i, v)| *v *= if i % 3 == 0 { 20.0 } else { 1.0 });
+            x.elements_mut::<f32>()
+                .iter_mut()
+                .enumerate()
+                .for_each(|(i, v)| *v *= if i % 3 == 0 { 20.0 } else { 1.0 });
             if matches!(name, "log" | "sqrt") {
                 x.elements_mut::<f32>().iter_mut().for_each(|v| *v = v.abs());
             }
@@ -92,7 +119,20 @@ const PAIRS: &[(&[usize], &[usize])] = &[
 #[test]
 fn binary_ops_agree_with_the_reference() {
     let mut random = Random::new(3);
-    for name in ["add", "sub", "mul", "div", "pow", "min", "max", "equal", "greater", "less", "greater-equal", "less-equal"] {
+    for name in [
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "pow",
+        "min",
+        "max",
+        "equal",
+        "greater",
+        "less",
+        "greater-equal",
+        "less-equal",
+    ] {
         let op = op::find(&format!("native.{name}")).unwrap().name;
         for &(left, right) in PAIRS {
             for dtype in [DType::F32, DType::I64, DType::I32, DType::F64] {
@@ -124,7 +164,12 @@ fn binary_ops_agree_with_the_reference() {
     }
     for name in ["native.and", "native.or", "native.xor", "native.equal"] {
         for &(left, right) in PAIRS {
-            verify(name, &attrs(), &[&random.tensor(DType::Bool, left), &random.tensor(DType::Bool, right)], 0.0);
+            verify(
+                name,
+                &attrs(),
+                &[&random.tensor(DType::Bool, left), &random.tensor(DType::Bool, right)],
+                0.0,
+            );
         }
     }
     for (dtype, fmod) in [(DType::I64, 0), (DType::I32, 1), (DType::F32, 1)] {
@@ -160,7 +205,11 @@ fn maps_agree_with_the_reference() {
 fn choices_and_casts_agree_with_the_reference() {
     let mut random = Random::new(5);
     for dtype in [DType::F32, DType::I64, DType::U8, DType::F16, DType::Bool] {
-        for (c, a, b) in [(vec![3, 4], vec![3, 4], vec![3, 4]), (vec![3, 1], vec![4], vec![]), (vec![1], vec![2, 3], vec![3])] {
+        for (c, a, b) in [
+            (vec![3, 4], vec![3, 4], vec![3, 4]),
+            (vec![3, 1], vec![4], vec![]),
+            (vec![1], vec![2, 3], vec![3]),
+        ] {
             let operands = [random.tensor(DType::Bool, c), random.tensor(dtype, a), random.tensor(dtype, b)];
             verify("native.where", &attrs(), &[&operands[0], &operands[1], &operands[2]], 0.0);
         }
@@ -207,8 +256,15 @@ fn rearrangements_agree_with_the_reference() {
             }
         }
         verify("native.reshape", &attrs().ints("shape", &[30, 40]), &[&x], 0.0);
-        for (from, to) in [(vec![1, 5, 1], vec![4, 5, 6]), (vec![3], vec![200, 100, 3]), (vec![2, 1], vec![2, 40])] {
-            verify("native.expand", &attrs().ints("shape", &to), &[&random.tensor(dtype, from.iter().map(|&n: &i64| n as usize).collect::<Vec<_>>())], 0.0);
+        for (from, to) in
+            [(vec![1, 5, 1], vec![4, 5, 6]), (vec![3], vec![200, 100, 3]), (vec![2, 1], vec![2, 40])]
+        {
+            verify(
+                "native.expand",
+                &attrs().ints("shape", &to),
+                &[&random.tensor(dtype, from.iter().map(|&n: &i64| n as usize).collect::<Vec<_>>())],
+                0.0,
+            );
         }
         let value = random.tensor(dtype, []);
         verify("native.pad", &attrs().ints("pads", &[1, 0, 2, 0, 3, 4]), &[&x, &value], 0.0);
@@ -217,7 +273,12 @@ fn rearrangements_agree_with_the_reference() {
             shapes[1][axis] = 1;
             shapes[2][axis] = 9;
             let operands = shapes.map(|shape| random.tensor(dtype, shape));
-            verify("native.concat", &attrs().int("axis", axis as i64), &[&operands[0], &operands[1], &operands[2]], 0.0);
+            verify(
+                "native.concat",
+                &attrs().int("axis", axis as i64),
+                &[&operands[0], &operands[1], &operands[2]],
+                0.0,
+            );
             let index = Tensor::from_elements([2, 3], &[0_i64, 2, -1, 1, -3, 0]);
             verify("native.gather", &attrs().int("axis", axis as i64), &[&operands[0], &index], 0.0);
             let index = Tensor::from_elements([2, 2, 3], &[0_i32, 2, -1, 1, -3, 0, 0, 1, 2, 2, 1, 0]);
@@ -268,8 +329,18 @@ fn products_agree_with_the_reference() {
     verify("native.matmul-packed", &chain, &[&deep[0], &deep[1].to_layout(&layout("Ba32b")), &bias], 1e-4);
     let batched = [random.f32([2, 3, 20, 30]), random.f32([30, 50]), random.f32([3, 1, 50])];
     let packed = batched[1].to_layout(&layout("Ba32b"));
-    verify("native.matmul-packed", &attrs().with("post", post(&["mul"])), &[&batched[0], &packed, &batched[2]], 1e-5);
-    verify("native.matmul", &none, &[&random.tensor(DType::I64, [3, 4]), &random.tensor(DType::I64, [4, 5])], 0.0);
+    verify(
+        "native.matmul-packed",
+        &attrs().with("post", post(&["mul"])),
+        &[&batched[0], &packed, &batched[2]],
+        1e-5,
+    );
+    verify(
+        "native.matmul",
+        &none,
+        &[&random.tensor(DType::I64, [3, 4]), &random.tensor(DType::I64, [4, 5])],
+        0.0,
+    );
 }
 
 #[test]
@@ -282,4 +353,106 @@ fn softmaxes_agree_with_the_reference() {
             }
         }
     }
+}
+
+#[test]
+fn normalisations_agree_with_the_reference() {
+    let mut random = Random::new(9);
+    for (shape, axis) in [(vec![4, 7], 1), (vec![2, 60, 768], 2), (vec![3, 5, 6, 7], 2), (vec![2, 3, 33], 0)]
+    {
+        let inner = shape[axis..].to_vec();
+        let operands = [random.f32(shape), random.f32(inner.clone()), random.f32(inner)];
+        let attributes = attrs().int("axis", axis as i64).float("epsilon", 1e-5);
+        verify("native.layer-norm", &attributes, &[&operands[0], &operands[1], &operands[2]], 5e-6);
+    }
+    for shape in [vec![2, 5, 6, 7], vec![3, 20, 40, 40], vec![4, 6]] {
+        let x = random.f32(shape.clone());
+        let [scale, bias, mean, mut var] = [0; 4].map(|_| random.f32([shape[1]]));
+        var.elements_mut::<f32>().iter_mut().for_each(|v| *v = v.abs() + 0.1);
+        let attributes = attrs().float("epsilon", 1e-5);
+        verify("native.batch-norm", &attributes, &[&x, &scale, &bias, &mean, &var], 5e-6);
+        if shape.len() > 2 {
+            verify("native.instance-norm", &attributes, &[&x, &scale, &bias], 5e-6);
+        }
+        for (size, beta) in [(5, 0.75), (3, 0.6), (4, 1.0)] {
+            let attributes =
+                attrs().int("size", size).float("alpha", 0.3).float("beta", beta).float("bias", 1.0);
+            verify("native.lrn", &attributes, &[&x], 5e-6);
+        }
+    }
+}
+
+#[test]
+fn reductions_agree_with_the_reference() {
+    let mut random = Random::new(10);
+    for name in ["sum", "mean", "max", "min", "prod"] {
+        let op = op::find(&format!("native.reduce-{name}")).unwrap().name;
+        for dtype in [DType::F32, DType::I64, DType::I32, DType::F64, DType::U8] {
+            for (shape, axes) in [
+                (vec![3, 4, 5], vec![2]),
+                (vec![3, 4, 5], vec![0]),
+                (vec![3, 4, 5], vec![1]),
+                (vec![3, 4, 5], vec![0, 2]),
+                (vec![3, 4, 5], vec![0, 1, 2]),
+                (vec![2, 70, 3, 9], vec![2, 3]),
+                (vec![2, 70, 3, 9], vec![0, 1]),
+                (vec![6, 1, 4], vec![1]),
+                (vec![40, 300, 7], vec![1]),
+            ] {
+                // Products of many integers overflow, which the reference refuses in debug builds.
+                if name == "prod" && (shape != [3, 4, 5] || axes.len() > 1) {
+                    continue;
+                }
+                for keepdims in [0, 1] {
+                    verify(
+                        op,
+                        &attrs().ints("axes", &axes).int("keepdims", keepdims),
+                        &[&random.tensor(dtype, shape.clone())],
+                        2e-5,
+                    );
+                }
+            }
+        }
+    }
+    for name in ["nChw16c", "nChw8c", "nhwc"] {
+        let x = random.f32([2, 35, 9, 7]).to_layout(&layout(name));
+        verify("native.reduce-mean", &attrs().ints("axes", &[2, 3]).int("keepdims", 1), &[&x], 2e-6);
+    }
+    for op in ["native.arg-max", "native.arg-min"] {
+        for dtype in [DType::F32, DType::I64, DType::U8] {
+            for axis in 0..3 {
+                for last in [0, 1] {
+                    let attributes = attrs().int("axis", axis).int("keepdims", last).int("select-last", last);
+                    verify(op, &attributes, &[&random.tensor(dtype, [5, 60, 7])], 0.0);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn attention_agrees_with_the_reference() {
+    let mut random = Random::new(11);
+    for (b, h, m, n, d, e) in
+        [(1, 2, 5, 7, 4, 6), (2, 3, 40, 33, 64, 64), (1, 1, 130, 200, 16, 40), (1, 12, 128, 128, 64, 64)]
+    {
+        let operands = [random.f32([b, h, m, d]), random.f32([b, h, n, d]), random.f32([b, h, n, e])];
+        let attributes = attrs().float("scale", 0.25);
+        let [q, k, v] = &operands;
+        verify("native.attention", &attributes, &[q, k, v], 1e-5);
+        for mask in [vec![m, n], vec![b, 1, 1, n], vec![h, 1, 1], vec![b, h, m, n]] {
+            verify("native.attention", &attributes, &[q, k, v, &random.f32(mask)], 1e-5);
+        }
+    }
+}
+
+#[test]
+fn every_lowered_op_but_convolutions_has_a_kernel_of_its_own() {
+    let missing: Vec<&str> = op::all()
+        .into_iter()
+        .map(|def| def.name)
+        .filter(|name| name.starts_with("native.") && super::entry(name).is_none())
+        .filter(|name| !name.contains("conv") && !name.contains("-pool") && !name.contains("winograd"))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }

@@ -25,14 +25,7 @@ pub(super) unsafe fn transpose<T: bytemuck::Pod>(
                 let to = target.offset(row as isize * target_stride + column as isize);
                 #[cfg(target_arch = "x86_64")]
                 if wide {
-                    tile_avx512(
-                        from.cast(),
-                        source_stride,
-                        to.cast(),
-                        target_stride,
-                        height,
-                        width,
-                    );
+                    tile_avx512(from.cast(), source_stride, to.cast(), target_stride, height, width);
                     continue;
                 }
                 for c in 0..width as isize {

@@ -14,9 +14,35 @@ macro_rules! entries {
 
 /// The ops of this family.
 pub(super) const ENTRIES: &[Entry] = entries!(
-    "relu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "neg", "abs", "reciprocal", "floor", "ceil", "round",
-    "sign", "not", "softplus", "softsign", "sin", "cos", "silu", "gelu", "gelu-tanh", "hard-swish", "mish",
-    "leaky-relu", "elu", "hard-sigmoid", "clip", "isnan"
+    "relu",
+    "sigmoid",
+    "tanh",
+    "erf",
+    "exp",
+    "log",
+    "sqrt",
+    "neg",
+    "abs",
+    "reciprocal",
+    "floor",
+    "ceil",
+    "round",
+    "sign",
+    "not",
+    "softplus",
+    "softsign",
+    "sin",
+    "cos",
+    "silu",
+    "gelu",
+    "gelu-tanh",
+    "hard-swish",
+    "mish",
+    "leaky-relu",
+    "elu",
+    "hard-sigmoid",
+    "clip",
+    "isnan"
 );
 
 fn contract(call: &Call<'_>) -> Result<Contract, String> {
@@ -59,7 +85,13 @@ fn signed<T: Number>(call: &Call<'_>, name: &str) -> Option<Box<dyn Kernel>> {
         "relu" => Some(each(call, move |x: T| if x < zero { zero } else { x })),
         "sign" => Some(each(call, move |x: T| {
             let (plus, minus) = (T::from_i64(1), T::from_i64(-1));
-            if x > zero { plus } else if x < zero { minus } else { x }
+            if x > zero {
+                plus
+            } else if x < zero {
+                minus
+            } else {
+                x
+            }
         })),
         _ => None,
     }
