@@ -87,13 +87,8 @@ pub struct Imported {
 pub fn load(path: impl AsRef<Path>, options: &ImportOptions) -> Result<Imported, OnnxError> {
     let path = path.as_ref();
     let model = path.display().to_string();
-    let read = |why: std::io::Error| OnnxError::Read {
-        path: model.clone(),
-        why: why.to_string(),
-    };
-    let bytes = weight::map(path)
-        .map_err(read)?
-        .map_or_else(Bytes::new, Bytes::from_owner);
+    let read = |why: std::io::Error| OnnxError::Read { path: model.clone(), why: why.to_string() };
+    let bytes = weight::map(path).map_err(read)?.map_or_else(Bytes::new, Bytes::from_owner);
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
@@ -120,22 +115,13 @@ fn decode(
     options: &ImportOptions,
 ) -> Result<Imported, OnnxError> {
     if bytes.is_empty() {
-        return Err(OnnxError::Empty {
-            model: model.to_owned(),
-        });
+        return Err(OnnxError::Empty { model: model.to_owned() });
     }
     let length = bytes.len();
-    let damaged = |why: String| OnnxError::Damaged {
-        model: model.to_owned(),
-        why,
-        length,
-    };
+    let damaged = |why: String| OnnxError::Damaged { model: model.to_owned(), why, length };
     let proto = proto::ModelProto::decode(bytes).map_err(|why| {
         let why = why.to_string();
-        damaged(
-            why.trim_start_matches("failed to decode Protobuf message: ")
-                .to_owned(),
-        )
+        damaged(why.trim_start_matches("failed to decode Protobuf message: ").to_owned())
     })?;
     if proto.graph.is_none() {
         return Err(damaged("it has no graph".to_owned()));

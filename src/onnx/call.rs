@@ -36,20 +36,12 @@ enum Kind {
 impl Value {
     /// A constant.
     pub fn constant(name: impl Into<Arc<str>>, tensor: Tensor) -> Self {
-        Self {
-            name: name.into(),
-            ty: tensor.ty().clone(),
-            kind: Kind::Constant(tensor),
-        }
+        Self { name: name.into(), ty: tensor.ty().clone(), kind: Kind::Constant(tensor) }
     }
 
     /// The value of a node.
     pub fn node(graph: &Graph, id: NodeId) -> Self {
-        Self {
-            name: Arc::clone(&graph[id].name),
-            ty: graph[id].ty.clone(),
-            kind: Kind::Node(id),
-        }
+        Self { name: Arc::clone(&graph[id].name), ty: graph[id].ty.clone(), kind: Kind::Node(id) }
     }
 
     /// The value, where it is known.
@@ -85,12 +77,7 @@ pub(super) struct Builder {
 impl Builder {
     /// An empty graph.
     pub fn new(weights: Weights, taken: FxHashSet<String>) -> Self {
-        Self {
-            graph: Graph::new(),
-            weights,
-            taken,
-            constants: FxHashMap::default(),
-        }
+        Self { graph: Graph::new(), weights, taken, constants: FxHashMap::default() }
     }
 
     /// The node of a value; a constant becomes one when it is first needed.
@@ -119,20 +106,11 @@ impl Builder {
     fn emit(&mut self, op: &str, attrs: Attrs, inputs: &[&Value], name: &str) -> Result<Value, String> {
         let def =
             op::find(op).ok_or_else(|| format!("ovolo has no op `{op}`; this is a mistake in ovolo"))?;
-        let mut attrs = attrs;
-        for attr in &def.attrs {
-            if let (None, Some(default)) = (attrs.get(attr.name), &attr.default) {
-                attrs.set(attr.name, default.clone());
-            }
-        }
+        let attrs = op::complete(def, attrs);
         let types: Vec<&TensorType> = inputs.iter().map(|input| &input.ty).collect();
         let ty = (def.infer)(&attrs, &types)?;
         checked_type(ty.dtype, ty.shape.to_vec())?;
-        if let Some(tensors) = inputs
-            .iter()
-            .map(|input| input.known())
-            .collect::<Option<Vec<_>>>()
-        {
+        if let Some(tensors) = inputs.iter().map(|input| input.known()).collect::<Option<Vec<_>>>() {
             if op == "reshape" {
                 return Ok(Value::constant(name, tensors[0].reshaped(ty.shape)));
             }
@@ -142,13 +120,8 @@ impl Builder {
             }
         }
         let inputs = inputs.iter().map(|input| self.node(input)).collect();
-        let id = self.graph.add_node(Node {
-            op: def.name,
-            attrs: Arc::new(attrs),
-            inputs,
-            name: name.into(),
-            ty,
-        });
+        let id =
+            self.graph.add_node(Node { op: def.name, attrs: Arc::new(attrs), inputs, name: name.into(), ty });
         Ok(Value::node(&self.graph, id))
     }
 }
@@ -172,19 +145,12 @@ impl<'a> Call<'a> {
         inputs: &'a [Option<Value>],
         builder: &'a mut Builder,
     ) -> Self {
-        Self {
-            node,
-            opset,
-            inputs,
-            builder,
-            asked: RefCell::default(),
-        }
+        Self { node, opset, inputs, builder, asked: RefCell::default() }
     }
 
     /// The operand at a position; absent ones are refused.
     pub fn input(&self, at: usize) -> Result<Value, String> {
-        self.optional(at)
-            .ok_or_else(|| format!("its operand {at} is missing"))
+        self.optional(at).ok_or_else(|| format!("its operand {at} is missing"))
     }
 
     /// The operand at a position, if it is given.
@@ -204,12 +170,8 @@ impl<'a> Call<'a> {
         };
         let tensor = value.known().ok_or_else(|| unknown(what, &value))?;
         let ints = tensor.to_i64().filter(|_| value.ty.dtype != DType::Bool);
-        ints.map(Some).ok_or_else(|| {
-            format!(
-                "its {what} `{}` is {}, not a list of integers",
-                value.name, value.ty
-            )
-        })
+        ints.map(Some)
+            .ok_or_else(|| format!("its {what} `{}` is {}, not a list of integers", value.name, value.ty))
     }
 
     /// An operand that must be known and have one element, if it is given.
@@ -219,10 +181,7 @@ impl<'a> Call<'a> {
         };
         let tensor = value.known().ok_or_else(|| unknown(what, &value))?;
         if tensor.ty().shape.count() != 1 {
-            return Err(format!(
-                "its {what} `{}` is {}, not one number",
-                value.name, value.ty
-            ));
+            return Err(format!("its {what} `{}` is {}, not one number", value.name, value.ty));
         }
         Ok(Some(tensor.clone()))
     }
@@ -238,13 +197,10 @@ impl<'a> Call<'a> {
         };
         match AttributeType::try_from(attribute.r#type) {
             Ok(given) if given == kind || given == AttributeType::Undefined => Ok(Some(attribute)),
-            Ok(given) => Err(format!(
-                "its attribute `{name}` is of the kind {given:?}, not {kind:?}"
-            )),
-            Err(_) => Err(format!(
-                "its attribute `{name}` is of an unknown kind (number {})",
-                attribute.r#type
-            )),
+            Ok(given) => Err(format!("its attribute `{name}` is of the kind {given:?}, not {kind:?}")),
+            Err(_) => {
+                Err(format!("its attribute `{name}` is of an unknown kind (number {})", attribute.r#type))
+            }
         }
     }
 
@@ -269,9 +225,7 @@ impl<'a> Call<'a> {
 
     /// A float attribute, if it is given.
     pub fn float_if(&self, name: &'static str) -> Result<Option<f64>, String> {
-        Ok(self
-            .attribute(name, AttributeType::Float)?
-            .map(|a| f64::from(a.f)))
+        Ok(self.attribute(name, AttributeType::Float)?.map(|a| f64::from(a.f)))
     }
 
     /// A float attribute. The default is taken as binary32, as ONNX does.
@@ -281,16 +235,12 @@ impl<'a> Call<'a> {
 
     /// A list of integers, if it is given.
     pub fn ints(&self, name: &'static str) -> Result<Option<&'a [i64]>, String> {
-        Ok(self
-            .attribute(name, AttributeType::Ints)?
-            .map(|a| a.ints.as_slice()))
+        Ok(self.attribute(name, AttributeType::Ints)?.map(|a| a.ints.as_slice()))
     }
 
     /// A list of floats, if it is given.
     pub fn floats(&self, name: &'static str) -> Result<Option<&'a [f32]>, String> {
-        Ok(self
-            .attribute(name, AttributeType::Floats)?
-            .map(|a| a.floats.as_slice()))
+        Ok(self.attribute(name, AttributeType::Floats)?.map(|a| a.floats.as_slice()))
     }
 
     /// A string attribute.
@@ -306,10 +256,8 @@ impl<'a> Call<'a> {
         let Some(attribute) = self.attribute(name, AttributeType::Tensor)? else {
             return Ok(None);
         };
-        let proto: &TensorProto = attribute
-            .t
-            .as_ref()
-            .ok_or_else(|| format!("its attribute `{name}` lacks its tensor"))?;
+        let proto: &TensorProto =
+            attribute.t.as_ref().ok_or_else(|| format!("its attribute `{name}` lacks its tensor"))?;
         self.builder
             .weights
             .read(proto, &format!("attribute `{name}`"))
@@ -325,12 +273,7 @@ impl<'a> Call<'a> {
     /// Attributes that the import never asked for: they are unknown, and might matter.
     pub fn strangers(&self) -> Vec<&'a str> {
         let asked = self.asked.borrow();
-        self.node
-            .attribute
-            .iter()
-            .map(|a| a.name.as_str())
-            .filter(|name| !asked.contains(name))
-            .collect()
+        self.node.attribute.iter().map(|a| a.name.as_str()).filter(|name| !asked.contains(name)).collect()
     }
 
     /// The name of a result; one that the model leaves out gets a derived name.
@@ -424,9 +367,7 @@ fn unknown(what: &str, value: &Value) -> String {
 
 /// Dimensions as attributes hold them.
 pub(super) fn signed(dims: &[usize]) -> Vec<i64> {
-    dims.iter()
-        .map(|&dim| i64::try_from(dim).unwrap_or(i64::MAX))
-        .collect()
+    dims.iter().map(|&dim| i64::try_from(dim).unwrap_or(i64::MAX)).collect()
 }
 
 /// An axis that may count from the end.
@@ -441,10 +382,7 @@ pub(super) fn axis(axis: i64, rank: usize) -> Result<usize, String> {
 
 /// Axes that may count from the end, sorted; one that stands twice is refused.
 pub(super) fn axes(list: &[i64], rank: usize) -> Result<Vec<usize>, String> {
-    let set = list
-        .iter()
-        .map(|&at| axis(at, rank))
-        .collect::<Result<BTreeSet<_>, _>>()?;
+    let set = list.iter().map(|&at| axis(at, rank)).collect::<Result<BTreeSet<_>, _>>()?;
     if set.len() != list.len() {
         return Err(format!("its axes {list:?} name a dimension twice"));
     }

@@ -148,20 +148,12 @@ impl fmt::Display for Unsupported {
 }
 
 fn plural(count: usize, noun: &str) -> String {
-    if count == 1 {
-        format!("1 {noun}")
-    } else {
-        format!("{count} {noun}s")
-    }
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 fn listed<T: fmt::Display>(lines: &[T]) -> String {
     const SHOWN: usize = 40;
-    let mut text: String = lines
-        .iter()
-        .take(SHOWN)
-        .map(|line| format!("\n  {line}"))
-        .collect();
+    let mut text: String = lines.iter().take(SHOWN).map(|line| format!("\n  {line}")).collect();
     if lines.len() > SHOWN {
         text += &format!("\n  and {} more", lines.len() - SHOWN);
     }

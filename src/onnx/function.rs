@@ -28,11 +28,7 @@ pub(super) fn inline(
     functions: &[FunctionProto],
     imports: &[OperatorSetId],
 ) -> Result<Vec<Operation>, OnnxError> {
-    let mut inliner = Inliner {
-        functions,
-        operations: Vec::new(),
-        open: Vec::new(),
-    };
+    let mut inliner = Inliner { functions, operations: Vec::new(), open: Vec::new() };
     for node in nodes {
         inliner.node(node, imports)?;
     }
@@ -66,10 +62,7 @@ impl Inliner<'_> {
         if self.open.contains(&index) {
             let why =
                 "this function of the model calls itself; export the model without recursion".to_owned();
-            return Err(OnnxError::Node {
-                node: describe(&node),
-                why,
-            });
+            return Err(OnnxError::Node { node: describe(&node), why });
         }
         self.open.push(index);
         let result = self.call(&node, &self.functions[index]);
@@ -80,10 +73,7 @@ impl Inliner<'_> {
     fn call(&mut self, call: &NodeProto, function: &FunctionProto) -> Result<(), OnnxError> {
         let refuse = |what: &str, has: usize, given: usize| {
             let why = format!("the model's function has {has} {what}, but the call names {given}");
-            Err(OnnxError::Node {
-                node: describe(call),
-                why,
-            })
+            Err(OnnxError::Node { node: describe(call), why })
         };
         if call.input.len() > function.input.len() {
             return refuse("operands", function.input.len(), call.input.len());
@@ -100,12 +90,7 @@ impl Inliner<'_> {
                 names.insert(formal, actual.clone());
             }
         }
-        let prefix = call
-            .output
-            .iter()
-            .find(|output| !output.is_empty())
-            .cloned()
-            .unwrap_or_default();
+        let prefix = call.output.iter().find(|output| !output.is_empty()).cloned().unwrap_or_default();
         let rename = |name: &String| match names.get(name.as_str()) {
             _ if name.is_empty() => String::new(),
             Some(actual) => actual.clone(),

@@ -33,10 +33,7 @@ pub(super) fn import(
     if let Some(sparse) = graph.sparse_initializer.first() {
         let name = sparse.values.as_ref().map_or("", |values| &values.name);
         let why = "it is sparse; ovolo reads dense initializers only".to_owned();
-        return Err(OnnxError::Weight {
-            tensor: format!("initializer `{name}`"),
-            why,
-        });
+        return Err(OnnxError::Weight { tensor: format!("initializer `{name}`"), why });
     }
     let sequence = order(&graph, &operations)?;
     let inputs = input_types(&graph, &options.dims)?;
@@ -50,18 +47,11 @@ pub(super) fn import(
         values.insert(name, Value::node(&builder.graph, id));
     }
     for initializer in &graph.initializer {
-        let tensor = builder
-            .weights
-            .read(initializer, &format!("initializer `{}`", initializer.name))?;
-        values.insert(
-            &initializer.name,
-            Value::constant(initializer.name.as_str(), tensor),
-        );
+        let tensor = builder.weights.read(initializer, &format!("initializer `{}`", initializer.name))?;
+        values.insert(&initializer.name, Value::constant(initializer.name.as_str(), tensor));
     }
     if !builder.weights.missing.is_empty() {
-        return Err(OnnxError::MissingWeights {
-            names: std::mem::take(&mut builder.weights.missing),
-        });
+        return Err(OnnxError::MissingWeights { names: std::mem::take(&mut builder.weights.missing) });
     }
     for index in sequence {
         run(&operations[index], &mut builder, &mut values, &read)?;
@@ -74,25 +64,12 @@ pub(super) fn import(
         let id = builder.node(value);
         builder.graph.add_output(&output.name, id);
     }
-    let producer = format!("{} {}", proto.producer_name, proto.producer_version)
-        .trim()
-        .to_owned();
-    Ok(Imported {
-        graph: swept(&builder.graph),
-        opset,
-        producer,
-        seeded: builder.weights.seeded,
-        notes,
-    })
+    let producer = format!("{} {}", proto.producer_name, proto.producer_version).trim().to_owned();
+    Ok(Imported { graph: swept(&builder.graph), opset, producer, seeded: builder.weights.seeded, notes })
 }
 
 fn version(proto: &ModelProto, model: &str) -> Result<i64, OnnxError> {
-    let refuse = |why: String| {
-        Err(OnnxError::Version {
-            model: model.to_owned(),
-            why,
-        })
-    };
+    let refuse = |why: String| Err(OnnxError::Version { model: model.to_owned(), why });
     match proto.ir_version {
         1..=NEWEST_IR => {}
         0 => {
@@ -108,15 +85,8 @@ fn version(proto: &ModelProto, model: &str) -> Result<i64, OnnxError> {
     }
     let mut seen = BTreeMap::new();
     for import in &proto.opset_import {
-        let domain = if is_own(&import.domain) {
-            ""
-        } else {
-            &import.domain
-        };
-        if let Some(other) = seen
-            .insert(domain, import.version)
-            .filter(|&other| other != import.version)
-        {
+        let domain = if is_own(&import.domain) { "" } else { &import.domain };
+        if let Some(other) = seen.insert(domain, import.version).filter(|&other| other != import.version) {
             return refuse(format!(
                 "imports the opsets {other} and {} of the domain `{domain}` at once; export it again",
                 import.version
@@ -132,6 +102,12 @@ fn version(proto: &ModelProto, model: &str) -> Result<i64, OnnxError> {
         Some(opset) => refuse(format!(
             "uses opset {opset}, and ovolo knows {OLDEST_OPSET} to {NEWEST_OPSET}; export it again with an older opset"
         )),
+        None if proto.graph.as_ref().is_some_and(|graph| {
+            !graph.node.is_empty() && graph.node.iter().all(|node| !is_own(&node.domain))
+        }) =>
+        {
+            Ok(NEWEST_OPSET) // No operator of ONNX's own is there to be understood.
+        }
         None => refuse(format!(
             "imports no opset of ONNX's own operators, so their meaning is unknown; export it again with an opset of \
              {OLDEST_OPSET} to {NEWEST_OPSET}"
@@ -152,11 +128,7 @@ fn supported(operations: &[Operation]) -> Result<(), OnnxError> {
         unknown
             .entry((domain, &node.op_type))
             .or_insert_with(|| Unsupported {
-                op: if own {
-                    node.op_type.clone()
-                } else {
-                    format!("{domain}.{}", node.op_type)
-                },
+                op: if own { node.op_type.clone() } else { format!("{domain}.{}", node.op_type) },
                 opset: *opset,
                 nodes: Vec::new(),
                 hint: hint(domain, &node.op_type, known),
@@ -167,9 +139,7 @@ fn supported(operations: &[Operation]) -> Result<(), OnnxError> {
     if unknown.is_empty() {
         Ok(())
     } else {
-        Err(OnnxError::Unsupported {
-            operators: unknown.into_values().collect(),
-        })
+        Err(OnnxError::Unsupported { operators: unknown.into_values().collect() })
     }
 }
 
@@ -195,9 +165,7 @@ fn hint(domain: &str, op: &str, known: bool) -> String {
     } else if domain == "com.microsoft" {
         "an operator of ONNX Runtime's own; use the model from before ONNX Runtime optimised it".to_owned()
     } else if domain.is_empty() {
-        suggestion(op, operator::names())
-            .trim_start_matches("; ")
-            .to_owned()
+        suggestion(op, operator::names()).trim_start_matches("; ").to_owned()
     } else {
         String::new()
     }
@@ -205,23 +173,14 @@ fn hint(domain: &str, op: &str, known: bool) -> String {
 
 /// Every name that the model gives to a value.
 fn names(graph: &GraphProto, operations: &[Operation]) -> FxHashSet<String> {
-    let leaves = graph
-        .input
-        .iter()
-        .map(|input| &input.name)
-        .chain(graph.initializer.iter().map(|i| &i.name));
-    leaves
-        .chain(operations.iter().flat_map(|operation| &operation.node.output))
-        .cloned()
-        .collect()
+    let leaves = graph.input.iter().map(|input| &input.name).chain(graph.initializer.iter().map(|i| &i.name));
+    leaves.chain(operations.iter().flat_map(|operation| &operation.node.output)).cloned().collect()
 }
 
 /// Every name that a node or the graph's outputs read.
 fn reads<'a>(graph: &'a GraphProto, operations: &'a [Operation]) -> impl Iterator<Item = &'a str> {
     let inputs = operations.iter().flat_map(|operation| &operation.node.input);
-    inputs
-        .chain(graph.output.iter().map(|output| &output.name))
-        .map(String::as_str)
+    inputs.chain(graph.output.iter().map(|output| &output.name)).map(String::as_str)
 }
 
 /// The types of the inputs that are not initializers, with their symbolic dimensions bound.
@@ -233,11 +192,7 @@ fn input_types<'a>(
     let mut types = Vec::new();
     let mut free: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut known = BTreeSet::new();
-    for input in graph
-        .input
-        .iter()
-        .filter(|input| !initializers.contains(input.name.as_str()))
-    {
+    for input in graph.input.iter().filter(|input| !initializers.contains(input.name.as_str())) {
         let refuse = |why: String| OnnxError::Graph(format!("input `{}`: {why}", input.name));
         let (dtype, dims) = declared_type(input).map_err(refuse)?;
         let dims = dims.ok_or_else(|| {
@@ -249,13 +204,13 @@ fn input_types<'a>(
         let mut shape = Vec::with_capacity(dims.len());
         for (axis, dim) in dims.iter().enumerate() {
             match fixed(dim) {
-                Some(size) => shape.push(usize::try_from(size).ok().filter(|&size| size > 0).ok_or_else(
-                    || {
+                Some(size) => {
+                    shape.push(usize::try_from(size).ok().filter(|&size| size > 0).ok_or_else(|| {
                         refuse(format!(
                             "its dimension {axis} is {size}, and must be at least 1; export it again"
                         ))
-                    },
-                )?),
+                    })?)
+                }
                 None => {
                     let name = symbol(input, axis, dim);
                     if !bound.contains_key(&name) {
@@ -288,10 +243,7 @@ fn input_types<'a>(
     if free.is_empty() {
         return Ok(types);
     }
-    let dims = free
-        .iter()
-        .map(|(name, places)| format!("`{name}`: {}", places.join(", ")))
-        .collect();
+    let dims = free.iter().map(|(name, places)| format!("`{name}`: {}", places.join(", "))).collect();
     Err(OnnxError::UnboundDims { dims })
 }
 
@@ -305,11 +257,7 @@ fn symbols(known: &BTreeSet<String>) -> String {
 
 /// The number of a dimension; one with a name, or without anything, has none.
 fn fixed(dim: &DimensionProto) -> Option<i64> {
-    if dim.dim_param.as_ref().is_some_and(|name| !name.is_empty()) {
-        None
-    } else {
-        dim.dim_value
-    }
+    if dim.dim_param.as_ref().is_some_and(|name| !name.is_empty()) { None } else { dim.dim_value }
 }
 
 fn symbol(input: &ValueInfoProto, axis: usize, dim: &DimensionProto) -> String {
@@ -320,10 +268,7 @@ fn symbol(input: &ValueInfoProto, axis: usize, dim: &DimensionProto) -> String {
 type Declared<'a> = (DType, Option<&'a [DimensionProto]>);
 
 fn declared_type(info: &ValueInfoProto) -> Result<Declared<'_>, String> {
-    let ty = info
-        .r#type
-        .as_ref()
-        .ok_or("it has no type; export the model again")?;
+    let ty = info.r#type.as_ref().ok_or("it has no type; export the model again")?;
     let other = [
         (ty.sequence_type.is_some(), "sequence"),
         (ty.map_type.is_some(), "map"),
@@ -333,23 +278,13 @@ fn declared_type(info: &ValueInfoProto) -> Result<Declared<'_>, String> {
     if let Some((_, kind)) = other.iter().find(|(is, _)| *is) {
         return Err(format!("it is a {kind}; ovolo has tensors only"));
     }
-    let tensor = ty
-        .tensor_type
-        .as_ref()
-        .ok_or("it has no type; export the model again")?;
-    Ok((
-        element_type(tensor.elem_type)?,
-        tensor.shape.as_ref().map(|shape| shape.dim.as_slice()),
-    ))
+    let tensor = ty.tensor_type.as_ref().ok_or("it has no type; export the model again")?;
+    Ok((element_type(tensor.elem_type)?, tensor.shape.as_ref().map(|shape| shape.dim.as_slice())))
 }
 
 /// Holds an output against its declaration: the element type must agree, the shape is noted.
 fn declared(output: &ValueInfoProto, ty: &TensorType, notes: &mut Vec<String>) -> Result<(), OnnxError> {
-    if output
-        .r#type
-        .as_ref()
-        .is_none_or(|ty| ty.tensor_type.as_ref().is_some_and(|ty| ty.elem_type == 0))
-    {
+    if output.r#type.as_ref().is_none_or(|ty| ty.tensor_type.as_ref().is_some_and(|ty| ty.elem_type == 0)) {
         return Ok(()); // The type of an output may be left to inference.
     }
     let refuse = |why: String| OnnxError::Graph(format!("output `{}`: {why}", output.name));
@@ -388,11 +323,8 @@ fn run<'a>(
     let (Some(importer), Some(opset)) = (importer, operation.opset) else {
         return supported(std::slice::from_ref(operation)); // Refused before; said again, should it come here.
     };
-    let inputs: Vec<Option<Value>> = node
-        .input
-        .iter()
-        .map(|name| values.get(name.as_str()).cloned())
-        .collect();
+    let inputs: Vec<Option<Value>> =
+        node.input.iter().map(|name| values.get(name.as_str()).cloned()).collect();
     let results = execute(importer, node, opset, &inputs, builder);
     let results = results.and_then(|results| {
         let lost = node
@@ -417,28 +349,13 @@ fn run<'a>(
     let results = results.map_err(|why| {
         let types: Vec<String> = inputs
             .iter()
-            .map(|input| {
-                input
-                    .as_ref()
-                    .map_or_else(|| "none".to_owned(), |v| v.ty.to_string())
-            })
+            .map(|input| input.as_ref().map_or_else(|| "none".to_owned(), |v| v.ty.to_string()))
             .collect();
-        let list = if types.is_empty() {
-            String::new()
-        } else {
-            format!("; its operands are {}", types.join(", "))
-        };
-        OnnxError::Node {
-            node: format!("{} (opset {opset})", describe(node)),
-            why: why + &list,
-        }
+        let list =
+            if types.is_empty() { String::new() } else { format!("; its operands are {}", types.join(", ")) };
+        OnnxError::Node { node: format!("{} (opset {opset})", describe(node)), why: why + &list }
     })?;
-    for (name, value) in node
-        .output
-        .iter()
-        .zip(results)
-        .filter(|(name, _)| !name.is_empty())
-    {
+    for (name, value) in node.output.iter().zip(results).filter(|(name, _)| !name.is_empty()) {
         values.insert(name, value);
     }
     Ok(())
@@ -467,13 +384,8 @@ fn execute(
     let results = (importer.import)(&mut call)?;
     match call.strangers().as_slice() {
         [] => Ok(results),
-        [one] => Err(format!(
-            "its attribute `{one}` is not known to ovolo for this opset"
-        )),
-        many => Err(format!(
-            "its attributes `{}` are not known to ovolo for this opset",
-            many.join("`, `")
-        )),
+        [one] => Err(format!("its attribute `{one}` is not known to ovolo for this opset")),
+        many => Err(format!("its attributes `{}` are not known to ovolo for this opset", many.join("`, `"))),
     }
 }
 
@@ -495,15 +407,8 @@ fn swept(graph: &Graph) -> Graph {
         let new = match graph.constant(id) {
             Some(value) if node.op == CONST => kept.add_constant(&node.name, value.clone()),
             _ => {
-                let inputs = node
-                    .inputs
-                    .iter()
-                    .filter_map(|input| renumbered[input.index()])
-                    .collect();
-                kept.add_node(Node {
-                    inputs,
-                    ..Node::clone(node)
-                })
+                let inputs = node.inputs.iter().filter_map(|input| renumbered[input.index()]).collect();
+                kept.add_node(Node { inputs, ..Node::clone(node) })
             }
         };
         renumbered[id.index()] = Some(new);

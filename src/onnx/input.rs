@@ -36,20 +36,11 @@ pub fn check_inputs<N: AsRef<str>>(graph: &Graph, inputs: &[(N, Tensor)]) -> Res
             let why = if want.shape.count() == have.shape.count() {
                 "; it has as many elements, so reshape it".to_owned()
             } else if want.shape.rank() != have.shape.rank() {
-                format!(
-                    "; it needs {} dimensions, not {}",
-                    want.shape.rank(),
-                    have.shape.rank()
-                )
+                format!("; it needs {} dimensions, not {}", want.shape.rank(), have.shape.rank())
             } else {
                 let axes = (0..want.shape.rank()).filter(|&axis| want.shape[axis] != have.shape[axis]);
                 let list: Vec<String> = axes
-                    .map(|axis| {
-                        format!(
-                            "dimension {axis} is {}, not {}",
-                            have.shape[axis], want.shape[axis]
-                        )
-                    })
+                    .map(|axis| format!("dimension {axis} is {}, not {}", have.shape[axis], want.shape[axis]))
                     .collect();
                 format!("; {}", list.join(", "))
             };
@@ -61,9 +52,5 @@ pub fn check_inputs<N: AsRef<str>>(graph: &Graph, inputs: &[(N, Tensor)]) -> Res
     for node in expected.iter().filter(|node| !given.contains(&*node.name)) {
         problems.push(format!("input `{}` ({}) is not given", node.name, node.ty));
     }
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(OnnxError::Inputs { problems })
-    }
+    if problems.is_empty() { Ok(()) } else { Err(OnnxError::Inputs { problems }) }
 }

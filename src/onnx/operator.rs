@@ -37,11 +37,7 @@ const fn entry(
     most: usize,
     import: fn(&mut Call<'_>) -> Results,
 ) -> Importer {
-    Importer {
-        name,
-        operands: (least, most),
-        import,
-    }
+    Importer { name, operands: (least, most), import }
 }
 
 /// So many operands as the model likes.
@@ -59,14 +55,8 @@ const FAMILIES: [&[Importer]; 8] = [
     reduce::TABLE,
 ];
 
-static TABLE: LazyLock<FxHashMap<&'static str, &'static Importer>> = LazyLock::new(|| {
-    FAMILIES
-        .iter()
-        .copied()
-        .flatten()
-        .map(|importer| (importer.name, importer))
-        .collect()
-});
+static TABLE: LazyLock<FxHashMap<&'static str, &'static Importer>> =
+    LazyLock::new(|| FAMILIES.iter().copied().flatten().map(|importer| (importer.name, importer)).collect());
 
 /// The importer of one of ONNX's own operators.
 pub(super) fn find(name: &str) -> Option<&'static Importer> {

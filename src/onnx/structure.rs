@@ -18,11 +18,8 @@ pub(super) struct Operation {
 
 /// How messages speak of a node: by its operator, and its name or its first result.
 pub(super) fn describe(node: &NodeProto) -> String {
-    let op = if is_own(&node.domain) {
-        node.op_type.clone()
-    } else {
-        format!("{}.{}", node.domain, node.op_type)
-    };
+    let op =
+        if is_own(&node.domain) { node.op_type.clone() } else { format!("{}.{}", node.domain, node.op_type) };
     format!("{op} {}", label(node))
 }
 
@@ -56,10 +53,8 @@ pub(super) fn order(graph: &GraphProto, operations: &[Operation]) -> Result<Vec<
             }
         }
     }
-    let mut ready: BinaryHeap<Reverse<usize>> = (0..operations.len())
-        .filter(|&index| waiting[index] == 0)
-        .map(Reverse)
-        .collect();
+    let mut ready: BinaryHeap<Reverse<usize>> =
+        (0..operations.len()).filter(|&index| waiting[index] == 0).map(Reverse).collect();
     let mut order = Vec::with_capacity(operations.len());
     while let Some(Reverse(index)) = ready.pop() {
         order.push(index);
@@ -70,11 +65,7 @@ pub(super) fn order(graph: &GraphProto, operations: &[Operation]) -> Result<Vec<
             }
         }
     }
-    if order.len() == operations.len() {
-        Ok(order)
-    } else {
-        Err(cycle(operations, &makers, &waiting))
-    }
+    if order.len() == operations.len() { Ok(order) } else { Err(cycle(operations, &makers, &waiting)) }
 }
 
 #[derive(Clone, Copy)]
@@ -96,10 +87,7 @@ fn makers<'a>(
     let mut define = |name: &'a str, maker: Maker| {
         let first = makers.insert(name, maker);
         // Old models list every initializer as an input, too: its default value.
-        let default = matches!(
-            (first, maker),
-            (Some(Maker::Leaf("input")), Maker::Leaf("initializer"))
-        );
+        let default = matches!((first, maker), (Some(Maker::Leaf("input")), Maker::Leaf("initializer")));
         if let Some(first) = first.filter(|_| !default) {
             names.push(format!("`{name}`: {} and {}", say(first), say(maker)));
         }
@@ -115,11 +103,7 @@ fn makers<'a>(
             define(output, Maker::Node(index));
         }
     }
-    if names.is_empty() {
-        Ok(makers)
-    } else {
-        Err(OnnxError::Duplicate { names })
-    }
+    if names.is_empty() { Ok(makers) } else { Err(OnnxError::Duplicate { names }) }
 }
 
 fn undefined(
@@ -143,11 +127,7 @@ fn undefined(
     for output in &graph.output {
         check(&output.name, &|| "the graph as its output".to_owned());
     }
-    if names.is_empty() {
-        Ok(())
-    } else {
-        Err(OnnxError::Undefined { names })
-    }
+    if names.is_empty() { Ok(()) } else { Err(OnnxError::Undefined { names }) }
 }
 
 /// Walks from a node that never became ready to one that it waits for, until it meets itself.
@@ -155,14 +135,10 @@ fn cycle(operations: &[Operation], makers: &FxHashMap<&str, Maker>, waiting: &[u
     let stuck = |index: &usize| waiting[*index] > 0;
     let mut path: Vec<usize> = (0..operations.len()).filter(stuck).take(1).collect();
     while let Some(&last) = path.last() {
-        let before = operations[last]
-            .node
-            .input
-            .iter()
-            .find_map(|input| match makers.get(input.as_str()) {
-                Some(Maker::Node(maker)) if stuck(maker) => Some(*maker),
-                _ => None,
-            });
+        let before = operations[last].node.input.iter().find_map(|input| match makers.get(input.as_str()) {
+            Some(Maker::Node(maker)) if stuck(maker) => Some(*maker),
+            _ => None,
+        });
         let Some(before) = before else { break };
         if let Some(at) = path.iter().position(|&index| index == before) {
             path.drain(..at);
@@ -172,16 +148,7 @@ fn cycle(operations: &[Operation], makers: &FxHashMap<&str, Maker>, waiting: &[u
     }
     path.reverse();
     // Start at the node that comes first in the file, so that the message is easy to follow.
-    let first = path
-        .iter()
-        .enumerate()
-        .min_by_key(|(_, index)| **index)
-        .map_or(0, |(at, _)| at);
+    let first = path.iter().enumerate().min_by_key(|(_, index)| **index).map_or(0, |(at, _)| at);
     path.rotate_left(first);
-    OnnxError::Cycle {
-        nodes: path
-            .into_iter()
-            .map(|index| describe(&operations[index].node))
-            .collect(),
-    }
+    OnnxError::Cycle { nodes: path.into_iter().map(|index| describe(&operations[index].node)).collect() }
 }

@@ -26,13 +26,7 @@ pub(super) struct Weights {
 impl Weights {
     /// A reader that looks for external data in a folder; without one there is no external data.
     pub fn new(folder: Option<PathBuf>, policy: MissingWeights) -> Self {
-        Self {
-            folder,
-            policy,
-            files: BTreeMap::new(),
-            seeded: Vec::new(),
-            missing: Vec::new(),
-        }
+        Self { folder, policy, files: BTreeMap::new(), seeded: Vec::new(), missing: Vec::new() }
     }
 
     /// The value of a constant. `what` names it in messages.
@@ -41,24 +35,29 @@ impl Weights {
     pub fn read(&mut self, proto: &TensorProto, what: &str) -> Result<Tensor, OnnxError> {
         let ty = tensor_type(proto).map_err(|why| refusal(what, why))?;
         let count = ty.shape.count();
-        if proto.data_location == 1 || !proto.external_data.is_empty() {
-            return self.external(proto, ty).map_err(|why| refusal(what, why));
-        }
-        let typed = typed_count(proto, ty.dtype);
-        if count > 0 && proto.raw_data.is_empty() && typed == 0 {
-            let Some((mean, deviation)) = distribution(proto) else {
-                let why = format!(
-                    "{ty} needs {} bytes, but the file holds none for it; export the model again",
-                    ty.bytes()
-                );
-                return Err(refusal(what, why));
-            };
+        let external = proto.data_location == 1 || !proto.external_data.is_empty();
+        let held = if external {
+            self.present(proto)
+        } else {
+            !proto.raw_data.is_empty() || typed_count(proto, ty.dtype) > 0
+        };
+        if let Some((mean, deviation)) = distribution(proto).filter(|_| count > 0 && !held) {
             if self.policy == MissingWeights::Refuse {
                 self.missing.push(format!("`{}` {ty}", proto.name));
                 return Ok(Tensor::zeros(TensorType::plain(ty.dtype, [0_usize])));
             }
             self.seeded.push(proto.name.clone());
             return Ok(seeded(&proto.name, ty, mean, deviation));
+        }
+        if external {
+            return self.external(proto, ty).map_err(|why| refusal(what, why));
+        }
+        if count > 0 && !held {
+            let why = format!(
+                "{ty} needs {} bytes, but the file holds none for it; export the model again",
+                ty.bytes()
+            );
+            return Err(refusal(what, why));
         }
         if proto.raw_data.is_empty() {
             typed_tensor(proto, ty).map_err(|why| refusal(what, why))
@@ -67,26 +66,26 @@ impl Weights {
         }
     }
 
+    /// Whether the file of external data is there.
+    fn present(&self, proto: &TensorProto) -> bool {
+        let location = proto.external_data.iter().find(|entry| entry.key == "location");
+        match (&self.folder, location) {
+            (Some(folder), Some(location)) => folder.join(&location.value).exists(),
+            _ => false,
+        }
+    }
+
     fn external(&mut self, proto: &TensorProto, ty: TensorType) -> Result<Tensor, String> {
-        let entry = |key: &str| {
-            proto
-                .external_data
-                .iter()
-                .find(|e| e.key == key)
-                .map(|e| e.value.as_str())
-        };
+        let entry = |key: &str| proto.external_data.iter().find(|e| e.key == key).map(|e| e.value.as_str());
         let number = |key: &str| match entry(key) {
             None => Ok(None),
             Some(text) => match text.parse::<usize>() {
                 Ok(value) => Ok(Some(value)),
-                Err(_) => Err(format!(
-                    "the {key} of its external data is `{text}`, not a number of bytes"
-                )),
+                Err(_) => Err(format!("the {key} of its external data is `{text}`, not a number of bytes")),
             },
         };
-        let location = entry("location")
-            .ok_or("its data is external, but no location says where")?
-            .to_owned();
+        let location =
+            entry("location").ok_or("its data is external, but no location says where")?.to_owned();
         let (offset, length) = (number("offset")?.unwrap_or(0), number("length")?);
         let size = ty.bytes();
         if let Some(length) = length.filter(|&length| length != size) {
@@ -158,7 +157,10 @@ pub(super) fn map(path: &Path) -> std::io::Result<Option<Mmap>> {
     }
     // SAFETY: the map is read only while the model is imported. A file that another program
     // cuts short meanwhile ends the process, as with any mapped file; it cannot be prevented.
-    Ok(Some(unsafe { Mmap::map(&file)? }))
+    let map = unsafe { Mmap::map(&file)? };
+    #[cfg(unix)]
+    map.advise(memmap2::Advice::Sequential)?; // Each byte is read once, in the order of the file.
+    Ok(Some(map))
 }
 
 /// The element type of one of ONNX's numbers, or what it is called where ovolo lacks it.
@@ -185,23 +187,15 @@ pub(super) fn element_type(number: i32) -> Result<DType, String> {
         21 | 22 => "a 4-bit integer",
         23 => "a 4-bit float",
         _ => {
-            return Err(format!(
-                "its element type has the number {number}, which ONNX does not define"
-            ));
+            return Err(format!("its element type has the number {number}, which ONNX does not define"));
         }
     };
     let known: Vec<&str> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
-    Err(format!(
-        "its element type is {name}; ovolo has {}",
-        known.join(", ")
-    ))
+    Err(format!("its element type is {name}; ovolo has {}", known.join(", ")))
 }
 
 fn refusal(what: &str, why: String) -> OnnxError {
-    OnnxError::Weight {
-        tensor: what.to_owned(),
-        why,
-    }
+    OnnxError::Weight { tensor: what.to_owned(), why }
 }
 
 fn tensor_type(proto: &TensorProto) -> Result<TensorType, String> {
@@ -213,16 +207,10 @@ fn tensor_type(proto: &TensorProto) -> Result<TensorType, String> {
 
 /// A type whose bytes are within reason.
 pub(super) fn checked_type(dtype: DType, dims: Vec<usize>) -> Result<TensorType, String> {
-    let bytes = dims
-        .iter()
-        .filter(|&&dim| dim > 0)
-        .try_fold(dtype.size(), |size, &dim| size.checked_mul(dim));
+    let bytes =
+        dims.iter().filter(|&&dim| dim > 0).try_fold(dtype.size(), |size, &dim| size.checked_mul(dim));
     if bytes.is_none_or(|bytes| bytes > MAX_BYTES) {
-        return Err(format!(
-            "its shape {} is larger than {} GiB",
-            Shape::new(dims),
-            MAX_BYTES >> 30
-        ));
+        return Err(format!("its shape {} is larger than {} GiB", Shape::new(dims), MAX_BYTES >> 30));
     }
     Ok(TensorType::plain(dtype, Shape::new(dims)))
 }
@@ -243,10 +231,7 @@ fn raw_tensor(bytes: &[u8], ty: TensorType) -> Result<Tensor, String> {
         }
     } else if cfg!(target_endian = "big") {
         let size = tensor.ty().dtype.size();
-        tensor
-            .bytes_mut()
-            .chunks_exact_mut(size)
-            .for_each(<[u8]>::reverse);
+        tensor.bytes_mut().chunks_exact_mut(size).for_each(<[u8]>::reverse);
     }
     Ok(tensor)
 }
@@ -294,10 +279,7 @@ fn typed_tensor(proto: &TensorProto, ty: TensorType) -> Result<Tensor, String> {
                 _ => true,
             };
             if let Some(value) = proto.int32_data.iter().find(|value| !fits(value)) {
-                return Err(format!(
-                    "its data has the element {value}, which is no {}",
-                    ty.dtype
-                ));
+                return Err(format!("its data has the element {value}, which is no {}", ty.dtype));
             }
             let values: Vec<f64> = proto.int32_data.iter().map(|&value| f64::from(value)).collect();
             Tensor::from_f64(ty.dtype, shape, &values)
@@ -307,11 +289,7 @@ fn typed_tensor(proto: &TensorProto, ty: TensorType) -> Result<Tensor, String> {
 
 /// Mean and deviation of a stripped weight, from its note `normal MEAN STD`.
 fn distribution(proto: &TensorProto) -> Option<(f64, f64)> {
-    let mut numbers = proto
-        .doc_string
-        .strip_prefix("normal ")?
-        .split_whitespace()
-        .map(str::parse::<f64>);
+    let mut numbers = proto.doc_string.strip_prefix("normal ")?.split_whitespace().map(str::parse::<f64>);
     let pair = (numbers.next()?.ok()?, numbers.next()?.ok()?);
     (numbers.next().is_none() && pair.0.is_finite() && pair.1.is_finite()).then_some(pair)
 }

@@ -47,10 +47,7 @@ fn reshape(call: &mut Call<'_>) -> Results {
             },
         });
     }
-    let (count, given) = (
-        x.ty.shape.count(),
-        checked_type(x.ty.dtype, dims.clone())?.shape.count(),
-    );
+    let (count, given) = (x.ty.shape.count(), checked_type(x.ty.dtype, dims.clone())?.shape.count());
     if let Some(at) = open {
         if given == 0 || count % given != 0 {
             return refuse("does not divide the elements");
@@ -65,11 +62,7 @@ fn reshape(call: &mut Call<'_>) -> Results {
 fn flatten(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let given = call.int("axis", 1)?;
-    let at = if usize::try_from(given) == Ok(x.rank()) {
-        x.rank()
-    } else {
-        axis(given, x.rank())?
-    };
+    let at = if usize::try_from(given) == Ok(x.rank()) { x.rank() } else { axis(given, x.rank())? };
     let (rows, columns) = (x.dims()[..at].iter().product(), x.dims()[at..].iter().product());
     Ok(vec![call.reshape(None, &x, &[rows, columns])?])
 }
@@ -92,15 +85,9 @@ fn squeeze(call: &mut Call<'_>) -> Results {
         None => (0..x.rank()).filter(|&at| x.dims()[at] == 1).collect(),
     };
     if let Some(at) = gone.iter().find(|&&at| x.dims()[at] != 1) {
-        return Err(format!(
-            "it takes out dimension {at}, which is {}, not 1",
-            x.dims()[*at]
-        ));
+        return Err(format!("it takes out dimension {at}, which is {}, not 1", x.dims()[*at]));
     }
-    let dims: Vec<usize> = (0..x.rank())
-        .filter(|at| !gone.contains(at))
-        .map(|at| x.dims()[at])
-        .collect();
+    let dims: Vec<usize> = (0..x.rank()).filter(|at| !gone.contains(at)).map(|at| x.dims()[at]).collect();
     Ok(vec![call.reshape(None, &x, &dims)?])
 }
 
@@ -110,59 +97,37 @@ fn unsqueeze(call: &mut Call<'_>) -> Results {
     let rank = x.rank() + list.len();
     let new = axes(&list, rank)?;
     let mut old = x.dims().iter();
-    let dims: Vec<usize> = (0..rank)
-        .map(|at| {
-            if new.contains(&at) {
-                1
-            } else {
-                old.next().copied().unwrap_or(1)
-            }
-        })
-        .collect();
+    let dims: Vec<usize> =
+        (0..rank).map(|at| if new.contains(&at) { 1 } else { old.next().copied().unwrap_or(1) }).collect();
     Ok(vec![call.reshape(None, &x, &dims)?])
 }
 
 fn transpose(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let rank = signed(&[x.rank()])[0];
-    let perm = call
-        .ints("perm")?
-        .map_or_else(|| (0..rank).rev().collect(), <[i64]>::to_vec);
+    let perm = call.ints("perm")?.map_or_else(|| (0..rank).rev().collect(), <[i64]>::to_vec);
     let mut sorted = perm.clone();
     sorted.sort_unstable();
     if !sorted.iter().copied().eq(0..rank) {
-        return Err(format!(
-            "its attribute `perm` is {perm:?}, not an order of {rank} dimensions"
-        ));
+        return Err(format!("its attribute `perm` is {perm:?}, not an order of {rank} dimensions"));
     }
     if perm.iter().copied().eq(0..rank) {
         return Ok(vec![x]);
     }
-    Ok(vec![call.result(
-        "transpose",
-        Attrs::new().ints("perm", &perm),
-        &[&x],
-    )?])
+    Ok(vec![call.result("transpose", Attrs::new().ints("perm", &perm), &[&x])?])
 }
 
 fn expand(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let wanted = call.known_ints(1, "shape")?.unwrap_or_default();
-    let dims = wanted
-        .iter()
-        .map(|&dim| size(dim))
-        .collect::<Result<Vec<_>, _>>()?;
+    let dims = wanted.iter().map(|&dim| size(dim)).collect::<Result<Vec<_>, _>>()?;
     let shape = x.ty.shape.broadcast(&Shape::new(dims));
     let shape =
         shape.ok_or_else(|| format!("its shape {wanted:?} and its operand, {}, do not broadcast", x.ty))?;
     if shape == x.ty.shape {
         return Ok(vec![x]);
     }
-    Ok(vec![call.result(
-        "expand",
-        Attrs::new().ints("shape", &signed(&shape)),
-        &[&x],
-    )?])
+    Ok(vec![call.result("expand", Attrs::new().ints("shape", &signed(&shape)), &[&x])?])
 }
 
 /// Each repeated dimension becomes two, of which the first is expanded.
@@ -170,11 +135,7 @@ fn tile(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let repeats = call.known_ints(1, "repeats")?.unwrap_or_default();
     if repeats.len() != x.rank() {
-        return Err(format!(
-            "it has {} repeats for {} dimensions",
-            repeats.len(),
-            x.rank()
-        ));
+        return Err(format!("it has {} repeats for {} dimensions", repeats.len(), x.rank()));
     }
     let (mut split, mut wide, mut dims) = (Vec::new(), Vec::new(), Vec::new());
     for (&dim, &repeat) in x.dims().iter().zip(&repeats) {
@@ -188,21 +149,13 @@ fn tile(call: &mut Call<'_>) -> Results {
         }
         split.push(dim);
         wide.push(dim);
-        dims.push(
-            dim.checked_mul(repeat)
-                .ok_or_else(|| format!("its repeats {repeats:?} are too large"))?,
-        );
+        dims.push(dim.checked_mul(repeat).ok_or_else(|| format!("its repeats {repeats:?} are too large"))?);
     }
     if dims == x.dims() {
         return Ok(vec![x]);
     }
     let apart = call.reshape(Some("apart"), &x, &split)?;
-    let wide = call.helper(
-        "repeated",
-        "expand",
-        Attrs::new().ints("shape", &signed(&wide)),
-        &[&apart],
-    )?;
+    let wide = call.helper("repeated", "expand", Attrs::new().ints("shape", &signed(&wide)), &[&apart])?;
     Ok(vec![call.reshape(None, &wide, &dims)?])
 }
 
@@ -210,9 +163,7 @@ fn depth_to_space(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let (block, [n, c, h, w]) = blocks(call, &x)?;
     if c % (block * block) != 0 {
-        return Err(format!(
-            "its {c} channels do not divide into blocks of {block} x {block}"
-        ));
+        return Err(format!("its {c} channels do not divide into blocks of {block} x {block}"));
     }
     let depth = c / (block * block);
     let (split, perm) = match call.text("mode", "DCR")? {
@@ -222,42 +173,28 @@ fn depth_to_space(call: &mut Call<'_>) -> Results {
     };
     let apart = call.reshape(Some("apart"), &x, &split)?;
     let moved = call.helper("moved", "transpose", Attrs::new().ints("perm", &perm), &[&apart])?;
-    Ok(vec![call.reshape(
-        None,
-        &moved,
-        &[n, depth, h * block, w * block],
-    )?])
+    Ok(vec![call.reshape(None, &moved, &[n, depth, h * block, w * block])?])
 }
 
 fn space_to_depth(call: &mut Call<'_>) -> Results {
+    if call.text("mode", "DCR")? != "DCR" {
+        return Err("its attribute `mode` is not `DCR`, the only one that ovolo does".to_owned());
+    }
     let x = call.input(0)?;
     let (block, [n, c, h, w]) = blocks(call, &x)?;
     if h % block != 0 || w % block != 0 {
-        return Err(format!(
-            "its image of {h} x {w} does not divide into blocks of {block} x {block}"
-        ));
+        return Err(format!("its image of {h} x {w} does not divide into blocks of {block} x {block}"));
     }
     let apart = call.reshape(Some("apart"), &x, &[n, c, h / block, block, w / block, block])?;
     let perm = Attrs::new().ints("perm", &[0, 3, 5, 1, 2, 4]);
     let moved = call.helper("moved", "transpose", perm, &[&apart])?;
-    Ok(vec![call.reshape(
-        None,
-        &moved,
-        &[n, c * block * block, h / block, w / block],
-    )?])
+    Ok(vec![call.reshape(None, &moved, &[n, c * block * block, h / block, w / block])?])
 }
 
 fn blocks(call: &Call<'_>, x: &Value) -> Result<(usize, [usize; 4]), String> {
-    let dims = x
-        .dims()
-        .try_into()
-        .map_err(|_| format!("it needs an image of four dimensions, not {}", x.ty))?;
+    let dims =
+        x.dims().try_into().map_err(|_| format!("it needs an image of four dimensions, not {}", x.ty))?;
     let block = call.int("blocksize", 0)?;
-    let block = usize::try_from(block)
-        .ok()
-        .filter(|block| (1..=1 << 15).contains(block));
-    Ok((
-        block.ok_or("its attribute `blocksize` is missing, or out of range")?,
-        dims,
-    ))
+    let block = usize::try_from(block).ok().filter(|block| (1..=1 << 15).contains(block));
+    Ok((block.ok_or("its attribute `blocksize` is missing, or out of range")?, dims))
 }

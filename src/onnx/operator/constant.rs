@@ -44,14 +44,9 @@ fn constant(call: &mut Call<'_>) -> Results {
 
 fn constant_of_shape(call: &mut Call<'_>) -> Results {
     let dims = call.known_ints(0, "shape")?.unwrap_or_default();
-    let value = call
-        .tensor("value")?
-        .unwrap_or_else(|| Tensor::from_elements([1_usize], &[0_f32]));
+    let value = call.tensor("value")?.unwrap_or_else(|| Tensor::from_elements([1_usize], &[0_f32]));
     if value.ty().shape.count() != 1 {
-        return Err(format!(
-            "its attribute `value` is {}, not one element",
-            value.ty()
-        ));
+        return Err(format!("its attribute `value` is {}, not one element", value.ty()));
     }
     let sizes: Option<Vec<usize>> = dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
     let sizes = sizes.ok_or_else(|| format!("its shape {dims:?} has a negative dimension"))?;
@@ -85,32 +80,20 @@ fn eye_like(call: &mut Call<'_>) -> Results {
     };
     let number = i32::try_from(call.int("dtype", 1)?)
         .map_err(|_| "its attribute `dtype` is no element type".to_owned())?;
-    let dtype = if call.has("dtype") {
-        crate::onnx::weight::element_type(number)?
-    } else {
-        x.ty.dtype
-    };
+    let dtype = if call.has("dtype") { crate::onnx::weight::element_type(number)? } else { x.ty.dtype };
     let diagonal = call.int("k", 0)?;
     let at = |index: usize| i64::try_from(index).unwrap_or(i64::MAX);
     let values: Vec<f64> = (0..rows)
         .flat_map(|row| (0..columns).map(move |column| (row, column)))
         .map(|(row, column)| f64::from(u8::from(at(column).checked_sub(at(row)) == Some(diagonal))))
         .collect();
-    Ok(vec![call.constant_result(Tensor::from_f64(
-        dtype,
-        [rows, columns],
-        &values,
-    ))])
+    Ok(vec![call.constant_result(Tensor::from_f64(dtype, [rows, columns], &values))])
 }
 
 fn range(call: &mut Call<'_>) -> Results {
     call.ignore(&["stash_type"]);
-    let scalar = |at, what| {
-        Ok::<_, String>(
-            call.known_scalar(at, what)?
-                .unwrap_or_else(|| Tensor::scalar(0_i64)),
-        )
-    };
+    let scalar =
+        |at, what| Ok::<_, String>(call.known_scalar(at, what)?.unwrap_or_else(|| Tensor::scalar(0_i64)));
     let (start, limit, delta) = (scalar(0, "start")?, scalar(1, "limit")?, scalar(2, "delta")?);
     let dtype = start.ty().dtype;
     if limit.ty().dtype != dtype || delta.ty().dtype != dtype || dtype == DType::Bool {
@@ -121,25 +104,16 @@ fn range(call: &mut Call<'_>) -> Results {
         return Err(format!("it cannot count from {from} to {to} in steps of {step}"));
     }
     let count = ((to - from) / step).ceil().max(0.0);
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss
-    )]
-    let count = if count <= LONGEST as f64 {
-        count as usize
-    } else {
-        usize::MAX
-    };
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let count = if count <= LONGEST as f64 { count as usize } else { usize::MAX };
     if count > LONGEST {
         return Err(format!("it would count more than {LONGEST} numbers"));
     }
     #[allow(clippy::cast_precision_loss)]
     let tensor = match (start.to_i64(), delta.to_i64()) {
         (Some(first), Some(stride)) if dtype == DType::I64 => {
-            let values: Vec<i64> = (0..count)
-                .map(|k| first[0].wrapping_add(stride[0].wrapping_mul(k as i64)))
-                .collect();
+            let values: Vec<i64> =
+                (0..count).map(|k| first[0].wrapping_add(stride[0].wrapping_mul(k as i64))).collect();
             Tensor::from_elements([count], &values)
         }
         _ => {
@@ -153,35 +127,25 @@ fn range(call: &mut Call<'_>) -> Results {
 fn shape(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let rank = i64::try_from(x.rank()).unwrap_or(i64::MAX);
-    let (start, end) = if call.opset < 15 {
-        (0, rank)
-    } else {
-        (call.int("start", 0)?, call.int("end", rank)?)
-    };
+    let (start, end) =
+        if call.opset < 15 { (0, rank) } else { (call.int("start", 0)?, call.int("end", rank)?) };
     let clamp = |at: i64| {
         usize::try_from(if at < 0 { at.saturating_add(rank) } else { at }.clamp(0, rank)).unwrap_or(0)
     };
     let (start, end) = (clamp(start), clamp(end));
     let dims = signed(x.dims().get(start..end).unwrap_or(&[]));
-    Ok(vec![
-        call.constant_result(Tensor::from_elements([dims.len()], &dims)),
-    ])
+    Ok(vec![call.constant_result(Tensor::from_elements([dims.len()], &dims))])
 }
 
 fn size(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
-    Ok(vec![call.constant_result(Tensor::scalar(
-        i64::try_from(x.ty.shape.count()).unwrap_or(i64::MAX),
-    ))])
+    Ok(vec![call.constant_result(Tensor::scalar(i64::try_from(x.ty.shape.count()).unwrap_or(i64::MAX)))])
 }
 
 /// Does nothing outside of training.
 fn dropout(call: &mut Call<'_>) -> Results {
     call.ignore(&["ratio", "seed"]);
-    if call
-        .known_scalar(2, "training mode")?
-        .is_some_and(|training| training.to_f64()[0] != 0.0)
-    {
+    if call.known_scalar(2, "training mode")?.is_some_and(|training| training.to_f64()[0] != 0.0) {
         return Err("it is in training mode; export the model for inference".to_owned());
     }
     Ok(vec![call.input(0)?])

@@ -38,6 +38,7 @@ pub(super) const TABLE: &[Importer] = &[
     entry("Swish", 1, 1, swish),
     entry("ThresholdedRelu", 1, 1, thresholded_relu),
     entry("PRelu", 2, 2, prelu),
+    entry("IsInf", 1, 1, is_inf),
     entry("Clip", 1, 3, clip),
     entry("Cast", 1, 1, cast),
     entry("CastLike", 2, 2, cast_like),
@@ -74,18 +75,13 @@ fn binary(call: &mut Call<'_>, op: &str) -> Results {
 
 fn alpha(call: &mut Call<'_>, op: &str, default: f32) -> Results {
     let (x, alpha) = (call.input(0)?, call.float("alpha", default)?);
-    Ok(vec![call.result(
-        op,
-        Attrs::new().float("alpha", alpha),
-        &[&x],
-    )?])
+    Ok(vec![call.result(op, Attrs::new().float("alpha", alpha), &[&x])?])
 }
 
 fn hard_sigmoid(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
-    let attrs = Attrs::new()
-        .float("alpha", call.float("alpha", 0.2)?)
-        .float("beta", call.float("beta", 0.5)?);
+    let attrs =
+        Attrs::new().float("alpha", call.float("alpha", 0.2)?).float("beta", call.float("beta", 0.5)?);
     Ok(vec![call.result("hard-sigmoid", attrs, &[&x])?])
 }
 
@@ -93,9 +89,7 @@ fn gelu(call: &mut Call<'_>) -> Results {
     match call.text("approximate", "none")? {
         "none" => unary(call, "gelu"),
         "tanh" => unary(call, "gelu-tanh"),
-        other => Err(format!(
-            "its attribute `approximate` is `{other}`, not `none` or `tanh`"
-        )),
+        other => Err(format!("its attribute `approximate` is `{other}`, not `none` or `tanh`")),
     }
 }
 
@@ -142,6 +136,20 @@ fn thresholded_relu(call: &mut Call<'_>) -> Results {
     Ok(vec![call.result("where", Attrs::new(), &[&above, &x, &zero])?])
 }
 
+/// Equal to either infinity; with one of them switched off, to the other alone.
+fn is_inf(call: &mut Call<'_>) -> Results {
+    let x = call.input(0)?;
+    let (negative, positive) = (call.flag("detect_negative", true)?, call.flag("detect_positive", true)?);
+    let limit = match (negative, positive) {
+        (_, true) => f64::INFINITY,
+        (true, false) => f64::NEG_INFINITY,
+        (false, false) => return Err("it detects neither infinity; leave it out".to_owned()),
+    };
+    let limit = call.scalar("infinity", x.ty.dtype, limit);
+    let size = if negative && positive { call.helper("abs", "abs", Attrs::new(), &[&x])? } else { x };
+    Ok(vec![call.result("equal", Attrs::new(), &[&size, &limit])?])
+}
+
 /// `max(x, 0) + slope * min(x, 0)`.
 fn prelu(call: &mut Call<'_>) -> Results {
     let (x, slope) = (call.input(0)?, call.input(1)?);
@@ -174,10 +182,7 @@ fn clip(call: &mut Call<'_>) -> Results {
         let high = call.float_if("max")?.filter(|&high| high < f64::from(f32::MAX));
         (low.or(Some(f64::NEG_INFINITY)), high.or(Some(f64::INFINITY)))
     } else {
-        (
-            limit(call.optional(1), f64::NEG_INFINITY),
-            limit(call.optional(2), f64::INFINITY),
-        )
+        (limit(call.optional(1), f64::NEG_INFINITY), limit(call.optional(2), f64::INFINITY))
     };
     match (low, high) {
         (Some(f64::NEG_INFINITY), Some(f64::INFINITY)) => return Ok(vec![x]),
@@ -202,10 +207,7 @@ fn clip(call: &mut Call<'_>) -> Results {
 fn cast(call: &mut Call<'_>) -> Results {
     call.ignore(&["saturate", "round_mode"]); // They speak of 8-bit floats.
     if !call.has("to") {
-        return Err(format!(
-            "its attribute `to` ({:?}) is missing",
-            AttributeType::Int
-        ));
+        return Err(format!("its attribute `to` ({:?}) is missing", AttributeType::Int));
     }
     let number =
         i32::try_from(call.int("to", 0)?).map_err(|_| "its attribute `to` is no element type".to_owned())?;
@@ -225,11 +227,7 @@ fn convert(call: &mut Call<'_>, x: Value, to: DType) -> Results {
     if x.ty.dtype == to {
         return Ok(vec![x]);
     }
-    Ok(vec![call.result(
-        "cast",
-        Attrs::new().with("to", Attr::DType(to)),
-        &[&x],
-    )?])
+    Ok(vec![call.result("cast", Attrs::new().with("to", Attr::DType(to)), &[&x])?])
 }
 
 fn select(call: &mut Call<'_>) -> Results {
@@ -250,11 +248,7 @@ fn pow(call: &mut Call<'_>) -> Results {
 fn modulo(call: &mut Call<'_>) -> Results {
     let (a, b) = (call.input(0)?, call.input(1)?);
     let fmod = call.flag("fmod", false)?;
-    Ok(vec![call.result(
-        "mod",
-        Attrs::new().int("fmod", i64::from(fmod)),
-        &[&a, &b],
-    )?])
+    Ok(vec![call.result("mod", Attrs::new().int("fmod", i64::from(fmod)), &[&a, &b])?])
 }
 
 /// The operands joined from the left.
@@ -266,12 +260,7 @@ fn chain(call: &mut Call<'_>, op: &str) -> Result<Value, String> {
         value = if at == last {
             call.result(op, Attrs::new(), &[&value, &operand])?
         } else {
-            call.helper(
-                &format!("operands-0-to-{at}"),
-                op,
-                Attrs::new(),
-                &[&value, &operand],
-            )?
+            call.helper(&format!("operands-0-to-{at}"), op, Attrs::new(), &[&value, &operand])?
         };
     }
     Ok(value)
@@ -282,12 +271,7 @@ fn mean(call: &mut Call<'_>) -> Results {
     let count = call.input_count();
     for at in 1..count {
         let operand = call.input(at)?;
-        sum = call.helper(
-            &format!("operands-0-to-{at}"),
-            "add",
-            Attrs::new(),
-            &[&sum, &operand],
-        )?;
+        sum = call.helper(&format!("operands-0-to-{at}"), "add", Attrs::new(), &[&sum, &operand])?;
     }
     if count == 1 {
         return Ok(vec![sum]);

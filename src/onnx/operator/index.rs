@@ -16,18 +16,13 @@ pub(super) const TABLE: &[Importer] = &[
 ];
 
 fn concat(call: &mut Call<'_>) -> Results {
-    let parts = (0..call.input_count())
-        .map(|at| call.input(at))
-        .collect::<Result<Vec<_>, _>>()?;
+    let parts = (0..call.input_count()).map(|at| call.input(at)).collect::<Result<Vec<_>, _>>()?;
     if !call.has("axis") {
         return Err("its attribute `axis` is missing".to_owned());
     }
     let at = axis(call.int("axis", 0)?, parts[0].rank())?;
     let dtype = parts[0].ty.dtype;
-    if let Some(other) = parts
-        .iter()
-        .find(|part| part.ty.dtype != dtype || part.rank() != parts[0].rank())
-    {
+    if let Some(other) = parts.iter().find(|part| part.ty.dtype != dtype || part.rank() != parts[0].rank()) {
         return Err(format!(
             "it joins {} and {}, which differ in type or number of dimensions",
             parts[0].ty, other.ty
@@ -38,11 +33,7 @@ fn concat(call: &mut Call<'_>) -> Results {
     match full.as_slice() {
         [] => Ok(vec![parts[0].clone()]),
         [one] => Ok(vec![Value::clone(one)]),
-        full => Ok(vec![call.result(
-            "concat",
-            Attrs::new().int("axis", signed(&[at])[0]),
-            full,
-        )?]),
+        full => Ok(vec![call.result("concat", Attrs::new().int("axis", signed(&[at])[0]), full)?]),
     }
 }
 
@@ -52,16 +43,10 @@ fn gather(call: &mut Call<'_>, op: &str) -> Results {
     if let Some(values) = indices.known().and_then(Tensor::to_i64) {
         let size = signed(&[x.dims()[at]])[0];
         if let Some(index) = values.into_iter().find(|index| !(-size..size).contains(index)) {
-            return Err(format!(
-                "its index {index} is out of range for dimension {at}, which is {size}"
-            ));
+            return Err(format!("its index {index} is out of range for dimension {at}, which is {size}"));
         }
     }
-    Ok(vec![call.result(
-        op,
-        Attrs::new().int("axis", signed(&[at])[0]),
-        &[&x, &indices],
-    )?])
+    Ok(vec![call.result(op, Attrs::new().int("axis", signed(&[at])[0]), &[&x, &indices])?])
 }
 
 /// A part of a value, resolved: one start, size and step for each dimension.
@@ -74,18 +59,11 @@ struct Part {
 impl Part {
     /// All of a value.
     fn whole(x: &Value) -> Self {
-        Self {
-            starts: vec![0; x.rank()],
-            sizes: signed(x.dims()),
-            steps: vec![1; x.rank()],
-        }
+        Self { starts: vec![0; x.rank()], sizes: signed(x.dims()), steps: vec![1; x.rank()] }
     }
 
     fn attrs(&self) -> Attrs {
-        Attrs::new()
-            .ints("starts", &self.starts)
-            .ints("sizes", &self.sizes)
-            .ints("steps", &self.steps)
+        Attrs::new().ints("starts", &self.starts).ints("sizes", &self.sizes).ints("steps", &self.steps)
     }
 
     fn is_whole(&self, x: &Value) -> bool {
@@ -94,13 +72,8 @@ impl Part {
 
     /// A value without elements, when the part has none.
     fn empty(&self, x: &Value) -> Option<Tensor> {
-        let dims: Vec<usize> = self
-            .sizes
-            .iter()
-            .map(|&size| usize::try_from(size).unwrap_or(0))
-            .collect();
-        dims.contains(&0)
-            .then(|| Tensor::zeros(TensorType::plain(x.ty.dtype, Shape::new(dims))))
+        let dims: Vec<usize> = self.sizes.iter().map(|&size| usize::try_from(size).unwrap_or(0)).collect();
+        dims.contains(&0).then(|| Tensor::zeros(TensorType::plain(x.ty.dtype, Shape::new(dims))))
     }
 }
 
@@ -121,10 +94,7 @@ fn slice(call: &mut Call<'_>) -> Results {
             call.known_ints(4, "steps")?,
         )
     };
-    let (starts, ends) = (
-        starts.ok_or("its starts are missing")?,
-        ends.ok_or("its ends are missing")?,
-    );
+    let (starts, ends) = (starts.ok_or("its starts are missing")?, ends.ok_or("its ends are missing")?);
     let over = over.unwrap_or_else(|| (0..signed(&[starts.len()])[0]).collect());
     let steps = steps.unwrap_or_else(|| vec![1; starts.len()]);
     if [ends.len(), over.len(), steps.len()] != [starts.len(); 3] {
@@ -139,11 +109,7 @@ fn slice(call: &mut Call<'_>) -> Results {
         let at = axis(over, x.rank())?;
         let size = signed(&[x.dims()[at]])[0];
         let wrap = |value: i64| {
-            if value < 0 {
-                value.saturating_add(size)
-            } else {
-                value
-            }
+            if value < 0 { value.saturating_add(size) } else { value }
         };
         if step == 0 {
             return Err(format!("its step is 0 in dimension {at}"));
@@ -156,11 +122,7 @@ fn slice(call: &mut Call<'_>) -> Results {
             (start, start - wrap(end).min(size - 1).max(-1))
         };
         let stride = i64::try_from(step.unsigned_abs()).unwrap_or(i64::MAX);
-        part.sizes[at] = if distance <= 0 {
-            0
-        } else {
-            (distance - 1) / stride + 1
-        };
+        part.sizes[at] = if distance <= 0 { 0 } else { (distance - 1) / stride + 1 };
         // A single element needs no stride; an enormous one is not worth an overflow.
         part.steps[at] = if part.sizes[at] <= 1 { 1 } else { step };
         part.starts[at] = start;
@@ -187,37 +149,24 @@ fn split(call: &mut Call<'_>) -> Results {
         call.ints("split")?.map(<[i64]>::to_vec)
     };
     let outputs = signed(&[call.node.output.len()])[0];
-    let count = if call.opset >= 18 {
-        call.int("num_outputs", outputs)?
-    } else {
-        outputs
-    };
+    let count = if call.opset >= 18 { call.int("num_outputs", outputs)? } else { outputs };
     let sizes = match given {
         Some(sizes) => sizes,
         None if count < 1 => return Err(format!("it splits into {count} parts")),
         None if total % count != 0 && call.opset < 18 => {
-            return Err(format!(
-                "it splits dimension {at}, which is {total}, into {count} equal parts"
-            ));
+            return Err(format!("it splits dimension {at}, which is {total}, into {count} equal parts"));
         }
         None => {
             let size = (total + count - 1) / count;
-            (0..count)
-                .map(|part| (total - part * size).clamp(0, size))
-                .collect()
+            (0..count).map(|part| (total - part * size).clamp(0, size)).collect()
         }
     };
     let sum = sizes.iter().try_fold(0_i64, |sum, &size| sum.checked_add(size));
     if sum != Some(total) || sizes.iter().any(|&size| size < 0) {
-        return Err(format!(
-            "its parts {sizes:?} do not make up dimension {at}, which is {total}"
-        ));
+        return Err(format!("its parts {sizes:?} do not make up dimension {at}, which is {total}"));
     }
     if signed(&[sizes.len()])[0] < outputs {
-        return Err(format!(
-            "it has {outputs} results, but only {} parts",
-            sizes.len()
-        ));
+        return Err(format!("it has {outputs} results, but only {} parts", sizes.len()));
     }
     let mut results = Vec::new();
     let mut start = 0;
@@ -281,19 +230,14 @@ fn pad(call: &mut Call<'_>) -> Results {
             &[&x, &fill],
         )?]);
     }
-    let padded: Vec<usize> = (0..x.rank())
-        .filter(|&at| begin[at] != 0 || end[at] != 0)
-        .collect();
+    let padded: Vec<usize> = (0..x.rank()).filter(|&at| begin[at] != 0 || end[at] != 0).collect();
     let mut value = x;
     for &at in &padded {
         let size = signed(&[value.dims()[at]])[0];
         let list = (-begin[at]..size + end[at])
             .map(|index| source(mode, index, size))
             .collect::<Result<Vec<_>, _>>()?;
-        let indices = call.constant(
-            &format!("indices-of-{at}"),
-            Tensor::from_elements([list.len()], &list),
-        );
+        let indices = call.constant(&format!("indices-of-{at}"), Tensor::from_elements([list.len()], &list));
         let attrs = Attrs::new().int("axis", signed(&[at])[0]);
         value = if Some(&at) == padded.last() {
             call.result("gather", attrs, &[&value, &indices])?
@@ -315,11 +259,7 @@ fn crop(call: &mut Call<'_>, x: Value, begin: &mut [i64], end: &mut [i64]) -> Re
         }
         (begin[at], end[at]) = (begin[at].max(0), end[at].max(0));
     }
-    if part.is_whole(&x) {
-        Ok(x)
-    } else {
-        call.helper("cropped", "slice", part.attrs(), &[&x])
-    }
+    if part.is_whole(&x) { Ok(x) } else { call.helper("cropped", "slice", part.attrs(), &[&x]) }
 }
 
 /// The element that stands at an index outside of a dimension.
@@ -332,9 +272,7 @@ fn source(mode: &str, index: i64, size: i64) -> Result<i64, String> {
             let folded = index.rem_euclid(2 * (size - 1));
             Ok(folded.min(2 * (size - 1) - folded))
         }
-        other => Err(format!(
-            "its attribute `mode` is `{other}`, not constant, edge, reflect or wrap"
-        )),
+        other => Err(format!("its attribute `mode` is `{other}`, not constant, edge, reflect or wrap")),
     }
 }
 
@@ -342,10 +280,7 @@ fn source(mode: &str, index: i64, size: i64) -> Result<i64, String> {
 fn trilu(call: &mut Call<'_>) -> Results {
     let x = call.input(0)?;
     let upper = call.flag("upper", true)?;
-    let diagonal = call
-        .known_ints(1, "diagonal")?
-        .and_then(|list| list.first().copied())
-        .unwrap_or(0);
+    let diagonal = call.known_ints(1, "diagonal")?.and_then(|list| list.first().copied()).unwrap_or(0);
     let &[.., rows, columns] = x.dims() else {
         return Err(format!("it needs two dimensions, but has {}", x.ty));
     };
@@ -354,9 +289,8 @@ fn trilu(call: &mut Call<'_>) -> Results {
         let offset = (column - row).saturating_sub(diagonal);
         if upper { offset >= 0 } else { offset <= 0 }
     };
-    let mask: Vec<bool> = (0..row_count)
-        .flat_map(|row| (0..column_count).map(move |column| kept(row, column)))
-        .collect();
+    let mask: Vec<bool> =
+        (0..row_count).flat_map(|row| (0..column_count).map(move |column| kept(row, column))).collect();
     let mask = call.constant("mask", Tensor::from_bools([rows, columns], &mask));
     let zero = call.scalar("zero", x.ty.dtype, 0.0);
     Ok(vec![call.result("where", Attrs::new(), &[&mask, &x, &zero])?])

@@ -6,11 +6,8 @@ use crate::onnx::call::signed;
 use crate::onnx::operator::pool::Window;
 use crate::tensor::{Tensor, TensorType};
 
-pub(super) const TABLE: &[Importer] = &[
-    entry("Conv", 2, 3, conv),
-    entry("Gemm", 2, 3, gemm),
-    entry("MatMul", 2, 2, matmul),
-];
+pub(super) const TABLE: &[Importer] =
+    &[entry("Conv", 2, 3, conv), entry("Gemm", 2, 3, gemm), entry("MatMul", 2, 2, matmul)];
 
 /// One- and two-dimensional; one dimension becomes two, of which the first is 1.
 fn conv(call: &mut Call<'_>) -> Results {
@@ -35,17 +32,11 @@ fn conv(call: &mut Call<'_>) -> Results {
     let window = Window::read(call, &x, Some(w.dims().get(2..).unwrap_or(&[])))?;
     window.no_ceil()?;
     let flat = x.rank() == 3;
-    let (x, w) = if flat {
-        (window.lift(call, "image", &x)?, window.lift(call, "weights", &w)?)
-    } else {
-        (x, w)
-    };
+    let (x, w) =
+        if flat { (window.lift(call, "image", &x)?, window.lift(call, "weights", &w)?) } else { (x, w) };
     let bias = match call.optional(2) {
         Some(bias) => bias,
-        None => call.constant(
-            "bias",
-            Tensor::zeros(TensorType::plain(w.ty.dtype, [w.dims()[0]])),
-        ),
+        None => call.constant("bias", Tensor::zeros(TensorType::plain(w.ty.dtype, [w.dims()[0]]))),
     };
     let attrs = Attrs::new()
         .ints("strides", &window.strides)
@@ -70,10 +61,7 @@ fn gemm(call: &mut Call<'_>) -> Results {
         b = call.helper("b", "transpose", swap, &[&b])?;
     }
     if a.dims()[1] != b.dims()[0] {
-        return Err(format!(
-            "its matrices are {} and {} where they are multiplied",
-            a.ty.shape, b.ty.shape
-        ));
+        return Err(format!("its matrices are {} and {} where they are multiplied", a.ty.shape, b.ty.shape));
     }
     let c = match call.optional(2) {
         Some(_) if beta == 0.0 => None,
@@ -101,10 +89,7 @@ fn gemm(call: &mut Call<'_>) -> Results {
 
 fn add(call: &mut Call<'_>, product: &Value, c: &Value) -> Results {
     if product.ty.shape.broadcast(&c.ty.shape).as_ref() != Some(&product.ty.shape) {
-        return Err(format!(
-            "its third operand does not broadcast to the product, {}",
-            product.ty
-        ));
+        return Err(format!("its third operand does not broadcast to the product, {}", product.ty));
     }
     Ok(vec![call.result("add", Attrs::new(), &[product, c])?])
 }

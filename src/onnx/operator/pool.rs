@@ -36,19 +36,14 @@ impl Window {
             }
         };
         let list = |name: &'static str, length: usize, least: i64, default: i64| {
-            let values = call
-                .ints(name)?
-                .map_or_else(|| vec![default; length], <[i64]>::to_vec);
+            let values = call.ints(name)?.map_or_else(|| vec![default; length], <[i64]>::to_vec);
             if values.len() != length {
                 return Err(format!(
                     "its attribute `{name}` has {} numbers, and needs {length}",
                     values.len()
                 ));
             }
-            if values
-                .iter()
-                .any(|&value| value < least || value > i64::from(i32::MAX))
-            {
+            if values.iter().any(|&value| value < least || value > i64::from(i32::MAX)) {
                 return Err(format!(
                     "its attribute `{name}` is {values:?}, and its numbers must be at least {least}"
                 ));
@@ -71,11 +66,8 @@ impl Window {
         let dilations = list("dilations", spatial, 1, 1)?;
         let pads = list("pads", 2 * spatial, 0, 0)?;
         let size = signed(&x.dims()[2..]);
-        let reach: Vec<i64> = kernel
-            .iter()
-            .zip(&dilations)
-            .map(|(kernel, dilation)| (kernel - 1) * dilation + 1)
-            .collect();
+        let reach: Vec<i64> =
+            kernel.iter().zip(&dilations).map(|(kernel, dilation)| (kernel - 1) * dilation + 1).collect();
 
         let (mut begin, mut end) = (pads[..spatial].to_vec(), pads[spatial..].to_vec());
         let total = |axis: usize| {
@@ -117,21 +109,10 @@ impl Window {
             if steps * strides[axis] >= size[axis] + begin[axis] {
                 steps -= 1;
             }
-            if ceil {
-                (steps * strides[axis] + reach[axis] - padded).max(0)
-            } else {
-                0
-            }
+            if ceil { (steps * strides[axis] + reach[axis] - padded).max(0) } else { 0 }
         });
         let extra = extra.collect();
-        let mut window = Self {
-            kernel,
-            strides,
-            dilations,
-            begin,
-            end,
-            extra,
-        };
+        let mut window = Self { kernel, strides, dilations, begin, end, extra };
         if spatial == 1 {
             for (list, first) in [
                 (&mut window.kernel, 1),
@@ -194,12 +175,7 @@ fn max_pool(call: &mut Call<'_>) -> Results {
     let flat = x.rank() == 3;
     let x = if flat { window.lift(call, "image", &x)? } else { x };
     // Padding never wins, so rounding up is more padding.
-    let end: Vec<i64> = window
-        .end
-        .iter()
-        .zip(&window.extra)
-        .map(|(end, extra)| end + extra)
-        .collect();
+    let end: Vec<i64> = window.end.iter().zip(&window.extra).map(|(end, extra)| end + extra).collect();
     let attrs = Attrs::new()
         .ints("kernel", &window.kernel)
         .ints("strides", &window.strides)
@@ -232,9 +208,5 @@ fn global(call: &mut Call<'_>, op: &str) -> Results {
         return Err("it needs at least one dimension beside batch and channels".to_owned());
     }
     let axes = signed(&(2..x.rank()).collect::<Vec<_>>());
-    Ok(vec![call.result(
-        op,
-        Attrs::new().ints("axes", &axes).int("keepdims", 1),
-        &[&x],
-    )?])
+    Ok(vec![call.result(op, Attrs::new().ints("axes", &axes).int("keepdims", 1), &[&x])?])
 }

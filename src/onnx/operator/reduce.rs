@@ -32,9 +32,7 @@ impl Axes {
         let given = if call.opset >= operand_from {
             call.known_ints(1, "axes")?
         } else if call.input_count() > 1 {
-            return Err(format!(
-                "its axes are an operand, which they are from opset {operand_from} on"
-            ));
+            return Err(format!("its axes are an operand, which they are from opset {operand_from} on"));
         } else {
             call.ints("axes")?.map(<[i64]>::to_vec)
         };
@@ -45,16 +43,11 @@ impl Axes {
             None if idle => None,
             None => Some(signed(&(0..x.rank()).collect::<Vec<_>>())),
         };
-        Ok(Self {
-            axes: axes.filter(|axes| !axes.is_empty()),
-            keep,
-        })
+        Ok(Self { axes: axes.filter(|axes| !axes.is_empty()), keep })
     }
 
     fn attrs(&self, keep: bool) -> Attrs {
-        Attrs::new()
-            .ints("axes", self.axes.as_deref().unwrap_or(&[]))
-            .int("keepdims", i64::from(keep))
+        Attrs::new().ints("axes", self.axes.as_deref().unwrap_or(&[])).int("keepdims", i64::from(keep))
     }
 
     fn helper(&self, call: &mut Call<'_>, op: &str, x: &Value) -> Result<Value, String> {
@@ -82,11 +75,7 @@ fn l1(call: &mut Call<'_>) -> Results {
         return Ok(vec![call.result("abs", Attrs::new(), &[&x])?]);
     }
     let positive = call.helper("abs", "abs", Attrs::new(), &[&x])?;
-    Ok(vec![call.result(
-        "reduce-sum",
-        axes.attrs(axes.keep),
-        &[&positive],
-    )?])
+    Ok(vec![call.result("reduce-sum", axes.attrs(axes.keep), &[&positive])?])
 }
 
 fn l2(call: &mut Call<'_>) -> Results {
@@ -121,10 +110,8 @@ fn log_sum_exp(call: &mut Call<'_>) -> Results {
     }
     let kept = call.helper("kept", "add", Attrs::new(), &[&log, &greatest])?;
     let gone = axes.axes.unwrap_or_default();
-    let dims: Vec<usize> = (0..kept.rank())
-        .filter(|&at| !gone.contains(&signed(&[at])[0]))
-        .map(|at| kept.dims()[at])
-        .collect();
+    let dims: Vec<usize> =
+        (0..kept.rank()).filter(|&at| !gone.contains(&signed(&[at])[0])).map(|at| kept.dims()[at]).collect();
     Ok(vec![call.reshape(None, &kept, &dims)?])
 }
 
@@ -135,11 +122,7 @@ fn sum_square(call: &mut Call<'_>) -> Results {
         return Ok(vec![call.result("mul", Attrs::new(), &[&x, &x])?]);
     }
     let square = call.helper("square", "mul", Attrs::new(), &[&x, &x])?;
-    Ok(vec![call.result(
-        "reduce-sum",
-        axes.attrs(axes.keep),
-        &[&square],
-    )?])
+    Ok(vec![call.result("reduce-sum", axes.attrs(axes.keep), &[&square])?])
 }
 
 fn arg(call: &mut Call<'_>, op: &str) -> Results {
