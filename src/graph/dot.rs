@@ -22,12 +22,7 @@ pub fn to_dot(graph: &Graph) -> String {
             }
             _ => "",
         };
-        let _ = writeln!(
-            out,
-            "  n{} [label={}{style}];",
-            id.index(),
-            quote(&label(graph, id))
-        );
+        let _ = writeln!(out, "  n{} [label={}{style}];", id.index(), quote(&label(graph, id)));
         for &input in node.inputs.iter().filter(|&&input| !inlined(graph, input)) {
             let _ = writeln!(
                 out,
@@ -40,16 +35,10 @@ pub fn to_dot(graph: &Graph) -> String {
     }
     for (position, (name, id)) in graph.outputs().enumerate() {
         let label = quote(name);
-        let _ = writeln!(
-            out,
-            "  o{position} [label={label}, style=\"rounded,filled\", fillcolor=\"#e8f0fe\"];"
-        );
-        let _ = writeln!(
-            out,
-            "  n{} -> o{position} [label={}];",
-            id.index(),
-            quote(&graph[id].ty.to_string())
-        );
+        let _ =
+            writeln!(out, "  o{position} [label={label}, style=\"rounded,filled\", fillcolor=\"#e8f0fe\"];");
+        let _ =
+            writeln!(out, "  n{} -> o{position} [label={}];", id.index(), quote(&graph[id].ty.to_string()));
     }
     out.push_str("}\n");
     out
@@ -74,12 +63,7 @@ fn label(graph: &Graph, id: NodeId) -> String {
 
 /// A quoted string of the language: `"` and `\` escaped, lines as `\n`.
 fn quote(text: &str) -> String {
-    format!(
-        "\"{}\"",
-        text.replace('\\', "\\\\")
-            .replace('"', "\\\"")
-            .replace('\n', "\\n")
-    )
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }
 
 #[cfg(test)]
@@ -92,7 +76,7 @@ mod tests {
             "graph \"a \\\"b\\\"\" { x: f32[1,16,2,2] = input; c: f32[1] = const [2.0]; y = add(x, c)
              p = pack(y) {layout: nChw16c}; return p; return c }",
         );
-        insta::assert_snapshot!(to_dot(&graph.unwrap()), @r#"
+        insta::assert_snapshot!(to_dot(&graph.unwrap()), @r##"
         digraph "a \"b\"" {
           node [shape=box, fontname="Helvetica", fontsize=10];
           edge [fontname="Helvetica", fontsize=9];
@@ -108,8 +92,9 @@ mod tests {
           o1 [label="c", style="rounded,filled", fillcolor="#e8f0fe"];
           n1 -> o1 [label="f32[1]"];
         }
-        "#);
-        let graph = text::parse("graph { x: f32[2] = input; c: f32[2] = const ~1; y = add(x, c); return y }").unwrap();
+        "##);
+        let graph = text::parse("graph { x: f32[2] = input; c: f32[2] = const ~1; y = add(x, c); return y }")
+            .unwrap();
         assert!(!to_dot(&graph).contains("n1 "));
     }
 }
