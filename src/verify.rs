@@ -8,7 +8,8 @@
 //! - an attribute that the op does not declare, of the wrong kind, or not set. Nodes carry every
 //!   attribute that their op declares, those at their default included, so that equal nodes have
 //!   equal attributes;
-//! - a recorded type that differs from the inferred one, a layout of another rank than the shape;
+//! - a recorded type that differs from the inferred one, a layout of another rank than the shape, a
+//!   size that overflows;
 //! - a constant without a value or with a value of another type, a leaf with operands or
 //!   attributes;
 //! - names that stand twice, outputs that name no node, a graph without outputs.
@@ -105,10 +106,10 @@ pub fn verify(graph: Graph) -> Result<Verified, VerifyErrors> {
         if !names.insert(&node.name) {
             report("another node has the same name".to_owned());
         }
-        if let Some(rank) = node.ty.layout.rank().filter(|&rank| rank != node.ty.shape.rank()) {
-            report(format!("layout `{}` is for {rank} dimensions, the type is {}", node.ty.layout, node.ty));
+        match type_error(&node.ty) {
+            Some(message) => report(message),
+            None => check_node(&graph, id, node, &mut report),
         }
-        check_node(&graph, id, node, &mut report);
     }
     let mut report = |message| found.push(VerifyError { node: None, place: "the graph".to_owned(), message });
     if graph.outputs().len() == 0 {
@@ -166,6 +167,9 @@ fn check_node(graph: &Graph, id: NodeId, node: &Node, report: &mut dyn FnMut(Str
         return;
     }
     let types: Vec<&TensorType> = node.inputs.iter().map(|&input| &graph[input].ty).collect();
+    if types.iter().any(|ty| type_error(ty).is_some()) {
+        return; // The operand's own node has been complained about.
+    }
     match (def.infer)(&node.attrs, &types) {
         Ok(inferred) if inferred == node.ty => {}
         Ok(inferred) => report(format!("recorded as {}, inferred as {inferred}", node.ty)),
@@ -178,6 +182,26 @@ fn check_node(graph: &Graph, id: NodeId, node: &Node, report: &mut dyn FnMut(Str
             report(format!("{message}; operands: {}", operands.join(", ")));
         }
     }
+}
+
+/// What is wrong with a type by itself.
+fn type_error(ty: &TensorType) -> Option<String> {
+    match ty.layout.rank().filter(|&rank| rank != ty.shape.rank()) {
+        Some(rank) => Some(format!("layout `{}` is for {rank} dimensions, the type is {ty}", ty.layout)),
+        None => size_error(ty),
+    }
+}
+
+/// Bytes that no value has; keeps sizes, padding included, far from overflow.
+const LARGEST_VALUE: usize = 1 << 48;
+
+/// That a value is larger than any memory, if it is. Nothing may compute the bytes of such a type.
+pub(crate) fn size_error(ty: &TensorType) -> Option<String> {
+    let bytes = ty.shape.iter().enumerate().try_fold(ty.dtype.size(), |bytes, (dim, &size)| {
+        bytes.checked_mul(size.max(1).checked_next_multiple_of(ty.layout.block(dim))?)
+    });
+    let fits = bytes.is_some_and(|bytes| bytes <= LARGEST_VALUE);
+    (!fits).then(|| format!("a value of type {ty} is larger than any memory"))
 }
 
 /// What is wrong with a node's attributes, one line each.
@@ -309,29 +333,31 @@ mod tests {
 
     #[test]
     fn every_complaint_names_its_node() {
-        let cases: [(&str, &dyn Fn(&mut Node), &str); 10] = [
-            ("y", &|y| y.op = "convv", "`y` (convv): unknown op; did you mean `conv`?"),
-            ("y", &|y| drop(y.inputs.pop()), "takes 3 operands and 1 for its post chain, 3 are given"),
+        type Case = (&'static str, fn(&mut Node), &'static str);
+        let cases: [Case; 11] = [
+            ("y", |y| y.op = "convv", "`y` (convv): unknown op; did you mean `conv`?"),
+            ("y", |y| y.inputs.truncate(3), "takes 3 operands and 1 for its post chain, 3 are given"),
             (
                 "y",
-                &|y| with(y, "groups", Attr::Ints(vec![1])),
+                |y| with(y, "groups", Attr::Ints(vec![1])),
                 "attribute `groups` is [1], of kind Ints where Int is declared",
             ),
-            ("y", &|y| with(y, "pad", Attr::Int(1)), "there is no attribute `pad`; did you mean `pads`?"),
-            ("y", &|y| with(y, "groups", Attr::Int(3)), "operands: x: f32[1,16,8,8], w: f32[16,16,3,3]"),
+            ("y", |y| with(y, "pad", Attr::Int(1)), "there is no attribute `pad`; did you mean `pads`?"),
+            ("y", |y| with(y, "groups", Attr::Int(3)), "operands: x: f32[1,16,8,8], w: f32[16,16,3,3]"),
             (
                 "y",
-                &|y| y.ty.dtype = DType::F16,
+                |y| y.ty.dtype = DType::F16,
                 "`y` (conv): recorded as f16[1,16,8,8], inferred as f32[1,16,8,8]",
             ),
-            ("y", &|y| y.ty.layout = "nhw".parse().unwrap(), "layout `nhw` is for 3 dimensions"),
-            ("s", &|s| s.attrs = Arc::default(), "`s` (softmax): attribute `axis` is not set"),
+            ("y", |y| y.ty.shape = [1 << 40, 1 << 40].into(), "is larger than any memory"),
+            ("y", |y| y.ty.layout = "nhw".parse().unwrap(), "layout `nhw` is for 3 dimensions"),
+            ("s", |s| s.attrs = Arc::default(), "`s` (softmax): attribute `axis` is not set"),
             (
                 "x",
-                &|x| with(x, "axis", Attr::Int(1)),
+                |x| with(x, "axis", Attr::Int(1)),
                 "`x` (input): a leaf has neither operands nor attributes",
             ),
-            ("x", &|x| x.op = CONST, "`x` (const): the constant has no value"),
+            ("x", |x| x.op = CONST, "`x` (const): the constant has no value"),
         ];
         for (name, change, message) in cases {
             let found = changed(name, change);

@@ -4,9 +4,7 @@
 use super::lex::{Lexeme, Token, lex};
 use crate::error::{Diagnostic, Diagnostics, Span};
 use crate::tensor::{DType, Device, Layout, Shape, TensorType};
-
-/// Bytes that no value has; keeps sizes, padding included, far from overflow.
-const LARGEST_VALUE: usize = 1 << 48;
+use crate::verify;
 
 /// A value with its place.
 #[derive(Clone, Debug)]
@@ -249,11 +247,6 @@ impl Parser<'_> {
         self.need(']')?;
         let rank = dims.len();
         let mut ty = TensorType::plain(dtype, Shape::new(dims));
-        let fits = ty.shape.iter().try_fold(8_usize, |bytes, &size| bytes.checked_mul(size.max(1)));
-        if fits.is_none_or(|bytes| bytes > LARGEST_VALUE) {
-            let whole = start.to(self.lexemes[self.at - 1].span);
-            return Err(self.wrong_type(whole, "the type is larger than any memory".to_owned()));
-        }
         if self.take('@') {
             let span = self.span();
             let text = self.name("a layout such as `nChw16c`")?.value;
@@ -266,7 +259,11 @@ impl Parser<'_> {
         if let Token::Hash(device) = self.token().clone() {
             ty.device = self.device(&device)?;
         }
-        Ok(Spanned { value: ty, span: start.to(self.lexemes[self.at - 1].span) })
+        let whole = start.to(self.lexemes[self.at - 1].span);
+        match verify::size_error(&ty) {
+            Some(message) => Err(self.wrong_type(whole, message)),
+            None => Ok(Spanned { value: ty, span: whole }),
+        }
     }
 
     fn device(&mut self, name: &str) -> Parsed<Device> {
