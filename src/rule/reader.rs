@@ -401,7 +401,7 @@ impl Reader<'_> {
             Arity::AtLeast(n) => (given >= n || open, format!("at least {n}")),
             Arity::Post(n) => match post {
                 Some(extra) if !open => (given == n + extra, format!("{}", n + extra)),
-                _ => (given >= n, format!("at least {n}")),
+                _ => (given >= n || open, format!("at least {n}")),
             },
         };
         if !fits {
