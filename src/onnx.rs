@@ -1,0 +1,130 @@
+//! ONNX import: a model file becomes a [`Graph`] of ops of the registry.
+//!
+//! Takes opsets 7 to 28 of ONNX's own operators. Every shape is fixed while importing: symbolic
+//! dimensions are bound by name, and whatever is computed from shapes and small constants alone is
+//! computed on the spot, so that the graph holds only the work of a run.
+//!
+//! Values keep the model's names; a node that an operator needs beside its result is named after
+//! the result (`conv1.bias`). What ovolo cannot do is refused with an [`OnnxError`], never
+//! skipped: unknown operators (all in one message), unknown attributes, values that are not
+//! constant where a shape depends on them.
+//!
+//! ```no_run
+//! let options = ovolo::onnx::ImportOptions::default();
+//! let imported = ovolo::onnx::load("model.onnx", &options)?;
+//! for (_, input) in imported.graph.inputs() {
+//!     println!("{} {}", input.name, input.ty);
+//! }
+//! # Ok::<(), ovolo::onnx::OnnxError>(())
+//! ```
+
+mod call;
+mod error;
+mod function;
+mod importer;
+mod input;
+mod operator;
+#[doc(hidden)]
+pub mod proto;
+mod structure;
+mod weight;
+
+pub use error::{OnnxError, Unsupported};
+pub use input::check_inputs;
+
+use crate::graph::Graph;
+use prost::Message;
+use prost::bytes::Bytes;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The oldest opset that is imported; older ones broadcast in another way.
+pub const OLDEST_OPSET: i64 = 7;
+/// The newest opset whose operators are known.
+pub const NEWEST_OPSET: i64 = 28;
+/// The newest version of the file format that is known.
+pub const NEWEST_IR: i64 = 14;
+
+/// What an import needs to know beside the model.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// Sizes of symbolic dimensions, by name. A dimension without a name is called after its
+    /// input and axis: `x.0`.
+    pub dims: BTreeMap<String, usize>,
+    /// What becomes of initializers whose values were stripped from the file.
+    pub missing_weights: MissingWeights,
+}
+
+/// What becomes of an initializer without data whose note says `normal MEAN STD`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissingWeights {
+    /// The model is refused.
+    #[default]
+    Refuse,
+    /// The values are generated: normal, with that mean and deviation, seeded by the name.
+    Seeded,
+}
+
+/// A model that was imported.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// The graph, all in the default layout on the host.
+    pub graph: Graph,
+    /// The version of ONNX's own operators that the model imports.
+    pub opset: i64,
+    /// The program that wrote the model, with its version; may be empty.
+    pub producer: String,
+    /// Initializers whose values were generated.
+    pub seeded: Vec<String>,
+    /// What is odd but does not stand in the way, one line each.
+    pub notes: Vec<String>,
+}
+
+/// Imports a model from a file. The file is mapped, so that weights are copied only once.
+///
+/// # Errors
+/// See [`OnnxError`].
+pub fn load(path: impl AsRef<Path>, options: &ImportOptions) -> Result<Imported, OnnxError> {
+    let path = path.as_ref();
+    let model = path.display().to_string();
+    let read = |why: std::io::Error| OnnxError::Read { path: model.clone(), why: why.to_string() };
+    let bytes = weight::map(path).map_err(read)?.map_or_else(Bytes::new, Bytes::from_owner);
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    decode(bytes, &model, Some(folder), options)
+}
+
+/// Imports a model from memory. `name` stands for the model in messages; external data is refused.
+///
+/// # Errors
+/// See [`OnnxError`].
+pub fn from_bytes(
+    bytes: impl Into<Bytes>,
+    name: &str,
+    options: &ImportOptions,
+) -> Result<Imported, OnnxError> {
+    decode(bytes.into(), name, None, options)
+}
+
+fn decode(
+    bytes: Bytes,
+    model: &str,
+    folder: Option<PathBuf>,
+    options: &ImportOptions,
+) -> Result<Imported, OnnxError> {
+    if bytes.is_empty() {
+        return Err(OnnxError::Empty { model: model.to_owned() });
+    }
+    let length = bytes.len();
+    let damaged = |why: String| OnnxError::Damaged { model: model.to_owned(), why, length };
+    let proto = proto::ModelProto::decode(bytes).map_err(|why| {
+        let why = why.to_string();
+        damaged(why.trim_start_matches("failed to decode Protobuf message: ").to_owned())
+    })?;
+    if proto.graph.is_none() {
+        return Err(damaged("it has no graph".to_owned()));
+    }
+    importer::import(proto, model, folder, options)
+}

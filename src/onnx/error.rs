@@ -1,0 +1,172 @@
+//! What the importer refuses, and what it says about it.
+
+use std::fmt;
+use thiserror::Error;
+
+/// Why a model, or an input for one, was refused. Messages say what, where, and what to do.
+#[derive(Debug, Error)]
+pub enum OnnxError {
+    /// The file cannot be opened or read.
+    #[error("cannot read `{path}`: {why}")]
+    Read {
+        /// The path as it was given.
+        path: String,
+        /// The system's reason.
+        why: String,
+    },
+    /// There is nothing in the file.
+    #[error("`{model}` is empty, so it is no ONNX model; export or download it again")]
+    Empty {
+        /// The model's path or name.
+        model: String,
+    },
+    /// The bytes are not a protobuf message of the kind that ONNX defines.
+    #[error(
+        "`{model}` is not an ONNX model, or it is damaged or truncated: {why} ({length} bytes were read); \
+         export or download it again"
+    )]
+    Damaged {
+        /// The model's path or name.
+        model: String,
+        /// What the decoder says.
+        why: String,
+        /// The length of what was read, in bytes.
+        length: usize,
+    },
+    /// The IR version or an opset is missing, too old or too new.
+    #[error("`{model}` {why}")]
+    Version {
+        /// The model's path or name.
+        model: String,
+        /// What is wrong with the version, and what to do.
+        why: String,
+    },
+    /// Operators, or forms of them, that ovolo does not have: all of them.
+    #[error("{} that ovolo does not support:{}", plural(.operators.len(), "operator"), listed(.operators))]
+    Unsupported {
+        /// One line for each distinct operator.
+        operators: Vec<Unsupported>,
+    },
+    /// A node, an attribute or an operand that breaks ONNX's rules or ovolo's limits.
+    #[error("{node}: {why}")]
+    Node {
+        /// The operator with its node's name.
+        node: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// Names that nothing defines.
+    #[error("{} that nothing defines:{}", plural(.names.len(), "value"), listed(.names))]
+    Undefined {
+        /// One line for each: the name, who reads it, and a suggestion.
+        names: Vec<String>,
+    },
+    /// Names that are defined more than once.
+    #[error("{} defined more than once, and a value has one maker:{}", plural(.names.len(), "value"), listed(.names))]
+    Duplicate {
+        /// One line for each: the name and who defines it.
+        names: Vec<String>,
+    },
+    /// Nodes that wait for each other.
+    #[error("the graph has a cycle, so no order of its nodes exists; each of these needs the one before it:{}", listed(.nodes))]
+    Cycle {
+        /// The nodes of one cycle, in order.
+        nodes: Vec<String>,
+    },
+    /// Something about the graph as a whole.
+    #[error("{0}")]
+    Graph(String),
+    /// Dimensions without a number.
+    #[error("{} without a size:{}\n  give each a size with --dim NAME=N", plural(.dims.len(), "dimension"), listed(.dims))]
+    UnboundDims {
+        /// One line for each: the name and where it stands.
+        dims: Vec<String>,
+    },
+    /// Sizes for dimensions that the model does not have.
+    #[error("--dim for what the model does not have:{}", listed(.dims))]
+    UnknownDims {
+        /// One line for each: the name and a suggestion.
+        dims: Vec<String>,
+    },
+    /// A constant that cannot be read.
+    #[error("{tensor}: {why}")]
+    Weight {
+        /// Which constant.
+        tensor: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// Constants whose values are not there.
+    #[error(
+        "{} without data, in a model whose weights were stripped:{}\n  use the full model, or \
+         import with generated weights where only the plan matters",
+        plural(.names.len(), "initializer"), listed(.names)
+    )]
+    MissingWeights {
+        /// One line for each initializer.
+        names: Vec<String>,
+    },
+    /// Inputs of a run that do not fit the model.
+    #[error("the inputs do not fit the model:{}", listed(.problems))]
+    Inputs {
+        /// One line for each problem.
+        problems: Vec<String>,
+    },
+}
+
+/// One operator that ovolo does not have, with the nodes that ask for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported {
+    /// The operator's name, with its domain where that is not ONNX's own.
+    pub op: String,
+    /// The opset that the model imports for the domain.
+    pub opset: Option<i64>,
+    /// The nodes, by name.
+    pub nodes: Vec<String>,
+    /// What else helps; may be empty.
+    pub hint: String,
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 8;
+        write!(f, "{}", self.op)?;
+        match self.opset {
+            Some(opset) => write!(f, " (opset {opset})")?,
+            None => write!(f, " (no opset imported for its domain)")?,
+        }
+        let shown: Vec<&str> = self.nodes.iter().take(SHOWN).map(String::as_str).collect();
+        write!(f, " in {}", shown.join(", "))?;
+        if self.nodes.len() > SHOWN {
+            write!(f, " and {} more", self.nodes.len() - SHOWN)?;
+        }
+        if !self.hint.is_empty() {
+            write!(f, "; {}", self.hint)?;
+        }
+        Ok(())
+    }
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+fn listed<T: fmt::Display>(lines: &[T]) -> String {
+    const SHOWN: usize = 40;
+    let mut text: String = lines.iter().take(SHOWN).map(|line| format!("\n  {line}")).collect();
+    if lines.len() > SHOWN {
+        text += &format!("\n  and {} more", lines.len() - SHOWN);
+    }
+    text
+}
+
+/// The closest of some names, when it is close: `; did you mean `x`?`, or nothing.
+pub(super) fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    const CLOSE: f64 = 0.7;
+    let score = |candidate: &&str| strsim::jaro_winkler(name, candidate);
+    let best = known
+        .into_iter()
+        .filter(|candidate| *candidate != name && score(candidate) >= CLOSE)
+        .max_by(|a, b| score(a).total_cmp(&score(b)).then_with(|| b.cmp(a)));
+    best.map_or_else(String::new, |best| format!("; did you mean `{best}`?"))
+}

@@ -1,0 +1,422 @@
+//! The order of an import: versions, operators, structure, dimensions, constants, nodes, outputs.
+
+use super::call::{Builder, Call, Value};
+use super::error::{Unsupported, suggestion};
+use super::function::{inline, opset_of};
+use super::proto::{DimensionProto, GraphProto, ModelProto, ValueInfoProto};
+use super::structure::{Operation, describe, is_own, label, order};
+use super::weight::{Weights, element_type};
+use super::{ImportOptions, Imported, NEWEST_IR, NEWEST_OPSET, OLDEST_OPSET, OnnxError, operator};
+use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
+use crate::tensor::{DType, TensorType};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// Imports a decoded model. External data is looked for in `folder`.
+pub(super) fn import(
+    mut proto: ModelProto,
+    model: &str,
+    folder: Option<PathBuf>,
+    options: &ImportOptions,
+) -> Result<Imported, OnnxError> {
+    let opset = version(&proto, model)?;
+    let mut graph = proto.graph.take().unwrap_or_default();
+    let nodes = std::mem::take(&mut graph.node);
+    let operations = inline(nodes, &proto.functions, &proto.opset_import)?;
+    supported(&operations)?;
+    if graph.output.is_empty() {
+        let why =
+            format!("`{model}` has a graph without outputs, so there is nothing to compute; export it again");
+        return Err(OnnxError::Graph(why));
+    }
+    if let Some(sparse) = graph.sparse_initializer.first() {
+        let name = sparse.values.as_ref().map_or("", |values| &values.name);
+        let why = "it is sparse; ovolo reads dense initializers only".to_owned();
+        return Err(OnnxError::Weight { tensor: format!("initializer `{name}`"), why });
+    }
+    let sequence = order(&graph, &operations)?;
+    let inputs = input_types(&graph, &options.dims)?;
+
+    let taken = names(&graph, &operations);
+    let read: FxHashSet<&str> = reads(&graph, &operations).collect();
+    let mut builder = Builder::new(Weights::new(folder, options.missing_weights), taken);
+    let mut values: FxHashMap<&str, Value> = FxHashMap::default();
+    for (name, ty) in inputs {
+        let id = builder.graph.add_input(name, ty);
+        values.insert(name, Value::node(&builder.graph, id));
+    }
+    for initializer in &graph.initializer {
+        let tensor = builder.weights.read(initializer, &format!("initializer `{}`", initializer.name))?;
+        values.insert(&initializer.name, Value::constant(initializer.name.as_str(), tensor));
+    }
+    if !builder.weights.missing.is_empty() {
+        return Err(OnnxError::MissingWeights { names: std::mem::take(&mut builder.weights.missing) });
+    }
+    for index in sequence {
+        run(&operations[index], &mut builder, &mut values, &read)?;
+    }
+
+    let mut notes = Vec::new();
+    for output in &graph.output {
+        let value = &values[output.name.as_str()];
+        declared(output, &value.ty, &mut notes)?;
+        let id = builder.node(value);
+        builder.graph.add_output(&output.name, id);
+    }
+    let producer = format!("{} {}", proto.producer_name, proto.producer_version).trim().to_owned();
+    Ok(Imported { graph: swept(&builder.graph), opset, producer, seeded: builder.weights.seeded, notes })
+}
+
+fn version(proto: &ModelProto, model: &str) -> Result<i64, OnnxError> {
+    let refuse = |why: String| Err(OnnxError::Version { model: model.to_owned(), why });
+    match proto.ir_version {
+        1..=NEWEST_IR => {}
+        0 => {
+            return refuse(
+                "does not say its IR version, so it is damaged or no ONNX model; export it again".to_owned(),
+            );
+        }
+        other => {
+            return refuse(format!(
+                "has the IR version {other}, and ovolo knows 1 to {NEWEST_IR}; export it for an older version of ONNX"
+            ));
+        }
+    }
+    let mut seen = BTreeMap::new();
+    for import in &proto.opset_import {
+        let domain = if is_own(&import.domain) { "" } else { &import.domain };
+        if let Some(other) = seen.insert(domain, import.version).filter(|&other| other != import.version) {
+            return refuse(format!(
+                "imports the opsets {other} and {} of the domain `{domain}` at once; export it again",
+                import.version
+            ));
+        }
+    }
+    match opset_of(&proto.opset_import, "") {
+        Some(opset @ OLDEST_OPSET..=NEWEST_OPSET) => Ok(opset),
+        Some(opset) if opset < OLDEST_OPSET => refuse(format!(
+            "uses opset {opset}, and ovolo knows {OLDEST_OPSET} to {NEWEST_OPSET}; convert it with \
+             onnx.version_converter, or export it again with a newer opset"
+        )),
+        Some(opset) => refuse(format!(
+            "uses opset {opset}, and ovolo knows {OLDEST_OPSET} to {NEWEST_OPSET}; export it again with an older opset"
+        )),
+        None if proto.graph.as_ref().is_some_and(|graph| {
+            !graph.node.is_empty() && graph.node.iter().all(|node| !is_own(&node.domain))
+        }) =>
+        {
+            Ok(NEWEST_OPSET) // No operator of ONNX's own is there to be understood.
+        }
+        None => refuse(format!(
+            "imports no opset of ONNX's own operators, so their meaning is unknown; export it again with an opset of \
+             {OLDEST_OPSET} to {NEWEST_OPSET}"
+        )),
+    }
+}
+
+/// Refuses operators that have no importer: all of them at once, sorted by name.
+fn supported(operations: &[Operation]) -> Result<(), OnnxError> {
+    let mut unknown: BTreeMap<(&str, &str), Unsupported> = BTreeMap::new();
+    for Operation { node, opset } in operations {
+        let own = is_own(&node.domain);
+        let known = own && operator::find(&node.op_type).is_some();
+        if known && opset.is_some_and(|opset| (OLDEST_OPSET..=NEWEST_OPSET).contains(&opset)) {
+            continue;
+        }
+        let domain = if own { "" } else { node.domain.as_str() };
+        unknown
+            .entry((domain, &node.op_type))
+            .or_insert_with(|| Unsupported {
+                op: if own { node.op_type.clone() } else { format!("{domain}.{}", node.op_type) },
+                opset: *opset,
+                nodes: Vec::new(),
+                hint: hint(domain, &node.op_type, known),
+            })
+            .nodes
+            .push(label(node));
+    }
+    if unknown.is_empty() {
+        Ok(())
+    } else {
+        Err(OnnxError::Unsupported { operators: unknown.into_values().collect() })
+    }
+}
+
+fn hint(domain: &str, op: &str, known: bool) -> String {
+    const QUANTISED: [&str; 7] = [
+        "QuantizeLinear",
+        "DequantizeLinear",
+        "DynamicQuantizeLinear",
+        "QLinearConv",
+        "QLinearMatMul",
+        "ConvInteger",
+        "MatMulInteger",
+    ];
+    if known {
+        format!(
+            "a function of the model uses it with an opset that is not among {OLDEST_OPSET} to {NEWEST_OPSET}"
+        )
+    } else if matches!(op, "If" | "Loop" | "Scan" | "SequenceMap") {
+        "graphs inside of nodes are not supported; export the model with a fixed flow (traced, not scripted)"
+            .to_owned()
+    } else if QUANTISED.contains(&op) || op.starts_with("QLinear") {
+        "quantised models are not supported; use the model in floating point".to_owned()
+    } else if domain == "com.microsoft" {
+        "an operator of ONNX Runtime's own; use the model from before ONNX Runtime optimised it".to_owned()
+    } else if domain.is_empty() {
+        suggestion(op, operator::names()).trim_start_matches("; ").to_owned()
+    } else {
+        String::new()
+    }
+}
+
+/// Every name that the model gives to a value.
+fn names(graph: &GraphProto, operations: &[Operation]) -> FxHashSet<String> {
+    let leaves = graph.input.iter().map(|input| &input.name).chain(graph.initializer.iter().map(|i| &i.name));
+    leaves.chain(operations.iter().flat_map(|operation| &operation.node.output)).cloned().collect()
+}
+
+/// Every name that a node or the graph's outputs read.
+fn reads<'a>(graph: &'a GraphProto, operations: &'a [Operation]) -> impl Iterator<Item = &'a str> {
+    let inputs = operations.iter().flat_map(|operation| &operation.node.input);
+    inputs.chain(graph.output.iter().map(|output| &output.name)).map(String::as_str)
+}
+
+/// The types of the inputs that are not initializers, with their symbolic dimensions bound.
+fn input_types<'a>(
+    graph: &'a GraphProto,
+    bound: &BTreeMap<String, usize>,
+) -> Result<Vec<(&'a str, TensorType)>, OnnxError> {
+    let initializers: FxHashSet<&str> = graph.initializer.iter().map(|i| i.name.as_str()).collect();
+    let mut types = Vec::new();
+    let mut free: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut known = BTreeSet::new();
+    for input in graph.input.iter().filter(|input| !initializers.contains(input.name.as_str())) {
+        let refuse = |why: String| OnnxError::Graph(format!("input `{}`: {why}", input.name));
+        let (dtype, dims) = declared_type(input).map_err(refuse)?;
+        let dims = dims.ok_or_else(|| {
+            refuse(
+                "it has no shape, and ovolo fixes all shapes before the model runs; export it with one"
+                    .to_owned(),
+            )
+        })?;
+        let mut shape = Vec::with_capacity(dims.len());
+        for (axis, dim) in dims.iter().enumerate() {
+            match fixed(dim) {
+                Some(size) => {
+                    shape.push(usize::try_from(size).ok().filter(|&size| size > 0).ok_or_else(|| {
+                        refuse(format!(
+                            "its dimension {axis} is {size}, and must be at least 1; export it again"
+                        ))
+                    })?)
+                }
+                None => {
+                    let name = symbol(input, axis, dim);
+                    if !bound.contains_key(&name) {
+                        free.entry(name.clone())
+                            .or_default()
+                            .push(format!("dimension {axis} of input `{}`", input.name));
+                    }
+                    shape.push(bound.get(&name).copied().unwrap_or(1));
+                    known.insert(name);
+                }
+            }
+        }
+        let ty = super::weight::checked_type(dtype, shape).map_err(refuse)?;
+        types.push((input.name.as_str(), ty));
+    }
+    let strange: Vec<String> = bound
+        .iter()
+        .filter_map(|(name, size)| match known.contains(name) {
+            true if *size == 0 => Some(format!("{name}=0: a dimension is at least 1")),
+            true => None,
+            false => {
+                let hint = suggestion(name, known.iter().map(String::as_str));
+                Some(format!("{name}={size}: {}{hint}", symbols(&known)))
+            }
+        })
+        .collect();
+    if !strange.is_empty() {
+        return Err(OnnxError::UnknownDims { dims: strange });
+    }
+    if free.is_empty() {
+        return Ok(types);
+    }
+    let dims = free.iter().map(|(name, places)| format!("`{name}`: {}", places.join(", "))).collect();
+    Err(OnnxError::UnboundDims { dims })
+}
+
+fn symbols(known: &BTreeSet<String>) -> String {
+    if known.is_empty() {
+        return "every dimension of the model has a size".to_owned();
+    }
+    let list: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+    format!("the model's dimensions without a size are {}", list.join(", "))
+}
+
+/// The number of a dimension; one with a name, or without anything, has none.
+fn fixed(dim: &DimensionProto) -> Option<i64> {
+    if dim.dim_param.as_ref().is_some_and(|name| !name.is_empty()) { None } else { dim.dim_value }
+}
+
+fn symbol(input: &ValueInfoProto, axis: usize, dim: &DimensionProto) -> String {
+    let name = dim.dim_param.clone().filter(|name| !name.is_empty());
+    name.unwrap_or_else(|| format!("{}.{axis}", input.name))
+}
+
+type Declared<'a> = (DType, Option<&'a [DimensionProto]>);
+
+fn declared_type(info: &ValueInfoProto) -> Result<Declared<'_>, String> {
+    let ty = info.r#type.as_ref().ok_or("it has no type; export the model again")?;
+    let other = [
+        (ty.sequence_type.is_some(), "sequence"),
+        (ty.map_type.is_some(), "map"),
+        (ty.sparse_tensor_type.is_some(), "sparse tensor"),
+        (ty.optional_type.is_some(), "optional value"),
+    ];
+    if let Some((_, kind)) = other.iter().find(|(is, _)| *is) {
+        return Err(format!("it is a {kind}; ovolo has tensors only"));
+    }
+    let tensor = ty.tensor_type.as_ref().ok_or("it has no type; export the model again")?;
+    Ok((element_type(tensor.elem_type)?, tensor.shape.as_ref().map(|shape| shape.dim.as_slice())))
+}
+
+/// Holds an output against its declaration: the element type must agree, the shape is noted.
+fn declared(output: &ValueInfoProto, ty: &TensorType, notes: &mut Vec<String>) -> Result<(), OnnxError> {
+    if output.r#type.as_ref().is_none_or(|ty| ty.tensor_type.as_ref().is_some_and(|ty| ty.elem_type == 0)) {
+        return Ok(()); // The type of an output may be left to inference.
+    }
+    let refuse = |why: String| OnnxError::Graph(format!("output `{}`: {why}", output.name));
+    let (dtype, dims) = declared_type(output).map_err(refuse)?;
+    if dtype != ty.dtype {
+        return Err(refuse(format!(
+            "the model declares it as {dtype}, but computes {ty}; the model is damaged, export it again"
+        )));
+    }
+    let Some(dims) = dims else { return Ok(()) };
+    let fits =
+        |(dim, &size): (&DimensionProto, &usize)| fixed(dim).is_none_or(|n| usize::try_from(n) == Ok(size));
+    if dims.len() != ty.shape.rank() || !dims.iter().zip(ty.shape.iter()).all(fits) {
+        let list: Vec<String> = dims
+            .iter()
+            .enumerate()
+            .map(|(axis, dim)| fixed(dim).map_or_else(|| symbol(output, axis, dim), |size| size.to_string()))
+            .collect();
+        notes.push(format!(
+            "output `{}` is declared as {dtype}[{}], but is {ty}",
+            output.name,
+            list.join(",")
+        ));
+    }
+    Ok(())
+}
+
+fn run<'a>(
+    operation: &'a Operation,
+    builder: &mut Builder,
+    values: &mut FxHashMap<&'a str, Value>,
+    read: &FxHashSet<&str>,
+) -> Result<(), OnnxError> {
+    let node = &operation.node;
+    let importer = operator::find(&node.op_type);
+    let (Some(importer), Some(opset)) = (importer, operation.opset) else {
+        return supported(std::slice::from_ref(operation)); // Refused before; said again, should it come here.
+    };
+    let inputs: Vec<Option<Value>> =
+        node.input.iter().map(|name| values.get(name.as_str()).cloned()).collect();
+    let results = execute(importer, node, opset, &inputs, builder);
+    let results = results.and_then(|results| {
+        let lost = node
+            .output
+            .iter()
+            .skip(results.len())
+            .position(|name| read.contains(name.as_str()) && !name.is_empty());
+        match lost {
+            None => Ok(results),
+            Some(at) => Err(format!(
+                "its result {} (`{}`) is read, but ovolo computes only {} of this operator",
+                at + results.len(),
+                node.output[at + results.len()],
+                if results.len() == 1 {
+                    "the first".to_owned()
+                } else {
+                    format!("the first {}", results.len())
+                }
+            )),
+        }
+    });
+    let results = results.map_err(|why| {
+        let types: Vec<String> = inputs
+            .iter()
+            .map(|input| input.as_ref().map_or_else(|| "none".to_owned(), |v| v.ty.to_string()))
+            .collect();
+        let list =
+            if types.is_empty() { String::new() } else { format!("; its operands are {}", types.join(", ")) };
+        OnnxError::Node { node: format!("{} (opset {opset})", describe(node)), why: why + &list }
+    })?;
+    for (name, value) in node.output.iter().zip(results).filter(|(name, _)| !name.is_empty()) {
+        values.insert(name, value);
+    }
+    Ok(())
+}
+
+fn execute(
+    importer: &operator::Importer,
+    node: &super::proto::NodeProto,
+    opset: i64,
+    inputs: &[Option<Value>],
+    builder: &mut Builder,
+) -> Result<Vec<Value>, String> {
+    let (least, most) = importer.operands;
+    if !(least..=most).contains(&inputs.len()) {
+        let wanted = match (least, most) {
+            (least, most) if least == most => least.to_string(),
+            (least, usize::MAX) => format!("at least {least}"),
+            (least, most) => format!("{least} to {most}"),
+        };
+        return Err(format!("it has {} operands, and needs {wanted}", inputs.len()));
+    }
+    if let Some(at) = inputs.iter().take(least).position(Option::is_none) {
+        return Err(format!("its operand {at} is missing"));
+    }
+    let mut call = Call::new(node, opset, inputs, builder);
+    let results = (importer.import)(&mut call)?;
+    match call.strangers().as_slice() {
+        [] => Ok(results),
+        [one] => Err(format!("its attribute `{one}` is not known to ovolo for this opset")),
+        many => Err(format!("its attributes `{}` are not known to ovolo for this opset", many.join("`, `"))),
+    }
+}
+
+/// The graph without nodes that no output needs; inputs stay.
+fn swept(graph: &Graph) -> Graph {
+    let mut needed = vec![false; graph.len()];
+    for (_, id) in graph.outputs() {
+        needed[id.index()] = true;
+    }
+    for (id, node) in graph.nodes().rev() {
+        if needed[id.index()] || node.op == INPUT {
+            needed[id.index()] = true;
+            node.inputs.iter().for_each(|input| needed[input.index()] = true);
+        }
+    }
+    let mut kept = Graph::new();
+    let mut renumbered: Vec<Option<NodeId>> = vec![None; graph.len()];
+    for (id, node) in graph.nodes().filter(|(id, _)| needed[id.index()]) {
+        let new = match graph.constant(id) {
+            Some(value) if node.op == CONST => kept.add_constant(&node.name, value.clone()),
+            _ => {
+                let inputs = node.inputs.iter().filter_map(|input| renumbered[input.index()]).collect();
+                kept.add_node(Node { inputs, ..Node::clone(node) })
+            }
+        };
+        renumbered[id.index()] = Some(new);
+    }
+    for (name, id) in graph.outputs() {
+        if let Some(new) = renumbered[id.index()] {
+            kept.add_output(name, new);
+        }
+    }
+    kept
+}

@@ -1,0 +1,56 @@
+//! Checks the inputs of a run against the graph, before anything runs.
+
+use super::OnnxError;
+use super::error::suggestion;
+use crate::graph::Graph;
+use crate::tensor::Tensor;
+use std::collections::BTreeSet;
+
+/// Checks that each input of the graph is given exactly once, with its type and shape.
+///
+/// # Errors
+/// [`OnnxError::Inputs`] with every problem: unknown names (and the closest known one), inputs
+/// given twice or not at all, other element types, other shapes.
+pub fn check_inputs<N: AsRef<str>>(graph: &Graph, inputs: &[(N, Tensor)]) -> Result<(), OnnxError> {
+    let expected: Vec<_> = graph.inputs().map(|(_, node)| node).collect();
+    let mut problems = Vec::new();
+    let mut given = BTreeSet::new();
+    for (name, tensor) in inputs {
+        let name = name.as_ref();
+        if !given.insert(name) {
+            problems.push(format!("input `{name}` is given twice; give it once"));
+            continue;
+        }
+        let Some(node) = expected.iter().find(|node| &*node.name == name) else {
+            let hint = suggestion(name, expected.iter().map(|node| &*node.name));
+            problems.push(format!("the model has no input `{name}`{hint}"));
+            continue;
+        };
+        let (want, have) = (&node.ty, tensor.ty());
+        if want.dtype != have.dtype {
+            problems.push(format!(
+                "input `{name}` must be {want}, but is {have}; convert its elements to {}",
+                want.dtype
+            ));
+        } else if want.shape != have.shape {
+            let why = if want.shape.count() == have.shape.count() {
+                "; it has as many elements, so reshape it".to_owned()
+            } else if want.shape.rank() != have.shape.rank() {
+                format!("; it needs {} dimensions, not {}", want.shape.rank(), have.shape.rank())
+            } else {
+                let axes = (0..want.shape.rank()).filter(|&axis| want.shape[axis] != have.shape[axis]);
+                let list: Vec<String> = axes
+                    .map(|axis| format!("dimension {axis} is {}, not {}", have.shape[axis], want.shape[axis]))
+                    .collect();
+                format!("; {}", list.join(", "))
+            };
+            problems.push(format!("input `{name}` must be {want}, but is {have}{why}"));
+        } else if want != have {
+            problems.push(format!("input `{name}` must be {want}, but is {have}"));
+        }
+    }
+    for node in expected.iter().filter(|node| !given.contains(&*node.name)) {
+        problems.push(format!("input `{}` ({}) is not given", node.name, node.ty));
+    }
+    if problems.is_empty() { Ok(()) } else { Err(OnnxError::Inputs { problems }) }
+}

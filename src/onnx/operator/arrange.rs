@@ -1,0 +1,200 @@
+//! Operators that arrange the same elements under another shape or order.
+
+use super::{Call, Importer, Results, Value, entry};
+use crate::attr::Attrs;
+use crate::onnx::call::{axes, axis, signed};
+use crate::onnx::weight::checked_type;
+use crate::tensor::Shape;
+
+pub(super) const TABLE: &[Importer] = &[
+    entry("DepthToSpace", 1, 1, depth_to_space),
+    entry("SpaceToDepth", 1, 1, space_to_depth),
+    entry("Expand", 2, 2, expand),
+    entry("Flatten", 1, 1, flatten),
+    entry("Reshape", 2, 2, reshape),
+    entry("Squeeze", 1, 2, squeeze),
+    entry("Tile", 2, 2, tile),
+    entry("Transpose", 1, 1, transpose),
+    entry("Unsqueeze", 1, 2, unsqueeze),
+];
+
+fn size(value: i64) -> Result<usize, String> {
+    usize::try_from(value).map_err(|_| format!("its shape has the dimension {value}"))
+}
+
+/// 0 keeps a dimension (unless `allowzero`), one -1 takes what is left.
+fn reshape(call: &mut Call<'_>) -> Results {
+    let x = call.input(0)?;
+    let wanted = call.known_ints(1, "shape")?.unwrap_or_default();
+    let zero = call.opset >= 14 && call.flag("allowzero", false)?;
+    let refuse = |why: &str| Err(format!("its shape {wanted:?} {why}, and the operand is {}", x.ty));
+    let mut dims = Vec::with_capacity(wanted.len());
+    let mut open = None;
+    for (at, &dim) in wanted.iter().enumerate() {
+        dims.push(match dim {
+            0 if !zero => match x.dims().get(at) {
+                Some(&kept) => kept,
+                None => return refuse("keeps a dimension that does not exist"),
+            },
+            -1 if open.is_some() => return refuse("leaves more than one dimension open"),
+            -1 => {
+                open = Some(at);
+                1
+            }
+            dim => match usize::try_from(dim) {
+                Ok(dim) => dim,
+                Err(_) => return refuse("has a negative dimension"),
+            },
+        });
+    }
+    let (count, given) = (x.ty.shape.count(), checked_type(x.ty.dtype, dims.clone())?.shape.count());
+    if let Some(at) = open {
+        if given == 0 || count % given != 0 {
+            return refuse("does not divide the elements");
+        }
+        dims[at] = count / given;
+    } else if count != given {
+        return refuse(&format!("has {given} elements, not {count}"));
+    }
+    Ok(vec![call.reshape(None, &x, &dims)?])
+}
+
+fn flatten(call: &mut Call<'_>) -> Results {
+    let x = call.input(0)?;
+    let given = call.int("axis", 1)?;
+    let at = if usize::try_from(given) == Ok(x.rank()) { x.rank() } else { axis(given, x.rank())? };
+    let (rows, columns) = (x.dims()[..at].iter().product(), x.dims()[at..].iter().product());
+    Ok(vec![call.reshape(None, &x, &[rows, columns])?])
+}
+
+/// Axes are an attribute before opset 13, and an operand since.
+fn axes_of(call: &Call<'_>) -> Result<Option<Vec<i64>>, String> {
+    if call.opset >= 13 {
+        return call.known_ints(1, "axes");
+    }
+    if call.input_count() > 1 {
+        return Err("its axes are an operand, which they are from opset 13 on".to_owned());
+    }
+    Ok(call.ints("axes")?.map(<[i64]>::to_vec))
+}
+
+fn squeeze(call: &mut Call<'_>) -> Results {
+    let x = call.input(0)?;
+    let gone = match axes_of(call)? {
+        Some(list) => axes(&list, x.rank())?,
+        None => (0..x.rank()).filter(|&at| x.dims()[at] == 1).collect(),
+    };
+    if let Some(at) = gone.iter().find(|&&at| x.dims()[at] != 1) {
+        return Err(format!("it takes out dimension {at}, which is {}, not 1", x.dims()[*at]));
+    }
+    let dims: Vec<usize> = (0..x.rank()).filter(|at| !gone.contains(at)).map(|at| x.dims()[at]).collect();
+    Ok(vec![call.reshape(None, &x, &dims)?])
+}
+
+fn unsqueeze(call: &mut Call<'_>) -> Results {
+    let x = call.input(0)?;
+    let list = axes_of(call)?.ok_or("its axes are missing")?;
+    let rank = x.rank() + list.len();
+    let new = axes(&list, rank)?;
+    let mut old = x.dims().iter();
+    let dims: Vec<usize> =
+        (0..rank).map(|at| if new.contains(&at) { 1 } else { old.next().copied().unwrap_or(1) }).collect();
+    Ok(vec![call.reshape(None, &x, &dims)?])
+}
+
+fn transpose(call: &mut Call<'_>) -> Results {
+    let x = call.input(0)?;
+    let rank = signed(&[x.rank()])[0];
+    let perm = call.ints("perm")?.map_or_else(|| (0..rank).rev().collect(), <[i64]>::to_vec);
+    let mut sorted = perm.clone();
+    sorted.sort_unstable();
+    if !sorted.iter().copied().eq(0..rank) {
+        return Err(format!("its attribute `perm` is {perm:?}, not an order of {rank} dimensions"));
+    }
+    if perm.iter().copied().eq(0..rank) {
+        return Ok(vec![x]);
+    }
+    Ok(vec![call.result("transpose", Attrs::new().ints("perm", &perm), &[&x])?])
+}
+
+fn expand(call: &mut Call<'_>) -> Results {
+    let x = call.input(0)?;
+    let wanted = call.known_ints(1, "shape")?.unwrap_or_default();
+    let dims = wanted.iter().map(|&dim| size(dim)).collect::<Result<Vec<_>, _>>()?;
+    let shape = x.ty.shape.broadcast(&Shape::new(dims));
+    let shape =
+        shape.ok_or_else(|| format!("its shape {wanted:?} and its operand, {}, do not broadcast", x.ty))?;
+    if shape == x.ty.shape {
+        return Ok(vec![x]);
+    }
+    Ok(vec![call.result("expand", Attrs::new().ints("shape", &signed(&shape)), &[&x])?])
+}
+
+/// Each repeated dimension becomes two, of which the first is expanded.
+fn tile(call: &mut Call<'_>) -> Results {
+    let x = call.input(0)?;
+    let repeats = call.known_ints(1, "repeats")?.unwrap_or_default();
+    if repeats.len() != x.rank() {
+        return Err(format!("it has {} repeats for {} dimensions", repeats.len(), x.rank()));
+    }
+    let (mut split, mut wide, mut dims) = (Vec::new(), Vec::new(), Vec::new());
+    for (&dim, &repeat) in x.dims().iter().zip(&repeats) {
+        let repeat = size(repeat)
+            .ok()
+            .filter(|&repeat| repeat > 0)
+            .ok_or_else(|| format!("its repeats {repeats:?} must be at least 1"))?;
+        if repeat > 1 {
+            split.push(1);
+            wide.push(repeat);
+        }
+        split.push(dim);
+        wide.push(dim);
+        dims.push(dim.checked_mul(repeat).ok_or_else(|| format!("its repeats {repeats:?} are too large"))?);
+    }
+    if dims == x.dims() {
+        return Ok(vec![x]);
+    }
+    let apart = call.reshape(Some("apart"), &x, &split)?;
+    let wide = call.helper("repeated", "expand", Attrs::new().ints("shape", &signed(&wide)), &[&apart])?;
+    Ok(vec![call.reshape(None, &wide, &dims)?])
+}
+
+fn depth_to_space(call: &mut Call<'_>) -> Results {
+    let x = call.input(0)?;
+    let (block, [n, c, h, w]) = blocks(call, &x)?;
+    if c % (block * block) != 0 {
+        return Err(format!("its {c} channels do not divide into blocks of {block} x {block}"));
+    }
+    let depth = c / (block * block);
+    let (split, perm) = match call.text("mode", "DCR")? {
+        "DCR" => ([n, block, block, depth, h, w], [0, 3, 4, 1, 5, 2]),
+        "CRD" => ([n, depth, block, block, h, w], [0, 1, 4, 2, 5, 3]),
+        other => return Err(format!("its attribute `mode` is `{other}`, not `DCR` or `CRD`")),
+    };
+    let apart = call.reshape(Some("apart"), &x, &split)?;
+    let moved = call.helper("moved", "transpose", Attrs::new().ints("perm", &perm), &[&apart])?;
+    Ok(vec![call.reshape(None, &moved, &[n, depth, h * block, w * block])?])
+}
+
+fn space_to_depth(call: &mut Call<'_>) -> Results {
+    if call.text("mode", "DCR")? != "DCR" {
+        return Err("its attribute `mode` is not `DCR`, the only one that ovolo does".to_owned());
+    }
+    let x = call.input(0)?;
+    let (block, [n, c, h, w]) = blocks(call, &x)?;
+    if h % block != 0 || w % block != 0 {
+        return Err(format!("its image of {h} x {w} does not divide into blocks of {block} x {block}"));
+    }
+    let apart = call.reshape(Some("apart"), &x, &[n, c, h / block, block, w / block, block])?;
+    let perm = Attrs::new().ints("perm", &[0, 3, 5, 1, 2, 4]);
+    let moved = call.helper("moved", "transpose", perm, &[&apart])?;
+    Ok(vec![call.reshape(None, &moved, &[n, c * block * block, h / block, w / block])?])
+}
+
+fn blocks(call: &Call<'_>, x: &Value) -> Result<(usize, [usize; 4]), String> {
+    let dims =
+        x.dims().try_into().map_err(|_| format!("it needs an image of four dimensions, not {}", x.ty))?;
+    let block = call.int("blocksize", 0)?;
+    let block = usize::try_from(block).ok().filter(|block| (1..=1 << 15).contains(block));
+    Ok((block.ok_or("its attribute `blocksize` is missing, or out of range")?, dims))
+}

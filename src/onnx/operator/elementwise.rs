@@ -1,0 +1,282 @@
+//! Operators that work element by element.
+
+use super::{ANY, Call, Importer, Results, Value, entry};
+use crate::attr::{Attr, Attrs};
+use crate::onnx::proto::AttributeType;
+use crate::onnx::weight::element_type;
+use crate::tensor::DType;
+
+pub(super) const TABLE: &[Importer] = &[
+    entry("Abs", 1, 1, |call| unary(call, "abs")),
+    entry("Ceil", 1, 1, |call| unary(call, "ceil")),
+    entry("Cos", 1, 1, |call| unary(call, "cos")),
+    entry("Erf", 1, 1, |call| unary(call, "erf")),
+    entry("Exp", 1, 1, |call| unary(call, "exp")),
+    entry("Floor", 1, 1, |call| unary(call, "floor")),
+    entry("HardSwish", 1, 1, |call| unary(call, "hard-swish")),
+    entry("IsNaN", 1, 1, |call| unary(call, "isnan")),
+    entry("Log", 1, 1, |call| unary(call, "log")),
+    entry("Mish", 1, 1, |call| unary(call, "mish")),
+    entry("Neg", 1, 1, |call| unary(call, "neg")),
+    entry("Not", 1, 1, |call| unary(call, "not")),
+    entry("Reciprocal", 1, 1, |call| unary(call, "reciprocal")),
+    entry("Relu", 1, 1, |call| unary(call, "relu")),
+    entry("Round", 1, 1, |call| unary(call, "round")),
+    entry("Sigmoid", 1, 1, |call| unary(call, "sigmoid")),
+    entry("Sign", 1, 1, |call| unary(call, "sign")),
+    entry("Sin", 1, 1, |call| unary(call, "sin")),
+    entry("Softplus", 1, 1, |call| unary(call, "softplus")),
+    entry("Softsign", 1, 1, |call| unary(call, "softsign")),
+    entry("Sqrt", 1, 1, |call| unary(call, "sqrt")),
+    entry("Tanh", 1, 1, |call| unary(call, "tanh")),
+    entry("Elu", 1, 1, |call| alpha(call, "elu", 1.0)),
+    entry("LeakyRelu", 1, 1, |call| alpha(call, "leaky-relu", 0.01)),
+    entry("HardSigmoid", 1, 1, hard_sigmoid),
+    entry("Gelu", 1, 1, gelu),
+    entry("Selu", 1, 1, selu),
+    entry("Celu", 1, 1, celu),
+    entry("Swish", 1, 1, swish),
+    entry("ThresholdedRelu", 1, 1, thresholded_relu),
+    entry("PRelu", 2, 2, prelu),
+    entry("IsInf", 1, 1, is_inf),
+    entry("Clip", 1, 3, clip),
+    entry("Cast", 1, 1, cast),
+    entry("CastLike", 2, 2, cast_like),
+    entry("Where", 3, 3, select),
+    entry("Add", 2, 2, |call| binary(call, "add")),
+    entry("Sub", 2, 2, |call| binary(call, "sub")),
+    entry("Mul", 2, 2, |call| binary(call, "mul")),
+    entry("Div", 2, 2, |call| binary(call, "div")),
+    entry("Equal", 2, 2, |call| binary(call, "equal")),
+    entry("Greater", 2, 2, |call| binary(call, "greater")),
+    entry("GreaterOrEqual", 2, 2, |call| binary(call, "greater-equal")),
+    entry("Less", 2, 2, |call| binary(call, "less")),
+    entry("LessOrEqual", 2, 2, |call| binary(call, "less-equal")),
+    entry("And", 2, 2, |call| binary(call, "and")),
+    entry("Or", 2, 2, |call| binary(call, "or")),
+    entry("Xor", 2, 2, |call| binary(call, "xor")),
+    entry("Pow", 2, 2, pow),
+    entry("Mod", 2, 2, modulo),
+    entry("Sum", 1, ANY, |call| chain(call, "add").map(|sum| vec![sum])),
+    entry("Min", 1, ANY, |call| chain(call, "min").map(|least| vec![least])),
+    entry("Max", 1, ANY, |call| chain(call, "max").map(|most| vec![most])),
+    entry("Mean", 1, ANY, mean),
+];
+
+fn unary(call: &mut Call<'_>, op: &str) -> Results {
+    let x = call.input(0)?;
+    Ok(vec![call.result(op, Attrs::new(), &[&x])?])
+}
+
+fn binary(call: &mut Call<'_>, op: &str) -> Results {
+    let (a, b) = (call.input(0)?, call.input(1)?);
+    Ok(vec![call.result(op, Attrs::new(), &[&a, &b])?])
+}
+
+fn alpha(call: &mut Call<'_>, op: &str, default: f32) -> Results {
+    let (x, alpha) = (call.input(0)?, call.float("alpha", default)?);
+    Ok(vec![call.result(op, Attrs::new().float("alpha", alpha), &[&x])?])
+}
+
+fn hard_sigmoid(call: &mut Call<'_>) -> Results {
+    let x = call.input(0)?;
+    let attrs =
+        Attrs::new().float("alpha", call.float("alpha", 0.2)?).float("beta", call.float("beta", 0.5)?);
+    Ok(vec![call.result("hard-sigmoid", attrs, &[&x])?])
+}
+
+fn gelu(call: &mut Call<'_>) -> Results {
+    match call.text("approximate", "none")? {
+        "none" => unary(call, "gelu"),
+        "tanh" => unary(call, "gelu-tanh"),
+        other => Err(format!("its attribute `approximate` is `{other}`, not `none` or `tanh`")),
+    }
+}
+
+/// `gamma * elu(x, alpha)`.
+fn selu(call: &mut Call<'_>) -> Results {
+    let x = call.input(0)?;
+    let attrs = Attrs::new().float("alpha", call.float("alpha", 1.673_263_2)?);
+    let gamma = call.float("gamma", 1.050_701)?;
+    let gamma = call.scalar("gamma", x.ty.dtype, gamma);
+    let elu = call.helper("elu", "elu", attrs, &[&x])?;
+    Ok(vec![call.result("mul", Attrs::new(), &[&elu, &gamma])?])
+}
+
+/// `alpha * elu(x / alpha, 1)`.
+fn celu(call: &mut Call<'_>) -> Results {
+    let (x, alpha) = (call.input(0)?, call.float("alpha", 1.0)?);
+    let elu = Attrs::new().float("alpha", 1.0);
+    if alpha == 1.0 {
+        return Ok(vec![call.result("elu", elu, &[&x])?]);
+    }
+    let alpha = call.scalar("alpha", x.ty.dtype, alpha);
+    let scaled = call.helper("scaled", "div", Attrs::new(), &[&x, &alpha])?;
+    let unit = call.helper("elu", "elu", elu, &[&scaled])?;
+    Ok(vec![call.result("mul", Attrs::new(), &[&unit, &alpha])?])
+}
+
+/// `x * sigmoid(alpha * x)`.
+fn swish(call: &mut Call<'_>) -> Results {
+    let (x, alpha) = (call.input(0)?, call.float("alpha", 1.0)?);
+    if alpha == 1.0 {
+        return unary(call, "silu");
+    }
+    let alpha = call.scalar("alpha", x.ty.dtype, alpha);
+    let scaled = call.helper("scaled", "mul", Attrs::new(), &[&x, &alpha])?;
+    let gate = call.helper("gate", "sigmoid", Attrs::new(), &[&scaled])?;
+    Ok(vec![call.result("mul", Attrs::new(), &[&x, &gate])?])
+}
+
+fn thresholded_relu(call: &mut Call<'_>) -> Results {
+    let (x, alpha) = (call.input(0)?, call.float("alpha", 1.0)?);
+    let alpha = call.scalar("alpha", x.ty.dtype, alpha);
+    let zero = call.scalar("zero", x.ty.dtype, 0.0);
+    let above = call.helper("above", "greater", Attrs::new(), &[&x, &alpha])?;
+    Ok(vec![call.result("where", Attrs::new(), &[&above, &x, &zero])?])
+}
+
+/// Equal to either infinity; with one of them switched off, to the other alone.
+fn is_inf(call: &mut Call<'_>) -> Results {
+    let x = call.input(0)?;
+    let (negative, positive) = (call.flag("detect_negative", true)?, call.flag("detect_positive", true)?);
+    let limit = match (negative, positive) {
+        (_, true) => f64::INFINITY,
+        (true, false) => f64::NEG_INFINITY,
+        (false, false) => return Err("it detects neither infinity; leave it out".to_owned()),
+    };
+    let limit = call.scalar("infinity", x.ty.dtype, limit);
+    let size = if negative && positive { call.helper("abs", "abs", Attrs::new(), &[&x])? } else { x };
+    Ok(vec![call.result("equal", Attrs::new(), &[&size, &limit])?])
+}
+
+/// `max(x, 0) + slope * min(x, 0)`.
+fn prelu(call: &mut Call<'_>) -> Results {
+    let (x, slope) = (call.input(0)?, call.input(1)?);
+    if x.ty.shape.broadcast(&slope.ty.shape).as_ref() != Some(&x.ty.shape) {
+        return Err("its slope does not broadcast to the shape of its first operand".to_owned());
+    }
+    let zero = call.scalar("zero", x.ty.dtype, 0.0);
+    let positive = call.helper("positive", "max", Attrs::new(), &[&x, &zero])?;
+    let negative = call.helper("negative", "min", Attrs::new(), &[&x, &zero])?;
+    let sloped = call.helper("sloped", "mul", Attrs::new(), &[&negative, &slope])?;
+    Ok(vec![call.result("add", Attrs::new(), &[&positive, &sloped])?])
+}
+
+/// Limits are attributes before opset 11 and operands since.
+fn clip(call: &mut Call<'_>) -> Results {
+    let x = call.input(0)?;
+    let attribute_form = call.opset < 11;
+    if attribute_form && call.input_count() > 1 {
+        return Err("its limits are operands, which they are from opset 11 on".to_owned());
+    }
+    let limit = |value: Option<Value>, default: f64| match value {
+        None => Some(default),
+        Some(value) if value.ty.shape.count() == 1 && value.ty.dtype == x.ty.dtype => {
+            value.known().map(|tensor| tensor.to_f64()[0])
+        }
+        Some(_) => None,
+    };
+    let (low, high) = if attribute_form {
+        let low = call.float_if("min")?.filter(|&low| low > f64::from(f32::MIN));
+        let high = call.float_if("max")?.filter(|&high| high < f64::from(f32::MAX));
+        (low.or(Some(f64::NEG_INFINITY)), high.or(Some(f64::INFINITY)))
+    } else {
+        (limit(call.optional(1), f64::NEG_INFINITY), limit(call.optional(2), f64::INFINITY))
+    };
+    match (low, high) {
+        (Some(f64::NEG_INFINITY), Some(f64::INFINITY)) => return Ok(vec![x]),
+        (Some(low), Some(high)) if x.ty.dtype.is_float() => {
+            let attrs = Attrs::new().float("min", low).float("max", high);
+            return Ok(vec![call.result("clip", attrs, &[&x])?]);
+        }
+        _ => {}
+    }
+    // Integers, and limits that are computed.
+    match (call.optional(1), call.optional(2)) {
+        (None, None) => Err(format!("its limits are floats, but it clips {}", x.ty)),
+        (Some(low), None) => Ok(vec![call.result("max", Attrs::new(), &[&x, &low])?]),
+        (None, Some(high)) => Ok(vec![call.result("min", Attrs::new(), &[&x, &high])?]),
+        (Some(low), Some(high)) => {
+            let raised = call.helper("raised", "max", Attrs::new(), &[&x, &low])?;
+            Ok(vec![call.result("min", Attrs::new(), &[&raised, &high])?])
+        }
+    }
+}
+
+fn cast(call: &mut Call<'_>) -> Results {
+    call.ignore(&["saturate", "round_mode"]); // They speak of 8-bit floats.
+    if !call.has("to") {
+        return Err(format!("its attribute `to` ({:?}) is missing", AttributeType::Int));
+    }
+    let number =
+        i32::try_from(call.int("to", 0)?).map_err(|_| "its attribute `to` is no element type".to_owned())?;
+    let to = element_type(number)
+        .map_err(|why| why.replace("its element type", "the element type that it casts to"))?;
+    let x = call.input(0)?;
+    convert(call, x, to)
+}
+
+fn cast_like(call: &mut Call<'_>) -> Results {
+    call.ignore(&["saturate", "round_mode"]);
+    let (x, like) = (call.input(0)?, call.input(1)?);
+    convert(call, x, like.ty.dtype)
+}
+
+fn convert(call: &mut Call<'_>, x: Value, to: DType) -> Results {
+    if x.ty.dtype == to {
+        return Ok(vec![x]);
+    }
+    Ok(vec![call.result("cast", Attrs::new().with("to", Attr::DType(to)), &[&x])?])
+}
+
+fn select(call: &mut Call<'_>) -> Results {
+    let (condition, a, b) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    Ok(vec![call.result("where", Attrs::new(), &[&condition, &a, &b])?])
+}
+
+/// The exponent may be of another type since opset 12; the result has the type of the base.
+fn pow(call: &mut Call<'_>) -> Results {
+    let (base, mut exponent) = (call.input(0)?, call.input(1)?);
+    if base.ty.dtype != exponent.ty.dtype {
+        let to = Attrs::new().with("to", Attr::DType(base.ty.dtype));
+        exponent = call.helper("exponent", "cast", to, &[&exponent])?;
+    }
+    Ok(vec![call.result("pow", Attrs::new(), &[&base, &exponent])?])
+}
+
+fn modulo(call: &mut Call<'_>) -> Results {
+    let (a, b) = (call.input(0)?, call.input(1)?);
+    let fmod = call.flag("fmod", false)?;
+    Ok(vec![call.result("mod", Attrs::new().int("fmod", i64::from(fmod)), &[&a, &b])?])
+}
+
+/// The operands joined from the left.
+fn chain(call: &mut Call<'_>, op: &str) -> Result<Value, String> {
+    let mut value = call.input(0)?;
+    let last = call.input_count() - 1;
+    for at in 1..=last {
+        let operand = call.input(at)?;
+        value = if at == last {
+            call.result(op, Attrs::new(), &[&value, &operand])?
+        } else {
+            call.helper(&format!("operands-0-to-{at}"), op, Attrs::new(), &[&value, &operand])?
+        };
+    }
+    Ok(value)
+}
+
+fn mean(call: &mut Call<'_>) -> Results {
+    let mut sum = call.input(0)?;
+    let count = call.input_count();
+    for at in 1..count {
+        let operand = call.input(at)?;
+        sum = call.helper(&format!("operands-0-to-{at}"), "add", Attrs::new(), &[&sum, &operand])?;
+    }
+    if count == 1 {
+        return Ok(vec![sum]);
+    }
+    #[allow(clippy::cast_precision_loss)]
+    let count = call.scalar("count", sum.ty.dtype, count as f64);
+    Ok(vec![call.result("div", Attrs::new(), &[&sum, &count])?])
+}

@@ -1,0 +1,212 @@
+//! Pooling, and the windows that pooling and convolution share.
+
+use super::{Call, Importer, Results, Value, entry};
+use crate::attr::Attrs;
+use crate::onnx::call::signed;
+
+pub(super) const TABLE: &[Importer] = &[
+    entry("AveragePool", 1, 1, average_pool),
+    entry("MaxPool", 1, 1, max_pool),
+    entry("GlobalAveragePool", 1, 1, |call| global(call, "reduce-mean")),
+    entry("GlobalMaxPool", 1, 1, |call| global(call, "reduce-max")),
+];
+
+/// A window that moves over an image, always in two dimensions; `[kernel, stride, …]` of a line
+/// of pixels have a leading one of size 1.
+pub(super) struct Window {
+    pub kernel: Vec<i64>,
+    pub strides: Vec<i64>,
+    pub dilations: Vec<i64>,
+    begin: Vec<i64>,
+    end: Vec<i64>,
+    /// Rows and columns beyond the padding that rounding up reads.
+    extra: Vec<i64>,
+}
+
+impl Window {
+    /// Reads the attributes of a window over `x`. A convolution's kernel is that of its weights.
+    pub fn read(call: &Call<'_>, x: &Value, weights: Option<&[usize]>) -> Result<Self, String> {
+        let spatial = match x.rank() {
+            rank @ (3 | 4) => rank - 2,
+            rank => {
+                return Err(format!(
+                    "it works on {} dimensions beside batch and channels; ovolo does one and two",
+                    rank.max(2) - 2
+                ));
+            }
+        };
+        let list = |name: &'static str, length: usize, least: i64, default: i64| {
+            let values = call.ints(name)?.map_or_else(|| vec![default; length], <[i64]>::to_vec);
+            if values.len() != length {
+                return Err(format!(
+                    "its attribute `{name}` has {} numbers, and needs {length}",
+                    values.len()
+                ));
+            }
+            if values.iter().any(|&value| value < least || value > i64::from(i32::MAX)) {
+                return Err(format!(
+                    "its attribute `{name}` is {values:?}, and its numbers must be at least {least}"
+                ));
+            }
+            Ok(values)
+        };
+        let kernel = match weights.map(signed) {
+            Some(kernel) => {
+                if let Some(given) = call.ints("kernel_shape")?.filter(|given| *given != kernel) {
+                    return Err(format!(
+                        "its attribute `kernel_shape` is {given:?}, but its weights have {kernel:?}"
+                    ));
+                }
+                kernel
+            }
+            None if call.has("kernel_shape") => list("kernel_shape", spatial, 1, 1)?,
+            None => return Err("its attribute `kernel_shape` is missing".to_owned()),
+        };
+        let strides = list("strides", spatial, 1, 1)?;
+        let dilations = list("dilations", spatial, 1, 1)?;
+        let pads = list("pads", 2 * spatial, 0, 0)?;
+        let size = signed(&x.dims()[2..]);
+        let reach: Vec<i64> =
+            kernel.iter().zip(&dilations).map(|(kernel, dilation)| (kernel - 1) * dilation + 1).collect();
+
+        let (mut begin, mut end) = (pads[..spatial].to_vec(), pads[spatial..].to_vec());
+        let total = |axis: usize| {
+            let steps = (size[axis] + strides[axis] - 1) / strides[axis];
+            ((steps - 1) * strides[axis] + reach[axis] - size[axis]).max(0)
+        };
+        match call.text("auto_pad", "NOTSET")? {
+            "NOTSET" | "" => {}
+            "VALID" => (begin, end) = (vec![0; spatial], vec![0; spatial]),
+            "SAME_UPPER" => {
+                begin = (0..spatial).map(|axis| total(axis) / 2).collect();
+                end = (0..spatial).map(|axis| total(axis) - total(axis) / 2).collect();
+            }
+            "SAME_LOWER" => {
+                end = (0..spatial).map(|axis| total(axis) / 2).collect();
+                begin = (0..spatial).map(|axis| total(axis) - total(axis) / 2).collect();
+            }
+            other => {
+                return Err(format!(
+                    "its attribute `auto_pad` is `{other}`, not NOTSET, VALID, SAME_UPPER or SAME_LOWER"
+                ));
+            }
+        }
+        for axis in 0..spatial {
+            if size[axis] + begin[axis] + end[axis] < reach[axis] {
+                return Err(format!(
+                    "its window spans {} in dimension {}, but the padded image has only {}",
+                    reach[axis],
+                    axis + 2,
+                    size[axis] + begin[axis] + end[axis]
+                ));
+            }
+        }
+        let ceil = call.flag("ceil_mode", false)?;
+        let extra = (0..spatial).map(|axis| {
+            let padded = size[axis] + begin[axis] + end[axis];
+            let mut steps = (padded - reach[axis] + strides[axis] - 1) / strides[axis];
+            // A window that would start in the padding at the end is left out.
+            if steps * strides[axis] >= size[axis] + begin[axis] {
+                steps -= 1;
+            }
+            if ceil { (steps * strides[axis] + reach[axis] - padded).max(0) } else { 0 }
+        });
+        let extra = extra.collect();
+        let mut window = Self { kernel, strides, dilations, begin, end, extra };
+        if spatial == 1 {
+            for (list, first) in [
+                (&mut window.kernel, 1),
+                (&mut window.strides, 1),
+                (&mut window.dilations, 1),
+                (&mut window.begin, 0),
+                (&mut window.end, 0),
+                (&mut window.extra, 0),
+            ] {
+                list.insert(0, first);
+            }
+        }
+        Ok(window)
+    }
+
+    /// Padding as ops have it: top, left, bottom, right.
+    pub fn pads(&self) -> Vec<i64> {
+        [&self.begin[..], &self.end[..]].concat()
+    }
+
+    /// Refuses rounding up, for operators that do not round.
+    pub fn no_ceil(&self) -> Result<(), String> {
+        if self.extra.iter().all(|&extra| extra == 0) {
+            Ok(())
+        } else {
+            Err("it cannot round up (`ceil_mode`)".to_owned())
+        }
+    }
+
+    /// A line of pixels as an image of one row.
+    pub fn lift(&self, call: &mut Call<'_>, suffix: &str, x: &Value) -> Result<Value, String> {
+        let mut dims = x.dims().to_vec();
+        dims.insert(2, 1);
+        call.reshape(Some(suffix), x, &dims)
+    }
+
+    /// The op that makes the result; for a line of pixels its row is taken out again.
+    pub fn finish(
+        &self,
+        call: &mut Call<'_>,
+        flat: bool,
+        op: &str,
+        attrs: Attrs,
+        inputs: &[&Value],
+    ) -> Results {
+        if !flat {
+            return Ok(vec![call.result(op, attrs, inputs)?]);
+        }
+        let image = call.helper("row", op, attrs, inputs)?;
+        let mut dims = image.dims().to_vec();
+        dims.remove(2);
+        Ok(vec![call.reshape(None, &image, &dims)?])
+    }
+}
+
+fn max_pool(call: &mut Call<'_>) -> Results {
+    call.ignore(&["storage_order"]); // It speaks of the second result.
+    let x = call.input(0)?;
+    let window = Window::read(call, &x, None)?;
+    let flat = x.rank() == 3;
+    let x = if flat { window.lift(call, "image", &x)? } else { x };
+    // Padding never wins, so rounding up is more padding.
+    let end: Vec<i64> = window.end.iter().zip(&window.extra).map(|(end, extra)| end + extra).collect();
+    let attrs = Attrs::new()
+        .ints("kernel", &window.kernel)
+        .ints("strides", &window.strides)
+        .ints("pads", &[&window.begin[..], &end].concat())
+        .ints("dilations", &window.dilations);
+    window.finish(call, flat, "max-pool", attrs, &[&x])
+}
+
+fn average_pool(call: &mut Call<'_>) -> Results {
+    let x = call.input(0)?;
+    let window = Window::read(call, &x, None)?;
+    if window.dilations != [1, 1] {
+        return Err("its window has dilations; ovolo does them for MaxPool and Conv".to_owned());
+    }
+    let include = call.flag("count_include_pad", false)?;
+    let flat = x.rank() == 3;
+    let x = if flat { window.lift(call, "image", &x)? } else { x };
+    let attrs = Attrs::new()
+        .ints("kernel", &window.kernel)
+        .ints("strides", &window.strides)
+        .ints("pads", &window.pads())
+        .int("count-include-pad", i64::from(include))
+        .ints("ceil-extra", &window.extra);
+    window.finish(call, flat, "avg-pool", attrs, &[&x])
+}
+
+fn global(call: &mut Call<'_>, op: &str) -> Results {
+    let x = call.input(0)?;
+    if x.rank() < 3 {
+        return Err("it needs at least one dimension beside batch and channels".to_owned());
+    }
+    let axes = signed(&(2..x.rank()).collect::<Vec<_>>());
+    Ok(vec![call.result(op, Attrs::new().ints("axes", &axes).int("keepdims", 1), &[&x])?])
+}

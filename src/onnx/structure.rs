@@ -1,0 +1,154 @@
+//! The structure of a model's graph: who defines which value, and in which order nodes can run.
+
+use super::OnnxError;
+use super::error::suggestion;
+use super::proto::{GraphProto, NodeProto};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// An operator of the model with the opset that gives it its meaning.
+#[derive(Debug)]
+pub(super) struct Operation {
+    /// The node.
+    pub node: NodeProto,
+    /// The version of the node's domain, if the model imports it.
+    pub opset: Option<i64>,
+}
+
+/// How messages speak of a node: by its operator, and its name or its first result.
+pub(super) fn describe(node: &NodeProto) -> String {
+    let op =
+        if is_own(&node.domain) { node.op_type.clone() } else { format!("{}.{}", node.domain, node.op_type) };
+    format!("{op} {}", label(node))
+}
+
+/// A node's name, or that of its first result.
+pub(super) fn label(node: &NodeProto) -> String {
+    match node.output.iter().find(|output| !output.is_empty()) {
+        _ if !node.name.is_empty() => format!("node `{}`", node.name),
+        Some(output) => format!("node that makes `{output}`"),
+        None => "node without name or result".to_owned(),
+    }
+}
+
+/// Whether a domain is that of ONNX's own operators.
+pub(super) fn is_own(domain: &str) -> bool {
+    domain.is_empty() || domain == "ai.onnx"
+}
+
+/// Checks that each value is defined once and each name read is defined; gives an order in which
+/// operands come before their users, that of the file where it is one.
+pub(super) fn order(graph: &GraphProto, operations: &[Operation]) -> Result<Vec<usize>, OnnxError> {
+    let makers = makers(graph, operations)?;
+    undefined(graph, operations, &makers)?;
+
+    let mut waiting: Vec<usize> = vec![0; operations.len()];
+    let mut users: Vec<Vec<usize>> = vec![Vec::new(); operations.len()];
+    for (index, operation) in operations.iter().enumerate() {
+        for input in operation.node.input.iter().filter(|input| !input.is_empty()) {
+            if let Some(Maker::Node(maker)) = makers.get(input.as_str()) {
+                users[*maker].push(index);
+                waiting[index] += 1;
+            }
+        }
+    }
+    let mut ready: BinaryHeap<Reverse<usize>> =
+        (0..operations.len()).filter(|&index| waiting[index] == 0).map(Reverse).collect();
+    let mut order = Vec::with_capacity(operations.len());
+    while let Some(Reverse(index)) = ready.pop() {
+        order.push(index);
+        for &user in &users[index] {
+            waiting[user] -= 1;
+            if waiting[user] == 0 {
+                ready.push(Reverse(user));
+            }
+        }
+    }
+    if order.len() == operations.len() { Ok(order) } else { Err(cycle(operations, &makers, &waiting)) }
+}
+
+#[derive(Clone, Copy)]
+enum Maker {
+    Leaf(&'static str),
+    Node(usize),
+}
+
+fn makers<'a>(
+    graph: &'a GraphProto,
+    operations: &'a [Operation],
+) -> Result<FxHashMap<&'a str, Maker>, OnnxError> {
+    let say = |maker: Maker| match maker {
+        Maker::Leaf(kind) => format!("an {kind}"),
+        Maker::Node(index) => describe(&operations[index].node),
+    };
+    let mut makers: FxHashMap<&str, Maker> = FxHashMap::default();
+    let mut names = Vec::new();
+    let mut define = |name: &'a str, maker: Maker| {
+        let first = makers.insert(name, maker);
+        // Old models list every initializer as an input, too: its default value.
+        let default = matches!((first, maker), (Some(Maker::Leaf("input")), Maker::Leaf("initializer")));
+        if let Some(first) = first.filter(|_| !default) {
+            names.push(format!("`{name}`: {} and {}", say(first), say(maker)));
+        }
+    };
+    for input in &graph.input {
+        define(&input.name, Maker::Leaf("input"));
+    }
+    for initializer in &graph.initializer {
+        define(&initializer.name, Maker::Leaf("initializer"));
+    }
+    for (index, operation) in operations.iter().enumerate() {
+        for output in operation.node.output.iter().filter(|output| !output.is_empty()) {
+            define(output, Maker::Node(index));
+        }
+    }
+    if names.is_empty() { Ok(makers) } else { Err(OnnxError::Duplicate { names }) }
+}
+
+fn undefined(
+    graph: &GraphProto,
+    operations: &[Operation],
+    makers: &FxHashMap<&str, Maker>,
+) -> Result<(), OnnxError> {
+    let mut names = Vec::new();
+    let mut told = FxHashSet::default();
+    let mut check = |name: &str, reader: &dyn Fn() -> String| {
+        if !makers.contains_key(name) && told.insert(name.to_owned()) {
+            let hint = suggestion(name, makers.keys().copied());
+            names.push(format!("`{name}`, read by {}{hint}", reader()));
+        }
+    };
+    for operation in operations {
+        for input in operation.node.input.iter().filter(|input| !input.is_empty()) {
+            check(input, &|| describe(&operation.node));
+        }
+    }
+    for output in &graph.output {
+        check(&output.name, &|| "the graph as its output".to_owned());
+    }
+    if names.is_empty() { Ok(()) } else { Err(OnnxError::Undefined { names }) }
+}
+
+/// Walks from a node that never became ready to one that it waits for, until it meets itself.
+fn cycle(operations: &[Operation], makers: &FxHashMap<&str, Maker>, waiting: &[usize]) -> OnnxError {
+    let stuck = |index: &usize| waiting[*index] > 0;
+    let mut path: Vec<usize> = (0..operations.len()).filter(stuck).take(1).collect();
+    while let Some(&last) = path.last() {
+        let before = operations[last].node.input.iter().find_map(|input| match makers.get(input.as_str()) {
+            Some(Maker::Node(maker)) if stuck(maker) => Some(*maker),
+            _ => None,
+        });
+        let Some(before) = before else { break };
+        if let Some(at) = path.iter().position(|&index| index == before) {
+            path.drain(..at);
+            break;
+        }
+        path.push(before);
+    }
+    path.reverse();
+    // Start at the node that comes first in the file, so that the message is easy to follow.
+    let first = path.iter().enumerate().min_by_key(|(_, index)| **index).map_or(0, |(at, _)| at);
+    path.rotate_left(first);
+    OnnxError::Cycle { nodes: path.into_iter().map(|index| describe(&operations[index].node)).collect() }
+}

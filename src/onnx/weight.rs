@@ -1,0 +1,331 @@
+//! Constants of a model: tensors in the file, tensors beside it, and tensors that are not there.
+
+use super::proto::TensorProto;
+use super::{MissingWeights, OnnxError};
+use crate::tensor::{DType, Shape, Tensor, TensorType};
+use memmap2::Mmap;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// The largest constant, in bytes; anything larger is taken for damage.
+const MAX_BYTES: usize = 1 << 36;
+
+/// Reads constants; keeps the files of external data mapped.
+pub(super) struct Weights {
+    folder: Option<PathBuf>,
+    policy: MissingWeights,
+    files: BTreeMap<String, Arc<Mmap>>,
+    /// Initializers whose values were generated.
+    pub seeded: Vec<String>,
+    /// Initializers whose values are missing.
+    pub missing: Vec<String>,
+}
+
+impl Weights {
+    /// A reader that looks for external data in a folder; without one there is no external data.
+    pub fn new(folder: Option<PathBuf>, policy: MissingWeights) -> Self {
+        Self { folder, policy, files: BTreeMap::new(), seeded: Vec::new(), missing: Vec::new() }
+    }
+
+    /// The value of a constant. `what` names it in messages.
+    ///
+    /// Stripped weights are generated or, where they are refused, noted in `missing` and zero.
+    pub fn read(&mut self, proto: &TensorProto, what: &str) -> Result<Tensor, OnnxError> {
+        let ty = tensor_type(proto).map_err(|why| refusal(what, why))?;
+        let count = ty.shape.count();
+        let external = proto.data_location == 1 || !proto.external_data.is_empty();
+        let held = if external {
+            self.present(proto)
+        } else {
+            !proto.raw_data.is_empty() || typed_count(proto, ty.dtype) > 0
+        };
+        if let Some((mean, deviation)) = distribution(proto).filter(|_| count > 0 && !held) {
+            if self.policy == MissingWeights::Refuse {
+                self.missing.push(format!("`{}` {ty}", proto.name));
+                return Ok(Tensor::zeros(TensorType::plain(ty.dtype, [0_usize])));
+            }
+            self.seeded.push(proto.name.clone());
+            return Ok(seeded(&proto.name, ty, mean, deviation));
+        }
+        if external {
+            return self.external(proto, ty).map_err(|why| refusal(what, why));
+        }
+        if count > 0 && !held {
+            let why = format!(
+                "{ty} needs {} bytes, but the file holds none for it; export the model again",
+                ty.bytes()
+            );
+            return Err(refusal(what, why));
+        }
+        if proto.raw_data.is_empty() {
+            typed_tensor(proto, ty).map_err(|why| refusal(what, why))
+        } else {
+            raw_tensor(&proto.raw_data, ty).map_err(|why| refusal(what, why))
+        }
+    }
+
+    /// Whether the file of external data is there.
+    fn present(&self, proto: &TensorProto) -> bool {
+        let location = proto.external_data.iter().find(|entry| entry.key == "location");
+        match (&self.folder, location) {
+            (Some(folder), Some(location)) => folder.join(&location.value).exists(),
+            _ => false,
+        }
+    }
+
+    fn external(&mut self, proto: &TensorProto, ty: TensorType) -> Result<Tensor, String> {
+        let entry = |key: &str| proto.external_data.iter().find(|e| e.key == key).map(|e| e.value.as_str());
+        let number = |key: &str| match entry(key) {
+            None => Ok(None),
+            Some(text) => match text.parse::<usize>() {
+                Ok(value) => Ok(Some(value)),
+                Err(_) => Err(format!("the {key} of its external data is `{text}`, not a number of bytes")),
+            },
+        };
+        let location =
+            entry("location").ok_or("its data is external, but no location says where")?.to_owned();
+        let (offset, length) = (number("offset")?.unwrap_or(0), number("length")?);
+        let size = ty.bytes();
+        if let Some(length) = length.filter(|&length| length != size) {
+            return Err(format!(
+                "{ty} needs {size} bytes, but its external data in `{location}` is said to have {length}"
+            ));
+        }
+        let file = self.file(&location)?;
+        let held = file.as_ref().map_or(0, |map| map.len());
+        let end = offset.checked_add(size).filter(|&end| end <= held).ok_or_else(|| {
+            format!(
+                "{ty} needs {size} bytes at offset {offset} of `{location}`, but that file has only {held}; \
+                 it is truncated or of another model"
+            )
+        })?;
+        match file {
+            Some(map) => raw_tensor(&map[offset..end], ty),
+            None => Ok(Tensor::zeros(ty)),
+        }
+    }
+
+    /// The mapped file, or `None` for an empty one.
+    fn file(&mut self, location: &str) -> Result<Option<Arc<Mmap>>, String> {
+        if let Some(map) = self.files.get(location) {
+            return Ok(Some(Arc::clone(map)));
+        }
+        let folder = self.folder.as_ref().ok_or_else(|| {
+            format!("its data is in `{location}`, but the model was read from memory; load it from its file")
+        })?;
+        let outside = || {
+            format!(
+                "its data is in `{location}`, outside of the model's folder; ovolo reads external data only from that folder or below"
+            )
+        };
+        if !Path::new(location)
+            .components()
+            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+        {
+            return Err(outside());
+        }
+        let path = folder.join(location);
+        let absent = |why: std::io::Error| {
+            format!(
+                "its data is in `{location}`, which cannot be read from the model's folder ({why}); put that file beside the model"
+            )
+        };
+        let real = path.canonicalize().map_err(absent)?;
+        if !real.starts_with(folder.canonicalize().map_err(absent)?) {
+            return Err(outside());
+        }
+        let Some(map) = map(&real).map_err(absent)? else {
+            return Ok(None);
+        };
+        let map = Arc::new(map);
+        self.files.insert(location.to_owned(), Arc::clone(&map));
+        Ok(Some(map))
+    }
+}
+
+/// Maps a file for reading; `None` for an empty one, which cannot be mapped.
+pub(super) fn map(path: &Path) -> std::io::Result<Option<Mmap>> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(std::io::Error::other("it is a folder"));
+    }
+    if metadata.len() == 0 {
+        return Ok(None);
+    }
+    // SAFETY: the map is read only while the model is imported. A file that another program
+    // cuts short meanwhile ends the process, as with any mapped file; it cannot be prevented.
+    let map = unsafe { Mmap::map(&file)? };
+    #[cfg(unix)]
+    map.advise(memmap2::Advice::Sequential)?; // Each byte is read once, in the order of the file.
+    Ok(Some(map))
+}
+
+/// The element type of one of ONNX's numbers, or what it is called where ovolo lacks it.
+pub(super) fn element_type(number: i32) -> Result<DType, String> {
+    let name = match number {
+        1 => return Ok(DType::F32),
+        2 => return Ok(DType::U8),
+        3 => return Ok(DType::I8),
+        6 => return Ok(DType::I32),
+        7 => return Ok(DType::I64),
+        9 => return Ok(DType::Bool),
+        10 => return Ok(DType::F16),
+        11 => return Ok(DType::F64),
+        16 => return Ok(DType::BF16),
+        0 => "undefined",
+        4 => "uint16",
+        5 => "int16",
+        8 => "string",
+        12 => "uint32",
+        13 => "uint64",
+        14 => "complex64",
+        15 => "complex128",
+        17..=20 | 24 => "an 8-bit float",
+        21 | 22 => "a 4-bit integer",
+        23 => "a 4-bit float",
+        _ => {
+            return Err(format!("its element type has the number {number}, which ONNX does not define"));
+        }
+    };
+    let known: Vec<&str> = DType::ALL.iter().map(|dtype| dtype.name()).collect();
+    Err(format!("its element type is {name}; ovolo has {}", known.join(", ")))
+}
+
+fn refusal(what: &str, why: String) -> OnnxError {
+    OnnxError::Weight { tensor: what.to_owned(), why }
+}
+
+fn tensor_type(proto: &TensorProto) -> Result<TensorType, String> {
+    let dtype = element_type(proto.data_type)?;
+    let dims: Option<Vec<usize>> = proto.dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
+    let dims = dims.ok_or_else(|| format!("its shape {:?} has a negative dimension", proto.dims))?;
+    checked_type(dtype, dims)
+}
+
+/// A type whose bytes are within reason.
+pub(super) fn checked_type(dtype: DType, dims: Vec<usize>) -> Result<TensorType, String> {
+    let bytes =
+        dims.iter().filter(|&&dim| dim > 0).try_fold(dtype.size(), |size, &dim| size.checked_mul(dim));
+    if bytes.is_none_or(|bytes| bytes > MAX_BYTES) {
+        return Err(format!("its shape {} is larger than {} GiB", Shape::new(dims), MAX_BYTES >> 30));
+    }
+    Ok(TensorType::plain(dtype, Shape::new(dims)))
+}
+
+fn raw_tensor(bytes: &[u8], ty: TensorType) -> Result<Tensor, String> {
+    if bytes.len() != ty.bytes() {
+        return Err(format!(
+            "{ty} needs {} bytes, but its data has {}; the file is damaged, export it again",
+            ty.bytes(),
+            bytes.len()
+        ));
+    }
+    let mut tensor = Tensor::zeros(ty);
+    tensor.bytes_mut().copy_from_slice(bytes);
+    if tensor.ty().dtype == DType::Bool {
+        for byte in tensor.bytes_mut() {
+            *byte = u8::from(*byte != 0);
+        }
+    } else if cfg!(target_endian = "big") {
+        let size = tensor.ty().dtype.size();
+        tensor.bytes_mut().chunks_exact_mut(size).for_each(<[u8]>::reverse);
+    }
+    Ok(tensor)
+}
+
+fn typed_count(proto: &TensorProto, dtype: DType) -> usize {
+    match dtype {
+        DType::F32 => proto.float_data.len(),
+        DType::F64 => proto.double_data.len(),
+        DType::I64 => proto.int64_data.len(),
+        _ => proto.int32_data.len(),
+    }
+}
+
+fn typed_tensor(proto: &TensorProto, ty: TensorType) -> Result<Tensor, String> {
+    let (have, need) = (typed_count(proto, ty.dtype), ty.shape.count());
+    if have != need {
+        return Err(format!(
+            "{ty} needs {need} elements, but its data has {have}; the file is damaged, export it again"
+        ));
+    }
+    let shape = ty.shape.clone();
+    let bits = || {
+        let halves = proto.int32_data.iter().map(|&value| u16::try_from(value));
+        halves
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|_| format!("its data has an element that is no {}", ty.dtype))
+    };
+    Ok(match ty.dtype {
+        DType::F32 => Tensor::from_elements(shape, &proto.float_data),
+        DType::F64 => Tensor::from_elements(shape, &proto.double_data),
+        DType::I64 => Tensor::from_elements(shape, &proto.int64_data),
+        DType::I32 => Tensor::from_elements(shape, &proto.int32_data),
+        DType::F16 => {
+            let values: Vec<half::f16> = bits()?.into_iter().map(half::f16::from_bits).collect();
+            Tensor::from_elements(shape, &values)
+        }
+        DType::BF16 => {
+            let values: Vec<half::bf16> = bits()?.into_iter().map(half::bf16::from_bits).collect();
+            Tensor::from_elements(shape, &values)
+        }
+        DType::Bool | DType::U8 | DType::I8 => {
+            let fits = |&value: &i32| match ty.dtype {
+                DType::U8 => u8::try_from(value).is_ok(),
+                DType::I8 => i8::try_from(value).is_ok(),
+                _ => true,
+            };
+            if let Some(value) = proto.int32_data.iter().find(|value| !fits(value)) {
+                return Err(format!("its data has the element {value}, which is no {}", ty.dtype));
+            }
+            let values: Vec<f64> = proto.int32_data.iter().map(|&value| f64::from(value)).collect();
+            Tensor::from_f64(ty.dtype, shape, &values)
+        }
+    })
+}
+
+/// Mean and deviation of a stripped weight, from its note `normal MEAN STD`.
+fn distribution(proto: &TensorProto) -> Option<(f64, f64)> {
+    let mut numbers = proto.doc_string.strip_prefix("normal ")?.split_whitespace().map(str::parse::<f64>);
+    let pair = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    (numbers.next().is_none() && pair.0.is_finite() && pair.1.is_finite()).then_some(pair)
+}
+
+/// Normal values from a generator seeded by the name: the same on every machine that computes
+/// `ln`, `cos` and `sin` alike. They repeat after [`PERIOD`] elements, which keeps it fast.
+fn seeded(name: &str, ty: TensorType, mean: f64, deviation: f64) -> Tensor {
+    /// A prime, so that rows of a weight differ.
+    const PERIOD: usize = 65_537;
+    let mut state = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3) // FNV-1a
+    });
+    let mut uniform = || {
+        // splitmix64; the upper 53 bits make a number in (0, 1].
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = state;
+        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        #[allow(clippy::cast_precision_loss)]
+        let number = (((bits ^ bits >> 31) >> 11) + 1) as f64;
+        number / (1_u64 << 53) as f64
+    };
+    let count = ty.shape.count();
+    let mut table = Vec::with_capacity(PERIOD.min(count) + 1);
+    while table.len() < PERIOD.min(count) {
+        // The Box-Muller transform: two normal values from two uniform ones.
+        let radius = (-2.0 * uniform().ln()).sqrt();
+        let angle = std::f64::consts::TAU * uniform();
+        table.push(mean + deviation * radius * angle.cos());
+        table.push(mean + deviation * radius * angle.sin());
+    }
+    table.truncate(PERIOD.min(count));
+    let period = Tensor::from_f64(ty.dtype, [table.len()], &table);
+    let mut tensor = Tensor::zeros(ty);
+    for chunk in tensor.bytes_mut().chunks_mut(period.bytes().len().max(1)) {
+        chunk.copy_from_slice(&period.bytes()[..chunk.len()]);
+    }
+    tensor
+}
