@@ -178,6 +178,10 @@ refused! {
         let text = &b"This is a shopping list: eggs, flour, ovolo moulding."[..];
         from_bytes(text, "list.txt", &ImportOptions::default()).unwrap_err().to_string()
     };
+    file_is_a_pointer: {
+        let text = &b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 102146617\n"[..];
+        from_bytes(text, "model.onnx", &ImportOptions::default()).unwrap_err().to_string()
+    };
     file_is_truncated: {
         let bytes = relu().encode_to_vec();
         from_bytes(bytes[..bytes.len() - 9].to_vec(), "model.onnx", &ImportOptions::default()).unwrap_err().to_string()
