@@ -88,8 +88,13 @@ fn version(proto: &ModelProto, model: &str) -> Result<i64, OnnxError> {
         let domain = if is_own(&import.domain) { "" } else { &import.domain };
         if let Some(other) = seen.insert(domain, import.version).filter(|&other| other != import.version) {
             return refuse(format!(
-                "imports the opsets {other} and {} of the domain `{domain}` at once; export it again",
-                import.version
+                "imports the opsets {other} and {} of {} at once; export it again",
+                import.version,
+                if domain.is_empty() {
+                    "ONNX's own operators".to_owned()
+                } else {
+                    format!("the domain `{domain}`")
+                }
             ));
         }
     }
