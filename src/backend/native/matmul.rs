@@ -247,17 +247,28 @@ impl MatMul {
                     }
                     (tile.b, tile.b_stride) = (buffer, PANEL);
                 }
-                if columns > PANEL {
-                    self.micro.wide(&tile, rows);
-                } else {
-                    self.micro.block(&tile, rows);
-                }
                 done += depth;
-                if done >= plan.depth {
-                    break;
+                let last = done >= plan.depth;
+                // The steps follow tile by tile, while the tile is in the first-level cache.
+                let tiles = if last && !plan.steps.is_empty() { rows.div_ceil(self.micro.rows()) } else { 1 };
+                for index in 0..tiles {
+                    let (first, end) = (rows * index / tiles, rows * (index + 1) / tiles);
+                    let part =
+                        Tile { a: tile.a.add(first * plan.depth), c: c.add(first * plan.columns), ..tile };
+                    if columns > PANEL {
+                        self.micro.wide(&part, rows);
+                    } else {
+                        self.micro.block(&part, end - first);
+                    }
+                    if last {
+                        let row = batch * plan.rows + row + first;
+                        self.finish(args, part.c, row, column, end - first, columns);
+                    }
+                }
+                if last {
+                    return;
                 }
             }
-            self.finish(args, c, batch * plan.rows + row, column, rows, columns);
         }
     }
 
