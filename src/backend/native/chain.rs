@@ -183,8 +183,8 @@ unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
                 V::load(area.extra)
             } else {
                 let mut lanes = [0.0; 16];
-                for lane in 0..V::COUNT {
-                    lanes[lane] = *area.extra.add(lane % area.columns);
+                for (lane, value) in lanes.iter_mut().enumerate() {
+                    *value = *area.extra.add(lane % area.columns);
                 }
                 V::load(lanes.as_ptr())
             }

@@ -45,7 +45,8 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 /// would have to be torn.
 fn pieces(ty: &TensorType, axis: usize) -> Option<(usize, usize)> {
     let block = ty.layout.block(axis);
-    if !ty.shape[axis].is_multiple_of(block) || ty.layout.blocks().iter().filter(|b| b.0 == axis).count() > 1 {
+    if !ty.shape[axis].is_multiple_of(block) || ty.layout.blocks().iter().filter(|b| b.0 == axis).count() > 1
+    {
         return None;
     }
     let padded = ty.layout.padded_shape(&ty.shape);

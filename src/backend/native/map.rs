@@ -116,6 +116,9 @@ impl Kernel for Map {
         let output = Shared::<f32>::output(args);
         let loops = &self.loops;
         let outer = loops.outer();
+        if loops.count() == 0 {
+            return;
+        }
         // Short rows are taken several at a time.
         let grouped = loops.length <= AREA / 4 && !outer.is_empty();
         let (rows, row_strides) = if grouped { outer[outer.len() - 1] } else { (1, [0; OPERANDS]) };

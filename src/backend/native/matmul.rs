@@ -57,17 +57,15 @@ struct Extra {
 
 impl Extra {
     fn new(output: &TensorType, ty: &TensorType) -> Option<Self> {
-        let mut rows = output.clone();
         let columns = output.shape.last().copied()?;
-        let loops = Broadcast::new(output, [ty])?;
-        let column = if ty.shape.last().copied() == Some(columns) && columns > 1 { 1 } else { 0 };
-        rows.shape = Shape::new(&output.shape[..output.shape.rank() - 1]);
+        let column = usize::from(ty.shape.last().copied() == Some(columns) && columns > 1);
         // Without its last dimension the operand steps by whole rows of its own.
-        let mut theirs = ty.clone();
-        theirs.shape = Shape::new(&ty.shape[..ty.shape.rank().saturating_sub(1)]);
-        drop(loops);
+        let outer = |ty: &TensorType| TensorType {
+            shape: Shape::new(&ty.shape[..ty.shape.rank().saturating_sub(1)]),
+            ..ty.clone()
+        };
         let width = if column == 1 { columns } else { 1 };
-        let broadcast = Broadcast::new(&rows, [&theirs])?;
+        let broadcast = Broadcast::new(&outer(output), [&outer(ty)])?;
         let mut loops: Vec<_> =
             broadcast.outer().iter().map(|(count, [step])| (*count, step * width)).collect();
         loops.push((broadcast.length, broadcast.strides[0] * width));
@@ -174,7 +172,7 @@ struct MatMul {
 impl Kernel for MatMul {
     fn run(&self, args: &Args<'_>) {
         let plan = &self.plan;
-        if plan.rows * plan.columns == 0 {
+        if plan.rows * plan.columns * plan.batch.len() == 0 {
             return;
         }
         let (bands, panels) = (plan.rows.div_ceil(plan.band), plan.columns.div_ceil(plan.panel));
@@ -249,17 +247,28 @@ impl MatMul {
                     }
                     (tile.b, tile.b_stride) = (buffer, PANEL);
                 }
-                if columns > PANEL {
-                    self.micro.wide(&tile, rows);
-                } else {
-                    self.micro.block(&tile, rows);
-                }
                 done += depth;
-                if done >= plan.depth {
-                    break;
+                let last = done >= plan.depth;
+                // The steps follow tile by tile, while the tile is in the first-level cache.
+                let tiles = if last && !plan.steps.is_empty() { rows.div_ceil(self.micro.rows()) } else { 1 };
+                for index in 0..tiles {
+                    let (first, end) = (rows * index / tiles, rows * (index + 1) / tiles);
+                    let part =
+                        Tile { a: tile.a.add(first * plan.depth), c: c.add(first * plan.columns), ..tile };
+                    if columns > PANEL {
+                        self.micro.wide(&part, rows);
+                    } else {
+                        self.micro.block(&part, end - first);
+                    }
+                    if last {
+                        let row = batch * plan.rows + row + first;
+                        self.finish(args, part.c, row, column, end - first, columns);
+                    }
+                }
+                if last {
+                    return;
                 }
             }
-            self.finish(args, c, batch * plan.rows + row, column, rows, columns);
         }
     }
 

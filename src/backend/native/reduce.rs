@@ -330,7 +330,7 @@ struct Position<T> {
 impl<T: Scalar> Kernel for Position<T> {
     fn run(&self, args: &Args<'_>) {
         let (input, output) = (Shared::<T>::input(args, 0), Shared::<i64>::output(args));
-        let units = self.outer * self.inner;
+        let units = if self.length == 0 { 0 } else { self.outer * self.inner };
         let parts = tasks(units * self.length, units, args.team.threads());
         args.team.run(parts, |index| {
             for unit in part(units, parts, index, 1) {

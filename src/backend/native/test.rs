@@ -431,6 +431,26 @@ fn reductions_agree_with_the_reference() {
 }
 
 #[test]
+fn empty_operands_are_harmless() {
+    let mut random = Random::new(14);
+    let (none, x) = (random.f32([0, 3]), random.f32([2, 0, 3]));
+    verify("native.add", &attrs(), &[&none, &random.f32([3])], 0.0);
+    verify("native.map", &attrs().with("post", post(&["relu", "add"])), &[&x, &random.f32([3])], 0.0);
+    verify("native.transpose", &attrs().ints("perm", &[2, 0, 1]), &[&x], 0.0);
+    verify("native.concat", &attrs().int("axis", 0), &[&none, &random.f32([2, 3]), &none], 0.0);
+    verify("native.softmax", &attrs().int("axis", 1), &[&x], 0.0);
+    verify("native.reduce-sum", &attrs().ints("axes", &[1]).int("keepdims", 1), &[&x], 0.0);
+    verify("native.cast", &attrs().with("to", Attr::DType(DType::I64)), &[&x], 0.0);
+    verify("native.matmul", &attrs().with("post", post(&[])), &[&none, &random.f32([3, 4])], 0.0);
+    verify(
+        "native.gather",
+        &attrs().int("axis", 0),
+        &[&random.f32([3, 4]), &random.tensor(DType::I64, [0])],
+        0.0,
+    );
+}
+
+#[test]
 fn attention_agrees_with_the_reference() {
     let mut random = Random::new(11);
     for (b, h, m, n, d, e) in
