@@ -1,5 +1,7 @@
 //! Models that are imported: what they become.
 
+#![allow(clippy::unwrap_used)]
+
 use ovolo::graph::{CONST, Graph};
 use ovolo::onnx::proto::{
     AttributeProto, AttributeType, DimensionProto, FunctionProto, GraphProto, ModelProto, NodeProto,
