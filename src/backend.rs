@@ -4,6 +4,7 @@
 //! implementation's name, and its contract with the memory planner. All of it is asked before
 //! memory is planned, of exactly the implementation that was chosen.
 
+pub mod features;
 pub mod native;
 pub mod team;
 

@@ -7,6 +7,9 @@
 //! Inputs are nodes with the op `input`, constants are nodes with the op `const`; both carry no
 //! attributes and are told apart by their names, which are the model's own.
 
+pub mod diff;
+pub mod dot;
+pub mod json;
 pub mod text;
 
 use crate::attr::Attrs;
@@ -42,6 +45,7 @@ pub struct Node {
 /// A graph. Nodes are kept in an order in which operands come before their users.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
+    name: Arc<str>,
     nodes: im::Vector<Arc<Node>>,
     by_name: im::HashMap<Arc<str>, NodeId>,
     constants: im::HashMap<Arc<str>, Tensor>,
@@ -59,6 +63,16 @@ impl Graph {
         Self::default()
     }
 
+    /// The name of the model; may be empty.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Names the model.
+    pub fn set_name(&mut self, name: &str) {
+        self.name = name.into();
+    }
+
     /// Adds an input of the model.
     pub fn add_input(&mut self, name: &str, ty: TensorType) -> NodeId {
         self.add_node(Node { op: INPUT, attrs: Arc::default(), inputs: Vec::new(), name: name.into(), ty })
@@ -70,6 +84,11 @@ impl Graph {
         let id = self.add_node(Node { op: CONST, attrs: Arc::default(), inputs: Vec::new(), name: name.into(), ty });
         self.constants.insert(Arc::clone(&self[id].name), value);
         id
+    }
+
+    /// Sets the value of the constant node with this name, which may be added later.
+    pub(crate) fn set_constant(&mut self, name: &str, value: Tensor) {
+        self.constants.insert(name.into(), value);
     }
 
     /// Adds a node. Where its name is taken, a `'` is appended until it is not.

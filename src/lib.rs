@@ -1,8 +1,49 @@
 //! Ovolo compiles and runs neural networks, and every decision it takes is a rule in a text file.
+//!
+//! An ONNX model becomes a [`graph::Graph`]; rules ([`rule`]) grow an e-graph ([`egraph`]) in which
+//! fusion, layout, algorithm, backend and conversions stand side by side; one extraction
+//! ([`mod@extract`]) by a cost model ([`cost`]) picks among all of them; memory is planned
+//! ([`memory`], [`plan`]) for exactly the kernels that were chosen ([`backend`]), and the plan runs
+//! ([`session`]).
+//!
+//! # The floors
+//! A file uses only its own or lower floors; a test holds that. Floors 0 to 6 are pure: values in,
+//! values out; no file, clock, environment or terminal.
+//!
+//! | floor | modules |
+//! |---|---|
+//! | 0 | [`error`], [`tensor`] |
+//! | 1 | [`attr`], [`graph`] |
+//! | 2 | [`op`], [`verify`] |
+//! | 3 | [`rule`] |
+//! | 4 | [`contract`], [`cost`], [`mod@extract`] |
+//! | 5 | [`egraph`] |
+//! | 6 | [`memory`], [`plan`] |
+//! | 7 | [`backend`] |
+//! | 8 | [`pass`], [`mod@compile`], [`calibrate`], [`session`], [`onnx`], [`npy`] |
+//!
+//! # Invariants
+//! - Every choice comes from the e-graph: there is no rewriting before or after it, and no fallback.
+//! - A logical op has no price; nothing runs it. A lowered op's name begins with its backend's.
+//! - Padding in a blocked layout holds zero, in every value and after every kernel.
+//! - The same input gives the same plan, byte for byte, whatever the number of threads that compile.
 pub mod attr;
 pub mod backend;
+pub mod calibrate;
+pub mod compile;
 pub mod contract;
+pub mod cost;
+pub mod egraph;
+pub mod error;
+pub mod extract;
 pub mod graph;
+pub mod memory;
+pub mod npy;
 pub mod onnx;
 pub mod op;
+pub mod pass;
+pub mod plan;
+pub mod rule;
+pub mod session;
 pub mod tensor;
+pub mod verify;

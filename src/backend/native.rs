@@ -1,15 +1,104 @@
 //! The native backend: every op in pure Rust.
+//!
+//! Each family is a module with a list of entries: the lowered op, its contract and its kernel.
+//! A call that no fast kernel takes (a rare element type, an odd layout) is given to the op's
+//! reference evaluation, and its contract says so: the implementation is then `reference`.
+
+mod args;
+mod attention;
+mod binary;
+mod broadcast;
+mod cast;
+mod chain;
+#[cfg(test)]
+mod check;
+mod concat;
+mod convert;
+mod gather;
+mod gemm;
+mod lanes;
+mod map;
+mod math;
+mod matmul;
+mod normalize;
+mod padding;
+mod rearrange;
+mod reduce;
+mod reference;
+mod scalar;
+mod select;
+mod slice;
+mod softmax;
+mod strided;
+#[cfg(test)]
+mod test;
+mod tile;
+mod unary;
+
 use super::{Backend, Call, Contract, Kernel};
+
 /// The native backend.
 pub struct Native;
+
+/// One lowered op of the backend.
+pub(crate) struct Entry {
+    /// The lowered op's name.
+    pub op: &'static str,
+    /// The contract for a call.
+    pub contract: fn(&Call<'_>) -> Result<Contract, String>,
+    /// The kernel for a call.
+    pub kernel: fn(&Call<'_>) -> Result<Box<dyn Kernel>, String>,
+}
+
+/// The families, each a list of entries.
+const FAMILIES: &[&[Entry]] = &[
+    convert::ENTRIES,
+    rearrange::ENTRIES,
+    slice::ENTRIES,
+    concat::ENTRIES,
+    gather::ENTRIES,
+    cast::ENTRIES,
+    unary::ENTRIES,
+    binary::ENTRIES,
+    map::ENTRIES,
+    matmul::ENTRIES,
+    softmax::ENTRIES,
+    normalize::ENTRIES,
+    reduce::ENTRIES,
+    attention::ENTRIES,
+    select::ENTRIES,
+];
+
+fn entry(op: &str) -> Option<&'static Entry> {
+    FAMILIES.iter().flat_map(|family| family.iter()).find(|entry| entry.op == op)
+}
+
 impl Backend for Native {
     fn name(&self) -> &'static str {
         "native"
     }
+
     fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {
-        Err(format!("no kernel for {}", call.op))
+        match entry(call.op) {
+            Some(entry) => (entry.contract)(call),
+            None => reference::contract(call),
+        }
     }
+
     fn kernel(&self, call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-        Err(format!("no kernel for {}", call.op))
+        match entry(call.op) {
+            Some(entry) => (entry.kernel)(call),
+            None => reference::kernel(call),
+        }
     }
+}
+
+/// A contract that names its implementation and asks for nothing.
+fn plain_contract(implementation: &str) -> Contract {
+    Contract { implementation: implementation.to_owned(), ..Contract::default() }
+}
+
+/// A contract for a result that is operand 0's bytes from `offset` on.
+fn view_contract(offset: usize) -> Contract {
+    Contract { view_of: Some(0), view_offset: offset, ..plain_contract("view") }
 }

@@ -1,1 +1,144 @@
 //! The text form of a graph: print, parse, round trip.
+//!
+//! One value a line, operands before their users:
+//!
+//! ```text
+//! graph tiny {
+//!   x: f32[1,3,8,8] = input
+//!   w: f32[16,3,3,3] = const #5cb2d8f0a1b3c4e6      // too large to show: a hash of its bytes
+//!   b: f32[16] = const splat 0.5
+//!   s: f32[2] = const [1.0, 2.5]
+//!   conv1: f32[1,16,8,8] = conv(x, w, b) {pads: [1,1,1,1], post: <relu>}
+//!   return y = conv1
+//! }
+//! ```
+//!
+//! - A name stands bare when it begins with a letter, `_` or `/`, goes on with letters, digits and
+//!   `_ . / ' -`, has no `//` in it and is not `return`; any other is quoted, with Rust's escapes.
+//! - A type is `f32[1,64,56,56]@nChw16c#cuda:0`; layout and device are left out where they are
+//!   the default ones. `input` and `const` need their type; for other ops it may be left out
+//!   when written by hand, and is checked against inference where it stands.
+//! - A constant is a list of its elements in row-major order (`const [1.0, 2.0]`), one value for
+//!   all of them (`const splat 0.5`), seeded values for tests (`const ~1`, see [`random`]),
+//!   or a hash of its bytes (`const #…`, see [`content_hash`]), whose value comes from a table.
+//! - Attributes that equal their default are left out.
+//! - `return x` names an output as its value is named; `//` begins a comment; `;` ends a line.
+//!
+//! What is printed reads back to the same graph, given the constants that were printed as hashes:
+//! names, types, attributes and bytes are equal, and so is the next print.
+
+mod build;
+mod lex;
+mod syntax;
+mod value;
+
+pub use value::{content_hash, random};
+
+use crate::error::{Diagnostics, Source};
+use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
+use crate::op;
+use crate::tensor::Tensor;
+use std::fmt::{self, Write};
+
+/// The text form.
+///
+/// Types and constants of up to 16 elements or of one value are written out, others as a hash.
+pub fn print(graph: &Graph) -> String {
+    let mut text = String::from("graph ");
+    if !graph.name().is_empty() {
+        let _ = write!(text, "{} ", quote(graph.name()));
+    }
+    text.push_str("{\n");
+    for (id, _) in graph.nodes() {
+        let _ = writeln!(text, "  {}", print_node(graph, id));
+    }
+    for (name, id) in graph.outputs() {
+        let value = &graph[id].name;
+        let _ = match name == value {
+            true => writeln!(text, "  return {}", quote(name)),
+            false => writeln!(text, "  return {} = {}", quote(name), quote(value)),
+        };
+    }
+    text.push_str("}\n");
+    text
+}
+
+/// The line of one node.
+pub fn print_node(graph: &Graph, id: NodeId) -> String {
+    let node = &graph[id];
+    format!("{}: {} = {}", quote(&node.name), node.ty, print_value(graph, id))
+}
+
+/// What stands after the `=` of a node's line.
+pub(crate) fn print_value(graph: &Graph, id: NodeId) -> String {
+    let node = &graph[id];
+    match node.op {
+        INPUT => node.op.to_owned(),
+        CONST => format!("const {}", graph.constant(id).map_or_else(|| "?".to_owned(), value::print)),
+        op => {
+            let operands: Vec<String> = node.inputs.iter().map(|&input| quote(&graph[input].name)).collect();
+            format!("{op}({}){}", operands.join(", "), print_attrs(node))
+        }
+    }
+}
+
+/// ` {axis: 1}`: the attributes that do not equal their default, with a space before them; empty
+/// when there are none.
+pub(crate) fn print_attrs(node: &Node) -> String {
+    let def = op::find(node.op);
+    let default = |name: &str| def.and_then(|def| def.attr(name)).and_then(|attr| attr.default.as_ref());
+    let written: Vec<String> = node
+        .attrs
+        .iter()
+        .filter(|&(name, value)| default(name) != Some(value))
+        .map(|(name, value)| format!("{name}: {value}"))
+        .collect();
+    if written.is_empty() { String::new() } else { format!(" {{{}}}", written.join(", ")) }
+}
+
+/// A name as it stands in the text form: bare, or quoted where it has to be.
+pub fn quote(name: &str) -> String {
+    if lex::is_plain(name) { name.to_owned() } else { format!("{name:?}") }
+}
+
+impl fmt::Display for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&print(self))
+    }
+}
+
+/// Reads a graph whose constants are all written out or seeded.
+///
+/// # Errors
+/// All mistakes at once, with their places.
+pub fn parse(text: &str) -> Result<Graph, Diagnostics> {
+    parse_with(text, &|_| None)
+}
+
+/// Reads a graph; constants that are written as a hash come from the table, by name.
+///
+/// # Errors
+/// All mistakes at once, with their places. A constant whose bytes do not have the hash that is
+/// written is a mistake, too.
+pub fn parse_with(text: &str, constants: &dyn Fn(&str) -> Option<Tensor>) -> Result<Graph, Diagnostics> {
+    parse_source(&Source::new("graph", text), constants)
+}
+
+/// As [`parse_with`], with a name for the text in messages, such as the path of its file.
+///
+/// # Errors
+/// As [`parse_with`].
+pub fn parse_source(
+    source: &Source,
+    constants: &dyn Fn(&str) -> Option<Tensor>,
+) -> Result<Graph, Diagnostics> {
+    let mut found = Diagnostics::new();
+    found.add_source(source.clone());
+    let (statements, broken) = syntax::parse(&source.text, &mut found);
+    let graph = build::build(statements, broken, constants, &mut found);
+    found.sort();
+    found.into_result(graph)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! For tests: a kernel against its op's reference evaluation.
+
+use crate::attr::Attrs;
+use crate::backend::team::Team;
+use crate::backend::{Args, Call, Contract, find};
+use crate::op;
+use crate::tensor::{DType, Shape, Tensor, TensorType};
+
+/// A stream of numbers that is the same in every run.
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// A number below `limit`.
+    pub(super) fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) as usize % limit
+    }
+
+    /// A tensor of values between -2 and 2, or small integers, zero or one for booleans.
+    pub(super) fn tensor(&mut self, dtype: DType, shape: impl Into<Shape>) -> Tensor {
+        let shape = shape.into();
+        let values: Vec<f64> = (0..shape.count())
+            .map(|_| match dtype {
+                DType::Bool => self.below(2) as f64,
+                DType::U8 => self.below(100) as f64,
+                _ if dtype.is_float() => self.below(4001) as f64 / 1000.0 - 2.0,
+                _ => self.below(41) as f64 - 20.0,
+            })
+            .collect();
+        Tensor::from_f64(dtype, shape, &values)
+    }
+
+    /// A plain tensor of `f32`.
+    pub(super) fn f32(&mut self, shape: impl Into<Shape>) -> Tensor {
+        self.tensor(DType::F32, shape)
+    }
+}
+
+/// Runs a kernel; `place` is the operand whose buffer the result takes.
+pub(super) fn run(
+    op: &'static str,
+    attrs: &Attrs,
+    inputs: &[&Tensor],
+    output: &TensorType,
+    threads: usize,
+    place: Option<usize>,
+) -> (Contract, Tensor) {
+    let types: Vec<&TensorType> = inputs.iter().map(|input| input.ty()).collect();
+    let call = Call { op, attrs, inputs: &types, output, threads };
+    let backend = find("native").unwrap();
+    let contract = backend.contract(&call).unwrap();
+    let mut result = Tensor::zeros(output.clone());
+    if let Some(operand) = contract.view_of {
+        let bytes = &inputs[operand].bytes()[contract.view_offset..][..output.bytes()];
+        result.bytes_mut().copy_from_slice(bytes);
+        return (contract, result);
+    }
+    match place {
+        Some(operand) => result.bytes_mut().copy_from_slice(inputs[operand].bytes()),
+        None => result.bytes_mut().fill(0x7f),
+    }
+    let output = result.bytes_mut().as_mut_ptr();
+    let mut pointers: Vec<*const u8> = inputs.iter().map(|input| input.bytes().as_ptr()).collect();
+    if let Some(operand) = place {
+        pointers[operand] = output;
+    }
+    let mut scratch = Tensor::zeros(TensorType::plain(DType::U8, [contract.scratch]));
+    let kernel = backend.kernel(&call).unwrap();
+    let team = Team::new(threads);
+    let scratch = scratch.bytes_mut().as_mut_ptr();
+    kernel.run(&Args { inputs: &pointers, output, scratch, team: &team });
+    (contract, result)
+}
+
+/// Asserts that two tensors of one type agree to a tolerance, relative above one.
+pub(super) fn assert_close(what: &str, got: &Tensor, want: &Tensor, tolerance: f64) {
+    assert_eq!(got.ty(), want.ty(), "{what}");
+    if let Some(at) = padding(got) {
+        panic!("{what}: padding at {at} is not zero");
+    }
+    for (at, (got, want)) in got.to_f64().iter().zip(want.to_f64()).enumerate() {
+        let same = *got == want || (got.is_nan() && want.is_nan());
+        assert!(
+            same || (got - want).abs() <= tolerance * want.abs().max(1.0),
+            "{what}: [{at}] is {got}, not {want}"
+        );
+    }
+}
+
+/// Where the padding is not zero.
+fn padding(tensor: &Tensor) -> Option<usize> {
+    let again = tensor.to_layout(&crate::tensor::Layout::PLAIN).to_layout(&tensor.ty().layout);
+    (0..tensor.bytes().len()).find(|&at| again.bytes()[at] == 0 && tensor.bytes()[at] != 0)
+}
+
+/// Asserts that a kernel gives what the op's reference evaluation gives: with one thread and with
+/// two, and in place of each operand that its contract allows.
+pub(super) fn verify(op: &'static str, attrs: &Attrs, inputs: &[&Tensor], tolerance: f64) -> Contract {
+    let definition = op::find(op).unwrap_or_else(|| panic!("`{op}` is not in the registry"));
+    let types: Vec<&TensorType> = inputs.iter().map(|input| input.ty()).collect();
+    let output = (definition.infer)(attrs, &types).unwrap_or_else(|why| panic!("{op}{attrs}: {why}"));
+    let want = (definition.eval)(attrs, inputs, &output);
+    let listed: Vec<String> = types.iter().map(ToString::to_string).collect();
+    let what = format!("{op}{attrs}({})", listed.join(", "));
+    let (contract, one) = run(op, attrs, inputs, &output, 1, None);
+    assert_close(&what, &one, &want, tolerance);
+    let (_, two) = run(op, attrs, inputs, &output, 2, None);
+    assert!(one.bytes() == two.bytes(), "{what}: two threads give another result than one");
+    for &operand in &contract.in_place {
+        let (_, placed) = run(op, attrs, inputs, &output, 2, Some(operand));
+        assert!(one.bytes() == placed.bytes(), "{what}: in place of operand {operand} the result is another");
+    }
+    contract
+}

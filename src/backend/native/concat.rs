@@ -1,0 +1,68 @@
+//! `concat`: contiguous pieces of each operand, interleaved.
+//!
+//! In every layout it takes, an operand is so many pieces, each contiguous: rows of the plain
+//! layout, the channels of a pixel in `nhwc`, the channel blocks of an image in `nChw16c`.
+
+use super::strided::{Copy, Loop, Region};
+use super::{Entry, plain_contract, reference, view_contract};
+use crate::backend::{Args, Call, Contract, Kernel};
+use crate::tensor::TensorType;
+
+/// The ops of this family.
+pub(super) const ENTRIES: &[Entry] = &[Entry { op: "native.concat", contract, kernel }];
+
+fn contract(call: &Call<'_>) -> Result<Contract, String> {
+    let axis = call.attrs.expect_int("axis") as usize;
+    if call.inputs.len() == 1 {
+        return Ok(view_contract(0));
+    }
+    match call.inputs.iter().all(|ty| pieces(ty, axis).is_some()) {
+        true => Ok(plain_contract("pieces")),
+        false => reference::contract(call),
+    }
+}
+
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    let axis = call.attrs.expect_int("axis") as usize;
+    let operands: Option<Vec<_>> = call.inputs.iter().map(|ty| pieces(ty, axis)).collect();
+    let Some(operands) = operands else {
+        return reference::kernel(call);
+    };
+    let whole: usize = operands.iter().map(|(_, length)| length).sum();
+    let mut first = 0;
+    let mut copies = Vec::new();
+    for (pieces, length) in operands {
+        let outer = Loop { count: pieces, source: length as isize, target: whole as isize };
+        let inner = Loop { count: length, source: 1, target: 1 };
+        let region = Region::new([outer, inner], 0, first as isize);
+        copies.push(Copy::new(region, call.output.dtype.size(), call.threads)?);
+        first += length;
+    }
+    Ok(Box::new(Concat(copies)))
+}
+
+/// The number of contiguous pieces of an operand and the elements of one; `None` where blocks
+/// would have to be torn.
+fn pieces(ty: &TensorType, axis: usize) -> Option<(usize, usize)> {
+    let block = ty.layout.block(axis);
+    if !ty.shape[axis].is_multiple_of(block) || ty.layout.blocks().iter().filter(|b| b.0 == axis).count() > 1 {
+        return None;
+    }
+    let padded = ty.layout.padded_shape(&ty.shape);
+    let order = ty.layout.order(ty.shape.rank());
+    let position = order.iter().position(|&dim| dim == axis)?;
+    let pieces =
+        order[..position].iter().map(|&dim| padded[dim] / ty.layout.block(dim)).product::<usize>().max(1);
+    Some((pieces, padded.count() / pieces))
+}
+
+struct Concat(Vec<Copy>);
+
+impl Kernel for Concat {
+    fn run(&self, args: &Args<'_>) {
+        for (copy, &input) in self.0.iter().zip(args.inputs) {
+            // SAFETY: the regions were made from the types of these buffers.
+            unsafe { copy.run(input, args.output, args.team) };
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The matrix-product engine: tiles of a few rows by up to 32 columns, held in registers.
+//!
+//! The right operand is read in rows of 32 columns, of any distance: a panel of the layout
+//! `Ba32b`, or 32 columns of a plain matrix. The left one is read as it lies, element by element.
+//! Sums run over k in one order, whatever the number of threads.
+
+use super::lanes::{Lanes, Level, level};
+
+/// Columns of a panel.
+pub(super) const PANEL: usize = 32;
+
+/// Columns of the widest piece of few rows.
+pub(super) const WIDE: usize = 256;
+
+/// One tile: `c[r, j] = sum over i of a[r, i] * b[i, j]`, or added to `c`.
+#[derive(Clone, Copy)]
+pub(super) struct Tile {
+    pub a: *const f32,
+    /// Elements between rows of `a`.
+    pub a_stride: usize,
+    pub b: *const f32,
+    /// Elements between rows of `b`.
+    pub b_stride: usize,
+    pub c: *mut f32,
+    /// Elements between rows of `c`.
+    pub c_stride: usize,
+    /// Columns of `a`, rows of `b`.
+    pub depth: usize,
+    /// Columns of `b` and `c`: up to [`PANEL`], or any number for [`Micro::wide`].
+    pub columns: usize,
+    /// Whether to add to `c`.
+    pub accumulate: bool,
+}
+
+type Function = unsafe fn(&Tile);
+
+/// The tile functions of one instruction set, for 1, 2, … rows.
+pub(super) struct Micro {
+    functions: &'static [Function],
+    /// The same for any number of columns, where rows are few.
+    wide: &'static [Function],
+    /// For contracts: the name of the instruction set.
+    pub(super) name: &'static str,
+}
+
+/// The engine for this processor.
+pub(super) fn micro() -> &'static Micro {
+    match level() {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => &Micro { functions: x86::AVX512, wide: x86::WIDE512, name: "avx512" },
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => &Micro { functions: x86::AVX2, wide: x86::AVX2, name: "avx2" },
+        Level::Portable => &Micro { functions: PORTABLE, wide: PORTABLE, name: "portable" },
+    }
+}
+
+impl Micro {
+    /// Computes a block of `rows` rows, cut into tiles of nearly equal height.
+    ///
+    /// # Safety
+    /// The matrices of `block`, with this number of rows, are in bounds, and `c` overlaps neither
+    /// of the others.
+    pub(super) unsafe fn block(&self, block: &Tile, rows: usize) {
+        let tiles = rows.div_ceil(self.functions.len());
+        for index in 0..tiles {
+            let (first, end) = (rows * index / tiles, rows * (index + 1) / tiles);
+            let tile = Tile {
+                a: block.a.wrapping_add(first * block.a_stride),
+                c: block.c.wrapping_add(first * block.c_stride),
+                ..*block
+            };
+            // SAFETY: rows within the block; the instruction set is that of the processor.
+            unsafe { self.functions[end - first - 1](&tile) };
+        }
+    }
+
+    /// Computes a block of up to [`Micro::wide_rows`] rows and any number of columns.
+    ///
+    /// # Safety
+    /// As [`Micro::block`].
+    pub(super) unsafe fn wide(&self, block: &Tile, rows: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { self.wide[rows - 1](block) };
+    }
+
+    /// Rows of the tallest wide block.
+    pub(super) fn wide_rows(&self) -> usize {
+        self.wide.len()
+    }
+
+    /// Rows of the tallest tile.
+    pub(super) fn rows(&self) -> usize {
+        self.functions.len()
+    }
+}
+
+/// A tile of `R` rows and `C` vectors, with `U` sums for each element where few of them would
+/// leave the multipliers waiting.
+///
+/// # Safety
+/// As [`Micro::block`]; the processor has the instruction set of `V`.
+#[inline(always)]
+unsafe fn tile<V: Lanes, const R: usize, const C: usize, const U: usize, const WHOLE: bool>(
+    tile: &Tile,
+    first: usize,
+) {
+    // Lanes in use of each vector of a row.
+    let width = |c: usize| tile.columns.saturating_sub(first + c * V::COUNT).min(V::COUNT);
+    // SAFETY: loads and stores are within the rows and columns that the caller vouches for.
+    unsafe {
+        let mut sums = [[[V::splat(0.0); C]; R]; U];
+        let (a, b) = (tile.a, tile.b.add(first));
+        let mut i = 0;
+        while i + U <= tile.depth {
+            for (u, sums) in sums.iter_mut().enumerate() {
+                let row = b.add((i + u) * tile.b_stride);
+                let mut columns = [V::splat(0.0); C];
+                for (c, column) in columns.iter_mut().enumerate() {
+                    let at = row.wrapping_add(c * V::COUNT);
+                    *column = if WHOLE { V::load(at) } else { V::load_first(at, width(c)) };
+                }
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    let left = V::splat(*a.add(r * tile.a_stride + i + u));
+                    for (sum, column) in sums.iter_mut().zip(columns) {
+                        *sum = left.mul_add(column, *sum);
+                    }
+                }
+            }
+            i += U;
+        }
+        while i < tile.depth {
+            let row = b.add(i * tile.b_stride);
+            for c in 0..C {
+                let at = row.wrapping_add(c * V::COUNT);
+                let column = if WHOLE { V::load(at) } else { V::load_first(at, width(c)) };
+                for (r, sums) in sums[0].iter_mut().enumerate() {
+                    sums[c] = V::splat(*a.add(r * tile.a_stride + i)).mul_add(column, sums[c]);
+                }
+            }
+            i += 1;
+        }
+        for r in 0..R {
+            for c in 0..C {
+                let mut sum = sums[0][r][c];
+                for sums in &sums[1..] {
+                    sum = sum.add(sums[r][c]);
+                }
+                let to = tile.c.wrapping_add(r * tile.c_stride + first + c * V::COUNT);
+                if WHOLE {
+                    V::store(if tile.accumulate { sum.add(V::load(to)) } else { sum }, to);
+                } else {
+                    let width = width(c);
+                    sum = if tile.accumulate { sum.add(V::load_first(to, width)) } else { sum };
+                    V::store_first(sum, to, width);
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As [`Micro::block`].
+unsafe fn portable<const R: usize>(whole: &Tile) {
+    for first in (0..whole.columns).step_by(8) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            if whole.columns >= first + 8 {
+                tile::<[f32; 8], R, 1, 1, true>(whole, first);
+            } else {
+                tile::<[f32; 8], R, 1, 1, false>(whole, first);
+            }
+        }
+    }
+}
+
+const PORTABLE: &[Function] = &[portable::<1>, portable::<2>, portable::<3>, portable::<4>];
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Function, Tile, tile};
+    use std::arch::x86_64::{__m256, __m512};
+
+    /// # Safety
+    /// As [`super::Micro::block`]; the processor has AVX-512F.
+    #[target_feature(enable = "avx512f,fma")]
+    unsafe fn avx512<const R: usize, const U: usize>(whole: &Tile) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match whole.columns {
+                32 => tile::<__m512, R, 2, U, true>(whole, 0),
+                16 => tile::<__m512, R, 1, U, true>(whole, 0),
+                0..16 => tile::<__m512, R, 1, U, false>(whole, 0),
+                _ => tile::<__m512, R, 2, U, false>(whole, 0),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`super::Micro::block`]; the processor has AVX-512F.
+    #[target_feature(enable = "avx512f,fma")]
+    unsafe fn wide512<const R: usize, const C: usize>(whole: &Tile) {
+        let mut first = 0;
+        // SAFETY: as the caller promises.
+        unsafe {
+            while first + C * 16 <= whole.columns {
+                tile::<__m512, R, C, 1, true>(whole, first);
+                first += C * 16;
+            }
+            while first < whole.columns {
+                tile::<__m512, R, 2, 1, false>(whole, first);
+                first += 32;
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`super::Micro::block`]; the processor has AVX2 and FMA.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn avx2<const R: usize, const U: usize>(whole: &Tile) {
+        for first in (0..whole.columns).step_by(16) {
+            // SAFETY: as the caller promises.
+            unsafe {
+                if whole.columns >= first + 16 {
+                    tile::<__m256, R, 2, U, true>(whole, first);
+                } else {
+                    tile::<__m256, R, 2, U, false>(whole, first);
+                }
+            }
+        }
+    }
+
+    pub(super) const AVX512: &[Function] = &[
+        avx512::<1, 4>,
+        avx512::<2, 4>,
+        avx512::<3, 2>,
+        avx512::<4, 2>,
+        avx512::<5, 1>,
+        avx512::<6, 1>,
+        avx512::<7, 1>,
+        avx512::<8, 1>,
+        avx512::<9, 1>,
+        avx512::<10, 1>,
+        avx512::<11, 1>,
+        avx512::<12, 1>,
+        avx512::<13, 1>,
+        avx512::<14, 1>,
+    ];
+    pub(super) const WIDE512: &[Function] =
+        &[wide512::<1, 16>, wide512::<2, 8>, wide512::<3, 4>, wide512::<4, 4>];
+    pub(super) const AVX2: &[Function] =
+        &[avx2::<1, 4>, avx2::<2, 2>, avx2::<3, 1>, avx2::<4, 1>, avx2::<5, 1>, avx2::<6, 1>];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::Random;
+    use super::*;
+
+    /// Every instruction set that this processor has.
+    fn all() -> Vec<Micro> {
+        let mut all = vec![Micro { functions: PORTABLE, wide: PORTABLE, name: "portable" }];
+        #[cfg(target_arch = "x86_64")]
+        {
+            if level() != Level::Portable {
+                all.push(Micro { functions: x86::AVX2, wide: x86::AVX2, name: "avx2" });
+            }
+            if level() == Level::Avx512 {
+                all.push(Micro { functions: x86::AVX512, wide: x86::WIDE512, name: "avx512" });
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn tiles_of_every_instruction_set_agree() {
+        let mut random = Random::new(12);
+        for micro in all() {
+            for (rows, columns, depth) in
+                [(1, 32, 9), (3, 7, 4), (17, 32, 40), (30, 19, 33), (2, 300, 11), (4, 70, 5)]
+            {
+                let (a, b) = (random.f32([rows, depth]), random.f32([depth, columns]));
+                let (left, right) = (a.elements::<f32>(), b.elements::<f32>());
+                let mut c = vec![1.0; rows * columns];
+                let tile = Tile {
+                    a: left.as_ptr(),
+                    a_stride: depth,
+                    b: right.as_ptr(),
+                    b_stride: columns,
+                    c: c.as_mut_ptr(),
+                    c_stride: columns,
+                    depth,
+                    columns,
+                    accumulate: true,
+                };
+                // SAFETY: the matrices are as large as the tile says.
+                unsafe {
+                    if columns > PANEL && rows <= micro.wide_rows() {
+                        micro.wide(&tile, rows);
+                    } else if columns <= PANEL {
+                        micro.block(&tile, rows);
+                    } else {
+                        continue;
+                    }
+                }
+                for (at, value) in c.iter().enumerate() {
+                    let (row, column) = (at / columns, at % columns);
+                    let product = |i: usize| left[row * depth + i] * right[i * columns + column];
+                    let want = 1.0 + (0..depth).map(product).sum::<f32>();
+                    assert!(
+                        (value - want).abs() < 1e-4,
+                        "{} [{row},{column}]: {value}, not {want}",
+                        micro.name
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Elementary functions on vectors, to a few units in the last place.
+//!
+//! Each function reduces its argument to a short interval and evaluates a polynomial there. The
+//! coefficients are Chebyshev fits of the functions named at each, made for this file.
+
+#![allow(clippy::excessive_precision)]
+
+use super::lanes::Lanes;
+
+/// Horner's scheme; coefficients from the highest power down.
+#[inline(always)]
+unsafe fn polynomial<V: Lanes>(x: V, coefficients: &[f32]) -> V {
+    // SAFETY: the caller runs on the instruction set of `V`.
+    unsafe {
+        let mut sum = V::splat(coefficients[0]);
+        for &coefficient in &coefficients[1..] {
+            sum = sum.mul_add(x, V::splat(coefficient));
+        }
+        sum
+    }
+}
+
+/// `e^x`: 2^n e^r with |r| <= ln 2 / 2, and a fit of (e^r - 1 - r) / r^2.
+///
+/// # Safety
+/// The processor has the instruction set of `V`; so for every function here.
+#[inline(always)]
+pub(super) unsafe fn exp<V: Lanes>(x: V) -> V {
+    // SAFETY: as the caller promises.
+    unsafe {
+        // Past these the result is infinite, or zero; a NaN is the right operand and stays.
+        let x = V::splat(-104.0).max(V::splat(89.0).min(x));
+        let n = x.mul(V::splat(std::f32::consts::LOG2_E)).round_even();
+        let r = n.mul_add(V::splat(-0.693_359_375), x);
+        let r = n.mul_add(V::splat(2.121_944_4e-4), r);
+        let p = polynomial(r, &[1.392_620_3e-3, 8.363_195e-3, 4.166_655_5e-2, 0.166_665_77, 0.5]);
+        let y = p.mul_add(r.mul(r), r).add(V::splat(1.0));
+        y.scale(n)
+    }
+}
+
+/// `ln x`: e ln 2 + ln m with m between 1/sqrt 2 and sqrt 2, and a fit of (ln(1+f) - f + f^2/2) / f^3.
+///
+/// # Safety
+/// As [`exp`].
+#[inline(always)]
+pub(super) unsafe fn log<V: Lanes>(x: V) -> V {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let (zero, one) = (V::splat(0.0), V::splat(1.0));
+        let tiny = x.less(V::splat(f32::MIN_POSITIVE));
+        let normal = V::select(tiny, x.mul(V::splat(8_388_608.0)), x);
+        let (exponent, mantissa) = normal.exponent();
+        let exponent = V::select(tiny, exponent.sub(V::splat(23.0)), exponent);
+        let large = V::splat(std::f32::consts::SQRT_2).less(mantissa);
+        let exponent = V::select(large, exponent.add(one), exponent);
+        let f = V::select(large, mantissa.mul(V::splat(0.5)), mantissa).sub(one);
+        let p = polynomial(
+            f,
+            &[
+                0.069_716_11,
+                -0.114_797_34,
+                0.116_854_2,
+                -0.124_256_87,
+                0.142_490_58,
+                -0.166_678_02,
+                0.200_007_16,
+                -0.249_999_97,
+                0.333_333_3,
+            ],
+        );
+        let square = f.mul(f);
+        let y = exponent.mul_add(V::splat(-2.121_944_4e-4), p.mul(f.mul(square)));
+        let y = square.mul_add(V::splat(-0.5), y);
+        let y = exponent.mul_add(V::splat(0.693_359_375), y.add(f));
+        let y = V::select(x.equal(zero), V::splat(f32::NEG_INFINITY), y);
+        let y = V::select(x.equal(V::splat(f32::INFINITY)), x, y);
+        let y = V::select(x.less(zero), V::splat(f32::NAN), y);
+        V::select(x.equal(x), y, x)
+    }
+}
+
+/// `tanh x`: a fit of (tanh x / x - 1) / x^2 near zero, else 1 - 2 / (e^2x + 1).
+///
+/// # Safety
+/// As [`exp`].
+#[inline(always)]
+pub(super) unsafe fn tanh<V: Lanes>(x: V) -> V {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let magnitude = x.abs();
+        let z = x.mul(x);
+        let p = polynomial(z, &[-6.045_165e-3, 2.096_133e-2, -5.384_326e-2, 0.133_327_19, -0.333_333_28]);
+        let near = p.mul(z).mul_add(x, x);
+        let e = exp(magnitude.add(magnitude));
+        let far = V::splat(1.0).sub(V::splat(2.0).div(e.add(V::splat(1.0)))).with_sign_of(x);
+        V::select(magnitude.less(V::splat(0.625)), near, far)
+    }
+}
+
+/// `1 / (1 + e^-x)`.
+///
+/// # Safety
+/// As [`exp`].
+#[inline(always)]
+pub(super) unsafe fn sigmoid<V: Lanes>(x: V) -> V {
+    // SAFETY: as the caller promises.
+    unsafe { V::splat(1.0).div(exp(V::splat(0.0).sub(x)).add(V::splat(1.0))) }
+}
+
+/// `erf x`: a fit of erf x / x below one, else 1 - e^(-x q(x)) with a fit of -ln(erfc x) / x.
+///
+/// # Safety
+/// As [`exp`].
+#[inline(always)]
+pub(super) unsafe fn erf<V: Lanes>(x: V) -> V {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let magnitude = x.abs();
+        let z = x.mul(x);
+        let p = polynomial(
+            z,
+            &[
+                7.875_875e-5,
+                -8.016_864e-4,
+                5.189_087_4e-3,
+                -2.685_421_2e-2,
+                0.112_835_95,
+                -0.376_126_27,
+                0.128_379_17,
+            ],
+        );
+        let near = p.mul_add(x, x);
+        // Past four the result is one; a NaN is the right operand and stays.
+        let t = V::splat(4.0).min(magnitude);
+        let q = polynomial(
+            t,
+            &[
+                -2.237_788_4e-7,
+                3.386_316_5e-6,
+                -2.921_146e-6,
+                -3.250_198_4e-4,
+                3.815_269_2e-3,
+                -2.429_404_6e-2,
+                0.106_978_65,
+                0.634_645_1,
+                1.128_785_4,
+            ],
+        );
+        let far = V::splat(1.0).sub(exp(V::splat(0.0).sub(t.mul(q)))).with_sign_of(x);
+        V::select(magnitude.less(V::splat(1.0)), near, far)
+    }
+}
+
+/// `ln(1 + e^x)`, as max(x, 0) + ln(1 + e^-|x|).
+///
+/// # Safety
+/// As [`exp`].
+#[inline(always)]
+pub(super) unsafe fn softplus<V: Lanes>(x: V) -> V {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let zero = V::splat(0.0);
+        let e = exp(zero.sub(x.abs()));
+        // ln(1 + e) loses e's low bits: put them back by e / ((1 + e) - 1), as in Kahan's log1p.
+        let one = V::splat(1.0);
+        let u = one.add(e);
+        let rounded = u.sub(one);
+        let corrected = log(u).mul(e.div(V::select(rounded.equal(zero), one, rounded)));
+        zero.max(x).add(V::select(rounded.equal(zero), e, corrected))
+    }
+}
+
+/// `x / 2 (1 + erf(x / sqrt 2))`.
+///
+/// # Safety
+/// As [`exp`].
+#[inline(always)]
+pub(super) unsafe fn gelu<V: Lanes>(x: V) -> V {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let half = x.mul(V::splat(0.5));
+        erf(x.mul(V::splat(std::f32::consts::FRAC_1_SQRT_2))).mul_add(half, half)
+    }
+}
+
+/// `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`.
+///
+/// # Safety
+/// As [`exp`].
+#[inline(always)]
+pub(super) unsafe fn gelu_tanh<V: Lanes>(x: V) -> V {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let half = x.mul(V::splat(0.5));
+        let inner = x.mul(x).mul(x).mul_add(V::splat(0.044_715), x).mul(V::splat(0.797_884_6));
+        tanh(inner).mul_add(half, half)
+    }
+}
+
+/// `x tanh(ln(1 + e^x))`, as x n / (n + 2) with n = e^x (e^x + 2).
+///
+/// # Safety
+/// As [`exp`].
+#[inline(always)]
+pub(super) unsafe fn mish<V: Lanes>(x: V) -> V {
+    // SAFETY: as the caller promises.
+    unsafe {
+        // Past twenty the factor is one, and e^2x would overflow.
+        let e = exp(V::splat(20.0).min(x));
+        let n = e.mul(e.add(V::splat(2.0)));
+        x.mul(n.div(n.add(V::splat(2.0))))
+    }
+}

@@ -1,0 +1,316 @@
+//! `matmul` and `matmul-packed`, with steps on the result.
+//!
+//! The result is cut into bands of rows and panels of 32 columns; a task computes one such piece
+//! over blocks of the inner dimension, so that what it reads again stays in the second-level cache.
+
+use super::args::{Buffers, Shared};
+use super::broadcast::Broadcast;
+use super::chain::{Action, Area, apply};
+use super::gemm::{Micro, PANEL, Tile, WIDE, micro};
+use super::{Entry, plain_contract, reference};
+use crate::backend::{Args, Call, Contract, Kernel};
+use crate::tensor::{DType, Shape, TensorType};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The ops of this family.
+pub(super) const ENTRIES: &[Entry] = &[
+    Entry { op: "native.matmul", contract, kernel },
+    Entry { op: "native.matmul-packed", contract, kernel },
+];
+
+/// Rows of the inner dimension in one pass: a panel of them takes 128 KiB.
+const DEPTH: usize = 1024;
+/// Elements of the left operand that a band holds: 512 KiB.
+const BAND: usize = 128 * 1024;
+/// Multiply-adds below which a task is not worth a wake-up.
+const TASK: usize = 64 * 1024;
+/// Rows from which on a plain right operand is packed, panel by panel.
+const PACK_ROWS: usize = 32;
+/// Rows up to which the inner dimension is not blocked: the left operand is small then.
+const FEW_ROWS: usize = 8;
+
+struct Plan {
+    rows: usize,
+    columns: usize,
+    depth: usize,
+    /// Elements between rows of the right operand as the tiles read it, and between panels.
+    row_stride: usize,
+    panel_stride: usize,
+    /// Offsets of both operands in each product of the batch.
+    batch: Vec<(usize, usize)>,
+    /// Columns of a piece: one panel, or more of them where rows are few and lie apart.
+    panel: usize,
+    pack: bool,
+    block: usize,
+    band: usize,
+    steps: Vec<(Action, usize)>,
+    extras: Vec<Extra>,
+}
+
+/// An extra operand of the steps: its offset for each row of the result, and a step along columns.
+#[derive(Debug)]
+struct Extra {
+    /// (rows, step) loops, outermost first.
+    loops: Vec<(usize, usize)>,
+    column: usize,
+}
+
+impl Extra {
+    fn new(output: &TensorType, ty: &TensorType) -> Option<Self> {
+        let mut rows = output.clone();
+        let columns = output.shape.last().copied()?;
+        let loops = Broadcast::new(output, [ty])?;
+        let column = if ty.shape.last().copied() == Some(columns) && columns > 1 { 1 } else { 0 };
+        rows.shape = Shape::new(&output.shape[..output.shape.rank() - 1]);
+        // Without its last dimension the operand steps by whole rows of its own.
+        let mut theirs = ty.clone();
+        theirs.shape = Shape::new(&ty.shape[..ty.shape.rank().saturating_sub(1)]);
+        drop(loops);
+        let width = if column == 1 { columns } else { 1 };
+        let broadcast = Broadcast::new(&rows, [&theirs])?;
+        let mut loops: Vec<_> =
+            broadcast.outer().iter().map(|(count, [step])| (*count, step * width)).collect();
+        loops.push((broadcast.length, broadcast.strides[0] * width));
+        Some(Self { loops, column })
+    }
+
+    fn offset(&self, row: usize) -> usize {
+        let mut rest = row;
+        let mut offset = 0;
+        for (count, step) in self.loops.iter().rev() {
+            offset += rest % count * step;
+            rest /= count;
+        }
+        offset
+    }
+}
+
+fn plan(call: &Call<'_>) -> Option<Plan> {
+    let (a, b) = (call.inputs[0], call.inputs[1]);
+    let packed = call.op == "native.matmul-packed";
+    let plain = |ty: &&TensorType| ty.dtype == DType::F32 && ty.layout.is_plain();
+    if !plain(&a) || b.dtype != DType::F32 || !call.inputs[2..].iter().all(plain) || !plain(&call.output) {
+        return None;
+    }
+    let (mut rows, depth) = (a.shape[a.shape.rank() - 2], a.shape[a.shape.rank() - 1]);
+    let columns = b.shape[b.shape.rank() - 1];
+    let outer = |shape: &Shape| Shape::new(&shape[..shape.rank() - 2]);
+    let mut batch = vec![(0, 0)];
+    if outer(&b.shape).count() == 1 {
+        rows *= outer(&a.shape).count();
+        let blocks_fit = b.layout.blocks() == [(1, PANEL)] && b.layout.order(2) == [1, 0];
+        if packed && !blocks_fit {
+            return None;
+        }
+    } else {
+        if packed || !b.layout.is_plain() {
+            return None;
+        }
+        let output = TensorType::plain(DType::F32, outer(&call.output.shape));
+        let [left, right] = [a, b].map(|ty| TensorType::plain(DType::F32, outer(&ty.shape)));
+        let loops = Broadcast::new(&output, [&left, &right])?;
+        batch.clear();
+        loops.walk(0..loops.rows(), |_, [left, right]| {
+            for i in 0..loops.length {
+                let (left, right) = (left + i * loops.strides[0], right + i * loops.strides[1]);
+                batch.push((left * rows * depth, right * depth * columns));
+            }
+        });
+    }
+    let actions = Action::chain(call.attrs.post()).ok()?;
+    let extras: Option<Vec<_>> = call.inputs[2..].iter().map(|ty| Extra::new(call.output, ty)).collect();
+    let mut next = 0;
+    let steps = actions.into_iter().map(|action| {
+        next += usize::from(action.binary);
+        (action, next.saturating_sub(1))
+    });
+    let steps: Vec<_> = steps.collect();
+    let block =
+        if rows <= FEW_ROWS { depth.max(1) } else { depth.div_ceil(depth.div_ceil(DEPTH).max(1)).max(1) };
+    let few = !packed && rows <= micro().wide_rows();
+    // Longer pieces of a row suit memory better, but each thread should have some.
+    let panel =
+        if few { (columns / (4 * call.threads)).next_multiple_of(PANEL).clamp(PANEL, WIDE) } else { PANEL };
+    let tallest = micro().rows();
+    let band = (BAND / block).max(tallest) / tallest * tallest;
+    let bands = rows.div_ceil(band).max(1);
+    Some(Plan {
+        rows,
+        columns,
+        depth,
+        row_stride: if packed { PANEL } else { columns },
+        panel_stride: if packed { depth * PANEL } else { panel },
+        panel,
+        batch,
+        pack: !packed && rows >= PACK_ROWS,
+        block,
+        // Bands of nearly equal height.
+        band: rows.div_ceil(bands).next_multiple_of(tallest).min(rows.max(1)),
+        steps,
+        extras: extras?,
+    })
+}
+
+fn contract(call: &Call<'_>) -> Result<Contract, String> {
+    let Some(plan) = plan(call) else { return reference::contract(call) };
+    // The result is written before the steps read their extra operands, so none is in place.
+    let scratch = if plan.pack { call.threads * plan.block * PANEL * size_of::<f32>() } else { 0 };
+    Ok(Contract { scratch, ..plain_contract(&format!("tiles-{}", micro().name)) })
+}
+
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    match plan(call) {
+        None => reference::kernel(call),
+        Some(plan) => Ok(Box::new(MatMul { plan, micro: micro(), threads: call.threads })),
+    }
+}
+
+struct MatMul {
+    plan: Plan,
+    micro: &'static Micro,
+    threads: usize,
+}
+
+impl Kernel for MatMul {
+    fn run(&self, args: &Args<'_>) {
+        let plan = &self.plan;
+        if plan.rows * plan.columns == 0 {
+            return;
+        }
+        let (bands, panels) = (plan.rows.div_ceil(plan.band), plan.columns.div_ceil(plan.panel));
+        let total = plan.batch.len() * bands * panels;
+        let work = plan.rows * plan.columns * plan.depth.max(1) * plan.batch.len();
+        let most = if work < 2 * TASK { 1 } else { args.team.threads().min(self.threads).max(1) };
+        let slots = most.min(total);
+        let chunk = (TASK * total / work.max(1)).clamp(1, total.div_ceil(slots));
+        let next = AtomicUsize::new(0);
+        let buffers = Buffers::new(args);
+        // What is smaller is read again and again, so it should be what stays in cache.
+        let panels_first = plan.rows * plan.depth > plan.columns * plan.depth;
+        args.team.run(slots, |slot| {
+            loop {
+                let first = next.fetch_add(chunk, Ordering::Relaxed);
+                for at in first..(first + chunk).min(total) {
+                    let (batch, rest) = (at / (bands * panels), at % (bands * panels));
+                    let (band, panel) = if panels_first {
+                        (rest / panels, rest % panels)
+                    } else {
+                        (rest % bands, rest / bands)
+                    };
+                    // SAFETY: bands and panels are within the matrices, and no other task has this pair.
+                    unsafe { self.piece(buffers.args(), batch, band, panel, slot) };
+                }
+                if first + chunk >= total {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+impl MatMul {
+    /// One panel of one band of one product.
+    ///
+    /// # Safety
+    /// The indices are in range, and no other thread uses this piece of the result or this slot.
+    unsafe fn piece(&self, args: &Args<'_>, batch: usize, band: usize, panel: usize, slot: usize) {
+        let plan = &self.plan;
+        let (left, right) = plan.batch[batch];
+        let (row, column) = (band * plan.band, panel * plan.panel);
+        let rows = plan.band.min(plan.rows - row);
+        let columns = plan.panel.min(plan.columns - column);
+        let a = Shared::<f32>::input(args, 0).at(left + row * plan.depth);
+        let b = Shared::<f32>::input(args, 1).at(right + panel * plan.panel_stride);
+        let c = Shared::<f32>::output(args).at((batch * plan.rows + row) * plan.columns + column);
+        let buffer = Shared::<f32>::scratch(args).at(slot * plan.block * PANEL);
+        let mut done = 0;
+        // SAFETY: all of it is within the operands and, for the buffer, this slot's scratch.
+        unsafe {
+            loop {
+                let depth = plan.block.min(plan.depth - done);
+                let mut tile = Tile {
+                    a: a.add(done),
+                    a_stride: plan.depth,
+                    b: b.wrapping_add(done * plan.row_stride),
+                    b_stride: plan.row_stride,
+                    c,
+                    c_stride: plan.columns,
+                    depth,
+                    columns,
+                    accumulate: done > 0,
+                };
+                if plan.pack {
+                    for i in 0..depth {
+                        std::ptr::copy_nonoverlapping(
+                            tile.b.add(i * plan.row_stride),
+                            buffer.add(i * PANEL),
+                            columns,
+                        );
+                    }
+                    (tile.b, tile.b_stride) = (buffer, PANEL);
+                }
+                if columns > PANEL {
+                    self.micro.wide(&tile, rows);
+                } else {
+                    self.micro.block(&tile, rows);
+                }
+                done += depth;
+                if done >= plan.depth {
+                    break;
+                }
+            }
+            self.finish(args, c, batch * plan.rows + row, column, rows, columns);
+        }
+    }
+
+    /// The steps on one piece of the result.
+    ///
+    /// # Safety
+    /// The piece is in bounds.
+    unsafe fn finish(
+        &self,
+        args: &Args<'_>,
+        c: *mut f32,
+        row: usize,
+        column: usize,
+        rows: usize,
+        columns: usize,
+    ) {
+        let width = self.plan.columns;
+        let mut area = Area {
+            source: c,
+            source_row: width,
+            target: c,
+            target_row: width,
+            rows,
+            columns,
+            extra: std::ptr::null(),
+            extra_row: 0,
+            extra_column: 0,
+        };
+        for (action, extra) in &self.plan.steps {
+            if !action.binary {
+                // SAFETY: the piece is in bounds.
+                unsafe { apply(action, &area) };
+                continue;
+            }
+            let operand = Shared::<f32>::input(args, 2 + extra);
+            let extra = &self.plan.extras[*extra];
+            // As many rows at a time as the operand has a fixed step for.
+            let (period, step) = *extra.loops.last().unwrap_or(&(1, 0));
+            let mut done = 0;
+            while done < rows {
+                let at = row + done;
+                area.rows = (period - at % period).min(rows - done);
+                let start = c.wrapping_add(done * width);
+                (area.source, area.target) = (start, start);
+                area.extra = operand.at(extra.offset(at) + column * extra.column);
+                (area.extra_row, area.extra_column) = (step, extra.column);
+                // SAFETY: the rows are of the piece; the operand broadcasts to the result.
+                unsafe { apply(action, &area) };
+                done += area.rows;
+            }
+            (area.source, area.target, area.rows) = (c, c, rows);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The last resort: an op's reference evaluation as a kernel.
+//!
+//! It allocates and runs on one thread. Contracts name it `reference`, so that plans show it.
+
+use super::plain_contract;
+use crate::attr::Attrs;
+use crate::backend::{Args, Call, Contract, Kernel};
+use crate::op::{self, OpDef};
+use crate::tensor::{Tensor, TensorType};
+
+/// The contract of the reference kernel, for any op of the registry that the backend is asked for.
+pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+    definition(call).map(|_| plain_contract("reference"))
+}
+
+/// The reference kernel.
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    Ok(Box::new(Reference {
+        definition: definition(call)?,
+        attrs: call.attrs.clone(),
+        inputs: call.inputs.iter().map(|&ty| ty.clone()).collect(),
+        output: call.output.clone(),
+    }))
+}
+
+fn definition(call: &Call<'_>) -> Result<&'static OpDef, String> {
+    op::find(call.op).ok_or_else(|| format!("the native backend has no kernel for `{}`", call.op))
+}
+
+struct Reference {
+    definition: &'static OpDef,
+    attrs: Attrs,
+    inputs: Vec<TensorType>,
+    output: TensorType,
+}
+
+impl Kernel for Reference {
+    fn run(&self, args: &Args<'_>) {
+        let inputs: Vec<Tensor> = self
+            .inputs
+            .iter()
+            .zip(args.inputs)
+            .map(|(ty, &bytes)| {
+                let mut tensor = Tensor::zeros(ty.clone());
+                // SAFETY: operands hold as many bytes as their types say.
+                let bytes = unsafe { std::slice::from_raw_parts(bytes, ty.bytes()) };
+                tensor.bytes_mut().copy_from_slice(bytes);
+                tensor
+            })
+            .collect();
+        let operands: Vec<&Tensor> = inputs.iter().collect();
+        let result = (self.definition.eval)(&self.attrs, &operands, &self.output);
+        // SAFETY: the result's buffer holds as many bytes as its type says, and no operand is it.
+        unsafe { std::ptr::copy_nonoverlapping(result.bytes().as_ptr(), args.output, self.output.bytes()) };
+    }
+}

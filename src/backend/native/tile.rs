@@ -1,0 +1,97 @@
+//! The transpose of a matrix of elements, in tiles of 16 × 16.
+
+/// Writes `target[r, c] = source[c, r]` for `rows` × `columns` elements: a column of the result is
+/// contiguous in the source, which goes on by `source_stride` from one to the next; rows of the
+/// target are `target_stride` apart.
+///
+/// # Safety
+/// All these elements are in bounds, and source and target do not overlap.
+pub(super) unsafe fn transpose<T: bytemuck::Pod>(
+    source: *const T,
+    source_stride: isize,
+    target: *mut T,
+    target_stride: isize,
+    rows: usize,
+    columns: usize,
+) {
+    #[cfg(target_arch = "x86_64")]
+    let wide = size_of::<T>() == 4 && is_x86_feature_detected!("avx512f");
+    for column in (0..columns).step_by(16) {
+        for row in (0..rows).step_by(16) {
+            let (height, width) = ((rows - row).min(16), (columns - column).min(16));
+            // SAFETY: the tile is within the bounds that the caller promises.
+            unsafe {
+                let from = source.offset(column as isize * source_stride + row as isize);
+                let to = target.offset(row as isize * target_stride + column as isize);
+                #[cfg(target_arch = "x86_64")]
+                if wide {
+                    tile_avx512(from.cast(), source_stride, to.cast(), target_stride, height, width);
+                    continue;
+                }
+                for c in 0..width as isize {
+                    for r in 0..height as isize {
+                        *to.offset(r * target_stride + c) = *from.offset(c * source_stride + r);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One tile of up to 16 × 16 four-byte elements.
+///
+/// # Safety
+/// As [`transpose`]; the processor has AVX-512F.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn tile_avx512(
+    source: *const i32,
+    source_stride: isize,
+    target: *mut i32,
+    target_stride: isize,
+    rows: usize,
+    columns: usize,
+) {
+    use std::arch::x86_64::*;
+    let row_mask = ((1_u32 << rows) - 1) as u16;
+    let column_mask = ((1_u32 << columns) - 1) as u16;
+    let mut a = [_mm512_setzero_si512(); 16];
+    for (c, vector) in a.iter_mut().enumerate() {
+        if c < columns {
+            // SAFETY: lanes past the rows are masked off.
+            *vector =
+                unsafe { _mm512_maskz_loadu_epi32(row_mask, source.offset(c as isize * source_stride)) };
+        }
+    }
+    // Pairs, then quads within each 128-bit lane, then the 4 × 4 lanes.
+    let mut b = [_mm512_setzero_si512(); 16];
+    for i in 0..8 {
+        b[2 * i] = _mm512_unpacklo_epi32(a[2 * i], a[2 * i + 1]);
+        b[2 * i + 1] = _mm512_unpackhi_epi32(a[2 * i], a[2 * i + 1]);
+    }
+    for i in 0..4 {
+        let (low, high, low2, high2) = (b[4 * i], b[4 * i + 1], b[4 * i + 2], b[4 * i + 3]);
+        a[4 * i] = _mm512_unpacklo_epi64(low, low2);
+        a[4 * i + 1] = _mm512_unpackhi_epi64(low, low2);
+        a[4 * i + 2] = _mm512_unpacklo_epi64(high, high2);
+        a[4 * i + 3] = _mm512_unpackhi_epi64(high, high2);
+    }
+    for j in 0..4 {
+        let even = _mm512_shuffle_i32x4::<0x88>(a[j], a[4 + j]);
+        let odd = _mm512_shuffle_i32x4::<0xdd>(a[j], a[4 + j]);
+        let even2 = _mm512_shuffle_i32x4::<0x88>(a[8 + j], a[12 + j]);
+        let odd2 = _mm512_shuffle_i32x4::<0xdd>(a[8 + j], a[12 + j]);
+        b[j] = _mm512_shuffle_i32x4::<0x88>(even, even2);
+        b[4 + j] = _mm512_shuffle_i32x4::<0x88>(odd, odd2);
+        b[8 + j] = _mm512_shuffle_i32x4::<0xdd>(even, even2);
+        b[12 + j] = _mm512_shuffle_i32x4::<0xdd>(odd, odd2);
+    }
+    for (r, vector) in b.iter().enumerate() {
+        if r < rows {
+            // SAFETY: lanes past the columns are masked off.
+            unsafe {
+                _mm512_mask_storeu_epi32(target.offset(r as isize * target_stride), column_mask, *vector)
+            };
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Commands and their options.
+
+mod bench;
+mod compile;
+mod doctor;
+mod explain;
+mod load;
+mod run;
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What a command ends with: nothing, or a message for the user.
+type Outcome = Result<(), String>;
+
+/// Compiles and runs neural networks; every decision is a rule in a text file.
+#[derive(Parser)]
+#[command(name = "ovolo", version, about, propagate_version = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a model on inputs from .npy files.
+    Run(run::Run),
+    /// Compile a model and print the report of every pass.
+    Compile(compile::Compile),
+    /// Time a compiled model.
+    Bench(bench::Bench),
+    /// Show each step of the plan: op, backend, implementation, layout, cost, and the rules that led to it.
+    Explain(explain::Explain),
+    /// Print a stage of the compilation.
+    Dump(compile::Dump),
+    /// Compare two stages, or the programs of two pipelines.
+    Diff(compile::Diff),
+    /// Say what this machine has: processor, instruction sets, backends.
+    Doctor(doctor::Doctor),
+}
+
+/// How a model is compiled.
+#[derive(Args, Clone)]
+struct Settings {
+    /// The model: an ONNX file, or a graph in text form (.ovolo).
+    model: PathBuf,
+    /// Binds a symbolic dimension.
+    #[arg(long = "dim", value_name = "NAME=N")]
+    dims: Vec<String>,
+    /// The pipeline: a file, or the name of a shipped one.
+    #[arg(long, default_value = "native")]
+    pipeline: String,
+    /// Adds the rule files of a directory. May be given more than once.
+    #[arg(long, value_name = "DIR")]
+    rules: Vec<PathBuf>,
+    /// The cost model, in place of the pipeline's.
+    #[arg(long)]
+    cost: Option<String>,
+    /// The extractor, in place of the pipeline's.
+    #[arg(long)]
+    extractor: Option<String>,
+    /// Threads, the calling one included. Default: the processors this process may use.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Fill initializers that carry no data but say `normal MEAN STD` with seeded values.
+    #[arg(long)]
+    seeded_weights: bool,
+}
+
+/// Runs a command; prints what went wrong and gives the exit code.
+pub fn run(arguments: Arguments) -> ExitCode {
+    let outcome = match arguments.command {
+        Command::Run(command) => command.run(),
+        Command::Compile(command) => command.run(),
+        Command::Bench(command) => command.run(),
+        Command::Explain(command) => command.run(),
+        Command::Dump(command) => command.run(),
+        Command::Diff(command) => command.run(),
+        Command::Doctor(command) => command.run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {}", message.trim_end());
+            ExitCode::from(1)
+        }
+    }
+}
+
+/// Prints to standard output; a reader that went away is no error.
+fn print(text: &str) {
+    use std::io::Write;
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}

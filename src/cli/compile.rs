@@ -1,0 +1,196 @@
+//! `ovolo compile`, `ovolo dump` and `ovolo diff`.
+
+use super::{Outcome, Settings, print};
+use clap::{Args, ValueEnum};
+use ovolo::compile::{self, Compilation, Stage};
+use ovolo::graph::Graph;
+use ovolo::graph::{diff, dot, json, text};
+use ovolo::pass::PassReport;
+use std::fmt::Write;
+
+#[derive(Args)]
+pub(super) struct Compile {
+    #[command(flatten)]
+    settings: Settings,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    /// What each rule did, too.
+    #[arg(long)]
+    growth: bool,
+}
+
+impl Compile {
+    pub(super) fn run(&self) -> Outcome {
+        let compilation = self.settings.compile()?;
+        if self.json {
+            let stages: Vec<_> = compilation.stages.iter().map(stage_json).collect();
+            let value = serde_json::json!({
+                "passes": stages, "seconds": compilation.plan.seconds(), "arena": compilation.plan.arena,
+                "lower_bound": compilation.plan.lower_bound, "steps": compilation.plan.steps.len(),
+            });
+            print(&format!("{value}\n"));
+        } else {
+            print(&compilation.stages.iter().map(|stage| self.stage_text(stage)).collect::<String>());
+        }
+        Ok(())
+    }
+
+    fn stage_text(&self, stage: &Stage) -> String {
+        let mut text = format!("{:8.1} ms  {}: ", stage.time.as_secs_f64() * 1e3, stage.name);
+        match &stage.report {
+            None => {
+                let _ = writeln!(text, "{} nodes", stage.graph.len());
+            }
+            Some(PassReport::Rewrite(saturation)) => {
+                let _ = writeln!(
+                    text,
+                    "{} after {} rounds, {} e-nodes in {} classes",
+                    saturation.stop, saturation.rounds, saturation.nodes, saturation.classes
+                );
+                for rule in saturation.growth.iter().filter(|rule| self.growth && rule.matched > 0) {
+                    let _ = write!(
+                        text,
+                        "             {}: matched {}, applied {}, refused {}, nodes {}",
+                        rule.rule, rule.matched, rule.applied, rule.refused, rule.nodes
+                    );
+                    let reason = rule.reason.as_ref().map(|reason| format!("; first no: {reason}"));
+                    let _ = writeln!(text, "{}", reason.unwrap_or_default());
+                }
+            }
+            Some(PassReport::Extract { extractor, cost_model, extraction, missing }) => {
+                let proven = if extraction.proven { "proven optimal" } else { "unproven" };
+                let gap = if extraction.cost > 0.0 { 1.0 - extraction.bound / extraction.cost } else { 0.0 };
+                let _ = writeln!(
+                    text,
+                    "{:.6} ms by `{cost_model}`, {proven} by `{extractor}` (bound {:.6} ms, gap {:.2} %)",
+                    extraction.cost * 1e3,
+                    extraction.bound * 1e3,
+                    gap * 100.0
+                );
+                for (op, why, count) in missing.iter().filter(|_| self.growth) {
+                    let _ = writeln!(text, "             no kernel {count} time(s): `{op}`: {why}");
+                }
+            }
+            Some(PassReport::Plan { steps, arena, lower_bound }) => {
+                #[allow(clippy::cast_precision_loss)]
+                let ratio = *arena as f64 / (*lower_bound).max(1) as f64;
+                let _ = writeln!(text, "{steps} steps, arena {arena} bytes, {ratio:.3} of its lower bound");
+            }
+        }
+        text
+    }
+}
+
+fn stage_json(stage: &Stage) -> serde_json::Value {
+    let mut value = serde_json::json!({ "pass": stage.name, "seconds": stage.time.as_secs_f64() });
+    match &stage.report {
+        None => value["nodes"] = stage.graph.len().into(),
+        Some(PassReport::Rewrite(saturation)) => {
+            value["stop"] = saturation.stop.to_string().into();
+            value["rounds"] = saturation.rounds.into();
+            value["e_nodes"] = saturation.nodes.into();
+            value["e_classes"] = saturation.classes.into();
+            value["rules"] = saturation
+                .growth
+                .iter()
+                .map(|rule| {
+                    serde_json::json!({
+                        "rule": rule.rule, "matched": rule.matched, "applied": rule.applied,
+                        "refused": rule.refused, "nodes": rule.nodes, "reason": rule.reason,
+                    })
+                })
+                .collect();
+        }
+        Some(PassReport::Extract { extractor, cost_model, extraction, .. }) => {
+            value["extractor"] = extractor.as_str().into();
+            value["cost_model"] = cost_model.as_str().into();
+            value["cost"] = extraction.cost.into();
+            value["bound"] = extraction.bound.into();
+            value["proven"] = extraction.proven.into();
+        }
+        Some(PassReport::Plan { steps, arena, lower_bound }) => {
+            value["steps"] = (*steps).into();
+            value["arena"] = (*arena).into();
+            value["lower_bound"] = (*lower_bound).into();
+        }
+    }
+    value
+}
+
+/// The forms in which a graph is printed.
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Dot,
+}
+
+#[derive(Args)]
+pub(super) struct Dump {
+    #[command(flatten)]
+    settings: Settings,
+    /// The pass after which to print; `import` for the graph as it came. After a rewriting pass the
+    /// e-graph is printed, after `plan` the plan.
+    #[arg(long, value_name = "PASS", default_value = "import")]
+    after: String,
+    /// The form.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+impl Dump {
+    pub(super) fn run(&self) -> Outcome {
+        let mut options = self.settings.options(&self.settings.pipeline)?;
+        options.keep_egraph_after = Some(self.after.clone());
+        let compilation = compile::compile(self.settings.graph()?, &options).map_err(|error| error.to_string())?;
+        let stage = stage(&compilation, &self.after)?;
+        let printed = match (&stage.egraph, &stage.report, self.format) {
+            (Some(egraph), _, Format::Text) => egraph.clone(),
+            (Some(_), ..) => return Err("an e-graph is printed as text only".into()),
+            (None, Some(PassReport::Plan { .. }), Format::Text) => compilation.plan.to_string(),
+            (None, _, Format::Text) => text::print(&stage.graph),
+            (None, _, Format::Json) => format!("{}\n", json::to_json(&stage.graph)),
+            (None, _, Format::Dot) => dot::to_dot(&stage.graph),
+        };
+        print(&printed);
+        Ok(())
+    }
+}
+
+#[derive(Args)]
+pub(super) struct Diff {
+    #[command(flatten)]
+    settings: Settings,
+    /// The stage on the left: a pass, or `import`.
+    #[arg(long, default_value = "import")]
+    from: String,
+    /// The stage on the right.
+    #[arg(long, default_value = "extract")]
+    to: String,
+    /// Compare with the stage `--to` of this pipeline, in place of another stage of the same one.
+    #[arg(long, value_name = "PIPELINE")]
+    against: Option<String>,
+}
+
+impl Diff {
+    pub(super) fn run(&self) -> Outcome {
+        let compiled = |pipeline: &str| -> Result<Compilation, String> {
+            compile::compile(self.settings.graph()?, &self.settings.options(pipeline)?).map_err(|e| e.to_string())
+        };
+        let own = compiled(&self.settings.pipeline)?;
+        let (left, right): (Graph, Graph) = match &self.against {
+            None => (stage(&own, &self.from)?.graph.clone(), stage(&own, &self.to)?.graph.clone()),
+            Some(other) => (stage(&own, &self.to)?.graph.clone(), stage(&compiled(other)?, &self.to)?.graph.clone()),
+        };
+        print(&diff::diff(&left, &right).to_string());
+        Ok(())
+    }
+}
+
+fn stage<'a>(compilation: &'a Compilation, name: &str) -> Result<&'a Stage, String> {
+    compilation.stages.iter().find(|stage| stage.name == name).ok_or_else(|| {
+        let names: Vec<&str> = compilation.stages.iter().map(|stage| stage.name.as_str()).collect();
+        format!("there is no pass `{name}` in this pipeline: its stages are {}", names.join(", "))
+    })
+}

@@ -1,0 +1,59 @@
+//! `ovolo doctor`.
+
+use super::{Outcome, print};
+use clap::Args;
+use ovolo::{backend, calibrate, cost, extract, memory, pass::pipeline, rule};
+use std::fmt::Write;
+
+#[derive(Args)]
+pub(super) struct Doctor {
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Doctor {
+    pub(super) fn run(&self) -> Outcome {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let machine = calibrate::machine(threads);
+        let features = backend::features::detected();
+        let backends: Vec<&str> = backend::BACKENDS.iter().map(|backend| backend.name()).collect();
+        let extractors: Vec<&str> = extract::EXTRACTORS.iter().map(|one| one.name()).collect();
+        let models: Vec<&str> = cost::COST_MODELS.iter().map(|(name, _)| *name).collect();
+        let planners: Vec<&str> = memory::PLANNERS.iter().map(|planner| planner.name()).collect();
+        let rules: Vec<&str> = rule::SHIPPED.iter().map(|(name, _)| *name).collect();
+        let pipelines: Vec<&str> = pipeline::SHIPPED.iter().map(|(name, _)| *name).collect();
+        if self.json {
+            let value = serde_json::json!({
+                "version": env!("CARGO_PKG_VERSION"), "threads": threads, "features": features,
+                "machine": machine, "backends": backends, "extractors": extractors,
+                "cost_models": models, "planners": planners, "rules": rules, "pipelines": pipelines,
+            });
+            print(&format!("{value}\n"));
+            return Ok(());
+        }
+        let mut text = format!("ovolo {}\n", env!("CARGO_PKG_VERSION"));
+        let _ = writeln!(text, "processors this process may use: {threads}");
+        let _ = writeln!(text, "instruction sets: {}", features.join(", "));
+        let _ = writeln!(
+            text,
+            "calibrated: {:.0} GFLOP/s, {:.1} GB/s from memory, {:.1} GB/s from cache, {:.2} us to start a kernel",
+            machine.flops / 1e9,
+            machine.memory / 1e9,
+            machine.cache / 1e9,
+            machine.start * 1e6
+        );
+        for (what, names) in [
+            ("backends", backends),
+            ("cost models", models),
+            ("extractors", extractors),
+            ("memory planners", planners),
+            ("rule files", rules),
+            ("pipelines", pipelines),
+        ] {
+            let _ = writeln!(text, "{what}: {}", names.join(", "));
+        }
+        print(&text);
+        Ok(())
+    }
+}

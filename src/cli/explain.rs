@@ -1,0 +1,88 @@
+//! `ovolo explain`.
+
+use super::{Outcome, Settings, print};
+use clap::Args;
+use ovolo::plan::Plan;
+use std::fmt::Write;
+
+#[derive(Args)]
+pub(super) struct Explain {
+    #[command(flatten)]
+    settings: Settings,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Explain {
+    pub(super) fn run(&self) -> Outcome {
+        let plan = self.settings.compile()?.plan;
+        print(&if self.json { format!("{}\n", json(&plan)) } else { text(&plan) });
+        Ok(())
+    }
+}
+
+fn backend(op: &str) -> &str {
+    op.split_once('.').map_or(op, |(backend, _)| backend)
+}
+
+fn json(plan: &Plan) -> serde_json::Value {
+    let steps: Vec<_> = plan
+        .steps
+        .iter()
+        .map(|step| {
+            serde_json::json!({
+                "name": &*step.name,
+                "op": step.op,
+                "attributes": step.attrs.to_string(),
+                "backend": backend(step.op),
+                "implementation": step.implementation,
+                "layout": step.output_type.layout.to_string(),
+                "type": step.output_type.to_string(),
+                "operands": step.inputs.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "output": step.output.to_string(),
+                "in_place": step.in_place,
+                "scratch": step.scratch,
+                "seconds": step.seconds,
+                "rules": step.rules,
+            })
+        })
+        .collect();
+    serde_json::json!({
+        "steps": steps, "seconds": plan.seconds(), "arena": plan.arena,
+        "lower_bound": plan.lower_bound, "threads": plan.threads,
+    })
+}
+
+fn text(plan: &Plan) -> String {
+    let mut text = String::new();
+    for (index, step) in plan.steps.iter().enumerate() {
+        let _ = writeln!(text, "{index:4}  {}: {}", step.name, step.output_type);
+        let _ = writeln!(
+            text,
+            "      {}  backend {}, implementation {}, layout {}, {:.1} us",
+            step.op,
+            backend(step.op),
+            step.implementation,
+            step.output_type.layout,
+            step.seconds * 1e6
+        );
+        let operands: Vec<String> = step.inputs.iter().map(ToString::to_string).collect();
+        let in_place = step.in_place.map(|operand| format!(", in place of operand {operand}")).unwrap_or_default();
+        let scratch = if step.scratch > 0 { format!(", scratch {}", step.scratch) } else { String::new() };
+        let _ = writeln!(text, "      {} -> {}{in_place}{scratch}", operands.join(", "), step.output);
+        if !step.rules.is_empty() {
+            let _ = writeln!(text, "      by {}", step.rules.join(" <- "));
+        }
+    }
+    let _ = writeln!(
+        text,
+        "{} steps, estimate {:.3} ms, arena {} bytes (lower bound {}), {} thread(s)",
+        plan.steps.len(),
+        plan.seconds() * 1e3,
+        plan.arena,
+        plan.lower_bound,
+        plan.threads
+    );
+    text
+}

@@ -1,0 +1,135 @@
+//! From settings on the command line to a compiled model.
+
+use super::Settings;
+use ovolo::compile::{self, Compilation, Options};
+use ovolo::cost::Machine;
+use ovolo::graph::Graph;
+use ovolo::npy;
+use ovolo::onnx::{self, ImportOptions, MissingWeights};
+use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
+use ovolo::rule::{self, RuleSet};
+use ovolo::session::Session;
+use ovolo::tensor::Tensor;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+impl Settings {
+    pub(super) fn threads(&self) -> Result<usize, String> {
+        match self.threads {
+            Some(0) => Err("--threads takes 1 or more".into()),
+            Some(threads) => Ok(threads),
+            None => Ok(std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
+        }
+    }
+
+    /// The graph of the model.
+    pub(super) fn graph(&self) -> Result<Graph, String> {
+        let mut dims = BTreeMap::new();
+        for dim in &self.dims {
+            let (name, size) = dim
+                .split_once('=')
+                .and_then(|(name, size)| Some((name, size.parse::<usize>().ok().filter(|size| *size > 0)?)))
+                .ok_or_else(|| format!("--dim takes NAME=N with N at least 1, not `{dim}`"))?;
+            dims.insert(name.to_owned(), size);
+        }
+        if self.model.extension().is_some_and(|extension| extension == "ovolo") {
+            let text = read(&self.model)?;
+            return ovolo::graph::text::parse(&text).map_err(|error| error.to_string());
+        }
+        let missing_weights =
+            if self.seeded_weights { MissingWeights::Seeded } else { MissingWeights::Refuse };
+        let options = ImportOptions { dims, missing_weights };
+        Ok(onnx::load(&self.model, &options).map_err(|error| error.to_string())?.graph)
+    }
+
+    /// The options of the compilation.
+    pub(super) fn options(&self, pipeline: &str) -> Result<Options, String> {
+        let mut pipeline = read_pipeline(pipeline)?;
+        for pass in &mut pipeline.passes {
+            if let PassSpec::Extract(settings) = pass {
+                settings.cost = self.cost.clone().unwrap_or_else(|| settings.cost.clone());
+                settings.extractor = self.extractor.clone().unwrap_or_else(|| settings.extractor.clone());
+            }
+        }
+        let calibrated = pipeline.passes.iter().any(|pass| matches!(pass, PassSpec::Extract(s) if s.cost != "flops"));
+        let threads = self.threads()?;
+        let machine = if calibrated { ovolo::calibrate::machine(threads) } else { Machine::NOMINAL };
+        Ok(Options { rules: self.rules()?, pipeline, threads, machine, keep_egraph_after: None })
+    }
+
+    fn rules(&self) -> Result<RuleSet, String> {
+        let mut files: Vec<(String, String)> =
+            rule::SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        for directory in &self.rules {
+            let listed = std::fs::read_dir(directory)
+                .map_err(|error| format!("--rules {}: {error}", directory.display()))?;
+            let mut found: Vec<PathBuf> = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
+            found.retain(|path| path.extension().is_some_and(|extension| extension == "ron"));
+            found.sort();
+            if found.is_empty() {
+                return Err(format!("--rules {}: there is no .ron file in it", directory.display()));
+            }
+            for path in found {
+                files.push((path.display().to_string(), read(&path)?));
+            }
+        }
+        let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        RuleSet::read(&files).map_err(|errors| errors.to_string())
+    }
+
+    pub(super) fn compile(&self) -> Result<Compilation, String> {
+        compile::compile(self.graph()?, &self.options(&self.pipeline)?).map_err(|error| error.to_string())
+    }
+
+    pub(super) fn session(&self) -> Result<(Session, Graph), String> {
+        let Compilation { program, plan, .. } = self.compile()?;
+        Ok((Session::new(&program, plan).map_err(|error| error.to_string())?, program))
+    }
+}
+
+fn read_pipeline(name: &str) -> Result<Pipeline, String> {
+    if let Some((name, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == format!("passes/{name}.ron")) {
+        return Pipeline::read(name, text).map_err(|errors| errors.to_string());
+    }
+    let path = Path::new(name);
+    if !path.exists() {
+        let shipped: Vec<&str> = SHIPPED
+            .iter()
+            .filter_map(|(name, _)| name.strip_prefix("passes/")?.strip_suffix(".ron"))
+            .collect();
+        return Err(format!("--pipeline {name}: no such file, and the shipped pipelines are {}", shipped.join(", ")));
+    }
+    Pipeline::read(name, &read(path)?).map_err(|errors| errors.to_string())
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The name of the file that holds a value: a `/` becomes a `_`.
+pub(super) fn file_name(name: &str) -> String {
+    format!("{}.npy", name.replace('/', "_"))
+}
+
+/// Writes outputs as `NAME.npy`.
+pub(super) fn write_outputs(session: &Session, outputs: &[Tensor], directory: &Path) -> Result<(), String> {
+    std::fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    for ((name, _, _), tensor) in session.plan().outputs.iter().zip(outputs) {
+        npy::write(&directory.join(file_name(name)), tensor).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// The model's inputs in order, from files by name. Every input is needed, and no other is taken.
+pub(super) fn inputs(program: &Graph, files: &[(String, PathBuf)]) -> Result<Vec<Tensor>, String> {
+    let mut given = Vec::new();
+    for (name, path) in files {
+        given.push((name.clone(), npy::read(path).map_err(|error| error.to_string())?));
+    }
+    onnx::check_inputs(program, &given).map_err(|error| error.to_string())?;
+    let find = |name: &str| given.iter().find(|(given, _)| given == name).map(|(_, tensor)| tensor.clone());
+    program
+        .inputs()
+        .map(|(_, node)| find(&node.name).ok_or_else(|| format!("input `{}` is missing", node.name)))
+        .collect()
+}

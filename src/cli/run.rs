@@ -1,0 +1,100 @@
+//! `ovolo run`.
+
+use super::load::{self, inputs, write_outputs};
+use super::{Outcome, Settings, print};
+use clap::Args;
+use ovolo::tensor::Tensor;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(super) struct Run {
+    #[command(flatten)]
+    settings: Settings,
+    /// An input of the model. Once for each.
+    #[arg(long = "input", value_name = "NAME=FILE.npy")]
+    inputs: Vec<String>,
+    /// Write each output to DIR/NAME.npy (a `/` in a name becomes `_`).
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+    /// Compare the class of the highest score of each row of the first output with these labels.
+    #[arg(long, value_name = "FILE.npy")]
+    labels: Option<PathBuf>,
+    /// Print the outputs' names, types and files as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Run {
+    pub(super) fn run(&self) -> Outcome {
+        let mut files = Vec::new();
+        for input in &self.inputs {
+            let (name, file) =
+                input.split_once('=').ok_or_else(|| format!("--input takes NAME=FILE.npy, not `{input}`"))?;
+            files.push((name.to_owned(), PathBuf::from(file)));
+        }
+        let (mut session, program) = self.settings.session()?;
+        let inputs = inputs(&program, &files)?;
+        let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).map_err(|error| error.to_string())?.to_vec();
+        if let Some(directory) = &self.output_dir {
+            write_outputs(&session, &outputs, directory)?;
+        }
+        let names: Vec<&str> = session.plan().outputs.iter().map(|(name, _, _)| &**name).collect();
+        let accuracy = self.labels.as_ref().map(|path| accuracy(path, &outputs)).transpose()?;
+        if self.json {
+            let list: Vec<_> = names
+                .iter()
+                .zip(&outputs)
+                .map(|(name, tensor)| {
+                    let file = self.output_dir.as_ref().map(|directory| directory.join(load::file_name(name)));
+                    serde_json::json!({ "name": name, "type": tensor.ty().to_string(), "file": file })
+                })
+                .collect();
+            print(&format!("{}\n", serde_json::json!({ "outputs": list, "accuracy": accuracy.map(|a| a.0) })));
+            return Ok(());
+        }
+        for (name, tensor) in names.iter().zip(&outputs) {
+            print(&format!("{name}: {}\n{}\n", tensor.ty(), preview(tensor)));
+        }
+        if let Some((share, right, all)) = accuracy {
+            print(&format!("accuracy {:.2} % ({right} of {all})\n", share * 100.0));
+        }
+        Ok(())
+    }
+}
+
+/// The first values.
+fn preview(tensor: &Tensor) -> String {
+    const SHOWN: usize = 8;
+    let values = tensor.to_f64();
+    let mut text = String::from("  ");
+    for value in values.iter().take(SHOWN) {
+        let _ = write!(text, "{value:.5} ");
+    }
+    if values.len() > SHOWN {
+        let _ = write!(text, "… ({} values)", values.len());
+    }
+    text
+}
+
+/// The share of rows whose highest score stands at the label: share, right, all.
+fn accuracy(path: &std::path::Path, outputs: &[Tensor]) -> Result<(f64, usize, usize), String> {
+    let labels = ovolo::npy::read(path).map_err(|error| error.to_string())?;
+    let labels = labels.to_i64().ok_or_else(|| format!("{}: labels are integers", path.display()))?;
+    let scores = outputs.first().ok_or("the model has no output")?;
+    let rows = labels.len();
+    let values = scores.to_f64();
+    if rows == 0 || scores.ty().shape.first() != Some(&rows) {
+        return Err(format!("{}: {rows} labels for an output of type {}", path.display(), scores.ty()));
+    }
+    let right = values
+        .chunks(values.len() / rows)
+        .zip(&labels)
+        .filter(|(row, label)| {
+            let best = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|(class, _)| class);
+            best.and_then(|class| i64::try_from(class).ok()) == Some(**label)
+        })
+        .count();
+    #[allow(clippy::cast_precision_loss)]
+    Ok((right as f64 / rows as f64, right, rows))
+}

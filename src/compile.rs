@@ -1,0 +1,100 @@
+//! Compiling: a graph through the passes of a pipeline to a plan, every stage kept.
+
+use crate::cost::Machine;
+use crate::error::Error;
+use crate::graph::Graph;
+use crate::pass::pipeline::Pipeline;
+use crate::pass::{self, Context, PassReport, State};
+use crate::plan::Plan;
+use crate::rule::RuleSet;
+use crate::verify;
+use std::time::{Duration, Instant};
+
+/// What a compilation is told.
+pub struct Options {
+    /// The rules in play.
+    pub rules: RuleSet,
+    /// The pipeline.
+    pub pipeline: Pipeline,
+    /// Threads that the plan runs with.
+    pub threads: usize,
+    /// The speeds of the machine.
+    pub machine: Machine,
+    /// Keep the e-graph's text after this pass.
+    pub keep_egraph_after: Option<String>,
+}
+
+/// The state after one pass.
+#[derive(Debug)]
+pub struct Stage {
+    /// The pass; `import` for the graph as it came.
+    pub name: String,
+    /// The graph after it. Rewriting passes leave it as it is: their result is in the e-graph.
+    pub graph: Graph,
+    /// The e-graph's text, where it was asked for.
+    pub egraph: Option<String>,
+    /// What the pass has to say.
+    pub report: Option<PassReport>,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// A compiled model.
+#[derive(Debug)]
+pub struct Compilation {
+    /// The stages, from `import` on.
+    pub stages: Vec<Stage>,
+    /// The extracted program.
+    pub program: Graph,
+    /// The plan.
+    pub plan: Plan,
+}
+
+impl Compilation {
+    /// The report of the extraction.
+    pub fn extraction(&self) -> Option<&PassReport> {
+        self.stages.iter().filter_map(|stage| stage.report.as_ref()).find(|r| matches!(r, PassReport::Extract { .. }))
+    }
+}
+
+/// Compiles a graph.
+///
+/// # Errors
+/// If the graph does not verify or a pass fails.
+pub fn compile(graph: Graph, options: &Options) -> Result<Compilation, Error> {
+    let context = Context {
+        rules: &options.rules,
+        pipeline: &options.pipeline,
+        threads: options.threads,
+        machine: options.machine,
+    };
+    let graph = verify::verify(graph)?.into_inner();
+    let mut stages = vec![Stage {
+        name: "import".into(),
+        graph: graph.clone(),
+        egraph: None,
+        report: None,
+        time: Duration::ZERO,
+    }];
+    let mut state = State { graph, egraph: None, rules: Vec::new(), cost: None, plan: None };
+    for pass in pass::passes(&options.pipeline) {
+        let start = Instant::now();
+        let report = pass.run(&mut state, &context)?;
+        let time = start.elapsed();
+        if cfg!(debug_assertions) {
+            verify::verify(state.graph.clone())?;
+        }
+        let keep = options.keep_egraph_after.as_deref() == Some(pass.name());
+        stages.push(Stage {
+            name: pass.name().to_owned(),
+            graph: state.graph.clone(),
+            egraph: state.egraph.as_ref().filter(|_| keep).map(crate::egraph::EGraph::to_text),
+            report: Some(report),
+            time,
+        });
+    }
+    let plan = state.plan.ok_or_else(|| {
+        Error::setting(format!("pipeline `{}` has no `Plan` pass, so there is nothing to run", options.pipeline.name))
+    })?;
+    Ok(Compilation { stages, program: state.graph, plan })
+}

@@ -1,0 +1,87 @@
+//! The roofline model: a kernel takes as long as its arithmetic or its memory traffic, whichever is
+//! longer, and a fixed time to start (Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009).
+
+use super::{CostModel, Query};
+use serde::{Deserialize, Serialize};
+
+/// The speeds of a machine, with all threads of the plan at work.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Float32 operations a second of the best matrix kernel.
+    pub flops: f64,
+    /// Bytes a second from memory.
+    pub memory: f64,
+    /// Bytes a second from the last cache.
+    pub cache: f64,
+    /// Seconds to start a kernel.
+    pub start: f64,
+}
+
+impl Machine {
+    /// A round machine that is nobody's: what snapshots use.
+    pub const NOMINAL: Self = Self { flops: 2.0e11, memory: 2.0e10, cache: 6.0e10, start: 1.0e-6 };
+}
+
+/// Roofline over given speeds.
+#[derive(Clone, Copy, Debug)]
+pub struct Roofline {
+    name: &'static str,
+    machine: Machine,
+}
+
+impl Roofline {
+    /// A model with a name of its own.
+    pub const fn new(name: &'static str, machine: Machine) -> Self {
+        Self { name, machine }
+    }
+}
+
+impl CostModel for Roofline {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn seconds(&self, query: &Query<'_>) -> f64 {
+        if query.contract.view_of.is_some() {
+            return 0.0;
+        }
+        let Query { def, call, constant, .. } = query;
+        let flops = (def.flops)(call.attrs, call.inputs, call.output);
+        let arithmetic = flops / (self.machine.flops * efficiency(query));
+        let mut traffic = call.output.bytes() as f64 / self.machine.cache;
+        for (ty, constant) in call.inputs.iter().zip(*constant) {
+            let speed = if *constant { self.machine.memory } else { self.machine.cache };
+            traffic += ty.bytes() as f64 / speed;
+        }
+        self.machine.start + arithmetic.max(traffic) + 0.25 * arithmetic.min(traffic)
+    }
+}
+
+/// The share of the machine's arithmetic that a kind of kernel reaches, as measured in the
+/// `kernel` bench; for Winograd more than one, since it does less work than is counted.
+const EFFICIENCY: &[(&str, f64)] = &[
+    ("native.conv-direct", 0.85),
+    ("native.conv-first", 0.50),
+    ("native.conv-depthwise", 0.25),
+    ("native.conv-grouped", 0.35),
+    ("native.conv-winograd", 1.60),
+    ("native.conv-nhwc", 0.70),
+    ("native.conv", 0.12),
+    ("native.matmul-packed", 0.85),
+    ("native.matmul", 0.60),
+    ("native.attention", 0.40),
+];
+
+/// Kernels that are not listed do a few operations an element.
+const OTHERWISE: f64 = 0.10;
+
+fn efficiency(query: &Query<'_>) -> f64 {
+    let share = EFFICIENCY.iter().find(|(op, _)| *op == query.def.name).map_or(OTHERWISE, |(_, share)| *share);
+    // Lanes that hold padding work for nothing.
+    let ty = query.call.output;
+    #[allow(clippy::cast_precision_loss)]
+    let useful = ty.shape.count() as f64 / ty.layout.padded_count(&ty.shape).max(1) as f64;
+    let narrow = if ty.layout.blocks().iter().any(|(_, size)| *size == 8) { 0.55 } else { 1.0 };
+    share * useful * narrow
+}

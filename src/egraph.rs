@@ -1,0 +1,185 @@
+//! The e-graph: every way to compute a model, side by side.
+//!
+//! Takes a verified graph, grows by the rules of a phase ([`saturate`]), and gives an extraction
+//! problem and, for a choice among its nodes, the graph of that choice. The language is open: a
+//! [`Term`] is any op of the registry with its attributes; what is known of a class (its type,
+//! whether it is constant, its value where that is small) are facts that only get more precise.
+//! Refuses to merge two values of different types, and names the rule that tried.
+
+mod apply;
+mod build;
+mod fact;
+mod matcher;
+mod provenance;
+mod saturate;
+
+pub use build::{BuildError, Pick};
+pub use fact::Facts;
+pub use provenance::Origin;
+pub use saturate::{Growth, Limits, SaturateError, Saturation, Stop};
+
+use crate::attr::{Attr, Attrs};
+use crate::graph::{CONST, Graph, INPUT, NodeId};
+use crate::op::{self, OpDef};
+use crate::tensor::{Tensor, TensorType};
+use egg::Id;
+use rustc_hash::FxHashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// An op of the registry with its attributes and operands. Leaves are told apart by the
+/// attribute `name`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Term {
+    pub(crate) op: &'static str,
+    pub(crate) attrs: Arc<Attrs>,
+    pub(crate) children: Vec<Id>,
+}
+
+impl Term {
+    fn leaf(op: &'static str, name: &str) -> Self {
+        let attrs = Arc::new(Attrs::new().with("name", Attr::Str(name.into())));
+        Self { op, attrs, children: Vec::new() }
+    }
+
+    /// The name of a leaf.
+    pub fn leaf_name(&self) -> Option<&Arc<str>> {
+        match self.attrs.get("name") {
+            Some(Attr::Str(name)) if self.is_leaf() => Some(name),
+            _ => None,
+        }
+    }
+
+    fn is_leaf(&self) -> bool {
+        self.op == INPUT || self.op == CONST
+    }
+
+    /// The op's definition.
+    ///
+    /// # Panics
+    /// If the op is not in the registry, which the verifier and the rule reader refuse.
+    pub fn def(&self) -> &'static OpDef {
+        op::find(self.op).unwrap_or_else(|| panic!("op `{}` is in the registry", self.op))
+    }
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.op, self.attrs)
+    }
+}
+
+impl egg::Language for Term {
+    type Discriminant = &'static str;
+
+    fn discriminant(&self) -> &'static str {
+        self.op
+    }
+
+    fn matches(&self, other: &Self) -> bool {
+        self.op == other.op && self.children.len() == other.children.len() && self.attrs == other.attrs
+    }
+
+    fn children(&self) -> &[Id] {
+        &self.children
+    }
+
+    fn children_mut(&mut self) -> &mut [Id] {
+        &mut self.children
+    }
+}
+
+/// An e-graph over the ops of the registry, with what it takes to build graphs from it again.
+pub struct EGraph {
+    egg: egg::EGraph<Term, Facts>,
+    /// The class of each value that the imported graph names, in its order.
+    named: Vec<(Arc<str>, Id)>,
+    inputs: Vec<(Arc<str>, TensorType)>,
+    outputs: Vec<(Arc<str>, Id)>,
+    origins: provenance::Origins,
+    /// Matches already applied, by rule name, so that none is applied twice.
+    applied: FxHashMap<String, saturate::Applied>,
+}
+
+impl EGraph {
+    /// The e-graph of one graph: each value a class of its own, equal values shared.
+    pub fn new(graph: &Graph) -> Self {
+        let mut facts = Facts::default();
+        for (id, node) in graph.nodes() {
+            if node.op == INPUT || node.op == CONST {
+                facts.declare(&node.name, node.ty.clone(), graph.constant(id).cloned());
+            }
+        }
+        let mut egg = egg::EGraph::new(facts);
+        let mut ids: Vec<Id> = Vec::with_capacity(graph.len());
+        let mut named = Vec::with_capacity(graph.len());
+        for (_, node) in graph.nodes() {
+            let term = if node.op == INPUT || node.op == CONST {
+                Term::leaf(node.op, &node.name)
+            } else {
+                let children = node.inputs.iter().map(|input| ids[input.index()]).collect();
+                let def = op::find(node.op).unwrap_or_else(|| panic!("op `{}` is verified", node.op));
+                Term { op: node.op, attrs: Arc::new(op::complete(def, (*node.attrs).clone())), children }
+            };
+            let id = egg.add(term);
+            ids.push(id);
+            named.push((Arc::clone(&node.name), id));
+        }
+        egg.rebuild();
+        let outputs = graph.outputs().map(|(name, id): (_, NodeId)| (Arc::clone(name), ids[id.index()])).collect();
+        let inputs = graph.inputs().map(|(_, node)| (Arc::clone(&node.name), node.ty.clone())).collect();
+        let origins = provenance::Origins::new(egg.nodes().len());
+        Self { egg, named, inputs, outputs, origins, applied: FxHashMap::default() }
+    }
+
+    /// The number of e-nodes.
+    pub fn nodes(&self) -> usize {
+        self.egg.total_number_of_nodes()
+    }
+
+    /// The number of e-classes.
+    pub fn classes(&self) -> usize {
+        self.egg.number_of_classes()
+    }
+
+    /// The type of a class.
+    fn ty(&self, id: Id) -> &TensorType {
+        &self.egg[id].data.ty
+    }
+
+    /// The value of a constant leaf.
+    fn constant(&self, name: &str) -> Option<&Tensor> {
+        self.egg.analysis.constant(name)
+    }
+
+    /// The text of every class: its names, type and nodes. For `dump`.
+    pub fn to_text(&self) -> String {
+        use std::fmt::Write;
+        let mut names: FxHashMap<Id, Vec<&str>> = FxHashMap::default();
+        for (name, id) in &self.named {
+            names.entry(self.egg.find(*id)).or_default().push(name);
+        }
+        let mut classes: Vec<_> = self.egg.classes().collect();
+        classes.sort_by_key(|class| class.id);
+        let number: FxHashMap<Id, usize> = classes.iter().enumerate().map(|(n, class)| (class.id, n)).collect();
+        let mut text = String::new();
+        for class in classes {
+            let label = names.get(&class.id).map(|n| format!(" {}", n.join(" "))).unwrap_or_default();
+            let constant = if class.data.constant { " constant" } else { "" };
+            let _ = writeln!(text, "c{}{label}: {}{constant}", number[&class.id], class.data.ty);
+            let mut lines: Vec<String> = class
+                .iter()
+                .map(|node| {
+                    let operands: Vec<String> =
+                        node.children.iter().map(|c| format!("c{}", number[&self.egg.find(*c)])).collect();
+                    format!("  {}({}) {}", node.op, operands.join(", "), node.attrs)
+                })
+                .collect();
+            lines.sort();
+            for line in lines {
+                let _ = writeln!(text, "{}", line.trim_end());
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,118 @@
+//! Applying a match: guards, computed attributes, and the right side.
+
+use super::matcher::Match;
+use super::{EGraph, Term};
+use crate::attr::{Attr, Attrs};
+use crate::op::complete;
+use crate::rule::{self, Expr, Fact, OperandVar, RestVar, Rule, Template, Value};
+use egg::Id;
+use std::sync::Arc;
+
+/// A match as the expressions of a rule see it.
+struct Scope<'a> {
+    egraph: &'a EGraph,
+    found: &'a Match,
+}
+
+impl Scope<'_> {
+    fn fact(&self, id: Id) -> Fact<'_> {
+        let data = &self.egraph.egg[id].data;
+        Fact { ty: &data.ty, constant: data.constant, value: data.value.as_ref() }
+    }
+}
+
+impl rule::Bindings for Scope<'_> {
+    fn operand(&self, var: OperandVar) -> Option<Fact<'_>> {
+        self.found.operands[var.0].map(|id| self.fact(id))
+    }
+
+    fn rest(&self, var: RestVar) -> Option<Vec<Fact<'_>>> {
+        self.found.rests[var.0].as_ref().map(|ids| ids.iter().map(|id| self.fact(*id)).collect())
+    }
+
+    fn attr(&self, var: rule::AttrVar) -> Option<Attr> {
+        self.found.attrs[var.0].clone()
+    }
+}
+
+impl EGraph {
+    /// Asks the guards and computes the attributes of a match. The error is the first no.
+    pub(super) fn admit(&self, rule: &Rule, found: &mut Match) -> Result<(), String> {
+        for guard in &rule.guards {
+            let scope = Scope { egraph: self, found };
+            rule::eval(&guard.expr, &scope).map_err(|why| format!("{}: {why}", guard.text))?;
+        }
+        for (var, expr) in &rule.lets {
+            let value = self.attr_value(expr, found)?;
+            found.attrs[var.0] = Some(value);
+        }
+        Ok(())
+    }
+
+    fn attr_value(&self, expr: &Expr, found: &Match) -> Result<Attr, String> {
+        match rule::eval(expr, &Scope { egraph: self, found })? {
+            Value::Attr(attr) => Ok(attr),
+            Value::Operand(_) | Value::Rest(_) => Err("an operand stands where an attribute should".into()),
+        }
+    }
+
+    /// Adds the right side for a match. The error says why an op of it cannot be typed; then
+    /// nothing reads what was added before it.
+    pub(super) fn instantiate(&mut self, template: &Template, found: &Match) -> Result<Id, String> {
+        match template {
+            Template::Operand(var) => found.operands[var.0].ok_or_else(|| "an unbound operand".into()),
+            Template::Scalar(value) => Ok(self.add_scalar(*value)),
+            Template::Each(..) => Err("`each` stands outside an operand list".into()),
+            Template::Op { op, children, attrs, rest_attrs } => {
+                let mut operands = Vec::with_capacity(children.len());
+                for child in children {
+                    match child {
+                        Template::Each(var, inner) => {
+                            let Some(items) = found.rests[var.0].clone() else {
+                                return Err("an unbound rest".into());
+                            };
+                            for item in items {
+                                match inner {
+                                    None => operands.push(item),
+                                    Some((item_var, inner)) => {
+                                        let mut one = found.clone();
+                                        one.operands[item_var.0] = Some(item);
+                                        operands.push(self.instantiate(inner, &one)?);
+                                    }
+                                }
+                            }
+                        }
+                        other => operands.push(self.instantiate(other, found)?),
+                    }
+                }
+                let mut values = Attrs::new();
+                if let Some(var) = rest_attrs {
+                    for (name, value) in found.rest_attrs[var.0].iter().flatten() {
+                        if let Some(def) = op.attr(name) {
+                            values.set(def.name, value.clone());
+                        }
+                    }
+                }
+                for (name, expr) in attrs {
+                    values.set(name, self.attr_value(expr, found)?);
+                }
+                self.add(Term { op: op.name, attrs: Arc::new(complete(op, values)), children: operands })
+            }
+        }
+    }
+
+    /// Adds a node if its op accepts the types of its operands.
+    fn add(&mut self, term: Term) -> Result<Id, String> {
+        if let Some(id) = self.egg.lookup(term.clone()) {
+            return Ok(id);
+        }
+        let types: Vec<_> = term.children.iter().map(|child| self.ty(*child)).collect();
+        (term.def().infer)(&term.attrs, &types).map_err(|why| format!("`{}` cannot be typed: {why}", term.op))?;
+        Ok(self.egg.add(term))
+    }
+
+    fn add_scalar(&mut self, value: f64) -> Id {
+        let attrs = Attrs::new().float("value", value);
+        self.egg.add(Term { op: "scalar", attrs: Arc::new(attrs), children: Vec::new() })
+    }
+}

@@ -1,0 +1,330 @@
+//! From the e-graph to an extraction problem, and from a choice back to a graph.
+
+use super::provenance::OriginIndex;
+use super::{EGraph, Term};
+use crate::contract::{Call, Contract};
+use crate::cost::{CostModel, Query};
+use crate::extract::{Candidate, Class, ClassId, Extraction, Problem};
+use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
+use crate::op;
+use crate::rule::Rule;
+use crate::tensor::TensorType;
+use egg::Id;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+
+/// Answers for the kernel of a lowered op: its contract, or why there is none.
+pub type Contracts<'a> = &'a dyn Fn(&Call<'_>) -> Result<Contract, String>;
+
+/// Why no program could be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// An op of the model has no kernel in the pipeline's backends.
+    #[error("{0}")]
+    NoKernel(String),
+}
+
+impl From<BuildError> for crate::error::Error {
+    fn from(error: BuildError) -> Self {
+        Self::Egraph(error.to_string())
+    }
+}
+
+/// The extraction problem of an e-graph, with the way back.
+pub struct Pick<'a> {
+    egraph: &'a EGraph,
+    classes: Vec<Id>,
+    terms: Vec<Vec<&'a Term>>,
+    index: FxHashMap<Id, usize>,
+    /// The problem for an extractor.
+    pub problem: Problem,
+    /// Why lowered nodes have no kernel: op, reason, how often.
+    pub missing: Vec<(String, String, usize)>,
+}
+
+impl EGraph {
+    /// The extraction problem: a class for each e-class, a candidate for each node that can run.
+    /// What is computed from constants alone is free, and left out.
+    pub fn problem(&self, cost: &dyn CostModel, threads: usize, contracts: Contracts<'_>) -> Pick<'_> {
+        let mut classes: Vec<Id> = self.egg.classes().map(|class| class.id).collect();
+        classes.sort_unstable();
+        let index: FxHashMap<Id, usize> = classes.iter().enumerate().map(|(n, id)| (*id, n)).collect();
+        let mut prices = Prices { egraph: self, cost, threads, contracts, known: FxHashMap::default(), missing: FxHashMap::default() };
+        let mut terms = Vec::with_capacity(classes.len());
+        let mut problem = Problem { classes: Vec::with_capacity(classes.len()), roots: Vec::new() };
+        for id in &classes {
+            let class = &self.egg[*id];
+            let mut kept: Vec<&Term> = Vec::new();
+            let mut nodes = Vec::new();
+            if class.data.constant {
+                nodes.push(Candidate { cost: 0.0, children: Vec::new(), rank: 0 });
+                kept.extend(class.iter().next());
+            } else {
+                for term in class.iter() {
+                    let seconds = prices.price(term, &class.data.ty);
+                    if seconds.is_finite() {
+                        let children = term.children.iter().map(|c| self.class_id(&index, *c)).collect();
+                        let rank = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+                        nodes.push(Candidate { cost: seconds, children, rank });
+                        kept.push(term);
+                    }
+                }
+            }
+            terms.push(kept);
+            problem.classes.push(Class { nodes });
+        }
+        problem.roots = self.outputs.iter().map(|(_, id)| self.class_id(&index, *id)).collect();
+        let mut missing: Vec<_> = prices.missing.into_iter().map(|((op, why), count)| (op.to_owned(), why, count)).collect();
+        missing.sort();
+        Pick { egraph: self, classes, terms, index, problem, missing }
+    }
+
+    fn class_id(&self, index: &FxHashMap<Id, usize>, id: Id) -> ClassId {
+        ClassId(u32::try_from(index[&self.egg.find(id)]).unwrap_or(u32::MAX))
+    }
+}
+
+type CallKey = (&'static str, Arc<crate::attr::Attrs>, Vec<(TensorType, bool)>);
+
+struct Prices<'a> {
+    egraph: &'a EGraph,
+    cost: &'a dyn CostModel,
+    threads: usize,
+    contracts: Contracts<'a>,
+    known: FxHashMap<CallKey, f64>,
+    missing: FxHashMap<(&'static str, String), usize>,
+}
+
+impl Prices<'_> {
+    /// Seconds of a node; infinite where nothing runs it.
+    fn price(&mut self, term: &Term, output: &TensorType) -> f64 {
+        if term.is_leaf() {
+            return 0.0;
+        }
+        let def = term.def();
+        if !def.flags.lowered {
+            return f64::INFINITY;
+        }
+        let operands: Vec<(TensorType, bool)> = term
+            .children
+            .iter()
+            .map(|child| {
+                let data = &self.egraph.egg[*child].data;
+                (data.ty.clone(), data.constant)
+            })
+            .collect();
+        let key = (term.op, Arc::clone(&term.attrs), operands);
+        if let Some(seconds) = self.known.get(&key) {
+            return *seconds;
+        }
+        let inputs: Vec<&TensorType> = key.2.iter().map(|(ty, _)| ty).collect();
+        let constant: Vec<bool> = key.2.iter().map(|(_, constant)| *constant).collect();
+        let call = Call { op: term.op, attrs: &term.attrs, inputs: &inputs, output, threads: self.threads };
+        let seconds = match (self.contracts)(&call) {
+            Ok(contract) => self.cost.seconds(&Query { def, call, constant: &constant, contract: &contract }),
+            Err(why) => {
+                *self.missing.entry((term.op, why)).or_default() += 1;
+                f64::INFINITY
+            }
+        };
+        self.known.insert(key, seconds);
+        seconds
+    }
+}
+
+/// An extracted program: the graph, and the rules that led to each of its nodes.
+pub struct Program {
+    /// The chosen nodes; what is computed from constants is still to be folded.
+    pub graph: Graph,
+    /// For each node by position, the rules that led to it, the last first.
+    pub rules: Vec<Vec<Arc<Rule>>>,
+}
+
+impl Pick<'_> {
+    /// The classes of the roots that nothing can compute, in words; `None` when all can.
+    pub fn obstacle(&self) -> Option<BuildError> {
+        let mut can = vec![false; self.classes.len()];
+        loop {
+            let mut changed = false;
+            for (class, done) in self.problem.classes.iter().zip(0..) {
+                let runs = |node: &Candidate| node.children.iter().all(|child| can[child.0 as usize]);
+                if !can[done] && class.nodes.iter().any(runs) {
+                    can[done] = true;
+                    changed = true;
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        let mut lines = Vec::new();
+        for (name, id) in &self.egraph.named {
+            let class = self.egraph.egg.find(*id);
+            let at = self.index[&class];
+            if can[at] {
+                continue;
+            }
+            // The first that fails although one of its nodes has all operands is a cause.
+            let cause = self.egraph.egg[class].iter().find(|term| {
+                term.children.iter().all(|child| can[self.index[&self.egraph.egg.find(*child)]])
+            });
+            if let Some(term) = cause {
+                lines.push(format!("  `{name}`: no backend in play runs `{}` for {}", term.op, self.egraph.ty(class)));
+            }
+        }
+        if lines.is_empty() { None } else { Some(BuildError::NoKernel(self.explain(&lines))) }
+    }
+
+    fn explain(&self, lines: &[String]) -> String {
+        let mut text = format!("{} value(s) cannot be computed:\n{}", lines.len(), lines.join("\n"));
+        for (op, why, count) in &self.missing {
+            text.push_str(&format!("\n  refused {count} time(s): `{op}`: {why}"));
+        }
+        text.push_str("\nAdd a rule that lowers the op, or a backend that has a kernel for it.");
+        text
+    }
+
+    /// The graph of a choice.
+    pub fn build(&self, extraction: &Extraction) -> Program {
+        let mut builder = Builder {
+            pick: self,
+            extraction,
+            origins: OriginIndex::new(self.egraph),
+            names: self.names(),
+            done: FxHashMap::default(),
+            constant_depth: self.constant_depths(),
+            program: Program { graph: Graph::new(), rules: Vec::new() },
+        };
+        for (name, ty) in &self.egraph.inputs {
+            let id = builder.program.graph.add_input(name, ty.clone());
+            builder.program.rules.push(Vec::new());
+            let term = Term::leaf(INPUT, name);
+            if let Some(class) = self.egraph.egg.lookup(term) {
+                builder.done.insert(class, id);
+            }
+        }
+        for (name, id) in &self.egraph.outputs {
+            let node = builder.class(self.egraph.egg.find(*id));
+            builder.program.graph.add_output(name, node);
+        }
+        builder.program
+    }
+
+    /// The model's names by class; a form of a value in another layout is `NAME@LAYOUT`.
+    fn names(&self) -> FxHashMap<Id, Arc<str>> {
+        let mut names: FxHashMap<Id, Arc<str>> = FxHashMap::default();
+        for (name, id) in &self.egraph.named {
+            names.entry(self.egraph.egg.find(*id)).or_insert_with(|| Arc::clone(name));
+        }
+        let mut forms = Vec::new();
+        for class in &self.classes {
+            for term in self.egraph.egg[*class].iter() {
+                let child = term.children.first().map(|child| self.egraph.egg.find(*child));
+                match (op::find(term.op).and_then(|def| def.logical).unwrap_or(term.op), child) {
+                    ("unpack", Some(child)) => forms.push((*class, child)),
+                    ("pack" | "reorder", Some(child)) => forms.push((child, *class)),
+                    _ => {}
+                }
+            }
+        }
+        for (value, form) in forms {
+            if let (Some(name), false) = (names.get(&value).cloned(), names.contains_key(&form)) {
+                let ty = self.egraph.ty(form);
+                if !ty.layout.is_plain() {
+                    names.insert(form, format!("{name}@{}", ty.layout).into());
+                }
+            }
+        }
+        names
+    }
+
+    /// For constant classes, a node of least depth: the cheapest way to compute it once, free of cycles.
+    fn constant_depths(&self) -> FxHashMap<Id, (usize, &Term)> {
+        let mut depth: FxHashMap<Id, (usize, &Term)> = FxHashMap::default();
+        let constants: Vec<Id> =
+            self.classes.iter().copied().filter(|id| self.egraph.egg[*id].data.constant).collect();
+        loop {
+            let mut changed = false;
+            for id in &constants {
+                for term in self.egraph.egg[*id].iter() {
+                    let below = term.children.iter().map(|c| depth.get(&self.egraph.egg.find(*c)).map(|d| d.0)).collect::<Option<Vec<_>>>();
+                    let Some(below) = below else { continue };
+                    let here = below.into_iter().max().map_or(0, |most| most + 1);
+                    if depth.get(id).is_none_or(|known| here < known.0) {
+                        depth.insert(*id, (here, term));
+                        changed = true;
+                    }
+                }
+            }
+            if !changed {
+                return depth;
+            }
+        }
+    }
+}
+
+struct Builder<'a> {
+    pick: &'a Pick<'a>,
+    extraction: &'a Extraction,
+    origins: OriginIndex<'a>,
+    names: FxHashMap<Id, Arc<str>>,
+    done: FxHashMap<Id, NodeId>,
+    constant_depth: FxHashMap<Id, (usize, &'a Term)>,
+    program: Program,
+}
+
+impl<'a> Builder<'a> {
+    /// Adds the node chosen for a class, after its operands. A stack of its own, since networks are deep.
+    fn class(&mut self, root: Id) -> NodeId {
+        let egg = &self.pick.egraph.egg;
+        let mut stack = vec![root];
+        let mut open: FxHashSet<Id> = FxHashSet::default();
+        while let Some(&class) = stack.last() {
+            if self.done.contains_key(&class) {
+                stack.pop();
+                continue;
+            }
+            let term = self.chosen(class);
+            let pending: Vec<Id> =
+                term.children.iter().map(|c| egg.find(*c)).filter(|c| !self.done.contains_key(c)).collect();
+            if pending.is_empty() {
+                let id = self.add(class, term);
+                self.done.insert(class, id);
+                stack.pop();
+            } else {
+                assert!(open.insert(class), "an extraction is acyclic");
+                stack.extend(pending.into_iter().rev());
+            }
+        }
+        self.done[&root]
+    }
+
+    fn chosen(&self, class: Id) -> &'a Term {
+        if let Some((_, term)) = self.constant_depth.get(&class) {
+            return term;
+        }
+        let at = self.pick.index[&class];
+        let choice = self.extraction.choice[at].expect("an extraction chooses for every class it reaches");
+        self.pick.terms[at][choice as usize]
+    }
+
+    fn add(&mut self, class: Id, term: &Term) -> NodeId {
+        let egraph = self.pick.egraph;
+        let rules = self.origins.chain(term);
+        if term.op == CONST {
+            let name = term.leaf_name().expect("leaves have names");
+            let value = egraph.constant(name).expect("constants have values").clone();
+            self.program.rules.push(rules);
+            return self.program.graph.add_constant(name, value);
+        }
+        let inputs: Vec<NodeId> = term.children.iter().map(|c| self.done[&egraph.egg.find(*c)]).collect();
+        let name = self.names.get(&class).cloned().unwrap_or_else(|| {
+            let first = inputs.first().map_or("", |input| &self.program.graph[*input].name);
+            let op = term.op.rsplit('.').next().unwrap_or(term.op);
+            format!("{first}.{op}").into()
+        });
+        self.program.rules.push(rules);
+        let ty = egraph.ty(class).clone();
+        self.program.graph.add_node(Node { op: term.op, attrs: Arc::clone(&term.attrs), inputs, name, ty })
+    }
+}

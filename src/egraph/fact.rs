@@ -1,0 +1,76 @@
+//! Facts of e-classes: type, constness, small values. They only get more precise.
+
+use super::Term;
+use crate::graph::CONST;
+use crate::tensor::{Tensor, TensorType};
+use egg::{DidMerge, Id};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Values of at most so many elements are kept as facts and computed along.
+const SMALL: usize = 64;
+
+/// The analysis: what the leaves are.
+#[derive(Default)]
+pub struct Facts {
+    leaves: FxHashMap<Arc<str>, (TensorType, Option<Tensor>)>,
+}
+
+/// What is known of one class.
+#[derive(Clone, Debug)]
+pub struct ClassFacts {
+    /// The type.
+    pub ty: TensorType,
+    /// Computed from constants alone.
+    pub constant: bool,
+    /// The value, where it is constant and small.
+    pub value: Option<Tensor>,
+}
+
+impl Facts {
+    pub(super) fn declare(&mut self, name: &Arc<str>, ty: TensorType, value: Option<Tensor>) {
+        self.leaves.insert(Arc::clone(name), (ty, value));
+    }
+
+    pub(super) fn constant(&self, name: &str) -> Option<&Tensor> {
+        self.leaves.get(name).and_then(|(_, value)| value.as_ref())
+    }
+}
+
+impl egg::Analysis<Term> for Facts {
+    type Data = ClassFacts;
+
+    fn make(egraph: &mut egg::EGraph<Term, Self>, term: &Term, _id: Id) -> ClassFacts {
+        if let Some(name) = term.leaf_name() {
+            let (ty, value) = &egraph.analysis.leaves[name];
+            let small = value.as_ref().filter(|value| value.ty().shape.count() <= SMALL);
+            return ClassFacts { ty: ty.clone(), constant: term.op == CONST, value: small.cloned() };
+        }
+        let types: Vec<&TensorType> = term.children.iter().map(|&child| &egraph[child].data.ty).collect();
+        let def = term.def();
+        let ty = (def.infer)(&term.attrs, &types)
+            .unwrap_or_else(|why| panic!("an ill-typed `{}` reached the e-graph: {why}", term.op));
+        let constant = term.children.iter().all(|&child| egraph[child].data.constant);
+        let values: Option<Vec<&Tensor>> =
+            term.children.iter().map(|&child| egraph[child].data.value.as_ref()).collect();
+        let value = match values {
+            Some(values) if constant && ty.shape.count() <= SMALL => Some((def.eval)(&term.attrs, &values, &ty)),
+            _ => None,
+        };
+        ClassFacts { ty, constant, value }
+    }
+
+    fn merge(&mut self, to: &mut ClassFacts, from: ClassFacts) -> DidMerge {
+        debug_assert_eq!(to.ty, from.ty, "types are compared before classes are united");
+        let constant = to.constant || from.constant;
+        let merged = DidMerge(
+            constant != to.constant || (to.value.is_none() && from.value.is_some()),
+            constant != from.constant || (from.value.is_none() && to.value.is_some()),
+        );
+        to.constant = constant;
+        if to.value.is_none() {
+            to.value = from.value;
+        }
+        merged
+    }
+}

@@ -1,0 +1,215 @@
+//! Growing the e-graph by a phase's rules, within hard limits, with an account of who did what.
+//!
+//! A round finds every match of every rule, then applies them in that order, then restores
+//! congruence. There is no scheduler that skips rules and no clock: the same graph and rules give
+//! the same e-graph on any machine.
+
+use super::EGraph;
+use super::matcher::Match;
+use crate::rule::Rule;
+use rustc_hash::FxHashSet;
+use std::fmt;
+use std::sync::Arc;
+
+/// Matches of one rule that were applied or refused for good.
+pub(super) type Applied = FxHashSet<Match>;
+
+/// Hard limits of one phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most rounds.
+    pub rounds: usize,
+    /// The most e-nodes; overshot by no more than one match.
+    pub nodes: usize,
+}
+
+/// Why a phase ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Nothing is left to add: the phase holds every equal program its rules reach.
+    Saturated,
+    /// The limit on rounds was reached.
+    Rounds,
+    /// The limit on nodes was reached; the rule named added the largest share of them.
+    Nodes {
+        /// The rule that added most.
+        rule: String,
+        /// Its share of the nodes added in the phase, in percent.
+        percent: usize,
+    },
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Saturated => f.write_str("saturated"),
+            Self::Rounds => f.write_str("stopped at the limit on rounds"),
+            Self::Nodes { rule, percent } => {
+                write!(f, "stopped at the limit on nodes; `{rule}` added {percent} % of them")
+            }
+        }
+    }
+}
+
+/// What one rule did in a phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Growth {
+    /// The rule.
+    pub rule: String,
+    /// Matches of the left side, each counted once.
+    pub matched: usize,
+    /// Matches that changed the e-graph.
+    pub applied: usize,
+    /// Matches that a guard or a type refused.
+    pub refused: usize,
+    /// The first refusal's reason.
+    pub reason: Option<String>,
+    /// Nodes added.
+    pub nodes: usize,
+}
+
+/// The account of one phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saturation {
+    /// Why it ended.
+    pub stop: Stop,
+    /// Rounds begun.
+    pub rounds: usize,
+    /// E-nodes at the end.
+    pub nodes: usize,
+    /// E-classes at the end.
+    pub classes: usize,
+    /// Each rule's part, in the order of the rules.
+    pub growth: Vec<Growth>,
+}
+
+/// A rule that equates values of different types.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "rule `{rule}` ({file}:{line}) equates a value of type {left} with one of type {right}: \
+     its two sides must have the same type for every match; add a guard or mend the right side"
+)]
+pub struct SaturateError {
+    /// The rule's name.
+    pub rule: String,
+    /// Its file.
+    pub file: String,
+    /// Its line in that file.
+    pub line: usize,
+    /// The type of the left side.
+    pub left: String,
+    /// The type of the right side.
+    pub right: String,
+}
+
+impl From<SaturateError> for crate::error::Error {
+    fn from(error: SaturateError) -> Self {
+        Self::Egraph(error.to_string())
+    }
+}
+
+impl EGraph {
+    /// Grows the e-graph by `rules` until nothing changes or a limit is reached.
+    ///
+    /// # Errors
+    /// If a rule equates values of different types; the e-graph is then not to be used.
+    pub fn saturate(&mut self, rules: &[Arc<Rule>], limits: Limits) -> Result<Saturation, SaturateError> {
+        let mut growth: Vec<Growth> =
+            rules.iter().map(|rule| Growth { rule: rule.name.clone(), ..Growth::default() }).collect();
+        let mut rounds = 0;
+        let stop = loop {
+            if rounds == limits.rounds {
+                break Stop::Rounds;
+            }
+            rounds += 1;
+            match self.round(rules, limits, &mut growth)? {
+                Round::Changed => {}
+                Round::Unchanged => break Stop::Saturated,
+                Round::Full => break full(&growth),
+            }
+        };
+        Ok(Saturation { stop, rounds, nodes: self.nodes(), classes: self.classes(), growth })
+    }
+
+    fn round(&mut self, rules: &[Arc<Rule>], limits: Limits, growth: &mut [Growth]) -> Result<Round, SaturateError> {
+        let mut found: Vec<(usize, Match)> = Vec::new();
+        for (index, rule) in rules.iter().enumerate() {
+            let matches = self.matches(rule);
+            let applied = self.applied.entry(rule.name.clone()).or_default();
+            for one in matches {
+                if applied.insert(one.clone()) {
+                    found.push((index, one));
+                }
+            }
+        }
+        let mut changed = false;
+        for (index, one) in found {
+            if self.egg.total_size() >= limits.nodes {
+                self.egg.rebuild();
+                if self.nodes() >= limits.nodes {
+                    return Ok(Round::Full);
+                }
+            }
+            changed |= self.apply(&rules[index], one, &mut growth[index])?;
+        }
+        self.egg.rebuild();
+        Ok(if changed { Round::Changed } else { Round::Unchanged })
+    }
+
+    fn apply(&mut self, rule: &Arc<Rule>, one: Match, growth: &mut Growth) -> Result<bool, SaturateError> {
+        let key = one.clone();
+        let mut one = one.canonical(self);
+        growth.matched += 1;
+        let roots = one.roots.clone();
+        let before = self.egg.nodes().len();
+        let made: Result<Vec<_>, String> = self
+            .admit(rule, &mut one)
+            .and_then(|()| rule.to.iter().map(|template| self.instantiate(template, &one)).collect());
+        let added = self.egg.nodes().len() - before;
+        growth.nodes += added;
+        self.origins.record(before + added, rule, roots[0]);
+        let made = match made {
+            Ok(made) => made,
+            Err(why) => {
+                growth.refused += 1;
+                growth.reason.get_or_insert(why);
+                // Facts get more precise: a no may be a yes in a later round.
+                if let Some(applied) = self.applied.get_mut(&rule.name) {
+                    applied.remove(&key);
+                }
+                return Ok(added > 0);
+            }
+        };
+        let mut changed = added > 0;
+        for (root, made) in roots.into_iter().zip(made) {
+            let (left, right) = (self.ty(root).clone(), self.ty(made).clone());
+            if left != right {
+                return Err(SaturateError {
+                    rule: rule.name.clone(),
+                    file: rule.file.clone(),
+                    line: rule.line,
+                    left: left.to_string(),
+                    right: right.to_string(),
+                });
+            }
+            changed |= self.egg.union(root, made);
+        }
+        growth.applied += usize::from(changed);
+        Ok(changed)
+    }
+}
+
+enum Round {
+    Changed,
+    Unchanged,
+    Full,
+}
+
+fn full(growth: &[Growth]) -> Stop {
+    let total: usize = growth.iter().map(|rule| rule.nodes).sum();
+    let most = growth.iter().max_by_key(|rule| rule.nodes);
+    Stop::Nodes {
+        rule: most.map(|rule| rule.rule.clone()).unwrap_or_default(),
+        percent: most.map_or(0, |rule| rule.nodes * 100 / total.max(1)),
+    }
+}

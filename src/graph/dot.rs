@@ -1,0 +1,100 @@
+//! A graph in the language of Graphviz, to look at: `dot -Tsvg`.
+//!
+//! A box an op with its name, attributes and type; inputs and outputs are rounded. A constant is
+//! not a box of its own but a line in the boxes of its users, since weights would hide the network.
+//! Values in another layout than the default one are coloured.
+
+use super::{CONST, Graph, INPUT, NodeId, text};
+use crate::op;
+use std::fmt::Write;
+
+/// The graph as a `digraph`.
+pub fn to_dot(graph: &Graph) -> String {
+    let mut out = format!("digraph {} {{\n", quote(graph.name()));
+    out.push_str("  node [shape=box, fontname=\"Helvetica\", fontsize=10];\n  edge [fontname=\"Helvetica\", fontsize=9];\n");
+    for (id, node) in graph.nodes() {
+        let style = match node.op {
+            CONST if graph.outputs().all(|(_, output)| output != id) => continue,
+            INPUT => ", style=\"rounded,filled\", fillcolor=\"#e8f0fe\"",
+            _ if !node.ty.layout.is_plain() => ", style=filled, fillcolor=\"#fef3e0\"",
+            _ if op::find(node.op).is_some_and(|def| def.flags.lowered) => {
+                ", style=filled, fillcolor=\"#eef6ee\""
+            }
+            _ => "",
+        };
+        let _ = writeln!(out, "  n{} [label={}{style}];", id.index(), quote(&label(graph, id)));
+        for &input in node.inputs.iter().filter(|&&input| !inlined(graph, input)) {
+            let _ = writeln!(
+                out,
+                "  n{} -> n{} [label={}];",
+                input.index(),
+                id.index(),
+                quote(&graph[input].ty.to_string())
+            );
+        }
+    }
+    for (position, (name, id)) in graph.outputs().enumerate() {
+        let label = quote(name);
+        let _ =
+            writeln!(out, "  o{position} [label={label}, style=\"rounded,filled\", fillcolor=\"#e8f0fe\"];");
+        let _ =
+            writeln!(out, "  n{} -> o{position} [label={}];", id.index(), quote(&graph[id].ty.to_string()));
+    }
+    out.push_str("}\n");
+    out
+}
+
+/// Whether a node is shown in its users' boxes only.
+fn inlined(graph: &Graph, id: NodeId) -> bool {
+    graph[id].op == CONST && graph.outputs().all(|(_, output)| output != id)
+}
+
+fn label(graph: &Graph, id: NodeId) -> String {
+    let node = &graph[id];
+    let mut label = format!("{}\n{}{}", node.name, node.op, text::print_attrs(node));
+    for &input in node.inputs.iter().filter(|&&input| inlined(graph, input)) {
+        let _ = write!(label, "\n{}: {}", graph[input].name, graph[input].ty);
+    }
+    if matches!(node.op, INPUT | CONST) {
+        let _ = write!(label, "\n{}", node.ty);
+    }
+    label
+}
+
+/// A quoted string of the language: `"` and `\` escaped, lines as `\n`.
+fn quote(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_stand_in_the_boxes_of_their_users() {
+        let graph = text::parse(
+            "graph \"a \\\"b\\\"\" { x: f32[1,16,2,2] = input; c: f32[1] = const [2.0]; y = add(x, c)
+             p = pack(y) {layout: nChw16c}; return p; return c }",
+        );
+        insta::assert_snapshot!(to_dot(&graph.unwrap()), @r##"
+        digraph "a \"b\"" {
+          node [shape=box, fontname="Helvetica", fontsize=10];
+          edge [fontname="Helvetica", fontsize=9];
+          n0 [label="x\ninput\nf32[1,16,2,2]", style="rounded,filled", fillcolor="#e8f0fe"];
+          n1 [label="c\nconst\nf32[1]"];
+          n2 [label="y\nadd"];
+          n0 -> n2 [label="f32[1,16,2,2]"];
+          n1 -> n2 [label="f32[1]"];
+          n3 [label="p\npack {layout: nChw16c}", style=filled, fillcolor="#fef3e0"];
+          n2 -> n3 [label="f32[1,16,2,2]"];
+          o0 [label="p", style="rounded,filled", fillcolor="#e8f0fe"];
+          n3 -> o0 [label="f32[1,16,2,2]@nChw16c"];
+          o1 [label="c", style="rounded,filled", fillcolor="#e8f0fe"];
+          n1 -> o1 [label="f32[1]"];
+        }
+        "##);
+        let graph = text::parse("graph { x: f32[2] = input; c: f32[2] = const ~1; y = add(x, c); return y }")
+            .unwrap();
+        assert!(!to_dot(&graph).contains("n1 "));
+    }
+}

@@ -1,0 +1,95 @@
+//! A graph as JSON, for other programs to read: nodes, types and attributes, no constants' bytes.
+//!
+//! ```json
+//! {
+//!   "name": "tiny",
+//!   "nodes": [
+//!     {"name": "x", "op": "input", "inputs": [], "attrs": {},
+//!      "type": {"text": "f32[1,4]", "dtype": "f32", "shape": [1, 4], "layout": "plain", "device": "host"}},
+//!     {"name": "y", "op": "relu", "inputs": ["x"], "attrs": {}, "type": …}
+//!   ],
+//!   "outputs": [{"name": "y", "value": "y"}]
+//! }
+//! ```
+//!
+//! A constant has a member `hash` (the hash of its bytes, as in the text form) as well. Attributes
+//! are all there, those at their default too: integers, numbers and lists of integers as such,
+//! anything else (and floats that JSON lacks) as text.
+
+use super::{CONST, Graph, NodeId, text};
+use crate::attr::Attr;
+use crate::tensor::TensorType;
+use serde_json::{Map, Value, json};
+
+/// The graph as a JSON value.
+pub fn to_json(graph: &Graph) -> Value {
+    let nodes: Vec<Value> = graph.nodes().map(|(id, _)| node(graph, id)).collect();
+    let outputs: Vec<Value> =
+        graph.outputs().map(|(name, id)| json!({"name": &**name, "value": &*graph[id].name})).collect();
+    json!({"name": graph.name(), "nodes": nodes, "outputs": outputs})
+}
+
+fn node(graph: &Graph, id: NodeId) -> Value {
+    let node = &graph[id];
+    let inputs: Vec<&str> = node.inputs.iter().map(|&input| &*graph[input].name).collect();
+    let attrs: Map<String, Value> =
+        node.attrs.iter().map(|(name, value)| (name.to_owned(), attr(value))).collect();
+    let mut object = json!({
+        "name": &*node.name,
+        "op": node.op,
+        "inputs": inputs,
+        "attrs": attrs,
+        "type": ty(&node.ty),
+    });
+    if node.op == CONST {
+        object["hash"] = graph
+            .constant(id)
+            .map_or(Value::Null, |value| format!("{:016x}", text::content_hash(value)).into());
+    }
+    object
+}
+
+/// A type as a JSON value.
+pub fn ty(ty: &TensorType) -> Value {
+    json!({
+        "text": ty.to_string(),
+        "dtype": ty.dtype.name(),
+        "shape": ty.shape.to_vec(),
+        "layout": ty.layout.to_string(),
+        "device": ty.device.to_string(),
+    })
+}
+
+/// An attribute as a JSON value.
+pub fn attr(attr: &Attr) -> Value {
+    match attr {
+        Attr::Int(value) => (*value).into(),
+        Attr::Float(value) if value.0.is_finite() => value.0.into(),
+        Attr::Ints(values) => values.as_slice().into(),
+        Attr::Str(text) => (&**text).into(),
+        other => other.to_string().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_types_attributes_and_outputs_are_there() {
+        let text = "graph tiny { x: f32[1,4] = input; c: f32[] = const [2.0]; y = add(x, c)
+            z = softmax(y) {axis: 1}; q = clip(z) {max: 6.0}; return out = q }";
+        let json = to_json(&text::parse(text).unwrap());
+        assert_eq!(json["name"], "tiny");
+        let nodes = &json["nodes"];
+        assert_eq!(
+            nodes[0]["type"],
+            json!({"text": "f32[1,4]", "dtype": "f32", "shape": [1, 4], "layout": "plain", "device": "host"})
+        );
+        assert_eq!(nodes[1]["hash"].as_str().map(str::len), Some(16));
+        assert_eq!(nodes[2]["inputs"], json!(["x", "c"]));
+        assert_eq!(nodes[3]["attrs"], json!({"axis": 1}));
+        assert_eq!(nodes[4]["attrs"], json!({"max": 6.0, "min": "-inf"}));
+        assert_eq!(json["outputs"], json!([{"name": "out", "value": "q"}]));
+    }
+}

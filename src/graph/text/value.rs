@@ -1,0 +1,249 @@
+//! Constants in the text form: printing, reading, seeded values and content hashes.
+
+use super::syntax::{Literal, Spanned};
+use crate::error::Span;
+use crate::tensor::{DType, Layout, Tensor, TensorType};
+
+/// Constants with at most so many elements are printed with their values: enough for shapes and
+/// scalars, and a line stays a line.
+const INLINE_ELEMENTS: usize = 16;
+
+/// A 64-bit hash of a tensor's bytes, the same on every machine. Not for adversaries: it names
+/// constants in text.
+pub fn content_hash(tensor: &Tensor) -> u64 {
+    let bytes = tensor.bytes();
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let mut hash = mix(bytes.len() as u64);
+    for word in words.iter().chain([&last]) {
+        hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    }
+    mix(hash)
+}
+
+/// The output function of SplitMix64 (Steele, Lea and Flood, 2014).
+fn mix(state: u64) -> u64 {
+    let mut z = state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Seeded values, the same on every machine: normal ones of mean 0 and variance 1 for floats (the
+/// sum of twelve uniform ones, so between -6 and 6), 0 to 7 for integers, either for booleans.
+pub fn random(ty: &TensorType, seed: u64) -> Tensor {
+    let mut state = mix(seed.wrapping_add(0x5851_f42d_4c95_7f2d));
+    let mut draw = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(state)
+    };
+    let values: Vec<f64> = (0..ty.shape.count())
+        .map(|_| match ty.dtype {
+            dtype if dtype.is_float() => {
+                let sum: u32 = (0..3)
+                    .map(|_| {
+                        let word = draw();
+                        (0..4).map(|part| u32::from((word >> (16 * part)) as u16)).sum::<u32>()
+                    })
+                    .sum();
+                (f64::from(sum) - 12.0 * 32767.5) / 65536.0
+            }
+            DType::Bool => f64::from((draw() >> 63) as u8),
+            _ => f64::from((draw() >> 61) as u8),
+        })
+        .collect();
+    place(&Tensor::from_f64(ty.dtype, ty.shape.clone(), &values), ty)
+}
+
+/// A default-layout host tensor as a value of this type (same element type and shape).
+fn place(plain: &Tensor, ty: &TensorType) -> Tensor {
+    let mut tensor = Tensor::zeros(TensorType { layout: Layout::PLAIN, ..ty.clone() });
+    tensor.bytes_mut().copy_from_slice(plain.bytes());
+    tensor.to_layout(&ty.layout)
+}
+
+/// Equal values are printed one by one up to so many.
+const FEW_ELEMENTS: usize = 4;
+
+/// What stands after `const`: a list or `splat` where that reads back to the same bytes, the hash
+/// otherwise.
+pub(super) fn print(tensor: &Tensor) -> String {
+    let splat = if tensor.ty().shape.count() > FEW_ELEMENTS { print_splat(tensor) } else { None };
+    let values = if splat.is_some() {
+        splat
+    } else if tensor.ty().shape.count() <= INLINE_ELEMENTS {
+        let plain = tensor.to_layout(&Layout::PLAIN);
+        let elements: Vec<String> = plain
+            .bytes()
+            .chunks(tensor.ty().dtype.size())
+            .map(|bytes| element_text(tensor.ty().dtype, bytes))
+            .collect();
+        let written: Vec<_> = elements.iter().map(|text| spanned(text)).collect();
+        reads_back(tensor, &Literal::List(written)).then(|| format!("[{}]", elements.join(", ")))
+    } else {
+        None
+    };
+    values.unwrap_or_else(|| format!("#{:016x}", content_hash(tensor)))
+}
+
+fn print_splat(tensor: &Tensor) -> Option<String> {
+    let size = tensor.ty().dtype.size();
+    let first = tensor.bytes().get(..size)?;
+    let text = element_text(tensor.ty().dtype, first);
+    let same = if tensor.ty().layout.is_plain() {
+        let mut read = Vec::new();
+        read_element(tensor.ty().dtype, &text, &mut read).ok()?;
+        read == first && tensor.bytes().chunks(size).all(|element| element == first)
+    } else {
+        reads_back(tensor, &Literal::Splat(spanned(&text)))
+    };
+    same.then(|| format!("splat {text}"))
+}
+
+fn spanned(text: &str) -> Spanned<String> {
+    Spanned { value: text.to_owned(), span: Span::default() }
+}
+
+fn reads_back(tensor: &Tensor, literal: &Literal) -> bool {
+    read(literal, tensor.ty()).is_ok_and(|read| read.is_some_and(|read| read.bytes() == tensor.bytes()))
+}
+
+fn element_text(dtype: DType, bytes: &[u8]) -> String {
+    match dtype {
+        DType::Bool if bytes[0] <= 1 => (bytes[0] == 1).to_string(),
+        DType::Bool | DType::U8 => bytes[0].to_string(),
+        DType::I8 => bytemuck::pod_read_unaligned::<i8>(bytes).to_string(),
+        DType::I32 => bytemuck::pod_read_unaligned::<i32>(bytes).to_string(),
+        DType::I64 => bytemuck::pod_read_unaligned::<i64>(bytes).to_string(),
+        DType::F16 => format!("{:?}", bytemuck::pod_read_unaligned::<half::f16>(bytes).to_f32()),
+        DType::BF16 => format!("{:?}", bytemuck::pod_read_unaligned::<half::bf16>(bytes).to_f32()),
+        DType::F32 => format!("{:?}", bytemuck::pod_read_unaligned::<f32>(bytes)),
+        DType::F64 => format!("{:?}", bytemuck::pod_read_unaligned::<f64>(bytes)),
+    }
+}
+
+/// Appends the bytes of one element, or says why the text is none.
+fn read_element(dtype: DType, text: &str, bytes: &mut Vec<u8>) -> Result<(), String> {
+    macro_rules! push {
+        ($value:expr) => {{
+            let value = $value.ok_or_else(|| format!("`{text}` is not a value of type {dtype}"))?;
+            bytes.extend_from_slice(bytemuck::bytes_of(&value));
+        }};
+    }
+    let finite = |value: f64| value.is_finite() || !text.contains(|c: char| c.is_ascii_digit());
+    match dtype {
+        DType::Bool => push!(match text {
+            "true" | "1" => Some(1_u8),
+            "false" | "0" => Some(0_u8),
+            _ => None,
+        }),
+        DType::U8 => push!(text.parse::<u8>().ok()),
+        DType::I8 => push!(text.parse::<i8>().ok()),
+        DType::I32 => push!(text.parse::<i32>().ok()),
+        DType::I64 => push!(text.parse::<i64>().ok()),
+        DType::F16 => {
+            push!(text.parse::<f32>().ok().map(half::f16::from_f32).filter(|value| finite(value.to_f64())));
+        }
+        DType::BF16 => {
+            push!(text.parse::<f32>().ok().map(half::bf16::from_f32).filter(|value| finite(value.to_f64())));
+        }
+        DType::F32 => push!(text.parse::<f32>().ok().filter(|&value| finite(f64::from(value)))),
+        DType::F64 => push!(text.parse::<f64>().ok().filter(|&value| finite(value))),
+    }
+    Ok(())
+}
+
+/// The tensor that a literal stands for; `None` for a hash.
+///
+/// The errors are the places and messages of all elements that are wrong.
+pub(super) fn read(literal: &Literal, ty: &TensorType) -> Result<Option<Tensor>, Vec<(Span, String)>> {
+    let count = ty.shape.count();
+    let mut errors = Vec::new();
+    let mut bytes = Vec::new();
+    match literal {
+        Literal::Hash(_) => return Ok(None),
+        Literal::Seed(seed) => return Ok(Some(random(ty, *seed))),
+        Literal::Splat(element) => {
+            if let Err(message) = read_element(ty.dtype, &element.value, &mut bytes) {
+                return Err(vec![(element.span, message)]);
+            }
+            bytes = bytes.repeat(count);
+        }
+        Literal::List(elements) => {
+            for element in elements {
+                if let Err(message) = read_element(ty.dtype, &element.value, &mut bytes) {
+                    errors.push((element.span, message));
+                }
+            }
+            if errors.is_empty() && elements.len() != count {
+                let span = elements.iter().map(|element| element.span).reduce(Span::to).unwrap_or_default();
+                let message = format!("{ty} has {count} elements, {} are given", elements.len());
+                errors.push((span, message));
+            }
+        }
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let mut plain = Tensor::zeros(TensorType::plain(ty.dtype, ty.shape.clone()));
+    plain.bytes_mut().copy_from_slice(&bytes);
+    Ok(Some(place(&plain, ty)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_constants_print_their_values() {
+        assert_eq!(print(&Tensor::from_elements([2], &[1.0_f32, -0.1])), "[1.0, -0.1]");
+        assert_eq!(print(&Tensor::scalar(f32::NEG_INFINITY)), "[-inf]");
+        assert_eq!(print(&Tensor::from_bools([2], &[true, false])), "[true, false]");
+        assert_eq!(print(&Tensor::from_elements([2], &[i64::MIN, 7])), "[-9223372036854775808, 7]");
+        assert_eq!(print(&Tensor::from_elements([0], &[0.0_f32; 0])), "[]");
+    }
+
+    #[test]
+    fn large_constants_print_one_value_or_a_hash() {
+        assert_eq!(print(&Tensor::from_elements([20], &[0.5_f32; 20])), "splat 0.5");
+        let weights = random(&TensorType::plain(DType::F32, [4, 5]), 1);
+        assert_eq!(print(&weights), format!("#{:016x}", content_hash(&weights)));
+    }
+
+    #[test]
+    fn a_nan_with_a_payload_is_not_printed_as_a_plain_nan() {
+        assert_eq!(print(&Tensor::scalar(f32::NAN)), "[NaN]");
+        assert!(print(&Tensor::scalar(f32::from_bits(0x7fc0_0001))).starts_with('#'));
+    }
+
+    #[test]
+    fn blocked_constants_print_their_logical_values() {
+        let layout: Layout = "nChw8c".parse().unwrap();
+        let plain = Tensor::from_elements([1, 3, 1, 1], &[1.0_f32, 2.0, 3.0]);
+        assert_eq!(print(&plain.to_layout(&layout)), "[1.0, 2.0, 3.0]");
+        let mut odd = plain.to_layout(&layout);
+        odd.elements_mut::<f32>()[7] = 9.0;
+        assert!(print(&odd).starts_with('#'));
+    }
+
+    #[test]
+    fn seeded_values_are_normal_and_do_not_change() {
+        let ty = TensorType::plain(DType::F32, [10_000]);
+        let values = random(&ty, 1).to_f64();
+        let mean = values.iter().sum::<f64>() / 1e4;
+        let variance = values.iter().map(|v| v * v).sum::<f64>() / 1e4;
+        assert!(mean.abs() < 0.03 && (variance - 1.0).abs() < 0.05, "{mean} {variance}");
+        assert_ne!(content_hash(&random(&ty, 1)), content_hash(&random(&ty, 2)));
+        assert_eq!(content_hash(&random(&ty, 1)), 10_736_889_492_260_000_523);
+        let indices = random(&TensorType::plain(DType::I64, [100]), 3).to_i64().unwrap();
+        assert!(indices.iter().all(|&index| (0..8).contains(&index)));
+    }
+
+    #[test]
+    fn hashes_tell_lengths_and_tails_apart() {
+        let hash = |bytes: &[u8]| content_hash(&Tensor::from_elements([bytes.len()], bytes));
+        assert_ne!(hash(&[0; 8]), hash(&[0; 9]));
+        assert_ne!(hash(&[1, 2, 3]), hash(&[1, 2, 4]));
+    }
+}

@@ -1,0 +1,63 @@
+//! Memory planning: lifetimes in, offsets out.
+
+mod fit;
+mod order;
+
+pub use order::{Task, order};
+
+/// A range of steps during which so many bytes are needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// The first step at which the buffer is live.
+    pub lower: usize,
+    /// The first step at which it is no longer.
+    pub upper: usize,
+    /// Bytes.
+    pub size: usize,
+    /// What its offset is a multiple of.
+    pub align: usize,
+}
+
+/// Offsets for buffers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packing {
+    /// The offset of each buffer.
+    pub offsets: Vec<usize>,
+    /// Bytes in all.
+    pub peak: usize,
+    /// The most bytes live at one step.
+    pub lower_bound: usize,
+}
+
+/// Gives buffers their offsets.
+pub trait Planner: Sync {
+    /// Its name in pipelines.
+    fn name(&self) -> &'static str;
+
+    /// Offsets such that buffers that are live at one step do not overlap.
+    fn plan(&self, buffers: &[Buffer]) -> Packing;
+}
+
+/// Every planner.
+pub const PLANNERS: &[&dyn Planner] = &[&fit::Best, &fit::FirstFit];
+
+/// The planner with this name.
+pub fn find(name: &str) -> Option<&'static dyn Planner> {
+    PLANNERS.iter().find(|planner| planner.name() == name).copied()
+}
+
+/// The most bytes live at one step: no packing can be smaller.
+pub fn lower_bound(buffers: &[Buffer]) -> usize {
+    let mut events: Vec<(usize, bool, usize)> = Vec::with_capacity(2 * buffers.len());
+    for buffer in buffers {
+        events.push((buffer.lower, true, buffer.size));
+        events.push((buffer.upper, false, buffer.size));
+    }
+    events.sort_unstable(); // ends come before beginnings at the same step
+    let (mut live, mut most) = (0, 0);
+    for (_, begins, size) in events {
+        if begins { live += size } else { live -= size }
+        most = most.max(live);
+    }
+    most
+}

@@ -1,0 +1,130 @@
+//! An order of execution with a low peak.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// One value to compute.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Task {
+    /// Bytes of its result; zero for a view.
+    pub size: usize,
+    /// Scratch bytes while it runs.
+    pub scratch: usize,
+    /// Tasks whose results it reads.
+    pub inputs: Vec<usize>,
+    /// The task whose bytes its result is a view of.
+    pub alias_of: Option<usize>,
+    /// Whether its result is kept to the end.
+    pub output: bool,
+}
+
+/// A topological order with a low peak: the better of the order given and two greedy ones, which
+/// prefer the task that leaves the fewest bytes live, and among equals the one last or first made
+/// possible. Near-linear in the number of edges.
+pub fn order(tasks: &[Task]) -> Vec<usize> {
+    let given: Vec<usize> = (0..tasks.len()).collect();
+    let candidates = [given, greedy(tasks, true), greedy(tasks, false)];
+    let best = candidates.into_iter().min_by_key(|order| peak(tasks, order));
+    best.unwrap_or_default()
+}
+
+/// For each task, the one whose bytes its result is.
+fn roots(tasks: &[Task]) -> Vec<usize> {
+    let mut roots: Vec<usize> = (0..tasks.len()).collect();
+    for (at, task) in tasks.iter().enumerate() {
+        if let Some(of) = task.alias_of {
+            roots[at] = roots[of];
+        }
+    }
+    roots
+}
+
+/// How many reads of each buffer are to come; outputs have one that never comes.
+fn reads(tasks: &[Task], roots: &[usize]) -> Vec<usize> {
+    let mut reads = vec![0; tasks.len()];
+    for task in tasks {
+        for input in distinct(task, roots) {
+            reads[input] += 1;
+        }
+    }
+    for (at, task) in tasks.iter().enumerate() {
+        reads[roots[at]] += usize::from(task.output);
+    }
+    reads
+}
+
+fn distinct(task: &Task, roots: &[usize]) -> Vec<usize> {
+    let mut inputs: Vec<usize> = task.inputs.iter().map(|input| roots[*input]).collect();
+    inputs.sort_unstable();
+    inputs.dedup();
+    inputs
+}
+
+/// The most bytes live at one task of an order.
+fn peak(tasks: &[Task], order: &[usize]) -> usize {
+    let roots = roots(tasks);
+    let mut reads = reads(tasks, &roots);
+    let (mut live, mut most) = (0, 0);
+    for &at in order {
+        live += tasks[at].size;
+        most = most.max(live + tasks[at].scratch);
+        for input in distinct(&tasks[at], &roots) {
+            reads[input] -= 1;
+            if reads[input] == 0 {
+                live -= tasks[input].size;
+            }
+        }
+        if roots[at] == at && reads[at] == 0 {
+            live -= tasks[at].size;
+        }
+    }
+    most
+}
+
+fn greedy(tasks: &[Task], last_first: bool) -> Vec<usize> {
+    let roots = roots(tasks);
+    let mut reads = reads(tasks, &roots);
+    let mut missing: Vec<usize> = tasks.iter().map(|task| task.inputs.len()).collect();
+    let mut users = vec![Vec::new(); tasks.len()];
+    for (at, task) in tasks.iter().enumerate() {
+        for input in &task.inputs {
+            users[*input].push(at);
+        }
+    }
+    // Growth: bytes added less bytes freed. A queued task's growth may shrink; it is then queued again.
+    let growth = |at: usize, reads: &[usize]| {
+        let freed: usize =
+            distinct(&tasks[at], &roots).iter().filter(|input| reads[**input] == 1).map(|input| tasks[*input].size).sum();
+        i64::try_from(tasks[at].size).unwrap_or(i64::MAX) - i64::try_from(freed).unwrap_or(i64::MAX)
+    };
+    let mut stamp = 0_i64;
+    let mut queue = BinaryHeap::new();
+    let mut done = vec![false; tasks.len()];
+    for at in (0..tasks.len()).filter(|at| missing[*at] == 0) {
+        queue.push(Reverse((growth(at, &reads), 0, at)));
+    }
+    let mut order = Vec::with_capacity(tasks.len());
+    while let Some(Reverse((_, _, at))) = queue.pop() {
+        if std::mem::replace(&mut done[at], true) {
+            continue;
+        }
+        order.push(at);
+        for input in distinct(&tasks[at], &roots) {
+            reads[input] -= 1;
+            if reads[input] == 1 {
+                stamp += 1;
+                for &user in users[input].iter().filter(|user| missing[**user] == 0 && !done[**user]) {
+                    queue.push(Reverse((growth(user, &reads), if last_first { -stamp } else { stamp }, user)));
+                }
+            }
+        }
+        stamp += 1;
+        for &user in &users[at] {
+            missing[user] -= 1;
+            if missing[user] == 0 {
+                queue.push(Reverse((growth(user, &reads), if last_first { -stamp } else { stamp }, user)));
+            }
+        }
+    }
+    order
+}

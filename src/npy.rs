@@ -1,0 +1,360 @@
+//! Tensors in files of NumPy: `.npy` (one array) and `.npz` (several, by name).
+//!
+//! Reads little-endian booleans, `u8`, `i8`, `i32`, `i64`, `f16`, `f32` and `f64`, in C or in Fortran
+//! order (which is transposed, so that the tensor is row-major). Refuses other element types,
+//! big-endian files, structured and pickled arrays, files that are longer or shorter than their
+//! header says, and `.npz` archives that are compressed or larger than 4 GiB. Writes row-major arrays
+//! in the default layout; `bf16` has no name in NumPy and is refused. Errors name the file.
+
+mod zip;
+
+use crate::error::{Error, Result};
+use crate::tensor::{DType, Layout, Tensor, TensorType, advance};
+use npyz::{Endianness, NpyHeader, Order, TypeChar, WriterBuilder};
+use rustc_hash::FxHashSet;
+use std::path::Path;
+
+/// Headers of plain arrays have some hundred bytes; a longer one is damaged or not for us.
+const LONGEST_HEADER: usize = 4096;
+
+/// Reads a `.npy` file.
+///
+/// # Errors
+/// [`Error::Io`] where the file cannot be read, [`Error::Npy`] where it does not hold such an array.
+pub fn read(path: impl AsRef<Path>) -> Result<Tensor> {
+    let path = path.as_ref();
+    decode(&path.display().to_string(), &std::fs::read(path).map_err(Error::io(path))?)
+}
+
+/// Writes a `.npy` file.
+///
+/// # Errors
+/// As [`encode`], and [`Error::Io`].
+pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
+    let path = path.as_ref();
+    std::fs::write(path, encode(&path.display().to_string(), tensor)?).map_err(Error::io(path))
+}
+
+/// Reads the arrays of a `.npz` file, in the order of the file.
+///
+/// # Errors
+/// As [`read`]; [`Error::Npy`] also where an array is there twice.
+pub fn read_npz(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
+    let path = path.as_ref();
+    decode_npz(&path.display().to_string(), &std::fs::read(path).map_err(Error::io(path))?)
+}
+
+/// Writes arrays into a `.npz` file, as `numpy.savez` does: not compressed.
+///
+/// # Errors
+/// As [`encode_npz`], and [`Error::Io`].
+pub fn write_npz<'a>(
+    path: impl AsRef<Path>,
+    arrays: impl IntoIterator<Item = (&'a str, &'a Tensor)>,
+) -> Result<()> {
+    let path = path.as_ref();
+    std::fs::write(path, encode_npz(&path.display().to_string(), arrays)?).map_err(Error::io(path))
+}
+
+/// The tensor in the bytes of a `.npy` file; `file` is what errors call it.
+///
+/// # Errors
+/// [`Error::Npy`], as the module says.
+pub fn decode(file: &str, bytes: &[u8]) -> Result<Tensor> {
+    decode_array(bytes).map_err(|message| Error::Npy(format!("{file}: {message}")))
+}
+
+/// The bytes of a `.npy` file; `file` is what errors call it.
+///
+/// # Errors
+/// [`Error::Npy`] for `bf16`.
+pub fn encode(file: &str, tensor: &Tensor) -> Result<Vec<u8>> {
+    encode_array(tensor).map_err(|message| Error::Npy(format!("{file}: {message}")))
+}
+
+/// The arrays in the bytes of a `.npz` file; `file` is what errors call it.
+///
+/// # Errors
+/// [`Error::Npy`], as the module says.
+pub fn decode_npz(file: &str, bytes: &[u8]) -> Result<Vec<(String, Tensor)>> {
+    let wrong = |message: String| Error::Npy(format!("{file}: {message}"));
+    let mut names = FxHashSet::default();
+    let mut arrays = Vec::new();
+    for (member, content) in zip::read(bytes).map_err(wrong)? {
+        let name = member.strip_suffix(".npy").unwrap_or(&member).to_owned();
+        let tensor = decode_array(content).map_err(|message| wrong(format!("array `{name}`: {message}")))?;
+        if !names.insert(name.clone()) {
+            return Err(wrong(format!("array `{name}` is there twice")));
+        }
+        arrays.push((name, tensor));
+    }
+    Ok(arrays)
+}
+
+/// The bytes of a `.npz` file; `file` is what errors call it.
+///
+/// # Errors
+/// [`Error::Npy`] for `bf16`, a name that stands twice, and more than 4 GiB.
+pub fn encode_npz<'a>(
+    file: &str,
+    arrays: impl IntoIterator<Item = (&'a str, &'a Tensor)>,
+) -> Result<Vec<u8>> {
+    let wrong = |message: String| Error::Npy(format!("{file}: {message}"));
+    let mut names = FxHashSet::default();
+    let mut members = Vec::new();
+    for (name, tensor) in arrays {
+        if !names.insert(name) {
+            return Err(wrong(format!("two arrays are called `{name}`")));
+        }
+        let content = encode_array(tensor).map_err(|message| wrong(format!("array `{name}`: {message}")))?;
+        members.push((format!("{name}.npy"), content));
+    }
+    zip::write(&members).map_err(wrong)
+}
+
+fn decode_array(bytes: &[u8]) -> Result<Tensor, String> {
+    check_header(bytes)?;
+    let mut rest = bytes;
+    let header = NpyHeader::from_reader(&mut rest).map_err(|error| format!("not a `.npy` array: {error}"))?;
+    let dtype = dtype(&header.dtype())?;
+    let shape = header.shape().iter().map(|&size| usize::try_from(size).ok()).collect::<Option<Vec<_>>>();
+    let shape = shape.ok_or("the shape is too large for this machine")?;
+    let ty = TensorType::plain(dtype, shape);
+    let size = shape_bytes(header.shape()).filter(|_| ty.bytes() == rest.len());
+    if size.is_none() {
+        return Err(format!("{ty} has {} bytes, the file holds {} after its header", ty.bytes(), rest.len()));
+    }
+    let mut tensor = Tensor::zeros(ty);
+    if header.order() == Order::Fortran && header.shape().len() > 1 {
+        transpose(rest, &mut tensor);
+    } else {
+        tensor.bytes_mut().copy_from_slice(rest);
+    }
+    if dtype == DType::Bool {
+        tensor.bytes_mut().iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+    }
+    Ok(tensor)
+}
+
+/// Refuses what the header's parser should not see: other files, headers without end, shapes whose
+/// size overflows.
+fn check_header(bytes: &[u8]) -> Result<(), String> {
+    if !bytes.starts_with(b"\x93NUMPY") || bytes.len() < 12 {
+        let what = if bytes.starts_with(b"PK") { "; it is an archive, as `.npz` files are" } else { "" };
+        return Err(format!("not a `.npy` array: it does not begin as one{what}"));
+    }
+    let (start, length) = match bytes[6] {
+        1 => (10, usize::from(u16::from_le_bytes([bytes[8], bytes[9]]))),
+        _ => (12, u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]) as usize),
+    };
+    if length > LONGEST_HEADER {
+        return Err(format!("its header has {length} bytes, more than any plain array needs"));
+    }
+    let header = bytes.get(start..start + length).ok_or("it ends within its header")?;
+    let header = std::str::from_utf8(header).map_err(|_| "its header is not text")?;
+    let shape = header.split_once("shape").and_then(|(_, rest)| rest.split_once('(')?.1.split_once(')'));
+    if let Some((dims, _)) = shape {
+        let dims: Vec<u64> = dims.split(',').filter_map(|dim| dim.trim().parse().ok()).collect();
+        shape_bytes(&dims).ok_or("the shape is too large for any machine")?;
+    }
+    Ok(())
+}
+
+/// Bytes of so many 8-byte elements if no product on the way overflows, empty dimensions aside.
+fn shape_bytes(dims: &[u64]) -> Option<u64> {
+    dims.iter()
+        .try_fold(8_u64, |bytes, &size| bytes.checked_mul(size.max(1)))
+        .filter(|&bytes| bytes < 1 << 56)
+}
+
+fn dtype(written: &npyz::DType) -> Result<DType, String> {
+    let npyz::DType::Plain(ty) = written else {
+        return Err("it is a structured array; save its fields one by one".to_owned());
+    };
+    if ty.endianness() == Endianness::Big && ty.size_field() > 1 {
+        return Err(format!(
+            "element type `{ty}` is big-endian; save it as `array.astype(array.dtype.newbyteorder(\"<\"))`"
+        ));
+    }
+    match (ty.type_char(), ty.size_field()) {
+        (TypeChar::Bool, 1) => Ok(DType::Bool),
+        (TypeChar::Uint, 1) => Ok(DType::U8),
+        (TypeChar::Int, 1) => Ok(DType::I8),
+        (TypeChar::Int, 4) => Ok(DType::I32),
+        (TypeChar::Int, 8) => Ok(DType::I64),
+        (TypeChar::Float, 2) => Ok(DType::F16),
+        (TypeChar::Float, 4) => Ok(DType::F32),
+        (TypeChar::Float, 8) => Ok(DType::F64),
+        (TypeChar::Object, _) => Err("it holds pickled Python objects, which are not read".to_owned()),
+        _ => Err(format!(
+            "element type `{ty}` is not one of ours: bool, uint8, int8, int32, int64, float16, float32, float64"
+        )),
+    }
+}
+
+/// Fills a row-major tensor from elements in column-major order.
+fn transpose(source: &[u8], tensor: &mut Tensor) {
+    let shape = tensor.ty().shape.clone();
+    let size = tensor.ty().dtype.size();
+    let mut strides = vec![size; shape.rank()];
+    for axis in 1..shape.rank() {
+        strides[axis] = strides[axis - 1] * shape[axis - 1];
+    }
+    let mut index = vec![0; shape.rank()];
+    for element in tensor.bytes_mut().chunks_exact_mut(size) {
+        let from: usize = index.iter().zip(&strides).map(|(i, stride)| i * stride).sum();
+        element.copy_from_slice(&source[from..from + size]);
+        advance(&mut index, &shape);
+    }
+}
+
+fn encode_array(tensor: &Tensor) -> Result<Vec<u8>, String> {
+    let name = match tensor.ty().dtype {
+        DType::Bool => "|b1",
+        DType::U8 => "|u1",
+        DType::I8 => "|i1",
+        DType::I32 => "<i4",
+        DType::I64 => "<i8",
+        DType::F16 => "<f2",
+        DType::F32 => "<f4",
+        DType::F64 => "<f8",
+        DType::BF16 => return Err("NumPy has no bf16; cast the value to f32 first".to_owned()),
+    };
+    let dtype = npyz::DType::Plain(name.parse().map_err(|error| format!("element type `{name}`: {error}"))?);
+    let shape: Vec<u64> = tensor.ty().shape.iter().map(|&size| size as u64).collect();
+    let mut bytes = npyz::WriteOptions::new_header_only()
+        .dtype(dtype)
+        .shape(&shape)
+        .writer(Vec::new())
+        .write_header_only()
+        .map_err(|error| error.to_string())?;
+    bytes.extend_from_slice(tensor.to_layout(&Layout::PLAIN).bytes());
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::text::random;
+
+    /// A file as NumPy writes it.
+    fn file(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
+        let order = if fortran { "True" } else { "False" };
+        let mut header = format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}");
+        while (header.len() + 11) % 64 != 0 {
+            header.push(' ');
+        }
+        header.push('\n');
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        bytes.extend_from_slice(&(header.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(header.as_bytes());
+        bytes.extend_from_slice(data);
+        bytes
+    }
+
+    fn refusal(bytes: &[u8]) -> String {
+        decode("x.npy", bytes).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_element_type_round_trips() {
+        for dtype in DType::ALL.into_iter().filter(|&dtype| dtype != DType::BF16) {
+            for shape in [vec![], vec![0], vec![5], vec![2, 3, 4], vec![3, 0, 2]] {
+                let tensor = random(&TensorType::plain(dtype, shape), 3);
+                let read = decode("x", &encode("x", &tensor).unwrap()).unwrap();
+                assert_eq!((read.ty(), read.bytes()), (tensor.ty(), tensor.bytes()));
+            }
+        }
+        let bf16 = Tensor::zeros(TensorType::plain(DType::BF16, [1]));
+        assert_eq!(
+            encode("x.npy", &bf16).unwrap_err().to_string(),
+            "x.npy: NumPy has no bf16; cast the value to f32 first"
+        );
+    }
+
+    #[test]
+    fn what_is_written_is_what_numpy_writes() {
+        let tensor = Tensor::from_elements([2], &[1.0_f32, -2.0]);
+        let data: Vec<u8> = [1.0_f32, -2.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let ours = encode("x", &tensor).unwrap();
+        let numpy = file("'<f4'", false, "(2,)", &data);
+        assert_eq!(ours.len(), numpy.len());
+        assert_eq!(ours[..10], numpy[..10]);
+        assert_eq!(decode("x", &numpy).unwrap().bytes(), decode("x", &ours).unwrap().bytes());
+    }
+
+    #[test]
+    fn fortran_order_is_transposed() {
+        let data: Vec<u8> = [0_i32, 3, 1, 4, 2, 5].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let tensor = decode("x", &file("'<i4'", true, "(2, 3)", &data)).unwrap();
+        assert_eq!(tensor.elements::<i32>(), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(&*tensor.ty().shape, [2, 3]);
+    }
+
+    #[test]
+    fn a_blocked_tensor_is_written_in_the_default_layout() {
+        let plain = random(&TensorType::plain(DType::F32, [1, 3, 2, 2]), 1);
+        let blocked = plain.to_layout(&"nChw8c".parse().unwrap());
+        assert_eq!(encode("x", &blocked).unwrap(), encode("x", &plain).unwrap());
+    }
+
+    #[test]
+    fn refusals_name_the_file_and_the_reason() {
+        assert!(
+            refusal(&file("'>f4'", false, "(1,)", &[0; 4]))
+                .starts_with("x.npy: element type `>f4` is big-endian")
+        );
+        assert!(refusal(&file("'<u2'", false, "(1,)", &[0; 2])).contains("`<u2` is not one of ours"));
+        assert!(refusal(&file("[('a', '<f4')]", false, "(1,)", &[0; 4])).contains("structured"));
+        assert!(refusal(&file("'|O'", false, "(1,)", &[0; 4])).contains("pickled"));
+        assert!(
+            refusal(&file("'<f4'", false, "(2,)", &[0; 4])).contains("f32[2] has 8 bytes, the file holds 4")
+        );
+        assert!(refusal(&file("'<f4'", false, "(1,)", &[0; 5])).contains("the file holds 5"));
+        assert!(
+            refusal(&file("'<f4'", false, "(9223372036854775807, 9223372036854775807)", &[]))
+                .contains("too large")
+        );
+        assert!(refusal(&file("'<f4'", false, "(0, 9223372036854775807, 9)", &[])).contains("too large"));
+        assert!(refusal(b"hello").contains("does not begin as one"));
+        assert!(refusal(b"PK\x03\x04").contains(".npz"));
+        assert!(refusal(b"\x93NUMPY\x01\x00\xff\xff    ").contains("more than any plain array needs"));
+        assert!(refusal(b"\x93NUMPY\x01\x00\x80\x00    ").contains("ends within its header"));
+        assert!(read("/no/such/file.npy").unwrap_err().to_string().starts_with("/no/such/file.npy: "));
+    }
+
+    #[test]
+    fn no_damage_makes_the_reader_panic() {
+        let tensor = random(&TensorType::plain(DType::F32, [2, 3]), 1);
+        let whole = encode_npz("x", [("a", &tensor), ("b/c", &tensor)]).unwrap();
+        for at in 0..whole.len() {
+            let _ = decode_npz("x", &whole[..at]);
+            for byte in [0, 0xff, b'(', b'9'] {
+                let mut bytes = whole.clone();
+                bytes[at] = byte;
+                let _ = decode_npz("x", &bytes);
+            }
+        }
+        let whole = encode("x", &tensor).unwrap();
+        for at in 0..whole.len() {
+            let _ = decode("x", &whole[..at]);
+            for byte in [0, 0xff, b'(', b'9', b'\'', b'-'] {
+                let mut bytes = whole.clone();
+                bytes[at] = byte;
+                let _ = decode("x", &bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn archives_round_trip_in_order() {
+        let a = random(&TensorType::plain(DType::F32, [2, 3]), 1);
+        let b = random(&TensorType::plain(DType::I64, []), 2);
+        let bytes = encode_npz("x", [("z", &a), ("é/b", &b)]).unwrap();
+        let read = decode_npz("x", &bytes).unwrap();
+        assert_eq!(read.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["z", "é/b"]);
+        assert_eq!((read[0].1.bytes(), read[1].1.bytes()), (a.bytes(), b.bytes()));
+        assert!(decode_npz("x", &encode_npz("x", []).unwrap()).unwrap().is_empty());
+        assert!(encode_npz("x", [("z", &a), ("z", &b)]).unwrap_err().to_string().contains("two arrays"));
+    }
+}

@@ -1,0 +1,203 @@
+//! The part of the zip format that `.npz` files need: members that are stored, not compressed.
+//!
+//! Follows PKWARE's APPNOTE 6.3: the central directory at the end says where the members are. Every
+//! offset is checked against the file, every member against its checksum. Refuses compression,
+//! encryption, archives in parts and the 64-bit extension (more than 4 GiB or 65535 members).
+
+/// A local header's signature and its length without name and extra field.
+const LOCAL: (u32, usize) = (0x0403_4b50, 30);
+/// A central header's, likewise.
+const CENTRAL: (u32, usize) = (0x0201_4b50, 46);
+/// The end record's, without its comment.
+const END: (u32, usize) = (0x0605_4b50, 22);
+/// Version 2.0, the least that knows stored members in folders.
+const VERSION: u16 = 20;
+/// The first of January 1980, the format's earliest day, so that equal arrays give equal files.
+const DATE: u16 = 1 << 5 | 1;
+/// The flag of a name in UTF-8.
+const UTF8: u16 = 1 << 11;
+
+/// Names and contents of all members, in the order of the central directory.
+pub(super) fn read(bytes: &[u8]) -> Result<Vec<(String, &[u8])>, String> {
+    let end = find_end(bytes).ok_or("not an `.npz` archive: it has no directory at its end")?;
+    let count = u16_at(bytes, end + 10)?;
+    let mut at = u32_at(bytes, end + 16)? as usize;
+    if count == u16::MAX || at == u32::MAX as usize {
+        return Err("archives of more than 4 GiB or 65535 arrays are not read; save several".to_owned());
+    }
+    if u16_at(bytes, end + 4)? != 0 || u16_at(bytes, end + 8)? != count {
+        return Err("archives in several parts are not read".to_owned());
+    }
+    let mut members = Vec::new();
+    for _ in 0..count {
+        if u32_at(bytes, at)? != CENTRAL.0 {
+            return Err("the archive's directory is damaged".to_owned());
+        }
+        let lengths =
+            [u16_at(bytes, at + 28)?, u16_at(bytes, at + 30)?, u16_at(bytes, at + 32)?].map(usize::from);
+        let name = part(bytes, at + CENTRAL.1, lengths[0])?;
+        let name = String::from_utf8_lossy(name).into_owned();
+        let content = member(bytes, at).map_err(|message| format!("member `{name}`: {message}"))?;
+        members.push((name, content));
+        at += CENTRAL.1 + lengths.iter().sum::<usize>();
+    }
+    Ok(members)
+}
+
+/// The content of the member whose central header is at `at`.
+fn member(bytes: &[u8], at: usize) -> Result<&[u8], String> {
+    if u16_at(bytes, at + 8)? & 1 != 0 {
+        return Err("it is encrypted".to_owned());
+    }
+    match u16_at(bytes, at + 10)? {
+        0 => {}
+        method => {
+            return Err(format!(
+                "it is compressed (method {method}), which is not read; save it with `numpy.savez`, not \
+                 `numpy.savez_compressed`"
+            ));
+        }
+    }
+    let (stored, size) = (u32_at(bytes, at + 20)?, u32_at(bytes, at + 24)?);
+    let local = u32_at(bytes, at + 42)?;
+    if [stored, size, local].contains(&u32::MAX) {
+        return Err("it is larger than 4 GiB, which is not read".to_owned());
+    }
+    let local = local as usize;
+    if stored != size || u32_at(bytes, local)? != LOCAL.0 {
+        return Err("its header is damaged".to_owned());
+    }
+    let skip = usize::from(u16_at(bytes, local + 26)?) + usize::from(u16_at(bytes, local + 28)?);
+    let content = part(bytes, local + LOCAL.1 + skip, size as usize)?;
+    if crc32(content) != u32_at(bytes, at + 16)? {
+        return Err("its checksum is wrong: the file is damaged".to_owned());
+    }
+    Ok(content)
+}
+
+/// Where the end record begins: the last place whose comment ends with the file.
+fn find_end(bytes: &[u8]) -> Option<usize> {
+    let last = bytes.len().checked_sub(END.1)?;
+    let first = last.saturating_sub(usize::from(u16::MAX));
+    (first..=last).rev().find(|&at| {
+        u32_at(bytes, at) == Ok(END.0)
+            && u16_at(bytes, at + 20).is_ok_and(|comment| at + END.1 + usize::from(comment) == bytes.len())
+    })
+}
+
+fn part(bytes: &[u8], at: usize, length: usize) -> Result<&[u8], String> {
+    at.checked_add(length)
+        .and_then(|end| bytes.get(at..end))
+        .ok_or_else(|| "the archive ends too early".to_owned())
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Result<u16, String> {
+    part(bytes, at, 2).map(|bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Result<u32, String> {
+    part(bytes, at, 4).map(|bytes| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+}
+
+/// An archive with these members, stored.
+pub(super) fn write(members: &[(String, Vec<u8>)]) -> Result<Vec<u8>, String> {
+    const TOO_LARGE: &str = "the arrays have more than 4 GiB or are more than 65534; write several archives";
+    // The largest numbers say that the 64-bit extension is in use.
+    let narrow = |value: usize| u32::try_from(value).ok().filter(|&value| value != u32::MAX).ok_or(TOO_LARGE);
+    let mut bytes = Vec::new();
+    let mut directory = Vec::new();
+    for (name, content) in members {
+        let offset = narrow(bytes.len())?;
+        let size = narrow(content.len())?;
+        let name_length = u16::try_from(name.len()).map_err(|_| format!("the name `{name}` is too long"))?;
+        let flags = if name.is_ascii() { 0 } else { UTF8 };
+        // What the local and the central header share: version, flags, method, time, date, checksum,
+        // both sizes, the lengths of the name and of the extra field.
+        let mut shared = Vec::new();
+        for value in [VERSION, flags, 0, 0, DATE] {
+            shared.extend_from_slice(&value.to_le_bytes());
+        }
+        for value in [crc32(content), size, size] {
+            shared.extend_from_slice(&value.to_le_bytes());
+        }
+        for value in [name_length, 0] {
+            shared.extend_from_slice(&value.to_le_bytes());
+        }
+        bytes.extend_from_slice(&LOCAL.0.to_le_bytes());
+        bytes.extend_from_slice(&shared);
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.extend_from_slice(content);
+        directory.extend_from_slice(&CENTRAL.0.to_le_bytes());
+        directory.extend_from_slice(&VERSION.to_le_bytes());
+        directory.extend_from_slice(&shared);
+        directory.extend_from_slice(&[0; 10]); // comment, part, attributes
+        directory.extend_from_slice(&offset.to_le_bytes());
+        directory.extend_from_slice(name.as_bytes());
+    }
+    let (start, length) = (narrow(bytes.len())?, narrow(directory.len())?);
+    let count = u16::try_from(members.len()).ok().filter(|&count| count != u16::MAX).ok_or(TOO_LARGE)?;
+    bytes.extend_from_slice(&directory);
+    bytes.extend_from_slice(&END.0.to_le_bytes());
+    for value in [0, 0, count, count] {
+        bytes.extend_from_slice(&value.to_le_bytes());
+    }
+    for value in [length, start] {
+        bytes.extend_from_slice(&value.to_le_bytes());
+    }
+    bytes.extend_from_slice(&[0, 0]);
+    Ok(bytes)
+}
+
+/// The checksum of zip and PNG: CRC-32 with the polynomial 0xedb88320, reflected.
+fn crc32(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut index = 0;
+        while index < 256 {
+            let mut value = index as u32;
+            let mut bit = 0;
+            while bit < 8 {
+                value = if value & 1 == 1 { value >> 1 ^ 0xedb8_8320 } else { value >> 1 };
+                bit += 1;
+            }
+            table[index] = value;
+            index += 1;
+        }
+        table
+    };
+    !bytes.iter().fold(!0, |crc, &byte| TABLE[usize::from(crc as u8 ^ byte)] ^ crc >> 8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_that_of_the_standard() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert_eq!(crc32(b""), 0);
+    }
+
+    #[test]
+    fn compression_and_damage_are_named() {
+        let whole = write(&[("a.npy".to_owned(), b"content".to_vec())]).unwrap();
+        assert_eq!(read(&whole).unwrap(), [("a.npy".to_owned(), b"content".as_slice())]);
+        let directory = whole.windows(4).position(|bytes| bytes == CENTRAL.0.to_le_bytes()).unwrap();
+        let mut compressed = whole.clone();
+        compressed[directory + 10] = 8;
+        assert!(read(&compressed).unwrap_err().contains("numpy.savez_compressed"));
+        let mut damaged = whole.clone();
+        damaged[LOCAL.1 + 5] ^= 1;
+        assert_eq!(read(&damaged).unwrap_err(), "member `a.npy`: its checksum is wrong: the file is damaged");
+        assert!(read(&whole[..whole.len() - 1]).unwrap_err().contains("no directory"));
+    }
+
+    #[test]
+    fn a_comment_after_the_directory_is_skipped() {
+        let mut bytes = write(&[("a".to_owned(), vec![1])]).unwrap();
+        let length = bytes.len();
+        bytes[length - 2] = 3;
+        bytes.extend_from_slice(b"hey");
+        assert_eq!(read(&bytes).unwrap().len(), 1);
+    }
+}

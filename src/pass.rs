@@ -1,0 +1,112 @@
+//! Passes: what a pipeline is made of. Each takes the state of a compilation and advances it.
+
+pub mod pipeline;
+
+mod extract;
+mod plan;
+mod rewrite;
+
+use crate::backend;
+use crate::contract::{Call, Contract};
+use crate::cost::{CostModel, Machine};
+use crate::egraph::{EGraph, Saturation};
+use crate::error::Error;
+use crate::extract::Extraction;
+use crate::graph::Graph;
+use crate::plan::Plan;
+use crate::rule::RuleSet;
+use pipeline::{PassSpec, Pipeline};
+
+/// What a compilation is given beside the graph.
+pub struct Context<'a> {
+    /// The rules in play: shipped ones and the user's.
+    pub rules: &'a RuleSet,
+    /// The pipeline.
+    pub pipeline: &'a Pipeline,
+    /// Threads that the plan will run with.
+    pub threads: usize,
+    /// The speeds of the machine, for the cost models that need them.
+    pub machine: Machine,
+}
+
+impl Context<'_> {
+    /// The contract of a call's kernel, if its backend is in play.
+    ///
+    /// # Errors
+    /// The backend's reason, or that the backend is not in play.
+    pub fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {
+        let name = call.op.split_once('.').map_or("", |(name, _)| name);
+        if !self.pipeline.backends.iter().any(|backend| backend == name) {
+            return Err(format!("backend `{name}` is not in this pipeline"));
+        }
+        backend::find(name).ok_or_else(|| format!("there is no backend `{name}`"))?.contract(call)
+    }
+}
+
+/// A compilation between two passes.
+pub struct State {
+    /// The graph: as imported, or as extracted.
+    pub graph: Graph,
+    /// The e-graph, from the first rewriting pass to the extraction.
+    pub egraph: Option<EGraph>,
+    /// For each node of an extracted graph, the rules that led to it, the last first (`name (file:line)`).
+    pub rules: Vec<Vec<String>>,
+    /// The cost model of the extraction.
+    pub cost: Option<Box<dyn CostModel>>,
+    /// The plan.
+    pub plan: Option<Plan>,
+}
+
+/// What a pass has to say.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PassReport {
+    /// Of a rewriting pass.
+    Rewrite(Saturation),
+    /// Of an extraction.
+    Extract {
+        /// The extractor's name.
+        extractor: String,
+        /// The cost model's name.
+        cost_model: String,
+        /// What was chosen.
+        extraction: Extraction,
+        /// Lowered ops that had no kernel: op, reason, how often.
+        missing: Vec<(String, String, usize)>,
+    },
+    /// Of a memory plan.
+    Plan {
+        /// Steps.
+        steps: usize,
+        /// Arena bytes.
+        arena: usize,
+        /// The most bytes live at one step.
+        lower_bound: usize,
+    },
+}
+
+/// Advances a compilation.
+pub trait Pass {
+    /// The name: the same in pipelines, `dump --after`, reports and benches.
+    fn name(&self) -> &str;
+
+    /// Runs the pass.
+    ///
+    /// # Errors
+    /// What keeps it from its result; the state is then not to be used.
+    fn run(&self, state: &mut State, context: &Context<'_>) -> Result<PassReport, Error>;
+}
+
+/// The passes of a pipeline, in order. A new pass is a file, a settings entry, and a line here.
+pub fn passes(pipeline: &Pipeline) -> Vec<Box<dyn Pass>> {
+    pipeline
+        .passes
+        .iter()
+        .map(|spec| -> Box<dyn Pass> {
+            match spec.clone() {
+                PassSpec::Rewrite(settings) => Box::new(rewrite::Rewrite(settings)),
+                PassSpec::Extract(settings) => Box::new(extract::Extract(settings)),
+                PassSpec::Plan(settings) => Box::new(plan::PlanMemory(settings)),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,245 @@
+//! Pipelines: which passes run in which order, with their settings, read from `passes/*.ron`.
+
+use crate::error::{Diagnostic, Diagnostics, Span, suggestion};
+use crate::rule::ron::{self, Field, Node, Value};
+
+/// The pipelines that ship with ovolo, by name.
+pub const SHIPPED: &[(&str, &str)] = &[("passes/native.ron", include_str!("../../passes/native.ron"))];
+
+/// An ordered list of passes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pipeline {
+    /// Its name.
+    pub name: String,
+    /// The passes, in order.
+    pub passes: Vec<PassSpec>,
+    /// Backends in play.
+    pub backends: Vec<String>,
+    /// The least precise arithmetic that is allowed.
+    pub precision: String,
+}
+
+/// A pass and its settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PassSpec {
+    /// Grows the e-graph by rules.
+    Rewrite(Rewrite),
+    /// Picks a program.
+    Extract(Extract),
+    /// Plans memory.
+    Plan(Plan),
+}
+
+/// Settings of a rewriting pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rewrite {
+    /// The pass's name.
+    pub name: String,
+    /// Rule files or rules.
+    pub rules: Vec<String>,
+    /// The most rounds.
+    pub rounds: usize,
+    /// The most e-nodes: so many…
+    pub nodes: usize,
+    /// …and so many more for each node of the graph.
+    pub nodes_per_op: usize,
+}
+
+/// Settings of an extraction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extract {
+    /// The extractor.
+    pub extractor: String,
+    /// The cost model.
+    pub cost: String,
+}
+
+/// Settings of a memory plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The order of execution: `peak` or `given`.
+    pub order: String,
+    /// The planner.
+    pub planner: String,
+}
+
+/// The settings of each pass: name, and whether it must be written.
+const PASSES: &[(&str, &[(&str, bool)])] = &[
+    ("Rewrite", &[("name", true), ("rules", true), ("rounds", false), ("nodes", false), ("nodes-per-op", false)]),
+    ("Extract", &[("extractor", false), ("cost", false)]),
+    ("Plan", &[("order", false), ("planner", false)]),
+];
+
+impl Pipeline {
+    /// Reads a pipeline.
+    ///
+    /// # Errors
+    /// Every mistake in the file.
+    pub fn read(name: &str, text: &str) -> Result<Self, Diagnostics> {
+        let mut found = Diagnostics::of(name, text);
+        let pipeline = match ron::read(text, 0) {
+            Ok(node) => Reader { found: &mut found }.pipeline(&node),
+            Err(diagnostic) => {
+                found.push(diagnostic);
+                None
+            }
+        };
+        match pipeline {
+            Some(pipeline) if found.is_empty() => Ok(pipeline),
+            _ => Err(found),
+        }
+    }
+}
+
+struct Reader<'a> {
+    found: &'a mut Diagnostics,
+}
+
+impl Reader<'_> {
+    fn mistake(&mut self, message: impl Into<String>, span: Span) {
+        self.found.push(Diagnostic::new(message).label(0, span, ""));
+    }
+
+    fn known(&mut self, what: &str, name: &str, span: Span, known: &[&str]) -> bool {
+        if known.contains(&name) {
+            return true;
+        }
+        let help = suggestion(name, known.iter().copied())
+            .map_or_else(|| format!("there are {}", known.join(", ")), |close| format!("did you mean `{close}`?"));
+        self.found.push(Diagnostic::new(format!("{what} `{name}` is not known")).label(0, span, "").help(help));
+        false
+    }
+
+    fn pipeline(&mut self, node: &Node) -> Option<Pipeline> {
+        let Value::Struct { name, fields, .. } = &node.value else {
+            self.mistake("a pipeline is `Pipeline(name: …, passes: […], backends: […])`", node.span);
+            return None;
+        };
+        if name != "Pipeline" {
+            self.mistake(format!("`{name}` stands where `Pipeline` should"), Span::new(node.span.start, node.span.start + name.len()));
+            return None;
+        }
+        for field in fields {
+            self.known("setting", &field.key, field.key_span, &["name", "passes", "backends", "precision"]);
+        }
+        let mut passes = Vec::new();
+        match field(fields, "passes").map(|node| (&node.value, node.span)) {
+            Some((Value::List(items), _)) => passes.extend(items.iter().filter_map(|item| self.pass(item))),
+            Some((_, span)) => self.mistake("`passes` is a list", span),
+            None => self.mistake("the pipeline lacks `passes`", node.span),
+        }
+        let backends = self.texts(fields, "backends").unwrap_or_default();
+        if backends.is_empty() && self.found.is_empty() {
+            self.mistake("the pipeline lacks `backends`: without one nothing can run", node.span);
+        }
+        for (at, backend) in backends.iter().enumerate() {
+            let known: Vec<&str> = crate::backend::BACKENDS.iter().map(|one| one.name()).collect();
+            let span = match field(fields, "backends").map(|node| &node.value) {
+                Some(Value::List(items)) => items.get(at).map_or(node.span, |item| item.span),
+                _ => node.span,
+            };
+            self.known("backend", backend, span, &known);
+        }
+        let precision = self.text(fields, "precision").unwrap_or_else(|| "f32".into());
+        if let Some(node) = field(fields, "precision") {
+            self.known("precision", &precision, node.span, &["f32"]);
+        }
+        let name = self.text(fields, "name").unwrap_or_default();
+        if name.is_empty() {
+            self.mistake("the pipeline lacks `name`", Span::new(node.span.start, node.span.start + 8));
+        }
+        let mut seen: Vec<&str> = Vec::new();
+        for pass in &passes {
+            let name = match pass {
+                PassSpec::Rewrite(rewrite) => rewrite.name.as_str(),
+                PassSpec::Extract(_) => "extract",
+                PassSpec::Plan(_) => "plan",
+            };
+            if seen.contains(&name) || name == "import" {
+                self.mistake(format!("two stages are called `{name}`"), node.span);
+            }
+            seen.push(name);
+        }
+        Some(Pipeline { name, passes, backends, precision })
+    }
+
+    fn pass(&mut self, node: &Node) -> Option<PassSpec> {
+        let Value::Struct { name, fields, .. } = &node.value else {
+            self.mistake("a pass is `Name(setting: …)`", node.span);
+            return None;
+        };
+        let head = Span::new(node.span.start, node.span.start + name.len());
+        let names: Vec<&str> = PASSES.iter().map(|(name, _)| *name).collect();
+        if !self.known("pass", name, head, &names) {
+            return None;
+        }
+        let settings = PASSES.iter().find(|(known, _)| known == name).map_or(&[][..], |(_, settings)| *settings);
+        let known: Vec<&str> = settings.iter().map(|(name, _)| *name).collect();
+        for field in fields {
+            self.known(&format!("setting of `{name}`"), &field.key, field.key_span, &known);
+        }
+        for (setting, _) in settings.iter().filter(|(setting, required)| *required && field(fields, setting).is_none()) {
+            self.mistake(format!("`{name}` lacks `{setting}`"), head);
+        }
+        Some(match name.as_str() {
+            "Rewrite" => PassSpec::Rewrite(Rewrite {
+                name: self.text(fields, "name").unwrap_or_default(),
+                rules: self.texts(fields, "rules").unwrap_or_default(),
+                rounds: self.count(fields, "rounds").unwrap_or(8),
+                nodes: self.count(fields, "nodes").unwrap_or(20_000),
+                nodes_per_op: self.count(fields, "nodes-per-op").unwrap_or(200),
+            }),
+            "Extract" => PassSpec::Extract(Extract {
+                extractor: self.text(fields, "extractor").unwrap_or_else(|| "exact".into()),
+                cost: self.text(fields, "cost").unwrap_or_else(|| "roofline".into()),
+            }),
+            _ => PassSpec::Plan(Plan {
+                order: self.text(fields, "order").unwrap_or_else(|| "peak".into()),
+                planner: self.text(fields, "planner").unwrap_or_else(|| "best".into()),
+            }),
+        })
+    }
+
+    fn text(&mut self, fields: &[Field], key: &str) -> Option<String> {
+        let node = field(fields, key)?;
+        match &node.value {
+            Value::Str(text) => Some(text.text.clone()),
+            _ => {
+                self.mistake(format!("`{key}` is text in quotes"), node.span);
+                None
+            }
+        }
+    }
+
+    fn texts(&mut self, fields: &[Field], key: &str) -> Option<Vec<String>> {
+        let node = field(fields, key)?;
+        let Value::List(items) = &node.value else {
+            self.mistake(format!("`{key}` is a list of texts in quotes"), node.span);
+            return None;
+        };
+        let mut texts = Vec::new();
+        for item in items {
+            match &item.value {
+                Value::Str(text) => texts.push(text.text.clone()),
+                _ => self.mistake(format!("an entry of `{key}` is text in quotes"), item.span),
+            }
+        }
+        Some(texts)
+    }
+
+    fn count(&mut self, fields: &[Field], key: &str) -> Option<usize> {
+        let node = field(fields, key)?;
+        match node.value {
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            Value::Number(value) if value >= 0.0 && value.fract() == 0.0 && value < 1e15 => Some(value as usize),
+            _ => {
+                self.mistake(format!("`{key}` is a whole number"), node.span);
+                None
+            }
+        }
+    }
+}
+
+fn field<'a>(fields: &'a [Field], key: &str) -> Option<&'a Node> {
+    fields.iter().find(|field| field.key == key).map(|field| &field.node)
+}

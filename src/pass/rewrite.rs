@@ -1,0 +1,23 @@
+//! Grows the e-graph by rule sets, within hard limits.
+
+use super::pipeline::Rewrite as Settings;
+use super::{Context, Pass, PassReport, State};
+use crate::egraph::{EGraph, Limits};
+use crate::error::Error;
+
+/// One phase of rewriting.
+pub(super) struct Rewrite(pub Settings);
+
+impl Pass for Rewrite {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn run(&self, state: &mut State, context: &Context<'_>) -> Result<PassReport, Error> {
+        let rules = context.rules.select(&self.0.rules).map_err(Error::Pipeline)?;
+        let limits =
+            Limits { rounds: self.0.rounds, nodes: self.0.nodes + self.0.nodes_per_op * state.graph.len() };
+        let egraph = state.egraph.get_or_insert_with(|| EGraph::new(&state.graph));
+        Ok(PassReport::Rewrite(egraph.saturate(&rules, limits)?))
+    }
+}

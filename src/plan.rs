@@ -1,0 +1,409 @@
+//! The plan: ordered steps, places in memory, and the account of both. Plain data.
+//!
+//! Takes an extracted graph and the contracts of the implementations that were chosen, gives steps
+//! whose operands and results have fixed offsets in one arena. Views cost nothing, a result takes
+//! its operand's buffer where the contract allows it and nobody reads the operand later, and
+//! scratch lives for one step. What is computed from constants alone is no step: it is evaluated
+//! once, when the plan is loaded.
+
+use crate::attr::Attrs;
+use crate::contract::{Call, Contract};
+use crate::graph::{CONST, Graph, INPUT, NodeId};
+use crate::memory::{self, Buffer};
+use crate::op;
+use crate::tensor::TensorType;
+use std::fmt;
+use std::sync::Arc;
+
+/// Whose bytes a value's are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// The caller's, for the input with this index.
+    Input(usize),
+    /// Those of a constant of the program: a node that depends on no input.
+    Constant(NodeId),
+    /// The arena's.
+    Arena,
+}
+
+/// Where the bytes of a value are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Whose bytes they are.
+    pub base: Base,
+    /// Where in them the value begins, in bytes.
+    pub offset: usize,
+}
+
+/// One kernel and its buffers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// The node in the program.
+    pub node: NodeId,
+    /// The name of the value it computes.
+    pub name: Arc<str>,
+    /// The lowered op.
+    pub op: &'static str,
+    /// Its attributes.
+    pub attrs: Arc<Attrs>,
+    /// Types of the operands.
+    pub input_types: Vec<TensorType>,
+    /// Where the operands are.
+    pub inputs: Vec<Place>,
+    /// Type of the result.
+    pub output_type: TensorType,
+    /// Where the result goes.
+    pub output: Place,
+    /// The operand whose buffer the result takes.
+    pub in_place: Option<usize>,
+    /// Scratch bytes.
+    pub scratch: usize,
+    /// Where in the arena the scratch is.
+    pub scratch_offset: usize,
+    /// The implementation.
+    pub implementation: String,
+    /// What the cost model says one run takes.
+    pub seconds: f64,
+    /// The rules that led to the op, the last first.
+    pub rules: Vec<String>,
+}
+
+/// A program ready to be loaded and run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The steps in order.
+    pub steps: Vec<Step>,
+    /// Inputs: names and types, in the model's order.
+    pub inputs: Vec<(Arc<str>, TensorType)>,
+    /// Outputs: names, types and places, in the model's order.
+    pub outputs: Vec<(Arc<str>, TensorType, Place)>,
+    /// Bytes of the arena.
+    pub arena: usize,
+    /// The most bytes live at one step in the chosen order: no arena can be smaller.
+    pub lower_bound: usize,
+    /// Threads the plan was made for.
+    pub threads: usize,
+}
+
+/// Why a graph cannot be planned.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// No kernel.
+    #[error("`{name}`: no kernel for `{op}`: {why}")]
+    NoKernel {
+        /// The value.
+        name: String,
+        /// Its op.
+        op: String,
+        /// The backend's reason.
+        why: String,
+    },
+    /// The plan's settings are off.
+    #[error("{0}")]
+    Setting(String),
+}
+
+impl From<PlanError> for crate::error::Error {
+    fn from(error: PlanError) -> Self {
+        Self::Plan(error.to_string())
+    }
+}
+
+/// Answers about the kernel of a call: its contract and what one run costs, in seconds.
+pub type Asked<'a> = &'a dyn Fn(&Call<'_>, &[bool]) -> Result<(Contract, f64), String>;
+
+/// What a value is to the planner.
+#[derive(Clone, Copy)]
+enum Slot {
+    Fixed(Place),
+    /// In storage `.0`, at byte `.1`.
+    Storage(usize, usize),
+}
+
+#[derive(Clone, Copy)]
+struct Storage {
+    size: usize,
+    first: usize,
+    last: usize,
+}
+
+/// Alignment of every buffer: a cache line, and the widest vector.
+const ALIGN: usize = 64;
+
+/// Whether each node, by position, depends on no input.
+pub fn constants(graph: &Graph) -> Vec<bool> {
+    let mut constant: Vec<bool> = Vec::with_capacity(graph.len());
+    for (_, node) in graph.nodes() {
+        let from = node.inputs.iter().all(|input| constant[input.index()]);
+        constant.push(node.op == CONST || (node.op != INPUT && from));
+    }
+    constant
+}
+
+impl Plan {
+    /// Plans a program. `rules` are those that led to each node.
+    ///
+    /// # Errors
+    /// If a kernel is refused or `planner` is not a planner.
+    pub fn new(
+        graph: &Graph,
+        rules: &[Vec<String>],
+        threads: usize,
+        ask: Asked<'_>,
+        order: &str,
+        planner: &str,
+    ) -> Result<Self, PlanError> {
+        let constant = constants(graph);
+        let mut contracts: Vec<Option<(Contract, f64)>> = vec![None; graph.len()];
+        for (id, node) in graph.nodes() {
+            if node.op == INPUT || constant[id.index()] {
+                continue;
+            }
+            let inputs: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();
+            let flags: Vec<bool> = node.inputs.iter().map(|input| constant[input.index()]).collect();
+            let call = Call { op: node.op, attrs: &node.attrs, inputs: &inputs, output: &node.ty, threads };
+            let answer = ask(&call, &flags).map_err(|why| PlanError::NoKernel {
+                name: node.name.to_string(),
+                op: node.op.to_owned(),
+                why,
+            })?;
+            contracts[id.index()] = Some(answer);
+        }
+        let sequence = sequence(graph, &constant, &contracts, order)?;
+        let mut draft = Draft::new(graph, &constant, &sequence);
+        let mut plan = Self { threads, ..Self::default() };
+        plan.inputs = graph.inputs().map(|(_, node)| (Arc::clone(&node.name), node.ty.clone())).collect();
+        let mut scratches = Vec::new();
+        let mut pending = Vec::new();
+        for (position, &id) in sequence.iter().enumerate() {
+            let Some((contract, seconds)) = &contracts[id.index()] else { continue };
+            let node = &graph[id];
+            if let Some(operand) = contract.view_of {
+                draft.view(node.inputs[operand], id, contract.view_offset);
+                continue;
+            }
+            let in_place = draft.result(graph, id, contract, position);
+            if contract.scratch > 0 {
+                scratches.push((plan.steps.len(), position, contract.scratch));
+            }
+            pending.push(id);
+            plan.steps.push(Step {
+                node: id,
+                name: Arc::clone(&node.name),
+                op: node.op,
+                attrs: Arc::clone(&node.attrs),
+                input_types: node.inputs.iter().map(|input| graph[*input].ty.clone()).collect(),
+                inputs: Vec::new(),
+                output_type: node.ty.clone(),
+                output: Place { base: Base::Arena, offset: 0 },
+                in_place,
+                scratch: contract.scratch,
+                scratch_offset: 0,
+                implementation: contract.implementation.clone(),
+                seconds: *seconds,
+                rules: rules.get(id.index()).cloned().unwrap_or_default(),
+            });
+        }
+        let planner = memory::find(planner)
+            .ok_or_else(|| PlanError::Setting(format!("`{planner}` is no memory planner")))?;
+        let mut buffers: Vec<Buffer> = draft
+            .storages
+            .iter()
+            .map(|storage| Buffer { lower: storage.first, upper: storage.last + 1, size: storage.size, align: ALIGN })
+            .collect();
+        let first_scratch = buffers.len();
+        buffers.extend(scratches.iter().map(|(_, position, size)| Buffer {
+            lower: *position,
+            upper: position + 1,
+            size: size.next_multiple_of(ALIGN),
+            align: ALIGN,
+        }));
+        let packing = planner.plan(&buffers);
+        plan.arena = packing.peak;
+        plan.lower_bound = packing.lower_bound;
+        let place = |id: NodeId| match draft.slots[id.index()] {
+            Some(Slot::Fixed(place)) => place,
+            Some(Slot::Storage(storage, offset)) => {
+                Place { base: Base::Arena, offset: packing.offsets[storage] + offset }
+            }
+            None => unreachable!("every value of a program has a place before it is read"),
+        };
+        for (step, id) in plan.steps.iter_mut().zip(&pending) {
+            step.inputs = graph[*id].inputs.iter().map(|input| place(*input)).collect();
+            step.output = place(*id);
+        }
+        for (scratch, (step, _, _)) in scratches.iter().enumerate() {
+            plan.steps[*step].scratch_offset = packing.offsets[first_scratch + scratch];
+        }
+        plan.outputs =
+            graph.outputs().map(|(name, id)| (Arc::clone(name), graph[id].ty.clone(), place(id))).collect();
+        Ok(plan)
+    }
+
+    /// The sum of the steps' estimates, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.steps.iter().map(|step| step.seconds).sum()
+    }
+}
+
+/// The order of execution.
+fn sequence(
+    graph: &Graph,
+    constant: &[bool],
+    contracts: &[Option<(Contract, f64)>],
+    order: &str,
+) -> Result<Vec<NodeId>, PlanError> {
+    let runs: Vec<NodeId> =
+        graph.nodes().filter(|(id, node)| node.op != INPUT && !constant[id.index()]).map(|(id, _)| id).collect();
+    match order {
+        "given" => Ok(runs),
+        "peak" => {
+            let mut task_of = vec![usize::MAX; graph.len()];
+            for (task, id) in runs.iter().enumerate() {
+                task_of[id.index()] = task;
+            }
+            let tasks: Vec<memory::Task> = runs
+                .iter()
+                .map(|id| {
+                    let node = &graph[*id];
+                    let contract = contracts[id.index()].as_ref().map(|(contract, _)| contract);
+                    let view = contract.and_then(|contract| contract.view_of);
+                    let inputs = node.inputs.iter().map(|input| task_of[input.index()]).filter(|t| *t != usize::MAX);
+                    memory::Task {
+                        size: if view.is_some() { 0 } else { node.ty.bytes().next_multiple_of(ALIGN) },
+                        scratch: contract.map_or(0, |contract| contract.scratch),
+                        inputs: inputs.collect(),
+                        alias_of: view.map(|v| task_of[node.inputs[v].index()]).filter(|t| *t != usize::MAX),
+                        output: graph.outputs().any(|(_, output)| output == *id),
+                    }
+                })
+                .collect();
+            Ok(memory::order(&tasks).into_iter().map(|task| runs[task]).collect())
+        }
+        other => Err(PlanError::Setting(format!("`{other}` is no order of execution: it is `peak` or `given`"))),
+    }
+}
+
+struct Draft {
+    slots: Vec<Option<Slot>>,
+    storages: Vec<Storage>,
+    /// The last position that reads a node, its views included.
+    last_read: Vec<usize>,
+}
+
+impl Draft {
+    fn new(graph: &Graph, constant: &[bool], sequence: &[NodeId]) -> Self {
+        let mut slots = vec![None; graph.len()];
+        let mut input = 0;
+        for (id, node) in graph.nodes() {
+            let base = if node.op == INPUT {
+                input += 1;
+                Base::Input(input - 1)
+            } else if constant[id.index()] {
+                Base::Constant(id)
+            } else {
+                continue;
+            };
+            slots[id.index()] = Some(Slot::Fixed(Place { base, offset: 0 }));
+        }
+        let mut last_read = vec![0; graph.len()];
+        for (position, id) in sequence.iter().enumerate() {
+            for operand in &graph[*id].inputs {
+                last_read[operand.index()] = last_read[operand.index()].max(position);
+            }
+        }
+        for (_, id) in graph.outputs() {
+            last_read[id.index()] = sequence.len();
+        }
+        Self { slots, storages: Vec::new(), last_read }
+    }
+
+    /// Keeps the storage of a node alive as long as the node is read.
+    fn extend(&mut self, id: NodeId) {
+        if let Some(Slot::Storage(storage, _)) = self.slots[id.index()] {
+            self.storages[storage].last = self.storages[storage].last.max(self.last_read[id.index()]);
+        }
+    }
+
+    fn view(&mut self, of: NodeId, id: NodeId, offset: usize) {
+        self.slots[id.index()] = match self.slots[of.index()] {
+            Some(Slot::Fixed(place)) => Some(Slot::Fixed(Place { offset: place.offset + offset, ..place })),
+            Some(Slot::Storage(storage, at)) => Some(Slot::Storage(storage, at + offset)),
+            None => None,
+        };
+        self.extend(id);
+    }
+
+    /// Gives a result its storage; says which operand's it took.
+    fn result(&mut self, graph: &Graph, id: NodeId, contract: &Contract, position: usize) -> Option<usize> {
+        let node = &graph[id];
+        let bytes = node.ty.bytes();
+        let taken = contract.in_place.iter().copied().find(|&operand| {
+            let Some(Slot::Storage(storage, 0)) = self.slots[node.inputs[operand].index()] else { return false };
+            let others = node.inputs.iter().enumerate().any(|(other, input)| {
+                other != operand
+                    && matches!(self.slots[input.index()], Some(Slot::Storage(s, _)) if s == storage)
+            });
+            let Storage { size, last, .. } = self.storages[storage];
+            !others && last <= position && size >= bytes && graph[node.inputs[operand]].ty.bytes() == bytes
+        });
+        self.slots[id.index()] = Some(match taken {
+            Some(operand) => match self.slots[node.inputs[operand].index()] {
+                Some(slot) => slot,
+                None => unreachable!("the operand has a storage"),
+            },
+            None => {
+                self.storages.push(Storage { size: bytes.max(1).next_multiple_of(ALIGN), first: position, last: position });
+                Slot::Storage(self.storages.len() - 1, 0)
+            }
+        });
+        self.extend(id);
+        taken
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, ty) in &self.inputs {
+            writeln!(f, "input {name}: {ty}")?;
+        }
+        for step in &self.steps {
+            let operands: Vec<String> = step.inputs.iter().map(ToString::to_string).collect();
+            write!(f, "{}: {} = {}({})", step.name, step.output_type, step.op, operands.join(", "))?;
+            let shown = op::find(step.op).map(|def| shown(def, &step.attrs)).unwrap_or_default();
+            writeln!(f, "{shown} -> {} [{}]", step.output, step.implementation)?;
+            if step.scratch > 0 {
+                writeln!(f, "  scratch {} at {}", step.scratch, step.scratch_offset)?;
+            }
+        }
+        for (name, ty, place) in &self.outputs {
+            writeln!(f, "output {name}: {ty} = {place}")?;
+        }
+        writeln!(f, "arena {} bytes, lower bound {}", self.arena, self.lower_bound)
+    }
+}
+
+/// Attributes that are not at their default.
+fn shown(def: &op::OpDef, attrs: &Attrs) -> String {
+    let mut kept = Attrs::new();
+    for (name, value) in attrs.iter() {
+        if def.attr(name).and_then(|def| def.default.as_ref()) != Some(value) {
+            kept.set(name, value.clone());
+        }
+    }
+    if kept.is_empty() { String::new() } else { format!(" {kept}") }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.base {
+            Base::Input(index) => write!(f, "input {index}")?,
+            Base::Constant(node) => write!(f, "constant {node}")?,
+            Base::Arena => return write!(f, "@{}", self.offset),
+        }
+        if self.offset > 0 {
+            write!(f, "+{}", self.offset)?;
+        }
+        Ok(())
+    }
+}

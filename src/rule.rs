@@ -1,0 +1,208 @@
+//! Rewrite rules: equalities between patterns, read from `rules/*.ron`.
+//!
+//! A rule says that what matches `from` equals `to` where its guards (`when`) agree. Patterns bind
+//! operands (`?x`), the rest of the operands (`?xs..`), attributes (`axis: ?a`) and the rest of the
+//! attributes (`*a`). The reader checks everything against the op registry and reports every error
+//! of every file at once.
+
+mod compute;
+mod expr;
+mod guard;
+mod literal;
+mod pattern;
+mod reader;
+pub(crate) mod ron;
+
+pub use expr::{Bindings, Fact, Function, Value, eval, functions};
+pub use reader::Example;
+
+use crate::attr::Attr;
+use crate::error::{Diagnostic, Diagnostics, suggestion};
+use crate::op::OpDef;
+use std::sync::Arc;
+
+/// The rule files that ship with ovolo, by name.
+pub const SHIPPED: &[(&str, &str)] = &[
+    ("rules/algebra.ron", include_str!("../rules/algebra.ron")),
+    ("rules/fuse.ron", include_str!("../rules/fuse.ron")),
+    ("rules/layout.ron", include_str!("../rules/layout.ron")),
+    ("rules/native.ron", include_str!("../rules/native.ron")),
+];
+
+/// An operand variable: the index of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OperandVar(pub usize);
+/// A variable for the rest of the operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RestVar(pub usize);
+/// An attribute variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AttrVar(pub usize);
+/// A variable for the rest of the attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RestAttrVar(pub usize);
+
+/// A left side.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pattern {
+    /// Any value.
+    Operand(OperandVar),
+    /// A constant of one element with this value.
+    Scalar(f64),
+    /// An op.
+    Op {
+        /// The op.
+        op: &'static OpDef,
+        /// Its first operands.
+        children: Vec<Pattern>,
+        /// The rest of its operands; without, there are no more.
+        rest: Option<RestVar>,
+        /// Attributes that are checked: those written, and without `*rest` those at their default.
+        attrs: Vec<(&'static str, AttrPattern)>,
+        /// The attributes that are not in `attrs`.
+        rest_attrs: Option<RestAttrVar>,
+    },
+}
+
+/// What an attribute of a left side must be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AttrPattern {
+    /// This value.
+    Literal(Attr),
+    /// What the variable stands for; it is bound where it is not yet.
+    Var(AttrVar),
+}
+
+/// A right side.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Template {
+    /// What the variable stands for.
+    Operand(OperandVar),
+    /// A constant of one f32 element.
+    Scalar(f64),
+    /// In an operand list: every value of a rest, as it is or each in a template.
+    Each(RestVar, Option<(OperandVar, Box<Template>)>),
+    /// An op.
+    Op {
+        /// The op.
+        op: &'static OpDef,
+        /// Its operands.
+        children: Vec<Template>,
+        /// The attributes that are written.
+        attrs: Vec<(&'static str, Expr)>,
+        /// Attributes taken from the left side, as far as the op has them.
+        rest_attrs: Option<RestAttrVar>,
+    },
+}
+
+/// An expression over what a match binds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expr {
+    /// A value.
+    Literal(Attr),
+    /// An attribute variable.
+    Attr(AttrVar),
+    /// An operand variable.
+    Operand(OperandVar),
+    /// A rest variable.
+    Rest(RestVar),
+    /// A guard or a computed attribute.
+    Call(&'static Function, Vec<Expr>),
+}
+
+/// A condition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guard {
+    /// As it is written.
+    pub text: String,
+    /// What is asked.
+    pub expr: Expr,
+}
+
+/// One rewrite rule, with `for-each` written out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// Its name, in kebab case.
+    pub name: String,
+    /// The comment above it: its law.
+    pub doc: String,
+    /// The file it stands in.
+    pub file: String,
+    /// The line it begins at.
+    pub line: usize,
+    /// Left sides; a multi-output rule has several.
+    pub from: Vec<Pattern>,
+    /// Right sides, one for each left side.
+    pub to: Vec<Template>,
+    /// Conditions, asked in order.
+    pub guards: Vec<Guard>,
+    /// Attributes computed before the right sides are built.
+    pub lets: Vec<(AttrVar, Expr)>,
+    /// Two left sides that are the same but for names: one match a pair, not two.
+    pub symmetric: bool,
+    /// Names of operand variables.
+    pub operand_vars: Vec<String>,
+    /// Names of rest variables.
+    pub rest_vars: Vec<String>,
+    /// Names of attribute variables.
+    pub attr_vars: Vec<String>,
+    /// Names of rest-of-attributes variables.
+    pub rest_attr_vars: Vec<String>,
+    /// Graphs that must fire, and graphs that must not.
+    pub examples: Vec<Example>,
+}
+
+/// The rules of some files, in order.
+#[derive(Clone, Debug, Default)]
+pub struct RuleSet {
+    rules: Vec<Arc<Rule>>,
+}
+
+impl RuleSet {
+    /// Reads rule files, given as names and texts.
+    ///
+    /// # Errors
+    /// Every mistake of every file.
+    pub fn read(files: &[(&str, &str)]) -> Result<Self, Diagnostics> {
+        let mut found = Diagnostics::new();
+        let rules = reader::read(files, &mut found);
+        found.sort();
+        found.into_result(Self { rules: rules.into_iter().map(Arc::new).collect() })
+    }
+
+    /// The rules, in order.
+    pub fn rules(&self) -> &[Arc<Rule>] {
+        &self.rules
+    }
+
+    /// The rules of these files (named without folder and ending) or with these names, in the order
+    /// of the set. A user's file adds to the shipped one of the same name.
+    ///
+    /// # Errors
+    /// A name that is neither.
+    pub fn select(&self, names: &[String]) -> Result<Vec<Arc<Rule>>, Diagnostics> {
+        let mut found = Diagnostics::new();
+        for name in names {
+            if !self.rules.iter().any(|rule| rule.name == *name || rule.stem() == name) {
+                let mut known: Vec<&str> = self.rules.iter().map(|rule| rule.stem()).collect();
+                known.dedup();
+                let mut diagnostic = Diagnostic::new(format!("no rule and no rule file is called `{name}`"));
+                diagnostic = match suggestion(name, known.iter().copied().chain(self.rules.iter().map(|r| r.name.as_str()))) {
+                    Some(close) => diagnostic.help(format!("did you mean `{close}`?")),
+                    None => diagnostic.help(format!("the rule files are {}", known.join(", "))),
+                };
+                found.push(diagnostic);
+            }
+        }
+        let wanted = |rule: &Rule| names.iter().any(|name| rule.name == *name || rule.stem() == name);
+        found.into_result(self.rules.iter().filter(|rule| wanted(rule)).cloned().collect())
+    }
+}
+
+impl Rule {
+    /// The rule's file without folder and ending.
+    pub fn stem(&self) -> &str {
+        let name = self.file.rsplit(['/', '\\']).next().unwrap_or(&self.file);
+        name.strip_suffix(".ron").unwrap_or(name)
+    }
+}

@@ -1,0 +1,69 @@
+//! Literals of attributes in patterns.
+
+use crate::attr::{Attr, Float, Step};
+use crate::op::{self, post};
+use crate::tensor::{DType, Layout};
+
+/// An integer, or a float where it has a point or an exponent.
+pub(super) fn number(text: &str) -> Option<Attr> {
+    let digits = text.replace('_', "");
+    match digits.parse::<i64>() {
+        Ok(value) => Some(Attr::Int(value)),
+        Err(_) if digits.contains(['.', 'e', 'E']) || digits.ends_with("inf") => Some(Attr::Float(Float(digits.parse().ok()?))),
+        Err(_) => None,
+    }
+}
+
+/// An element type or a layout.
+pub(super) fn word(text: &str) -> Option<Attr> {
+    match text {
+        "inf" => Some(Attr::Float(Float(f64::INFINITY))),
+        _ => text.parse::<DType>().map(Attr::DType).ok().or_else(|| text.parse::<Layout>().map(Attr::Layout).ok()),
+    }
+}
+
+/// A list `[1,2]`, a chain `<relu,clip(0.0,6.0)>`, or a text in quotes.
+pub(super) fn bracketed(text: &str) -> Result<Attr, String> {
+    let inner = text[1..text.len() - 1].trim();
+    match text.as_bytes()[0] {
+        b'"' => Ok(Attr::Str(inner.into())),
+        b'[' if inner.is_empty() => Ok(Attr::Ints(Vec::new())),
+        b'[' => inner
+            .split(',')
+            .map(|item| item.trim().parse::<i64>().map_err(|_| format!("`{}` is not an integer", item.trim())))
+            .collect::<Result<_, _>>()
+            .map(Attr::Ints),
+        _ => chain(inner).map(Attr::Post),
+    }
+}
+
+fn chain(text: &str) -> Result<Vec<Step>, String> {
+    let mut steps = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find([',', '(']).unwrap_or(rest.len());
+        let name = rest[..end].trim();
+        let mut parameters = Vec::new();
+        let mut tail = &rest[end..];
+        if let Some(inside) = tail.strip_prefix('(') {
+            let close = inside.find(')').ok_or("a step's `(` is not closed")?;
+            for item in inside[..close].split(',') {
+                parameters.push(Float(item.trim().parse().map_err(|_| format!("`{}` is not a number", item.trim()))?));
+            }
+            tail = &inside[close + 1..];
+        }
+        steps.push(step(name, parameters)?);
+        rest = tail.trim_start().strip_prefix(',').unwrap_or(tail).trim_start();
+    }
+    Ok(steps)
+}
+
+/// A step of a chain, checked against the registry.
+pub(super) fn step(name: &str, parameters: Vec<Float>) -> Result<Step, String> {
+    let op = post::step_name(name).ok_or_else(|| format!("`{name}` cannot be a post step"))?;
+    let takes = op::find(op).map_or(0, |def| def.attrs.len());
+    if parameters.len() != takes {
+        return Err(format!("step `{name}` takes {takes} parameter(s), not {}", parameters.len()));
+    }
+    Ok(Step { op, parameters })
+}

@@ -1,0 +1,283 @@
+//! A reader of RON that keeps the place of everything.
+//!
+//! The `ron` crate reads into Rust types and forgets places, and stops at the first error; rule and
+//! pipeline files need carets under what is wrong inside a string, and all errors at once. This
+//! reads the part of RON that those files use: structs, lists, maps, strings, numbers, names. Keys
+//! may hold hyphens.
+
+use crate::error::{Diagnostic, Span};
+
+/// A value and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub value: Value,
+    pub span: Span,
+}
+
+/// A key and its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    pub key: String,
+    pub key_span: Span,
+    pub node: Node,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// `Name(key: value, …)`, or `Name` alone; with the comment lines above it.
+    Struct { name: String, fields: Vec<Field>, comment: String },
+    List(Vec<Node>),
+    Map(Vec<Field>),
+    Str(Text),
+    Number(f64),
+}
+
+/// A string, with the place in the file of each of its bytes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Text {
+    pub text: String,
+    places: Vec<usize>,
+    end: usize,
+}
+
+impl Text {
+    /// Where a range of the string stands in the file.
+    pub fn span(&self, range: std::ops::Range<usize>) -> Span {
+        let start = self.places.get(range.start).copied().unwrap_or(self.end);
+        let end = match range.end.checked_sub(1).and_then(|last| self.places.get(last)) {
+            Some(last) if range.end > range.start => last + 1,
+            _ => start,
+        };
+        Span::new(start, end.max(start))
+    }
+
+    fn push(&mut self, character: char, place: usize) {
+        self.places.extend(std::iter::repeat_n(place, character.len_utf8()));
+        self.text.push(character);
+    }
+
+    /// With `$name` replaced; what is put in stands where the name stood.
+    pub fn replace(&self, values: &[(String, String)], used: &mut Vec<String>) -> Result<Self, (String, Span)> {
+        let mut result = Self { end: self.end, ..Self::default() };
+        let mut rest = self.text.char_indices().peekable();
+        while let Some((at, character)) = rest.next() {
+            if character != '$' {
+                result.push(character, self.places[at]);
+                continue;
+            }
+            let tail = &self.text[at + 1..];
+            let length = tail.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(tail.len());
+            let name = &tail[..length];
+            let Some((_, value)) = values.iter().find(|(known, _)| known == name) else {
+                return Err((name.to_owned(), self.span(at..at + 1 + length)));
+            };
+            used.push(name.to_owned());
+            for character in value.chars() {
+                result.push(character, self.places[at]);
+            }
+            while rest.peek().is_some_and(|(next, _)| *next <= at + length) {
+                rest.next();
+            }
+        }
+        Ok(result)
+    }
+}
+
+/// Reads one value and demands that nothing follows it.
+pub(crate) fn read(text: &str, source: usize) -> Result<Node, Diagnostic> {
+    let mut reader = Reader { text, at: 0, source, comment: String::new() };
+    let node = reader.value()?;
+    reader.space();
+    if reader.at < text.len() {
+        return Err(reader.error("something follows the end", reader.at..text.len().min(reader.at + 1)));
+    }
+    Ok(node)
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    source: usize,
+    /// The comment lines right above.
+    comment: String,
+}
+
+impl Reader<'_> {
+    fn error(&self, message: impl Into<String>, range: std::ops::Range<usize>) -> Diagnostic {
+        Diagnostic::new(message).label(self.source, range.into(), "")
+    }
+
+    fn rest(&self) -> &str {
+        &self.text[self.at..]
+    }
+
+    fn space(&mut self) {
+        let mut lines: Vec<&str> = Vec::new();
+        let mut newlines = 0;
+        loop {
+            let rest = &self.text[self.at..];
+            if let Some(comment) = rest.strip_prefix("//") {
+                let line = comment.lines().next().unwrap_or("");
+                if newlines > 1 {
+                    lines.clear();
+                }
+                lines.push(line.trim());
+                newlines = 0;
+                self.at += 2 + line.len();
+            } else if let Some(space) = rest.chars().next().filter(|c| c.is_whitespace()) {
+                newlines += usize::from(space == '\n');
+                self.at += space.len_utf8();
+            } else {
+                break;
+            }
+        }
+        if newlines > 1 {
+            lines.clear();
+        }
+        self.comment = lines.join(" ");
+    }
+
+    fn eat(&mut self, token: char) -> bool {
+        self.space();
+        let found = self.rest().starts_with(token);
+        if found {
+            self.at += token.len_utf8();
+        }
+        found
+    }
+
+    fn name(&mut self) -> Option<(String, Span)> {
+        self.space();
+        let length = self.rest().find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).unwrap_or(self.rest().len());
+        let first = self.rest().chars().next()?;
+        if length == 0 || !(first.is_ascii_alphabetic() || first == '_') {
+            return None;
+        }
+        let start = self.at;
+        self.at += length;
+        Some((self.text[start..self.at].to_owned(), Span::new(start, self.at)))
+    }
+
+    fn value(&mut self) -> Result<Node, Diagnostic> {
+        self.space();
+        let comment = std::mem::take(&mut self.comment);
+        let start = self.at;
+        let value = match self.rest().chars().next() {
+            None => return Err(self.error("a value is missing at the end of the file", start..start)),
+            Some('"' | 'r') if self.rest().starts_with('"') || self.rest().starts_with("r\"") || self.rest().starts_with("r#") => {
+                Value::Str(self.string()?)
+            }
+            Some('[') => {
+                self.at += 1;
+                let mut items = Vec::new();
+                while !self.eat(']') {
+                    items.push(self.value()?);
+                    self.separator(']', start)?;
+                }
+                Value::List(items)
+            }
+            Some('{') => {
+                self.at += 1;
+                Value::Map(self.fields('}', start)?)
+            }
+            Some(c) if c.is_ascii_digit() || c == '-' || c == '+' => {
+                let length = self.rest().find(|c: char| !(c.is_ascii_alphanumeric() || "+-._".contains(c))).unwrap_or(self.rest().len());
+                self.at += length;
+                let digits = self.text[start..self.at].replace('_', "");
+                let number = digits.parse().map_err(|_| self.error(format!("`{digits}` is not a number"), start..self.at))?;
+                Value::Number(number)
+            }
+            Some(other) => {
+                let Some((name, _)) = self.name() else {
+                    return Err(self.error(format!("`{other}` does not begin a value"), start..start + other.len_utf8()));
+                };
+                let fields = if self.eat('(') { self.fields(')', start)? } else { Vec::new() };
+                Value::Struct { name, fields, comment }
+            }
+        };
+        Ok(Node { value, span: Span::new(start, self.at) })
+    }
+
+    fn fields(&mut self, close: char, start: usize) -> Result<Vec<Field>, Diagnostic> {
+        let mut fields: Vec<Field> = Vec::new();
+        while !self.eat(close) {
+            let at = self.at;
+            let Some((key, key_span)) = self.name() else {
+                let end = self.rest().chars().next().map_or(at, |c| at + c.len_utf8());
+                return Err(self.error("a key is missing here", at..end).label(self.source, Span::new(start, start + 1), "opened here"));
+            };
+            if !self.eat(':') {
+                return Err(self.error(format!("`:` is missing after `{key}`"), self.at..self.at));
+            }
+            let node = self.value()?;
+            if let Some(first) = fields.iter().find(|field| field.key == key) {
+                return Err(Diagnostic::new(format!("`{key}` stands twice"))
+                    .label(self.source, key_span, "here again")
+                    .label(self.source, first.key_span, "first here"));
+            }
+            fields.push(Field { key, key_span, node });
+            self.separator(close, start)?;
+        }
+        Ok(fields)
+    }
+
+    fn separator(&mut self, close: char, start: usize) -> Result<(), Diagnostic> {
+        self.space();
+        if self.eat(',') || self.rest().starts_with(close) {
+            return Ok(());
+        }
+        let end = self.rest().chars().next().map_or(self.at, |c| self.at + c.len_utf8());
+        Err(self
+            .error(format!("`,` or `{close}` is missing here"), self.at..end)
+            .label(self.source, Span::new(start, start + 1), "opened here"))
+    }
+
+    fn string(&mut self) -> Result<Text, Diagnostic> {
+        let start = self.at;
+        let mut text = Text::default();
+        if self.rest().starts_with('r') {
+            let hashes = self.rest()[1..].chars().take_while(|c| *c == '#').count();
+            let from = self.at + 2 + hashes;
+            let close = format!("\"{}", "#".repeat(hashes));
+            let Some(length) = self.text.get(from..).and_then(|rest| rest.find(&close)) else {
+                return Err(self.error("the string does not end", start..start + 1));
+            };
+            for (at, character) in self.text[from..from + length].char_indices() {
+                text.push(character, from + at);
+            }
+            text.end = from + length;
+            self.at = from + length + close.len();
+            return Ok(text);
+        }
+        self.at += 1;
+        loop {
+            let at = self.at;
+            let Some(character) = self.rest().chars().next() else {
+                return Err(self.error("the string does not end", start..start + 1));
+            };
+            self.at += character.len_utf8();
+            match character {
+                '"' => {
+                    text.end = at;
+                    return Ok(text);
+                }
+                '\\' => {
+                    let escaped = self.rest().chars().next().unwrap_or(' ');
+                    self.at += escaped.len_utf8();
+                    match escaped {
+                        '"' | '\\' => text.push(escaped, at),
+                        'n' => text.push('\n', at),
+                        't' => text.push('\t', at),
+                        '\n' => {
+                            // A continued line: its indentation is not part of the string.
+                            let skipped = self.rest().find(|c: char| !c.is_whitespace()).unwrap_or(0);
+                            self.at += skipped;
+                        }
+                        other => return Err(self.error(format!("`\\{other}` is no escape"), at..self.at)),
+                    }
+                }
+                other => text.push(other, at),
+            }
+        }
+    }
+}

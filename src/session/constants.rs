@@ -1,0 +1,43 @@
+//! Evaluating what depends on constants alone: packed weights, folded batch norms.
+
+use crate::graph::{CONST, Graph, NodeId};
+use crate::op;
+use crate::tensor::Tensor;
+use rustc_hash::FxHashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The values of the wanted nodes. Each is computed with what it needs by one of `threads` threads;
+/// what several need is computed for each of them, which is rare and cheap.
+pub(super) fn evaluate(program: &Graph, wanted: &[NodeId], threads: usize) -> FxHashMap<NodeId, Tensor> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(FxHashMap::default());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, wanted.len().max(1)) {
+            scope.spawn(|| {
+                while let Some(id) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let value = value(program, *id, &mut FxHashMap::default());
+                    done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(*id, value);
+                }
+            });
+        }
+    });
+    done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn value(program: &Graph, id: NodeId, known: &mut FxHashMap<NodeId, Tensor>) -> Tensor {
+    if let Some(value) = known.get(&id) {
+        return value.clone();
+    }
+    let node = &program[id];
+    let result = if node.op == CONST {
+        program.constant(id).expect("constants have values").clone()
+    } else {
+        let operands: Vec<Tensor> = node.inputs.iter().map(|input| value(program, *input, known)).collect();
+        let operands: Vec<&Tensor> = operands.iter().collect();
+        let def = op::find(node.op).expect("programs hold ops of the registry");
+        (def.eval)(&node.attrs, &operands, &node.ty)
+    };
+    known.insert(id, result.clone());
+    result
+}

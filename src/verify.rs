@@ -1,0 +1,398 @@
+//! The verifier: from a graph to a proof that it is sound.
+//!
+//! [`verify`] takes a graph and gives a [`Verified`] one, which is the only way to get one: what
+//! needs a sound graph asks for that type. It refuses, all at once and naming the nodes:
+//!
+//! - an op that the registry does not know, a wrong number of operands, an operand that comes
+//!   after its user;
+//! - an attribute that the op does not declare, of the wrong kind, or not set. Nodes carry every
+//!   attribute that their op declares, those at their default included, so that equal nodes have
+//!   equal attributes;
+//! - a recorded type that differs from the inferred one, a layout of another rank than the shape, a
+//!   size that overflows;
+//! - a constant without a value or with a value of another type, a leaf with operands or
+//!   attributes;
+//! - names that stand twice, outputs that name no node, a graph without outputs.
+
+use crate::attr::{Attr, Attrs, Float, Step};
+use crate::error::{Error, suggestion};
+use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
+use crate::op::{self, Arity, AttrDef, OpDef, post};
+use crate::tensor::TensorType;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::fmt;
+use std::ops::Deref;
+
+/// A graph that the verifier has accepted. Reads as the graph that it holds.
+#[derive(Clone, Debug)]
+pub struct Verified<G = Graph>(G);
+
+impl<G> Verified<G> {
+    /// The graph, without the proof.
+    pub fn into_inner(self) -> G {
+        self.0
+    }
+}
+
+impl<G> Deref for Verified<G> {
+    type Target = G;
+    fn deref(&self) -> &G {
+        &self.0
+    }
+}
+
+impl<G> AsRef<G> for Verified<G> {
+    fn as_ref(&self) -> &G {
+        &self.0
+    }
+}
+
+/// One thing that is wrong with a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifyError {
+    /// The node, or `None` for the graph as a whole.
+    pub node: Option<NodeId>,
+    /// The node's name and op, as `` `conv1` (conv) ``, or `the graph`.
+    pub place: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for VerifyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+/// Everything that is wrong with a graph, in the order of its nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifyErrors(pub Vec<VerifyError>);
+
+impl fmt::Display for VerifyErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.0.len();
+        write!(
+            f,
+            "the graph is not sound ({count} {})",
+            if count == 1 { "complaint" } else { "complaints" }
+        )?;
+        self.0.iter().try_for_each(|error| write!(f, "\n  {error}"))
+    }
+}
+
+impl std::error::Error for VerifyErrors {}
+
+impl From<VerifyErrors> for Error {
+    fn from(errors: VerifyErrors) -> Self {
+        Self::Verify(errors.to_string())
+    }
+}
+
+/// Checks a graph.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn verify(graph: Graph) -> Result<Verified, VerifyErrors> {
+    let mut found = Vec::new();
+    let mut names = FxHashSet::default();
+    for (id, node) in graph.nodes() {
+        let mut report = |message: String| {
+            let place = format!("`{}` ({})", node.name, node.op);
+            found.push(VerifyError { node: Some(id), place, message });
+        };
+        if node.name.is_empty() {
+            report("the name is empty".to_owned());
+        }
+        if !names.insert(&node.name) {
+            report("another node has the same name".to_owned());
+        }
+        match type_error(&node.ty) {
+            Some(message) => report(message),
+            None => check_node(&graph, id, node, &mut report),
+        }
+    }
+    let mut report = |message| found.push(VerifyError { node: None, place: "the graph".to_owned(), message });
+    if graph.outputs().len() == 0 {
+        report("there are no outputs".to_owned());
+    }
+    let mut outputs = FxHashMap::default();
+    for (name, id) in graph.outputs() {
+        if id.index() >= graph.len() {
+            report(format!("output `{name}` names the node {id}, which does not exist"));
+        }
+        if outputs.insert(name, id).is_some() {
+            report(format!("two outputs are called `{name}`"));
+        }
+    }
+    if found.is_empty() { Ok(Verified(graph)) } else { Err(VerifyErrors(found)) }
+}
+
+fn check_node(graph: &Graph, id: NodeId, node: &Node, report: &mut dyn FnMut(String)) {
+    if node.op == INPUT || node.op == CONST {
+        if !node.inputs.is_empty() || !node.attrs.is_empty() {
+            report("a leaf has neither operands nor attributes".to_owned());
+        }
+        match graph.constant(id) {
+            None if node.op == CONST => report("the constant has no value".to_owned()),
+            Some(value) if *value.ty() != node.ty => {
+                report(format!("recorded as {}, the constant's value is {}", node.ty, value.ty()));
+            }
+            _ => {}
+        }
+        return;
+    }
+    let Some(def) = op::find(node.op) else {
+        let known = op::all();
+        let close = suggestion(node.op, known.iter().map(|def| def.name));
+        report(format!(
+            "unknown op{}",
+            close.map_or_else(String::new, |op| format!("; did you mean `{op}`?"))
+        ));
+        return;
+    };
+    let mut sound = true;
+    for message in attr_errors(def, &node.attrs) {
+        sound = false;
+        report(message);
+    }
+    if let Some(late) = node.inputs.iter().find(|input| input.index() >= id.index()) {
+        report(format!("its operand {late} does not come before it"));
+        return;
+    }
+    if let Err(message) = operand_count(def, &node.attrs, node.inputs.len()) {
+        report(message);
+        return;
+    }
+    if !sound {
+        return;
+    }
+    let types: Vec<&TensorType> = node.inputs.iter().map(|&input| &graph[input].ty).collect();
+    if types.iter().any(|ty| type_error(ty).is_some()) {
+        return; // The operand's own node has been complained about.
+    }
+    match (def.infer)(&node.attrs, &types) {
+        Ok(inferred) if inferred == node.ty => {}
+        Ok(inferred) => report(format!("recorded as {}, inferred as {inferred}", node.ty)),
+        Err(message) => {
+            let operands: Vec<String> = node
+                .inputs
+                .iter()
+                .map(|&input| format!("{}: {}", graph[input].name, graph[input].ty))
+                .collect();
+            report(format!("{message}; operands: {}", operands.join(", ")));
+        }
+    }
+}
+
+/// What is wrong with a type by itself.
+fn type_error(ty: &TensorType) -> Option<String> {
+    match ty.layout.rank().filter(|&rank| rank != ty.shape.rank()) {
+        Some(rank) => Some(format!("layout `{}` is for {rank} dimensions, the type is {ty}", ty.layout)),
+        None => size_error(ty),
+    }
+}
+
+/// Bytes that no value has; keeps sizes, padding included, far from overflow.
+const LARGEST_VALUE: usize = 1 << 48;
+
+/// That a value is larger than any memory, if it is. Nothing may compute the bytes of such a type.
+pub(crate) fn size_error(ty: &TensorType) -> Option<String> {
+    let bytes = ty.shape.iter().enumerate().try_fold(ty.dtype.size(), |bytes, (dim, &size)| {
+        bytes.checked_mul(size.max(1).checked_next_multiple_of(ty.layout.block(dim))?)
+    });
+    let fits = bytes.is_some_and(|bytes| bytes <= LARGEST_VALUE);
+    (!fits).then(|| format!("a value of type {ty} is larger than any memory"))
+}
+
+/// What is wrong with a node's attributes, one line each.
+pub(crate) fn attr_errors(def: &OpDef, attrs: &Attrs) -> Vec<String> {
+    let mut errors = Vec::new();
+    for (name, value) in attrs.iter() {
+        match def.attr(name) {
+            None => {
+                let close = suggestion(name, def.attrs.iter().map(|attr| attr.name));
+                let advice = close.map_or_else(String::new, |close| format!("; did you mean `{close}`?"));
+                errors.push(format!("there is no attribute `{name}`{advice}"));
+            }
+            Some(declared) if declared.kind != value.kind() => errors.push(format!(
+                "attribute `{name}` is {value}, of kind {:?} where {:?} is declared",
+                value.kind(),
+                declared.kind
+            )),
+            Some(_) => {
+                if let Attr::Post(steps) = value {
+                    errors.extend(steps.iter().filter_map(step_error));
+                }
+            }
+        }
+    }
+    for declared in def.attrs.iter().filter(|declared| attrs.get(declared.name).is_none()) {
+        let default =
+            declared.default.as_ref().map_or_else(String::new, |value| format!(" (default {value})"));
+        errors.push(format!("attribute `{}` is not set{default}", declared.name));
+    }
+    errors
+}
+
+fn step_error(written: &Step) -> Option<String> {
+    match step(written.op) {
+        None => Some(format!("`{}` is not a step of a post chain", written.op)),
+        Some((_, declared)) if declared.len() != written.parameters.len() => Some(format!(
+            "step `{}` has {} parameters, {} are declared",
+            written.op,
+            written.parameters.len(),
+            declared.len()
+        )),
+        Some(_) => None,
+    }
+}
+
+/// The registry's name of a step of a post chain, and the defaults of its parameters; `None` where
+/// the name is not that of a step.
+pub(crate) fn step(name: &str) -> Option<(&'static str, Vec<Option<Float>>)> {
+    let step = Step { op: post::step_name(name)?, parameters: Vec::new() };
+    if post::is_binary(&step) {
+        return Some((step.op, Vec::new()));
+    }
+    let default = |attr: &AttrDef| match attr.default {
+        Some(Attr::Float(value)) => Some(value),
+        _ => None,
+    };
+    let def = op::find(step.op)?;
+    Some((step.op, def.attrs.iter().map(default).collect()))
+}
+
+/// Whether an op with these attributes takes so many operands.
+///
+/// # Errors
+/// How many it takes.
+pub(crate) fn operand_count(def: &OpDef, attrs: &Attrs, given: usize) -> Result<(), String> {
+    let are = if given == 1 { "1 is given".to_owned() } else { format!("{given} are given") };
+    let takes = |count: usize, least: &str| {
+        format!("`{}` takes {least}{count} operand{}", def.name, if count == 1 { "" } else { "s" })
+    };
+    match def.arity {
+        Arity::Exactly(count) if given != count => Err(format!("{}, {are}", takes(count, ""))),
+        Arity::AtLeast(count) if given < count => Err(format!("{}, {are}", takes(count, "at least "))),
+        Arity::Post(count) => {
+            let extra = post::extras(attrs.post());
+            if given == count + extra {
+                Ok(())
+            } else if extra == 0 {
+                Err(format!("{}, {are}", takes(count, "")))
+            } else {
+                Err(format!("{} and {extra} for its post chain, {are}", takes(count, "")))
+            }
+        }
+        Arity::Exactly(_) | Arity::AtLeast(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::text::parse;
+    use crate::tensor::{DType, Tensor};
+    use std::sync::Arc;
+
+    const TINY: &str =
+        "graph { x: f32[1,16,8,8] = input; w: f32[16,16,3,3] = const ~1; b: f32[16] = const splat 0.0
+        y = conv(x, w, b, x) {pads: [1,1,1,1], post: <add,relu>}; s = softmax(y) {axis: 1}; return s }";
+
+    /// The tiny graph with the node `y` or `s` changed before it is added.
+    fn changed(name: &str, change: impl Fn(&mut Node)) -> String {
+        let sound = parse(TINY).unwrap();
+        let mut graph = Graph::new();
+        for (id, node) in sound.nodes() {
+            match sound.constant(id) {
+                Some(value) => drop(graph.add_constant(&node.name, value.clone())),
+                None => {
+                    let mut node = Node::clone(node);
+                    if &*node.name == name {
+                        change(&mut node);
+                    }
+                    graph.add_node(node);
+                }
+            }
+        }
+        graph.add_output("s", sound.find("s").unwrap());
+        verify(graph).map_or_else(|errors| errors.to_string(), |_| "sound".to_owned())
+    }
+
+    fn with(node: &mut Node, name: &'static str, value: Attr) {
+        node.attrs = Arc::new(Attrs::clone(&node.attrs).with(name, value));
+    }
+
+    #[test]
+    fn a_sound_graph_is_proven_so() {
+        assert_eq!(changed("y", |_| ()), "sound");
+        let verified = verify(parse(TINY).unwrap()).unwrap();
+        assert_eq!(verified.len(), 5);
+        assert_eq!(verified.into_inner().len(), 5);
+    }
+
+    #[test]
+    fn every_complaint_names_its_node() {
+        type Case = (&'static str, fn(&mut Node), &'static str);
+        let cases: [Case; 11] = [
+            ("y", |y| y.op = "convv", "`y` (convv): unknown op; did you mean `conv`?"),
+            ("y", |y| y.inputs.truncate(3), "takes 3 operands and 1 for its post chain, 3 are given"),
+            (
+                "y",
+                |y| with(y, "groups", Attr::Ints(vec![1])),
+                "attribute `groups` is [1], of kind Ints where Int is declared",
+            ),
+            ("y", |y| with(y, "pad", Attr::Int(1)), "there is no attribute `pad`; did you mean `pads`?"),
+            ("y", |y| with(y, "groups", Attr::Int(3)), "operands: x: f32[1,16,8,8], w: f32[16,16,3,3]"),
+            (
+                "y",
+                |y| y.ty.dtype = DType::F16,
+                "`y` (conv): recorded as f16[1,16,8,8], inferred as f32[1,16,8,8]",
+            ),
+            ("y", |y| y.ty.shape = [1 << 40, 1 << 40].into(), "is larger than any memory"),
+            ("y", |y| y.ty.layout = "nhw".parse().unwrap(), "layout `nhw` is for 3 dimensions"),
+            ("s", |s| s.attrs = Arc::default(), "`s` (softmax): attribute `axis` is not set"),
+            (
+                "x",
+                |x| with(x, "axis", Attr::Int(1)),
+                "`x` (input): a leaf has neither operands nor attributes",
+            ),
+            ("x", |x| x.op = CONST, "`x` (const): the constant has no value"),
+        ];
+        for (name, change, message) in cases {
+            let found = changed(name, change);
+            assert!(found.contains(message), "{found}\nlacks: {message}");
+        }
+    }
+
+    #[test]
+    fn steps_of_a_post_chain_are_checked() {
+        let post = |op, parameters: &[Float]| {
+            let step = Step { op, parameters: parameters.to_vec() };
+            changed("y", |y| with(y, "post", Attr::Post(vec![step.clone()])))
+        };
+        assert!(post("softmax", &[]).contains("`softmax` is not a step of a post chain"));
+        assert!(post("clip", &[Float(0.0)]).contains("step `clip` has 1 parameters, 2 are declared"));
+    }
+
+    #[test]
+    fn unset_attributes_with_a_default_are_refused_too() {
+        let found = changed("y", |y| y.attrs = Arc::new(Attrs::new().ints("pads", &[1, 1, 1, 1])));
+        assert!(found.contains("attribute `groups` is not set (default 1)"), "{found}");
+        assert!(found.contains("attribute `post` is not set (default <>)"), "{found}");
+    }
+
+    #[test]
+    fn outputs_are_checked() {
+        let mut graph = Graph::new();
+        let x = graph.add_constant("x", Tensor::scalar(1.0_f32));
+        assert!(
+            verify(graph.clone()).unwrap_err().to_string().ends_with("\n  the graph: there are no outputs")
+        );
+        graph.add_output("y", x);
+        graph.add_output("y", x);
+        let errors = verify(graph).unwrap_err();
+        assert_eq!(errors.0.len(), 1);
+        assert!(Error::from(errors).to_string().contains("two outputs are called `y`"));
+    }
+}

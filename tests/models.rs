@@ -1,0 +1,87 @@
+//! The ten models and the nine light networks against ONNX Runtime's outputs.
+//!
+//! `cargo xtask models` installs ONNX Runtime into the build folder and writes models, inputs and
+//! outputs there. Without them this says that it is skipped; with `OVOLO_REQUIRE_MODELS` set, as in
+//! CI, that is a failure.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{compile, relative_error};
+use libtest_mimic::{Arguments, Failed, Trial};
+use ovolo::npy;
+use ovolo::onnx::{self, ImportOptions};
+use ovolo::session::Session;
+use ovolo::tensor::Tensor;
+use std::path::{Path, PathBuf};
+
+/// The largest relative L2 error against ONNX Runtime.
+const TOLERANCE: f64 = 1e-4;
+
+fn main() {
+    let mut arguments = Arguments::from_args();
+    // One at a time: the largest model takes a gigabyte.
+    arguments.test_threads = Some(1);
+    let folder = folder();
+    let mut models: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .map(|entries| entries.map(|entry| entry.unwrap().path()).filter(|p| p.join("model.onnx").exists()).collect())
+        .unwrap_or_default();
+    models.sort();
+    let trials: Vec<Trial> = if models.len() >= 19 {
+        models
+            .into_iter()
+            .map(|path| {
+                let name = path.file_name().unwrap().to_string_lossy().into_owned();
+                Trial::test(format!("{name}_agrees_with_onnx_runtime"), move || agrees(&path))
+            })
+            .collect()
+    } else if std::env::var_os("OVOLO_REQUIRE_MODELS").is_some() {
+        let message = format!("{} model(s) in {}: run `cargo xtask models`", models.len(), folder.display());
+        vec![Trial::test("models_are_there", move || Err(Failed::from(message)))]
+    } else {
+        println!("skipped: no models in {}; `cargo xtask models` makes them (needs Python 3)", folder.display());
+        Vec::new()
+    };
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// Where `cargo xtask models` writes: `models` in the build folder.
+fn folder() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("target"), PathBuf::from);
+    target.join("models")
+}
+
+fn agrees(folder: &Path) -> Result<(), Failed> {
+    let light = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("light_"));
+    let imported = onnx::load(&folder.join("model.onnx"), &ImportOptions::default()).map_err(|e| e.to_string())?;
+    let compilation = compile(imported.graph, 2);
+    let mut session = Session::new(&compilation.program, compilation.plan).map_err(|e| e.to_string())?;
+    let file = |kind: &str, name: &str| folder.join(kind).join(format!("{}.npy", name.replace('/', "_")));
+    let inputs: Vec<Tensor> =
+        session.plan().inputs.iter().map(|(name, _)| npy::read(&file("inputs", name)).unwrap()).collect();
+    let names: Vec<String> = session.plan().outputs.iter().map(|(name, _, _)| name.to_string()).collect();
+    let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    assert!(!names.is_empty());
+    for (name, output) in names.iter().zip(outputs) {
+        let expected = npy::read(&file("outputs", name)).unwrap();
+        if light {
+            // The suite's own tolerance: rtol 1e-3, atol 1e-7.
+            let worst = output
+                .to_f64()
+                .iter()
+                .zip(expected.to_f64())
+                .map(|(a, b)| (a - b).abs() - 1e-7 - 1e-3 * b.abs())
+                .fold(f64::NEG_INFINITY, f64::max);
+            if worst.is_nan() || worst > 0.0 {
+                return Err(format!("{name}: beyond rtol 1e-3, atol 1e-7 by {worst:e}").into());
+            }
+        } else {
+            let error = relative_error(output, &expected);
+            if error.is_nan() || error > TOLERANCE {
+                return Err(format!("{name}: relative L2 error {error:e}, allowed {TOLERANCE:e}").into());
+            }
+        }
+    }
+    Ok(())
+}
