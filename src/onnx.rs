@@ -26,6 +26,7 @@ mod input;
 mod operator;
 #[doc(hidden)]
 pub mod proto;
+mod signature;
 mod structure;
 mod weight;
 

@@ -1,5 +1,7 @@
 //! Models and inputs that are refused, each with its whole message in a snapshot.
 
+#![allow(clippy::unwrap_used)]
+
 use ovolo::onnx::proto::{
     AttributeProto, AttributeType, DimensionProto, FunctionProto, GraphProto, ModelProto, NodeProto,
     OperatorSetId, SparseTensorProto, StringStringEntryProto, TensorProto, TensorShapeProto, TensorTypeProto,

@@ -1,5 +1,7 @@
 //! Models that are imported: what they become.
 
+#![allow(clippy::unwrap_used)]
+
 use ovolo::graph::{CONST, Graph};
 use ovolo::onnx::proto::{
     AttributeProto, AttributeType, DimensionProto, FunctionProto, GraphProto, ModelProto, NodeProto,
@@ -107,6 +109,14 @@ fn the_ten_models_are_imported() {
         assert_eq!(imported.graph.len(), nodes, "{name}");
         assert_eq!(imported.notes, Vec::<String>::new(), "{name}");
         assert!(!imported.seeded.is_empty(), "{name}");
+        let text = ovolo::graph::text::print(&imported.graph);
+        let again = ovolo::graph::text::parse_with(&text, &|name| {
+            imported.graph.find(name).and_then(|id| imported.graph.constant(id)).cloned()
+        });
+        assert_eq!(ovolo::graph::text::print(&again.unwrap()), text, "{name}");
+        if let Err(errors) = ovolo::verify::verify(imported.graph) {
+            panic!("{name}: {errors}");
+        }
     }
 }
 
