@@ -13,6 +13,7 @@ mod chain;
 #[cfg(test)]
 mod check;
 mod concat;
+mod conv;
 mod convert;
 mod gather;
 mod gemm;
@@ -22,6 +23,7 @@ mod math;
 mod matmul;
 mod normalize;
 mod padding;
+mod pool;
 mod rearrange;
 mod reduce;
 mod reference;
@@ -67,6 +69,8 @@ const FAMILIES: &[&[Entry]] = &[
     reduce::ENTRIES,
     attention::ENTRIES,
     select::ENTRIES,
+    conv::ENTRIES,
+    pool::ENTRIES,
 ];
 
 fn entry(op: &str) -> Option<&'static Entry> {

@@ -1,0 +1,196 @@
+//! `native.conv-direct`: input and output in blocks of channels, weights in blocks of both.
+//!
+//! A task computes some rows of up to four blocks of output channels. It goes over the input
+//! channels in chunks whose weights stay in the second-level cache, and continues sums in memory.
+//! A 1x1 convolution without strides is one long row.
+
+use super::tile::{Micro, Tile, micro};
+use super::{Finish, Geometry, contract as named};
+use crate::backend::native::args::Buffers;
+use crate::backend::native::reference;
+use crate::backend::{Args, Call, Contract, Kernel};
+
+/// Bytes of weights that a chunk of input channels may have.
+const CHUNK: usize = 320 << 10;
+/// Multiply-adds below which a task is not worth a wake-up.
+const TASK: usize = 256 << 10;
+
+pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+    match Direct::new(call) {
+        Ok(_) => Ok(named("direct", 0)),
+        Err(_) => reference::contract(call),
+    }
+}
+
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    match Direct::new(call) {
+        Ok(direct) => Ok(Box::new(direct)),
+        Err(_) => reference::kernel(call),
+    }
+}
+
+struct Direct {
+    geometry: Geometry,
+    finish: Finish,
+    micro: Micro,
+    /// Blocks of input channels of a group, and of them in a chunk.
+    inputs: usize,
+    chunk: usize,
+    /// Blocks of output channels: for each task the first and how many.
+    outputs: Vec<(usize, usize)>,
+    /// Output rows of a task.
+    band: usize,
+}
+
+impl Direct {
+    fn new(call: &Call<'_>) -> Result<Self, String> {
+        let mut geometry = Geometry::new(call)?;
+        let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, call.output)?;
+        let pointwise = geometry.kernel == [1, 1]
+            && geometry.strides == [1, 1]
+            && geometry.pads == [0, 0]
+            && geometry.pads_after == [0, 0];
+        if pointwise {
+            let pixels = geometry.input[0] * geometry.input[1];
+            (geometry.input, geometry.output) = ([1, pixels], [1, pixels]);
+        }
+        let block = geometry.block;
+        let inputs = (geometry.channels / geometry.groups).div_ceil(block);
+        let per_group = geometry.output_blocks() / geometry.groups.min(geometry.output_blocks());
+        let mut outputs = Vec::new();
+        for group in 0..geometry.groups {
+            let mut first = 0;
+            while first < per_group {
+                let left = per_group - first;
+                // Two of three rather than four and one or two.
+                let count = if left == 5 || left == 6 { 3 } else { left.min(4) };
+                outputs.push((group * per_group + first, count));
+                first += count;
+            }
+        }
+        let taps = geometry.kernel[0] * geometry.kernel[1];
+        let bytes = 4 * taps * block * block * 4;
+        let chunks = (inputs * bytes).div_ceil(CHUNK).clamp(1, inputs.max(1));
+        let (rows, work) = (geometry.output[0], geometry.depth() * geometry.outputs);
+        let pixels = geometry.output[1];
+        // Enough tasks for every thread to have some, large enough to be worth one.
+        let wanted = (8 * call.threads).div_ceil(outputs.len() * geometry.batch);
+        let least = (TASK * outputs.len()).div_ceil((work * pixels).max(1)).max(1);
+        let band = if call.threads == 1 { rows } else { rows.div_ceil(wanted).max(least).min(rows) };
+        Ok(Self { inputs, chunk: inputs.div_ceil(chunks), outputs, band, micro: micro(block), finish, geometry })
+    }
+
+    /// Parts of a row, for a pointwise convolution whose rows are one.
+    fn parts(&self, threads: usize) -> usize {
+        let Geometry { output: [rows, columns], batch, .. } = self.geometry;
+        if rows > 1 {
+            return 1;
+        }
+        let work = self.geometry.depth() * self.geometry.outputs * columns / self.outputs.len();
+        let wanted = (8 * threads).div_ceil(self.outputs.len() * batch);
+        wanted.min(work / TASK).min(columns / 28).max(1)
+    }
+}
+
+impl Kernel for Direct {
+    fn run(&self, args: &Args<'_>) {
+        let geometry = &self.geometry;
+        let bands = geometry.output[0].div_ceil(self.band.max(1));
+        let threads = args.team.threads();
+        let parts = self.parts(threads);
+        let buffers = Buffers::new(args);
+        args.team.run(geometry.batch * self.outputs.len() * bands * parts, |task| {
+            let (rest, part) = (task / parts, task % parts);
+            let (rest, band) = (rest / bands, rest % bands);
+            let (image, output) = (rest / self.outputs.len(), rest % self.outputs.len());
+            let rows = band * self.band..((band + 1) * self.band).min(geometry.output[0]);
+            let columns = geometry.output[1] * part / parts..geometry.output[1] * (part + 1) / parts;
+            // SAFETY: the task has this part of the result alone.
+            unsafe { self.task(buffers.args(), image, self.outputs[output], rows, columns) };
+        });
+        self.finish.pad(args);
+    }
+}
+
+impl Direct {
+    /// # Safety
+    /// No other thread writes this part of the result.
+    unsafe fn task(
+        &self,
+        args: &Args<'_>,
+        image: usize,
+        (first, count): (usize, usize),
+        rows: std::ops::Range<usize>,
+        columns: std::ops::Range<usize>,
+    ) {
+        let geometry = &self.geometry;
+        let block = geometry.block;
+        let [height, width] = geometry.input;
+        let [_, ow] = geometry.output;
+        let plane = height * width * block;
+        let taps = geometry.kernel[0] * geometry.kernel[1];
+        let outputs = geometry.output_blocks();
+        let group = first / (outputs / geometry.groups.min(outputs)).max(1);
+        let input = args.inputs[0].cast::<f32>().wrapping_add((image * self.inputs * geometry.groups + group * self.inputs) * plane);
+        let at = |row: usize, column: usize| {
+            ((image * outputs + first) * geometry.output[0] + row) * ow * block + column * block
+        };
+        let tiles = columns.len().div_ceil(self.micro.pixels(count)).max(1);
+        let depth = (geometry.channels / geometry.groups).min(block);
+        let mut done = 0;
+        while done < self.inputs {
+            let blocks = self.chunk.min(self.inputs - done);
+            for row in rows.clone() {
+                let taken = geometry.rows(row);
+                let top = (row * geometry.strides[0]).cast_signed() - geometry.pads[0].cast_signed();
+                for index in 0..tiles {
+                    let from = columns.start + columns.len() * index / tiles;
+                    let pixels = columns.start + columns.len() * (index + 1) / tiles - from;
+                    let left = (from * geometry.strides[1]).cast_signed() - geometry.pads[1].cast_signed();
+                    let origin = (top * width.cast_signed() + left) * block.cast_signed();
+                    let offset = at(row, from);
+                    let tile = Tile {
+                        x: input.wrapping_add(done * plane).wrapping_offset(origin),
+                        x_pixel: geometry.strides[1] * block,
+                        x_block: plane,
+                        x_row: geometry.dilations[0] * width * block,
+                        x_column: geometry.dilations[1] * block,
+                        w: args.inputs[1].cast::<f32>().wrapping_add((first * self.inputs + done) * taps * block * block),
+                        w_output: self.inputs * taps * block * block,
+                        rows: (taken.start, taken.end),
+                        kernel: geometry.kernel,
+                        blocks,
+                        depth,
+                        y: args.output.cast::<f32>().wrapping_add(offset),
+                        y_output: geometry.output[0] * ow * block,
+                        bias: if done == 0 { args.inputs[2].cast::<f32>().wrapping_add(first * block) } else { std::ptr::null() },
+                        biases: geometry.outputs - first * block,
+                        last: done + blocks == self.inputs,
+                        residual: self.finish.residual.map_or(std::ptr::null(), |operand| args.inputs[operand].cast::<f32>().wrapping_add(offset)),
+                        low: self.finish.low,
+                        high: self.finish.high,
+                        column: left,
+                        stride: geometry.strides[1],
+                        dilation: geometry.dilations[1],
+                        columns: width,
+                    };
+                    // SAFETY: the tile is within the task's part; columns in the padding are at the edge.
+                    unsafe { self.micro.run(&tile, count, pixels, !geometry.inside(from, pixels)) };
+                }
+            }
+            done += blocks;
+        }
+        if self.finish.steps.is_empty() {
+            return;
+        }
+        for output in first..first + count {
+            if columns.len() == ow {
+                // SAFETY: rows of this task.
+                unsafe { self.finish.second(args, geometry, image, output, rows.start * ow, rows.len() * ow) };
+            } else {
+                // SAFETY: as above; there is one row.
+                unsafe { self.finish.second(args, geometry, image, output, columns.start, columns.len()) };
+            }
+        }
+    }
+}
