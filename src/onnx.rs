@@ -26,6 +26,7 @@ mod input;
 mod operator;
 #[doc(hidden)]
 pub mod proto;
+mod signature;
 mod structure;
 mod weight;
 
@@ -118,13 +119,25 @@ fn decode(
         return Err(OnnxError::Empty { model: model.to_owned() });
     }
     let length = bytes.len();
+    let seems = impression(&bytes);
     let damaged = |why: String| OnnxError::Damaged { model: model.to_owned(), why, length };
     let proto = proto::ModelProto::decode(bytes).map_err(|why| {
         let why = why.to_string();
-        damaged(why.trim_start_matches("failed to decode Protobuf message: ").to_owned())
+        let why = why.trim_start_matches("failed to decode Protobuf message: ");
+        damaged(seems.clone().unwrap_or_else(|| why.to_owned()))
     })?;
     if proto.graph.is_none() {
-        return Err(damaged("it has no graph".to_owned()));
+        return Err(damaged(seems.unwrap_or_else(|| "it has no graph".to_owned())));
     }
     importer::import(proto, model, folder, options)
+}
+
+/// What a file that is no ONNX model seems to be, where its beginning tells.
+fn impression(bytes: &[u8]) -> Option<String> {
+    let start = std::str::from_utf8(bytes.get(..bytes.len().min(40))?).ok()?;
+    if start.starts_with("version https://git-lfs") {
+        return Some("it is a pointer of Git LFS, and `git lfs pull` brings the model".to_owned());
+    }
+    let readable = start.chars().all(|c| c.is_ascii_graphic() || c.is_ascii_whitespace());
+    readable.then(|| format!("it is text that begins with `{}`", start.trim().replace(['\n', '\r'], " ")))
 }

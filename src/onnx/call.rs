@@ -110,6 +110,9 @@ impl Builder {
         let types: Vec<&TensorType> = inputs.iter().map(|input| &input.ty).collect();
         let ty = (def.infer)(&attrs, &types)?;
         checked_type(ty.dtype, ty.shape.to_vec())?;
+        if ty.shape.count() == 0 {
+            return Ok(Value::constant(name, Tensor::zeros(ty))); // Nothing is known about nothing.
+        }
         if let Some(tensors) = inputs.iter().map(|input| input.known()).collect::<Option<Vec<_>>>() {
             if op == "reshape" {
                 return Ok(Value::constant(name, tensors[0].reshaped(ty.shape)));

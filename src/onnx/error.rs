@@ -83,7 +83,7 @@ pub enum OnnxError {
         dims: Vec<String>,
     },
     /// Sizes for dimensions that the model does not have.
-    #[error("--dim for what the model does not have:{}", listed(.dims))]
+    #[error("--dim that does not fit the model:{}", listed(.dims))]
     UnknownDims {
         /// One line for each: the name and a suggestion.
         dims: Vec<String>,
@@ -162,7 +162,7 @@ fn listed<T: fmt::Display>(lines: &[T]) -> String {
 
 /// The closest of some names, when it is close: `; did you mean `x`?`, or nothing.
 pub(super) fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    const CLOSE: f64 = 0.7;
+    const CLOSE: f64 = 0.8;
     let score = |candidate: &&str| strsim::jaro_winkler(name, candidate);
     let best = known
         .into_iter()

@@ -10,6 +10,9 @@ use rustc_hash::FxHashMap;
 /// The most nodes that a model may have once its functions are written out.
 const MAX_NODES: usize = 1 << 20;
 
+/// The most functions that may be open in each other.
+const MAX_DEPTH: usize = 64;
+
 /// The version of a domain among some imports.
 pub(super) fn opset_of(imports: &[OperatorSetId], domain: &str) -> Option<i64> {
     imports
@@ -21,7 +24,7 @@ pub(super) fn opset_of(imports: &[OperatorSetId], domain: &str) -> Option<i64> {
 /// The nodes of a model with every call of one of its functions written out.
 ///
 /// # Errors
-/// A function that calls itself, a call with more operands or results than the function has, and
+/// A function that calls itself or calls others too deep, a call with more operands or results than the function has, and
 /// functions that unfold to more than [`MAX_NODES`] nodes.
 pub(super) fn inline(
     nodes: Vec<NodeProto>,
@@ -59,9 +62,14 @@ impl Inliner<'_> {
             self.operations.push(Operation { node, opset });
             return Ok(());
         };
-        if self.open.contains(&index) {
-            let why =
-                "this function of the model calls itself; export the model without recursion".to_owned();
+        if self.open.contains(&index) || self.open.len() >= MAX_DEPTH {
+            let why = if self.open.contains(&index) {
+                "this function of the model calls itself; export the model without recursion".to_owned()
+            } else {
+                format!(
+                    "functions of the model call each other more than {MAX_DEPTH} deep; export it without functions"
+                )
+            };
             return Err(OnnxError::Node { node: describe(&node), why });
         }
         self.open.push(index);

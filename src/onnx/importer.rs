@@ -3,14 +3,14 @@
 use super::call::{Builder, Call, Value};
 use super::error::{Unsupported, suggestion};
 use super::function::{inline, opset_of};
-use super::proto::{DimensionProto, GraphProto, ModelProto, ValueInfoProto};
+use super::proto::{GraphProto, ModelProto, NodeProto};
+use super::signature::{declared, input_types};
 use super::structure::{Operation, describe, is_own, label, order};
-use super::weight::{Weights, element_type};
+use super::weight::Weights;
 use super::{ImportOptions, Imported, NEWEST_IR, NEWEST_OPSET, OLDEST_OPSET, OnnxError, operator};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
-use crate::tensor::{DType, TensorType};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Imports a decoded model. External data is looked for in `folder`.
@@ -88,8 +88,13 @@ fn version(proto: &ModelProto, model: &str) -> Result<i64, OnnxError> {
         let domain = if is_own(&import.domain) { "" } else { &import.domain };
         if let Some(other) = seen.insert(domain, import.version).filter(|&other| other != import.version) {
             return refuse(format!(
-                "imports the opsets {other} and {} of the domain `{domain}` at once; export it again",
-                import.version
+                "imports the opsets {other} and {} of {} at once; export it again",
+                import.version,
+                if domain.is_empty() {
+                    "ONNX's own operators".to_owned()
+                } else {
+                    format!("the domain `{domain}`")
+                }
             ));
         }
     }
@@ -183,135 +188,6 @@ fn reads<'a>(graph: &'a GraphProto, operations: &'a [Operation]) -> impl Iterato
     inputs.chain(graph.output.iter().map(|output| &output.name)).map(String::as_str)
 }
 
-/// The types of the inputs that are not initializers, with their symbolic dimensions bound.
-fn input_types<'a>(
-    graph: &'a GraphProto,
-    bound: &BTreeMap<String, usize>,
-) -> Result<Vec<(&'a str, TensorType)>, OnnxError> {
-    let initializers: FxHashSet<&str> = graph.initializer.iter().map(|i| i.name.as_str()).collect();
-    let mut types = Vec::new();
-    let mut free: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let mut known = BTreeSet::new();
-    for input in graph.input.iter().filter(|input| !initializers.contains(input.name.as_str())) {
-        let refuse = |why: String| OnnxError::Graph(format!("input `{}`: {why}", input.name));
-        let (dtype, dims) = declared_type(input).map_err(refuse)?;
-        let dims = dims.ok_or_else(|| {
-            refuse(
-                "it has no shape, and ovolo fixes all shapes before the model runs; export it with one"
-                    .to_owned(),
-            )
-        })?;
-        let mut shape = Vec::with_capacity(dims.len());
-        for (axis, dim) in dims.iter().enumerate() {
-            match fixed(dim) {
-                Some(size) => {
-                    shape.push(usize::try_from(size).ok().filter(|&size| size > 0).ok_or_else(|| {
-                        refuse(format!(
-                            "its dimension {axis} is {size}, and must be at least 1; export it again"
-                        ))
-                    })?)
-                }
-                None => {
-                    let name = symbol(input, axis, dim);
-                    if !bound.contains_key(&name) {
-                        free.entry(name.clone())
-                            .or_default()
-                            .push(format!("dimension {axis} of input `{}`", input.name));
-                    }
-                    shape.push(bound.get(&name).copied().unwrap_or(1));
-                    known.insert(name);
-                }
-            }
-        }
-        let ty = super::weight::checked_type(dtype, shape).map_err(refuse)?;
-        types.push((input.name.as_str(), ty));
-    }
-    let strange: Vec<String> = bound
-        .iter()
-        .filter_map(|(name, size)| match known.contains(name) {
-            true if *size == 0 => Some(format!("{name}=0: a dimension is at least 1")),
-            true => None,
-            false => {
-                let hint = suggestion(name, known.iter().map(String::as_str));
-                Some(format!("{name}={size}: {}{hint}", symbols(&known)))
-            }
-        })
-        .collect();
-    if !strange.is_empty() {
-        return Err(OnnxError::UnknownDims { dims: strange });
-    }
-    if free.is_empty() {
-        return Ok(types);
-    }
-    let dims = free.iter().map(|(name, places)| format!("`{name}`: {}", places.join(", "))).collect();
-    Err(OnnxError::UnboundDims { dims })
-}
-
-fn symbols(known: &BTreeSet<String>) -> String {
-    if known.is_empty() {
-        return "every dimension of the model has a size".to_owned();
-    }
-    let list: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
-    format!("the model's dimensions without a size are {}", list.join(", "))
-}
-
-/// The number of a dimension; one with a name, or without anything, has none.
-fn fixed(dim: &DimensionProto) -> Option<i64> {
-    if dim.dim_param.as_ref().is_some_and(|name| !name.is_empty()) { None } else { dim.dim_value }
-}
-
-fn symbol(input: &ValueInfoProto, axis: usize, dim: &DimensionProto) -> String {
-    let name = dim.dim_param.clone().filter(|name| !name.is_empty());
-    name.unwrap_or_else(|| format!("{}.{axis}", input.name))
-}
-
-type Declared<'a> = (DType, Option<&'a [DimensionProto]>);
-
-fn declared_type(info: &ValueInfoProto) -> Result<Declared<'_>, String> {
-    let ty = info.r#type.as_ref().ok_or("it has no type; export the model again")?;
-    let other = [
-        (ty.sequence_type.is_some(), "sequence"),
-        (ty.map_type.is_some(), "map"),
-        (ty.sparse_tensor_type.is_some(), "sparse tensor"),
-        (ty.optional_type.is_some(), "optional value"),
-    ];
-    if let Some((_, kind)) = other.iter().find(|(is, _)| *is) {
-        return Err(format!("it is a {kind}; ovolo has tensors only"));
-    }
-    let tensor = ty.tensor_type.as_ref().ok_or("it has no type; export the model again")?;
-    Ok((element_type(tensor.elem_type)?, tensor.shape.as_ref().map(|shape| shape.dim.as_slice())))
-}
-
-/// Holds an output against its declaration: the element type must agree, the shape is noted.
-fn declared(output: &ValueInfoProto, ty: &TensorType, notes: &mut Vec<String>) -> Result<(), OnnxError> {
-    if output.r#type.as_ref().is_none_or(|ty| ty.tensor_type.as_ref().is_some_and(|ty| ty.elem_type == 0)) {
-        return Ok(()); // The type of an output may be left to inference.
-    }
-    let refuse = |why: String| OnnxError::Graph(format!("output `{}`: {why}", output.name));
-    let (dtype, dims) = declared_type(output).map_err(refuse)?;
-    if dtype != ty.dtype {
-        return Err(refuse(format!(
-            "the model declares it as {dtype}, but computes {ty}; the model is damaged, export it again"
-        )));
-    }
-    let Some(dims) = dims else { return Ok(()) };
-    let fits =
-        |(dim, &size): (&DimensionProto, &usize)| fixed(dim).is_none_or(|n| usize::try_from(n) == Ok(size));
-    if dims.len() != ty.shape.rank() || !dims.iter().zip(ty.shape.iter()).all(fits) {
-        let list: Vec<String> = dims
-            .iter()
-            .enumerate()
-            .map(|(axis, dim)| fixed(dim).map_or_else(|| symbol(output, axis, dim), |size| size.to_string()))
-            .collect();
-        notes.push(format!(
-            "output `{}` is declared as {dtype}[{}], but is {ty}",
-            output.name,
-            list.join(",")
-        ));
-    }
-    Ok(())
-}
-
 fn run<'a>(
     operation: &'a Operation,
     builder: &mut Builder,
@@ -363,7 +239,7 @@ fn run<'a>(
 
 fn execute(
     importer: &operator::Importer,
-    node: &super::proto::NodeProto,
+    node: &NodeProto,
     opset: i64,
     inputs: &[Option<Value>],
     builder: &mut Builder,

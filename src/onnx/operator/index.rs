@@ -152,7 +152,9 @@ fn split(call: &mut Call<'_>) -> Results {
     let count = if call.opset >= 18 { call.int("num_outputs", outputs)? } else { outputs };
     let sizes = match given {
         Some(sizes) => sizes,
-        None if count < 1 => return Err(format!("it splits into {count} parts")),
+        None if count != outputs => {
+            return Err(format!("it splits into {count} parts, but has {outputs} results"));
+        }
         None if total % count != 0 && call.opset < 18 => {
             return Err(format!("it splits dimension {at}, which is {total}, into {count} equal parts"));
         }
@@ -216,7 +218,7 @@ fn pad(call: &mut Call<'_>) -> Results {
         let at = axis(over_axis, x.rank())?;
         (begin[at], end[at]) = (amounts[position], amounts[position + over.len()]);
     }
-    if amounts.iter().any(|amount| amount.unsigned_abs() > 1 << 32) {
+    if amounts.iter().any(|amount| amount.unsigned_abs() > 1 << 24) {
         return Err(format!("its amounts of padding {amounts:?} are out of range"));
     }
     let x = crop(call, x, &mut begin, &mut end)?;

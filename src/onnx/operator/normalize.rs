@@ -62,7 +62,7 @@ fn group(call: &mut Call<'_>) -> Results {
     call.ignore(&["stash_type"]);
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let groups = usize::try_from(call.int("num_groups", 0)?).unwrap_or(0);
-    if x.rank() < 3 || groups == 0 || !x.dims()[1].is_multiple_of(groups) {
+    if x.rank() < 3 || groups == 0 || x.dims()[1] == 0 || !x.dims()[1].is_multiple_of(groups) {
         return Err(format!("its {groups} groups do not divide the channels of {}", x.ty));
     }
     let (batch, channels, dtype) = (x.dims()[0], x.dims()[1], x.ty.dtype);
