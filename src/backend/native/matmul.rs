@@ -10,6 +10,7 @@ use super::gemm::{Micro, PANEL, Tile, WIDE, micro};
 use super::{Entry, plain_contract, reference};
 use crate::backend::{Args, Call, Contract, Kernel};
 use crate::tensor::{DType, Shape, TensorType};
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The ops of this family.
@@ -28,6 +29,9 @@ const TASK: usize = 64 * 1024;
 const PACK_ROWS: usize = 32;
 /// Rows up to which the inner dimension is not blocked: the left operand is small then.
 const FEW_ROWS: usize = 8;
+
+/// Elements of the largest tile.
+const STAGE: usize = 8 * WIDE;
 
 struct Plan {
     rows: usize,
@@ -80,6 +84,13 @@ impl Extra {
             rest /= count;
         }
         offset
+    }
+}
+
+impl Plan {
+    /// Whether tiles are computed apart from the result, and brought there by the last step.
+    fn stages(&self) -> bool {
+        !self.steps.is_empty() && self.block >= self.depth
     }
 }
 
@@ -151,9 +162,10 @@ fn plan(call: &Call<'_>) -> Option<Plan> {
 
 fn contract(call: &Call<'_>) -> Result<Contract, String> {
     let Some(plan) = plan(call) else { return reference::contract(call) };
-    // The result is written before the steps read their extra operands, so none is in place.
+    let in_place = |n: &usize| plan.stages() && call.inputs[*n] == call.output;
     let scratch = if plan.pack { call.threads * plan.block * PANEL * size_of::<f32>() } else { 0 };
-    Ok(Contract { scratch, ..plain_contract(&format!("tiles-{}", micro().name)) })
+    let in_place = (2..call.inputs.len()).filter(in_place).collect();
+    Ok(Contract { scratch, in_place, ..plain_contract(&format!("tiles-{}", micro().name)) })
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
@@ -221,6 +233,10 @@ impl MatMul {
         let b = Shared::<f32>::input(args, 1).at(right + panel * plan.panel_stride);
         let c = Shared::<f32>::output(args).at((batch * plan.rows + row) * plan.columns + column);
         let buffer = Shared::<f32>::scratch(args).at(slot * plan.block * PANEL);
+        // In one pass a tile is finished before any of it is stored, so that an operand of the steps may
+        // be in place.
+        let staged = plan.stages();
+        let mut stage = [MaybeUninit::<f32>::uninit(); STAGE];
         let mut done = 0;
         // SAFETY: all of it is within the operands and, for the buffer, this slot's scratch.
         unsafe {
@@ -253,8 +269,11 @@ impl MatMul {
                 let tiles = if last && !plan.steps.is_empty() { rows.div_ceil(self.micro.rows()) } else { 1 };
                 for index in 0..tiles {
                     let (first, end) = (rows * index / tiles, rows * (index + 1) / tiles);
-                    let part =
-                        Tile { a: tile.a.add(first * plan.depth), c: c.add(first * plan.columns), ..tile };
+                    let c = c.add(first * plan.columns);
+                    let mut part = Tile { a: tile.a.add(first * plan.depth), c, ..tile };
+                    if staged {
+                        (part.c, part.c_stride) = (stage.as_mut_ptr().cast(), columns);
+                    }
                     if columns > PANEL {
                         self.micro.wide(&part, rows);
                     } else {
@@ -262,7 +281,7 @@ impl MatMul {
                     }
                     if last {
                         let row = batch * plan.rows + row + first;
-                        self.finish(args, part.c, row, column, end - first, columns);
+                        self.finish(args, &part, c, row, column, end - first);
                     }
                 }
                 if last {
@@ -272,54 +291,55 @@ impl MatMul {
         }
     }
 
-    /// The steps on one piece of the result.
+    /// The steps on a tile: from where it was computed to the result.
     ///
     /// # Safety
-    /// The piece is in bounds.
+    /// Tile and result are in bounds.
     unsafe fn finish(
         &self,
         args: &Args<'_>,
+        tile: &Tile,
         c: *mut f32,
         row: usize,
         column: usize,
         rows: usize,
-        columns: usize,
     ) {
-        let width = self.plan.columns;
-        let mut area = Area {
-            source: c,
-            source_row: width,
-            target: c,
-            target_row: width,
-            rows,
-            columns,
-            extra: std::ptr::null(),
-            extra_row: 0,
-            extra_column: 0,
-        };
-        for (action, extra) in &self.plan.steps {
+        let plan = &self.plan;
+        for (index, (action, extra)) in plan.steps.iter().enumerate() {
+            let (target, target_row) =
+                if index + 1 == plan.steps.len() { (c, plan.columns) } else { (tile.c, tile.c_stride) };
+            let mut area = Area {
+                source: tile.c,
+                source_row: tile.c_stride,
+                target,
+                target_row,
+                rows,
+                columns: tile.columns,
+                extra: std::ptr::null(),
+                extra_row: 0,
+                extra_column: 0,
+            };
             if !action.binary {
-                // SAFETY: the piece is in bounds.
+                // SAFETY: the tile is in bounds.
                 unsafe { apply(action, &area) };
                 continue;
             }
             let operand = Shared::<f32>::input(args, 2 + extra);
-            let extra = &self.plan.extras[*extra];
+            let extra = &plan.extras[*extra];
             // As many rows at a time as the operand has a fixed step for.
             let (period, step) = *extra.loops.last().unwrap_or(&(1, 0));
+            (area.extra_row, area.extra_column) = (step, extra.column);
             let mut done = 0;
             while done < rows {
                 let at = row + done;
                 area.rows = (period - at % period).min(rows - done);
-                let start = c.wrapping_add(done * width);
-                (area.source, area.target) = (start, start);
+                area.source = tile.c.wrapping_add(done * tile.c_stride);
+                area.target = target.wrapping_add(done * target_row);
                 area.extra = operand.at(extra.offset(at) + column * extra.column);
-                (area.extra_row, area.extra_column) = (step, extra.column);
-                // SAFETY: the rows are of the piece; the operand broadcasts to the result.
+                // SAFETY: the rows are of the tile; the operand broadcasts to the result.
                 unsafe { apply(action, &area) };
                 done += area.rows;
             }
-            (area.source, area.target, area.rows) = (c, c, rows);
         }
     }
 }
