@@ -73,10 +73,16 @@ const EFFICIENCY: &[(&str, f64)] = &[
     ("native.attention", 0.40),
 ];
 
+/// The reference evaluation, one element after another in double precision.
+const REFERENCE: f64 = 0.004;
+
 /// Kernels that are not listed do a few operations an element.
 const OTHERWISE: f64 = 0.10;
 
 fn efficiency(query: &Query<'_>) -> f64 {
+    if query.contract.implementation == "reference" {
+        return REFERENCE;
+    }
     let share = EFFICIENCY.iter().find(|(op, _)| *op == query.def.name).map_or(OTHERWISE, |(_, share)| *share);
     // Lanes that hold padding work for nothing.
     let ty = query.call.output;

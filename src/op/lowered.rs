@@ -45,9 +45,18 @@ pub(super) fn ops() -> Vec<OpDef> {
             })
         };
     }
-    blocked!("native.conv-direct", "conv", |attrs, types| conv(attrs, types, &[("nChw16c", "OIhw16i16o"), ("nChw8c", "OIhw8i8o")]));
+    blocked!("native.conv-direct", "conv", |attrs, types| {
+        let groups = usize::try_from(attrs.expect_int("groups")).unwrap_or(1).max(1);
+        let block = types[0].layout.block(1);
+        let [outputs, inputs] = [0, 1].map(|axis| types[1].shape.get(axis).copied().unwrap_or(0));
+        if groups > 1 && (inputs % block != 0 || outputs / groups % block != 0) {
+            return Err(format!("{groups} groups of {inputs} channels do not fill blocks of {block}"));
+        }
+        conv(attrs, types, &[("nChw16c", "OIhw16i16o"), ("nChw8c", "OIhw8i8o")])
+    });
     blocked!("native.conv-depthwise", "conv", |attrs, types| {
-        if types[1].shape.get(1) != Some(&1) || types[1].shape[0] != types[0].shape[1] {
+        let filters = (types[1].shape.first(), types[1].shape.get(1));
+        if filters != (types[0].shape.get(1), Some(&1)) {
             return Err(format!("weights {} for {}: depthwise takes one filter a channel", types[1], types[0]));
         }
         conv(attrs, types, &[("nChw16c", "Oihw16o"), ("nChw8c", "Oihw8o")])
@@ -84,12 +93,6 @@ fn conv(attrs: &Attrs, types: &[&TensorType], pairs: &[(&str, &str)]) -> Result<
         return Err(format!("input {x} with weights {w}: it takes {}", known.join(" or ")));
     }
     let result = window::infer_conv(attrs, types)?.with_layout(types[0].layout.clone());
-    let groups = usize::try_from(attrs.expect_int("groups")).unwrap_or(1);
-    let block = types[0].layout.block(1);
-    let depthwise = types[1].shape[1] == 1 && groups == types[0].shape[1];
-    if groups > 1 && !depthwise && (types[1].shape[1] % block != 0 || types[1].shape[0] / groups % block != 0) {
-        return Err(format!("{groups} groups of {} channels do not fill blocks of {block}", types[1].shape[1]));
-    }
     post::check(attrs.post(), &types[3..], &result)?;
     Ok(result)
 }

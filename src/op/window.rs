@@ -32,6 +32,31 @@ pub(super) fn ops() -> Vec<OpDef> {
             logical: None,
         },
         OpDef {
+            name: "widen-groups",
+            doc: "weights of a convolution in `groups` for one in fewer groups, `into`: zero between what belongs apart",
+            arity: Arity::Exactly(1),
+            attrs: vec![
+                attr("groups", AttrKind::Int, None, "groups of the weights as they are"),
+                attr("into", AttrKind::Int, None, "groups of the result; divides `groups`"),
+            ],
+            flags: Flags::default(),
+            infer: |attrs, types| {
+                plain(types)?;
+                rank(types, 0, 4)?;
+                let (groups, into) = (attrs.expect_int("groups"), attrs.expect_int("into"));
+                let outputs = i64::try_from(types[0].shape[0]).unwrap_or(0);
+                if into < 1 || groups % into != 0 || outputs % groups != 0 {
+                    return Err(format!("{groups} groups of {} do not become {into}", types[0]));
+                }
+                let mut dims = types[0].shape.to_vec();
+                dims[1] *= usize::try_from(groups / into).unwrap_or(1);
+                Ok(TensorType::plain(types[0].dtype, dims))
+            },
+            eval: eval_widen,
+            flops: |_, _, _| 0.0,
+            logical: None,
+        },
+        OpDef {
             name: "max-pool",
             doc: "the largest value of each window; padding never wins",
             arity: Arity::Exactly(1),
@@ -186,6 +211,21 @@ fn eval_conv(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
         }
     }
     post::apply(attrs.post(), &operands[3..], Tensor::from_f64(ty.dtype, ty.shape.clone(), &result))
+}
+
+fn eval_widen(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+    let (groups, into) = (attrs.expect_int("groups").cast_unsigned() as usize, attrs.expect_int("into").cast_unsigned() as usize);
+    let (outputs, narrow, wide) = (ty.shape[0], operands[0].ty().shape[1], ty.shape[1]);
+    let line = ty.shape[2] * ty.shape[3] * ty.dtype.size();
+    let mut result = Tensor::zeros(ty.clone());
+    let target = result.bytes_mut();
+    for output in 0..outputs {
+        let group = output / (outputs / groups);
+        let first = group % (groups / into) * narrow;
+        let (from, to) = (output * narrow * line, (output * wide + first) * line);
+        target[to..to + narrow * line].copy_from_slice(&operands[0].bytes()[from..from + narrow * line]);
+    }
+    result
 }
 
 #[allow(clippy::cast_precision_loss)]

@@ -1,6 +1,6 @@
 //! `native.conv-direct`: input and output in blocks of channels, weights in blocks of both.
 //!
-//! A task computes some rows of up to four blocks of output channels. It goes over the input
+//! A task computes some rows of up to three blocks of output channels. It goes over the input
 //! channels in chunks whose weights stay in the second-level cache, and continues sums in memory.
 //! A 1x1 convolution without strides is one long row.
 
@@ -62,14 +62,14 @@ impl Direct {
             let mut first = 0;
             while first < per_group {
                 let left = per_group - first;
-                // Two of three rather than four and one or two.
-                let count = if left == 5 || left == 6 { 3 } else { left.min(4) };
+                // Pairs fill the registers best; three rather than two and one.
+                let count = if left == 3 { 3 } else { left.min(2) };
                 outputs.push((group * per_group + first, count));
                 first += count;
             }
         }
         let taps = geometry.kernel[0] * geometry.kernel[1];
-        let bytes = 4 * taps * block * block * 4;
+        let bytes = 2 * taps * block * block * 4;
         let chunks = (inputs * bytes).div_ceil(CHUNK).clamp(1, inputs.max(1));
         let (rows, work) = (geometry.output[0], geometry.depth() * geometry.outputs);
         let pixels = geometry.output[1];

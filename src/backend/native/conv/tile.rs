@@ -2,10 +2,11 @@
 
 use crate::backend::native::lanes::{Lanes, Level, level};
 
-/// Pixels in a tile of 1, 2, 3 or 4 blocks, so that the sums fit into 32 registers.
-const PIXELS_512: [usize; 4] = [14, 14, 9, 7];
+/// Pixels in a tile of 1, 2 or 3 blocks, so that the sums, the weights and a pixel's value fit into
+/// 32 registers.
+const PIXELS_512: [usize; 3] = [14, 14, 9];
 /// The same for 16 registers.
-const PIXELS_256: [usize; 4] = [6, 6, 4, 3];
+const PIXELS_256: [usize; 3] = [6, 6, 4];
 
 /// One tile. Distances are in elements.
 #[derive(Clone, Copy)]
@@ -58,7 +59,7 @@ static ZEROS: [f32; 16] = [0.0; 16];
 pub(super) struct Micro {
     /// By blocks less one, pixels less one, and whether at the edge.
     function: fn(usize, usize, bool) -> Function,
-    pixels: [usize; 4],
+    pixels: [usize; 3],
 }
 
 /// The functions for blocks of so many channels.
@@ -115,14 +116,13 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const EDGE: bool>(tile:
             for row in first..end {
                 for tap in 0..taps {
                     let x = tile.x.wrapping_add(block * tile.x_block + row * tile.x_row + tap * tile.x_column);
+                    // Addresses in memory: more of them are read at once than there are registers.
                     let mut pixels = [ZEROS.as_ptr(); P];
-                    if EDGE {
-                        let column = tile.column + (tap * tile.dilation).cast_signed();
-                        for (pixel, from) in pixels.iter_mut().enumerate() {
-                            let column = column + (pixel * tile.stride).cast_signed();
-                            if column >= 0 && column.cast_unsigned() < tile.columns {
-                                *from = x.wrapping_add(pixel * tile.x_pixel);
-                            }
+                    let column = tile.column + (tap * tile.dilation).cast_signed();
+                    for (pixel, from) in pixels.iter_mut().enumerate() {
+                        let column = column + (pixel * tile.stride).cast_signed();
+                        if !EDGE || column >= 0 && column.cast_unsigned() < tile.columns {
+                            *from = x.wrapping_add(pixel * tile.x_pixel);
                         }
                     }
                     let w = tile.w.add(((block * height + row) * taps + tap) * width * width);
@@ -132,8 +132,7 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const EDGE: bool>(tile:
                             *weight = V::load(w.add(output * tile.w_output + lane * width));
                         }
                         for (pixel, sums) in sums.iter_mut().enumerate() {
-                            let from = if EDGE { pixels[pixel] } else { x.wrapping_add(pixel * tile.x_pixel) };
-                            let value = V::splat(*from.add(lane));
+                            let value = V::splat(*pixels[pixel].add(lane));
                             for (sum, weight) in sums.iter_mut().zip(weights) {
                                 *sum = value.mul_add(weight, *sum);
                             }
@@ -164,7 +163,7 @@ macro_rules! table {
     ($wrap:ident, $blocks:expr, $pixels:expr, $edge:expr, [$($o:literal: [$($p:literal),*]),*]) => {
         match ($blocks, $pixels, $edge) {
             $($(($o, $p, false) => $wrap::<$p, $o, false>, ($o, $p, true) => $wrap::<$p, $o, true>,)*)*
-            _ => unreachable!("a tile has 1 to 4 blocks and as many pixels as fit"),
+            _ => unreachable!("a tile has 1 to 3 blocks and as many pixels as fit"),
         }
     };
 }
@@ -177,7 +176,7 @@ unsafe fn portable<const P: usize, const O: usize, const EDGE: bool>(one: &Tile)
 }
 
 fn portable_function(blocks: usize, pixels: usize, edge: bool) -> Function {
-    table!(portable, blocks, pixels, edge, [1: [1, 2, 3, 4, 5, 6], 2: [1, 2, 3, 4, 5, 6], 3: [1, 2, 3, 4], 4: [1, 2, 3]])
+    table!(portable, blocks, pixels, edge, [1: [1, 2, 3, 4, 5, 6], 2: [1, 2, 3, 4, 5, 6], 3: [1, 2, 3, 4]])
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -205,12 +204,11 @@ mod x86 {
         table!(wide, blocks, pixels, edge, [
             1: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14],
             2: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14],
-            3: [1, 2, 3, 4, 5, 6, 7, 8, 9],
-            4: [1, 2, 3, 4, 5, 6, 7]
+            3: [1, 2, 3, 4, 5, 6, 7, 8, 9]
         ])
     }
 
     pub(super) fn avx2(blocks: usize, pixels: usize, edge: bool) -> Function {
-        table!(narrow, blocks, pixels, edge, [1: [1, 2, 3, 4, 5, 6], 2: [1, 2, 3, 4, 5, 6], 3: [1, 2, 3, 4], 4: [1, 2, 3]])
+        table!(narrow, blocks, pixels, edge, [1: [1, 2, 3, 4, 5, 6], 2: [1, 2, 3, 4, 5, 6], 3: [1, 2, 3, 4]])
     }
 }
