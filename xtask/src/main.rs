@@ -1,2 +1,30 @@
-//! Developer tasks of the ovolo workspace.
-fn main() {}
+//! Developer tasks of the ovolo workspace: `cargo xtask TASK`.
+
+mod models;
+
+use std::process::ExitCode;
+
+/// A task: its name, what it does, and the function.
+type Task = (&'static str, &'static str, fn() -> Result<(), String>);
+
+/// Every task. A new one is a module and a line here.
+const TASKS: &[Task] =
+    &[("models", "make the models, inputs and ONNX Runtime's outputs that the value tests need", models::run)];
+
+fn main() -> ExitCode {
+    let name = std::env::args().nth(1).unwrap_or_default();
+    let Some((_, _, task)) = TASKS.iter().find(|(known, _, _)| *known == name) else {
+        eprintln!("usage: cargo xtask TASK");
+        for (name, doc, _) in TASKS {
+            eprintln!("  {name}: {doc}");
+        }
+        return ExitCode::from(2);
+    };
+    match task() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
