@@ -17,6 +17,8 @@ pub(super) struct Match {
     pub rest_attrs: Vec<Option<Vec<(&'static str, Attr)>>>,
     /// The class of each left side's root.
     pub roots: Vec<Id>,
+    /// The node at the root of the first left side.
+    pub head: Option<Term>,
 }
 
 impl Match {
@@ -27,6 +29,7 @@ impl Match {
             attrs: vec![None; rule.attr_vars.len()],
             rest_attrs: vec![None; rule.rest_attr_vars.len()],
             roots: Vec::new(),
+            head: None,
         }
     }
 
@@ -53,7 +56,7 @@ impl EGraph {
                         continue;
                     }
                     let before = next.len();
-                    self.match_class(pattern, class, partial, &mut next);
+                    self.match_root(pattern, class, partial, &mut next);
                     for full in &mut next[before..] {
                         full.roots.push(class);
                     }
@@ -79,6 +82,18 @@ impl EGraph {
         classes.sort_unstable();
         classes.dedup();
         classes
+    }
+
+    /// As [`EGraph::match_class`], and notes which node stands at the root.
+    fn match_root(&self, pattern: &Pattern, class: Id, partial: &Match, found: &mut Vec<Match>) {
+        let Pattern::Op { op, .. } = pattern else { return };
+        for term in self.egg[class].iter().filter(|term| term.op == op.name) {
+            let before = found.len();
+            self.match_term(pattern, term, partial, found);
+            for one in &mut found[before..] {
+                one.head.get_or_insert_with(|| term.clone());
+            }
+        }
     }
 
     fn match_class(&self, pattern: &Pattern, class: Id, partial: &Match, found: &mut Vec<Match>) {

@@ -6,12 +6,12 @@ use egg::Id;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// The rule that made a node, and the node whose class it joined.
+/// The rule that made a node, and the node at the root of what it matched.
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// The rule.
     pub rule: Arc<Rule>,
-    root: Id,
+    head: Term,
 }
 
 /// The origin of each node ever added, by egg's own numbering; imported nodes have none.
@@ -23,9 +23,9 @@ impl Origins {
     }
 
     /// Says that the nodes added since the last call came from this rule.
-    pub fn record(&mut self, total: usize, rule: &Arc<Rule>, root: Id) {
+    pub fn record(&mut self, total: usize, rule: &Arc<Rule>, head: &Term) {
         while self.0.len() < total {
-            self.0.push(Some(Origin { rule: Arc::clone(rule), root }));
+            self.0.push(Some(Origin { rule: Arc::clone(rule), head: head.clone() }));
         }
     }
 
@@ -53,15 +53,20 @@ impl<'a> OriginIndex<'a> {
 
     /// The rules that led to a node, the last one first, back to an imported node.
     pub fn chain(&self, term: &Term) -> Vec<Arc<Rule>> {
-        let mut canonical = term.clone();
-        canonical.children.iter_mut().for_each(|child| *child = self.egraph.egg.find(*child));
         let mut chain: Vec<Arc<Rule>> = Vec::new();
-        let mut at = self.first.get(&canonical).copied();
+        let mut at = self.find(term);
         while let Some(origin) = at.and_then(|id| self.egraph.origins.of(id)) {
             chain.push(Arc::clone(&origin.rule));
-            // A node is always younger than the one it came from.
-            at = Some(origin.root).filter(|root| Some(*root) < at);
+            // A node is younger than the one it came from, unless that one came again later.
+            at = self.find(&origin.head).filter(|head| Some(*head) < at);
         }
         chain
+    }
+
+    /// The first node that is this term as the e-graph stands now.
+    fn find(&self, term: &Term) -> Option<Id> {
+        let mut canonical = term.clone();
+        canonical.children.iter_mut().for_each(|child| *child = self.egraph.egg.find(*child));
+        self.first.get(&canonical).copied()
     }
 }

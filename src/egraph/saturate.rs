@@ -167,7 +167,9 @@ impl EGraph {
             .and_then(|()| rule.to.iter().map(|template| self.instantiate(template, &one)).collect());
         let added = self.egg.nodes().len() - before;
         growth.nodes += added;
-        self.origins.record(before + added, rule, roots[0]);
+        if let Some(head) = &one.head {
+            self.origins.record(before + added, rule, head);
+        }
         let made = match made {
             Ok(made) => made,
             Err(why) => {
