@@ -1,0 +1,293 @@
+//! The working copy that all extractors share: runnable, reachable, and in canonical order.
+//!
+//! Classes are numbered by their lowest rank and candidates are sorted by rank, so that whatever is
+//! decided by a number afterwards is decided by content.
+
+use super::{ClassId, ExtractError, Extraction, Problem, Report, Size};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A candidate of the working copy.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Node {
+    pub cost: f64,
+    /// Sorted, each once.
+    pub children: Vec<u32>,
+    /// Its place in the class of the problem.
+    pub index: u32,
+}
+
+/// A problem in canonical numbers, without what cannot be run or reached.
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    pub classes: Vec<Vec<Node>>,
+    /// Sorted, each once.
+    pub roots: Vec<u32>,
+    /// The class of the problem that each class is.
+    pub original: Vec<u32>,
+    /// How many classes the problem has.
+    pub total: usize,
+}
+
+impl Work {
+    /// The working copy of a problem.
+    pub fn new(problem: &Problem) -> Result<Self, ExtractError> {
+        problem.validate()?;
+        let runs = runnable(problem);
+        for &root in &problem.roots {
+            if !runs[root.index()] {
+                return Err(ExtractError::NothingRuns {
+                    root,
+                    missing: missing(problem, &runs, root),
+                });
+            }
+        }
+        let usable = |node: &super::Candidate| {
+            node.cost < f64::INFINITY && node.children.iter().all(|child| runs[child.index()])
+        };
+        let mut reached = vec![false; problem.classes.len()];
+        let mut stack: Vec<usize> = problem.roots.iter().map(|root| root.index()).collect();
+        while let Some(class) = stack.pop() {
+            if !std::mem::replace(&mut reached[class], true) {
+                for node in problem.classes[class].nodes.iter().filter(|node| usable(node)) {
+                    stack.extend(node.children.iter().map(|c| c.index()).filter(|&c| !reached[c]));
+                }
+            }
+        }
+        let rank = |class: u32| {
+            let nodes = &problem.classes[class as usize].nodes;
+            nodes
+                .iter()
+                .filter(|node| usable(node))
+                .map(|node| node.rank)
+                .min()
+        };
+        let mut keyed: Vec<_> = (0..reached.len() as u32)
+            .filter(|&c| reached[c as usize])
+            .map(|c| (rank(c), c))
+            .collect();
+        keyed.sort_unstable();
+        let original: Vec<u32> = keyed.into_iter().map(|(_, class)| class).collect();
+        let mut number = vec![u32::MAX; reached.len()];
+        for (new, &old) in original.iter().enumerate() {
+            number[old as usize] = new as u32;
+        }
+        let classes = original.iter().map(|&old| {
+            let mut nodes: Vec<_> = problem.classes[old as usize]
+                .nodes
+                .iter()
+                .enumerate()
+                .filter(|(_, node)| usable(node))
+                .collect();
+            nodes.sort_by_key(|(index, node)| (node.rank, *index));
+            let node = |(index, node): (usize, &super::Candidate)| {
+                let mut children: Vec<u32> = node.children.iter().map(|c| number[c.index()]).collect();
+                children.sort_unstable();
+                children.dedup();
+                Node {
+                    cost: node.cost,
+                    children,
+                    index: index as u32,
+                }
+            };
+            nodes.into_iter().map(node).collect()
+        });
+        let mut roots: Vec<u32> = problem.roots.iter().map(|root| number[root.index()]).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        let classes = classes.collect();
+        Ok(Self {
+            classes,
+            roots,
+            original,
+            total: number.len(),
+        })
+    }
+
+    pub fn size(&self) -> Size {
+        Size {
+            classes: self.classes.len(),
+            nodes: self.classes.iter().map(Vec::len).sum(),
+        }
+    }
+
+    /// The extraction of a choice, given by places in `classes[class]`.
+    pub fn finish(&self, choice: &[Option<u32>], bound: f64, proven: bool, report: Report) -> Extraction {
+        let mut out = Extraction {
+            choice: vec![None; self.total],
+            cost: 0.0,
+            bound,
+            proven,
+            report,
+        };
+        let used = reach(&self.classes, &self.roots, choice);
+        for class in (0..self.classes.len()).filter(|&class| used[class]) {
+            let node = &self.classes[class][choice[class].expect("a class that is used is chosen") as usize];
+            out.choice[self.original[class] as usize] = Some(node.index);
+            out.cost += node.cost;
+        }
+        out.bound = if proven { out.cost } else { bound.min(out.cost) };
+        out.proven |= out.bound >= out.cost;
+        out
+    }
+}
+
+/// The classes that a choice uses.
+pub(super) fn reach(classes: &[Vec<Node>], roots: &[u32], choice: &[Option<u32>]) -> Vec<bool> {
+    let mut used = vec![false; classes.len()];
+    let mut stack = roots.to_vec();
+    while let Some(class) = stack.pop() {
+        if !std::mem::replace(&mut used[class as usize], true) {
+            let node = choice[class as usize].expect("a class that is used is chosen");
+            stack.extend(&classes[class as usize][node as usize].children);
+        }
+    }
+    used
+}
+
+/// The cost of a choice that is known to be acyclic.
+pub(super) fn price(classes: &[Vec<Node>], roots: &[u32], choice: &[Option<u32>]) -> f64 {
+    let used = reach(classes, roots, choice);
+    let node =
+        |class: usize| &classes[class][choice[class].expect("a class that is used is chosen") as usize];
+    (0..classes.len())
+        .filter(|&class| used[class])
+        .map(|class| node(class).cost)
+        .sum()
+}
+
+/// For each class the cheapest candidate and its cost if nothing were shared, and the order in which
+/// classes become computable: children come before their readers, so the choice is acyclic.
+///
+/// Knuth's generalisation of Dijkstra's algorithm.
+pub(super) struct Trees {
+    /// Infinite for a class that cannot be computed.
+    pub cost: Vec<f64>,
+    pub choice: Vec<Option<u32>>,
+}
+
+/// Stands for every larger sum, so that a deep network's tree cost stays a number.
+const HUGE: f64 = 1e300;
+
+impl Trees {
+    pub fn new(classes: &[Vec<Node>]) -> Self {
+        let mut readers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); classes.len()];
+        let mut waiting: Vec<Vec<u32>> = classes.iter().map(|nodes| vec![0; nodes.len()]).collect();
+        let mut heap = BinaryHeap::new();
+        for (class, nodes) in classes.iter().enumerate() {
+            for (place, node) in nodes.iter().enumerate() {
+                waiting[class][place] = node.children.len() as u32;
+                for &child in &node.children {
+                    readers[child as usize].push((class as u32, place as u32));
+                }
+                if node.children.is_empty() {
+                    heap.push(Reverse((Key(node.cost), class as u32, place as u32)));
+                }
+            }
+        }
+        let mut trees = Self {
+            cost: vec![f64::INFINITY; classes.len()],
+            choice: vec![None; classes.len()],
+        };
+        while let Some(Reverse((Key(cost), class, place))) = heap.pop() {
+            if trees.choice[class as usize].is_some() {
+                continue;
+            }
+            trees.choice[class as usize] = Some(place);
+            trees.cost[class as usize] = cost;
+            for &(reader, at) in &readers[class as usize] {
+                let left = &mut waiting[reader as usize][at as usize];
+                *left -= 1;
+                if *left == 0 && trees.choice[reader as usize].is_none() {
+                    let node = &classes[reader as usize][at as usize];
+                    let sum: f64 = node
+                        .children
+                        .iter()
+                        .map(|&child| trees.cost[child as usize])
+                        .sum();
+                    heap.push(Reverse((Key((node.cost + sum).min(HUGE)), reader, at)));
+                }
+            }
+        }
+        trees
+    }
+}
+
+/// A cost with its total order.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct Key(pub f64);
+
+impl Eq for Key {}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// Classes from which something finite and acyclic can be selected.
+fn runnable(problem: &Problem) -> Vec<bool> {
+    let mut runs = vec![false; problem.classes.len()];
+    let mut readers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); problem.classes.len()];
+    let mut waiting: Vec<Vec<u32>> = problem
+        .classes
+        .iter()
+        .map(|class| vec![0; class.nodes.len()])
+        .collect();
+    let mut ready = Vec::new();
+    for (class, nodes) in problem.classes.iter().enumerate() {
+        for (place, node) in nodes
+            .nodes
+            .iter()
+            .enumerate()
+            .filter(|(_, node)| node.cost < f64::INFINITY)
+        {
+            for child in &node.children {
+                waiting[class][place] += 1;
+                readers[child.index()].push((class as u32, place as u32));
+            }
+            if node.children.is_empty() {
+                ready.push(class);
+            }
+        }
+    }
+    while let Some(class) = ready.pop() {
+        if !std::mem::replace(&mut runs[class], true) {
+            for &(reader, place) in &readers[class] {
+                let left = &mut waiting[reader as usize][place as usize];
+                *left -= 1;
+                if *left == 0 {
+                    ready.push(reader as usize);
+                }
+            }
+        }
+    }
+    runs
+}
+
+/// The class to blame for a root that cannot be run: the first below it that has no priced candidate,
+/// or else one on a cycle.
+fn missing(problem: &Problem, runs: &[bool], root: ClassId) -> ClassId {
+    let mut seen = vec![false; problem.classes.len()];
+    let mut class = root;
+    loop {
+        seen[class.index()] = true;
+        let priced = problem.classes[class.index()]
+            .nodes
+            .iter()
+            .filter(|node| node.cost < f64::INFINITY);
+        let mut below = priced
+            .flat_map(|node| &node.children)
+            .filter(|child| !runs[child.index()]);
+        match below.find(|child| !seen[child.index()]) {
+            Some(&next) => class = next,
+            None => return class,
+        }
+    }
+}

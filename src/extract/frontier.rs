@@ -1,0 +1,536 @@
+//! The frontier: dynamic programming over the components, one at a time.
+//!
+//! A state holds, for each class that is live, one bit. Of a component that was not passed yet the
+//! bit says that the class is *demanded* by one that was; of a component that was passed, that the
+//! class is *provided* to those that were not. Passing a component extends each state by each option
+//! that computes what is demanded of it and reads, of passed components, only what they provide. A
+//! state is dropped if another demands no more, provides no less and costs no more; what it demands
+//! beyond the other may also be made by conversions out of what the other demands, if those cost no
+//! more than the difference.
+//!
+//! Cycles live inside components, so selections that are acyclic there are acyclic.
+
+use super::canonical::Work;
+use super::component::Components;
+use super::option::{Choice, INNER_CLASSES, Inner, Search, bits};
+use super::order::predict;
+use super::table::Table;
+
+/// An order of the components, and what follows from it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Plan {
+    pub order: Vec<u32>,
+    /// The work to expect, in states.
+    pub predicted: f64,
+    /// For each component the step that passes it.
+    step: Vec<u32>,
+}
+
+impl Plan {
+    pub fn new(components: &Components, order: Vec<u32>) -> Self {
+        let mut step = vec![0; components.len()];
+        for (at, &component) in order.iter().enumerate() {
+            step[component as usize] = at as u32;
+        }
+        Self {
+            predicted: predict(components, &order),
+            order,
+            step,
+        }
+    }
+
+    /// The first and the last step that concern a class, if other components read it.
+    fn life(&self, components: &Components, class: u32) -> Option<(u32, u32)> {
+        let own = self.step[components.of[class as usize] as usize];
+        let steps = components.class_readers[class as usize]
+            .iter()
+            .map(|&reader| self.step[reader as usize]);
+        let (first, last) = (steps.clone().min()?, steps.max()?);
+        Some((first.min(own), last.max(own)))
+    }
+}
+
+/// What to do when there are more states than allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Excess {
+    /// Give up.
+    Stop,
+    /// Keep the most promising: the result is a selection, not always the best.
+    Drop,
+    /// Merge the least promising into states that demand less than each and provide more: the result
+    /// is a bound, not always a selection.
+    Merge,
+}
+
+/// How far a run may go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caps {
+    /// States kept at once.
+    pub states: usize,
+    /// States made, and comparisons between them in thousands, over all steps.
+    pub work: usize,
+    /// Candidates tried for the options of one component.
+    pub options: usize,
+}
+
+/// The result of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    /// The cost of the selection; of a merged run, a bound.
+    pub cost: f64,
+    /// For each class the place of its candidate; meaningless after a merged run.
+    pub choice: Vec<Option<u32>>,
+    /// Whether nothing was dropped or merged.
+    pub exact: bool,
+    pub states: usize,
+    pub peak: usize,
+}
+
+/// Why a run gave no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Too many states at once.
+    States,
+    /// Too much work over all steps.
+    Work,
+    /// A component has too many classes or options.
+    Options,
+    /// The kept states led nowhere.
+    DeadEnd,
+}
+
+/// Conversions between the forms of each component: see [`Inner::conversions`].
+pub(super) struct Network<'a> {
+    pub work: &'a Work,
+    pub components: &'a Components,
+    inner: Vec<Inner>,
+    conversions: Vec<Vec<Vec<(u32, f64)>>>,
+    /// What each class costs about, to tell promising states.
+    pub worth: &'a [f64],
+}
+
+impl<'a> Network<'a> {
+    /// `None` if a component has too many classes.
+    pub fn new(work: &'a Work, components: &'a Components, worth: &'a [f64]) -> Option<Self> {
+        if components.largest() > INNER_CLASSES {
+            return None;
+        }
+        let inner: Vec<Inner> = (0..components.len())
+            .map(|at| Inner::new(work, components, at))
+            .collect();
+        let conversions = inner.iter().map(Inner::conversions).collect();
+        Some(Self {
+            work,
+            components,
+            inner,
+            conversions,
+            worth,
+        })
+    }
+
+    /// Runs over all components.
+    pub fn run(&self, plan: &Plan, caps: Caps, excess: Excess) -> Result<Outcome, Stop> {
+        let mut run = Run::new(self, plan, caps, excess);
+        for step in 0..plan.order.len() {
+            run.pass(step)?;
+        }
+        run.finish()
+    }
+}
+
+/// What a step leaves behind, to find the way back.
+struct Trail {
+    from: Vec<u32>,
+    option: Vec<u32>,
+    /// For each option the class bits and candidate places.
+    options: Vec<(u64, Vec<u32>)>,
+}
+
+struct Run<'a> {
+    network: &'a Network<'a>,
+    plan: &'a Plan,
+    caps: Caps,
+    excess: Excess,
+    words: usize,
+    slot: Vec<u32>,
+    /// The class in each slot.
+    class: Vec<u32>,
+    free: Vec<u32>,
+    /// Slots of live classes that are demanded, and of those that are provided.
+    demanded: Vec<u64>,
+    provided: Vec<u64>,
+    roots: Vec<u64>,
+    states: Table,
+    next: Table,
+    trail: Vec<Trail>,
+    exact: bool,
+    work: usize,
+    made: usize,
+    peak: usize,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl<'a> Run<'a> {
+    fn new(network: &'a Network<'a>, plan: &'a Plan, caps: Caps, excess: Excess) -> Self {
+        let components = network.components;
+        // Live classes at once, at most, give the width of a state.
+        let mut change = vec![0_i64; plan.order.len() + 2];
+        for class in 0..components.of.len() as u32 {
+            if components.of[class as usize] != NONE
+                && let Some((first, last)) = plan.life(components, class)
+            {
+                change[first as usize] += 1;
+                change[last as usize + 1] -= 1;
+            }
+        }
+        let peak = change.iter().scan(0, |live, change| {
+            *live += change;
+            Some(*live)
+        });
+        let slots = peak.max().unwrap_or(0) as usize;
+        let words = slots.div_ceil(64).max(1);
+        let mut roots = vec![0; components.len()];
+        for &root in &network.work.roots {
+            roots[components.of[root as usize] as usize] |= 1 << components.place[root as usize];
+        }
+        let mut states = Table::new(words);
+        states.insert(&vec![0; words], 0.0, 0, 0);
+        Self {
+            network,
+            plan,
+            caps,
+            excess,
+            words,
+            slot: vec![NONE; components.of.len()],
+            class: vec![NONE; words * 64],
+            free: (0..slots as u32).rev().collect(),
+            demanded: vec![0; words],
+            provided: vec![0; words],
+            roots,
+            states,
+            next: Table::new(words),
+            trail: Vec::with_capacity(plan.order.len()),
+            exact: true,
+            work: 0,
+            made: 0,
+            peak: 1,
+        }
+    }
+
+    /// Passes one component.
+    fn pass(&mut self, step: usize) -> Result<(), Stop> {
+        let (network, plan) = (self.network, self.plan);
+        let components = network.components;
+        let component = plan.order[step] as usize;
+        let inner = &network.inner[component];
+        let mut touched: Vec<u32> = inner
+            .classes
+            .iter()
+            .flatten()
+            .flat_map(|node| &node.outer)
+            .copied()
+            .collect();
+        touched.sort_unstable();
+        touched.dedup();
+        let own = &components.classes[component];
+        let mut dead = Vec::new();
+        let mut keep = 0_u64;
+        // The bits of its own classes before and after.
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for &class in touched.iter().chain(own) {
+            let Some((first, last)) = plan.life(components, class) else {
+                continue;
+            };
+            if first == step as u32 {
+                let slot = self.free.pop().expect("there are as many slots as live classes");
+                self.slot[class as usize] = slot;
+                self.class[slot as usize] = class;
+            }
+            let slot = self.slot[class as usize];
+            if last == step as u32 {
+                dead.push(slot);
+            }
+            if components.of[class as usize] == component as u32 {
+                let place = components.place[class as usize];
+                if first < step as u32 {
+                    before.push((slot, place));
+                }
+                if last > step as u32 {
+                    after.push((slot, place));
+                    keep |= 1 << place;
+                }
+            } else if plan.step[components.of[class as usize] as usize] > step as u32 {
+                set(&mut self.demanded, slot);
+            }
+        }
+        let mut search = Search::new(inner, self.words, keep, &self.slot, self.caps.options);
+        let mut options: Vec<Choice> = Vec::new();
+        let mut known: Vec<(u64, std::ops::Range<usize>)> = Vec::new();
+        let mut clear = vec![0; self.words];
+        dead.iter()
+            .chain(before.iter().map(|(slot, _)| slot))
+            .for_each(|&slot| set(&mut clear, slot));
+        self.next.clear();
+        let mut key = vec![0; self.words];
+        for state in 0..self.states.len() {
+            let old = self.states.key(state);
+            let wanted = before
+                .iter()
+                .filter(|(slot, _)| get(old, *slot))
+                .fold(0, |wanted, (_, place)| wanted | 1 << place);
+            let wanted = wanted | self.roots[component];
+            let range = match known.iter().find(|(other, _)| *other == wanted) {
+                Some((_, range)) => range.clone(),
+                None => {
+                    let found = search.options(wanted).ok_or(Stop::Options)?;
+                    let range = options.len()..options.len() + found.len();
+                    options.extend(found);
+                    known.push((wanted, range.clone()));
+                    range
+                }
+            };
+            self.work += range.len();
+            for option in range {
+                let choice = &options[option];
+                // It may read of passed components what they provide.
+                let lacks = |word: usize| choice.reads[word] & self.provided[word] & !old[word] != 0;
+                if (0..self.words).any(lacks) {
+                    continue;
+                }
+                for word in 0..self.words {
+                    key[word] = (old[word] | choice.reads[word]) & !clear[word];
+                }
+                for &(slot, place) in &after {
+                    if choice.computes >> place & 1 == 1 {
+                        set(&mut key, slot);
+                    }
+                }
+                self.next.insert(
+                    &key,
+                    self.states.cost[state] + choice.cost,
+                    state as u32,
+                    option as u32,
+                );
+            }
+        }
+        self.work += search.steps / 8;
+        for &(slot, _) in &before {
+            unset(&mut self.demanded, slot);
+        }
+        for &(slot, _) in &after {
+            set(&mut self.provided, slot);
+        }
+        for slot in dead {
+            unset(&mut self.demanded, slot);
+            unset(&mut self.provided, slot);
+            self.free.push(slot);
+            self.slot[self.class[slot as usize] as usize] = NONE;
+        }
+        self.made += self.next.len();
+        self.prune()?;
+        let options = options
+            .into_iter()
+            .map(|choice| (choice.computes, choice.places))
+            .collect();
+        self.trail.push(Trail {
+            from: self.states.from.clone(),
+            option: self.states.option.clone(),
+            options,
+        });
+        if self.states.len() == 0 {
+            return Err(Stop::DeadEnd);
+        }
+        if self.work > self.caps.work {
+            return Err(Stop::Work);
+        }
+        Ok(())
+    }
+
+    /// Moves the states that no other dominates from `next` to `states`, cheapest first.
+    fn prune(&mut self) -> Result<(), Stop> {
+        let next = &self.next;
+        let mut sorted: Vec<u32> = (0..next.len() as u32).collect();
+        let count = |at: u32| {
+            next.key(at as usize)
+                .iter()
+                .map(|word| word.count_ones())
+                .sum::<u32>()
+        };
+        sorted.sort_by(|&a, &b| {
+            let cost = next.cost[a as usize].total_cmp(&next.cost[b as usize]);
+            cost.then_with(|| count(a).cmp(&count(b)))
+                .then_with(|| next.key(a as usize).cmp(next.key(b as usize)))
+        });
+        self.states.clear();
+        let mut compared = 0;
+        for &at in &sorted {
+            let at = at as usize;
+            let (key, cost) = (next.key(at), next.cost[at]);
+            let rivals = self.states.len().min(RIVALS);
+            compared += rivals;
+            if (0..rivals)
+                .any(|rival| self.dominates(self.states.key(rival), key, cost - self.states.cost[rival]))
+            {
+                continue;
+            }
+            if self.states.len() == self.caps.states && self.excess == Excess::Stop {
+                return Err(Stop::States);
+            }
+            self.states.insert(key, cost, next.from[at], next.option[at]);
+        }
+        self.work += compared / 16;
+        if self.states.len() > self.caps.states {
+            self.exact = false;
+            match self.excess {
+                Excess::Stop => return Err(Stop::States),
+                Excess::Drop => self.drop_excess(),
+                Excess::Merge => self.merge_excess(),
+            }
+        }
+        self.peak = self.peak.max(self.states.len());
+        Ok(())
+    }
+
+    /// Whether a state makes another superfluous that costs this much more.
+    fn dominates(&self, rival: &[u64], key: &[u64], mut spare: f64) -> bool {
+        let lacks = |word: usize| key[word] & !rival[word] & self.provided[word] != 0;
+        if (0..self.words).any(lacks) {
+            return false;
+        }
+        for word in 0..self.words {
+            for bit in bits(rival[word] & !key[word] & self.demanded[word]) {
+                let class = self.class[word * 64 + bit] as usize;
+                let component = self.network.components.of[class] as usize;
+                let members = &self.network.components.classes[component];
+                let near =
+                    &self.network.conversions[component][self.network.components.place[class] as usize];
+                let from = near
+                    .iter()
+                    .take_while(|(_, price)| *price <= spare)
+                    .find(|(from, _)| {
+                        let slot = self.slot[members[*from as usize] as usize];
+                        slot != NONE && get(key, slot)
+                    });
+                match from {
+                    Some((_, price)) => spare -= price,
+                    None => return false,
+                }
+            }
+        }
+        true
+    }
+
+    /// States by promise: what they cost and what their demands cost about, less what they provide.
+    fn promise(&self) -> Vec<u32> {
+        let table = &self.states;
+        let worth = |at: usize| {
+            let key = table.key(at);
+            let mut sum = table.cost[at];
+            for word in 0..self.words {
+                for bit in bits(key[word] & self.demanded[word]) {
+                    sum += self.network.worth[self.class[word * 64 + bit] as usize];
+                }
+                for bit in bits(key[word] & self.provided[word]) {
+                    sum -= self.network.worth[self.class[word * 64 + bit] as usize];
+                }
+            }
+            sum
+        };
+        let worths: Vec<f64> = (0..table.len()).map(worth).collect();
+        let mut sorted: Vec<u32> = (0..table.len() as u32).collect();
+        sorted.sort_by(|&a, &b| worths[a as usize].total_cmp(&worths[b as usize]).then(a.cmp(&b)));
+        sorted
+    }
+
+    fn drop_excess(&mut self) {
+        let sorted = self.promise();
+        self.next.clear();
+        for &at in &sorted[..self.caps.states] {
+            let at = at as usize;
+            self.next.insert(
+                self.states.key(at),
+                self.states.cost[at],
+                self.states.from[at],
+                self.states.option[at],
+            );
+        }
+        std::mem::swap(&mut self.states, &mut self.next);
+    }
+
+    /// Merges states two by two beyond the cap: each of the least promising goes into the one of the
+    /// same place in the list of the kept ones that differs least.
+    fn merge_excess(&mut self) {
+        let mut sorted = self.promise();
+        let rest = sorted.split_off(self.caps.states / 2);
+        let table = &self.states;
+        let mut merged: Vec<(Vec<u64>, f64, u32, u32)> = Vec::new();
+        for at in rest {
+            let at = at as usize;
+            let (key, cost) = (table.key(at), table.cost[at]);
+            if merged.len() < self.caps.states - sorted.len() {
+                merged.push((key.to_vec(), cost, table.from[at], table.option[at]));
+                continue;
+            }
+            let apart =
+                |other: &[u64]| -> u32 { key.iter().zip(other).map(|(a, b)| (a ^ b).count_ones()).sum() };
+            let near = merged
+                .iter_mut()
+                .min_by_key(|(other, ..)| apart(other))
+                .expect("a cap is at least two");
+            for word in 0..self.words {
+                let (demanded, provided) = (self.demanded[word], self.provided[word]);
+                near.0[word] = near.0[word] & key[word] & demanded | (near.0[word] | key[word]) & provided;
+            }
+            near.1 = near.1.min(cost);
+        }
+        self.next.clear();
+        for &at in &sorted {
+            let at = at as usize;
+            self.next
+                .insert(table.key(at), table.cost[at], table.from[at], table.option[at]);
+        }
+        for (key, cost, from, option) in merged {
+            self.next.insert(&key, cost, from, option);
+        }
+        std::mem::swap(&mut self.states, &mut self.next);
+    }
+
+    /// The way back from the last state.
+    fn finish(self) -> Result<Outcome, Stop> {
+        let components = self.network.components;
+        let mut choice = vec![None; components.of.len()];
+        let cost = *self.states.cost.first().ok_or(Stop::DeadEnd)?;
+        let mut state = 0;
+        for (step, trail) in self.trail.iter().enumerate().rev() {
+            let (computes, places) = &trail.options[trail.option[state] as usize];
+            let members = &components.classes[self.plan.order[step] as usize];
+            for (at, &place) in bits(*computes).zip(places) {
+                choice[members[at] as usize] = Some(place);
+            }
+            state = trail.from[state] as usize;
+        }
+        Ok(Outcome {
+            cost,
+            choice,
+            exact: self.exact,
+            states: self.made,
+            peak: self.peak,
+        })
+    }
+}
+
+/// States are compared with this many of the cheapest that were kept: more finds little.
+const RIVALS: usize = 1000;
+
+fn set(words: &mut [u64], slot: u32) {
+    words[slot as usize / 64] |= 1 << (slot % 64);
+}
+
+fn unset(words: &mut [u64], slot: u32) {
+    words[slot as usize / 64] &= !(1 << (slot % 64));
+}
+
+fn get(words: &[u64], slot: u32) -> bool {
+    words[slot as usize / 64] >> (slot % 64) & 1 == 1
+}

@@ -1,0 +1,145 @@
+//! Fast extractors without a proof: the cheapest tree, and the same with sharing seen on the way up.
+
+use super::bound::chain;
+use super::canonical::{Key, Node, Trees, Work};
+use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Prices a class by the sum over its tree, so what is shared is paid at each use. Optimal where
+/// nothing is shared, and fast.
+#[derive(Clone, Copy, Debug)]
+pub struct GreedyTree;
+
+impl Extractor for GreedyTree {
+    fn name(&self) -> &'static str {
+        "greedy-tree"
+    }
+
+    fn claim(&self) -> Claim {
+        Claim::OptimalForTrees
+    }
+
+    fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError> {
+        let work = Work::new(problem)?;
+        let report = Report {
+            method: "cheapest trees".to_owned(),
+            size: work.size(),
+            reduced: work.size(),
+            ..Report::default()
+        };
+        let choice = Trees::new(&work.classes).choice;
+        Ok(work.finish(&choice, chain(&work.classes, &work.roots), false, report))
+    }
+}
+
+/// Prices a class by the sum over the distinct classes below it, and settles the cheapest class
+/// first. Sees sharing below a class, but not that a dearer class would be shared further up.
+#[derive(Clone, Copy, Debug)]
+pub struct GreedyDag;
+
+impl Extractor for GreedyDag {
+    fn name(&self) -> &'static str {
+        "greedy-dag"
+    }
+
+    fn claim(&self) -> Claim {
+        Claim::Heuristic
+    }
+
+    fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError> {
+        let work = Work::new(problem)?;
+        let mut report = Report {
+            size: work.size(),
+            reduced: work.size(),
+            ..Report::default()
+        };
+        let choice = match settle(&work.classes, SETTLE_STEPS) {
+            Some(choice) => {
+                report.method = "cheapest DAGs".to_owned();
+                choice
+            }
+            None => {
+                report.method = "cheapest trees".to_owned();
+                report.limit = Some(format!("{SETTLE_STEPS} steps of pricing DAGs"));
+                Trees::new(&work.classes).choice
+            }
+        };
+        Ok(work.finish(&choice, chain(&work.classes, &work.roots), false, report))
+    }
+}
+
+/// Work allowed for pricing DAGs, in classes visited: about two seconds. The work is quadratic in
+/// the depth of a network.
+pub(super) const SETTLE_STEPS: usize = 2_000_000_000;
+
+/// The greedy choice, or `None` if it takes more steps than allowed.
+///
+/// Classes are settled in the order of their cost, as in Dijkstra's algorithm. All that a class rests
+/// on is settled before it, so choices are acyclic and the cost of a class is that of its choices.
+pub(super) fn settle(classes: &[Vec<Node>], mut steps: usize) -> Option<Vec<Option<u32>>> {
+    let mut readers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); classes.len()];
+    let mut waiting: Vec<Vec<u32>> = classes.iter().map(|nodes| vec![0; nodes.len()]).collect();
+    let mut heap = BinaryHeap::new();
+    for (class, nodes) in classes.iter().enumerate() {
+        for (place, node) in nodes.iter().enumerate() {
+            waiting[class][place] = node.children.len() as u32;
+            for &child in &node.children {
+                readers[child as usize].push((class as u32, place as u32));
+            }
+            if node.children.is_empty() {
+                heap.push(Reverse((Key(node.cost), class as u32, place as u32)));
+            }
+        }
+    }
+    let mut choice: Vec<Option<u32>> = vec![None; classes.len()];
+    let mut own = vec![0.0; classes.len()];
+    // What each settled class rests on, itself included, where that costs anything.
+    let mut below: Vec<Vec<u32>> = vec![Vec::new(); classes.len()];
+    let mut stamps = vec![u32::MAX; classes.len()];
+    let mut stamp = 0;
+    while let Some(Reverse((_, class, place))) = heap.pop() {
+        let at = class as usize;
+        if choice[at].is_some() {
+            continue;
+        }
+        choice[at] = Some(place);
+        let node = &classes[at][place as usize];
+        own[at] = node.cost;
+        let mut rests = if node.cost > 0.0 { vec![class] } else { Vec::new() };
+        union(node, &below, &mut stamps, stamp, |below| rests.push(below));
+        stamp += 1;
+        below[at] = rests;
+        for &(reader, place) in &readers[at] {
+            let left = &mut waiting[reader as usize][place as usize];
+            *left -= 1;
+            if *left == 0 && choice[reader as usize].is_none() {
+                let node = &classes[reader as usize][place as usize];
+                let work: usize = node
+                    .children
+                    .iter()
+                    .map(|&child| below[child as usize].len() + 1)
+                    .sum();
+                steps = steps.checked_sub(work)?;
+                let mut cost = node.cost;
+                union(node, &below, &mut stamps, stamp, |below| {
+                    cost += own[below as usize]
+                });
+                stamp += 1;
+                heap.push(Reverse((Key(cost), reader, place)));
+            }
+        }
+    }
+    Some(choice)
+}
+
+/// Visits each class that the children of a node rest on once.
+fn union(node: &Node, below: &[Vec<u32>], stamps: &mut [u32], stamp: u32, mut visit: impl FnMut(u32)) {
+    for &child in &node.children {
+        for &class in &below[child as usize] {
+            if std::mem::replace(&mut stamps[class as usize], stamp) != stamp {
+                visit(class);
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Orders in which the frontier may pass over the components, and the work that each predicts.
+//!
+//! Any order is correct. A value that was passed before all of its readers must guess what they will
+//! want; a value whose readers were passed before it knows what is demanded. Either way it is *live*
+//! while some of the components that it concerns are passed and some are not, and the number of
+//! states is exponential in what is live at once. From the root down is best for chains, blocks and
+//! concatenations; long skips (the ladder of a U-Net) want an order that eats both rails at once.
+
+use super::canonical::Work;
+use super::component::Components;
+use super::frontier::Plan;
+use std::collections::{BTreeSet, VecDeque};
+
+/// The orders worth a try, least predicted work first.
+pub(super) fn plans(work: &Work, components: &Components) -> Vec<Plan> {
+    let mut orders = vec![
+        greedy(work, components, true),
+        greedy(work, components, false),
+        breadth(work, components),
+    ];
+    let last = orders[2].last().copied();
+    if let Some(last) = last {
+        orders.push(walk(components, [last]));
+    }
+    orders.dedup();
+    let mut plans: Vec<Plan> = orders
+        .into_iter()
+        .map(|order| Plan::new(components, order))
+        .collect();
+    plans.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
+    plans
+}
+
+/// Breadth first from the roots, edges taken both ways.
+fn breadth(work: &Work, components: &Components) -> Vec<u32> {
+    walk(
+        components,
+        work.roots.iter().map(|&root| components.of[root as usize]),
+    )
+}
+
+fn walk(components: &Components, start: impl IntoIterator<Item = u32>) -> Vec<u32> {
+    let mut seen = vec![false; components.len()];
+    let mut queue: VecDeque<u32> = start.into_iter().collect();
+    let mut order = Vec::new();
+    let mut rest = 0..components.len() as u32;
+    loop {
+        while let Some(at) = queue.pop_front() {
+            if !std::mem::replace(&mut seen[at as usize], true) {
+                order.push(at);
+                queue.extend(
+                    components.children[at as usize]
+                        .iter()
+                        .chain(&components.readers[at as usize]),
+                );
+            }
+        }
+        match rest.find(|&at| !seen[at as usize]) {
+            Some(at) => queue.push_back(at),
+            None => return order,
+        }
+    }
+}
+
+/// Always the component that leaves the least live; if `down`, only after all that read it.
+fn greedy(work: &Work, components: &Components, down: bool) -> Vec<u32> {
+    let mut state = Live::new(components);
+    let mut near = BTreeSet::new();
+    let mut order = Vec::new();
+    let ready = |state: &Live<'_>, at: u32| !down || state.unread[at as usize] == 0;
+    let mut starts: Vec<u32> = work
+        .roots
+        .iter()
+        .map(|&root| components.of[root as usize])
+        .collect();
+    starts.extend((0..components.len() as u32).rev());
+    let mut starts = starts.into_iter();
+    while order.len() < components.len() {
+        // The newest among equals: it keeps to one branch.
+        let best = near
+            .iter()
+            .rev()
+            .min_by(|a: &&(usize, u32), b| state.change(a.1).total_cmp(&state.change(b.1)))
+            .copied();
+        let at = match best {
+            Some(best) => {
+                near.remove(&best);
+                best.1
+            }
+            None => match starts.find(|&at| !state.passed[at as usize] && ready(&state, at)) {
+                Some(at) => at,
+                None => break,
+            },
+        };
+        if state.passed[at as usize] {
+            continue;
+        }
+        state.pass(at);
+        order.push(at);
+        let around = components.children[at as usize].iter().chain(if down {
+            &[][..]
+        } else {
+            &components.readers[at as usize]
+        });
+        for &other in around {
+            if !state.passed[other as usize] && ready(&state, other) && state.known.insert(other) {
+                near.insert((order.len(), other));
+            }
+        }
+    }
+    order
+}
+
+/// What is live while components are passed one by one.
+struct Live<'a> {
+    components: &'a Components,
+    passed: Vec<bool>,
+    /// Readers that are not passed.
+    unread: Vec<u32>,
+    /// Classes that others read.
+    forms: Vec<f64>,
+    known: BTreeSet<u32>,
+}
+
+impl<'a> Live<'a> {
+    fn new(components: &'a Components) -> Self {
+        let read = |class: &&u32| !components.class_readers[**class as usize].is_empty();
+        let forms = components
+            .classes
+            .iter()
+            .map(|classes| classes.iter().filter(read).count() as f64)
+            .collect();
+        let unread = components
+            .readers
+            .iter()
+            .map(|readers| readers.len() as u32)
+            .collect();
+        Self {
+            components,
+            passed: vec![false; components.len()],
+            unread,
+            forms,
+            known: BTreeSet::new(),
+        }
+    }
+
+    /// Bits by which the frontier grows if this component is passed next.
+    fn change(&self, at: u32) -> f64 {
+        let mut change = 0.0;
+        let readers = self.components.readers[at as usize].len() as u32;
+        if self.unread[at as usize] < readers {
+            change -= demanded(self.forms[at as usize]);
+        }
+        if self.unread[at as usize] > 0 {
+            change += provided(self.forms[at as usize]);
+        }
+        for &child in &self.components.children[at as usize] {
+            let unread = self.unread[child as usize];
+            if self.passed[child as usize] {
+                if unread == 1 {
+                    change -= provided(self.forms[child as usize]);
+                }
+            } else if unread == self.components.readers[child as usize].len() as u32 {
+                change += demanded(self.forms[child as usize]);
+            }
+        }
+        change
+    }
+
+    fn pass(&mut self, at: u32) {
+        self.passed[at as usize] = true;
+        for &child in &self.components.children[at as usize] {
+            self.unread[child as usize] -= 1;
+        }
+    }
+}
+
+/// Bits that a value takes while it is demanded: mostly one form is, if any.
+fn demanded(forms: f64) -> f64 {
+    (1.0 + forms).log2()
+}
+
+/// Bits that a value takes while what was guessed is provided: any set of forms may be.
+fn provided(forms: f64) -> f64 {
+    forms
+}
+
+/// The work that an order predicts: the sum over its steps of the states that may be live.
+pub(super) fn predict(components: &Components, order: &[u32]) -> f64 {
+    let mut state = Live::new(components);
+    let (mut bits, mut work) = (0.0_f64, 0.0_f64);
+    for &at in order {
+        bits += state.change(at);
+        state.pass(at);
+        work += bits.min(1000.0).exp2();
+    }
+    work
+}

@@ -1,0 +1,211 @@
+//! Reduction: less to choose from, the same best cost.
+//!
+//! - A class with one free candidate is replaced by what that candidate reads. Packed weights are
+//!   such classes: without this the variants of a kernel have different children, and none is
+//!   dominated. One that must be selected need not be free: its cost is sunk.
+//! - A class with one candidate that only one candidate reads is bought together with it.
+//! - A candidate is dropped if another of its class costs no more and reads nothing else.
+//! - A candidate that reads its own class is dropped.
+//!
+//! All of it is repeated until nothing changes. Nothing that is removed needs to be chosen later:
+//! whoever reads it in the problem has it inlined, and its own choice is its only candidate, or one
+//! of those that dominated all others.
+
+use super::canonical::Work;
+
+/// Which classes are inlined in a pass.
+#[derive(Clone, Copy, PartialEq)]
+enum Inline {
+    /// Those that cost nothing.
+    Free,
+    /// Those that one candidate reads.
+    ReadOnce,
+}
+
+/// What is left to choose, in the numbers of a [`Work`].
+#[derive(Clone, Debug)]
+pub(super) struct Reduced {
+    /// The classes, with empty ones where a class was removed. `index` is the place in the class of
+    /// the working copy.
+    pub work: Work,
+    /// The choices of those that were removed.
+    pub removed: Vec<Option<u32>>,
+    /// What every selection pays in removed classes.
+    pub sunk: f64,
+}
+
+/// A list of children this long is inlined only where one candidate reads it.
+const LONG: usize = 4;
+
+impl Reduced {
+    pub fn new(work: &Work) -> Self {
+        let mut reduced = Self {
+            work: work.clone(),
+            removed: vec![None; work.classes.len()],
+            sunk: 0.0,
+        };
+        for nodes in &mut reduced.work.classes {
+            for (place, node) in nodes.iter_mut().enumerate() {
+                node.index = place as u32;
+            }
+        }
+        loop {
+            reduced.drop_dominated();
+            reduced.drop_unreached();
+            // Free ones first: what is paid once must not come into something that is copied.
+            if !reduced.inline(Inline::Free) && !reduced.inline(Inline::ReadOnce) {
+                return reduced;
+            }
+        }
+    }
+
+    fn drop_dominated(&mut self) {
+        for (class, nodes) in self.work.classes.iter_mut().enumerate() {
+            nodes.retain(|node| node.children.binary_search(&(class as u32)).is_err());
+            if nodes.len() < 2 {
+                continue;
+            }
+            let mut keep = vec![true; nodes.len()];
+            for second in 0..nodes.len() {
+                keep[second] = !(0..nodes.len()).any(|first| {
+                    let (a, b) = (&nodes[first], &nodes[second]);
+                    first != second
+                        && keep[first]
+                        && (a.cost < b.cost
+                            || a.cost == b.cost && (first < second || a.children.len() < b.children.len()))
+                        && subset(&a.children, &b.children)
+                });
+            }
+            let mut at = 0;
+            nodes.retain(|_| {
+                at += 1;
+                keep[at - 1]
+            });
+        }
+    }
+
+    fn drop_unreached(&mut self) {
+        let classes = &mut self.work.classes;
+        let mut reached = vec![false; classes.len()];
+        let mut stack = self.work.roots.clone();
+        while let Some(class) = stack.pop() {
+            if !std::mem::replace(&mut reached[class as usize], true) {
+                for node in &classes[class as usize] {
+                    stack.extend(
+                        node.children
+                            .iter()
+                            .copied()
+                            .filter(|&child| !reached[child as usize]),
+                    );
+                }
+            }
+        }
+        for (nodes, reached) in classes.iter_mut().zip(reached) {
+            if !reached {
+                *nodes = Vec::new();
+            }
+        }
+    }
+
+    /// Inlines what has no choice. Whether there was anything.
+    fn inline(&mut self, which: Inline) -> bool {
+        let classes = &mut self.work.classes;
+        let mut uses = vec![0_u32; classes.len()];
+        for child in classes.iter().flatten().flat_map(|node| &node.children) {
+            uses[*child as usize] += 1;
+        }
+        for &root in &self.work.roots {
+            if let [only] = &mut classes[root as usize][..] {
+                self.sunk += std::mem::take(&mut only.cost);
+            }
+            uses[root as usize] += 2;
+        }
+        // What each class is replaced by: itself, or what its only candidate reads.
+        let gone = |class: usize| match &classes[class][..] {
+            [only] if which == Inline::Free && only.cost == 0.0 => {
+                only.children.len() <= LONG
+                    || uses[class] < 2
+                    || self.work.roots.binary_search(&(class as u32)).is_ok()
+            }
+            [_] => which == Inline::ReadOnce && uses[class] < 2,
+            _ => false,
+        };
+        let gone: Vec<bool> = (0..classes.len()).map(gone).collect();
+        let mut changed = false;
+        let mut done = vec![false; classes.len()];
+        for class in 0..classes.len() as u32 {
+            changed |= gone[class as usize];
+            resolve(classes, &gone, &mut done, class);
+        }
+        if !changed {
+            return false;
+        }
+        let mut roots = Vec::new();
+        for &root in &self.work.roots {
+            match &classes[root as usize][..] {
+                [only] if gone[root as usize] => roots.extend(&only.children),
+                _ => roots.push(root),
+            }
+        }
+        roots.sort_unstable();
+        roots.dedup();
+        self.work.roots = roots;
+        for (class, nodes) in classes.iter_mut().enumerate().filter(|&(class, _)| gone[class]) {
+            self.removed[class] = Some(nodes[0].index);
+            *nodes = Vec::new();
+        }
+        true
+    }
+}
+
+/// Replaces children that are going by what they read, in one class and all that it reads and that
+/// is going. Chains of such classes are not cyclic, or nothing could be selected.
+fn resolve(classes: &mut [Vec<super::canonical::Node>], gone: &[bool], done: &mut [bool], class: u32) {
+    let mut stack = vec![class];
+    while let Some(&class) = stack.last() {
+        if done[class as usize] {
+            stack.pop();
+            continue;
+        }
+        let before = stack.len();
+        let children = classes[class as usize].iter().flat_map(|node| &node.children);
+        stack.extend(
+            children
+                .copied()
+                .filter(|&child| gone[child as usize] && !done[child as usize]),
+        );
+        if stack.len() > before {
+            continue;
+        }
+        let mut nodes = std::mem::take(&mut classes[class as usize]);
+        for node in &mut nodes {
+            if node.children.iter().any(|&child| gone[child as usize]) {
+                let mut children = Vec::new();
+                for &child in &node.children {
+                    match &classes[child as usize][..] {
+                        [only] if gone[child as usize] => {
+                            node.cost += only.cost;
+                            children.extend(&only.children);
+                        }
+                        _ => children.push(child),
+                    }
+                }
+                children.sort_unstable();
+                children.dedup();
+                node.children = children;
+            }
+        }
+        classes[class as usize] = nodes;
+        done[class as usize] = true;
+        stack.pop();
+    }
+}
+
+/// Whether all of one sorted list is in another.
+fn subset(part: &[u32], whole: &[u32]) -> bool {
+    if part.len() > whole.len() {
+        return false;
+    }
+    let mut rest = whole.iter();
+    part.iter().all(|class| rest.any(|other| other == class))
+}
