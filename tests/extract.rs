@@ -1,0 +1,280 @@
+//! Extractors are held to their claims on random and network-shaped e-graphs.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+#[path = "extract/synthetic.rs"]
+mod synthetic;
+
+use ovolo::extract::{
+    Candidate, Claim, Class, ClassId, EXTRACTORS, Exact, ExtractError, Extraction, Extractor, Limits, Naive,
+    Problem, find,
+};
+use synthetic::{Random, dense, inception, residual, tangle, transformer, unet, wired};
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0)
+}
+
+/// Checks all that every extraction promises.
+fn sound(problem: &Problem, result: &Extraction, what: &str) {
+    let cost = problem
+        .cost(&result.choice)
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert!(
+        close(cost, result.cost),
+        "{what}: says {}, costs {cost}",
+        result.cost
+    );
+    assert!(
+        result.bound <= result.cost,
+        "{what}: bound {} above {cost}",
+        result.bound
+    );
+    assert_eq!(result.choice.len(), problem.classes.len());
+    assert!(!result.proven || result.bound == result.cost, "{what}");
+}
+
+#[test]
+fn claims_hold_on_tangles() {
+    let tight = Exact {
+        limits: Limits {
+            states: 2,
+            beam: 2,
+            work: 1000,
+            options: 3000,
+        },
+    };
+    let (mut solved, mut unproven) = (0, 0);
+    for seed in 0..3000 {
+        let problem = tangle(seed);
+        let best = match Naive.extract(&problem) {
+            Ok(best) => best,
+            Err(ExtractError::NothingRuns { .. }) => {
+                for extractor in EXTRACTORS {
+                    let result = extractor.extract(&problem);
+                    assert!(
+                        matches!(result, Err(ExtractError::NothingRuns { .. })),
+                        "{seed} {}",
+                        extractor.name()
+                    );
+                }
+                continue;
+            }
+            Err(error) => panic!("{seed}: {error}"),
+        };
+        solved += 1;
+        for extractor in EXTRACTORS {
+            let what = format!("{} on {seed}", extractor.name());
+            let result = extractor.extract(&problem).unwrap();
+            sound(&problem, &result, &what);
+            assert!(
+                result.bound <= best.cost + 1e-9,
+                "{what}: bound {} above {}",
+                result.bound,
+                best.cost
+            );
+            assert!(
+                result.cost >= best.cost - 1e-9,
+                "{what}: {} below {}",
+                result.cost,
+                best.cost
+            );
+            if extractor.claim() == Claim::Optimal {
+                assert!(result.proven, "{what}");
+                assert!(
+                    close(result.cost, best.cost),
+                    "{what}: {} but {}",
+                    result.cost,
+                    best.cost
+                );
+            }
+        }
+        let result = tight.extract(&problem).unwrap();
+        sound(&problem, &result, &format!("tight limits on {seed}"));
+        assert!(
+            result.bound <= best.cost + 1e-9,
+            "tight {seed}: bound {} above {}",
+            result.bound,
+            best.cost
+        );
+        if result.proven {
+            assert!(
+                close(result.cost, best.cost),
+                "tight {seed}: {} but {}",
+                result.cost,
+                best.cost
+            );
+        } else {
+            unproven += 1;
+            assert!(result.report.limit.is_some());
+        }
+    }
+    assert!(solved > 1000, "only {solved} could be solved");
+    assert!(unproven > 10, "limits were reached only {unproven} times");
+}
+
+/// The same problem with classes and candidates in another order.
+fn shuffled(problem: &Problem, seed: u64) -> (Problem, Vec<usize>) {
+    let random = &mut Random(seed);
+    let mut place: Vec<usize> = (0..problem.classes.len()).collect();
+    for at in (1..place.len()).rev() {
+        place.swap(at, random.below(at + 1));
+    }
+    let mut classes = vec![Class::default(); place.len()];
+    let moved = |class: &ClassId| ClassId(place[class.index()] as u32);
+    for (at, class) in problem.classes.iter().enumerate() {
+        let node = |node: &Candidate| Candidate {
+            children: node.children.iter().rev().map(moved).collect(),
+            ..*node
+        };
+        classes[place[at]].nodes = class.nodes.iter().rev().map(node).collect();
+    }
+    (
+        Problem {
+            classes,
+            roots: problem.roots.iter().rev().map(moved).collect(),
+        },
+        place,
+    )
+}
+
+#[test]
+fn results_do_not_depend_on_numbers() {
+    let problems = (0..200)
+        .map(tangle)
+        .chain([residual(1, 4, 4), unet(1, 3), wired(1, 12)]);
+    for (seed, problem) in problems.enumerate() {
+        let (other, place) = shuffled(&problem, seed as u64);
+        for extractor in EXTRACTORS
+            .iter()
+            .filter(|extractor| seed < 200 || extractor.name() != "naive")
+        {
+            let (Ok(a), Ok(b)) = (extractor.extract(&problem), extractor.extract(&other)) else {
+                continue;
+            };
+            assert_eq!(
+                a.cost.to_bits(),
+                b.cost.to_bits(),
+                "{} on {seed}",
+                extractor.name()
+            );
+            for (class, node) in a.choice.iter().enumerate() {
+                let rank = |problem: &Problem, class: usize, node: Option<u32>| {
+                    node.map(|node| problem.classes[class].nodes[node as usize].rank)
+                };
+                let (here, there) = (
+                    rank(&problem, class, *node),
+                    rank(&other, place[class], b.choice[place[class]]),
+                );
+                assert_eq!(here, there, "{} on {seed}, class {class}", extractor.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn networks_are_proven() {
+    let problems = [
+        ("residual", residual(1, 16, 4)),
+        ("inception", inception(2, 9)),
+        ("dense", dense(3, &[6, 12, 24, 16])),
+        ("unet", unet(4, 20)),
+        ("transformer", transformer(5, 12)),
+        ("deep", residual(6, 60, 3)),
+    ];
+    for (name, problem) in problems {
+        let result = Exact::DEFAULT.extract(&problem).unwrap();
+        sound(&problem, &result, name);
+        assert!(result.proven, "{name}: {:?}", result.report);
+        for other in ["greedy-dag", "greedy-tree"] {
+            let greedy = find(other).unwrap().extract(&problem).unwrap();
+            sound(&problem, &greedy, name);
+            assert!(
+                result.cost <= greedy.cost + 1e-9,
+                "{name}: {} {}",
+                result.cost,
+                greedy.cost
+            );
+        }
+    }
+}
+
+#[test]
+fn small_networks_agree_with_naive() {
+    for seed in 0..12 {
+        for problem in [residual(seed, 1, 2), wired(seed, 2)] {
+            let Ok(best) = Naive.extract(&problem) else {
+                continue;
+            };
+            let result = Exact::DEFAULT.extract(&problem).unwrap();
+            assert!(
+                result.proven && close(result.cost, best.cost),
+                "{} {}",
+                result.cost,
+                best.cost
+            );
+        }
+    }
+}
+
+#[test]
+fn a_shared_class_is_paid_once() {
+    let node = |cost, children: &[u32], rank| Candidate {
+        cost,
+        children: children.iter().map(|&class| ClassId(class)).collect(),
+        rank,
+    };
+    // Two readers of class 3 together are cheaper than what each would choose for itself.
+    let problem = Problem {
+        classes: vec![
+            Class {
+                nodes: vec![node(0.0, &[1, 2], 0)],
+            },
+            Class {
+                nodes: vec![node(0.0, &[3], 1), node(6.0, &[], 2)],
+            },
+            Class {
+                nodes: vec![node(0.0, &[3], 3), node(6.0, &[], 4)],
+            },
+            Class {
+                nodes: vec![node(10.0, &[], 5)],
+            },
+        ],
+        roots: vec![ClassId(0)],
+    };
+    assert_eq!(Exact::DEFAULT.extract(&problem).unwrap().cost, 10.0);
+    assert_eq!(find("greedy-tree").unwrap().extract(&problem).unwrap().cost, 12.0);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let one = |cost, child| Problem {
+        classes: vec![Class {
+            nodes: vec![Candidate {
+                cost,
+                children: vec![ClassId(child)],
+                rank: 0,
+            }],
+        }],
+        roots: vec![ClassId(0)],
+    };
+    for extractor in EXTRACTORS {
+        assert!(matches!(
+            extractor.extract(&one(1.0, 7)),
+            Err(ExtractError::UnknownClass { .. })
+        ));
+        assert!(matches!(
+            extractor.extract(&one(-1.0, 0)),
+            Err(ExtractError::BadCost { .. })
+        ));
+        assert!(matches!(
+            extractor.extract(&one(f64::NAN, 0)),
+            Err(ExtractError::BadCost { .. })
+        ));
+        assert!(matches!(
+            extractor.extract(&one(1.0, 0)),
+            Err(ExtractError::NothingRuns { .. })
+        ));
+        let nothing = extractor.extract(&Problem::default()).unwrap();
+        assert_eq!(nothing.cost, 0.0);
+    }
+}

@@ -1,0 +1,329 @@
+//! Synthetic e-graphs for extraction: small random ones with cycles, and ones shaped like networks
+//! after lowering: each value in several layouts, conversions between them, several kernels an op.
+#![allow(dead_code, missing_docs)]
+
+use ovolo::extract::{Candidate, Class, ClassId, Problem};
+
+/// SplitMix64.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ bits >> 31
+    }
+
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.bits() % end as u64) as usize
+    }
+
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// A small problem with any wiring at all: cycles, sharing, free and impossible candidates.
+pub fn tangle(seed: u64) -> Problem {
+    let random = &mut Random(seed);
+    let classes = 3 + random.below(10);
+    let mut problem = Problem {
+        classes: vec![Class::default(); classes],
+        roots: Vec::new(),
+    };
+    let mut rank = 0;
+    // Small whole costs make ties, others make none.
+    let whole = random.below(2) == 0;
+    for class in 0..classes {
+        for node in 0..1 + random.below(4) {
+            let children = if node == 0 && random.below(3) > 0 {
+                // Something that does not lead back.
+                (0..random.below(3))
+                    .filter(|_| class > 0)
+                    .map(|_| random.below(class.max(1)))
+                    .collect()
+            } else {
+                (0..random.below(4))
+                    .map(|_| random.below(classes))
+                    .collect::<Vec<_>>()
+            };
+            let cost = match random.below(8) {
+                0 => 0.0,
+                1 if node > 0 => f64::INFINITY,
+                _ if whole => random.below(6) as f64,
+                _ => random.unit() * 10.0,
+            };
+            let children = children.into_iter().map(|child| ClassId(child as u32)).collect();
+            problem.classes[class]
+                .nodes
+                .push(Candidate { cost, children, rank });
+            rank += 1;
+        }
+    }
+    for _ in 0..1 + random.below(3) {
+        problem.roots.push(ClassId(random.below(classes) as u32));
+    }
+    problem
+}
+
+/// One value: its class in each layout, the default one first.
+#[derive(Clone)]
+pub struct Value(pub Vec<ClassId>);
+
+/// Builds e-graphs of networks.
+pub struct Network {
+    pub problem: Problem,
+    pub random: Random,
+    pub layouts: usize,
+    rank: u32,
+}
+
+impl Network {
+    pub fn new(seed: u64, layouts: usize) -> Self {
+        Self {
+            problem: Problem::default(),
+            random: Random(seed),
+            layouts,
+            rank: 0,
+        }
+    }
+
+    pub fn class(&mut self) -> ClassId {
+        self.problem.classes.push(Class::default());
+        ClassId(self.problem.classes.len() as u32 - 1)
+    }
+
+    pub fn node(&mut self, class: ClassId, cost: f64, children: &[ClassId]) {
+        self.rank += 1;
+        let node = Candidate {
+            cost,
+            children: children.to_vec(),
+            rank: self.rank,
+        };
+        self.problem.classes[class.index()].nodes.push(node);
+    }
+
+    /// A value that can be converted between the default layout and each other, and an op on it that
+    /// cannot be run as it is.
+    fn value(&mut self, size: f64) -> Value {
+        let forms: Vec<_> = (0..self.layouts).map(|_| self.class()).collect();
+        self.node(forms[0], f64::INFINITY, &[]);
+        for &form in &forms[1..] {
+            let (pack, unpack) = (
+                size * (0.15 + 0.1 * self.random.unit()),
+                size * (0.15 + 0.1 * self.random.unit()),
+            );
+            self.node(form, pack, &forms[..1]);
+            self.node(forms[0], unpack, &[form]);
+        }
+        Value(forms)
+    }
+
+    pub fn input(&mut self) -> Value {
+        let value = self.value(1.0);
+        self.node(value.0[0], 0.0, &[]);
+        value
+    }
+
+    /// A constant in a packed form, made from its plain form at no cost.
+    fn weight(&mut self) -> Vec<ClassId> {
+        let plain = self.class();
+        self.node(plain, 0.0, &[]);
+        let forms: Vec<_> = (0..self.layouts).map(|_| self.class()).collect();
+        forms.iter().for_each(|&form| self.node(form, 0.0, &[plain]));
+        forms
+    }
+
+    fn kernels(&mut self, result: &Value, operands: &[&Value], weights: &[ClassId], size: f64) {
+        for (layout, &form) in result.0.iter().enumerate() {
+            let variants = [1, 2, 1, 1, 1][layout % 5];
+            for _ in 0..variants {
+                let cost = size * (0.5 + self.random.unit() + if layout == 0 { 0.7 } else { 0.0 });
+                let mut children: Vec<_> = operands.iter().map(|operand| operand.0[layout]).collect();
+                children.push(weights[layout]);
+                self.node(form, cost, &children);
+            }
+        }
+        // A kernel from the default layout into another.
+        let mut children: Vec<_> = operands.iter().map(|operand| operand.0[0]).collect();
+        children.push(weights[1]);
+        let cost = size * (0.8 + self.random.unit());
+        self.node(result.0[1], cost, &children);
+    }
+
+    /// A convolution with its activation fused or apart.
+    pub fn conv(&mut self, x: &Value, size: f64) -> Value {
+        let weights = self.weight();
+        let raw = self.value(0.5);
+        self.kernels(&raw, &[x], &weights, size);
+        let active = self.value(0.5);
+        self.kernels(&active, &[x], &weights, size);
+        self.each(&active, &[&raw], 0.1);
+        active
+    }
+
+    /// An op in each layout alike.
+    fn each(&mut self, result: &Value, operands: &[&Value], size: f64) {
+        for (layout, &form) in result.0.iter().enumerate() {
+            let cost = size * (0.8 + 0.4 * self.random.unit());
+            let children: Vec<_> = operands.iter().map(|operand| operand.0[layout]).collect();
+            self.node(form, cost, &children);
+        }
+    }
+
+    pub fn same(&mut self, operands: &[&Value], size: f64) -> Value {
+        let value = self.value(0.5);
+        self.each(&value, operands, size);
+        value
+    }
+
+    /// A convolution and an addition, fused or apart, then a rectifier, fused or apart.
+    pub fn conv_add(&mut self, x: &Value, skip: &Value, size: f64) -> Value {
+        let weights = self.weight();
+        let raw = self.value(0.5);
+        self.kernels(&raw, &[x], &weights, size);
+        let sum = self.value(0.5);
+        self.kernels(&sum, &[x, skip], &weights, size);
+        self.each(&sum, &[&raw, skip], 0.15);
+        let active = self.value(0.5);
+        self.kernels(&active, &[x, skip], &weights, size);
+        self.each(&active, &[&sum], 0.1);
+        active
+    }
+
+    pub fn finish(mut self, root: &Value) -> Problem {
+        self.problem.roots.push(root.0[0]);
+        self.problem
+    }
+}
+
+/// Residual blocks of three convolutions, as in ResNet-50 (16 of them).
+pub fn residual(seed: u64, blocks: usize, layouts: usize) -> Problem {
+    let mut net = Network::new(seed, layouts);
+    let image = net.input();
+    let mut x = net.conv(&image, 1.0);
+    for block in 0..blocks {
+        let a = net.conv(&x, 0.5);
+        let b = net.conv(&a, 1.0);
+        let skip = if block % 4 == 0 {
+            net.conv(&x, 0.5)
+        } else {
+            x.clone()
+        };
+        x = net.conv_add(&b, &skip, 0.5);
+    }
+    let root = net.same(&[&x], 0.1);
+    net.finish(&root)
+}
+
+/// Modules of four branches that are concatenated.
+pub fn inception(seed: u64, modules: usize) -> Problem {
+    let mut net = Network::new(seed, 4);
+    let image = net.input();
+    let mut x = net.conv(&image, 1.0);
+    for _ in 0..modules {
+        let a = net.conv(&x, 0.3);
+        let b = net.conv(&x, 0.3);
+        let b = net.conv(&b, 0.8);
+        let c = net.conv(&x, 0.3);
+        let c = net.conv(&c, 0.8);
+        let c = net.conv(&c, 0.8);
+        let d = net.same(&[&x], 0.2);
+        let d = net.conv(&d, 0.3);
+        x = net.same(&[&a, &b, &c, &d], 0.3);
+    }
+    let root = net.same(&[&x], 0.1);
+    net.finish(&root)
+}
+
+/// Dense blocks, in which every layer reads the concatenation of all before it.
+pub fn dense(seed: u64, blocks: &[usize]) -> Problem {
+    let mut net = Network::new(seed, 4);
+    let image = net.input();
+    let mut x = net.conv(&image, 1.0);
+    for &layers in blocks {
+        let mut parts = vec![x];
+        for _ in 0..layers {
+            let joined = net.same(&parts.iter().collect::<Vec<_>>(), 0.2);
+            let y = net.conv(&joined, 0.5);
+            let y = net.conv(&y, 0.5);
+            parts.push(y);
+        }
+        let joined = net.same(&parts.iter().collect::<Vec<_>>(), 0.2);
+        x = net.conv(&joined, 0.5);
+    }
+    let root = net.same(&[&x], 0.1);
+    net.finish(&root)
+}
+
+/// A U-Net: as many skips as levels.
+pub fn unet(seed: u64, levels: usize) -> Problem {
+    let mut net = Network::new(seed, 4);
+    let image = net.input();
+    let mut x = net.conv(&image, 1.0);
+    let mut skips = Vec::new();
+    for _ in 0..levels {
+        x = net.conv(&x, 1.0);
+        x = net.conv(&x, 1.0);
+        skips.push(x.clone());
+        x = net.same(&[&x], 0.1);
+    }
+    for skip in skips.iter().rev() {
+        x = net.same(&[&x, skip], 0.2);
+        x = net.conv(&x, 1.0);
+        x = net.conv(&x, 1.0);
+    }
+    net.finish(&x)
+}
+
+/// Layers of matrix products, heads and residuals, as in BERT.
+pub fn transformer(seed: u64, layers: usize) -> Problem {
+    let mut net = Network::new(seed, 3);
+    let image = net.input();
+    let mask = net.input();
+    let mut x = net.conv(&image, 0.3);
+    for _ in 0..layers {
+        let (q, k, v) = (net.conv(&x, 0.4), net.conv(&x, 0.4), net.conv(&x, 0.4));
+        let scores = net.same(&[&q, &k], 0.3);
+        let scores = net.same(&[&scores, &mask], 0.1);
+        let scores = net.same(&[&scores], 0.1);
+        let mixed = net.same(&[&scores, &v], 0.3);
+        let y = net.conv_add(&mixed, &x, 0.4);
+        let y = net.same(&[&y], 0.1);
+        let z = net.conv(&y, 0.8);
+        let z = net.same(&[&z], 0.2);
+        let z = net.conv_add(&z, &y, 0.8);
+        x = net.same(&[&z], 0.1);
+    }
+    net.finish(&x)
+}
+
+/// Random wiring: each node reads one to three of those before it.
+pub fn wired(seed: u64, nodes: usize) -> Problem {
+    let mut net = Network::new(seed, 4);
+    let mut values = vec![net.input()];
+    let mut read = vec![true];
+    for _ in 0..nodes {
+        let mut operands: Vec<usize> = (0..1 + net.random.below(3))
+            .map(|_| net.random.below(values.len()))
+            .collect();
+        operands.sort_unstable();
+        operands.dedup();
+        operands.iter().for_each(|&operand| read[operand] = true);
+        let chosen: Vec<Value> = operands.iter().map(|&operand| values[operand].clone()).collect();
+        let sum = net.same(&chosen.iter().collect::<Vec<_>>(), 0.2);
+        let value = net.conv(&sum, 0.5);
+        values.push(value);
+        read.push(false);
+    }
+    let ends: Vec<Value> = values
+        .iter()
+        .zip(&read)
+        .filter(|(_, read)| !**read)
+        .map(|(v, _)| v.clone())
+        .collect();
+    let root = net.same(&ends.iter().collect::<Vec<_>>(), 0.2);
+    net.finish(&root)
+}
