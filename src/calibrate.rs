@@ -36,7 +36,9 @@ pub fn machine(threads: usize) -> Machine {
     }
     let machine = measure(threads);
     // A machine that cannot be kept is measured again next time: slower, not wrong.
-    if let (Some(path), Ok(text)) = (path, serde_json::to_string(&Kept { version, features, threads, machine })) {
+    if let (Some(path), Ok(text)) =
+        (path, serde_json::to_string(&Kept { version, features, threads, machine }))
+    {
         let _ = keep(&path, &text);
     }
     machine
@@ -77,7 +79,8 @@ fn measure(threads: usize) -> Machine {
     let nominal = Machine::NOMINAL;
     const SIDE: usize = 768;
     #[allow(clippy::cast_precision_loss)]
-    let flops = seconds(SIDE, SIDE, SIDE, 20).map_or(nominal.flops, |s| 2.0 * (SIDE * SIDE * SIDE) as f64 / s);
+    let flops =
+        seconds(SIDE, SIDE, SIDE, 20).map_or(nominal.flops, |s| 2.0 * (SIDE * SIDE * SIDE) as f64 / s);
     let memory = copy(96 << 20, 4).map_or(nominal.memory, |s| f64::from(2 * (96 << 20)) / s);
     let cache = copy(512 << 10, 200).map_or(nominal.cache, |s| f64::from(2 * (512 << 10)) / s);
     let start = copy(64, 2000).unwrap_or(nominal.start);

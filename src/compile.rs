@@ -53,7 +53,10 @@ pub struct Compilation {
 impl Compilation {
     /// The report of the extraction.
     pub fn extraction(&self) -> Option<&PassReport> {
-        self.stages.iter().filter_map(|stage| stage.report.as_ref()).find(|r| matches!(r, PassReport::Extract { .. }))
+        self.stages
+            .iter()
+            .filter_map(|stage| stage.report.as_ref())
+            .find(|r| matches!(r, PassReport::Extract { .. }))
     }
 }
 
@@ -94,7 +97,10 @@ pub fn compile(graph: Graph, options: &Options) -> Result<Compilation, Error> {
         });
     }
     let plan = state.plan.ok_or_else(|| {
-        Error::setting(format!("pipeline `{}` has no `Plan` pass, so there is nothing to run", options.pipeline.name))
+        Error::setting(format!(
+            "pipeline `{}` has no `Plan` pass, so there is nothing to run",
+            options.pipeline.name
+        ))
     })?;
     Ok(Compilation { stages, program: state.graph, plan })
 }

@@ -126,7 +126,8 @@ impl EGraph {
             named.push((Arc::clone(&node.name), id));
         }
         egg.rebuild();
-        let outputs = graph.outputs().map(|(name, id): (_, NodeId)| (Arc::clone(name), ids[id.index()])).collect();
+        let outputs =
+            graph.outputs().map(|(name, id): (_, NodeId)| (Arc::clone(name), ids[id.index()])).collect();
         let inputs = graph.inputs().map(|(_, node)| (Arc::clone(&node.name), node.ty.clone())).collect();
         let origins = provenance::Origins::new(egg.nodes().len());
         Self { egg, named, inputs, outputs, origins, applied: FxHashMap::default() }
@@ -161,7 +162,8 @@ impl EGraph {
         }
         let mut classes: Vec<_> = self.egg.classes().collect();
         classes.sort_by_key(|class| class.id);
-        let number: FxHashMap<Id, usize> = classes.iter().enumerate().map(|(n, class)| (class.id, n)).collect();
+        let number: FxHashMap<Id, usize> =
+            classes.iter().enumerate().map(|(n, class)| (class.id, n)).collect();
         let mut text = String::new();
         for class in classes {
             let label = names.get(&class.id).map(|n| format!(" {}", n.join(" "))).unwrap_or_default();

@@ -32,10 +32,7 @@ pub const EXTRACTORS: &[&dyn Extractor] = &[&Exact::DEFAULT, &GreedyDag, &Greedy
 
 /// The extractor with this name.
 pub fn find(name: &str) -> Option<&'static dyn Extractor> {
-    EXTRACTORS
-        .iter()
-        .find(|extractor| extractor.name() == name)
-        .copied()
+    EXTRACTORS.iter().find(|extractor| extractor.name() == name).copied()
 }
 
 /// A way to choose among the programs of an e-graph.
@@ -221,11 +218,7 @@ impl Problem {
             if class.index() < classes {
                 Ok(())
             } else {
-                Err(ExtractError::UnknownClass {
-                    of: of(),
-                    class,
-                    classes,
-                })
+                Err(ExtractError::UnknownClass { of: of(), class, classes })
             }
         };
         for &root in &self.roots {
@@ -235,11 +228,7 @@ impl Problem {
             for (node, candidate) in class.nodes.iter().enumerate() {
                 if candidate.cost.is_nan() || candidate.cost < 0.0 {
                     let class = ClassId(index as u32);
-                    return Err(ExtractError::BadCost {
-                        class,
-                        node,
-                        cost: candidate.cost,
-                    });
+                    return Err(ExtractError::BadCost { class, node, cost: candidate.cost });
                 }
                 for &child in &candidate.children {
                     known(&|| format!("candidate {node} of class {index}"), child)?;
@@ -266,11 +255,8 @@ impl Problem {
             let mut stack = vec![(root, 0)];
             while let Some((class, next)) = stack.pop() {
                 let bad = |why| ExtractError::BadChoice { class, why };
-                let node = choice
-                    .get(class.index())
-                    .copied()
-                    .flatten()
-                    .ok_or_else(|| bad("nothing is chosen"))?;
+                let node =
+                    choice.get(class.index()).copied().flatten().ok_or_else(|| bad("nothing is chosen"))?;
                 let node = self.classes[class.index()].nodes.get(node as usize);
                 let node = node.ok_or_else(|| bad("the choice is none of its candidates"))?;
                 if next == 0 {

@@ -81,7 +81,13 @@ impl Graph {
     /// Adds a constant.
     pub fn add_constant(&mut self, name: &str, value: Tensor) -> NodeId {
         let ty = value.ty().clone();
-        let id = self.add_node(Node { op: CONST, attrs: Arc::default(), inputs: Vec::new(), name: name.into(), ty });
+        let id = self.add_node(Node {
+            op: CONST,
+            attrs: Arc::default(),
+            inputs: Vec::new(),
+            name: name.into(),
+            ty,
+        });
         self.constants.insert(Arc::clone(&self[id].name), value);
         id
     }
@@ -113,7 +119,10 @@ impl Graph {
 
     /// Every node with its id; operands come before their users.
     pub fn nodes(&self) -> impl DoubleEndedIterator<Item = (NodeId, &Arc<Node>)> + ExactSizeIterator {
-        self.nodes.iter().enumerate().map(|(index, node)| (NodeId(u32::try_from(index).unwrap_or(u32::MAX)), node))
+        self.nodes
+            .iter()
+            .enumerate()
+            .map(|(index, node)| (NodeId(u32::try_from(index).unwrap_or(u32::MAX)), node))
     }
 
     /// The number of nodes, leaves included.

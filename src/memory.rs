@@ -56,7 +56,11 @@ pub fn lower_bound(buffers: &[Buffer]) -> usize {
     events.sort_unstable(); // ends come before beginnings at the same step
     let (mut live, mut most) = (0, 0);
     for (_, begins, size) in events {
-        if begins { live += size } else { live -= size }
+        if begins {
+            live += size
+        } else {
+            live -= size
+        }
         most = most.max(live);
     }
     most

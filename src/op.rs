@@ -5,16 +5,16 @@
 //! carries its backend in its name (`native.conv-direct`) and means exactly what its logical op
 //! means, in the layouts it names.
 
+mod attention;
 mod elementwise;
 mod layout;
 mod lowered;
 mod matmul;
 mod normalize;
+pub mod post;
 mod reduce;
 mod shape;
 mod window;
-mod attention;
-pub mod post;
 
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
@@ -143,7 +143,12 @@ const fn attr(name: &'static str, kind: AttrKind, default: Option<Attr>, doc: &'
 
 /// The declaration of the attribute `post`.
 fn post_attr() -> AttrDef {
-    attr("post", AttrKind::Post, Some(Attr::Post(Vec::new())), "steps on each element of the result before it is stored")
+    attr(
+        "post",
+        AttrKind::Post,
+        Some(Attr::Post(Vec::new())),
+        "steps on each element of the result before it is stored",
+    )
 }
 
 /// An error unless every operand is in the default layout.
@@ -157,7 +162,11 @@ fn plain(types: &[&TensorType]) -> Result<(), String> {
 /// An error unless an operand has this rank.
 fn rank(types: &[&TensorType], operand: usize, rank: usize) -> Result<(), String> {
     let ty = types[operand];
-    if ty.shape.rank() == rank { Ok(()) } else { Err(format!("operand {operand} is {ty}, not of rank {rank}")) }
+    if ty.shape.rank() == rank {
+        Ok(())
+    } else {
+        Err(format!("operand {operand} is {ty}, not of rank {rank}"))
+    }
 }
 
 /// A dimension of a type as `f64`, for counts of work.

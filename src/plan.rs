@@ -209,7 +209,12 @@ impl Plan {
         let mut buffers: Vec<Buffer> = draft
             .storages
             .iter()
-            .map(|storage| Buffer { lower: storage.first, upper: storage.last + 1, size: storage.size, align: ALIGN })
+            .map(|storage| Buffer {
+                lower: storage.first,
+                upper: storage.last + 1,
+                size: storage.size,
+                align: ALIGN,
+            })
             .collect();
         let first_scratch = buffers.len();
         buffers.extend(scratches.iter().map(|(_, position, size)| Buffer {
@@ -253,8 +258,11 @@ fn sequence(
     contracts: &[Option<(Contract, f64)>],
     order: &str,
 ) -> Result<Vec<NodeId>, PlanError> {
-    let runs: Vec<NodeId> =
-        graph.nodes().filter(|(id, node)| node.op != INPUT && !constant[id.index()]).map(|(id, _)| id).collect();
+    let runs: Vec<NodeId> = graph
+        .nodes()
+        .filter(|(id, node)| node.op != INPUT && !constant[id.index()])
+        .map(|(id, _)| id)
+        .collect();
     match order {
         "given" => Ok(runs),
         "peak" => {
@@ -268,7 +276,8 @@ fn sequence(
                     let node = &graph[*id];
                     let contract = contracts[id.index()].as_ref().map(|(contract, _)| contract);
                     let view = contract.and_then(|contract| contract.view_of);
-                    let inputs = node.inputs.iter().map(|input| task_of[input.index()]).filter(|t| *t != usize::MAX);
+                    let inputs =
+                        node.inputs.iter().map(|input| task_of[input.index()]).filter(|t| *t != usize::MAX);
                     memory::Task {
                         size: if view.is_some() { 0 } else { node.ty.bytes().next_multiple_of(ALIGN) },
                         scratch: contract.map_or(0, |contract| contract.scratch),
@@ -280,7 +289,9 @@ fn sequence(
                 .collect();
             Ok(memory::order(&tasks).into_iter().map(|task| runs[task]).collect())
         }
-        other => Err(PlanError::Setting(format!("`{other}` is no order of execution: it is `peak` or `given`"))),
+        other => {
+            Err(PlanError::Setting(format!("`{other}` is no order of execution: it is `peak` or `given`")))
+        }
     }
 }
 
@@ -339,7 +350,9 @@ impl Draft {
         let node = &graph[id];
         let bytes = node.ty.bytes();
         let taken = contract.in_place.iter().copied().find(|&operand| {
-            let Some(Slot::Storage(storage, 0)) = self.slots[node.inputs[operand].index()] else { return false };
+            let Some(Slot::Storage(storage, 0)) = self.slots[node.inputs[operand].index()] else {
+                return false;
+            };
             let others = node.inputs.iter().enumerate().any(|(other, input)| {
                 other != operand
                     && matches!(self.slots[input.index()], Some(Slot::Storage(s, _)) if s == storage)
@@ -353,7 +366,11 @@ impl Draft {
                 None => unreachable!("the operand has a storage"),
             },
             None => {
-                self.storages.push(Storage { size: bytes.max(1).next_multiple_of(ALIGN), first: position, last: position });
+                self.storages.push(Storage {
+                    size: bytes.max(1).next_multiple_of(ALIGN),
+                    first: position,
+                    last: position,
+                });
                 Slot::Storage(self.storages.len() - 1, 0)
             }
         });

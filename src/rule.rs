@@ -187,7 +187,10 @@ impl RuleSet {
                 let mut known: Vec<&str> = self.rules.iter().map(|rule| rule.stem()).collect();
                 known.dedup();
                 let mut diagnostic = Diagnostic::new(format!("no rule and no rule file is called `{name}`"));
-                diagnostic = match suggestion(name, known.iter().copied().chain(self.rules.iter().map(|r| r.name.as_str()))) {
+                diagnostic = match suggestion(
+                    name,
+                    known.iter().copied().chain(self.rules.iter().map(|r| r.name.as_str())),
+                ) {
                     Some(close) => diagnostic.help(format!("did you mean `{close}`?")),
                     None => diagnostic.help(format!("the rule files are {}", known.join(", "))),
                 };

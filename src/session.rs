@@ -63,15 +63,24 @@ impl Session {
         let (mut operands, mut from_inputs, mut starts) = (Vec::new(), Vec::new(), Vec::new());
         for step in &plan.steps {
             let types: Vec<&TensorType> = step.input_types.iter().collect();
-            let call =
-                Call { op: step.op, attrs: &step.attrs, inputs: &types, output: &step.output_type, threads: plan.threads };
+            let call = Call {
+                op: step.op,
+                attrs: &step.attrs,
+                inputs: &types,
+                output: &step.output_type,
+                threads: plan.threads,
+            };
             let kernel = step
                 .op
                 .split_once('.')
                 .and_then(|(name, _)| backend::find(name))
                 .ok_or_else(|| "no such backend".to_owned())
                 .and_then(|backend| backend.kernel(&call))
-                .map_err(|why| SessionError::Kernel { name: step.name.to_string(), op: step.op.to_owned(), why })?;
+                .map_err(|why| SessionError::Kernel {
+                    name: step.name.to_string(),
+                    op: step.op.to_owned(),
+                    why,
+                })?;
             kernels.push(kernel);
             starts.push(operands.len());
             for place in &step.inputs {
@@ -142,7 +151,10 @@ impl Session {
         }
         for ((name, ty), tensor) in self.plan.inputs.iter().zip(inputs) {
             if tensor.ty() != ty {
-                return Err(SessionError::Input(format!("input `{name}` is {ty}, and {} was given", tensor.ty())));
+                return Err(SessionError::Input(format!(
+                    "input `{name}` is {ty}, and {} was given",
+                    tensor.ty()
+                )));
             }
         }
         for (operand, input, offset) in &self.from_inputs {
@@ -177,7 +189,8 @@ impl Session {
 
 /// The constants that steps and outputs read.
 fn wanted_constants(plan: &Plan) -> Vec<NodeId> {
-    let places = plan.steps.iter().flat_map(|step| &step.inputs).chain(plan.outputs.iter().map(|output| &output.2));
+    let places =
+        plan.steps.iter().flat_map(|step| &step.inputs).chain(plan.outputs.iter().map(|output| &output.2));
     let mut wanted: Vec<NodeId> = places
         .filter_map(|place| match place.base {
             Base::Constant(node) => Some(node),

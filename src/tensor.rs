@@ -41,9 +41,8 @@ pub enum DType {
 
 impl DType {
     /// Every element type, in the order of its text name's listing in messages.
-    pub const ALL: [Self; 9] = [
-        Self::Bool, Self::U8, Self::I8, Self::I32, Self::I64, Self::F16, Self::BF16, Self::F32, Self::F64,
-    ];
+    pub const ALL: [Self; 9] =
+        [Self::Bool, Self::U8, Self::I8, Self::I32, Self::I64, Self::F16, Self::BF16, Self::F32, Self::F64];
 
     /// Size of one element in bytes.
     pub const fn size(self) -> usize {
@@ -85,7 +84,10 @@ impl fmt::Display for DType {
 impl FromStr for DType {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|d| d.name() == text).ok_or_else(|| format!("unknown element type `{text}`"))
+        Self::ALL
+            .into_iter()
+            .find(|d| d.name() == text)
+            .ok_or_else(|| format!("unknown element type `{text}`"))
     }
 }
 

@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 fn main() {
     let arguments = Arguments::from_args();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "ovolo"));
     files.sort();
     assert!(!files.is_empty(), "there are case files");
@@ -45,7 +46,8 @@ fn case(name: &str, path: &Path) -> Result<(), Failed> {
         match &stage.report {
             Some(PassReport::Rewrite(phase)) => writeln!(report, "{}: {}", stage.name, phase.stop).unwrap(),
             Some(PassReport::Extract { extraction, .. }) => {
-                writeln!(report, "extract: {}", if extraction.proven { "proven" } else { "unproven" }).unwrap();
+                writeln!(report, "extract: {}", if extraction.proven { "proven" } else { "unproven" })
+                    .unwrap();
             }
             _ => {}
         }
@@ -61,9 +63,11 @@ fn case(name: &str, path: &Path) -> Result<(), Failed> {
     writeln!(report, "{}", text::print(&compilation.program)).unwrap();
     write!(report, "{}", compilation.plan).unwrap();
 
-    let inputs: Vec<Tensor> = graph.inputs().map(|(_, node)| random(&node.name, node.ty.dtype, &node.ty.shape)).collect();
+    let inputs: Vec<Tensor> =
+        graph.inputs().map(|(_, node)| random(&node.name, node.ty.dtype, &node.ty.shape)).collect();
     let expected = reference(&graph, &inputs);
-    let mut session = Session::new(&compilation.program, compilation.plan).map_err(|error| error.to_string())?;
+    let mut session =
+        Session::new(&compilation.program, compilation.plan).map_err(|error| error.to_string())?;
     let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).map_err(|error| error.to_string())?;
     for (output, expected) in outputs.iter().zip(&expected) {
         let error = relative_error(output, expected);
@@ -99,7 +103,9 @@ fn reference(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
 
 /// Seeded values: floats about zero, small integers.
 fn random(name: &str, dtype: DType, shape: &[usize]) -> Tensor {
-    let mut state = name.bytes().fold(0x9E37_79B9_7F4A_7C15_u64, |state, byte| (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
+    let mut state = name.bytes().fold(0x9E37_79B9_7F4A_7C15_u64, |state, byte| {
+        (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+    });
     let values: Vec<f64> = (0..shape.iter().product::<usize>())
         .map(|_| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

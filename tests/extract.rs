@@ -16,33 +16,16 @@ fn close(a: f64, b: f64) -> bool {
 
 /// Checks all that every extraction promises.
 fn sound(problem: &Problem, result: &Extraction, what: &str) {
-    let cost = problem
-        .cost(&result.choice)
-        .unwrap_or_else(|error| panic!("{what}: {error}"));
-    assert!(
-        close(cost, result.cost),
-        "{what}: says {}, costs {cost}",
-        result.cost
-    );
-    assert!(
-        result.bound <= result.cost,
-        "{what}: bound {} above {cost}",
-        result.bound
-    );
+    let cost = problem.cost(&result.choice).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert!(close(cost, result.cost), "{what}: says {}, costs {cost}", result.cost);
+    assert!(result.bound <= result.cost, "{what}: bound {} above {cost}", result.bound);
     assert_eq!(result.choice.len(), problem.classes.len());
     assert!(!result.proven || result.bound == result.cost, "{what}");
 }
 
 #[test]
 fn claims_hold_on_tangles() {
-    let tight = Exact {
-        limits: Limits {
-            states: 2,
-            beam: 2,
-            work: 1000,
-            options: 3000,
-        },
-    };
+    let tight = Exact { limits: Limits { states: 2, beam: 2, work: 1000, options: 3000 } };
     let (mut solved, mut unproven) = (0, 0);
     for seed in 0..3000 {
         let problem = tangle(seed);
@@ -66,43 +49,18 @@ fn claims_hold_on_tangles() {
             let what = format!("{} on {seed}", extractor.name());
             let result = extractor.extract(&problem).unwrap();
             sound(&problem, &result, &what);
-            assert!(
-                result.bound <= best.cost + 1e-9,
-                "{what}: bound {} above {}",
-                result.bound,
-                best.cost
-            );
-            assert!(
-                result.cost >= best.cost - 1e-9,
-                "{what}: {} below {}",
-                result.cost,
-                best.cost
-            );
+            assert!(result.bound <= best.cost + 1e-9, "{what}: bound {} above {}", result.bound, best.cost);
+            assert!(result.cost >= best.cost - 1e-9, "{what}: {} below {}", result.cost, best.cost);
             if extractor.claim() == Claim::Optimal {
                 assert!(result.proven, "{what}");
-                assert!(
-                    close(result.cost, best.cost),
-                    "{what}: {} but {}",
-                    result.cost,
-                    best.cost
-                );
+                assert!(close(result.cost, best.cost), "{what}: {} but {}", result.cost, best.cost);
             }
         }
         let result = tight.extract(&problem).unwrap();
         sound(&problem, &result, &format!("tight limits on {seed}"));
-        assert!(
-            result.bound <= best.cost + 1e-9,
-            "tight {seed}: bound {} above {}",
-            result.bound,
-            best.cost
-        );
+        assert!(result.bound <= best.cost + 1e-9, "tight {seed}: bound {} above {}", result.bound, best.cost);
         if result.proven {
-            assert!(
-                close(result.cost, best.cost),
-                "tight {seed}: {} but {}",
-                result.cost,
-                best.cost
-            );
+            assert!(close(result.cost, best.cost), "tight {seed}: {} but {}", result.cost, best.cost);
         } else {
             unproven += 1;
             assert!(result.report.limit.is_some());
@@ -128,43 +86,25 @@ fn shuffled(problem: &Problem, seed: u64) -> (Problem, Vec<usize>) {
         };
         classes[place[at]].nodes = class.nodes.iter().rev().map(node).collect();
     }
-    (
-        Problem {
-            classes,
-            roots: problem.roots.iter().rev().map(moved).collect(),
-        },
-        place,
-    )
+    (Problem { classes, roots: problem.roots.iter().rev().map(moved).collect() }, place)
 }
 
 #[test]
 fn results_do_not_depend_on_numbers() {
-    let problems = (0..200)
-        .map(tangle)
-        .chain([residual(1, 4, 4), unet(1, 3), wired(1, 12)]);
+    let problems = (0..200).map(tangle).chain([residual(1, 4, 4), unet(1, 3), wired(1, 12)]);
     for (seed, problem) in problems.enumerate() {
         let (other, place) = shuffled(&problem, seed as u64);
-        for extractor in EXTRACTORS
-            .iter()
-            .filter(|extractor| seed < 200 || extractor.name() != "naive")
-        {
+        for extractor in EXTRACTORS.iter().filter(|extractor| seed < 200 || extractor.name() != "naive") {
             let (Ok(a), Ok(b)) = (extractor.extract(&problem), extractor.extract(&other)) else {
                 continue;
             };
-            assert_eq!(
-                a.cost.to_bits(),
-                b.cost.to_bits(),
-                "{} on {seed}",
-                extractor.name()
-            );
+            assert_eq!(a.cost.to_bits(), b.cost.to_bits(), "{} on {seed}", extractor.name());
             for (class, node) in a.choice.iter().enumerate() {
                 let rank = |problem: &Problem, class: usize, node: Option<u32>| {
                     node.map(|node| problem.classes[class].nodes[node as usize].rank)
                 };
-                let (here, there) = (
-                    rank(&problem, class, *node),
-                    rank(&other, place[class], b.choice[place[class]]),
-                );
+                let (here, there) =
+                    (rank(&problem, class, *node), rank(&other, place[class], b.choice[place[class]]));
                 assert_eq!(here, there, "{} on {seed}, class {class}", extractor.name());
             }
         }
@@ -188,12 +128,7 @@ fn networks_are_proven() {
         for other in ["greedy-dag", "greedy-tree"] {
             let greedy = find(other).unwrap().extract(&problem).unwrap();
             sound(&problem, &greedy, name);
-            assert!(
-                result.cost <= greedy.cost + 1e-9,
-                "{name}: {} {}",
-                result.cost,
-                greedy.cost
-            );
+            assert!(result.cost <= greedy.cost + 1e-9, "{name}: {} {}", result.cost, greedy.cost);
         }
     }
 }
@@ -206,12 +141,7 @@ fn small_networks_agree_with_naive() {
                 continue;
             };
             let result = Exact::DEFAULT.extract(&problem).unwrap();
-            assert!(
-                result.proven && close(result.cost, best.cost),
-                "{} {}",
-                result.cost,
-                best.cost
-            );
+            assert!(result.proven && close(result.cost, best.cost), "{} {}", result.cost, best.cost);
         }
     }
 }
@@ -226,18 +156,10 @@ fn a_shared_class_is_paid_once() {
     // Two readers of class 3 together are cheaper than what each would choose for itself.
     let problem = Problem {
         classes: vec![
-            Class {
-                nodes: vec![node(0.0, &[1, 2], 0)],
-            },
-            Class {
-                nodes: vec![node(0.0, &[3], 1), node(6.0, &[], 2)],
-            },
-            Class {
-                nodes: vec![node(0.0, &[3], 3), node(6.0, &[], 4)],
-            },
-            Class {
-                nodes: vec![node(10.0, &[], 5)],
-            },
+            Class { nodes: vec![node(0.0, &[1, 2], 0)] },
+            Class { nodes: vec![node(0.0, &[3], 1), node(6.0, &[], 2)] },
+            Class { nodes: vec![node(0.0, &[3], 3), node(6.0, &[], 4)] },
+            Class { nodes: vec![node(10.0, &[], 5)] },
         ],
         roots: vec![ClassId(0)],
     };
@@ -248,32 +170,14 @@ fn a_shared_class_is_paid_once() {
 #[test]
 fn what_is_wrong_is_named() {
     let one = |cost, child| Problem {
-        classes: vec![Class {
-            nodes: vec![Candidate {
-                cost,
-                children: vec![ClassId(child)],
-                rank: 0,
-            }],
-        }],
+        classes: vec![Class { nodes: vec![Candidate { cost, children: vec![ClassId(child)], rank: 0 }] }],
         roots: vec![ClassId(0)],
     };
     for extractor in EXTRACTORS {
-        assert!(matches!(
-            extractor.extract(&one(1.0, 7)),
-            Err(ExtractError::UnknownClass { .. })
-        ));
-        assert!(matches!(
-            extractor.extract(&one(-1.0, 0)),
-            Err(ExtractError::BadCost { .. })
-        ));
-        assert!(matches!(
-            extractor.extract(&one(f64::NAN, 0)),
-            Err(ExtractError::BadCost { .. })
-        ));
-        assert!(matches!(
-            extractor.extract(&one(1.0, 0)),
-            Err(ExtractError::NothingRuns { .. })
-        ));
+        assert!(matches!(extractor.extract(&one(1.0, 7)), Err(ExtractError::UnknownClass { .. })));
+        assert!(matches!(extractor.extract(&one(-1.0, 0)), Err(ExtractError::BadCost { .. })));
+        assert!(matches!(extractor.extract(&one(f64::NAN, 0)), Err(ExtractError::BadCost { .. })));
+        assert!(matches!(extractor.extract(&one(1.0, 0)), Err(ExtractError::NothingRuns { .. })));
         let nothing = extractor.extract(&Problem::default()).unwrap();
         assert_eq!(nothing.cost, 0.0);
     }

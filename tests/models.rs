@@ -24,7 +24,9 @@ fn main() {
     arguments.test_threads = Some(1);
     let folder = folder();
     let mut models: Vec<PathBuf> = std::fs::read_dir(&folder)
-        .map(|entries| entries.map(|entry| entry.unwrap().path()).filter(|p| p.join("model.onnx").exists()).collect())
+        .map(|entries| {
+            entries.map(|entry| entry.unwrap().path()).filter(|p| p.join("model.onnx").exists()).collect()
+        })
         .unwrap_or_default();
     models.sort();
     let trials: Vec<Trial> = if models.len() >= 19 {
@@ -39,7 +41,10 @@ fn main() {
         let message = format!("{} model(s) in {}: run `cargo xtask models`", models.len(), folder.display());
         vec![Trial::test("models_are_there", move || Err(Failed::from(message)))]
     } else {
-        println!("skipped: no models in {}; `cargo xtask models` makes them (needs Python 3)", folder.display());
+        println!(
+            "skipped: no models in {}; `cargo xtask models` makes them (needs Python 3)",
+            folder.display()
+        );
         Vec::new()
     };
     libtest_mimic::run(&arguments, trials).exit();
@@ -54,7 +59,8 @@ fn folder() -> PathBuf {
 
 fn agrees(folder: &Path) -> Result<(), Failed> {
     let light = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("light_"));
-    let imported = onnx::load(&folder.join("model.onnx"), &ImportOptions::default()).map_err(|e| e.to_string())?;
+    let imported =
+        onnx::load(&folder.join("model.onnx"), &ImportOptions::default()).map_err(|e| e.to_string())?;
     let compilation = compile(imported.graph, 2);
     let mut session = Session::new(&compilation.program, compilation.plan).map_err(|e| e.to_string())?;
     let file = |kind: &str, name: &str| folder.join(kind).join(format!("{}.npy", name.replace('/', "_")));

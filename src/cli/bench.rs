@@ -102,7 +102,9 @@ fn measure(session: &mut Session, inputs: &[&Tensor], seconds: f64) -> Result<Ve
 fn profile(session: &mut Session, inputs: &[&Tensor], runs: usize) -> Result<String, String> {
     let mut samples: Vec<Vec<Duration>> = vec![Vec::new(); session.plan().steps.len()];
     for _ in 0..runs {
-        for (sample, time) in samples.iter_mut().zip(session.profile(inputs).map_err(|error| error.to_string())?) {
+        for (sample, time) in
+            samples.iter_mut().zip(session.profile(inputs).map_err(|error| error.to_string())?)
+        {
             sample.push(time);
         }
     }

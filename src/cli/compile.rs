@@ -143,7 +143,8 @@ impl Dump {
     pub(super) fn run(&self) -> Outcome {
         let mut options = self.settings.options(&self.settings.pipeline)?;
         options.keep_egraph_after = Some(self.after.clone());
-        let compilation = compile::compile(self.settings.graph()?, &options).map_err(|error| error.to_string())?;
+        let compilation =
+            compile::compile(self.settings.graph()?, &options).map_err(|error| error.to_string())?;
         let stage = stage(&compilation, &self.after)?;
         let printed = match (&stage.egraph, &stage.report, self.format) {
             (Some(egraph), _, Format::Text) => egraph.clone(),
@@ -176,12 +177,15 @@ pub(super) struct Diff {
 impl Diff {
     pub(super) fn run(&self) -> Outcome {
         let compiled = |pipeline: &str| -> Result<Compilation, String> {
-            compile::compile(self.settings.graph()?, &self.settings.options(pipeline)?).map_err(|e| e.to_string())
+            compile::compile(self.settings.graph()?, &self.settings.options(pipeline)?)
+                .map_err(|e| e.to_string())
         };
         let own = compiled(&self.settings.pipeline)?;
         let (left, right): (Graph, Graph) = match &self.against {
             None => (stage(&own, &self.from)?.graph.clone(), stage(&own, &self.to)?.graph.clone()),
-            Some(other) => (stage(&own, &self.to)?.graph.clone(), stage(&compiled(other)?, &self.to)?.graph.clone()),
+            Some(other) => {
+                (stage(&own, &self.to)?.graph.clone(), stage(&compiled(other)?, &self.to)?.graph.clone())
+            }
         };
         print(&diff::diff(&left, &right).to_string());
         Ok(())

@@ -68,7 +68,8 @@ fn text(plan: &Plan) -> String {
             step.seconds * 1e6
         );
         let operands: Vec<String> = step.inputs.iter().map(ToString::to_string).collect();
-        let in_place = step.in_place.map(|operand| format!(", in place of operand {operand}")).unwrap_or_default();
+        let in_place =
+            step.in_place.map(|operand| format!(", in place of operand {operand}")).unwrap_or_default();
         let scratch = if step.scratch > 0 { format!(", scratch {}", step.scratch) } else { String::new() };
         let _ = writeln!(text, "      {} -> {}{in_place}{scratch}", operands.join(", "), step.output);
         if !step.rules.is_empty() {

@@ -51,7 +51,8 @@ impl Settings {
                 settings.extractor = self.extractor.clone().unwrap_or_else(|| settings.extractor.clone());
             }
         }
-        let calibrated = pipeline.passes.iter().any(|pass| matches!(pass, PassSpec::Extract(s) if s.cost != "flops"));
+        let calibrated =
+            pipeline.passes.iter().any(|pass| matches!(pass, PassSpec::Extract(s) if s.cost != "flops"));
         let threads = self.threads()?;
         let machine = if calibrated { ovolo::calibrate::machine(threads) } else { Machine::NOMINAL };
         Ok(Options { rules: self.rules()?, pipeline, threads, machine, keep_egraph_after: None })
@@ -73,7 +74,8 @@ impl Settings {
                 files.push((path.display().to_string(), read(&path)?));
             }
         }
-        let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
         RuleSet::read(&files).map_err(|errors| errors.to_string())
     }
 
@@ -97,7 +99,10 @@ fn read_pipeline(name: &str) -> Result<Pipeline, String> {
             .iter()
             .filter_map(|(name, _)| name.strip_prefix("passes/")?.strip_suffix(".ron"))
             .collect();
-        return Err(format!("--pipeline {name}: no such file, and the shipped pipelines are {}", shipped.join(", ")));
+        return Err(format!(
+            "--pipeline {name}: no such file, and the shipped pipelines are {}",
+            shipped.join(", ")
+        ));
     }
     Pipeline::read(name, &read(path)?).map_err(|errors| errors.to_string())
 }

@@ -35,7 +35,8 @@ impl Run {
         }
         let (mut session, program) = self.settings.session()?;
         let inputs = inputs(&program, &files)?;
-        let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).map_err(|error| error.to_string())?.to_vec();
+        let outputs =
+            session.run(&inputs.iter().collect::<Vec<_>>()).map_err(|error| error.to_string())?.to_vec();
         if let Some(directory) = &self.output_dir {
             write_outputs(&session, &outputs, directory)?;
         }
@@ -46,11 +47,15 @@ impl Run {
                 .iter()
                 .zip(&outputs)
                 .map(|(name, tensor)| {
-                    let file = self.output_dir.as_ref().map(|directory| directory.join(load::file_name(name)));
+                    let file =
+                        self.output_dir.as_ref().map(|directory| directory.join(load::file_name(name)));
                     serde_json::json!({ "name": name, "type": tensor.ty().to_string(), "file": file })
                 })
                 .collect();
-            print(&format!("{}\n", serde_json::json!({ "outputs": list, "accuracy": accuracy.map(|a| a.0) })));
+            print(&format!(
+                "{}\n",
+                serde_json::json!({ "outputs": list, "accuracy": accuracy.map(|a| a.0) })
+            ));
             return Ok(());
         }
         for (name, tensor) in names.iter().zip(&outputs) {

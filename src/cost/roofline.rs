@@ -83,7 +83,8 @@ fn efficiency(query: &Query<'_>) -> f64 {
     if query.contract.implementation == "reference" {
         return REFERENCE;
     }
-    let share = EFFICIENCY.iter().find(|(op, _)| *op == query.def.name).map_or(OTHERWISE, |(_, share)| *share);
+    let share =
+        EFFICIENCY.iter().find(|(op, _)| *op == query.def.name).map_or(OTHERWISE, |(_, share)| *share);
     // Lanes that hold padding work for nothing.
     let ty = query.call.output;
     #[allow(clippy::cast_precision_loss)]

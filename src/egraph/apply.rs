@@ -107,7 +107,8 @@ impl EGraph {
             return Ok(id);
         }
         let types: Vec<_> = term.children.iter().map(|child| self.ty(*child)).collect();
-        (term.def().infer)(&term.attrs, &types).map_err(|why| format!("`{}` cannot be typed: {why}", term.op))?;
+        (term.def().infer)(&term.attrs, &types)
+            .map_err(|why| format!("`{}` cannot be typed: {why}", term.op))?;
         Ok(self.egg.add(term))
     }
 

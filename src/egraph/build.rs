@@ -49,7 +49,14 @@ impl EGraph {
         let mut classes: Vec<Id> = self.egg.classes().map(|class| class.id).collect();
         classes.sort_unstable();
         let index: FxHashMap<Id, usize> = classes.iter().enumerate().map(|(n, id)| (*id, n)).collect();
-        let mut prices = Prices { egraph: self, cost, threads, contracts, known: FxHashMap::default(), missing: FxHashMap::default() };
+        let mut prices = Prices {
+            egraph: self,
+            cost,
+            threads,
+            contracts,
+            known: FxHashMap::default(),
+            missing: FxHashMap::default(),
+        };
         let mut terms = Vec::with_capacity(classes.len());
         let mut problem = Problem { classes: Vec::with_capacity(classes.len()), roots: Vec::new() };
         for id in &classes {
@@ -74,7 +81,8 @@ impl EGraph {
             problem.classes.push(Class { nodes });
         }
         problem.roots = self.outputs.iter().map(|(_, id)| self.class_id(&index, *id)).collect();
-        let mut missing: Vec<_> = prices.missing.into_iter().map(|((op, why), count)| (op.to_owned(), why, count)).collect();
+        let mut missing: Vec<_> =
+            prices.missing.into_iter().map(|((op, why), count)| (op.to_owned(), why, count)).collect();
         missing.sort();
         Pick { egraph: self, classes, terms, index, problem, missing }
     }
@@ -169,7 +177,11 @@ impl Pick<'_> {
                 term.children.iter().all(|child| can[self.index[&self.egraph.egg.find(*child)]])
             });
             if let Some(term) = cause {
-                lines.push(format!("  `{name}`: no backend in play runs `{}` for {}", term.op, self.egraph.ty(class)));
+                lines.push(format!(
+                    "  `{name}`: no backend in play runs `{}` for {}",
+                    term.op,
+                    self.egraph.ty(class)
+                ));
             }
         }
         if lines.is_empty() { None } else { Some(BuildError::NoKernel(self.explain(&lines))) }
@@ -247,7 +259,11 @@ impl Pick<'_> {
             let mut changed = false;
             for id in &constants {
                 for term in self.egraph.egg[*id].iter() {
-                    let below = term.children.iter().map(|c| depth.get(&self.egraph.egg.find(*c)).map(|d| d.0)).collect::<Option<Vec<_>>>();
+                    let below = term
+                        .children
+                        .iter()
+                        .map(|c| depth.get(&self.egraph.egg.find(*c)).map(|d| d.0))
+                        .collect::<Option<Vec<_>>>();
                     let Some(below) = below else { continue };
                     let here = below.into_iter().max().map_or(0, |most| most + 1);
                     if depth.get(id).is_none_or(|known| here < known.0) {

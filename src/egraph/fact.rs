@@ -54,7 +54,9 @@ impl egg::Analysis<Term> for Facts {
         let values: Option<Vec<&Tensor>> =
             term.children.iter().map(|&child| egraph[child].data.value.as_ref()).collect();
         let value = match values {
-            Some(values) if constant && ty.shape.count() <= SMALL => Some((def.eval)(&term.attrs, &values, &ty)),
+            Some(values) if constant && ty.shape.count() <= SMALL => {
+                Some((def.eval)(&term.attrs, &values, &ty))
+            }
             _ => None,
         };
         ClassFacts { ty, constant, value }

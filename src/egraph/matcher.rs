@@ -157,7 +157,8 @@ impl EGraph {
             }
         }
         if let Some(var) = rest {
-            let others: Vec<Id> = term.children[children.len()..].iter().map(|id| self.egg.find(*id)).collect();
+            let others: Vec<Id> =
+                term.children[children.len()..].iter().map(|id| self.egg.find(*id)).collect();
             match &start.rests[var.0] {
                 Some(bound) if *bound != others => return,
                 Some(_) => {}
@@ -166,7 +167,9 @@ impl EGraph {
         }
         self.match_children(children, &term.children, start.clone(), found);
         // The other order of a commutative op is the same value, without a node of its own.
-        if let (true, [left, right]) = (term.def().flags.commutative && children.len() == 2, &term.children[..]) {
+        if let (true, [left, right]) =
+            (term.def().flags.commutative && children.len() == 2, &term.children[..])
+        {
             if left != right {
                 self.match_children(children, &[*right, *left], start, found);
             }

@@ -131,7 +131,12 @@ impl EGraph {
         Ok(Saturation { stop, rounds, nodes: self.nodes(), classes: self.classes(), growth })
     }
 
-    fn round(&mut self, rules: &[Arc<Rule>], limits: Limits, growth: &mut [Growth]) -> Result<Round, SaturateError> {
+    fn round(
+        &mut self,
+        rules: &[Arc<Rule>],
+        limits: Limits,
+        growth: &mut [Growth],
+    ) -> Result<Round, SaturateError> {
         let mut found: Vec<(usize, Match)> = Vec::new();
         for (index, rule) in rules.iter().enumerate() {
             let matches = self.matches(rule);

@@ -31,10 +31,7 @@ pub(super) fn chain(classes: &[Vec<Node>], roots: &[u32]) -> f64 {
             *left -= 1;
             if *left == 0 {
                 // Children are settled in the order of their cost: this one is the dearest.
-                heap.push(Reverse((
-                    Key(classes[reader as usize][place as usize].cost + price),
-                    reader,
-                )));
+                heap.push(Reverse((Key(classes[reader as usize][place as usize].cost + price), reader)));
             }
         }
     }

@@ -36,10 +36,7 @@ impl Work {
         let runs = runnable(problem);
         for &root in &problem.roots {
             if !runs[root.index()] {
-                return Err(ExtractError::NothingRuns {
-                    root,
-                    missing: missing(problem, &runs, root),
-                });
+                return Err(ExtractError::NothingRuns { root, missing: missing(problem, &runs, root) });
             }
         }
         let usable = |node: &super::Candidate| {
@@ -56,16 +53,10 @@ impl Work {
         }
         let rank = |class: u32| {
             let nodes = &problem.classes[class as usize].nodes;
-            nodes
-                .iter()
-                .filter(|node| usable(node))
-                .map(|node| node.rank)
-                .min()
+            nodes.iter().filter(|node| usable(node)).map(|node| node.rank).min()
         };
-        let mut keyed: Vec<_> = (0..reached.len() as u32)
-            .filter(|&c| reached[c as usize])
-            .map(|c| (rank(c), c))
-            .collect();
+        let mut keyed: Vec<_> =
+            (0..reached.len() as u32).filter(|&c| reached[c as usize]).map(|c| (rank(c), c)).collect();
         keyed.sort_unstable();
         let original: Vec<u32> = keyed.into_iter().map(|(_, class)| class).collect();
         let mut number = vec![u32::MAX; reached.len()];
@@ -84,11 +75,7 @@ impl Work {
                 let mut children: Vec<u32> = node.children.iter().map(|c| number[c.index()]).collect();
                 children.sort_unstable();
                 children.dedup();
-                Node {
-                    cost: node.cost,
-                    children,
-                    index: index as u32,
-                }
+                Node { cost: node.cost, children, index: index as u32 }
             };
             nodes.into_iter().map(node).collect()
         });
@@ -96,30 +83,16 @@ impl Work {
         roots.sort_unstable();
         roots.dedup();
         let classes = classes.collect();
-        Ok(Self {
-            classes,
-            roots,
-            original,
-            total: number.len(),
-        })
+        Ok(Self { classes, roots, original, total: number.len() })
     }
 
     pub fn size(&self) -> Size {
-        Size {
-            classes: self.classes.len(),
-            nodes: self.classes.iter().map(Vec::len).sum(),
-        }
+        Size { classes: self.classes.len(), nodes: self.classes.iter().map(Vec::len).sum() }
     }
 
     /// The extraction of a choice, given by places in `classes[class]`.
     pub fn finish(&self, choice: &[Option<u32>], bound: f64, proven: bool, report: Report) -> Extraction {
-        let mut out = Extraction {
-            choice: vec![None; self.total],
-            cost: 0.0,
-            bound,
-            proven,
-            report,
-        };
+        let mut out = Extraction { choice: vec![None; self.total], cost: 0.0, bound, proven, report };
         let used = reach(&self.classes, &self.roots, choice);
         for class in (0..self.classes.len()).filter(|&class| used[class]) {
             let node = &self.classes[class][choice[class].expect("a class that is used is chosen") as usize];
@@ -150,10 +123,7 @@ pub(super) fn price(classes: &[Vec<Node>], roots: &[u32], choice: &[Option<u32>]
     let used = reach(classes, roots, choice);
     let node =
         |class: usize| &classes[class][choice[class].expect("a class that is used is chosen") as usize];
-    (0..classes.len())
-        .filter(|&class| used[class])
-        .map(|class| node(class).cost)
-        .sum()
+    (0..classes.len()).filter(|&class| used[class]).map(|class| node(class).cost).sum()
 }
 
 /// For each class the cheapest candidate and its cost if nothing were shared, and the order in which
@@ -185,10 +155,7 @@ impl Trees {
                 }
             }
         }
-        let mut trees = Self {
-            cost: vec![f64::INFINITY; classes.len()],
-            choice: vec![None; classes.len()],
-        };
+        let mut trees = Self { cost: vec![f64::INFINITY; classes.len()], choice: vec![None; classes.len()] };
         while let Some(Reverse((Key(cost), class, place))) = heap.pop() {
             if trees.choice[class as usize].is_some() {
                 continue;
@@ -200,11 +167,7 @@ impl Trees {
                 *left -= 1;
                 if *left == 0 && trees.choice[reader as usize].is_none() {
                     let node = &classes[reader as usize][at as usize];
-                    let sum: f64 = node
-                        .children
-                        .iter()
-                        .map(|&child| trees.cost[child as usize])
-                        .sum();
+                    let sum: f64 = node.children.iter().map(|&child| trees.cost[child as usize]).sum();
                     heap.push(Reverse((Key((node.cost + sum).min(HUGE)), reader, at)));
                 }
             }
@@ -235,19 +198,10 @@ impl Ord for Key {
 fn runnable(problem: &Problem) -> Vec<bool> {
     let mut runs = vec![false; problem.classes.len()];
     let mut readers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); problem.classes.len()];
-    let mut waiting: Vec<Vec<u32>> = problem
-        .classes
-        .iter()
-        .map(|class| vec![0; class.nodes.len()])
-        .collect();
+    let mut waiting: Vec<Vec<u32>> = problem.classes.iter().map(|class| vec![0; class.nodes.len()]).collect();
     let mut ready = Vec::new();
     for (class, nodes) in problem.classes.iter().enumerate() {
-        for (place, node) in nodes
-            .nodes
-            .iter()
-            .enumerate()
-            .filter(|(_, node)| node.cost < f64::INFINITY)
-        {
+        for (place, node) in nodes.nodes.iter().enumerate().filter(|(_, node)| node.cost < f64::INFINITY) {
             for child in &node.children {
                 waiting[class][place] += 1;
                 readers[child.index()].push((class as u32, place as u32));
@@ -278,13 +232,8 @@ fn missing(problem: &Problem, runs: &[bool], root: ClassId) -> ClassId {
     let mut class = root;
     loop {
         seen[class.index()] = true;
-        let priced = problem.classes[class.index()]
-            .nodes
-            .iter()
-            .filter(|node| node.cost < f64::INFINITY);
-        let mut below = priced
-            .flat_map(|node| &node.children)
-            .filter(|child| !runs[child.index()]);
+        let priced = problem.classes[class.index()].nodes.iter().filter(|node| node.cost < f64::INFINITY);
+        let mut below = priced.flat_map(|node| &node.children).filter(|child| !runs[child.index()]);
         match below.find(|child| !seen[child.index()]) {
             Some(&next) => class = next,
             None => return class,

@@ -37,10 +37,7 @@ impl Components {
                 .iter()
                 .flat_map(|&class| &work.classes[class as usize])
                 .flat_map(|node| &node.children);
-            let mut read: Vec<u32> = read
-                .copied()
-                .filter(|&child| of[child as usize] != at as u32)
-                .collect();
+            let mut read: Vec<u32> = read.copied().filter(|&child| of[child as usize] != at as u32).collect();
             read.sort_unstable();
             read.dedup();
             for &child in &read {
@@ -54,14 +51,7 @@ impl Components {
             }
             children[at] = values;
         }
-        Self {
-            classes,
-            of,
-            place,
-            children,
-            readers,
-            class_readers,
-        }
+        Self { classes, of, place, children, readers, class_readers }
     }
 
     pub fn len(&self) -> usize {
@@ -112,9 +102,7 @@ fn tarjan(work: &Work) -> (Vec<Vec<u32>>, Vec<u32>) {
                             .expect("a class is open until closed");
                         let mut members = open.split_off(start);
                         members.sort_unstable();
-                        members
-                            .iter()
-                            .for_each(|&member| of[member as usize] = components.len() as u32);
+                        members.iter().for_each(|&member| of[member as usize] = components.len() as u32);
                         components.push(members);
                     } else if let Some(&(parent, ..)) = calls.last() {
                         low[parent as usize] = low[parent as usize].min(low[at]);

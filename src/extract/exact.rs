@@ -32,14 +32,8 @@ pub struct Limits {
 
 impl Exact {
     /// The limits that pipelines use unless they say otherwise: a few seconds at most.
-    pub const DEFAULT: Self = Self {
-        limits: Limits {
-            states: 20_000,
-            beam: 500,
-            work: 20_000_000,
-            options: 200_000,
-        },
-    };
+    pub const DEFAULT: Self =
+        Self { limits: Limits { states: 20_000, beam: 500, work: 20_000_000, options: 200_000 } };
 }
 
 impl Default for Exact {
@@ -79,12 +73,7 @@ impl Extractor for Exact {
                 choice[class] = Some(nodes[place as usize].index);
             }
         }
-        Ok(whole.finish(
-            &choice,
-            (found.bound + reduced.sunk) * SLACK,
-            found.proven,
-            report,
-        ))
+        Ok(whole.finish(&choice, (found.bound + reduced.sunk) * SLACK, found.proven, report))
     }
 }
 
@@ -103,42 +92,21 @@ impl Exact {
         let worth = shares(&work.classes, &trees.cost);
         let mut stop = Stop::Options;
         let network = Network::new(work, components, &worth);
-        let plans = if network.is_some() {
-            plans(work, components)
-        } else {
-            Vec::new()
-        };
+        let plans = if network.is_some() { plans(work, components) } else { Vec::new() };
         let mut record = |outcome: &Outcome| {
             report.states += outcome.states;
             report.peak_states = report.peak_states.max(outcome.peak);
         };
-        let Limits {
-            states,
-            beam,
-            work: steps,
-            options,
-        } = self.limits;
+        let Limits { states, beam, work: steps, options } = self.limits;
         if let Some(network) = &network {
             // A short try of each order before a long one.
             for (states, steps) in [(states / 20, steps / 20), (states, steps)] {
                 for plan in &plans {
-                    match network.run(
-                        plan,
-                        Caps {
-                            states,
-                            work: steps,
-                            options,
-                        },
-                        Excess::Stop,
-                    ) {
+                    match network.run(plan, Caps { states, work: steps, options }, Excess::Stop) {
                         Ok(outcome) => {
                             record(&outcome);
                             report.method = "frontier".to_owned();
-                            return Found {
-                                choice: outcome.choice,
-                                bound: outcome.cost,
-                                proven: true,
-                            };
+                            return Found { choice: outcome.choice, bound: outcome.cost, proven: true };
                         }
                         Err(reason) => stop = reason,
                     }
@@ -146,19 +114,11 @@ impl Exact {
             }
         }
         let greedy = settle(&work.classes, super::greedy::SETTLE_STEPS / 10).unwrap_or(trees.choice);
-        let mut best = Found {
-            bound: chain(&work.classes, &work.roots),
-            choice: greedy,
-            proven: false,
-        };
+        let mut best = Found { bound: chain(&work.classes, &work.roots), choice: greedy, proven: false };
         let mut best_cost = price(&work.classes, &work.roots, &best.choice);
         report.method = "cheapest DAGs".to_owned();
         if let Some(network) = &network {
-            let caps = Caps {
-                states: beam,
-                work: steps,
-                options,
-            };
+            let caps = Caps { states: beam, work: steps, options };
             for plan in &plans {
                 if let Ok(outcome) = network.run(plan, caps, Excess::Drop) {
                     record(&outcome);

@@ -32,19 +32,13 @@ impl Plan {
         for (at, &component) in order.iter().enumerate() {
             step[component as usize] = at as u32;
         }
-        Self {
-            predicted: predict(components, &order),
-            order,
-            step,
-        }
+        Self { predicted: predict(components, &order), order, step }
     }
 
     /// The first and the last step that concern a class, if other components read it.
     fn life(&self, components: &Components, class: u32) -> Option<(u32, u32)> {
         let own = self.step[components.of[class as usize] as usize];
-        let steps = components.class_readers[class as usize]
-            .iter()
-            .map(|&reader| self.step[reader as usize]);
+        let steps = components.class_readers[class as usize].iter().map(|&reader| self.step[reader as usize]);
         let (first, last) = (steps.clone().min()?, steps.max()?);
         Some((first.min(own), last.max(own)))
     }
@@ -115,17 +109,9 @@ impl<'a> Network<'a> {
         if components.largest() > INNER_CLASSES {
             return None;
         }
-        let inner: Vec<Inner> = (0..components.len())
-            .map(|at| Inner::new(work, components, at))
-            .collect();
+        let inner: Vec<Inner> = (0..components.len()).map(|at| Inner::new(work, components, at)).collect();
         let conversions = inner.iter().map(Inner::conversions).collect();
-        Some(Self {
-            work,
-            components,
-            inner,
-            conversions,
-            worth,
-        })
+        Some(Self { work, components, inner, conversions, worth })
     }
 
     /// Runs over all components.
@@ -224,13 +210,8 @@ impl<'a> Run<'a> {
         let components = network.components;
         let component = plan.order[step] as usize;
         let inner = &network.inner[component];
-        let mut touched: Vec<u32> = inner
-            .classes
-            .iter()
-            .flatten()
-            .flat_map(|node| &node.outer)
-            .copied()
-            .collect();
+        let mut touched: Vec<u32> =
+            inner.classes.iter().flatten().flat_map(|node| &node.outer).copied().collect();
         touched.sort_unstable();
         touched.dedup();
         let own = &components.classes[component];
@@ -268,9 +249,7 @@ impl<'a> Run<'a> {
         let mut options: Vec<Choice> = Vec::new();
         let mut known: Vec<(u64, std::ops::Range<usize>)> = Vec::new();
         let mut clear = vec![0; self.words];
-        dead.iter()
-            .chain(before.iter().map(|(slot, _)| slot))
-            .for_each(|&slot| set(&mut clear, slot));
+        dead.iter().chain(before.iter().map(|(slot, _)| slot)).for_each(|&slot| set(&mut clear, slot));
         self.next.clear();
         let mut key = vec![0; self.words];
         for state in 0..self.states.len() {
@@ -306,12 +285,7 @@ impl<'a> Run<'a> {
                         set(&mut key, slot);
                     }
                 }
-                self.next.insert(
-                    &key,
-                    self.states.cost[state] + choice.cost,
-                    state as u32,
-                    option as u32,
-                );
+                self.next.insert(&key, self.states.cost[state] + choice.cost, state as u32, option as u32);
             }
         }
         self.work += search.steps / 8;
@@ -329,10 +303,7 @@ impl<'a> Run<'a> {
         }
         self.made += self.next.len();
         self.prune()?;
-        let options = options
-            .into_iter()
-            .map(|choice| (choice.computes, choice.places))
-            .collect();
+        let options = options.into_iter().map(|choice| (choice.computes, choice.places)).collect();
         self.trail.push(Trail {
             from: self.states.from.clone(),
             option: self.states.option.clone(),
@@ -351,12 +322,7 @@ impl<'a> Run<'a> {
     fn prune(&mut self) -> Result<(), Stop> {
         let next = &self.next;
         let mut sorted: Vec<u32> = (0..next.len() as u32).collect();
-        let count = |at: u32| {
-            next.key(at as usize)
-                .iter()
-                .map(|word| word.count_ones())
-                .sum::<u32>()
-        };
+        let count = |at: u32| next.key(at as usize).iter().map(|word| word.count_ones()).sum::<u32>();
         sorted.sort_by(|&a, &b| {
             let cost = next.cost[a as usize].total_cmp(&next.cost[b as usize]);
             cost.then_with(|| count(a).cmp(&count(b)))
@@ -405,13 +371,10 @@ impl<'a> Run<'a> {
                 let members = &self.network.components.classes[component];
                 let near =
                     &self.network.conversions[component][self.network.components.place[class] as usize];
-                let from = near
-                    .iter()
-                    .take_while(|(_, price)| *price <= spare)
-                    .find(|(from, _)| {
-                        let slot = self.slot[members[*from as usize] as usize];
-                        slot != NONE && get(key, slot)
-                    });
+                let from = near.iter().take_while(|(_, price)| *price <= spare).find(|(from, _)| {
+                    let slot = self.slot[members[*from as usize] as usize];
+                    slot != NONE && get(key, slot)
+                });
                 match from {
                     Some((_, price)) => spare -= price,
                     None => return false,
@@ -474,10 +437,8 @@ impl<'a> Run<'a> {
             }
             let apart =
                 |other: &[u64]| -> u32 { key.iter().zip(other).map(|(a, b)| (a ^ b).count_ones()).sum() };
-            let near = merged
-                .iter_mut()
-                .min_by_key(|(other, ..)| apart(other))
-                .expect("a cap is at least two");
+            let near =
+                merged.iter_mut().min_by_key(|(other, ..)| apart(other)).expect("a cap is at least two");
             for word in 0..self.words {
                 let (demanded, provided) = (self.demanded[word], self.provided[word]);
                 near.0[word] = near.0[word] & key[word] & demanded | (near.0[word] | key[word]) & provided;
@@ -487,8 +448,7 @@ impl<'a> Run<'a> {
         self.next.clear();
         for &at in &sorted {
             let at = at as usize;
-            self.next
-                .insert(table.key(at), table.cost[at], table.from[at], table.option[at]);
+            self.next.insert(table.key(at), table.cost[at], table.from[at], table.option[at]);
         }
         for (key, cost, from, option) in merged {
             self.next.insert(&key, cost, from, option);
@@ -510,13 +470,7 @@ impl<'a> Run<'a> {
             }
             state = trail.from[state] as usize;
         }
-        Ok(Outcome {
-            cost,
-            choice,
-            exact: self.exact,
-            states: self.made,
-            peak: self.peak,
-        })
+        Ok(Outcome { cost, choice, exact: self.exact, states: self.made, peak: self.peak })
     }
 }
 

@@ -49,11 +49,7 @@ impl Extractor for GreedyDag {
 
     fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError> {
         let work = Work::new(problem)?;
-        let mut report = Report {
-            size: work.size(),
-            reduced: work.size(),
-            ..Report::default()
-        };
+        let mut report = Report { size: work.size(), reduced: work.size(), ..Report::default() };
         let choice = match settle(&work.classes, SETTLE_STEPS) {
             Some(choice) => {
                 report.method = "cheapest DAGs".to_owned();
@@ -115,16 +111,10 @@ pub(super) fn settle(classes: &[Vec<Node>], mut steps: usize) -> Option<Vec<Opti
             *left -= 1;
             if *left == 0 && choice[reader as usize].is_none() {
                 let node = &classes[reader as usize][place as usize];
-                let work: usize = node
-                    .children
-                    .iter()
-                    .map(|&child| below[child as usize].len() + 1)
-                    .sum();
+                let work: usize = node.children.iter().map(|&child| below[child as usize].len() + 1).sum();
                 steps = steps.checked_sub(work)?;
                 let mut cost = node.cost;
-                union(node, &below, &mut stamps, stamp, |below| {
-                    cost += own[below as usize]
-                });
+                union(node, &below, &mut stamps, stamp, |below| cost += own[below as usize]);
                 stamp += 1;
                 heap.push(Reverse((Key(cost), reader, place)));
             }

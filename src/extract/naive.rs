@@ -24,18 +24,9 @@ impl Extractor for Naive {
         let best = Trees::new(&work.classes).choice;
         let best_cost = price(&work.classes, &work.roots, &best);
         let choice = vec![None; work.classes.len()];
-        let mut search = Search {
-            classes: &work.classes,
-            choice,
-            best,
-            best_cost,
-            steps: 0,
-        };
+        let mut search = Search { classes: &work.classes, choice, best, best_cost, steps: 0 };
         if !search.go(&work.roots, 0.0) {
-            return Err(ExtractError::TooLarge {
-                extractor: "naive",
-                steps: STEPS,
-            });
+            return Err(ExtractError::TooLarge { extractor: "naive", steps: STEPS });
         }
         let report = Report {
             method: "all selections".to_owned(),
@@ -67,10 +58,7 @@ impl Search<'_> {
         if cost >= self.best_cost {
             return true;
         }
-        let Some(last) = pending
-            .iter()
-            .rposition(|&class| self.choice[class as usize].is_none())
-        else {
+        let Some(last) = pending.iter().rposition(|&class| self.choice[class as usize].is_none()) else {
             self.best_cost = cost;
             self.best.clone_from(&self.choice);
             return true;

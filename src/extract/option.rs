@@ -54,20 +54,13 @@ impl Inner {
                             outer.push(child);
                         }
                     }
-                    InnerNode {
-                        cost: node.cost,
-                        inner,
-                        outer,
-                        place: place as u32,
-                    }
+                    InnerNode { cost: node.cost, inner, outer, place: place as u32 }
                 })
                 .collect();
             nodes.sort_by(|a, b| a.cost.total_cmp(&b.cost));
             nodes
         });
-        Self {
-            classes: classes.collect(),
-        }
+        Self { classes: classes.collect() }
     }
 
     /// For each class, the classes that it can be converted from at a price, nearest first: chains of
@@ -76,10 +69,7 @@ impl Inner {
         let size = self.classes.len();
         let mut distance = vec![vec![f64::INFINITY; size]; size];
         for (to, nodes) in self.classes.iter().enumerate() {
-            for node in nodes
-                .iter()
-                .filter(|node| node.outer.is_empty() && node.inner.count_ones() == 1)
-            {
+            for node in nodes.iter().filter(|node| node.outer.is_empty() && node.inner.count_ones() == 1) {
                 let from = node.inner.trailing_zeros() as usize;
                 distance[to][from] = distance[to][from].min(node.cost);
             }
@@ -89,9 +79,7 @@ impl Inner {
             for row in &mut distance {
                 let first = row[via];
                 if first < f64::INFINITY {
-                    row.iter_mut()
-                        .zip(&second)
-                        .for_each(|(best, last)| *best = best.min(first + last));
+                    row.iter_mut().zip(&second).for_each(|(best, last)| *best = best.min(first + last));
                 }
             }
         }
@@ -127,16 +115,7 @@ pub(super) struct Search<'a> {
 impl<'a> Search<'a> {
     pub fn new(inner: &'a Inner, words: usize, keep: u64, slot: &'a [u32], limit: usize) -> Self {
         let places = vec![0; inner.classes.len()];
-        Self {
-            inner,
-            words,
-            keep,
-            slot,
-            found: Vec::new(),
-            steps: 0,
-            limit,
-            places,
-        }
+        Self { inner, words, keep, slot, found: Vec::new(), steps: 0, limit, places }
     }
 
     /// The options that compute at least the demanded classes, cheapest first; `None` when the limit
@@ -179,16 +158,9 @@ impl<'a> Search<'a> {
                         || choice.computes & self.keep & !chosen != 0
                         || reads.iter().zip(&choice.reads).any(|(a, b)| a & !b != 0)
                 });
-                let places = (0..64)
-                    .filter(|at| chosen >> at & 1 == 1)
-                    .map(|at| self.places[at as usize])
-                    .collect();
-                self.found.push(Choice {
-                    cost,
-                    reads: reads.to_vec(),
-                    computes: chosen,
-                    places,
-                });
+                let places =
+                    (0..64).filter(|at| chosen >> at & 1 == 1).map(|at| self.places[at as usize]).collect();
+                self.found.push(Choice { cost, reads: reads.to_vec(), computes: chosen, places });
             }
             return true;
         }
@@ -211,18 +183,9 @@ impl<'a> Search<'a> {
             }
             let mut below = below.to_vec();
             below[class] = deep;
-            below
-                .iter_mut()
-                .filter(|other| **other & bit != 0)
-                .for_each(|other| *other |= deep);
+            below.iter_mut().filter(|other| **other & bit != 0).for_each(|other| *other |= deep);
             self.places[class] = node.place;
-            if !self.go(
-                demanded | node.inner,
-                chosen | bit,
-                cost + node.cost,
-                &reads,
-                &below,
-            ) {
+            if !self.go(demanded | node.inner, chosen | bit, cost + node.cost, &reads, &below) {
                 return false;
             }
         }

@@ -13,30 +13,21 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// The orders worth a try, least predicted work first.
 pub(super) fn plans(work: &Work, components: &Components) -> Vec<Plan> {
-    let mut orders = vec![
-        greedy(work, components, true),
-        greedy(work, components, false),
-        breadth(work, components),
-    ];
+    let mut orders =
+        vec![greedy(work, components, true), greedy(work, components, false), breadth(work, components)];
     let last = orders[2].last().copied();
     if let Some(last) = last {
         orders.push(walk(components, [last]));
     }
     orders.dedup();
-    let mut plans: Vec<Plan> = orders
-        .into_iter()
-        .map(|order| Plan::new(components, order))
-        .collect();
+    let mut plans: Vec<Plan> = orders.into_iter().map(|order| Plan::new(components, order)).collect();
     plans.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
     plans
 }
 
 /// Breadth first from the roots, edges taken both ways.
 fn breadth(work: &Work, components: &Components) -> Vec<u32> {
-    walk(
-        components,
-        work.roots.iter().map(|&root| components.of[root as usize]),
-    )
+    walk(components, work.roots.iter().map(|&root| components.of[root as usize]))
 }
 
 fn walk(components: &Components, start: impl IntoIterator<Item = u32>) -> Vec<u32> {
@@ -48,11 +39,7 @@ fn walk(components: &Components, start: impl IntoIterator<Item = u32>) -> Vec<u3
         while let Some(at) = queue.pop_front() {
             if !std::mem::replace(&mut seen[at as usize], true) {
                 order.push(at);
-                queue.extend(
-                    components.children[at as usize]
-                        .iter()
-                        .chain(&components.readers[at as usize]),
-                );
+                queue.extend(components.children[at as usize].iter().chain(&components.readers[at as usize]));
             }
         }
         match rest.find(|&at| !seen[at as usize]) {
@@ -68,11 +55,7 @@ fn greedy(work: &Work, components: &Components, down: bool) -> Vec<u32> {
     let mut near = BTreeSet::new();
     let mut order = Vec::new();
     let ready = |state: &Live<'_>, at: u32| !down || state.unread[at as usize] == 0;
-    let mut starts: Vec<u32> = work
-        .roots
-        .iter()
-        .map(|&root| components.of[root as usize])
-        .collect();
+    let mut starts: Vec<u32> = work.roots.iter().map(|&root| components.of[root as usize]).collect();
     starts.extend((0..components.len() as u32).rev());
     let mut starts = starts.into_iter();
     while order.len() < components.len() {
@@ -125,23 +108,10 @@ struct Live<'a> {
 impl<'a> Live<'a> {
     fn new(components: &'a Components) -> Self {
         let read = |class: &&u32| !components.class_readers[**class as usize].is_empty();
-        let forms = components
-            .classes
-            .iter()
-            .map(|classes| classes.iter().filter(read).count() as f64)
-            .collect();
-        let unread = components
-            .readers
-            .iter()
-            .map(|readers| readers.len() as u32)
-            .collect();
-        Self {
-            components,
-            passed: vec![false; components.len()],
-            unread,
-            forms,
-            known: BTreeSet::new(),
-        }
+        let forms =
+            components.classes.iter().map(|classes| classes.iter().filter(read).count() as f64).collect();
+        let unread = components.readers.iter().map(|readers| readers.len() as u32).collect();
+        Self { components, passed: vec![false; components.len()], unread, forms, known: BTreeSet::new() }
     }
 
     /// Bits by which the frontier grows if this component is passed next.

@@ -39,11 +39,7 @@ const LONG: usize = 4;
 
 impl Reduced {
     pub fn new(work: &Work) -> Self {
-        let mut reduced = Self {
-            work: work.clone(),
-            removed: vec![None; work.classes.len()],
-            sunk: 0.0,
-        };
+        let mut reduced = Self { work: work.clone(), removed: vec![None; work.classes.len()], sunk: 0.0 };
         for nodes in &mut reduced.work.classes {
             for (place, node) in nodes.iter_mut().enumerate() {
                 node.index = place as u32;
@@ -91,12 +87,7 @@ impl Reduced {
         while let Some(class) = stack.pop() {
             if !std::mem::replace(&mut reached[class as usize], true) {
                 for node in &classes[class as usize] {
-                    stack.extend(
-                        node.children
-                            .iter()
-                            .copied()
-                            .filter(|&child| !reached[child as usize]),
-                    );
+                    stack.extend(node.children.iter().copied().filter(|&child| !reached[child as usize]));
                 }
             }
         }
@@ -169,11 +160,7 @@ fn resolve(classes: &mut [Vec<super::canonical::Node>], gone: &[bool], done: &mu
         }
         let before = stack.len();
         let children = classes[class as usize].iter().flat_map(|node| &node.children);
-        stack.extend(
-            children
-                .copied()
-                .filter(|&child| gone[child as usize] && !done[child as usize]),
-        );
+        stack.extend(children.copied().filter(|&child| gone[child as usize] && !done[child as usize]));
         if stack.len() > before {
             continue;
         }

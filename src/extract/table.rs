@@ -16,11 +16,7 @@ pub(super) struct Table {
 
 impl Table {
     pub fn new(words: usize) -> Self {
-        Self {
-            words,
-            buckets: vec![0; 64],
-            ..Self::default()
-        }
+        Self { words, buckets: vec![0; 64], ..Self::default() }
     }
 
     pub fn len(&self) -> usize {
@@ -69,9 +65,9 @@ impl Table {
 
     fn find(&self, key: &[u64]) -> usize {
         let mask = self.buckets.len() - 1;
-        let hash = key.iter().fold(0_u64, |hash, word| {
-            (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        });
+        let hash = key
+            .iter()
+            .fold(0_u64, |hash, word| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut bucket = (hash >> 20) as usize & mask;
         loop {
             match self.buckets[bucket] as usize {

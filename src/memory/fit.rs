@@ -42,7 +42,8 @@ impl Planner for Best {
             // A buffer that another was placed under moves to the front, and the order is tried again.
             for _ in 0..8 {
                 let packing = place(buffers, &order);
-                let highest = (0..buffers.len()).max_by_key(|&at| (packing.offsets[at] + buffers[at].size, Reverse(at)));
+                let highest = (0..buffers.len())
+                    .max_by_key(|&at| (packing.offsets[at] + buffers[at].size, Reverse(at)));
                 if best.as_ref().is_none_or(|best| packing.peak < best.peak) {
                     best = Some(packing);
                 }

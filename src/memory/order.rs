@@ -93,8 +93,11 @@ fn greedy(tasks: &[Task], last_first: bool) -> Vec<usize> {
     }
     // Growth: bytes added less bytes freed. A queued task's growth may shrink; it is then queued again.
     let growth = |at: usize, reads: &[usize]| {
-        let freed: usize =
-            distinct(&tasks[at], &roots).iter().filter(|input| reads[**input] == 1).map(|input| tasks[*input].size).sum();
+        let freed: usize = distinct(&tasks[at], &roots)
+            .iter()
+            .filter(|input| reads[**input] == 1)
+            .map(|input| tasks[*input].size)
+            .sum();
         i64::try_from(tasks[at].size).unwrap_or(i64::MAX) - i64::try_from(freed).unwrap_or(i64::MAX)
     };
     let mut stamp = 0_i64;
@@ -114,7 +117,11 @@ fn greedy(tasks: &[Task], last_first: bool) -> Vec<usize> {
             if reads[input] == 1 {
                 stamp += 1;
                 for &user in users[input].iter().filter(|user| missing[**user] == 0 && !done[**user]) {
-                    queue.push(Reverse((growth(user, &reads), if last_first { -stamp } else { stamp }, user)));
+                    queue.push(Reverse((
+                        growth(user, &reads),
+                        if last_first { -stamp } else { stamp },
+                        user,
+                    )));
                 }
             }
         }

@@ -59,8 +59,10 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     for (row, out) in result.chunks_exact_mut(e.max(1)).enumerate() {
         let head = row / m;
         for (key, score) in scores.iter_mut().enumerate() {
-            let product: f64 = qs[row * d..][..d].iter().zip(&ks[(head * n + key) * d..][..d]).map(|(a, b)| a * b).sum();
-            *score = product * scale + mask.as_ref().map_or(0.0, |(mask, index)| mask[index.at(row * n + key)]);
+            let product: f64 =
+                qs[row * d..][..d].iter().zip(&ks[(head * n + key) * d..][..d]).map(|(a, b)| a * b).sum();
+            *score =
+                product * scale + mask.as_ref().map_or(0.0, |(mask, index)| mask[index.at(row * n + key)]);
         }
         let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = scores.iter().map(|s| (s - most).exp()).sum();

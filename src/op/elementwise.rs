@@ -49,7 +49,10 @@ fn unary(name: &'static str, doc: &'static str, attrs: Vec<AttrDef>) -> OpDef {
             DType::Bool => Err(format!("operand 0 is {}, not a number", types[0])),
             _ => Ok(types[0].clone()),
         },
-        eval: UNARY_EVALS.iter().find(|(known, _)| *known == name).map_or(unreachable_eval, |(_, eval)| *eval),
+        eval: UNARY_EVALS
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map_or(unreachable_eval, |(_, eval)| *eval),
         flops: |_, _, output| count(output),
         logical: None,
     }
@@ -68,9 +71,33 @@ macro_rules! unary_evals {
     };
 }
 unary_evals!(
-    "relu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "neg", "abs", "reciprocal", "floor", "ceil", "round",
-    "sign", "softplus", "softsign", "sin", "cos", "silu", "gelu", "gelu-tanh", "hard-swish", "mish", "leaky-relu",
-    "elu", "hard-sigmoid", "clip",
+    "relu",
+    "sigmoid",
+    "tanh",
+    "erf",
+    "exp",
+    "log",
+    "sqrt",
+    "neg",
+    "abs",
+    "reciprocal",
+    "floor",
+    "ceil",
+    "round",
+    "sign",
+    "softplus",
+    "softsign",
+    "sin",
+    "cos",
+    "silu",
+    "gelu",
+    "gelu-tanh",
+    "hard-swish",
+    "mish",
+    "leaky-relu",
+    "elu",
+    "hard-sigmoid",
+    "clip",
 );
 
 /// Keeps the padding of a blocked operand out: evaluates in the default layout and packs again.
@@ -140,10 +167,14 @@ fn broadcast(types: &[&TensorType]) -> Result<TensorType, String> {
         };
         if !layout.is_plain() {
             let lanes = |ty: &TensorType| {
-                scalar(ty) || ty.shape.rank() == shape.rank() && (0..shape.rank()).all(|d| layout.block(d) == 1 || ty.shape[d] == shape[d])
+                scalar(ty)
+                    || ty.shape.rank() == shape.rank()
+                        && (0..shape.rank()).all(|d| layout.block(d) == 1 || ty.shape[d] == shape[d])
             };
             if !lanes(ty) || !lanes(so_far) {
-                return Err(format!("operand {operand} is {ty}, which would broadcast over the padding of {layout}"));
+                return Err(format!(
+                    "operand {operand} is {ty}, which would broadcast over the padding of {layout}"
+                ));
             }
         }
         result = Some(TensorType { shape, layout, ..so_far.clone() });
@@ -254,8 +285,16 @@ pub(super) fn ops() -> Vec<OpDef> {
     .into_iter()
     .map(|(name, doc)| unary(name, doc, Vec::new()))
     .collect();
-    ops.push(unary("leaky-relu", "x, or alpha * x where x is negative", vec![float("alpha", 0.01, "slope below zero")]));
-    ops.push(unary("elu", "x, or alpha * (exp(x) - 1) where x is negative", vec![float("alpha", 1.0, "depth below zero")]));
+    ops.push(unary(
+        "leaky-relu",
+        "x, or alpha * x where x is negative",
+        vec![float("alpha", 0.01, "slope below zero")],
+    ));
+    ops.push(unary(
+        "elu",
+        "x, or alpha * (exp(x) - 1) where x is negative",
+        vec![float("alpha", 1.0, "depth below zero")],
+    ));
     ops.push(unary(
         "hard-sigmoid",
         "max(0, min(1, alpha * x + beta))",
@@ -270,15 +309,26 @@ pub(super) fn ops() -> Vec<OpDef> {
         binary!("add", "a + b", infer_number, true, |a, b| a + b, i64::wrapping_add),
         binary!("sub", "a - b", infer_number, false, |a, b| a - b, i64::wrapping_sub),
         binary!("mul", "a * b", infer_number, true, |a, b| a * b, i64::wrapping_mul),
-        binary!("div", "a / b; integers truncate, and by zero give 0", infer_number, false, |a, b| a / b, |a, b| a.checked_div(b).unwrap_or(0)),
+        binary!(
+            "div",
+            "a / b; integers truncate, and by zero give 0",
+            infer_number,
+            false,
+            |a, b| a / b,
+            |a, b| a.checked_div(b).unwrap_or(0)
+        ),
         binary!("pow", "a to the power b", infer_number, false, f64::powf, integer_power),
         binary!("min", "the smaller", infer_number, true, f64::min, |a, b| a.min(b)),
         binary!("max", "the larger", infer_number, true, f64::max, |a, b| a.max(b)),
         binary!("equal", "a = b", infer_comparison, true, |a, b| truth(a == b), |a, b| i64::from(a == b)),
         binary!("greater", "a > b", infer_comparison, false, |a, b| truth(a > b), |a, b| i64::from(a > b)),
         binary!("less", "a < b", infer_comparison, false, |a, b| truth(a < b), |a, b| i64::from(a < b)),
-        binary!("greater-equal", "a >= b", infer_comparison, false, |a, b| truth(a >= b), |a, b| i64::from(a >= b)),
-        binary!("less-equal", "a <= b", infer_comparison, false, |a, b| truth(a <= b), |a, b| i64::from(a <= b)),
+        binary!("greater-equal", "a >= b", infer_comparison, false, |a, b| truth(a >= b), |a, b| i64::from(
+            a >= b
+        )),
+        binary!("less-equal", "a <= b", infer_comparison, false, |a, b| truth(a <= b), |a, b| i64::from(
+            a <= b
+        )),
         binary!("and", "both", infer_logical, true, |a, b| a * b, |a, b| a & b),
         binary!("or", "either", infer_logical, true, f64::max, |a, b| a | b),
         binary!("xor", "one and not the other", infer_logical, true, |a, b| truth(a != b), |a, b| a ^ b),
@@ -296,7 +346,9 @@ pub(super) fn ops() -> Vec<OpDef> {
             } else {
                 Binary {
                     float: |a, b| a - b * (a / b).floor(),
-                    int: |a, b| a.checked_rem(b).map_or(0, |r| if r != 0 && (r < 0) != (b < 0) { r + b } else { r }),
+                    int: |a, b| {
+                        a.checked_rem(b).map_or(0, |r| if r != 0 && (r < 0) != (b < 0) { r + b } else { r })
+                    },
                 }
             };
             eval_binary(kind, operands, ty)
@@ -346,9 +398,11 @@ pub(super) fn ops() -> Vec<OpDef> {
             Ok(TensorType { dtype: types[1].dtype, ..broadcast(types)? })
         },
         eval: |_, operands, ty| {
-            let plain: Vec<Tensor> = operands.iter().map(|operand| operand.to_layout(&Layout::PLAIN)).collect();
+            let plain: Vec<Tensor> =
+                operands.iter().map(|operand| operand.to_layout(&Layout::PLAIN)).collect();
             let size = ty.dtype.size();
-            let index: Vec<Broadcast> = plain.iter().map(|t| Broadcast::new(&t.ty().shape, &ty.shape)).collect();
+            let index: Vec<Broadcast> =
+                plain.iter().map(|t| Broadcast::new(&t.ty().shape, &ty.shape)).collect();
             let mut result = Tensor::zeros(TensorType::plain(ty.dtype, ty.shape.clone()));
             for (at, target) in result.bytes_mut().chunks_exact_mut(size).enumerate() {
                 let chosen = if plain[0].bytes()[index[0].at(at)] != 0 { 1 } else { 2 };

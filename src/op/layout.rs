@@ -16,12 +16,17 @@ pub(super) fn ops() -> Vec<OpDef> {
             }
             Ok(types[0].with_layout(Layout::PLAIN))
         }),
-        def("reorder", "from a layout that is not the default to another", vec![layout_attr()], |attrs, types| {
-            if types[0].layout.is_plain() || types[0].layout == *attrs.expect_layout("layout") {
-                return Err(format!("operand 0 is {}", types[0]));
-            }
-            to_layout(types[0], attrs.expect_layout("layout"))
-        }),
+        def(
+            "reorder",
+            "from a layout that is not the default to another",
+            vec![layout_attr()],
+            |attrs, types| {
+                if types[0].layout.is_plain() || types[0].layout == *attrs.expect_layout("layout") {
+                    return Err(format!("operand 0 is {}", types[0]));
+                }
+                to_layout(types[0], attrs.expect_layout("layout"))
+            },
+        ),
     ]
 }
 
@@ -39,7 +44,12 @@ fn to_layout(ty: &TensorType, layout: &Layout) -> Result<TensorType, String> {
     Ok(ty.with_layout(layout.clone()))
 }
 
-fn def(name: &'static str, doc: &'static str, attrs: Vec<AttrDef>, infer: fn(&Attrs, &[&TensorType]) -> Result<TensorType, String>) -> OpDef {
+fn def(
+    name: &'static str,
+    doc: &'static str,
+    attrs: Vec<AttrDef>,
+    infer: fn(&Attrs, &[&TensorType]) -> Result<TensorType, String>,
+) -> OpDef {
     OpDef {
         name,
         doc,

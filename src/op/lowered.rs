@@ -7,18 +7,85 @@ use crate::tensor::{Layout, Tensor, TensorType};
 
 /// Logical ops that the native backend runs as they are.
 const NATIVE: &[&str] = &[
-    "relu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "neg", "abs", "reciprocal", "floor", "ceil", "round",
-    "sign", "softplus", "softsign", "sin", "cos", "silu", "gelu", "gelu-tanh", "hard-swish", "mish", "leaky-relu",
-    "elu", "hard-sigmoid", "clip", "add", "sub", "mul", "div", "pow", "min", "max", "mod", "equal", "greater", "less",
-    "greater-equal", "less-equal", "and", "or", "xor", "not", "isnan", "where", "cast", "map", "matmul", "conv",
-    "softmax", "log-softmax", "layer-norm", "batch-norm", "instance-norm", "lrn", "reduce-sum", "reduce-max",
-    "reduce-min", "reduce-prod", "arg-max", "arg-min", "reshape", "transpose", "slice", "gather", "gather-elements",
-    "expand", "pad", "attention", "pack", "unpack", "reorder",
+    "relu",
+    "sigmoid",
+    "tanh",
+    "erf",
+    "exp",
+    "log",
+    "sqrt",
+    "neg",
+    "abs",
+    "reciprocal",
+    "floor",
+    "ceil",
+    "round",
+    "sign",
+    "softplus",
+    "softsign",
+    "sin",
+    "cos",
+    "silu",
+    "gelu",
+    "gelu-tanh",
+    "hard-swish",
+    "mish",
+    "leaky-relu",
+    "elu",
+    "hard-sigmoid",
+    "clip",
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "pow",
+    "min",
+    "max",
+    "mod",
+    "equal",
+    "greater",
+    "less",
+    "greater-equal",
+    "less-equal",
+    "and",
+    "or",
+    "xor",
+    "not",
+    "isnan",
+    "where",
+    "cast",
+    "map",
+    "matmul",
+    "conv",
+    "softmax",
+    "log-softmax",
+    "layer-norm",
+    "batch-norm",
+    "instance-norm",
+    "lrn",
+    "reduce-sum",
+    "reduce-max",
+    "reduce-min",
+    "reduce-prod",
+    "arg-max",
+    "arg-min",
+    "reshape",
+    "transpose",
+    "slice",
+    "gather",
+    "gather-elements",
+    "expand",
+    "pad",
+    "attention",
+    "pack",
+    "unpack",
+    "reorder",
 ];
 
 pub(super) fn ops() -> Vec<OpDef> {
     let logical: Vec<OpDef> = super::LOGICAL.iter().flat_map(|family| family()).collect();
-    let find = |name: &str| logical.iter().find(|def| def.name == name).expect("lowered ops have a logical op");
+    let find =
+        |name: &str| logical.iter().find(|def| def.name == name).expect("lowered ops have a logical op");
     let lower = |name: &'static str, of: &str| {
         let def = find(of);
         OpDef {
@@ -57,18 +124,26 @@ pub(super) fn ops() -> Vec<OpDef> {
     blocked!("native.conv-depthwise", "conv", |attrs, types| {
         let filters = (types[1].shape.first(), types[1].shape.get(1));
         if filters != (types[0].shape.get(1), Some(&1)) {
-            return Err(format!("weights {} for {}: depthwise takes one filter a channel", types[1], types[0]));
+            return Err(format!(
+                "weights {} for {}: depthwise takes one filter a channel",
+                types[1], types[0]
+            ));
         }
         conv(attrs, types, &[("nChw16c", "Oihw16o"), ("nChw8c", "Oihw8o")])
     });
     blocked!("native.conv-first", "conv", infer_first);
     blocked!("native.matmul-packed", "matmul", infer_packed);
-    blocked!("native.max-pool", "max-pool", |attrs, types| pool(types).and_then(|()| window::infer_pool(attrs, types)));
-    blocked!("native.avg-pool", "avg-pool", |attrs, types| pool(types).and_then(|()| window::infer_pool(attrs, types)));
+    blocked!("native.max-pool", "max-pool", |attrs, types| pool(types)
+        .and_then(|()| window::infer_pool(attrs, types)));
+    blocked!("native.avg-pool", "avg-pool", |attrs, types| pool(types)
+        .and_then(|()| window::infer_pool(attrs, types)));
     blocked!("native.reduce-mean", "reduce-mean", |attrs, types| {
         let spatial = attrs.expect_int("keepdims") != 0 && sizes(attrs, "axes")? == [2, 3];
         if !types[0].layout.is_plain() && !spatial {
-            return Err(format!("operand 0 is {}: in that layout only axes [2,3] are reduced, and kept", types[0]));
+            return Err(format!(
+                "operand 0 is {}: in that layout only axes [2,3] are reduced, and kept",
+                types[0]
+            ));
         }
         pool(types)?;
         reduce::infer(attrs, types)
@@ -137,8 +212,12 @@ fn infer_concat(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, Stri
         if ty.layout != *layout {
             return Err(format!("operand {operand} is {ty}, operand 0 {}", types[0]));
         }
-        if !layout.is_plain() && (attrs.expect_int("axis") != 1 || ty.shape.get(1).is_none_or(|c| c % layout.block(1) != 0)) {
-            return Err(format!("operand {operand} is {ty}: its channels do not fill the blocks of {layout}"));
+        if !layout.is_plain()
+            && (attrs.expect_int("axis") != 1 || ty.shape.get(1).is_none_or(|c| c % layout.block(1) != 0))
+        {
+            return Err(format!(
+                "operand {operand} is {ty}: its channels do not fill the blocks of {layout}"
+            ));
         }
     }
     Ok(shape::infer_concat(attrs, types)?.with_layout(layout.clone()))

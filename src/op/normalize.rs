@@ -5,7 +5,8 @@ use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::tensor::{Tensor, TensorType};
 
 pub(super) fn ops() -> Vec<OpDef> {
-    let epsilon = || attr("epsilon", AttrKind::Float, Some(Attr::Float(Float(1e-5))), "added to the variance");
+    let epsilon =
+        || attr("epsilon", AttrKind::Float, Some(Attr::Float(Float(1e-5))), "added to the variance");
     let axis_attr = || attr("axis", AttrKind::Int, None, "the axis, not negative");
     vec![
         OpDef {
@@ -53,13 +54,18 @@ pub(super) fn ops() -> Vec<OpDef> {
                 let inner = &ty.shape[axis(attrs, "axis", ty.shape.rank())?..];
                 for (operand, what) in [(1, "scale"), (2, "bias")] {
                     if *types[operand].shape != *inner || types[operand].dtype != ty.dtype {
-                        return Err(format!("the {what} is {}, and the normalised axes are {inner:?}", types[operand]));
+                        return Err(format!(
+                            "the {what} is {}, and the normalised axes are {inner:?}",
+                            types[operand]
+                        ));
                     }
                 }
                 Ok(ty)
             },
             eval: |attrs, operands, ty| {
-                let inner: usize = ty.shape[axis(attrs, "axis", ty.shape.rank()).expect("infer accepted")..].iter().product();
+                let inner: usize = ty.shape[axis(attrs, "axis", ty.shape.rank()).expect("infer accepted")..]
+                    .iter()
+                    .product();
                 let (scale, bias) = (operands[1].to_f64(), operands[2].to_f64());
                 let mut values = operands[0].to_f64();
                 for line in values.chunks_exact_mut(inner.max(1)) {

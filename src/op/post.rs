@@ -29,11 +29,25 @@ pub fn unary(op: &str, p: &[f64], x: f64) -> Option<f64> {
         "cos" => x.cos(),
         "silu" => x * sigmoid(x),
         "gelu" => 0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2)),
-        "gelu-tanh" => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x)).tanh()),
+        "gelu-tanh" => {
+            0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x)).tanh())
+        }
         "hard-swish" => x * (x / 6.0 + 0.5).clamp(0.0, 1.0),
         "mish" => x * (x.max(0.0) + (-x.abs()).exp().ln_1p()).tanh(),
-        "leaky-relu" => if x < 0.0 { at(0) * x } else { x },
-        "elu" => if x < 0.0 { at(0) * x.exp_m1() } else { x },
+        "leaky-relu" => {
+            if x < 0.0 {
+                at(0) * x
+            } else {
+                x
+            }
+        }
+        "elu" => {
+            if x < 0.0 {
+                at(0) * x.exp_m1()
+            } else {
+                x
+            }
+        }
         "hard-sigmoid" => (at(0) * x + at(1)).clamp(0.0, 1.0),
         "clip" => x.max(at(0)).min(at(1)),
         _ => return None,
@@ -96,7 +110,12 @@ pub fn check(steps: &[Step], extras: &[&TensorType], result: &TensorType) -> Res
             let def = super::find(step.op).filter(|_| step_name(step.op).is_some());
             let def = def.ok_or_else(|| format!("`{}` cannot be a post step", step.op))?;
             if def.attrs.len() != step.parameters.len() {
-                return Err(format!("post step `{}` takes {} parameter(s), not {}", step.op, def.attrs.len(), step.parameters.len()));
+                return Err(format!(
+                    "post step `{}` takes {} parameter(s), not {}",
+                    step.op,
+                    def.attrs.len(),
+                    step.parameters.len()
+                ));
             }
         }
     }
@@ -110,14 +129,16 @@ fn check_operand(step: &str, ty: &TensorType, result: &TensorType) -> Result<(),
     if ty.dtype != result.dtype {
         return Err(format!("the operand of post step `{step}` is {ty}, the result {result}"));
     }
-    let wrong = || Err(format!("the operand of post step `{step}` is {ty}, which does not broadcast to {result}"));
+    let wrong =
+        || Err(format!("the operand of post step `{step}` is {ty}, which does not broadcast to {result}"));
     if ty.shape.broadcast(&result.shape).as_ref() != Some(&result.shape) {
         return wrong();
     }
     if ty.layout == result.layout {
         let rank_ok = result.layout.is_plain() || ty.shape.rank() == result.shape.rank();
         // A blocked dimension of size 1 would broadcast over lanes that hold padding.
-        let lanes = (0..ty.shape.rank()).all(|d| result.layout.block(d) == 1 || ty.shape[d] == result.shape[d]);
+        let lanes =
+            (0..ty.shape.rank()).all(|d| result.layout.block(d) == 1 || ty.shape[d] == result.shape[d]);
         return if rank_ok && lanes { Ok(()) } else { wrong() };
     }
     if ty.layout.is_plain() && ty.shape.count() == 1 { Ok(()) } else { wrong() }

@@ -34,16 +34,26 @@ pub(super) fn ops() -> Vec<OpDef> {
         reduction!("reduce-mean", "the mean", |line| line.iter().sum::<f64>() / line.len() as f64, |line| {
             line.iter().sum::<i64>() / i64::try_from(line.len().max(1)).unwrap_or(1)
         }),
-        reduction!("reduce-max", "the largest", |line| line.iter().copied().fold(f64::NEG_INFINITY, f64::max), |line| {
-            line.iter().copied().max().unwrap_or(i64::MIN)
-        }),
-        reduction!("reduce-min", "the smallest", |line| line.iter().copied().fold(f64::INFINITY, f64::min), |line| {
-            line.iter().copied().min().unwrap_or(i64::MAX)
-        }),
+        reduction!(
+            "reduce-max",
+            "the largest",
+            |line| line.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            |line| { line.iter().copied().max().unwrap_or(i64::MIN) }
+        ),
+        reduction!(
+            "reduce-min",
+            "the smallest",
+            |line| line.iter().copied().fold(f64::INFINITY, f64::min),
+            |line| { line.iter().copied().min().unwrap_or(i64::MAX) }
+        ),
         reduction!("reduce-prod", "the product", |line| line.iter().product(), |line| line.iter().product()),
     ];
-    ops.push(arg("arg-max", "the position of the largest", |attrs, operands, ty| eval_arg(attrs, operands[0], ty, |a, b| a > b)));
-    ops.push(arg("arg-min", "the position of the smallest", |attrs, operands, ty| eval_arg(attrs, operands[0], ty, |a, b| a < b)));
+    ops.push(arg("arg-max", "the position of the largest", |attrs, operands, ty| {
+        eval_arg(attrs, operands[0], ty, |a, b| a > b)
+    }));
+    ops.push(arg("arg-min", "the position of the smallest", |attrs, operands, ty| {
+        eval_arg(attrs, operands[0], ty, |a, b| a < b)
+    }));
     ops
 }
 
@@ -65,12 +75,26 @@ pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, 
         .shape
         .iter()
         .enumerate()
-        .filter_map(|(axis, size)| if !axes.contains(&axis) { Some(*size) } else if keep { Some(1) } else { None })
+        .filter_map(|(axis, size)| {
+            if !axes.contains(&axis) {
+                Some(*size)
+            } else if keep {
+                Some(1)
+            } else {
+                None
+            }
+        })
         .collect();
     Ok(TensorType { shape: dims.as_slice().into(), ..x.clone() })
 }
 
-fn eval(attrs: &Attrs, operand: &Tensor, ty: &TensorType, float: fn(&[f64]) -> f64, int: fn(&[i64]) -> i64) -> Tensor {
+fn eval(
+    attrs: &Attrs,
+    operand: &Tensor,
+    ty: &TensorType,
+    float: fn(&[f64]) -> f64,
+    int: fn(&[i64]) -> i64,
+) -> Tensor {
     let axes = sizes(attrs, "axes").expect("infer accepted");
     if let Some(values) = operand.to_i64() {
         let result: Vec<i64> = gather(&values, operand.ty(), &axes).iter().map(|line| int(line)).collect();
@@ -85,7 +109,8 @@ fn eval(attrs: &Attrs, operand: &Tensor, ty: &TensorType, float: fn(&[f64]) -> f
 /// For each element of the result, the elements that it reduces.
 fn gather<T: Copy>(values: &[T], ty: &TensorType, axes: &[usize]) -> Vec<Vec<T>> {
     let shape = &ty.shape;
-    let results: usize = shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, size)| size).product();
+    let results: usize =
+        shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, size)| size).product();
     let mut lines = vec![Vec::new(); results];
     for (position, value) in values.iter().enumerate() {
         let (mut rest, mut at, mut step) = (position, 0, 1);

@@ -23,19 +23,63 @@ pub(super) fn ops() -> Vec<OpDef> {
     let ints = |name, doc| attr(name, AttrKind::Ints, None, doc);
     let int = |name, doc| attr(name, AttrKind::Int, None, doc);
     vec![
-        def!("reshape", "the same elements in row-major order under another shape", Arity::Exactly(1),
-            [ints("shape", "the shape, resolved")], infer_reshape, |_, operands, ty| operands[0].reshaped(ty.shape.clone())),
-        def!("transpose", "axes in another order: axis i of the result is axis perm[i]", Arity::Exactly(1),
-            [ints("perm", "the order")], infer_transpose, eval_transpose),
-        def!("slice", "element i of an axis is starts + i * steps", Arity::Exactly(1),
-            [ints("starts", "the first element, an axis each"), ints("sizes", "the result's shape"), ints("steps", "between elements; may be negative")],
-            infer_slice, eval_slice),
-        def!("concat", "operands side by side along an axis", Arity::AtLeast(1), [int("axis", "the axis")], infer_concat, eval_concat),
-        def!("gather", "slices of x along an axis at the positions given; negative ones count from the end", Arity::Exactly(2),
-            [int("axis", "the axis")], infer_gather, eval_gather),
-        def!("gather-elements", "elements of x along an axis at the positions given", Arity::Exactly(2),
-            [int("axis", "the axis")], infer_gather_elements, eval_gather_elements),
-        def!("expand", "x broadcast to a shape", Arity::Exactly(1), [ints("shape", "the shape of the result")],
+        def!(
+            "reshape",
+            "the same elements in row-major order under another shape",
+            Arity::Exactly(1),
+            [ints("shape", "the shape, resolved")],
+            infer_reshape,
+            |_, operands, ty| operands[0].reshaped(ty.shape.clone())
+        ),
+        def!(
+            "transpose",
+            "axes in another order: axis i of the result is axis perm[i]",
+            Arity::Exactly(1),
+            [ints("perm", "the order")],
+            infer_transpose,
+            eval_transpose
+        ),
+        def!(
+            "slice",
+            "element i of an axis is starts + i * steps",
+            Arity::Exactly(1),
+            [
+                ints("starts", "the first element, an axis each"),
+                ints("sizes", "the result's shape"),
+                ints("steps", "between elements; may be negative")
+            ],
+            infer_slice,
+            eval_slice
+        ),
+        def!(
+            "concat",
+            "operands side by side along an axis",
+            Arity::AtLeast(1),
+            [int("axis", "the axis")],
+            infer_concat,
+            eval_concat
+        ),
+        def!(
+            "gather",
+            "slices of x along an axis at the positions given; negative ones count from the end",
+            Arity::Exactly(2),
+            [int("axis", "the axis")],
+            infer_gather,
+            eval_gather
+        ),
+        def!(
+            "gather-elements",
+            "elements of x along an axis at the positions given",
+            Arity::Exactly(2),
+            [int("axis", "the axis")],
+            infer_gather_elements,
+            eval_gather_elements
+        ),
+        def!(
+            "expand",
+            "x broadcast to a shape",
+            Arity::Exactly(1),
+            [ints("shape", "the shape of the result")],
             |attrs, types| {
                 let shape = Shape::new(sizes(attrs, "shape")?);
                 if types[0].shape.broadcast(&shape).as_ref() != Some(&shape) {
@@ -46,9 +90,16 @@ pub(super) fn ops() -> Vec<OpDef> {
             |_, operands, ty| {
                 let index = Broadcast::new(&operands[0].ty().shape, &ty.shape);
                 pick(operands[0], ty, |at| Some(index.at(at)))
-            }),
-        def!("pad", "x with elements of a constant value around it", Arity::Exactly(2),
-            [ints("pads", "elements before each axis, then after each")], infer_pad, eval_pad),
+            }
+        ),
+        def!(
+            "pad",
+            "x with elements of a constant value around it",
+            Arity::Exactly(2),
+            [ints("pads", "elements before each axis, then after each")],
+            infer_pad,
+            eval_pad
+        ),
     ]
 }
 
@@ -68,7 +119,12 @@ fn pick(operand: &Tensor, ty: &TensorType, from: impl Fn(usize) -> Option<usize>
 fn infer_reshape(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     let shape = Shape::new(sizes(attrs, "shape")?);
     if shape.count() != types[0].shape.count() {
-        return Err(format!("{} has {} elements, the shape {shape} {}", types[0], types[0].shape.count(), shape.count()));
+        return Err(format!(
+            "{} has {} elements, the shape {shape} {}",
+            types[0],
+            types[0].shape.count(),
+            shape.count()
+        ));
     }
     Ok(TensorType::plain(types[0].dtype, shape))
 }
@@ -107,7 +163,8 @@ fn copy_strided(operand: &Tensor, ty: &TensorType, start: isize, steps: &[isize]
     let source = operand.bytes();
     let mut index = vec![0; outer.len()];
     for line in result.bytes_mut().chunks_exact_mut(inner * size) {
-        let base = start + index.iter().zip(steps).map(|(i, s): (&usize, &isize)| i.cast_signed() * s).sum::<isize>();
+        let base = start
+            + index.iter().zip(steps).map(|(i, s): (&usize, &isize)| i.cast_signed() * s).sum::<isize>();
         if step == 1 {
             let from = base.cast_unsigned() * size;
             line.copy_from_slice(&source[from..from + inner * size]);
@@ -124,10 +181,16 @@ fn copy_strided(operand: &Tensor, ty: &TensorType, start: isize, steps: &[isize]
 
 fn infer_slice(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     let x = types[0];
-    let (starts, counts, steps) = (sizes(attrs, "starts")?, sizes(attrs, "sizes")?, attrs.expect_ints("steps"));
+    let (starts, counts, steps) =
+        (sizes(attrs, "starts")?, sizes(attrs, "sizes")?, attrs.expect_ints("steps"));
     let rank = x.shape.rank();
     if starts.len() != rank || counts.len() != rank || steps.len() != rank {
-        return Err(format!("starts, sizes and steps have {}, {} and {} values, and operand 0 is {x}", starts.len(), counts.len(), steps.len()));
+        return Err(format!(
+            "starts, sizes and steps have {}, {} and {} values, and operand 0 is {x}",
+            starts.len(),
+            counts.len(),
+            steps.len()
+        ));
     }
     for axis in 0..rank {
         let size = i64::try_from(x.shape[axis]).unwrap_or(i64::MAX);
@@ -162,7 +225,10 @@ pub(super) fn infer_concat(attrs: &Attrs, types: &[&TensorType]) -> Result<Tenso
             && ty.shape.rank() == dims.len()
             && (0..dims.len()).all(|other| other == axis || ty.shape[other] == dims[other]);
         if !fits {
-            return Err(format!("operand {operand} is {ty}, which does not fit operand 0, {}, along axis {axis}", types[0]));
+            return Err(format!(
+                "operand {operand} is {ty}, which does not fit operand 0, {}, along axis {axis}",
+                types[0]
+            ));
         }
         dims[axis] += ty.shape[axis];
     }
@@ -179,7 +245,9 @@ fn eval_concat(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     for operand in operands {
         let part = line(operand.ty());
         if part > 0 {
-            for (to, from) in result.bytes_mut().chunks_exact_mut(whole).zip(operand.bytes().chunks_exact(part)) {
+            for (to, from) in
+                result.bytes_mut().chunks_exact_mut(whole).zip(operand.bytes().chunks_exact(part))
+            {
                 to[offset..offset + part].copy_from_slice(from);
             }
         }
@@ -231,7 +299,8 @@ fn infer_gather_elements(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorT
     integer(types, 1)?;
     let axis = axis(attrs, "axis", types[0].shape.rank())?;
     let fits = types[0].shape.rank() == types[1].shape.rank()
-        && (0..types[0].shape.rank()).all(|other| other == axis || types[1].shape[other] <= types[0].shape[other]);
+        && (0..types[0].shape.rank())
+            .all(|other| other == axis || types[1].shape[other] <= types[0].shape[other]);
     if !fits {
         return Err(format!("positions {} do not fit {} along axis {axis}", types[1], types[0]));
     }
@@ -263,7 +332,8 @@ fn infer_pad(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String>
     if types[1].shape.count() != 1 || types[1].dtype != types[0].dtype {
         return Err(format!("the value is {}, not one {}", types[1], types[0].dtype));
     }
-    let dims: Vec<usize> = (0..rank).map(|axis| types[0].shape[axis] + pads[axis] + pads[rank + axis]).collect();
+    let dims: Vec<usize> =
+        (0..rank).map(|axis| types[0].shape[axis] + pads[axis] + pads[rank + axis]).collect();
     Ok(TensorType::plain(types[0].dtype, dims))
 }
 
@@ -275,7 +345,12 @@ fn eval_pad(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let mut result = Tensor::zeros(ty.clone());
     let mut index = vec![0; x.rank()];
     for target in result.bytes_mut().chunks_exact_mut(size) {
-        let inside = index.iter().zip(x.iter()).zip(&pads).map(|((i, size), pad): ((&usize, _), _)| i.checked_sub(*pad).filter(|i| i < size)).collect::<Option<Vec<_>>>();
+        let inside = index
+            .iter()
+            .zip(x.iter())
+            .zip(&pads)
+            .map(|((i, size), pad): ((&usize, _), _)| i.checked_sub(*pad).filter(|i| i < size))
+            .collect::<Option<Vec<_>>>();
         match inside {
             Some(inside) => {
                 let from: usize = inside.iter().zip(&strides).map(|(i, s)| i * s).sum::<usize>() * size;

@@ -5,7 +5,8 @@ use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
 
 pub(super) fn ops() -> Vec<OpDef> {
-    let ints = |name, default: &[i64], doc| attr(name, AttrKind::Ints, Some(Attr::Ints(default.to_vec())), doc);
+    let ints =
+        |name, default: &[i64], doc| attr(name, AttrKind::Ints, Some(Attr::Ints(default.to_vec())), doc);
     let strides = || ints("strides", &[1, 1], "rows and columns between windows");
     let pads = || ints("pads", &[0, 0, 0, 0], "padding at the top, left, bottom and right");
     let dilations = || ints("dilations", &[1, 1], "rows and columns between the elements of a window");
@@ -19,7 +20,12 @@ pub(super) fn ops() -> Vec<OpDef> {
                 strides(),
                 pads(),
                 dilations(),
-                attr("groups", AttrKind::Int, Some(Attr::Int(1)), "groups of channels with weights of their own"),
+                attr(
+                    "groups",
+                    AttrKind::Int,
+                    Some(Attr::Int(1)),
+                    "groups of channels with weights of their own",
+                ),
                 post_attr(),
             ],
             flags: Flags::default(),
@@ -67,7 +73,9 @@ pub(super) fn ops() -> Vec<OpDef> {
                 infer_pool(attrs, types)
             },
             eval: |attrs, operands, ty| {
-                eval_pool(attrs, operands[0], ty, &|values, _| values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+                eval_pool(attrs, operands[0], ty, &|values, _| {
+                    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+                })
             },
             flops: flops_pool,
             logical: None,
@@ -80,8 +88,17 @@ pub(super) fn ops() -> Vec<OpDef> {
                 kernel(),
                 strides(),
                 pads(),
-                attr("count-include-pad", AttrKind::Int, Some(Attr::Int(0)), "1: padding counts in the divisor"),
-                ints("ceil-extra", &[0, 0], "rows and columns past the padding that enlarge the result and never count"),
+                attr(
+                    "count-include-pad",
+                    AttrKind::Int,
+                    Some(Attr::Int(0)),
+                    "1: padding counts in the divisor",
+                ),
+                ints(
+                    "ceil-extra",
+                    &[0, 0],
+                    "rows and columns past the padding that enlarge the result and never count",
+                ),
             ],
             flags: Flags::default(),
             infer: |attrs, types| {
@@ -121,7 +138,11 @@ impl Axis {
                 return Ok(otherwise);
             }
             let values = sizes(attrs, name)?;
-            if values.len() == 2 { Ok(values[axis]) } else { Err(format!("attribute `{name}` has {} values, not 2", values.len())) }
+            if values.len() == 2 {
+                Ok(values[axis])
+            } else {
+                Err(format!("attribute `{name}` has {} values, not 2", values.len()))
+            }
         };
         let pads = sizes(attrs, "pads")?;
         if pads.len() != 4 {
@@ -131,7 +152,15 @@ impl Axis {
         if stride == 0 || dilation == 0 || kernel == 0 {
             return Err("strides, dilations and kernel sizes are at least 1".into());
         }
-        Ok(Self { size, kernel, stride, dilation, before: pads[axis], after: pads[axis + 2], extra: pair("ceil-extra", 0)? })
+        Ok(Self {
+            size,
+            kernel,
+            stride,
+            dilation,
+            before: pads[axis],
+            after: pads[axis + 2],
+            extra: pair("ceil-extra", 0)?,
+        })
     }
 
     fn outputs(&self) -> Result<usize, String> {
@@ -151,7 +180,9 @@ impl Axis {
     /// Elements of a window that lie in the input or its declared padding.
     fn counted(&self, output: usize) -> usize {
         (0..self.kernel)
-            .filter(|element| output * self.stride + element * self.dilation < self.size + self.before + self.after)
+            .filter(|element| {
+                output * self.stride + element * self.dilation < self.size + self.before + self.after
+            })
             .count()
     }
 }
@@ -165,7 +196,10 @@ pub(super) fn infer_conv(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorT
     if x.dtype != w.dtype || x.dtype != bias.dtype || !x.dtype.is_float() {
         return Err(format!("the operands are {x}, {w} and {bias}: they must be of one floating-point type"));
     }
-    let groups = usize::try_from(attrs.expect_int("groups")).ok().filter(|g| *g > 0).ok_or("attribute `groups` is at least 1")?;
+    let groups = usize::try_from(attrs.expect_int("groups"))
+        .ok()
+        .filter(|g| *g > 0)
+        .ok_or("attribute `groups` is at least 1")?;
     if x.shape[1] != w.shape[1] * groups || w.shape[0] % groups != 0 {
         return Err(format!("weights {w} with {groups} group(s) do not fit the input {x}"));
     }
@@ -183,7 +217,9 @@ pub(super) fn infer_conv(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorT
 
 fn eval_conv(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let (x, w) = (operands[0].ty(), operands[1].ty());
-    let axis = |index: usize| Axis::new(attrs, index, x.shape[2 + index], w.shape[2 + index]).expect("infer accepted");
+    let axis = |index: usize| {
+        Axis::new(attrs, index, x.shape[2 + index], w.shape[2 + index]).expect("infer accepted")
+    };
     let (rows, columns) = (axis(0), axis(1));
     let groups = usize::try_from(attrs.expect_int("groups")).unwrap_or(1);
     let (inputs, outputs) = (w.shape[1], w.shape[0] / groups);
@@ -214,7 +250,10 @@ fn eval_conv(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
 }
 
 fn eval_widen(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
-    let (groups, into) = (attrs.expect_int("groups").cast_unsigned() as usize, attrs.expect_int("into").cast_unsigned() as usize);
+    let (groups, into) = (
+        attrs.expect_int("groups").cast_unsigned() as usize,
+        attrs.expect_int("into").cast_unsigned() as usize,
+    );
     let (outputs, narrow, wide) = (ty.shape[0], operands[0].ty().shape[1], ty.shape[1]);
     let line = ty.shape[2] * ty.shape[3] * ty.dtype.size();
     let mut result = Tensor::zeros(ty.clone());
@@ -252,10 +291,16 @@ pub(super) fn infer_pool(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorT
 }
 
 /// `reduce` gets the values of a window that are not padding, and how many it has with padding.
-fn eval_pool(attrs: &Attrs, operand: &Tensor, ty: &TensorType, reduce: &dyn Fn(&[f64], usize) -> f64) -> Tensor {
+fn eval_pool(
+    attrs: &Attrs,
+    operand: &Tensor,
+    ty: &TensorType,
+    reduce: &dyn Fn(&[f64], usize) -> f64,
+) -> Tensor {
     let x = operand.ty();
     let kernel = sizes(attrs, "kernel").expect("infer accepted");
-    let axis = |index: usize| Axis::new(attrs, index, x.shape[2 + index], kernel[index]).expect("infer accepted");
+    let axis =
+        |index: usize| Axis::new(attrs, index, x.shape[2 + index], kernel[index]).expect("infer accepted");
     let (rows, columns) = (axis(0), axis(1));
     let xs = operand.to_f64();
     let mut result = Vec::with_capacity(ty.shape.count());
@@ -266,7 +311,11 @@ fn eval_pool(attrs: &Attrs, operand: &Tensor, ty: &TensorType, reduce: &dyn Fn(&
             for z in 0..ty.shape[3] {
                 window.clear();
                 for row in (0..rows.kernel).filter_map(|r| rows.at(y, r)) {
-                    window.extend((0..columns.kernel).filter_map(|s| columns.at(z, s)).map(|c| image[row * columns.size + c]));
+                    window.extend(
+                        (0..columns.kernel)
+                            .filter_map(|s| columns.at(z, s))
+                            .map(|c| image[row * columns.size + c]),
+                    );
                 }
                 result.push(reduce(&window, rows.counted(y) * columns.counted(z)));
             }

@@ -32,14 +32,17 @@ impl Pass for Extract {
         if let Some(obstacle) = pick.obstacle() {
             return Err(obstacle.into());
         }
-        let extraction = extractor.extract(&pick.problem).map_err(|error| Error::Extract(error.to_string()))?;
+        let extraction =
+            extractor.extract(&pick.problem).map_err(|error| Error::Extract(error.to_string()))?;
         let program = pick.build(&extraction);
         let missing = pick.missing;
         state.graph = program.graph;
         state.rules = program
             .rules
             .iter()
-            .map(|chain| chain.iter().map(|rule| format!("{} ({}:{})", rule.name, rule.file, rule.line)).collect())
+            .map(|chain| {
+                chain.iter().map(|rule| format!("{} ({}:{})", rule.name, rule.file, rule.line)).collect()
+            })
             .collect();
         let report = PassReport::Extract {
             extractor: extractor.name().to_owned(),

@@ -65,7 +65,10 @@ pub struct Plan {
 
 /// The settings of each pass: name, and whether it must be written.
 const PASSES: &[(&str, &[(&str, bool)])] = &[
-    ("Rewrite", &[("name", true), ("rules", true), ("rounds", false), ("nodes", false), ("nodes-per-op", false)]),
+    (
+        "Rewrite",
+        &[("name", true), ("rules", true), ("rounds", false), ("nodes", false), ("nodes-per-op", false)],
+    ),
     ("Extract", &[("extractor", false), ("cost", false)]),
     ("Plan", &[("order", false), ("planner", false)]),
 ];
@@ -104,9 +107,12 @@ impl Reader<'_> {
         if known.contains(&name) {
             return true;
         }
-        let help = suggestion(name, known.iter().copied())
-            .map_or_else(|| format!("there are {}", known.join(", ")), |close| format!("did you mean `{close}`?"));
-        self.found.push(Diagnostic::new(format!("{what} `{name}` is not known")).label(0, span, "").help(help));
+        let help = suggestion(name, known.iter().copied()).map_or_else(
+            || format!("there are {}", known.join(", ")),
+            |close| format!("did you mean `{close}`?"),
+        );
+        self.found
+            .push(Diagnostic::new(format!("{what} `{name}` is not known")).label(0, span, "").help(help));
         false
     }
 
@@ -116,7 +122,10 @@ impl Reader<'_> {
             return None;
         };
         if name != "Pipeline" {
-            self.mistake(format!("`{name}` stands where `Pipeline` should"), Span::new(node.span.start, node.span.start + name.len()));
+            self.mistake(
+                format!("`{name}` stands where `Pipeline` should"),
+                Span::new(node.span.start, node.span.start + name.len()),
+            );
             return None;
         }
         for field in fields {
@@ -173,12 +182,15 @@ impl Reader<'_> {
         if !self.known("pass", name, head, &names) {
             return None;
         }
-        let settings = PASSES.iter().find(|(known, _)| known == name).map_or(&[][..], |(_, settings)| *settings);
+        let settings =
+            PASSES.iter().find(|(known, _)| known == name).map_or(&[][..], |(_, settings)| *settings);
         let known: Vec<&str> = settings.iter().map(|(name, _)| *name).collect();
         for field in fields {
             self.known(&format!("setting of `{name}`"), &field.key, field.key_span, &known);
         }
-        for (setting, _) in settings.iter().filter(|(setting, required)| *required && field(fields, setting).is_none()) {
+        for (setting, _) in
+            settings.iter().filter(|(setting, required)| *required && field(fields, setting).is_none())
+        {
             self.mistake(format!("`{name}` lacks `{setting}`"), head);
         }
         Some(match name.as_str() {
@@ -231,7 +243,9 @@ impl Reader<'_> {
         let node = field(fields, key)?;
         match node.value {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-            Value::Number(value) if value >= 0.0 && value.fract() == 0.0 && value < 1e15 => Some(value as usize),
+            Value::Number(value) if value >= 0.0 && value.fract() == 0.0 && value < 1e15 => {
+                Some(value as usize)
+            }
             _ => {
                 self.mistake(format!("`{key}` is a whole number"), node.span);
                 None

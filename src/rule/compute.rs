@@ -11,24 +11,37 @@ pub(super) const COMPUTED: &[Function] = &[
         let axis = int(v, 1)?;
         let from_end = if axis < 0 { axis + whole(shape.rank())? } else { axis };
         let size = usize::try_from(from_end).ok().and_then(|axis| shape.get(axis));
-        Ok(number(whole(*size.ok_or_else(|| format!("{} has no axis {axis}", operand(v, 0).map(|f| f.ty.to_string()).unwrap_or_default()))?)?))
+        Ok(number(whole(*size.ok_or_else(|| {
+            format!("{} has no axis {axis}", operand(v, 0).map(|f| f.ty.to_string()).unwrap_or_default())
+        })?)?))
     }),
-    function("rank-of", "the number of dimensions", (1, 1), |v| Ok(number(whole(operand(v, 0)?.ty.shape.rank())?))),
+    function("rank-of", "the number of dimensions", (1, 1), |v| {
+        Ok(number(whole(operand(v, 0)?.ty.shape.rank())?))
+    }),
     function("shape-of", "the shape", (1, 1), |v| {
         Ok(list(operand(v, 0)?.ty.shape.iter().map(|size| whole(*size)).collect::<Result<_, _>>()?))
     }),
-    function("layout-of", "the layout", (1, 1), |v| Ok(Value::Attr(Attr::Layout(operand(v, 0)?.ty.layout.clone())))),
+    function("layout-of", "the layout", (1, 1), |v| {
+        Ok(Value::Attr(Attr::Layout(operand(v, 0)?.ty.layout.clone())))
+    }),
     function("count", "how many operands a rest has", (1, 1), |v| Ok(number(whole(rest(v, 0)?.len())?))),
     function("scalar-of", "the value of a constant of one element", (1, 1), |v| {
         let fact = operand(v, 0)?;
-        let value = fact.value.and_then(|value| value.to_f64().first().copied()).filter(|_| fact.ty.shape.count() == 1);
+        let value = fact
+            .value
+            .and_then(|value| value.to_f64().first().copied())
+            .filter(|_| fact.ty.shape.count() == 1);
         Ok(Value::Attr(Attr::Float(Float(value.ok_or_else(|| format!("{} is no known scalar", fact.ty))?))))
     }),
     function("add", "the sum", (2, 2), |v| arithmetic(v, i64::checked_add, |a, b| a + b)),
     function("sub", "the difference", (2, 2), |v| arithmetic(v, i64::checked_sub, |a, b| a - b)),
     function("mul", "the product", (2, 2), |v| arithmetic(v, i64::checked_mul, |a, b| a * b)),
-    function("div", "the quotient; integers truncate", (2, 2), |v| arithmetic(v, i64::checked_div, |a, b| a / b)),
-    function("list", "a list of integers", (0, usize::MAX), |v| Ok(list((0..v.len()).map(|at| int(v, at)).collect::<Result<_, _>>()?))),
+    function("div", "the quotient; integers truncate", (2, 2), |v| {
+        arithmetic(v, i64::checked_div, |a, b| a / b)
+    }),
+    function("list", "a list of integers", (0, usize::MAX), |v| {
+        Ok(list((0..v.len()).map(|at| int(v, at)).collect::<Result<_, _>>()?))
+    }),
     function("at", "an entry of a list", (2, 2), |v| {
         let (entries, at) = (ints(v, 0)?, int(v, 1)?);
         let entry = usize::try_from(at).ok().and_then(|at| entries.get(at));
@@ -43,8 +56,12 @@ pub(super) const COMPUTED: &[Function] = &[
         *entries.get_mut(at).ok_or_else(|| format!("there is no entry {at}"))? = int(v, 2)?;
         Ok(list(entries))
     }),
-    function("permute", "the list in another order: entry i is entry order[i]", (2, 2), |v| permute(ints(v, 0)?, ints(v, 1)?)),
-    function("perm-compose", "the order of transposing by the first, then by the second", (2, 2), |v| permute(ints(v, 0)?, ints(v, 1)?)),
+    function("permute", "the list in another order: entry i is entry order[i]", (2, 2), |v| {
+        permute(ints(v, 0)?, ints(v, 1)?)
+    }),
+    function("perm-compose", "the order of transposing by the first, then by the second", (2, 2), |v| {
+        permute(ints(v, 0)?, ints(v, 1)?)
+    }),
     function("then", "the chain with one more step", (2, usize::MAX), |v| {
         let mut steps = post(v, 0)?.to_vec();
         let parameters = (2..v.len()).map(|at| float(v, at).map(Float)).collect::<Result<_, _>>()?;
@@ -60,7 +77,12 @@ pub(super) const COMPUTED: &[Function] = &[
     }),
 ];
 
-const fn function(name: &'static str, doc: &'static str, arity: (usize, usize), eval: for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, String>) -> Function {
+const fn function(
+    name: &'static str,
+    doc: &'static str,
+    arity: (usize, usize),
+    eval: for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, String>,
+) -> Function {
     Function { name, doc, arity, guard: false, eval }
 }
 
@@ -80,7 +102,11 @@ fn size(value: i64) -> Result<usize, String> {
     usize::try_from(value).map_err(|_| format!("{value} is negative"))
 }
 
-fn arithmetic(values: &[Value<'_>], whole: fn(i64, i64) -> Option<i64>, real: fn(f64, f64) -> f64) -> Result<Value<'static>, String> {
+fn arithmetic(
+    values: &[Value<'_>],
+    whole: fn(i64, i64) -> Option<i64>,
+    real: fn(f64, f64) -> f64,
+) -> Result<Value<'static>, String> {
     if let (Ok(a), Ok(b)) = (int(values, 0), int(values, 1)) {
         return whole(a, b).map(number).ok_or_else(|| format!("{a} and {b} have no such result"));
     }
@@ -89,5 +115,10 @@ fn arithmetic(values: &[Value<'_>], whole: fn(i64, i64) -> Option<i64>, real: fn
 
 fn permute(entries: &[i64], order: &[i64]) -> Result<Value<'static>, String> {
     let pick = |axis: &i64| usize::try_from(*axis).ok().and_then(|axis| entries.get(axis)).copied();
-    order.iter().map(pick).collect::<Option<_>>().map(list).ok_or_else(|| format!("{order:?} is no order of {entries:?}"))
+    order
+        .iter()
+        .map(pick)
+        .collect::<Option<_>>()
+        .map(list)
+        .ok_or_else(|| format!("{order:?} is no order of {entries:?}"))
 }

@@ -80,10 +80,12 @@ pub fn eval<'a>(expr: &Expr, bindings: &'a dyn Bindings) -> Result<Value<'a>, St
         Expr::Operand(var) => bindings.operand(*var).map(Value::Operand).ok_or_else(unbound),
         Expr::Rest(var) => bindings.rest(*var).map(Value::Rest).ok_or_else(unbound),
         // These two are about their arguments' noes, so they see them.
-        Expr::Call(function, arguments) if function.name == "not" => match arguments.first().map(|one| eval(one, bindings)) {
-            Some(Ok(_)) => Err("what must not hold holds".into()),
-            _ => Ok(guard::yes()),
-        },
+        Expr::Call(function, arguments) if function.name == "not" => {
+            match arguments.first().map(|one| eval(one, bindings)) {
+                Some(Ok(_)) => Err("what must not hold holds".into()),
+                _ => Ok(guard::yes()),
+            }
+        }
         Expr::Call(function, arguments) if function.name == "any" => {
             let mut reasons = Vec::new();
             for argument in arguments {

@@ -18,7 +18,9 @@ pub(super) const GUARDS: &[Function] = &[
     }),
     guard("all-f32", "every operand's elements are f32", 1, |v| {
         let other = rest(v, 0)?.iter().find(|fact| fact.ty.dtype != DType::F32);
-        say(other.is_none(), || format!("{} is not f32", other.map(|fact| fact.ty.to_string()).unwrap_or_default()))
+        say(other.is_none(), || {
+            format!("{} is not f32", other.map(|fact| fact.ty.to_string()).unwrap_or_default())
+        })
     }),
     guard("is-dtype", "the operand's elements are of the type", 2, |v| {
         let ty = operand(v, 0)?.ty;
@@ -30,20 +32,28 @@ pub(super) const GUARDS: &[Function] = &[
     guard("all-rank", "every operand has so many dimensions", 2, |v| {
         let wanted = int(v, 1)?;
         let other = rest(v, 0)?.iter().find(|fact| rank_of(fact) != wanted);
-        say(other.is_none(), || format!("{} is not of rank {wanted}", other.map(|fact| fact.ty.to_string()).unwrap_or_default()))
+        say(other.is_none(), || {
+            format!("{} is not of rank {wanted}", other.map(|fact| fact.ty.to_string()).unwrap_or_default())
+        })
     }),
     guard("min-rank", "the operand has at least so many dimensions", 2, |v| {
-        say(rank_of(operand(v, 0)?) >= int(v, 1)?, || format!("{} has fewer than {} dimensions", show(v, 0), show(v, 1)))
+        say(rank_of(operand(v, 0)?) >= int(v, 1)?, || {
+            format!("{} has fewer than {} dimensions", show(v, 0), show(v, 1))
+        })
     }),
     guard("plain", "the operand is in the default layout", 1, |v| {
         say(operand(v, 0)?.ty.layout.is_plain(), || format!("{} is not in the default layout", show(v, 0)))
     }),
     guard("layout-is", "the operand is in the layout", 2, |v| {
         let layout = operand(v, 0)?.ty.layout.clone();
-        say(*attr(v, 1)? == Attr::Layout(layout), || format!("{} is not in layout {}", show(v, 0), show(v, 1)))
+        say(*attr(v, 1)? == Attr::Layout(layout), || {
+            format!("{} is not in layout {}", show(v, 0), show(v, 1))
+        })
     }),
     guard("same-shape", "both operands have one shape", 2, |v| {
-        say(operand(v, 0)?.ty.shape == operand(v, 1)?.ty.shape, || format!("{} and {} differ in shape", show(v, 0), show(v, 1)))
+        say(operand(v, 0)?.ty.shape == operand(v, 1)?.ty.shape, || {
+            format!("{} and {} differ in shape", show(v, 0), show(v, 1))
+        })
     }),
     guard("same-type", "both operands have one type, layout included", 2, |v| {
         say(operand(v, 0)?.ty == operand(v, 1)?.ty, || format!("{} and {} differ", show(v, 0), show(v, 1)))
@@ -54,20 +64,29 @@ pub(super) const GUARDS: &[Function] = &[
     }),
     guard("broadcasts-to", "the first operand broadcasts to the second's shape", 2, |v| {
         let (small, large) = (&operand(v, 0)?.ty.shape, &operand(v, 1)?.ty.shape);
-        say(small.broadcast(large).as_ref() == Some(large), || format!("{} does not broadcast to {}", show(v, 0), show(v, 1)))
+        say(small.broadcast(large).as_ref() == Some(large), || {
+            format!("{} does not broadcast to {}", show(v, 0), show(v, 1))
+        })
     }),
     guard("value-is", "every element of the constant is the number", 2, |v| {
         let expected = float(v, 1)?;
-        let value = operand(v, 0)?.value.ok_or_else(|| format!("the value of {} is not known", show(v, 0)))?;
-        say(value.to_f64().iter().all(|one| *one == expected), || format!("{} is not {expected} throughout", show(v, 0)))
+        let value =
+            operand(v, 0)?.value.ok_or_else(|| format!("the value of {} is not known", show(v, 0)))?;
+        say(value.to_f64().iter().all(|one| *one == expected), || {
+            format!("{} is not {expected} throughout", show(v, 0))
+        })
     }),
     guard("divisible", "the second integer divides the first", 2, |v| {
-        say(int(v, 0)?.checked_rem(int(v, 1)?) == Some(0), || format!("{} is not divisible by {}", show(v, 0), show(v, 1)))
+        say(int(v, 0)?.checked_rem(int(v, 1)?) == Some(0), || {
+            format!("{} is not divisible by {}", show(v, 0), show(v, 1))
+        })
     }),
     guard("equal", "both are the same", 2, |v| {
         say(attr(v, 0)? == attr(v, 1)?, || format!("{} is not {}", show(v, 0), show(v, 1)))
     }),
-    guard("not-equal", "they differ", 2, |v| say(attr(v, 0)? != attr(v, 1)?, || format!("both are {}", show(v, 0)))),
+    guard("not-equal", "they differ", 2, |v| {
+        say(attr(v, 0)? != attr(v, 1)?, || format!("both are {}", show(v, 0)))
+    }),
     guard("less", "the first number is below the second", 2, |v| {
         say(float(v, 0)? < float(v, 1)?, || format!("{} is not below {}", show(v, 0), show(v, 1)))
     }),
@@ -75,13 +94,18 @@ pub(super) const GUARDS: &[Function] = &[
         say(float(v, 0)? <= float(v, 1)?, || format!("{} is above {}", show(v, 0), show(v, 1)))
     }),
     guard("identity-perm", "the order leaves every axis where it is", 1, |v| {
-        say(ints(v, 0)?.iter().zip(0..).all(|(axis, at)| *axis == at), || format!("{} moves axes", show(v, 0)))
+        say(ints(v, 0)?.iter().zip(0..).all(|(axis, at)| *axis == at), || {
+            format!("{} moves axes", show(v, 0))
+        })
     }),
     guard("moves-only-ones", "of the operand's axes the order moves only some of size 1", 2, |v| {
         let shape = &operand(v, 0)?.ty.shape;
         let moved: Vec<usize> = ints(v, 1)?.iter().filter_map(|axis| usize::try_from(*axis).ok()).collect();
-        let large: Vec<usize> = moved.into_iter().filter(|axis| shape.get(*axis).is_some_and(|size| *size != 1)).collect();
-        say(large.is_sorted(), || format!("{} moves axes of {} that are not of size 1", show(v, 1), show(v, 0)))
+        let large: Vec<usize> =
+            moved.into_iter().filter(|axis| shape.get(*axis).is_some_and(|size| *size != 1)).collect();
+        say(large.is_sorted(), || {
+            format!("{} moves axes of {} that are not of size 1", show(v, 1), show(v, 0))
+        })
     }),
     guard("all-zeros", "every entry of the list is 0", 1, |v| {
         say(ints(v, 0)?.iter().all(|one| *one == 0), || format!("{} is not all 0", show(v, 0)))
@@ -90,10 +114,21 @@ pub(super) const GUARDS: &[Function] = &[
         say(ints(v, 0)?.iter().all(|one| *one == 1), || format!("{} is not all 1", show(v, 0)))
     }),
     Function { name: "not", doc: "the guard says no", arity: (1, 1), guard: true, eval: |_| Ok(yes()) },
-    Function { name: "any", doc: "one of the guards says yes", arity: (1, usize::MAX), guard: true, eval: |_| Ok(yes()) },
+    Function {
+        name: "any",
+        doc: "one of the guards says yes",
+        arity: (1, usize::MAX),
+        guard: true,
+        eval: |_| Ok(yes()),
+    },
 ];
 
-const fn guard(name: &'static str, doc: &'static str, arguments: usize, eval: for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, String>) -> Function {
+const fn guard(
+    name: &'static str,
+    doc: &'static str,
+    arguments: usize,
+    eval: for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, String>,
+) -> Function {
     Function { name, doc, arity: (arguments, arguments), guard: true, eval }
 }
 
@@ -115,7 +150,9 @@ fn show(values: &[Value<'_>], at: usize) -> String {
     match values.get(at) {
         Some(Value::Attr(attr)) => attr.to_string(),
         Some(Value::Operand(fact)) => fact.ty.to_string(),
-        Some(Value::Rest(facts)) => facts.iter().map(|fact| fact.ty.to_string()).collect::<Vec<_>>().join(", "),
+        Some(Value::Rest(facts)) => {
+            facts.iter().map(|fact| fact.ty.to_string()).collect::<Vec<_>>().join(", ")
+        }
         None => String::new(),
     }
 }

@@ -9,7 +9,9 @@ pub(super) fn number(text: &str) -> Option<Attr> {
     let digits = text.replace('_', "");
     match digits.parse::<i64>() {
         Ok(value) => Some(Attr::Int(value)),
-        Err(_) if digits.contains(['.', 'e', 'E']) || digits.ends_with("inf") => Some(Attr::Float(Float(digits.parse().ok()?))),
+        Err(_) if digits.contains(['.', 'e', 'E']) || digits.ends_with("inf") => {
+            Some(Attr::Float(Float(digits.parse().ok()?)))
+        }
         Err(_) => None,
     }
 }
@@ -18,7 +20,11 @@ pub(super) fn number(text: &str) -> Option<Attr> {
 pub(super) fn word(text: &str) -> Option<Attr> {
     match text {
         "inf" => Some(Attr::Float(Float(f64::INFINITY))),
-        _ => text.parse::<DType>().map(Attr::DType).ok().or_else(|| text.parse::<Layout>().map(Attr::Layout).ok()),
+        _ => text
+            .parse::<DType>()
+            .map(Attr::DType)
+            .ok()
+            .or_else(|| text.parse::<Layout>().map(Attr::Layout).ok()),
     }
 }
 
@@ -30,7 +36,9 @@ pub(super) fn bracketed(text: &str) -> Result<Attr, String> {
         b'[' if inner.is_empty() => Ok(Attr::Ints(Vec::new())),
         b'[' => inner
             .split(',')
-            .map(|item| item.trim().parse::<i64>().map_err(|_| format!("`{}` is not an integer", item.trim())))
+            .map(|item| {
+                item.trim().parse::<i64>().map_err(|_| format!("`{}` is not an integer", item.trim()))
+            })
             .collect::<Result<_, _>>()
             .map(Attr::Ints),
         _ => chain(inner).map(Attr::Post),
@@ -48,7 +56,9 @@ fn chain(text: &str) -> Result<Vec<Step>, String> {
         if let Some(inside) = tail.strip_prefix('(') {
             let close = inside.find(')').ok_or("a step's `(` is not closed")?;
             for item in inside[..close].split(',') {
-                parameters.push(Float(item.trim().parse().map_err(|_| format!("`{}` is not a number", item.trim()))?));
+                parameters.push(Float(
+                    item.trim().parse().map_err(|_| format!("`{}` is not a number", item.trim()))?,
+                ));
             }
             tail = &inside[close + 1..];
         }

@@ -94,14 +94,19 @@ impl<'a> Parser<'a> {
 
     fn word(&mut self) -> &'a str {
         let rest = self.rest();
-        let length = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).unwrap_or(rest.len());
+        let length =
+            rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).unwrap_or(rest.len());
         self.at += length;
         &rest[..length]
     }
 
     fn end(&mut self) -> Result<(), Mistake> {
         self.space();
-        if self.rest().is_empty() { Ok(()) } else { Err(("something follows the end of the pattern".into(), self.at..self.text.len())) }
+        if self.rest().is_empty() {
+            Ok(())
+        } else {
+            Err(("something follows the end of the pattern".into(), self.at..self.text.len()))
+        }
     }
 
     fn operand(&mut self) -> Result<Ast, Mistake> {
@@ -129,8 +134,12 @@ impl<'a> Parser<'a> {
             },
             Some(_) => {
                 let word = self.word();
-                let end = self.at.max(self.here().end);
-                let advice = if word.is_empty() { String::new() } else { format!("; an operand variable is `?{word}`, an op stands in parentheses") };
+                let end = if word.is_empty() { self.here().end } else { self.at };
+                let advice = if word.is_empty() {
+                    String::new()
+                } else {
+                    format!("; an operand variable is `?{word}`, an op stands in parentheses")
+                };
                 return Err((format!("`{}` is no operand{advice}", &self.text[start..end]), start..end));
             }
         };
@@ -193,7 +202,11 @@ impl<'a> Parser<'a> {
             } else {
                 let name = self.word().to_owned();
                 if name.is_empty() {
-                    let what = if self.rest().is_empty() { ("this `{` is not closed".into(), open..open + 1) } else { ("an attribute's name is missing here".into(), self.here()) };
+                    let what = if self.rest().is_empty() {
+                        ("this `{` is not closed".into(), open..open + 1)
+                    } else {
+                        ("an attribute's name is missing here".into(), self.here())
+                    };
                     return Err(what);
                 }
                 let range = start..self.at;
@@ -211,13 +224,16 @@ impl<'a> Parser<'a> {
     fn number(&mut self) -> Result<Attr, Mistake> {
         let start = self.at;
         let rest = self.rest();
-        let mut length = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "+-._".contains(c))).unwrap_or(rest.len());
+        let mut length =
+            rest.find(|c: char| !(c.is_ascii_alphanumeric() || "+-._".contains(c))).unwrap_or(rest.len());
         // `+` and `-` belong to a number at its beginning and after an exponent only.
-        if let Some(cut) = rest[1..length].find(['+', '-']).filter(|cut| !rest[..=*cut].ends_with(['e', 'E'])) {
+        if let Some(cut) = rest[1..length].find(['+', '-']).filter(|cut| !rest[..=*cut].ends_with(['e', 'E']))
+        {
             length = cut + 1;
         }
         self.at += length;
-        literal::number(&rest[..length]).ok_or_else(|| (format!("`{}` is not a number", &rest[..length]), start..start + length))
+        literal::number(&rest[..length])
+            .ok_or_else(|| (format!("`{}` is not a number", &rest[..length]), start..start + length))
     }
 
     fn expression(&mut self) -> Result<ExprAst, Mistake> {
@@ -240,7 +256,9 @@ impl<'a> Parser<'a> {
                     return Err((format!("this `{open}` is not closed"), start..start + 1));
                 };
                 self.at += length + 2;
-                ExprKind::Literal(literal::bracketed(&self.text[start..self.at]).map_err(|why| (why, start..self.at))?)
+                ExprKind::Literal(
+                    literal::bracketed(&self.text[start..self.at]).map_err(|why| (why, start..self.at))?,
+                )
             }
             Some(_) => {
                 let word = self.word().to_owned();

@@ -2,7 +2,9 @@
 
 use super::pattern::{self, Ast, Entry, ExprAst, ExprKind, Kind};
 use super::ron::{self, Field, Node, Text, Value};
-use super::{AttrPattern, AttrVar, Expr, Guard, OperandVar, Pattern, RestAttrVar, RestVar, Rule, Template, expr};
+use super::{
+    AttrPattern, AttrVar, Expr, Guard, OperandVar, Pattern, RestAttrVar, RestVar, Rule, Template, expr,
+};
 use crate::attr::{Attr, AttrKind, Float};
 use crate::error::{Diagnostic, Diagnostics, Source, Span, suggestion};
 use crate::op::{self, Arity, OpDef};
@@ -29,7 +31,11 @@ pub(super) fn read(files: &[(&str, &str)], found: &mut Diagnostics) -> Vec<Rule>
         let nodes = match ron::read(text, source) {
             Ok(Node { value: Value::List(nodes), .. }) => nodes,
             Ok(other) => {
-                found.push(Diagnostic::new("a rule file is a list of rules").label(source, other.span, "").help("write `[Rule(name: …, from: …, to: …), …]`"));
+                found.push(
+                    Diagnostic::new("a rule file is a list of rules")
+                        .label(source, other.span, "")
+                        .help("write `[Rule(name: …, from: …, to: …), …]`"),
+                );
                 continue;
             }
             Err(diagnostic) => {
@@ -92,7 +98,11 @@ fn index(names: &mut Vec<String>, name: &str) -> usize {
 
 impl Reader<'_> {
     fn say(&mut self, diagnostic: Diagnostic) {
-        let diagnostic = if self.rule.is_empty() { diagnostic } else { diagnostic.note(format!("in rule `{}`", self.rule)) };
+        let diagnostic = if self.rule.is_empty() {
+            diagnostic
+        } else {
+            diagnostic.note(format!("in rule `{}`", self.rule))
+        };
         self.found.push(diagnostic);
     }
 
@@ -102,7 +112,8 @@ impl Reader<'_> {
     }
 
     fn unknown(&mut self, what: &str, name: &str, span: Span, known: &[&str]) {
-        let mut diagnostic = Diagnostic::new(format!("{what} `{name}` is not known")).label(self.source, span, "");
+        let mut diagnostic =
+            Diagnostic::new(format!("{what} `{name}` is not known")).label(self.source, span, "");
         diagnostic = match suggestion(name, known.iter().copied()) {
             Some(close) => diagnostic.help(format!("did you mean `{close}`?")),
             None if known.len() <= 12 => diagnostic.help(format!("there are {}", known.join(", "))),
@@ -117,7 +128,10 @@ impl Reader<'_> {
             return Vec::new();
         };
         if name != "Rule" {
-            self.mistake(format!("`{name}` stands where `Rule` should"), Span::new(node.span.start, node.span.start + name.len()));
+            self.mistake(
+                format!("`{name}` stands where `Rule` should"),
+                Span::new(node.span.start, node.span.start + name.len()),
+            );
             return Vec::new();
         }
         let named = fields.iter().find(|field| field.key == "name");
@@ -153,7 +167,8 @@ impl Reader<'_> {
         }
         if let (Some(row), true) = (rows.first(), self.found.len() == before) {
             for (key, _) in row.iter().filter(|(key, _)| !used.contains(key)) {
-                let span = fields.iter().find(|field| field.key == "for-each").map_or(head, |field| field.node.span);
+                let span =
+                    fields.iter().find(|field| field.key == "for-each").map_or(head, |field| field.node.span);
                 self.mistake(format!("`${key}` is not used"), span);
             }
         }
@@ -176,18 +191,30 @@ impl Reader<'_> {
         };
         let kebab = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '$';
         let plain = name_text.text.replace(|c: char| c.is_ascii_alphanumeric(), "");
-        if name_text.text.is_empty() || !name_text.text.contains('$') && !name_text.text.chars().all(|c| kebab(c) || c.is_ascii_uppercase()) || plain.contains(' ') {
+        if name_text.text.is_empty()
+            || !name_text.text.contains('$')
+                && !name_text.text.chars().all(|c| kebab(c) || c.is_ascii_uppercase())
+            || plain.contains(' ')
+        {
             self.mistake(format!("`{}` is not in kebab case", name_text.text), name.node.span);
         }
         let (from_texts, to_texts) = (self.texts(&from.node), self.texts(&to.node));
         if from_texts.len() != to_texts.len() {
-            let diagnostic = Diagnostic::new(format!("{} left side(s), {} right side(s)", from_texts.len(), to_texts.len()))
-                .label(self.source, to.node.span, "")
-                .label(self.source, from.node.span, "")
-                .help("each left side equals the right side in the same position");
+            let diagnostic = Diagnostic::new(format!(
+                "{} left side(s), {} right side(s)",
+                from_texts.len(),
+                to_texts.len()
+            ))
+            .label(self.source, to.node.span, "")
+            .label(self.source, from.node.span, "")
+            .help("each left side equals the right side in the same position");
             self.say(diagnostic);
         }
-        let when = fields.iter().find(|field| field.key == "when").map(|field| self.texts(&field.node)).unwrap_or_default();
+        let when = fields
+            .iter()
+            .find(|field| field.key == "when")
+            .map(|field| self.texts(&field.node))
+            .unwrap_or_default();
         let mut lets = Vec::new();
         if let Some(field) = fields.iter().find(|field| field.key == "let") {
             match &field.node.value {
@@ -228,7 +255,9 @@ impl Reader<'_> {
 
     /// The rows of `for-each`: a map of lists is their product, a list of maps is taken as it is.
     fn for_each(&mut self, fields: &[Field]) -> Vec<Vec<(String, String)>> {
-        let Some(field) = fields.iter().find(|field| field.key == "for-each") else { return vec![Vec::new()] };
+        let Some(field) = fields.iter().find(|field| field.key == "for-each") else {
+            return vec![Vec::new()];
+        };
         match &field.node.value {
             Value::Map(entries) => {
                 let mut rows: Vec<Vec<(String, String)>> = vec![Vec::new()];
@@ -254,7 +283,12 @@ impl Reader<'_> {
             Value::List(items) => items
                 .iter()
                 .filter_map(|item| match &item.value {
-                    Value::Map(entries) => Some(entries.iter().filter_map(|entry| Some((entry.key.clone(), self.scalar(&entry.node)?))).collect()),
+                    Value::Map(entries) => Some(
+                        entries
+                            .iter()
+                            .filter_map(|entry| Some((entry.key.clone(), self.scalar(&entry.node)?)))
+                            .collect(),
+                    ),
                     _ => {
                         self.mistake("a row of `for-each` is a map: `{ l: \"…\" }`", item.span);
                         None
@@ -292,8 +326,12 @@ impl Reader<'_> {
                     for field in fields {
                         match (field.key.as_str(), &field.node.value) {
                             ("fires", Value::Str(text)) => examples.push(Example::Fires(text.text.clone())),
-                            ("refuses", Value::Str(text)) => examples.push(Example::Refuses(text.text.clone())),
-                            ("fires" | "refuses", _) => self.mistake("a graph is text in quotes", field.node.span),
+                            ("refuses", Value::Str(text)) => {
+                                examples.push(Example::Refuses(text.text.clone()))
+                            }
+                            ("fires" | "refuses", _) => {
+                                self.mistake("a graph is text in quotes", field.node.span)
+                            }
                             (other, _) => self.unknown("key", other, field.key_span, &["fires", "refuses"]),
                         }
                     }
@@ -305,7 +343,15 @@ impl Reader<'_> {
     }
 
     /// One rule, for one row of `for-each`.
-    fn rule(&mut self, parts: &Parts<'_>, row: &[(String, String)], used: &mut Vec<String>, doc: &str, line: usize, examples: &[Example]) -> Option<Rule> {
+    fn rule(
+        &mut self,
+        parts: &Parts<'_>,
+        row: &[(String, String)],
+        used: &mut Vec<String>,
+        doc: &str,
+        line: usize,
+        examples: &[Example],
+    ) -> Option<Rule> {
         let mut fill = |text: &Text| match text.replace(row, used) {
             Ok(text) => Some(text),
             Err((name, span)) => {
@@ -317,8 +363,13 @@ impl Reader<'_> {
         let from: Vec<Text> = parts.from.iter().filter_map(|text| fill(text)).collect();
         let to: Vec<Text> = parts.to.iter().filter_map(|text| fill(text)).collect();
         let when: Vec<Text> = parts.when.iter().filter_map(|text| fill(text)).collect();
-        let lets: Vec<(&Field, Text)> = parts.lets.iter().filter_map(|(field, text)| Some((*field, fill(text)?))).collect();
-        if from.len() != parts.from.len() || to.len() != parts.to.len() || when.len() != parts.when.len() || lets.len() != parts.lets.len() {
+        let lets: Vec<(&Field, Text)> =
+            parts.lets.iter().filter_map(|(field, text)| Some((*field, fill(text)?))).collect();
+        if from.len() != parts.from.len()
+            || to.len() != parts.to.len()
+            || when.len() != parts.when.len()
+            || lets.len() != parts.lets.len()
+        {
             return None;
         }
         self.rule.clone_from(&name.text);
@@ -328,15 +379,23 @@ impl Reader<'_> {
         for text in &from {
             if let Some(ast) = self.ast(text) {
                 if !matches!(ast.kind, Kind::Op { .. }) {
-                    self.mistake("a left side is an op, not a variable or a number", text.span(ast.range.clone()));
+                    self.mistake(
+                        "a left side is an op, not a variable or a number",
+                        text.span(ast.range.clone()),
+                    );
                 }
                 patterns.extend(self.pattern(text, &ast, &mut scope));
             }
         }
+        if patterns.len() != from.len() {
+            return None; // what the left does not bind is not the right side's mistake
+        }
         let guards: Vec<Guard> = when
             .iter()
             .filter_map(|text| {
-                let ast = pattern::expression(text).map_err(|(message, range)| self.mistake(message, text.span(range))).ok()?;
+                let ast = pattern::expression(text)
+                    .map_err(|(message, range)| self.mistake(message, text.span(range)))
+                    .ok()?;
                 let expr = self.expr(text, &ast, &mut scope)?;
                 if !matches!(&expr, Expr::Call(function, _) if function.guard) {
                     self.mistake("a condition is a guard, such as `const(?x)`", text.span(ast.range));
@@ -358,8 +417,13 @@ impl Reader<'_> {
                 Err((message, range)) => self.mistake(message, text.span(range)),
             }
         }
-        let templates: Vec<Template> =
-            to.iter().filter_map(|text| { let ast = self.ast(text)?; self.template(text, &ast, &mut scope) }).collect();
+        let templates: Vec<Template> = to
+            .iter()
+            .filter_map(|text| {
+                let ast = self.ast(text)?;
+                self.template(text, &ast, &mut scope)
+            })
+            .collect();
         if self.found.len() > before {
             return None;
         }
@@ -395,7 +459,15 @@ impl Reader<'_> {
         def
     }
 
-    fn arity(&mut self, text: &Text, range: &Range<usize>, def: &OpDef, given: usize, open: bool, post: Option<usize>) {
+    fn arity(
+        &mut self,
+        text: &Text,
+        range: &Range<usize>,
+        def: &OpDef,
+        given: usize,
+        open: bool,
+        post: Option<usize>,
+    ) {
         let (fits, wanted) = match def.arity {
             Arity::Exactly(n) => (given == n || open && given <= n, format!("{n}")),
             Arity::AtLeast(n) => (given >= n || open, format!("at least {n}")),
@@ -405,11 +477,20 @@ impl Reader<'_> {
             },
         };
         if !fits {
-            self.mistake(format!("`{}` takes {wanted} operand(s), {given} are written", def.name), text.span(range.clone()));
+            self.mistake(
+                format!("`{}` takes {wanted} operand(s), {given} are written", def.name),
+                text.span(range.clone()),
+            );
         }
     }
 
-    fn attr_name(&mut self, text: &Text, def: &'static OpDef, name: &str, range: &Range<usize>) -> Option<&'static op::AttrDef> {
+    fn attr_name(
+        &mut self,
+        text: &Text,
+        def: &'static OpDef,
+        name: &str,
+        range: &Range<usize>,
+    ) -> Option<&'static op::AttrDef> {
         let found = def.attr(name);
         if found.is_none() {
             let known: Vec<&str> = def.attrs.iter().map(|def| def.name).collect();
@@ -447,17 +528,31 @@ impl Reader<'_> {
         let mut rest_attrs = None;
         for entry in entries {
             match entry {
-                Entry::Rest { name, .. } => rest_attrs = Some(RestAttrVar(index(&mut scope.rest_attrs, name))),
+                Entry::Rest { name, .. } => {
+                    rest_attrs = Some(RestAttrVar(index(&mut scope.rest_attrs, name)))
+                }
                 Entry::Attr { name, range, value } => {
                     let attr = self.attr_name(text, def, name, range)?;
                     let expected = match &value.kind {
                         ExprKind::Var(var) => {
-                            self.one_kind(text, var, &value.range, &scope.operands, &scope.rests, "an attribute")?;
+                            self.one_kind(
+                                text,
+                                var,
+                                &value.range,
+                                &scope.operands,
+                                &scope.rests,
+                                "an attribute",
+                            )?;
                             AttrPattern::Var(AttrVar(index(&mut scope.attrs, var)))
                         }
-                        ExprKind::Literal(literal) => AttrPattern::Literal(self.literal(text, attr, literal, &value.range)?),
+                        ExprKind::Literal(literal) => {
+                            AttrPattern::Literal(self.literal(text, attr, literal, &value.range)?)
+                        }
                         ExprKind::Call(..) => {
-                            self.mistake("a left side binds attributes or names values; it computes none", text.span(value.range.clone()));
+                            self.mistake(
+                                "a left side binds attributes or names values; it computes none",
+                                text.span(value.range.clone()),
+                            );
                             return None;
                         }
                     };
@@ -469,8 +564,17 @@ impl Reader<'_> {
             AttrPattern::Literal(Attr::Post(steps)) => Some(op::post::extras(steps)),
             _ => None,
         });
-        let no_post = def.attr("post").is_some() && rest_attrs.is_none() && !attrs.iter().any(|(name, _)| *name == "post");
-        self.arity(text, &ast.range, def, patterns.len(), rest.is_some(), if no_post { Some(0) } else { post });
+        let no_post = def.attr("post").is_some()
+            && rest_attrs.is_none()
+            && !attrs.iter().any(|(name, _)| *name == "post");
+        self.arity(
+            text,
+            &ast.range,
+            def,
+            patterns.len(),
+            rest.is_some(),
+            if no_post { Some(0) } else { post },
+        );
         if rest_attrs.is_none() {
             for attr in &def.attrs {
                 if attrs.iter().any(|(name, _)| *name == attr.name) {
@@ -479,9 +583,16 @@ impl Reader<'_> {
                 match &attr.default {
                     Some(default) => attrs.push((attr.name, AttrPattern::Literal(default.clone()))),
                     None => {
-                        let diagnostic = Diagnostic::new(format!("attribute `{}` of `{}` is not mentioned", attr.name, def.name))
-                            .label(self.source, text.span(ast.range.clone()), "")
-                            .help(format!("bind it with `{}: ?{}`, or all others with `*rest`", attr.name, attr.name.chars().next().unwrap_or('a')));
+                        let diagnostic = Diagnostic::new(format!(
+                            "attribute `{}` of `{}` is not mentioned",
+                            attr.name, def.name
+                        ))
+                        .label(self.source, text.span(ast.range.clone()), "")
+                        .help(format!(
+                            "bind it with `{}: ?{}`, or all others with `*rest`",
+                            attr.name,
+                            attr.name.chars().next().unwrap_or('a')
+                        ));
                         self.say(diagnostic);
                     }
                 }
@@ -491,15 +602,32 @@ impl Reader<'_> {
     }
 
     /// An error where a name stands for two kinds of things.
-    fn one_kind(&mut self, text: &Text, name: &str, range: &Range<usize>, a: &[String], b: &[String], what: &str) -> Option<()> {
+    fn one_kind(
+        &mut self,
+        text: &Text,
+        name: &str,
+        range: &Range<usize>,
+        a: &[String],
+        b: &[String],
+        what: &str,
+    ) -> Option<()> {
         if a.iter().chain(b).any(|other| other == name) {
-            self.mistake(format!("`?{name}` is {what} here and something else elsewhere"), text.span(range.clone()));
+            self.mistake(
+                format!("`?{name}` is {what} here and something else elsewhere"),
+                text.span(range.clone()),
+            );
             return None;
         }
         Some(())
     }
 
-    fn literal(&mut self, text: &Text, attr: &op::AttrDef, literal: &Attr, range: &Range<usize>) -> Option<Attr> {
+    fn literal(
+        &mut self,
+        text: &Text,
+        attr: &op::AttrDef,
+        literal: &Attr,
+        range: &Range<usize>,
+    ) -> Option<Attr> {
         #[allow(clippy::cast_precision_loss)]
         let literal = match (attr.kind, literal) {
             (AttrKind::Float, Attr::Int(value)) => Attr::Float(Float(*value as f64)),
@@ -508,7 +636,15 @@ impl Reader<'_> {
         if literal.kind() == attr.kind {
             return Some(literal);
         }
-        self.mistake(format!("attribute `{}` is of kind {:?}, and {literal} is of kind {:?}", attr.name, attr.kind, literal.kind()), text.span(range.clone()));
+        self.mistake(
+            format!(
+                "attribute `{}` is of kind {:?}, and {literal} is of kind {:?}",
+                attr.name,
+                attr.kind,
+                literal.kind()
+            ),
+            text.span(range.clone()),
+        );
         None
     }
 
@@ -520,7 +656,10 @@ impl Reader<'_> {
                     let known: Vec<&str> = known.iter().map(String::as_str).collect();
                     let diagnostic = Diagnostic::new(format!("`?{name}` is not bound on the left"))
                         .label(self.source, text.span(ast.range.clone()), "")
-                        .help(format!("the left binds {}", if known.is_empty() { "no operand".to_owned() } else { known.join(", ") }));
+                        .help(format!(
+                            "the left binds {}",
+                            if known.is_empty() { "no operand".to_owned() } else { known.join(", ") }
+                        ));
                     self.say(diagnostic);
                     return None;
                 };
@@ -529,7 +668,10 @@ impl Reader<'_> {
             Kind::Number(value) => return Some(Template::Scalar(*value)),
             Kind::Rest(name) => {
                 let Some(at) = scope.rests.iter().position(|known| known == name) else {
-                    self.mistake(format!("`?{name}..` is not bound on the left"), text.span(ast.range.clone()));
+                    self.mistake(
+                        format!("`?{name}..` is not bound on the left"),
+                        text.span(ast.range.clone()),
+                    );
                     return None;
                 };
                 return Some(Template::Each(RestVar(at), None));
@@ -550,14 +692,19 @@ impl Reader<'_> {
         let mut rest_attrs = None;
         for entry in entries {
             match entry {
-                Entry::Rest { name, range } => match scope.rest_attrs.iter().position(|known| known == name) {
-                    Some(at) => rest_attrs = Some(RestAttrVar(at)),
-                    None => self.mistake(format!("`*{name}` is not bound on the left"), text.span(range.clone())),
-                },
+                Entry::Rest { name, range } => {
+                    match scope.rest_attrs.iter().position(|known| known == name) {
+                        Some(at) => rest_attrs = Some(RestAttrVar(at)),
+                        None => self
+                            .mistake(format!("`*{name}` is not bound on the left"), text.span(range.clone())),
+                    }
+                }
                 Entry::Attr { name, range, value } => {
                     let attr = self.attr_name(text, def, name, range)?;
                     let expr = match &value.kind {
-                        ExprKind::Literal(literal) => Expr::Literal(self.literal(text, attr, literal, &value.range)?),
+                        ExprKind::Literal(literal) => {
+                            Expr::Literal(self.literal(text, attr, literal, &value.range)?)
+                        }
                         _ => self.expr(text, value, scope)?,
                     };
                     attrs.push((attr.name, expr));
@@ -574,7 +721,10 @@ impl Reader<'_> {
         if rest_attrs.is_none() {
             for attr in def.attrs.iter().filter(|attr| attr.default.is_none()) {
                 if !attrs.iter().any(|(name, _)| *name == attr.name) {
-                    self.mistake(format!("attribute `{}` of `{}` is missing", attr.name, def.name), text.span(ast.range.clone()));
+                    self.mistake(
+                        format!("attribute `{}` of `{}` is missing", attr.name, def.name),
+                        text.span(ast.range.clone()),
+                    );
                 }
             }
         }
@@ -583,12 +733,17 @@ impl Reader<'_> {
 
     /// `(each ?xs.. ?x template)`: a template for every value of a rest.
     fn each(&mut self, text: &Text, ast: &Ast, children: &[Ast], scope: &mut Scope) -> Option<Template> {
-        let [Ast { kind: Kind::Var(rest) | Kind::Rest(rest), .. }, Ast { kind: Kind::Var(item), .. }, inner] = children else {
+        let [Ast { kind: Kind::Var(rest) | Kind::Rest(rest), .. }, Ast { kind: Kind::Var(item), .. }, inner] =
+            children
+        else {
             self.mistake("`each` is written `(each ?xs ?x (… ?x …))`", text.span(ast.range.clone()));
             return None;
         };
         let Some(at) = scope.rests.iter().position(|known| known == rest) else {
-            self.mistake(format!("`?{rest}..` is not bound on the left"), text.span(children[0].range.clone()));
+            self.mistake(
+                format!("`?{rest}..` is not bound on the left"),
+                text.span(children[0].range.clone()),
+            );
             return None;
         };
         let item = OperandVar(index(&mut scope.operands, item));
@@ -623,10 +778,16 @@ impl Reader<'_> {
                 let (least, most) = function.arity;
                 if arguments.len() < least || arguments.len() > most {
                     let wanted = if least == most { format!("{least}") } else { format!("at least {least}") };
-                    self.mistake(format!("`{name}` takes {wanted} argument(s), {} are given", arguments.len()), text.span(ast.range.clone()));
+                    self.mistake(
+                        format!("`{name}` takes {wanted} argument(s), {} are given", arguments.len()),
+                        text.span(ast.range.clone()),
+                    );
                     return None;
                 }
-                Expr::Call(function, arguments.iter().map(|one| self.expr(text, one, scope)).collect::<Option<_>>()?)
+                Expr::Call(
+                    function,
+                    arguments.iter().map(|one| self.expr(text, one, scope)).collect::<Option<_>>()?,
+                )
             }
         })
     }

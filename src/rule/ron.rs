@@ -25,7 +25,11 @@ pub(crate) struct Field {
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     /// `Name(key: value, …)`, or `Name` alone; with the comment lines above it.
-    Struct { name: String, fields: Vec<Field>, comment: String },
+    Struct {
+        name: String,
+        fields: Vec<Field>,
+        comment: String,
+    },
     List(Vec<Node>),
     Map(Vec<Field>),
     Str(Text),
@@ -57,7 +61,11 @@ impl Text {
     }
 
     /// With `$name` replaced; what is put in stands where the name stood.
-    pub fn replace(&self, values: &[(String, String)], used: &mut Vec<String>) -> Result<Self, (String, Span)> {
+    pub fn replace(
+        &self,
+        values: &[(String, String)],
+        used: &mut Vec<String>,
+    ) -> Result<Self, (String, Span)> {
         let mut result = Self { end: self.end, ..Self::default() };
         let mut rest = self.text.char_indices().peekable();
         while let Some((at, character)) = rest.next() {
@@ -148,7 +156,10 @@ impl Reader<'_> {
 
     fn name(&mut self) -> Option<(String, Span)> {
         self.space();
-        let length = self.rest().find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_')).unwrap_or(self.rest().len());
+        let length = self
+            .rest()
+            .find(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'))
+            .unwrap_or(self.rest().len());
         let first = self.rest().chars().next()?;
         if length == 0 || !(first.is_ascii_alphabetic() || first == '_') {
             return None;
@@ -164,7 +175,11 @@ impl Reader<'_> {
         let start = self.at;
         let value = match self.rest().chars().next() {
             None => return Err(self.error("a value is missing at the end of the file", start..start)),
-            Some('"' | 'r') if self.rest().starts_with('"') || self.rest().starts_with("r\"") || self.rest().starts_with("r#") => {
+            Some('"' | 'r')
+                if self.rest().starts_with('"')
+                    || self.rest().starts_with("r\"")
+                    || self.rest().starts_with("r#") =>
+            {
                 Value::Str(self.string()?)
             }
             Some('[') => {
@@ -181,15 +196,23 @@ impl Reader<'_> {
                 Value::Map(self.fields('}', start)?)
             }
             Some(c) if c.is_ascii_digit() || c == '-' || c == '+' => {
-                let length = self.rest().find(|c: char| !(c.is_ascii_alphanumeric() || "+-._".contains(c))).unwrap_or(self.rest().len());
+                let length = self
+                    .rest()
+                    .find(|c: char| !(c.is_ascii_alphanumeric() || "+-._".contains(c)))
+                    .unwrap_or(self.rest().len());
                 self.at += length;
                 let digits = self.text[start..self.at].replace('_', "");
-                let number = digits.parse().map_err(|_| self.error(format!("`{digits}` is not a number"), start..self.at))?;
+                let number = digits
+                    .parse()
+                    .map_err(|_| self.error(format!("`{digits}` is not a number"), start..self.at))?;
                 Value::Number(number)
             }
             Some(other) => {
                 let Some((name, _)) = self.name() else {
-                    return Err(self.error(format!("`{other}` does not begin a value"), start..start + other.len_utf8()));
+                    return Err(self.error(
+                        format!("`{other}` does not begin a value"),
+                        start..start + other.len_utf8(),
+                    ));
                 };
                 let fields = if self.eat('(') { self.fields(')', start)? } else { Vec::new() };
                 Value::Struct { name, fields, comment }
@@ -204,7 +227,11 @@ impl Reader<'_> {
             let at = self.at;
             let Some((key, key_span)) = self.name() else {
                 let end = self.rest().chars().next().map_or(at, |c| at + c.len_utf8());
-                return Err(self.error("a key is missing here", at..end).label(self.source, Span::new(start, start + 1), "opened here"));
+                return Err(self.error("a key is missing here", at..end).label(
+                    self.source,
+                    Span::new(start, start + 1),
+                    "opened here",
+                ));
             };
             if !self.eat(':') {
                 return Err(self.error(format!("`:` is missing after `{key}`"), self.at..self.at));
@@ -227,9 +254,11 @@ impl Reader<'_> {
             return Ok(());
         }
         let end = self.rest().chars().next().map_or(self.at, |c| self.at + c.len_utf8());
-        Err(self
-            .error(format!("`,` or `{close}` is missing here"), self.at..end)
-            .label(self.source, Span::new(start, start + 1), "opened here"))
+        Err(self.error(format!("`,` or `{close}` is missing here"), self.at..end).label(
+            self.source,
+            Span::new(start, start + 1),
+            "opened here",
+        ))
     }
 
     fn string(&mut self) -> Result<Text, Diagnostic> {

@@ -37,7 +37,12 @@ impl Tensor {
     /// If the number of elements is not that of the shape.
     pub fn from_elements<T: Element>(shape: impl Into<super::Shape>, elements: &[T]) -> Self {
         let mut tensor = Self::zeros(TensorType::plain(T::DTYPE, shape));
-        assert_eq!(elements.len(), tensor.ty.shape.count(), "elements do not fill the shape {}", tensor.ty.shape);
+        assert_eq!(
+            elements.len(),
+            tensor.ty.shape.count(),
+            "elements do not fill the shape {}",
+            tensor.ty.shape
+        );
         tensor.elements_mut().copy_from_slice(elements);
         tensor
     }
@@ -63,7 +68,10 @@ impl Tensor {
 
     /// The same bytes under another shape of as many elements; both in the default layout.
     pub fn reshaped(&self, shape: super::Shape) -> Self {
-        assert!(self.ty.layout.is_plain() && shape.count() == self.ty.shape.count(), "reshape keeps elements");
+        assert!(
+            self.ty.layout.is_plain() && shape.count() == self.ty.shape.count(),
+            "reshape keeps elements"
+        );
         Self { ty: TensorType { shape, ..self.ty.clone() }, bytes: Arc::clone(&self.bytes) }
     }
 
@@ -111,7 +119,14 @@ impl Tensor {
         }
         let mut result = Self::zeros(self.ty.with_layout(layout.clone()));
         let shape = self.ty.shape.clone();
-        super::relayout::copy(self.bytes(), &self.ty.layout, result.bytes_mut(), layout, &shape, self.ty.dtype.size());
+        super::relayout::copy(
+            self.bytes(),
+            &self.ty.layout,
+            result.bytes_mut(),
+            layout,
+            &shape,
+            self.ty.dtype.size(),
+        );
         result
     }
 
@@ -198,7 +213,8 @@ impl Aligned {
     const ALIGNMENT: usize = 64;
 
     fn allocation(length: usize) -> Allocation {
-        Allocation::from_size_align(length.max(1), Self::ALIGNMENT).expect("tensor sizes fit the address space")
+        Allocation::from_size_align(length.max(1), Self::ALIGNMENT)
+            .expect("tensor sizes fit the address space")
     }
 
     fn zeroed(length: usize) -> Self {

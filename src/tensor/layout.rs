@@ -60,7 +60,9 @@ impl Layout {
 
     /// The logical shape with each blocked dimension rounded up to its block.
     pub fn padded_shape(&self, shape: &Shape) -> Shape {
-        Shape::new(shape.iter().enumerate().map(|(d, &n)| n.next_multiple_of(self.block(d))).collect::<Vec<_>>())
+        Shape::new(
+            shape.iter().enumerate().map(|(d, &n)| n.next_multiple_of(self.block(d))).collect::<Vec<_>>(),
+        )
     }
 
     /// Elements in memory, padding included.
@@ -123,8 +125,10 @@ impl FromStr for Layout {
         let mut blocks = Vec::new();
         while !rest.is_empty() {
             let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-            let size: usize = digits.parse().map_err(|_| bad("a block is a number and a letter, as in `16c`"))?;
-            let letter = rest[digits.len()..].chars().next().ok_or_else(|| bad("a block lacks its letter"))?;
+            let size: usize =
+                digits.parse().map_err(|_| bad("a block is a number and a letter, as in `16c`"))?;
+            let letter =
+                rest[digits.len()..].chars().next().ok_or_else(|| bad("a block lacks its letter"))?;
             let dim = position(letter).ok_or_else(|| bad("a block's letter is not among its dimensions"))?;
             if !letters.contains(letter.to_ascii_uppercase()) || size < 2 {
                 return Err(bad("a blocked dimension is written in upper case, and its block is at least 2"));

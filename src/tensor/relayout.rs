@@ -31,7 +31,13 @@ fn terms(layout: &Layout, shape: &Shape) -> Vec<Vec<usize>> {
         .collect()
 }
 
-fn elements<const SIZE: usize>(from: &[u8], source: &[Vec<usize>], to: &mut [u8], target: &[Vec<usize>], shape: &Shape) {
+fn elements<const SIZE: usize>(
+    from: &[u8],
+    source: &[Vec<usize>],
+    to: &mut [u8],
+    target: &[Vec<usize>],
+    shape: &Shape,
+) {
     let Some(last) = shape.rank().checked_sub(1) else {
         to[..SIZE].copy_from_slice(&from[..SIZE]);
         return;
@@ -42,7 +48,8 @@ fn elements<const SIZE: usize>(from: &[u8], source: &[Vec<usize>], to: &mut [u8]
     let outer = &shape[..last];
     let mut index = vec![0; last];
     for _ in 0..outer.iter().product::<usize>() {
-        let base = |terms: &[Vec<usize>]| index.iter().zip(terms).map(|(at, column)| column[*at]).sum::<usize>();
+        let base =
+            |terms: &[Vec<usize>]| index.iter().zip(terms).map(|(at, column)| column[*at]).sum::<usize>();
         let (read, write) = (base(source), base(target));
         for (a, b) in source[last].iter().zip(&target[last]) {
             let (a, b) = ((read + a) * SIZE, (write + b) * SIZE);

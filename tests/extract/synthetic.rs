@@ -29,10 +29,7 @@ impl Random {
 pub fn tangle(seed: u64) -> Problem {
     let random = &mut Random(seed);
     let classes = 3 + random.below(10);
-    let mut problem = Problem {
-        classes: vec![Class::default(); classes],
-        roots: Vec::new(),
-    };
+    let mut problem = Problem { classes: vec![Class::default(); classes], roots: Vec::new() };
     let mut rank = 0;
     // Small whole costs make ties, others make none.
     let whole = random.below(2) == 0;
@@ -40,14 +37,9 @@ pub fn tangle(seed: u64) -> Problem {
         for node in 0..1 + random.below(4) {
             let children = if node == 0 && random.below(3) > 0 {
                 // Something that does not lead back.
-                (0..random.below(3))
-                    .filter(|_| class > 0)
-                    .map(|_| random.below(class.max(1)))
-                    .collect()
+                (0..random.below(3)).filter(|_| class > 0).map(|_| random.below(class.max(1))).collect()
             } else {
-                (0..random.below(4))
-                    .map(|_| random.below(classes))
-                    .collect::<Vec<_>>()
+                (0..random.below(4)).map(|_| random.below(classes)).collect::<Vec<_>>()
             };
             let cost = match random.below(8) {
                 0 => 0.0,
@@ -56,9 +48,7 @@ pub fn tangle(seed: u64) -> Problem {
                 _ => random.unit() * 10.0,
             };
             let children = children.into_iter().map(|child| ClassId(child as u32)).collect();
-            problem.classes[class]
-                .nodes
-                .push(Candidate { cost, children, rank });
+            problem.classes[class].nodes.push(Candidate { cost, children, rank });
             rank += 1;
         }
     }
@@ -82,12 +72,7 @@ pub struct Network {
 
 impl Network {
     pub fn new(seed: u64, layouts: usize) -> Self {
-        Self {
-            problem: Problem::default(),
-            random: Random(seed),
-            layouts,
-            rank: 0,
-        }
+        Self { problem: Problem::default(), random: Random(seed), layouts, rank: 0 }
     }
 
     pub fn class(&mut self) -> ClassId {
@@ -97,11 +82,7 @@ impl Network {
 
     pub fn node(&mut self, class: ClassId, cost: f64, children: &[ClassId]) {
         self.rank += 1;
-        let node = Candidate {
-            cost,
-            children: children.to_vec(),
-            rank: self.rank,
-        };
+        let node = Candidate { cost, children: children.to_vec(), rank: self.rank };
         self.problem.classes[class.index()].nodes.push(node);
     }
 
@@ -111,10 +92,8 @@ impl Network {
         let forms: Vec<_> = (0..self.layouts).map(|_| self.class()).collect();
         self.node(forms[0], f64::INFINITY, &[]);
         for &form in &forms[1..] {
-            let (pack, unpack) = (
-                size * (0.15 + 0.1 * self.random.unit()),
-                size * (0.15 + 0.1 * self.random.unit()),
-            );
+            let (pack, unpack) =
+                (size * (0.15 + 0.1 * self.random.unit()), size * (0.15 + 0.1 * self.random.unit()));
             self.node(form, pack, &forms[..1]);
             self.node(forms[0], unpack, &[form]);
         }
@@ -207,11 +186,7 @@ pub fn residual(seed: u64, blocks: usize, layouts: usize) -> Problem {
     for block in 0..blocks {
         let a = net.conv(&x, 0.5);
         let b = net.conv(&a, 1.0);
-        let skip = if block % 4 == 0 {
-            net.conv(&x, 0.5)
-        } else {
-            x.clone()
-        };
+        let skip = if block % 4 == 0 { net.conv(&x, 0.5) } else { x.clone() };
         x = net.conv_add(&b, &skip, 0.5);
     }
     let root = net.same(&[&x], 0.1);
@@ -306,9 +281,8 @@ pub fn wired(seed: u64, nodes: usize) -> Problem {
     let mut values = vec![net.input()];
     let mut read = vec![true];
     for _ in 0..nodes {
-        let mut operands: Vec<usize> = (0..1 + net.random.below(3))
-            .map(|_| net.random.below(values.len()))
-            .collect();
+        let mut operands: Vec<usize> =
+            (0..1 + net.random.below(3)).map(|_| net.random.below(values.len())).collect();
         operands.sort_unstable();
         operands.dedup();
         operands.iter().for_each(|&operand| read[operand] = true);
@@ -318,12 +292,8 @@ pub fn wired(seed: u64, nodes: usize) -> Problem {
         values.push(value);
         read.push(false);
     }
-    let ends: Vec<Value> = values
-        .iter()
-        .zip(&read)
-        .filter(|(_, read)| !**read)
-        .map(|(v, _)| v.clone())
-        .collect();
+    let ends: Vec<Value> =
+        values.iter().zip(&read).filter(|(_, read)| !**read).map(|(v, _)| v.clone()).collect();
     let root = net.same(&ends.iter().collect::<Vec<_>>(), 0.2);
     net.finish(&root)
 }

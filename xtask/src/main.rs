@@ -8,8 +8,11 @@ use std::process::ExitCode;
 type Task = (&'static str, &'static str, fn() -> Result<(), String>);
 
 /// Every task. A new one is a module and a line here.
-const TASKS: &[Task] =
-    &[("models", "make the models, inputs and ONNX Runtime's outputs that the value tests need", models::run)];
+const TASKS: &[Task] = &[(
+    "models",
+    "make the models, inputs and ONNX Runtime's outputs that the value tests need",
+    models::run,
+)];
 
 fn main() -> ExitCode {
     let name = std::env::args().nth(1).unwrap_or_default();

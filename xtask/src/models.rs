@@ -24,7 +24,8 @@ pub fn run() -> Result<(), String> {
     std::fs::create_dir_all(&temporary).map_err(|error| format!("{}: {error}", temporary.display()))?;
     println!("making models in {}", out.display());
     command(Command::new(python).arg(script).arg(sources).arg(&temporary))?;
-    std::fs::write(temporary.join("stamp"), stamp).map_err(|error| format!("{}: {error}", temporary.display()))?;
+    std::fs::write(temporary.join("stamp"), stamp)
+        .map_err(|error| format!("{}: {error}", temporary.display()))?;
     remove(&out)?;
     std::fs::rename(&temporary, &out).map_err(|error| format!("{}: {error}", out.display()))
 }
@@ -50,8 +51,12 @@ fn environment(folder: &Path) -> Result<PathBuf, String> {
         command(Command::new("python3").arg("-m").arg("venv").arg(folder))
             .map_err(|error| format!("{error}\nPython 3 with its venv module is needed for this task"))?;
     }
-    command(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(PACKAGES))
-        .map_err(|error| format!("{error}\npip could not install {}", PACKAGES.join(", ")))?;
+    command(
+        Command::new(&python)
+            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+            .args(PACKAGES),
+    )
+    .map_err(|error| format!("{error}\npip could not install {}", PACKAGES.join(", ")))?;
     Ok(python)
 }
 
@@ -63,7 +68,9 @@ fn command(command: &mut Command) -> Result<(), String> {
 
 fn remove(folder: &Path) -> Result<(), String> {
     match std::fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(format!("{}: {error}", folder.display())),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("{}: {error}", folder.display()))
+        }
         _ => Ok(()),
     }
 }

@@ -89,7 +89,10 @@ impl Geometry {
     fn rows(&self, output: usize) -> std::ops::Range<usize> {
         let at = |tap: usize| output * self.strides[0] + tap * self.dilations[0];
         let first = (0..self.kernel[0]).find(|tap| at(*tap) >= self.pads[0]).unwrap_or(self.kernel[0]);
-        let end = (0..self.kernel[0]).rev().find(|tap| at(*tap) < self.pads[0] + self.input[0]).map_or(0, |tap| tap + 1);
+        let end = (0..self.kernel[0])
+            .rev()
+            .find(|tap| at(*tap) < self.pads[0] + self.input[0])
+            .map_or(0, |tap| tap + 1);
         first..end.max(first)
     }
 
@@ -106,7 +109,19 @@ impl Geometry {
 }
 
 fn contract(name: &str, scratch: usize) -> Contract {
-    Contract { scratch, ..plain_contract(&format!("{name}-{}", if level() == Level::Avx512 { "avx512" } else if level() == Level::Avx2 { "avx2" } else { "portable" })) }
+    Contract {
+        scratch,
+        ..plain_contract(&format!(
+            "{name}-{}",
+            if level() == Level::Avx512 {
+                "avx512"
+            } else if level() == Level::Avx2 {
+                "avx2"
+            } else {
+                "portable"
+            }
+        ))
+    }
 }
 
 /// What happens to a sum before it is stored, and after.
@@ -135,7 +150,12 @@ struct Extra {
 }
 
 impl Finish {
-    fn new(steps: &[Step], extras: &[&TensorType], first: usize, output: &TensorType) -> Result<Self, String> {
+    fn new(
+        steps: &[Step],
+        extras: &[&TensorType],
+        first: usize,
+        output: &TensorType,
+    ) -> Result<Self, String> {
         let mut next = first;
         let mut list: Vec<(&Step, Option<usize>)> = Vec::new();
         for step in steps {
@@ -183,12 +203,23 @@ impl Finish {
                     if ty.shape.count() == 1 && ty.layout.is_plain() {
                         Extra { operand: *operand, image: 0, block: 0, pixel: 0, lane: 0 }
                     } else if ty == output {
-                        Extra { operand: *operand, image: blocks * pixels * block, block: pixels * block, pixel: block, lane: 1 }
-                    } else if ty.layout == output.layout && ty.shape[2] * ty.shape[3] == 1 && ty.shape[1] == output.shape[1] {
+                        Extra {
+                            operand: *operand,
+                            image: blocks * pixels * block,
+                            block: pixels * block,
+                            pixel: block,
+                            lane: 1,
+                        }
+                    } else if ty.layout == output.layout
+                        && ty.shape[2] * ty.shape[3] == 1
+                        && ty.shape[1] == output.shape[1]
+                    {
                         let image = if ty.shape[0] == 1 { 0 } else { blocks * block };
                         Extra { operand: *operand, image, block, pixel: 0, lane: 1 }
                     } else {
-                        return Err(format!("an extra operand is {ty}: it takes the result's type, a value a channel, or one element"));
+                        return Err(format!(
+                            "an extra operand is {ty}: it takes the result's type, a value a channel, or one element"
+                        ));
                     }
                 }
             };
@@ -201,14 +232,24 @@ impl Finish {
     ///
     /// # Safety
     /// The rows are of the result and of this task alone.
-    unsafe fn second(&self, args: &Args<'_>, geometry: &Geometry, image: usize, block: usize, first: usize, pixels: usize) {
+    unsafe fn second(
+        &self,
+        args: &Args<'_>,
+        geometry: &Geometry,
+        image: usize,
+        block: usize,
+        first: usize,
+        pixels: usize,
+    ) {
         let width = geometry.block;
         let plane = geometry.output[0] * geometry.output[1];
         let at = ((image * geometry.output_blocks() + block) * plane + first) * width;
         let target = args.output.cast::<f32>().wrapping_add(at);
         for (action, extra) in &self.steps {
             let from = if action.binary {
-                args.inputs[extra.operand].cast::<f32>().wrapping_add(image * extra.image + block * extra.block + first * extra.pixel)
+                args.inputs[extra.operand]
+                    .cast::<f32>()
+                    .wrapping_add(image * extra.image + block * extra.block + first * extra.pixel)
             } else {
                 std::ptr::null()
             };

@@ -7,10 +7,8 @@ use crate::backend::{Args, Call, Contract, Kernel};
 use crate::tensor::DType;
 
 /// The ops of this family.
-pub(super) const ENTRIES: &[Entry] = &[
-    Entry { op: "native.max-pool", contract, kernel },
-    Entry { op: "native.avg-pool", contract, kernel },
-];
+pub(super) const ENTRIES: &[Entry] =
+    &[Entry { op: "native.max-pool", contract, kernel }, Entry { op: "native.avg-pool", contract, kernel }];
 
 fn contract(call: &Call<'_>) -> Result<Contract, String> {
     match Pool::new(call) {
@@ -48,7 +46,8 @@ impl Pool {
             return None;
         }
         let ints = |name: &str, otherwise: &[i64]| -> Vec<usize> {
-            let values = if call.attrs.get(name).is_some() { call.attrs.expect_ints(name) } else { otherwise };
+            let values =
+                if call.attrs.get(name).is_some() { call.attrs.expect_ints(name) } else { otherwise };
             values.iter().map(|value| usize::try_from(*value).unwrap_or(0)).collect()
         };
         let pair = |values: &[usize]| [values[0], values[1]];
@@ -69,7 +68,8 @@ impl Pool {
             dilations: pair(&ints("dilations", &[1, 1])),
             pads: [pads[0], pads[1]],
             pads_after: [pads[2], pads[3]],
-            count_pads: call.attrs.get("count-include-pad").is_some() && call.attrs.expect_int("count-include-pad") == 1,
+            count_pads: call.attrs.get("count-include-pad").is_some()
+                && call.attrs.expect_int("count-include-pad") == 1,
         })
     }
 

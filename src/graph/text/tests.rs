@@ -1,3 +1,5 @@
+//! Tests of the text form.
+
 use super::*;
 use crate::attr::{Attr, Attrs, Float, Step};
 use crate::graph::diff::diff;

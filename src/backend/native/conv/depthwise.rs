@@ -120,7 +120,8 @@ unsafe fn one_row<V: Lanes>(rows: &Rows<'_>, row: usize, part: usize) {
                 for s in 0..geometry.kernel[1] {
                     let at = column * geometry.strides[1] + s * geometry.dilations[1];
                     if at >= geometry.pads[1] && at - geometry.pads[1] < width {
-                        sum = V::load(line(r).add((at - geometry.pads[1]) * block)).mul_add(weight(r, s), sum);
+                        sum =
+                            V::load(line(r).add((at - geometry.pads[1]) * block)).mul_add(weight(r, s), sum);
                     }
                 }
             }
@@ -151,11 +152,16 @@ impl Kernel for Depthwise {
             let one = Rows {
                 geometry,
                 x: args.inputs[0].cast::<f32>().wrapping_add(plane * height * width * block),
-                w: args.inputs[1].cast::<f32>().wrapping_add(index * geometry.kernel[0] * geometry.kernel[1] * block),
+                w: args.inputs[1]
+                    .cast::<f32>()
+                    .wrapping_add(index * geometry.kernel[0] * geometry.kernel[1] * block),
                 bias: args.inputs[2].cast::<f32>().wrapping_add(index * block),
                 biases: geometry.outputs - index * block,
                 y: args.output.cast::<f32>().wrapping_add(at),
-                residual: self.finish.residual.map_or(std::ptr::null(), |operand| args.inputs[operand].cast::<f32>().wrapping_add(at)),
+                residual: self
+                    .finish
+                    .residual
+                    .map_or(std::ptr::null(), |operand| args.inputs[operand].cast::<f32>().wrapping_add(at)),
                 low: self.finish.low,
                 high: self.finish.high,
                 first,
@@ -169,7 +175,8 @@ impl Kernel for Depthwise {
         };
         let total = planes * bands;
         let chunk = total.div_ceil(wanted.max(1)).max(1);
-        args.team.run(total.div_ceil(chunk), |slot| (slot * chunk..((slot + 1) * chunk).min(total)).for_each(run));
+        args.team
+            .run(total.div_ceil(chunk), |slot| (slot * chunk..((slot + 1) * chunk).min(total)).for_each(run));
         self.finish.pad(args);
     }
 }

@@ -77,7 +77,15 @@ impl Direct {
         let wanted = (8 * call.threads).div_ceil(outputs.len() * geometry.batch);
         let least = (TASK * outputs.len()).div_ceil((work * pixels).max(1)).max(1);
         let band = if call.threads == 1 { rows } else { rows.div_ceil(wanted).max(least).min(rows) };
-        Ok(Self { inputs, chunk: inputs.div_ceil(chunks), outputs, band, micro: micro(block), finish, geometry })
+        Ok(Self {
+            inputs,
+            chunk: inputs.div_ceil(chunks),
+            outputs,
+            band,
+            micro: micro(block),
+            finish,
+            geometry,
+        })
     }
 
     /// Parts of a row, for a pointwise convolution whose rows are one.
@@ -131,7 +139,9 @@ impl Direct {
         let taps = geometry.kernel[0] * geometry.kernel[1];
         let outputs = geometry.output_blocks();
         let group = first / (outputs / geometry.groups.min(outputs)).max(1);
-        let input = args.inputs[0].cast::<f32>().wrapping_add((image * self.inputs * geometry.groups + group * self.inputs) * plane);
+        let input = args.inputs[0]
+            .cast::<f32>()
+            .wrapping_add((image * self.inputs * geometry.groups + group * self.inputs) * plane);
         let at = |row: usize, column: usize| {
             ((image * outputs + first) * geometry.output[0] + row) * ow * block + column * block
         };
@@ -155,7 +165,9 @@ impl Direct {
                         x_block: plane,
                         x_row: geometry.dilations[0] * width * block,
                         x_column: geometry.dilations[1] * block,
-                        w: args.inputs[1].cast::<f32>().wrapping_add((first * self.inputs + done) * taps * block * block),
+                        w: args.inputs[1]
+                            .cast::<f32>()
+                            .wrapping_add((first * self.inputs + done) * taps * block * block),
                         w_output: self.inputs * taps * block * block,
                         rows: (taken.start, taken.end),
                         kernel: geometry.kernel,
@@ -163,10 +175,16 @@ impl Direct {
                         depth,
                         y: args.output.cast::<f32>().wrapping_add(offset),
                         y_output: geometry.output[0] * ow * block,
-                        bias: if done == 0 { args.inputs[2].cast::<f32>().wrapping_add(first * block) } else { std::ptr::null() },
+                        bias: if done == 0 {
+                            args.inputs[2].cast::<f32>().wrapping_add(first * block)
+                        } else {
+                            std::ptr::null()
+                        },
                         biases: geometry.outputs - first * block,
                         last: done + blocks == self.inputs,
-                        residual: self.finish.residual.map_or(std::ptr::null(), |operand| args.inputs[operand].cast::<f32>().wrapping_add(offset)),
+                        residual: self.finish.residual.map_or(std::ptr::null(), |operand| {
+                            args.inputs[operand].cast::<f32>().wrapping_add(offset)
+                        }),
                         low: self.finish.low,
                         high: self.finish.high,
                         column: left,
@@ -186,7 +204,9 @@ impl Direct {
         for output in first..first + count {
             if columns.len() == ow {
                 // SAFETY: rows of this task.
-                unsafe { self.finish.second(args, geometry, image, output, rows.start * ow, rows.len() * ow) };
+                unsafe {
+                    self.finish.second(args, geometry, image, output, rows.start * ow, rows.len() * ow)
+                };
             } else {
                 // SAFETY: as above; there is one row.
                 unsafe { self.finish.second(args, geometry, image, output, columns.start, columns.len()) };

@@ -77,7 +77,9 @@ unsafe fn row_on<V: Lanes>(row: &Row) {
                 match (row.pixels - first >= PIXELS, row.blocks) {
                     (true, BLOCKS) => tile::<V, PIXELS, BLOCKS>(row, first, part),
                     (true, _) => tile::<V, PIXELS, 1>(row, first, part),
-                    (false, BLOCKS) => (first..row.pixels).for_each(|pixel| tile::<V, 1, BLOCKS>(row, pixel, part)),
+                    (false, BLOCKS) => {
+                        (first..row.pixels).for_each(|pixel| tile::<V, 1, BLOCKS>(row, pixel, part))
+                    }
                     (false, _) => (first..row.pixels).for_each(|pixel| tile::<V, 1, 1>(row, pixel, part)),
                 }
             }
@@ -102,7 +104,8 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize>(row: &Row, first: usize
         for r in 0..row.kernel[0] {
             for s in 0..row.kernel[1] {
                 for channel in 0..row.channels {
-                    let x = row.x.add(channel * row.channel + r * row.line + s * row.column + first * row.stride);
+                    let x =
+                        row.x.add(channel * row.channel + r * row.line + s * row.column + first * row.stride);
                     let mut weights = [V::splat(0.0); O];
                     for (output, weight) in weights.iter_mut().enumerate() {
                         *weight = V::load(w.add(output * row.w_output));
@@ -132,7 +135,8 @@ impl First {
     fn new(call: &Call<'_>) -> Result<Self, String> {
         let geometry = Geometry::new(call)?;
         let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, call.output)?;
-        let padded = [0, 1].map(|axis| geometry.input[axis] + geometry.pads[axis] + geometry.pads_after[axis]);
+        let padded =
+            [0, 1].map(|axis| geometry.input[axis] + geometry.pads[axis] + geometry.pads_after[axis]);
         Ok(Self { geometry, finish, padded })
     }
 
@@ -207,7 +211,9 @@ impl Kernel for First {
                         pixels: ow,
                         blocks: BLOCKS.min(blocks - output),
                         block,
-                        residual: self.finish.residual.map_or(std::ptr::null(), |operand| args.inputs[operand].cast::<f32>().wrapping_add(at)),
+                        residual: self.finish.residual.map_or(std::ptr::null(), |operand| {
+                            args.inputs[operand].cast::<f32>().wrapping_add(at)
+                        }),
                         low: self.finish.low,
                         high: self.finish.high,
                     };

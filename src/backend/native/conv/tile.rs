@@ -115,7 +115,8 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const EDGE: bool>(tile:
         for block in 0..tile.blocks {
             for row in first..end {
                 for tap in 0..taps {
-                    let x = tile.x.wrapping_add(block * tile.x_block + row * tile.x_row + tap * tile.x_column);
+                    let x =
+                        tile.x.wrapping_add(block * tile.x_block + row * tile.x_row + tap * tile.x_column);
                     // Addresses in memory: more of them are read at once than there are registers.
                     let mut pixels = [ZEROS.as_ptr(); P];
                     let column = tile.column + (tap * tile.dilation).cast_signed();
