@@ -33,8 +33,11 @@ pub trait CostModel: Sync {
     fn seconds(&self, query: &Query<'_>) -> f64;
 }
 
-/// The cost models by name. `machine` is the calibrated one.
-pub const COST_MODELS: &[(&str, fn(&Machine) -> Box<dyn CostModel>)] = &[
+/// Makes a cost model for a machine.
+pub type Make = fn(&Machine) -> Box<dyn CostModel>;
+
+/// The cost models by name, made for the calibrated machine.
+pub const COST_MODELS: &[(&str, Make)] = &[
     ("flops", |_| Box::new(Roofline::new("flops", Machine::NOMINAL))),
     ("roofline", |machine| Box::new(Roofline::new("roofline", *machine))),
 ];

@@ -1,6 +1,6 @@
 //! The e-graph: every way to compute a model, side by side.
 //!
-//! Takes a verified graph, grows by the rules of a phase ([`saturate`]), and gives an extraction
+//! Takes a verified graph, grows by the rules of a phase ([`EGraph::saturate`]), and gives an extraction
 //! problem and, for a choice among its nodes, the graph of that choice. The language is open: a
 //! [`Term`] is any op of the registry with its attributes; what is known of a class (its type,
 //! whether it is constant, its value where that is small) are facts that only get more precise.

@@ -60,17 +60,17 @@ fn folder() -> PathBuf {
 fn agrees(folder: &Path) -> Result<(), Failed> {
     let light = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("light_"));
     let imported =
-        onnx::load(&folder.join("model.onnx"), &ImportOptions::default()).map_err(|e| e.to_string())?;
+        onnx::load(folder.join("model.onnx"), &ImportOptions::default()).map_err(|e| e.to_string())?;
     let compilation = compile(imported.graph, 2);
     let mut session = Session::new(&compilation.program, compilation.plan).map_err(|e| e.to_string())?;
     let file = |kind: &str, name: &str| folder.join(kind).join(format!("{}.npy", name.replace('/', "_")));
     let inputs: Vec<Tensor> =
-        session.plan().inputs.iter().map(|(name, _)| npy::read(&file("inputs", name)).unwrap()).collect();
+        session.plan().inputs.iter().map(|(name, _)| npy::read(file("inputs", name)).unwrap()).collect();
     let names: Vec<String> = session.plan().outputs.iter().map(|(name, _, _)| name.to_string()).collect();
     let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).map_err(|e| e.to_string())?;
     assert!(!names.is_empty());
     for (name, output) in names.iter().zip(outputs) {
-        let expected = npy::read(&file("outputs", name)).unwrap();
+        let expected = npy::read(file("outputs", name)).unwrap();
         if light {
             // The suite's own tolerance: rtol 1e-3, atol 1e-7.
             let worst = output

@@ -153,7 +153,7 @@ impl Shared {
                 return Some(generation);
             }
             polls += 1;
-            if polls % 64 != 0 {
+            if !polls.is_multiple_of(64) {
                 std::hint::spin_loop();
                 continue;
             }

@@ -120,7 +120,7 @@ pub(super) fn file_name(name: &str) -> String {
 pub(super) fn write_outputs(session: &Session, outputs: &[Tensor], directory: &Path) -> Result<(), String> {
     std::fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     for ((name, _, _), tensor) in session.plan().outputs.iter().zip(outputs) {
-        npy::write(&directory.join(file_name(name)), tensor).map_err(|error| error.to_string())?;
+        npy::write(directory.join(file_name(name)), tensor).map_err(|error| error.to_string())?;
     }
     Ok(())
 }

@@ -167,12 +167,10 @@ impl EGraph {
         }
         self.match_children(children, &term.children, start.clone(), found);
         // The other order of a commutative op is the same value, without a node of its own.
-        if let (true, [left, right]) =
-            (term.def().flags.commutative && children.len() == 2, &term.children[..])
+        if let (true, 2, [left, right]) = (term.def().flags.commutative, children.len(), &term.children[..])
+            && left != right
         {
-            if left != right {
-                self.match_children(children, &[*right, *left], start, found);
-            }
+            self.match_children(children, &[*right, *left], start, found);
         }
     }
 

@@ -74,8 +74,6 @@ pub(super) struct Outcome {
     pub cost: f64,
     /// For each class the place of its candidate; meaningless after a merged run.
     pub choice: Vec<Option<u32>>,
-    /// Whether nothing was dropped or merged.
-    pub exact: bool,
     pub states: usize,
     pub peak: usize,
 }
@@ -149,7 +147,6 @@ struct Run<'a> {
     states: Table,
     next: Table,
     trail: Vec<Trail>,
-    exact: bool,
     work: usize,
     made: usize,
     peak: usize,
@@ -197,7 +194,6 @@ impl<'a> Run<'a> {
             states,
             next: Table::new(words),
             trail: Vec::with_capacity(plan.order.len()),
-            exact: true,
             work: 0,
             made: 0,
             peak: 1,
@@ -347,7 +343,6 @@ impl<'a> Run<'a> {
         }
         self.work += compared / 16;
         if self.states.len() > self.caps.states {
-            self.exact = false;
             match self.excess {
                 Excess::Stop => return Err(Stop::States),
                 Excess::Drop => self.drop_excess(),
@@ -390,11 +385,11 @@ impl<'a> Run<'a> {
         let worth = |at: usize| {
             let key = table.key(at);
             let mut sum = table.cost[at];
-            for word in 0..self.words {
-                for bit in bits(key[word] & self.demanded[word]) {
+            for (word, &live) in key.iter().enumerate().take(self.words) {
+                for bit in bits(live & self.demanded[word]) {
                     sum += self.network.worth[self.class[word * 64 + bit] as usize];
                 }
-                for bit in bits(key[word] & self.provided[word]) {
+                for bit in bits(live & self.provided[word]) {
                     sum -= self.network.worth[self.class[word * 64 + bit] as usize];
                 }
             }
@@ -439,9 +434,9 @@ impl<'a> Run<'a> {
                 |other: &[u64]| -> u32 { key.iter().zip(other).map(|(a, b)| (a ^ b).count_ones()).sum() };
             let near =
                 merged.iter_mut().min_by_key(|(other, ..)| apart(other)).expect("a cap is at least two");
-            for word in 0..self.words {
+            for (word, (into, live)) in near.0.iter_mut().zip(key).enumerate().take(self.words) {
                 let (demanded, provided) = (self.demanded[word], self.provided[word]);
-                near.0[word] = near.0[word] & key[word] & demanded | (near.0[word] | key[word]) & provided;
+                *into = *into & live & demanded | (*into | live) & provided;
             }
             near.1 = near.1.min(cost);
         }
@@ -470,12 +465,12 @@ impl<'a> Run<'a> {
             }
             state = trail.from[state] as usize;
         }
-        Ok(Outcome { cost, choice, exact: self.exact, states: self.made, peak: self.peak })
+        Ok(Outcome { cost, choice, states: self.made, peak: self.peak })
     }
 }
 
 /// States are compared with this many of the cheapest that were kept: more finds little.
-const RIVALS: usize = 1000;
+const RIVALS: usize = 400;
 
 fn set(words: &mut [u64], slot: u32) {
     words[slot as usize / 64] |= 1 << (slot % 64);

@@ -18,6 +18,9 @@ impl Planner for FirstFit {
     }
 }
 
+/// What an order goes by, the largest first.
+type Key<'a> = &'a dyn Fn(&Buffer) -> (usize, usize);
+
 /// The best of first fit in several orders; stops at the lower bound.
 pub(super) struct Best;
 
@@ -28,7 +31,7 @@ impl Planner for Best {
 
     fn plan(&self, buffers: &[Buffer]) -> Packing {
         let life = |buffer: &Buffer| buffer.upper - buffer.lower;
-        let keys: [&dyn Fn(&Buffer) -> (usize, usize); 5] = [
+        let keys: [Key; 5] = [
             &|b| (b.size, life(b)),
             &|b| (b.size.saturating_mul(life(b)), b.size),
             &|b| (life(b), b.size),

@@ -163,7 +163,7 @@ fn eval(logical: &str, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> 
 /// A convolution whose input and weights are in one of these pairs of layouts.
 fn conv(attrs: &Attrs, types: &[&TensorType], pairs: &[(&str, &str)]) -> Result<TensorType, String> {
     let (x, w) = (types[0].layout.to_string(), types[1].layout.to_string());
-    if !pairs.iter().any(|pair| *pair == (x.as_str(), w.as_str())) {
+    if !pairs.contains(&(x.as_str(), w.as_str())) {
         let known: Vec<String> = pairs.iter().map(|(x, w)| format!("{x} with {w}")).collect();
         return Err(format!("input {x} with weights {w}: it takes {}", known.join(" or ")));
     }

@@ -173,11 +173,12 @@ impl Finish {
             steps: Vec::new(),
             padding: Padding::new(output),
         };
-        if let Some((step, Some(operand))) = rest.first() {
-            if step.op == "add" && extras[operand - first] == output {
-                finish.residual = Some(*operand);
-                rest = &rest[1..];
-            }
+        if let Some((step, Some(operand))) = rest.first()
+            && step.op == "add"
+            && extras[operand - first] == output
+        {
+            finish.residual = Some(*operand);
+            rest = &rest[1..];
         }
         #[allow(clippy::cast_possible_truncation)]
         match rest.first().map(|(step, _)| (step.op, &step.parameters[..])) {
