@@ -126,11 +126,14 @@ impl Work {
             out.choice[self.original[class] as usize] = Some(node.index);
             out.cost += node.cost;
         }
-        out.bound = if proven { out.cost } else { bound.min(out.cost) };
-        out.proven |= out.bound >= out.cost;
+        out.proven |= bound >= out.cost * ROUNDING;
+        out.bound = if out.proven { out.cost } else { bound };
         out
     }
 }
+
+/// A bound this close to the cost is the cost, summed in another order.
+const ROUNDING: f64 = 1.0 - 1e-11;
 
 /// The classes that a choice uses.
 pub(super) fn reach(classes: &[Vec<Node>], roots: &[u32], choice: &[Option<u32>]) -> Vec<bool> {

@@ -5,7 +5,7 @@ use super::canonical::{Trees, Work, price};
 use super::component::Components;
 use super::frontier::{Caps, Excess, Network, Outcome, Stop};
 use super::greedy::settle;
-use super::order::plans;
+use super::order;
 use super::reduce::Reduced;
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report, Size};
 
@@ -91,6 +91,9 @@ impl Extractor for Exact {
 /// A bound is a sum taken in another order than the cost: this much of it may be rounding.
 const SLACK: f64 = 1.0 - 1e-12;
 
+/// Orders that are tried besides the one from the root down.
+const OTHERS: usize = 3;
+
 struct Found {
     choice: Vec<Option<u32>>,
     bound: f64,
@@ -103,11 +106,7 @@ impl Exact {
         let worth = shares(&work.classes, &trees.cost);
         let mut stop = Stop::Options;
         let network = Network::new(work, components, &worth);
-        let plans = if network.is_some() {
-            plans(work, components)
-        } else {
-            Vec::new()
-        };
+        let mut plans = Vec::new();
         let mut record = |outcome: &Outcome| {
             report.states += outcome.states;
             report.peak_states = report.peak_states.max(outcome.peak);
@@ -119,29 +118,40 @@ impl Exact {
             options,
         } = self.limits;
         if let Some(network) = &network {
-            // A short try of each order before a long one.
-            for (states, steps) in [(states / 20, steps / 20), (states, steps)] {
-                for plan in &plans {
-                    match network.run(
-                        plan,
-                        Caps {
-                            states,
-                            work: steps,
-                            options,
-                        },
-                        Excess::Stop,
-                    ) {
-                        Ok(outcome) => {
-                            record(&outcome);
-                            report.method = "frontier".to_owned();
-                            return Found {
-                                choice: outcome.choice,
-                                bound: outcome.cost,
-                                proven: true,
-                            };
-                        }
-                        Err(reason) => stop = reason,
+            plans.push(order::down(work, components));
+            // A short try of each order, then a long one of those that promise most.
+            let mut tries = vec![(0, states / 20, steps / 20)];
+            while let Some((at, states, steps)) = tries.pop() {
+                match network.run(
+                    &plans[at],
+                    Caps {
+                        states,
+                        work: steps,
+                        options,
+                    },
+                    Excess::Stop,
+                ) {
+                    Ok(outcome) => {
+                        record(&outcome);
+                        report.method = "frontier".to_owned();
+                        return Found {
+                            choice: outcome.choice,
+                            bound: outcome.cost,
+                            proven: true,
+                        };
                     }
+                    Err(reason) => stop = reason,
+                }
+                if plans.len() == 1 {
+                    plans.extend(order::others(work, components));
+                    plans[1..].sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
+                    plans.truncate(1 + OTHERS);
+                    tries.extend(
+                        (0..plans.len().min(2))
+                            .rev()
+                            .map(|at| (at, self.limits.states, self.limits.work)),
+                    );
+                    tries.extend((1..plans.len()).rev().map(|at| (at, states, steps)));
                 }
             }
         }
@@ -159,7 +169,7 @@ impl Exact {
                 work: steps,
                 options,
             };
-            for plan in &plans {
+            for plan in plans.iter().take(2) {
                 if let Ok(outcome) = network.run(plan, caps, Excess::Drop) {
                     record(&outcome);
                     if outcome.cost < best_cost {

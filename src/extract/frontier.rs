@@ -521,7 +521,7 @@ impl<'a> Run<'a> {
 }
 
 /// States are compared with this many of the cheapest that were kept: more finds little.
-const RIVALS: usize = 1000;
+const RIVALS: usize = 400;
 
 fn set(words: &mut [u64], slot: u32) {
     words[slot as usize / 64] |= 1 << (slot % 64);

@@ -11,24 +11,52 @@ use super::component::Components;
 use super::frontier::Plan;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The orders worth a try, least predicted work first.
-pub(super) fn plans(work: &Work, components: &Components) -> Vec<Plan> {
-    let mut orders = vec![
-        greedy(work, components, true),
-        greedy(work, components, false),
-        breadth(work, components),
-    ];
-    let last = orders[2].last().copied();
-    if let Some(last) = last {
-        orders.push(walk(components, [last]));
+/// From the root down: right for most networks, and quickly made.
+pub(super) fn down(work: &Work, components: &Components) -> Plan {
+    Plan::new(components, greedy(work, components, Rule::Down))
+}
+
+/// The other orders worth a try, least predicted work first.
+pub(super) fn others(work: &Work, components: &Components) -> Vec<Plan> {
+    let near = breadth(work, components);
+    let mut orders = vec![greedy(work, components, Rule::Any)];
+    let far = near.last().map(|&last| walk(components, [last]));
+    for order in [Some(near), far].into_iter().flatten() {
+        let mut distance = vec![0; components.len()];
+        for &at in &order {
+            let around = components.children[at as usize]
+                .iter()
+                .chain(&components.readers[at as usize]);
+            for &other in around {
+                if distance[other as usize] == 0 && other != order[0] {
+                    distance[other as usize] = distance[at as usize] + 1;
+                }
+            }
+        }
+        orders.extend(WINDOWS.map(|window| greedy(work, components, Rule::Window(&distance, window))));
+        orders.push(order);
     }
-    orders.dedup();
     let mut plans: Vec<Plan> = orders
         .into_iter()
         .map(|order| Plan::new(components, order))
         .collect();
     plans.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
+    plans.dedup();
     plans
+}
+
+/// How far a window looks ahead of the nearest component that is left.
+const WINDOWS: [u32; 3] = [1, 3, 8];
+
+/// Which components may be passed next.
+#[derive(Clone, Copy)]
+enum Rule<'a> {
+    /// Those whose readers were all passed.
+    Down,
+    /// Any beside what was passed.
+    Any,
+    /// Those whose distance is at most so much more than the least one left.
+    Window(&'a [u32], u32),
 }
 
 /// Breadth first from the roots, edges taken both ways.
@@ -62,11 +90,12 @@ fn walk(components: &Components, start: impl IntoIterator<Item = u32>) -> Vec<u3
     }
 }
 
-/// Always the component that leaves the least live; if `down`, only after all that read it.
-fn greedy(work: &Work, components: &Components, down: bool) -> Vec<u32> {
+/// Of the components that the rule allows always the one that leaves the least live.
+fn greedy(work: &Work, components: &Components, rule: Rule<'_>) -> Vec<u32> {
     let mut state = Live::new(components);
     let mut near = BTreeSet::new();
     let mut order = Vec::new();
+    let down = matches!(rule, Rule::Down);
     let ready = |state: &Live<'_>, at: u32| !down || state.unread[at as usize] == 0;
     let mut starts: Vec<u32> = work
         .roots
@@ -77,10 +106,23 @@ fn greedy(work: &Work, components: &Components, down: bool) -> Vec<u32> {
     let mut starts = starts.into_iter();
     while order.len() < components.len() {
         // The newest among equals: it keeps to one branch.
-        let best = near
+        let end = match rule {
+            Rule::Window(distance, window) => {
+                let least = near
+                    .iter()
+                    .map(|a: &(usize, u32)| distance[a.1 as usize])
+                    .min()
+                    .unwrap_or(0);
+                Some((distance, least + window))
+            }
+            _ => None,
+        };
+        let allowed = near
             .iter()
             .rev()
-            .min_by(|a: &&(usize, u32), b| state.change(a.1).total_cmp(&state.change(b.1)))
+            .filter(|a| end.is_none_or(|(distance, end)| distance[a.1 as usize] <= end));
+        let best = allowed
+            .min_by(|a, b| state.change(a.1).total_cmp(&state.change(b.1)))
             .copied();
         let at = match best {
             Some(best) => {
