@@ -80,8 +80,6 @@ pub(super) struct Outcome {
     pub cost: f64,
     /// For each class the place of its candidate; meaningless after a merged run.
     pub choice: Vec<Option<u32>>,
-    /// Whether nothing was dropped or merged.
-    pub exact: bool,
     pub states: usize,
     pub peak: usize,
 }
@@ -163,7 +161,6 @@ struct Run<'a> {
     states: Table,
     next: Table,
     trail: Vec<Trail>,
-    exact: bool,
     work: usize,
     made: usize,
     peak: usize,
@@ -211,7 +208,6 @@ impl<'a> Run<'a> {
             states,
             next: Table::new(words),
             trail: Vec::with_capacity(plan.order.len()),
-            exact: true,
             work: 0,
             made: 0,
             peak: 1,
@@ -381,7 +377,6 @@ impl<'a> Run<'a> {
         }
         self.work += compared / 16;
         if self.states.len() > self.caps.states {
-            self.exact = false;
             match self.excess {
                 Excess::Stop => return Err(Stop::States),
                 Excess::Drop => self.drop_excess(),
@@ -513,7 +508,6 @@ impl<'a> Run<'a> {
         Ok(Outcome {
             cost,
             choice,
-            exact: self.exact,
             states: self.made,
             peak: self.peak,
         })
