@@ -101,6 +101,9 @@ impl Work {
         }
         out.proven |= bound >= out.cost * ROUNDING;
         out.bound = if out.proven { out.cost } else { bound };
+        if out.proven {
+            out.report.limit = None;
+        }
         out
     }
 }

@@ -80,8 +80,8 @@ impl Extractor for Exact {
 /// A bound is a sum taken in another order than the cost: this much of it may be rounding.
 const SLACK: f64 = 1.0 - 1e-12;
 
-/// Orders that are tried besides the one from the root down.
-const OTHERS: usize = 3;
+/// Orders that are tried in earnest.
+const OTHERS: usize = 2;
 
 struct Found {
     choice: Vec<Option<u32>>,
@@ -103,14 +103,26 @@ impl Exact {
         let Limits { states, beam, work: steps, options } = self.limits;
         if let Some(network) = &network {
             plans.push(order::down(work, components));
-            // A short try of each order, then a long one of those that promise most.
+            // A short try from the root down, then a long one of those that promise most.
             let mut tries = vec![(0, states / 20, steps / 20)];
             while let Some((at, states, steps)) = tries.pop() {
-                match network.run(&plans[at], Caps { states, work: steps, options }, Excess::Stop) {
+                match network.run(
+                    &plans[at],
+                    Caps {
+                        states,
+                        work: steps,
+                        options,
+                    },
+                    Excess::Stop,
+                ) {
                     Ok(outcome) => {
                         record(&outcome);
                         report.method = "frontier".to_owned();
-                        return Found { choice: outcome.choice, bound: outcome.cost, proven: true };
+                        return Found {
+                            choice: outcome.choice,
+                            bound: outcome.cost,
+                            proven: true,
+                        };
                     }
                     Err(reason) => stop = reason,
                 }
@@ -118,10 +130,10 @@ impl Exact {
                     plans.extend(order::others(work, components));
                     plans[1..].sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
                     plans.truncate(1 + OTHERS);
-                    tries.extend(
-                        (0..plans.len().min(2)).rev().map(|at| (at, self.limits.states, self.limits.work)),
-                    );
-                    tries.extend((1..plans.len()).rev().map(|at| (at, states, steps)));
+                    let Limits { states, work, .. } = self.limits;
+                    let mut long: Vec<usize> = (0..plans.len()).collect();
+                    long.sort_by(|&a, &b| plans[a].predicted.total_cmp(&plans[b].predicted));
+                    tries.extend(long.into_iter().take(OTHERS).rev().map(|at| (at, states, work)));
                 }
             }
         }
@@ -130,7 +142,11 @@ impl Exact {
         let mut best_cost = price(&work.classes, &work.roots, &best.choice);
         report.method = "cheapest DAGs".to_owned();
         if let Some(network) = &network {
-            let caps = Caps { states: beam, work: steps, options };
+            let caps = Caps {
+                states: beam,
+                work: steps,
+                options,
+            };
             for plan in plans.iter().take(2) {
                 if let Ok(outcome) = network.run(plan, caps, Excess::Drop) {
                     record(&outcome);

@@ -465,7 +465,12 @@ impl<'a> Run<'a> {
             }
             state = trail.from[state] as usize;
         }
-        Ok(Outcome { cost, choice, states: self.made, peak: self.peak })
+        Ok(Outcome {
+            cost,
+            choice,
+            states: self.made,
+            peak: self.peak,
+        })
     }
 }
 
