@@ -22,9 +22,7 @@ fn extract(criterion: &mut Criterion) {
     ] {
         let result = Exact::DEFAULT.extract(&problem).unwrap();
         assert!(result.proven, "{name}: {:?}", result.report);
-        group.bench_function(name, |bencher| {
-            bencher.iter(|| Exact::DEFAULT.extract(black_box(&problem)))
-        });
+        group.bench_function(name, |bencher| bencher.iter(|| Exact::DEFAULT.extract(black_box(&problem))));
     }
     group.finish();
 }

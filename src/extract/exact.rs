@@ -106,23 +106,11 @@ impl Exact {
             // A short try from the root down, then a long one of those that promise most.
             let mut tries = vec![(0, states / 20, steps / 20)];
             while let Some((at, states, steps)) = tries.pop() {
-                match network.run(
-                    &plans[at],
-                    Caps {
-                        states,
-                        work: steps,
-                        options,
-                    },
-                    Excess::Stop,
-                ) {
+                match network.run(&plans[at], Caps { states, work: steps, options }, Excess::Stop) {
                     Ok(outcome) => {
                         record(&outcome);
                         report.method = "frontier".to_owned();
-                        return Found {
-                            choice: outcome.choice,
-                            bound: outcome.cost,
-                            proven: true,
-                        };
+                        return Found { choice: outcome.choice, bound: outcome.cost, proven: true };
                     }
                     Err(reason) => stop = reason,
                 }
@@ -142,11 +130,7 @@ impl Exact {
         let mut best_cost = price(&work.classes, &work.roots, &best.choice);
         report.method = "cheapest DAGs".to_owned();
         if let Some(network) = &network {
-            let caps = Caps {
-                states: beam,
-                work: steps,
-                options,
-            };
+            let caps = Caps { states: beam, work: steps, options };
             for plan in plans.iter().take(2) {
                 if let Ok(outcome) = network.run(plan, caps, Excess::Drop) {
                     record(&outcome);

@@ -465,12 +465,7 @@ impl<'a> Run<'a> {
             }
             state = trail.from[state] as usize;
         }
-        Ok(Outcome {
-            cost,
-            choice,
-            states: self.made,
-            peak: self.peak,
-        })
+        Ok(Outcome { cost, choice, states: self.made, peak: self.peak })
     }
 }
 

@@ -24,9 +24,7 @@ pub(super) fn others(work: &Work, components: &Components) -> Vec<Plan> {
     for order in [Some(near), far].into_iter().flatten() {
         let mut distance = vec![0; components.len()];
         for &at in &order {
-            let around = components.children[at as usize]
-                .iter()
-                .chain(&components.readers[at as usize]);
+            let around = components.children[at as usize].iter().chain(&components.readers[at as usize]);
             for &other in around {
                 if distance[other as usize] == 0 && other != order[0] {
                     distance[other as usize] = distance[at as usize] + 1;
@@ -36,10 +34,7 @@ pub(super) fn others(work: &Work, components: &Components) -> Vec<Plan> {
         orders.extend(WINDOWS.map(|window| greedy(work, components, Rule::Window(&distance, window))));
         orders.push(order);
     }
-    let mut plans: Vec<Plan> = orders
-        .into_iter()
-        .map(|order| Plan::new(components, order))
-        .collect();
+    let mut plans: Vec<Plan> = orders.into_iter().map(|order| Plan::new(components, order)).collect();
     plans.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
     plans.dedup();
     plans
@@ -97,22 +92,14 @@ fn greedy(work: &Work, components: &Components, rule: Rule<'_>) -> Vec<u32> {
         // The newest among equals: it keeps to one branch.
         let end = match rule {
             Rule::Window(distance, window) => {
-                let least = near
-                    .iter()
-                    .map(|a: &(usize, u32)| distance[a.1 as usize])
-                    .min()
-                    .unwrap_or(0);
+                let least = near.iter().map(|a: &(usize, u32)| distance[a.1 as usize]).min().unwrap_or(0);
                 Some((distance, least + window))
             }
             _ => None,
         };
-        let allowed = near
-            .iter()
-            .rev()
-            .filter(|a| end.is_none_or(|(distance, end)| distance[a.1 as usize] <= end));
-        let best = allowed
-            .min_by(|a, b| state.change(a.1).total_cmp(&state.change(b.1)))
-            .copied();
+        let allowed =
+            near.iter().rev().filter(|a| end.is_none_or(|(distance, end)| distance[a.1 as usize] <= end));
+        let best = allowed.min_by(|a, b| state.change(a.1).total_cmp(&state.change(b.1))).copied();
         let at = match best {
             Some(best) => {
                 near.remove(&best);
