@@ -218,3 +218,6 @@ pub fn all() -> Vec<&'static OpDef> {
     ops.sort_by_key(|def| def.name);
     ops
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ use super::post;
 use super::{Arity, AttrDef, Flags, OpDef, attr, count, post_attr};
 use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorType};
+use std::borrow::Cow;
 
 /// Walks an operand along a result that it broadcasts to.
 pub(crate) struct Broadcast {
@@ -20,6 +21,34 @@ impl Broadcast {
             .map(|axis| if axis < skip || operand[axis - skip] == 1 { 0 } else { strides[axis - skip] })
             .collect();
         Self { shape: result.clone(), steps, same: operand == result }
+    }
+
+    /// What one step along each axis of the result adds to the operand's position.
+    pub fn steps(&self) -> Vec<isize> {
+        self.steps.iter().map(|step| step.cast_signed()).collect()
+    }
+
+    /// The operand's elements as often as the result reads them, in the result's order.
+    pub fn spread<'a, T: Copy>(&self, elements: &'a [T]) -> Cow<'a, [T]> {
+        if self.same {
+            return Cow::Borrowed(elements);
+        }
+        let count = self.shape.count();
+        let mut spread = Vec::with_capacity(count);
+        let Some((&inner, outer)) = self.shape.split_last().filter(|_| count > 0) else {
+            return Cow::Owned(elements[..count].to_vec());
+        };
+        let mut index = vec![0; outer.len()];
+        while spread.len() < count {
+            let base: usize = index.iter().zip(&self.steps).map(|(i, s): (&usize, _)| i * s).sum();
+            if self.steps[outer.len()] == 0 {
+                spread.resize(spread.len() + inner, elements[base]);
+            } else {
+                spread.extend_from_slice(&elements[base..base + inner]);
+            }
+            crate::tensor::advance(&mut index, outer);
+        }
+        Cow::Owned(spread)
     }
 
     /// The operand's position for a row-major position of the result.
@@ -123,6 +152,15 @@ fn eval_unary(name: &str, attrs: &Attrs, operand: &Tensor, ty: &TensorType) -> T
                 .collect();
             from_i64(ty.dtype, &ty.shape, &result)
         }
+        #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
+        Some(values) if matches!(name, "clip" | "floor" | "ceil" | "round") => {
+            // Only what the op changes goes through `f64`.
+            let apply = |v: i64| {
+                let changed = post::unary(name, &parameters, v as f64).unwrap_or(f64::NAN);
+                if changed == v as f64 { v } else { changed as i64 }
+            };
+            from_i64(ty.dtype, &ty.shape, &values.into_iter().map(apply).collect::<Vec<_>>())
+        }
         _ => {
             let apply = |v: f64| post::unary(name, &parameters, v).unwrap_or(f64::NAN);
             let values: Vec<f64> = plain.to_f64().into_iter().map(apply).collect();
@@ -219,13 +257,14 @@ fn eval_binary(kind: Binary, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let operands: Vec<Tensor> = operands.iter().map(|operand| operand.to_layout(&Layout::PLAIN)).collect();
     let [a, b] = &operands[..] else { unreachable!("a binary op has two operands") };
     let (left, right) = (Broadcast::new(&a.ty().shape, &ty.shape), Broadcast::new(&b.ty().shape, &ty.shape));
-    let positions = 0..ty.shape.count();
     let result = if let (Some(a), Some(b)) = (a.to_i64(), b.to_i64()) {
-        let values: Vec<i64> = positions.map(|at| (kind.int)(a[left.at(at)], b[right.at(at)])).collect();
+        let (a, b) = (left.spread(&a), right.spread(&b));
+        let values: Vec<i64> = a.iter().zip(b.iter()).map(|(a, b)| (kind.int)(*a, *b)).collect();
         from_i64(ty.dtype, &ty.shape, &values)
     } else {
         let (a, b) = (a.to_f64(), b.to_f64());
-        let values: Vec<f64> = positions.map(|at| (kind.float)(a[left.at(at)], b[right.at(at)])).collect();
+        let (a, b) = (left.spread(&a), right.spread(&b));
+        let values: Vec<f64> = a.iter().zip(b.iter()).map(|(a, b)| (kind.float)(*a, *b)).collect();
         Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
     };
     relayout(result, ty)

@@ -1,6 +1,6 @@
 //! Matrix products.
 
-use super::elementwise::Broadcast;
+use super::elementwise::{Broadcast, from_i64};
 use super::{Arity, Flags, OpDef, count, plain, post, post_attr};
 use crate::attr::Attrs;
 use crate::tensor::{DType, Shape, Tensor, TensorType};
@@ -49,24 +49,46 @@ fn split(shape: &Shape) -> (Shape, [usize; 2]) {
 }
 
 fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
-    let (batch, [m, n]) = split(&ty.shape);
-    let (batch_a, [_, k]) = split(&operands[0].ty().shape);
-    let (batch_b, _) = split(&operands[1].ty().shape);
-    let (a, b) = (operands[0].to_f64(), operands[1].to_f64());
+    let [a, b] = [operands[0].ty(), operands[1].ty()].map(|ty| &ty.shape);
+    let result = match (operands[0].to_i64(), operands[1].to_i64()) {
+        // Integers are exact, and wrap as the hardware does.
+        (Some(left), Some(right)) => {
+            let sum = |sum: i64, a: i64, b: i64| sum.wrapping_add(a.wrapping_mul(b));
+            from_i64(ty.dtype, &ty.shape, &product((&left, a), (&right, b), &ty.shape, sum))
+        }
+        _ => {
+            let (left, right) = (operands[0].to_f64(), operands[1].to_f64());
+            let values = product((&left, a), (&right, b), &ty.shape, |sum, a, b| sum + a * b);
+            Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
+        }
+    };
+    post::apply(attrs.post(), &operands[2..], result)
+}
+
+/// The product of two stacks of matrices, `add(sum, a, b)` being `sum + a * b`.
+fn product<T: Copy + Default>(
+    (a, a_shape): (&[T], &Shape),
+    (b, b_shape): (&[T], &Shape),
+    shape: &Shape,
+    add: impl Fn(T, T, T) -> T,
+) -> Vec<T> {
+    let (batch, [m, n]) = split(shape);
+    let (batch_a, [_, k]) = split(a_shape);
+    let (batch_b, _) = split(b_shape);
     let (left, right) = (Broadcast::new(&batch_a, &batch), Broadcast::new(&batch_b, &batch));
-    let mut result = vec![0.0; ty.shape.count()];
+    let mut result = vec![T::default(); shape.count()];
     for (index, matrix) in result.chunks_exact_mut((m * n).max(1)).enumerate() {
         let a = &a[left.at(index) * m * k..][..m * k];
         let b = &b[right.at(index) * k * n..][..k * n];
         for (row, out) in matrix.chunks_exact_mut(n).enumerate() {
             for (inner, factor) in a[row * k..][..k].iter().enumerate() {
                 for (sum, value) in out.iter_mut().zip(&b[inner * n..][..n]) {
-                    *sum += factor * value;
+                    *sum = add(*sum, *factor, *value);
                 }
             }
         }
     }
-    post::apply(attrs.post(), &operands[2..], Tensor::from_f64(ty.dtype, ty.shape.clone(), &result))
+    result
 }
 
 #[allow(clippy::cast_precision_loss)]

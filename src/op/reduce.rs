@@ -4,6 +4,7 @@ use super::elementwise::from_i64;
 use super::{Arity, Flags, OpDef, attr, axis, count, plain, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
+use std::cmp::Ordering;
 
 macro_rules! reduction {
     ($name:literal, $doc:literal, $float:expr, $int:expr) => {
@@ -30,9 +31,9 @@ macro_rules! reduction {
 pub(super) fn ops() -> Vec<OpDef> {
     #[allow(clippy::cast_precision_loss)]
     let mut ops = vec![
-        reduction!("reduce-sum", "the sum", |line| line.iter().sum(), |line| line.iter().sum()),
+        reduction!("reduce-sum", "the sum; of integers, it wraps", |line| line.iter().sum(), wrapping_sum),
         reduction!("reduce-mean", "the mean", |line| line.iter().sum::<f64>() / line.len() as f64, |line| {
-            line.iter().sum::<i64>() / i64::try_from(line.len().max(1)).unwrap_or(1)
+            wrapping_sum(line) / i64::try_from(line.len().max(1)).unwrap_or(1)
         }),
         reduction!(
             "reduce-max",
@@ -46,13 +47,18 @@ pub(super) fn ops() -> Vec<OpDef> {
             |line| line.iter().copied().fold(f64::INFINITY, f64::min),
             |line| { line.iter().copied().min().unwrap_or(i64::MAX) }
         ),
-        reduction!("reduce-prod", "the product", |line| line.iter().product(), |line| line.iter().product()),
+        reduction!(
+            "reduce-prod",
+            "the product; of integers, it wraps",
+            |line| line.iter().product(),
+            |line| { line.iter().copied().fold(1, i64::wrapping_mul) }
+        ),
     ];
     ops.push(arg("arg-max", "the position of the largest", |attrs, operands, ty| {
-        eval_arg(attrs, operands[0], ty, |a, b| a > b)
+        eval_arg(attrs, operands[0], ty, Ordering::Greater)
     }));
     ops.push(arg("arg-min", "the position of the smallest", |attrs, operands, ty| {
-        eval_arg(attrs, operands[0], ty, |a, b| a < b)
+        eval_arg(attrs, operands[0], ty, Ordering::Less)
     }));
     ops
 }
@@ -154,20 +160,31 @@ fn arg(name: &'static str, doc: &'static str, eval: fn(&Attrs, &[&Tensor], &Tens
     }
 }
 
-fn eval_arg(attrs: &Attrs, operand: &Tensor, ty: &TensorType, better: fn(f64, f64) -> bool) -> Tensor {
+fn eval_arg(attrs: &Attrs, operand: &Tensor, ty: &TensorType, better: Ordering) -> Tensor {
     let axis = axis(attrs, "axis", operand.ty().shape.rank()).expect("infer accepted");
     let last = attrs.expect_int("select-last") != 0;
-    let values: Vec<i64> = gather(&operand.to_f64(), operand.ty(), &[axis])
-        .iter()
-        .map(|line| {
-            let mut best = 0;
-            for (index, value) in line.iter().enumerate() {
-                if better(*value, line[best]) || last && *value == line[best] {
-                    best = index;
-                }
+    let positions = match operand.to_i64() {
+        Some(values) => best(&gather(&values, operand.ty(), &[axis]), better, last),
+        None => best(&gather(&operand.to_f64(), operand.ty(), &[axis]), better, last),
+    };
+    from_i64(DType::I64, &ty.shape, &positions)
+}
+
+/// The position of the best element of each line; of equals the first, or the last.
+fn best<T: PartialOrd>(lines: &[Vec<T>], better: Ordering, last: bool) -> Vec<i64> {
+    let position = |line: &Vec<T>| {
+        let mut best = 0;
+        for (index, value) in line.iter().enumerate() {
+            let order = value.partial_cmp(&line[best]);
+            if order == Some(better) || last && order == Some(Ordering::Equal) {
+                best = index;
             }
-            i64::try_from(best).unwrap_or(0)
-        })
-        .collect();
-    from_i64(DType::I64, &ty.shape, &values)
+        }
+        i64::try_from(best).unwrap_or(0)
+    };
+    lines.iter().map(position).collect()
+}
+
+fn wrapping_sum(line: &[i64]) -> i64 {
+    line.iter().copied().fold(0, i64::wrapping_add)
 }

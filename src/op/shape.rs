@@ -88,8 +88,8 @@ pub(super) fn ops() -> Vec<OpDef> {
                 Ok(TensorType::plain(types[0].dtype, shape))
             },
             |_, operands, ty| {
-                let index = Broadcast::new(&operands[0].ty().shape, &ty.shape);
-                pick(operands[0], ty, |at| Some(index.at(at)))
+                let steps = Broadcast::new(&operands[0].ty().shape, &ty.shape).steps();
+                copy_strided(operands[0], ty, 0, &steps)
             }
         ),
         def!(
@@ -103,28 +103,27 @@ pub(super) fn ops() -> Vec<OpDef> {
     ]
 }
 
-/// A result each of whose elements is one of the operand's, or zero.
-fn pick(operand: &Tensor, ty: &TensorType, from: impl Fn(usize) -> Option<usize>) -> Tensor {
+/// A result each of whose elements is one of the operand's.
+fn pick(operand: &Tensor, ty: &TensorType, from: impl Fn(usize) -> usize) -> Tensor {
     let size = ty.dtype.size();
     let mut result = Tensor::zeros(ty.clone());
     let source = operand.bytes();
     for (at, target) in result.bytes_mut().chunks_exact_mut(size).enumerate() {
-        if let Some(from) = from(at) {
-            target.copy_from_slice(&source[from * size..(from + 1) * size]);
-        }
+        let from = from(at) * size;
+        target.copy_from_slice(&source[from..from + size]);
     }
     result
 }
 
 fn infer_reshape(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     let shape = Shape::new(sizes(attrs, "shape")?);
-    if shape.count() != types[0].shape.count() {
-        return Err(format!(
-            "{} has {} elements, the shape {shape} {}",
-            types[0],
-            types[0].shape.count(),
-            shape.count()
-        ));
+    // Zeros first: `[0, huge, huge]` has no elements and does not overflow.
+    let mut dims = shape.to_vec();
+    dims.sort_unstable();
+    let elements = dims.iter().try_fold(1_usize, |product, dim| product.checked_mul(*dim));
+    if elements != Some(types[0].shape.count()) {
+        let has = elements.map_or_else(|| "more than any memory holds".to_owned(), |n| n.to_string());
+        return Err(format!("{} has {} elements, the shape {shape} {has}", types[0], types[0].shape.count()));
     }
     Ok(TensorType::plain(types[0].dtype, shape))
 }
@@ -149,34 +148,40 @@ fn eval_transpose(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tenso
 
 /// Copies elements at `start` plus the index times `steps`, one step an axis of the result.
 fn copy_strided(operand: &Tensor, ty: &TensorType, start: isize, steps: &[isize]) -> Tensor {
-    let size = ty.dtype.size();
     let mut result = Tensor::zeros(ty.clone());
-    let shape = &ty.shape;
-    let Some((&inner, outer)) = shape.split_last() else {
-        result.bytes_mut().copy_from_slice(&operand.bytes()[start.cast_unsigned() * size..][..size]);
-        return result;
-    };
-    if shape.count() == 0 {
-        return result;
+    if ty.shape.count() > 0 {
+        let (from, to) = (operand.bytes(), result.bytes_mut());
+        match ty.dtype.size() {
+            1 => copy_lines::<1>(from, to, &ty.shape, start, steps),
+            2 => copy_lines::<2>(from, to, &ty.shape, start, steps),
+            4 => copy_lines::<4>(from, to, &ty.shape, start, steps),
+            _ => copy_lines::<8>(from, to, &ty.shape, start, steps),
+        }
     }
+    result
+}
+
+fn copy_lines<const SIZE: usize>(from: &[u8], to: &mut [u8], shape: &[usize], start: isize, steps: &[isize]) {
+    let (from, _) = from.as_chunks::<SIZE>();
+    let (to, _) = to.as_chunks_mut::<SIZE>();
+    let Some((&inner, outer)) = shape.split_last() else {
+        to[0] = from[start.cast_unsigned()];
+        return;
+    };
     let step = steps[outer.len()];
-    let source = operand.bytes();
     let mut index = vec![0; outer.len()];
-    for line in result.bytes_mut().chunks_exact_mut(inner * size) {
-        let base = start
-            + index.iter().zip(steps).map(|(i, s): (&usize, &isize)| i.cast_signed() * s).sum::<isize>();
+    for line in to.chunks_exact_mut(inner) {
+        let moved: isize = index.iter().zip(steps).map(|(i, s): (&usize, _)| i.cast_signed() * s).sum();
+        let base = start + moved;
         if step == 1 {
-            let from = base.cast_unsigned() * size;
-            line.copy_from_slice(&source[from..from + inner * size]);
+            line.copy_from_slice(&from[base.cast_unsigned()..][..inner]);
         } else {
-            for (at, target) in line.chunks_exact_mut(size).enumerate() {
-                let from = (base + at.cast_signed() * step).cast_unsigned() * size;
-                target.copy_from_slice(&source[from..from + size]);
+            for (at, target) in line.iter_mut().enumerate() {
+                *target = from[(base + at.cast_signed() * step).cast_unsigned()];
             }
         }
         crate::tensor::advance(&mut index, outer);
     }
-    result
 }
 
 fn infer_slice(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
@@ -195,23 +200,38 @@ fn infer_slice(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, Strin
     for axis in 0..rank {
         let size = i64::try_from(x.shape[axis]).unwrap_or(i64::MAX);
         let first = i64::try_from(starts[axis]).unwrap_or(i64::MAX);
-        let last = first + steps[axis] * (i64::try_from(counts[axis]).unwrap_or(i64::MAX) - 1);
-        if counts[axis] > 0 && (first >= size || last < 0 || last >= size) {
-            return Err(format!("axis {axis} of {x} has no elements {first} to {last}"));
+        if counts[axis] == 0 {
+            continue;
+        }
+        let more = i64::try_from(counts[axis] - 1).unwrap_or(i64::MAX);
+        let last = steps[axis].checked_mul(more).and_then(|reach| reach.checked_add(first));
+        if first >= size || last.is_none_or(|last| last < 0 || last >= size) {
+            return Err(format!(
+                "axis {axis} of {x} has no {} element(s) from {first} in steps of {}",
+                counts[axis], steps[axis]
+            ));
         }
     }
     Ok(TensorType::plain(x.dtype, counts))
 }
 
 fn eval_slice(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+    if ty.shape.contains(&0) {
+        return Tensor::zeros(ty.clone()); // Starts and steps may be anything then.
+    }
     let starts = sizes(attrs, "starts").expect("infer accepted");
     let strides = operands[0].ty().shape.strides();
     let start: usize = starts.iter().zip(&strides).map(|(start, stride)| start * stride).sum();
     let steps: Vec<isize> = attrs
         .expect_ints("steps")
         .iter()
-        .zip(&strides)
-        .map(|(step, stride)| isize::try_from(*step).unwrap_or(0) * stride.cast_signed())
+        .zip(strides.iter().zip(ty.shape.iter()))
+        // The step of an axis of one element is never taken, and may be anything.
+        .map(
+            |(step, (stride, size))| {
+                if *size == 1 { 0 } else { isize::try_from(*step).unwrap_or(0) * stride.cast_signed() }
+            },
+        )
         .collect();
     copy_strided(operands[0], ty, start.cast_signed(), &steps)
 }
@@ -263,9 +283,18 @@ fn integer(types: &[&TensorType], operand: usize) -> Result<(), String> {
     }
 }
 
+/// An error where there are positions and nothing that they could name.
+fn some_to_pick(types: &[&TensorType], axis: usize) -> Result<(), String> {
+    if types[0].shape[axis] == 0 && types[1].shape.count() > 0 {
+        return Err(format!("operand 0 is {}: axis {axis} has no elements to pick", types[0]));
+    }
+    Ok(())
+}
+
 fn infer_gather(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     integer(types, 1)?;
     let axis = axis(attrs, "axis", types[0].shape.rank())?;
+    some_to_pick(types, axis)?;
     let mut dims = types[0].shape[..axis].to_vec();
     dims.extend_from_slice(&types[1].shape);
     dims.extend_from_slice(&types[0].shape[axis + 1..]);
@@ -304,6 +333,7 @@ fn infer_gather_elements(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorT
     if !fits {
         return Err(format!("positions {} do not fit {} along axis {axis}", types[1], types[0]));
     }
+    some_to_pick(types, axis)?;
     Ok(TensorType::plain(types[0].dtype, types[1].shape.clone()))
 }
 
@@ -319,7 +349,7 @@ fn eval_gather_elements(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) ->
             rest /= ty.shape[dim];
             from += strides[dim] * if dim == axis { wrap(indices[at], x[axis]) } else { index };
         }
-        Some(from)
+        from
     })
 }
 
@@ -332,33 +362,34 @@ fn infer_pad(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String>
     if types[1].shape.count() != 1 || types[1].dtype != types[0].dtype {
         return Err(format!("the value is {}, not one {}", types[1], types[0].dtype));
     }
-    let dims: Vec<usize> =
-        (0..rank).map(|axis| types[0].shape[axis] + pads[axis] + pads[rank + axis]).collect();
+    let dims: Option<Vec<usize>> = (0..rank)
+        .map(|axis| types[0].shape[axis].checked_add(pads[axis])?.checked_add(pads[rank + axis]))
+        .collect();
+    let dims = dims.ok_or("attribute `pads` makes a value larger than any memory")?;
     Ok(TensorType::plain(types[0].dtype, dims))
 }
 
 fn eval_pad(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let pads = sizes(attrs, "pads").expect("infer accepted");
     let x = &operands[0].ty().shape;
-    let strides = x.strides();
     let size = ty.dtype.size();
     let mut result = Tensor::zeros(ty.clone());
-    let mut index = vec![0; x.rank()];
-    for target in result.bytes_mut().chunks_exact_mut(size) {
-        let inside = index
-            .iter()
-            .zip(x.iter())
-            .zip(&pads)
-            .map(|((i, size), pad): ((&usize, _), _)| i.checked_sub(*pad).filter(|i| i < size))
-            .collect::<Option<Vec<_>>>();
-        match inside {
-            Some(inside) => {
-                let from: usize = inside.iter().zip(&strides).map(|(i, s)| i * s).sum::<usize>() * size;
-                target.copy_from_slice(&operands[0].bytes()[from..from + size]);
-            }
-            None => target.copy_from_slice(&operands[1].bytes()[..size]),
+    let target = result.bytes_mut();
+    target.chunks_exact_mut(size).for_each(|element| element.copy_from_slice(&operands[1].bytes()[..size]));
+    let Some((&inner, outer)) = x.split_last().filter(|_| x.count() > 0) else {
+        if x.rank() == 0 {
+            target.copy_from_slice(operands[0].bytes());
         }
-        crate::tensor::advance(&mut index, &ty.shape);
+        return result;
+    };
+    let strides = ty.shape.strides();
+    let mut index = vec![0; outer.len()];
+    for line in operands[0].bytes().chunks_exact(inner * size) {
+        let before: usize =
+            index.iter().zip(&pads).zip(&strides).map(|((i, p), s): ((&usize, _), _)| (i + p) * s).sum();
+        let at = (before + pads[outer.len()]) * size;
+        target[at..at + line.len()].copy_from_slice(line);
+        crate::tensor::advance(&mut index, outer);
     }
     result
 }

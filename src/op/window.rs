@@ -51,11 +51,13 @@ pub(super) fn ops() -> Vec<OpDef> {
                 rank(types, 0, 4)?;
                 let (groups, into) = (attrs.expect_int("groups"), attrs.expect_int("into"));
                 let outputs = i64::try_from(types[0].shape[0]).unwrap_or(0);
-                if into < 1 || groups % into != 0 || outputs % groups != 0 {
-                    return Err(format!("{groups} groups of {} do not become {into}", types[0]));
+                let wrong = || format!("{groups} groups of {} do not become {into}", types[0]);
+                if into < 1 || groups < 1 || groups % into != 0 || outputs % groups != 0 {
+                    return Err(wrong());
                 }
                 let mut dims = types[0].shape.to_vec();
-                dims[1] *= usize::try_from(groups / into).unwrap_or(1);
+                let times = usize::try_from(groups / into).map_err(|_| wrong())?;
+                dims[1] = dims[1].checked_mul(times).ok_or_else(wrong)?;
                 Ok(TensorType::plain(types[0].dtype, dims))
             },
             eval: eval_widen,
@@ -119,6 +121,9 @@ pub(super) fn ops() -> Vec<OpDef> {
     ]
 }
 
+/// Elements of an axis with its padding: far more than any image has, far from overflow.
+const LONGEST: usize = 1 << 31;
+
 /// Sizes of a sliding window along rows (0) or columns (1).
 #[derive(Clone, Copy, Debug)]
 struct Axis {
@@ -164,8 +169,12 @@ impl Axis {
     }
 
     fn outputs(&self) -> Result<usize, String> {
-        let reach = (self.kernel - 1) * self.dilation + 1;
-        let padded = self.size + self.before + self.after + self.extra;
+        let parts = [self.size, self.before, self.after, self.extra];
+        let padded = parts.iter().try_fold(0, |sum: usize, part| sum.checked_add(*part));
+        let reach = (self.kernel - 1).checked_mul(self.dilation).and_then(|reach| reach.checked_add(1));
+        let (Some(padded), Some(reach)) = (padded.filter(|n| *n <= LONGEST), reach) else {
+            return Err(format!("an axis of {} with this window and padding is too long", self.size));
+        };
         if padded < reach {
             return Err(format!("a window of {reach} does not fit into {padded} (padding included)"));
         }
@@ -200,7 +209,7 @@ pub(super) fn infer_conv(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorT
         .ok()
         .filter(|g| *g > 0)
         .ok_or("attribute `groups` is at least 1")?;
-    if x.shape[1] != w.shape[1] * groups || w.shape[0] % groups != 0 {
+    if w.shape[1].checked_mul(groups) != Some(x.shape[1]) || w.shape[0] % groups != 0 {
         return Err(format!("weights {w} with {groups} group(s) do not fit the input {x}"));
     }
     if bias.shape[0] != w.shape[0] {
@@ -304,7 +313,7 @@ fn eval_pool(
     let (rows, columns) = (axis(0), axis(1));
     let xs = operand.to_f64();
     let mut result = Vec::with_capacity(ty.shape.count());
-    let mut window = Vec::with_capacity(rows.kernel * columns.kernel);
+    let mut window = Vec::new();
     for plane in 0..ty.shape[0] * ty.shape[1] {
         let image = &xs[plane * rows.size * columns.size..];
         for y in 0..ty.shape[2] {
@@ -326,5 +335,5 @@ fn eval_pool(
 
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn flops_pool(attrs: &Attrs, _: &[&TensorType], output: &TensorType) -> f64 {
-    count(output) * attrs.expect_ints("kernel").iter().product::<i64>() as f64
+    attrs.expect_ints("kernel").iter().fold(count(output), |flops, size| flops * *size as f64)
 }
