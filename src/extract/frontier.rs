@@ -50,6 +50,15 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// The step that first demands something of a component that is not passed by then.
+    fn first_demand(&self, components: &Components, component: usize) -> Option<u32> {
+        let readers = components.readers[component].iter();
+        let first = readers.map(|&reader| self.step[reader as usize]).min()?;
+        (first < self.step[component]).then_some(first)
+    }
+}
+
 /// What to do when there are more states than allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Excess {
@@ -158,6 +167,9 @@ struct Run<'a> {
     demanded: Vec<u64>,
     provided: Vec<u64>,
     roots: Vec<u64>,
+    /// In a merged run, for each component the bit that says that some form of it is demanded. It
+    /// outlives a merge of states that demand different forms, so that no value comes for nothing.
+    some: Vec<u32>,
     states: Table,
     next: Table,
     trail: Vec<Trail>,
@@ -179,6 +191,14 @@ impl<'a> Run<'a> {
             {
                 change[first as usize] += 1;
                 change[last as usize + 1] -= 1;
+            }
+        }
+        if excess == Excess::Merge {
+            for component in 0..components.len() {
+                if let Some(first) = plan.first_demand(components, component) {
+                    change[first as usize] += 1;
+                    change[plan.step[component] as usize + 1] -= 1;
+                }
             }
         }
         let peak = change.iter().scan(0, |live, change| {
@@ -205,6 +225,7 @@ impl<'a> Run<'a> {
             demanded: vec![0; words],
             provided: vec![0; words],
             roots,
+            some: vec![NONE; components.len()],
             states,
             next: Table::new(words),
             trail: Vec::with_capacity(plan.order.len()),
@@ -260,13 +281,31 @@ impl<'a> Run<'a> {
                 set(&mut self.demanded, slot);
             }
         }
+        if self.excess == Excess::Merge {
+            for &class in &touched {
+                let below = components.of[class as usize] as usize;
+                if self.some[below] == NONE && plan.step[below] > step as u32 {
+                    let slot = self
+                        .free
+                        .pop()
+                        .expect("there are as many slots as live components");
+                    self.some[below] = slot;
+                    self.class[slot as usize] = NONE;
+                    set(&mut self.demanded, slot);
+                }
+            }
+        }
+        let some = self.some[component];
         let mut search = Search::new(inner, self.words, keep, &self.slot, self.caps.options);
         let mut options: Vec<Choice> = Vec::new();
-        let mut known: Vec<(u64, std::ops::Range<usize>)> = Vec::new();
+        let mut known: Vec<((u64, bool), std::ops::Range<usize>)> = Vec::new();
         let mut clear = vec![0; self.words];
         dead.iter()
             .chain(before.iter().map(|(slot, _)| slot))
             .for_each(|&slot| set(&mut clear, slot));
+        if some != NONE {
+            set(&mut clear, some);
+        }
         self.next.clear();
         let mut key = vec![0; self.words];
         for state in 0..self.states.len() {
@@ -276,13 +315,25 @@ impl<'a> Run<'a> {
                 .filter(|(slot, _)| get(old, *slot))
                 .fold(0, |wanted, (_, place)| wanted | 1 << place);
             let wanted = wanted | self.roots[component];
-            let range = match known.iter().find(|(other, _)| *other == wanted) {
+            let any = wanted == 0 && some != NONE && get(old, some);
+            let range = match known.iter().find(|(other, _)| *other == (wanted, any)) {
                 Some((_, range)) => range.clone(),
                 None => {
-                    let found = search.options(wanted).ok_or(Stop::Options)?;
-                    let range = options.len()..options.len() + found.len();
-                    options.extend(found);
-                    known.push((wanted, range.clone()));
+                    let start = options.len();
+                    if any {
+                        for &(_, place) in &before {
+                            options.extend(search.options(1 << place).ok_or(Stop::Options)?);
+                        }
+                    } else {
+                        options.extend(search.options(wanted).ok_or(Stop::Options)?);
+                    }
+                    if self.excess == Excess::Merge {
+                        for choice in &mut options[start..] {
+                            self.note_components(&mut choice.reads);
+                        }
+                    }
+                    let range = start..options.len();
+                    known.push(((wanted, any), range.clone()));
                     range
                 }
             };
@@ -317,6 +368,11 @@ impl<'a> Run<'a> {
         for &(slot, _) in &after {
             set(&mut self.provided, slot);
         }
+        if some != NONE {
+            unset(&mut self.demanded, some);
+            self.free.push(some);
+            self.some[component] = NONE;
+        }
         for slot in dead {
             unset(&mut self.demanded, slot);
             unset(&mut self.provided, slot);
@@ -341,6 +397,21 @@ impl<'a> Run<'a> {
             return Err(Stop::Work);
         }
         Ok(())
+    }
+
+    /// Adds to what an option demands the bits of the components it demands something of.
+    fn note_components(&self, reads: &mut [u64]) {
+        for word in 0..self.words {
+            for bit in bits(reads[word] & self.demanded[word]) {
+                let class = self.class[word * 64 + bit];
+                if class != NONE {
+                    set(
+                        reads,
+                        self.some[self.network.components.of[class as usize] as usize],
+                    );
+                }
+            }
+        }
     }
 
     /// Moves the states that no other dominates from `next` to `states`, cheapest first.
@@ -396,6 +467,9 @@ impl<'a> Run<'a> {
         for word in 0..self.words {
             for bit in bits(rival[word] & !key[word] & self.demanded[word]) {
                 let class = self.class[word * 64 + bit] as usize;
+                if class == NONE as usize {
+                    return false;
+                }
                 let component = self.network.components.of[class] as usize;
                 let members = &self.network.components.classes[component];
                 let near =
@@ -424,7 +498,11 @@ impl<'a> Run<'a> {
             let mut sum = table.cost[at];
             for word in 0..self.words {
                 for bit in bits(key[word] & self.demanded[word]) {
-                    sum += self.network.worth[self.class[word * 64 + bit] as usize];
+                    sum += self
+                        .network
+                        .worth
+                        .get(self.class[word * 64 + bit] as usize)
+                        .unwrap_or(&0.0);
                 }
                 for bit in bits(key[word] & self.provided[word]) {
                     sum -= self.network.worth[self.class[word * 64 + bit] as usize];
