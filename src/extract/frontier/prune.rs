@@ -86,17 +86,15 @@ impl Run<'_> {
         let worth = |at: usize| {
             let key = table.key(at);
             let mut sum = table.cost[at];
-            for word in 0..self.words {
-                for bit in bits(key[word] & self.demanded[word]) {
-                    sum += self
-                        .network
+            for (word, &key) in key.iter().enumerate() {
+                let worth = |bit: usize| {
+                    self.network
                         .worth
                         .get(self.class[word * 64 + bit] as usize)
-                        .unwrap_or(&0.0);
-                }
-                for bit in bits(key[word] & self.provided[word]) {
-                    sum -= self.network.worth[self.class[word * 64 + bit] as usize];
-                }
+                        .unwrap_or(&0.0)
+                };
+                sum += bits(key & self.demanded[word]).map(worth).sum::<f64>();
+                sum -= bits(key & self.provided[word]).map(worth).sum::<f64>();
             }
             sum
         };
@@ -121,8 +119,8 @@ impl Run<'_> {
         std::mem::swap(&mut self.states, &mut self.next);
     }
 
-    /// Merges states two by two beyond the cap: each of the least promising goes into the one of the
-    /// same place in the list of the kept ones that differs least.
+    /// Keeps the more promising half of the cap as it is; of the rest each that is beyond the cap goes
+    /// into the one that differs least from it.
     fn merge_excess(&mut self) {
         let mut sorted = self.promise();
         let rest = sorted.split_off(self.caps.states / 2);
@@ -141,9 +139,8 @@ impl Run<'_> {
                 .iter_mut()
                 .min_by_key(|(other, ..)| apart(other))
                 .expect("a cap is at least two");
-            for word in 0..key.len() {
-                let (demanded, provided) = (self.demanded[word], self.provided[word]);
-                near.0[word] = near.0[word] & key[word] & demanded | (near.0[word] | key[word]) & provided;
+            for (word, (other, &key)) in near.0.iter_mut().zip(key).enumerate() {
+                *other = *other & key & self.demanded[word] | (*other | key) & self.provided[word];
             }
             near.1 = near.1.min(cost);
         }
