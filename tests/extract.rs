@@ -28,23 +28,9 @@ const SEEDS: u64 = 2000;
 
 #[test]
 fn claims_hold_on_tangles() {
-    let tight = Exact {
-        limits: Limits {
-            states: 2,
-            beam: 2,
-            work: 1000,
-            options: 3000,
-        },
-    };
+    let tight = Exact { limits: Limits { states: 2, beam: 2, work: 1000, options: 3000 } };
     // The short try fails, and another order is taken.
-    let medium = Exact {
-        limits: Limits {
-            states: 19,
-            beam: 4,
-            work: 100_000,
-            options: 3000,
-        },
-    };
+    let medium = Exact { limits: Limits { states: 19, beam: 4, work: 100_000, options: 3000 } };
     let (mut solved, mut unproven) = (0, 0);
     for seed in 0..SEEDS {
         let problem = tangle(seed);
@@ -79,20 +65,10 @@ fn claims_hold_on_tangles() {
             let result = limited.extract(&problem).unwrap();
             let what = format!("{:?} on {seed}", limited.limits);
             sound(&problem, &result, &what);
-            assert!(
-                result.bound <= best.cost + 1e-9,
-                "{what}: bound {} above {}",
-                result.bound,
-                best.cost
-            );
+            assert!(result.bound <= best.cost + 1e-9, "{what}: bound {} above {}", result.bound, best.cost);
             assert_eq!(result.proven, result.report.limit.is_none(), "{what}");
             if result.proven {
-                assert!(
-                    close(result.cost, best.cost),
-                    "{what}: {} but {}",
-                    result.cost,
-                    best.cost
-                );
+                assert!(close(result.cost, best.cost), "{what}: {} but {}", result.cost, best.cost);
             } else {
                 unproven += 1;
             }
@@ -185,20 +161,11 @@ fn bounds_without_proof_are_true() {
             let best = Exact::DEFAULT.extract(&problem).unwrap();
             assert!(best.proven);
             for (states, beam) in [(1, 2), (19, 10), (100, 30), (10_000, 30)] {
-                let limits = Limits {
-                    states,
-                    beam,
-                    ..Exact::DEFAULT.limits
-                };
+                let limits = Limits { states, beam, ..Exact::DEFAULT.limits };
                 let result = Exact { limits }.extract(&problem).unwrap();
                 sound(&problem, &result, "limited");
                 assert!(result.cost >= best.cost - 1e-9 && result.bound <= best.cost + 1e-9);
-                assert!(
-                    !result.proven || close(result.cost, best.cost),
-                    "{} {}",
-                    result.cost,
-                    best.cost
-                );
+                assert!(!result.proven || close(result.cost, best.cost), "{} {}", result.cost, best.cost);
             }
         }
     }

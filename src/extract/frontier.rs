@@ -268,10 +268,7 @@ impl<'a> Run<'a> {
             for &class in &touched {
                 let below = components.of[class as usize] as usize;
                 if self.some[below] == NONE && plan.step[below] > step as u32 {
-                    let slot = self
-                        .free
-                        .pop()
-                        .expect("there are as many slots as live components");
+                    let slot = self.free.pop().expect("there are as many slots as live components");
                     self.some[below] = slot;
                     self.class[slot as usize] = NONE;
                     set(&mut self.demanded, slot);
@@ -283,9 +280,7 @@ impl<'a> Run<'a> {
         let mut options: Vec<Choice> = Vec::new();
         let mut known: Vec<((u64, bool), std::ops::Range<usize>)> = Vec::new();
         let mut clear = vec![0; self.words];
-        dead.iter()
-            .chain(before.iter().map(|(slot, _)| slot))
-            .for_each(|&slot| set(&mut clear, slot));
+        dead.iter().chain(before.iter().map(|(slot, _)| slot)).for_each(|&slot| set(&mut clear, slot));
         if some != NONE {
             set(&mut clear, some);
         }
@@ -380,10 +375,7 @@ impl<'a> Run<'a> {
             for bit in bits(reads[word] & self.demanded[word]) {
                 let class = self.class[word * 64 + bit];
                 if class != NONE {
-                    set(
-                        reads,
-                        self.some[self.network.components.of[class as usize] as usize],
-                    );
+                    set(reads, self.some[self.network.components.of[class as usize] as usize]);
                 }
             }
         }

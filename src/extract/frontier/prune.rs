@@ -8,12 +8,7 @@ impl Run<'_> {
     pub(super) fn prune(&mut self) -> Result<(), Stop> {
         let next = &self.next;
         let mut sorted: Vec<u32> = (0..next.len() as u32).collect();
-        let count = |at: u32| {
-            next.key(at as usize)
-                .iter()
-                .map(|word| word.count_ones())
-                .sum::<u32>()
-        };
+        let count = |at: u32| next.key(at as usize).iter().map(|word| word.count_ones()).sum::<u32>();
         sorted.sort_by(|&a, &b| {
             let cost = next.cost[a as usize].total_cmp(&next.cost[b as usize]);
             cost.then_with(|| count(a).cmp(&count(b)))
@@ -64,13 +59,10 @@ impl Run<'_> {
                 let members = &self.network.components.classes[component];
                 let near =
                     &self.network.conversions[component][self.network.components.place[class] as usize];
-                let from = near
-                    .iter()
-                    .take_while(|(_, price)| *price <= spare)
-                    .find(|(from, _)| {
-                        let slot = self.slot[members[*from as usize] as usize];
-                        slot != NONE && get(key, slot)
-                    });
+                let from = near.iter().take_while(|(_, price)| *price <= spare).find(|(from, _)| {
+                    let slot = self.slot[members[*from as usize] as usize];
+                    slot != NONE && get(key, slot)
+                });
                 match from {
                     Some((_, price)) => spare -= price,
                     None => return false,
@@ -87,12 +79,8 @@ impl Run<'_> {
             let key = table.key(at);
             let mut sum = table.cost[at];
             for (word, &key) in key.iter().enumerate() {
-                let worth = |bit: usize| {
-                    self.network
-                        .worth
-                        .get(self.class[word * 64 + bit] as usize)
-                        .unwrap_or(&0.0)
-                };
+                let worth =
+                    |bit: usize| self.network.worth.get(self.class[word * 64 + bit] as usize).unwrap_or(&0.0);
                 sum += bits(key & self.demanded[word]).map(worth).sum::<f64>();
                 sum -= bits(key & self.provided[word]).map(worth).sum::<f64>();
             }
@@ -135,10 +123,8 @@ impl Run<'_> {
             }
             let apart =
                 |other: &[u64]| -> u32 { key.iter().zip(other).map(|(a, b)| (a ^ b).count_ones()).sum() };
-            let near = merged
-                .iter_mut()
-                .min_by_key(|(other, ..)| apart(other))
-                .expect("a cap is at least two");
+            let near =
+                merged.iter_mut().min_by_key(|(other, ..)| apart(other)).expect("a cap is at least two");
             for (word, (other, &key)) in near.0.iter_mut().zip(key).enumerate() {
                 *other = *other & key & self.demanded[word] | (*other | key) & self.provided[word];
             }
@@ -147,8 +133,7 @@ impl Run<'_> {
         self.next.clear();
         for &at in &sorted {
             let at = at as usize;
-            self.next
-                .insert(table.key(at), table.cost[at], table.from[at], table.option[at]);
+            self.next.insert(table.key(at), table.cost[at], table.from[at], table.option[at]);
         }
         for (key, cost, from, option) in merged {
             self.next.insert(&key, cost, from, option);
