@@ -23,11 +23,16 @@ fn sound(problem: &Problem, result: &Extraction, what: &str) {
     assert!(!result.proven || result.bound == result.cost, "{what}");
 }
 
+/// Random problems that are tried.
+const SEEDS: u64 = 2000;
+
 #[test]
 fn claims_hold_on_tangles() {
     let tight = Exact { limits: Limits { states: 2, beam: 2, work: 1000, options: 3000 } };
+    // The short try fails, and another order is taken.
+    let medium = Exact { limits: Limits { states: 19, beam: 4, work: 100_000, options: 3000 } };
     let (mut solved, mut unproven) = (0, 0);
-    for seed in 0..3000 {
+    for seed in 0..SEEDS {
         let problem = tangle(seed);
         let best = match Naive.extract(&problem) {
             Ok(best) => best,
@@ -56,14 +61,17 @@ fn claims_hold_on_tangles() {
                 assert!(close(result.cost, best.cost), "{what}: {} but {}", result.cost, best.cost);
             }
         }
-        let result = tight.extract(&problem).unwrap();
-        sound(&problem, &result, &format!("tight limits on {seed}"));
-        assert!(result.bound <= best.cost + 1e-9, "tight {seed}: bound {} above {}", result.bound, best.cost);
-        if result.proven {
-            assert!(close(result.cost, best.cost), "tight {seed}: {} but {}", result.cost, best.cost);
-        } else {
-            unproven += 1;
-            assert!(result.report.limit.is_some());
+        for limited in [tight, medium] {
+            let result = limited.extract(&problem).unwrap();
+            let what = format!("{:?} on {seed}", limited.limits);
+            sound(&problem, &result, &what);
+            assert!(result.bound <= best.cost + 1e-9, "{what}: bound {} above {}", result.bound, best.cost);
+            assert_eq!(result.proven, result.report.limit.is_none(), "{what}");
+            if result.proven {
+                assert!(close(result.cost, best.cost), "{what}: {} but {}", result.cost, best.cost);
+            } else {
+                unproven += 1;
+            }
         }
     }
     assert!(solved > 1000, "only {solved} could be solved");
@@ -142,6 +150,23 @@ fn small_networks_agree_with_naive() {
             };
             let result = Exact::DEFAULT.extract(&problem).unwrap();
             assert!(result.proven && close(result.cost, best.cost), "{} {}", result.cost, best.cost);
+        }
+    }
+}
+
+#[test]
+fn bounds_without_proof_are_true() {
+    for seed in 0..20 {
+        for problem in [wired(seed, 8), unet(seed, 3), residual(seed, 3, 4)] {
+            let best = Exact::DEFAULT.extract(&problem).unwrap();
+            assert!(best.proven);
+            for (states, beam) in [(1, 2), (19, 10), (100, 30), (10_000, 30)] {
+                let limits = Limits { states, beam, ..Exact::DEFAULT.limits };
+                let result = Exact { limits }.extract(&problem).unwrap();
+                sound(&problem, &result, "limited");
+                assert!(result.cost >= best.cost - 1e-9 && result.bound <= best.cost + 1e-9);
+                assert!(!result.proven || close(result.cost, best.cost), "{} {}", result.cost, best.cost);
+            }
         }
     }
 }

@@ -62,15 +62,15 @@ impl CostModel for Roofline {
 /// `kernel` bench; for Winograd more than one, since it does less work than is counted.
 const EFFICIENCY: &[(&str, f64)] = &[
     ("native.conv-direct", 0.85),
-    ("native.conv-first", 0.50),
+    ("native.conv-first", 0.30),
     ("native.conv-depthwise", 0.25),
     ("native.conv-grouped", 0.35),
     ("native.conv-winograd", 1.60),
     ("native.conv-nhwc", 0.70),
     ("native.conv", 0.12),
-    ("native.matmul-packed", 0.85),
-    ("native.matmul", 0.60),
-    ("native.attention", 0.40),
+    ("native.matmul-packed", 0.92),
+    ("native.matmul", 0.85),
+    ("native.attention", 0.80),
 ];
 
 /// The reference evaluation, one element after another in double precision.

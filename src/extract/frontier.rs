@@ -16,6 +16,8 @@ use super::option::{Choice, INNER_CLASSES, Inner, Search, bits};
 use super::order::predict;
 use super::table::Table;
 
+mod prune;
+
 /// An order of the components, and what follows from it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
@@ -41,6 +43,15 @@ impl Plan {
         let steps = components.class_readers[class as usize].iter().map(|&reader| self.step[reader as usize]);
         let (first, last) = (steps.clone().min()?, steps.max()?);
         Some((first.min(own), last.max(own)))
+    }
+}
+
+impl Plan {
+    /// The step that first demands something of a component that is not passed by then.
+    fn first_demand(&self, components: &Components, component: usize) -> Option<u32> {
+        let readers = components.readers[component].iter();
+        let first = readers.map(|&reader| self.step[reader as usize]).min()?;
+        (first < self.step[component]).then_some(first)
     }
 }
 
@@ -144,6 +155,9 @@ struct Run<'a> {
     demanded: Vec<u64>,
     provided: Vec<u64>,
     roots: Vec<u64>,
+    /// In a merged run, for each component the bit that says that some form of it is demanded. It
+    /// outlives a merge of states that demand different forms, so that no value comes for nothing.
+    some: Vec<u32>,
     states: Table,
     next: Table,
     trail: Vec<Trail>,
@@ -165,6 +179,14 @@ impl<'a> Run<'a> {
             {
                 change[first as usize] += 1;
                 change[last as usize + 1] -= 1;
+            }
+        }
+        if excess == Excess::Merge {
+            for component in 0..components.len() {
+                if let Some(first) = plan.first_demand(components, component) {
+                    change[first as usize] += 1;
+                    change[plan.step[component] as usize + 1] -= 1;
+                }
             }
         }
         let peak = change.iter().scan(0, |live, change| {
@@ -191,6 +213,7 @@ impl<'a> Run<'a> {
             demanded: vec![0; words],
             provided: vec![0; words],
             roots,
+            some: vec![NONE; components.len()],
             states,
             next: Table::new(words),
             trail: Vec::with_capacity(plan.order.len()),
@@ -241,11 +264,26 @@ impl<'a> Run<'a> {
                 set(&mut self.demanded, slot);
             }
         }
+        if self.excess == Excess::Merge {
+            for &class in &touched {
+                let below = components.of[class as usize] as usize;
+                if self.some[below] == NONE && plan.step[below] > step as u32 {
+                    let slot = self.free.pop().expect("there are as many slots as live components");
+                    self.some[below] = slot;
+                    self.class[slot as usize] = NONE;
+                    set(&mut self.demanded, slot);
+                }
+            }
+        }
+        let some = self.some[component];
         let mut search = Search::new(inner, self.words, keep, &self.slot, self.caps.options);
         let mut options: Vec<Choice> = Vec::new();
-        let mut known: Vec<(u64, std::ops::Range<usize>)> = Vec::new();
+        let mut known: Vec<((u64, bool), std::ops::Range<usize>)> = Vec::new();
         let mut clear = vec![0; self.words];
         dead.iter().chain(before.iter().map(|(slot, _)| slot)).for_each(|&slot| set(&mut clear, slot));
+        if some != NONE {
+            set(&mut clear, some);
+        }
         self.next.clear();
         let mut key = vec![0; self.words];
         for state in 0..self.states.len() {
@@ -255,13 +293,25 @@ impl<'a> Run<'a> {
                 .filter(|(slot, _)| get(old, *slot))
                 .fold(0, |wanted, (_, place)| wanted | 1 << place);
             let wanted = wanted | self.roots[component];
-            let range = match known.iter().find(|(other, _)| *other == wanted) {
+            let any = wanted == 0 && some != NONE && get(old, some);
+            let range = match known.iter().find(|(other, _)| *other == (wanted, any)) {
                 Some((_, range)) => range.clone(),
                 None => {
-                    let found = search.options(wanted).ok_or(Stop::Options)?;
-                    let range = options.len()..options.len() + found.len();
-                    options.extend(found);
-                    known.push((wanted, range.clone()));
+                    let start = options.len();
+                    if any {
+                        for &(_, place) in &before {
+                            options.extend(search.options(1 << place).ok_or(Stop::Options)?);
+                        }
+                    } else {
+                        options.extend(search.options(wanted).ok_or(Stop::Options)?);
+                    }
+                    if self.excess == Excess::Merge {
+                        for choice in &mut options[start..] {
+                            self.note_components(&mut choice.reads);
+                        }
+                    }
+                    let range = start..options.len();
+                    known.push(((wanted, any), range.clone()));
                     range
                 }
             };
@@ -291,6 +341,11 @@ impl<'a> Run<'a> {
         for &(slot, _) in &after {
             set(&mut self.provided, slot);
         }
+        if some != NONE {
+            unset(&mut self.demanded, some);
+            self.free.push(some);
+            self.some[component] = NONE;
+        }
         for slot in dead {
             unset(&mut self.demanded, slot);
             unset(&mut self.provided, slot);
@@ -314,141 +369,16 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Moves the states that no other dominates from `next` to `states`, cheapest first.
-    fn prune(&mut self) -> Result<(), Stop> {
-        let next = &self.next;
-        let mut sorted: Vec<u32> = (0..next.len() as u32).collect();
-        let count = |at: u32| next.key(at as usize).iter().map(|word| word.count_ones()).sum::<u32>();
-        sorted.sort_by(|&a, &b| {
-            let cost = next.cost[a as usize].total_cmp(&next.cost[b as usize]);
-            cost.then_with(|| count(a).cmp(&count(b)))
-                .then_with(|| next.key(a as usize).cmp(next.key(b as usize)))
-        });
-        self.states.clear();
-        let mut compared = 0;
-        for &at in &sorted {
-            let at = at as usize;
-            let (key, cost) = (next.key(at), next.cost[at]);
-            let rivals = self.states.len().min(RIVALS);
-            compared += rivals;
-            if (0..rivals)
-                .any(|rival| self.dominates(self.states.key(rival), key, cost - self.states.cost[rival]))
-            {
-                continue;
-            }
-            if self.states.len() == self.caps.states && self.excess == Excess::Stop {
-                return Err(Stop::States);
-            }
-            self.states.insert(key, cost, next.from[at], next.option[at]);
-        }
-        self.work += compared / 16;
-        if self.states.len() > self.caps.states {
-            match self.excess {
-                Excess::Stop => return Err(Stop::States),
-                Excess::Drop => self.drop_excess(),
-                Excess::Merge => self.merge_excess(),
-            }
-        }
-        self.peak = self.peak.max(self.states.len());
-        Ok(())
-    }
-
-    /// Whether a state makes another superfluous that costs this much more.
-    fn dominates(&self, rival: &[u64], key: &[u64], mut spare: f64) -> bool {
-        let lacks = |word: usize| key[word] & !rival[word] & self.provided[word] != 0;
-        if (0..self.words).any(lacks) {
-            return false;
-        }
+    /// Adds to what an option demands the bits of the components it demands something of.
+    fn note_components(&self, reads: &mut [u64]) {
         for word in 0..self.words {
-            for bit in bits(rival[word] & !key[word] & self.demanded[word]) {
-                let class = self.class[word * 64 + bit] as usize;
-                let component = self.network.components.of[class] as usize;
-                let members = &self.network.components.classes[component];
-                let near =
-                    &self.network.conversions[component][self.network.components.place[class] as usize];
-                let from = near.iter().take_while(|(_, price)| *price <= spare).find(|(from, _)| {
-                    let slot = self.slot[members[*from as usize] as usize];
-                    slot != NONE && get(key, slot)
-                });
-                match from {
-                    Some((_, price)) => spare -= price,
-                    None => return false,
+            for bit in bits(reads[word] & self.demanded[word]) {
+                let class = self.class[word * 64 + bit];
+                if class != NONE {
+                    set(reads, self.some[self.network.components.of[class as usize] as usize]);
                 }
             }
         }
-        true
-    }
-
-    /// States by promise: what they cost and what their demands cost about, less what they provide.
-    fn promise(&self) -> Vec<u32> {
-        let table = &self.states;
-        let worth = |at: usize| {
-            let key = table.key(at);
-            let mut sum = table.cost[at];
-            for (word, &live) in key.iter().enumerate().take(self.words) {
-                for bit in bits(live & self.demanded[word]) {
-                    sum += self.network.worth[self.class[word * 64 + bit] as usize];
-                }
-                for bit in bits(live & self.provided[word]) {
-                    sum -= self.network.worth[self.class[word * 64 + bit] as usize];
-                }
-            }
-            sum
-        };
-        let worths: Vec<f64> = (0..table.len()).map(worth).collect();
-        let mut sorted: Vec<u32> = (0..table.len() as u32).collect();
-        sorted.sort_by(|&a, &b| worths[a as usize].total_cmp(&worths[b as usize]).then(a.cmp(&b)));
-        sorted
-    }
-
-    fn drop_excess(&mut self) {
-        let sorted = self.promise();
-        self.next.clear();
-        for &at in &sorted[..self.caps.states] {
-            let at = at as usize;
-            self.next.insert(
-                self.states.key(at),
-                self.states.cost[at],
-                self.states.from[at],
-                self.states.option[at],
-            );
-        }
-        std::mem::swap(&mut self.states, &mut self.next);
-    }
-
-    /// Merges states two by two beyond the cap: each of the least promising goes into the one of the
-    /// same place in the list of the kept ones that differs least.
-    fn merge_excess(&mut self) {
-        let mut sorted = self.promise();
-        let rest = sorted.split_off(self.caps.states / 2);
-        let table = &self.states;
-        let mut merged: Vec<(Vec<u64>, f64, u32, u32)> = Vec::new();
-        for at in rest {
-            let at = at as usize;
-            let (key, cost) = (table.key(at), table.cost[at]);
-            if merged.len() < self.caps.states - sorted.len() {
-                merged.push((key.to_vec(), cost, table.from[at], table.option[at]));
-                continue;
-            }
-            let apart =
-                |other: &[u64]| -> u32 { key.iter().zip(other).map(|(a, b)| (a ^ b).count_ones()).sum() };
-            let near =
-                merged.iter_mut().min_by_key(|(other, ..)| apart(other)).expect("a cap is at least two");
-            for (word, (into, live)) in near.0.iter_mut().zip(key).enumerate().take(self.words) {
-                let (demanded, provided) = (self.demanded[word], self.provided[word]);
-                *into = *into & live & demanded | (*into | live) & provided;
-            }
-            near.1 = near.1.min(cost);
-        }
-        self.next.clear();
-        for &at in &sorted {
-            let at = at as usize;
-            self.next.insert(table.key(at), table.cost[at], table.from[at], table.option[at]);
-        }
-        for (key, cost, from, option) in merged {
-            self.next.insert(&key, cost, from, option);
-        }
-        std::mem::swap(&mut self.states, &mut self.next);
     }
 
     /// The way back from the last state.
@@ -468,9 +398,6 @@ impl<'a> Run<'a> {
         Ok(Outcome { cost, choice, states: self.made, peak: self.peak })
     }
 }
-
-/// States are compared with this many of the cheapest that were kept: more finds little.
-const RIVALS: usize = 400;
 
 fn set(words: &mut [u64], slot: u32) {
     words[slot as usize / 64] |= 1 << (slot % 64);

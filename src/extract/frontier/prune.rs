@@ -1,0 +1,146 @@
+//! Which states go on: dominance, and what happens beyond the cap.
+
+use super::super::option::bits;
+use super::{Excess, NONE, Run, Stop, get};
+
+impl Run<'_> {
+    /// Moves the states that no other dominates from `next` to `states`, cheapest first.
+    pub(super) fn prune(&mut self) -> Result<(), Stop> {
+        let next = &self.next;
+        let mut sorted: Vec<u32> = (0..next.len() as u32).collect();
+        let count = |at: u32| next.key(at as usize).iter().map(|word| word.count_ones()).sum::<u32>();
+        sorted.sort_by(|&a, &b| {
+            let cost = next.cost[a as usize].total_cmp(&next.cost[b as usize]);
+            cost.then_with(|| count(a).cmp(&count(b)))
+                .then_with(|| next.key(a as usize).cmp(next.key(b as usize)))
+        });
+        self.states.clear();
+        let mut compared = 0;
+        for &at in &sorted {
+            let at = at as usize;
+            let (key, cost) = (next.key(at), next.cost[at]);
+            let rivals = self.states.len().min(RIVALS);
+            compared += rivals;
+            if (0..rivals)
+                .any(|rival| self.dominates(self.states.key(rival), key, cost - self.states.cost[rival]))
+            {
+                continue;
+            }
+            if self.states.len() == self.caps.states && self.excess == Excess::Stop {
+                return Err(Stop::States);
+            }
+            self.states.insert(key, cost, next.from[at], next.option[at]);
+        }
+        self.work += compared / 16;
+        if self.states.len() > self.caps.states {
+            match self.excess {
+                Excess::Stop => return Err(Stop::States),
+                Excess::Drop => self.drop_excess(),
+                Excess::Merge => self.merge_excess(),
+            }
+        }
+        self.peak = self.peak.max(self.states.len());
+        Ok(())
+    }
+
+    /// Whether a state makes another superfluous that costs this much more.
+    fn dominates(&self, rival: &[u64], key: &[u64], mut spare: f64) -> bool {
+        let lacks = |word: usize| key[word] & !rival[word] & self.provided[word] != 0;
+        if (0..self.words).any(lacks) {
+            return false;
+        }
+        for word in 0..self.words {
+            for bit in bits(rival[word] & !key[word] & self.demanded[word]) {
+                let class = self.class[word * 64 + bit] as usize;
+                if class == NONE as usize {
+                    return false;
+                }
+                let component = self.network.components.of[class] as usize;
+                let members = &self.network.components.classes[component];
+                let near =
+                    &self.network.conversions[component][self.network.components.place[class] as usize];
+                let from = near.iter().take_while(|(_, price)| *price <= spare).find(|(from, _)| {
+                    let slot = self.slot[members[*from as usize] as usize];
+                    slot != NONE && get(key, slot)
+                });
+                match from {
+                    Some((_, price)) => spare -= price,
+                    None => return false,
+                }
+            }
+        }
+        true
+    }
+
+    /// States by promise: what they cost and what their demands cost about, less what they provide.
+    fn promise(&self) -> Vec<u32> {
+        let table = &self.states;
+        let worth = |at: usize| {
+            let key = table.key(at);
+            let mut sum = table.cost[at];
+            for (word, &key) in key.iter().enumerate() {
+                let worth =
+                    |bit: usize| self.network.worth.get(self.class[word * 64 + bit] as usize).unwrap_or(&0.0);
+                sum += bits(key & self.demanded[word]).map(worth).sum::<f64>();
+                sum -= bits(key & self.provided[word]).map(worth).sum::<f64>();
+            }
+            sum
+        };
+        let worths: Vec<f64> = (0..table.len()).map(worth).collect();
+        let mut sorted: Vec<u32> = (0..table.len() as u32).collect();
+        sorted.sort_by(|&a, &b| worths[a as usize].total_cmp(&worths[b as usize]).then(a.cmp(&b)));
+        sorted
+    }
+
+    fn drop_excess(&mut self) {
+        let sorted = self.promise();
+        self.next.clear();
+        for &at in &sorted[..self.caps.states] {
+            let at = at as usize;
+            self.next.insert(
+                self.states.key(at),
+                self.states.cost[at],
+                self.states.from[at],
+                self.states.option[at],
+            );
+        }
+        std::mem::swap(&mut self.states, &mut self.next);
+    }
+
+    /// Keeps the more promising half of the cap as it is; of the rest each that is beyond the cap goes
+    /// into the one that differs least from it.
+    fn merge_excess(&mut self) {
+        let mut sorted = self.promise();
+        let rest = sorted.split_off(self.caps.states / 2);
+        let table = &self.states;
+        let mut merged: Vec<(Vec<u64>, f64, u32, u32)> = Vec::new();
+        for at in rest {
+            let at = at as usize;
+            let (key, cost) = (table.key(at), table.cost[at]);
+            if merged.len() < self.caps.states - sorted.len() {
+                merged.push((key.to_vec(), cost, table.from[at], table.option[at]));
+                continue;
+            }
+            let apart =
+                |other: &[u64]| -> u32 { key.iter().zip(other).map(|(a, b)| (a ^ b).count_ones()).sum() };
+            let near =
+                merged.iter_mut().min_by_key(|(other, ..)| apart(other)).expect("a cap is at least two");
+            for (word, (other, &key)) in near.0.iter_mut().zip(key).enumerate() {
+                *other = *other & key & self.demanded[word] | (*other | key) & self.provided[word];
+            }
+            near.1 = near.1.min(cost);
+        }
+        self.next.clear();
+        for &at in &sorted {
+            let at = at as usize;
+            self.next.insert(table.key(at), table.cost[at], table.from[at], table.option[at]);
+        }
+        for (key, cost, from, option) in merged {
+            self.next.insert(&key, cost, from, option);
+        }
+        std::mem::swap(&mut self.states, &mut self.next);
+    }
+}
+
+/// States are compared with this many of the cheapest that were kept: more finds little.
+const RIVALS: usize = 400;
