@@ -25,6 +25,7 @@ use std::sync::Arc;
 pub const SHIPPED: &[(&str, &str)] = &[
     ("rules/algebra.ron", include_str!("../rules/algebra.ron")),
     ("rules/fuse.ron", include_str!("../rules/fuse.ron")),
+    ("rules/merge.ron", include_str!("../rules/merge.ron")),
     ("rules/layout.ron", include_str!("../rules/layout.ron")),
     ("rules/native.ron", include_str!("../rules/native.ron")),
 ];

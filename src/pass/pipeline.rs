@@ -4,7 +4,10 @@ use crate::error::{Diagnostic, Diagnostics, Span, suggestion};
 use crate::rule::ron::{self, Field, Node, Value};
 
 /// The pipelines that ship with ovolo, by name.
-pub const SHIPPED: &[(&str, &str)] = &[("passes/native.ron", include_str!("../../passes/native.ron"))];
+pub const SHIPPED: &[(&str, &str)] = &[
+    ("passes/native.ron", include_str!("../../passes/native.ron")),
+    ("passes/merged.ron", include_str!("../../passes/merged.ron")),
+];
 
 /// An ordered list of passes.
 #[derive(Clone, Debug, PartialEq, Eq)]

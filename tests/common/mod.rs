@@ -10,7 +10,13 @@ use ovolo::tensor::Tensor;
 
 /// The shipped native pipeline under the nominal cost model, for plans that are the same anywhere.
 pub fn options(threads: usize) -> Options {
-    let (name, text) = SHIPPED.iter().find(|(name, _)| *name == "passes/native.ron").unwrap();
+    pipeline("native", threads)
+}
+
+/// A shipped pipeline under the nominal cost model.
+pub fn pipeline(name: &str, threads: usize) -> Options {
+    let path = format!("passes/{name}.ron");
+    let (name, text) = SHIPPED.iter().find(|(shipped, _)| *shipped == path).unwrap();
     let mut pipeline = Pipeline::read(name, text).unwrap();
     for pass in &mut pipeline.passes {
         if let PassSpec::Extract(settings) = pass {
