@@ -4,7 +4,6 @@ use super::post;
 use super::{Arity, AttrDef, Flags, OpDef, attr, count, post_attr};
 use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorType};
-use std::borrow::Cow;
 
 /// Walks an operand along a result that it broadcasts to.
 pub(crate) struct Broadcast {
@@ -26,29 +25,6 @@ impl Broadcast {
     /// What one step along each axis of the result adds to the operand's position.
     pub fn steps(&self) -> Vec<isize> {
         self.steps.iter().map(|step| step.cast_signed()).collect()
-    }
-
-    /// The operand's elements as often as the result reads them, in the result's order.
-    pub fn spread<'a, T: Copy>(&self, elements: &'a [T]) -> Cow<'a, [T]> {
-        if self.same {
-            return Cow::Borrowed(elements);
-        }
-        let count = self.shape.count();
-        let mut spread = Vec::with_capacity(count);
-        let Some((&inner, outer)) = self.shape.split_last().filter(|_| count > 0) else {
-            return Cow::Owned(elements[..count].to_vec());
-        };
-        let mut index = vec![0; outer.len()];
-        while spread.len() < count {
-            let base: usize = index.iter().zip(&self.steps).map(|(i, s): (&usize, _)| i * s).sum();
-            if self.steps[outer.len()] == 0 {
-                spread.resize(spread.len() + inner, elements[base]);
-            } else {
-                spread.extend_from_slice(&elements[base..base + inner]);
-            }
-            crate::tensor::advance(&mut index, outer);
-        }
-        Cow::Owned(spread)
     }
 
     /// The operand's position for a row-major position of the result.
@@ -257,14 +233,13 @@ fn eval_binary(kind: Binary, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let operands: Vec<Tensor> = operands.iter().map(|operand| operand.to_layout(&Layout::PLAIN)).collect();
     let [a, b] = &operands[..] else { unreachable!("a binary op has two operands") };
     let (left, right) = (Broadcast::new(&a.ty().shape, &ty.shape), Broadcast::new(&b.ty().shape, &ty.shape));
+    let positions = 0..ty.shape.count();
     let result = if let (Some(a), Some(b)) = (a.to_i64(), b.to_i64()) {
-        let (a, b) = (left.spread(&a), right.spread(&b));
-        let values: Vec<i64> = a.iter().zip(b.iter()).map(|(a, b)| (kind.int)(*a, *b)).collect();
+        let values: Vec<i64> = positions.map(|at| (kind.int)(a[left.at(at)], b[right.at(at)])).collect();
         from_i64(ty.dtype, &ty.shape, &values)
     } else {
         let (a, b) = (a.to_f64(), b.to_f64());
-        let (a, b) = (left.spread(&a), right.spread(&b));
-        let values: Vec<f64> = a.iter().zip(b.iter()).map(|(a, b)| (kind.float)(*a, *b)).collect();
+        let values: Vec<f64> = positions.map(|at| (kind.float)(a[left.at(at)], b[right.at(at)])).collect();
         Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
     };
     relayout(result, ty)

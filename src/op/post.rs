@@ -160,8 +160,8 @@ pub fn apply(steps: &[Step], extras: &[&Tensor], value: Tensor) -> Tensor {
             let extra = rest.next().expect("a checked chain has its operands").to_layout(&Layout::PLAIN);
             let operand = extra.to_f64();
             let index = super::elementwise::Broadcast::new(&extra.ty().shape, &shape);
-            for (value, operand) in values.iter_mut().zip(index.spread(&operand).iter()) {
-                *value = binary(step.op, *value, *operand).unwrap_or(f64::NAN);
+            for (position, value) in values.iter_mut().enumerate() {
+                *value = binary(step.op, *value, operand[index.at(position)]).unwrap_or(f64::NAN);
             }
         } else {
             for value in &mut values {

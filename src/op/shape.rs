@@ -176,8 +176,10 @@ fn copy_lines<const SIZE: usize>(from: &[u8], to: &mut [u8], shape: &[usize], st
         if step == 1 {
             line.copy_from_slice(&from[base.cast_unsigned()..][..inner]);
         } else {
-            for (at, target) in line.iter_mut().enumerate() {
-                *target = from[(base + at.cast_signed() * step).cast_unsigned()];
+            let mut at = base;
+            for target in line {
+                *target = from[at.cast_unsigned()];
+                at += step;
             }
         }
         crate::tensor::advance(&mut index, outer);
