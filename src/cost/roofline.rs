@@ -58,15 +58,12 @@ impl CostModel for Roofline {
     }
 }
 
-/// The share of the machine's arithmetic that a kind of kernel reaches, as measured in the
-/// `kernel` bench; for Winograd more than one, since it does less work than is counted.
+/// The share of the machine's arithmetic that a kind of kernel reaches, as measured by
+/// `ovolo bench --profile`.
 const EFFICIENCY: &[(&str, f64)] = &[
     ("native.conv-direct", 0.85),
     ("native.conv-first", 0.30),
     ("native.conv-depthwise", 0.25),
-    ("native.conv-grouped", 0.35),
-    ("native.conv-winograd", 1.60),
-    ("native.conv-nhwc", 0.70),
     ("native.conv", 0.12),
     ("native.matmul-packed", 0.92),
     ("native.matmul", 0.85),
