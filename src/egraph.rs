@@ -8,10 +8,13 @@
 
 mod apply;
 mod build;
+mod change;
 mod fact;
+mod injective;
 mod matcher;
 mod provenance;
 mod saturate;
+mod shared;
 
 pub use build::{BuildError, Pick};
 pub use fact::Facts;
@@ -24,6 +27,7 @@ use crate::op::{self, OpDef};
 use crate::tensor::{Tensor, TensorType};
 use egg::Id;
 use rustc_hash::FxHashMap;
+use shared::Shared;
 use std::fmt;
 use std::sync::Arc;
 
@@ -32,13 +36,13 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Term {
     pub(crate) op: &'static str,
-    pub(crate) attrs: Arc<Attrs>,
+    pub(crate) attrs: Shared,
     pub(crate) children: Vec<Id>,
 }
 
 impl Term {
     fn leaf(op: &'static str, name: &str) -> Self {
-        let attrs = Arc::new(Attrs::new().with("name", Attr::Str(name.into())));
+        let attrs = Shared::new(Attrs::new().with("name", Attr::Str(name.into())));
         Self { op, attrs, children: Vec::new() }
     }
 
@@ -97,8 +101,8 @@ pub struct EGraph {
     inputs: Vec<(Arc<str>, TensorType)>,
     outputs: Vec<(Arc<str>, Id)>,
     origins: provenance::Origins,
-    /// Matches already applied, by rule name, so that none is applied twice.
-    applied: FxHashMap<String, saturate::Applied>,
+    /// What was done with the matches of each rule, so that none is tried twice.
+    tried: FxHashMap<String, saturate::Tried>,
 }
 
 impl EGraph {
@@ -119,7 +123,7 @@ impl EGraph {
             } else {
                 let children = node.inputs.iter().map(|input| ids[input.index()]).collect();
                 let def = op::find(node.op).unwrap_or_else(|| panic!("op `{}` is verified", node.op));
-                Term { op: node.op, attrs: Arc::new(op::complete(def, (*node.attrs).clone())), children }
+                Term { op: node.op, attrs: Shared::new(op::complete(def, (*node.attrs).clone())), children }
             };
             let id = egg.add(term);
             ids.push(id);
@@ -130,7 +134,7 @@ impl EGraph {
             graph.outputs().map(|(name, id): (_, NodeId)| (Arc::clone(name), ids[id.index()])).collect();
         let inputs = graph.inputs().map(|(_, node)| (Arc::clone(&node.name), node.ty.clone())).collect();
         let origins = provenance::Origins::new(egg.nodes().len());
-        Self { egg, named, inputs, outputs, origins, applied: FxHashMap::default() }
+        Self { egg, named, inputs, outputs, origins, tried: FxHashMap::default() }
     }
 
     /// The number of e-nodes.

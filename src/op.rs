@@ -63,6 +63,8 @@ pub struct Flags {
     pub layout_agnostic: bool,
     /// Binary, and the same with its operands swapped: patterns match it in both orders.
     pub commutative: bool,
+    /// Unary, and equal results come only from equal operands, if these are of one type.
+    pub injective: bool,
     /// Has a kernel: its name begins with a backend's name and a dot.
     pub lowered: bool,
 }

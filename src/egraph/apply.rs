@@ -1,12 +1,12 @@
 //! Applying a match: guards, computed attributes, and the right side.
 
 use super::matcher::Match;
+use super::shared::Shared;
 use super::{EGraph, Term};
 use crate::attr::{Attr, Attrs};
 use crate::op::complete;
 use crate::rule::{self, Expr, Fact, OperandVar, RestVar, Rule, Template, Value};
 use egg::Id;
-use std::sync::Arc;
 
 /// A match as the expressions of a rule see it.
 struct Scope<'a> {
@@ -71,7 +71,7 @@ impl EGraph {
                             let Some(items) = found.rests[var.0].clone() else {
                                 return Err("an unbound rest".into());
                             };
-                            for item in items {
+                            for item in items.iter().copied() {
                                 match inner {
                                     None => operands.push(item),
                                     Some((item_var, inner)) => {
@@ -87,7 +87,7 @@ impl EGraph {
                 }
                 let mut values = Attrs::new();
                 if let Some(var) = rest_attrs {
-                    for (name, value) in found.rest_attrs[var.0].iter().flatten() {
+                    for (name, value) in found.rest_attrs[var.0].iter().flat_map(|others| others.iter()) {
                         if let Some(def) = op.attr(name) {
                             values.set(def.name, value.clone());
                         }
@@ -96,7 +96,7 @@ impl EGraph {
                 for (name, expr) in attrs {
                     values.set(name, self.attr_value(expr, found)?);
                 }
-                self.add(Term { op: op.name, attrs: Arc::new(complete(op, values)), children: operands })
+                self.add(Term { op: op.name, attrs: Shared::new(complete(op, values)), children: operands })
             }
         }
     }
@@ -114,6 +114,6 @@ impl EGraph {
 
     fn add_scalar(&mut self, value: f64) -> Id {
         let attrs = Attrs::new().float("value", value);
-        self.egg.add(Term { op: "scalar", attrs: Arc::new(attrs), children: Vec::new() })
+        self.egg.add(Term { op: "scalar", attrs: Shared::new(attrs), children: Vec::new() })
     }
 }

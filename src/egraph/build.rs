@@ -121,7 +121,7 @@ impl Prices<'_> {
                 (data.ty.clone(), data.constant)
             })
             .collect();
-        let key = (term.op, Arc::clone(&term.attrs), operands);
+        let key = (term.op, Arc::clone(term.attrs.arc()), operands);
         if let Some(seconds) = self.known.get(&key) {
             return *seconds;
         }
@@ -341,6 +341,12 @@ impl<'a> Builder<'a> {
         });
         self.program.rules.push(rules);
         let ty = egraph.ty(class).clone();
-        self.program.graph.add_node(Node { op: term.op, attrs: Arc::clone(&term.attrs), inputs, name, ty })
+        self.program.graph.add_node(Node {
+            op: term.op,
+            attrs: Arc::clone(term.attrs.arc()),
+            inputs,
+            name,
+            ty,
+        })
     }
 }

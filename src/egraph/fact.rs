@@ -1,6 +1,7 @@
 //! Facts of e-classes: type, constness, small values. They only get more precise.
 
 use super::Term;
+use super::change::Changes;
 use crate::graph::CONST;
 use crate::tensor::{Tensor, TensorType};
 use egg::{DidMerge, Id};
@@ -10,10 +11,13 @@ use std::sync::Arc;
 /// Values of at most so many elements are kept as facts and computed along.
 const SMALL: usize = 64;
 
-/// The analysis: what the leaves are.
+/// The analysis: what the leaves are, and which classes changed since it was last asked.
 #[derive(Default)]
 pub struct Facts {
     leaves: FxHashMap<Arc<str>, (TensorType, Option<Tensor>)>,
+    changes: Changes,
+    /// A merge has just made a fact more precise; the class it was for is told next.
+    sharpening: bool,
 }
 
 /// What is known of one class.
@@ -30,6 +34,16 @@ pub struct ClassFacts {
 impl Facts {
     pub(super) fn declare(&mut self, name: &Arc<str>, ty: TensorType, value: Option<Tensor>) {
         self.leaves.insert(Arc::clone(name), (ty, value));
+    }
+
+    /// Classes that changed since [`Facts::take_changes`], by the ids they had then.
+    pub(super) fn touched(&self) -> &[Id] {
+        &self.changes.touched
+    }
+
+    /// The changes since the last call.
+    pub(super) fn take_changes(&mut self) -> Changes {
+        std::mem::take(&mut self.changes)
     }
 
     pub(super) fn constant(&self, name: &str) -> Option<&Tensor> {
@@ -73,6 +87,16 @@ impl egg::Analysis<Term> for Facts {
         if to.value.is_none() {
             to.value = from.value;
         }
+        self.sharpening |= merged.0 || merged.1;
         merged
+    }
+
+    /// egg calls this for every class that is new, was merged, or whose facts changed.
+    fn modify(egraph: &mut egg::EGraph<Term, Self>, id: Id) {
+        let facts = &mut egraph.analysis;
+        facts.changes.touched.push(id);
+        if std::mem::take(&mut facts.sharpening) {
+            facts.changes.sharpened.push(id);
+        }
     }
 }

@@ -3,22 +3,35 @@
 //! Patterns bind operands, attributes, and the rest of either, which egg's own patterns cannot; so
 //! this walks egg's classes itself. Classes and nodes are visited in order of their ids.
 
+use super::change::{Depth, Reach};
 use super::{EGraph, Term};
 use crate::attr::Attr;
-use crate::rule::{AttrPattern, Pattern, Rule};
+use crate::rule::{AttrPattern, Pattern, RestAttrVar, RestVar, Rule};
 use egg::Id;
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
 
 /// What the variables of a rule stand for in one match; indexed as the rule's lists of names.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Match {
     pub operands: Vec<Option<Id>>,
-    pub rests: Vec<Option<Vec<Id>>>,
+    pub rests: Vec<Option<Rc<[Id]>>>,
     pub attrs: Vec<Option<Attr>>,
-    pub rest_attrs: Vec<Option<Vec<(&'static str, Attr)>>>,
+    pub rest_attrs: Vec<Option<Rc<[(&'static str, Attr)]>>>,
     /// The class of each left side's root.
     pub roots: Vec<Id>,
     /// The node at the root of the first left side.
     pub head: Option<Term>,
+}
+
+impl Hash for Match {
+    /// Of what tells most matches apart; attributes are long, and follow from the head but for few.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.operands.hash(state);
+        self.rests.hash(state);
+        self.roots.hash(state);
+        self.head.hash(state);
+    }
 }
 
 impl Match {
@@ -33,33 +46,42 @@ impl Match {
         }
     }
 
-    /// The same match with today's class ids, so that equal matches compare equal.
-    pub fn canonical(mut self, egraph: &EGraph) -> Self {
+    /// The same match with today's class ids.
+    pub fn canonical(&self, egraph: &EGraph) -> Self {
+        let mut one = self.clone();
         let find = |id: &mut Id| *id = egraph.egg.find(*id);
-        self.operands.iter_mut().flatten().for_each(find);
-        self.rests.iter_mut().flatten().flatten().for_each(find);
-        self.roots.iter_mut().for_each(find);
-        self
+        one.operands.iter_mut().flatten().for_each(find);
+        for rest in one.rests.iter_mut().flatten() {
+            *rest = rest.iter().map(|id| egraph.egg.find(*id)).collect();
+        }
+        one.roots.iter_mut().for_each(find);
+        one
     }
 }
 
 impl EGraph {
-    /// Every match of a rule's left sides, in a fixed order.
-    pub(super) fn matches(&self, rule: &Rule) -> Vec<Match> {
+    /// The matches of a rule's left sides, in a fixed order: all of them, or those that may be new
+    /// with what changed. A multi-output rule is searched for whole: its left sides hang together
+    /// by operands, below which nothing need have changed.
+    pub(super) fn matches(&self, rule: &Rule, reach: Option<&Reach>) -> Vec<Match> {
+        let depth = Depth::of(rule);
+        let reach = reach.filter(|_| rule.from.len() == 1);
         let mut found = vec![Match::empty(rule)];
         for (position, pattern) in rule.from.iter().enumerate() {
             let mut next = Vec::new();
-            for partial in &found {
-                for class in self.candidates(pattern, partial) {
+            for partial in found {
+                for class in self.candidates(pattern, &partial) {
+                    if reach.is_some_and(|reach| !reach.holds(class, depth)) {
+                        continue;
+                    }
                     let already = partial.roots.contains(&class);
                     if already || (rule.symmetric && position > 0 && class < partial.roots[position - 1]) {
                         continue;
                     }
-                    let before = next.len();
-                    self.match_root(pattern, class, partial, &mut next);
-                    for full in &mut next[before..] {
-                        full.roots.push(class);
-                    }
+                    let mut search =
+                        Search { egraph: self, bound: partial.clone(), goals: Vec::new(), found: &mut next };
+                    search.bound.roots.push(class);
+                    search.root(pattern, class);
                 }
             }
             found = next;
@@ -84,116 +106,191 @@ impl EGraph {
         classes
     }
 
-    /// As [`EGraph::match_class`], and notes which node stands at the root.
-    fn match_root(&self, pattern: &Pattern, class: Id, partial: &Match, found: &mut Vec<Match>) {
-        let Pattern::Op { op, .. } = pattern else { return };
-        for term in self.egg[class].iter().filter(|term| term.op == op.name) {
-            let before = found.len();
-            self.match_term(pattern, term, partial, found);
-            for one in &mut found[before..] {
-                one.head.get_or_insert_with(|| term.clone());
-            }
-        }
-    }
-
-    fn match_class(&self, pattern: &Pattern, class: Id, partial: &Match, found: &mut Vec<Match>) {
-        match pattern {
-            Pattern::Operand(var) => match partial.operands[var.0] {
-                Some(bound) if self.egg.find(bound) != class => {}
-                Some(_) => found.push(partial.clone()),
-                None => {
-                    let mut bound = partial.clone();
-                    bound.operands[var.0] = Some(class);
-                    found.push(bound);
-                }
-            },
-            Pattern::Scalar(expected) => {
-                if self.scalar(class).is_some_and(|value| close(value, *expected)) {
-                    found.push(partial.clone());
-                }
-            }
-            Pattern::Op { op, .. } => {
-                for term in self.egg[class].iter().filter(|term| term.op == op.name) {
-                    self.match_term(pattern, term, partial, found);
-                }
-            }
-        }
-    }
-
-    fn match_term(&self, pattern: &Pattern, term: &Term, partial: &Match, found: &mut Vec<Match>) {
-        let Pattern::Op { children, rest, attrs, rest_attrs, .. } = pattern else { return };
-        let fits = if rest.is_some() {
-            term.children.len() >= children.len()
-        } else {
-            term.children.len() == children.len()
-        };
-        if !fits {
-            return;
-        }
-        let mut start = partial.clone();
-        for (name, expected) in attrs {
-            let Some(value) = term.attrs.get(name).cloned() else { return };
-            match expected {
-                AttrPattern::Literal(literal) if *literal != value => return,
-                AttrPattern::Literal(_) => {}
-                AttrPattern::Var(var) => match &start.attrs[var.0] {
-                    Some(bound) if *bound != value => return,
-                    Some(_) => {}
-                    None => start.attrs[var.0] = Some(value),
-                },
-            }
-        }
-        if let Some(var) = rest_attrs {
-            let others: Vec<_> = term
-                .attrs
-                .iter()
-                .filter(|(name, _)| !attrs.iter().any(|(written, _)| written == name))
-                .map(|(name, value)| (name, value.clone()))
-                .collect();
-            match &start.rest_attrs[var.0] {
-                Some(bound) if *bound != others => return,
-                Some(_) => {}
-                None => start.rest_attrs[var.0] = Some(others),
-            }
-        }
-        if let Some(var) = rest {
-            let others: Vec<Id> =
-                term.children[children.len()..].iter().map(|id| self.egg.find(*id)).collect();
-            match &start.rests[var.0] {
-                Some(bound) if *bound != others => return,
-                Some(_) => {}
-                None => start.rests[var.0] = Some(others),
-            }
-        }
-        self.match_children(children, &term.children, start.clone(), found);
-        // The other order of a commutative op is the same value, without a node of its own.
-        if let (true, 2, [left, right]) = (term.def().flags.commutative, children.len(), &term.children[..])
-            && left != right
-        {
-            self.match_children(children, &[*right, *left], start, found);
-        }
-    }
-
-    fn match_children(&self, children: &[Pattern], ids: &[Id], start: Match, found: &mut Vec<Match>) {
-        let mut partials = vec![start];
-        for (child, id) in children.iter().zip(ids) {
-            let mut next = Vec::new();
-            for partial in &partials {
-                self.match_class(child, self.egg.find(*id), partial, &mut next);
-            }
-            if next.is_empty() {
-                return;
-            }
-            partials = next;
-        }
-        found.append(&mut partials);
-    }
-
     /// The value of a class that is a constant of one element.
     pub(super) fn scalar(&self, class: Id) -> Option<f64> {
         let value = self.egg[class].data.value.as_ref()?;
         if value.ty().shape.count() == 1 { value.to_f64().first().copied() } else { None }
     }
+}
+
+/// A depth-first search: what is bound so far, and what is still to be matched. Every step undoes
+/// what it bound, so a match is copied only when it is whole.
+struct Search<'a> {
+    egraph: &'a EGraph,
+    bound: Match,
+    /// Patterns and the classes in which they must stand; the next one last.
+    goals: Vec<(&'a Pattern, Id)>,
+    found: &'a mut Vec<Match>,
+}
+
+impl<'a> Search<'a> {
+    /// A left side at a class. The first left side's node is noted as the head.
+    fn root(&mut self, pattern: &'a Pattern, class: Id) {
+        let Pattern::Op { op, .. } = pattern else { return };
+        let egraph = self.egraph;
+        for term in egraph.egg[class].iter().filter(|term| term.op == op.name) {
+            let first = self.bound.head.is_none();
+            if first {
+                self.bound.head = Some(term.clone());
+            }
+            self.term(pattern, term);
+            if first {
+                self.bound.head = None;
+            }
+        }
+    }
+
+    /// The next goal; with none left, the match is whole.
+    fn next(&mut self) {
+        let Some((pattern, class)) = self.goals.pop() else {
+            self.found.push(self.bound.clone());
+            return;
+        };
+        let egraph = self.egraph;
+        match pattern {
+            Pattern::Operand(var) => match self.bound.operands[var.0] {
+                Some(bound) if egraph.egg.find(bound) != class => {}
+                Some(_) => self.next(),
+                None => {
+                    self.bound.operands[var.0] = Some(class);
+                    self.next();
+                    self.bound.operands[var.0] = None;
+                }
+            },
+            Pattern::Scalar(expected) => {
+                if egraph.scalar(class).is_some_and(|value| close(value, *expected)) {
+                    self.next();
+                }
+            }
+            Pattern::Op { op, .. } => {
+                for term in egraph.egg[class].iter().filter(|term| term.op == op.name) {
+                    self.term(pattern, term);
+                }
+            }
+        }
+        self.goals.push((pattern, class));
+    }
+
+    /// An op's pattern at a node: attributes, the rest of the operands, then the operands as goals.
+    fn term(&mut self, pattern: &'a Pattern, term: &'a Term) {
+        let Pattern::Op { children, rest, attrs, rest_attrs, .. } = pattern else { return };
+        let enough = if rest.is_some() {
+            term.children.len() >= children.len()
+        } else {
+            term.children.len() == children.len()
+        };
+        if !enough {
+            return;
+        }
+        // Cheap conditions first: most nodes fail them, and then nothing was bound.
+        let literal = |(name, expected): &(&'static str, AttrPattern)| match expected {
+            AttrPattern::Literal(literal) => term.attrs.get(name) == Some(literal),
+            AttrPattern::Var(var) => match &self.bound.attrs[var.0] {
+                Some(bound) => term.attrs.get(name) == Some(bound),
+                None => term.attrs.get(name).is_some(),
+            },
+        };
+        if !attrs.iter().all(literal) {
+            return;
+        }
+        let mut undo = Undo::default();
+        if self.attributes(attrs, rest_attrs.as_ref(), term, &mut undo)
+            && self.rest(rest.as_ref(), children.len(), term, &mut undo)
+        {
+            self.operands(children, term.children.iter());
+            // The other order of a commutative op is the same value, without a node of its own.
+            if let (true, 2, [left, right]) =
+                (term.def().flags.commutative, children.len(), &term.children[..])
+                && left != right
+            {
+                self.operands(children, [right, left].into_iter());
+            }
+        }
+        for var in undo.attrs {
+            self.bound.attrs[var] = None;
+        }
+        if let Some(var) = undo.rest_attrs {
+            self.bound.rest_attrs[var] = None;
+        }
+        if let Some(var) = undo.rest {
+            self.bound.rests[var] = None;
+        }
+    }
+
+    /// Binds attribute variables; whether they agree with what they are bound to.
+    fn attributes(
+        &mut self,
+        attrs: &[(&'static str, AttrPattern)],
+        rest: Option<&RestAttrVar>,
+        term: &Term,
+        undo: &mut Undo,
+    ) -> bool {
+        for (name, expected) in attrs {
+            let AttrPattern::Var(var) = expected else { continue };
+            let value = term.attrs.get(name);
+            match &self.bound.attrs[var.0] {
+                Some(bound) => {
+                    if Some(bound) != value {
+                        return false;
+                    }
+                }
+                None => {
+                    self.bound.attrs[var.0] = value.cloned();
+                    undo.attrs.push(var.0);
+                }
+            }
+        }
+        let Some(var) = rest else { return true };
+        let others = || {
+            term.attrs
+                .iter()
+                .filter(|(name, _)| !attrs.iter().any(|(written, _)| written == name))
+                .map(|(name, value)| (name, value.clone()))
+        };
+        match &self.bound.rest_attrs[var.0] {
+            Some(bound) => others().eq(bound.iter().cloned()),
+            None => {
+                self.bound.rest_attrs[var.0] = Some(others().collect());
+                undo.rest_attrs = Some(var.0);
+                true
+            }
+        }
+    }
+
+    /// Binds the rest of the operands; whether it is what it is bound to.
+    fn rest(&mut self, var: Option<&RestVar>, from: usize, term: &Term, undo: &mut Undo) -> bool {
+        let Some(var) = var else { return true };
+        let egraph = self.egraph;
+        let others = term.children[from..].iter().map(|id| egraph.egg.find(*id));
+        match &self.bound.rests[var.0] {
+            Some(bound) => others.eq(bound.iter().copied()),
+            None => {
+                self.bound.rests[var.0] = Some(others.collect());
+                undo.rest = Some(var.0);
+                true
+            }
+        }
+    }
+
+    fn operands<'b>(
+        &mut self,
+        children: &'a [Pattern],
+        ids: impl DoubleEndedIterator<Item = &'b Id> + ExactSizeIterator,
+    ) {
+        let before = self.goals.len();
+        let ids: Vec<Id> = ids.take(children.len()).map(|id| self.egraph.egg.find(*id)).collect();
+        self.goals.extend(children.iter().zip(ids).rev());
+        self.next();
+        self.goals.truncate(before);
+    }
+}
+
+/// What one step of a search bound.
+#[derive(Default)]
+struct Undo {
+    attrs: Vec<usize>,
+    rest_attrs: Option<usize>,
+    rest: Option<usize>,
 }
 
 /// Whether a constant is the number written in a rule, up to the rounding of exporters to `f32`.

@@ -5,14 +5,22 @@
 //! the same e-graph on any machine.
 
 use super::EGraph;
+use super::change::{Changes, Reach};
 use super::matcher::Match;
 use crate::rule::Rule;
 use rustc_hash::FxHashSet;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
-/// Matches of one rule that were applied or refused for good.
-pub(super) type Applied = FxHashSet<Match>;
+/// What was done with the matches of one rule.
+#[derive(Default)]
+pub(super) struct Tried {
+    /// Every match that was applied or refused.
+    all: FxHashSet<Rc<Match>>,
+    /// Those that were refused: a guard's no may become a yes when facts get more precise.
+    refused: Vec<Rc<Match>>,
+}
 
 /// Hard limits of one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,13 +125,15 @@ impl EGraph {
         let mut growth: Vec<Growth> =
             rules.iter().map(|rule| Growth { rule: rule.name.clone(), ..Growth::default() }).collect();
         let mut rounds = 0;
+        // What the phase's rules have not seen is the whole e-graph.
+        let mut changes = None;
         let stop = loop {
             if rounds == limits.rounds {
                 break Stop::Rounds;
             }
             rounds += 1;
-            match self.round(rules, limits, &mut growth)? {
-                Round::Changed => {}
+            match self.round(rules, changes.as_ref(), limits, &mut growth)? {
+                Round::Changed => changes = Some(self.egg.analysis.take_changes()),
                 Round::Unchanged => break Stop::Saturated,
                 Round::Full => break full(&growth),
             }
@@ -134,36 +144,50 @@ impl EGraph {
     fn round(
         &mut self,
         rules: &[Arc<Rule>],
+        changes: Option<&Changes>,
         limits: Limits,
         growth: &mut [Growth],
     ) -> Result<Round, SaturateError> {
-        let mut found: Vec<(usize, Match)> = Vec::new();
+        if changes.is_none_or(|changes| !changes.sharpened.is_empty()) {
+            for tried in self.tried.values_mut() {
+                for one in std::mem::take(&mut tried.refused) {
+                    tried.all.remove(&one);
+                }
+            }
+        }
+        let reach = changes.map(|changes| Reach::new(self, changes, rules));
+        let mut found: Vec<(usize, Rc<Match>)> = Vec::new();
         for (index, rule) in rules.iter().enumerate() {
-            let matches = self.matches(rule);
-            let applied = self.applied.entry(rule.name.clone()).or_default();
-            for one in matches {
-                if applied.insert(one.clone()) {
+            let matches = self.matches(rule, reach.as_ref());
+            let tried = self.tried.entry(rule.name.clone()).or_default();
+            for one in matches.into_iter().map(Rc::new) {
+                if tried.all.insert(Rc::clone(&one)) {
                     found.push((index, one));
                 }
             }
         }
+        self.egg.analysis.take_changes();
         let mut changed = false;
         for (index, one) in found {
             if self.egg.total_size() >= limits.nodes {
-                self.egg.rebuild();
+                self.close();
                 if self.nodes() >= limits.nodes {
                     return Ok(Round::Full);
                 }
             }
             changed |= self.apply(&rules[index], one, &mut growth[index])?;
         }
-        self.egg.rebuild();
+        self.close();
         Ok(if changed { Round::Changed } else { Round::Unchanged })
     }
 
-    fn apply(&mut self, rule: &Arc<Rule>, one: Match, growth: &mut Growth) -> Result<bool, SaturateError> {
-        let key = one.clone();
-        let mut one = one.canonical(self);
+    fn apply(
+        &mut self,
+        rule: &Arc<Rule>,
+        key: Rc<Match>,
+        growth: &mut Growth,
+    ) -> Result<bool, SaturateError> {
+        let mut one = key.canonical(self);
         growth.matched += 1;
         let roots = one.roots.clone();
         let before = self.egg.nodes().len();
@@ -180,9 +204,8 @@ impl EGraph {
             Err(why) => {
                 growth.refused += 1;
                 growth.reason.get_or_insert(why);
-                // Facts get more precise: a no may be a yes in a later round.
-                if let Some(applied) = self.applied.get_mut(&rule.name) {
-                    applied.remove(&key);
+                if let Some(tried) = self.tried.get_mut(&rule.name) {
+                    tried.refused.push(key);
                 }
                 return Ok(added > 0);
             }

@@ -41,7 +41,8 @@ impl Broadcast {
     }
 }
 
-const FLAGS: Flags = Flags { elementwise: true, layout_agnostic: true, commutative: false, lowered: false };
+const FLAGS: Flags =
+    Flags { elementwise: true, layout_agnostic: true, commutative: false, injective: false, lowered: false };
 
 fn unary(name: &'static str, doc: &'static str, attrs: Vec<AttrDef>) -> OpDef {
     OpDef {

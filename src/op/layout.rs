@@ -10,12 +10,16 @@ pub(super) fn ops() -> Vec<OpDef> {
             plain(types)?;
             to_layout(types[0], attrs.expect_layout("layout"))
         }),
-        def("unpack", "to the default layout from another", Vec::new(), |_, types| {
-            if types[0].layout.is_plain() {
-                return Err(format!("operand 0 is {}, in the default layout already", types[0]));
-            }
-            Ok(types[0].with_layout(Layout::PLAIN))
-        }),
+        OpDef {
+            // Padding holds zero, so a value has one form in each layout.
+            flags: Flags { injective: true, ..Flags::default() },
+            ..def("unpack", "to the default layout from another", Vec::new(), |_, types| {
+                if types[0].layout.is_plain() {
+                    return Err(format!("operand 0 is {}, in the default layout already", types[0]));
+                }
+                Ok(types[0].with_layout(Layout::PLAIN))
+            })
+        },
         def(
             "reorder",
             "from a layout that is not the default to another",

@@ -1,0 +1,144 @@
+//! What changed since the last search, and which classes a rule must look at again.
+//!
+//! A match is new only if one of the classes in which its pattern's ops stand is new, got nodes, or
+//! was merged; and then its root is at most as many steps above that class as the pattern is deep.
+//! This is the e-graph's form of semi-naive evaluation (Zhang et al., "Better Together: Unifying
+//! Datalog and Equality Saturation", PLDI 2023).
+
+use super::EGraph;
+use crate::rule::{OperandVar, Pattern, RestVar, Rule};
+use egg::Id;
+
+/// The classes that changed, by the ids they had then.
+#[derive(Default)]
+pub(super) struct Changes {
+    /// Classes that are new, got nodes, or know more.
+    pub touched: Vec<Id>,
+    /// Of these, the classes that may know more than a guard was told before.
+    pub sharpened: Vec<Id>,
+}
+
+/// The classes from which something that changed is within reach, by number of steps down.
+pub(super) struct Reach {
+    /// `touched[n]`: a touched class is at most `n` steps below.
+    touched: Vec<Vec<bool>>,
+    /// As `touched`, for sharpened classes.
+    sharpened: Vec<Vec<bool>>,
+}
+
+impl Reach {
+    /// The reach of some changes for the deepest of `rules`.
+    pub fn new(egraph: &EGraph, changes: &Changes, rules: &[impl AsRef<Rule>]) -> Self {
+        let heights = rules.iter().map(|rule| Depth::of(rule.as_ref()));
+        let (mut looks, mut guards) = (0, 0);
+        for depth in heights {
+            looks = looks.max(depth.looks);
+            guards = guards.max(depth.guards);
+        }
+        Self {
+            touched: levels(egraph, &changes.touched, looks),
+            sharpened: if changes.sharpened.is_empty() {
+                Vec::new()
+            } else {
+                levels(egraph, &changes.sharpened, guards)
+            },
+        }
+    }
+
+    /// Whether a new match of a rule of this depth may have its root in this class.
+    pub fn holds(&self, class: Id, depth: Depth) -> bool {
+        let at = usize::from(class);
+        self.touched[depth.looks][at] || self.sharpened.get(depth.guards).is_some_and(|level| level[at])
+    }
+}
+
+/// Level by level: the classes themselves, then those with a node that reads one of them, and so on.
+fn levels(egraph: &EGraph, classes: &[Id], depth: usize) -> Vec<Vec<bool>> {
+    let mut seen = vec![false; egraph.egg.nodes().len()];
+    let mut last: Vec<Id> = Vec::new();
+    for class in classes {
+        let class = egraph.egg.find(*class);
+        if !std::mem::replace(&mut seen[usize::from(class)], true) {
+            last.push(class);
+        }
+    }
+    let mut levels = vec![seen.clone()];
+    for _ in 0..depth {
+        let mut next = Vec::new();
+        for class in last {
+            for parent in egraph.egg[class].parents() {
+                let parent = egraph.egg.find(parent);
+                if !std::mem::replace(&mut seen[usize::from(parent)], true) {
+                    next.push(parent);
+                }
+            }
+        }
+        last = next;
+        levels.push(seen.clone());
+    }
+    levels
+}
+
+/// How far below a root a rule looks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Depth {
+    /// The deepest class whose nodes or identity decide whether the left side stands there.
+    pub looks: usize,
+    /// The deepest class whose facts a guard may ask for.
+    pub guards: usize,
+}
+
+impl Depth {
+    /// The depth of a rule's left sides.
+    pub fn of(rule: &Rule) -> Self {
+        let mut times =
+            Times { operands: vec![0; rule.operand_vars.len()], rests: vec![0; rule.rest_vars.len()] };
+        rule.from.iter().for_each(|pattern| times.count(pattern));
+        let mut depth = Self::default();
+        rule.from.iter().for_each(|pattern| depth.walk(pattern, 0, &times));
+        depth
+    }
+
+    fn walk(&mut self, pattern: &Pattern, level: usize, times: &Times) {
+        let looks = match pattern {
+            // Met twice, a variable asks whether two classes are one.
+            Pattern::Operand(OperandVar(var)) => times.operands[*var] > 1,
+            Pattern::Scalar(_) => true,
+            Pattern::Op { children, rest, .. } => {
+                children.iter().for_each(|child| self.walk(child, level + 1, times));
+                if let Some(RestVar(var)) = rest {
+                    self.guards = self.guards.max(level + 1);
+                    if times.rests[*var] > 1 {
+                        self.looks = self.looks.max(level + 1);
+                    }
+                }
+                true
+            }
+        };
+        self.guards = self.guards.max(level);
+        if looks {
+            self.looks = self.looks.max(level);
+        }
+    }
+}
+
+/// How often each variable is met in the left sides.
+struct Times {
+    operands: Vec<usize>,
+    rests: Vec<usize>,
+}
+
+impl Times {
+    fn count(&mut self, pattern: &Pattern) {
+        match pattern {
+            Pattern::Operand(var) => self.operands[var.0] += 1,
+            Pattern::Scalar(_) => {}
+            Pattern::Op { children, rest, .. } => {
+                children.iter().for_each(|child| self.count(child));
+                if let Some(var) = rest {
+                    self.rests[var.0] += 1;
+                }
+            }
+        }
+    }
+}

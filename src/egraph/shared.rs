@@ -1,0 +1,75 @@
+//! Attributes as the e-graph holds them: shared, with their hash beside them.
+//!
+//! A node is hashed and compared many times in its life, and its attributes are lists of strings and
+//! numbers; hashed once and compared by address first, they cost nothing.
+
+use crate::attr::Attrs;
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Attributes that are cheap to copy, hash and compare.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    hash: u64,
+    attrs: Arc<Attrs>,
+}
+
+impl Shared {
+    pub fn new(attrs: Attrs) -> Self {
+        Self { hash: rustc_hash::FxBuildHasher.hash_one(&attrs), attrs: Arc::new(attrs) }
+    }
+
+    /// The attributes as a graph holds them.
+    pub fn arc(&self) -> &Arc<Attrs> {
+        &self.attrs
+    }
+}
+
+impl Deref for Shared {
+    type Target = Attrs;
+
+    fn deref(&self) -> &Attrs {
+        &self.attrs
+    }
+}
+
+impl PartialEq for Shared {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && (Arc::ptr_eq(&self.attrs, &other.attrs) || self.attrs == other.attrs)
+    }
+}
+
+impl Eq for Shared {}
+
+impl Hash for Shared {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl Ord for Shared {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if Arc::ptr_eq(&self.attrs, &other.attrs) { Ordering::Equal } else { self.attrs.cmp(&other.attrs) }
+    }
+}
+
+impl PartialOrd for Shared {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.attrs.fmt(f)
+    }
+}
+
+impl fmt::Display for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.attrs.fmt(f)
+    }
+}
