@@ -8,7 +8,7 @@ use ovolo::extract::{
     Candidate, Claim, Class, ClassId, EXTRACTORS, Exact, ExtractError, Extraction, Extractor, Limits, Naive,
     Problem, find,
 };
-use synthetic::{Random, dense, inception, residual, tangle, transformer, unet, wired};
+use synthetic::{Random, chains, dense, inception, residual, tangle, transformer, unet, wired};
 
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0)
@@ -151,6 +151,29 @@ fn small_networks_agree_with_naive() {
             let result = Exact::DEFAULT.extract(&problem).unwrap();
             assert!(result.proven && close(result.cost, best.cost), "{} {}", result.cost, best.cost);
         }
+    }
+}
+
+#[test]
+fn fused_chains_agree_with_naive() {
+    // Few states, so that the frontier prunes hard and takes every order; then none too few.
+    let tight = Exact { limits: Limits { states: 40, beam: 4, ..Exact::DEFAULT.limits } };
+    for seed in 0..SEEDS {
+        let problem = chains(seed);
+        let best = Naive.extract(&problem).unwrap();
+        for exact in [Exact::DEFAULT, tight] {
+            let result = exact.extract(&problem).unwrap();
+            let what = format!("chains {seed}");
+            sound(&problem, &result, &what);
+            assert!(result.bound <= best.cost + 1e-9, "{what}: bound {} above {}", result.bound, best.cost);
+            assert!(
+                !result.proven || close(result.cost, best.cost),
+                "{what}: {} but {}",
+                result.cost,
+                best.cost
+            );
+        }
+        assert!(Exact::DEFAULT.extract(&problem).unwrap().proven);
     }
 }
 

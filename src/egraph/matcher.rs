@@ -11,13 +11,16 @@ use egg::Id;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
+/// The attributes of a node that a pattern does not write.
+type Others = Rc<[(&'static str, Attr)]>;
+
 /// What the variables of a rule stand for in one match; indexed as the rule's lists of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Match {
     pub operands: Vec<Option<Id>>,
     pub rests: Vec<Option<Rc<[Id]>>>,
     pub attrs: Vec<Option<Attr>>,
-    pub rest_attrs: Vec<Option<Rc<[(&'static str, Attr)]>>>,
+    pub rest_attrs: Vec<Option<Others>>,
     /// The class of each left side's root.
     pub roots: Vec<Id>,
     /// The node at the root of the first left side.

@@ -10,13 +10,15 @@
 //!
 //! Cycles live inside components, so selections that are acyclic there are acyclic.
 
-use super::canonical::Work;
 use super::component::Components;
-use super::option::{Choice, INNER_CLASSES, Inner, Search, bits};
+use super::option::{Choice, Search, bits};
 use super::order::predict;
 use super::table::Table;
 
+mod network;
 mod prune;
+
+pub(super) use network::Network;
 
 /// An order of the components, and what follows from it.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,27 +104,7 @@ pub(super) enum Stop {
     DeadEnd,
 }
 
-/// Conversions between the forms of each component: see [`Inner::conversions`].
-pub(super) struct Network<'a> {
-    pub work: &'a Work,
-    pub components: &'a Components,
-    inner: Vec<Inner>,
-    conversions: Vec<Vec<Vec<(u32, f64)>>>,
-    /// What each class costs about, to tell promising states.
-    pub worth: &'a [f64],
-}
-
-impl<'a> Network<'a> {
-    /// `None` if a component has too many classes.
-    pub fn new(work: &'a Work, components: &'a Components, worth: &'a [f64]) -> Option<Self> {
-        if components.largest() > INNER_CLASSES {
-            return None;
-        }
-        let inner: Vec<Inner> = (0..components.len()).map(|at| Inner::new(work, components, at)).collect();
-        let conversions = inner.iter().map(Inner::conversions).collect();
-        Some(Self { work, components, inner, conversions, worth })
-    }
-
+impl Network<'_> {
     /// Runs over all components.
     pub fn run(&self, plan: &Plan, caps: Caps, excess: Excess) -> Result<Outcome, Stop> {
         let mut run = Run::new(self, plan, caps, excess);
@@ -161,6 +143,8 @@ struct Run<'a> {
     states: Table,
     next: Table,
     trail: Vec<Trail>,
+    /// The step that is being made.
+    at: u32,
     work: usize,
     made: usize,
     peak: usize,
@@ -217,6 +201,7 @@ impl<'a> Run<'a> {
             states,
             next: Table::new(words),
             trail: Vec::with_capacity(plan.order.len()),
+            at: 0,
             work: 0,
             made: 0,
             peak: 1,
@@ -226,6 +211,7 @@ impl<'a> Run<'a> {
     /// Passes one component.
     fn pass(&mut self, step: usize) -> Result<(), Stop> {
         let (network, plan) = (self.network, self.plan);
+        self.at = step as u32;
         let components = network.components;
         let component = plan.order[step] as usize;
         let inner = &network.inner[component];

@@ -58,6 +58,53 @@ pub fn tangle(seed: u64) -> Problem {
     problem
 }
 
+/// Values computed from two earlier ones, each also by candidates that do the work of an operand's
+/// candidate as well: what fused elementwise chains look like. Costs differ little, so that which
+/// values are worth sharing is a close call.
+pub fn chains(seed: u64) -> Problem {
+    let random = &mut Random(seed);
+    let (inputs, values) = (2, 5 + random.below(4));
+    let mut problem = Problem { classes: vec![Class::default(); inputs + values], roots: Vec::new() };
+    let mut rank = 0;
+    let mut add = |problem: &mut Problem, class: usize, cost: f64, mut children: Vec<ClassId>| {
+        children.sort_unstable();
+        children.dedup();
+        problem.classes[class].nodes.push(Candidate { cost, children, rank });
+        rank += 1;
+    };
+    for input in 0..inputs {
+        let dear = random.unit() * 5.0;
+        add(&mut problem, input, dear, Vec::new());
+    }
+    for class in inputs..inputs + values {
+        let operand = |random: &mut Random| class - 1 - random.below(class.min(4));
+        let mut operands = vec![operand(random), operand(random)];
+        if random.below(3) == 0 {
+            operands.pop();
+        }
+        // Now and then an operand is dear, as a matrix product is.
+        let cost = if random.below(4) == 0 { 40.0 + random.unit() } else { 1.0 + 0.3 * random.unit() };
+        let ids: Vec<ClassId> = operands.iter().map(|&at| ClassId(at as u32)).collect();
+        add(&mut problem, class, cost, ids.clone());
+        for &operand in &operands {
+            for node in problem.classes[operand].nodes.clone() {
+                if node.children.is_empty() || random.below(4) == 0 {
+                    continue;
+                }
+                let others = ids.iter().filter(|id| id.0 as usize != operand);
+                let children = others.chain(&node.children).copied().collect();
+                add(&mut problem, class, node.cost + cost * 0.2 * random.unit(), children);
+            }
+        }
+        problem.classes[class].nodes.truncate(7);
+    }
+    problem.roots = vec![ClassId((inputs + values - 1) as u32)];
+    if random.below(2) == 0 {
+        problem.roots.push(ClassId((inputs + values - 2) as u32));
+    }
+    problem
+}
+
 /// One value: its class in each layout, the default one first.
 #[derive(Clone)]
 pub struct Value(pub Vec<ClassId>);

@@ -1,7 +1,7 @@
 //! Which states go on: dominance, and what happens beyond the cap.
 
 use super::super::option::bits;
-use super::{Excess, NONE, Run, Stop, get};
+use super::{Excess, NONE, Run, Stop, get, set, unset};
 
 impl Run<'_> {
     /// Moves the states that no other dominates from `next` to `states`, cheapest first.
@@ -15,15 +15,16 @@ impl Run<'_> {
                 .then_with(|| next.key(a as usize).cmp(next.key(b as usize)))
         });
         self.states.clear();
+        let sources = if sorted.len() > 1 { self.sources() } else { Sources::default() };
         let mut compared = 0;
         for &at in &sorted {
             let at = at as usize;
             let (key, cost) = (next.key(at), next.cost[at]);
             let rivals = self.states.len().min(RIVALS);
             compared += rivals;
-            if (0..rivals)
-                .any(|rival| self.dominates(self.states.key(rival), key, cost - self.states.cost[rival]))
-            {
+            if (0..rivals).any(|rival| {
+                self.dominates(self.states.key(rival), key, cost - self.states.cost[rival], &sources)
+            }) {
                 continue;
             }
             if self.states.len() == self.caps.states && self.excess == Excess::Stop {
@@ -43,33 +44,110 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether a state makes another superfluous that costs this much more.
-    fn dominates(&self, rival: &[u64], key: &[u64], mut spare: f64) -> bool {
+    /// Whether a state makes another superfluous that costs this much more: what it demands beyond
+    /// the other, a completion of the other can be changed to compute for the difference.
+    fn dominates(&self, rival: &[u64], key: &[u64], mut spare: f64, sources: &Sources) -> bool {
         let lacks = |word: usize| key[word] & !rival[word] & self.provided[word] != 0;
         if (0..self.words).any(lacks) {
             return false;
         }
+        // Most comparisons end here: something has no source, or a dearer one.
         for word in 0..self.words {
             for bit in bits(rival[word] & !key[word] & self.demanded[word]) {
-                let class = self.class[word * 64 + bit] as usize;
-                if class == NONE as usize {
+                let source = &sources.of[word * 64 + bit];
+                if source.least > spare || source.any.iter().zip(key).all(|(from, key)| from & key == 0) {
                     return false;
                 }
-                let component = self.network.components.of[class] as usize;
-                let members = &self.network.components.classes[component];
-                let near =
-                    &self.network.conversions[component][self.network.components.place[class] as usize];
-                let from = near.iter().take_while(|(_, price)| *price <= spare).find(|(from, _)| {
-                    let slot = self.slot[members[*from as usize] as usize];
-                    slot != NONE && get(key, slot)
-                });
-                match from {
-                    Some((_, price)) => spare -= price,
+            }
+        }
+        // What is replaced is not there to derive from, and what was derived from is not replaced.
+        let mut left = key.to_vec();
+        let mut kept = rival.to_vec();
+        for word in 0..self.words {
+            for bit in bits(rival[word] & !key[word] & self.demanded[word]) {
+                let source = &sources.of[word * 64 + bit];
+                let free = |slot: u32| get(&left, slot) && !get(&kept, slot);
+                let instead = source.instead.iter().find(|(slot, price)| *price <= spare && free(*slot));
+                if let Some((slot, price)) = instead {
+                    unset(&mut left, *slot);
+                    spare -= price;
+                    continue;
+                }
+                let holds = |way: &&Way| way.reads.iter().zip(&left).all(|(reads, left)| reads & !left == 0);
+                match source.ways.iter().take_while(|way| way.price <= spare).find(holds) {
+                    Some(way) => {
+                        spare -= way.price;
+                        kept.iter_mut().zip(&way.reads).for_each(|(kept, reads)| *kept |= reads);
+                    }
                     None => return false,
                 }
             }
         }
         true
+    }
+
+    /// How each demanded class may be computed out of what else a state may demand or provide.
+    ///
+    /// *Derived*: by conversions or one candidate. A completion that computes the class already needs
+    /// nothing; any other has no node that reads it, so the node that is added closes no cycle.
+    /// *Instead* of another class, whichever way that is computed, if nothing but this class that is
+    /// still to come reads the other.
+    fn sources(&self) -> Sources {
+        let network = self.network;
+        let components = network.components;
+        let mut of = Vec::new();
+        of.resize_with(self.words * 64, || Source {
+            any: vec![0; self.words],
+            least: f64::INFINITY,
+            instead: Vec::new(),
+            ways: Vec::new(),
+        });
+        for (slot, source) in of.iter_mut().enumerate() {
+            let class = self.class[slot];
+            if !get(&self.demanded, slot as u32) || class == NONE {
+                continue;
+            }
+            let component = components.of[class as usize] as usize;
+            let members = &components.classes[component];
+            let place = components.place[class as usize] as usize;
+            let mut way = |classes: &mut dyn Iterator<Item = u32>, price: f64| {
+                let mut reads = vec![0; self.words];
+                for class in classes {
+                    match self.slot[class as usize] {
+                        NONE => return,
+                        slot => set(&mut reads, slot),
+                    }
+                }
+                source.ways.push(Way { reads, price });
+            };
+            for (other, price) in &network.conversions[component][place] {
+                way(&mut [members[*other as usize]].into_iter(), *price);
+            }
+            for node in &network.inner[component].classes[place] {
+                let inner = bits(node.inner).map(|at| members[at]);
+                way(&mut inner.chain(node.outer.iter().copied()), node.cost);
+            }
+            source.ways.sort_by(|a, b| a.price.total_cmp(&b.price));
+            for &(other, price) in &network.replaces[class as usize] {
+                let mut readers = components.class_readers[other as usize].iter();
+                let settled =
+                    |&reader: &u32| self.plan.step[reader as usize] <= self.at || reader == component as u32;
+                let slot = self.slot[other as usize];
+                if slot != NONE && get(&self.demanded, slot) && readers.all(settled) {
+                    source.instead.push((slot, price));
+                }
+            }
+            source.instead.sort_by(|a, b| a.1.total_cmp(&b.1));
+            for &(slot, price) in &source.instead {
+                set(&mut source.any, slot);
+                source.least = source.least.min(price);
+            }
+            for way in &source.ways {
+                source.any.iter_mut().zip(&way.reads).for_each(|(any, reads)| *any |= reads);
+                source.least = source.least.min(way.price);
+            }
+        }
+        Sources { of }
     }
 
     /// States by promise: what they cost and what their demands cost about, less what they provide.
@@ -140,6 +218,28 @@ impl Run<'_> {
         }
         std::mem::swap(&mut self.states, &mut self.next);
     }
+}
+
+/// For each slot how its class may be computed.
+#[derive(Default)]
+struct Sources {
+    of: Vec<Source>,
+}
+
+struct Source {
+    /// The slots in any of its ways, and the least price of one.
+    any: Vec<u64>,
+    least: f64,
+    /// Slots in whose place it may be computed, the cheapest first.
+    instead: Vec<(u32, f64)>,
+    /// Cheapest first.
+    ways: Vec<Way>,
+}
+
+/// What a class may be derived from, as bits, and for how much.
+struct Way {
+    reads: Vec<u64>,
+    price: f64,
 }
 
 /// States are compared with this many of the cheapest that were kept: more finds little.

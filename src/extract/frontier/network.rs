@@ -1,0 +1,61 @@
+//! What holds for a problem whatever the order: the insides of its components, what converts to
+//! what, and what may stand in for what.
+
+use crate::extract::canonical::{Node, Work};
+use crate::extract::component::Components;
+use crate::extract::option::{INNER_CLASSES, Inner};
+
+/// A reduced problem as the frontier sees it.
+pub(in crate::extract) struct Network<'a> {
+    pub work: &'a Work,
+    pub components: &'a Components,
+    pub(super) inner: Vec<Inner>,
+    /// Conversions between the forms of each component: see [`Inner::conversions`].
+    pub(super) conversions: Vec<Vec<Vec<(u32, f64)>>>,
+    /// For each class, others in whose place it may be computed, and what that costs more at most.
+    pub(super) replaces: Vec<Vec<(u32, f64)>>,
+    /// What each class costs about, to tell promising states.
+    pub worth: &'a [f64],
+}
+
+impl<'a> Network<'a> {
+    /// `None` if a component has too many classes.
+    pub fn new(work: &'a Work, components: &'a Components, worth: &'a [f64]) -> Option<Self> {
+        if components.largest() > INNER_CLASSES {
+            return None;
+        }
+        let inner: Vec<Inner> = (0..components.len()).map(|at| Inner::new(work, components, at)).collect();
+        let conversions = inner.iter().map(Inner::conversions).collect();
+        let mut replaces = vec![Vec::new(); work.classes.len()];
+        for class in 0..work.classes.len() as u32 {
+            for (other, price) in substitutes(work, components, class) {
+                replaces[other as usize].push((class, price));
+            }
+        }
+        Some(Self { work, components, inner, conversions, replaces, worth })
+    }
+}
+
+/// The classes that can be computed from the children of any candidate of a class, and what they then
+/// cost more at most. A value and what an elementwise op makes of it are such a pair: a fused chain
+/// gives either. A root is demanded by more than its readers.
+fn substitutes(work: &Work, components: &Components, class: u32) -> Vec<(u32, f64)> {
+    let nodes = &work.classes[class as usize];
+    let alone = |class: u32| components.classes[components.of[class as usize] as usize].len() == 1;
+    let root = work.roots.binary_search(&class).is_ok();
+    let Some(first) = nodes.first().filter(|_| alone(class) && !root) else { return Vec::new() };
+    let near = first.children.iter().flat_map(|&child| &components.class_readers[child as usize]);
+    let mut near: Vec<u32> = near.flat_map(|&reader| &components.classes[reader as usize]).copied().collect();
+    near.sort_unstable();
+    near.dedup();
+    let price = |other: u32| {
+        let more = |made: &Node| {
+            let others = work.classes[other as usize].iter();
+            let fits = others.filter(|node| node.children.iter().all(|child| made.children.contains(child)));
+            fits.map(|node| node.cost - made.cost).fold(f64::INFINITY, f64::min)
+        };
+        nodes.iter().map(more).fold(f64::NEG_INFINITY, f64::max)
+    };
+    let others = near.into_iter().filter(|&other| other != class && alone(other));
+    others.map(|other| (other, price(other))).filter(|(_, price)| *price < f64::INFINITY).collect()
+}
