@@ -26,6 +26,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("rules/algebra.ron", include_str!("../rules/algebra.ron")),
     ("rules/fuse.ron", include_str!("../rules/fuse.ron")),
     ("rules/merge.ron", include_str!("../rules/merge.ron")),
+    ("rules/winograd.ron", include_str!("../rules/winograd.ron")),
     ("rules/layout.ron", include_str!("../rules/layout.ron")),
     ("rules/native.ron", include_str!("../rules/native.ron")),
 ];

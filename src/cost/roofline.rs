@@ -2,6 +2,7 @@
 //! longer, and a fixed time to start (Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009).
 
 use super::{CostModel, Query};
+use crate::op::winograd::{Parts, parts};
 use serde::{Deserialize, Serialize};
 
 /// The speeds of a machine, with all threads of the plan at work.
@@ -70,6 +71,10 @@ const EFFICIENCY: &[(&str, f64)] = &[
     ("native.attention", 0.80),
 ];
 
+/// The same for the two parts of Winograd's algorithm: matrix products, and transforms, which load
+/// and store about as much as they compute.
+const WINOGRAD: Parts = Parts { products: 0.80, transforms: 0.20 };
+
 /// The reference evaluation, one element after another in double precision.
 const REFERENCE: f64 = 0.004;
 
@@ -80,12 +85,17 @@ fn efficiency(query: &Query<'_>) -> f64 {
     if query.contract.implementation == "reference" {
         return REFERENCE;
     }
-    let share =
-        EFFICIENCY.iter().find(|(op, _)| *op == query.def.name).map_or(OTHERWISE, |(_, share)| *share);
+    let share = if query.def.name == "native.conv-winograd" {
+        let parts = parts(query.call.inputs, query.call.output);
+        let time = parts.products / WINOGRAD.products + parts.transforms / WINOGRAD.transforms;
+        (parts.products + parts.transforms).max(f64::MIN_POSITIVE) / time.max(f64::MIN_POSITIVE)
+    } else {
+        EFFICIENCY.iter().find(|(op, _)| *op == query.def.name).map_or(OTHERWISE, |(_, share)| *share)
+    };
     // Lanes that hold padding work for nothing.
     let ty = query.call.output;
     #[allow(clippy::cast_precision_loss)]
-    let useful = ty.shape.count() as f64 / ty.layout.padded_count(&ty.shape).max(1) as f64;
+    let useful = ty.shape.count().max(1) as f64 / ty.layout.padded_count(&ty.shape).max(1) as f64;
     let narrow = if ty.layout.blocks().iter().any(|(_, size)| *size == 8) { 0.55 } else { 1.0 };
     share * useful * narrow
 }

@@ -1,7 +1,7 @@
 //! Lowered ops: what backends have kernels for. Each means what its logical op means, in the
 //! layouts it names; the reference evaluation unpacks, evaluates the logical op, and packs.
 
-use super::{OpDef, matmul, post, reduce, shape, sizes, window};
+use super::{OpDef, matmul, post, reduce, shape, sizes, window, winograd};
 use crate::attr::Attrs;
 use crate::tensor::{Layout, Tensor, TensorType};
 
@@ -149,6 +149,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         reduce::infer(attrs, types)
     });
     blocked!("native.concat", "concat", infer_concat);
+    ops.extend(winograd::lowered());
     ops
 }
 

@@ -7,7 +7,10 @@
 mod depthwise;
 mod direct;
 mod first;
+#[cfg(test)]
+mod test;
 mod tile;
+mod winograd;
 
 use super::chain::{Action, Area, apply};
 use super::lanes::{Level, level};
@@ -23,6 +26,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     Entry { op: "native.conv-direct", contract: direct::contract, kernel: direct::kernel },
     Entry { op: "native.conv-depthwise", contract: depthwise::contract, kernel: depthwise::kernel },
     Entry { op: "native.conv-first", contract: first::contract, kernel: first::kernel },
+    Entry { op: "native.conv-winograd", contract: winograd::contract, kernel: winograd::kernel },
 ];
 
 /// Sizes of a convolution, in elements.

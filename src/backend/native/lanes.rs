@@ -36,9 +36,18 @@ pub(super) fn level() -> Level {
     })
 }
 
-/// Writes `fn $name(args)`, which runs `$body::<V>(args)` compiled for the processor's instruction set.
+/// Writes `fn $name(args)`, which runs `$body::<V>(args)` compiled for the processor's instruction set;
+/// `of $lanes` asks for no more lanes than that.
 macro_rules! widened {
     ($(#[$meta:meta])* $visibility:vis unsafe fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:ident;) => {
+        $crate::backend::native::lanes::widened! {
+            $(#[$meta])* $visibility unsafe fn $name($($arg: $type),*) = $body of 16;
+        }
+    };
+    (
+        $(#[$meta:meta])*
+        $visibility:vis unsafe fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:ident of $lanes:expr;
+    ) => {
         $(#[$meta])*
         $visibility unsafe fn $name($($arg: $type),*) {
             #[cfg(target_arch = "x86_64")]
@@ -59,9 +68,10 @@ macro_rules! widened {
             unsafe {
                 match $crate::backend::native::lanes::level() {
                     #[cfg(target_arch = "x86_64")]
-                    $crate::backend::native::lanes::Level::Avx512 => avx512($($arg),*),
+                    $crate::backend::native::lanes::Level::Avx512 if $lanes >= 16 => avx512($($arg),*),
                     #[cfg(target_arch = "x86_64")]
-                    $crate::backend::native::lanes::Level::Avx2 => avx2($($arg),*),
+                    $crate::backend::native::lanes::Level::Avx512
+                    | $crate::backend::native::lanes::Level::Avx2 => avx2($($arg),*),
                     $crate::backend::native::lanes::Level::Portable => $body::<[f32; 8]>($($arg),*),
                 }
             }
@@ -69,6 +79,18 @@ macro_rules! widened {
     };
 }
 pub(super) use widened;
+
+/// Asks for a cache line that will be read soon; any address will do.
+#[inline(always)]
+pub(super) fn prefetch<T>(from: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch faults on no address, and every processor of the architecture has it.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(from.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = from;
+}
 
 /// A vector of `f32`. Where a comparison meets a NaN it is false; `min` and `max` then give their
 /// right operand.
