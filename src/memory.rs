@@ -1,8 +1,11 @@
 //! Memory planning: lifetimes in, offsets out.
 
+mod exact;
 mod fit;
 mod order;
+pub mod table;
 
+pub use exact::Exact;
 pub use order::{Task, order};
 
 /// A range of steps during which so many bytes are needed.
@@ -27,6 +30,10 @@ pub struct Packing {
     pub peak: usize,
     /// The most bytes live at one step.
     pub lower_bound: usize,
+    /// Whether no packing has a lower peak: it is the lower bound, or the search was exhaustive.
+    pub proven: bool,
+    /// Nodes that a search visited; none for a heuristic.
+    pub steps: u64,
 }
 
 /// Gives buffers their offsets.
@@ -39,7 +46,7 @@ pub trait Planner: Sync {
 }
 
 /// Every planner.
-pub const PLANNERS: &[&dyn Planner] = &[&fit::Best, &fit::FirstFit];
+pub const PLANNERS: &[&dyn Planner] = &[&Exact::DEFAULT, &fit::Best, &fit::FirstFit];
 
 /// The planner with this name.
 pub fn find(name: &str) -> Option<&'static dyn Planner> {
@@ -49,7 +56,7 @@ pub fn find(name: &str) -> Option<&'static dyn Planner> {
 /// The most bytes live at one step: no packing can be smaller.
 pub fn lower_bound(buffers: &[Buffer]) -> usize {
     let mut events: Vec<(usize, bool, usize)> = Vec::with_capacity(2 * buffers.len());
-    for buffer in buffers {
+    for buffer in buffers.iter().filter(|buffer| buffer.lower < buffer.upper) {
         events.push((buffer.lower, true, buffer.size));
         events.push((buffer.upper, false, buffer.size));
     }
