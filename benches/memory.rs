@@ -22,7 +22,9 @@ fn memory(criterion: &mut Criterion) {
             bencher.iter(|| exact.plan(black_box(&buffers)));
         });
         let best = find("best").unwrap();
-        group.bench_function(format!("best-{name}"), |bencher| bencher.iter(|| best.plan(black_box(&buffers))));
+        group.bench_function(format!("best-{name}"), |bencher| {
+            bencher.iter(|| best.plan(black_box(&buffers)))
+        });
     }
     group.finish();
 }

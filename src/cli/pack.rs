@@ -90,7 +90,10 @@ impl Pack {
             let target = self.out.join(format!("{name}.csv"));
             if let Some(other) = targets.insert(target.clone(), file) {
                 let other = other.display();
-                wrong.push(format!("{shown} and {other} would both be written to {}; pack them into different directories", target.display()));
+                wrong.push(format!(
+                    "{shown} and {other} would both be written to {}; pack them into different directories",
+                    target.display()
+                ));
             }
             if same(file, &target) {
                 wrong.push(format!("{shown} would be overwritten; choose another directory for --out"));

@@ -121,22 +121,23 @@ impl Part {
     fn improve(&mut self, enough: usize, steps: u64) -> u64 {
         let mut spent = 0;
         let mut run = FIRST_RUN;
+        let mut stride = 2;
         for round in 0_usize.. {
             for (at, (pick, order)) in STRATEGIES.into_iter().enumerate() {
                 let goal = self.least.max(enough);
                 if self.peak <= goal || spent == steps {
                     return spent;
                 }
-                // Even rounds ask for the goal itself. Odd ones ask for less, which may be in
-                // reach where the goal is not: half or three quarters of the way up to the peak.
+                // Even rounds ask for the goal itself, odd ones for a part of the way there.
                 let way = self.peak - 1 - goal;
-                let ceiling = goal + if round % 2 == 0 { 0 } else { way / 4 * (2 + at % 2) };
+                let ceiling = goal + if round % 2 == 0 { 0 } else { way - way / stride };
                 let rank = self.rank(order, round * STRATEGIES.len() + at);
                 let mut search = Search::new(&self.problem, ceiling, &rank, pick);
                 let verdict = search.run(run.min(steps - spent));
                 spent += search.steps();
                 match verdict {
                     Verdict::Packed => {
+                        stride = (stride / 2).max(2);
                         self.offsets = search.offsets();
                         self.peak = self.problem.peak(&self.offsets);
                     }
@@ -145,6 +146,7 @@ impl Part {
                 }
             }
             run += run / 4;
+            stride = if round % 2 == 0 { stride } else { stride * 2 };
         }
         spent
     }
@@ -182,3 +184,6 @@ fn mix(seed: usize, at: usize) -> u64 {
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^ (bits >> 31)
 }
+
+#[cfg(test)]
+mod tests;

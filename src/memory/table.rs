@@ -113,7 +113,9 @@ impl Reader<'_> {
         let header = match rows.next() {
             None => {
                 let help = "the first line names the columns: id,lower,upper,size";
-                return Err(self.refuse(Diagnostic::new("the table is empty").label(0, Span::at(0), "").help(help)));
+                return Err(
+                    self.refuse(Diagnostic::new("the table is empty").label(0, Span::at(0), "").help(help))
+                );
             }
             Some(Err(error)) => return Err(self.refuse(Diagnostic::new(error.to_string()))),
             Some(Ok(record)) => Row::new(record, text),
@@ -158,11 +160,13 @@ impl Reader<'_> {
         let known = || COLUMNS.into_iter().chain(OPTIONAL);
         for (at, name) in header.record.iter().enumerate() {
             if header.record.iter().take(at).any(|other| other == name) {
-                self.found.push(header.wrong(format!("the column `{name}` is given twice")));
+                let wrong = header.wrong(format!("the column `{name}` is given twice"));
+                self.found.push(wrong.help("leave one of the two out"));
             } else if !known().any(|column| column == name) {
                 let wrong = header.wrong(format!("the column `{name}` is not known"));
                 let columns: Vec<&str> = known().collect();
-                self.found.push(wrong.suggest(name, known()).help(format!("known are {}", columns.join(", "))));
+                self.found
+                    .push(wrong.suggest(name, known()).help(format!("known are {}", columns.join(", "))));
             }
         }
         let place = |name: &str| header.record.iter().position(|column| column == name);
@@ -179,7 +183,8 @@ impl Reader<'_> {
         let (fields, needed) = (row.record.len(), header.record.len());
         if fields != needed {
             let wrong = row.wrong(format!("the row has {fields} fields and not {needed}"));
-            self.found.push(wrong.label(0, header.span, "as many as there are columns"));
+            let wrong = wrong.label(0, header.span, "the columns");
+            self.found.push(wrong.help("give each column its field, separated by commas"));
             return None;
         }
         let field = |column: usize| columns[column].and_then(|at| row.record.get(at));
@@ -207,14 +212,14 @@ impl Reader<'_> {
 
     fn number(&mut self, row: &Row, column: &str, text: &str) -> Option<usize> {
         let parsed = text.parse::<usize>();
-        if let Err(error) = &parsed {
+        if parsed.is_err() {
             let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             let wrong = if text.is_empty() {
                 "is empty".to_owned()
             } else if text.strip_prefix('-').is_some_and(digits) {
                 format!("is negative: {text}")
             } else if digits(text) {
-                format!("is too large: {error}")
+                format!("is too large: {text}")
             } else {
                 format!("is not a whole number: `{text}`")
             };

@@ -100,7 +100,11 @@ pub(super) struct Search<'a> {
     trail: Vec<Change>,
     queue: Vec<usize>,
     queued: Vec<bool>,
-    stack: Vec<(i64, i64)>,
+    /// Slices that changed and wait to be checked.
+    touched: Vec<usize>,
+    is_touched: Vec<bool>,
+    /// The items of each slice, nearly by their earliest offsets.
+    stacks: Vec<Vec<usize>>,
     frames: Vec<Frame>,
     steps: u64,
 }
@@ -137,7 +141,9 @@ impl<'a> Search<'a> {
             trail: Vec::new(),
             queue: (0..slices).collect(),
             queued: vec![true; slices],
-            stack: Vec::new(),
+            touched: Vec::new(),
+            is_touched: vec![false; slices],
+            stacks: problem.slices.clone(),
             frames: Vec::new(),
             steps: 0,
         }
@@ -354,48 +360,76 @@ impl<'a> Search<'a> {
 
     /// Draws the conclusions of what changed; says whether a packing may still exist.
     fn propagate(&mut self) -> bool {
+        let alive = self.settle();
+        let mut touched = std::mem::take(&mut self.touched);
+        let dead = if alive { touched.iter().copied().find(|slice| !self.stands(*slice)) } else { None };
+        touched.drain(..).for_each(|slice| self.is_touched[slice] = false);
+        self.touched = touched;
+        if let Some(slice) = dead {
+            self.failures[slice] += 1;
+        }
+        alive && dead.is_none()
+    }
+
+    /// Lifts the skyline and what stands on it until nothing changes; says whether all slices keep
+    /// room for what is to come.
+    fn settle(&mut self) -> bool {
         let problem = self.problem;
         while let Some(slice) = self.queue.pop() {
             self.queued[slice] = false;
-            self.stack.clear();
-            for at in &problem.slices[slice] {
-                if !self.placed[*at] {
-                    self.stack.push((self.earliest[*at], problem.items[*at].size));
-                }
+            if !std::mem::replace(&mut self.is_touched[slice], true) {
+                self.touched.push(slice);
             }
-            self.stack.sort_unstable();
-            let bottom = self.stack.first().map_or(FULL, |first| first.0);
-            let height = self.stack.iter().fold(0, |height, (earliest, size)| height.max(*earliest) + size);
-            if height > self.limit {
+            let to_come = problem.slices[slice].iter().filter(|at| !self.placed[**at]);
+            let bottom = to_come.map(|at| self.earliest[*at]).min().unwrap_or(FULL);
+            if bottom <= self.skyline[slice] {
+                continue;
+            }
+            self.trail.push(Change::Skyline(slice, self.skyline[slice]));
+            self.skyline[slice] = bottom;
+            if bottom == FULL {
+                continue;
+            }
+            if bottom + self.to_come[slice] > self.limit {
                 self.failures[slice] += 1;
                 for slice in self.queue.drain(..) {
                     self.queued[slice] = false;
                 }
                 return false;
             }
-            if bottom == FULL {
-                self.change_skyline(slice, FULL);
-                continue;
-            }
-            let latest = self.limit - self.to_come[slice];
-            let rivals = problem.slices[slice].iter().filter(|at| {
-                !self.placed[**at]
-                    && self.earliest[**at] <= latest
-                    && (self.before[**at] == NONE || self.placed[self.before[**at]])
-            });
-            let rivals = i64::try_from(rivals.count()).unwrap_or(i64::MAX);
-            if rivals != self.rivals[slice] {
-                self.trail.push(Change::Rivals(slice, self.rivals[slice]));
-                self.rivals[slice] = rivals;
-            }
-            if bottom > self.skyline[slice] {
-                self.change_skyline(slice, bottom);
-                for at in &problem.slices[slice] {
-                    self.lift(*at, bottom);
-                }
+            for at in &problem.slices[slice] {
+                self.lift(*at, bottom);
             }
         }
         true
+    }
+
+    /// Whether the stack of what is to come in a slice stays below the ceiling; counts the rivals.
+    fn stands(&mut self, slice: usize) -> bool {
+        let latest = self.limit - self.to_come[slice];
+        let order = &mut self.stacks[slice];
+        // Few items have changed places since the slice was last looked at, and insertion is fast then.
+        for end in 1..order.len() {
+            let item = order[end];
+            let key = self.earliest[item];
+            let mut at = end;
+            while at > 0 && self.earliest[order[at - 1]] > key {
+                order[at] = order[at - 1];
+                at -= 1;
+            }
+            order[at] = item;
+        }
+        let (mut height, mut rivals) = (0, 0);
+        for &item in order.iter().filter(|item| !self.placed[**item]) {
+            let before = self.before[item];
+            rivals += i64::from(self.earliest[item] <= latest && (before == NONE || self.placed[before]));
+            height = self.earliest[item].max(height) + self.problem.items[item].size;
+        }
+        if rivals != self.rivals[slice] {
+            self.trail.push(Change::Rivals(slice, self.rivals[slice]));
+            self.rivals[slice] = rivals;
+        }
+        height <= self.limit
     }
 
     /// Lifts an item to come to the lowest offset of its own that is not below `offset`.
@@ -413,11 +447,6 @@ impl<'a> Search<'a> {
                 self.enqueue(slice);
             }
         }
-    }
-
-    fn change_skyline(&mut self, slice: usize, height: i64) {
-        self.trail.push(Change::Skyline(slice, self.skyline[slice]));
-        self.skyline[slice] = height;
     }
 
     fn enqueue(&mut self, slice: usize) {
