@@ -1,4 +1,17 @@
 //! Memory planning: lifetimes in, offsets out.
+//!
+//! Takes buffers, each with the steps at which it is live, gives an offset for each so that buffers
+//! that are live together lie apart, and says how many bytes that takes and whether fewer could do
+//! ([`Packing::proven`]). A planner is a file and a line in [`PLANNERS`].
+//!
+//! ```
+//! use ovolo::memory::{Buffer, find};
+//! let buffer = |lower, upper, size| Buffer { lower, upper, size, align: 1 };
+//! let buffers = [buffer(0, 3, 4), buffer(3, 9, 4), buffer(0, 9, 4), buffer(9, 21, 4), buffer(0, 21, 4)];
+//! let packing = find("exact").expect("it is in the list").plan(&buffers);
+//! assert_eq!(packing.peak, 12);
+//! assert!(packing.proven);
+//! ```
 
 mod exact;
 mod fit;
@@ -41,7 +54,8 @@ pub trait Planner: Sync {
     /// Its name in pipelines.
     fn name(&self) -> &'static str;
 
-    /// Offsets such that buffers that are live at one step do not overlap.
+    /// Offsets such that buffers that are live at one step do not overlap. Sizes and alignments
+    /// are less than 2^60 bytes in all.
     fn plan(&self, buffers: &[Buffer]) -> Packing;
 }
 

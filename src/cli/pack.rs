@@ -21,7 +21,7 @@ pub(super) struct Pack {
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
     capacity: Option<u64>,
     /// How many steps the search may take for each table.
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
     steps: u64,
     /// Print one JSON object.
     #[arg(long)]

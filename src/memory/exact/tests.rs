@@ -58,7 +58,7 @@ fn instance(seed: usize) -> Vec<Buffer> {
             let (size, align) = match seed % 3 {
                 0 => (size, 1),
                 1 => (size * 8, 8),
-                _ => (size, [1, 2, 4, 3][numbers.below(if seed % 2 == 0 { 3 } else { 4 })]),
+                _ => (size, [1, 2, 4, 3][numbers.below(3 + seed % 2)]),
             };
             Buffer { lower, upper, size, align }
         })
