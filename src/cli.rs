@@ -5,6 +5,7 @@ mod compile;
 mod doctor;
 mod explain;
 mod load;
+mod pack;
 mod run;
 
 use clap::{Args, Parser, Subcommand};
@@ -36,6 +37,8 @@ enum Command {
     Dump(compile::Dump),
     /// Compare two stages, or the programs of two pipelines.
     Diff(compile::Diff),
+    /// Pack buffers from CSV tables: an offset for each, and the fewest bytes for all.
+    Pack(pack::Pack),
     /// Say what this machine has: processor, instruction sets, backends.
     Doctor(doctor::Doctor),
 }
@@ -77,6 +80,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Explain(command) => command.run(),
         Command::Dump(command) => command.run(),
         Command::Diff(command) => command.run(),
+        Command::Pack(command) => command.run(),
         Command::Doctor(command) => command.run(),
     };
     match outcome {
