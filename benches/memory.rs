@@ -16,7 +16,7 @@ fn memory(criterion: &mut Criterion) {
     for name in "ABCDEFGHIJK".chars() {
         let bytes = std::fs::read(folder.join(format!("{name}.1048576.csv"))).unwrap();
         let buffers = Table::read("instance", &bytes).unwrap().buffers;
-        let exact = Exact { steps: 1_000_000, capacity: CAPACITY };
+        let exact = Exact { steps: 200_000, capacity: CAPACITY };
         assert!(exact.plan(&buffers).peak <= CAPACITY, "{name}");
         group.bench_function(format!("exact-{name}"), |bencher| {
             bencher.iter(|| exact.plan(black_box(&buffers)));

@@ -96,8 +96,10 @@ const STRATEGIES: [(Pick, Order); 8] = [
     (Pick::Tight, Order::Life),
 ];
 
-/// Steps of a search in the first round: a few times what a search without a dead end takes.
-const FIRST_RUN: u64 = 2_000;
+/// Steps for each item of a search in the first round: one that meets few dead ends takes about one.
+const FIRST_RUN: u64 = 2;
+/// The part of the way from the peak to the goal that the first odd round asks for: an eighth.
+const FIRST_STRIDE: usize = 8;
 
 /// A component and the best packing of it that is known.
 struct Part {
@@ -120,15 +122,16 @@ impl Part {
     /// Lowers the peak until it is enough, or the least, or the steps are spent; says how many were.
     fn improve(&mut self, enough: usize, steps: u64) -> u64 {
         let mut spent = 0;
-        let mut run = FIRST_RUN;
-        let mut stride = 2;
+        let mut run = FIRST_RUN * self.problem.items.len() as u64;
+        let mut stride = FIRST_STRIDE;
         for round in 0_usize.. {
             for (at, (pick, order)) in STRATEGIES.into_iter().enumerate() {
                 let goal = self.least.max(enough);
                 if self.peak <= goal || spent == steps {
                     return spent;
                 }
-                // Even rounds ask for the goal itself, odd ones for a part of the way there.
+                // Even rounds ask for the goal itself; odd ones for a part of the way there, which
+                // grows with success and shrinks without.
                 let way = self.peak - 1 - goal;
                 let ceiling = goal + if round % 2 == 0 { 0 } else { way - way / stride };
                 let rank = self.rank(order, round * STRATEGIES.len() + at);
@@ -145,8 +148,10 @@ impl Part {
                     Verdict::Unknown => {}
                 }
             }
-            run += run / 4;
-            stride = if round % 2 == 0 { stride } else { stride * 2 };
+            run = run.saturating_add(run / 4);
+            if round % 2 == 1 {
+                stride = stride.saturating_mul(2);
+            }
         }
         spent
     }
