@@ -65,7 +65,7 @@ const EFFICIENCY: &[(&str, f64)] = &[
     ("native.conv-direct", 0.85),
     ("native.conv-first", 0.70),
     ("native.conv-depthwise", 0.25),
-    ("native.conv", 0.12),
+    ("native.conv", 0.68),
     ("native.matmul-packed", 0.92),
     ("native.matmul", 0.85),
     ("native.attention", 0.80),
@@ -89,6 +89,7 @@ fn efficiency(query: &Query<'_>) -> f64 {
     let share = match query.def.name {
         "native.conv-winograd" => winograd(query),
         "native.conv-direct" => known.map_or(OTHERWISE, |(_, share)| *share) * filling(query),
+        "native.conv" => known.map_or(OTHERWISE, |(_, share)| *share) * spreading(query),
         _ => known.map_or(OTHERWISE, |(_, share)| *share),
     };
     // Lanes that hold padding work for nothing.
@@ -115,4 +116,15 @@ fn filling(query: &Query<'_>) -> f64 {
     let lanes = channels.min(block);
     let begun = lanes as f64 / (lanes + 2) as f64 * (block + 2) as f64 / block as f64;
     begun * channels as f64 / channels.next_multiple_of(lanes) as f64
+}
+
+/// How many outputs share the panels of a plain convolution, which cost as much to fill as 32
+/// outputs, and how well pixels fill vectors of 16.
+#[allow(clippy::cast_precision_loss)]
+fn spreading(query: &Query<'_>) -> f64 {
+    let (x, w, y) = (query.call.inputs[0], query.call.inputs[1], query.call.output);
+    let groups = x.shape[1] / w.shape[1].max(1);
+    let outputs = (w.shape[0] / groups.max(1)).max(1) as f64;
+    let pixels = (y.shape[2] * y.shape[3]).max(1);
+    outputs / (outputs + 32.0) * pixels as f64 / pixels.next_multiple_of(16) as f64
 }
