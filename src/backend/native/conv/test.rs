@@ -219,3 +219,28 @@ fn first_convolutions_agree_with_the_reference() {
         }
     }
 }
+
+#[test]
+fn plain_agrees_with_the_reference() {
+    let shapes = [
+        PLAIN,
+        Shape { channels: 1, outputs: 3, image: [5, 4], strides: [2, 1], ..PLAIN },
+        Shape { batch: 2, channels: 17, outputs: 33, kernel: [1, 1], pads: [0; 4], image: [7, 13], ..PLAIN },
+        Shape { channels: 33, outputs: 17, kernel: [5, 2], dilations: [1, 3], image: [9, 31], ..PLAIN },
+        Shape { channels: 66, outputs: 9, groups: 3, strides: [2, 2], image: [15, 20], ..PLAIN },
+        Shape {
+            channels: 5,
+            outputs: 10,
+            groups: 5,
+            strides: [1, 3],
+            pads: [0, 4, 2, 7],
+            image: [9, 40],
+            ..PLAIN
+        },
+        Shape { channels: 70, outputs: 40, image: [19, 23], ..PLAIN },
+        Shape { batch: 0, ..PLAIN },
+    ];
+    for shape in &shapes {
+        check("native.conv", shape, &shape.attrs(), ("plain", "plain"), &packed("plain"));
+    }
+}
