@@ -65,6 +65,7 @@ const EFFICIENCY: &[(&str, f64)] = &[
     ("native.conv-direct", 0.85),
     ("native.conv-first", 0.70),
     ("native.conv-depthwise", 0.25),
+    ("native.conv-narrow", 0.50),
     ("native.conv", 0.68),
     ("native.matmul-packed", 0.92),
     ("native.matmul", 0.85),

@@ -131,6 +131,16 @@ pub(super) fn ops() -> Vec<OpDef> {
         }
         conv(attrs, types, &[("nChw16c", "Oihw16o"), ("nChw8c", "Oihw8o")])
     });
+    blocked!("native.conv-narrow", "conv", |attrs, types| {
+        let width = types[1].shape.get(1).copied().unwrap_or(0);
+        if ![2, 4].contains(&width) || types[1].shape.first() != types[0].shape.get(1) {
+            return Err(format!(
+                "weights {} for {}: it takes as many outputs as inputs, in groups of 2 or 4",
+                types[1], types[0]
+            ));
+        }
+        conv(attrs, types, &[("nChw16c", "Ohwi16o"), ("nChw8c", "Ohwi8o")])
+    });
     blocked!("native.conv-first", "conv", infer_first);
     blocked!("native.matmul-packed", "matmul", infer_packed);
     blocked!("native.max-pool", "max-pool", |attrs, types| pool(types)

@@ -148,7 +148,13 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
                         TensorType::plain(dtype, [frequencies, channels.unwrap_or(1), 2])
                             .with_layout(layout(random.of(&["Cab16c", "Cab8c"])))
                     }
-                    (2, _) if def.name == "native.conv-winograd" => TensorType::plain(dtype, [2]),
+                    (1, _) if def.name == "native.conv-narrow" => {
+                        let weights = TensorType::plain(dtype, [2, random.of(&[2, 3]), 1, 2]);
+                        weights.with_layout(layout(random.of(&["Ohwi16o", "Ohwi8o"])))
+                    }
+                    (2, _) if ["native.conv-winograd", "native.conv-narrow"].contains(&def.name) => {
+                        TensorType::plain(dtype, [2])
+                    }
                     (_, 0) => x.clone(),
                     (1.., _) if def.name.contains("batch-norm") => random.ty(1, dtype, &["plain"]),
                     (1, _) if def.name.contains("native.conv-") => random.ty(4, dtype, &LAYOUTS),

@@ -7,6 +7,7 @@
 mod depthwise;
 mod direct;
 mod first;
+mod narrow;
 mod plain;
 #[cfg(test)]
 mod test;
@@ -27,6 +28,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     Entry { op: "native.conv-direct", contract: direct::contract, kernel: direct::kernel },
     Entry { op: "native.conv-depthwise", contract: depthwise::contract, kernel: depthwise::kernel },
     Entry { op: "native.conv-first", contract: first::contract, kernel: first::kernel },
+    Entry { op: "native.conv-narrow", contract: narrow::contract, kernel: narrow::kernel },
     Entry { op: "native.conv", contract: plain::contract, kernel: plain::kernel },
     Entry { op: "native.conv-winograd", contract: winograd::contract, kernel: winograd::kernel },
 ];

@@ -130,6 +130,8 @@ pub(super) trait Lanes: Copy {
     unsafe fn scale(self, power: Self) -> Self;
     /// For positive normal numbers: the exponent, and the number scaled into [1, 2).
     unsafe fn exponent(self) -> (Self, Self);
+    /// The lanes in another order: lane `i` of the result is lane `from[i]`.
+    unsafe fn pick(self, from: &[i32; 16]) -> Self;
     /// The sum of the lanes.
     unsafe fn sum(self) -> f32;
     /// The greatest of the lanes.
@@ -237,6 +239,10 @@ mod portable {
             (exponents, bits.map(|b| f32::from_bits(b & 0x007f_ffff | 0x3f80_0000)))
         }
         #[inline(always)]
+        unsafe fn pick(self, from: &[i32; 16]) -> Self {
+            std::array::from_fn(|i| self[from[i] as usize & 7])
+        }
+        #[inline(always)]
         unsafe fn sum(self) -> f32 {
             self.iter().sum()
         }
@@ -341,6 +347,11 @@ mod x86 {
             }
         }
         #[inline(always)]
+        unsafe fn pick(self, from: &[i32; 16]) -> Self {
+            // SAFETY: as the trait demands.
+            unsafe { _mm512_permutexvar_ps(_mm512_loadu_si512(from.as_ptr().cast()), self) }
+        }
+        #[inline(always)]
         unsafe fn sum(self) -> f32 {
             // SAFETY: as the trait demands.
             unsafe { _mm512_reduce_add_ps(self) }
@@ -442,6 +453,11 @@ mod x86 {
                 let mantissa = _mm256_or_si256(mantissa, _mm256_set1_epi32(0x3f80_0000));
                 (_mm256_cvtepi32_ps(exponent), _mm256_castsi256_ps(mantissa))
             }
+        }
+        #[inline(always)]
+        unsafe fn pick(self, from: &[i32; 16]) -> Self {
+            // SAFETY: as the trait demands.
+            unsafe { _mm256_permutevar8x32_ps(self, _mm256_loadu_si256(from.as_ptr().cast())) }
         }
         #[inline(always)]
         unsafe fn sum(self) -> f32 {

@@ -188,6 +188,33 @@ fn depthwise_agrees_with_the_reference() {
 }
 
 #[test]
+fn narrow_groups_agree_with_the_reference() {
+    let shapes = [
+        Shape { channels: 20, outputs: 20, groups: 10, image: [9, 30], ..PLAIN },
+        Shape { batch: 2, channels: 36, outputs: 36, groups: 9, image: [7, 23], ..PLAIN },
+        Shape { channels: 32, outputs: 32, groups: 8, strides: [2, 2], image: [11, 35], ..PLAIN },
+        Shape { channels: 34, outputs: 34, groups: 17, pads: [0, 2, 1, 0], image: [5, 28], ..PLAIN },
+        Shape { channels: 40, outputs: 40, groups: 20, strides: [1, 2], image: [5, 41], ..PLAIN },
+        Shape {
+            channels: 12,
+            outputs: 12,
+            groups: 3,
+            kernel: [2, 5],
+            dilations: [1, 2],
+            image: [8, 21],
+            ..PLAIN
+        },
+    ];
+    for shape in &shapes {
+        for block in blocks() {
+            let layout = format!("nChw{block}c");
+            let ready = packed(&format!("Ohwi{block}o"));
+            check("native.conv-narrow", shape, &shape.attrs(), (&layout, &layout), &ready);
+        }
+    }
+}
+
+#[test]
 fn first_convolutions_agree_with_the_reference() {
     let shapes = [
         Shape { channels: 3, outputs: 33, image: [9, 30], ..PLAIN },
