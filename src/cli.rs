@@ -6,6 +6,7 @@ mod doctor;
 mod explain;
 mod load;
 mod pack;
+mod rules;
 mod run;
 
 use clap::{Args, Parser, Subcommand};
@@ -39,6 +40,9 @@ enum Command {
     Diff(compile::Diff),
     /// Pack buffers from CSV tables: an offset for each, and the fewest bytes for all.
     Pack(pack::Pack),
+    /// Test, check and question rules.
+    #[command(subcommand)]
+    Rules(rules::Rules),
     /// Say what this machine has: processor, instruction sets, backends.
     Doctor(doctor::Doctor),
 }
@@ -81,6 +85,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Dump(command) => command.run(),
         Command::Diff(command) => command.run(),
         Command::Pack(command) => command.run(),
+        Command::Rules(command) => command.run(),
         Command::Doctor(command) => command.run(),
     };
     match outcome {

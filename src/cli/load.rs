@@ -62,17 +62,7 @@ impl Settings {
         let mut files: Vec<(String, String)> =
             rule::SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
         for directory in &self.rules {
-            let listed = std::fs::read_dir(directory)
-                .map_err(|error| format!("--rules {}: {error}", directory.display()))?;
-            let mut found: Vec<PathBuf> = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
-            found.retain(|path| path.extension().is_some_and(|extension| extension == "ron"));
-            found.sort();
-            if found.is_empty() {
-                return Err(format!("--rules {}: there is no .ron file in it", directory.display()));
-            }
-            for path in found {
-                files.push((path.display().to_string(), read(&path)?));
-            }
+            files.extend(rule_files(directory)?);
         }
         let files: Vec<(&str, &str)> =
             files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
@@ -107,7 +97,20 @@ fn read_pipeline(name: &str) -> Result<Pipeline, String> {
     Pipeline::read(name, &read(path)?).map_err(|errors| errors.to_string())
 }
 
-fn read(path: &Path) -> Result<String, String> {
+/// The rule files of a directory: names and texts.
+pub(super) fn rule_files(directory: &Path) -> Result<Vec<(String, String)>, String> {
+    let listed =
+        std::fs::read_dir(directory).map_err(|error| format!("--rules {}: {error}", directory.display()))?;
+    let mut found: Vec<PathBuf> = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "ron"));
+    found.sort();
+    if found.is_empty() {
+        return Err(format!("--rules {}: there is no .ron file in it", directory.display()));
+    }
+    found.into_iter().map(|path| Ok((path.display().to_string(), read(&path)?))).collect()
+}
+
+pub(super) fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 

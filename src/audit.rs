@@ -1,0 +1,4 @@
+//! Auditing rules: what a rule file says, held against what its rules do.
+//!
+//! [`example`] runs the examples beside the rules.
+pub mod example;
