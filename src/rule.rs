@@ -11,6 +11,7 @@ mod expr;
 mod guard;
 mod literal;
 mod pattern;
+pub mod print;
 mod reader;
 pub(crate) mod ron;
 
@@ -176,6 +177,12 @@ impl RuleSet {
     /// The rules, in order.
     pub fn rules(&self) -> &[Arc<Rule>] {
         &self.rules
+    }
+
+    /// All rules but one.
+    #[must_use]
+    pub fn without(&self, name: &str) -> Self {
+        Self { rules: self.rules.iter().filter(|rule| rule.name != name).cloned().collect() }
     }
 
     /// Only the rules with these names.

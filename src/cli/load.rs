@@ -79,7 +79,7 @@ impl Settings {
     }
 }
 
-fn read_pipeline(name: &str) -> Result<Pipeline, String> {
+pub(super) fn read_pipeline(name: &str) -> Result<Pipeline, String> {
     if let Some((name, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == format!("passes/{name}.ron")) {
         return Pipeline::read(name, text).map_err(|errors| errors.to_string());
     }

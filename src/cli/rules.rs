@@ -1,5 +1,6 @@
 //! `ovolo rules …`: what rule authors ask.
 
+mod check;
 mod list;
 mod test;
 
@@ -13,6 +14,9 @@ use std::path::PathBuf;
 pub(super) enum Rules {
     /// List rules: name, place, law.
     List(list::List),
+    /// Find rules without a point: unused variables, rules that another subsumes or undoes, that no
+    /// pipeline uses, that never fire.
+    Check(check::Check),
     /// Run the examples beside the rules.
     Test(test::Test),
 }
@@ -21,6 +25,7 @@ impl Rules {
     pub(super) fn run(&self) -> Outcome {
         match self {
             Self::List(command) => command.run(),
+            Self::Check(command) => command.run(),
             Self::Test(command) => command.run(),
         }
     }

@@ -1,0 +1,349 @@
+//! Checking rules against each other, against pipelines and against a corpus.
+//!
+//! The reader refuses what is malformed; this finds what is well formed and pointless: variables
+//! that are bound and not used, rules that another makes superfluous or undoes, rules that no
+//! pipeline uses, rules that never fire. Gives all findings at once, in the order of the rules.
+
+use crate::pass::pipeline::{PassSpec, Pipeline};
+use crate::rule::print::Names;
+use crate::rule::{AttrPattern, Expr, Pattern, Rule, Template};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The kinds of findings, in the words of the reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A variable is bound and not used.
+    Unused,
+    /// Every match of the rule is one of another, with the same result.
+    Subsumed,
+    /// Another rule is this one backwards.
+    Undone,
+    /// No pipeline has the rule in a phase.
+    NoPipeline,
+    /// The rule fired on no model of the corpus.
+    NeverFires,
+}
+
+impl Kind {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unused => "unused",
+            Self::Subsumed => "subsumed",
+            Self::Undone => "undone",
+            Self::NoPipeline => "no-pipeline",
+            Self::NeverFires => "never-fires",
+        }
+    }
+}
+
+/// Something to think about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What kind of thing.
+    pub kind: Kind,
+    /// The rule it is about.
+    pub rule: Arc<Rule>,
+    /// The other rule, if there is one.
+    pub other: Option<Arc<Rule>>,
+    /// What was found and what to do.
+    pub message: String,
+}
+
+/// Checks rules by themselves and against each other.
+pub fn rules(rules: &[Arc<Rule>]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for rule in rules {
+        findings.extend(unused(rule));
+    }
+    for (at, rule) in rules.iter().enumerate() {
+        for (other_at, other) in rules.iter().enumerate() {
+            if at != other_at && subsumes(other, rule) && !(subsumes(rule, other) && at < other_at) {
+                findings.push(Finding {
+                    kind: Kind::Subsumed,
+                    rule: Arc::clone(rule),
+                    other: Some(Arc::clone(other)),
+                    message: format!(
+                        "whatever it matches, `{}` matches, with the same result: delete it",
+                        other.name
+                    ),
+                });
+                break;
+            }
+        }
+    }
+    let forwards: Vec<String> = rules.iter().map(|rule| equation(rule, false)).collect();
+    let backwards: Vec<String> = rules.iter().map(|rule| equation(rule, true)).collect();
+    for (at, rule) in rules.iter().enumerate() {
+        for other in at + 1..rules.len() {
+            if forwards[at] == backwards[other] {
+                findings.push(Finding {
+                    kind: Kind::Undone,
+                    rule: Arc::clone(rule),
+                    other: Some(Arc::clone(&rules[other])),
+                    message: format!(
+                        "`{}` is this rule backwards: in one phase, either finds only what the other made from \
+                         its own side; keep the one whose left side models hold",
+                        rules[other].name
+                    ),
+                });
+            }
+        }
+    }
+    findings.sort_by_key(|finding| rules.iter().position(|rule| Arc::ptr_eq(rule, &finding.rule)));
+    findings
+}
+
+/// Rules that no phase of any pipeline has.
+pub fn pipelines(rules: &[Arc<Rule>], pipelines: &[Pipeline]) -> Vec<Finding> {
+    let named: BTreeSet<&str> = pipelines
+        .iter()
+        .flat_map(|pipeline| &pipeline.passes)
+        .flat_map(|pass| match pass {
+            PassSpec::Rewrite(settings) => settings.rules.iter().map(String::as_str).collect(),
+            _ => Vec::new(),
+        })
+        .collect();
+    let used = |rule: &Rule| named.contains(rule.name.as_str()) || named.contains(rule.stem());
+    let message = || "no pipeline names it or its file: add it to a phase, or delete it".to_owned();
+    let lonely = rules.iter().filter(|rule| !used(rule));
+    lonely
+        .map(|rule| Finding {
+            kind: Kind::NoPipeline,
+            rule: Arc::clone(rule),
+            other: None,
+            message: message(),
+        })
+        .collect()
+}
+
+/// Rules that a corpus never made fire; `fired` says how often each one changed an e-graph.
+pub fn corpus(rules: &[Arc<Rule>], fired: &FxHashMap<String, usize>, models: usize) -> Vec<Finding> {
+    let idle = rules.iter().filter(|rule| fired.get(&rule.name).is_none_or(|times| *times == 0));
+    idle.map(|rule| Finding {
+        kind: Kind::NeverFires,
+        rule: Arc::clone(rule),
+        other: None,
+        message: format!(
+            "it changed nothing on {models} models: ask `rules why-not`, or find a model that needs it"
+        ),
+    })
+    .collect()
+}
+
+/// Variables that are bound once and not used; a name that begins with `_` says that this is meant.
+fn unused(rule: &Arc<Rule>) -> Vec<Finding> {
+    let mut uses = Uses { operands: vec![0; rule.operand_vars.len()], attrs: vec![0; rule.attr_vars.len()] };
+    rule.from.iter().for_each(|pattern| uses.pattern(pattern));
+    rule.guards.iter().for_each(|guard| uses.expr(&guard.expr));
+    rule.lets.iter().for_each(|(var, expr)| {
+        uses.attrs[var.0] += 1;
+        uses.expr(expr);
+    });
+    rule.to.iter().for_each(|template| uses.template(template));
+    let operands = rule.operand_vars.iter().zip(uses.operands);
+    let lonely = operands.chain(rule.attr_vars.iter().zip(uses.attrs));
+    lonely
+        .filter(|(name, times)| *times == 1 && !name.starts_with('_'))
+        .map(|(name, _)| Finding {
+            kind: Kind::Unused,
+            rule: Arc::clone(rule),
+            other: None,
+            message: format!("`?{name}` is bound and not used: if any value will do, call it `?_{name}`"),
+        })
+        .collect()
+}
+
+struct Uses {
+    operands: Vec<usize>,
+    attrs: Vec<usize>,
+}
+
+impl Uses {
+    fn pattern(&mut self, pattern: &Pattern) {
+        match pattern {
+            Pattern::Operand(var) => self.operands[var.0] += 1,
+            Pattern::Scalar(_) => {}
+            Pattern::Op { children, attrs, .. } => {
+                children.iter().for_each(|child| self.pattern(child));
+                for (_, expected) in attrs {
+                    if let AttrPattern::Var(var) = expected {
+                        self.attrs[var.0] += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    fn template(&mut self, template: &Template) {
+        match template {
+            Template::Operand(var) => self.operands[var.0] += 1,
+            Template::Scalar(_) | Template::Each(_, None) => {}
+            Template::Each(_, Some((item, inner))) => {
+                self.operands[item.0] += 1;
+                self.template(inner);
+            }
+            Template::Op { children, attrs, .. } => {
+                children.iter().for_each(|child| self.template(child));
+                attrs.iter().for_each(|(_, expr)| self.expr(expr));
+            }
+        }
+    }
+
+    fn expr(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Literal(_) | Expr::Rest(_) => {}
+            Expr::Attr(var) => self.attrs[var.0] += 1,
+            Expr::Operand(var) => self.operands[var.0] += 1,
+            Expr::Call(_, arguments) => arguments.iter().for_each(|one| self.expr(one)),
+        }
+    }
+}
+
+/// Both sides with variables numbered as they come, so that equal rules have equal texts.
+fn equation(rule: &Rule, backwards: bool) -> String {
+    let names = Names::of(rule);
+    let side = |from: bool| -> String {
+        if from {
+            rule.from.iter().map(|pattern| names.pattern(pattern)).collect::<Vec<_>>().join(" ; ")
+        } else {
+            rule.to.iter().map(|template| names.template(template)).collect::<Vec<_>>().join(" ; ")
+        }
+    };
+    let text = format!("{} = {}", side(!backwards), side(backwards));
+    let mut numbers: Vec<String> = Vec::new();
+    let mut result = String::new();
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find(['?', '*']) {
+        result.push_str(&rest[..=at]);
+        let tail = &rest[at + 1..];
+        let length =
+            tail.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-')).unwrap_or(tail.len());
+        let name = rest[at..at + 1 + length].to_owned();
+        let number = numbers.iter().position(|known| *known == name).unwrap_or_else(|| {
+            numbers.push(name);
+            numbers.len() - 1
+        });
+        result.push_str(&number.to_string());
+        rest = &tail[length..];
+    }
+    result + rest
+}
+
+/// Whether every match of `special` is one of `general`, with the same right sides, and no guard of
+/// `general` can say no where those of `special` agree.
+fn subsumes(general: &Rule, special: &Rule) -> bool {
+    if general.from.len() != special.from.len() || !general.lets.is_empty() || !special.lets.is_empty() {
+        return false;
+    }
+    let names = Names::of(special);
+    let mut cover = Cover {
+        special: &names,
+        operands: vec![None; general.operand_vars.len()],
+        rests: vec![None; general.rest_vars.len()],
+        attrs: vec![None; general.attr_vars.len()],
+        rest_attrs: vec![None; general.rest_attr_vars.len()],
+    };
+    if !general.from.iter().zip(&special.from).all(|(general, special)| cover.pattern(general, special)) {
+        return false;
+    }
+    let bound =
+        |list: Vec<Option<String>>| list.into_iter().map(|one| one.unwrap_or_else(|| "?".into())).collect();
+    let bound = Names {
+        operands: bound(cover.operands),
+        rests: bound(cover.rests),
+        attrs: bound(cover.attrs),
+        rest_attrs: bound(cover.rest_attrs),
+    };
+    let asked: Vec<String> = special.guards.iter().map(|guard| names.expr(&guard.expr)).collect();
+    general.guards.iter().all(|guard| asked.contains(&bound.expr(&guard.expr)))
+        && general.to.iter().zip(&special.to).all(|(a, b)| bound.template(a) == names.template(b))
+}
+
+/// What the variables of a general rule stand for in a special one.
+struct Cover<'a> {
+    special: &'a Names,
+    operands: Vec<Option<String>>,
+    rests: Vec<Option<String>>,
+    attrs: Vec<Option<String>>,
+    rest_attrs: Vec<Option<String>>,
+}
+
+fn agree(slot: &mut Option<String>, text: String) -> bool {
+    slot.get_or_insert_with(|| text.clone()) == &text
+}
+
+impl Cover<'_> {
+    fn pattern(&mut self, general: &Pattern, special: &Pattern) -> bool {
+        match (general, special) {
+            (Pattern::Operand(var), _) => agree(&mut self.operands[var.0], self.special.pattern(special)),
+            (Pattern::Scalar(a), Pattern::Scalar(b)) => a == b,
+            (
+                Pattern::Op { op, children, rest, attrs, rest_attrs },
+                Pattern::Op {
+                    op: other,
+                    children: inner,
+                    rest: inner_rest,
+                    attrs: inner_attrs,
+                    rest_attrs: inner_rest_attrs,
+                },
+            ) => {
+                if op.name != other.name || children.len() > inner.len() {
+                    return false;
+                }
+                let mut more: Vec<String> =
+                    inner[children.len()..].iter().map(|child| self.special.pattern(child)).collect();
+                more.extend(inner_rest.map(|var| self.special.rests[var.0].clone()));
+                let rests = match rest {
+                    Some(var) => agree(&mut self.rests[var.0], more.join(" ")),
+                    None => more.is_empty(),
+                };
+                rests
+                    && children.iter().zip(inner).all(|(a, b)| self.pattern(a, b))
+                    && self.attributes(
+                        attrs,
+                        rest_attrs.map(|var| var.0),
+                        inner_attrs,
+                        inner_rest_attrs.map(|var| var.0),
+                    )
+            }
+            _ => false,
+        }
+    }
+
+    fn attributes(
+        &mut self,
+        general: &[(&'static str, AttrPattern)],
+        rest: Option<usize>,
+        special: &[(&'static str, AttrPattern)],
+        special_rest: Option<usize>,
+    ) -> bool {
+        let text = |expected: &AttrPattern, names: &Names| match expected {
+            AttrPattern::Literal(value) => value.to_string(),
+            AttrPattern::Var(var) => names.attrs[var.0].clone(),
+        };
+        for (name, expected) in general {
+            let Some((_, other)) = special.iter().find(|(known, _)| known == name) else { return false };
+            let other = text(other, self.special);
+            let fits = match expected {
+                AttrPattern::Literal(value) => value.to_string() == other,
+                AttrPattern::Var(var) => agree(&mut self.attrs[var.0], other),
+            };
+            if !fits {
+                return false;
+            }
+        }
+        let mut others: Vec<String> = special
+            .iter()
+            .filter(|(name, _)| !general.iter().any(|(known, _)| known == name))
+            .map(|(name, expected)| format!("{name}: {}", text(expected, self.special)))
+            .collect();
+        others.extend(special_rest.map(|var| self.special.rest_attrs[var].clone()));
+        match rest {
+            Some(var) => agree(&mut self.rest_attrs[var], others.join(", ")),
+            None => others.is_empty(),
+        }
+    }
+}

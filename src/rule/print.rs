@@ -1,0 +1,100 @@
+//! Rules as text: patterns, templates and expressions, with names for their variables.
+
+use super::{AttrPattern, Expr, Pattern, Rule, Template};
+use crate::op::OpDef;
+
+/// What stands for the variables of a rule, without `?` and `*`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Names {
+    /// Operands.
+    pub operands: Vec<String>,
+    /// Rests of operands.
+    pub rests: Vec<String>,
+    /// Attributes.
+    pub attrs: Vec<String>,
+    /// Rests of attributes.
+    pub rest_attrs: Vec<String>,
+}
+
+impl Names {
+    /// The names that the rule gives them.
+    pub fn of(rule: &Rule) -> Self {
+        let written = |names: &[String], sign: &str, end: &str| {
+            names.iter().map(|name| format!("{sign}{name}{end}")).collect()
+        };
+        Self {
+            operands: written(&rule.operand_vars, "?", ""),
+            rests: written(&rule.rest_vars, "?", ".."),
+            attrs: written(&rule.attr_vars, "?", ""),
+            rest_attrs: written(&rule.rest_attr_vars, "*", ""),
+        }
+    }
+
+    /// A left side.
+    pub fn pattern(&self, pattern: &Pattern) -> String {
+        match pattern {
+            Pattern::Operand(var) => self.operands[var.0].clone(),
+            Pattern::Scalar(value) => format!("{value:?}"),
+            Pattern::Op { op, children, rest, attrs, rest_attrs } => {
+                let mut operands: Vec<String> = children.iter().map(|child| self.pattern(child)).collect();
+                operands.extend(rest.map(|var| self.rests[var.0].clone()));
+                let written = attrs.iter().map(|(name, expected)| match expected {
+                    AttrPattern::Literal(value) => (*name, value.to_string()),
+                    AttrPattern::Var(var) => (*name, self.attrs[var.0].clone()),
+                });
+                self.op(op, &operands, written.collect(), rest_attrs.map(|var| var.0))
+            }
+        }
+    }
+
+    /// A right side.
+    pub fn template(&self, template: &Template) -> String {
+        match template {
+            Template::Operand(var) => self.operands[var.0].clone(),
+            Template::Scalar(value) => format!("{value:?}"),
+            Template::Each(rest, None) => self.rests[rest.0].clone(),
+            Template::Each(rest, Some((item, inner))) => {
+                format!("(each {} {} {})", self.rests[rest.0], self.operands[item.0], self.template(inner))
+            }
+            Template::Op { op, children, attrs, rest_attrs } => {
+                let operands: Vec<String> = children.iter().map(|child| self.template(child)).collect();
+                let written = attrs.iter().map(|(name, expr)| (*name, self.expr(expr)));
+                self.op(op, &operands, written.collect(), rest_attrs.map(|var| var.0))
+            }
+        }
+    }
+
+    /// An expression.
+    pub fn expr(&self, expr: &Expr) -> String {
+        match expr {
+            Expr::Literal(value) => value.to_string(),
+            Expr::Attr(var) => self.attrs[var.0].clone(),
+            Expr::Operand(var) => self.operands[var.0].clone(),
+            Expr::Rest(var) => self.rests[var.0].clone(),
+            Expr::Call(function, arguments) => {
+                let arguments: Vec<String> = arguments.iter().map(|one| self.expr(one)).collect();
+                format!("{}({})", function.name, arguments.join(", "))
+            }
+        }
+    }
+
+    /// Attributes are sorted, and those at their default left out, so that equal programs have equal
+    /// texts.
+    fn op(
+        &self,
+        op: &OpDef,
+        operands: &[String],
+        mut attrs: Vec<(&'static str, String)>,
+        rest: Option<usize>,
+    ) -> String {
+        let default =
+            |name: &str| op.attr(name).and_then(|attr| attr.default.as_ref()).map(ToString::to_string);
+        attrs.retain(|(name, value)| rest.is_some() || default(name).as_ref() != Some(value));
+        attrs.sort();
+        let mut written: Vec<String> = attrs.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        written.extend(rest.map(|var| self.rest_attrs[var].clone()));
+        let attrs = if written.is_empty() { String::new() } else { format!(" {{{}}}", written.join(", ")) };
+        let operands = operands.iter().map(|operand| format!(" {operand}")).collect::<String>();
+        format!("({}{operands}{attrs})", op.name)
+    }
+}
