@@ -12,6 +12,7 @@ mod change;
 mod fact;
 mod injective;
 mod matcher;
+mod nearest;
 mod probe;
 mod provenance;
 mod saturate;
@@ -19,6 +20,7 @@ mod shared;
 
 pub use build::{BuildError, Pick};
 pub use fact::Facts;
+pub use nearest::WhyNot;
 pub use probe::Probe;
 pub use provenance::Origin;
 pub use saturate::{Growth, Limits, SaturateError, Saturation, Stop};

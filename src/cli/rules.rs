@@ -3,6 +3,7 @@
 mod check;
 mod list;
 mod test;
+mod why;
 
 use super::Outcome;
 use super::load::{read, rule_files};
@@ -17,6 +18,8 @@ pub(super) enum Rules {
     /// Find rules without a point: unused variables, rules that another subsumes or undoes, that no
     /// pipeline uses, that never fire.
     Check(check::Check),
+    /// Say why a rule does not fire on a model: the nearest miss, the guard that says no, or the limit.
+    WhyNot(why::WhyNotCommand),
     /// Run the examples beside the rules.
     Test(test::Test),
 }
@@ -26,6 +29,7 @@ impl Rules {
         match self {
             Self::List(command) => command.run(),
             Self::Check(command) => command.run(),
+            Self::WhyNot(command) => command.run(),
             Self::Test(command) => command.run(),
         }
     }

@@ -4,6 +4,7 @@
 //! this walks egg's classes itself. Classes and nodes are visited in order of their ids.
 
 use super::change::{Depth, Reach};
+use super::nearest::Nearest;
 use super::{EGraph, Term};
 use crate::attr::Attr;
 use crate::rule::{AttrPattern, Pattern, RestAttrVar, RestVar, Rule};
@@ -67,8 +68,19 @@ impl EGraph {
     /// with what changed. A multi-output rule is searched for whole: its left sides hang together
     /// by operands, below which nothing need have changed.
     pub(super) fn matches(&self, rule: &Rule, reach: Option<&Reach>) -> Vec<Match> {
+        self.search(rule, reach, None)
+    }
+
+    /// As [`EGraph::matches`], and notes where the search got furthest without a match.
+    pub(super) fn search(
+        &self,
+        rule: &Rule,
+        reach: Option<&Reach>,
+        mut nearest: Option<&mut Nearest>,
+    ) -> Vec<Match> {
         let depth = Depth::of(rule);
         let reach = reach.filter(|_| rule.from.len() == 1);
+        let sizes: Vec<usize> = rule.from.iter().map(size).collect();
         let mut found = vec![Match::empty(rule)];
         for (position, pattern) in rule.from.iter().enumerate() {
             let mut next = Vec::new();
@@ -81,8 +93,17 @@ impl EGraph {
                     if already || (rule.symmetric && position > 0 && class < partial.roots[position - 1]) {
                         continue;
                     }
-                    let mut search =
-                        Search { egraph: self, bound: partial.clone(), goals: Vec::new(), found: &mut next };
+                    if nearest.as_ref().is_some_and(|nearest| !nearest.looks_at(position, class)) {
+                        continue;
+                    }
+                    let mut search = Search {
+                        egraph: self,
+                        bound: partial.clone(),
+                        goals: Vec::new(),
+                        found: &mut next,
+                        depth: sizes[..position].iter().sum(),
+                        nearest: nearest.as_deref_mut(),
+                    };
                     search.bound.roots.push(class);
                     search.root(pattern, class);
                 }
@@ -118,15 +139,19 @@ impl EGraph {
 
 /// A depth-first search: what is bound so far, and what is still to be matched. Every step undoes
 /// what it bound, so a match is copied only when it is whole.
-struct Search<'a> {
+struct Search<'a, 's> {
     egraph: &'a EGraph,
     bound: Match,
     /// Patterns and the classes in which they must stand; the next one last.
     goals: Vec<(&'a Pattern, Id)>,
-    found: &'a mut Vec<Match>,
+    found: &'s mut Vec<Match>,
+    /// Parts of the left sides that stand.
+    depth: usize,
+    /// Where it got furthest, if that is asked.
+    nearest: Option<&'s mut Nearest>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> Search<'a, '_> {
     /// A left side at a class. The first left side's node is noted as the head.
     fn root(&mut self, pattern: &'a Pattern, class: Id) {
         let Pattern::Op { op, .. } = pattern else { return };
@@ -136,7 +161,7 @@ impl<'a> Search<'a> {
             if first {
                 self.bound.head = Some(term.clone());
             }
-            self.term(pattern, term);
+            self.term(pattern, term, class);
             if first {
                 self.bound.head = None;
             }
@@ -152,30 +177,50 @@ impl<'a> Search<'a> {
         let egraph = self.egraph;
         match pattern {
             Pattern::Operand(var) => match self.bound.operands[var.0] {
-                Some(bound) if egraph.egg.find(bound) != class => {}
-                Some(_) => self.next(),
+                Some(bound) if egraph.egg.find(bound) != class => {
+                    self.miss(pattern, class, || format!("stands for {} already", egraph.label(bound)));
+                }
+                Some(_) => self.step(),
                 None => {
                     self.bound.operands[var.0] = Some(class);
-                    self.next();
+                    self.step();
                     self.bound.operands[var.0] = None;
                 }
             },
-            Pattern::Scalar(expected) => {
-                if egraph.scalar(class).is_some_and(|value| close(value, *expected)) {
-                    self.next();
-                }
-            }
+            Pattern::Scalar(expected) => match egraph.scalar(class) {
+                Some(value) if close(value, *expected) => self.step(),
+                Some(value) => self.miss(pattern, class, || format!("it is {value}")),
+                None => self.miss(pattern, class, || "it is not a constant of one element".into()),
+            },
             Pattern::Op { op, .. } => {
-                for term in egraph.egg[class].iter().filter(|term| term.op == op.name) {
-                    self.term(pattern, term);
+                let mut terms = egraph.egg[class].iter().filter(|term| term.op == op.name).peekable();
+                if terms.peek().is_none() {
+                    self.miss(pattern, class, || format!("it is computed by {}", egraph.ops(class)));
+                }
+                for term in terms {
+                    self.term(pattern, term, class);
                 }
             }
         }
         self.goals.push((pattern, class));
     }
 
+    /// One more part stands.
+    fn step(&mut self) {
+        self.depth += 1;
+        self.next();
+        self.depth -= 1;
+    }
+
+    /// A part does not stand.
+    fn miss(&mut self, pattern: &'a Pattern, class: Id, why: impl FnOnce() -> String) {
+        if let Some(nearest) = &mut self.nearest {
+            nearest.note(self.depth, pattern, class, why);
+        }
+    }
+
     /// An op's pattern at a node: attributes, the rest of the operands, then the operands as goals.
-    fn term(&mut self, pattern: &'a Pattern, term: &'a Term) {
+    fn term(&mut self, pattern: &'a Pattern, term: &'a Term, class: Id) {
         let Pattern::Op { children, rest, attrs, rest_attrs, .. } = pattern else { return };
         let enough = if rest.is_some() {
             term.children.len() >= children.len()
@@ -183,6 +228,8 @@ impl<'a> Search<'a> {
             term.children.len() == children.len()
         };
         if !enough {
+            let count = term.children.len();
+            self.miss(pattern, class, || format!("its `{}` has {count} operand(s)", term.op));
             return;
         }
         // Cheap conditions first: most nodes fail them, and then nothing was bound.
@@ -193,9 +240,15 @@ impl<'a> Search<'a> {
                 None => term.attrs.get(name).is_some(),
             },
         };
-        if !attrs.iter().all(literal) {
+        if let Some((name, _)) = attrs.iter().find(|attr| !literal(attr)) {
+            let value = term.attrs.get(name);
+            self.miss(pattern, class, || match value {
+                Some(value) => format!("its `{}` has {name}: {value}", term.op),
+                None => format!("its `{}` has no {name}", term.op),
+            });
             return;
         }
+        self.depth += 1;
         let mut undo = Undo::default();
         if self.attributes(attrs, rest_attrs.as_ref(), term, &mut undo)
             && self.rest(rest.as_ref(), children.len(), term, &mut undo)
@@ -209,6 +262,7 @@ impl<'a> Search<'a> {
                 self.operands(children, [right, left].into_iter());
             }
         }
+        self.depth -= 1;
         for var in undo.attrs {
             self.bound.attrs[var] = None;
         }
@@ -294,6 +348,14 @@ struct Undo {
     attrs: Vec<usize>,
     rest_attrs: Option<usize>,
     rest: Option<usize>,
+}
+
+/// How many parts a pattern has: what a whole match counts.
+pub(super) fn size(pattern: &Pattern) -> usize {
+    match pattern {
+        Pattern::Operand(_) | Pattern::Scalar(_) => 1,
+        Pattern::Op { children, .. } => 1 + children.iter().map(size).sum::<usize>(),
+    }
 }
 
 /// Whether a constant is the number written in a rule, up to the rounding of exporters to `f32`.
