@@ -23,7 +23,7 @@ pub use fact::Facts;
 pub use nearest::WhyNot;
 pub use probe::Probe;
 pub use provenance::Origin;
-pub use saturate::{Growth, Limits, SaturateError, Saturation, Stop};
+pub use saturate::{Clock, Growth, Limits, SaturateError, Saturation, Stop};
 
 use crate::attr::{Attr, Attrs};
 use crate::graph::{CONST, Graph, INPUT, NodeId};

@@ -3,6 +3,7 @@
 use super::{Outcome, Settings, print};
 use clap::{Args, ValueEnum};
 use ovolo::compile::{self, Compilation, Stage};
+use ovolo::egraph::Growth;
 use ovolo::graph::Graph;
 use ovolo::graph::{diff, dot, json, text};
 use ovolo::pass::PassReport;
@@ -51,8 +52,15 @@ impl Compile {
                 for rule in saturation.growth.iter().filter(|rule| self.growth && rule.matched > 0) {
                     let _ = write!(
                         text,
-                        "             {}: matched {}, applied {}, refused {}, nodes {}",
-                        rule.rule, rule.matched, rule.applied, rule.refused, rule.nodes
+                        "             {}: tried {}, matched {}, applied {}, refused {}, nodes {}, united {}, {:.1} ms",
+                        rule.rule,
+                        rule.tried,
+                        rule.matched,
+                        rule.applied,
+                        rule.refused,
+                        rule.nodes,
+                        rule.united,
+                        rule.time.as_secs_f64() * 1e3
                     );
                     let reason = rule.reason.as_ref().map(|reason| format!("; first no: {reason}"));
                     let _ = writeln!(text, "{}", reason.unwrap_or_default());
@@ -95,15 +103,12 @@ fn stage_json(stage: &Stage) -> serde_json::Value {
             value["rounds"] = saturation.rounds.into();
             value["e_nodes"] = saturation.nodes.into();
             value["e_classes"] = saturation.classes.into();
-            value["rules"] = saturation
-                .growth
+            value["rules"] = saturation.growth.iter().map(growth_json).collect();
+            let moved = |rule: &&Growth| rule.tried > 0;
+            value["by_round"] = saturation
+                .by_round
                 .iter()
-                .map(|rule| {
-                    serde_json::json!({
-                        "rule": rule.rule, "matched": rule.matched, "applied": rule.applied,
-                        "refused": rule.refused, "nodes": rule.nodes, "reason": rule.reason,
-                    })
-                })
+                .map(|round| round.iter().filter(moved).map(growth_json).collect::<Vec<_>>())
                 .collect();
         }
         Some(PassReport::Extract { extractor, cost_model, extraction, .. }) => {
@@ -121,6 +126,14 @@ fn stage_json(stage: &Stage) -> serde_json::Value {
         }
     }
     value
+}
+
+fn growth_json(rule: &Growth) -> serde_json::Value {
+    serde_json::json!({
+        "rule": rule.rule, "tried": rule.tried, "matched": rule.matched, "applied": rule.applied,
+        "refused": rule.refused, "nodes": rule.nodes, "united": rule.united,
+        "seconds": rule.time.as_secs_f64(), "reason": rule.reason,
+    })
 }
 
 /// The forms in which a graph is printed.

@@ -12,6 +12,7 @@ use rustc_hash::FxHashSet;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What was done with the matches of one rule.
 #[derive(Default)]
@@ -64,6 +65,8 @@ impl fmt::Display for Stop {
 pub struct Growth {
     /// The rule.
     pub rule: String,
+    /// Matches that searches found, those known before among them.
+    pub tried: usize,
     /// Matches of the left side, each counted once.
     pub matched: usize,
     /// Matches that changed the e-graph.
@@ -72,9 +75,35 @@ pub struct Growth {
     pub refused: usize,
     /// The first refusal's reason.
     pub reason: Option<String>,
-    /// Nodes added.
+    /// Nodes added, each in a class of its own at first.
     pub nodes: usize,
+    /// Classes united with another.
+    pub united: usize,
+    /// Time in its searches and applications, by the clock that the phase was given.
+    pub time: Duration,
 }
+
+impl Growth {
+    fn of(rules: &[Arc<Rule>]) -> Vec<Self> {
+        rules.iter().map(|rule| Self { rule: rule.name.clone(), ..Self::default() }).collect()
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.tried += other.tried;
+        self.matched += other.matched;
+        self.applied += other.applied;
+        self.refused += other.refused;
+        self.nodes += other.nodes;
+        self.united += other.united;
+        self.time += other.time;
+        if self.reason.is_none() {
+            self.reason.clone_from(&other.reason);
+        }
+    }
+}
+
+/// A clock that counts from anywhere. The e-graph has none of its own: what it does depends on none.
+pub type Clock<'a> = &'a dyn Fn() -> Duration;
 
 /// The account of one phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +118,8 @@ pub struct Saturation {
     pub classes: usize,
     /// Each rule's part, in the order of the rules.
     pub growth: Vec<Growth>,
+    /// The same, round by round.
+    pub by_round: Vec<Vec<Growth>>,
 }
 
 /// A rule that equates values of different types.
@@ -121,24 +152,38 @@ impl EGraph {
     ///
     /// # Errors
     /// If a rule equates values of different types; the e-graph is then not to be used.
-    pub fn saturate(&mut self, rules: &[Arc<Rule>], limits: Limits) -> Result<Saturation, SaturateError> {
-        let mut growth: Vec<Growth> =
-            rules.iter().map(|rule| Growth { rule: rule.name.clone(), ..Growth::default() }).collect();
-        let mut rounds = 0;
+    pub fn saturate(
+        &mut self,
+        rules: &[Arc<Rule>],
+        limits: Limits,
+        clock: Clock<'_>,
+    ) -> Result<Saturation, SaturateError> {
+        let mut by_round: Vec<Vec<Growth>> = Vec::new();
         // What the phase's rules have not seen is the whole e-graph.
         let mut changes = None;
         let stop = loop {
-            if rounds == limits.rounds {
-                break Stop::Rounds;
+            if by_round.len() == limits.rounds {
+                break None;
             }
-            rounds += 1;
-            match self.round(rules, changes.as_ref(), limits, &mut growth)? {
+            let mut growth = Growth::of(rules);
+            let round = self.round(rules, changes.as_ref(), limits, clock, &mut growth)?;
+            by_round.push(growth);
+            match round {
                 Round::Changed => changes = Some(self.egg.analysis.take_changes()),
-                Round::Unchanged => break Stop::Saturated,
-                Round::Full => break full(&growth),
+                end => break Some(end),
             }
         };
-        Ok(Saturation { stop, rounds, nodes: self.nodes(), classes: self.classes(), growth })
+        let mut growth = Growth::of(rules);
+        for round in &by_round {
+            growth.iter_mut().zip(round).for_each(|(sum, one)| sum.add(one));
+        }
+        let stop = match stop {
+            None => Stop::Rounds,
+            Some(Round::Full) => full(&growth),
+            Some(_) => Stop::Saturated,
+        };
+        let (nodes, classes) = (self.nodes(), self.classes());
+        Ok(Saturation { stop, rounds: by_round.len(), nodes, classes, growth, by_round })
     }
 
     fn round(
@@ -146,6 +191,7 @@ impl EGraph {
         rules: &[Arc<Rule>],
         changes: Option<&Changes>,
         limits: Limits,
+        clock: Clock<'_>,
         growth: &mut [Growth],
     ) -> Result<Round, SaturateError> {
         if changes.is_none_or(|changes| !changes.sharpened.is_empty()) {
@@ -157,25 +203,43 @@ impl EGraph {
         }
         let reach = changes.map(|changes| Reach::new(self, changes, rules));
         let mut found: Vec<(usize, Rc<Match>)> = Vec::new();
+        let mut then = clock();
+        let mut lap = || {
+            let now = clock();
+            now.saturating_sub(std::mem::replace(&mut then, now))
+        };
         for (index, rule) in rules.iter().enumerate() {
             let matches = self.matches(rule, reach.as_ref());
+            growth[index].tried += matches.len();
             let tried = self.tried.entry(rule.name.clone()).or_default();
             for one in matches.into_iter().map(Rc::new) {
                 if tried.all.insert(Rc::clone(&one)) {
                     found.push((index, one));
                 }
             }
+            growth[index].time += lap();
         }
         self.egg.analysis.take_changes();
         let mut changed = false;
-        for (index, one) in found {
+        let mut found = found.into_iter().peekable();
+        while let Some((index, one)) = found.next() {
             if self.egg.total_size() >= limits.nodes {
                 self.close();
                 if self.nodes() >= limits.nodes {
+                    // What was not applied may be in a later phase.
+                    for (index, one) in std::iter::once((index, one)).chain(found) {
+                        if let Some(tried) = self.tried.get_mut(&rules[index].name) {
+                            tried.all.remove(&one);
+                        }
+                    }
                     return Ok(Round::Full);
                 }
             }
             changed |= self.apply(&rules[index], one, &mut growth[index])?;
+            // The matches of a rule stand together.
+            if found.peek().is_none_or(|(next, _)| *next != index) {
+                growth[index].time += lap();
+            }
         }
         self.close();
         Ok(if changed { Round::Changed } else { Round::Unchanged })
@@ -222,7 +286,9 @@ impl EGraph {
                     right: right.to_string(),
                 });
             }
-            changed |= self.egg.union(root, made);
+            let united = self.egg.union(root, made);
+            growth.united += usize::from(united);
+            changed |= united;
         }
         growth.applied += usize::from(changed);
         Ok(changed)

@@ -4,6 +4,7 @@ use super::pipeline::Rewrite as Settings;
 use super::{Context, Pass, PassReport, State};
 use crate::egraph::{EGraph, Limits};
 use crate::error::Error;
+use std::time::Instant;
 
 /// One phase of rewriting.
 pub(super) struct Rewrite(pub Settings);
@@ -17,7 +18,8 @@ impl Pass for Rewrite {
         let rules = context.rules.select(&self.0.rules).map_err(Error::Pipeline)?;
         let limits =
             Limits { rounds: self.0.rounds, nodes: self.0.nodes + self.0.nodes_per_op * state.graph.len() };
+        let start = Instant::now();
         let egraph = state.egraph.get_or_insert_with(|| EGraph::new(&state.graph));
-        Ok(PassReport::Rewrite(egraph.saturate(&rules, limits)?))
+        Ok(PassReport::Rewrite(egraph.saturate(&rules, limits, &|| start.elapsed())?))
     }
 }

@@ -38,12 +38,14 @@ impl WhyNotCommand {
         let graph = verify::verify(self.settings.graph()?).map_err(|error| error.to_string())?.into_inner();
         let mut egraph = EGraph::new(&graph);
         let mut report = String::new();
+        let start = std::time::Instant::now();
         for pass in &options.pipeline.passes {
             let PassSpec::Rewrite(phase) = pass else { continue };
             let rules = options.rules.select(&phase.rules).map_err(|errors| errors.to_string())?;
             let limits =
                 Limits { rounds: phase.rounds, nodes: phase.nodes + phase.nodes_per_op * graph.len() };
-            let saturation = egraph.saturate(&rules, limits).map_err(|error| error.to_string())?;
+            let saturation =
+                egraph.saturate(&rules, limits, &|| start.elapsed()).map_err(|error| error.to_string())?;
             let Some(at) = rules.iter().position(|other| other.name == rule.name) else { continue };
             let growth = &saturation.growth[at];
             let why = egraph.why_not(&rule, self.node.as_deref())?;
