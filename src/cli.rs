@@ -5,6 +5,7 @@ mod compile;
 mod doctor;
 mod explain;
 mod load;
+mod rules;
 mod run;
 
 use clap::{Args, Parser, Subcommand};
@@ -38,6 +39,8 @@ enum Command {
     Diff(compile::Diff),
     /// Say what this machine has: processor, instruction sets, backends.
     Doctor(doctor::Doctor),
+    /// Check rules.
+    Rules(rules::Rules),
 }
 
 /// How a model is compiled.
@@ -78,6 +81,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Dump(command) => command.run(),
         Command::Diff(command) => command.run(),
         Command::Doctor(command) => command.run(),
+        Command::Rules(command) => command.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -20,7 +20,7 @@
 //! | 5 | [`egraph`] |
 //! | 6 | [`memory`], [`plan`] |
 //! | 7 | [`backend`] |
-//! | 8 | [`pass`], [`mod@compile`], [`calibrate`], [`session`], [`onnx`], [`npy`] |
+//! | 8 | [`pass`], [`mod@compile`], [`calibrate`], [`session`], [`onnx`], [`npy`], [`audit`] |
 //!
 //! # Invariants
 //! - Every choice comes from the e-graph: there is no rewriting before or after it, and no fallback.
@@ -28,6 +28,7 @@
 //! - Padding in a blocked layout holds zero, in every value and after every kernel.
 //! - The same input gives the same plan, byte for byte, whatever the number of threads that compile.
 pub mod attr;
+pub mod audit;
 pub mod backend;
 pub mod calibrate;
 pub mod compile;

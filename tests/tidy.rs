@@ -25,6 +25,7 @@ const FLOORS: &[(&str, usize)] = &[
     ("session", 8),
     ("onnx", 8),
     ("npy", 8),
+    ("audit", 8),
 ];
 
 /// Modules that may read files, the clock or the environment.
