@@ -39,6 +39,12 @@ pub(super) fn level() -> Level {
 /// Writes `fn $name(args)`, which runs `$body::<V>(args)` compiled for the processor's instruction set.
 macro_rules! widened {
     ($(#[$meta:meta])* $visibility:vis unsafe fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:ident;) => {
+        $crate::backend::native::lanes::widened! {
+            $(#[$meta])* $visibility unsafe fn $name($($arg: $type),*) = $body, in blocks of 16;
+        }
+    };
+    // The body walks blocks of so many elements in whole vectors, so no vector is longer than those.
+    ($(#[$meta:meta])* $visibility:vis unsafe fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:ident, in blocks of $block:expr;) => {
         $(#[$meta])*
         $visibility unsafe fn $name($($arg: $type),*) {
             #[cfg(target_arch = "x86_64")]
@@ -59,9 +65,10 @@ macro_rules! widened {
             unsafe {
                 match $crate::backend::native::lanes::level() {
                     #[cfg(target_arch = "x86_64")]
-                    $crate::backend::native::lanes::Level::Avx512 => avx512($($arg),*),
+                    $crate::backend::native::lanes::Level::Avx512 if $block % 16 == 0 => avx512($($arg),*),
                     #[cfg(target_arch = "x86_64")]
-                    $crate::backend::native::lanes::Level::Avx2 => avx2($($arg),*),
+                    $crate::backend::native::lanes::Level::Avx512
+                    | $crate::backend::native::lanes::Level::Avx2 => avx2($($arg),*),
                     $crate::backend::native::lanes::Level::Portable => $body::<[f32; 8]>($($arg),*),
                 }
             }

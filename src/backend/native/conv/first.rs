@@ -62,7 +62,7 @@ struct Row {
 widened! {
     /// # Safety
     /// The row's input, weights and output are in bounds.
-    unsafe fn row(row: &Row) = row_on;
+    unsafe fn row(row: &Row) = row_on, in blocks of row.block;
 }
 
 /// # Safety
