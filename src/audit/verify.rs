@@ -37,23 +37,23 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Tries for each instance that is asked for, before the rule counts as one without coverage.
-const TRIES: usize = 1500;
 /// Tries in each palette when a small counter-example is looked for.
-const SMALL_TRIES: usize = 3000;
+const SMALL_TRIES: usize = 2000;
 
 /// What is asked of a verification.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Instances of each rule.
     pub instances: usize,
+    /// Tries for each instance that is asked for, before the rule counts as one without coverage.
+    pub tries: usize,
     /// The seed.
     pub seed: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { instances: 200, seed: 0 }
+        Self { instances: 200, tries: 1500, seed: 0 }
     }
 }
 
@@ -136,7 +136,7 @@ pub fn rule(rule: &Rule, settings: Settings) -> Verification {
     let mut seen = Seen::default();
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let (mut instances, mut tries, mut wrong) = (0, 0, None);
-    while instances < settings.instances && tries < settings.instances * TRIES {
+    while instances < settings.instances && tries < settings.instances * settings.tries {
         let mut rng = Rng::new(settings.seed, &rule.name, tries as u64);
         tries += 1;
         match attempt(rule, &generator, &mut rng) {
@@ -185,6 +185,58 @@ fn describe(difference: &Difference) -> String {
         }
         None => difference.what.clone(),
     }
+}
+
+/// How a variant of a rule, with the same left side, differs from it on generated left sides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Left sides for which both build the same.
+    pub same: usize,
+    /// For which they build something else.
+    pub other: usize,
+    /// For which only the variant builds something.
+    pub more: usize,
+    /// For which only the rule builds something, the variant's right side being ill-typed.
+    pub less: usize,
+    /// Which the rule's guards refuse, and the variant's do not, but its right side is ill-typed.
+    pub untyped: usize,
+}
+
+impl Change {
+    /// Whether the variant is the same rule, or one that fires less: what its change lets through or
+    /// changes was met, and typing refused it every time.
+    pub fn is_none(&self) -> bool {
+        self.other + self.more == 0 && self.same > 0 && self.less + self.untyped > 0
+    }
+}
+
+/// Compares a rule with a variant of it, on left sides of the variant.
+pub fn change(rule: &Rule, variant: &Rule, settings: Settings) -> Change {
+    let generator = Generator::new(variant, &Palette::WIDE);
+    let mut change = Change::default();
+    let mut drawn = 0;
+    for number in 0..settings.instances * settings.tries {
+        let mut rng = Rng::new(settings.seed, &variant.name, number as u64);
+        let Ok(draft) = generator.left(&mut rng) else { continue };
+        let build = |rule: &Rule| {
+            let mut draft = draft.clone();
+            build::admit(rule, &draft).ok()?;
+            Some(build::right(rule, &mut draft).ok().map(|()| draft.shown()))
+        };
+        match (build(rule), build(variant)) {
+            (Some(Some(one)), Some(Some(other))) if one == other => change.same += 1,
+            (Some(Some(_)), Some(Some(_))) => change.other += 1,
+            (_, Some(Some(_))) => change.more += 1,
+            (Some(Some(_)), _) => change.less += 1,
+            (None, Some(None)) => change.untyped += 1,
+            _ => continue,
+        }
+        drawn += 1;
+        if drawn == settings.instances * 4 || change.other + change.more > 0 {
+            break;
+        }
+    }
+    change
 }
 
 /// What came of one try.

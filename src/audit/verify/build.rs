@@ -86,7 +86,7 @@ pub(super) fn types_differ(draft: &Draft) -> Option<(usize, TensorType, TensorTy
     })
 }
 
-/// Whether a value is in full `f64` where its type says `f32`.
+/// The type in which a value is evaluated: `f64` where it says `f32`.
 pub(super) fn widened(ty: &TensorType) -> TensorType {
     let dtype = if ty.dtype == DType::F32 { DType::F64 } else { ty.dtype };
     TensorType { dtype, ..ty.clone() }

@@ -12,6 +12,9 @@ use crate::tensor::{DType, Layout, Tensor, TensorType};
 
 /// Of real numbers with constants in `f32`.
 const TOLERANCE: f64 = 1e-6;
+/// What is smaller than this is compared as if it were as large: it is the difference of values about
+/// one, whose rounding stays.
+const SMALLEST: f64 = 0.1;
 
 /// How two sides differ.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,7 +31,7 @@ pub(super) struct Difference {
 pub(super) enum Compared {
     /// The sides agree.
     Agree,
-    /// The left side has hardly a number in it, so that there is nothing to compare.
+    /// They agree, but hardly an element is a number, so that little was compared.
     Vacuous,
     /// They differ.
     Differ(Difference),
@@ -41,14 +44,14 @@ pub(super) fn compare(draft: &Draft) -> Compared {
     for (side, (left, right)) in draft.left.iter().zip(&draft.right).enumerate() {
         let (Some(left), Some(right)) = (&values[*left], &values[*right]) else { continue };
         let (left, right) = (left.to_f64(), right.to_f64());
-        if left.iter().filter(|value| value.is_finite()).count() * 2 <= left.len().saturating_sub(1) {
-            return Compared::Vacuous;
-        }
         if let Some(at) = first_difference(&left, &right, precision.tolerance) {
             let shape = &draft.values[draft.left[side]].ty.shape;
             let index = index_of(at, shape);
             let what = "the sides differ in value".to_owned();
             return Compared::Differ(Difference { side, what, at: Some((index, left[at], right[at])) });
+        }
+        if left.iter().filter(|value| value.is_finite()).count() * 2 < left.len() {
+            return Compared::Vacuous;
         }
     }
     for (at, value) in values.iter().enumerate() {
@@ -130,7 +133,8 @@ fn first_difference(left: &[f64], right: &[f64], tolerance: f64) -> Option<usize
     let typical = finite().map(|value| value.abs()).sum::<f64>() / finite().count().max(1) as f64;
     left.iter().zip(right).position(|(left, right)| {
         let same = left == right || left.is_nan() && right.is_nan();
-        let close = (left - right).abs() <= tolerance * left.abs().max(right.abs()).max(typical);
+        let close =
+            (left - right).abs() <= tolerance * left.abs().max(right.abs()).max(typical).max(SMALLEST);
         !(same || close && left.is_finite())
     })
 }

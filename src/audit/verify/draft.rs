@@ -136,6 +136,18 @@ impl Draft {
         Fact { ty: &value.ty, constant: value.constant, value: if known { self.tensor(at) } else { None } }
     }
 
+    /// The right sides in words: what is computed of what.
+    pub fn shown(&self) -> String {
+        let mut text = String::new();
+        for at in self.below(&self.right) {
+            let value = &self.values[at];
+            let op = value.op.map_or("leaf", |op| op.name);
+            text.push_str(&format!("{at} {op} {} {:?} {}\n", value.attrs, value.inputs, value.ty));
+        }
+        text.push_str(&format!("{:?}", self.right));
+        text
+    }
+
     /// The values that these rest on, themselves included, in order.
     pub fn below(&self, roots: &[usize]) -> Vec<usize> {
         let mut wanted = vec![false; self.values.len()];
@@ -179,17 +191,15 @@ fn fill(ty: &TensorType, filling: &Filling) -> Tensor {
         Filling::Drawn(values, seed) => (*values, *seed),
     };
     let mut rng = Rng::new(seed, "values", 0);
+    // Far from zero, too: bounds such as those of `clip` must be reached.
+    let scale = rng.pick(&[1.0, 1.0, 1.0, 4.0]);
     let positive = values == Values::Positive || values == Values::Any && rng.percent(40);
     let drawn: Vec<f64> = (0..ty.shape.count())
         .map(|_| match (values, ty.dtype) {
             (Values::Below(size), _) => (rng.below(2 * size.max(1)) as f64) - size as f64,
             (_, DType::Bool) => rng.below(2) as f64,
             (_, dtype) if dtype.is_float() => {
-                if positive {
-                    0.25 + 1.75 * rng.unit()
-                } else {
-                    4.0 * rng.unit() - 2.0
-                }
+                scale * if positive { 0.25 + 1.75 * rng.unit() } else { 4.0 * rng.unit() - 2.0 }
             }
             _ => rng.below(5) as f64 - if positive || ty.dtype == DType::U8 { 0.0 } else { 2.0 },
         })

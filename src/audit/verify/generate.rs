@@ -36,8 +36,9 @@ impl<'a> Generator<'a> {
         let dtype = if self.hints.wants_f32() { DType::F32 } else { self.palette.dtype(rng) };
         for pattern in &self.rule.from {
             let wish = match draft.left.first() {
-                Some(first) => draft.values[*first].ty.clone(),
-                None => self.root(pattern, dtype, rng),
+                // Further results are of the first one's type as often as not.
+                Some(first) if rng.percent(70) => draft.values[*first].ty.clone(),
+                _ => self.root(pattern, dtype, rng),
             };
             let root = self.value(pattern, &Wish::any(wish), &mut draft, rng)?;
             draft.left.push(root);
@@ -67,7 +68,9 @@ impl<'a> Generator<'a> {
                     AttrPattern::Var(_) => None,
                 });
                 let fixed = literals.fold(Attrs::new(), |attrs, (name, value)| attrs.with(name, value));
+                // A value of few dimensions broadcasts, and says nothing of the result.
                 let ranks = children.iter().filter_map(|child| self.rank(child));
+                let ranks = ranks.filter(|rank| *rank > 1 || children.len() == 1);
                 sampler::result_rank(op, &fixed, ranks.max())
             }
         }
@@ -187,6 +190,7 @@ impl<'a> Generator<'a> {
         for (name, value) in fixed.iter() {
             attrs.set(name, value.clone());
         }
+        self.matches(pattern, &attrs, draft)?;
         draft.op(op, attrs, inputs)
     }
 
@@ -209,6 +213,27 @@ impl<'a> Generator<'a> {
             }
         }
         fixed
+    }
+
+    /// That the pattern matches a node with these attributes, as the e-graph's matcher would.
+    fn matches(&self, pattern: &Pattern, given: &Attrs, draft: &Draft) -> Result<(), String> {
+        let Pattern::Op { attrs, rest_attrs, .. } = pattern else { return Ok(()) };
+        for (name, value) in attrs {
+            let expected = match value {
+                AttrPattern::Literal(value) => Some(value),
+                AttrPattern::Var(var) => draft.attrs[var.0].as_ref(),
+            };
+            if given.get(name) != expected {
+                return Err(format!("attribute `{name}` is not what the pattern says"));
+            }
+        }
+        let others = given.iter().filter(|(name, _)| !attrs.iter().any(|(written, _)| written == name));
+        match rest_attrs.and_then(|var| draft.rest_attrs[var.0].as_ref()) {
+            Some(bound) if !others.eq(bound.iter().map(|(name, value)| (*name, value))) => {
+                Err("the rest of the attributes is not what it is elsewhere".into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Binds the pattern's attribute variables to what is offered, where they are not bound.

@@ -71,7 +71,7 @@ impl Verify {
         } else {
             set.select(&self.names).map_err(|found| found.to_string())?
         };
-        let settings = verify::Settings { instances: self.instances, seed: self.seed };
+        let settings = verify::Settings { instances: self.instances, seed: self.seed, ..Default::default() };
         let progress = Mutex::new(Progress::new(rules.len(), "rules"));
         let done = |_: &Verification| progress.lock().unwrap_or_else(PoisonError::into_inner).step();
         let all = verify::rules(&rules, settings, self.threads()?, &done);

@@ -91,7 +91,9 @@ pub(super) fn choose(ask: &mut Ask<'_>) -> Option<Offer> {
 pub(super) fn cast(ask: &mut Ask<'_>) -> Option<Offer> {
     let to = match ask.fixed.get("to") {
         Some(Attr::DType(to)) => *to,
-        _ => ask.known(0).filter(|_| ask.wish.shape.len() % 3 == 0).map_or(ask.wish.dtype, |ty| ty.dtype),
+        // A cast to the type that is there is a case of its own.
+        _ if ask.rng.percent(75) => ask.wish.dtype,
+        _ => ask.known(0).unwrap_or(ask.wish).dtype,
     };
     let dtype = if ask.rng.percent(25) { to } else { ask.rng.pick(&DType::ALL) };
     let operand = TensorType { dtype, ..ask.wish.clone() };
