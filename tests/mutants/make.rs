@@ -80,7 +80,7 @@ fn mentions(expr: &Expr, name: &str) -> bool {
 fn lefts(rule: &Rule, made: &mut Vec<Mutant>) {
     for (side, pattern) in rule.from.iter().enumerate() {
         let mut changed = Vec::new();
-        left(pattern, &mut |what, pattern| changed.push((what, pattern)));
+        left(pattern, true, &mut |what, pattern| changed.push((what, pattern)));
         for (what, pattern) in changed {
             let mut mutant = rule.clone();
             mutant.from[side] = pattern;
@@ -89,8 +89,8 @@ fn lefts(rule: &Rule, made: &mut Vec<Mutant>) {
     }
 }
 
-/// Gives every variant of a pattern with one change.
-fn left(pattern: &Pattern, give: &mut dyn FnMut(String, Pattern)) {
+/// Gives every variant of a pattern with one change. The root's op stays: `x - 0` is `x` as well.
+fn left(pattern: &Pattern, root: bool, give: &mut dyn FnMut(String, Pattern)) {
     match pattern {
         Pattern::Operand(_) => {}
         Pattern::Scalar(value) => {
@@ -104,7 +104,9 @@ fn left(pattern: &Pattern, give: &mut dyn FnMut(String, Pattern)) {
                 attrs,
                 rest_attrs: *rest_attrs,
             };
-            if let Some((_, instead)) = OP_INSTEAD.iter().find(|(known, _)| *known == op.name) {
+            if let (false, Some((_, instead))) =
+                (root, OP_INSTEAD.iter().find(|(known, _)| *known == op.name))
+            {
                 give(
                     format!("{} is {instead}", op.name),
                     Pattern::Op {
@@ -124,7 +126,7 @@ fn left(pattern: &Pattern, give: &mut dyn FnMut(String, Pattern)) {
                 }
             }
             for at in 0..children.len() {
-                left(&children[at], &mut |what, child| {
+                left(&children[at], false, &mut |what, child| {
                     let mut changed = children.clone();
                     changed[at] = child;
                     give(what, with(changed, attrs.clone()));
