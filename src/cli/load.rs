@@ -55,18 +55,7 @@ impl Settings {
             pipeline.passes.iter().any(|pass| matches!(pass, PassSpec::Extract(s) if s.cost != "flops"));
         let threads = self.threads()?;
         let machine = if calibrated { ovolo::calibrate::machine(threads) } else { Machine::NOMINAL };
-        Ok(Options { rules: self.rules()?, pipeline, threads, machine, keep_egraph_after: None })
-    }
-
-    fn rules(&self) -> Result<RuleSet, String> {
-        let mut files: Vec<(String, String)> =
-            rule::SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-        for directory in &self.rules {
-            files.extend(rule_files(directory)?);
-        }
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        RuleSet::read(&files).map_err(|errors| errors.to_string())
+        Ok(Options { rules: rules(&self.rules)?, pipeline, threads, machine, keep_egraph_after: None })
     }
 
     pub(super) fn compile(&self) -> Result<Compilation, String> {
@@ -95,6 +84,17 @@ pub(super) fn read_pipeline(name: &str) -> Result<Pipeline, String> {
         ));
     }
     Pipeline::read(name, &read(path)?).map_err(|errors| errors.to_string())
+}
+
+/// The shipped rules and those of some directories.
+pub(super) fn rules(directories: &[PathBuf]) -> Result<RuleSet, String> {
+    let mut files: Vec<(String, String)> =
+        rule::SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+    for directory in directories {
+        files.extend(rule_files(directory)?);
+    }
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    RuleSet::read(&files).map_err(|errors| errors.to_string())
 }
 
 /// The rule files of a directory: names and texts.

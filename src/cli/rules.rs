@@ -3,6 +3,7 @@
 mod check;
 mod list;
 mod test;
+mod verify;
 mod why;
 
 use super::Outcome;
@@ -20,6 +21,8 @@ pub(super) enum Rules {
     Check(check::Check),
     /// Say why a rule does not fire on a model: the nearest miss, the guard that says no, or the limit.
     WhyNot(why::WhyNotCommand),
+    /// Check every rule numerically on generated instances, and members of models' e-graphs.
+    Verify(verify::Verify),
     /// Run the examples beside the rules.
     Test(test::Test),
 }
@@ -30,6 +33,7 @@ impl Rules {
             Self::List(command) => command.run(),
             Self::Check(command) => command.run(),
             Self::WhyNot(command) => command.run(),
+            Self::Verify(command) => command.run(),
             Self::Test(command) => command.run(),
         }
     }

@@ -335,10 +335,24 @@ impl<'a> Search<'a, '_> {
         ids: impl DoubleEndedIterator<Item = &'b Id> + ExactSizeIterator,
     ) {
         let before = self.goals.len();
-        let ids: Vec<Id> = ids.take(children.len()).map(|id| self.egraph.egg.find(*id)).collect();
+        let all: Vec<Id> = ids.map(|id| self.egraph.egg.find(*id)).collect();
+        if self.number_adds_dimension(children, &all) {
+            return;
+        }
+        let ids = all.into_iter().take(children.len());
         self.goals.extend(children.iter().zip(ids).rev());
         self.next();
         self.goals.truncate(before);
+    }
+
+    /// Whether a number of the pattern stands for a constant that has more dimensions than all that
+    /// stands beside it. They would show in the result, of which the right side knows nothing.
+    fn number_adds_dimension(&self, children: &[Pattern], ids: &[Id]) -> bool {
+        let number = |at: usize| matches!(children.get(at), Some(Pattern::Scalar(_)));
+        let rank = |at: usize| self.egraph.ty(ids[at]).shape.rank();
+        let numbers = (0..ids.len()).filter(|at| number(*at)).map(rank).max();
+        let others = (0..ids.len()).filter(|at| !number(*at)).map(rank).max();
+        numbers.zip(others).is_some_and(|(number, other)| number > other)
     }
 }
 

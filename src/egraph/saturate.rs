@@ -8,11 +8,11 @@ use super::EGraph;
 use super::change::{Changes, Reach};
 use super::matcher::Match;
 use crate::rule::Rule;
+use core::time::Duration;
 use rustc_hash::FxHashSet;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What was done with the matches of one rule.
 #[derive(Default)]

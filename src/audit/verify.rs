@@ -1,0 +1,309 @@
+//! Numerical verification: every rule on generated instances of its left side.
+//!
+//! For a rule, left sides are drawn: types and attributes by wishes from the root down, each op
+//! saying which operands give a wished result ([`sampler`]), with what the guards demand read off
+//! them ([`hint`]); then typed from the leaves up, and put before the guards. Where they agree, the
+//! right side is built as the e-graph builds it, and both are evaluated and compared ([`check`]):
+//! types, values, zero in padding, and independence of padding. What was seen is counted
+//! ([`coverage`]), a rule without instances fails, and a counter-example is drawn anew from ever wider
+//! palettes until a small one is found.
+//!
+//! All randomness is seeded by the rule's name and the number of the try, so that results depend
+//! neither on the number of threads nor on which other rules are verified.
+
+mod build;
+mod case;
+mod check;
+mod coverage;
+mod draft;
+mod generate;
+mod hint;
+mod member;
+mod palette;
+mod rng;
+mod sampler;
+
+pub use coverage::Coverage;
+pub use member::{Member, MemberError, members};
+
+use crate::rule::Rule;
+use check::{Compared, Difference};
+use coverage::Seen;
+use draft::Draft;
+use generate::Generator;
+use palette::Palette;
+use rng::Rng;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Tries in each palette when a small counter-example is looked for.
+const SMALL_TRIES: usize = 2000;
+
+/// What is asked of a verification.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Instances of each rule.
+    pub instances: usize,
+    /// Tries for each instance that is asked for, before the rule counts as one without coverage.
+    pub tries: usize,
+    /// The seed.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { instances: 200, tries: 1500, seed: 0 }
+    }
+}
+
+/// What came of one rule.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// The sides agree on every instance.
+    Holds,
+    /// They do not.
+    Wrong {
+        /// What differs, in one line.
+        what: String,
+        /// A small instance that shows it, as a case file.
+        case: String,
+    },
+    /// Too few instances were found to say.
+    Uncovered {
+        /// Why tries were refused, the most frequent reasons first.
+        reasons: Vec<(String, usize)>,
+    },
+}
+
+/// The verification of one rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verification {
+    /// The rule.
+    pub rule: String,
+    /// Its file.
+    pub file: String,
+    /// Its line.
+    pub line: usize,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// Instances that were compared.
+    pub instances: usize,
+    /// Instances that were drawn.
+    pub tries: usize,
+    /// What was in them.
+    pub coverage: Coverage,
+}
+
+impl Verification {
+    /// Whether the rule holds, with coverage.
+    pub fn holds(&self) -> bool {
+        self.verdict == Verdict::Holds
+    }
+}
+
+/// Verifies rules on some threads; `done` is told of each. The order of the result is the rules'.
+pub fn rules(
+    rules: &[Arc<Rule>],
+    settings: Settings,
+    threads: usize,
+    done: &(dyn Fn(&Verification) + Sync),
+) -> Vec<Verification> {
+    let next = AtomicUsize::new(0);
+    let results: Mutex<BTreeMap<usize, Verification>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, rules.len().max(1)) {
+            scope.spawn(|| {
+                while let Some((at, rule)) = take(&next, rules) {
+                    let verification = self::rule(rule, settings);
+                    done(&verification);
+                    results.lock().unwrap_or_else(PoisonError::into_inner).insert(at, verification);
+                }
+            });
+        }
+    });
+    results.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+}
+
+fn take<'a>(next: &AtomicUsize, rules: &'a [Arc<Rule>]) -> Option<(usize, &'a Arc<Rule>)> {
+    let at = next.fetch_add(1, Ordering::Relaxed);
+    rules.get(at).map(|rule| (at, rule))
+}
+
+/// Verifies one rule.
+pub fn rule(rule: &Rule, settings: Settings) -> Verification {
+    let generator = Generator::new(rule, &Palette::WIDE);
+    let mut seen = Seen::default();
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    let (mut instances, mut tries, mut wrong) = (0, 0, None);
+    while instances < settings.instances && tries < settings.instances * settings.tries {
+        let mut rng = Rng::new(settings.seed, &rule.name, tries as u64);
+        tries += 1;
+        match attempt(rule, &generator, &mut rng) {
+            Tried::Refused(why) => *reasons.entry(why).or_default() += 1,
+            Tried::Agrees(draft) => {
+                instances += 1;
+                seen.add(rule, &draft);
+            }
+            Tried::Wrong(draft, difference) => {
+                instances += 1;
+                seen.add(rule, &draft);
+                wrong = Some((draft, difference));
+                break;
+            }
+        }
+    }
+    let verdict = match wrong {
+        Some((draft, difference)) => {
+            let (draft, difference) =
+                smaller(rule, settings.seed, size(&draft)).unwrap_or((draft, difference));
+            Verdict::Wrong { what: describe(&difference), case: case::print(rule, &draft, Some(&difference)) }
+        }
+        None if instances < settings.instances => {
+            let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
+            reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+            reasons.truncate(5);
+            Verdict::Uncovered { reasons }
+        }
+        None => Verdict::Holds,
+    };
+    Verification {
+        rule: rule.name.clone(),
+        file: rule.file.clone(),
+        line: rule.line,
+        verdict,
+        instances,
+        tries,
+        coverage: seen.coverage(),
+    }
+}
+
+fn describe(difference: &Difference) -> String {
+    match &difference.at {
+        Some((index, left, right)) => {
+            format!("{}: at {index:?} the left side is {left:?}, the right side {right:?}", difference.what)
+        }
+        None => difference.what.clone(),
+    }
+}
+
+/// How a variant of a rule, with the same left side, differs from it on generated left sides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Left sides for which both build the same.
+    pub same: usize,
+    /// For which they build something else.
+    pub other: usize,
+    /// For which only the variant builds something.
+    pub more: usize,
+    /// For which only the rule builds something, the variant's right side being ill-typed.
+    pub less: usize,
+    /// Which the rule's guards refuse, and the variant's do not, but its right side is ill-typed.
+    pub untyped: usize,
+}
+
+impl Change {
+    /// Whether the variant is the same rule, or one that fires less: what its change lets through or
+    /// changes was met, and typing refused it every time.
+    pub fn is_none(&self) -> bool {
+        self.other + self.more == 0 && self.same > 0 && self.less + self.untyped > 0
+    }
+}
+
+/// Compares a rule with a variant of it, on left sides of the variant.
+pub fn change(rule: &Rule, variant: &Rule, settings: Settings) -> Change {
+    let generator = Generator::new(variant, &Palette::WIDE);
+    let mut change = Change::default();
+    let mut drawn = 0;
+    for number in 0..settings.instances * settings.tries {
+        let mut rng = Rng::new(settings.seed, &variant.name, number as u64);
+        let Ok(draft) = generator.left(&mut rng) else { continue };
+        let build = |rule: &Rule| {
+            let mut draft = draft.clone();
+            build::admit(rule, &draft).ok()?;
+            Some(build::right(rule, &mut draft).ok().map(|()| draft.shown()))
+        };
+        match (build(rule), build(variant)) {
+            (Some(Some(one)), Some(Some(other))) if one == other => change.same += 1,
+            (Some(Some(_)), Some(Some(_))) => change.other += 1,
+            (_, Some(Some(_))) => change.more += 1,
+            (Some(Some(_)), _) => change.less += 1,
+            (None, Some(None)) => change.untyped += 1,
+            _ => continue,
+        }
+        drawn += 1;
+        if drawn == settings.instances * 4 || change.other + change.more > 0 {
+            break;
+        }
+    }
+    change
+}
+
+/// What came of one try.
+enum Tried {
+    /// It is no instance: it cannot be typed, a guard says no, or there is nothing to compare.
+    Refused(String),
+    Agrees(Draft),
+    Wrong(Draft, Difference),
+}
+
+fn attempt(rule: &Rule, generator: &Generator<'_>, rng: &mut Rng) -> Tried {
+    let mut draft = match generator.left(rng) {
+        Ok(draft) => draft,
+        Err(why) => return Tried::Refused(blurred(&why)),
+    };
+    let sides = build::admit(rule, &draft).and_then(|()| build::right(rule, &mut draft));
+    if let Err(why) = sides {
+        return Tried::Refused(blurred(&why));
+    }
+    if let Some((side, left, right)) = build::types_differ(&draft) {
+        let what = format!("the left side is of type {left}, the right side of type {right}");
+        return Tried::Wrong(draft, Difference { side, what, at: None });
+    }
+    match check::compare(&draft) {
+        Compared::Agree => Tried::Agrees(draft),
+        Compared::Vacuous => Tried::Refused("the left side has hardly a number in it".to_owned()),
+        Compared::Differ(difference) => Tried::Wrong(draft, difference),
+    }
+}
+
+/// A reason without its numbers, so that reasons can be counted.
+fn blurred(why: &str) -> String {
+    let mut text = String::with_capacity(why.len());
+    for c in why.chars() {
+        match c {
+            '0'..='9' if text.ends_with('#') => {}
+            '0'..='9' => text.push('#'),
+            _ => text.push(c),
+        }
+    }
+    text
+}
+
+/// How large an instance is to a reader: elements first, then ops and what they carry.
+fn size(draft: &Draft) -> usize {
+    let elements: usize = draft.values.iter().map(|value| value.ty.shape.count()).sum();
+    let written: usize = draft.values.iter().map(|value| value.attrs.to_string().len()).sum();
+    elements * 4 + draft.values.len() * 8 + written
+}
+
+/// The smallest wrong instance of the narrowest palette that has one, if it is below `limit`.
+fn smaller(rule: &Rule, seed: u64, limit: usize) -> Option<(Draft, Difference)> {
+    for palette in &Palette::NARROW {
+        let generator = Generator::new(rule, palette);
+        let mut best: Option<(usize, Draft, Difference)> = None;
+        for number in 0..SMALL_TRIES {
+            let mut rng = Rng::new(seed ^ 0x5eed, &rule.name, number as u64);
+            if let Tried::Wrong(draft, difference) = attempt(rule, &generator, &mut rng) {
+                let size = size(&draft);
+                if size < best.as_ref().map_or(limit, |best| best.0) {
+                    best = Some((size, draft, difference));
+                }
+            }
+        }
+        if let Some((_, draft, difference)) = best {
+            return Some((draft, difference));
+        }
+    }
+    None
+}

@@ -1,0 +1,200 @@
+//! Both sides of an instance by the reference evaluation, and what must hold between them.
+//!
+//! Rules are equalities of real numbers. So `f32` is evaluated in `f64`, which leaves rounding some
+//! 1e-16, and what is left to tolerate are constants that a model or a rule writes in `f32` (6e-8 of
+//! their value; patterns match them within 1e-6). Where an instance holds other floating-point types,
+//! casts between them mean something, and all is evaluated in the types as they are.
+
+use super::build::widened;
+use super::draft::Draft;
+use crate::attr::Attrs;
+use crate::tensor::{DType, Layout, Tensor, TensorType};
+
+/// Of real numbers with constants in `f32`.
+const TOLERANCE: f64 = 1e-6;
+/// What is smaller than this is compared as if it were as large: it is the difference of values about
+/// one, whose rounding stays.
+const SMALLEST: f64 = 0.1;
+
+/// How two sides differ.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Difference {
+    /// The position of the left side.
+    pub side: usize,
+    /// What is wrong.
+    pub what: String,
+    /// The first element that differs: its index, left, right.
+    pub at: Option<(Vec<usize>, f64, f64)>,
+}
+
+/// What came of a comparison.
+pub(super) enum Compared {
+    /// The sides agree.
+    Agree,
+    /// They agree, but hardly an element is a number, so that little was compared.
+    Vacuous,
+    /// They differ.
+    Differ(Difference),
+}
+
+/// Evaluates both sides and compares them.
+pub(super) fn compare(draft: &Draft) -> Compared {
+    let precision = Precision::of(draft);
+    let values = evaluate(draft, &precision, false);
+    for (side, (left, right)) in draft.left.iter().zip(&draft.right).enumerate() {
+        let (Some(left), Some(right)) = (&values[*left], &values[*right]) else { continue };
+        let (left, right) = (left.to_f64(), right.to_f64());
+        if let Some(at) = first_difference(&left, &right, precision.tolerance) {
+            let shape = &draft.values[draft.left[side]].ty.shape;
+            let index = index_of(at, shape);
+            let what = "the sides differ in value".to_owned();
+            return Compared::Differ(Difference { side, what, at: Some((index, left[at], right[at])) });
+        }
+        if left.iter().filter(|value| value.is_finite()).count() * 2 < left.len() {
+            return Compared::Vacuous;
+        }
+    }
+    for (at, value) in values.iter().enumerate() {
+        if let Some(value) = value
+            && !padding_is_zero(value)
+        {
+            let side = draft.right.iter().position(|root| *root == at).unwrap_or(0);
+            let what = format!("the padding of a value of type {} is not zero", draft.values[at].ty);
+            return Compared::Differ(Difference { side, what, at: None });
+        }
+    }
+    poisoned(draft, &precision, &values).map_or(Compared::Agree, Compared::Differ)
+}
+
+/// How an instance is evaluated.
+struct Precision {
+    wide: bool,
+    tolerance: f64,
+}
+
+impl Precision {
+    fn of(draft: &Draft) -> Self {
+        let has = |dtype: DType| draft.values.iter().any(|value| value.ty.dtype == dtype);
+        if has(DType::BF16) {
+            Self { wide: false, tolerance: 1e-1 }
+        } else if has(DType::F16) {
+            Self { wide: false, tolerance: 2e-2 }
+        } else if has(DType::F64) && has(DType::F32) {
+            // One rounding to f32 is 6e-8; a few of them, magnified by differences of values.
+            Self { wide: false, tolerance: 1e-4 }
+        } else {
+            Self { wide: true, tolerance: TOLERANCE }
+        }
+    }
+}
+
+/// The value of everything that either side rests on. With poison, what fills the blocks of a leaf
+/// that is not of its shape is not a number.
+fn evaluate(draft: &Draft, precision: &Precision, poison: bool) -> Vec<Option<Tensor>> {
+    let roots: Vec<usize> = draft.left.iter().chain(&draft.right).copied().collect();
+    let mut values: Vec<Option<Tensor>> = vec![None; draft.values.len()];
+    for at in draft.below(&roots) {
+        let value = &draft.values[at];
+        let result = match value.op {
+            None => draft.tensor(at).map(|tensor| {
+                let tensor = if precision.wide { widen(tensor) } else { tensor.clone() };
+                if poison { with_poison(tensor) } else { tensor }
+            }),
+            Some(op) => {
+                let operands: Option<Vec<&Tensor>> =
+                    value.inputs.iter().map(|input| values[*input].as_ref()).collect();
+                operands.map(|operands| eval(op.eval, &value.attrs, &operands, &value.ty, precision.wide))
+            }
+        };
+        values[at] = result;
+    }
+    values
+}
+
+type Eval = fn(&Attrs, &[&Tensor], &TensorType) -> Tensor;
+
+fn eval(eval: Eval, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType, wide: bool) -> Tensor {
+    if wide { widen(&eval(attrs, operands, &widened(ty))) } else { eval(attrs, operands, ty) }
+}
+
+/// The same values in `f64` where they are `f32`. A new number is `f32` whatever is asked of it.
+fn widen(tensor: &Tensor) -> Tensor {
+    if tensor.ty().dtype != DType::F32 {
+        return tensor.clone();
+    }
+    let layout = tensor.ty().layout.clone();
+    Tensor::from_f64(DType::F64, tensor.ty().shape.clone(), &tensor.to_f64()).to_layout(&layout)
+}
+
+/// The first element in which they differ.
+fn first_difference(left: &[f64], right: &[f64], tolerance: f64) -> Option<usize> {
+    let finite = || left.iter().filter(|value| value.is_finite());
+    #[allow(clippy::cast_precision_loss)]
+    let typical = finite().map(|value| value.abs()).sum::<f64>() / finite().count().max(1) as f64;
+    left.iter().zip(right).position(|(left, right)| {
+        let same = left == right || left.is_nan() && right.is_nan();
+        let close =
+            (left - right).abs() <= tolerance * left.abs().max(right.abs()).max(typical).max(SMALLEST);
+        !(same || close && left.is_finite())
+    })
+}
+
+fn index_of(at: usize, shape: &[usize]) -> Vec<usize> {
+    let mut rest = at;
+    let mut index: Vec<usize> = shape
+        .iter()
+        .rev()
+        .map(|size| {
+            let here = rest % size;
+            rest /= size;
+            here
+        })
+        .collect();
+    index.reverse();
+    index
+}
+
+/// Whether packing the logical values again gives the same bytes.
+fn padding_is_zero(value: &Tensor) -> bool {
+    let ty = value.ty();
+    !ty.layout.pads(&ty.shape)
+        || value.to_layout(&Layout::PLAIN).to_layout(&ty.layout).bytes() == value.bytes()
+}
+
+/// The same value with what pads its blocks not a number.
+fn with_poison(tensor: Tensor) -> Tensor {
+    let ty = tensor.ty().clone();
+    if !ty.layout.pads(&ty.shape) || ty.dtype != DType::F64 {
+        return tensor;
+    }
+    let ones = Tensor::from_f64(DType::F64, ty.shape.clone(), &vec![1.0; ty.shape.count()]);
+    let ones = ones.to_layout(&ty.layout);
+    let mut tensor = tensor;
+    for (value, real) in tensor.elements_mut::<f64>().iter_mut().zip(ones.elements::<f64>()) {
+        if *real == 0.0 {
+            *value = f64::NAN;
+        }
+    }
+    tensor
+}
+
+/// No logical element depends on padding, on either side: with the leaves' padding poisoned, all
+/// elements are what they were.
+fn poisoned(draft: &Draft, precision: &Precision, clean: &[Option<Tensor>]) -> Option<Difference> {
+    let pads = |ty: &TensorType| ty.layout.pads(&ty.shape);
+    if !precision.wide || !draft.values.iter().any(|value| value.leaf.is_some() && pads(&value.ty)) {
+        return None;
+    }
+    let values = evaluate(draft, precision, true);
+    for (side, root) in draft.left.iter().chain(&draft.right).enumerate() {
+        let (Some(clean), Some(dirty)) = (&clean[*root], &values[*root]) else { continue };
+        let (clean, dirty) = (clean.to_f64(), dirty.to_f64());
+        if let Some(at) = first_difference(&clean, &dirty, precision.tolerance) {
+            let index = index_of(at, &draft.values[*root].ty.shape);
+            let side = side % draft.left.len();
+            let what = "an element depends on padding (left: as it is, right: padding poisoned)".to_owned();
+            return Some(Difference { side, what, at: Some((index, clean[at], dirty[at])) });
+        }
+    }
+    None
+}

@@ -1,0 +1,208 @@
+//! A draft: the values of one instance of a rule, its leaves, and what its variables stand for.
+
+use super::rng::Rng;
+use super::sampler::Values;
+use crate::attr::{Attr, Attrs};
+use crate::graph::text;
+use crate::op::{self, Arity, OpDef};
+use crate::rule::{AttrVar, Bindings, Fact, OperandVar, RestVar, Rule};
+use crate::tensor::{DType, Tensor, TensorType};
+use std::sync::OnceLock;
+
+/// Constants of at most so many elements are known to guards by their value, as in the e-graph.
+const SMALL: usize = 64;
+/// Values of more elements than this are not evaluated: the reference is slow.
+const LARGEST: usize = 20_000;
+
+/// A leaf: the operand that a variable or a number stands for.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf {
+    /// Whether it is a constant.
+    pub constant: bool,
+    /// What its values are drawn from.
+    pub values: Filling,
+    value: OnceLock<Tensor>,
+}
+
+/// Where a leaf's values come from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Filling {
+    /// This value throughout.
+    Splat(f64),
+    /// Drawn with this seed.
+    Drawn(Values, u64),
+    /// The text form's seeded values.
+    Seeded(u64),
+}
+
+/// One value.
+#[derive(Clone, Debug)]
+pub(super) struct Value {
+    /// The op; `None` for a leaf.
+    pub op: Option<&'static OpDef>,
+    /// Its attributes.
+    pub attrs: Attrs,
+    /// Its operands.
+    pub inputs: Vec<usize>,
+    /// Its type.
+    pub ty: TensorType,
+    /// The leaf, where it is one.
+    pub leaf: Option<Leaf>,
+    /// Whether it is computed from constants alone.
+    pub constant: bool,
+}
+
+/// The values of an instance, operands before their users, and what the rule's variables stand for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Draft {
+    /// The values.
+    pub values: Vec<Value>,
+    /// Operand variables.
+    pub operands: Vec<Option<usize>>,
+    /// Rests.
+    pub rests: Vec<Option<Vec<usize>>>,
+    /// Attribute variables.
+    pub attrs: Vec<Option<Attr>>,
+    /// Rests of attributes.
+    pub rest_attrs: Vec<Option<Vec<(&'static str, Attr)>>>,
+    /// The left sides.
+    pub left: Vec<usize>,
+    /// The right sides.
+    pub right: Vec<usize>,
+}
+
+impl Draft {
+    /// Nothing bound.
+    pub fn new(rule: &Rule) -> Self {
+        Self {
+            operands: vec![None; rule.operand_vars.len()],
+            rests: vec![None; rule.rest_vars.len()],
+            attrs: vec![None; rule.attr_vars.len()],
+            rest_attrs: vec![None; rule.rest_attr_vars.len()],
+            ..Self::default()
+        }
+    }
+
+    /// Adds a leaf.
+    pub fn leaf(&mut self, ty: TensorType, constant: bool, values: Filling) -> usize {
+        let leaf = Leaf { constant, values, value: OnceLock::new() };
+        self.values.push(Value {
+            op: None,
+            attrs: Attrs::new(),
+            inputs: Vec::new(),
+            ty,
+            leaf: Some(leaf),
+            constant,
+        });
+        self.values.len() - 1
+    }
+
+    /// Adds an op's value.
+    ///
+    /// # Errors
+    /// Why the op cannot be typed.
+    pub fn op(&mut self, op: &'static OpDef, attrs: Attrs, inputs: Vec<usize>) -> Result<usize, String> {
+        let attrs = op::complete(op, attrs);
+        // What infer is called with, the verifier has checked elsewhere.
+        if let Some(wrong) = crate::verify::attr_errors(op, &attrs).into_iter().next() {
+            return Err(format!("`{}`: {wrong}", op.name));
+        }
+        crate::verify::operand_count(op, &attrs, inputs.len())?;
+        if let Arity::AtLeast(least) = op.arity
+            && inputs.len() < least
+        {
+            return Err(format!("`{}` takes at least {least} operands", op.name));
+        }
+        let types: Vec<&TensorType> = inputs.iter().map(|input| &self.values[*input].ty).collect();
+        let ty = (op.infer)(&attrs, &types).map_err(|why| format!("`{}` cannot be typed: {why}", op.name))?;
+        if ty.layout.padded_count(&ty.shape) > LARGEST || ty.shape.contains(&0) {
+            return Err(format!("a value of type {ty} is not evaluated"));
+        }
+        let constant = inputs.iter().all(|input| self.values[*input].constant);
+        self.values.push(Value { op: Some(op), attrs, inputs, ty, leaf: None, constant });
+        Ok(self.values.len() - 1)
+    }
+
+    /// The value of a leaf.
+    pub fn tensor(&self, at: usize) -> Option<&Tensor> {
+        let value = &self.values[at];
+        let leaf = value.leaf.as_ref()?;
+        Some(leaf.value.get_or_init(|| fill(&value.ty, &leaf.values)))
+    }
+
+    fn fact(&self, at: usize) -> Fact<'_> {
+        let value = &self.values[at];
+        let known = value.leaf.as_ref().is_some_and(|leaf| leaf.constant) && value.ty.shape.count() <= SMALL;
+        Fact { ty: &value.ty, constant: value.constant, value: if known { self.tensor(at) } else { None } }
+    }
+
+    /// The right sides in words: what is computed of what.
+    pub fn shown(&self) -> String {
+        let mut text = String::new();
+        for at in self.below(&self.right) {
+            let value = &self.values[at];
+            let op = value.op.map_or("leaf", |op| op.name);
+            text.push_str(&format!("{at} {op} {} {:?} {}\n", value.attrs, value.inputs, value.ty));
+        }
+        text.push_str(&format!("{:?}", self.right));
+        text
+    }
+
+    /// The values that these rest on, themselves included, in order.
+    pub fn below(&self, roots: &[usize]) -> Vec<usize> {
+        let mut wanted = vec![false; self.values.len()];
+        for root in roots {
+            wanted[*root] = true;
+        }
+        for at in (0..self.values.len()).rev() {
+            if wanted[at] {
+                for input in &self.values[at].inputs {
+                    wanted[*input] = true;
+                }
+            }
+        }
+        (0..self.values.len()).filter(|at| wanted[*at]).collect()
+    }
+}
+
+impl Bindings for Draft {
+    fn operand(&self, var: OperandVar) -> Option<Fact<'_>> {
+        self.operands[var.0].map(|at| self.fact(at))
+    }
+
+    fn rest(&self, var: RestVar) -> Option<Vec<Fact<'_>>> {
+        self.rests[var.0].as_ref().map(|all| all.iter().map(|at| self.fact(*at)).collect())
+    }
+
+    fn attr(&self, var: AttrVar) -> Option<Attr> {
+        self.attrs[var.0].clone()
+    }
+}
+
+/// The values of a leaf; padding is zero.
+#[allow(clippy::cast_precision_loss)]
+fn fill(ty: &TensorType, filling: &Filling) -> Tensor {
+    let (values, seed) = match filling {
+        Filling::Seeded(seed) => return text::random(ty, *seed),
+        Filling::Splat(value) => {
+            let values = vec![*value; ty.shape.count()];
+            return Tensor::from_f64(ty.dtype, ty.shape.clone(), &values).to_layout(&ty.layout);
+        }
+        Filling::Drawn(values, seed) => (*values, *seed),
+    };
+    let mut rng = Rng::new(seed, "values", 0);
+    // Far from zero, too: bounds such as those of `clip` must be reached.
+    let scale = rng.pick(&[1.0, 1.0, 1.0, 4.0]);
+    let positive = values == Values::Positive || values == Values::Any && rng.percent(40);
+    let drawn: Vec<f64> = (0..ty.shape.count())
+        .map(|_| match (values, ty.dtype) {
+            (Values::Below(size), _) => (rng.below(2 * size.max(1)) as f64) - size as f64,
+            (_, DType::Bool) => rng.below(2) as f64,
+            (_, dtype) if dtype.is_float() => {
+                scale * if positive { 0.25 + 1.75 * rng.unit() } else { 4.0 * rng.unit() - 2.0 }
+            }
+            _ => rng.below(5) as f64 - if positive || ty.dtype == DType::U8 { 0.0 } else { 2.0 },
+        })
+        .collect();
+    Tensor::from_f64(ty.dtype, ty.shape.clone(), &drawn).to_layout(&ty.layout)
+}

@@ -1,0 +1,271 @@
+//! Left sides for a rule: types and attributes by wishes from the root down, then typed from the
+//! leaves up.
+
+use super::draft::{Draft, Filling};
+use super::hint::Hints;
+use super::palette::{Palette, ones};
+use super::rng::Rng;
+use super::sampler::{self, Ask, Offer, Values, Wish};
+use crate::attr::{Attr, Attrs};
+use crate::op::OpDef;
+use crate::rule::{AttrPattern, Pattern, Rule};
+use crate::tensor::{DType, TensorType};
+
+/// Draws left sides of one rule.
+pub(super) struct Generator<'a> {
+    rule: &'a Rule,
+    hints: Hints,
+    palette: &'a Palette,
+}
+
+/// The most values that a rest stands for.
+const LONGEST_REST: usize = 6;
+
+impl<'a> Generator<'a> {
+    /// For one rule.
+    pub fn new(rule: &'a Rule, palette: &'a Palette) -> Self {
+        Self { rule, hints: Hints::new(rule), palette }
+    }
+
+    /// One left side; it need not satisfy the guards.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub fn left(&self, rng: &mut Rng) -> Result<Draft, String> {
+        let mut draft = Draft::new(self.rule);
+        let dtype = if self.hints.wants_f32() { DType::F32 } else { self.palette.dtype(rng) };
+        for pattern in &self.rule.from {
+            let wish = match draft.left.first() {
+                // Further results are of the first one's type as often as not.
+                Some(first) if rng.percent(70) => draft.values[*first].ty.clone(),
+                _ => self.root(pattern, dtype, rng),
+            };
+            let root = self.value(pattern, &Wish::any(wish), &mut draft, rng)?;
+            draft.left.push(root);
+        }
+        Ok(draft)
+    }
+
+    /// The wished type of the first result.
+    fn root(&self, pattern: &Pattern, dtype: DType, rng: &mut Rng) -> TensorType {
+        let rank = self.rank(pattern).unwrap_or_else(|| self.palette.any_rank(rng));
+        let ty = TensorType::plain(dtype, self.palette.shape(rng, rank));
+        let agnostic = matches!(pattern, Pattern::Op { op, .. } if op.flags.layout_agnostic);
+        match self.palette.layout(rng, rank).filter(|_| agnostic && rng.percent(15)) {
+            Some(layout) => ty.with_layout(layout),
+            None => ty,
+        }
+    }
+
+    /// The rank that a pattern's value must have, where the pattern or the guards say.
+    fn rank(&self, pattern: &Pattern) -> Option<usize> {
+        match pattern {
+            Pattern::Operand(var) => self.hints.rank(var.0),
+            Pattern::Scalar(_) => None,
+            Pattern::Op { op, children, attrs, .. } => {
+                let literals = attrs.iter().filter_map(|(name, value)| match value {
+                    AttrPattern::Literal(value) => Some((*name, value.clone())),
+                    AttrPattern::Var(_) => None,
+                });
+                let fixed = literals.fold(Attrs::new(), |attrs, (name, value)| attrs.with(name, value));
+                // A value of few dimensions broadcasts, and says nothing of the result.
+                let ranks = children.iter().filter_map(|child| self.rank(child));
+                let ranks = ranks.filter(|rank| *rank > 1 || children.len() == 1);
+                sampler::result_rank(op, &fixed, ranks.max())
+            }
+        }
+    }
+
+    fn value(
+        &self,
+        pattern: &Pattern,
+        wish: &Wish,
+        draft: &mut Draft,
+        rng: &mut Rng,
+    ) -> Result<usize, String> {
+        match pattern {
+            Pattern::Operand(var) => {
+                if let Some(bound) = draft.operands[var.0] {
+                    return Ok(bound);
+                }
+                let (ty, constant, splat) = self.hints.operand(var.0, draft, &wish.ty, rng, self.palette);
+                let constant = constant.unwrap_or_else(|| rng.percent(30));
+                let filling = self.filling(&ty, wish.values, splat, rng);
+                let leaf = draft.leaf(ty, constant, filling);
+                draft.operands[var.0] = Some(leaf);
+                Ok(leaf)
+            }
+            Pattern::Scalar(value) => {
+                let shape = ones(rng, wish.ty.shape.rank());
+                let ty = TensorType::plain(wish.ty.dtype, shape);
+                Ok(draft.leaf(ty, true, Filling::Splat(*value)))
+            }
+            Pattern::Op { op, .. } => self.op(op, pattern, wish, draft, rng),
+        }
+    }
+
+    fn filling(&self, ty: &TensorType, values: Values, splat: Option<f64>, rng: &mut Rng) -> Filling {
+        let seed = rng.word() >> 40;
+        match splat {
+            Some(value) => Filling::Splat(value),
+            None if self.palette.plain_values && values == Values::Any && ty.shape.count() > 0 => {
+                Filling::Seeded(seed)
+            }
+            None => Filling::Drawn(values, seed),
+        }
+    }
+
+    fn op(
+        &self,
+        op: &'static OpDef,
+        pattern: &Pattern,
+        wish: &Wish,
+        draft: &mut Draft,
+        rng: &mut Rng,
+    ) -> Result<usize, String> {
+        let Pattern::Op { children, rest, .. } = pattern else { return Err("no op".into()) };
+        let bound_rest = rest.and_then(|var| draft.rests[var.0].clone());
+        let mut inputs: Vec<Option<usize>> = children
+            .iter()
+            .map(|child| match child {
+                Pattern::Operand(var) => draft.operands[var.0],
+                // A number adds no dimension, so what stands beside it has the wished shape.
+                Pattern::Scalar(_) => self.value(child, wish, draft, rng).ok(),
+                Pattern::Op { .. } => None,
+            })
+            .collect();
+        let (least, most) = match (&bound_rest, rest) {
+            (Some(bound), _) => (children.len() + bound.len(), children.len() + bound.len()),
+            (None, Some(_)) => (children.len(), children.len() + LONGEST_REST),
+            (None, None) => (children.len(), children.len()),
+        };
+        inputs.extend(bound_rest.iter().flatten().map(|bound| Some(*bound)));
+        let ask = |draft: &Draft, inputs: &[Option<usize>], fixed: &Attrs, rng: &mut Rng| {
+            let known: Vec<Option<TensorType>> =
+                inputs.iter().map(|input| input.map(|at| draft.values[at].ty.clone())).collect();
+            let palette = self.palette;
+            sampler::offer(&mut Ask { op, rng, palette, wish: &wish.ty, known: &known, fixed, least, most })
+                .ok_or_else(|| format!("nothing to offer for `{}`", op.name))
+        };
+        let before = self.fixed(pattern, draft);
+        let mut offer: Offer = ask(draft, &inputs, &before, rng)?;
+        self.bind(pattern, &offer.attrs, draft);
+        for (at, child) in children.iter().enumerate() {
+            if inputs[at].is_some() {
+                continue;
+            }
+            let wished = offer.operands[at].clone();
+            let made = self.value(child, &wished, draft, rng)?;
+            inputs[at] = Some(made);
+            if draft.values[made].ty != wished.ty && inputs.iter().any(Option::is_none) {
+                // What came is not what was wished: the others must fit what came.
+                let fixed = self.fixed(pattern, draft);
+                offer = ask(draft, &inputs, &fixed, rng).or_else(|_| {
+                    let mut again = before.clone();
+                    if let Some(chain) = offer.attrs.get("post") {
+                        again.set("post", chain.clone());
+                    }
+                    ask(draft, &inputs, &again, rng)
+                })?;
+            }
+        }
+        if let (Some(var), None) = (rest, &bound_rest) {
+            let wishes = offer.operands.get(children.len()..).unwrap_or_default().to_vec();
+            let mut items = Vec::with_capacity(wishes.len());
+            for wished in wishes {
+                let ty = self.hints.rest(var.0, &wished.ty, rng, self.palette);
+                let constant = rng.percent(30);
+                let filling = self.filling(&ty, wished.values, None, rng);
+                items.push(draft.leaf(ty, constant, filling));
+            }
+            inputs.extend(items.iter().map(|item| Some(*item)));
+            draft.rests[var.0] = Some(items);
+        }
+        let inputs: Option<Vec<usize>> = inputs.into_iter().collect();
+        let inputs = inputs.ok_or("an operand was not made")?;
+        adds_no_dimension(children, &inputs, draft)?;
+        // Variables are bound by now; the offer's attributes are what they stand for.
+        let fixed = self.fixed(pattern, draft);
+        let mut attrs = offer.attrs;
+        for (name, value) in fixed.iter() {
+            attrs.set(name, value.clone());
+        }
+        self.matches(pattern, &attrs, draft)?;
+        draft.op(op, attrs, inputs)
+    }
+
+    /// Attributes that the pattern, bound variables or the guards settle.
+    fn fixed(&self, pattern: &Pattern, draft: &Draft) -> Attrs {
+        let mut fixed = Attrs::new();
+        let Pattern::Op { attrs, rest_attrs, .. } = pattern else { return fixed };
+        if let Some(var) = rest_attrs {
+            for (name, value) in draft.rest_attrs[var.0].iter().flatten() {
+                fixed.set(name, value.clone());
+            }
+        }
+        for (name, value) in attrs {
+            let value = match value {
+                AttrPattern::Literal(value) => Some(value.clone()),
+                AttrPattern::Var(var) => draft.attrs[var.0].clone().or_else(|| self.hints.attr(var.0, draft)),
+            };
+            if let Some(value) = value {
+                fixed.set(name, value);
+            }
+        }
+        fixed
+    }
+
+    /// That the pattern matches a node with these attributes, as the e-graph's matcher would.
+    fn matches(&self, pattern: &Pattern, given: &Attrs, draft: &Draft) -> Result<(), String> {
+        let Pattern::Op { attrs, rest_attrs, .. } = pattern else { return Ok(()) };
+        for (name, value) in attrs {
+            let expected = match value {
+                AttrPattern::Literal(value) => Some(value),
+                AttrPattern::Var(var) => draft.attrs[var.0].as_ref(),
+            };
+            if given.get(name) != expected {
+                return Err(format!("attribute `{name}` is not what the pattern says"));
+            }
+        }
+        let others = given.iter().filter(|(name, _)| !attrs.iter().any(|(written, _)| written == name));
+        match rest_attrs.and_then(|var| draft.rest_attrs[var.0].as_ref()) {
+            Some(bound) if !others.eq(bound.iter().map(|(name, value)| (*name, value))) => {
+                Err("the rest of the attributes is not what it is elsewhere".into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Binds the pattern's attribute variables to what is offered, where they are not bound.
+    fn bind(&self, pattern: &Pattern, offered: &Attrs, draft: &mut Draft) {
+        let Pattern::Op { attrs, rest_attrs, .. } = pattern else { return };
+        for (name, value) in attrs {
+            if let AttrPattern::Var(var) = value
+                && draft.attrs[var.0].is_none()
+            {
+                draft.attrs[var.0] = offered.get(name).cloned();
+            }
+        }
+        if let Some(var) = rest_attrs
+            && draft.rest_attrs[var.0].is_none()
+        {
+            let others = offered.iter().filter(|(name, _)| !attrs.iter().any(|(written, _)| written == name));
+            let others: Vec<(&'static str, Attr)> =
+                others.map(|(name, value)| (name, value.clone())).collect();
+            draft.rest_attrs[var.0] = Some(others);
+        }
+    }
+}
+
+/// A number on the left is a constant that has no more dimensions than what stands beside it.
+fn adds_no_dimension(children: &[Pattern], inputs: &[usize], draft: &Draft) -> Result<(), String> {
+    let rank = |at: usize| draft.values[inputs[at]].ty.shape.rank();
+    let numbers = (0..children.len()).filter(|at| matches!(children[*at], Pattern::Scalar(_)));
+    let others = (0..inputs.len()).filter(|at| !matches!(children.get(*at), Some(Pattern::Scalar(_))));
+    match (numbers.map(rank).max(), others.map(rank).max()) {
+        (Some(number), Some(other)) if number > other => {
+            Err("the number has more dimensions than what stands beside it".into())
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,167 @@
+//! Random members of the e-graphs of whole models, compared with the models.
+//!
+//! Every program that a saturated e-graph holds must give what the model gives. A member is drawn by
+//! pricing the candidates of the extraction problem at random, over some orders of magnitude, and
+//! taking a greedy extractor's choice; it is planned and run by the real kernels.
+
+use super::rng::Rng;
+use crate::compile::Options;
+use crate::cost;
+use crate::egraph::EGraph;
+use crate::error::Error;
+use crate::extract::{Extractor, GreedyTree};
+use crate::graph::Graph;
+use crate::op;
+use crate::pass::{self, Context, Pass, State, pipeline::PassSpec};
+use crate::session::Session;
+use crate::tensor::Tensor;
+
+/// The largest relative error (L2, in `f64`) of a member's output against the model as it came.
+///
+/// Rounding in `f32` grows with a network's depth: members of the test models differ by 1e-7 to some
+/// 1e-6. A wrong rule or kernel shows in the first digits.
+pub const TOLERANCE: f64 = 1e-4;
+
+/// One member.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Member {
+    /// Its number.
+    pub number: usize,
+    /// Ops in it.
+    pub ops: usize,
+    /// The largest relative error of its outputs.
+    pub error: f64,
+    /// The rules on the way to its nodes.
+    pub rules: Vec<String>,
+    /// Its text, where it does not agree.
+    pub program: Option<String>,
+}
+
+/// Why members cannot be drawn.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct MemberError(String);
+
+impl From<Error> for MemberError {
+    fn from(error: Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Draws members of a model's e-graph after the pipeline's rewriting, and compares each with the
+/// model's own outputs by the reference evaluation; or, where `reference` is not asked for, with
+/// those of the program that the pipeline itself extracts.
+///
+/// # Errors
+/// A graph that does not verify, or a pipeline that does not give a program.
+pub fn members(
+    graph: &Graph,
+    options: &Options,
+    count: usize,
+    seed: u64,
+    reference: bool,
+) -> Result<Vec<Member>, MemberError> {
+    let context = Context {
+        rules: &options.rules,
+        pipeline: &options.pipeline,
+        threads: options.threads,
+        machine: options.machine,
+    };
+    crate::verify::verify(graph.clone()).map_err(Error::from)?;
+    let mut state = State { graph: graph.clone(), egraph: None, rules: Vec::new(), cost: None, plan: None };
+    let mut planner: Option<Box<dyn Pass>> = None;
+    for (pass, spec) in pass::passes(&options.pipeline).into_iter().zip(&options.pipeline.passes) {
+        match spec {
+            PassSpec::Rewrite(_) => drop(pass.run(&mut state, &context)?),
+            PassSpec::Extract(_) => {}
+            PassSpec::Plan(_) => planner = Some(pass),
+        }
+    }
+    let planner = planner.ok_or_else(|| MemberError("the pipeline has no `Plan` pass".into()))?;
+    let egraph = state.egraph.take().unwrap_or_else(|| EGraph::new(graph));
+    let model =
+        cost::find("flops", &options.machine).ok_or_else(|| MemberError("there is no cost model".into()))?;
+    let contracts = |call: &crate::contract::Call<'_>| context.contract(call);
+    let mut pick = egraph.problem(&*model, options.threads, &contracts);
+    if let Some(obstacle) = pick.obstacle() {
+        return Err(Error::from(obstacle).into());
+    }
+    let inputs: Vec<Tensor> = graph
+        .inputs()
+        .enumerate()
+        .map(|(at, (_, node))| crate::graph::text::random(&node.ty, seed ^ at as u64))
+        .collect();
+    let mut expected = if reference { Some(evaluate(graph, &inputs)) } else { None };
+    let mut members = Vec::with_capacity(count);
+    // Where there is no reference, the first member is the pipeline's own kind of choice.
+    for number in 0..count {
+        let mut rng = Rng::new(seed, "member", number as u64);
+        if expected.is_some() || number > 0 {
+            for node in pick.problem.classes.iter_mut().flat_map(|class| &mut class.nodes) {
+                node.cost = (12.0 * (rng.unit() - 0.5)).exp();
+            }
+        }
+        let extraction = GreedyTree.extract(&pick.problem).map_err(|error| MemberError(error.to_string()))?;
+        let program = pick.build(&extraction);
+        let mut rules: Vec<String> = program.rules.iter().flatten().map(|rule| rule.name.clone()).collect();
+        rules.sort();
+        rules.dedup();
+        let mut chosen = State {
+            graph: program.graph,
+            egraph: None,
+            rules: vec![Vec::new(); program.rules.len()],
+            cost: cost::find("flops", &options.machine),
+            plan: None,
+        };
+        planner.run(&mut chosen, &context)?;
+        let plan = chosen.plan.ok_or_else(|| MemberError("the planner made no plan".into()))?;
+        let ops = plan.steps.len();
+        let mut session =
+            Session::new(&chosen.graph, plan).map_err(|error| MemberError(error.to_string()))?;
+        let outputs = session
+            .run(&inputs.iter().collect::<Vec<_>>())
+            .map_err(|error| MemberError(error.to_string()))?
+            .to_vec();
+        let expected = expected.get_or_insert_with(|| outputs.clone());
+        let error = outputs.iter().zip(expected.iter()).map(|(a, b)| distance(a, b)).fold(0.0, f64::max);
+        let program = (error > TOLERANCE).then(|| chosen.graph.to_string());
+        members.push(Member { number, ops, error, rules, program });
+    }
+    Ok(members)
+}
+
+/// The graph's outputs by the reference evaluation.
+fn evaluate(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
+    let mut given = inputs.iter();
+    let mut values: Vec<Tensor> = Vec::with_capacity(graph.len());
+    for (id, node) in graph.nodes() {
+        let value = if let Some(constant) = graph.constant(id) {
+            constant.clone()
+        } else if let Some(def) = op::find(node.op) {
+            let operands: Vec<&Tensor> = node.inputs.iter().map(|input| &values[input.index()]).collect();
+            (def.eval)(&node.attrs, &operands, &node.ty)
+        } else {
+            given.next().expect("a verified graph's other leaves are its inputs").clone()
+        };
+        values.push(value);
+    }
+    graph.outputs().map(|(_, id)| values[id.index()].clone()).collect()
+}
+
+/// The relative L2 distance; where values are not numbers on both sides, they agree.
+fn distance(value: &Tensor, reference: &Tensor) -> f64 {
+    if value.ty() != reference.ty() {
+        return f64::INFINITY;
+    }
+    let (mut difference, mut scale) = (0.0, 0.0);
+    for (value, reference) in value.to_f64().into_iter().zip(reference.to_f64()) {
+        if value == reference || value.is_nan() && reference.is_nan() {
+            scale += if reference.is_finite() { reference * reference } else { 0.0 };
+            continue;
+        }
+        difference += (value - reference) * (value - reference);
+        scale += reference * reference;
+    }
+    let relative = (difference / f64::max(scale, 1e-60)).sqrt();
+    if relative.is_nan() { f64::INFINITY } else { relative }
+}

@@ -1,0 +1,212 @@
+//! What sizes and attributes are drawn from: wide for verifying, narrow for small counter-examples.
+
+use super::rng::Rng;
+use crate::tensor::{DType, Layout};
+
+/// What an instance is drawn from.
+#[derive(Clone, Debug)]
+pub(super) struct Palette {
+    /// Sizes of an axis.
+    pub sizes: &'static [usize],
+    /// Sizes of the channels of an image: odd ones, ones that fill blocks and ones that do not.
+    pub channels: &'static [usize],
+    /// Rows and columns of an image.
+    pub spatial: &'static [usize],
+    /// How often in a hundred times an attribute is left at its default.
+    pub defaults: usize,
+    /// The most steps of a post chain.
+    pub steps: usize,
+    /// Values about zero only, whose text form is a seed.
+    pub plain_values: bool,
+    /// The highest rank that is drawn where the pattern does not say.
+    pub rank: usize,
+}
+
+impl Palette {
+    /// For verifying.
+    pub const WIDE: Self = Self {
+        sizes: &[1, 1, 2, 3, 4, 5, 7, 17],
+        channels: &[1, 2, 3, 4, 8, 16, 16, 17, 32, 33],
+        spatial: &[1, 2, 3, 4, 5, 5, 6],
+        defaults: 35,
+        steps: 2,
+        plain_values: false,
+        rank: 5,
+    };
+
+    /// For counter-examples, the smallest first.
+    pub const NARROW: [Self; 4] = [
+        Self {
+            sizes: &[1, 2],
+            channels: &[1, 2],
+            spatial: &[1, 2],
+            defaults: 90,
+            steps: 1,
+            plain_values: true,
+            rank: 2,
+        },
+        Self {
+            sizes: &[1, 2, 3],
+            channels: &[1, 2, 3, 4],
+            spatial: &[1, 2, 3],
+            defaults: 70,
+            steps: 1,
+            plain_values: true,
+            rank: 4,
+        },
+        Self {
+            sizes: &[1, 2, 3, 4],
+            channels: &[1, 2, 4, 8, 9],
+            spatial: &[1, 2, 3],
+            defaults: 60,
+            steps: 2,
+            plain_values: true,
+            rank: 5,
+        },
+        Self {
+            sizes: &[1, 2, 3, 5],
+            channels: &[1, 8, 16, 17],
+            spatial: &[1, 2, 3],
+            defaults: 50,
+            steps: 2,
+            plain_values: false,
+            rank: 5,
+        },
+    ];
+
+    /// A shape of this rank; four dimensions are an image's more often than not.
+    pub fn shape(&self, rng: &mut Rng, rank: usize) -> Vec<usize> {
+        if rank == 4 && rng.percent(75) {
+            return vec![
+                rng.pick(&[1, 1, 2]),
+                rng.pick(self.channels),
+                rng.pick(self.spatial),
+                rng.pick(self.spatial),
+            ];
+        }
+        // With all sizes equal, a wrong axis gives the right type.
+        if rng.percent(12) {
+            return vec![rng.pick(&[2, 3]); rank];
+        }
+        // Sizes get smaller with the rank: the reference evaluation is slow.
+        (0..rank)
+            .map(|_| {
+                let size = rng.pick(self.sizes);
+                if rank > 3 { size.min(4) } else { size }
+            })
+            .collect()
+    }
+
+    /// The rank of a value of which nothing is known.
+    pub fn any_rank(&self, rng: &mut Rng) -> usize {
+        rng.pick(&[0, 1, 2, 2, 3, 3, 4, 4, 4, 5]).min(self.rank)
+    }
+
+    /// An element type; mostly the one that networks are made of.
+    pub fn dtype(&self, rng: &mut Rng) -> DType {
+        if rng.percent(55) { DType::F32 } else { rng.pick(&DType::ALL) }
+    }
+
+    /// A layout other than the default one.
+    pub fn layout(&self, rng: &mut Rng, rank: usize) -> Option<Layout> {
+        let names: &[&str] = match rank {
+            2 => &["Ba32b", "ba"],
+            3 => &["Bac4b"],
+            4 => &["nChw16c", "nChw8c", "nChw16c", "nChw8c", "nhwc", "OIhw16i16o", "Ohwi8o"],
+            _ => return None,
+        };
+        rng.pick(names).parse().ok()
+    }
+
+    /// Whether an attribute stays at its default.
+    pub fn default(&self, rng: &mut Rng) -> bool {
+        rng.percent(self.defaults)
+    }
+}
+
+/// A shape that broadcasts to this one, itself among them. Now and then it has a dimension more, of
+/// size 1, which shows in the result: a rule that does not see it gives another type.
+pub(super) fn partner(rng: &mut Rng, shape: &[usize]) -> Vec<usize> {
+    let rank = shape.len();
+    let mut partner = shape.to_vec();
+    if rng.percent(4) {
+        partner.fill(1);
+        if let (Some(axis), true) = (rank.checked_sub(3), rng.percent(50)) {
+            partner[axis] = shape[axis];
+        }
+        partner.insert(0, 1);
+        return partner;
+    }
+    match rng.below(8) {
+        0 | 1 => {}
+        2 => partner = ones(rng, rank),
+        3 => partner = shape[rng.below(rank + 1)..].to_vec(),
+        4 if rank > 0 => {
+            // One axis is kept: a value for each channel, mostly.
+            let axis = if rank >= 3 && rng.percent(60) { rank - 3 } else { rng.below(rank) };
+            partner = vec![1; rank];
+            partner[axis] = shape[axis];
+            if rng.percent(40) {
+                partner.drain(..rng.below(axis + 1));
+            }
+        }
+        5 if rank > 0 => partner = vec![shape[rank - 1]],
+        _ => {
+            for size in &mut partner {
+                if rng.percent(40) {
+                    *size = 1;
+                }
+            }
+            if rng.percent(30) {
+                partner.drain(..rng.below(rank + 1));
+            }
+        }
+    }
+    partner
+}
+
+/// The shape of a value of one element, for one of this rank: mostly without dimensions.
+pub(super) fn ones(rng: &mut Rng, rank: usize) -> Vec<usize> {
+    match rng.below(10) {
+        0..=4 => Vec::new(),
+        5 | 6 => vec![1; rank.min(1)],
+        _ => vec![1; rng.below(rank + 1)],
+    }
+}
+
+/// Two shapes that broadcast to this one together.
+pub(super) fn pair(rng: &mut Rng, shape: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    match rng.below(10) {
+        0..=2 => (shape.to_vec(), shape.to_vec()),
+        3..=6 => (shape.to_vec(), partner(rng, shape)),
+        7 | 8 => (partner(rng, shape), shape.to_vec()),
+        _ => {
+            // Neither has the result's shape.
+            let (mut left, mut right) = (shape.to_vec(), shape.to_vec());
+            for axis in 0..shape.len() {
+                match rng.below(3) {
+                    0 => left[axis] = 1,
+                    1 => right[axis] = 1,
+                    _ => {}
+                }
+            }
+            (left, right)
+        }
+    }
+}
+
+/// A shape of as many elements, of any rank up to 5.
+pub(super) fn refactor(rng: &mut Rng, count: usize) -> Vec<usize> {
+    let mut shape = Vec::new();
+    let mut rest = count;
+    for _ in 0..rng.below(4) {
+        let divisors: Vec<usize> = (1..=rest.max(1)).filter(|d| rest.is_multiple_of(*d)).collect();
+        let size = rng.pick(&divisors);
+        shape.push(size);
+        rest /= size.max(1);
+    }
+    if rest != 1 || rng.percent(30) {
+        shape.insert(rng.below(shape.len() + 1), rest);
+    }
+    shape
+}

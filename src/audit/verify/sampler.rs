@@ -1,0 +1,328 @@
+//! Samplers: for each op, which operand types and attributes may give a wished result.
+//!
+//! A sampler only proposes. What it offers is typed by the op itself, and a rule's guards decide on
+//! the instance; an offer that does not fit costs a try. A lowered op is sampled as its logical op,
+//! and its layouts are put in afterwards. A new op is an entry in [`SAMPLERS`]; a test holds that no
+//! op of the registry lacks one.
+
+mod elementwise;
+mod layout;
+mod linear;
+mod reduce;
+mod shape;
+mod window;
+
+use super::palette::Palette;
+use super::rng::Rng;
+use crate::attr::{Attr, Attrs, Float, Step};
+use crate::op::{self, OpDef, post};
+use crate::tensor::{DType, TensorType};
+
+/// What the values of a leaf are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Values {
+    /// About zero, or positive.
+    Any,
+    /// Positive: what a root or a logarithm is taken of.
+    Positive,
+    /// Positions in an axis of this size, from the front or the back.
+    Below(usize),
+}
+
+/// The wished type and values of an operand.
+#[derive(Clone, Debug)]
+pub(super) struct Wish {
+    /// The type.
+    pub ty: TensorType,
+    /// The values.
+    pub values: Values,
+}
+
+impl Wish {
+    /// A type with any values.
+    pub fn any(ty: TensorType) -> Self {
+        Self { ty, values: Values::Any }
+    }
+
+    /// A type in the default layout, with any values.
+    pub fn plain(dtype: DType, shape: Vec<usize>) -> Self {
+        Self::any(TensorType::plain(dtype, shape))
+    }
+}
+
+/// What a sampler is asked.
+pub(super) struct Ask<'a> {
+    /// The op.
+    pub op: &'static OpDef,
+    /// The source of randomness.
+    pub rng: &'a mut Rng,
+    /// What to draw from.
+    pub palette: &'a Palette,
+    /// The wished result.
+    pub wish: &'a TensorType,
+    /// Types of operands that are settled, by position.
+    pub known: &'a [Option<TensorType>],
+    /// Attributes that are settled.
+    pub fixed: &'a Attrs,
+    /// The fewest operands.
+    pub least: usize,
+    /// The most operands.
+    pub most: usize,
+}
+
+/// What a sampler offers: every attribute of the op, and a wish for each operand.
+pub(super) struct Offer {
+    /// The attributes.
+    pub attrs: Attrs,
+    /// The operands.
+    pub operands: Vec<Wish>,
+}
+
+/// Samples one op; `None` where what is settled leaves nothing to offer.
+pub(super) type Sampler = fn(&mut Ask<'_>) -> Option<Offer>;
+
+/// Every sampler by the logical op's name; elementwise ops of one and two operands are told by their
+/// flag.
+const SAMPLERS: &[(&str, Sampler)] = &[
+    ("not", elementwise::unary),
+    ("isnan", elementwise::unary),
+    ("mod", elementwise::binary),
+    ("where", elementwise::choose),
+    ("cast", elementwise::cast),
+    ("scalar", elementwise::scalar),
+    ("map", elementwise::map),
+    ("matmul", linear::matmul),
+    ("attention", linear::attention),
+    ("conv", window::conv),
+    ("widen-groups", window::widen_groups),
+    ("max-pool", window::pool),
+    ("avg-pool", window::pool),
+    ("softmax", reduce::along),
+    ("log-softmax", reduce::along),
+    ("layer-norm", reduce::layer_norm),
+    ("batch-norm", reduce::channels),
+    ("instance-norm", reduce::channels),
+    ("lrn", reduce::lrn),
+    ("reduce-sum", reduce::reduce),
+    ("reduce-mean", reduce::reduce),
+    ("reduce-max", reduce::reduce),
+    ("reduce-min", reduce::reduce),
+    ("reduce-prod", reduce::reduce),
+    ("arg-max", reduce::arg),
+    ("arg-min", reduce::arg),
+    ("reshape", shape::reshape),
+    ("transpose", shape::transpose),
+    ("slice", shape::slice),
+    ("concat", shape::concat),
+    ("gather", shape::gather),
+    ("gather-elements", shape::gather_elements),
+    ("expand", shape::expand),
+    ("pad", shape::pad),
+    ("pack", layout::pack),
+    ("unpack", layout::unpack),
+    ("reorder", layout::reorder),
+];
+
+/// The sampler of an op.
+pub(super) fn find(op: &OpDef) -> Option<Sampler> {
+    let name = op.logical.unwrap_or(op.name);
+    if let Some((_, sampler)) = SAMPLERS.iter().find(|(known, _)| *known == name) {
+        return Some(*sampler);
+    }
+    let def = op::find(name).filter(|def| def.flags.elementwise)?;
+    match def.arity {
+        op::Arity::Exactly(1) => Some(elementwise::unary),
+        op::Arity::Exactly(2) => Some(elementwise::binary),
+        _ => None,
+    }
+}
+
+/// Asks the op's sampler.
+pub(super) fn offer(ask: &mut Ask<'_>) -> Option<Offer> {
+    let mut offer = find(ask.op)?(ask)?;
+    layout::lower(ask, &mut offer);
+    // What the sampler had no say in is filled from the declarations.
+    for def in &ask.op.attrs {
+        if let Some(value) = ask.fixed.get(def.name) {
+            offer.attrs.set(def.name, value.clone());
+        } else if offer.attrs.get(def.name).is_none() {
+            offer.attrs.set(def.name, def.default.clone()?);
+        }
+    }
+    (ask.least..=ask.most).contains(&offer.operands.len()).then_some(offer)
+}
+
+impl Ask<'_> {
+    /// The settled type of an operand.
+    pub fn known(&self, operand: usize) -> Option<&TensorType> {
+        self.known.get(operand).and_then(Option::as_ref)
+    }
+
+    /// A settled list of integers that are not negative.
+    pub fn list(&self, name: &str) -> Option<Vec<usize>> {
+        match self.fixed.get(name) {
+            Some(Attr::Ints(list)) => {
+                Some(list.iter().map(|one| usize::try_from(*one).unwrap_or(0)).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// A settled integer that is not negative.
+    pub fn int(&self, name: &str) -> Option<usize> {
+        match self.fixed.get(name) {
+            Some(Attr::Int(one)) => usize::try_from(*one).ok(),
+            _ => None,
+        }
+    }
+
+    /// The settled axis, or one of this many.
+    pub fn axis(&mut self, rank: usize) -> Option<usize> {
+        let axis = self.int("axis").unwrap_or_else(|| self.rng.below(rank.max(1)));
+        (axis < rank).then_some(axis)
+    }
+
+    /// A float attribute: settled, its default, or a value far from it.
+    pub fn float(&mut self, name: &str) -> f64 {
+        if let Some(Attr::Float(value)) = self.fixed.get(name) {
+            return value.0;
+        }
+        let default = self.op.attr(name).and_then(|def| match def.default {
+            Some(Attr::Float(value)) => Some(value.0),
+            _ => None,
+        });
+        match default {
+            Some(default) if self.palette.default(self.rng) => default,
+            _ => parameter(self.rng, name),
+        }
+    }
+
+    /// A flag: settled, or either.
+    pub fn flag(&mut self, name: &str) -> bool {
+        self.int(name).map_or_else(|| self.rng.percent(50), |flag| flag != 0)
+    }
+
+    /// A post chain, settled or drawn, for an op of `base` operands; and wishes for its extra
+    /// operands, which broadcast to the result.
+    pub fn post(&mut self, base: usize, result: &TensorType) -> Option<(Vec<Step>, Vec<Wish>)> {
+        let (least, most) = (self.least.saturating_sub(base), self.most.checked_sub(base)?);
+        let steps = match self.fixed.get("post") {
+            Some(Attr::Post(steps)) => steps.clone(),
+            _ => chain(self.rng, self.palette, least, most),
+        };
+        let extras = post::extras(&steps);
+        if !(least..=most).contains(&extras) {
+            return None;
+        }
+        let wishes = (0..extras).map(|_| {
+            let mut ty = result.clone();
+            if result.layout.is_plain() {
+                ty.shape = super::palette::partner(self.rng, &result.shape).into();
+            } else if self.rng.percent(20) {
+                // A plain value of one element goes with any layout.
+                ty = TensorType::plain(result.dtype, super::palette::ones(self.rng, 1));
+            }
+            Wish::any(ty)
+        });
+        Some((steps, wishes.collect()))
+    }
+}
+
+/// A value for a float attribute of this name, far from any default.
+fn parameter(rng: &mut Rng, name: &str) -> f64 {
+    match name {
+        "min" => rng.pick(&[-1.5, -0.5, 0.0, 0.25]),
+        "max" => rng.pick(&[0.5, 1.0, 1.5, 6.0]),
+        "epsilon" => rng.pick(&[1e-3, 0.1, 0.5]),
+        "alpha" => rng.pick(&[0.05, 0.3, 0.7, 1.5]),
+        "beta" => rng.pick(&[0.1, 0.4, 1.25]),
+        "scale" => rng.pick(&[0.125, 0.5, 0.35, 1.0, 2.0]),
+        _ => rng.pick(&[0.5, 0.75, 1.5, 2.0]),
+    }
+}
+
+/// Steps that a chain is drawn of: unary ones with the names of their parameters.
+const UNARY_STEPS: &[&str] = &[
+    "relu",
+    "relu",
+    "sigmoid",
+    "tanh",
+    "abs",
+    "neg",
+    "clip",
+    "leaky-relu",
+    "elu",
+    "gelu",
+    "silu",
+    "exp",
+    "hard-sigmoid",
+    "softplus",
+    "erf",
+    "sqrt",
+    "reciprocal",
+];
+/// Binary steps; those that are not commutative twice, since order is what is got wrong.
+const BINARY_STEPS: &[&str] =
+    &["add", "mul", "sub", "rsub", "min", "max", "div", "rdiv", "sub", "rsub", "pow", "rpow"];
+
+/// A chain with so many binary steps, and unary ones between them.
+fn chain(rng: &mut Rng, palette: &Palette, least: usize, most: usize) -> Vec<Step> {
+    let binary = if palette.default(rng) { least } else { least + rng.below(3).min(most - least) };
+    let unary = if palette.default(rng) { 0 } else { rng.below(palette.steps + 1) };
+    let mut kinds = vec![true; binary];
+    for _ in 0..unary {
+        kinds.insert(rng.below(kinds.len() + 1), false);
+    }
+    let step = |binary: bool| {
+        let name = rng.pick(if binary { BINARY_STEPS } else { UNARY_STEPS });
+        let (op, declared) = crate::verify::step(name).expect("the lists hold steps");
+        let names = op::find(op).map(|def| def.attrs.iter().map(|attr| attr.name).collect::<Vec<_>>());
+        let names = names.filter(|names| names.len() == declared.len()).unwrap_or_default();
+        Step { op, parameters: names.into_iter().map(|name| Float(parameter(rng, name))).collect() }
+    };
+    kinds.into_iter().map(step).collect()
+}
+
+/// The rank that an op's result must have, where the op or what is settled says.
+pub(super) fn result_rank(op: &OpDef, fixed: &Attrs, child: Option<usize>) -> Option<usize> {
+    let length = |name: &str| match fixed.get(name) {
+        Some(Attr::Ints(list)) => Some(list.len()),
+        _ => None,
+    };
+    match op.logical.unwrap_or(op.name) {
+        "conv" | "max-pool" | "avg-pool" | "attention" | "widen-groups" => Some(4),
+        "reshape" | "expand" => length("shape"),
+        "transpose" => length("perm").or(child),
+        "slice" => length("sizes").or_else(|| length("starts")).or_else(|| length("steps")).or(child),
+        "pad" => length("pads").map(|pads| pads / 2).or(child),
+        "scalar" => Some(0),
+        "gather" | "gather-elements" => None,
+        name if name.starts_with("reduce-") || name.starts_with("arg-") => {
+            // With its axes kept, the last of them is an axis of the result.
+            let keeps = fixed.get("keepdims") == Some(&Attr::Int(1));
+            child.filter(|_| keeps).or_else(|| match fixed.get("axes") {
+                Some(Attr::Ints(axes)) if keeps => {
+                    axes.last().and_then(|axis| usize::try_from(axis + 1).ok()).map(|rank| rank.max(2))
+                }
+                _ => None,
+            })
+        }
+        _ => child.or_else(|| match (fixed.get("axis"), op.attr("axis")) {
+            (Some(Attr::Int(axis)), Some(_)) => usize::try_from(axis + 1).ok().map(|rank| rank.max(1)),
+            _ => None,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_op_has_a_sampler() {
+        let without: Vec<&str> = crate::op::all()
+            .into_iter()
+            .filter(|def| super::find(def).is_none())
+            .map(|def| def.name)
+            .collect();
+        assert!(without.is_empty(), "{without:?}");
+    }
+}

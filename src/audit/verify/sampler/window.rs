@@ -1,0 +1,190 @@
+//! Samplers of convolutions and pools.
+
+use super::{Ask, Offer, Wish};
+use crate::attr::{Attr, Attrs};
+use crate::tensor::{DType, TensorType};
+
+/// A window along rows or columns.
+struct Window {
+    kernel: usize,
+    stride: usize,
+    dilation: usize,
+    before: usize,
+    after: usize,
+}
+
+impl Window {
+    fn draw(ask: &mut Ask<'_>, axis: usize, kernel: Option<usize>) -> Self {
+        let entry = |ask: &Ask<'_>, name: &str, at: usize| ask.list(name).and_then(|l| l.get(at).copied());
+        let mut draw = |name: &str, at: usize, from: &[usize]| {
+            let settled = entry(ask, name, at);
+            let plain = ask.palette.default(ask.rng);
+            settled.unwrap_or_else(|| if plain { from[0] } else { ask.rng.pick(from) })
+        };
+        Self {
+            kernel: kernel.unwrap_or_else(|| draw("kernel", axis, &[1, 2, 3, 1])),
+            stride: draw("strides", axis, &[1, 1, 2, 3]),
+            dilation: draw("dilations", axis, &[1, 1, 2]),
+            before: draw("pads", axis, &[0, 0, 1, 2]),
+            after: draw("pads", axis + 2, &[0, 0, 1, 2]),
+        }
+    }
+
+    /// An input that gives so many outputs, where there is one.
+    fn input(&self, outputs: usize, slack: usize) -> usize {
+        let reach = (outputs.max(1) - 1) * self.stride + (self.kernel.max(1) - 1) * self.dilation + 1;
+        (reach + slack % self.stride.max(1)).saturating_sub(self.before + self.after).max(1)
+    }
+}
+
+/// The attributes of two windows, as far as the op declares them.
+fn attributes(ask: &Ask<'_>, windows: &[Window; 2]) -> Attrs {
+    let list = |values: Vec<usize>| {
+        Attr::Ints(values.into_iter().map(|one| i64::try_from(one).unwrap_or(0)).collect())
+    };
+    let [rows, columns] = windows;
+    let all = [
+        ("kernel", list(vec![rows.kernel, columns.kernel])),
+        ("strides", list(vec![rows.stride, columns.stride])),
+        ("dilations", list(vec![rows.dilation, columns.dilation])),
+        ("pads", list(vec![rows.before, columns.before, rows.after, columns.after])),
+    ];
+    all.into_iter()
+        .filter(|(name, _)| ask.op.attr(name).is_some())
+        .fold(Attrs::new(), |attrs, (name, value)| attrs.with(name, value))
+}
+
+/// The wished result as an image, or some image.
+fn image(ask: &mut Ask<'_>) -> [usize; 4] {
+    match &ask.wish.shape[..] {
+        [n, c, h, w] => [*n, *c, *h, *w],
+        _ => [
+            ask.rng.pick(&[1, 2]),
+            ask.rng.pick(ask.palette.channels),
+            ask.rng.pick(ask.palette.spatial),
+            ask.rng.pick(ask.palette.spatial),
+        ],
+    }
+}
+
+fn four(ty: &TensorType) -> Option<[usize; 4]> {
+    <[usize; 4]>::try_from(&ty.shape[..]).ok()
+}
+
+/// Input, weights and bias that fit, in one group, in several, or a channel each.
+pub(super) fn conv(ask: &mut Ask<'_>) -> Option<Offer> {
+    let [n, mut outputs, h, w] = image(ask);
+    let x = ask.known(0).cloned();
+    let weights = ask.known(1).cloned();
+    if let Some(bias) = ask.known(2) {
+        outputs = *bias.shape.first()?;
+    }
+    let kernel = weights.as_ref().map(four);
+    let (mut groups, mut narrow);
+    match (&x, kernel) {
+        (Some(x), Some(weights)) => {
+            let [o, i, ..] = weights?;
+            (outputs, narrow) = (o, i);
+            groups = four(x)?[1] / i.max(1);
+        }
+        (Some(x), None) => {
+            let channels = four(x)?[1];
+            groups = ask.int("groups").unwrap_or_else(|| grouping(ask, channels));
+            narrow = channels / groups.max(1);
+            if outputs % groups.max(1) != 0 {
+                // Some number of filters a group.
+                outputs = groups * ask.rng.pick(&[1, 1, 2, 3]);
+            }
+        }
+        (None, Some(weights)) => {
+            let [o, i, ..] = weights?;
+            (outputs, narrow) = (o, i);
+            groups = ask.int("groups").unwrap_or_else(|| grouping(ask, o));
+        }
+        (None, None) => {
+            groups = ask.int("groups").unwrap_or_else(|| grouping(ask, outputs));
+            narrow = if groups == 1 {
+                ask.rng.pick(ask.palette.channels)
+            } else {
+                ask.rng.pick(&[1, 1, 2, 3, 4, 8, 16])
+            };
+            if groups > 1 && groups * narrow > 64 {
+                narrow = 1;
+            }
+        }
+    }
+    groups = groups.max(1);
+    narrow = narrow.max(1);
+    let kernels = match kernel {
+        Some(weights) => weights.map(|[_, _, kh, kw]| [Some(kh), Some(kw)])?,
+        None => [None, None],
+    };
+    // A convolution of one element is a case of its own to many rules.
+    let point = kernel.is_none() && ask.rng.percent(25);
+    let windows = [0, 1].map(|axis| Window::draw(ask, axis, kernels[axis].or(point.then_some(1))));
+    let slack = ask.rng.below(3);
+    let dtype = [&x, &weights].into_iter().flatten().next().unwrap_or(ask.wish).dtype;
+    let mut attrs = attributes(ask, &windows).int("groups", i64::try_from(groups).ok()?);
+    let x_shape = match &x {
+        Some(x) => x.shape.to_vec(),
+        None => vec![n, groups * narrow, windows[0].input(h, slack), windows[1].input(w, slack)],
+    };
+    let w_shape = vec![outputs, narrow, windows[0].kernel, windows[1].kernel];
+    let out = |axis: usize| {
+        let window = &windows[axis];
+        let padded = x_shape.get(2 + axis)? + window.before + window.after;
+        Some(
+            padded.checked_sub((window.kernel.checked_sub(1)?) * window.dilation + 1)? / window.stride.max(1)
+                + 1,
+        )
+    };
+    let result = TensorType::plain(dtype, vec![x_shape[0], outputs, out(0)?, out(1)?]);
+    let (steps, extras) = ask.post(3, &result)?;
+    attrs.set("post", Attr::Post(steps));
+    let mut operands =
+        vec![Wish::plain(dtype, x_shape), Wish::plain(dtype, w_shape), Wish::plain(dtype, vec![outputs])];
+    operands.extend(extras);
+    Some(Offer { attrs, operands })
+}
+
+/// A number of groups that divides the channels: one, each channel a group, or any.
+fn grouping(ask: &mut Ask<'_>, channels: usize) -> usize {
+    let divisors: Vec<usize> = (1..=channels.max(1)).filter(|d| channels.is_multiple_of(*d)).collect();
+    match ask.rng.below(10) {
+        0..=4 => 1,
+        5 | 6 => channels.max(1),
+        _ => ask.rng.pick(&divisors),
+    }
+}
+
+/// Weights in groups that fit the wished ones.
+pub(super) fn widen_groups(ask: &mut Ask<'_>) -> Option<Offer> {
+    let [o, i, h, w] = image(ask);
+    let groups = ask.int("groups").unwrap_or_else(|| grouping(ask, o)).max(1);
+    let into = ask.int("into").unwrap_or_else(|| grouping(ask, groups)).max(1);
+    let narrow = (i * into / groups).max(1);
+    let int = |value: usize| i64::try_from(value).unwrap_or(1);
+    Some(Offer {
+        attrs: Attrs::new().int("groups", int(groups)).int("into", int(into)),
+        operands: vec![Wish::plain(ask.wish.dtype, vec![o, narrow, h, w])],
+    })
+}
+
+/// An image and a window.
+pub(super) fn pool(ask: &mut Ask<'_>) -> Option<Offer> {
+    let [n, c, h, w] = image(ask);
+    let windows = [0, 1].map(|axis| Window::draw(ask, axis, None));
+    let mut attrs = attributes(ask, &windows);
+    if ask.op.attr("count-include-pad").is_some() {
+        attrs.set("count-include-pad", Attr::Int(i64::from(ask.flag("count-include-pad"))));
+        let extra =
+            |ask: &mut Ask<'_>| if ask.palette.default(ask.rng) { 0 } else { ask.rng.below(2) as i64 };
+        attrs.set("ceil-extra", Attr::Ints(vec![extra(ask), extra(ask)]));
+    }
+    let dtype = if ask.wish.dtype.is_float() { ask.wish.dtype } else { DType::F32 };
+    let shape = match ask.known(0) {
+        Some(known) => known.shape.to_vec(),
+        None => vec![n, c, windows[0].input(h, 0), windows[1].input(w, 1)],
+    };
+    Some(Offer { attrs, operands: vec![Wish::plain(dtype, shape)] })
+}

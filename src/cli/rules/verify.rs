@@ -1,0 +1,250 @@
+//! `ovolo rules verify`.
+
+use super::super::{Outcome, Settings, load, print};
+use clap::Args;
+use ovolo::audit::verify::{self, Member, Verdict, Verification};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+#[derive(Args)]
+pub(crate) struct Verify {
+    /// Adds the rule files of a directory. May be given more than once.
+    #[arg(long, value_name = "DIR")]
+    rules: Vec<PathBuf>,
+    /// Verify this rule, or the rules of this file. May be given more than once. Default: all.
+    #[arg(long = "rule", value_name = "NAME")]
+    names: Vec<String>,
+    /// Instances of each rule.
+    #[arg(long, default_value_t = 200)]
+    instances: usize,
+    /// The seed of all that is drawn.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Threads. The result does not depend on their number. Default: the processors there are.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// In place of single rules, compare random members of the e-graphs of these models with the models.
+    #[arg(long = "on", value_name = "MODEL", num_args = 1..)]
+    models: Vec<PathBuf>,
+    /// Members of each model.
+    #[arg(long, default_value_t = 8, requires = "models")]
+    members: usize,
+    /// Binds a symbolic dimension of the models.
+    #[arg(long = "dim", value_name = "NAME=N", requires = "models")]
+    dims: Vec<String>,
+    /// The pipeline of the models: a file, or the name of a shipped one.
+    #[arg(long, default_value = "native")]
+    pipeline: String,
+    /// Compare with the reference evaluation of the model, which is slow, and not with a first member.
+    #[arg(long, requires = "models")]
+    reference: bool,
+    /// Fill initializers that carry no data but say `normal MEAN STD` with seeded values.
+    #[arg(long, requires = "models")]
+    seeded_weights: bool,
+    /// Print as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Verify {
+    pub(crate) fn run(&self) -> Outcome {
+        if self.instances == 0 {
+            return Err("--instances takes 1 or more".into());
+        }
+        if self.models.is_empty() { self.rules() } else { self.members() }
+    }
+
+    fn threads(&self) -> Result<usize, String> {
+        match self.threads {
+            Some(0) => Err("--threads takes 1 or more".into()),
+            Some(threads) => Ok(threads),
+            None => Ok(std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
+        }
+    }
+
+    fn rules(&self) -> Outcome {
+        let set = load::rules(&self.rules)?;
+        let rules = if self.names.is_empty() {
+            set.rules().to_vec()
+        } else {
+            set.select(&self.names).map_err(|found| found.to_string())?
+        };
+        let settings = verify::Settings { instances: self.instances, seed: self.seed, ..Default::default() };
+        let progress = Mutex::new(Progress::new(rules.len(), "rules"));
+        let done = |_: &Verification| progress.lock().unwrap_or_else(PoisonError::into_inner).step();
+        let all = verify::rules(&rules, settings, self.threads()?, &done);
+        let bad: Vec<&Verification> = all.iter().filter(|one| !one.holds()).collect();
+        if self.json {
+            let list: Vec<_> = all.iter().map(json).collect();
+            print(&format!("{}\n", serde_json::json!({ "rules": list, "failed": bad.len() })));
+        } else {
+            print(&table(&all));
+            bad.iter().for_each(|one| print(&failure(one)));
+        }
+        if bad.is_empty() {
+            return Ok(());
+        }
+        Err(format!("{} of {} rules failed", bad.len(), all.len()))
+    }
+
+    fn members(&self) -> Outcome {
+        let mut progress = Progress::new(self.models.len(), "models");
+        let (mut wrong, mut count, mut list) = (0, 0, Vec::new());
+        for model in &self.models {
+            let settings = Settings {
+                model: model.clone(),
+                dims: self.dims.clone(),
+                pipeline: self.pipeline.clone(),
+                rules: self.rules.clone(),
+                cost: Some("flops".into()),
+                extractor: None,
+                threads: Some(self.threads()?),
+                seeded_weights: self.seeded_weights,
+            };
+            let options = settings.options(&self.pipeline)?;
+            let members =
+                verify::members(&settings.graph()?, &options, self.members, self.seed, self.reference)
+                    .map_err(|error| format!("{}: {error}", model.display()))?;
+            progress.step();
+            wrong += members.iter().filter(|member| member.program.is_some()).count();
+            count += members.len();
+            if !self.json {
+                print(&members_text(&model.display().to_string(), &members));
+            }
+            let rows: Vec<_> = members.iter().map(member_json).collect();
+            list.push(serde_json::json!({ "model": model, "members": rows }));
+        }
+        if self.json {
+            print(&format!("{}\n", serde_json::json!({ "models": list, "failed": wrong })));
+        }
+        if wrong == 0 { Ok(()) } else { Err(format!("{wrong} of {count} members do not agree")) }
+    }
+}
+
+/// A line on standard error, a second at most, for what takes longer than that.
+struct Progress {
+    done: usize,
+    all: usize,
+    what: &'static str,
+    said: Instant,
+}
+
+impl Progress {
+    fn new(all: usize, what: &'static str) -> Self {
+        Self { done: 0, all, what, said: Instant::now() }
+    }
+
+    fn step(&mut self) {
+        self.done += 1;
+        if self.said.elapsed() > Duration::from_secs(1) {
+            eprintln!("{} of {} {}", self.done, self.all, self.what);
+            self.said = Instant::now();
+        }
+    }
+}
+
+fn verdict(one: &Verification) -> &'static str {
+    match one.verdict {
+        Verdict::Holds => "holds",
+        Verdict::Wrong { .. } => "WRONG",
+        Verdict::Uncovered { .. } => "UNCOVERED",
+    }
+}
+
+fn table(all: &[Verification]) -> String {
+    let width = all.iter().map(|one| one.rule.len()).max().unwrap_or(0).max(4);
+    let mut text = format!("{:width$}  verdict    instances   tries  types  attributes  seen\n", "rule");
+    for one in all {
+        let coverage = &one.coverage;
+        let features: Vec<String> =
+            coverage.features.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        let _ = writeln!(
+            text,
+            "{:width$}  {:9}  {:9}  {:6}  {:5}  {:10}  {}; {}",
+            one.rule,
+            verdict(one),
+            one.instances,
+            one.tries,
+            coverage.shapes,
+            coverage.attributes,
+            coverage.dtypes.join(" "),
+            features.join(", ")
+        );
+    }
+    let held = all.iter().filter(|one| one.holds()).count();
+    let instances: usize = all.iter().map(|one| one.instances).sum();
+    let _ = writeln!(text, "{held} of {} rules hold on {instances} instances", all.len());
+    text
+}
+
+fn failure(one: &Verification) -> String {
+    let mut text = format!("\n{} ({}:{}): ", one.rule, one.file, one.line);
+    match &one.verdict {
+        Verdict::Holds => {}
+        Verdict::Wrong { what, case } => {
+            let _ = write!(text, "{what}\n\n{case}");
+        }
+        Verdict::Uncovered { reasons } => {
+            let _ = writeln!(
+                text,
+                "{} instances in {} tries. Loosen its guards, or mend them if nothing can satisfy them.",
+                one.instances, one.tries
+            );
+            for (reason, count) in reasons {
+                let _ = writeln!(text, "  {count} times: {reason}");
+            }
+        }
+    }
+    text
+}
+
+fn json(one: &Verification) -> serde_json::Value {
+    let (what, case, reasons) = match &one.verdict {
+        Verdict::Holds => (None, None, None),
+        Verdict::Wrong { what, case } => (Some(what), Some(case), None),
+        Verdict::Uncovered { reasons } => (None, None, Some(reasons)),
+    };
+    serde_json::json!({
+        "rule": one.rule, "file": one.file, "line": one.line,
+        "verdict": verdict(one).to_lowercase(),
+        "instances": one.instances, "tries": one.tries,
+        "what": what, "case": case, "reasons": reasons,
+        "coverage": {
+            "types": one.coverage.shapes,
+            "dtypes": one.coverage.dtypes,
+            "ranks": one.coverage.ranks,
+            "attributes": one.coverage.attributes,
+            "features": one.coverage.features,
+        },
+    })
+}
+
+fn members_text(model: &str, members: &[Member]) -> String {
+    let mut text = format!("{model}\n");
+    for member in members {
+        let _ = writeln!(
+            text,
+            "  member {}: {} steps by {} rules, relative error {:.1e}{}",
+            member.number,
+            member.ops,
+            member.rules.len(),
+            member.error,
+            if member.program.is_some() { ", WRONG" } else { "" }
+        );
+    }
+    if let Some(Member { rules, program: Some(program), .. }) =
+        members.iter().find(|member| member.program.is_some())
+    {
+        let _ = writeln!(text, "  rules of the first that is wrong: {}\n{program}", rules.join(" "));
+    }
+    text
+}
+
+fn member_json(member: &Member) -> serde_json::Value {
+    serde_json::json!({
+        "number": member.number, "steps": member.ops, "error": member.error, "rules": member.rules,
+        "program": member.program,
+    })
+}

@@ -1,0 +1,124 @@
+//! Mutation test of `rules verify`: rules made wrong in one small place must be caught.
+#![allow(clippy::unwrap_used)]
+
+#[path = "mutants/make.rs"]
+mod make;
+
+use make::Mutant;
+use ovolo::audit::verify::{self, Settings, Verdict};
+use ovolo::rule::{Rule, RuleSet, SHIPPED};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// Mutants that are not caught, and why they are no wrong rules.
+const EQUIVALENT: &[(&str, &str)] = &[
+    (
+        "divide-by-multiplying: without scalar(?s)",
+        "true of any divisor; the guard keeps large constants from being inverted",
+    ),
+    ("join-scales: without scalar(?s)", "multiplication is associative; the guard is for cost"),
+    ("join-scales: without scalar(?t)", "multiplication is associative; the guard is for cost"),
+    (
+        "drop-whole-slice: without all-zeros(?b)",
+        "with steps of one, the whole of an axis begins at its first element",
+    ),
+    (
+        "drop-whole-slice: without all-ones(?s)",
+        "from the first element, the whole of an axis takes steps of one; the step of an axis of one element is not taken",
+    ),
+    (
+        "merge-convs: right 0: other attributes of conv dropped",
+        "what is left are groups and dilations: a guard says one group, and a window of one element has nothing to dilate",
+    ),
+    ("merge-convs: right 1: other attributes of conv dropped", "as above"),
+    (
+        "merge-convs: right 0: steps of slice: [1,1,1,1] is [1,1,1,2]",
+        "typed only for one column, whose step is not taken",
+    ),
+    ("merge-convs: right 1: steps of slice: [1,1,1,1] is [1,1,1,2]", "as above"),
+    (
+        "merge-matmuls: without equal(product(shape-of(?x)), dim(?x, -1))",
+        "true of many rows as well; of one row the slices are views",
+    ),
+    ("pack-first-conv-nChw8c: left 0: any groups of conv", "the op takes one group and refuses others"),
+    ("widen-groups-8: without less(1, ?g)", "widening is exact whatever the groups; the guards are for cost"),
+    ("widen-groups-8: without less(1, dim(?w, 1))", "as above"),
+    ("widen-groups-8: without less(dim(?w, 1), 8)", "as above"),
+    (
+        "widen-groups-8: without divisible(8, dim(?w, 1))",
+        "as above, where the groups do not divide the op refuses",
+    ),
+    (
+        "widen-groups-8: without divisible(div(mul(dim(?w, 0), 8), dim(?x, 1)), 8)",
+        "as above: the kernel wants whole blocks",
+    ),
+    ("lower-add-native: right 0: operands 0 and 1 of native.add swapped", "addition is commutative"),
+    ("map-add: right 0: operands 0 and 1 of map swapped", "addition is commutative"),
+];
+
+/// Of each rule that is written out for several rows, the last, where the ops are not commutative;
+/// and the first where rows are of different ops, and not of different layouts.
+fn subjects() -> Vec<Arc<Rule>> {
+    let set = RuleSet::read(SHIPPED).unwrap();
+    let rules = set.rules();
+    let place = |rule: &Rule| (rule.file.clone(), rule.line);
+    let last = |at: usize| at + 1 == rules.len() || place(&rules[at + 1]) != place(&rules[at]);
+    let first = |at: usize| at == 0 || place(&rules[at - 1]) != place(&rules[at]);
+    let wanted = |at: &usize| last(*at) || first(*at) && ["fuse", "native"].contains(&rules[*at].stem());
+    (0..rules.len()).filter(wanted).map(|at| Arc::clone(&rules[at])).collect()
+}
+
+#[test]
+fn unsound_mutants_are_caught_and_survivors_are_equivalent() {
+    let settings = Settings { instances: 120, tries: 300, seed: 0 };
+    let screening = Settings { instances: 60, ..settings };
+    let mut mutants: Vec<Mutant> = Vec::new();
+    let mut unchanged = 0;
+    for rule in subjects() {
+        for mutant in make::mutants(&rule) {
+            // Set aside where typing refuses all that the change lets through: the same rule.
+            if mutant.left_is_kept && verify::change(&rule, &mutant.rule, screening).is_none() {
+                unchanged += 1;
+            } else {
+                mutants.push(mutant);
+            }
+        }
+    }
+    assert!(mutants.len() >= 60, "{} mutants", mutants.len());
+    // A mutant's name is its rule's, so that each draws instances of its own.
+    let rules: Vec<Arc<Rule>> = mutants
+        .iter()
+        .map(|mutant| Arc::new(Rule { name: mutant.name.clone(), ..mutant.rule.clone() }))
+        .collect();
+    let all = verify::rules(&rules, settings, 2, &|_| ());
+    let (mut by_value, mut by_coverage) = (0, 0);
+    let mut survivors = BTreeSet::new();
+    for one in &all {
+        match &one.verdict {
+            Verdict::Holds => drop(survivors.insert(one.rule.as_str())),
+            Verdict::Wrong { .. } => by_value += 1,
+            Verdict::Uncovered { .. } => by_coverage += 1,
+        }
+    }
+    let caught = by_value + by_coverage;
+    println!(
+        "{} mutants ({unchanged} more are the same rule by typing): {by_value} caught by a counter-example, \
+         {by_coverage} by lack of instances, {} equivalent",
+        all.len(),
+        survivors.len()
+    );
+    let mut wrong = String::new();
+    for survivor in &survivors {
+        if !EQUIVALENT.iter().any(|(name, _)| name == survivor) {
+            let _ = writeln!(wrong, "survives, and is not listed: {survivor}");
+        }
+    }
+    for (name, _) in EQUIVALENT {
+        if !survivors.contains(name) {
+            let _ = writeln!(wrong, "is listed, and does not survive: {name}");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    assert!(caught * 100 >= all.len() * 95, "{caught} of {} are caught", all.len());
+}

@@ -1,0 +1,340 @@
+//! Unsound variants of rules, each with one small mistake that an author might make.
+//!
+//! What makes no rule unsound is left out, by kind:
+//! - guards on constness and on lengths of chains, which keep a rule from where it does not pay;
+//! - guards on element types and ranks (`is-f32`, `all-f32`, `rank`, `all-rank`, `min-rank`), which the
+//!   ops of the right side demand once more: without them typing refuses the match;
+//! - changes inside `each` and to a rest, after which operands do not fit in number or layout, and
+//!   only matches without a rest are left, which are right;
+//! - an attribute dropped that is written at its default.
+
+use ovolo::attr::{Attr, Float};
+use ovolo::rule::{Expr, Pattern, Rule, Template, functions};
+
+/// A mutant: its name, and the rule.
+pub struct Mutant {
+    pub name: String,
+    /// The change, without a number.
+    what: String,
+    /// Whether its left side is the rule's.
+    pub left_is_kept: bool,
+    pub rule: Rule,
+}
+
+/// Every mutant of a rule.
+pub fn mutants(rule: &Rule) -> Vec<Mutant> {
+    let mut made = Vec::new();
+    guards(rule, &mut made);
+    lefts(rule, &mut made);
+    rights(rule, &mut made);
+    lets(rule, &mut made);
+    // Names are told apart by a number where one change can be made in several places.
+    for at in 1..made.len() {
+        let before = made[..at].iter().filter(|one| one.what == made[at].what).count();
+        if before > 0 {
+            made[at].name = format!("{} ({})", made[at].name, before + 1);
+        }
+    }
+    made
+}
+
+fn push(made: &mut Vec<Mutant>, of: &Rule, what: String, rule: Rule) {
+    if rule != *of {
+        let left_is_kept = rule.from == of.from;
+        made.push(Mutant { name: format!("{}: {what}", of.name), what, left_is_kept, rule });
+    }
+}
+
+/// Each guard taken away.
+fn guards(rule: &Rule, made: &mut Vec<Mutant>) {
+    for (at, guard) in rule.guards.iter().enumerate() {
+        if is_no_matter(&guard.expr) {
+            continue;
+        }
+        let mut mutant = rule.clone();
+        mutant.guards.remove(at);
+        push(made, rule, format!("without {}", guard.text), mutant);
+    }
+}
+
+fn is_no_matter(guard: &Expr) -> bool {
+    match guard {
+        Expr::Call(function, of) => match function.name {
+            "const" | "is-f32" | "all-f32" | "rank" | "all-rank" | "min-rank" => true,
+            "not" | "any" => of.iter().any(is_no_matter),
+            "at-most" => mentions(guard, "steps"),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+fn mentions(expr: &Expr, name: &str) -> bool {
+    match expr {
+        Expr::Call(function, of) => function.name == name || of.iter().any(|one| mentions(one, name)),
+        _ => false,
+    }
+}
+
+/// Left sides: a number or an op changed, an attribute that may be anything.
+fn lefts(rule: &Rule, made: &mut Vec<Mutant>) {
+    for (side, pattern) in rule.from.iter().enumerate() {
+        let mut changed = Vec::new();
+        left(pattern, true, &mut |what, pattern| changed.push((what, pattern)));
+        for (what, pattern) in changed {
+            let mut mutant = rule.clone();
+            mutant.from[side] = pattern;
+            push(made, rule, format!("left {side}: {what}"), mutant);
+        }
+    }
+}
+
+/// Gives every variant of a pattern with one change. The root's op stays: `x - 0` is `x` as well.
+fn left(pattern: &Pattern, root: bool, give: &mut dyn FnMut(String, Pattern)) {
+    match pattern {
+        Pattern::Operand(_) => {}
+        Pattern::Scalar(value) => {
+            give(format!("{value} is {}", other(*value)), Pattern::Scalar(other(*value)));
+        }
+        Pattern::Op { op, children, rest, attrs, rest_attrs } => {
+            let with = |children: Vec<Pattern>, attrs| Pattern::Op {
+                op,
+                children,
+                rest: *rest,
+                attrs,
+                rest_attrs: *rest_attrs,
+            };
+            if let (false, Some((_, instead))) =
+                (root, OP_INSTEAD.iter().find(|(known, _)| *known == op.name))
+            {
+                give(
+                    format!("{} is {instead}", op.name),
+                    Pattern::Op {
+                        op: ovolo::op::find(instead).unwrap(),
+                        children: children.clone(),
+                        rest: *rest,
+                        attrs: attrs.clone(),
+                        rest_attrs: *rest_attrs,
+                    },
+                );
+            }
+            for (at, (name, value)) in attrs.iter().enumerate() {
+                if matches!(value, ovolo::rule::AttrPattern::Literal(_)) {
+                    let mut fewer = attrs.clone();
+                    fewer.remove(at);
+                    give(format!("any {name} of {}", op.name), with(children.clone(), fewer));
+                }
+            }
+            for at in 0..children.len() {
+                left(&children[at], false, &mut |what, child| {
+                    let mut changed = children.clone();
+                    changed[at] = child;
+                    give(what, with(changed, attrs.clone()));
+                });
+            }
+        }
+    }
+}
+
+/// Right sides: operands swapped, attributes dropped or changed, ops changed or left out.
+fn rights(rule: &Rule, made: &mut Vec<Mutant>) {
+    for (side, template) in rule.to.iter().enumerate() {
+        let mut changed = Vec::new();
+        right(template, &mut |what, template| changed.push((what, template)));
+        for (what, template) in changed {
+            let mut mutant = rule.clone();
+            mutant.to[side] = template;
+            push(made, rule, format!("right {side}: {what}"), mutant);
+        }
+    }
+}
+
+/// Gives every variant of a template with one change.
+fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
+    match template {
+        Template::Operand(_) | Template::Each(..) => {}
+        Template::Scalar(value) => {
+            give(format!("{value} is {}", other(*value)), Template::Scalar(other(*value)))
+        }
+        Template::Op { op, children, attrs, rest_attrs } => {
+            let name = op.name;
+            let with = |children: Vec<Template>, attrs| Template::Op {
+                op,
+                children,
+                attrs,
+                rest_attrs: *rest_attrs,
+            };
+            for at in 1..children.len() {
+                let each = [&children[at - 1], &children[at]].map(|one| matches!(one, Template::Each(..)));
+                let same = op.flags.commutative && children.len() == 2;
+                if children[at - 1] != children[at] && each[0] == each[1] && !same {
+                    let mut swapped = children.clone();
+                    swapped.swap(at - 1, at);
+                    give(
+                        format!("operands {} and {at} of {name} swapped", at - 1),
+                        with(swapped, attrs.clone()),
+                    );
+                }
+            }
+            if let Some((_, instead)) = OP_INSTEAD.iter().find(|(known, _)| *known == name) {
+                give(
+                    format!("{name} is {instead}"),
+                    Template::Op {
+                        op: ovolo::op::find(instead).unwrap(),
+                        children: children.clone(),
+                        attrs: attrs.clone(),
+                        rest_attrs: *rest_attrs,
+                    },
+                );
+            }
+            if let [only] = &children[..]
+                && !matches!(only, Template::Each(..))
+            {
+                give(format!("no {name}"), only.clone());
+            }
+            for (at, (attr, value)) in attrs.iter().enumerate() {
+                let default = op.attr(attr).and_then(|def| def.default.clone());
+                if default.is_some_and(|default| *value != Expr::Literal(default)) {
+                    let mut fewer = attrs.clone();
+                    fewer.remove(at);
+                    give(format!("{attr} of {name} dropped"), with(children.clone(), fewer));
+                }
+                expression(value, &mut |what, value| {
+                    let mut changed = attrs.clone();
+                    changed[at].1 = value;
+                    give(format!("{attr} of {name}: {what}"), with(children.clone(), changed));
+                });
+            }
+            if rest_attrs.is_some() {
+                let dropped =
+                    Template::Op { op, children: children.clone(), attrs: attrs.clone(), rest_attrs: None };
+                give(format!("other attributes of {name} dropped"), dropped);
+            }
+            for at in 0..children.len() {
+                right(&children[at], &mut |what, child| {
+                    let mut changed = children.clone();
+                    changed[at] = child;
+                    give(what, with(changed, attrs.clone()));
+                });
+            }
+        }
+    }
+}
+
+/// Attributes that are computed first, each with its expression changed.
+fn lets(rule: &Rule, made: &mut Vec<Mutant>) {
+    for (at, (var, expr)) in rule.lets.iter().enumerate() {
+        expression(expr, &mut |what, expr| {
+            let mut mutant = rule.clone();
+            mutant.lets[at].1 = expr;
+            push(made, rule, format!("let {}: {what}", rule.attr_vars[var.0]), mutant);
+        });
+    }
+}
+
+/// What is written instead of a function.
+const INSTEAD: &[(&str, &str)] =
+    &[("zeros", "ones"), ("ones", "zeros"), ("add", "sub"), ("sub", "add"), ("mul", "add"), ("div", "mul")];
+/// The op that is written instead of another.
+const OP_INSTEAD: &[(&str, &str)] = &[
+    ("add", "sub"),
+    ("sub", "add"),
+    ("mul", "div"),
+    ("div", "mul"),
+    ("sqrt", "abs"),
+    ("erf", "tanh"),
+    ("sigmoid", "tanh"),
+    ("reduce-mean", "reduce-max"),
+    ("max-pool", "avg-pool"),
+    ("reciprocal", "neg"),
+    ("relu", "abs"),
+    ("silu", "gelu"),
+    ("gelu", "silu"),
+    ("hard-swish", "silu"),
+    ("native.pow", "native.sub"),
+    ("native.round", "native.floor"),
+    ("native.avg-pool", "native.max-pool"),
+    ("native.reduce-mean", "native.reduce-sum"),
+];
+/// What is written instead of a step.
+const STEP_INSTEAD: &[(&str, &str)] = &[
+    ("sub", "rsub"),
+    ("rsub", "sub"),
+    ("div", "rdiv"),
+    ("rdiv", "div"),
+    ("pow", "rpow"),
+    ("rpow", "pow"),
+    ("add", "mul"),
+    ("mul", "add"),
+    ("min", "max"),
+    ("max", "min"),
+    ("relu", "abs"),
+    ("clip", "hard-sigmoid"),
+    ("leaky-relu", "elu"),
+    ("elu", "leaky-relu"),
+];
+
+/// Gives every variant of an expression with one change.
+fn expression(expr: &Expr, give: &mut dyn FnMut(String, Expr)) {
+    match expr {
+        Expr::Literal(attr) => {
+            if let Some(changed) = other_attr(attr) {
+                give(format!("{attr} is {changed}"), Expr::Literal(changed));
+            }
+        }
+        Expr::Attr(_) | Expr::Operand(_) | Expr::Rest(_) => {}
+        Expr::Call(function, of) => {
+            if let Some((_, instead)) = INSTEAD.iter().find(|(name, _)| *name == function.name)
+                && let Some(instead) = functions().find(|known| !known.guard && known.name == *instead)
+            {
+                give(format!("{} is {}", function.name, instead.name), Expr::Call(instead, of.clone()));
+            }
+            if ["then-all", "perm-compose"].contains(&function.name) {
+                let mut swapped = of.clone();
+                swapped.swap(0, 1);
+                give(format!("arguments of {} swapped", function.name), Expr::Call(function, swapped));
+                give(format!("only the first of {}", function.name), of[0].clone());
+                give(format!("only the second of {}", function.name), of[1].clone());
+            }
+            if function.name == "then" && of.len() == 4 {
+                let mut swapped = of.clone();
+                swapped.swap(2, 3);
+                give("parameters swapped".to_owned(), Expr::Call(function, swapped));
+            }
+            for at in 0..of.len() {
+                expression(&of[at], &mut |what, one| {
+                    let mut changed = of.clone();
+                    changed[at] = one;
+                    give(what, Expr::Call(function, changed));
+                });
+            }
+        }
+    }
+}
+
+fn other(value: f64) -> f64 {
+    if value == 0.0 { 0.125 } else { value * 1.125 }
+}
+
+fn other_attr(attr: &Attr) -> Option<Attr> {
+    Some(match attr {
+        Attr::Int(1) => Attr::Int(0),
+        Attr::Int(value) => Attr::Int(value + 1),
+        Attr::Float(value) => Attr::Float(Float(other(value.0))),
+        Attr::Ints(list) => {
+            let mut list = list.clone();
+            match &mut list[..] {
+                [.., a, b] if a != b => std::mem::swap(a, b),
+                [.., last] => *last += 1,
+                [] => return None,
+            }
+            Attr::Ints(list)
+        }
+        Attr::Str(text) => {
+            let (_, instead) = STEP_INSTEAD.iter().find(|(step, _)| *step == &**text)?;
+            Attr::Str((*instead).into())
+        }
+        // Every layout holds the same value, so another one is no mistake where it is typed.
+        Attr::Layout(_) | Attr::DType(_) | Attr::Post(_) => return None,
+    })
+}
