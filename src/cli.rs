@@ -5,6 +5,7 @@ mod compile;
 mod doctor;
 mod explain;
 mod load;
+mod pack;
 mod rules;
 mod run;
 
@@ -37,10 +38,13 @@ enum Command {
     Dump(compile::Dump),
     /// Compare two stages, or the programs of two pipelines.
     Diff(compile::Diff),
+    /// Pack buffers from CSV tables: an offset for each, and the fewest bytes for all.
+    Pack(pack::Pack),
+    /// Test, check and question rules.
+    #[command(subcommand)]
+    Rules(rules::Rules),
     /// Say what this machine has: processor, instruction sets, backends.
     Doctor(doctor::Doctor),
-    /// Check rules.
-    Rules(rules::Rules),
 }
 
 /// How a model is compiled.
@@ -80,8 +84,9 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Explain(command) => command.run(),
         Command::Dump(command) => command.run(),
         Command::Diff(command) => command.run(),
-        Command::Doctor(command) => command.run(),
+        Command::Pack(command) => command.run(),
         Command::Rules(command) => command.run(),
+        Command::Doctor(command) => command.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -12,12 +12,14 @@ mod change;
 mod fact;
 mod injective;
 mod matcher;
+mod probe;
 mod provenance;
 mod saturate;
 mod shared;
 
 pub use build::{BuildError, Pick};
 pub use fact::Facts;
+pub use probe::Probe;
 pub use provenance::Origin;
 pub use saturate::{Growth, Limits, SaturateError, Saturation, Stop};
 

@@ -1,8 +1,24 @@
 //! Memory planning: lifetimes in, offsets out.
+//!
+//! Takes buffers, each with the steps at which it is live, gives an offset for each so that buffers
+//! that are live together lie apart, and says how many bytes that takes and whether fewer could do
+//! ([`Packing::proven`]). A planner is a file and a line in [`PLANNERS`].
+//!
+//! ```
+//! use ovolo::memory::{Buffer, find};
+//! let buffer = |lower, upper, size| Buffer { lower, upper, size, align: 1 };
+//! let buffers = [buffer(0, 3, 4), buffer(3, 9, 4), buffer(0, 9, 4), buffer(9, 21, 4), buffer(0, 21, 4)];
+//! let packing = find("exact").expect("it is in the list").plan(&buffers);
+//! assert_eq!(packing.peak, 12);
+//! assert!(packing.proven);
+//! ```
 
+mod exact;
 mod fit;
 mod order;
+pub mod table;
 
+pub use exact::Exact;
 pub use order::{Task, order};
 
 /// A range of steps during which so many bytes are needed.
@@ -27,6 +43,10 @@ pub struct Packing {
     pub peak: usize,
     /// The most bytes live at one step.
     pub lower_bound: usize,
+    /// Whether no packing has a lower peak: it is the lower bound, or the search was exhaustive.
+    pub proven: bool,
+    /// Nodes that a search visited; none for a heuristic.
+    pub steps: u64,
 }
 
 /// Gives buffers their offsets.
@@ -34,12 +54,13 @@ pub trait Planner: Sync {
     /// Its name in pipelines.
     fn name(&self) -> &'static str;
 
-    /// Offsets such that buffers that are live at one step do not overlap.
+    /// Offsets such that buffers that are live at one step do not overlap. Sizes and alignments
+    /// are less than 2^60 bytes in all.
     fn plan(&self, buffers: &[Buffer]) -> Packing;
 }
 
 /// Every planner.
-pub const PLANNERS: &[&dyn Planner] = &[&fit::Best, &fit::FirstFit];
+pub const PLANNERS: &[&dyn Planner] = &[&Exact::DEFAULT, &fit::Best, &fit::FirstFit];
 
 /// The planner with this name.
 pub fn find(name: &str) -> Option<&'static dyn Planner> {
@@ -49,7 +70,7 @@ pub fn find(name: &str) -> Option<&'static dyn Planner> {
 /// The most bytes live at one step: no packing can be smaller.
 pub fn lower_bound(buffers: &[Buffer]) -> usize {
     let mut events: Vec<(usize, bool, usize)> = Vec::with_capacity(2 * buffers.len());
-    for buffer in buffers {
+    for buffer in buffers.iter().filter(|buffer| buffer.lower < buffer.upper) {
         events.push((buffer.lower, true, buffer.size));
         events.push((buffer.upper, false, buffer.size));
     }

@@ -15,6 +15,7 @@ pub mod post;
 mod reduce;
 mod shape;
 mod window;
+pub mod winograd;
 
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
@@ -128,6 +129,7 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     elementwise::ops,
     matmul::ops,
     window::ops,
+    winograd::ops,
     normalize::ops,
     reduce::ops,
     shape::ops,

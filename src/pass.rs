@@ -81,6 +81,8 @@ pub enum PassReport {
         arena: usize,
         /// The most bytes live at one step.
         lower_bound: usize,
+        /// Whether no arena can be smaller in the chosen order.
+        proven: bool,
     },
 }
 

@@ -81,6 +81,8 @@ pub struct Plan {
     pub arena: usize,
     /// The most bytes live at one step in the chosen order: no arena can be smaller.
     pub lower_bound: usize,
+    /// Whether no arena can be smaller in the chosen order.
+    pub proven: bool,
     /// Threads the plan was made for.
     pub threads: usize,
 }
@@ -226,6 +228,7 @@ impl Plan {
         let packing = planner.plan(&buffers);
         plan.arena = packing.peak;
         plan.lower_bound = packing.lower_bound;
+        plan.proven = packing.proven;
         let place = |id: NodeId| match draft.slots[id.index()] {
             Some(Slot::Fixed(place)) => place,
             Some(Slot::Storage(storage, offset)) => {

@@ -6,6 +6,7 @@
 //! of every file at once.
 
 mod compute;
+pub mod example;
 mod expr;
 mod guard;
 mod literal;
@@ -13,8 +14,8 @@ mod pattern;
 mod reader;
 pub(crate) mod ron;
 
+pub use example::Example;
 pub use expr::{Bindings, Fact, Function, Value, eval, functions};
-pub use reader::Example;
 
 use crate::attr::Attr;
 use crate::error::{Diagnostic, Diagnostics, suggestion};
@@ -26,6 +27,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("rules/algebra.ron", include_str!("../rules/algebra.ron")),
     ("rules/fuse.ron", include_str!("../rules/fuse.ron")),
     ("rules/merge.ron", include_str!("../rules/merge.ron")),
+    ("rules/winograd.ron", include_str!("../rules/winograd.ron")),
     ("rules/layout.ron", include_str!("../rules/layout.ron")),
     ("rules/native.ron", include_str!("../rules/native.ron")),
 ];
@@ -174,6 +176,15 @@ impl RuleSet {
     /// The rules, in order.
     pub fn rules(&self) -> &[Arc<Rule>] {
         &self.rules
+    }
+
+    /// Only the rules with these names.
+    ///
+    /// # Errors
+    /// A name that no rule has.
+    pub fn keep(&self, names: &[String]) -> Result<Self, Diagnostics> {
+        let rules = self.select(names)?;
+        Ok(Self { rules: rules.into_iter().filter(|rule| names.contains(&rule.name)).collect() })
     }
 
     /// The rules of these files (named without folder and ending) or with these names, in the order

@@ -72,10 +72,14 @@ impl Compile {
                     let _ = writeln!(text, "             no kernel {count} time(s): `{op}`: {why}");
                 }
             }
-            Some(PassReport::Plan { steps, arena, lower_bound }) => {
+            Some(PassReport::Plan { steps, arena, lower_bound, proven }) => {
+                let proven = if *proven { "proven least" } else { "not proven least" };
                 #[allow(clippy::cast_precision_loss)]
                 let ratio = *arena as f64 / (*lower_bound).max(1) as f64;
-                let _ = writeln!(text, "{steps} steps, arena {arena} bytes, {ratio:.3} of its lower bound");
+                let _ = writeln!(
+                    text,
+                    "{steps} steps, arena {arena} bytes, {ratio:.3} of its lower bound, {proven}"
+                );
             }
         }
         text
@@ -109,10 +113,11 @@ fn stage_json(stage: &Stage) -> serde_json::Value {
             value["bound"] = extraction.bound.into();
             value["proven"] = extraction.proven.into();
         }
-        Some(PassReport::Plan { steps, arena, lower_bound }) => {
+        Some(PassReport::Plan { steps, arena, lower_bound, proven }) => {
             value["steps"] = (*steps).into();
             value["arena"] = (*arena).into();
             value["lower_bound"] = (*lower_bound).into();
+            value["proven"] = (*proven).into();
         }
     }
     value

@@ -55,7 +55,18 @@ impl Settings {
             pipeline.passes.iter().any(|pass| matches!(pass, PassSpec::Extract(s) if s.cost != "flops"));
         let threads = self.threads()?;
         let machine = if calibrated { ovolo::calibrate::machine(threads) } else { Machine::NOMINAL };
-        Ok(Options { rules: rules(&self.rules)?, pipeline, threads, machine, keep_egraph_after: None })
+        Ok(Options { rules: self.rules()?, pipeline, threads, machine, keep_egraph_after: None })
+    }
+
+    fn rules(&self) -> Result<RuleSet, String> {
+        let mut files: Vec<(String, String)> =
+            rule::SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        for directory in &self.rules {
+            files.extend(rule_files(directory)?);
+        }
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        RuleSet::read(&files).map_err(|errors| errors.to_string())
     }
 
     pub(super) fn compile(&self) -> Result<Compilation, String> {
@@ -66,27 +77,6 @@ impl Settings {
         let Compilation { program, plan, .. } = self.compile()?;
         Ok((Session::new(&program, plan).map_err(|error| error.to_string())?, program))
     }
-}
-
-/// The shipped rules and those of some directories.
-pub(super) fn rules(directories: &[PathBuf]) -> Result<RuleSet, String> {
-    let mut files: Vec<(String, String)> =
-        rule::SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-    for directory in directories {
-        let listed = std::fs::read_dir(directory)
-            .map_err(|error| format!("--rules {}: {error}", directory.display()))?;
-        let mut found: Vec<PathBuf> = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        found.retain(|path| path.extension().is_some_and(|extension| extension == "ron"));
-        found.sort();
-        if found.is_empty() {
-            return Err(format!("--rules {}: there is no .ron file in it", directory.display()));
-        }
-        for path in found {
-            files.push((path.display().to_string(), read(&path)?));
-        }
-    }
-    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    RuleSet::read(&files).map_err(|errors| errors.to_string())
 }
 
 fn read_pipeline(name: &str) -> Result<Pipeline, String> {
@@ -107,7 +97,20 @@ fn read_pipeline(name: &str) -> Result<Pipeline, String> {
     Pipeline::read(name, &read(path)?).map_err(|errors| errors.to_string())
 }
 
-fn read(path: &Path) -> Result<String, String> {
+/// The rule files of a directory: names and texts.
+pub(super) fn rule_files(directory: &Path) -> Result<Vec<(String, String)>, String> {
+    let listed =
+        std::fs::read_dir(directory).map_err(|error| format!("--rules {}: {error}", directory.display()))?;
+    let mut found: Vec<PathBuf> = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "ron"));
+    found.sort();
+    if found.is_empty() {
+        return Err(format!("--rules {}: there is no .ron file in it", directory.display()));
+    }
+    found.into_iter().map(|path| Ok((path.display().to_string(), read(&path)?))).collect()
+}
+
+pub(super) fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 

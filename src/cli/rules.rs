@@ -1,26 +1,74 @@
-//! `ovolo rules`: commands for those who write rules.
+//! `ovolo rules …`: what rule authors ask.
 
+mod list;
+mod test;
 mod verify;
 
 use super::Outcome;
+use super::load::{read, rule_files};
 use clap::{Args, Subcommand};
-
-#[derive(Args)]
-pub(super) struct Rules {
-    #[command(subcommand)]
-    command: RulesCommand,
-}
+use ovolo::rule::{RuleSet, SHIPPED};
+use std::path::PathBuf;
 
 #[derive(Subcommand)]
-enum RulesCommand {
-    /// Check every rule numerically on generated instances, and members of models' e-graphs.
+pub(super) enum Rules {
+    /// List rules: name, place, law.
+    List(list::List),
+    /// Run the examples beside the rules.
+    Test(test::Test),
+    /// Check rules numerically on generated instances, or members of models' e-graphs.
     Verify(verify::Verify),
 }
 
 impl Rules {
     pub(super) fn run(&self) -> Outcome {
-        match &self.command {
-            RulesCommand::Verify(command) => command.run(),
+        match self {
+            Self::List(command) => command.run(),
+            Self::Test(command) => command.run(),
+            Self::Verify(command) => command.run(),
         }
+    }
+}
+
+/// Which rules a command is about.
+#[derive(Args)]
+struct Source {
+    /// Rule files. Default: the shipped ones.
+    files: Vec<PathBuf>,
+    /// Adds the rule files of a directory. May be given more than once.
+    #[arg(long, value_name = "DIR")]
+    rules: Vec<PathBuf>,
+    /// Only these rules. May be given more than once.
+    #[arg(long = "rule", value_name = "NAME")]
+    only: Vec<String>,
+}
+
+/// Rule files as they are read.
+struct Loaded {
+    /// Names and texts.
+    files: Vec<(String, String)>,
+    set: RuleSet,
+}
+
+impl Source {
+    fn load(&self) -> Result<Loaded, String> {
+        let mut files: Vec<(String, String)> = if self.files.is_empty() {
+            SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+        } else {
+            let read = |path: &PathBuf| Ok((path.display().to_string(), read(path)?));
+            self.files.iter().map(read).collect::<Result<_, String>>()?
+        };
+        for directory in &self.rules {
+            files.extend(rule_files(directory)?);
+        }
+        let texts: Vec<(&str, &str)> =
+            files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        let set = RuleSet::read(&texts).map_err(|errors| errors.to_string())?;
+        let set = if self.only.is_empty() {
+            set
+        } else {
+            set.keep(&self.only).map_err(|errors| errors.to_string())?
+        };
+        Ok(Loaded { files, set })
     }
 }

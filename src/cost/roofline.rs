@@ -2,6 +2,7 @@
 //! longer, and a fixed time to start (Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009).
 
 use super::{CostModel, Query};
+use crate::op::winograd::{Parts, parts};
 use serde::{Deserialize, Serialize};
 
 /// The speeds of a machine, with all threads of the plan at work.
@@ -62,13 +63,18 @@ impl CostModel for Roofline {
 /// `ovolo bench --profile`.
 const EFFICIENCY: &[(&str, f64)] = &[
     ("native.conv-direct", 0.85),
-    ("native.conv-first", 0.30),
+    ("native.conv-first", 0.70),
     ("native.conv-depthwise", 0.25),
-    ("native.conv", 0.12),
+    ("native.conv-narrow", 0.50),
+    ("native.conv", 0.68),
     ("native.matmul-packed", 0.92),
     ("native.matmul", 0.85),
     ("native.attention", 0.80),
 ];
+
+/// The same for the two parts of Winograd's algorithm: matrix products, and transforms, which load
+/// and store about as much as they compute.
+const WINOGRAD: Parts = Parts { products: 0.80, transforms: 0.20 };
 
 /// The reference evaluation, one element after another in double precision.
 const REFERENCE: f64 = 0.004;
@@ -80,12 +86,46 @@ fn efficiency(query: &Query<'_>) -> f64 {
     if query.contract.implementation == "reference" {
         return REFERENCE;
     }
-    let share =
-        EFFICIENCY.iter().find(|(op, _)| *op == query.def.name).map_or(OTHERWISE, |(_, share)| *share);
+    let known = EFFICIENCY.iter().find(|(op, _)| *op == query.def.name);
+    let share = match query.def.name {
+        "native.conv-winograd" => winograd(query),
+        "native.conv-direct" => known.map_or(OTHERWISE, |(_, share)| *share) * filling(query),
+        "native.conv" => known.map_or(OTHERWISE, |(_, share)| *share) * spreading(query),
+        _ => known.map_or(OTHERWISE, |(_, share)| *share),
+    };
     // Lanes that hold padding work for nothing.
     let ty = query.call.output;
     #[allow(clippy::cast_precision_loss)]
-    let useful = ty.shape.count() as f64 / ty.layout.padded_count(&ty.shape).max(1) as f64;
+    let useful = ty.shape.count().max(1) as f64 / ty.layout.padded_count(&ty.shape).max(1) as f64;
     let narrow = if ty.layout.blocks().iter().any(|(_, size)| *size == 8) { 0.55 } else { 1.0 };
     share * useful * narrow
+}
+
+/// The share that Winograd's algorithm reaches, by how much of it is products.
+fn winograd(query: &Query<'_>) -> f64 {
+    let parts = parts(query.call.inputs, query.call.output);
+    let time = parts.products / WINOGRAD.products + parts.transforms / WINOGRAD.transforms;
+    (parts.products + parts.transforms).max(f64::MIN_POSITIVE) / time.max(f64::MIN_POSITIVE)
+}
+
+/// How well the input channels of a direct convolution fill their blocks: the last block counts as
+/// a whole one, and a block of few channels takes about two more to begin.
+#[allow(clippy::cast_precision_loss)]
+fn filling(query: &Query<'_>) -> f64 {
+    let channels = query.call.inputs[1].shape[1].max(1);
+    let block = query.call.output.layout.block(1);
+    let lanes = channels.min(block);
+    let begun = lanes as f64 / (lanes + 2) as f64 * (block + 2) as f64 / block as f64;
+    begun * channels as f64 / channels.next_multiple_of(lanes) as f64
+}
+
+/// How many outputs share the panels of a plain convolution, which cost as much to fill as 32
+/// outputs, and how well pixels fill vectors of 16.
+#[allow(clippy::cast_precision_loss)]
+fn spreading(query: &Query<'_>) -> f64 {
+    let (x, w, y) = (query.call.inputs[0], query.call.inputs[1], query.call.output);
+    let groups = x.shape[1] / w.shape[1].max(1);
+    let outputs = (w.shape[0] / groups.max(1)).max(1) as f64;
+    let pixels = (y.shape[2] * y.shape[3]).max(1);
+    outputs / (outputs + 32.0) * pixels as f64 / pixels.next_multiple_of(16) as f64
 }

@@ -3,7 +3,6 @@
 use super::{EGraph, Term};
 use crate::rule::Rule;
 use egg::Id;
-use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// The rule that made a node, and the node at the root of what it matched.
@@ -37,18 +36,28 @@ impl Origins {
 /// Finds the first origin of nodes as they stand in the e-graph now.
 pub(super) struct OriginIndex<'a> {
     egraph: &'a EGraph,
-    first: FxHashMap<Term, Id>,
+    /// Nodes by their class of today, the class's nodes from `start[class]` on, the oldest first.
+    nodes: Vec<Id>,
+    start: Vec<u32>,
 }
 
 impl<'a> OriginIndex<'a> {
     pub fn new(egraph: &'a EGraph) -> Self {
-        let mut first = FxHashMap::default();
-        for (index, node) in egraph.egg.nodes().iter().enumerate() {
-            let mut node = node.clone();
-            node.children.iter_mut().for_each(|child| *child = egraph.egg.find(*child));
-            first.entry(node).or_insert_with(|| Id::from(index));
+        let count = egraph.egg.nodes().len();
+        let classes: Vec<usize> =
+            (0..count).map(|index| usize::from(egraph.egg.find(Id::from(index)))).collect();
+        let mut start = vec![0; count + 1];
+        classes.iter().for_each(|class| start[class + 1] += 1);
+        for class in 0..count {
+            start[class + 1] += start[class];
         }
-        Self { egraph, first }
+        let mut next = start.clone();
+        let mut nodes = vec![Id::from(0); count];
+        for (index, class) in classes.into_iter().enumerate() {
+            nodes[next[class] as usize] = Id::from(index);
+            next[class] += 1;
+        }
+        Self { egraph, nodes, start }
     }
 
     /// The rules that led to a node, the last one first, back to an imported node.
@@ -65,8 +74,15 @@ impl<'a> OriginIndex<'a> {
 
     /// The first node that is this term as the e-graph stands now.
     fn find(&self, term: &Term) -> Option<Id> {
-        let mut canonical = term.clone();
-        canonical.children.iter_mut().for_each(|child| *child = self.egraph.egg.find(*child));
-        self.first.get(&canonical).copied()
+        let egg = &self.egraph.egg;
+        let class = usize::from(egg.find(egg.lookup(term.clone())?));
+        let same = |id: &&Id| {
+            let node = egg.id_to_node(**id);
+            node.op == term.op
+                && node.attrs == term.attrs
+                && node.children.len() == term.children.len()
+                && node.children.iter().zip(&term.children).all(|(a, b)| egg.find(*a) == egg.find(*b))
+        };
+        self.nodes[self.start[class] as usize..self.start[class + 1] as usize].iter().find(same).copied()
     }
 }

@@ -58,7 +58,7 @@ impl Planner for Best {
                 order.insert(0, highest);
             }
         }
-        best.unwrap_or(Packing { offsets: Vec::new(), peak: 0, lower_bound: 0 })
+        best.unwrap_or_else(|| place(buffers, &[]))
     }
 }
 
@@ -69,6 +69,9 @@ fn place(buffers: &[Buffer], order: &[usize]) -> Packing {
     let mut peak = 0;
     for &at in order {
         let buffer = &buffers[at];
+        if buffer.lower >= buffer.upper {
+            continue; // never live, and thus in nobody's way at offset 0
+        }
         let mut offset = 0;
         for &other in &placed {
             let live = buffers[other].lower < buffer.upper && buffer.lower < buffers[other].upper;
@@ -85,5 +88,6 @@ fn place(buffers: &[Buffer], order: &[usize]) -> Packing {
         let position = placed.partition_point(|&other| offsets[other] <= offset);
         placed.insert(position, at);
     }
-    Packing { offsets, peak, lower_bound: lower_bound(buffers) }
+    let lower_bound = lower_bound(buffers);
+    Packing { offsets, peak, lower_bound, proven: peak == lower_bound, steps: 0 }
 }

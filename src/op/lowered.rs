@@ -1,7 +1,7 @@
 //! Lowered ops: what backends have kernels for. Each means what its logical op means, in the
 //! layouts it names; the reference evaluation unpacks, evaluates the logical op, and packs.
 
-use super::{OpDef, matmul, post, reduce, shape, sizes, window};
+use super::{OpDef, matmul, post, reduce, shape, sizes, window, winograd};
 use crate::attr::Attrs;
 use crate::tensor::{Layout, Tensor, TensorType};
 
@@ -131,6 +131,16 @@ pub(super) fn ops() -> Vec<OpDef> {
         }
         conv(attrs, types, &[("nChw16c", "Oihw16o"), ("nChw8c", "Oihw8o")])
     });
+    blocked!("native.conv-narrow", "conv", |attrs, types| {
+        let width = types[1].shape.get(1).copied().unwrap_or(0);
+        if ![2, 4].contains(&width) || types[1].shape.first() != types[0].shape.get(1) {
+            return Err(format!(
+                "weights {} for {}: it takes as many outputs as inputs, in groups of 2 or 4",
+                types[1], types[0]
+            ));
+        }
+        conv(attrs, types, &[("nChw16c", "Ohwi16o"), ("nChw8c", "Ohwi8o")])
+    });
     blocked!("native.conv-first", "conv", infer_first);
     blocked!("native.matmul-packed", "matmul", infer_packed);
     blocked!("native.max-pool", "max-pool", |attrs, types| pool(types)
@@ -149,6 +159,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         reduce::infer(attrs, types)
     });
     blocked!("native.concat", "concat", infer_concat);
+    ops.extend(winograd::lowered());
     ops
 }
 

@@ -141,7 +141,20 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
             let x = random.ty(rank, dtype, &LAYOUTS);
             let types: Vec<TensorType> = (0..operands)
                 .map(|operand| match (operand, random.below(4)) {
+                    (0, _) if def.name == "winograd-weights" => TensorType::plain(dtype, [3, 2, 3, 3]),
                     (0, _) => x.clone(),
+                    (1, _) if def.name == "native.conv-winograd" => {
+                        let (frequencies, channels) = (random.of(&[16, 36, 25]), x.shape.get(1).copied());
+                        TensorType::plain(dtype, [frequencies, channels.unwrap_or(1), 2])
+                            .with_layout(layout(random.of(&["Cab16c", "Cab8c"])))
+                    }
+                    (1, _) if def.name == "native.conv-narrow" => {
+                        let weights = TensorType::plain(dtype, [2, random.of(&[2, 3]), 1, 2]);
+                        weights.with_layout(layout(random.of(&["Ohwi16o", "Ohwi8o"])))
+                    }
+                    (2, _) if ["native.conv-winograd", "native.conv-narrow"].contains(&def.name) => {
+                        TensorType::plain(dtype, [2])
+                    }
                     (_, 0) => x.clone(),
                     (1.., _) if def.name.contains("batch-norm") => random.ty(1, dtype, &["plain"]),
                     (1, _) if def.name.contains("native.conv-") => random.ty(4, dtype, &LAYOUTS),

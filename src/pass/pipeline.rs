@@ -210,7 +210,7 @@ impl Reader<'_> {
             }),
             _ => PassSpec::Plan(Plan {
                 order: self.text(fields, "order").unwrap_or_else(|| "peak".into()),
-                planner: self.text(fields, "planner").unwrap_or_else(|| "best".into()),
+                planner: self.text(fields, "planner").unwrap_or_else(|| "exact".into()),
             }),
         })
     }

@@ -29,8 +29,12 @@ impl Pass for PlanMemory {
         };
         let plan =
             Plan::new(&state.graph, &state.rules, context.threads, &ask, &self.0.order, &self.0.planner)?;
-        let report =
-            PassReport::Plan { steps: plan.steps.len(), arena: plan.arena, lower_bound: plan.lower_bound };
+        let report = PassReport::Plan {
+            steps: plan.steps.len(),
+            arena: plan.arena,
+            lower_bound: plan.lower_bound,
+            proven: plan.proven,
+        };
         state.plan = Some(plan);
         Ok(report)
     }

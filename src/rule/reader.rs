@@ -1,5 +1,6 @@
 //! From rule files to checked rules. Every mistake is gathered, with its place.
 
+use super::example;
 use super::pattern::{self, Ast, Entry, ExprAst, ExprKind, Kind};
 use super::ron::{self, Field, Node, Text, Value};
 use super::{
@@ -10,15 +11,6 @@ use crate::error::{Diagnostic, Diagnostics, Source, Span, suggestion};
 use crate::op::{self, Arity, OpDef};
 use std::collections::HashMap;
 use std::ops::Range;
-
-/// A graph beside a rule that says what the rule does.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Example {
-    /// The rule fires on this graph.
-    Fires(String),
-    /// The rule does not fire on this graph.
-    Refuses(String),
-}
 
 const KEYS: &[&str] = &["name", "from", "to", "when", "let", "for-each", "examples"];
 
@@ -61,7 +53,7 @@ pub(super) fn read(files: &[(&str, &str)], found: &mut Diagnostics) -> Vec<Rule>
     rules
 }
 
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     found: &'a mut Diagnostics,
     source: usize,
     file: &'a str,
@@ -106,12 +98,12 @@ impl Reader<'_> {
         self.found.push(diagnostic);
     }
 
-    fn mistake(&mut self, message: impl Into<String>, span: Span) {
+    pub(super) fn mistake(&mut self, message: impl Into<String>, span: Span) {
         let diagnostic = Diagnostic::new(message).label(self.source, span, "");
         self.say(diagnostic);
     }
 
-    fn unknown(&mut self, what: &str, name: &str, span: Span, known: &[&str]) {
+    pub(super) fn unknown(&mut self, what: &str, name: &str, span: Span, known: &[&str]) {
         let mut diagnostic =
             Diagnostic::new(format!("{what} `{name}` is not known")).label(self.source, span, "");
         diagnostic = match suggestion(name, known.iter().copied()) {
@@ -148,7 +140,7 @@ impl Reader<'_> {
         let head = Span::new(node.span.start, node.span.start + name.len());
         let Some(parts) = self.parts(fields, head) else { return Vec::new() };
         let rows = self.for_each(fields);
-        let examples = self.examples(fields);
+        let examples = example::read(self, fields);
         if self.found.len() > before {
             return Vec::new();
         }
@@ -158,7 +150,8 @@ impl Reader<'_> {
         let mut used = Vec::new();
         for row in &rows {
             let before = self.found.len();
-            if let Some(rule) = self.rule(&parts, row, &mut used, comment, line, &examples) {
+            if let Some(mut rule) = self.rule(&parts, row, &mut used, comment, line) {
+                rule.examples = example::fill(self, &examples, row, rows.len() == 1, &mut used);
                 rules.push((rule, name_span));
             }
             if self.found.len() > before {
@@ -302,7 +295,7 @@ impl Reader<'_> {
         }
     }
 
-    fn scalar(&mut self, node: &Node) -> Option<String> {
+    pub(super) fn scalar(&mut self, node: &Node) -> Option<String> {
         match &node.value {
             Value::Str(text) => Some(text.text.clone()),
             Value::Number(value) => Some(value.to_string()),
@@ -313,35 +306,6 @@ impl Reader<'_> {
         }
     }
 
-    fn examples(&mut self, fields: &[Field]) -> Vec<Example> {
-        let Some(field) = fields.iter().find(|field| field.key == "examples") else { return Vec::new() };
-        let Value::List(items) = &field.node.value else {
-            self.mistake("`examples` is a list", field.node.span);
-            return Vec::new();
-        };
-        let mut examples = Vec::new();
-        for item in items {
-            match &item.value {
-                Value::Struct { name, fields, .. } if name == "Example" => {
-                    for field in fields {
-                        match (field.key.as_str(), &field.node.value) {
-                            ("fires", Value::Str(text)) => examples.push(Example::Fires(text.text.clone())),
-                            ("refuses", Value::Str(text)) => {
-                                examples.push(Example::Refuses(text.text.clone()))
-                            }
-                            ("fires" | "refuses", _) => {
-                                self.mistake("a graph is text in quotes", field.node.span)
-                            }
-                            (other, _) => self.unknown("key", other, field.key_span, &["fires", "refuses"]),
-                        }
-                    }
-                }
-                _ => self.mistake("an example is `Example(fires: …)` or `Example(refuses: …)`", item.span),
-            }
-        }
-        examples
-    }
-
     /// One rule, for one row of `for-each`.
     fn rule(
         &mut self,
@@ -350,7 +314,6 @@ impl Reader<'_> {
         used: &mut Vec<String>,
         doc: &str,
         line: usize,
-        examples: &[Example],
     ) -> Option<Rule> {
         let mut fill = |text: &Text| match text.replace(row, used) {
             Ok(text) => Some(text),
@@ -442,7 +405,7 @@ impl Reader<'_> {
             rest_vars: scope.rests,
             attr_vars: scope.attrs,
             rest_attr_vars: scope.rest_attrs,
-            examples: examples.to_vec(),
+            examples: Vec::new(),
         })
     }
 

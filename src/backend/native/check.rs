@@ -63,14 +63,16 @@ pub(super) fn run(
     }
     match place {
         Some(operand) => result.bytes_mut().copy_from_slice(inputs[operand].bytes()),
-        None => result.bytes_mut().fill(0x7f),
+        None => result.bytes_mut().fill(0xff),
     }
     let output = result.bytes_mut().as_mut_ptr();
     let mut pointers: Vec<*const u8> = inputs.iter().map(|input| input.bytes().as_ptr()).collect();
     if let Some(operand) = place {
         pointers[operand] = output;
     }
+    // What nobody wrote is NaN, in the result as in scratch.
     let mut scratch = Tensor::zeros(TensorType::plain(DType::U8, [contract.scratch]));
+    scratch.bytes_mut().fill(0xff);
     let kernel = backend.kernel(&call).unwrap();
     let team = Team::new(threads);
     let scratch = scratch.bytes_mut().as_mut_ptr();

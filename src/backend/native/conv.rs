@@ -1,13 +1,18 @@
-//! Convolutions in blocked channels.
+//! Convolutions, most of them in blocked channels.
 //!
-//! All of them compute tiles of a few pixels by a few blocks of output channels in registers, add
+//! Those compute tiles of a few pixels by a few blocks of output channels in registers, add
 //! bias, a residual and bounds where they store, and leave other steps to a second pass over what
 //! is still in cache.
 
 mod depthwise;
 mod direct;
 mod first;
+mod narrow;
+mod plain;
+#[cfg(test)]
+mod test;
 mod tile;
+mod winograd;
 
 use super::chain::{Action, Area, apply};
 use super::lanes::{Level, level};
@@ -23,6 +28,9 @@ pub(super) const ENTRIES: &[Entry] = &[
     Entry { op: "native.conv-direct", contract: direct::contract, kernel: direct::kernel },
     Entry { op: "native.conv-depthwise", contract: depthwise::contract, kernel: depthwise::kernel },
     Entry { op: "native.conv-first", contract: first::contract, kernel: first::kernel },
+    Entry { op: "native.conv-narrow", contract: narrow::contract, kernel: narrow::kernel },
+    Entry { op: "native.conv", contract: plain::contract, kernel: plain::kernel },
+    Entry { op: "native.conv-winograd", contract: winograd::contract, kernel: winograd::kernel },
 ];
 
 /// Sizes of a convolution, in elements.

@@ -36,15 +36,18 @@ pub(super) fn level() -> Level {
     })
 }
 
-/// Writes `fn $name(args)`, which runs `$body::<V>(args)` compiled for the processor's instruction set.
+/// Writes `fn $name(args)`, which runs `$body::<V>(args)` compiled for the processor's instruction set;
+/// `of $lanes` asks for no more lanes than that.
 macro_rules! widened {
     ($(#[$meta:meta])* $visibility:vis unsafe fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:ident;) => {
         $crate::backend::native::lanes::widened! {
-            $(#[$meta])* $visibility unsafe fn $name($($arg: $type),*) = $body, in blocks of 16;
+            $(#[$meta])* $visibility unsafe fn $name($($arg: $type),*) = $body of 16;
         }
     };
-    // The body walks blocks of so many elements in whole vectors, so no vector is longer than those.
-    ($(#[$meta:meta])* $visibility:vis unsafe fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:ident, in blocks of $block:expr;) => {
+    (
+        $(#[$meta:meta])*
+        $visibility:vis unsafe fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:ident of $lanes:expr;
+    ) => {
         $(#[$meta])*
         $visibility unsafe fn $name($($arg: $type),*) {
             #[cfg(target_arch = "x86_64")]
@@ -65,7 +68,7 @@ macro_rules! widened {
             unsafe {
                 match $crate::backend::native::lanes::level() {
                     #[cfg(target_arch = "x86_64")]
-                    $crate::backend::native::lanes::Level::Avx512 if $block % 16 == 0 => avx512($($arg),*),
+                    $crate::backend::native::lanes::Level::Avx512 if $lanes >= 16 => avx512($($arg),*),
                     #[cfg(target_arch = "x86_64")]
                     $crate::backend::native::lanes::Level::Avx512
                     | $crate::backend::native::lanes::Level::Avx2 => avx2($($arg),*),
@@ -76,6 +79,18 @@ macro_rules! widened {
     };
 }
 pub(super) use widened;
+
+/// Asks for a cache line that will be read soon; any address will do.
+#[inline(always)]
+pub(super) fn prefetch<T>(from: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch faults on no address, and every processor of the architecture has it.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(from.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = from;
+}
 
 /// A vector of `f32`. Where a comparison meets a NaN it is false; `min` and `max` then give their
 /// right operand.
@@ -115,6 +130,8 @@ pub(super) trait Lanes: Copy {
     unsafe fn scale(self, power: Self) -> Self;
     /// For positive normal numbers: the exponent, and the number scaled into [1, 2).
     unsafe fn exponent(self) -> (Self, Self);
+    /// The lanes in another order: lane `i` of the result is lane `from[i]`.
+    unsafe fn pick(self, from: &[i32; 16]) -> Self;
     /// The sum of the lanes.
     unsafe fn sum(self) -> f32;
     /// The greatest of the lanes.
@@ -222,6 +239,10 @@ mod portable {
             (exponents, bits.map(|b| f32::from_bits(b & 0x007f_ffff | 0x3f80_0000)))
         }
         #[inline(always)]
+        unsafe fn pick(self, from: &[i32; 16]) -> Self {
+            std::array::from_fn(|i| self[from[i] as usize & 7])
+        }
+        #[inline(always)]
         unsafe fn sum(self) -> f32 {
             self.iter().sum()
         }
@@ -326,6 +347,11 @@ mod x86 {
             }
         }
         #[inline(always)]
+        unsafe fn pick(self, from: &[i32; 16]) -> Self {
+            // SAFETY: as the trait demands.
+            unsafe { _mm512_permutexvar_ps(_mm512_loadu_si512(from.as_ptr().cast()), self) }
+        }
+        #[inline(always)]
         unsafe fn sum(self) -> f32 {
             // SAFETY: as the trait demands.
             unsafe { _mm512_reduce_add_ps(self) }
@@ -427,6 +453,11 @@ mod x86 {
                 let mantissa = _mm256_or_si256(mantissa, _mm256_set1_epi32(0x3f80_0000));
                 (_mm256_cvtepi32_ps(exponent), _mm256_castsi256_ps(mantissa))
             }
+        }
+        #[inline(always)]
+        unsafe fn pick(self, from: &[i32; 16]) -> Self {
+            // SAFETY: as the trait demands.
+            unsafe { _mm256_permutevar8x32_ps(self, _mm256_loadu_si256(from.as_ptr().cast())) }
         }
         #[inline(always)]
         unsafe fn sum(self) -> f32 {

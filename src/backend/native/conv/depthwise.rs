@@ -53,7 +53,7 @@ struct Rows<'a> {
 widened! {
     /// # Safety
     /// The block's input, weights and output are in bounds.
-    unsafe fn rows(rows: &Rows<'_>) = rows_on, in blocks of rows.geometry.block;
+    unsafe fn rows(rows: &Rows<'_>) = rows_on of rows.geometry.block;
 }
 
 /// # Safety

@@ -1,17 +1,21 @@
 //! `native.conv-first`: up to four plain input channels, output in blocks.
 //!
-//! The input is copied once into scratch with its padding around it, so that no tile has an edge;
-//! each kernel element of each channel is then one step of a tile's sums.
+//! The input is copied once into scratch with its padding around it, so that no tile has an edge,
+//! and with the columns of one remainder by the stride beside each other, so that pixels are
+//! neighbours whatever the stride: a tile then reads them at fixed distances from one address.
+//! Each kernel element of each channel is one step of a tile's sums.
 
 use super::{Finish, Geometry, contract as named};
-use crate::backend::native::args::{Buffers, Shared};
-use crate::backend::native::lanes::{Lanes, widened};
+use crate::backend::native::args::{Buffers, Shared, part, tasks};
+use crate::backend::native::lanes::{Lanes, Level, level};
 use crate::backend::native::reference;
 use crate::backend::{Args, Call, Contract, Kernel};
 
-/// Pixels and output blocks of a tile.
-const PIXELS: usize = 12;
+/// Output blocks of a tile.
 const BLOCKS: usize = 2;
+/// Pixels of a tile, so that its sums fit into 32 registers, or into 16.
+const PIXELS_512: usize = 14;
+const PIXELS_256: usize = 6;
 
 pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
     match First::new(call) {
@@ -30,106 +34,110 @@ pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 struct First {
     geometry: Geometry,
     finish: Finish,
-    /// Rows and columns of the padded input.
-    padded: [usize; 2],
+    /// Rows of the padded input, and columns of one remainder by the stride.
+    rows: usize,
+    columns: usize,
+    /// Where each kernel element of each channel begins in the padded input, in the order of the weights.
+    taps: Vec<usize>,
+    /// Tile functions by pixels and blocks, and the most pixels.
+    micro: (fn(usize, usize) -> Function, usize),
 }
 
-/// A row of some output blocks.
-struct Row {
-    /// The padded input at the row's first kernel row.
+/// A tile: some pixels of a row by some output blocks.
+struct Tile<'a> {
+    /// The padded input at the first pixel and kernel element.
     x: *const f32,
-    channels: usize,
-    /// Between channels and rows of the padded input.
-    channel: usize,
-    line: usize,
-    column: usize,
-    stride: usize,
-    kernel: [usize; 2],
+    taps: &'a [usize],
     w: *const f32,
     w_output: usize,
     bias: *const f32,
     biases: usize,
     y: *mut f32,
     y_output: usize,
-    pixels: usize,
-    blocks: usize,
-    block: usize,
     residual: *const f32,
     low: f32,
     high: f32,
 }
 
-widened! {
-    /// # Safety
-    /// The row's input, weights and output are in bounds.
-    unsafe fn row(row: &Row) = row_on, in blocks of row.block;
-}
+type Function = unsafe fn(&Tile<'_>);
 
 /// # Safety
-/// As [`row`]; the processor has the instruction set of `V`.
+/// What the tile reads and writes is in bounds; the processor has the instruction set of `V`.
 #[inline(always)]
-unsafe fn row_on<V: Lanes>(row: &Row) {
-    for part in (0..row.block).step_by(V::COUNT) {
-        let mut first = 0;
-        while first < row.pixels {
-            // SAFETY: as the caller promises.
-            unsafe {
-                match (row.pixels - first >= PIXELS, row.blocks) {
-                    (true, BLOCKS) => tile::<V, PIXELS, BLOCKS>(row, first, part),
-                    (true, _) => tile::<V, PIXELS, 1>(row, first, part),
-                    (false, BLOCKS) => {
-                        (first..row.pixels).for_each(|pixel| tile::<V, 1, BLOCKS>(row, pixel, part))
-                    }
-                    (false, _) => (first..row.pixels).for_each(|pixel| tile::<V, 1, 1>(row, pixel, part)),
-                }
-            }
-            first += PIXELS;
-        }
-    }
-}
-
-/// # Safety
-/// As [`row_on`].
-#[inline(always)]
-unsafe fn tile<V: Lanes, const P: usize, const O: usize>(row: &Row, first: usize, part: usize) {
+unsafe fn tile<V: Lanes, const P: usize, const O: usize>(tile: &Tile<'_>) {
+    let width = V::COUNT;
     // SAFETY: as the caller promises.
     unsafe {
         let mut sums = [[V::splat(0.0); O]; P];
         for output in 0..O {
-            let at = output * row.block + part;
-            let bias = V::load_first(row.bias.wrapping_add(at), row.biases.saturating_sub(at).min(V::COUNT));
+            let at = output * width;
+            let bias = V::load_first(tile.bias.wrapping_add(at), tile.biases.saturating_sub(at).min(width));
             sums.iter_mut().for_each(|sums| sums[output] = bias);
         }
-        let mut w = row.w.add(part);
-        for r in 0..row.kernel[0] {
-            for s in 0..row.kernel[1] {
-                for channel in 0..row.channels {
-                    let x =
-                        row.x.add(channel * row.channel + r * row.line + s * row.column + first * row.stride);
-                    let mut weights = [V::splat(0.0); O];
-                    for (output, weight) in weights.iter_mut().enumerate() {
-                        *weight = V::load(w.add(output * row.w_output));
-                    }
-                    for (pixel, sums) in sums.iter_mut().enumerate() {
-                        let value = V::splat(*x.add(pixel * row.stride));
-                        for (sum, weight) in sums.iter_mut().zip(weights) {
-                            *sum = value.mul_add(weight, *sum);
-                        }
-                    }
-                    w = w.add(row.block);
+        let mut w = tile.w;
+        for tap in tile.taps {
+            let x = tile.x.add(*tap);
+            let mut weights = [V::splat(0.0); O];
+            for (output, weight) in weights.iter_mut().enumerate() {
+                *weight = V::load(w.add(output * tile.w_output));
+            }
+            for (pixel, sums) in sums.iter_mut().enumerate() {
+                let value = V::splat(*x.add(pixel));
+                for (sum, weight) in sums.iter_mut().zip(weights) {
+                    *sum = value.mul_add(weight, *sum);
                 }
             }
+            w = w.add(width);
         }
-        let (low, high) = (V::splat(row.low), V::splat(row.high));
+        let (low, high) = (V::splat(tile.low), V::splat(tile.high));
         for (pixel, sums) in sums.iter().enumerate() {
             for (output, sum) in sums.iter().enumerate() {
-                let at = output * row.y_output + (first + pixel) * row.block + part;
-                let sum = if row.residual.is_null() { *sum } else { sum.add(V::load(row.residual.add(at))) };
-                high.min(low.max(sum)).store(row.y.add(at));
+                let at = output * tile.y_output + pixel * width;
+                let mut sum = *sum;
+                if !tile.residual.is_null() {
+                    sum = sum.add(V::load(tile.residual.add(at)));
+                }
+                high.min(low.max(sum)).store(tile.y.add(at));
             }
         }
     }
 }
+
+/// Writes a module with the tiles of one instruction set.
+macro_rules! tiles {
+    ($name:ident, $lanes:ty, [$($p:literal),*], $(#[$feature:meta])?) => {
+        mod $name {
+            use super::{Function, Tile, tile};
+
+            /// # Safety
+            /// As [`super::tile`].
+            $(#[$feature])?
+            unsafe fn one<const P: usize, const O: usize>(one: &Tile<'_>) {
+                // SAFETY: as the caller promises.
+                unsafe { tile::<$lanes, P, O>(one) }
+            }
+
+            pub(super) fn pick(pixels: usize, blocks: usize) -> Function {
+                match (pixels, blocks) {
+                    $(($p, 1) => one::<$p, 1>, ($p, _) => one::<$p, 2>,)*
+                    _ => unreachable!("a tile has as many pixels as fit into registers"),
+                }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+tiles!(
+    wide, std::arch::x86_64::__m512, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14],
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
+);
+#[cfg(target_arch = "x86_64")]
+tiles!(
+    narrow, std::arch::x86_64::__m256, [1, 2, 3, 4, 5, 6],
+    #[target_feature(enable = "avx2,fma")]
+);
+tiles!(portable, [f32; 8], [1, 2, 3, 4, 5, 6],);
 
 impl First {
     fn new(call: &Call<'_>) -> Result<Self, String> {
@@ -137,94 +145,140 @@ impl First {
         let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, call.output)?;
         let padded =
             [0, 1].map(|axis| geometry.input[axis] + geometry.pads[axis] + geometry.pads_after[axis]);
-        Ok(Self { geometry, finish, padded })
-    }
-
-    /// Elements of one padded image, with room for the last tile to read past it.
-    fn image(&self) -> usize {
-        self.geometry.channels * self.padded[0] * self.padded[1]
-    }
-
-    /// Copies one channel of one image into its padded place.
-    ///
-    /// # Safety
-    /// No other thread writes this channel.
-    unsafe fn pad(&self, args: &Args<'_>, plane: usize) {
-        let [height, width] = self.geometry.input;
-        let [rows, columns] = self.padded;
-        let [top, left] = self.geometry.pads;
-        let source = args.inputs[0].cast::<f32>().wrapping_add(plane * height * width);
-        let target = Shared::<f32>::scratch(args).at(plane * rows * columns);
-        for row in 0..rows {
-            let line = target.wrapping_add(row * columns);
-            // SAFETY: the row is of the padded channel; what is copied is of the input.
-            unsafe {
-                if row < top || row >= top + height {
-                    std::ptr::write_bytes(line, 0, columns);
-                } else {
-                    std::ptr::write_bytes(line, 0, left);
-                    std::ptr::copy_nonoverlapping(source.add((row - top) * width), line.add(left), width);
-                    std::ptr::write_bytes(line.add(left + width), 0, columns - left - width);
+        let stride = geometry.strides[1];
+        let (rows, columns) = (padded[0], padded[1].div_ceil(stride));
+        let mut taps = Vec::with_capacity(geometry.kernel[0] * geometry.kernel[1] * geometry.channels);
+        for r in 0..geometry.kernel[0] {
+            for s in 0..geometry.kernel[1] {
+                let column = s * geometry.dilations[1];
+                for channel in 0..geometry.channels {
+                    let line = channel * rows + r * geometry.dilations[0];
+                    taps.push((line * stride + column % stride) * columns + column / stride);
                 }
             }
         }
+        let micro: (fn(usize, usize) -> Function, usize) = match (level(), geometry.block) {
+            #[cfg(target_arch = "x86_64")]
+            (Level::Avx512, 16) => (wide::pick, PIXELS_512),
+            #[cfg(target_arch = "x86_64")]
+            (Level::Avx512 | Level::Avx2, _) => (narrow::pick, PIXELS_256),
+            _ => (portable::pick, PIXELS_256),
+        };
+        Ok(Self { geometry, finish, rows, columns, taps, micro })
     }
-}
 
-impl Kernel for First {
-    fn run(&self, args: &Args<'_>) {
+    /// Elements of one row of the padded input.
+    fn line(&self) -> usize {
+        self.columns * self.geometry.strides[1]
+    }
+
+    /// Elements of one padded image.
+    fn image(&self) -> usize {
+        self.geometry.channels * self.rows * self.line()
+    }
+
+    /// Copies some rows of all channels and images into their padded places.
+    ///
+    /// # Safety
+    /// No other thread writes these rows.
+    unsafe fn pad(&self, args: &Args<'_>, lines: std::ops::Range<usize>) {
+        let [height, width] = self.geometry.input;
+        let [top, left] = self.geometry.pads;
+        let stride = self.geometry.strides[1];
+        for line in lines {
+            let (plane, row) = (line / self.rows, line % self.rows);
+            let target = Shared::<f32>::scratch(args).at(line * self.line());
+            // SAFETY: the row is of the padded input, and as long as this.
+            let target = unsafe { std::slice::from_raw_parts_mut(target, self.line()) };
+            if row < top || row >= top + height {
+                target.fill(0.0);
+                continue;
+            }
+            let source = Shared::<f32>::input(args, 0).at((plane * height + row - top) * width);
+            // SAFETY: the row is of the input.
+            let source = unsafe { std::slice::from_raw_parts(source, width) };
+            if stride == 1 {
+                target[..left].fill(0.0);
+                target[left..left + width].copy_from_slice(source);
+                target[left + width..].fill(0.0);
+                continue;
+            }
+            for (phase, target) in target.chunks_exact_mut(self.columns).enumerate() {
+                // The first column that is not padding, here and in the input.
+                let first = left.saturating_sub(phase).div_ceil(stride).min(self.columns);
+                let from = (first * stride + phase).saturating_sub(left).min(width);
+                let count = (width - from).div_ceil(stride).min(self.columns - first);
+                target[..first].fill(0.0);
+                let taken = &mut target[first..first + count];
+                if stride == 2 {
+                    // A stride that the compiler knows is one it has vectors for.
+                    taken.iter_mut().zip(source[from..].chunks(2)).for_each(|(to, pair)| *to = pair[0]);
+                } else {
+                    taken.iter_mut().zip(source[from..].iter().step_by(stride)).for_each(|(to, x)| *to = *x);
+                }
+                target[first + count..].fill(0.0);
+            }
+        }
+    }
+
+    /// Some rows of one image.
+    ///
+    /// # Safety
+    /// No other thread writes these rows; the padded input is there.
+    unsafe fn band(&self, args: &Args<'_>, image: usize, rows: std::ops::Range<usize>) {
         let geometry = &self.geometry;
-        let buffers = Buffers::new(args);
-        args.team.run(geometry.batch * geometry.channels, |plane| {
-            // SAFETY: each channel is one task.
-            unsafe { self.pad(buffers.args(), plane) };
-        });
         let (blocks, block) = (geometry.output_blocks(), geometry.block);
         let [oh, ow] = geometry.output;
-        let pairs = blocks.div_ceil(BLOCKS);
-        let taps = geometry.kernel[0] * geometry.kernel[1] * geometry.channels;
-        let threads = args.team.threads();
-        let bands = if threads == 1 { 1 } else { (4 * threads).min(oh) };
-        args.team.run(geometry.batch * bands, |task| {
-            let args = buffers.args();
-            let (image, band) = (task / bands, task % bands);
-            let (first, end) = (oh * band / bands, oh * (band + 1) / bands);
-            let scratch = Shared::<f32>::scratch(args).at(image * self.image());
-            for pair in 0..pairs {
-                let output = pair * BLOCKS;
-                for index in first..end {
-                    let at = ((image * blocks + output) * oh + index) * ow * block;
-                    let one = Row {
-                        x: scratch.wrapping_add(index * geometry.strides[0] * self.padded[1]),
-                        channels: geometry.channels,
-                        channel: self.padded[0] * self.padded[1],
-                        line: geometry.dilations[0] * self.padded[1],
-                        column: geometry.dilations[1],
-                        stride: geometry.strides[1],
-                        kernel: geometry.kernel,
-                        w: args.inputs[1].cast::<f32>().wrapping_add(output * taps * block),
-                        w_output: taps * block,
+        let x = Shared::<f32>::scratch(args).at(image * self.image());
+        let tiles = ow.div_ceil(self.micro.1);
+        for output in (0..blocks).step_by(BLOCKS) {
+            for row in rows.clone() {
+                for index in 0..tiles {
+                    let (first, end) = (ow * index / tiles, ow * (index + 1) / tiles);
+                    let at = (((image * blocks + output) * oh + row) * ow + first) * block;
+                    let one = Tile {
+                        x: x.wrapping_add(row * geometry.strides[0] * self.line() + first),
+                        taps: &self.taps,
+                        w: args.inputs[1].cast::<f32>().wrapping_add(output * self.taps.len() * block),
+                        w_output: self.taps.len() * block,
                         bias: args.inputs[2].cast::<f32>().wrapping_add(output * block),
                         biases: geometry.outputs - output * block,
                         y: args.output.cast::<f32>().wrapping_add(at),
                         y_output: oh * ow * block,
-                        pixels: ow,
-                        blocks: BLOCKS.min(blocks - output),
-                        block,
                         residual: self.finish.residual.map_or(std::ptr::null(), |operand| {
                             args.inputs[operand].cast::<f32>().wrapping_add(at)
                         }),
                         low: self.finish.low,
                         high: self.finish.high,
                     };
-                    // SAFETY: the row is this task's alone; padding is in scratch.
-                    unsafe { row(&one) };
+                    // SAFETY: the tile is of this band; the instruction set is the processor's.
+                    unsafe { (self.micro.0)(end - first, (blocks - output).min(BLOCKS))(&one) };
                 }
             }
-            for output in 0..blocks {
-                // SAFETY: rows of this task.
-                unsafe { self.finish.second(args, geometry, image, output, first * ow, (end - first) * ow) };
-            }
+        }
+        for output in 0..blocks {
+            // SAFETY: rows of this band.
+            unsafe { self.finish.second(args, geometry, image, output, rows.start * ow, rows.len() * ow) };
+        }
+    }
+}
+
+impl Kernel for First {
+    fn run(&self, args: &Args<'_>) {
+        let Geometry { batch, channels, output: [oh, _], .. } = self.geometry;
+        let buffers = Buffers::new(args);
+        let threads = args.team.threads();
+        let lines = batch * channels * self.rows;
+        let parts = tasks(lines * self.line(), lines, threads);
+        args.team.run(parts, |task| {
+            // SAFETY: each row is of one task.
+            unsafe { self.pad(buffers.args(), part(lines, parts, task, 1)) };
+        });
+        let bands = if threads == 1 { 1 } else { (8 * threads).min(oh) };
+        args.team.run(batch * bands, |task| {
+            let (image, band) = (task / bands, task % bands);
+            // SAFETY: the rows are this task's alone; the padded input is in scratch.
+            unsafe { self.band(buffers.args(), image, part(oh, bands, band, 1)) };
         });
         self.finish.pad(args);
     }

@@ -1,0 +1,273 @@
+//! Convolutions against their ops' reference evaluations, on odd shapes.
+
+use super::super::check::{Random, assert_close, verify};
+use crate::attr::{Attr, Attrs, Step};
+use crate::op;
+use crate::tensor::{Tensor, TensorType};
+
+/// Sums reach some tens; transforms in single precision keep five to six digits of them.
+const TOLERANCE: f64 = 1e-3;
+
+/// A convolution: image, channels, outputs, groups, rows, columns.
+struct Shape {
+    batch: usize,
+    channels: usize,
+    outputs: usize,
+    groups: usize,
+    image: [usize; 2],
+    kernel: [usize; 2],
+    pads: [i64; 4],
+    strides: [i64; 2],
+    dilations: [i64; 2],
+}
+
+const PLAIN: Shape = Shape {
+    batch: 1,
+    channels: 16,
+    outputs: 16,
+    groups: 1,
+    image: [8, 9],
+    kernel: [3, 3],
+    pads: [1, 1, 1, 1],
+    strides: [1, 1],
+    dilations: [1, 1],
+};
+
+impl Shape {
+    fn attrs(&self) -> Attrs {
+        Attrs::new()
+            .ints("pads", &self.pads)
+            .ints("strides", &self.strides)
+            .ints("dilations", &self.dilations)
+            .int("groups", i64::try_from(self.groups).unwrap())
+    }
+
+    /// Input, weights and bias.
+    fn operands(&self, random: &mut Random) -> [Tensor; 3] {
+        let [height, width] = self.image;
+        let [rows, columns] = self.kernel;
+        [
+            random.f32([self.batch, self.channels, height, width]),
+            random.f32([self.outputs, self.channels / self.groups, rows, columns]),
+            random.f32([self.outputs]),
+        ]
+    }
+}
+
+/// Post chains, each with the shapes of its extra operands (of `result` and of one value a channel).
+fn chains(result: &TensorType) -> Vec<(Attr, Vec<Vec<usize>>)> {
+    let step = |op: &'static str| Step { op, parameters: Vec::new() };
+    let whole = result.shape.to_vec();
+    let channel = vec![1, whole[1], 1, 1];
+    vec![
+        (Attr::Post(Vec::new()), Vec::new()),
+        (Attr::Post(vec![step("relu")]), Vec::new()),
+        (Attr::Post(vec![step("add"), step("relu")]), vec![whole.clone()]),
+        (Attr::Post(vec![step("sigmoid"), step("mul"), step("add")]), vec![channel, whole]),
+    ]
+}
+
+/// A convolution by one op with weights made ready by `ready`, under every post chain.
+fn check(
+    op: &'static str,
+    shape: &Shape,
+    attrs: &Attrs,
+    layouts: (&str, &str),
+    ready: &dyn Fn(&Tensor) -> Tensor,
+) {
+    let mut random = Random::new(21);
+    let [x, w, bias] = shape.operands(&mut random);
+    let conv = op::find("conv").unwrap();
+    let logical = op::complete(conv, shape.attrs());
+    let result = (conv.infer)(&logical, &[x.ty(), w.ty(), bias.ty()]).unwrap();
+    let (packed, weights) = (x.to_layout(&layouts.0.parse().unwrap()), ready(&w));
+    for (post, extras) in chains(&result) {
+        let extras: Vec<Tensor> = extras.into_iter().map(|dims| random.f32(dims)).collect();
+        let blocked: Vec<Tensor> =
+            extras.iter().map(|extra| extra.to_layout(&layouts.1.parse().unwrap())).collect();
+        let mut operands = vec![&packed, &weights, &bias];
+        operands.extend(&blocked);
+        let attrs = op::complete(op::find(op).unwrap(), attrs.clone().with("post", post.clone()));
+        let contract = verify(op, &attrs, &operands, TOLERANCE);
+        assert_ne!(contract.implementation, "reference", "{op}{attrs} {}", x.ty());
+        // The lowered op means what the logical op means.
+        let types: Vec<&TensorType> = operands.iter().map(|operand| operand.ty()).collect();
+        let definition = op::find(op).unwrap();
+        let ty = (definition.infer)(&attrs, &types).unwrap();
+        let got = (definition.eval)(&attrs, &operands, &ty);
+        let mut plain = vec![&x, &w, &bias];
+        plain.extend(&extras);
+        let want = (conv.eval)(&logical.clone().with("post", post), &plain, &result);
+        assert_close(op, &got.to_layout(&crate::tensor::Layout::PLAIN), &want, TOLERANCE);
+    }
+}
+
+/// Block sizes that this processor has kernels for.
+fn blocks() -> Vec<usize> {
+    let wide = super::level() == super::Level::Avx512;
+    if wide { vec![16, 8] } else { vec![8] }
+}
+
+fn packed(layout: &str) -> impl Fn(&Tensor) -> Tensor + use<> {
+    let layout: crate::tensor::Layout = layout.parse().unwrap();
+    move |w| w.to_layout(&layout)
+}
+
+#[test]
+fn winograd_agrees_with_the_reference() {
+    let shapes = [
+        PLAIN,
+        Shape { channels: 1, outputs: 3, image: [5, 4], ..PLAIN },
+        Shape { channels: 17, outputs: 33, image: [7, 13], pads: [0, 0, 0, 0], ..PLAIN },
+        Shape { channels: 33, outputs: 17, image: [1, 1], ..PLAIN },
+        Shape { batch: 3, channels: 3, outputs: 40, image: [6, 11], pads: [2, 0, 1, 3], ..PLAIN },
+        Shape { channels: 16, outputs: 49, image: [3, 30], pads: [0, 5, 0, 6], ..PLAIN },
+        // Enough tiles for every thread to take chunks of its own.
+        Shape { channels: 20, outputs: 18, image: [61, 63], ..PLAIN },
+        Shape { batch: 0, ..PLAIN },
+    ];
+    for shape in &shapes {
+        for block in blocks() {
+            for tile in [2, 4] {
+                let ready = |w: &Tensor| {
+                    let definition = op::find("winograd-weights").unwrap();
+                    let attrs = Attrs::new().int("tile", tile);
+                    let ty = (definition.infer)(&attrs, &[w.ty()]).unwrap();
+                    let u = (definition.eval)(&attrs, &[w], &ty);
+                    u.to_layout(&format!("Cab{block}c").parse().unwrap())
+                };
+                let attrs = Attrs::new().ints("pads", &shape.pads);
+                let layout = format!("nChw{block}c");
+                check("native.conv-winograd", shape, &attrs, (&layout, &layout), &ready);
+            }
+        }
+    }
+}
+
+#[test]
+fn direct_agrees_with_the_reference() {
+    let shapes = [
+        PLAIN,
+        Shape { channels: 1, outputs: 3, image: [5, 4], strides: [2, 1], ..PLAIN },
+        Shape { batch: 2, channels: 17, outputs: 33, kernel: [1, 1], pads: [0; 4], image: [7, 13], ..PLAIN },
+        Shape { channels: 33, outputs: 17, kernel: [5, 2], dilations: [1, 3], image: [9, 31], ..PLAIN },
+        Shape { channels: 64, outputs: 32, groups: 2, strides: [2, 2], image: [15, 20], ..PLAIN },
+    ];
+    for shape in &shapes {
+        for block in blocks() {
+            let layout = format!("nChw{block}c");
+            let ready = packed(&format!("OIhw{block}i{block}o"));
+            check("native.conv-direct", shape, &shape.attrs(), (&layout, &layout), &ready);
+        }
+    }
+}
+
+#[test]
+fn depthwise_agrees_with_the_reference() {
+    let shapes = [
+        Shape { channels: 17, outputs: 17, groups: 17, image: [9, 30], ..PLAIN },
+        Shape { batch: 2, channels: 3, outputs: 3, groups: 3, strides: [2, 2], image: [11, 35], ..PLAIN },
+        Shape {
+            channels: 33,
+            outputs: 33,
+            groups: 33,
+            kernel: [5, 5],
+            pads: [2, 4, 1, 0],
+            dilations: [1, 2],
+            image: [8, 21],
+            ..PLAIN
+        },
+    ];
+    for shape in &shapes {
+        for block in blocks() {
+            let layout = format!("nChw{block}c");
+            let ready = packed(&format!("Oihw{block}o"));
+            check("native.conv-depthwise", shape, &shape.attrs(), (&layout, &layout), &ready);
+        }
+    }
+}
+
+#[test]
+fn narrow_groups_agree_with_the_reference() {
+    let shapes = [
+        Shape { channels: 20, outputs: 20, groups: 10, image: [9, 30], ..PLAIN },
+        Shape { batch: 2, channels: 36, outputs: 36, groups: 9, image: [7, 23], ..PLAIN },
+        Shape { channels: 32, outputs: 32, groups: 8, strides: [2, 2], image: [11, 35], ..PLAIN },
+        Shape { channels: 34, outputs: 34, groups: 17, pads: [0, 2, 1, 0], image: [5, 28], ..PLAIN },
+        Shape { channels: 40, outputs: 40, groups: 20, strides: [1, 2], image: [5, 41], ..PLAIN },
+        Shape {
+            channels: 12,
+            outputs: 12,
+            groups: 3,
+            kernel: [2, 5],
+            dilations: [1, 2],
+            image: [8, 21],
+            ..PLAIN
+        },
+    ];
+    for shape in &shapes {
+        for block in blocks() {
+            let layout = format!("nChw{block}c");
+            let ready = packed(&format!("Ohwi{block}o"));
+            check("native.conv-narrow", shape, &shape.attrs(), (&layout, &layout), &ready);
+        }
+    }
+}
+
+#[test]
+fn first_convolutions_agree_with_the_reference() {
+    let shapes = [
+        Shape { channels: 3, outputs: 33, image: [9, 30], ..PLAIN },
+        Shape { channels: 1, outputs: 3, kernel: [5, 4], image: [12, 61], ..PLAIN },
+        Shape {
+            batch: 2,
+            channels: 3,
+            outputs: 64,
+            kernel: [7, 7],
+            pads: [3; 4],
+            strides: [2, 2],
+            image: [23, 37],
+            ..PLAIN
+        },
+        Shape {
+            channels: 4,
+            outputs: 17,
+            pads: [0, 2, 1, 0],
+            dilations: [2, 1],
+            strides: [1, 3],
+            image: [8, 50],
+            ..PLAIN
+        },
+    ];
+    for shape in &shapes {
+        for block in blocks() {
+            let ready = packed(&format!("Ohwi{block}o"));
+            check("native.conv-first", shape, &shape.attrs(), ("plain", &format!("nChw{block}c")), &ready);
+        }
+    }
+}
+
+#[test]
+fn plain_agrees_with_the_reference() {
+    let shapes = [
+        PLAIN,
+        Shape { channels: 1, outputs: 3, image: [5, 4], strides: [2, 1], ..PLAIN },
+        Shape { batch: 2, channels: 17, outputs: 33, kernel: [1, 1], pads: [0; 4], image: [7, 13], ..PLAIN },
+        Shape { channels: 33, outputs: 17, kernel: [5, 2], dilations: [1, 3], image: [9, 31], ..PLAIN },
+        Shape { channels: 66, outputs: 9, groups: 3, strides: [2, 2], image: [15, 20], ..PLAIN },
+        Shape {
+            channels: 5,
+            outputs: 10,
+            groups: 5,
+            strides: [1, 3],
+            pads: [0, 4, 2, 7],
+            image: [9, 40],
+            ..PLAIN
+        },
+        Shape { channels: 70, outputs: 40, image: [19, 23], ..PLAIN },
+        Shape { batch: 0, ..PLAIN },
+    ];
+    for shape in &shapes {
+        check("native.conv", shape, &shape.attrs(), ("plain", "plain"), &packed("plain"));
+    }
+}

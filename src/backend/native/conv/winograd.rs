@@ -1,0 +1,369 @@
+//! `native.conv-winograd`: 3x3 convolutions without strides by Winograd's algorithm, in blocks of
+//! channels.
+//!
+//! Tiles of inputs are transformed, multiplied by the transformed weights, one matrix product for
+//! each element of a tile, and transformed back; bias, residual and bounds are added on the way.
+//! Where the weights are small, each thread takes chunks of tiles whose transforms stay in the
+//! second-level cache, from input to result. Where they are large, all threads work on one chunk
+//! that holds many tiles, so that weights are read from memory once for many products.
+//!
+//! Relative error (L2) against the direct sum in `f64`, for uniform inputs and weights, 64 and 512
+//! channels: 2.6e-7 and 6.9e-7 with tiles of 2, 1.7e-6 and 4.0e-6 with tiles of 4.
+
+mod product;
+mod set;
+mod transform;
+
+use self::product::Product;
+use self::set::Set;
+use self::transform::{Store, Strip};
+use super::{Finish, Geometry, contract as named};
+use crate::backend::native::args::{Buffers, Shared};
+use crate::backend::native::lanes::{Level, level};
+use crate::backend::native::reference;
+use crate::backend::{Args, Call, Contract, Kernel};
+use crate::op::winograd::tile_of;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes of transformed tiles that one thread keeps in its second-level cache.
+const NEAR: usize = 1200 << 10;
+/// Bytes of transformed tiles of a chunk that all threads share.
+const FAR: usize = 32 << 20;
+/// Blocks of channels of a tile that are worth a task.
+const TASK: usize = 24;
+
+pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+    match Winograd::new(call) {
+        Ok(one) => Ok(named(&format!("winograd{}", one.tile), one.scratch() * size_of::<f32>())),
+        Err(_) => reference::contract(call),
+    }
+}
+
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    match Winograd::new(call) {
+        Ok(one) => Ok(Box::new(one)),
+        Err(_) => reference::kernel(call),
+    }
+}
+
+struct Winograd {
+    geometry: Geometry,
+    finish: Finish,
+    set: Set,
+    /// Rows and columns of a tile of outputs.
+    tile: usize,
+    /// Rows and columns of tiles of an image.
+    across: [usize; 2],
+    /// Blocks of input and output channels.
+    inputs: usize,
+    outputs: usize,
+    /// Tiles of a chunk.
+    chunk: usize,
+    /// Chunks that are worked on at one time, each by one thread; 0 where all threads share one.
+    lanes: usize,
+}
+
+impl Winograd {
+    fn new(call: &Call<'_>) -> Result<Self, String> {
+        let (x, u, y) = (call.inputs[0], call.inputs[1], call.output);
+        let block = y.layout.block(1);
+        if block == 16 && level() != Level::Avx512 {
+            return Err("blocks of 16 channels need AVX-512".into());
+        }
+        let tile = tile_of(u).ok_or_else(|| format!("{u} are no transformed weights"))?;
+        let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, y)?;
+        let pads: Vec<usize> =
+            call.attrs.expect_ints("pads").iter().map(|pad| usize::try_from(*pad).unwrap_or(0)).collect();
+        let geometry = Geometry {
+            batch: x.shape[0],
+            block,
+            groups: 1,
+            channels: x.shape[1],
+            outputs: y.shape[1],
+            input: [x.shape[2], x.shape[3]],
+            kernel: [3, 3],
+            output: [y.shape[2], y.shape[3]],
+            strides: [1, 1],
+            dilations: [1, 1],
+            pads: [pads[0], pads[1]],
+            pads_after: [pads[2], pads[3]],
+        };
+        let across = geometry.output.map(|size| size.div_ceil(tile));
+        let (inputs, outputs) = (geometry.channels.div_ceil(block), geometry.output_blocks());
+        let tiles = geometry.batch * across[0] * across[1];
+        let frequencies = (tile + 2) * (tile + 2);
+        // Bytes of one tile, transformed, in and out.
+        let bytes = frequencies * (inputs + outputs) * block * size_of::<f32>();
+        let near = (NEAR / bytes.max(1)).max(1);
+        // Weights are read once for each chunk; what is shared goes through the last cache twice.
+        let weights = frequencies * inputs * outputs * block * block * size_of::<f32>();
+        let apart = tiles.div_ceil(near) * weights < 2 * tiles * bytes && tiles >= 16 * call.threads;
+        let (chunk, lanes) = if apart {
+            let rounds = tiles.div_ceil(near).next_multiple_of(call.threads);
+            (tiles.div_ceil(rounds), call.threads)
+        } else {
+            (tiles.div_ceil(tiles.div_ceil((FAR / bytes.max(1)).max(1)).max(1)), 0)
+        };
+        let set = Set::new(block, tile + 2);
+        Ok(Self { geometry, finish, set, tile, across, inputs, outputs, chunk, lanes })
+    }
+
+    /// Elements between the frequencies of a chunk with so many blocks of channels. An odd number
+    /// of cache lines, so that the frequencies of a tile do not meet in one set of a cache.
+    fn frequency(&self, blocks: usize) -> usize {
+        ((blocks * self.chunk) | 1) * self.geometry.block
+    }
+
+    fn frequencies(&self) -> usize {
+        (self.tile + 2) * (self.tile + 2)
+    }
+
+    /// Elements of scratch of a chunk.
+    fn room(&self) -> usize {
+        self.frequencies() * (self.frequency(self.inputs) + self.frequency(self.outputs))
+    }
+
+    /// Elements of scratch in all.
+    fn scratch(&self) -> usize {
+        self.room() * self.lanes.max(1)
+    }
+
+    fn tiles(&self) -> usize {
+        self.geometry.batch * self.across[0] * self.across[1]
+    }
+
+    /// Calls `each` with every row of tiles in a range: image, row, first column, tiles.
+    fn rows(&self, range: Range<usize>, mut each: impl FnMut(usize, usize, usize, usize)) {
+        let [rows, columns] = self.across;
+        let mut at = range.start;
+        while at < range.end {
+            let (row, column) = (at / columns, at % columns);
+            let count = (columns - column).min(range.end - at);
+            each(row / rows, row % rows, column, count);
+            at += count;
+        }
+    }
+
+    /// Transforms the inputs of some tiles of a chunk, of one block of channels.
+    ///
+    /// # Safety
+    /// No other thread writes them.
+    unsafe fn scatter(
+        &self,
+        args: &Args<'_>,
+        space: *mut f32,
+        first: usize,
+        tiles: Range<usize>,
+        block: usize,
+    ) {
+        let Geometry { input: [height, width], pads, block: lanes, .. } = self.geometry;
+        let mut to = space.wrapping_add((block * self.chunk + tiles.start - first) * lanes);
+        self.rows(tiles, |image, row, column, count| {
+            let strip = Strip {
+                row: (row * self.tile).cast_signed() - pads[0].cast_signed(),
+                column: (column * self.tile).cast_signed() - pads[1].cast_signed(),
+                rows: height,
+                columns: width,
+                count,
+                tiles: to,
+                frequency: self.frequency(self.inputs),
+            };
+            let plane = (image * self.inputs + block) * height * width * lanes;
+            // SAFETY: the strip is within the chunk, and the plane within the input.
+            unsafe { (self.set.scatter)(&strip, args.inputs[0].cast::<f32>().wrapping_add(plane)) };
+            to = to.wrapping_add(count * lanes);
+        });
+    }
+
+    /// The sums of so many tiles of a chunk at one frequency, of some blocks of outputs. The next
+    /// frequency is a guess of what this thread does then.
+    ///
+    /// # Safety
+    /// No other thread writes them; the transformed inputs are there.
+    unsafe fn multiply(
+        &self,
+        args: &Args<'_>,
+        space: *mut f32,
+        tiles: usize,
+        frequency: usize,
+        outputs: Range<usize>,
+        next: usize,
+    ) {
+        let (lanes, depth) = (self.geometry.block, self.geometry.channels);
+        let v = space.wrapping_add(frequency * self.frequency(self.inputs));
+        let sums =
+            self.frequencies() * self.frequency(self.inputs) + frequency * self.frequency(self.outputs);
+        let m = space.wrapping_add(sums);
+        let pieces = tiles.div_ceil(self.set.rows);
+        let weights = |output: usize, frequency: usize| {
+            let offset = (output * self.frequencies() + frequency) * depth * lanes;
+            args.inputs[1].cast::<f32>().wrapping_add(offset)
+        };
+        let u_block = self.frequencies() * depth * lanes;
+        for output in outputs.clone().step_by(2) {
+            let u = weights(output, frequency);
+            let ahead = if output + 2 < outputs.end {
+                weights(output + 2, frequency)
+            } else {
+                weights(outputs.start, next)
+            };
+            for piece in 0..pieces {
+                let (first, end) = (tiles * piece / pieces, tiles * (piece + 1) / pieces);
+                let product = Product {
+                    v: v.wrapping_add(first * lanes),
+                    v_block: self.chunk * lanes,
+                    depth,
+                    u,
+                    u_block,
+                    // The first pieces ask for the weights; those after ask for what is there.
+                    ahead: match (pieces, piece) {
+                        (1, _) => [ahead, ahead.wrapping_add(u_block)],
+                        (_, 0) => [ahead, u],
+                        (_, 1) => [u, ahead.wrapping_add(u_block)],
+                        _ => [u, u],
+                    },
+                    m: m.wrapping_add((output * self.chunk + first) * lanes),
+                    m_block: self.chunk * lanes,
+                };
+                // SAFETY: tiles and blocks are within the chunk and the weights.
+                unsafe { self.set.product(&product, end - first, (outputs.end - output).min(2)) };
+            }
+        }
+    }
+
+    /// Transforms the sums of some tiles of a chunk back, of one block of outputs.
+    ///
+    /// # Safety
+    /// No other thread writes these pixels; the sums are there.
+    unsafe fn gather(
+        &self,
+        args: &Args<'_>,
+        space: *mut f32,
+        first: usize,
+        tiles: Range<usize>,
+        block: usize,
+    ) {
+        let Geometry { output: [height, width], outputs, block: lanes, .. } = self.geometry;
+        let sums = self.frequencies() * self.frequency(self.inputs);
+        let mut from = space.wrapping_add(sums + (block * self.chunk + tiles.start - first) * lanes);
+        self.rows(tiles, |image, row, column, count| {
+            let strip = Strip {
+                row: (row * self.tile).cast_signed(),
+                column: (column * self.tile).cast_signed(),
+                rows: height,
+                columns: width,
+                count,
+                tiles: from,
+                frequency: self.frequency(self.outputs),
+            };
+            let plane = (image * self.outputs + block) * height * width * lanes;
+            let store = Store {
+                bias: args.inputs[2].cast::<f32>().wrapping_add(block * lanes),
+                biases: outputs - block * lanes,
+                y: args.output.cast::<f32>().wrapping_add(plane),
+                residual: self.finish.residual.map_or(std::ptr::null(), |operand| {
+                    args.inputs[operand].cast::<f32>().wrapping_add(plane)
+                }),
+                low: self.finish.low,
+                high: self.finish.high,
+            };
+            // SAFETY: the strip is within the chunk, the plane within the result and the residual.
+            unsafe { (self.set.gather)(&strip, &store) };
+            if !self.finish.steps.is_empty() {
+                let columns = (column * self.tile)..((column + count) * self.tile).min(width);
+                for line in row * self.tile..((row + 1) * self.tile).min(height) {
+                    let pixel = line * width + columns.start;
+                    // SAFETY: the pixels are of these tiles.
+                    unsafe { self.finish.second(args, &self.geometry, image, block, pixel, columns.len()) };
+                }
+            }
+            from = from.wrapping_add(count * lanes);
+        });
+    }
+
+    /// All threads on one chunk after the other.
+    fn together(&self, args: &Args<'_>) {
+        let buffers = Buffers::new(args);
+        let space = Shared::<f32>::scratch(args);
+        let (tiles, threads) = (self.tiles(), args.team.threads());
+        for first in (0..tiles).step_by(self.chunk) {
+            let count = self.chunk.min(tiles - first);
+            let parts = |blocks: usize| {
+                if threads == 1 {
+                    return 1;
+                }
+                (8 * threads)
+                    .div_ceil(blocks)
+                    .min(count * blocks / TASK / blocks.min(8 * threads))
+                    .clamp(1, count)
+            };
+            let part = |parts: usize, index: usize| {
+                first + count * index / parts..first + count * (index + 1) / parts
+            };
+            let pieces = parts(self.inputs);
+            args.team.run(self.inputs * pieces, |task| {
+                let tiles = part(pieces, task % pieces);
+                // SAFETY: the task has these tiles of this block alone.
+                unsafe { self.scatter(buffers.args(), space.at(0), first, tiles, task / pieces) };
+            });
+            let pairs = self.outputs.div_ceil(2);
+            let groups = (8 * threads).div_ceil(self.frequencies()).min(pairs);
+            args.team.run(self.frequencies() * groups, |task| {
+                let (frequency, group) = (task / groups, task % groups);
+                let outputs =
+                    2 * (pairs * group / groups)..(2 * (pairs * (group + 1) / groups)).min(self.outputs);
+                // SAFETY: the task has these outputs at this frequency alone.
+                unsafe {
+                    self.multiply(buffers.args(), space.at(0), count, frequency, outputs, frequency + threads)
+                };
+            });
+            let pieces = parts(self.outputs);
+            args.team.run(self.outputs * pieces, |task| {
+                let tiles = part(pieces, task % pieces);
+                // SAFETY: the task has these tiles of this block alone.
+                unsafe { self.gather(buffers.args(), space.at(0), first, tiles, task / pieces) };
+            });
+        }
+    }
+
+    /// Each thread on chunks of its own.
+    fn apart(&self, args: &Args<'_>) {
+        let buffers = Buffers::new(args);
+        let space = Shared::<f32>::scratch(args);
+        let tiles = self.tiles();
+        let next = AtomicUsize::new(0);
+        args.team.run(self.lanes, |lane| {
+            let (args, space) = (buffers.args(), space.at(lane * self.room()));
+            loop {
+                let first = next.fetch_add(1, Ordering::Relaxed) * self.chunk;
+                if first >= tiles {
+                    return;
+                }
+                let range = first..(first + self.chunk).min(tiles);
+                // SAFETY: the lane's space is its own, and so are the pixels of its tiles.
+                unsafe {
+                    (0..self.inputs).for_each(|block| self.scatter(args, space, first, range.clone(), block));
+                    for frequency in 0..self.frequencies() {
+                        self.multiply(args, space, range.len(), frequency, 0..self.outputs, frequency + 1);
+                    }
+                    (0..self.outputs).for_each(|block| self.gather(args, space, first, range.clone(), block));
+                }
+            }
+        });
+    }
+}
+
+impl Kernel for Winograd {
+    fn run(&self, args: &Args<'_>) {
+        if self.tiles() == 0 {
+            return;
+        }
+        if self.lanes == 0 {
+            self.together(args)
+        } else {
+            self.apart(args)
+        }
+        self.finish.pad(args);
+    }
+}

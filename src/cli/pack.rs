@@ -1,0 +1,144 @@
+//! `ovolo pack`.
+
+use super::{Outcome, print};
+use clap::Args;
+use ovolo::memory::table::Table;
+use ovolo::memory::{Exact, Packing, Planner};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+pub(super) struct Pack {
+    /// Tables of buffers: CSV with the columns id, lower, upper, size, and perhaps alignment. A buffer
+    /// is live from `lower` up to but not including `upper`.
+    #[arg(required = true, value_name = "FILE.csv")]
+    files: Vec<PathBuf>,
+    /// Write each table with its offsets to DIR/NAME.csv.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Bytes that are enough: the search ends there, and what needs more fails. Default: the fewest.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    capacity: Option<u64>,
+    /// How many steps the search may take for each table.
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    steps: u64,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A table and where it goes.
+struct Job<'a> {
+    name: String,
+    file: &'a Path,
+    target: PathBuf,
+    table: Table,
+}
+
+impl Pack {
+    pub(super) fn run(&self) -> Outcome {
+        let capacity = match self.capacity {
+            Some(bytes) => usize::try_from(bytes).map_err(|error| format!("--capacity {bytes}: {error}"))?,
+            None => 0,
+        };
+        let planner = Exact { steps: self.steps, capacity };
+        let jobs = self.jobs()?;
+        std::fs::create_dir_all(&self.out).map_err(|error| format!("{}: {error}", self.out.display()))?;
+        let (mut rows, mut failures) = (Vec::new(), Vec::new());
+        for job in &jobs {
+            let packing = planner.plan(&job.table.buffers);
+            let fits = self.capacity.is_none() || packing.peak <= capacity;
+            if fits {
+                replace(&job.target, &job.table.write(&packing))?;
+            } else {
+                failures.push(too_large(job, &packing, capacity));
+            }
+            let proven = if packing.proven { "proven optimal" } else { "not proven optimal" };
+            let Packing { peak, lower_bound, steps, .. } = packing;
+            if self.json {
+                rows.push(serde_json::json!({
+                    "name": job.name, "file": fits.then_some(&job.target), "bytes": peak,
+                    "lower_bound": lower_bound, "proven": packing.proven, "steps": steps, "fits": fits,
+                }));
+            } else {
+                let name = &job.name;
+                print(&format!("{name}: {peak} bytes, lower bound {lower_bound}, {proven}, {steps} steps\n"));
+            }
+        }
+        if self.json {
+            print(&format!("{}\n", serde_json::json!({ "tables": rows })));
+        }
+        if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
+    }
+
+    /// Reads every table before anything is written; all mistakes of all files are reported at once.
+    fn jobs(&self) -> Result<Vec<Job<'_>>, String> {
+        let mut jobs: Vec<Job> = Vec::new();
+        let mut wrong = Vec::new();
+        let mut targets: BTreeMap<PathBuf, &Path> = BTreeMap::new();
+        for file in &self.files {
+            let shown = file.display();
+            let bytes = match std::fs::read(file) {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    wrong.push(format!("{shown}: {error}"));
+                    continue;
+                }
+            };
+            let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let target = self.out.join(format!("{name}.csv"));
+            if let Some(other) = targets.insert(target.clone(), file) {
+                let other = other.display();
+                wrong.push(format!(
+                    "{shown} and {other} would both be written to {}; pack them into different directories",
+                    target.display()
+                ));
+            }
+            if same(file, &target) {
+                wrong.push(format!("{shown} would be overwritten; choose another directory for --out"));
+            }
+            match Table::read(&shown.to_string(), &bytes) {
+                Ok(table) => jobs.push(Job { name, file, target, table }),
+                Err(found) => wrong.push(found.to_string().trim_start_matches("error: ").to_owned()),
+            }
+        }
+        if wrong.is_empty() { Ok(jobs) } else { Err(wrong.join("\nerror: ")) }
+    }
+}
+
+fn too_large(job: &Job, packing: &Packing, capacity: usize) -> String {
+    let file = job.file.display();
+    let Packing { peak, lower_bound, steps, proven, .. } = packing;
+    let why = if lower_bound > &capacity {
+        format!("{lower_bound} bytes are live at one time; raise --capacity")
+    } else if *proven {
+        "and that is proven to be the least; raise --capacity".to_owned()
+    } else {
+        format!("the best found in {steps} steps; raise --steps or --capacity")
+    };
+    format!("{file}: needs {peak} bytes and {capacity} are allowed: {why}; nothing was written for it")
+}
+
+/// Whether both are there and are one file.
+fn same(a: &Path, b: &Path) -> bool {
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+/// Writes a file so that there is the old one or the new one at any moment, and never a part.
+fn replace(path: &Path, text: &str) -> Outcome {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.part", std::process::id()));
+    let part = path.with_file_name(name);
+    let write = || {
+        let mut file = std::fs::File::create(&part)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&part, path)
+    };
+    write().map_err(|error| {
+        let _ = std::fs::remove_file(&part);
+        format!("{}: {error}", path.display())
+    })
+}

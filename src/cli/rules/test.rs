@@ -1,0 +1,142 @@
+//! `ovolo rules test`.
+
+use super::{Loaded, Source};
+use crate::cli::{Outcome, print};
+use clap::Args;
+use ovolo::audit::example::{self, Verdict};
+use ovolo::error::Span;
+use ovolo::rule::{Example, Rule};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+#[derive(Args)]
+pub(in crate::cli) struct Test {
+    #[command(flatten)]
+    source: Source,
+    /// Write what happens as what is expected, in the files.
+    #[arg(long)]
+    bless: bool,
+    /// As JSON, a line for each rule.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Test {
+    pub(super) fn run(&self) -> Outcome {
+        let loaded = self.source.load()?;
+        if self.bless {
+            return self.bless(&loaded);
+        }
+        let mut text = String::new();
+        let (mut wrong, mut examples) = (0, 0);
+        for rule in loaded.set.rules() {
+            let verdicts = example::run(rule);
+            let lacks = example::lacks(rule);
+            examples += verdicts.len();
+            wrong += verdicts.iter().filter(|verdict| verdict.wrong.is_some()).count();
+            wrong += usize::from(lacks.is_some());
+            if self.json {
+                let failures: Vec<_> = verdicts
+                    .iter()
+                    .filter_map(|v| {
+                        Some(serde_json::json!({ "example": v.index, "why": v.wrong.as_ref()?.message }))
+                    })
+                    .collect();
+                let value = serde_json::json!({
+                    "rule": rule.name, "file": rule.file, "line": rule.line,
+                    "examples": verdicts.len(), "wrong": failures, "lacks": lacks,
+                });
+                let _ = writeln!(text, "{value}");
+                continue;
+            }
+            if let Some(lacks) = lacks {
+                let _ = writeln!(text, "{} ({}:{}): {lacks}", rule.name, rule.file, rule.line);
+            }
+            for verdict in &verdicts {
+                let Some(why) = &verdict.wrong else { continue };
+                let line = line_of(&loaded, rule, rule.examples[verdict.index].place().graph);
+                let _ = writeln!(text, "{} ({}:{line}): {}", rule.name, rule.file, why.message);
+            }
+        }
+        let rules = loaded.set.rules().len();
+        if !self.json {
+            let _ = writeln!(text, "{rules} rules, {examples} examples, {wrong} wrong");
+        }
+        print(&text);
+        match wrong {
+            0 => Ok(()),
+            _ => Err(format!(
+                "{wrong} examples are wrong or missing; `--bless` writes what happens into the files"
+            )),
+        }
+    }
+
+    /// Writes what is right over what is expected, file by file.
+    fn bless(&self, loaded: &Loaded) -> Outcome {
+        if self.source.files.is_empty() && self.source.rules.is_empty() {
+            return Err("the shipped rules are part of the program: name their files to bless them".into());
+        }
+        let mut report = String::new();
+        for (file, text) in &loaded.files {
+            let mut edits: BTreeMap<usize, (Span, String)> = BTreeMap::new();
+            let mut clashes: Vec<String> = Vec::new();
+            for rule in loaded.set.rules().iter().filter(|rule| rule.file == *file) {
+                for verdict in example::run(rule) {
+                    if let Err(clash) = edit(rule, &verdict, &mut edits) {
+                        clashes.push(clash);
+                    }
+                }
+            }
+            clashes.dedup();
+            if !clashes.is_empty() {
+                return Err(clashes.join("\n"));
+            }
+            if edits.is_empty() {
+                continue;
+            }
+            let mut blessed = text.clone();
+            for (span, new) in edits.values().rev() {
+                blessed.replace_range(span.start..span.end, new);
+            }
+            write(Path::new(file), &blessed)?;
+            let _ = writeln!(report, "{file}: {} examples blessed", edits.len());
+        }
+        print(&report);
+        Ok(())
+    }
+}
+
+/// The edit that makes an example right. Rows of a `for-each` that share one text must agree.
+fn edit(rule: &Rule, verdict: &Verdict, edits: &mut BTreeMap<usize, (Span, String)>) -> Result<(), String> {
+    let Some(actual) = verdict.wrong.as_ref().and_then(|wrong| wrong.actual.as_ref()) else { return Ok(()) };
+    let example = &rule.examples[verdict.index];
+    let place = example.place();
+    let literal = format!("{actual:?}");
+    let (span, new) = match (place.expected, example) {
+        (Some(span), _) => (span, literal),
+        (None, Example::Fires { .. }) => (Span::at(place.graph.end), format!(", after: {literal}")),
+        (None, Example::Refuses { .. }) => (Span::at(place.graph.end), format!(", because: {literal}")),
+    };
+    match edits.insert(span.start, (span, new.clone())) {
+        Some((_, before)) if before != new => Err(format!(
+            "{}: its rows of `for-each` become different graphs: write what is expected with `$key`, \
+             or an example for each row with `for`:\n    {before}\n    {new}",
+            rule.name
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a file whole or not at all.
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let temporary = path.with_extension("ron.tmp");
+    std::fs::write(&temporary, text)
+        .and_then(|()| std::fs::rename(&temporary, path))
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn line_of(loaded: &Loaded, rule: &Rule, span: Span) -> usize {
+    let text = loaded.files.iter().find(|(name, _)| *name == rule.file).map_or("", |(_, text)| text);
+    text[..span.start.min(text.len())].matches('\n').count() + 1
+}

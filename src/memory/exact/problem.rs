@@ -1,0 +1,125 @@
+//! What the search sees of buffers: slices of time, and sizes in a common unit.
+
+use crate::memory::Buffer;
+
+/// A buffer as the search sees it.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    /// Which buffer.
+    pub buffer: usize,
+    /// The buffer itself.
+    pub given: Buffer,
+    /// The first slice in which it is live.
+    pub first: usize,
+    /// The first slice after that in which it is not.
+    pub end: usize,
+    /// Its size in units, rounded up to the grid that all offsets are on.
+    pub size: i64,
+    /// What its offset is a multiple of, in units.
+    pub align: i64,
+}
+
+/// Buffers that hang together in time.
+///
+/// Time is cut into slices, and only those count in which no fewer buffers are live than in the ones
+/// beside it: what does not overlap in them does not overlap anywhere.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    /// Its buffers.
+    pub items: Vec<Item>,
+    /// The items that are live in each slice.
+    pub slices: Vec<Vec<usize>>,
+    /// Bytes of a unit. All offsets of a packing in which no buffer can sink are multiples of it.
+    pub unit: usize,
+    /// Whether sizes and alignment are so that two buffers, one resting on the other, may trade places.
+    pub regular: bool,
+    /// By how many units a rounded size exceeds the true one at most.
+    pub ease: i64,
+}
+
+impl Problem {
+    /// The peak of offsets, in bytes.
+    pub fn peak(&self, offsets: &[usize]) -> usize {
+        self.items.iter().zip(offsets).map(|(item, offset)| offset + item.given.size).max().unwrap_or(0)
+    }
+
+    /// The least peak above one that cannot be, in bytes.
+    pub fn next_peak(&self, impossible: usize) -> usize {
+        if self.regular { (impossible + 1).next_multiple_of(self.unit) } else { impossible + 1 }
+    }
+
+    fn new(members: &[(usize, Buffer)]) -> Self {
+        let cuts = cuts(members);
+        let grid = members.iter().fold(0, |grid, (_, buffer)| gcd(grid, buffer.align.max(1)));
+        let regular =
+            members.iter().all(|(_, buffer)| buffer.align.max(1) == grid && buffer.size % grid == 0);
+        // Among regular buffers every offset is a sum of sizes.
+        let unit = if regular { members.iter().fold(0, |unit, (_, b)| gcd(unit, b.size)) } else { grid };
+        let units = |bytes: usize| i64::try_from(bytes / unit).unwrap_or(i64::MAX);
+        let items: Vec<Item> = members
+            .iter()
+            .map(|&(buffer, given)| Item {
+                buffer,
+                given,
+                first: cuts.partition_point(|cut| *cut < given.lower),
+                end: cuts.partition_point(|cut| *cut < given.upper),
+                size: units(given.size.next_multiple_of(grid)),
+                align: if regular { 1 } else { units(given.align.max(1)) },
+            })
+            .collect();
+        let mut slices = vec![Vec::new(); cuts.len()];
+        for (at, item) in items.iter().enumerate() {
+            for slice in &mut slices[item.first..item.end] {
+                slice.push(at);
+            }
+        }
+        Self { items, slices, unit, regular, ease: i64::from(!regular) }
+    }
+}
+
+/// Splits buffers where none is live on both sides. Buffers of no bytes or no time need no place.
+pub(super) fn components(buffers: &[Buffer]) -> Vec<Problem> {
+    let mut live: Vec<(usize, Buffer)> = buffers
+        .iter()
+        .copied()
+        .enumerate()
+        .filter(|(_, buffer)| buffer.size > 0 && buffer.lower < buffer.upper)
+        .collect();
+    live.sort_by_key(|(at, buffer)| (buffer.lower, *at));
+    let mut problems = Vec::new();
+    let (mut start, mut end) = (0, 0);
+    for at in 0..live.len() {
+        if at > start && live[at].1.lower >= end {
+            problems.push(Problem::new(&live[start..at]));
+            start = at;
+        }
+        end = end.max(live[at].1.upper);
+    }
+    if start < live.len() {
+        problems.push(Problem::new(&live[start..]));
+    }
+    problems
+}
+
+/// The last moment of each slice that counts: one in which a buffer begins before another ends.
+fn cuts(members: &[(usize, Buffer)]) -> Vec<usize> {
+    let mut events: Vec<(usize, bool)> = Vec::with_capacity(2 * members.len());
+    for (_, buffer) in members {
+        events.push((buffer.lower, true));
+        events.push((buffer.upper, false));
+    }
+    events.sort_unstable(); // ends come before beginnings at the same moment
+    let mut cuts = Vec::new();
+    let mut begun = false;
+    for (moment, begins) in events {
+        if begun && !begins {
+            cuts.push(moment - 1);
+        }
+        begun = begins;
+    }
+    cuts
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
