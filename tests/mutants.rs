@@ -55,6 +55,10 @@ const EQUIVALENT: &[(&str, &str)] = &[
     ),
     ("lower-add-native: right 0: operands 0 and 1 of native.add swapped", "addition is commutative"),
     ("map-add: right 0: operands 0 and 1 of map swapped", "addition is commutative"),
+    (
+        "winograd-4-nChw8c: left 0: any groups of conv",
+        "of several groups the weights have too few channels for the input, and typing refuses them",
+    ),
 ];
 
 /// Of each rule that is written out for several rows, the last, where the ops are not commutative;
@@ -89,7 +93,10 @@ fn unsound_mutants_are_caught_and_survivors_are_equivalent() {
     // A mutant's name is its rule's, so that each draws instances of its own.
     let rules: Vec<Arc<Rule>> = mutants
         .iter()
-        .map(|mutant| Arc::new(Rule { name: mutant.name.clone(), ..mutant.rule.clone() }))
+        .map(|mutant| {
+            // Generated instances must catch it, not the examples that the rule has.
+            Arc::new(Rule { name: mutant.name.clone(), examples: Vec::new(), ..mutant.rule.clone() })
+        })
         .collect();
     let all = verify::rules(&rules, settings, 2, &|_| ());
     let (mut by_value, mut by_coverage) = (0, 0);

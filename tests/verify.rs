@@ -103,6 +103,17 @@ fn a_rule_without_instances_fails() {
 }
 
 #[test]
+fn lowered_ops_on_the_left_are_drawn_in_their_layouts() {
+    for op in ["conv-direct", "conv-depthwise", "conv-first", "conv-narrow", "conv-winograd", "matmul-packed"]
+    {
+        let one = verified(&format!(
+            r#"[Rule(name: "keep-{op}", from: "(native.{op} ?x.. {{*a}})", to: "(native.{op} ?x.. {{*a}})")]"#
+        ));
+        assert!(one.holds(), "{one:#?}");
+    }
+}
+
+#[test]
 fn sides_of_different_types_are_wrong() {
     let one = verified(r#"[Rule(name: "drop", from: "(transpose ?x {perm: ?p})", to: "?x")]"#);
     let Verdict::Wrong { what, case } = &one.verdict else { panic!("{one:#?}") };

@@ -22,6 +22,7 @@ mod member;
 mod palette;
 mod rng;
 mod sampler;
+mod seed;
 
 pub use coverage::Coverage;
 pub use member::{Member, MemberError, members};
@@ -91,7 +92,9 @@ pub struct Verification {
     pub instances: usize,
     /// Instances that were drawn.
     pub tries: usize,
-    /// What was in them.
+    /// Examples beside the rule that fire, evaluated before and after.
+    pub examples: usize,
+    /// What was in the instances.
     pub coverage: Coverage,
 }
 
@@ -153,7 +156,12 @@ pub fn rule(rule: &Rule, settings: Settings) -> Verification {
             }
         }
     }
+    let examples = seed::check(rule, settings.seed);
     let verdict = match wrong {
+        None if examples.is_err() => {
+            let (what, case) = examples.clone().err().unwrap_or_default();
+            Verdict::Wrong { what, case }
+        }
         Some((draft, difference)) => {
             let (draft, difference) =
                 smaller(rule, settings.seed, size(&draft)).unwrap_or((draft, difference));
@@ -174,6 +182,7 @@ pub fn rule(rule: &Rule, settings: Settings) -> Verification {
         verdict,
         instances,
         tries,
+        examples: examples.unwrap_or(0),
         coverage: seen.coverage(),
     }
 }

@@ -169,17 +169,15 @@ fn sandwich(left: &[f64], rows: usize, inner: usize, middle: &[f64]) -> Vec<f64>
 fn eval_weights(_: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let form = form_of(ty).expect("infer accepted");
     let (channels, outputs) = (ty.shape[1], ty.shape[2]);
-    let mut result = Tensor::zeros(ty.clone());
-    let target = result.elements_mut::<f32>();
-    let filters = operands[0].elements::<f32>().chunks_exact(9);
-    for (index, filter) in filters.enumerate().take(channels * outputs) {
+    let mut result = vec![0.0; ty.shape.count()];
+    let filters = operands[0].to_f64();
+    for (index, filter) in filters.chunks_exact(9).enumerate().take(channels * outputs) {
         let (output, channel) = (index / channels, index % channels);
-        let filter: Vec<f64> = filter.iter().map(|value| f64::from(*value)).collect();
-        for (frequency, value) in sandwich(form.filter, form.size(), 3, &filter).into_iter().enumerate() {
-            target[(frequency * channels + channel) * outputs + output] = value as f32;
+        for (frequency, value) in sandwich(form.filter, form.size(), 3, filter).into_iter().enumerate() {
+            result[(frequency * channels + channel) * outputs + output] = value;
         }
     }
-    result
+    Tensor::from_f64(ty.dtype, ty.shape.clone(), &result)
 }
 
 fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {

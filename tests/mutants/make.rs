@@ -245,7 +245,6 @@ const OP_INSTEAD: &[(&str, &str)] = &[
     ("erf", "tanh"),
     ("sigmoid", "tanh"),
     ("reduce-mean", "reduce-max"),
-    ("max-pool", "avg-pool"),
     ("reciprocal", "neg"),
     ("relu", "abs"),
     ("silu", "gelu"),
@@ -253,7 +252,6 @@ const OP_INSTEAD: &[(&str, &str)] = &[
     ("hard-swish", "silu"),
     ("native.pow", "native.sub"),
     ("native.round", "native.floor"),
-    ("native.avg-pool", "native.max-pool"),
     ("native.reduce-mean", "native.reduce-sum"),
 ];
 /// What is written instead of a step.

@@ -131,7 +131,7 @@ pub fn members(
 }
 
 /// The graph's outputs by the reference evaluation.
-fn evaluate(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
+pub(super) fn evaluate(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
     let mut given = inputs.iter();
     let mut values: Vec<Tensor> = Vec::with_capacity(graph.len());
     for (id, node) in graph.nodes() {
@@ -149,7 +149,7 @@ fn evaluate(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
 }
 
 /// The relative L2 distance; where values are not numbers on both sides, they agree.
-fn distance(value: &Tensor, reference: &Tensor) -> f64 {
+pub(super) fn distance(value: &Tensor, reference: &Tensor) -> f64 {
     if value.ty() != reference.ty() {
         return f64::INFINITY;
     }

@@ -81,7 +81,7 @@ pub(super) struct Offer {
 /// Samples one op; `None` where what is settled leaves nothing to offer.
 pub(super) type Sampler = fn(&mut Ask<'_>) -> Option<Offer>;
 
-/// Every sampler by the logical op's name; elementwise ops of one and two operands are told by their
+/// Every sampler by the logical op's name, or by a lowered op's own; elementwise ops of one and two operands are told by their
 /// flag.
 const SAMPLERS: &[(&str, Sampler)] = &[
     ("not", elementwise::unary),
@@ -95,6 +95,8 @@ const SAMPLERS: &[(&str, Sampler)] = &[
     ("attention", linear::attention),
     ("conv", window::conv),
     ("widen-groups", window::widen_groups),
+    ("winograd-weights", window::winograd_weights),
+    ("native.conv-winograd", window::winograd),
     ("max-pool", window::pool),
     ("avg-pool", window::pool),
     ("softmax", reduce::along),
@@ -126,8 +128,9 @@ const SAMPLERS: &[(&str, Sampler)] = &[
 /// The sampler of an op.
 pub(super) fn find(op: &OpDef) -> Option<Sampler> {
     let name = op.logical.unwrap_or(op.name);
-    if let Some((_, sampler)) = SAMPLERS.iter().find(|(known, _)| *known == name) {
-        return Some(*sampler);
+    let named = |name: &str| SAMPLERS.iter().find(|(known, _)| *known == name).map(|(_, sampler)| *sampler);
+    if let Some(sampler) = named(op.name).or_else(|| named(name)) {
+        return Some(sampler);
     }
     let def = op::find(name).filter(|def| def.flags.elementwise)?;
     match def.arity {

@@ -1,6 +1,7 @@
 //! `ovolo rules verify`.
 
-use super::super::{Outcome, Settings, load, print};
+use super::super::{Outcome, Settings, print};
+use super::Source;
 use clap::Args;
 use ovolo::audit::verify::{self, Member, Verdict, Verification};
 use std::fmt::Write;
@@ -10,12 +11,8 @@ use std::time::{Duration, Instant};
 
 #[derive(Args)]
 pub(crate) struct Verify {
-    /// Adds the rule files of a directory. May be given more than once.
-    #[arg(long, value_name = "DIR")]
-    rules: Vec<PathBuf>,
-    /// Verify this rule, or the rules of this file. May be given more than once. Default: all.
-    #[arg(long = "rule", value_name = "NAME")]
-    names: Vec<String>,
+    #[command(flatten)]
+    source: Source,
     /// Instances of each rule.
     #[arg(long, default_value_t = 200)]
     instances: usize,
@@ -65,16 +62,12 @@ impl Verify {
     }
 
     fn rules(&self) -> Outcome {
-        let set = load::rules(&self.rules)?;
-        let rules = if self.names.is_empty() {
-            set.rules().to_vec()
-        } else {
-            set.select(&self.names).map_err(|found| found.to_string())?
-        };
+        let set = self.source.load()?.set;
+        let rules = set.rules();
         let settings = verify::Settings { instances: self.instances, seed: self.seed, ..Default::default() };
         let progress = Mutex::new(Progress::new(rules.len(), "rules"));
         let done = |_: &Verification| progress.lock().unwrap_or_else(PoisonError::into_inner).step();
-        let all = verify::rules(&rules, settings, self.threads()?, &done);
+        let all = verify::rules(rules, settings, self.threads()?, &done);
         let bad: Vec<&Verification> = all.iter().filter(|one| !one.holds()).collect();
         if self.json {
             let list: Vec<_> = all.iter().map(json).collect();
@@ -97,7 +90,7 @@ impl Verify {
                 model: model.clone(),
                 dims: self.dims.clone(),
                 pipeline: self.pipeline.clone(),
-                rules: self.rules.clone(),
+                rules: self.source.rules.clone(),
                 cost: Some("flops".into()),
                 extractor: None,
                 threads: Some(self.threads()?),
@@ -155,18 +148,20 @@ fn verdict(one: &Verification) -> &'static str {
 
 fn table(all: &[Verification]) -> String {
     let width = all.iter().map(|one| one.rule.len()).max().unwrap_or(0).max(4);
-    let mut text = format!("{:width$}  verdict    instances   tries  types  attributes  seen\n", "rule");
+    let mut text =
+        format!("{:width$}  verdict    instances   tries  examples  types  attributes  seen\n", "rule");
     for one in all {
         let coverage = &one.coverage;
         let features: Vec<String> =
             coverage.features.iter().map(|(name, count)| format!("{name} {count}")).collect();
         let _ = writeln!(
             text,
-            "{:width$}  {:9}  {:9}  {:6}  {:5}  {:10}  {}; {}",
+            "{:width$}  {:9}  {:9}  {:6}  {:8}  {:5}  {:10}  {}; {}",
             one.rule,
             verdict(one),
             one.instances,
             one.tries,
+            one.examples,
             coverage.shapes,
             coverage.attributes,
             coverage.dtypes.join(" "),
@@ -209,7 +204,7 @@ fn json(one: &Verification) -> serde_json::Value {
     serde_json::json!({
         "rule": one.rule, "file": one.file, "line": one.line,
         "verdict": verdict(one).to_lowercase(),
-        "instances": one.instances, "tries": one.tries,
+        "instances": one.instances, "tries": one.tries, "examples": one.examples,
         "what": what, "case": case, "reasons": reasons,
         "coverage": {
             "types": one.coverage.shapes,

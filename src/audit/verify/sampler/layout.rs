@@ -79,6 +79,14 @@ const LAYOUTS: &[(&str, &[&[&str]])] = &[
         "native.conv-first",
         &[&["plain", "Ohwi16o", "plain", "nChw16c"], &["plain", "Ohwi8o", "plain", "nChw8c"]],
     ),
+    (
+        "native.conv-narrow",
+        &[&["nChw16c", "Ohwi16o", "plain", "nChw16c"], &["nChw8c", "Ohwi8o", "plain", "nChw8c"]],
+    ),
+    (
+        "native.conv-winograd",
+        &[&["nChw16c", "Cab16c", "plain", "nChw16c"], &["nChw8c", "Cab8c", "plain", "nChw8c"]],
+    ),
     ("native.matmul-packed", &[&["plain", "Ba32b", "plain"]]),
     ("native.max-pool", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
     ("native.avg-pool", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),

@@ -119,9 +119,13 @@ pub(super) fn conv(ask: &mut Ask<'_>) -> Option<Offer> {
         Some(weights) => weights.map(|[_, _, kh, kw]| [Some(kh), Some(kw)])?,
         None => [None, None],
     };
-    // A convolution of one element is a case of its own to many rules.
-    let point = kernel.is_none() && ask.rng.percent(25);
-    let windows = [0, 1].map(|axis| Window::draw(ask, axis, kernels[axis].or(point.then_some(1))));
+    // Windows of one element, and of 3 by 3, are cases of their own to many rules.
+    let square = match ask.rng.below(10) {
+        0 | 1 => Some(1),
+        2 | 3 => Some(3),
+        _ => None,
+    };
+    let windows = [0, 1].map(|axis| Window::draw(ask, axis, kernels[axis].or(square)));
     let slack = ask.rng.below(3);
     let dtype = [&x, &weights].into_iter().flatten().next().unwrap_or(ask.wish).dtype;
     let mut attrs = attributes(ask, &windows).int("groups", i64::try_from(groups).ok()?);
@@ -168,6 +172,37 @@ pub(super) fn widen_groups(ask: &mut Ask<'_>) -> Option<Offer> {
         attrs: Attrs::new().int("groups", int(groups)).int("into", int(into)),
         operands: vec![Wish::plain(ask.wish.dtype, vec![o, narrow, h, w])],
     })
+}
+
+/// Filters of 3 by 3 for the wished tile.
+pub(super) fn winograd_weights(ask: &mut Ask<'_>) -> Option<Offer> {
+    let tile = ask.int("tile").unwrap_or_else(|| ask.rng.pick(&[2, 4]));
+    let (outputs, inputs) = match &ask.wish.shape[..] {
+        [_, inputs, outputs] => (*outputs, *inputs),
+        _ => (ask.rng.pick(ask.palette.channels), ask.rng.pick(ask.palette.channels)),
+    };
+    let operand = Wish::plain(DType::F32, vec![outputs, inputs, 3, 3]);
+    Some(Offer { attrs: Attrs::new().int("tile", i64::try_from(tile).ok()?), operands: vec![operand] })
+}
+
+/// An image, and weights of 3 by 3 filters in the frequencies of a tile.
+pub(super) fn winograd(ask: &mut Ask<'_>) -> Option<Offer> {
+    let [n, outputs, h, w] = image(ask);
+    let windows = [0, 1].map(|axis| Window { stride: 1, dilation: 1, ..Window::draw(ask, axis, Some(3)) });
+    let inputs = ask.rng.pick(ask.palette.channels);
+    let sizes = [windows[0].input(h, 0), windows[1].input(w, 0)];
+    let out = |axis: usize| (sizes[axis] + windows[axis].before + windows[axis].after).checked_sub(2);
+    let block = ask.rng.pick(&["nChw16c", "nChw8c"]).parse().ok()?;
+    let result = TensorType::plain(DType::F32, [n, outputs, out(0)?, out(1)?]).with_layout(block);
+    let (steps, extras) = ask.post(3, &result)?;
+    let frequencies = ask.rng.pick(&[16, 36]);
+    let mut operands = vec![
+        Wish::plain(DType::F32, vec![n, inputs, sizes[0], sizes[1]]),
+        Wish::plain(DType::F32, vec![frequencies, inputs, outputs]),
+        Wish::plain(DType::F32, vec![outputs]),
+    ];
+    operands.extend(extras);
+    Some(Offer { attrs: attributes(ask, &windows).with("post", Attr::Post(steps)), operands })
 }
 
 /// An image and a window.
