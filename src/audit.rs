@@ -2,7 +2,30 @@
 //!
 //! [`example`] runs the examples beside the rules, [`check`] finds rules without a point,
 //! [`verify`] checks every rule numerically on generated instances, and random members of the
-//! e-graphs of whole models against the models.
+//! e-graphs of whole models against the models; [`runner_up`] names the next best of every choice.
 pub mod check;
 pub mod example;
+pub mod runner_up;
 pub mod verify;
+
+use crate::compile::Options;
+use crate::egraph::{EGraph, Limits};
+use crate::error::Error;
+use crate::graph::Graph;
+use crate::pass::pipeline::PassSpec;
+use crate::verify as verifier;
+
+/// The e-graph of a model after all rewriting phases of a pipeline.
+fn saturated(graph: &Graph, options: &Options) -> Result<EGraph, Error> {
+    let graph = verifier::verify(graph.clone())?.into_inner();
+    let mut egraph = EGraph::new(&graph);
+    for pass in &options.pipeline.passes {
+        if let PassSpec::Rewrite(phase) = pass {
+            let rules = options.rules.select(&phase.rules).map_err(Error::Pipeline)?;
+            let limits =
+                Limits { rounds: phase.rounds, nodes: phase.nodes + phase.nodes_per_op * graph.len() };
+            egraph.saturate(&rules, limits, &|| std::time::Duration::ZERO)?;
+        }
+    }
+    Ok(egraph)
+}

@@ -15,6 +15,7 @@ mod matcher;
 mod nearest;
 mod probe;
 mod provenance;
+mod runner_up;
 mod saturate;
 mod shared;
 
@@ -23,6 +24,7 @@ pub use fact::Facts;
 pub use nearest::WhyNot;
 pub use probe::Probe;
 pub use provenance::Origin;
+pub use runner_up::RunnerUp;
 pub use saturate::{Clock, Growth, Limits, SaturateError, Saturation, Stop};
 
 use crate::attr::{Attr, Attrs};

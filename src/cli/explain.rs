@@ -2,6 +2,7 @@
 
 use super::{Outcome, Settings, print};
 use clap::Args;
+use ovolo::audit::runner_up;
 use ovolo::plan::Plan;
 use std::fmt::Write;
 
@@ -12,12 +13,49 @@ pub(super) struct Explain {
     /// As JSON.
     #[arg(long)]
     json: bool,
+    /// What would be chosen in place of each step, and by how much its cost must change: the
+    /// closest calls first.
+    #[arg(long)]
+    runner_up: bool,
 }
 
 impl Explain {
     pub(super) fn run(&self) -> Outcome {
+        if self.runner_up {
+            return self.runner_ups();
+        }
         let plan = self.settings.compile()?.plan;
         print(&if self.json { format!("{}\n", json(&plan)) } else { text(&plan) });
+        Ok(())
+    }
+}
+
+impl Explain {
+    fn runner_ups(&self) -> Outcome {
+        let options = self.settings.options(&self.settings.pipeline)?;
+        let found =
+            runner_up::runner_ups(&self.settings.graph()?, &options).map_err(|error| error.to_string())?;
+        let mut report = String::new();
+        for one in &found {
+            if self.json {
+                let value = serde_json::json!({
+                    "value": one.value, "chosen": one.chosen, "seconds": one.seconds,
+                    "instead": one.instead, "margin": one.margin, "proven": one.proven,
+                });
+                let _ = writeln!(report, "{value}");
+                continue;
+            }
+            let instead = one.instead.as_deref().unwrap_or("a program without this value");
+            let about = if one.proven { "" } else { " (not proven)" };
+            let _ = writeln!(report, "{}: {} at {:.1} us", one.value, one.chosen, one.seconds * 1e6);
+            let _ = writeln!(
+                report,
+                "    runner-up {instead}: +{:.1} us in all{about}; the choice flips if the chosen costs {:.1} us",
+                one.margin.max(0.0) * 1e6,
+                (one.seconds + one.margin.max(0.0)) * 1e6
+            );
+        }
+        print(&report);
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! `ovolo rules …`: what rule authors ask.
 
+mod ablate;
 mod check;
 mod list;
 mod test;
@@ -23,6 +24,8 @@ pub(super) enum Rules {
     WhyNot(why::WhyNotCommand),
     /// Check every rule numerically on generated instances, and members of models' e-graphs.
     Verify(verify::Verify),
+    /// Say what each rule is worth on models: the cost without it, against with it.
+    Ablate(ablate::Ablate),
     /// Run the examples beside the rules.
     Test(test::Test),
 }
@@ -34,6 +37,7 @@ impl Rules {
             Self::Check(command) => command.run(),
             Self::WhyNot(command) => command.run(),
             Self::Verify(command) => command.run(),
+            Self::Ablate(command) => command.run(),
             Self::Test(command) => command.run(),
         }
     }

@@ -32,9 +32,9 @@ impl From<BuildError> for crate::error::Error {
 
 /// The extraction problem of an e-graph, with the way back.
 pub struct Pick<'a> {
-    egraph: &'a EGraph,
-    classes: Vec<Id>,
-    terms: Vec<Vec<&'a Term>>,
+    pub(super) egraph: &'a EGraph,
+    pub(super) classes: Vec<Id>,
+    pub(super) terms: Vec<Vec<&'a Term>>,
     index: FxHashMap<Id, usize>,
     /// The problem for an extractor.
     pub problem: Problem,
@@ -223,7 +223,7 @@ impl Pick<'_> {
     }
 
     /// The model's names by class; a form of a value in another layout is `NAME@LAYOUT`.
-    fn names(&self) -> FxHashMap<Id, Arc<str>> {
+    pub(super) fn names(&self) -> FxHashMap<Id, Arc<str>> {
         let mut names: FxHashMap<Id, Arc<str>> = FxHashMap::default();
         for (name, id) in &self.egraph.named {
             names.entry(self.egraph.egg.find(*id)).or_insert_with(|| Arc::clone(name));

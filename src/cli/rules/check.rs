@@ -104,7 +104,8 @@ impl Check {
     }
 }
 
-fn load(model: &Path) -> Result<ovolo::graph::Graph, String> {
+/// A model of a corpus. Weights that are left out are drawn: what is chosen does not hang on them.
+pub(super) fn load(model: &Path) -> Result<ovolo::graph::Graph, String> {
     if model.extension().is_some_and(|kind| kind == "ovolo") {
         return text::parse(&read(model)?).map_err(|error| error.to_string());
     }

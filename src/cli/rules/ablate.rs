@@ -1,0 +1,124 @@
+//! `ovolo rules ablate`.
+
+use super::check::load;
+use crate::cli::load::{read_pipeline, rules};
+use crate::cli::{Outcome, print};
+use clap::Args;
+use ovolo::compile::{self, Compilation, Options};
+use ovolo::cost::Machine;
+use ovolo::pass::PassReport;
+use ovolo::pass::pipeline::PassSpec;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(in crate::cli) struct Ablate {
+    /// The models.
+    #[arg(required = true)]
+    models: Vec<PathBuf>,
+    /// The pipeline: a file, or the name of a shipped one.
+    #[arg(long, default_value = "native")]
+    pipeline: String,
+    /// Adds the rule files of a directory. May be given more than once.
+    #[arg(long, value_name = "DIR")]
+    rules: Vec<PathBuf>,
+    /// The cost model. Default: the nominal one, the same on any machine.
+    #[arg(long, default_value = "flops")]
+    cost: String,
+    /// Threads of the plan.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// As JSON, a line for each model and rule.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Ablate {
+    pub(super) fn run(&self) -> Outcome {
+        let set = rules(&self.rules)?;
+        let mut pipeline = read_pipeline(&self.pipeline)?;
+        for pass in &mut pipeline.passes {
+            if let PassSpec::Extract(settings) = pass {
+                settings.cost.clone_from(&self.cost);
+            }
+        }
+        let machine =
+            if self.cost == "flops" { Machine::NOMINAL } else { ovolo::calibrate::machine(self.threads) };
+        let mut options =
+            Options { rules: set, pipeline, threads: self.threads, machine, keep_egraph_after: None };
+        for model in &self.models {
+            let graph = load(model)?;
+            let with = compile::compile(graph.clone(), &options)
+                .map_err(|error| format!("{}: {error}", model.display()))?;
+            let whole = cost(&with);
+            let applied = applied(&with);
+            let all = options.rules.clone();
+            let mut worths: Vec<(String, Option<f64>)> = Vec::new();
+            for (at, rule) in applied.iter().enumerate() {
+                eprint!("\r{} {}/{} {rule:40}", model.display(), at + 1, applied.len());
+                options.rules = all.without(rule);
+                let without = compile::compile(graph.clone(), &options).ok().map(|without| cost(&without));
+                worths.push((rule.clone(), without));
+            }
+            eprintln!();
+            options.rules = all;
+            worths.sort_by(|a, b| {
+                let worth = |one: &Option<f64>| one.unwrap_or(f64::INFINITY);
+                worth(&b.1).total_cmp(&worth(&a.1)).then_with(|| a.0.cmp(&b.0))
+            });
+            print(&self.report(model, whole, &worths));
+        }
+        Ok(())
+    }
+
+    fn report(&self, model: &std::path::Path, whole: f64, worths: &[(String, Option<f64>)]) -> String {
+        let mut text = String::new();
+        if !self.json {
+            let _ = writeln!(
+                text,
+                "{}: {:.6} ms with all rules by `{}`; without the rule:",
+                model.display(),
+                whole * 1e3,
+                self.cost
+            );
+        }
+        for (rule, without) in worths {
+            if self.json {
+                let value = serde_json::json!({
+                    "model": model.display().to_string(), "rule": rule, "with": whole, "without": without,
+                });
+                let _ = writeln!(text, "{value}");
+                continue;
+            }
+            let worth = match without {
+                None => "does not compile".to_owned(),
+                Some(without) => {
+                    format!("{:12.6} ms  {:+7.2} %", without * 1e3, (without / whole - 1.0).max(0.0) * 100.0)
+                }
+            };
+            let _ = writeln!(text, "  {rule:32} {worth}");
+        }
+        text
+    }
+}
+
+fn cost(compilation: &Compilation) -> f64 {
+    match compilation.extraction() {
+        Some(PassReport::Extract { extraction, .. }) => extraction.cost,
+        _ => compilation.plan.seconds(),
+    }
+}
+
+/// The rules that changed the e-graph. Taking away any other changes nothing.
+fn applied(compilation: &Compilation) -> Vec<String> {
+    let mut rules: Vec<String> = Vec::new();
+    for stage in &compilation.stages {
+        if let Some(PassReport::Rewrite(phase)) = &stage.report {
+            let names = phase.growth.iter().filter(|rule| rule.applied > 0).map(|rule| rule.rule.clone());
+            rules.extend(names);
+        }
+    }
+    rules.sort();
+    rules.dedup();
+    rules
+}
