@@ -5,6 +5,7 @@
 //! e-graphs of whole models against the models; [`runner_up`] names the next best of every choice.
 pub mod check;
 pub mod example;
+pub mod reference;
 pub mod runner_up;
 pub mod verify;
 

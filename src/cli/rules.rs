@@ -26,6 +26,8 @@ pub(super) enum Rules {
     Verify(verify::Verify),
     /// Say what each rule is worth on models: the cost without it, against with it.
     Ablate(ablate::Ablate),
+    /// Print the reference for rule authors: ops, attributes, guards, computed attributes.
+    Reference,
     /// Run the examples beside the rules.
     Test(test::Test),
 }
@@ -38,6 +40,10 @@ impl Rules {
             Self::WhyNot(command) => command.run(),
             Self::Verify(command) => command.run(),
             Self::Ablate(command) => command.run(),
+            Self::Reference => {
+                super::print(&ovolo::audit::reference::markdown());
+                Ok(())
+            }
             Self::Test(command) => command.run(),
         }
     }

@@ -1,0 +1,58 @@
+//! The reference for rule authors, from the lists that the reader checks against: it cannot drift.
+
+use crate::op::{self, Arity};
+use crate::rule;
+use std::fmt::Write;
+
+/// Ops with operands and attributes, guards, and computed attributes, as Markdown.
+pub fn markdown() -> String {
+    let mut text = String::from(
+        "# Reference for rule authors\n\nWritten by `ovolo rules reference` from the lists that rules are checked \
+         against; a test holds that it is true.\n",
+    );
+    let functions = |text: &mut String, guard: bool| {
+        text.push_str("\n| Name | Arguments | |\n|---|---|---|\n");
+        let mut list: Vec<_> = rule::functions().filter(|function| function.guard == guard).collect();
+        list.sort_by_key(|function| function.name);
+        for function in list {
+            let (least, most) = function.arity;
+            let count = match most {
+                _ if least == most => least.to_string(),
+                usize::MAX => format!("{least} or more"),
+                _ => format!("{least} to {most}"),
+            };
+            let _ = writeln!(text, "| `{}` | {count} | {} |", function.name, cell(function.doc));
+        }
+    };
+    text.push_str("\n## Guards\n");
+    functions(&mut text, true);
+    text.push_str("\n## Computed attributes\n");
+    functions(&mut text, false);
+    for (title, lowered) in [("Ops", false), ("Lowered ops", true)] {
+        let _ = writeln!(text, "\n## {title}\n\n| Op | Operands | Attributes | |\n|---|---|---|---|");
+        for def in op::all().iter().filter(|def| def.flags.lowered == lowered) {
+            let operands = match def.arity {
+                Arity::Exactly(count) => count.to_string(),
+                Arity::AtLeast(count) => format!("{count} or more"),
+                Arity::Post(count) => format!("{count}, and those of `post`"),
+            };
+            let attrs: Vec<String> = def
+                .attrs
+                .iter()
+                .map(|attr| {
+                    let default =
+                        attr.default.as_ref().map(|value| format!(" = `{value}`")).unwrap_or_default();
+                    format!("`{}`: {:?}{default}", attr.name, attr.kind)
+                })
+                .collect();
+            let _ =
+                writeln!(text, "| `{}` | {operands} | {} | {} |", def.name, attrs.join(", "), cell(def.doc));
+        }
+    }
+    text
+}
+
+/// A text in a cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
