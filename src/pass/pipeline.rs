@@ -7,6 +7,7 @@ use crate::rule::ron::{self, Field, Node, Value};
 pub const SHIPPED: &[(&str, &str)] = &[
     ("passes/native.ron", include_str!("../../passes/native.ron")),
     ("passes/merged.ron", include_str!("../../passes/merged.ron")),
+    ("passes/superoptimise.ron", include_str!("../../passes/superoptimise.ron")),
 ];
 
 /// An ordered list of passes.
