@@ -6,6 +6,7 @@
 
 use super::EGraph;
 use super::change::{Changes, Reach};
+use super::cycle::Below;
 use super::matcher::Match;
 use crate::rule::Rule;
 use rustc_hash::FxHashSet;
@@ -21,6 +22,9 @@ pub(super) struct Tried {
     /// Those that were refused: a guard's no may become a yes when facts get more precise.
     refused: Vec<Rc<Match>>,
 }
+
+/// Why a match of a multi-output rule is refused that no program could use.
+const KNOTS: &str = "an operand is computed from one of the outputs";
 
 /// Hard limits of one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,16 +170,22 @@ impl EGraph {
                 }
             }
         }
+        let mut below = Below::default();
+        let knots: Vec<bool> = found
+            .iter()
+            .map(|(index, one)| rules[*index].from.len() > 1 && below.knots(self, one))
+            .collect();
+        drop(below);
         self.egg.analysis.take_changes();
         let mut changed = false;
-        for (index, one) in found {
+        for ((index, one), knots) in found.into_iter().zip(knots) {
             if self.egg.total_size() >= limits.nodes {
                 self.close();
                 if self.nodes() >= limits.nodes {
                     return Ok(Round::Full);
                 }
             }
-            changed |= self.apply(&rules[index], one, &mut growth[index])?;
+            changed |= self.apply(&rules[index], one, knots, &mut growth[index])?;
         }
         self.close();
         Ok(if changed { Round::Changed } else { Round::Unchanged })
@@ -185,14 +195,16 @@ impl EGraph {
         &mut self,
         rule: &Arc<Rule>,
         key: Rc<Match>,
+        knots: bool,
         growth: &mut Growth,
     ) -> Result<bool, SaturateError> {
         let mut one = key.canonical(self);
         growth.matched += 1;
         let roots = one.roots.clone();
         let before = self.egg.nodes().len();
-        let made: Result<Vec<_>, String> = self
-            .admit(rule, &mut one)
+        let order = if knots { Err(KNOTS.to_owned()) } else { Ok(()) };
+        let made: Result<Vec<_>, String> = order
+            .and_then(|()| self.admit(rule, &mut one))
             .and_then(|()| rule.to.iter().map(|template| self.instantiate(template, &one)).collect());
         let added = self.egg.nodes().len() - before;
         growth.nodes += added;

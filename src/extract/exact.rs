@@ -30,10 +30,14 @@ pub struct Limits {
     pub options: usize,
 }
 
-impl Exact {
+impl Limits {
     /// The limits that pipelines use unless they say otherwise: a few seconds at most.
-    pub const DEFAULT: Self =
-        Self { limits: Limits { states: 20_000, beam: 500, work: 20_000_000, options: 200_000 } };
+    pub const DEFAULT: Self = Self { states: 20_000, beam: 500, work: 20_000_000, options: 200_000 };
+}
+
+impl Exact {
+    /// With the default limits.
+    pub const DEFAULT: Self = Self { limits: Limits::DEFAULT };
 }
 
 impl Default for Exact {
