@@ -7,6 +7,7 @@ use super::frontier::{Caps, Excess, Network, Outcome, Stop};
 use super::greedy::settle;
 use super::order;
 use super::reduce::Reduced;
+use super::share;
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report, Size};
 
 /// Finds the cheapest selection and knows that it is, within limits of work; beyond them gives a good
@@ -150,6 +151,7 @@ impl Exact {
                 }
             }
         }
+        share::improve(&work.classes, &work.roots, &mut best.choice);
         report.limit = Some(match stop {
             Stop::States => format!("{states} states at once"),
             Stop::Work => format!("{steps} states in all"),
