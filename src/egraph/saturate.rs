@@ -171,10 +171,8 @@ impl EGraph {
             }
         }
         let mut below = Below::default();
-        let knots: Vec<bool> = found
-            .iter()
-            .map(|(index, one)| rules[*index].from.len() > 1 && below.knots(self, one))
-            .collect();
+        let knots: Vec<bool> =
+            found.iter().map(|(index, one)| rules[*index].from.len() > 1 && below.knots(self, one)).collect();
         drop(below);
         self.egg.analysis.take_changes();
         let mut changed = false;

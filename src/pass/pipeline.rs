@@ -76,7 +76,10 @@ const PASSES: &[(&str, &[(&str, bool)])] = &[
         "Rewrite",
         &[("name", true), ("rules", true), ("rounds", false), ("nodes", false), ("nodes-per-op", false)],
     ),
-    ("Extract", &[("extractor", false), ("cost", false), ("states", false), ("beam", false), ("work", false)]),
+    (
+        "Extract",
+        &[("extractor", false), ("cost", false), ("states", false), ("beam", false), ("work", false)],
+    ),
     ("Plan", &[("order", false), ("planner", false)]),
 ];
 
