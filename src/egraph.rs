@@ -9,6 +9,7 @@
 mod apply;
 mod build;
 mod change;
+mod cycle;
 mod fact;
 mod injective;
 mod matcher;

@@ -19,6 +19,7 @@ mod naive;
 mod option;
 mod order;
 mod reduce;
+mod share;
 mod table;
 
 pub use exact::{Exact, Limits};

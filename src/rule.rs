@@ -28,6 +28,8 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("rules/algebra.ron", include_str!("../rules/algebra.ron")),
     ("rules/fuse.ron", include_str!("../rules/fuse.ron")),
     ("rules/merge.ron", include_str!("../rules/merge.ron")),
+    ("rules/taso.ron", include_str!("../rules/taso.ron")),
+    ("rules/taso-multi.ron", include_str!("../rules/taso-multi.ron")),
     ("rules/winograd.ron", include_str!("../rules/winograd.ron")),
     ("rules/layout.ron", include_str!("../rules/layout.ron")),
     ("rules/native.ron", include_str!("../rules/native.ron")),

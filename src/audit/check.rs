@@ -27,6 +27,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether it is only worth knowing: equalities may well be wanted in both directions.
+    pub fn is_note(self) -> bool {
+        self == Self::Undone
+    }
+
     /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -84,8 +89,8 @@ pub fn rules(rules: &[Arc<Rule>]) -> Vec<Finding> {
                     rule: Arc::clone(rule),
                     other: Some(Arc::clone(&rules[other])),
                     message: format!(
-                        "`{}` is this rule backwards: in one phase, either finds only what the other made from \
-                         its own side; keep the one whose left side models hold",
+                        "`{}` is this rule backwards: where models hold one side only, one of them is enough \
+                         (`rules ablate` says what each is worth)",
                         rules[other].name
                     ),
                 });

@@ -6,6 +6,7 @@
 
 use super::EGraph;
 use super::change::{Changes, Reach};
+use super::cycle::Below;
 use super::matcher::Match;
 use crate::rule::Rule;
 use core::time::Duration;
@@ -22,6 +23,9 @@ pub(super) struct Tried {
     /// Those that were refused: a guard's no may become a yes when facts get more precise.
     refused: Vec<Rc<Match>>,
 }
+
+/// Why a match of a multi-output rule is refused that no program could use.
+const KNOTS: &str = "an operand is computed from one of the outputs";
 
 /// Hard limits of one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,15 +223,19 @@ impl EGraph {
             }
             growth[index].time += lap();
         }
+        let mut below = Below::default();
+        let knots: Vec<bool> =
+            found.iter().map(|(index, one)| rules[*index].from.len() > 1 && below.knots(self, one)).collect();
+        drop(below);
         self.egg.analysis.take_changes();
         let mut changed = false;
-        let mut found = found.into_iter().peekable();
-        while let Some((index, one)) = found.next() {
+        let mut found = found.into_iter().zip(knots).peekable();
+        while let Some(((index, one), knots)) = found.next() {
             if self.egg.total_size() >= limits.nodes {
                 self.close();
                 if self.nodes() >= limits.nodes {
                     // What was not applied may be in a later phase.
-                    for (index, one) in std::iter::once((index, one)).chain(found) {
+                    for (index, one) in std::iter::once((index, one)).chain(found.map(|(one, _)| one)) {
                         if let Some(tried) = self.tried.get_mut(&rules[index].name) {
                             tried.all.remove(&one);
                         }
@@ -235,9 +243,9 @@ impl EGraph {
                     return Ok(Round::Full);
                 }
             }
-            changed |= self.apply(&rules[index], one, &mut growth[index])?;
+            changed |= self.apply(&rules[index], one, knots, &mut growth[index])?;
             // The matches of a rule stand together.
-            if found.peek().is_none_or(|(next, _)| *next != index) {
+            if found.peek().is_none_or(|((next, _), _)| *next != index) {
                 growth[index].time += lap();
             }
         }
@@ -249,14 +257,16 @@ impl EGraph {
         &mut self,
         rule: &Arc<Rule>,
         key: Rc<Match>,
+        knots: bool,
         growth: &mut Growth,
     ) -> Result<bool, SaturateError> {
         let mut one = key.canonical(self);
         growth.matched += 1;
         let roots = one.roots.clone();
         let before = self.egg.nodes().len();
-        let made: Result<Vec<_>, String> = self
-            .admit(rule, &mut one)
+        let order = if knots { Err(KNOTS.to_owned()) } else { Ok(()) };
+        let made: Result<Vec<_>, String> = order
+            .and_then(|()| self.admit(rule, &mut one))
             .and_then(|()| rule.to.iter().map(|template| self.instantiate(template, &one)).collect());
         let added = self.egg.nodes().len() - before;
         growth.nodes += added;

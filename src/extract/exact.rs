@@ -7,6 +7,7 @@ use super::frontier::{Caps, Excess, Network, Outcome, Stop};
 use super::greedy::settle;
 use super::order;
 use super::reduce::Reduced;
+use super::share;
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report, Size};
 
 /// Finds the cheapest selection and knows that it is, within limits of work; beyond them gives a good
@@ -30,10 +31,14 @@ pub struct Limits {
     pub options: usize,
 }
 
-impl Exact {
+impl Limits {
     /// The limits that pipelines use unless they say otherwise: a few seconds at most.
-    pub const DEFAULT: Self =
-        Self { limits: Limits { states: 20_000, beam: 500, work: 20_000_000, options: 200_000 } };
+    pub const DEFAULT: Self = Self { states: 20_000, beam: 500, work: 20_000_000, options: 200_000 };
+}
+
+impl Exact {
+    /// With the default limits.
+    pub const DEFAULT: Self = Self { limits: Limits::DEFAULT };
 }
 
 impl Default for Exact {
@@ -146,6 +151,7 @@ impl Exact {
                 }
             }
         }
+        share::improve(&work.classes, &work.roots, &mut best.choice);
         report.limit = Some(match stop {
             Stop::States => format!("{states} states at once"),
             Stop::Work => format!("{steps} states in all"),

@@ -5,7 +5,7 @@ use super::{Context, Pass, PassReport, State};
 use crate::cost;
 use crate::egraph::EGraph;
 use crate::error::Error;
-use crate::extract;
+use crate::extract::{self, Extractor};
 
 /// The extraction.
 pub(super) struct Extract(pub Settings);
@@ -16,16 +16,18 @@ impl Pass for Extract {
     }
 
     fn run(&self, state: &mut State, context: &Context<'_>) -> Result<PassReport, Error> {
-        let Settings { extractor, cost } = &self.0;
+        let Settings { extractor, cost, limits } = &self.0;
         let setting = |what: &str, name: &str, known: Vec<&str>| {
             Error::setting(format!("there is no {what} `{name}`: there are {}", known.join(", ")))
         };
         let model = cost::find(cost, &context.machine).ok_or_else(|| {
             setting("cost model", cost, cost::COST_MODELS.iter().map(|(name, _)| *name).collect())
         })?;
-        let extractor = extract::find(extractor).ok_or_else(|| {
+        let known = extract::find(extractor).ok_or_else(|| {
             setting("extractor", extractor, extract::EXTRACTORS.iter().map(|one| one.name()).collect())
         })?;
+        let exact = extract::Exact { limits: *limits };
+        let extractor: &dyn Extractor = if known.name() == exact.name() { &exact } else { known };
         let egraph = state.egraph.take().unwrap_or_else(|| EGraph::new(&state.graph));
         let contracts = |call: &crate::contract::Call<'_>| context.contract(call);
         let pick = egraph.problem(&*model, context.threads, &contracts);

@@ -1,12 +1,14 @@
 //! Pipelines: which passes run in which order, with their settings, read from `passes/*.ron`.
 
 use crate::error::{Diagnostic, Diagnostics, Span, suggestion};
+use crate::extract::Limits;
 use crate::rule::ron::{self, Field, Node, Value};
 
 /// The pipelines that ship with ovolo, by name.
 pub const SHIPPED: &[(&str, &str)] = &[
     ("passes/native.ron", include_str!("../../passes/native.ron")),
     ("passes/merged.ron", include_str!("../../passes/merged.ron")),
+    ("passes/superoptimise.ron", include_str!("../../passes/superoptimise.ron")),
 ];
 
 /// An ordered list of passes.
@@ -55,6 +57,8 @@ pub struct Extract {
     pub extractor: String,
     /// The cost model.
     pub cost: String,
+    /// Limits of the extractor `exact`.
+    pub limits: Limits,
 }
 
 /// Settings of a memory plan.
@@ -72,7 +76,10 @@ const PASSES: &[(&str, &[(&str, bool)])] = &[
         "Rewrite",
         &[("name", true), ("rules", true), ("rounds", false), ("nodes", false), ("nodes-per-op", false)],
     ),
-    ("Extract", &[("extractor", false), ("cost", false)]),
+    (
+        "Extract",
+        &[("extractor", false), ("cost", false), ("states", false), ("beam", false), ("work", false)],
+    ),
     ("Plan", &[("order", false), ("planner", false)]),
 ];
 
@@ -207,6 +214,12 @@ impl Reader<'_> {
             "Extract" => PassSpec::Extract(Extract {
                 extractor: self.text(fields, "extractor").unwrap_or_else(|| "exact".into()),
                 cost: self.text(fields, "cost").unwrap_or_else(|| "roofline".into()),
+                limits: Limits {
+                    states: self.count(fields, "states").unwrap_or(Limits::DEFAULT.states),
+                    beam: self.count(fields, "beam").unwrap_or(Limits::DEFAULT.beam),
+                    work: self.count(fields, "work").unwrap_or(Limits::DEFAULT.work),
+                    ..Limits::DEFAULT
+                },
             }),
             _ => PassSpec::Plan(Plan {
                 order: self.text(fields, "order").unwrap_or_else(|| "peak".into()),

@@ -4,9 +4,10 @@
 use ovolo::compile::{self, Compilation, Options};
 use ovolo::cost::Machine;
 use ovolo::graph::Graph;
+use ovolo::op;
 use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
 use ovolo::rule::{self, RuleSet};
-use ovolo::tensor::Tensor;
+use ovolo::tensor::{DType, Tensor};
 
 /// The shipped native pipeline under the nominal cost model, for plans that are the same anywhere.
 pub fn options(threads: usize) -> Options {
@@ -44,4 +45,37 @@ pub fn relative_error(value: &Tensor, reference: &Tensor) -> f64 {
     let difference = square(&mut value.iter().zip(&reference).map(|(a, b)| a - b));
     let scale = square(&mut reference.iter().copied());
     (difference / scale.max(1e-60)).sqrt()
+}
+
+/// The graph's outputs by the registry's reference evaluation.
+pub fn reference(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
+    let mut values: Vec<Tensor> = Vec::new();
+    let mut inputs = inputs.iter();
+    for (id, node) in graph.nodes() {
+        let value = match node.op {
+            "input" => inputs.next().unwrap().clone(),
+            "const" => graph.constant(id).unwrap().clone(),
+            _ => {
+                let operands: Vec<&Tensor> = node.inputs.iter().map(|input| &values[input.index()]).collect();
+                (op::find(node.op).unwrap().eval)(&node.attrs, &operands, &node.ty)
+            }
+        };
+        values.push(value);
+    }
+    graph.outputs().map(|(_, id)| values[id.index()].clone()).collect()
+}
+
+/// Seeded values: floats about zero, small integers.
+pub fn random(name: &str, dtype: DType, shape: &[usize]) -> Tensor {
+    let mut state = name.bytes().fold(0x9E37_79B9_7F4A_7C15_u64, |state, byte| {
+        (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+    });
+    let values: Vec<f64> = (0..shape.iter().product::<usize>())
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let unit = f64::from(u32::try_from(state >> 33).unwrap()) / f64::from(1_u32 << 31);
+            if dtype.is_float() { unit * 4.0 - 2.0 } else { (unit * 4.0).floor() }
+        })
+        .collect();
+    Tensor::from_f64(dtype, shape, &values)
 }

@@ -44,15 +44,26 @@ impl Check {
             let (fired, models) = self.corpus(&set, &names)?;
             findings.extend(check::corpus(set.rules(), &fired, models));
         }
+        let notes = findings.iter().filter(|finding| finding.kind.is_note()).count();
         let mut report = String::new();
         for finding in &findings {
             let _ = writeln!(report, "{}", if self.json { json(finding) } else { line(finding) });
         }
         if !self.json {
-            let _ = writeln!(report, "{} rules, {} findings", set.rules().len(), findings.len());
+            let _ = writeln!(
+                report,
+                "{} rules, {} findings, {} notes",
+                set.rules().len(),
+                findings.len() - notes,
+                notes
+            );
         }
         print(&report);
-        if findings.is_empty() { Ok(()) } else { Err(format!("{} findings", findings.len())) }
+        match findings.len() - notes {
+            0 => Ok(()),
+            1 => Err("1 finding".into()),
+            many => Err(format!("{many} findings")),
+        }
     }
 
     /// How often each rule changed the e-graph of some model, in any pipeline.
@@ -117,7 +128,8 @@ fn line(finding: &Finding) -> String {
     let rule = &finding.rule;
     let other = finding.other.as_ref().map(|other| format!(" (see {}:{})", other.file, other.line));
     format!(
-        "{}: {} ({}:{}): {}{}",
+        "{}{}: {} ({}:{}): {}{}",
+        if finding.kind.is_note() { "note: " } else { "" },
         finding.kind.name(),
         rule.name,
         rule.file,
