@@ -40,7 +40,11 @@ fn every_kind_of_finding_is_found_with_both_places() {
     let set = RuleSet::read(&[("mine.ron", text)]).unwrap_or_else(|errors| panic!("{errors}"));
     let mut findings = check::rules(set.rules());
     findings.extend(check::pipelines(&set.rules()[..1], &pipelines()));
-    insta::assert_snapshot!("check-findings", lines(&findings));
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/check"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!("findings", lines(&findings)));
 }
 
 #[test]
