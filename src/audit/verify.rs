@@ -1,11 +1,11 @@
 //! Numerical verification: every rule on generated instances of its left side.
 //!
 //! For a rule, left sides are drawn: types and attributes by wishes from the root down, each op
-//! saying which operands give a wished result ([`sampler`]), with what the guards demand read off
-//! them ([`hint`]); then typed from the leaves up, and put before the guards. Where they agree, the
-//! right side is built as the e-graph builds it, and both are evaluated and compared ([`check`]):
+//! saying which operands give a wished result (`sampler`), with what the guards demand read off
+//! them (`hint`); then typed from the leaves up, and put before the guards. Where they agree, the
+//! right side is built as the e-graph builds it, and both are evaluated and compared (`check`):
 //! types, values, zero in padding, and independence of padding. What was seen is counted
-//! ([`coverage`]), a rule without instances fails, and a counter-example is drawn anew from ever wider
+//! (`coverage`), a rule without instances fails, and a counter-example is drawn anew from ever wider
 //! palettes until a small one is found.
 //!
 //! All randomness is seeded by the rule's name and the number of the try, so that results depend
