@@ -13,6 +13,13 @@ use std::sync::Arc;
 
 /// Mutants that are not caught, and why they are no wrong rules.
 const EQUIVALENT: &[(&str, &str)] = &[
+    ("merge-convs: left 0: any dilations of conv", "a window of one element has nothing to dilate"),
+    ("merge-convs: left 1: any dilations of conv", "as above"),
+    (
+        "merge-convs: left 0: any groups of conv",
+        "with weights of one type, the other convolution, of one group, says how many channels the input has",
+    ),
+    ("merge-convs: left 1: any groups of conv", "as above"),
     (
         "divide-by-multiplying: without scalar(?s)",
         "true of any divisor; the guard keeps large constants from being inverted",
@@ -20,40 +27,19 @@ const EQUIVALENT: &[(&str, &str)] = &[
     ("join-scales: without scalar(?s)", "multiplication is associative; the guard is for cost"),
     ("join-scales: without scalar(?t)", "multiplication is associative; the guard is for cost"),
     (
-        "drop-whole-slice: without all-zeros(?b)",
-        "with steps of one, the whole of an axis begins at its first element",
-    ),
-    (
-        "drop-whole-slice: without all-ones(?s)",
-        "from the first element, the whole of an axis takes steps of one; the step of an axis of one element is not taken",
-    ),
-    (
-        "merge-convs: right 0: other attributes of conv dropped",
-        "what is left are groups and dilations: a guard says one group, and a window of one element has nothing to dilate",
-    ),
-    ("merge-convs: right 1: other attributes of conv dropped", "as above"),
-    (
         "merge-convs: right 0: steps of slice: [1,1,1,1] is [1,1,1,2]",
         "typed only for one column, whose step is not taken",
     ),
     ("merge-convs: right 1: steps of slice: [1,1,1,1] is [1,1,1,2]", "as above"),
     (
-        "merge-convs: right 0: pads of conv: [0,0,0,0] is [0,0,0,1]",
-        "a window of one element: padding adds a last column, which the slice leaves out",
-    ),
-    ("merge-convs: right 1: pads of conv: [0,0,0,0] is [0,0,0,1]", "as above"),
-    (
-        "merge-convs: right 0: strides of conv: [1,1] is [1,2]",
-        "typed only for one column, of which no step is taken",
-    ),
-    ("merge-convs: right 1: strides of conv: [1,1] is [1,2]", "as above"),
-    (
         "merge-matmuls: without equal(product(shape-of(?x)), dim(?x, -1))",
         "true of many rows as well; of one row the slices are views",
     ),
     ("pack-first-conv-nChw8c: left 0: any groups of conv", "the op takes one group and refuses others"),
-    ("widen-groups-8: without less(1, ?g)", "widening is exact whatever the groups; the guards are for cost"),
-    ("widen-groups-8: without less(1, dim(?w, 1))", "as above"),
+    (
+        "widen-groups-8: without less(1, dim(?w, 1))",
+        "widening is exact whatever the groups; the guards are for cost",
+    ),
     ("widen-groups-8: without less(dim(?w, 1), 8)", "as above"),
     (
         "widen-groups-8: without divisible(8, dim(?w, 1))",
@@ -141,7 +127,5 @@ fn unsound_mutants_are_caught_and_survivors_are_equivalent() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
-    // Every survivor is equivalent, so every unsound mutant is caught. Where more than a tenth are
-    // equivalent, the wrong mutants are made.
-    assert!(caught * 10 >= all.len() * 9, "{caught} of {} are caught", all.len());
+    assert!(caught * 100 >= all.len() * 95, "{caught} of {} are caught", all.len());
 }
