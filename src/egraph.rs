@@ -38,19 +38,22 @@ use shared::Shared;
 use std::fmt;
 use std::sync::Arc;
 
+/// Operands of a node; few have more than four.
+pub(crate) type Operands = smallvec::SmallVec<[Id; 4]>;
+
 /// An op of the registry with its attributes and operands. Leaves are told apart by the
 /// attribute `name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Term {
     pub(crate) op: &'static str,
     pub(crate) attrs: Shared,
-    pub(crate) children: Vec<Id>,
+    pub(crate) children: Operands,
 }
 
 impl Term {
     fn leaf(op: &'static str, name: &str) -> Self {
         let attrs = Shared::new(Attrs::new().with("name", Attr::Str(name.into())));
-        Self { op, attrs, children: Vec::new() }
+        Self { op, attrs, children: Operands::new() }
     }
 
     /// The name of a leaf.
@@ -110,6 +113,7 @@ pub struct EGraph {
     origins: provenance::Origins,
     /// What was done with the matches of each rule, so that none is tried twice.
     tried: FxHashMap<String, saturate::Tried>,
+    pool: shared::Pool,
 }
 
 impl EGraph {
@@ -122,6 +126,7 @@ impl EGraph {
             }
         }
         let mut egg = egg::EGraph::new(facts);
+        let mut pool = shared::Pool::default();
         let mut ids: Vec<Id> = Vec::with_capacity(graph.len());
         let mut named = Vec::with_capacity(graph.len());
         for (_, node) in graph.nodes() {
@@ -130,7 +135,7 @@ impl EGraph {
             } else {
                 let children = node.inputs.iter().map(|input| ids[input.index()]).collect();
                 let def = op::find(node.op).unwrap_or_else(|| panic!("op `{}` is verified", node.op));
-                Term { op: node.op, attrs: Shared::new(op::complete(def, (*node.attrs).clone())), children }
+                Term { op: node.op, attrs: pool.share(op::complete(def, (*node.attrs).clone())), children }
             };
             let id = egg.add(term);
             ids.push(id);
@@ -141,7 +146,7 @@ impl EGraph {
             graph.outputs().map(|(name, id): (_, NodeId)| (Arc::clone(name), ids[id.index()])).collect();
         let inputs = graph.inputs().map(|(_, node)| (Arc::clone(&node.name), node.ty.clone())).collect();
         let origins = provenance::Origins::new(egg.nodes().len());
-        Self { egg, named, inputs, outputs, origins, tried: FxHashMap::default() }
+        Self { egg, named, inputs, outputs, origins, tried: FxHashMap::default(), pool }
     }
 
     /// The number of e-nodes.

@@ -12,6 +12,7 @@ pub(crate) use data::advance;
 pub use data::{Element, Tensor};
 pub use layout::Layout;
 
+use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
@@ -93,12 +94,12 @@ impl FromStr for DType {
 
 /// Logical dimensions, outermost first. A scalar has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Shape(Vec<usize>);
+pub struct Shape(SmallVec<[usize; 5]>);
 
 impl Shape {
     /// A shape with these dimensions.
     pub fn new(dims: impl Into<Vec<usize>>) -> Self {
-        Self(dims.into())
+        Self(SmallVec::from_slice(&dims.into()))
     }
 
     /// The number of logical elements (one for a scalar).
@@ -134,7 +135,7 @@ impl Shape {
                 (a, 1) => Some(a),
                 _ => None,
             })
-            .collect::<Option<Vec<_>>>()
+            .collect::<Option<SmallVec<_>>>()
             .map(Self)
     }
 }
@@ -148,19 +149,19 @@ impl Deref for Shape {
 
 impl From<&[usize]> for Shape {
     fn from(dims: &[usize]) -> Self {
-        Self(dims.to_vec())
+        Self(SmallVec::from_slice(dims))
     }
 }
 
 impl From<Vec<usize>> for Shape {
     fn from(dims: Vec<usize>) -> Self {
-        Self(dims)
+        Self(SmallVec::from_slice(&dims))
     }
 }
 
 impl<const N: usize> From<[usize; N]> for Shape {
     fn from(dims: [usize; N]) -> Self {
-        Self(dims.to_vec())
+        Self(SmallVec::from_slice(&dims))
     }
 }
 

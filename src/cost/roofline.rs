@@ -66,6 +66,7 @@ const EFFICIENCY: &[(&str, f64)] = &[
     ("native.conv-first", 0.70),
     ("native.conv-depthwise", 0.25),
     ("native.conv-narrow", 0.50),
+    ("native.conv-nhwc", 0.78),
     ("native.conv", 0.68),
     ("native.matmul-packed", 0.92),
     ("native.matmul", 0.85),
@@ -90,6 +91,7 @@ fn efficiency(query: &Query<'_>) -> f64 {
     let share = match query.def.name {
         "native.conv-winograd" => winograd(query),
         "native.conv-direct" => known.map_or(OTHERWISE, |(_, share)| *share) * filling(query),
+        "native.conv-nhwc" => known.map_or(OTHERWISE, |(_, share)| *share) * panels(query),
         "native.conv" => known.map_or(OTHERWISE, |(_, share)| *share) * spreading(query),
         _ => known.map_or(OTHERWISE, |(_, share)| *share),
     };
@@ -117,6 +119,15 @@ fn filling(query: &Query<'_>) -> f64 {
     let lanes = channels.min(block);
     let begun = lanes as f64 / (lanes + 2) as f64 * (block + 2) as f64 / block as f64;
     begun * channels as f64 / channels.next_multiple_of(lanes) as f64
+}
+
+/// How well a convolution with channels side by side fills panels of 32 outputs, vectors of 16 of them,
+/// and sums that begin and end with a load and a store for each kernel element.
+#[allow(clippy::cast_precision_loss)]
+fn panels(query: &Query<'_>) -> f64 {
+    let w = &query.call.inputs[1].shape;
+    let (outputs, inputs) = (w[0].max(1), w[1].max(1));
+    outputs as f64 / outputs.next_multiple_of(16) as f64 * inputs as f64 / (inputs + 8) as f64
 }
 
 /// How many outputs share the panels of a plain convolution, which cost as much to fill as 32

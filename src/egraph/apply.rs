@@ -1,8 +1,7 @@
 //! Applying a match: guards, computed attributes, and the right side.
 
-use super::matcher::Match;
-use super::shared::Shared;
-use super::{EGraph, Term};
+use super::matcher::{Match, Others};
+use super::{EGraph, Operands, Term};
 use crate::attr::{Attr, Attrs};
 use crate::op::complete;
 use crate::rule::{self, Expr, Fact, OperandVar, RestVar, Rule, Template, Value};
@@ -64,7 +63,7 @@ impl EGraph {
             Template::Scalar(value) => Ok(self.add_scalar(*value)),
             Template::Each(..) => Err("`each` stands outside an operand list".into()),
             Template::Op { op, children, attrs, rest_attrs } => {
-                let mut operands = Vec::with_capacity(children.len());
+                let mut operands = Operands::with_capacity(children.len());
                 for child in children {
                     match child {
                         Template::Each(var, inner) => {
@@ -87,7 +86,7 @@ impl EGraph {
                 }
                 let mut values = Attrs::new();
                 if let Some(var) = rest_attrs {
-                    for (name, value) in found.rest_attrs[var.0].iter().flat_map(|others| others.iter()) {
+                    for (name, value) in found.rest_attrs[var.0].iter().flat_map(Others::iter) {
                         if let Some(def) = op.attr(name) {
                             values.set(def.name, value.clone());
                         }
@@ -96,7 +95,8 @@ impl EGraph {
                 for (name, expr) in attrs {
                     values.set(name, self.attr_value(expr, found)?);
                 }
-                self.add(Term { op: op.name, attrs: Shared::new(complete(op, values)), children: operands })
+                let attrs = self.pool.share(complete(op, values));
+                self.add(Term { op: op.name, attrs, children: operands })
             }
         }
     }
@@ -107,13 +107,14 @@ impl EGraph {
             return Ok(id);
         }
         let types: Vec<_> = term.children.iter().map(|child| self.ty(*child)).collect();
-        (term.def().infer)(&term.attrs, &types)
+        let ty = (term.def().infer)(&term.attrs, &types)
             .map_err(|why| format!("`{}` cannot be typed: {why}", term.op))?;
+        self.egg.analysis.expect(ty);
         Ok(self.egg.add(term))
     }
 
     fn add_scalar(&mut self, value: f64) -> Id {
         let attrs = Attrs::new().float("value", value);
-        self.egg.add(Term { op: "scalar", attrs: Shared::new(attrs), children: Vec::new() })
+        self.egg.add(Term { op: "scalar", attrs: self.pool.share(attrs), children: Operands::new() })
     }
 }

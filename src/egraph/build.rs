@@ -1,6 +1,7 @@
 //! From the e-graph to an extraction problem, and from a choice back to a graph.
 
 use super::provenance::OriginIndex;
+use super::shared::Shared;
 use super::{EGraph, Term};
 use crate::contract::{Call, Contract};
 use crate::cost::{CostModel, Query};
@@ -11,6 +12,7 @@ use crate::rule::Rule;
 use crate::tensor::TensorType;
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Answers for the kernel of a lowered op: its contract, or why there is none.
@@ -92,7 +94,7 @@ impl EGraph {
     }
 }
 
-type CallKey = (&'static str, Arc<crate::attr::Attrs>, Vec<(TensorType, bool)>);
+type CallKey = (&'static str, Shared, SmallVec<[(TensorType, bool); 4]>);
 
 struct Prices<'a> {
     egraph: &'a EGraph,
@@ -113,7 +115,7 @@ impl Prices<'_> {
         if !def.flags.lowered {
             return f64::INFINITY;
         }
-        let operands: Vec<(TensorType, bool)> = term
+        let operands: SmallVec<[_; 4]> = term
             .children
             .iter()
             .map(|child| {
@@ -121,7 +123,7 @@ impl Prices<'_> {
                 (data.ty.clone(), data.constant)
             })
             .collect();
-        let key = (term.op, Arc::clone(term.attrs.arc()), operands);
+        let key = (term.op, term.attrs.clone(), operands);
         if let Some(seconds) = self.known.get(&key) {
             return *seconds;
         }

@@ -18,6 +18,8 @@ pub struct Facts {
     changes: Changes,
     /// A merge has just made a fact more precise; the class it was for is told next.
     sharpening: bool,
+    /// The type of the node that is added next.
+    expected: Option<TensorType>,
 }
 
 /// What is known of one class.
@@ -46,6 +48,11 @@ impl Facts {
         std::mem::take(&mut self.changes)
     }
 
+    /// Says the type of the node that is added next, which its op has just inferred.
+    pub(super) fn expect(&mut self, ty: TensorType) {
+        self.expected = Some(ty);
+    }
+
     pub(super) fn constant(&self, name: &str) -> Option<&Tensor> {
         self.leaves.get(name).and_then(|(_, value)| value.as_ref())
     }
@@ -55,6 +62,7 @@ impl egg::Analysis<Term> for Facts {
     type Data = ClassFacts;
 
     fn make(egraph: &mut egg::EGraph<Term, Self>, term: &Term, _id: Id) -> ClassFacts {
+        let expected = egraph.analysis.expected.take();
         if let Some(name) = term.leaf_name() {
             let (ty, value) = &egraph.analysis.leaves[name];
             let small = value.as_ref().filter(|value| value.ty().shape.count() <= SMALL);
@@ -62,8 +70,10 @@ impl egg::Analysis<Term> for Facts {
         }
         let types: Vec<&TensorType> = term.children.iter().map(|&child| &egraph[child].data.ty).collect();
         let def = term.def();
-        let ty = (def.infer)(&term.attrs, &types)
-            .unwrap_or_else(|why| panic!("an ill-typed `{}` reached the e-graph: {why}", term.op));
+        let ty = expected.unwrap_or_else(|| {
+            (def.infer)(&term.attrs, &types)
+                .unwrap_or_else(|why| panic!("an ill-typed `{}` reached the e-graph: {why}", term.op))
+        });
         let constant = term.children.iter().all(|&child| egraph[child].data.constant);
         let values: Option<Vec<&Tensor>> =
             term.children.iter().map(|&child| egraph[child].data.value.as_ref()).collect();

@@ -5,25 +5,46 @@
 
 use super::change::{Depth, Reach};
 use super::nearest::Nearest;
-use super::{EGraph, Term};
+use super::shared::Shared;
+use super::{EGraph, Operands, Term};
 use crate::attr::Attr;
 use crate::rule::{AttrPattern, Pattern, RestAttrVar, RestVar, Rule};
 use egg::Id;
+use smallvec::{SmallVec, smallvec};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 /// The attributes of a node that a pattern does not write.
-type Others = Rc<[(&'static str, Attr)]>;
+#[derive(Clone, Debug)]
+pub(super) struct Others {
+    all: Shared,
+    written: SmallVec<[&'static str; 4]>,
+}
+
+impl Others {
+    /// Names and values, in the order of the names.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Attr)> {
+        self.all.iter().filter(|(name, _)| !self.written.contains(name))
+    }
+}
+
+impl PartialEq for Others {
+    fn eq(&self, other: &Self) -> bool {
+        (self.all == other.all && self.written == other.written) || self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Others {}
 
 /// What the variables of a rule stand for in one match; indexed as the rule's lists of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Match {
-    pub operands: Vec<Option<Id>>,
-    pub rests: Vec<Option<Rc<[Id]>>>,
-    pub attrs: Vec<Option<Attr>>,
-    pub rest_attrs: Vec<Option<Others>>,
+    pub operands: SmallVec<[Option<Id>; 6]>,
+    pub rests: SmallVec<[Option<Rc<[Id]>>; 1]>,
+    pub attrs: SmallVec<[Option<Attr>; 2]>,
+    pub rest_attrs: SmallVec<[Option<Others>; 1]>,
     /// The class of each left side's root.
-    pub roots: Vec<Id>,
+    pub roots: SmallVec<[Id; 2]>,
     /// The node at the root of the first left side.
     pub head: Option<Term>,
 }
@@ -41,11 +62,11 @@ impl Hash for Match {
 impl Match {
     fn empty(rule: &Rule) -> Self {
         Self {
-            operands: vec![None; rule.operand_vars.len()],
-            rests: vec![None; rule.rest_vars.len()],
-            attrs: vec![None; rule.attr_vars.len()],
-            rest_attrs: vec![None; rule.rest_attr_vars.len()],
-            roots: Vec::new(),
+            operands: smallvec![None; rule.operand_vars.len()],
+            rests: smallvec![None; rule.rest_vars.len()],
+            attrs: smallvec![None; rule.attr_vars.len()],
+            rest_attrs: smallvec![None; rule.rest_attr_vars.len()],
+            roots: SmallVec::new(),
             head: None,
         }
     }
@@ -298,16 +319,12 @@ impl<'a> Search<'a, '_> {
             }
         }
         let Some(var) = rest else { return true };
-        let others = || {
-            term.attrs
-                .iter()
-                .filter(|(name, _)| !attrs.iter().any(|(written, _)| written == name))
-                .map(|(name, value)| (name, value.clone()))
-        };
+        let others =
+            Others { all: term.attrs.clone(), written: attrs.iter().map(|(name, _)| *name).collect() };
         match &self.bound.rest_attrs[var.0] {
-            Some(bound) => others().eq(bound.iter().cloned()),
+            Some(bound) => others == *bound,
             None => {
-                self.bound.rest_attrs[var.0] = Some(others().collect());
+                self.bound.rest_attrs[var.0] = Some(others);
                 undo.rest_attrs = Some(var.0);
                 true
             }
@@ -335,7 +352,7 @@ impl<'a> Search<'a, '_> {
         ids: impl DoubleEndedIterator<Item = &'b Id> + ExactSizeIterator,
     ) {
         let before = self.goals.len();
-        let all: Vec<Id> = ids.map(|id| self.egraph.egg.find(*id)).collect();
+        let all: Operands = ids.map(|id| self.egraph.egg.find(*id)).collect();
         if self.number_adds_dimension(children, &all) {
             return;
         }
@@ -359,7 +376,7 @@ impl<'a> Search<'a, '_> {
 /// What one step of a search bound.
 #[derive(Default)]
 struct Undo {
-    attrs: Vec<usize>,
+    attrs: SmallVec<[usize; 4]>,
     rest_attrs: Option<usize>,
     rest: Option<usize>,
 }

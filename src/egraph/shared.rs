@@ -4,6 +4,7 @@
 //! numbers; hashed once and compared by address first, they cost nothing.
 
 use crate::attr::Attrs;
+use rustc_hash::FxHashSet;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -25,6 +26,22 @@ impl Shared {
     /// The attributes as a graph holds them.
     pub fn arc(&self) -> &Arc<Attrs> {
         &self.attrs
+    }
+}
+
+/// Attributes that were met before, so that equal ones are held once.
+#[derive(Default)]
+pub(super) struct Pool(FxHashSet<Shared>);
+
+impl Pool {
+    /// These attributes, or equal ones that are here already.
+    pub fn share(&mut self, attrs: Attrs) -> Shared {
+        let fresh = Shared::new(attrs);
+        if let Some(known) = self.0.get(&fresh) {
+            return known.clone();
+        }
+        self.0.insert(fresh.clone());
+        fresh
     }
 }
 

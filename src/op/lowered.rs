@@ -141,6 +141,14 @@ pub(super) fn ops() -> Vec<OpDef> {
         }
         conv(attrs, types, &[("nChw16c", "Ohwi16o"), ("nChw8c", "Ohwi8o")])
     });
+    blocked!("native.conv-nhwc", "conv", |attrs, types| {
+        let groups = usize::try_from(attrs.expect_int("groups")).unwrap_or(1).max(1);
+        let outputs = types[1].shape.first().copied().unwrap_or(0);
+        if groups > 1 && outputs / groups % types[1].layout.block(0) != 0 {
+            return Err(format!("{outputs} outputs of {groups} groups do not fill panels of 32"));
+        }
+        conv(attrs, types, &[("nhwc", "Ohwi32o")])
+    });
     blocked!("native.conv-first", "conv", infer_first);
     blocked!("native.matmul-packed", "matmul", infer_packed);
     blocked!("native.max-pool", "max-pool", |attrs, types| pool(types)

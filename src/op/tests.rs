@@ -152,6 +152,9 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
                         let weights = TensorType::plain(dtype, [2, random.of(&[2, 3]), 1, 2]);
                         weights.with_layout(layout(random.of(&["Ohwi16o", "Ohwi8o"])))
                     }
+                    (1, _) if def.name == "native.conv-nhwc" => {
+                        random.ty(4, dtype, &["plain"]).with_layout(layout("Ohwi32o"))
+                    }
                     (2, _) if ["native.conv-winograd", "native.conv-narrow"].contains(&def.name) => {
                         TensorType::plain(dtype, [2])
                     }

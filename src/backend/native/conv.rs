@@ -8,6 +8,7 @@ mod depthwise;
 mod direct;
 mod first;
 mod narrow;
+mod nhwc;
 mod plain;
 #[cfg(test)]
 mod test;
@@ -29,6 +30,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     Entry { op: "native.conv-depthwise", contract: depthwise::contract, kernel: depthwise::kernel },
     Entry { op: "native.conv-first", contract: first::contract, kernel: first::kernel },
     Entry { op: "native.conv-narrow", contract: narrow::contract, kernel: narrow::kernel },
+    Entry { op: "native.conv-nhwc", contract: nhwc::contract, kernel: nhwc::kernel },
     Entry { op: "native.conv", contract: plain::contract, kernel: plain::kernel },
     Entry { op: "native.conv-winograd", contract: winograd::contract, kernel: winograd::kernel },
 ];
@@ -108,6 +110,11 @@ impl Geometry {
     fn inside(&self, first: usize, count: usize) -> bool {
         let last = (first + count - 1) * self.strides[1] + (self.kernel[1] - 1) * self.dilations[1];
         first * self.strides[1] >= self.pads[1] && last < self.pads[1] + self.input[1]
+    }
+
+    /// Whether each output pixel meets the input pixel in its place and no other.
+    fn pointwise(&self) -> bool {
+        self.kernel == [1, 1] && self.strides == [1, 1] && self.pads == [0, 0] && self.pads_after == [0, 0]
     }
 
     /// Multiply-adds of one output element.

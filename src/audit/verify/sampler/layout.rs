@@ -83,6 +83,7 @@ const LAYOUTS: &[(&str, &[&[&str]])] = &[
         "native.conv-narrow",
         &[&["nChw16c", "Ohwi16o", "plain", "nChw16c"], &["nChw8c", "Ohwi8o", "plain", "nChw8c"]],
     ),
+    ("native.conv-nhwc", &[&["nhwc", "Ohwi32o", "plain", "nhwc"]]),
     (
         "native.conv-winograd",
         &[&["nChw16c", "Cab16c", "plain", "nChw16c"], &["nChw8c", "Cab8c", "plain", "nChw8c"]],
@@ -91,7 +92,7 @@ const LAYOUTS: &[(&str, &[&[&str]])] = &[
     ("native.max-pool", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
     ("native.avg-pool", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
     ("native.reduce-mean", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
-    ("native.concat", &[&["plain"], &["nChw16c"], &["nChw8c"]]),
+    ("native.concat", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
 ];
 
 /// Puts the layouts of a lowered op into what was offered for its logical op.

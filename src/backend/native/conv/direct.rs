@@ -46,11 +46,7 @@ impl Direct {
     fn new(call: &Call<'_>) -> Result<Self, String> {
         let mut geometry = Geometry::new(call)?;
         let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, call.output)?;
-        let pointwise = geometry.kernel == [1, 1]
-            && geometry.strides == [1, 1]
-            && geometry.pads == [0, 0]
-            && geometry.pads_after == [0, 0];
-        if pointwise {
+        if geometry.pointwise() {
             let pixels = geometry.input[0] * geometry.input[1];
             (geometry.input, geometry.output) = ([1, pixels], [1, pixels]);
         }

@@ -248,6 +248,23 @@ fn first_convolutions_agree_with_the_reference() {
 }
 
 #[test]
+fn nhwc_agrees_with_the_reference() {
+    let shapes = [
+        PLAIN,
+        Shape { channels: 1, outputs: 3, image: [5, 4], strides: [2, 1], ..PLAIN },
+        Shape { batch: 2, channels: 17, outputs: 33, kernel: [1, 1], pads: [0; 4], image: [7, 13], ..PLAIN },
+        Shape { channels: 33, outputs: 17, kernel: [5, 2], dilations: [1, 3], image: [9, 31], ..PLAIN },
+        Shape { channels: 34, outputs: 64, groups: 2, strides: [2, 2], image: [15, 20], ..PLAIN },
+        Shape { channels: 8, outputs: 40, strides: [1, 3], pads: [0, 4, 2, 7], image: [9, 40], ..PLAIN },
+        Shape { channels: 520, outputs: 70, image: [4, 3], ..PLAIN },
+        Shape { batch: 0, ..PLAIN },
+    ];
+    for shape in &shapes {
+        check("native.conv-nhwc", shape, &shape.attrs(), ("nhwc", "nhwc"), &packed("Ohwi32o"));
+    }
+}
+
+#[test]
 fn plain_agrees_with_the_reference() {
     let shapes = [
         PLAIN,
