@@ -37,7 +37,7 @@ fn main() {
         println!("skipped: `cargo bench --bench superoptimise` runs it");
         return;
     }
-    let calibrated = ovolo::calibrate::machine(1);
+    let calibrated = ovolo::calibrate::machine(1).machine;
     println!(
         "                 search s         flops: ms                  gain %        roofline: ms               gain %        gain %"
     );

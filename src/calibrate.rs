@@ -3,14 +3,14 @@
 //! Measured with the native backend's own kernels: a packed matrix product for arithmetic, copies
 //! larger and smaller than the last cache for traffic, and a tiny kernel for the time to start one.
 
-use crate::backend::{self, Args, team::Team};
+use crate::backend::{self, Args, Kernel, team::Team};
 use crate::contract::Call;
 use crate::cost::Machine;
 use crate::op;
 use crate::tensor::{DType, Tensor, TensorType};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What is kept: the speeds, and for what they hold.
 #[derive(Serialize, Deserialize)]
@@ -21,8 +21,18 @@ struct Kept {
     machine: Machine,
 }
 
-/// The speeds with so many threads: as kept, or measured now and kept.
-pub fn machine(threads: usize) -> Machine {
+/// The speeds of this machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Calibration {
+    /// The speeds.
+    pub machine: Machine,
+    /// Whether they are as they should be. Speeds that were measured while the machine had other work
+    /// to do hold for this process, and are not kept.
+    pub steady: bool,
+}
+
+/// The speeds with so many threads: as kept, or measured now, and kept where the machine was at rest.
+pub fn machine(threads: usize) -> Calibration {
     let features: Vec<String> = backend::features::detected().iter().map(ToString::to_string).collect();
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let path = path(threads);
@@ -32,16 +42,16 @@ pub fn machine(threads: usize) -> Machine {
         .and_then(|text| serde_json::from_str::<Kept>(&text).ok())
         .filter(|kept| kept.version == version && kept.features == features && kept.threads == threads);
     if let Some(kept) = kept {
-        return kept.machine;
+        return Calibration { machine: kept.machine, steady: true };
     }
-    let machine = measure(threads);
+    let (machine, steady) = measure(threads);
     // A machine that cannot be kept is measured again next time: slower, not wrong.
-    if let (Some(path), Ok(text)) =
-        (path, serde_json::to_string(&Kept { version, features, threads, machine }))
+    if let (true, Some(path), Ok(text)) =
+        (steady, path, serde_json::to_string(&Kept { version, features, threads, machine }))
     {
         let _ = keep(&path, &text);
     }
-    machine
+    Calibration { machine, steady }
 }
 
 /// Writes through a temporary file, so that no reader ever sees half of it.
@@ -64,52 +74,142 @@ fn path(threads: usize) -> Option<PathBuf> {
     Some(cache.join(format!("machine-{threads}.json")))
 }
 
-fn measure(threads: usize) -> Machine {
+/// Sittings at most; they stop when two in a row found nothing faster.
+const SITTINGS: usize = 12;
+/// What counts as faster.
+const FASTER: f64 = 1.03;
+/// Between sittings, so that what disturbs one is over in the next.
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// The share of the processors that the measurement must have had.
+const OWN: f64 = 0.9;
+
+/// The fastest of several sittings, and whether it is worth keeping: they had settled by the last of
+/// them, and nothing else took the processors meanwhile.
+fn measure(threads: usize) -> (Machine, bool) {
     let team = Team::new(threads);
-    let seconds = |m: usize, k: usize, n: usize, rounds: usize| {
-        let a = Tensor::zeros(TensorType::plain(DType::F32, [m, k]));
-        let layout = "Ba32b".parse().unwrap_or_default();
-        let b = Tensor::zeros(TensorType::plain(DType::F32, [k, n]).with_layout(layout));
-        time(&team, "native.matmul-packed", &[&a, &b], rounds)
-    };
-    let copy = |bytes: usize, rounds: usize| {
+    const SIDE: usize = 768;
+    let copy = |bytes: usize| {
         let a = Tensor::zeros(TensorType::plain(DType::F32, [bytes / 4]));
-        time(&team, "native.abs", &[&a], rounds)
+        Probe::new(&team, "native.abs", vec![a])
+    };
+    let side = |layout: &str| {
+        let layout = layout.parse().unwrap_or_default();
+        Tensor::zeros(TensorType::plain(DType::F32, [SIDE, SIDE]).with_layout(layout))
+    };
+    // What is measured: a kernel, how often it runs in a sitting, and what it does in one run.
+    #[allow(clippy::cast_precision_loss)]
+    let mut probes = [
+        (
+            Probe::new(&team, "native.matmul-packed", vec![side("plain"), side("Ba32b")]),
+            8,
+            2.0 * (SIDE * SIDE * SIDE) as f64,
+        ),
+        (copy(96 << 20), 2, f64::from(2 * (96 << 20))),
+        (copy(512 << 10), 60, f64::from(2 * (512 << 10))),
+        (copy(64), 500, 1.0),
+    ];
+    let mut best = [f64::INFINITY; 4];
+    let mut idle = 0;
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(threads);
+    let processors = u32::try_from(processors).unwrap_or(u32::MAX);
+    // Processor time that arithmetic, which waits for nothing, could have had, and that it had.
+    let (mut wanted, mut had) = (Duration::ZERO, Duration::ZERO);
+    for sitting in 0..SITTINGS {
+        if sitting > 0 {
+            std::thread::sleep(PAUSE);
+        }
+        let mut faster = false;
+        for (at, ((probe, rounds, _), best)) in probes.iter_mut().zip(&mut best).enumerate() {
+            let before = processor_time();
+            let start = Instant::now();
+            let seconds = probe.as_mut().map_or(f64::INFINITY, |probe| probe.fastest(*rounds));
+            if let (0, Some(before), Some(after)) = (at, before, processor_time()) {
+                wanted += start.elapsed() * processors;
+                had += after.saturating_sub(before);
+            }
+            faster |= seconds * FASTER < *best;
+            *best = best.min(seconds);
+        }
+        idle = if faster { 0 } else { idle + 1 };
+        if idle == 2 {
+            break;
+        }
+    }
+    let rate = |at: usize, nominal: f64| {
+        if best[at].is_finite() { probes[at].2 / best[at] } else { nominal }
     };
     let nominal = Machine::NOMINAL;
-    const SIDE: usize = 768;
-    #[allow(clippy::cast_precision_loss)]
-    let flops =
-        seconds(SIDE, SIDE, SIDE, 20).map_or(nominal.flops, |s| 2.0 * (SIDE * SIDE * SIDE) as f64 / s);
-    let memory = copy(96 << 20, 4).map_or(nominal.memory, |s| f64::from(2 * (96 << 20)) / s);
-    let cache = copy(512 << 10, 200).map_or(nominal.cache, |s| f64::from(2 * (512 << 10)) / s);
-    let start = copy(64, 2000).unwrap_or(nominal.start);
-    Machine { flops, memory, cache, start }
+    let machine = Machine {
+        flops: rate(0, nominal.flops),
+        memory: rate(1, nominal.memory),
+        cache: rate(2, nominal.cache),
+        start: 1.0 / rate(3, 1.0 / nominal.start),
+    };
+    (machine, idle == 2 && had.as_secs_f64() >= OWN * wanted.as_secs_f64())
 }
 
-/// The fastest of some runs of a kernel, in seconds; `None` where the kernel is refused.
-fn time(team: &Team, op: &'static str, operands: &[&Tensor], rounds: usize) -> Option<f64> {
-    let def = op::find(op)?;
-    let attrs = op::complete(def, crate::attr::Attrs::new());
-    let types: Vec<&TensorType> = operands.iter().map(|operand| operand.ty()).collect();
-    let output = (def.infer)(&attrs, &types).ok()?;
-    let call = Call { op, attrs: &attrs, inputs: &types, output: &output, threads: team.threads() };
-    let backend = backend::find(def.backend()?)?;
-    let contract = backend.contract(&call).ok()?;
-    let kernel = backend.kernel(&call).ok()?;
-    let mut result = Tensor::zeros(output.clone());
-    let mut scratch = Tensor::zeros(TensorType::plain(DType::U8, [contract.scratch.max(1)]));
-    let inputs: Vec<*const u8> = operands.iter().map(|operand| operand.bytes().as_ptr()).collect();
-    let args = Args {
-        inputs: &inputs,
-        output: result.bytes_mut().as_mut_ptr(),
-        scratch: scratch.bytes_mut().as_mut_ptr(),
-        team,
+/// The processor time of this process so far, where the system tells it.
+#[cfg(not(unix))]
+fn processor_time() -> Option<Duration> {
+    None
+}
+
+/// The processor time of this process so far, where the system tells it.
+#[cfg(unix)]
+fn processor_time() -> Option<Duration> {
+    // SAFETY: a plain structure of numbers, for which zeros are a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is this function's own.
+    if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } != 0 {
+        return None;
+    }
+    let of = |time: libc::timeval| {
+        let part = |value: i64| u64::try_from(value).unwrap_or(0);
+        Duration::from_secs(part(time.tv_sec)) + Duration::from_micros(part(time.tv_usec))
     };
-    let once = || {
-        let start = Instant::now();
-        kernel.run(&args);
-        start.elapsed().as_secs_f64()
-    };
-    (0..=rounds).map(|_| once()).min_by(f64::total_cmp)
+    Some(of(usage.ru_utime) + of(usage.ru_stime))
+}
+
+/// A kernel with its buffers.
+struct Probe<'a> {
+    team: &'a Team,
+    kernel: Box<dyn Kernel>,
+    operands: Vec<Tensor>,
+    result: Tensor,
+    scratch: Tensor,
+}
+
+impl<'a> Probe<'a> {
+    /// `None` where the kernel is refused.
+    fn new(team: &'a Team, op: &'static str, operands: Vec<Tensor>) -> Option<Self> {
+        let def = op::find(op)?;
+        let attrs = op::complete(def, crate::attr::Attrs::new());
+        let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
+        let output = (def.infer)(&attrs, &types).ok()?;
+        let call = Call { op, attrs: &attrs, inputs: &types, output: &output, threads: team.threads() };
+        let backend = backend::find(def.backend()?)?;
+        let contract = backend.contract(&call).ok()?;
+        let kernel = backend.kernel(&call).ok()?;
+        let scratch = Tensor::zeros(TensorType::plain(DType::U8, [contract.scratch.max(1)]));
+        let result = Tensor::zeros(output);
+        Some(Self { team, kernel, operands, result, scratch })
+    }
+
+    /// The fastest of some runs, in seconds.
+    fn fastest(&mut self, rounds: usize) -> f64 {
+        let inputs: Vec<*const u8> = self.operands.iter().map(|operand| operand.bytes().as_ptr()).collect();
+        let args = Args {
+            inputs: &inputs,
+            output: self.result.bytes_mut().as_mut_ptr(),
+            scratch: self.scratch.bytes_mut().as_mut_ptr(),
+            team: self.team,
+        };
+        let once = || {
+            let start = Instant::now();
+            self.kernel.run(&args);
+            start.elapsed().as_secs_f64()
+        };
+        (0..=rounds).map(|_| once()).fold(f64::INFINITY, f64::min)
+    }
 }

@@ -15,7 +15,7 @@ pub(super) struct Doctor {
 impl Doctor {
     pub(super) fn run(&self) -> Outcome {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let machine = calibrate::machine(threads);
+        let calibrate::Calibration { machine, steady } = calibrate::machine(threads);
         let features = backend::features::detected();
         let backends: Vec<&str> = backend::BACKENDS.iter().map(|backend| backend.name()).collect();
         let extractors: Vec<&str> = extract::EXTRACTORS.iter().map(|one| one.name()).collect();
@@ -26,7 +26,7 @@ impl Doctor {
         if self.json {
             let value = serde_json::json!({
                 "version": env!("CARGO_PKG_VERSION"), "threads": threads, "features": features,
-                "machine": machine, "backends": backends, "extractors": extractors,
+                "machine": machine, "steady": steady, "backends": backends, "extractors": extractors,
                 "cost_models": models, "planners": planners, "rules": rules, "pipelines": pipelines,
             });
             print(&format!("{value}\n"));
@@ -37,11 +37,12 @@ impl Doctor {
         let _ = writeln!(text, "instruction sets: {}", features.join(", "));
         let _ = writeln!(
             text,
-            "calibrated: {:.0} GFLOP/s, {:.1} GB/s from memory, {:.1} GB/s from cache, {:.2} us to start a kernel",
+            "calibrated: {:.0} GFLOP/s, {:.1} GB/s from memory, {:.1} GB/s from cache, {:.2} us to start a kernel{}",
             machine.flops / 1e9,
             machine.memory / 1e9,
             machine.cache / 1e9,
-            machine.start * 1e6
+            machine.start * 1e6,
+            if steady { "" } else { "; the machine is busy: not kept, measured again next time" }
         );
         for (what, names) in [
             ("backends", backends),

@@ -13,6 +13,17 @@ use ovolo::tensor::Tensor;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// The speeds of this machine; a reading that is not worth keeping is said.
+fn calibrated_machine(threads: usize) -> Machine {
+    let ovolo::calibrate::Calibration { machine, steady } = ovolo::calibrate::machine(threads);
+    if !steady {
+        eprintln!(
+            "note: the machine was busy while its speed was measured: costs are rough, and it is measured again next time"
+        );
+    }
+    machine
+}
+
 impl Settings {
     pub(super) fn threads(&self) -> Result<usize, String> {
         match self.threads {
@@ -54,7 +65,7 @@ impl Settings {
         let calibrated =
             pipeline.passes.iter().any(|pass| matches!(pass, PassSpec::Extract(s) if s.cost != "flops"));
         let threads = self.threads()?;
-        let machine = if calibrated { ovolo::calibrate::machine(threads) } else { Machine::NOMINAL };
+        let machine = if calibrated { calibrated_machine(threads) } else { Machine::NOMINAL };
         Ok(Options { rules: rules(&self.rules)?, pipeline, threads, machine, keep_egraph_after: None })
     }
 

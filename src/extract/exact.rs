@@ -85,8 +85,10 @@ impl Extractor for Exact {
 /// A bound is a sum taken in another order than the cost: this much of it may be rounding.
 const SLACK: f64 = 1.0 - 1e-12;
 
-/// Orders that are tried in earnest.
-const OTHERS: usize = 2;
+/// Orders that are tried beside the one from the root down.
+const OTHERS: usize = 1;
+/// The tries of each order: what share of the limits it has.
+const SHARES: [usize; 3] = [20, 5, 1];
 
 struct Found {
     choice: Vec<Option<u32>>,
@@ -108,25 +110,25 @@ impl Exact {
         let Limits { states, beam, work: steps, options } = self.limits;
         if let Some(network) = &network {
             plans.push(order::down(work, components));
-            // A short try from the root down, then a long one of those that promise most.
-            let mut tries = vec![(0, states / 20, steps / 20)];
-            while let Some((at, states, steps)) = tries.pop() {
-                match network.run(&plans[at], Caps { states, work: steps, options }, Excess::Stop) {
-                    Ok(outcome) => {
-                        record(&outcome);
-                        report.method = "frontier".to_owned();
-                        return Found { choice: outcome.choice, bound: outcome.cost, proven: true };
+            // What an order needs is known only once it was tried: a short try from the root down, then
+            // longer ones of the orders that promise most, so that none that fails costs much more than
+            // the one that does not.
+            for share in SHARES {
+                for plan in &plans {
+                    let caps = Caps { states: states / share, work: steps / share, options };
+                    match network.run(plan, caps, Excess::Stop) {
+                        Ok(outcome) => {
+                            record(&outcome);
+                            report.method = "frontier".to_owned();
+                            return Found { choice: outcome.choice, bound: outcome.cost, proven: true };
+                        }
+                        Err(reason) => stop = reason,
                     }
-                    Err(reason) => stop = reason,
                 }
                 if plans.len() == 1 {
-                    plans.extend(order::others(work, components));
-                    plans[1..].sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
-                    plans.truncate(1 + OTHERS);
-                    let Limits { states, work, .. } = self.limits;
-                    let mut long: Vec<usize> = (0..plans.len()).collect();
-                    long.sort_by(|&a, &b| plans[a].predicted.total_cmp(&plans[b].predicted));
-                    tries.extend(long.into_iter().take(OTHERS).rev().map(|at| (at, states, work)));
+                    let mut others = order::others(work, components);
+                    others.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
+                    plans.extend(others.into_iter().take(OTHERS));
                 }
             }
         }

@@ -42,8 +42,11 @@ impl Ablate {
                 settings.cost.clone_from(&self.cost);
             }
         }
-        let machine =
-            if self.cost == "flops" { Machine::NOMINAL } else { ovolo::calibrate::machine(self.threads) };
+        let machine = if self.cost == "flops" {
+            Machine::NOMINAL
+        } else {
+            ovolo::calibrate::machine(self.threads).machine
+        };
         let mut options =
             Options { rules: set, pipeline, threads: self.threads, machine, keep_egraph_after: None };
         for model in &self.models {

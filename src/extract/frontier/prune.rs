@@ -2,6 +2,7 @@
 
 use super::super::option::bits;
 use super::{Excess, NONE, Run, Stop, get, set, unset};
+use smallvec::SmallVec;
 
 impl Run<'_> {
     /// Moves the states that no other dominates from `next` to `states`, cheapest first.
@@ -17,13 +18,17 @@ impl Run<'_> {
         self.states.clear();
         let sources = if sorted.len() > 1 { self.sources() } else { Sources::default() };
         let mut compared = 0;
+        let mut barred = Bits::from_elem(0, self.words);
         for &at in &sorted {
             let at = at as usize;
             let (key, cost) = (next.key(at), next.cost[at]);
             let rivals = self.states.len().min(RIVALS);
             compared += rivals;
+            self.bar(key, &sources, &mut barred);
             if (0..rivals).any(|rival| {
-                self.dominates(self.states.key(rival), key, cost - self.states.cost[rival], &sources)
+                let rival_key = self.states.key(rival);
+                rival_key.iter().zip(&barred).all(|(rival, barred)| rival & barred == 0)
+                    && self.dominates(rival_key, key, cost - self.states.cost[rival], &sources)
             }) {
                 continue;
             }
@@ -44,6 +49,20 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// What a rival of a state may not demand: what the state does not demand and has no source for.
+    /// Most comparisons end here.
+    fn bar(&self, key: &[u64], sources: &Sources, barred: &mut [u64]) {
+        for word in 0..self.words {
+            barred[word] = 0;
+            for bit in bits(self.demanded[word] & !key[word]) {
+                let source = &sources.of[word * 64 + bit];
+                if source.any.iter().zip(key).all(|(from, key)| from & key == 0) {
+                    barred[word] |= 1 << bit;
+                }
+            }
+        }
+    }
+
     /// Whether a state makes another superfluous that costs this much more: what it demands beyond
     /// the other, a completion of the other can be changed to compute for the difference.
     fn dominates(&self, rival: &[u64], key: &[u64], mut spare: f64, sources: &Sources) -> bool {
@@ -51,18 +70,15 @@ impl Run<'_> {
         if (0..self.words).any(lacks) {
             return false;
         }
-        // Most comparisons end here: something has no source, or a dearer one.
         for word in 0..self.words {
-            for bit in bits(rival[word] & !key[word] & self.demanded[word]) {
-                let source = &sources.of[word * 64 + bit];
-                if source.least > spare || source.any.iter().zip(key).all(|(from, key)| from & key == 0) {
-                    return false;
-                }
+            let mut more = bits(rival[word] & !key[word] & self.demanded[word]);
+            if more.any(|bit| sources.of[word * 64 + bit].least > spare) {
+                return false;
             }
         }
         // What is replaced is not there to derive from, and what was derived from is not replaced.
-        let mut left = key.to_vec();
-        let mut kept = rival.to_vec();
+        let mut left = Bits::from_slice(key);
+        let mut kept = Bits::from_slice(rival);
         for word in 0..self.words {
             for bit in bits(rival[word] & !key[word] & self.demanded[word]) {
                 let source = &sources.of[word * 64 + bit];
@@ -219,6 +235,9 @@ impl Run<'_> {
         std::mem::swap(&mut self.states, &mut self.next);
     }
 }
+
+/// The bits of a state; most have few words.
+type Bits = SmallVec<[u64; 8]>;
 
 /// For each slot how its class may be computed.
 #[derive(Default)]
