@@ -34,6 +34,7 @@ pub fn markdown() -> String {
             let operands = match def.arity {
                 Arity::Exactly(count) => count.to_string(),
                 Arity::AtLeast(count) => format!("{count} or more"),
+                Arity::Between(least, most) => format!("{least} to {most}"),
                 Arity::Post(count) => format!("{count}, and those of `post`"),
             };
             let attrs: Vec<String> = def

@@ -8,7 +8,7 @@ mod right;
 mod scope;
 
 use super::example;
-use super::pattern::{self, Ast, Kind};
+use super::pattern::{self, Ast, Kind, Mistake};
 use super::ron::{self, Field, Node, Text, Value};
 use super::{AttrVar, Expr, Guard, Rule, Template};
 use crate::error::{Diagnostic, Diagnostics, Source, Span, suggestion};
@@ -34,7 +34,11 @@ pub(super) fn read(files: &[(&str, &str)], found: &mut Diagnostics) -> Vec<Rule>
                 continue;
             }
             Err(diagnostic) => {
-                found.push(diagnostic);
+                let at = diagnostic.labels.first().map_or(0, |label| label.span.start);
+                found.push(match rule_at(text, at) {
+                    Some(rule) => diagnostic.note(format!("in rule `{rule}`")),
+                    None => diagnostic,
+                });
                 continue;
             }
         };
@@ -56,6 +60,22 @@ pub(super) fn read(files: &[(&str, &str)], found: &mut Diagnostics) -> Vec<Rule>
     rules
 }
 
+/// The name of the rule that a place is in, in a text that does not read: the last that begins before.
+fn rule_at(text: &str, at: usize) -> Option<&str> {
+    let before = text.get(..at)?;
+    let rule = &text[before.rfind("Rule(")?..];
+    let name = rule[rule.find("name")?..].split('"').nth(1)?;
+    Some(name).filter(|name| !name.is_empty() && !name.contains('\n'))
+}
+
+/// Advice where a `$key` is not in `for-each`.
+pub(super) fn in_rows(known: &[String]) -> String {
+    match known {
+        [] => "the rule has no rows: add `for-each: { … }`".into(),
+        known => format!("its rows have {}", known.join(", ")),
+    }
+}
+
 pub(super) struct Reader<'a> {
     found: &'a mut Diagnostics,
     source: usize,
@@ -75,9 +95,15 @@ impl Reader<'_> {
         self.found.push(diagnostic);
     }
 
-    pub(super) fn mistake(&mut self, message: impl Into<String>, span: Span) {
-        let diagnostic = Diagnostic::new(message).label(self.source, span, "");
+    /// What is wrong, where, and what to do.
+    pub(super) fn mistake(&mut self, message: impl Into<String>, span: Span, help: impl AsRef<str>) {
+        let diagnostic = Diagnostic::new(message).label(self.source, span, "").help(help);
         self.say(diagnostic);
+    }
+
+    /// A mistake in the syntax of a pattern or an expression.
+    fn syntax(&mut self, text: &Text, mistake: Mistake) {
+        self.mistake(mistake.message, text.span(mistake.range), mistake.help);
     }
 
     pub(super) fn unknown(&mut self, what: &str, name: &str, span: Span, known: &[&str]) {
@@ -85,21 +111,23 @@ impl Reader<'_> {
             Diagnostic::new(format!("{what} `{name}` is not known")).label(self.source, span, "");
         diagnostic = match suggestion(name, known.iter().copied()) {
             Some(close) => diagnostic.help(format!("did you mean `{close}`?")),
+            None if known.is_empty() => diagnostic.help("there are none: take it away"),
             None if known.len() <= 12 => diagnostic.help(format!("there are {}", known.join(", "))),
-            None => diagnostic,
+            None => diagnostic.help("`ovolo rules reference` lists what there is"),
         };
         self.say(diagnostic);
     }
 
     fn rules(&mut self, node: &Node) -> Vec<(Rule, Span)> {
         let Value::Struct { name, fields, comment } = &node.value else {
-            self.mistake("a rule is `Rule(…)`", node.span);
+            self.mistake("a rule is `Rule(…)`", node.span, "write `Rule(name: …, from: …, to: …)`");
             return Vec::new();
         };
         if name != "Rule" {
             self.mistake(
                 format!("`{name}` stands where `Rule` should"),
                 Span::new(node.span.start, node.span.start + name.len()),
+                "a rule file holds rules only: write `Rule(name: …, from: …, to: …)`",
             );
             return Vec::new();
         }
@@ -139,7 +167,11 @@ impl Reader<'_> {
             for (key, _) in row.iter().filter(|(key, _)| !used.contains(key)) {
                 let span =
                     fields.iter().find(|field| field.key == "for-each").map_or(head, |field| field.node.span);
-                self.mistake(format!("`${key}` is not used"), span);
+                self.mistake(
+                    format!("`${key}` is not used"),
+                    span,
+                    format!("write `${key}` where its values belong, in the name as well, or take it away"),
+                );
             }
         }
         rules
@@ -157,7 +189,8 @@ impl Reader<'_> {
         let mut fill = |text: &Text| match text.replace(row, used) {
             Ok(text) => Some(text),
             Err((name, span)) => {
-                self.mistake(format!("`${name}` is not in `for-each`"), span);
+                let known: Vec<String> = row.iter().map(|(key, _)| format!("`${key}`")).collect();
+                self.mistake(format!("`${name}` is not in `for-each`"), span, in_rows(&known));
                 None
             }
         };
@@ -184,6 +217,7 @@ impl Reader<'_> {
                     self.mistake(
                         "a left side is an op, not a variable or a number",
                         text.span(ast.range.clone()),
+                        "write `(op …)`: a variable alone would match every value",
                     );
                 }
                 patterns.extend(self.pattern(text, &ast, &mut scope));
@@ -195,12 +229,14 @@ impl Reader<'_> {
         let guards: Vec<Guard> = when
             .iter()
             .filter_map(|text| {
-                let ast = pattern::expression(text)
-                    .map_err(|(message, range)| self.mistake(message, text.span(range)))
-                    .ok()?;
+                let ast = pattern::expression(text).map_err(|mistake| self.syntax(text, mistake)).ok()?;
                 let expr = self.expr(text, &ast, &mut scope)?;
                 if !matches!(&expr, Expr::Call(function, _) if function.guard) {
-                    self.mistake("a condition is a guard, such as `const(?x)`", text.span(ast.range));
+                    self.mistake(
+                        "a condition is a guard, not a value",
+                        text.span(ast.range),
+                        "ask something of it, as in `equal(rank-of(?x), 4)`",
+                    );
                 }
                 Some(Guard { text: text.text.clone(), expr })
             })
@@ -211,19 +247,31 @@ impl Reader<'_> {
                 Ok(ast) => {
                     if let Some(expr) = self.expr(text, &ast, &mut scope) {
                         if scope.attrs.contains(&field.key) {
-                            self.mistake(format!("`?{}` is bound already", field.key), field.key_span);
+                            self.mistake(
+                                format!("`?{}` is bound already", field.key),
+                                field.key_span,
+                                "give the computed attribute another name",
+                            );
                         }
                         computed.push((AttrVar(index(&mut scope.attrs, &field.key)), expr));
                     }
                 }
-                Err((message, range)) => self.mistake(message, text.span(range)),
+                Err(mistake) => self.syntax(text, mistake),
             }
         }
         let templates: Vec<Template> = to
             .iter()
             .filter_map(|text| {
                 let ast = self.ast(text)?;
-                self.template(text, &ast, &mut scope)
+                let template = self.template(text, &ast, &mut scope)?;
+                if matches!(template, Template::Each(..)) {
+                    self.mistake(
+                        "a right side is one value, not a list of operands",
+                        text.span(ast.range),
+                        "put it among the operands of an op, as in `(concat ?xs.. {axis: 1})`",
+                    );
+                }
+                Some(template)
             })
             .collect();
         if self.found.len() > before {
@@ -249,6 +297,6 @@ impl Reader<'_> {
     }
 
     fn ast(&mut self, text: &Text) -> Option<Ast> {
-        pattern::pattern(text).map_err(|(message, range)| self.mistake(message, text.span(range))).ok()
+        pattern::pattern(text).map_err(|mistake| self.syntax(text, mistake)).ok()
     }
 }

@@ -18,10 +18,11 @@ impl Reader<'_> {
                     Expr::Attr(AttrVar(at))
                 } else if let Some(at) = at(&scope.operands) {
                     Expr::Operand(OperandVar(at))
-                } else if let Some(at) = at(&scope.rests) {
-                    Expr::Rest(RestVar(at))
+                } else if let Some(at) = scope.rests.iter().position(|known| known.name == *name) {
+                    let var = RestVar(at);
+                    if scope.rests[at].optional { Expr::Optional(var) } else { Expr::Rest(var) }
                 } else {
-                    self.mistake(format!("`?{name}` is not bound on the left"), text.span(ast.range.clone()));
+                    self.unbound(text, &format!("?{name}"), &ast.range, scope);
                     return None;
                 }
             }
@@ -38,6 +39,7 @@ impl Reader<'_> {
                     self.mistake(
                         format!("`{name}` takes {wanted} argument(s), {} are given", arguments.len()),
                         text.span(ast.range.clone()),
+                        format!("it is: {}", function.doc),
                     );
                     return None;
                 }

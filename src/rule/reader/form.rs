@@ -21,14 +21,14 @@ impl Reader<'_> {
         let mut required = |key: &str| {
             let field = fields.iter().find(|field| field.key == key);
             if field.is_none() {
-                self.mistake(format!("the rule lacks `{key}`"), head);
+                self.mistake(format!("the rule lacks `{key}`"), head, format!("add `{key}: \"…\"`"));
             }
             field
         };
         let (name, from, to) = (required("name"), required("from"), required("to"));
         let (name, from, to) = (name?, from?, to?);
         let Value::Str(name_text) = &name.node.value else {
-            self.mistake("a rule's name is text in quotes", name.node.span);
+            self.mistake("a rule's name is text in quotes", name.node.span, "write `name: \"…\"`");
             return None;
         };
         let kebab = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '$';
@@ -38,7 +38,11 @@ impl Reader<'_> {
                 && !name_text.text.chars().all(|c| kebab(c) || c.is_ascii_uppercase())
             || plain.contains(' ')
         {
-            self.mistake(format!("`{}` is not in kebab case", name_text.text), name.node.span);
+            self.mistake(
+                format!("`{}` is not in kebab case", name_text.text),
+                name.node.span,
+                "write words in lower case, with `-` between them",
+            );
         }
         let (from_texts, to_texts) = (self.texts(&from.node), self.texts(&to.node));
         if from_texts.len() != to_texts.len() {
@@ -64,11 +68,15 @@ impl Reader<'_> {
                     for entry in entries {
                         match &entry.node.value {
                             Value::Str(text) => lets.push((entry, text)),
-                            _ => self.mistake("a computed attribute is text in quotes", entry.node.span),
+                            _ => self.mistake(
+                                "a computed attribute is text in quotes",
+                                entry.node.span,
+                                format!("write `{}: \"…\"`", entry.key),
+                            ),
                         }
                     }
                 }
-                _ => self.mistake("`let` is a map: `{ k: \"…\" }`", field.node.span),
+                _ => self.mistake("`let` is a map", field.node.span, "write `let: { k: \"…\" }`"),
             }
         }
         Some(Parts { name: name_text, from: from_texts, to: to_texts, when, lets })
@@ -83,13 +91,21 @@ impl Reader<'_> {
                 .filter_map(|item| match &item.value {
                     Value::Str(text) => Some(text),
                     _ => {
-                        self.mistake("text in quotes is expected here", item.span);
+                        self.mistake(
+                            "text in quotes is expected here",
+                            item.span,
+                            "put it in quotes: patterns and guards are text",
+                        );
                         None
                     }
                 })
                 .collect(),
             _ => {
-                self.mistake("text in quotes, or a list of it, is expected here", node.span);
+                self.mistake(
+                    "text in quotes, or a list of it, is expected here",
+                    node.span,
+                    "write `\"…\"`, or `[\"…\", \"…\"]`",
+                );
                 Vec::new()
             }
         }
@@ -105,7 +121,14 @@ impl Reader<'_> {
                 let mut rows: Vec<Vec<(String, String)>> = vec![Vec::new()];
                 for entry in entries {
                     let Value::List(items) = &entry.node.value else {
-                        self.mistake("a list of values is expected here", entry.node.span);
+                        self.mistake(
+                            "a list of values is expected here",
+                            entry.node.span,
+                            format!(
+                                "write `{}: [\"…\", \"…\"]`: there is a rule for each of them",
+                                entry.key
+                            ),
+                        );
                         continue;
                     };
                     let values: Vec<String> = items.iter().filter_map(|item| self.scalar(item)).collect();
@@ -132,13 +155,17 @@ impl Reader<'_> {
                             .collect(),
                     ),
                     _ => {
-                        self.mistake("a row of `for-each` is a map: `{ l: \"…\" }`", item.span);
+                        self.mistake("a row of `for-each` is a map", item.span, "write `{ l: \"…\" }`");
                         None
                     }
                 })
                 .collect(),
             _ => {
-                self.mistake("`for-each` is a map of lists, or a list of maps", field.node.span);
+                self.mistake(
+                    "`for-each` is a map of lists, or a list of maps",
+                    field.node.span,
+                    "write `{ op: [\"…\", \"…\"] }`, or `[{ op: \"…\" }, { op: \"…\" }]`",
+                );
                 Vec::new()
             }
         }
@@ -149,7 +176,11 @@ impl Reader<'_> {
             Value::Str(text) => Some(text.text.clone()),
             Value::Number(value) => Some(value.to_string()),
             _ => {
-                self.mistake("text in quotes or a number is expected here", node.span);
+                self.mistake(
+                    "text in quotes or a number is expected here",
+                    node.span,
+                    "a value is put into text in place of its `$key`: put it in quotes",
+                );
                 None
             }
         }

@@ -1,6 +1,7 @@
 //! Left sides: patterns, checked against the op registry.
 
 use super::Reader;
+use super::operator::Given;
 use super::scope::{Scope, index};
 use crate::attr::Attr;
 use crate::error::Diagnostic;
@@ -13,27 +14,39 @@ impl Reader<'_> {
     pub(super) fn pattern(&mut self, text: &Text, ast: &Ast, scope: &mut Scope) -> Option<Pattern> {
         let (name, name_range, children, entries) = match &ast.kind {
             Kind::Var(name) => {
-                self.one_kind(text, name, &ast.range, &scope.attrs, &scope.rests, "an operand")?;
+                self.one_kind(text, name, &ast.range, scope, "an operand")?;
                 return Some(Pattern::Operand(OperandVar(index(&mut scope.operands, name))));
             }
-            Kind::Number(value) => return Some(Pattern::Scalar(*value)),
-            Kind::Rest(_) => {
-                self.mistake("a rest stands last among the operands of an op", text.span(ast.range.clone()));
-                return None;
+            Kind::Number { interval, var } => {
+                if interval.least > interval.most {
+                    self.mistake(
+                        format!("no number is in `{interval}`"),
+                        text.span(ast.range.clone()),
+                        "write the smaller end first",
+                    );
+                    return None;
+                }
+                let var = match var {
+                    Some(name) => {
+                        self.one_kind(text, name, &ast.range, scope, "an operand")?;
+                        Some(OperandVar(index(&mut scope.operands, name)))
+                    }
+                    None => None,
+                };
+                return Some(Pattern::Number(*interval, var));
+            }
+            Kind::Spread { name, optional } => {
+                let what = if *optional { "an optional operand" } else { "a rest" };
+                self.one_kind(text, name, &ast.range, scope, what)?;
+                let var = RestVar(scope.rest(name, *optional));
+                return Some(if *optional { Pattern::Optional(var) } else { Pattern::Rest(var) });
             }
             Kind::Op { name, name_range, children, attrs } => (name, name_range, children, attrs),
         };
         let def = self.op(text, name, name_range)?;
-        let mut rest = None;
         let mut patterns = Vec::new();
-        for (at, child) in children.iter().enumerate() {
-            match &child.kind {
-                Kind::Rest(name) if at + 1 == children.len() => {
-                    self.one_kind(text, name, &child.range, &scope.attrs, &scope.operands, "a rest")?;
-                    rest = Some(RestVar(index(&mut scope.rests, name)));
-                }
-                _ => patterns.push(self.pattern(text, child, scope)?),
-            }
+        for child in children {
+            patterns.push(self.pattern(text, child, scope)?);
         }
         let mut attrs: Vec<(&'static str, AttrPattern)> = Vec::new();
         let mut rest_attrs = None;
@@ -46,14 +59,7 @@ impl Reader<'_> {
                     let attr = self.attr_name(text, def, name, range)?;
                     let expected = match &value.kind {
                         ExprKind::Var(var) => {
-                            self.one_kind(
-                                text,
-                                var,
-                                &value.range,
-                                &scope.operands,
-                                &scope.rests,
-                                "an attribute",
-                            )?;
+                            self.one_kind(text, var, &value.range, scope, "an attribute")?;
                             AttrPattern::Var(AttrVar(index(&mut scope.attrs, var)))
                         }
                         ExprKind::Literal(literal) => {
@@ -63,6 +69,7 @@ impl Reader<'_> {
                             self.mistake(
                                 "a left side binds attributes or names values; it computes none",
                                 text.span(value.range.clone()),
+                                "bind the attribute to a variable, and ask in `when` what it must be",
                             );
                             return None;
                         }
@@ -78,14 +85,12 @@ impl Reader<'_> {
         let no_post = def.attr("post").is_some()
             && rest_attrs.is_none()
             && !attrs.iter().any(|(name, _)| *name == "post");
-        self.arity(
-            text,
-            &ast.range,
-            def,
-            patterns.len(),
-            rest.is_some(),
-            if no_post { Some(0) } else { post },
-        );
+        let given = Given {
+            single: patterns.iter().filter(|child| child.spread().is_none()).count(),
+            optional: patterns.iter().filter(|child| matches!(child, Pattern::Optional(_))).count(),
+            open: patterns.iter().any(|child| matches!(child, Pattern::Rest(_))),
+        };
+        self.arity(text, &ast.range, def, given, if no_post { Some(0) } else { post });
         if rest_attrs.is_none() {
             for attr in &def.attrs {
                 if attrs.iter().any(|(name, _)| *name == attr.name) {
@@ -109,7 +114,7 @@ impl Reader<'_> {
                 }
             }
         }
-        Some(Pattern::Op { op: def, children: patterns, rest, attrs, rest_attrs })
+        Some(Pattern::Op { op: def, children: patterns, attrs, rest_attrs })
     }
 }
 
@@ -117,10 +122,12 @@ impl Reader<'_> {
 pub(super) fn shape(pattern: &Pattern) -> String {
     match pattern {
         Pattern::Operand(_) => "?".into(),
-        Pattern::Scalar(value) => value.to_string(),
-        Pattern::Op { op, children, rest, .. } => {
+        Pattern::Number(interval, _) => interval.to_string(),
+        Pattern::Rest(_) => "..".into(),
+        Pattern::Optional(_) => "??".into(),
+        Pattern::Op { op, children, .. } => {
             let children: Vec<String> = children.iter().map(shape).collect();
-            format!("({} {}{})", op.name, children.join(" "), if rest.is_some() { " .." } else { "" })
+            format!("({} {})", op.name, children.join(" "))
         }
     }
 }

@@ -6,6 +6,17 @@ use crate::op::{self, Arity, OpDef};
 use crate::rule::ron::Text;
 use std::ops::Range;
 
+/// How many operands a pattern writes.
+#[derive(Clone, Copy)]
+pub(super) struct Given {
+    /// Those that are there in any case.
+    pub single: usize,
+    /// Those that may be absent.
+    pub optional: usize,
+    /// Whether a rest is among them.
+    pub open: bool,
+}
+
 impl Reader<'_> {
     pub(super) fn op(&mut self, text: &Text, name: &str, range: &Range<usize>) -> Option<&'static OpDef> {
         let def = op::find(name);
@@ -21,24 +32,38 @@ impl Reader<'_> {
         text: &Text,
         range: &Range<usize>,
         def: &OpDef,
-        given: usize,
-        open: bool,
+        given: Given,
         post: Option<usize>,
     ) {
-        let (fits, wanted) = match def.arity {
-            Arity::Exactly(n) => (given == n || open && given <= n, format!("{n}")),
-            Arity::AtLeast(n) => (given >= n || open, format!("at least {n}")),
-            Arity::Post(n) => match post {
-                Some(extra) if !open => (given == n + extra, format!("{}", n + extra)),
-                _ => (given >= n || open, format!("at least {n}")),
-            },
+        let (least, most) = match def.arity {
+            Arity::Exactly(n) => (n, n),
+            Arity::AtLeast(n) => (n, usize::MAX),
+            Arity::Between(least, most) => (least, most),
+            Arity::Post(n) => post.map_or((n, usize::MAX), |extra| (n + extra, n + extra)),
         };
-        if !fits {
-            self.mistake(
-                format!("`{}` takes {wanted} operand(s), {given} are written", def.name),
-                text.span(range.clone()),
-            );
+        let reaches = given.open || given.single + given.optional >= least;
+        if reaches && given.single <= most {
+            return;
         }
+        let wanted = match most {
+            _ if least == most => least.to_string(),
+            usize::MAX => format!("at least {least}"),
+            _ => format!("{least} to {most}"),
+        };
+        let advice = if given.single > most {
+            "take the last ones away"
+        } else {
+            "write those that are missing, `?x` for any value or `?xs..` for any number of them"
+        };
+        self.mistake(
+            format!(
+                "`{}` takes {wanted} operand(s), {} are written",
+                def.name,
+                given.single + given.optional
+            ),
+            text.span(range.clone()),
+            format!("it is: {}; {advice}", def.doc),
+        );
     }
 
     pub(super) fn attr_name(
@@ -79,6 +104,7 @@ impl Reader<'_> {
                 literal.kind()
             ),
             text.span(range.clone()),
+            format!("it is: {}", attr.doc),
         );
         None
     }

@@ -1,9 +1,9 @@
 //! Right sides: templates over what the left binds.
 
 use super::Reader;
+use super::operator::Given;
 use super::scope::{Scope, index};
 use crate::attr::Attr;
-use crate::error::Diagnostic;
 use crate::op;
 use crate::rule::pattern::{Ast, Entry, ExprKind, Kind};
 use crate::rule::ron::Text;
@@ -14,28 +14,33 @@ impl Reader<'_> {
         let (name, name_range, children, entries) = match &ast.kind {
             Kind::Var(name) => {
                 let Some(at) = scope.operands.iter().position(|known| known == name) else {
-                    let known: Vec<String> = scope.operands.iter().map(|name| format!("?{name}")).collect();
-                    let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                    let diagnostic = Diagnostic::new(format!("`?{name}` is not bound on the left"))
-                        .label(self.source, text.span(ast.range.clone()), "")
-                        .help(format!(
-                            "the left binds {}",
-                            if known.is_empty() { "no operand".to_owned() } else { known.join(", ") }
-                        ));
-                    self.say(diagnostic);
+                    self.unbound(text, &format!("?{name}"), &ast.range, scope);
                     return None;
                 };
                 return Some(Template::Operand(OperandVar(at)));
             }
-            Kind::Number(value) => return Some(Template::Scalar(*value)),
-            Kind::Rest(name) => {
-                let Some(at) = scope.rests.iter().position(|known| known == name) else {
+            Kind::Number { interval, var } => {
+                let point = interval.value().filter(|_| var.is_none());
+                if point.is_none() {
                     self.mistake(
-                        format!("`?{name}..` is not bound on the left"),
+                        "a range of numbers stands on the left only",
                         text.span(ast.range.clone()),
+                        "bind a variable to it on the left, `?c:0..6`, and write `?c` here",
+                    );
+                }
+                return point.map(Template::Scalar);
+            }
+            Kind::Spread { name, optional } => {
+                let at = self.bound_rest(text, name, &ast.range, scope)?;
+                if scope.rests[at].optional != *optional {
+                    let written = scope.rests[at].to_string();
+                    self.mistake(
+                        format!("the left binds `{written}`"),
+                        text.span(ast.range.clone()),
+                        format!("write `{written}` here as well"),
                     );
                     return None;
-                };
+                }
                 return Some(Template::Each(RestVar(at), None));
             }
             Kind::Op { name, name_range, children, attrs } => (name, name_range, children, attrs),
@@ -48,8 +53,15 @@ impl Reader<'_> {
         for child in children {
             templates.push(self.template(text, child, scope)?);
         }
-        let open = templates.iter().any(|child| matches!(child, Template::Each(..)));
-        let single = templates.iter().filter(|child| !matches!(child, Template::Each(..))).count();
+        let spread = |child: &Template| match child {
+            Template::Each(var, _) => Some(scope.rests[var.0].optional),
+            _ => None,
+        };
+        let given = Given {
+            single: templates.iter().filter(|child| spread(child).is_none()).count(),
+            optional: templates.iter().filter(|child| spread(child) == Some(true)).count(),
+            open: templates.iter().any(|child| spread(child) == Some(false)),
+        };
         let mut attrs: Vec<(&'static str, Expr)> = Vec::new();
         let mut rest_attrs = None;
         for entry in entries {
@@ -57,8 +69,7 @@ impl Reader<'_> {
                 Entry::Rest { name, range } => {
                     match scope.rest_attrs.iter().position(|known| known == name) {
                         Some(at) => rest_attrs = Some(RestAttrVar(at)),
-                        None => self
-                            .mistake(format!("`*{name}` is not bound on the left"), text.span(range.clone())),
+                        None => self.unbound(text, &format!("*{name}"), range, scope),
                     }
                 }
                 Entry::Attr { name, range, value } => {
@@ -79,13 +90,17 @@ impl Reader<'_> {
             None if rest_attrs.is_none() => Some(0),
             None => None,
         };
-        self.arity(text, &ast.range, def, single, open, post);
+        self.arity(text, &ast.range, def, given, post);
         if rest_attrs.is_none() {
             for attr in def.attrs.iter().filter(|attr| attr.default.is_none()) {
                 if !attrs.iter().any(|(name, _)| *name == attr.name) {
                     self.mistake(
                         format!("attribute `{}` of `{}` is missing", attr.name, def.name),
                         text.span(ast.range.clone()),
+                        format!(
+                            "it has no default: write `{}: …`, or a `*rest` of the left that has it",
+                            attr.name
+                        ),
                     );
                 }
             }
@@ -95,19 +110,20 @@ impl Reader<'_> {
 
     /// `(each ?xs.. ?x template)`: a template for every value of a rest.
     fn each(&mut self, text: &Text, ast: &Ast, children: &[Ast], scope: &mut Scope) -> Option<Template> {
-        let [Ast { kind: Kind::Var(rest) | Kind::Rest(rest), .. }, Ast { kind: Kind::Var(item), .. }, inner] =
-            children
+        let [
+            Ast { kind: Kind::Var(rest) | Kind::Spread { name: rest, .. }, .. },
+            Ast { kind: Kind::Var(item), .. },
+            inner,
+        ] = children
         else {
-            self.mistake("`each` is written `(each ?xs ?x (… ?x …))`", text.span(ast.range.clone()));
-            return None;
-        };
-        let Some(at) = scope.rests.iter().position(|known| known == rest) else {
             self.mistake(
-                format!("`?{rest}..` is not bound on the left"),
-                text.span(children[0].range.clone()),
+                "`each` takes a rest, a name for one of it, and a template",
+                text.span(ast.range.clone()),
+                "write `(each ?xs ?x (… ?x …))`",
             );
             return None;
         };
+        let at = self.bound_rest(text, rest, &children[0].range, scope)?;
         let item = OperandVar(index(&mut scope.operands, item));
         let inner = self.template(text, inner, scope)?;
         Some(Template::Each(RestVar(at), Some((item, Box::new(inner)))))
