@@ -38,6 +38,17 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("rules/native.ron", include_str!("../rules/native.ron")),
 ];
 
+/// What may stand among the operands of an op on a left side, and what it means: for the reference.
+pub const OPERANDS: &[(&str, &str)] = &[
+    ("?x", "any value, the same one wherever the name stands"),
+    ("?xs..", "any number of operands, none among them; at any place, and several in one op"),
+    ("?x?", "an operand that may be absent; a guard that names it is not asked where it is"),
+    ("0.5", "a constant of one element with this value"),
+    ("0..6", "a constant of one element in this range, ends included; `0..`, `..6` and `..` are open"),
+    ("?c:0..6", "as before, and `?c` stands for it; `?c:0.5` as well"),
+    ("(relu ?x)", "an op"),
+];
+
 /// An operand variable: the index of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OperandVar(pub usize);

@@ -297,6 +297,7 @@ fn bare(pattern: &Pattern) -> Pattern {
 }
 
 /// What the variables of a general rule stand for in a special one.
+#[derive(Clone)]
 struct Cover<'a> {
     special: &'a Names,
     operands: Vec<Option<String>>,
@@ -340,8 +341,7 @@ impl Cover<'_> {
         }
     }
 
-    /// Operands from the left. A rest of the general rule takes what is left over once those after it
-    /// have theirs: of several rests in one op, the first takes it.
+    /// Operands from the left; of what a rest of the general rule may take, the first that fits.
     fn operands(&mut self, general: &[Pattern], special: &[Pattern]) -> bool {
         let Some((first, more)) = general.split_first() else { return special.is_empty() };
         let Some(var) = first.spread() else {
@@ -349,13 +349,18 @@ impl Cover<'_> {
                 other.spread().is_none() && self.pattern(first, other) && self.operands(more, rest)
             });
         };
-        let needed = more.iter().filter(|child| child.spread().is_none()).count();
-        let Some(taken) = special.len().checked_sub(needed) else { return false };
-        let (here, rest) = special.split_at(taken);
-        let fits = matches!(first, Pattern::Rest(_))
-            || here.len() <= 1 && here.iter().all(|one| !matches!(one, Pattern::Rest(_)));
-        let texts: Vec<String> = here.iter().map(|child| self.special.pattern(child)).collect();
-        fits && agree(&mut self.rests[var.0], texts.join(" ")) && self.operands(more, rest)
+        (0..=special.len()).any(|taken| {
+            let before = self.clone();
+            let (here, rest) = special.split_at(taken);
+            let fits = matches!(first, Pattern::Rest(_))
+                || here.len() <= 1 && here.iter().all(|one| !matches!(one, Pattern::Rest(_)));
+            let texts: Vec<String> = here.iter().map(|child| self.special.pattern(&bare(child))).collect();
+            let covered = fits && agree(&mut self.rests[var.0], texts.join(" ")) && self.operands(more, rest);
+            if !covered {
+                *self = before;
+            }
+            covered
+        })
     }
 
     fn attributes(

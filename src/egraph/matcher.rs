@@ -107,6 +107,16 @@ impl EGraph {
                     search.bound.roots.push(class);
                     search.root(pattern, class);
                 }
+                if let (Some(nearest), Pattern::Op { op, .. }) = (&mut nearest, pattern)
+                    && position > 0
+                {
+                    nearest.note(sizes[..position].iter().sum(), pattern, None, || {
+                        match self.shared(pattern, &partial) {
+                            Some(operand) => format!("no other `{}` reads {}", op.name, self.label(operand)),
+                            None => format!("there is no other `{}` in the e-graph", op.name),
+                        }
+                    });
+                }
             }
             found = next;
         }
@@ -115,19 +125,24 @@ impl EGraph {
 
     /// Classes in which the pattern's root may stand, sorted.
     fn candidates(&self, pattern: &Pattern, partial: &Match) -> Vec<Id> {
-        let Pattern::Op { op, children, .. } = pattern else { return Vec::new() };
+        let Pattern::Op { op, .. } = pattern else { return Vec::new() };
         // A left side that shares an operand with an earlier one is found among its readers.
-        let shared = children.iter().find_map(|child| match child {
-            Pattern::Operand(var) => partial.operands[var.0],
-            _ => None,
-        });
-        let mut classes: Vec<Id> = match shared {
+        let mut classes: Vec<Id> = match self.shared(pattern, partial) {
             Some(operand) => self.egg[operand].parents().map(|parent| self.egg.find(parent)).collect(),
             None => self.egg.classes_for_op(&op.name).map(Iterator::collect).unwrap_or_default(),
         };
         classes.sort_unstable();
         classes.dedup();
         classes
+    }
+
+    /// An operand of the pattern's root that is bound already.
+    fn shared(&self, pattern: &Pattern, partial: &Match) -> Option<Id> {
+        let Pattern::Op { children, .. } = pattern else { return None };
+        children.iter().find_map(|child| match child {
+            Pattern::Operand(var) => partial.operands[var.0],
+            _ => None,
+        })
     }
 
     /// The value of a class that is a constant of one element.
@@ -226,7 +241,7 @@ impl<'a> Search<'a, '_> {
     /// A part does not stand.
     fn miss(&mut self, pattern: &'a Pattern, class: Id, why: impl FnOnce() -> String) {
         if let Some(nearest) = &mut self.nearest {
-            nearest.note(self.depth, pattern, class, why);
+            nearest.note(self.depth, pattern, Some(class), why);
         }
     }
 

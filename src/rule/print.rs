@@ -95,7 +95,12 @@ impl Names {
         let mut written: Vec<String> = attrs.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         written.extend(rest.map(|var| self.rest_attrs[var].clone()));
         let attrs = if written.is_empty() { String::new() } else { format!(" {{{}}}", written.join(", ")) };
-        let operands = operands.iter().map(|operand| format!(" {operand}")).collect::<String>();
+        // What stands for no operand at all is written as nothing.
+        let operands = operands
+            .iter()
+            .filter(|operand| !operand.is_empty())
+            .map(|operand| format!(" {operand}"))
+            .collect::<String>();
         format!("({}{operands}{attrs})", op.name)
     }
 }

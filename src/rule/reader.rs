@@ -50,7 +50,8 @@ pub(super) fn read(files: &[(&str, &str)], found: &mut Diagnostics) -> Vec<Rule>
                         Diagnostic::new(format!("two rules are called `{}`", rule.name))
                             .label(source, span, "the second")
                             .label(first_source, first, "the first")
-                            .help("give one of them another name"),
+                            .help("give one of them another name")
+                            .note(format!("in rule `{}`", rule.name)),
                     );
                 }
                 rules.push(rule);
