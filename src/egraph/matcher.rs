@@ -200,7 +200,7 @@ impl<'a> Search<'a, '_> {
                 Some(value) => self.miss(pattern, class, || format!("it is {value}")),
                 None => self.miss(pattern, class, || "it is not a constant of one element".into()),
             },
-            // They stand in operand lists only, where `spread` binds them.
+            // They stand in operand lists only, where `share` binds them.
             Pattern::Rest(_) | Pattern::Optional(_) => {}
             Pattern::Op { op, .. } => {
                 let mut terms = egraph.egg[class].iter().filter(|term| term.op == op.name).peekable();
@@ -245,7 +245,7 @@ impl<'a> Search<'a, '_> {
         }
     }
 
-    /// An op's pattern at a node: attributes, the rest of the operands, then the operands as goals.
+    /// An op's pattern at a node: attributes first, then the operands as goals.
     fn term(&mut self, pattern: &'a Pattern, term: &'a Term, class: Id) {
         let Pattern::Op { children, attrs, rest_attrs, .. } = pattern else { return };
         let (least, most) = bounds(children);

@@ -279,7 +279,7 @@ fn expression(expr: &Expr, give: &mut dyn FnMut(String, Expr)) {
                 give(format!("{attr} is {changed}"), Expr::Literal(changed));
             }
         }
-        Expr::Attr(_) | Expr::Operand(_) | Expr::Rest(_) => {}
+        Expr::Attr(_) | Expr::Operand(_) | Expr::Rest(_) | Expr::Optional(_) => {}
         Expr::Call(function, of) => {
             if let Some((_, instead)) = INSTEAD.iter().find(|(name, _)| *name == function.name)
                 && let Some(instead) = functions().find(|known| !known.guard && known.name == *instead)
