@@ -31,6 +31,8 @@ pub enum Arity {
     Post(usize),
     /// At least so many.
     AtLeast(usize),
+    /// At least the first number, at most the second: the last ones are optional.
+    Between(usize, usize),
 }
 
 /// The declaration of one attribute.

@@ -1,7 +1,8 @@
 //! Rewrite rules: equalities between patterns, read from `rules/*.ron`.
 //!
 //! A rule says that what matches `from` equals `to` where its guards (`when`) agree. Patterns bind
-//! operands (`?x`), the rest of the operands (`?xs..`), attributes (`axis: ?a`) and the rest of the
+//! operands (`?x`), any number of operands (`?xs..`), an operand that may be absent (`?x?`), constants
+//! in a range (`?c:0..6`), attributes (`axis: ?a`) and the rest of the
 //! attributes (`*a`). The reader checks everything against the op registry and reports every error
 //! of every file at once.
 
@@ -9,6 +10,7 @@ mod compute;
 pub mod example;
 mod expr;
 mod guard;
+mod interval;
 mod literal;
 mod pattern;
 pub mod print;
@@ -16,7 +18,8 @@ mod reader;
 pub(crate) mod ron;
 
 pub use example::Example;
-pub use expr::{Bindings, Fact, Function, Value, eval, functions};
+pub use expr::{Arguments, Bindings, Fact, Function, Value, ask, eval, functions};
+pub use interval::Interval;
 
 use crate::attr::Attr;
 use crate::error::{Diagnostic, Diagnostics, suggestion};
@@ -35,10 +38,21 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("rules/native.ron", include_str!("../rules/native.ron")),
 ];
 
+/// What may stand among the operands of an op on a left side, and what it means: for the reference.
+pub const OPERANDS: &[(&str, &str)] = &[
+    ("?x", "any value, the same one wherever the name stands"),
+    ("?xs..", "any number of operands, none among them; at any place, and several in one op"),
+    ("?x?", "an operand that may be absent; a guard that names it is not asked where it is"),
+    ("0.5", "a constant of one element with this value"),
+    ("0..6", "a constant of one element in this range, ends included; `0..`, `..6` and `..` are open"),
+    ("?c:0..6", "as before, and `?c` stands for it; `?c:0.5` as well"),
+    ("(relu ?x)", "an op"),
+];
+
 /// An operand variable: the index of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OperandVar(pub usize);
-/// A variable for the rest of the operands.
+/// A variable for any number of operands, or for one that may be absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RestVar(pub usize);
 /// An attribute variable.
@@ -53,16 +67,18 @@ pub struct RestAttrVar(pub usize);
 pub enum Pattern {
     /// Any value.
     Operand(OperandVar),
-    /// A constant of one element with this value.
-    Scalar(f64),
+    /// A constant of one element in this interval, which the variable is bound to, if there is one.
+    Number(Interval, Option<OperandVar>),
+    /// In an operand list: any number of operands.
+    Rest(RestVar),
+    /// In an operand list: one operand or none.
+    Optional(RestVar),
     /// An op.
     Op {
         /// The op.
         op: &'static OpDef,
-        /// Its first operands.
+        /// Its operands.
         children: Vec<Pattern>,
-        /// The rest of its operands; without, there are no more.
-        rest: Option<RestVar>,
         /// Attributes that are checked: those written, and without `*rest` those at their default.
         attrs: Vec<(&'static str, AttrPattern)>,
         /// The attributes that are not in `attrs`.
@@ -79,6 +95,31 @@ pub enum AttrPattern {
     Var(AttrVar),
 }
 
+impl Pattern {
+    /// The variable of what stands for any number of operands, or for one or none.
+    pub fn spread(&self) -> Option<RestVar> {
+        match self {
+            Self::Rest(var) | Self::Optional(var) => Some(*var),
+            _ => None,
+        }
+    }
+}
+
+/// The declaration of a rest variable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rest {
+    /// Its name.
+    pub name: String,
+    /// Whether it stands for one operand at most.
+    pub optional: bool,
+}
+
+impl std::fmt::Display for Rest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "?{}{}", self.name, if self.optional { "?" } else { ".." })
+    }
+}
+
 /// A right side.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Template {
@@ -86,7 +127,8 @@ pub enum Template {
     Operand(OperandVar),
     /// A constant of one f32 element.
     Scalar(f64),
-    /// In an operand list: every value of a rest, as it is or each in a template.
+    /// In an operand list: every value of a rest, as it is or each in a template. What is absent is
+    /// left out.
     Each(RestVar, Option<(OperandVar, Box<Template>)>),
     /// An op.
     Op {
@@ -112,6 +154,8 @@ pub enum Expr {
     Operand(OperandVar),
     /// A rest variable.
     Rest(RestVar),
+    /// An operand that may be absent; then a guard that names it is not asked.
+    Optional(RestVar),
     /// A guard or a computed attribute.
     Call(&'static Function, Vec<Expr>),
 }
@@ -148,8 +192,8 @@ pub struct Rule {
     pub symmetric: bool,
     /// Names of operand variables.
     pub operand_vars: Vec<String>,
-    /// Names of rest variables.
-    pub rest_vars: Vec<String>,
+    /// Rest variables.
+    pub rest_vars: Vec<Rest>,
     /// Names of attribute variables.
     pub attr_vars: Vec<String>,
     /// Names of rest-of-attributes variables.

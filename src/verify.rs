@@ -274,6 +274,9 @@ pub(crate) fn operand_count(def: &OpDef, attrs: &Attrs, given: usize) -> Result<
     match def.arity {
         Arity::Exactly(count) if given != count => Err(format!("{}, {are}", takes(count, ""))),
         Arity::AtLeast(count) if given < count => Err(format!("{}, {are}", takes(count, "at least "))),
+        Arity::Between(least, most) if !(least..=most).contains(&given) => {
+            Err(format!("`{}` takes {least} to {most} operands, {are}", def.name))
+        }
         Arity::Post(count) => {
             let extra = post::extras(attrs.post());
             if given == count + extra {
@@ -284,7 +287,7 @@ pub(crate) fn operand_count(def: &OpDef, attrs: &Attrs, given: usize) -> Result<
                 Err(format!("{} and {extra} for its post chain, {are}", takes(count, "")))
             }
         }
-        Arity::Exactly(_) | Arity::AtLeast(_) => Ok(()),
+        Arity::Exactly(_) | Arity::AtLeast(_) | Arity::Between(..) => Ok(()),
     }
 }
 

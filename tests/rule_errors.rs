@@ -1,11 +1,14 @@
 //! Bad rule files and pipelines: each with its whole message in a snapshot.
 //!
-//! Each `tests/bad/rules/NAME.ron` and `tests/bad/pipelines/NAME.ron` is one test.
+//! Each `tests/bad/rules/NAME.ron` and `tests/bad/pipelines/NAME.ron` is one test. Every message about
+//! a rule file has a place, the rule and what to do, and of rule files alone there are many kinds.
 #![allow(clippy::unwrap_used)]
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use ovolo::error::Diagnostic;
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::rule::RuleSet;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 fn main() {
@@ -16,7 +19,57 @@ fn main() {
         Pipeline::read(name, text).err().map(|found| found.to_string())
     }));
     assert!(trials.len() >= 50, "the bad files are there");
+    trials.push(Trial::test("rules::every_message_says_where_and_what_to_do", complete));
+    trials.push(Trial::test("rules::there_are_forty_kinds", kinds));
     libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// Files in which what is wrong is outside of all rules, or before a rule has a name.
+const NO_RULE: &[&str] =
+    &["name_is_a_number", "not_a_list", "rule_is_a_number", "something_else_than_a_rule"];
+
+/// Every mistake in the bad rule files, with the name of its file.
+fn mistakes() -> Vec<(String, Diagnostic)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad/rules");
+    let mut found = Vec::new();
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let errors = RuleSet::read(&[(&name, &text)]).unwrap_err();
+        found.extend(errors.into_iter().map(|diagnostic| (name.clone(), diagnostic)));
+    }
+    found
+}
+
+fn complete() -> Result<(), Failed> {
+    let mut lacking = Vec::new();
+    for (name, diagnostic) in mistakes() {
+        let message = &diagnostic.message;
+        // A place is a file, a line and a column: all three are rendered from it.
+        if diagnostic.labels.is_empty() {
+            lacking.push(format!("{name}: no place: {message}"));
+        }
+        let says = |start: &str| diagnostic.notes.iter().any(|note| note.starts_with(start));
+        if !says("help: ") {
+            lacking.push(format!("{name}: nothing to do: {message}"));
+        }
+        if says("in rule `") == NO_RULE.contains(&name.as_str()) {
+            lacking.push(format!("{name}: a rule is named, or is not, against the list: {message}"));
+        }
+    }
+    if lacking.is_empty() { Ok(()) } else { Err(lacking.join("\n").into()) }
+}
+
+/// A kind is a message without what it quotes and counts.
+fn kind(message: &str) -> String {
+    let quoted = message.split('`').step_by(2).collect::<Vec<_>>().join("`…`");
+    quoted.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect()
+}
+
+fn kinds() -> Result<(), Failed> {
+    let kinds: BTreeSet<String> =
+        mistakes().iter().map(|(_, diagnostic)| kind(&diagnostic.message)).collect();
+    if kinds.len() >= 60 { Ok(()) } else { Err(format!("{} kinds: {kinds:#?}", kinds.len()).into()) }
 }
 
 fn trials(kind: &'static str, read: fn(&str, &str) -> Option<String>) -> Vec<Trial> {

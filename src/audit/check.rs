@@ -140,7 +140,12 @@ pub fn corpus(rules: &[Arc<Rule>], fired: &FxHashMap<String, usize>, models: usi
 
 /// Variables that are bound once and not used; a name that begins with `_` says that this is meant.
 fn unused(rule: &Arc<Rule>) -> Vec<Finding> {
-    let mut uses = Uses { operands: vec![0; rule.operand_vars.len()], attrs: vec![0; rule.attr_vars.len()] };
+    let mut uses = Uses {
+        operands: vec![0; rule.operand_vars.len()],
+        rests: vec![0; rule.rest_vars.len()],
+        attrs: vec![0; rule.attr_vars.len()],
+        rest_attrs: vec![0; rule.rest_attr_vars.len()],
+    };
     rule.from.iter().for_each(|pattern| uses.pattern(pattern));
     rule.guards.iter().for_each(|guard| uses.expr(&guard.expr));
     rule.lets.iter().for_each(|(var, expr)| {
@@ -148,30 +153,41 @@ fn unused(rule: &Arc<Rule>) -> Vec<Finding> {
         uses.expr(expr);
     });
     rule.to.iter().for_each(|template| uses.template(template));
-    let operands = rule.operand_vars.iter().zip(uses.operands);
-    let lonely = operands.chain(rule.attr_vars.iter().zip(uses.attrs));
+    let names = Names::of(rule);
+    let operands = names.operands.iter().zip(uses.operands);
+    let rests = names.rests.iter().zip(uses.rests);
+    let attrs = names.attrs.iter().zip(uses.attrs);
+    let lonely = operands.chain(rests).chain(attrs).chain(names.rest_attrs.iter().zip(uses.rest_attrs));
     lonely
-        .filter(|(name, times)| *times == 1 && !name.starts_with('_'))
+        .filter(|(name, times)| *times == 1 && !name[1..].starts_with('_'))
         .map(|(name, _)| Finding {
             kind: Kind::Unused,
             rule: Arc::clone(rule),
             other: None,
-            message: format!("`?{name}` is bound and not used: if any value will do, call it `?_{name}`"),
+            message: format!(
+                "`{name}` is bound and not used: if any value will do, call it `{}_{}`",
+                &name[..1],
+                &name[1..]
+            ),
         })
         .collect()
 }
 
 struct Uses {
     operands: Vec<usize>,
+    rests: Vec<usize>,
     attrs: Vec<usize>,
+    rest_attrs: Vec<usize>,
 }
 
 impl Uses {
     fn pattern(&mut self, pattern: &Pattern) {
         match pattern {
             Pattern::Operand(var) => self.operands[var.0] += 1,
-            Pattern::Scalar(_) => {}
-            Pattern::Op { children, attrs, .. } => {
+            Pattern::Number(_, var) => var.iter().for_each(|var| self.operands[var.0] += 1),
+            Pattern::Rest(var) | Pattern::Optional(var) => self.rests[var.0] += 1,
+            Pattern::Op { children, attrs, rest_attrs, .. } => {
+                rest_attrs.iter().for_each(|var| self.rest_attrs[var.0] += 1);
                 children.iter().for_each(|child| self.pattern(child));
                 for (_, expected) in attrs {
                     if let AttrPattern::Var(var) = expected {
@@ -185,12 +201,16 @@ impl Uses {
     fn template(&mut self, template: &Template) {
         match template {
             Template::Operand(var) => self.operands[var.0] += 1,
-            Template::Scalar(_) | Template::Each(_, None) => {}
-            Template::Each(_, Some((item, inner))) => {
-                self.operands[item.0] += 1;
-                self.template(inner);
+            Template::Scalar(_) => {}
+            Template::Each(rest, inner) => {
+                self.rests[rest.0] += 1;
+                if let Some((item, inner)) = inner {
+                    self.operands[item.0] += 1;
+                    self.template(inner);
+                }
             }
-            Template::Op { children, attrs, .. } => {
+            Template::Op { children, attrs, rest_attrs, .. } => {
+                rest_attrs.iter().for_each(|var| self.rest_attrs[var.0] += 1);
                 children.iter().for_each(|child| self.template(child));
                 attrs.iter().for_each(|(_, expr)| self.expr(expr));
             }
@@ -199,7 +219,8 @@ impl Uses {
 
     fn expr(&mut self, expr: &Expr) {
         match expr {
-            Expr::Literal(_) | Expr::Rest(_) => {}
+            Expr::Literal(_) => {}
+            Expr::Rest(var) | Expr::Optional(var) => self.rests[var.0] += 1,
             Expr::Attr(var) => self.attrs[var.0] += 1,
             Expr::Operand(var) => self.operands[var.0] += 1,
             Expr::Call(_, arguments) => arguments.iter().for_each(|one| self.expr(one)),
@@ -267,7 +288,16 @@ fn subsumes(general: &Rule, special: &Rule) -> bool {
         && general.to.iter().zip(&special.to).all(|(a, b)| bound.template(a) == names.template(b))
 }
 
+/// A number with a variable as the variable alone, which is how a right side writes it.
+fn bare(pattern: &Pattern) -> Pattern {
+    match pattern {
+        Pattern::Number(_, Some(var)) => Pattern::Operand(*var),
+        other => other.clone(),
+    }
+}
+
 /// What the variables of a general rule stand for in a special one.
+#[derive(Clone)]
 struct Cover<'a> {
     special: &'a Names,
     operands: Vec<Option<String>>,
@@ -283,30 +313,23 @@ fn agree(slot: &mut Option<String>, text: String) -> bool {
 impl Cover<'_> {
     fn pattern(&mut self, general: &Pattern, special: &Pattern) -> bool {
         match (general, special) {
-            (Pattern::Operand(var), _) => agree(&mut self.operands[var.0], self.special.pattern(special)),
-            (Pattern::Scalar(a), Pattern::Scalar(b)) => a == b,
+            (Pattern::Operand(var), _) => {
+                agree(&mut self.operands[var.0], self.special.pattern(&bare(special)))
+            }
+            (Pattern::Number(a, var), Pattern::Number(b, _)) => {
+                a.least <= b.least
+                    && b.most <= a.most
+                    && var.is_none_or(|var| {
+                        // What is bound on the right of the special rule is its number, or its name.
+                        agree(&mut self.operands[var.0], self.special.pattern(&bare(special)))
+                    })
+            }
             (
-                Pattern::Op { op, children, rest, attrs, rest_attrs },
-                Pattern::Op {
-                    op: other,
-                    children: inner,
-                    rest: inner_rest,
-                    attrs: inner_attrs,
-                    rest_attrs: inner_rest_attrs,
-                },
+                Pattern::Op { op, children, attrs, rest_attrs },
+                Pattern::Op { op: other, children: inner, attrs: inner_attrs, rest_attrs: inner_rest_attrs },
             ) => {
-                if op.name != other.name || children.len() > inner.len() {
-                    return false;
-                }
-                let mut more: Vec<String> =
-                    inner[children.len()..].iter().map(|child| self.special.pattern(child)).collect();
-                more.extend(inner_rest.map(|var| self.special.rests[var.0].clone()));
-                let rests = match rest {
-                    Some(var) => agree(&mut self.rests[var.0], more.join(" ")),
-                    None => more.is_empty(),
-                };
-                rests
-                    && children.iter().zip(inner).all(|(a, b)| self.pattern(a, b))
+                op.name == other.name
+                    && self.operands(children, inner)
                     && self.attributes(
                         attrs,
                         rest_attrs.map(|var| var.0),
@@ -316,6 +339,28 @@ impl Cover<'_> {
             }
             _ => false,
         }
+    }
+
+    /// Operands from the left; of what a rest of the general rule may take, the first that fits.
+    fn operands(&mut self, general: &[Pattern], special: &[Pattern]) -> bool {
+        let Some((first, more)) = general.split_first() else { return special.is_empty() };
+        let Some(var) = first.spread() else {
+            return special.split_first().is_some_and(|(other, rest)| {
+                other.spread().is_none() && self.pattern(first, other) && self.operands(more, rest)
+            });
+        };
+        (0..=special.len()).any(|taken| {
+            let before = self.clone();
+            let (here, rest) = special.split_at(taken);
+            let fits = matches!(first, Pattern::Rest(_))
+                || here.len() <= 1 && here.iter().all(|one| !matches!(one, Pattern::Rest(_)));
+            let texts: Vec<String> = here.iter().map(|child| self.special.pattern(&bare(child))).collect();
+            let covered = fits && agree(&mut self.rests[var.0], texts.join(" ")) && self.operands(more, rest);
+            if !covered {
+                *self = before;
+            }
+            covered
+        })
     }
 
     fn attributes(

@@ -24,6 +24,10 @@ pub fn markdown() -> String {
             let _ = writeln!(text, "| `{}` | {count} | {} |", function.name, cell(function.doc));
         }
     };
+    text.push_str("\n## Operands on a left side\n\n| Written | Means |\n|---|---|\n");
+    for (written, means) in rule::OPERANDS {
+        let _ = writeln!(text, "| `{written}` | {} |", cell(means));
+    }
     text.push_str("\n## Guards\n");
     functions(&mut text, true);
     text.push_str("\n## Computed attributes\n");
@@ -34,6 +38,7 @@ pub fn markdown() -> String {
             let operands = match def.arity {
                 Arity::Exactly(count) => count.to_string(),
                 Arity::AtLeast(count) => format!("{count} or more"),
+                Arity::Between(least, most) => format!("{least} to {most}: `?x?` for the last"),
                 Arity::Post(count) => format!("{count}, and those of `post`"),
             };
             let attrs: Vec<String> = def

@@ -4,6 +4,7 @@ use super::matcher::{Match, Others};
 use super::{EGraph, Operands, Term};
 use crate::attr::{Attr, Attrs};
 use crate::op::complete;
+use crate::rule::print::Names;
 use crate::rule::{self, Expr, Fact, OperandVar, RestVar, Rule, Template, Value};
 use egg::Id;
 
@@ -11,6 +12,8 @@ use egg::Id;
 struct Scope<'a> {
     egraph: &'a EGraph,
     found: &'a Match,
+    /// The rule, for reasons in its words.
+    rule: Option<&'a Rule>,
 }
 
 impl Scope<'_> {
@@ -32,14 +35,17 @@ impl rule::Bindings for Scope<'_> {
     fn attr(&self, var: rule::AttrVar) -> Option<Attr> {
         self.found.attrs[var.0].clone()
     }
+
+    fn written(&self, expr: &Expr) -> Option<String> {
+        self.rule.map(|rule| Names::of(rule).expr(expr))
+    }
 }
 
 impl EGraph {
     /// Asks the guards and computes the attributes of a match. The error is the first no.
     pub(super) fn admit(&self, rule: &Rule, found: &mut Match) -> Result<(), String> {
         for guard in &rule.guards {
-            let scope = Scope { egraph: self, found };
-            rule::eval(&guard.expr, &scope).map_err(|why| format!("{}: {why}", guard.text))?;
+            rule::ask(guard, &Scope { egraph: self, found, rule: Some(rule) })?;
         }
         for (var, expr) in &rule.lets {
             let value = self.attr_value(expr, found)?;
@@ -49,7 +55,7 @@ impl EGraph {
     }
 
     fn attr_value(&self, expr: &Expr, found: &Match) -> Result<Attr, String> {
-        match rule::eval(expr, &Scope { egraph: self, found })? {
+        match rule::eval(expr, &Scope { egraph: self, found, rule: None })? {
             Value::Attr(attr) => Ok(attr),
             Value::Operand(_) | Value::Rest(_) => Err("an operand stands where an attribute should".into()),
         }
@@ -107,6 +113,7 @@ impl EGraph {
             return Ok(id);
         }
         let types: Vec<_> = term.children.iter().map(|child| self.ty(*child)).collect();
+        crate::verify::operand_count(term.def(), &term.attrs, term.children.len())?;
         let ty = (term.def().infer)(&term.attrs, &types)
             .map_err(|why| format!("`{}` cannot be typed: {why}", term.op))?;
         self.egg.analysis.expect(ty);

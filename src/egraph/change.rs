@@ -103,15 +103,10 @@ impl Depth {
         let looks = match pattern {
             // Met twice, a variable asks whether two classes are one.
             Pattern::Operand(OperandVar(var)) => times.operands[*var] > 1,
-            Pattern::Scalar(_) => true,
-            Pattern::Op { children, rest, .. } => {
+            Pattern::Number(..) => true,
+            Pattern::Rest(RestVar(var)) | Pattern::Optional(RestVar(var)) => times.rests[*var] > 1,
+            Pattern::Op { children, .. } => {
                 children.iter().for_each(|child| self.walk(child, level + 1, times));
-                if let Some(RestVar(var)) = rest {
-                    self.guards = self.guards.max(level + 1);
-                    if times.rests[*var] > 1 {
-                        self.looks = self.looks.max(level + 1);
-                    }
-                }
                 true
             }
         };
@@ -132,13 +127,9 @@ impl Times {
     fn count(&mut self, pattern: &Pattern) {
         match pattern {
             Pattern::Operand(var) => self.operands[var.0] += 1,
-            Pattern::Scalar(_) => {}
-            Pattern::Op { children, rest, .. } => {
-                children.iter().for_each(|child| self.count(child));
-                if let Some(var) = rest {
-                    self.rests[var.0] += 1;
-                }
-            }
+            Pattern::Number(_, var) => var.iter().for_each(|var| self.operands[var.0] += 1),
+            Pattern::Rest(var) | Pattern::Optional(var) => self.rests[var.0] += 1,
+            Pattern::Op { children, .. } => children.iter().for_each(|child| self.count(child)),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::nearest::Nearest;
 use super::shared::Shared;
 use super::{EGraph, Operands, Term};
 use crate::attr::Attr;
-use crate::rule::{AttrPattern, Pattern, RestAttrVar, RestVar, Rule};
+use crate::rule::{AttrPattern, Pattern, RestAttrVar, Rule};
 use egg::Id;
 use smallvec::{SmallVec, smallvec};
 use std::hash::{Hash, Hasher};
@@ -128,6 +128,16 @@ impl EGraph {
                     search.bound.roots.push(class);
                     search.root(pattern, class);
                 }
+                if let (Some(nearest), Pattern::Op { op, .. }) = (&mut nearest, pattern)
+                    && position > 0
+                {
+                    nearest.note(sizes[..position].iter().sum(), pattern, None, || {
+                        match self.shared(pattern, &partial) {
+                            Some(operand) => format!("no other `{}` reads {}", op.name, self.label(operand)),
+                            None => format!("there is no other `{}` in the e-graph", op.name),
+                        }
+                    });
+                }
             }
             found = next;
         }
@@ -136,19 +146,24 @@ impl EGraph {
 
     /// Classes in which the pattern's root may stand, sorted.
     fn candidates(&self, pattern: &Pattern, partial: &Match) -> Vec<Id> {
-        let Pattern::Op { op, children, .. } = pattern else { return Vec::new() };
+        let Pattern::Op { op, .. } = pattern else { return Vec::new() };
         // A left side that shares an operand with an earlier one is found among its readers.
-        let shared = children.iter().find_map(|child| match child {
-            Pattern::Operand(var) => partial.operands[var.0],
-            _ => None,
-        });
-        let mut classes: Vec<Id> = match shared {
+        let mut classes: Vec<Id> = match self.shared(pattern, partial) {
             Some(operand) => self.egg[operand].parents().map(|parent| self.egg.find(parent)).collect(),
             None => self.egg.classes_for_op(&op.name).map(Iterator::collect).unwrap_or_default(),
         };
         classes.sort_unstable();
         classes.dedup();
         classes
+    }
+
+    /// An operand of the pattern's root that is bound already.
+    fn shared(&self, pattern: &Pattern, partial: &Match) -> Option<Id> {
+        let Pattern::Op { children, .. } = pattern else { return None };
+        children.iter().find_map(|child| match child {
+            Pattern::Operand(var) => partial.operands[var.0],
+            _ => None,
+        })
     }
 
     /// The value of a class that is a constant of one element.
@@ -197,22 +212,17 @@ impl<'a> Search<'a, '_> {
         };
         let egraph = self.egraph;
         match pattern {
-            Pattern::Operand(var) => match self.bound.operands[var.0] {
-                Some(bound) if egraph.egg.find(bound) != class => {
-                    self.miss(pattern, class, || format!("stands for {} already", egraph.label(bound)));
-                }
-                Some(_) => self.step(),
-                None => {
-                    self.bound.operands[var.0] = Some(class);
-                    self.step();
-                    self.bound.operands[var.0] = None;
-                }
-            },
-            Pattern::Scalar(expected) => match egraph.scalar(class) {
-                Some(value) if close(value, *expected) => self.step(),
+            Pattern::Operand(var) => self.operand(pattern, var.0, class),
+            Pattern::Number(interval, var) => match egraph.scalar(class) {
+                Some(value) if interval.holds(value) => match var {
+                    None => self.step(),
+                    Some(var) => self.operand(pattern, var.0, class),
+                },
                 Some(value) => self.miss(pattern, class, || format!("it is {value}")),
                 None => self.miss(pattern, class, || "it is not a constant of one element".into()),
             },
+            // They stand in operand lists only, where `share` binds them.
+            Pattern::Rest(_) | Pattern::Optional(_) => {}
             Pattern::Op { op, .. } => {
                 let mut terms = egraph.egg[class].iter().filter(|term| term.op == op.name).peekable();
                 if terms.peek().is_none() {
@@ -226,6 +236,22 @@ impl<'a> Search<'a, '_> {
         self.goals.push((pattern, class));
     }
 
+    /// A variable at a class: it is bound, or must be bound to this one.
+    fn operand(&mut self, pattern: &'a Pattern, var: usize, class: Id) {
+        let egraph = self.egraph;
+        match self.bound.operands[var] {
+            Some(bound) if egraph.egg.find(bound) != class => {
+                self.miss(pattern, class, || format!("stands for {} already", egraph.label(bound)));
+            }
+            Some(_) => self.step(),
+            None => {
+                self.bound.operands[var] = Some(class);
+                self.step();
+                self.bound.operands[var] = None;
+            }
+        }
+    }
+
     /// One more part stands.
     fn step(&mut self) {
         self.depth += 1;
@@ -236,19 +262,15 @@ impl<'a> Search<'a, '_> {
     /// A part does not stand.
     fn miss(&mut self, pattern: &'a Pattern, class: Id, why: impl FnOnce() -> String) {
         if let Some(nearest) = &mut self.nearest {
-            nearest.note(self.depth, pattern, class, why);
+            nearest.note(self.depth, pattern, Some(class), why);
         }
     }
 
-    /// An op's pattern at a node: attributes, the rest of the operands, then the operands as goals.
+    /// An op's pattern at a node: attributes first, then the operands as goals.
     fn term(&mut self, pattern: &'a Pattern, term: &'a Term, class: Id) {
-        let Pattern::Op { children, rest, attrs, rest_attrs, .. } = pattern else { return };
-        let enough = if rest.is_some() {
-            term.children.len() >= children.len()
-        } else {
-            term.children.len() == children.len()
-        };
-        if !enough {
+        let Pattern::Op { children, attrs, rest_attrs, .. } = pattern else { return };
+        let (least, most) = bounds(children);
+        if !(least..=most).contains(&term.children.len()) {
             let count = term.children.len();
             self.miss(pattern, class, || format!("its `{}` has {count} operand(s)", term.op));
             return;
@@ -271,16 +293,15 @@ impl<'a> Search<'a, '_> {
         }
         self.depth += 1;
         let mut undo = Undo::default();
-        if self.attributes(attrs, rest_attrs.as_ref(), term, &mut undo)
-            && self.rest(rest.as_ref(), children.len(), term, &mut undo)
-        {
-            self.operands(children, term.children.iter());
+        if self.attributes(attrs, rest_attrs.as_ref(), term, &mut undo) {
+            let egraph = self.egraph;
+            let ids: Operands = term.children.iter().map(|id| egraph.egg.find(*id)).collect();
+            self.operands(pattern, &ids);
             // The other order of a commutative op is the same value, without a node of its own.
-            if let (true, 2, [left, right]) =
-                (term.def().flags.commutative, children.len(), &term.children[..])
+            if let (true, true, [left, right]) = (term.def().flags.commutative, least > 0, &ids[..])
                 && left != right
             {
-                self.operands(children, [right, left].into_iter());
+                self.operands(pattern, &[*right, *left]);
             }
         }
         self.depth -= 1;
@@ -289,9 +310,6 @@ impl<'a> Search<'a, '_> {
         }
         if let Some(var) = undo.rest_attrs {
             self.bound.rest_attrs[var] = None;
-        }
-        if let Some(var) = undo.rest {
-            self.bound.rests[var] = None;
         }
     }
 
@@ -331,46 +349,87 @@ impl<'a> Search<'a, '_> {
         }
     }
 
-    /// Binds the rest of the operands; whether it is what it is bound to.
-    fn rest(&mut self, var: Option<&RestVar>, from: usize, term: &Term, undo: &mut Undo) -> bool {
-        let Some(var) = var else { return true };
-        let egraph = self.egraph;
-        let others = term.children[from..].iter().map(|id| egraph.egg.find(*id));
-        match &self.bound.rests[var.0] {
-            Some(bound) => others.eq(bound.iter().copied()),
-            None => {
-                self.bound.rests[var.0] = Some(others.collect());
-                undo.rest = Some(var.0);
-                true
-            }
-        }
+    /// The operands of an op at its pattern's: every way to share them out among what is written.
+    fn operands(&mut self, pattern: &'a Pattern, ids: &[Id]) {
+        let Pattern::Op { children, .. } = pattern else { return };
+        let first = self.goals.len();
+        self.share(pattern, children, ids, first);
     }
 
-    fn operands<'b>(
-        &mut self,
-        children: &'a [Pattern],
-        ids: impl DoubleEndedIterator<Item = &'b Id> + ExactSizeIterator,
-    ) {
-        let before = self.goals.len();
-        let all: Operands = ids.map(|id| self.egraph.egg.find(*id)).collect();
-        if self.number_adds_dimension(children, &all) {
+    /// Shares out operands from the left; what a rest may stand for, from nothing on. Goals from
+    /// `first` on are those of this op, in the order of its operands until all are shared out.
+    fn share(&mut self, pattern: &'a Pattern, children: &'a [Pattern], ids: &[Id], first: usize) {
+        let Some((child, more)) = children.split_first() else {
+            if ids.is_empty() && !self.number_adds_dimension(pattern, first) {
+                self.goals[first..].reverse();
+                self.next();
+                self.goals[first..].reverse();
+            }
+            return;
+        };
+        let Some(var) = child.spread() else {
+            if let Some((id, ids)) = ids.split_first() {
+                self.goals.push((child, *id));
+                self.share(pattern, more, ids, first);
+                self.goals.pop();
+            }
+            return;
+        };
+        if let Some(bound) = self.bound.rests[var.0].clone() {
+            if let Some(ids) = ids.strip_prefix(&bound[..]) {
+                self.share(pattern, more, ids, first);
+            }
             return;
         }
-        let ids = all.into_iter().take(children.len());
-        self.goals.extend(children.iter().zip(ids).rev());
-        self.next();
-        self.goals.truncate(before);
+        let (least, most) = bounds(more);
+        let longest = if matches!(child, Pattern::Optional(_)) { 1 } else { usize::MAX };
+        for length in ids.len().saturating_sub(most)..=ids.len().saturating_sub(least).min(longest) {
+            self.bound.rests[var.0] = Some(ids[..length].into());
+            self.share(pattern, more, &ids[length..], first);
+            self.bound.rests[var.0] = None;
+        }
     }
 
     /// Whether a number of the pattern stands for a constant that has more dimensions than all that
     /// stands beside it. They would show in the result, of which the right side knows nothing.
-    fn number_adds_dimension(&self, children: &[Pattern], ids: &[Id]) -> bool {
-        let number = |at: usize| matches!(children.get(at), Some(Pattern::Scalar(_)));
-        let rank = |at: usize| self.egraph.ty(ids[at]).shape.rank();
-        let numbers = (0..ids.len()).filter(|at| number(*at)).map(rank).max();
-        let others = (0..ids.len()).filter(|at| !number(*at)).map(rank).max();
-        numbers.zip(others).is_some_and(|(number, other)| number > other)
+    fn number_adds_dimension(&mut self, pattern: &'a Pattern, first: usize) -> bool {
+        let is_number = |(pattern, _): &&(&Pattern, Id)| matches!(pattern, Pattern::Number(..));
+        let goals = &self.goals[first..];
+        let rank = |id: Id| self.egraph.ty(id).shape.rank();
+        let Some(number) = goals.iter().filter(is_number).max_by_key(|(_, id)| rank(*id)).copied() else {
+            return false;
+        };
+        let Pattern::Op { children, .. } = pattern else { return false };
+        let spread = children.iter().filter_map(Pattern::spread);
+        let rests = spread.filter_map(|var| self.bound.rests[var.0].as_ref()).flat_map(|rest| rest.iter());
+        let others = goals.iter().filter(|goal| !is_number(goal)).map(|(_, id)| *id).chain(rests.copied());
+        let (has, beside) = (rank(number.1), others.map(rank).max());
+        let Some(beside) = beside.filter(|beside| has > *beside) else { return false };
+        // Where its value is amiss as well, that is what is told, when its turn comes.
+        let Some(value) = self.egraph.scalar(number.1) else { return false };
+        if !matches!(number.0, Pattern::Number(interval, _) if interval.holds(value)) {
+            return false;
+        }
+        // Its value stands.
+        self.depth += 1;
+        self.miss(number.0, number.1, || {
+            format!(
+                "it is {value} with {has} dimension(s), and what stands beside it has {beside}: \
+                 the others would show in the result (law 6)"
+            )
+        });
+        self.depth -= 1;
+        true
     }
+}
+
+/// The fewest and the most operands that these patterns stand for.
+fn bounds(children: &[Pattern]) -> (usize, usize) {
+    children.iter().fold((0, 0), |(least, most), child| match child {
+        Pattern::Rest(_) => (least, usize::MAX),
+        Pattern::Optional(_) => (least, most.saturating_add(1)),
+        _ => (least + 1, most.saturating_add(1)),
+    })
 }
 
 /// What one step of a search bound.
@@ -378,18 +437,13 @@ impl<'a> Search<'a, '_> {
 struct Undo {
     attrs: SmallVec<[usize; 4]>,
     rest_attrs: Option<usize>,
-    rest: Option<usize>,
 }
 
 /// How many parts a pattern has: what a whole match counts.
 pub(super) fn size(pattern: &Pattern) -> usize {
     match pattern {
-        Pattern::Operand(_) | Pattern::Scalar(_) => 1,
+        Pattern::Operand(_) | Pattern::Number(..) => 1,
+        Pattern::Rest(_) | Pattern::Optional(_) => 0,
         Pattern::Op { children, .. } => 1 + children.iter().map(size).sum::<usize>(),
     }
-}
-
-/// Whether a constant is the number written in a rule, up to the rounding of exporters to `f32`.
-fn close(value: f64, expected: f64) -> bool {
-    (value - expected).abs() <= 1e-6 * expected.abs()
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(super) struct Nearest {
     /// Only this class may be the root of the first left side.
     only: Option<Id>,
-    miss: Option<(usize, Pattern, Id, String)>,
+    miss: Option<(usize, Pattern, Option<Id>, String)>,
 }
 
 impl Nearest {
@@ -21,8 +21,9 @@ impl Nearest {
         position > 0 || self.only.is_none_or(|only| only == class)
     }
 
-    /// A part that does not stand, when so many do. The first that got furthest is kept.
-    pub fn note(&mut self, depth: usize, pattern: &Pattern, class: Id, why: impl FnOnce() -> String) {
+    /// A part that does not stand at a class, or anywhere, when so many do. The first that got
+    /// furthest is kept.
+    pub fn note(&mut self, depth: usize, pattern: &Pattern, class: Option<Id>, why: impl FnOnce() -> String) {
         if self.miss.as_ref().is_none_or(|(best, ..)| depth > *best) {
             self.miss = Some((depth, pattern.clone(), class, why()));
         }
@@ -51,7 +52,7 @@ pub enum WhyNot {
         of: usize,
         /// The part that does not stand.
         part: String,
-        /// The value where it should.
+        /// The value where it should, or `some value`.
         at: String,
         /// What is there.
         why: String,
@@ -102,7 +103,7 @@ impl EGraph {
                 stands,
                 of: rule.from.iter().map(size).sum(),
                 part: names.pattern(&part),
-                at: self.label(class),
+                at: class.map_or_else(|| "some value".into(), |class| self.label(class)),
                 why,
             },
             None => WhyNot::Nowhere(names.pattern(&rule.from[0])),

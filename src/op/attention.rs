@@ -9,7 +9,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     vec![OpDef {
         name: "attention",
         doc: "softmax(q k^T * scale + mask) v, for q[B,H,M,D], k[B,H,N,D], v[B,H,N,E] and a mask that broadcasts to [B,H,M,N]",
-        arity: Arity::AtLeast(3),
+        arity: Arity::Between(3, 4),
         attrs: vec![attr("scale", AttrKind::Float, None, "factor of the scores")],
         flags: Flags::default(),
         infer,
@@ -25,9 +25,6 @@ pub(super) fn ops() -> Vec<OpDef> {
 
 fn infer(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     plain(types)?;
-    if types.len() > 4 {
-        return Err(format!("{} operands, not 3 or 4", types.len()));
-    }
     for operand in 0..3 {
         rank(types, operand, 4)?;
         if types[operand].dtype != types[0].dtype || !types[0].dtype.is_float() {

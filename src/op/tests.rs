@@ -136,6 +136,7 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
                 Arity::Exactly(count) => count,
                 Arity::Post(count) => count + extras,
                 Arity::AtLeast(count) => count + random.below(2),
+                Arity::Between(least, most) => least + random.below(most - least + 1),
             };
             let dtype = random.of(&[DType::F32, DType::F32, DType::F32, DType::I64, DType::Bool, DType::F16]);
             let x = random.ty(rank, dtype, &LAYOUTS);

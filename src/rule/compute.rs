@@ -1,5 +1,6 @@
 //! Computed attributes.
 
+use super::expr::Eval;
 use super::expr::argument::{attr, float, int, ints, operand, post, rest, text};
 use super::{Function, Value, literal};
 use crate::attr::{Attr, Float};
@@ -77,12 +78,7 @@ pub(super) const COMPUTED: &[Function] = &[
     }),
 ];
 
-const fn function(
-    name: &'static str,
-    doc: &'static str,
-    arity: (usize, usize),
-    eval: for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, String>,
-) -> Function {
+const fn function(name: &'static str, doc: &'static str, arity: (usize, usize), eval: Eval) -> Function {
     Function { name, doc, arity, guard: false, eval }
 }
 

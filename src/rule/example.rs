@@ -13,7 +13,7 @@
 //! that says no, or `no match`. `for` keeps an example to some rows of a `for-each`; in any other,
 //! `$key` is replaced as in the rule.
 
-use super::reader::Reader;
+use super::reader::{Reader, in_rows};
 use super::ron::{Field, Text, Value};
 use crate::error::Span;
 
@@ -79,7 +79,7 @@ const KEYS: &[&str] = &["fires", "after", "refuses", "because", "for"];
 pub(super) fn read<'a>(reader: &mut Reader<'_>, fields: &'a [Field]) -> Vec<Draft<'a>> {
     let Some(field) = fields.iter().find(|field| field.key == "examples") else { return Vec::new() };
     let Value::List(items) = &field.node.value else {
-        reader.mistake("`examples` is a list", field.node.span);
+        reader.mistake("`examples` is a list", field.node.span, "write `examples: [Example(…), …]`");
         return Vec::new();
     };
     let mut drafts = Vec::new();
@@ -89,8 +89,9 @@ pub(super) fn read<'a>(reader: &mut Reader<'_>, fields: &'a [Field]) -> Vec<Draf
                 drafts.extend(draft(reader, fields, item.span));
             }
             _ => reader.mistake(
-                "an example is `Example(fires: …, after: …)` or `Example(refuses: …, because: …)`",
+                "an example is `Example(…)`",
                 item.span,
+                "write `Example(fires: …, after: …)` or `Example(refuses: …, because: …)`",
             ),
         }
     }
@@ -106,7 +107,11 @@ fn draft<'a>(reader: &mut Reader<'_>, fields: &'a [Field], span: Span) -> Option
         match &field.node.value {
             Value::Str(text) => Some((text, field.node.span)),
             _ => {
-                reader.mistake(format!("`{key}` is text in quotes"), field.node.span);
+                reader.mistake(
+                    format!("`{key}` is text in quotes"),
+                    field.node.span,
+                    format!("write `{key}: \"…\"`"),
+                );
                 None
             }
         }
@@ -116,7 +121,11 @@ fn draft<'a>(reader: &mut Reader<'_>, fields: &'a [Field], span: Span) -> Option
         (Some(graph), None) if because.is_none() => (true, graph, after),
         (None, Some(graph)) if after.is_none() => (false, graph, because),
         _ => {
-            reader.mistake("an example has `fires` and `after`, or `refuses` and `because`", span);
+            reader.mistake(
+                "an example has `fires` and `after`, or `refuses` and `because`",
+                span,
+                "make two examples of it, or take away what belongs to the other kind",
+            );
             return None;
         }
     };
@@ -132,7 +141,11 @@ fn draft<'a>(reader: &mut Reader<'_>, fields: &'a [Field], span: Span) -> Option
                     rows.push((entry.key.clone(), values));
                 }
             }
-            _ => reader.mistake("`for` is a map of a row's values: `{ op: \"exp\" }`", field.node.span),
+            _ => reader.mistake(
+                "`for` is a map of a row's values",
+                field.node.span,
+                "write `for: { op: \"exp\" }`",
+            ),
         }
     }
     Some(Draft { fires, graph, expected, rows })
@@ -157,7 +170,8 @@ pub(super) fn fill(
         let mut replaced = |(text, span): (&Text, Span)| match text.replace(row, used) {
             Ok(text) => Some((text.text, span)),
             Err((name, span)) => {
-                reader.mistake(format!("`${name}` is not in `for-each`"), span);
+                let known: Vec<String> = row.iter().map(|(key, _)| format!("`${key}`")).collect();
+                reader.mistake(format!("`${name}` is not in `for-each`"), span, in_rows(&known));
                 None
             }
         };

@@ -1,9 +1,10 @@
 //! Expressions over what a match binds: guards and computed attributes.
 
-use super::{AttrVar, Expr, OperandVar, RestVar, compute, guard};
+use super::{AttrVar, Expr, Guard, OperandVar, RestVar, compute, guard};
 use crate::attr::Attr;
 use crate::tensor::{Tensor, TensorType};
 use std::fmt;
+use std::ops::Deref;
 
 /// What is known of an operand.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +39,47 @@ pub struct Function {
     /// Whether it is a condition.
     pub guard: bool,
     /// A guard's error is its reason for no; a computed attribute's is why there is none.
-    pub eval: for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, String>,
+    pub eval: Eval,
+}
+
+/// How a function is evaluated.
+pub type Eval = for<'v, 'a> fn(&Arguments<'v, 'a>) -> Result<Value<'a>, String>;
+
+/// The arguments of a guard or a computed attribute: values, and how they are written.
+pub struct Arguments<'v, 'a> {
+    values: &'v [Value<'a>],
+    exprs: &'v [Expr],
+    bindings: &'v dyn Bindings,
+}
+
+impl<'a> Deref for Arguments<'_, 'a> {
+    type Target = [Value<'a>];
+    fn deref(&self) -> &Self::Target {
+        self.values
+    }
+}
+
+impl Arguments<'_, '_> {
+    /// An argument in words, for reasons: as it is written, with its value.
+    pub fn show(&self, at: usize) -> String {
+        match (self.values.get(at), self.exprs.get(at)) {
+            (Some(value), Some(expr)) => shown(expr, value, self.bindings),
+            _ => String::new(),
+        }
+    }
+}
+
+/// An expression as it is written, where names are known, with its value.
+fn shown(expr: &Expr, value: &Value<'_>, bindings: &dyn Bindings) -> String {
+    let value = match value {
+        Value::Attr(attr) => attr.to_string(),
+        Value::Operand(fact) => fact.ty.to_string(),
+        Value::Rest(facts) => facts.iter().map(|fact| fact.ty.to_string()).collect::<Vec<_>>().join(", "),
+    };
+    match bindings.written(expr) {
+        Some(text) if !matches!(expr, Expr::Literal(_)) => format!("{text} ({value})"),
+        _ => value,
+    }
 }
 
 impl PartialEq for Function {
@@ -66,6 +107,28 @@ pub trait Bindings {
     fn rest(&self, var: RestVar) -> Option<Vec<Fact<'_>>>;
     /// An attribute.
     fn attr(&self, var: AttrVar) -> Option<Attr>;
+    /// How the rule writes an expression, where that is known; reasons are told in these words.
+    fn written(&self, expr: &Expr) -> Option<String>;
+}
+
+/// Asks a guard. One that names an optional operand is not asked where that is absent.
+///
+/// # Errors
+/// The guard with its reason for no.
+pub fn ask(guard: &Guard, bindings: &dyn Bindings) -> Result<(), String> {
+    match eval(&guard.expr, bindings) {
+        Ok(_) => Ok(()),
+        Err(_) if names_absent(&guard.expr, bindings) => Ok(()),
+        Err(why) => Err(format!("{}: {why}", guard.text)),
+    }
+}
+
+fn names_absent(expr: &Expr, bindings: &dyn Bindings) -> bool {
+    match expr {
+        Expr::Optional(var) => bindings.rest(*var).is_some_and(|facts| facts.is_empty()),
+        Expr::Call(_, arguments) => arguments.iter().any(|one| names_absent(one, bindings)),
+        _ => false,
+    }
 }
 
 /// The value of an expression.
@@ -79,10 +142,14 @@ pub fn eval<'a>(expr: &Expr, bindings: &'a dyn Bindings) -> Result<Value<'a>, St
         Expr::Attr(var) => bindings.attr(*var).map(Value::Attr).ok_or_else(unbound),
         Expr::Operand(var) => bindings.operand(*var).map(Value::Operand).ok_or_else(unbound),
         Expr::Rest(var) => bindings.rest(*var).map(Value::Rest).ok_or_else(unbound),
+        Expr::Optional(var) => match bindings.rest(*var).ok_or_else(unbound)?[..] {
+            [fact] => Ok(Value::Operand(fact)),
+            _ => Err("the optional operand is absent".into()),
+        },
         // These two are about their arguments' noes, so they see them.
         Expr::Call(function, arguments) if function.name == "not" => {
-            match arguments.first().map(|one| eval(one, bindings)) {
-                Some(Ok(_)) => Err("what must not hold holds".into()),
+            match arguments.first().map(|one| (one, eval(one, bindings))) {
+                Some((inner, Ok(_))) => Err(holds(inner, bindings)),
                 _ => Ok(guard::yes()),
             }
         }
@@ -98,9 +165,21 @@ pub fn eval<'a>(expr: &Expr, bindings: &'a dyn Bindings) -> Result<Value<'a>, St
         }
         Expr::Call(function, arguments) => {
             let values = arguments.iter().map(|one| eval(one, bindings)).collect::<Result<Vec<_>, _>>()?;
-            (function.eval)(&values)
+            (function.eval)(&Arguments { values: &values, exprs: arguments, bindings })
         }
     }
+}
+
+/// That a guard holds which must not, and of what.
+fn holds(guard: &Expr, bindings: &dyn Bindings) -> String {
+    let Expr::Call(function, arguments) = guard else { return "what must not hold holds".into() };
+    let values: Vec<String> = arguments
+        .iter()
+        .filter(|one| !matches!(one, Expr::Literal(_)))
+        .filter_map(|one| Some(shown(one, &eval(one, bindings).ok()?, bindings)))
+        .collect();
+    let text = bindings.written(guard).unwrap_or_else(|| function.name.to_owned());
+    format!("`{text}` holds of {}", values.join(" and "))
 }
 
 /// Arguments by kind; errors name the position.
@@ -111,21 +190,30 @@ pub(super) mod argument {
     pub fn operand<'v, 'a>(values: &'v [Value<'a>], at: usize) -> Result<&'v Fact<'a>, String> {
         match values.get(at) {
             Some(Value::Operand(fact)) => Ok(fact),
-            other => Err(format!("argument {} is {other:?}, not an operand", at + 1)),
+            other => Err(format!("argument {} is {}, not an operand", at + 1, kind(other))),
         }
     }
 
     pub fn rest<'v, 'a>(values: &'v [Value<'a>], at: usize) -> Result<&'v [Fact<'a>], String> {
         match values.get(at) {
             Some(Value::Rest(facts)) => Ok(facts),
-            other => Err(format!("argument {} is {other:?}, not a rest of operands", at + 1)),
+            other => Err(format!("argument {} is {}, not a rest of operands", at + 1, kind(other))),
         }
     }
 
     pub fn attr<'v>(values: &'v [Value<'_>], at: usize) -> Result<&'v Attr, String> {
         match values.get(at) {
             Some(Value::Attr(attr)) => Ok(attr),
-            other => Err(format!("argument {} is {other:?}, not an attribute", at + 1)),
+            other => Err(format!("argument {} is {}, not an attribute", at + 1, kind(other))),
+        }
+    }
+
+    fn kind(value: Option<&Value<'_>>) -> String {
+        match value {
+            Some(Value::Attr(attr)) => attr.to_string(),
+            Some(Value::Operand(fact)) => format!("an operand of type {}", fact.ty),
+            Some(Value::Rest(_)) => "a rest of operands".into(),
+            None => "missing".into(),
         }
     }
 

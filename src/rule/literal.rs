@@ -29,7 +29,10 @@ pub(super) fn word(text: &str) -> Option<Attr> {
 }
 
 /// A list `[1,2]`, a chain `<relu,clip(0.0,6.0)>`, or a text in quotes.
-pub(super) fn bracketed(text: &str) -> Result<Attr, String> {
+///
+/// # Errors
+/// What is wrong, and what to do.
+pub(super) fn bracketed(text: &str) -> Result<Attr, (String, &'static str)> {
     let inner = text[1..text.len() - 1].trim();
     match text.as_bytes()[0] {
         b'"' => Ok(Attr::Str(inner.into())),
@@ -37,11 +40,14 @@ pub(super) fn bracketed(text: &str) -> Result<Attr, String> {
         b'[' => inner
             .split(',')
             .map(|item| {
-                item.trim().parse::<i64>().map_err(|_| format!("`{}` is not an integer", item.trim()))
+                let wrong = |_| (format!("`{}` is not an integer", item.trim()), "write a list as `[1, 2]`");
+                item.trim().parse::<i64>().map_err(wrong)
             })
             .collect::<Result<_, _>>()
             .map(Attr::Ints),
-        _ => chain(inner).map(Attr::Post),
+        _ => chain(inner).map(Attr::Post).map_err(|why| {
+            (why, "a chain is of elementwise ops with their parameters, as in `<add,clip(0.0,6.0)>`")
+        }),
     }
 }
 

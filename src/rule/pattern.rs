@@ -1,12 +1,20 @@
 //! The syntax of patterns and expressions: s-expressions with attributes, not yet checked.
 
-use super::literal;
 use super::ron::Text;
+use super::{Interval, literal};
 use crate::attr::Attr;
 use std::ops::Range;
 
-/// A mistake at a place in the string.
-pub(super) type Mistake = (String, Range<usize>);
+/// A mistake at a place in the string, and what to do.
+pub(super) struct Mistake {
+    pub message: String,
+    pub range: Range<usize>,
+    pub help: String,
+}
+
+fn wrong<T>(message: impl Into<String>, range: Range<usize>, help: impl Into<String>) -> Result<T, Mistake> {
+    Err(Mistake { message: message.into(), range, help: help.into() })
+}
 
 #[derive(Clone, Debug)]
 pub(super) struct Ast {
@@ -18,10 +26,10 @@ pub(super) struct Ast {
 pub(super) enum Kind {
     /// `?x`.
     Var(String),
-    /// `?xs..`.
-    Rest(String),
-    /// A number in place of an operand.
-    Number(f64),
+    /// `?xs..`, or `?x?`.
+    Spread { name: String, optional: bool },
+    /// A number or a range in place of an operand, or one with a name: `0.5`, `0..6`, `?c:0..`.
+    Number { interval: Interval, var: Option<String> },
     /// `(op operands… {attributes})`.
     Op { name: String, name_range: Range<usize>, children: Vec<Ast>, attrs: Vec<Entry> },
 }
@@ -64,6 +72,9 @@ pub(super) fn expression(text: &Text) -> Result<ExprAst, Mistake> {
     Ok(ast)
 }
 
+const NUMBER: &str = "write digits, such as `2` or `0.5`";
+const VALUE: &str = "write a number, a list `[1,2]`, a chain `<relu>`, text in quotes, or a variable `?x`";
+
 struct Parser<'a> {
     text: &'a str,
     at: usize,
@@ -105,7 +116,11 @@ impl<'a> Parser<'a> {
         if self.rest().is_empty() {
             Ok(())
         } else {
-            Err(("something follows the end of the pattern".into(), self.at..self.text.len()))
+            wrong(
+                "something follows the end of the pattern",
+                self.at..self.text.len(),
+                "take it away, or put it inside the parentheses",
+            )
         }
     }
 
@@ -113,34 +128,44 @@ impl<'a> Parser<'a> {
         self.space();
         let start = self.at;
         let kind = match self.rest().chars().next() {
-            None => return Err(("a pattern is missing here".into(), start..start)),
+            None => {
+                return wrong(
+                    "a pattern is missing here",
+                    start..start,
+                    "write `(op …)`, or a variable `?x`",
+                );
+            }
             Some('?') => {
                 self.at += 1;
                 let name = self.variable(start)?;
                 if self.rest().starts_with("..") {
                     self.at += 2;
-                    Kind::Rest(name)
+                    Kind::Spread { name, optional: false }
+                } else if self.rest().starts_with('?') {
+                    self.at += 1;
+                    Kind::Spread { name, optional: true }
+                } else if self.rest().starts_with(':') {
+                    self.at += 1;
+                    self.space();
+                    Kind::Number { interval: self.interval()?, var: Some(name) }
                 } else {
                     Kind::Var(name)
                 }
             }
             Some('(') => self.op()?,
-            Some(')') => return Err(("`)` closes nothing".into(), self.here())),
-            Some(c) if c.is_ascii_digit() || c == '-' => match self.number()? {
-                Attr::Float(value) => Kind::Number(value.0),
-                #[allow(clippy::cast_precision_loss)]
-                Attr::Int(value) => Kind::Number(value as f64),
-                _ => return Err(("not a number".into(), start..self.at)),
-            },
+            Some(')') => {
+                return wrong("`)` closes nothing", self.here(), "take it away, or open it with `(`");
+            }
+            Some(_) if self.begins_interval() => Kind::Number { interval: self.interval()?, var: None },
             Some(_) => {
                 let word = self.word();
                 let end = if word.is_empty() { self.here().end } else { self.at };
-                let advice = if word.is_empty() {
-                    String::new()
+                let help = if word.is_empty() {
+                    "write a variable `?x`, a number, or an op `(op …)`".to_owned()
                 } else {
-                    format!("; an operand variable is `?{word}`, an op stands in parentheses")
+                    format!("write `?{word}` for a variable, `({word} …)` for an op")
                 };
-                return Err((format!("`{}` is no operand{advice}", &self.text[start..end]), start..end));
+                return wrong(format!("`{}` is no operand", &self.text[start..end]), start..end, help);
             }
         };
         Ok(Ast { kind, range: start..self.at })
@@ -148,7 +173,7 @@ impl<'a> Parser<'a> {
 
     fn variable(&mut self, start: usize) -> Result<String, Mistake> {
         match self.word() {
-            "" => Err(("a variable lacks its name".into(), start..self.at)),
+            "" => wrong("a variable lacks its name", start..self.at, "write `?x`, or `*a` for attributes"),
             name => Ok(name.to_owned()),
         }
     }
@@ -165,7 +190,11 @@ impl<'a> Parser<'a> {
             name.push_str(self.word());
         }
         if name.is_empty() {
-            return Err(("an op's name is missing after `(`".into(), open..self.here().end));
+            return wrong(
+                "an op's name is missing after `(`",
+                open..self.here().end,
+                "write `(op operands… {attributes})`",
+            );
         }
         let name_range = from..self.at;
         let (mut children, mut attrs) = (Vec::new(), Vec::new());
@@ -174,12 +203,16 @@ impl<'a> Parser<'a> {
                 return Ok(Kind::Op { name, name_range, children, attrs });
             }
             if self.rest().is_empty() {
-                return Err(("this `(` is not closed".into(), open..open + 1));
+                return wrong("this `(` is not closed", open..open + 1, "write `)` after its last operand");
             }
             if self.rest().starts_with('{') {
                 attrs = self.attrs()?;
                 if !self.eat(')') {
-                    return Err(("attributes stand last: `)` is missing here".into(), self.here()));
+                    return wrong(
+                        "attributes stand last: `)` is missing here",
+                        self.here(),
+                        "write the operands before the attributes",
+                    );
                 }
                 return Ok(Kind::Op { name, name_range, children, attrs });
             }
@@ -202,22 +235,70 @@ impl<'a> Parser<'a> {
             } else {
                 let name = self.word().to_owned();
                 if name.is_empty() {
-                    let what = if self.rest().is_empty() {
-                        ("this `{` is not closed".into(), open..open + 1)
+                    return if self.rest().is_empty() {
+                        wrong("this `{` is not closed", open..open + 1, "write `}` after the last attribute")
                     } else {
-                        ("an attribute's name is missing here".into(), self.here())
+                        wrong(
+                            "an attribute's name is missing here",
+                            self.here(),
+                            "write `name: value`, or `*rest`",
+                        )
                     };
-                    return Err(what);
                 }
                 let range = start..self.at;
                 if !self.eat(':') {
-                    return Err((format!("`:` is missing after `{name}`"), range));
+                    return wrong(
+                        format!("`:` is missing after `{name}`"),
+                        range,
+                        format!("write `{name}: …`, or `*{name}` for all other attributes"),
+                    );
                 }
                 entries.push(Entry::Attr { name, range, value: self.expression()? });
             }
             if !self.eat(',') && !self.rest().starts_with('}') {
-                return Err(("`,` or `}` is missing here".into(), self.here()));
+                return wrong(
+                    "`,` or `}` is missing here",
+                    self.here(),
+                    "write `,` between attributes, `}` after the last",
+                );
             }
+        }
+    }
+
+    fn begins_interval(&self) -> bool {
+        self.rest().starts_with("..") || self.begins_number()
+    }
+
+    fn begins_number(&self) -> bool {
+        self.rest().starts_with(|c: char| c.is_ascii_digit() || c == '-')
+    }
+
+    /// `0.5`, `0..6`, `0..`, `..6`, `..`.
+    fn interval(&mut self) -> Result<Interval, Mistake> {
+        let start = self.at;
+        if !self.begins_interval() {
+            return wrong(
+                "a number or a range is missing here",
+                start..self.here().end,
+                "write `?c:0.5`, `?c:0..6`, `?c:0..`, or `?c:..` for any number",
+            );
+        }
+        let least = if self.begins_number() { Some(self.value()?) } else { None };
+        if !self.rest().starts_with("..") {
+            return Ok(Interval::point(least.unwrap_or_default()));
+        }
+        self.at += 2;
+        let most = if self.begins_number() { Some(self.value()?) } else { None };
+        Ok(Interval { least: least.unwrap_or(f64::NEG_INFINITY), most: most.unwrap_or(f64::INFINITY) })
+    }
+
+    fn value(&mut self) -> Result<f64, Mistake> {
+        let start = self.at;
+        match self.number()? {
+            Attr::Float(value) => Ok(value.0),
+            #[allow(clippy::cast_precision_loss)]
+            Attr::Int(value) => Ok(value as f64),
+            _ => wrong("this is not a number", start..self.at, NUMBER),
         }
     }
 
@@ -226,21 +307,25 @@ impl<'a> Parser<'a> {
         let rest = self.rest();
         let mut length =
             rest.find(|c: char| !(c.is_ascii_alphanumeric() || "+-._".contains(c))).unwrap_or(rest.len());
+        // `..` makes a range of two numbers.
+        length = rest[..length].find("..").unwrap_or(length);
         // `+` and `-` belong to a number at its beginning and after an exponent only.
         if let Some(cut) = rest[1..length].find(['+', '-']).filter(|cut| !rest[..=*cut].ends_with(['e', 'E']))
         {
             length = cut + 1;
         }
         self.at += length;
-        literal::number(&rest[..length])
-            .ok_or_else(|| (format!("`{}` is not a number", &rest[..length]), start..start + length))
+        match literal::number(&rest[..length]) {
+            Some(number) => Ok(number),
+            None => wrong(format!("`{}` is not a number", &rest[..length]), start..start + length, NUMBER),
+        }
     }
 
     fn expression(&mut self) -> Result<ExprAst, Mistake> {
         self.space();
         let start = self.at;
         let kind = match self.rest().chars().next() {
-            None => return Err(("a value is missing here".into(), start..start)),
+            None => return wrong("a value is missing here", start..start, VALUE),
             Some('?') => {
                 self.at += 1;
                 ExprKind::Var(self.variable(start)?)
@@ -253,35 +338,55 @@ impl<'a> Parser<'a> {
                     _ => '"',
                 };
                 let Some(length) = self.rest()[1..].find(close) else {
-                    return Err((format!("this `{open}` is not closed"), start..start + 1));
+                    return wrong(
+                        format!("this `{open}` is not closed"),
+                        start..start + 1,
+                        format!("write `{close}` where it ends"),
+                    );
                 };
                 self.at += length + 2;
-                ExprKind::Literal(
-                    literal::bracketed(&self.text[start..self.at]).map_err(|why| (why, start..self.at))?,
-                )
+                match literal::bracketed(&self.text[start..self.at]) {
+                    Ok(literal) => ExprKind::Literal(literal),
+                    Err((message, help)) => return wrong(message, start..self.at, help),
+                }
             }
             Some(_) => {
                 let word = self.word().to_owned();
                 if word.is_empty() {
-                    return Err((format!("`{}` is no value", &self.text[self.here()]), self.here()));
+                    return wrong(format!("`{}` is no value", &self.text[self.here()]), self.here(), VALUE);
                 }
                 if self.rest().starts_with('(') {
                     self.at += 1;
                     let mut arguments = Vec::new();
                     while !self.eat(')') {
                         if self.rest().is_empty() {
-                            return Err((format!("the arguments of `{word}` do not end"), start..self.at));
+                            return wrong(
+                                format!("the arguments of `{word}` do not end"),
+                                start..self.at,
+                                "write `)` after the last argument",
+                            );
                         }
                         arguments.push(self.expression()?);
                         if !self.eat(',') && !self.rest().starts_with(')') {
-                            return Err(("`,` or `)` is missing here".into(), self.here()));
+                            return wrong(
+                                "`,` or `)` is missing here",
+                                self.here(),
+                                "write `,` between arguments, `)` after the last",
+                            );
                         }
                     }
                     ExprKind::Call(word, arguments)
                 } else {
-                    ExprKind::Literal(literal::word(&word).ok_or_else(|| {
-                        (format!("`{word}` is no value: not an element type, not a layout; text stands in quotes, variables begin with `?`"), start..self.at)
-                    })?)
+                    match literal::word(&word) {
+                        Some(literal) => ExprKind::Literal(literal),
+                        None => {
+                            return wrong(
+                                format!("`{word}` is no value: not an element type, not a layout"),
+                                start..self.at,
+                                format!("write `?{word}` for a variable, `\"{word}\"` for text"),
+                            );
+                        }
+                    }
                 }
             }
         };

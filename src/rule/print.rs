@@ -24,7 +24,7 @@ impl Names {
         };
         Self {
             operands: written(&rule.operand_vars, "?", ""),
-            rests: written(&rule.rest_vars, "?", ".."),
+            rests: rule.rest_vars.iter().map(ToString::to_string).collect(),
             attrs: written(&rule.attr_vars, "?", ""),
             rest_attrs: written(&rule.rest_attr_vars, "*", ""),
         }
@@ -34,10 +34,11 @@ impl Names {
     pub fn pattern(&self, pattern: &Pattern) -> String {
         match pattern {
             Pattern::Operand(var) => self.operands[var.0].clone(),
-            Pattern::Scalar(value) => format!("{value:?}"),
-            Pattern::Op { op, children, rest, attrs, rest_attrs } => {
-                let mut operands: Vec<String> = children.iter().map(|child| self.pattern(child)).collect();
-                operands.extend(rest.map(|var| self.rests[var.0].clone()));
+            Pattern::Number(interval, None) => interval.to_string(),
+            Pattern::Number(interval, Some(var)) => format!("{}:{interval}", self.operands[var.0]),
+            Pattern::Rest(var) | Pattern::Optional(var) => self.rests[var.0].clone(),
+            Pattern::Op { op, children, attrs, rest_attrs } => {
+                let operands: Vec<String> = children.iter().map(|child| self.pattern(child)).collect();
                 let written = attrs.iter().map(|(name, expected)| match expected {
                     AttrPattern::Literal(value) => (*name, value.to_string()),
                     AttrPattern::Var(var) => (*name, self.attrs[var.0].clone()),
@@ -70,7 +71,7 @@ impl Names {
             Expr::Literal(value) => value.to_string(),
             Expr::Attr(var) => self.attrs[var.0].clone(),
             Expr::Operand(var) => self.operands[var.0].clone(),
-            Expr::Rest(var) => self.rests[var.0].clone(),
+            Expr::Rest(var) | Expr::Optional(var) => self.rests[var.0].clone(),
             Expr::Call(function, arguments) => {
                 let arguments: Vec<String> = arguments.iter().map(|one| self.expr(one)).collect();
                 format!("{}({})", function.name, arguments.join(", "))
@@ -94,7 +95,12 @@ impl Names {
         let mut written: Vec<String> = attrs.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         written.extend(rest.map(|var| self.rest_attrs[var].clone()));
         let attrs = if written.is_empty() { String::new() } else { format!(" {{{}}}", written.join(", ")) };
-        let operands = operands.iter().map(|operand| format!(" {operand}")).collect::<String>();
+        // What stands for no operand at all is written as nothing.
+        let operands = operands
+            .iter()
+            .filter(|operand| !operand.is_empty())
+            .map(|operand| format!(" {operand}"))
+            .collect::<String>();
         format!("({}{operands}{attrs})", op.name)
     }
 }

@@ -97,7 +97,11 @@ pub(crate) fn read(text: &str, source: usize) -> Result<Node, Diagnostic> {
     let node = reader.value()?;
     reader.space();
     if reader.at < text.len() {
-        return Err(reader.error("something follows the end", reader.at..text.len().min(reader.at + 1)));
+        return Err(reader.error(
+            "something follows the end",
+            reader.at..text.len().min(reader.at + 1),
+            "take it away, or move it inside what ends before it",
+        ));
     }
     Ok(node)
 }
@@ -111,8 +115,13 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn error(&self, message: impl Into<String>, range: std::ops::Range<usize>) -> Diagnostic {
-        Diagnostic::new(message).label(self.source, range.into(), "")
+    fn error(
+        &self,
+        message: impl Into<String>,
+        range: std::ops::Range<usize>,
+        help: impl AsRef<str>,
+    ) -> Diagnostic {
+        Diagnostic::new(message).label(self.source, range.into(), "").help(help)
     }
 
     fn rest(&self) -> &str {
@@ -174,7 +183,13 @@ impl Reader<'_> {
         let comment = std::mem::take(&mut self.comment);
         let start = self.at;
         let value = match self.rest().chars().next() {
-            None => return Err(self.error("a value is missing at the end of the file", start..start)),
+            None => {
+                return Err(self.error(
+                    "a value is missing at the end of the file",
+                    start..start,
+                    "close what is open, or write the value",
+                ));
+            }
             Some('"' | 'r')
                 if self.rest().starts_with('"')
                     || self.rest().starts_with("r\"")
@@ -202,9 +217,13 @@ impl Reader<'_> {
                     .unwrap_or(self.rest().len());
                 self.at += length;
                 let digits = self.text[start..self.at].replace('_', "");
-                let number = digits
-                    .parse()
-                    .map_err(|_| self.error(format!("`{digits}` is not a number"), start..self.at))?;
+                let number = digits.parse().map_err(|_| {
+                    self.error(
+                        format!("`{digits}` is not a number"),
+                        start..self.at,
+                        "write digits, such as `12` or `0.5`, or put it in quotes",
+                    )
+                })?;
                 Value::Number(number)
             }
             Some(other) => {
@@ -212,6 +231,7 @@ impl Reader<'_> {
                     return Err(self.error(
                         format!("`{other}` does not begin a value"),
                         start..start + other.len_utf8(),
+                        "write text in quotes, a number, `[…]`, `{…}` or `Name(…)`",
                     ));
                 };
                 let fields = if self.eat('(') { self.fields(')', start)? } else { Vec::new() };
@@ -227,20 +247,25 @@ impl Reader<'_> {
             let at = self.at;
             let Some((key, key_span)) = self.name() else {
                 let end = self.rest().chars().next().map_or(at, |c| at + c.len_utf8());
-                return Err(self.error("a key is missing here", at..end).label(
+                return Err(self.error("a key is missing here", at..end, "write `key: value`").label(
                     self.source,
                     Span::new(start, start + 1),
                     "opened here",
                 ));
             };
             if !self.eat(':') {
-                return Err(self.error(format!("`:` is missing after `{key}`"), self.at..self.at));
+                return Err(self.error(
+                    format!("`:` is missing after `{key}`"),
+                    self.at..self.at,
+                    format!("write `{key}: …`"),
+                ));
             }
             let node = self.value()?;
             if let Some(first) = fields.iter().find(|field| field.key == key) {
                 return Err(Diagnostic::new(format!("`{key}` stands twice"))
                     .label(self.source, key_span, "here again")
-                    .label(self.source, first.key_span, "first here"));
+                    .label(self.source, first.key_span, "first here")
+                    .help("take one of them away, or give it the key that is meant"));
             }
             fields.push(Field { key, key_span, node });
             self.separator(close, start)?;
@@ -254,7 +279,8 @@ impl Reader<'_> {
             return Ok(());
         }
         let end = self.rest().chars().next().map_or(self.at, |c| self.at + c.len_utf8());
-        Err(self.error(format!("`,` or `{close}` is missing here"), self.at..end).label(
+        let help = format!("write `,` before what follows, or `{close}` to close what is open");
+        Err(self.error(format!("`,` or `{close}` is missing here"), self.at..end, help).label(
             self.source,
             Span::new(start, start + 1),
             "opened here",
@@ -269,7 +295,11 @@ impl Reader<'_> {
             let from = self.at + 2 + hashes;
             let close = format!("\"{}", "#".repeat(hashes));
             let Some(length) = self.text.get(from..).and_then(|rest| rest.find(&close)) else {
-                return Err(self.error("the string does not end", start..start + 1));
+                return Err(self.error(
+                    "the string does not end",
+                    start..start + 1,
+                    "close it with the quotes that it begins with",
+                ));
             };
             for (at, character) in self.text[from..from + length].char_indices() {
                 text.push(character, from + at);
@@ -282,7 +312,11 @@ impl Reader<'_> {
         loop {
             let at = self.at;
             let Some(character) = self.rest().chars().next() else {
-                return Err(self.error("the string does not end", start..start + 1));
+                return Err(self.error(
+                    "the string does not end",
+                    start..start + 1,
+                    "close it with the quotes that it begins with",
+                ));
             };
             self.at += character.len_utf8();
             match character {
@@ -302,7 +336,13 @@ impl Reader<'_> {
                             let skipped = self.rest().find(|c: char| !c.is_whitespace()).unwrap_or(0);
                             self.at += skipped;
                         }
-                        other => return Err(self.error(format!("`\\{other}` is no escape"), at..self.at)),
+                        other => {
+                            return Err(self.error(
+                                format!("`\\{other}` is no escape"),
+                                at..self.at,
+                                "write `\\\\` for a backslash, or `\\\"`, `\\n`, `\\t`",
+                            ));
+                        }
                     }
                 }
                 other => text.push(other, at),

@@ -9,7 +9,7 @@
 //! - an attribute dropped that is written at its default.
 
 use ovolo::attr::{Attr, Float};
-use ovolo::rule::{Expr, Pattern, Rule, Template, functions};
+use ovolo::rule::{Expr, Interval, Pattern, Rule, Template, functions};
 
 /// A mutant: its name, and the rule.
 pub struct Mutant {
@@ -92,18 +92,18 @@ fn lefts(rule: &Rule, made: &mut Vec<Mutant>) {
 /// Gives every variant of a pattern with one change. The root's op stays: `x - 0` is `x` as well.
 fn left(pattern: &Pattern, root: bool, give: &mut dyn FnMut(String, Pattern)) {
     match pattern {
-        Pattern::Operand(_) => {}
-        Pattern::Scalar(value) => {
-            give(format!("{value} is {}", other(*value)), Pattern::Scalar(other(*value)));
-        }
-        Pattern::Op { op, children, rest, attrs, rest_attrs } => {
-            let with = |children: Vec<Pattern>, attrs| Pattern::Op {
-                op,
-                children,
-                rest: *rest,
-                attrs,
-                rest_attrs: *rest_attrs,
+        Pattern::Operand(_) | Pattern::Rest(_) | Pattern::Optional(_) => {}
+        Pattern::Number(interval, var) => {
+            let (text, instead) = match interval.value() {
+                Some(value) => (value.to_string(), Interval::point(other(value))),
+                None => (interval.to_string(), Interval { least: f64::NEG_INFINITY, most: f64::INFINITY }),
             };
+            let now = instead.value().map_or(instead.to_string(), |value| value.to_string());
+            give(format!("{text} is {now}"), Pattern::Number(instead, *var));
+        }
+        Pattern::Op { op, children, attrs, rest_attrs } => {
+            let with =
+                |children: Vec<Pattern>, attrs| Pattern::Op { op, children, attrs, rest_attrs: *rest_attrs };
             if let (false, Some((_, instead))) =
                 (root, OP_INSTEAD.iter().find(|(known, _)| *known == op.name))
             {
@@ -112,7 +112,6 @@ fn left(pattern: &Pattern, root: bool, give: &mut dyn FnMut(String, Pattern)) {
                     Pattern::Op {
                         op: ovolo::op::find(instead).unwrap(),
                         children: children.clone(),
-                        rest: *rest,
                         attrs: attrs.clone(),
                         rest_attrs: *rest_attrs,
                     },
@@ -280,7 +279,7 @@ fn expression(expr: &Expr, give: &mut dyn FnMut(String, Expr)) {
                 give(format!("{attr} is {changed}"), Expr::Literal(changed));
             }
         }
-        Expr::Attr(_) | Expr::Operand(_) | Expr::Rest(_) => {}
+        Expr::Attr(_) | Expr::Operand(_) | Expr::Rest(_) | Expr::Optional(_) => {}
         Expr::Call(function, of) => {
             if let Some((_, instead)) = INSTEAD.iter().find(|(name, _)| *name == function.name)
                 && let Some(instead) = functions().find(|known| !known.guard && known.name == *instead)

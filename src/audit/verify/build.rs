@@ -8,7 +8,7 @@ use crate::tensor::{DType, TensorType};
 /// Asks the guards. The error is the first no.
 pub(super) fn admit(rule: &Rule, draft: &Draft) -> Result<(), String> {
     for guard in &rule.guards {
-        rule::eval(&guard.expr, draft).map_err(|why| format!("{}: {why}", guard.text))?;
+        rule::ask(guard, draft)?;
     }
     Ok(())
 }

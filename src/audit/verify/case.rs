@@ -81,7 +81,7 @@ fn name(rule: &Rule, draft: &Draft, at: usize) -> String {
     }
     for (var, rest) in draft.rests.iter().enumerate() {
         if let Some(place) = rest.as_ref().and_then(|rest| rest.iter().position(|one| *one == at)) {
-            return format!("{}{place}", rule.rest_vars[var].trim_start_matches('?'));
+            return format!("{}{place}", rule.rest_vars[var].name);
         }
     }
     let op = draft.values[at].op.map_or("number", |op| op.name.rsplit('.').next().unwrap_or(op.name));

@@ -4,8 +4,8 @@ use super::rng::Rng;
 use super::sampler::Values;
 use crate::attr::{Attr, Attrs};
 use crate::graph::text;
-use crate::op::{self, Arity, OpDef};
-use crate::rule::{AttrVar, Bindings, Fact, OperandVar, RestVar, Rule};
+use crate::op::{self, OpDef};
+use crate::rule::{AttrVar, Bindings, Expr, Fact, OperandVar, RestVar, Rule};
 use crate::tensor::{DType, Tensor, TensorType};
 use std::sync::OnceLock;
 
@@ -108,11 +108,6 @@ impl Draft {
             return Err(format!("`{}`: {wrong}", op.name));
         }
         crate::verify::operand_count(op, &attrs, inputs.len())?;
-        if let Arity::AtLeast(least) = op.arity
-            && inputs.len() < least
-        {
-            return Err(format!("`{}` takes at least {least} operands", op.name));
-        }
         let types: Vec<&TensorType> = inputs.iter().map(|input| &self.values[*input].ty).collect();
         let ty = (op.infer)(&attrs, &types).map_err(|why| format!("`{}` cannot be typed: {why}", op.name))?;
         if ty.layout.padded_count(&ty.shape) > LARGEST || ty.shape.contains(&0) {
@@ -176,6 +171,11 @@ impl Bindings for Draft {
 
     fn attr(&self, var: AttrVar) -> Option<Attr> {
         self.attrs[var.0].clone()
+    }
+
+    // Refusals are counted, and a count says more of what is common to them all.
+    fn written(&self, _: &Expr) -> Option<String> {
+        None
     }
 }
 

@@ -8,7 +8,7 @@ use super::rng::Rng;
 use super::sampler::{self, Ask, Offer, Values, Wish};
 use crate::attr::{Attr, Attrs};
 use crate::op::OpDef;
-use crate::rule::{AttrPattern, Pattern, Rule};
+use crate::rule::{AttrPattern, Interval, Pattern, RestVar, Rule};
 use crate::tensor::{DType, TensorType};
 
 /// Draws left sides of one rule.
@@ -20,6 +20,8 @@ pub(super) struct Generator<'a> {
 
 /// The most values that a rest stands for.
 const LONGEST_REST: usize = 6;
+/// The most values of a rest that others follow.
+const MIDDLE_REST: usize = 3;
 
 impl<'a> Generator<'a> {
     /// For one rule.
@@ -61,7 +63,7 @@ impl<'a> Generator<'a> {
     fn rank(&self, pattern: &Pattern) -> Option<usize> {
         match pattern {
             Pattern::Operand(var) => self.hints.rank(var.0),
-            Pattern::Scalar(_) => None,
+            Pattern::Number(..) | Pattern::Rest(_) | Pattern::Optional(_) => None,
             Pattern::Op { op, children, attrs, .. } => {
                 let literals = attrs.iter().filter_map(|(name, value)| match value {
                     AttrPattern::Literal(value) => Some((*name, value.clone())),
@@ -95,11 +97,23 @@ impl<'a> Generator<'a> {
                 draft.operands[var.0] = Some(leaf);
                 Ok(leaf)
             }
-            Pattern::Scalar(value) => {
+            Pattern::Number(interval, var) => {
+                if let Some(bound) = var.and_then(|var| draft.operands[var.0]) {
+                    let is = draft.values[bound].leaf.as_ref().map(|leaf| &leaf.values);
+                    return match is {
+                        Some(Filling::Splat(value)) if interval.holds(*value) => Ok(bound),
+                        _ => Err(format!("the constant is not in {interval}")),
+                    };
+                }
                 let shape = ones(rng, wish.ty.shape.rank());
                 let ty = TensorType::plain(wish.ty.dtype, shape);
-                Ok(draft.leaf(ty, true, Filling::Splat(*value)))
+                let leaf = draft.leaf(ty, true, Filling::Splat(number(*interval, rng)));
+                if let Some(var) = var {
+                    draft.operands[var.0] = Some(leaf);
+                }
+                Ok(leaf)
             }
+            Pattern::Rest(_) | Pattern::Optional(_) => Err("a rest stands among operands".into()),
             Pattern::Op { op, .. } => self.op(op, pattern, wish, draft, rng),
         }
     }
@@ -123,23 +137,20 @@ impl<'a> Generator<'a> {
         draft: &mut Draft,
         rng: &mut Rng,
     ) -> Result<usize, String> {
-        let Pattern::Op { children, rest, .. } = pattern else { return Err("no op".into()) };
-        let bound_rest = rest.and_then(|var| draft.rests[var.0].clone());
-        let mut inputs: Vec<Option<usize>> = children
+        let Pattern::Op { children, .. } = pattern else { return Err("no op".into()) };
+        let (slots, open) = slots(children, draft, rng);
+        let mut inputs: Vec<Option<usize>> = slots
             .iter()
-            .map(|child| match child {
-                Pattern::Operand(var) => draft.operands[var.0],
+            .map(|slot| match slot {
+                Slot::Bound(value) => Some(*value),
+                Slot::Child(Pattern::Operand(var)) => draft.operands[var.0],
                 // A number adds no dimension, so what stands beside it has the wished shape.
-                Pattern::Scalar(_) => self.value(child, wish, draft, rng).ok(),
-                Pattern::Op { .. } => None,
+                Slot::Child(child @ Pattern::Number(..)) => self.value(child, wish, draft, rng).ok(),
+                Slot::Child(_) | Slot::Item(_) => None,
             })
             .collect();
-        let (least, most) = match (&bound_rest, rest) {
-            (Some(bound), _) => (children.len() + bound.len(), children.len() + bound.len()),
-            (None, Some(_)) => (children.len(), children.len() + LONGEST_REST),
-            (None, None) => (children.len(), children.len()),
-        };
-        inputs.extend(bound_rest.iter().flatten().map(|bound| Some(*bound)));
+        let least = slots.len();
+        let most = least + open.map_or(0, |(_, longest)| longest);
         let ask = |draft: &Draft, inputs: &[Option<usize>], fixed: &Attrs, rng: &mut Rng| {
             let known: Vec<Option<TensorType>> =
                 inputs.iter().map(|input| input.map(|at| draft.values[at].ty.clone())).collect();
@@ -150,12 +161,16 @@ impl<'a> Generator<'a> {
         let before = self.fixed(pattern, draft);
         let mut offer: Offer = ask(draft, &inputs, &before, rng)?;
         self.bind(pattern, &offer.attrs, draft);
-        for (at, child) in children.iter().enumerate() {
+        for (at, slot) in slots.iter().enumerate() {
             if inputs[at].is_some() {
                 continue;
             }
             let wished = offer.operands[at].clone();
-            let made = self.value(child, &wished, draft, rng)?;
+            let made = match slot {
+                Slot::Bound(value) => *value,
+                Slot::Child(child) => self.value(child, &wished, draft, rng)?,
+                Slot::Item(var) => self.item(*var, &wished, draft, rng),
+            };
             inputs[at] = Some(made);
             if draft.values[made].ty != wished.ty && inputs.iter().any(Option::is_none) {
                 // What came is not what was wished: the others must fit what came.
@@ -169,21 +184,24 @@ impl<'a> Generator<'a> {
                 })?;
             }
         }
-        if let (Some(var), None) = (rest, &bound_rest) {
-            let wishes = offer.operands.get(children.len()..).unwrap_or_default().to_vec();
-            let mut items = Vec::with_capacity(wishes.len());
-            for wished in wishes {
-                let ty = self.hints.rest(var.0, &wished.ty, rng, self.palette);
-                let constant = rng.percent(30);
-                let filling = self.filling(&ty, wished.values, None, rng);
-                items.push(draft.leaf(ty, constant, filling));
+        for child in children {
+            if let Some(var) = child.spread()
+                && draft.rests[var.0].is_none()
+            {
+                let of = |slot: &Slot<'_>| matches!(slot, Slot::Item(item) if *item == var);
+                let items = slots.iter().zip(&inputs).filter(|(slot, _)| of(slot));
+                draft.rests[var.0] = Some(items.filter_map(|(_, input)| *input).collect());
             }
+        }
+        if let Some((var, _)) = open {
+            let wishes = offer.operands.get(least..).unwrap_or_default().to_vec();
+            let items: Vec<usize> = wishes.iter().map(|wished| self.item(var, wished, draft, rng)).collect();
             inputs.extend(items.iter().map(|item| Some(*item)));
             draft.rests[var.0] = Some(items);
         }
         let inputs: Option<Vec<usize>> = inputs.into_iter().collect();
         let inputs = inputs.ok_or("an operand was not made")?;
-        adds_no_dimension(children, &inputs, draft)?;
+        adds_no_dimension(&slots, &inputs, draft)?;
         // Variables are bound by now; the offer's attributes are what they stand for.
         let fixed = self.fixed(pattern, draft);
         let mut attrs = offer.attrs;
@@ -192,6 +210,14 @@ impl<'a> Generator<'a> {
         }
         self.matches(pattern, &attrs, draft)?;
         draft.op(op, attrs, inputs)
+    }
+
+    /// One value of a rest.
+    fn item(&self, var: RestVar, wished: &Wish, draft: &mut Draft, rng: &mut Rng) -> usize {
+        let ty = self.hints.rest(var.0, &wished.ty, rng, self.palette);
+        let constant = rng.percent(30);
+        let filling = self.filling(&ty, wished.values, None, rng);
+        draft.leaf(ty, constant, filling)
     }
 
     /// Attributes that the pattern, bound variables or the guards settle.
@@ -257,11 +283,64 @@ impl<'a> Generator<'a> {
     }
 }
 
+/// What stands in the place of one operand.
+enum Slot<'a> {
+    /// A pattern of its own.
+    Child(&'a Pattern),
+    /// One value of a rest that is not bound yet.
+    Item(RestVar),
+    /// One value of a rest that is.
+    Bound(usize),
+}
+
+/// The places of an op's operands. A rest that is not bound gets its length here; but where it stands
+/// last, the op's sampler decides: then it is given with the most values that it may have.
+fn slots<'a>(
+    children: &'a [Pattern],
+    draft: &Draft,
+    rng: &mut Rng,
+) -> (Vec<Slot<'a>>, Option<(RestVar, usize)>) {
+    let mut slots = Vec::with_capacity(children.len());
+    for (at, child) in children.iter().enumerate() {
+        let Some(var) = child.spread() else {
+            slots.push(Slot::Child(child));
+            continue;
+        };
+        let longest = if matches!(child, Pattern::Optional(_)) { 1 } else { LONGEST_REST };
+        match &draft.rests[var.0] {
+            Some(bound) => slots.extend(bound.iter().map(|value| Slot::Bound(*value))),
+            None if at + 1 == children.len() => return (slots, Some((var, longest))),
+            None => {
+                let length = rng.below(longest.min(MIDDLE_REST) + 1);
+                slots.extend((0..length).map(|_| Slot::Item(var)));
+            }
+        }
+    }
+    (slots, None)
+}
+
+/// A number of an interval: its ends, mostly, where mistakes are.
+fn number(interval: Interval, rng: &mut Rng) -> f64 {
+    let Interval { least, most } = interval;
+    let inside = match (least.is_finite(), most.is_finite()) {
+        (true, true) => least + (most - least) * rng.unit(),
+        (true, false) => least + rng.pick(&[0.25, 0.5, 1.0, 3.0]),
+        (false, true) => most - rng.pick(&[0.25, 0.5, 1.0, 3.0]),
+        (false, false) => rng.pick(&[-2.0, -0.5, 0.0, 0.5, 1.0, 3.0]),
+    };
+    match rng.below(4) {
+        0 if least.is_finite() => least,
+        1 if most.is_finite() => most,
+        _ => inside,
+    }
+}
+
 /// A number on the left is a constant that has no more dimensions than what stands beside it.
-fn adds_no_dimension(children: &[Pattern], inputs: &[usize], draft: &Draft) -> Result<(), String> {
+fn adds_no_dimension(slots: &[Slot<'_>], inputs: &[usize], draft: &Draft) -> Result<(), String> {
     let rank = |at: usize| draft.values[inputs[at]].ty.shape.rank();
-    let numbers = (0..children.len()).filter(|at| matches!(children[*at], Pattern::Scalar(_)));
-    let others = (0..inputs.len()).filter(|at| !matches!(children.get(*at), Some(Pattern::Scalar(_))));
+    let number = |at: usize| matches!(slots.get(at), Some(Slot::Child(Pattern::Number(..))));
+    let numbers = (0..inputs.len()).filter(|at| number(*at));
+    let others = (0..inputs.len()).filter(|at| !number(*at));
     match (numbers.map(rank).max(), others.map(rank).max()) {
         (Some(number), Some(other)) if number > other => {
             Err("the number has more dimensions than what stands beside it".into())

@@ -54,11 +54,11 @@ impl Hints {
             Some(Expr::Literal(attr)) => Some(attr),
             _ => None,
         };
-        if let Some(Expr::Rest(var)) = arguments.first() {
+        if let Some(Expr::Rest(var) | Expr::Optional(var)) = arguments.first() {
             let rest = &mut self.rests[var.0];
             match (function.name, literal(1)) {
-                ("all-f32", _) => rest.dtype = Some(DType::F32),
-                ("all-rank", Some(Attr::Int(rank))) => rest.rank = usize::try_from(*rank).ok(),
+                ("all-f32" | "is-f32", _) => rest.dtype = Some(DType::F32),
+                ("all-rank" | "rank", Some(Attr::Int(rank))) => rest.rank = usize::try_from(*rank).ok(),
                 _ => {}
             }
             return;

@@ -1,0 +1,60 @@
+//! Intervals: what a constant on a left side may be.
+
+use std::fmt;
+
+/// The numbers from one to another, both included; of one number where they are the same.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The smallest; minus infinity where there is none.
+    pub least: f64,
+    /// The largest; infinity where there is none.
+    pub most: f64,
+}
+
+impl Interval {
+    /// One number.
+    pub const fn point(value: f64) -> Self {
+        Self { least: value, most: value }
+    }
+
+    /// The number, where there is only one.
+    pub fn value(self) -> Option<f64> {
+        (self.least == self.most).then_some(self.least)
+    }
+
+    /// Whether the number is in it, up to the rounding of exporters to `f32`.
+    pub fn holds(self, number: f64) -> bool {
+        let slack = |bound: f64| if bound.is_finite() { 1e-6 * bound.abs() } else { 0.0 };
+        number >= self.least - slack(self.least) && number <= self.most + slack(self.most)
+    }
+}
+
+impl fmt::Display for Interval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(value) = self.value() {
+            return write!(f, "{value:?}");
+        }
+        if self.least.is_finite() {
+            write!(f, "{:?}", self.least)?;
+        }
+        f.write_str("..")?;
+        if self.most.is_finite() {
+            write!(f, "{:?}", self.most)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Interval;
+
+    #[test]
+    fn ends_belong_to_an_interval_and_rounding_does_not_take_them_out() {
+        let interval = Interval { least: 0.0, most: 0.7 };
+        assert!(interval.holds(0.0) && interval.holds(f64::from(0.7f32)));
+        assert!(!interval.holds(-1e-9) && !interval.holds(0.71) && !interval.holds(f64::NAN));
+        assert!(Interval { least: 0.0, most: f64::INFINITY }.holds(f64::INFINITY));
+        assert!(Interval::point(0.1).holds(f64::from(0.1f32)));
+    }
+}

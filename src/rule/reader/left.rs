@@ -1,0 +1,133 @@
+//! Left sides: patterns, checked against the op registry.
+
+use super::Reader;
+use super::operator::Given;
+use super::scope::{Scope, index};
+use crate::attr::Attr;
+use crate::error::Diagnostic;
+use crate::op;
+use crate::rule::pattern::{Ast, Entry, ExprKind, Kind};
+use crate::rule::ron::Text;
+use crate::rule::{AttrPattern, AttrVar, OperandVar, Pattern, RestAttrVar, RestVar};
+
+impl Reader<'_> {
+    pub(super) fn pattern(&mut self, text: &Text, ast: &Ast, scope: &mut Scope) -> Option<Pattern> {
+        let (name, name_range, children, entries) = match &ast.kind {
+            Kind::Var(name) => {
+                self.one_kind(text, name, &ast.range, scope, "an operand")?;
+                return Some(Pattern::Operand(OperandVar(index(&mut scope.operands, name))));
+            }
+            Kind::Number { interval, var } => {
+                if interval.least > interval.most {
+                    self.mistake(
+                        format!("no number is in `{interval}`"),
+                        text.span(ast.range.clone()),
+                        "write the smaller end first",
+                    );
+                    return None;
+                }
+                let var = match var {
+                    Some(name) => {
+                        self.one_kind(text, name, &ast.range, scope, "an operand")?;
+                        Some(OperandVar(index(&mut scope.operands, name)))
+                    }
+                    None => None,
+                };
+                return Some(Pattern::Number(*interval, var));
+            }
+            Kind::Spread { name, optional } => {
+                let what = if *optional { "an optional operand" } else { "a rest" };
+                self.one_kind(text, name, &ast.range, scope, what)?;
+                let var = RestVar(scope.rest(name, *optional));
+                return Some(if *optional { Pattern::Optional(var) } else { Pattern::Rest(var) });
+            }
+            Kind::Op { name, name_range, children, attrs } => (name, name_range, children, attrs),
+        };
+        let def = self.op(text, name, name_range)?;
+        let mut patterns = Vec::new();
+        for child in children {
+            patterns.push(self.pattern(text, child, scope)?);
+        }
+        let mut attrs: Vec<(&'static str, AttrPattern)> = Vec::new();
+        let mut rest_attrs = None;
+        for entry in entries {
+            match entry {
+                Entry::Rest { name, .. } => {
+                    rest_attrs = Some(RestAttrVar(index(&mut scope.rest_attrs, name)))
+                }
+                Entry::Attr { name, range, value } => {
+                    let attr = self.attr_name(text, def, name, range)?;
+                    let expected = match &value.kind {
+                        ExprKind::Var(var) => {
+                            self.one_kind(text, var, &value.range, scope, "an attribute")?;
+                            AttrPattern::Var(AttrVar(index(&mut scope.attrs, var)))
+                        }
+                        ExprKind::Literal(literal) => {
+                            AttrPattern::Literal(self.literal(text, attr, literal, &value.range)?)
+                        }
+                        ExprKind::Call(..) => {
+                            self.mistake(
+                                "a left side binds attributes or names values; it computes none",
+                                text.span(value.range.clone()),
+                                "bind the attribute to a variable, and ask in `when` what it must be",
+                            );
+                            return None;
+                        }
+                    };
+                    attrs.push((attr.name, expected));
+                }
+            }
+        }
+        let post = attrs.iter().find_map(|(_, value)| match value {
+            AttrPattern::Literal(Attr::Post(steps)) => Some(op::post::extras(steps)),
+            _ => None,
+        });
+        let no_post = def.attr("post").is_some()
+            && rest_attrs.is_none()
+            && !attrs.iter().any(|(name, _)| *name == "post");
+        let given = Given {
+            single: patterns.iter().filter(|child| child.spread().is_none()).count(),
+            optional: patterns.iter().filter(|child| matches!(child, Pattern::Optional(_))).count(),
+            open: patterns.iter().any(|child| matches!(child, Pattern::Rest(_))),
+        };
+        self.arity(text, &ast.range, def, given, if no_post { Some(0) } else { post });
+        if rest_attrs.is_none() {
+            for attr in &def.attrs {
+                if attrs.iter().any(|(name, _)| *name == attr.name) {
+                    continue;
+                }
+                match &attr.default {
+                    Some(default) => attrs.push((attr.name, AttrPattern::Literal(default.clone()))),
+                    None => {
+                        let diagnostic = Diagnostic::new(format!(
+                            "attribute `{}` of `{}` is not mentioned",
+                            attr.name, def.name
+                        ))
+                        .label(self.source, text.span(ast.range.clone()), "")
+                        .help(format!(
+                            "bind it with `{}: ?{}`, or all others with `*rest`",
+                            attr.name,
+                            attr.name.chars().next().unwrap_or('a')
+                        ));
+                        self.say(diagnostic);
+                    }
+                }
+            }
+        }
+        Some(Pattern::Op { op: def, children: patterns, attrs, rest_attrs })
+    }
+}
+
+/// A pattern's text without the names of its variables.
+pub(super) fn shape(pattern: &Pattern) -> String {
+    match pattern {
+        Pattern::Operand(_) => "?".into(),
+        Pattern::Number(interval, _) => interval.to_string(),
+        Pattern::Rest(_) => "..".into(),
+        Pattern::Optional(_) => "??".into(),
+        Pattern::Op { op, children, .. } => {
+            let children: Vec<String> = children.iter().map(shape).collect();
+            format!("({} {})", op.name, children.join(" "))
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What the op registry says of an op in a pattern: its name, operands and attributes.
+
+use super::Reader;
+use crate::attr::{Attr, AttrKind, Float};
+use crate::op::{self, Arity, OpDef};
+use crate::rule::ron::Text;
+use std::ops::Range;
+
+/// How many operands a pattern writes.
+#[derive(Clone, Copy)]
+pub(super) struct Given {
+    /// Those that are there in any case.
+    pub single: usize,
+    /// Those that may be absent.
+    pub optional: usize,
+    /// Whether a rest is among them.
+    pub open: bool,
+}
+
+impl Reader<'_> {
+    pub(super) fn op(&mut self, text: &Text, name: &str, range: &Range<usize>) -> Option<&'static OpDef> {
+        let def = op::find(name);
+        if def.is_none() {
+            let known: Vec<&str> = op::all().iter().map(|def| def.name).collect();
+            self.unknown("op", name, text.span(range.clone()), &known);
+        }
+        def
+    }
+
+    pub(super) fn arity(
+        &mut self,
+        text: &Text,
+        range: &Range<usize>,
+        def: &OpDef,
+        given: Given,
+        post: Option<usize>,
+    ) {
+        let (least, most) = match def.arity {
+            Arity::Exactly(n) => (n, n),
+            Arity::AtLeast(n) => (n, usize::MAX),
+            Arity::Between(least, most) => (least, most),
+            Arity::Post(n) => post.map_or((n, usize::MAX), |extra| (n + extra, n + extra)),
+        };
+        let reaches = given.open || given.single + given.optional >= least;
+        if reaches && given.single <= most {
+            return;
+        }
+        let wanted = match most {
+            _ if least == most => least.to_string(),
+            usize::MAX => format!("at least {least}"),
+            _ => format!("{least} to {most}"),
+        };
+        let advice = if given.single > most {
+            "take the last ones away"
+        } else {
+            "write those that are missing, `?x` for any value or `?xs..` for any number of them"
+        };
+        self.mistake(
+            format!(
+                "`{}` takes {wanted} operand(s), {} are written",
+                def.name,
+                given.single + given.optional
+            ),
+            text.span(range.clone()),
+            format!("it is: {}; {advice}", def.doc),
+        );
+    }
+
+    pub(super) fn attr_name(
+        &mut self,
+        text: &Text,
+        def: &'static OpDef,
+        name: &str,
+        range: &Range<usize>,
+    ) -> Option<&'static op::AttrDef> {
+        let found = def.attr(name);
+        if found.is_none() {
+            let known: Vec<&str> = def.attrs.iter().map(|def| def.name).collect();
+            self.unknown(&format!("attribute of `{}`:", def.name), name, text.span(range.clone()), &known);
+        }
+        found
+    }
+
+    pub(super) fn literal(
+        &mut self,
+        text: &Text,
+        attr: &op::AttrDef,
+        literal: &Attr,
+        range: &Range<usize>,
+    ) -> Option<Attr> {
+        #[allow(clippy::cast_precision_loss)]
+        let literal = match (attr.kind, literal) {
+            (AttrKind::Float, Attr::Int(value)) => Attr::Float(Float(*value as f64)),
+            _ => literal.clone(),
+        };
+        if literal.kind() == attr.kind {
+            return Some(literal);
+        }
+        self.mistake(
+            format!(
+                "attribute `{}` is of kind {:?}, and {literal} is of kind {:?}",
+                attr.name,
+                attr.kind,
+                literal.kind()
+            ),
+            text.span(range.clone()),
+            format!("it is: {}", attr.doc),
+        );
+        None
+    }
+}

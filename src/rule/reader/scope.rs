@@ -1,0 +1,110 @@
+//! What names of variables stand for.
+
+use super::Reader;
+use crate::rule::Rest;
+use crate::rule::ron::Text;
+use std::ops::Range;
+
+/// Names of variables, and what they are.
+#[derive(Default)]
+pub(super) struct Scope {
+    pub operands: Vec<String>,
+    pub rests: Vec<Rest>,
+    pub attrs: Vec<String>,
+    pub rest_attrs: Vec<String>,
+    pub used: Vec<String>,
+}
+
+impl Scope {
+    /// The index of a rest or an optional operand, which is added where it is new.
+    pub fn rest(&mut self, name: &str, optional: bool) -> usize {
+        self.rests.iter().position(|known| known.name == name).unwrap_or_else(|| {
+            self.rests.push(Rest { name: name.to_owned(), optional });
+            self.rests.len() - 1
+        })
+    }
+
+    /// What a variable of this name is, in words.
+    fn kind(&self, name: &str) -> Option<&'static str> {
+        let is = |names: &[String]| names.iter().any(|known| known == name);
+        let rest = self.rests.iter().find(|known| known.name == name);
+        match rest {
+            Some(rest) if rest.optional => Some("an optional operand"),
+            Some(_) => Some("a rest"),
+            None if is(&self.operands) => Some("an operand"),
+            None if is(&self.attrs) => Some("an attribute"),
+            None => None,
+        }
+    }
+
+    /// Every variable as it is written, for advice.
+    pub fn known(&self) -> String {
+        let plain = |name: &String| format!("?{name}");
+        let names: Vec<String> = self
+            .operands
+            .iter()
+            .map(plain)
+            .chain(self.rests.iter().map(ToString::to_string))
+            .chain(self.attrs.iter().map(plain))
+            .chain(self.rest_attrs.iter().map(|name| format!("*{name}")))
+            .collect();
+        if names.is_empty() { "nothing".into() } else { names.join(", ") }
+    }
+}
+
+/// The index of a name, which is added where it is new.
+pub(super) fn index(names: &mut Vec<String>, name: &str) -> usize {
+    names.iter().position(|known| known == name).unwrap_or_else(|| {
+        names.push(name.to_owned());
+        names.len() - 1
+    })
+}
+
+impl Reader<'_> {
+    /// An error where a name stands for two kinds of things.
+    pub(super) fn one_kind(
+        &mut self,
+        text: &Text,
+        name: &str,
+        range: &Range<usize>,
+        scope: &Scope,
+        what: &str,
+    ) -> Option<()> {
+        match scope.kind(name).filter(|other| *other != what) {
+            Some(other) => {
+                self.mistake(
+                    format!("`?{name}` is {what} here and {other} elsewhere"),
+                    text.span(range.clone()),
+                    "give one of them another name",
+                );
+                None
+            }
+            None => Some(()),
+        }
+    }
+
+    /// An error where a variable is not bound, with what is.
+    pub(super) fn unbound(&mut self, text: &Text, written: &str, range: &Range<usize>, scope: &Scope) {
+        self.mistake(
+            format!("`{written}` is not bound on the left"),
+            text.span(range.clone()),
+            format!("the left binds {}", scope.known()),
+        );
+    }
+
+    /// The rest of this name.
+    pub(super) fn bound_rest(
+        &mut self,
+        text: &Text,
+        name: &str,
+        range: &Range<usize>,
+        scope: &Scope,
+    ) -> Option<usize> {
+        let at = scope.rests.iter().position(|known| known.name == name);
+        if at.is_none() {
+            let written = text.text.get(range.clone()).unwrap_or(name);
+            self.unbound(text, written, range, scope);
+        }
+        at
+    }
+}

@@ -1,0 +1,65 @@
+//! Growth of the e-graph within hard limits, and who grew it.
+#![allow(clippy::unwrap_used)]
+
+use ovolo::egraph::{EGraph, Limits, Saturation, Stop};
+use ovolo::graph::text;
+use ovolo::rule::RuleSet;
+use std::time::Duration;
+
+/// Three nodes a match at most, and two rules that add next to nothing.
+const RULES: &str = r#"[
+    Rule(name: "associate", from: "(add (add ?x ?y) ?z)", to: "(add ?x (add ?y ?z))"),
+    Rule(name: "grow", from: "(add ?x ?y)", to: "(neg (neg (add ?y ?x)))"),
+    Rule(name: "drop-double-relu", from: "(relu (relu ?x))", to: "(relu ?x)"),
+]"#;
+
+fn grown(limits: Limits) -> (usize, usize, Saturation) {
+    let mut graph = "a0: f32[2] = input; s0 = relu(a0); ".to_owned();
+    for at in 1..8 {
+        graph += &format!("a{at}: f32[2] = input; s{at} = add(s{}, a{at}); ", at - 1);
+    }
+    let graph = text::parse(&format!("graph {{ {graph} return s7 }}")).unwrap();
+    let rules = RuleSet::read(&[("mine.ron", RULES)]).unwrap();
+    let mut egraph = EGraph::new(&graph);
+    let before = egraph.nodes();
+    let saturation = egraph.saturate(rules.rules(), limits, &|| Duration::ZERO).unwrap();
+    (before, egraph.nodes(), saturation)
+}
+
+#[test]
+fn the_limit_on_nodes_is_overshot_by_one_match_at_most() {
+    for nodes in 20..200 {
+        let (before, after, saturation) = grown(Limits { rounds: 50, nodes });
+        assert!(matches!(saturation.stop, Stop::Nodes { .. }), "{nodes}: {}", saturation.stop);
+        let most_of_a_match = 3;
+        assert!(after >= nodes && after < nodes.max(before) + most_of_a_match, "{nodes}: {before}, {after}");
+        assert_eq!(saturation.nodes, after);
+    }
+}
+
+#[test]
+fn the_rule_that_blew_up_is_named_with_its_share() {
+    let (before, after, saturation) = grown(Limits { rounds: 50, nodes: 300 });
+    let Stop::Nodes { rule, percent } = &saturation.stop else { panic!("{}", saturation.stop) };
+    let most = saturation.growth.iter().max_by_key(|one| one.nodes).unwrap();
+    let total: usize = saturation.growth.iter().map(|one| one.nodes).sum();
+    assert_eq!((rule, *percent), (&most.rule, most.nodes * 100 / total));
+    assert!(*percent > 50, "{}", saturation.stop);
+    // What the rules added is what there is more; less what congruence found to be one.
+    assert!(total >= after - before, "{total} added, {before} became {after}");
+    assert_eq!(
+        saturation.stop.to_string(),
+        format!("stopped at the limit on nodes; `{rule}` added {percent} % of them")
+    );
+    for (at, sum) in saturation.growth.iter().enumerate() {
+        let rounds: usize = saturation.by_round.iter().map(|round| round[at].nodes).sum();
+        assert_eq!(rounds, sum.nodes, "{}", sum.rule);
+        assert!(sum.applied <= sum.matched && sum.matched <= sum.tried, "{sum:?}");
+    }
+}
+
+#[test]
+fn a_limit_on_rounds_is_told_apart() {
+    let (_, _, saturation) = grown(Limits { rounds: 1, nodes: 100_000 });
+    assert_eq!((saturation.stop, saturation.rounds), (Stop::Rounds, 1));
+}

@@ -1,0 +1,167 @@
+//! `rules why-not`: how far a rule's left sides stand, and what stops them; each guard's reason.
+#![allow(clippy::unwrap_used)]
+
+use ovolo::egraph::{EGraph, WhyNot};
+use ovolo::graph::text;
+use ovolo::rule::{self, Rule, RuleSet};
+use std::fmt::Write;
+use std::sync::Arc;
+
+fn rule(body: &str) -> Arc<Rule> {
+    let text = format!("[Rule(name: \"a-rule\", {body})]");
+    let set = RuleSet::read(&[("mine.ron", &text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    Arc::clone(&set.rules()[0])
+}
+
+fn why(graph: &str, body: &str) -> WhyNot {
+    why_at(graph, body, None)
+}
+
+fn why_at(graph: &str, body: &str, node: Option<&str>) -> WhyNot {
+    let graph = text::parse(&format!("graph {{\n{graph}\n}}")).unwrap_or_else(|errors| panic!("{errors}"));
+    EGraph::new(&graph).why_not(&rule(body), node).unwrap()
+}
+
+/// The nearest miss: parts that stand, parts there are, the part, the place, the reason.
+fn miss(why: &WhyNot) -> (usize, usize, &str, &str, &str) {
+    match why {
+        WhyNot::Miss { stands, of, part, at, why } => (*stands, *of, part, at, why),
+        other => panic!("{other:?}"),
+    }
+}
+
+const IMAGE: &str = "x: f32[2,17] = input; ";
+
+/// A guard that says no: the left side, the guard, the graph after `x: f32[2,17] = input`.
+const NOES: &[(&str, &str, &str)] = &[
+    ("(relu ?x)", "const(?x)", "y = relu(x); return y"),
+    ("(relu ?x)", "scalar(?x)", "y = relu(x); return y"),
+    ("(neg ?i)", "is-f32(?i)", "i: i32[4] = input; y = neg(i); return y"),
+    ("(concat ?xs.. {axis: 0})", "all-f32(?xs)", "i: i32[4] = input; y = concat(i, i) {axis: 0}; return y"),
+    ("(relu ?x)", "is-dtype(?x, i64)", "y = relu(x); return y"),
+    ("(relu ?x)", "rank(?x, 4)", "y = relu(x); return y"),
+    ("(concat ?xs.. {axis: 1})", "all-rank(?xs, 4)", "y = concat(x, x) {axis: 1}; return y"),
+    ("(relu ?x)", "min-rank(?x, 3)", "y = relu(x); return y"),
+    (
+        "(unpack ?p)",
+        "plain(?p)",
+        "v: f32[1,8,2,2] = input; p = pack(v) {layout: nChw8c}; y = unpack(p); return y",
+    ),
+    ("(relu ?x)", "layout-is(?x, nChw8c)", "y = relu(x); return y"),
+    ("(sub ?x ?z)", "same-shape(?x, ?z)", "z: f32[17] = input; y = sub(x, z); return y"),
+    ("(sub ?x ?z)", "same-type(?x, ?z)", "z: f32[17] = input; y = sub(x, z); return y"),
+    ("(relu ?x)", "shape-is(?x, [2,16])", "y = relu(x); return y"),
+    ("(sub ?x ?z)", "broadcasts-to(?x, ?z)", "z: f32[17] = input; y = sub(x, z); return y"),
+    ("(sub ?x ?z)", "value-is(?z, 0.0)", "z: f32[1] = const [0.5]; y = sub(x, z); return y"),
+    ("(relu ?x)", "divisible(dim(?x, 1), 16)", "y = relu(x); return y"),
+    ("(relu ?x)", "equal(dim(?x, 1), 16)", "y = relu(x); return y"),
+    ("(relu ?x)", "not-equal(rank-of(?x), 2)", "y = relu(x); return y"),
+    ("(relu ?x)", "less(dim(?x, 1), dim(?x, 0))", "y = relu(x); return y"),
+    ("(relu ?x)", "at-most(dim(?x, 1), 8)", "y = relu(x); return y"),
+    ("(transpose ?x {perm: ?p})", "identity-perm(?p)", "y = transpose(x) {perm: [1,0]}; return y"),
+    ("(transpose ?x {perm: ?p})", "moves-only-ones(?x, ?p)", "y = transpose(x) {perm: [1,0]}; return y"),
+    (
+        "(slice ?x {starts: ?b, *s})",
+        "all-zeros(?b)",
+        "y = slice(x) {starts: [0,1], sizes: [2,2], steps: [1,1]}; return y",
+    ),
+    (
+        "(slice ?x {steps: ?t, *s})",
+        "all-ones(?t)",
+        "y = slice(x) {starts: [0,0], sizes: [2,2], steps: [1,2]}; return y",
+    ),
+    ("(relu ?x)", "not(rank(?x, 2))", "y = relu(x); return y"),
+    ("(relu ?x)", "any(const(?x), divisible(dim(?x, 1), 16))", "y = relu(x); return y"),
+];
+
+#[test]
+fn every_guard_says_no_with_the_values_it_saw() {
+    let mut report = String::new();
+    for (from, guard, graph) in NOES {
+        let body = format!("from: \"{from}\", to: \"(exp 0.0)\", when: [\"{guard}\"]");
+        match why(&format!("{IMAGE}{graph}"), &body) {
+            WhyNot::Refused { reason, .. } => {
+                let told = reason.strip_prefix(&format!("{guard}: ")).unwrap();
+                assert!(told.contains('('), "no value in: {told}");
+                writeln!(report, "{reason}").unwrap();
+            }
+            other => panic!("{guard}: {other:?}"),
+        }
+    }
+    for guard in rule::functions().filter(|function| function.guard) {
+        let asked = |(_, text, _): &&(&str, &str, &str)| text.split('(').next() == Some(guard.name);
+        assert!(NOES.iter().find(asked).is_some(), "`{}` has no case", guard.name);
+    }
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/why_not"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!("guards", report));
+}
+
+#[test]
+fn a_number_that_adds_a_dimension_is_told() {
+    let half = "from: \"(mul (relu ?x) 0.5)\", to: \"(relu ?x)\"";
+    let graph = |rank: &str| {
+        format!("x: f32[3] = input; r = relu(x); c: f32[{rank}] = const [0.5]; y = mul(r, c); return y")
+    };
+    let found = why(&graph("1,1"), half);
+    let (_, _, part, at, why_not) = miss(&found);
+    assert_eq!((part, at), ("0.5", "`c` (f32[1,1])"));
+    assert_eq!(
+        why_not,
+        "it is 0.5 with 2 dimension(s), and what stands beside it has 1: the others would show in the result (law 6)"
+    );
+    assert!(matches!(why(&graph("1"), half), WhyNot::Fires(_)));
+    // Another value is told as another value, whatever its dimensions.
+    let third = "from: \"(mul ?x ?c:0.25..0.4)\", to: \"(relu ?x)\"";
+    let found = why(&graph("1,1"), third);
+    let (_, _, part, _, why_not) = miss(&found);
+    assert_eq!((part, why_not), ("?c:0.25..0.4", "it is 0.5"));
+}
+
+#[test]
+fn an_operand_too_many_or_too_few_is_told() {
+    let graph = "x: f32[2,3] = input; y = concat(x, x, x) {axis: 1}; return y";
+    let found = why(graph, "from: \"(concat ?x ?y {axis: 1})\", to: \"?x\"");
+    assert_eq!(miss(&found).4, "its `concat` has 3 operand(s)");
+    let found = why(graph, "from: \"(concat ?x ?y? {axis: 1})\", to: \"?x\"");
+    assert_eq!(miss(&found).4, "its `concat` has 3 operand(s)");
+    assert!(matches!(
+        why(graph, "from: \"(concat ?x ?y? ?z {axis: 1})\", to: \"?x\""),
+        WhyNot::Fires(places) if places.len() == 1
+    ));
+}
+
+#[test]
+fn of_several_left_sides_the_one_that_does_not_stand_is_told() {
+    let merge = "from: [\"(matmul ?x ?a)\", \"(relu (sub ?x ?b))\"], to: [\"?a\", \"?b\"]";
+    let graph = "x: f32[3,3] = input; a: f32[3,3] = const ~1; b: f32[3] = const ~2; p = matmul(x, a); ";
+    // Nothing begins to look like the second left side.
+    let found = why(&format!("{graph}q = sub(x, b); r = exp(q); return p; return r"), merge);
+    let expected = (3, 7, "(relu (sub ?x ?b))", "some value", "there is no other `relu` in the e-graph");
+    assert_eq!(miss(&found), expected);
+    // It stands at something else: `?x` is taken.
+    let other = "z: f32[3,3] = input; q = sub(z, b); r = relu(q); return p; return r";
+    let found = why(&format!("{graph}{other}"), merge);
+    let expected = (5, 7, "?x", "`z` (f32[3,3])", "stands for `x` (f32[3,3]) already");
+    assert_eq!(miss(&found), expected);
+    // Left sides that share an operand: there is one reader only.
+    let twins = "from: [\"(matmul ?x ?a)\", \"(matmul ?x ?b)\"], to: [\"?a\", \"?b\"]";
+    let found = why(&format!("{graph}return p"), twins);
+    let expected = (3, 6, "(matmul ?x ?b)", "some value", "no other `matmul` reads `x` (f32[3,3])");
+    assert_eq!(miss(&found), expected);
+    // Both stand; asked at one value, that is the root of the first left side.
+    let both = format!("{graph}q = sub(x, b); r = relu(q); return p; return r");
+    assert!(matches!(why(&both, merge), WhyNot::Fires(_)));
+    assert!(matches!(why_at(&both, merge, Some("p")), WhyNot::Fires(_)));
+    assert!(matches!(why_at(&both, merge, Some("r")), WhyNot::Nowhere(_)));
+    // A guard over what both bind.
+    match why(&both, &format!("{merge}, when: [\"same-type(?a, ?b)\"]")) {
+        WhyNot::Refused { at, reason, .. } => {
+            assert_eq!(at, "`p` (f32[3,3]) and `r` (f32[3,3])");
+            assert_eq!(reason, "same-type(?a, ?b): ?a (f32[3,3]) and ?b (f32[3]) differ");
+        }
+        other => panic!("{other:?}"),
+    }
+}
