@@ -24,7 +24,9 @@ impl Run<'_> {
             let (key, cost) = (next.key(at), next.cost[at]);
             let rivals = self.states.len().min(RIVALS);
             compared += rivals;
-            self.bar(key, &sources, &mut barred);
+            if rivals > 0 {
+                self.bar(key, &sources, &mut barred);
+            }
             if (0..rivals).any(|rival| {
                 let rival_key = self.states.key(rival);
                 rival_key.iter().zip(&barred).all(|(rival, barred)| rival & barred == 0)
