@@ -4,11 +4,13 @@
 //! - guards on constness and on lengths of chains, which keep a rule from where it does not pay;
 //! - guards on element types and ranks (`is-f32`, `all-f32`, `rank`, `all-rank`, `min-rank`), which the
 //!   ops of the right side demand once more: without them typing refuses the match;
+//! - operands of an addition or a multiplication swapped, and a zero subtracted that was added;
 //! - changes inside `each` and to a rest, after which operands do not fit in number or layout, and
 //!   only matches without a rest are left, which are right;
 //! - an attribute dropped that is written at its default.
 
 use ovolo::attr::{Attr, Float};
+use ovolo::op::OpDef;
 use ovolo::rule::{Expr, Pattern, Rule, Template, functions};
 
 /// A mutant: its name, and the rule.
@@ -28,6 +30,7 @@ pub fn mutants(rule: &Rule) -> Vec<Mutant> {
     lefts(rule, &mut made);
     rights(rule, &mut made);
     lets(rule, &mut made);
+    results(rule, &mut made);
     // Names are told apart by a number where one change can be made in several places.
     for at in 1..made.len() {
         let before = made[..at].iter().filter(|one| one.what == made[at].what).count();
@@ -149,6 +152,26 @@ fn rights(rule: &Rule, made: &mut Vec<Mutant>) {
     }
 }
 
+/// Results in each other's place.
+fn results(rule: &Rule, made: &mut Vec<Mutant>) {
+    for at in 1..rule.to.len() {
+        let mut mutant = rule.clone();
+        mutant.to.swap(at - 1, at);
+        push(made, rule, format!("results {} and {at} swapped", at - 1), mutant);
+    }
+}
+
+/// Whether the first two operands may change places: of an op, or of the step that takes the second.
+fn commutes(op: &OpDef, attrs: &[(&'static str, Expr)], children: &[Template]) -> bool {
+    let step = attrs.iter().find_map(|(_, value)| match value {
+        Expr::Literal(Attr::Post(steps)) => Some(steps.first()?.op),
+        _ => None,
+    });
+    let name = op.name.rsplit('.').next().unwrap();
+    let commutative = |name: &str| ovolo::op::find(name).is_some_and(|op| op.flags.commutative);
+    children.len() == 2 && (commutative(name) || name == "map" && step.is_some_and(commutative))
+}
+
 /// Gives every variant of a template with one change.
 fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
     match template {
@@ -166,7 +189,7 @@ fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
             };
             for at in 1..children.len() {
                 let each = [&children[at - 1], &children[at]].map(|one| matches!(one, Template::Each(..)));
-                let same = op.flags.commutative && children.len() == 2;
+                let same = commutes(op, attrs, children);
                 if children[at - 1] != children[at] && each[0] == each[1] && !same {
                     let mut swapped = children.clone();
                     swapped.swap(at - 1, at);
@@ -174,6 +197,15 @@ fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
                         format!("operands {} and {at} of {name} swapped", at - 1),
                         with(swapped, attrs.clone()),
                     );
+                }
+            }
+            for at in 1..children.len() {
+                if let (Template::Operand(one), Template::Operand(other)) = (&children[at - 1], &children[at])
+                    && one != other
+                {
+                    let mut twice = children.clone();
+                    twice[at] = twice[at - 1].clone();
+                    give(format!("operand {} of {name} twice", at - 1), with(twice, attrs.clone()));
                 }
             }
             if let Some((_, instead)) = OP_INSTEAD.iter().find(|(known, _)| *known == name) {
@@ -282,7 +314,8 @@ fn expression(expr: &Expr, give: &mut dyn FnMut(String, Expr)) {
         }
         Expr::Attr(_) | Expr::Operand(_) | Expr::Rest(_) => {}
         Expr::Call(function, of) => {
-            if let Some((_, instead)) = INSTEAD.iter().find(|(name, _)| *name == function.name)
+            let zero = matches!(&of[..], [_, Expr::Literal(Attr::Int(0))]);
+            if let Some((_, instead)) = INSTEAD.iter().find(|(name, _)| *name == function.name && !zero)
                 && let Some(instead) = functions().find(|known| !known.guard && known.name == *instead)
             {
                 give(format!("{} is {}", function.name, instead.name), Expr::Call(instead, of.clone()));

@@ -258,7 +258,7 @@ impl<'a> Generator<'a> {
 }
 
 /// A number on the left is a constant that has no more dimensions than what stands beside it.
-fn adds_no_dimension(children: &[Pattern], inputs: &[usize], draft: &Draft) -> Result<(), String> {
+pub(super) fn adds_no_dimension(children: &[Pattern], inputs: &[usize], draft: &Draft) -> Result<(), String> {
     let rank = |at: usize| draft.values[inputs[at]].ty.shape.rank();
     let numbers = (0..children.len()).filter(|at| matches!(children[*at], Pattern::Scalar(_)));
     let others = (0..inputs.len()).filter(|at| !matches!(children.get(*at), Some(Pattern::Scalar(_))));
