@@ -71,15 +71,6 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
-        "of the product the first slice takes the first part, the last the last: the others may change places",
-        &[
-            "merge-three-products-with-vectors: right 0: operands 1 and 2 of concat swapped",
-            "merge-three-products-with-vectors: right 0: operands 1 and 2 of concat swapped (2)",
-            "merge-three-products-with-vectors: right 2: operands 0 and 1 of concat swapped",
-            "merge-three-products-with-vectors: right 2: operands 0 and 1 of concat swapped (2)",
-        ],
-    ),
-    (
         "where nothing is padded, no padding is counted",
         &["pool-by-conv-unpadded: left 0: any count-include-pad of avg-pool"],
     ),
@@ -90,6 +81,7 @@ pub const EQUIVALENT: &[Reason] = &[
             "pool-by-conv-unpadded: without less(0, dim(?x, 1))",
         ],
     ),
+    ("addition is commutative", &["map-add: right 0: operands 0 and 1 of map swapped"]),
     // The law holds without the guard, which is there for growth or cost.
     (
         "true of any divisor; the guard keeps large constants from being inverted",

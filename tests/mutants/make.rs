@@ -4,7 +4,7 @@
 //! - guards on constness and on lengths of chains, which keep a rule from where it does not pay;
 //! - guards on element types and ranks (`is-f32`, `all-f32`, `rank`, `all-rank`, `min-rank`), which the
 //!   ops of the right side demand once more: without them typing refuses the match;
-//! - operands of an addition or a multiplication swapped, and a zero subtracted that was added;
+//! - operands of a commutative op swapped, and a zero subtracted that was added;
 //! - changes inside `each` and to a rest, after which operands do not fit in number or layout, and
 //!   only matches without a rest are left, which are right;
 //! - an attribute dropped that is written at its default.
@@ -139,16 +139,30 @@ fn left(pattern: &Pattern, root: bool, give: &mut dyn FnMut(String, Pattern)) {
     }
 }
 
-/// Right sides: operands swapped, attributes dropped or changed, ops changed or left out.
+/// Right sides: operands swapped or written twice, attributes dropped or changed, ops changed or left
+/// out. Where there are several, an operand's mistake is made in each of them: they share what they are
+/// parts of, and a single part often does not read the place.
 fn rights(rule: &Rule, made: &mut Vec<Mutant>) {
+    let mut shared: Vec<Vec<(String, Template)>> = Vec::new();
     for (side, template) in rule.to.iter().enumerate() {
         let mut changed = Vec::new();
         right(template, &mut |what, template| changed.push((what, template)));
-        for (what, template) in changed {
+        let (of_operands, others): (Vec<_>, Vec<_>) =
+            changed.into_iter().partition(|(what, _)| rule.to.len() > 1 && what.starts_with("operand"));
+        shared.push(of_operands);
+        for (what, template) in others {
             let mut mutant = rule.clone();
             mutant.to[side] = template;
             push(made, rule, format!("right {side}: {what}"), mutant);
         }
+    }
+    for at in 0..shared[0].len() {
+        let mut mutant = rule.clone();
+        for (side, changed) in shared.iter().enumerate() {
+            assert_eq!(changed[at].0, shared[0][at].0, "{}: the right sides are not alike", rule.name);
+            mutant.to[side] = changed[at].1.clone();
+        }
+        push(made, rule, format!("every right: {}", shared[0][at].0), mutant);
     }
 }
 
@@ -161,15 +175,10 @@ fn results(rule: &Rule, made: &mut Vec<Mutant>) {
     }
 }
 
-/// Whether the first two operands may change places: of an op, or of the step that takes the second.
-fn commutes(op: &OpDef, attrs: &[(&'static str, Expr)], children: &[Template]) -> bool {
-    let step = attrs.iter().find_map(|(_, value)| match value {
-        Expr::Literal(Attr::Post(steps)) => Some(steps.first()?.op),
-        _ => None,
-    });
+/// Whether two operands may change places, in a lowered op as in the op that it stands for.
+fn commutes(op: &OpDef, children: &[Template]) -> bool {
     let name = op.name.rsplit('.').next().unwrap();
-    let commutative = |name: &str| ovolo::op::find(name).is_some_and(|op| op.flags.commutative);
-    children.len() == 2 && (commutative(name) || name == "map" && step.is_some_and(commutative))
+    children.len() == 2 && ovolo::op::find(name).is_some_and(|op| op.flags.commutative)
 }
 
 /// Gives every variant of a template with one change.
@@ -189,7 +198,7 @@ fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
             };
             for at in 1..children.len() {
                 let each = [&children[at - 1], &children[at]].map(|one| matches!(one, Template::Each(..)));
-                let same = commutes(op, attrs, children);
+                let same = commutes(op, children);
                 if children[at - 1] != children[at] && each[0] == each[1] && !same {
                     let mut swapped = children.clone();
                     swapped.swap(at - 1, at);
