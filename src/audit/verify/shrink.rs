@@ -123,6 +123,10 @@ impl Left {
         let mut smaller = self.clone();
         for (at, shape) in shapes {
             let value = &mut smaller.values[*at];
+            if shape.len() != value.ty.shape.rank() {
+                // A layout names the axes of its rank.
+                value.ty.layout = Layout::PLAIN;
+            }
             value.ty.shape = Shape::from(&shape[..]);
             let Some(leaf) = &value.leaf else { continue };
             let mut values = leaf.values.clone();
