@@ -13,6 +13,7 @@ use ovolo::graph::Graph;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::pass::PassReport;
 use ovolo::pass::pipeline::PassSpec;
+use std::fmt::Write;
 use std::path::Path;
 
 #[path = "../tests/common/mod.rs"]
@@ -37,6 +38,7 @@ fn main() {
         println!("skipped: `cargo bench --bench superoptimise` runs it");
         return;
     }
+    let mut rows = Vec::new();
     let calibrated = ovolo::calibrate::machine(1).machine;
     println!(
         "                 search s         flops: ms                  gain %        roofline: ms               gain %        gain %"
@@ -52,6 +54,7 @@ fn main() {
             .map(|_| searched(&compile(&graph, &options("superoptimise", "flops", Machine::NOMINAL))))
             .fold(f64::INFINITY, f64::min);
         print!("{name:13} {search:6.3} {seconds:7.1}");
+        let mut row = format!("| {name} | {search:.2} | {seconds:.1} |");
         for (cost, machine) in [("flops", Machine::NOMINAL), ("roofline", calibrated)] {
             let [unoptimised, fused, found] = [
                 unoptimised(options("native", cost, machine)),
@@ -59,17 +62,24 @@ fn main() {
                 options("superoptimise", cost, machine),
             ]
             .map(|options| price(&compile(&graph, &options)));
+            let [over, beyond] = [unoptimised, fused].map(|baseline| (baseline / found - 1.0) * 100.0);
+            let _ = write!(row, " {over:.1} % | {beyond:.1} % |");
             print!(
                 " {:8.2} {:7.2} {:8.2} {:7.1} {:6.1} ",
                 unoptimised * 1e3,
                 fused * 1e3,
                 found * 1e3,
-                (unoptimised / found - 1.0) * 100.0,
-                (fused / found - 1.0) * 100.0,
+                over,
+                beyond,
             );
         }
         println!(" {gain:6.1}{}", if search <= seconds { "" } else { "  slower than TENSAT" });
+        rows.push(format!("{row} {gain:.1} % |"));
     }
+    println!(
+        "\nAs the README has it:\n\n| | search s | TENSAT | `flops`: over unoptimised | over `native` | `roofline`: over unoptimised | over `native` | TENSAT (GPU) |\n|---|---|---|---|---|---|---|---|"
+    );
+    rows.iter().for_each(|row| println!("{row}"));
 }
 
 fn options(pipeline: &str, cost: &str, machine: Machine) -> Options {

@@ -5,8 +5,8 @@
 //! them (`hint`); then typed from the leaves up, and put before the guards. Where they agree, the
 //! right side is built as the e-graph builds it, and both are evaluated and compared (`check`):
 //! types, values, zero in padding, and independence of padding. What was seen is counted
-//! (`coverage`), a rule without instances fails, and a counter-example is drawn anew from ever wider
-//! palettes until a small one is found.
+//! (`coverage`), a rule without instances fails, and a counter-example is drawn anew from narrow
+//! palettes, and then taken apart until nothing can be taken away (`shrink`).
 //!
 //! All randomness is seeded by the rule's name and the number of the try, so that results depend
 //! neither on the number of threads nor on which other rules are verified.
@@ -23,7 +23,9 @@ mod palette;
 mod rng;
 mod sampler;
 mod seed;
+mod shrink;
 
+pub use case::compare as compare_case;
 pub use coverage::Coverage;
 pub use member::{Member, MemberError, members};
 
@@ -39,7 +41,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Tries in each palette when a small counter-example is looked for.
-const SMALL_TRIES: usize = 2000;
+const SMALL_TRIES: usize = 300;
 
 /// What is asked of a verification.
 #[derive(Clone, Copy, Debug)]
@@ -50,11 +52,13 @@ pub struct Settings {
     pub tries: usize,
     /// The seed.
     pub seed: u64,
+    /// Whether counter-examples are made small, for a reader.
+    pub shrink: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { instances: 200, tries: 1500, seed: 0 }
+        Self { instances: 200, tries: 1500, seed: 0, shrink: true }
     }
 }
 
@@ -163,9 +167,15 @@ pub fn rule(rule: &Rule, settings: Settings) -> Verification {
             Verdict::Wrong { what, case }
         }
         Some((draft, difference)) => {
-            let (draft, difference) =
-                smaller(rule, settings.seed, size(&draft)).unwrap_or((draft, difference));
-            Verdict::Wrong { what: describe(&difference), case: case::print(rule, &draft, Some(&difference)) }
+            let (draft, difference) = if settings.shrink {
+                small(rule, settings.seed, draft, difference)
+            } else {
+                (draft, difference)
+            };
+            Verdict::Wrong {
+                what: difference.to_string(),
+                case: case::print(rule, &draft, Some(&difference)),
+            }
         }
         None if instances < settings.instances => {
             let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
@@ -184,15 +194,6 @@ pub fn rule(rule: &Rule, settings: Settings) -> Verification {
         tries,
         examples: examples.unwrap_or(0),
         coverage: seen.coverage(),
-    }
-}
-
-fn describe(difference: &Difference) -> String {
-    match &difference.at {
-        Some((index, left, right)) => {
-            format!("{}: at {index:?} the left side is {left:?}, the right side {right:?}", difference.what)
-        }
-        None => difference.what.clone(),
     }
 }
 
@@ -257,10 +258,14 @@ enum Tried {
 }
 
 fn attempt(rule: &Rule, generator: &Generator<'_>, rng: &mut Rng) -> Tried {
-    let mut draft = match generator.left(rng) {
-        Ok(draft) => draft,
-        Err(why) => return Tried::Refused(blurred(&why)),
-    };
+    match generator.left(rng) {
+        Ok(draft) => judge(rule, draft),
+        Err(why) => Tried::Refused(blurred(&why)),
+    }
+}
+
+/// Puts left sides before the guards, builds the right sides and compares.
+fn judge(rule: &Rule, mut draft: Draft) -> Tried {
     let sides = build::admit(rule, &draft).and_then(|()| build::right(rule, &mut draft));
     if let Err(why) = sides {
         return Tried::Refused(blurred(&why));
@@ -296,23 +301,25 @@ fn size(draft: &Draft) -> usize {
     elements * 4 + draft.values.len() * 8 + written
 }
 
-/// The smallest wrong instance of the narrowest palette that has one, if it is below `limit`.
-fn smaller(rule: &Rule, seed: u64, limit: usize) -> Option<(Draft, Difference)> {
+/// A small wrong instance in place of one: the smallest of the narrowest palette that has one, taken
+/// apart.
+fn small(rule: &Rule, seed: u64, draft: Draft, difference: Difference) -> (Draft, Difference) {
+    let mut best = (size(&draft), draft, difference);
     for palette in &Palette::NARROW {
         let generator = Generator::new(rule, palette);
-        let mut best: Option<(usize, Draft, Difference)> = None;
+        let before = best.0;
         for number in 0..SMALL_TRIES {
             let mut rng = Rng::new(seed ^ 0x5eed, &rule.name, number as u64);
             if let Tried::Wrong(draft, difference) = attempt(rule, &generator, &mut rng) {
                 let size = size(&draft);
-                if size < best.as_ref().map_or(limit, |best| best.0) {
-                    best = Some((size, draft, difference));
+                if size < best.0 {
+                    best = (size, draft, difference);
                 }
             }
         }
-        if let Some((_, draft, difference)) = best {
-            return Some((draft, difference));
+        if best.0 < before {
+            break;
         }
     }
-    None
+    shrink::shrink(rule, best.1, best.2)
 }

@@ -49,6 +49,12 @@ pub fn relative_error(value: &Tensor, reference: &Tensor) -> f64 {
 
 /// The graph's outputs by the registry's reference evaluation.
 pub fn reference(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
+    let values = values(graph, inputs);
+    graph.outputs().map(|(_, id)| values[id.index()].clone()).collect()
+}
+
+/// Every value of a graph by the registry's reference evaluation.
+pub fn values(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
     let mut values: Vec<Tensor> = Vec::new();
     let mut inputs = inputs.iter();
     for (id, node) in graph.nodes() {
@@ -62,7 +68,32 @@ pub fn reference(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
         };
         values.push(value);
     }
-    graph.outputs().map(|(_, id)| values[id.index()].clone()).collect()
+    values
+}
+
+/// Seeded values for a graph's inputs, in their layouts.
+pub fn inputs(graph: &Graph) -> Vec<Tensor> {
+    let one = |node: &ovolo::graph::Node| {
+        random(&node.name, node.ty.dtype, &node.ty.shape).to_layout(&node.ty.layout)
+    };
+    graph.inputs().map(|(_, node)| one(node)).collect()
+}
+
+/// The graph after a rule, from the text of an example's graph and of what it becomes.
+pub fn after(graph: &str, after: &str) -> Result<Graph, String> {
+    let lines = || graph.split(';').map(str::trim);
+    let leaves = lines().filter(|line| line.contains("= input") || line.contains("= const"));
+    // A line without an op is another name for a value.
+    let (ops, names): (Vec<&str>, Vec<&str>) =
+        after.split(';').map(str::trim).partition(|line| line.contains('('));
+    let names: Vec<(&str, &str)> = names.iter().filter_map(|line| line.split_once(" = ")).collect();
+    let returns = lines().filter_map(|line| line.strip_prefix("return ")).map(|name| {
+        let value = names.iter().find(|(other, _)| *other == name).map_or(name, |(_, value)| value);
+        format!("return {name} = {value}")
+    });
+    let lines: Vec<String> = leaves.chain(ops).map(str::to_owned).chain(returns).collect();
+    ovolo::graph::text::parse(&format!("graph {{\n{}\n}}", lines.join("\n")))
+        .map_err(|error| error.to_string())
 }
 
 /// Seeded values: floats about zero, small integers.

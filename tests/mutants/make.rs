@@ -4,11 +4,13 @@
 //! - guards on constness and on lengths of chains, which keep a rule from where it does not pay;
 //! - guards on element types and ranks (`is-f32`, `all-f32`, `rank`, `all-rank`, `min-rank`), which the
 //!   ops of the right side demand once more: without them typing refuses the match;
+//! - operands of a commutative op swapped, and a zero subtracted that was added;
 //! - changes inside `each` and to a rest, after which operands do not fit in number or layout, and
 //!   only matches without a rest are left, which are right;
 //! - an attribute dropped that is written at its default.
 
 use ovolo::attr::{Attr, Float};
+use ovolo::op::OpDef;
 use ovolo::rule::{Expr, Interval, Pattern, Rule, Template, functions};
 
 /// A mutant: its name, and the rule.
@@ -28,6 +30,7 @@ pub fn mutants(rule: &Rule) -> Vec<Mutant> {
     lefts(rule, &mut made);
     rights(rule, &mut made);
     lets(rule, &mut made);
+    results(rule, &mut made);
     // Names are told apart by a number where one change can be made in several places.
     for at in 1..made.len() {
         let before = made[..at].iter().filter(|one| one.what == made[at].what).count();
@@ -135,17 +138,46 @@ fn left(pattern: &Pattern, root: bool, give: &mut dyn FnMut(String, Pattern)) {
     }
 }
 
-/// Right sides: operands swapped, attributes dropped or changed, ops changed or left out.
+/// Right sides: operands swapped or written twice, attributes dropped or changed, ops changed or left
+/// out. Where there are several, an operand's mistake is made in each of them: they share what they are
+/// parts of, and a single part often does not read the place.
 fn rights(rule: &Rule, made: &mut Vec<Mutant>) {
+    let mut shared: Vec<Vec<(String, Template)>> = Vec::new();
     for (side, template) in rule.to.iter().enumerate() {
         let mut changed = Vec::new();
         right(template, &mut |what, template| changed.push((what, template)));
-        for (what, template) in changed {
+        let (of_operands, others): (Vec<_>, Vec<_>) =
+            changed.into_iter().partition(|(what, _)| rule.to.len() > 1 && what.starts_with("operand"));
+        shared.push(of_operands);
+        for (what, template) in others {
             let mut mutant = rule.clone();
             mutant.to[side] = template;
             push(made, rule, format!("right {side}: {what}"), mutant);
         }
     }
+    for at in 0..shared[0].len() {
+        let mut mutant = rule.clone();
+        for (side, changed) in shared.iter().enumerate() {
+            assert_eq!(changed[at].0, shared[0][at].0, "{}: the right sides are not alike", rule.name);
+            mutant.to[side] = changed[at].1.clone();
+        }
+        push(made, rule, format!("every right: {}", shared[0][at].0), mutant);
+    }
+}
+
+/// Results in each other's place.
+fn results(rule: &Rule, made: &mut Vec<Mutant>) {
+    for at in 1..rule.to.len() {
+        let mut mutant = rule.clone();
+        mutant.to.swap(at - 1, at);
+        push(made, rule, format!("results {} and {at} swapped", at - 1), mutant);
+    }
+}
+
+/// Whether two operands may change places, in a lowered op as in the op that it stands for.
+fn commutes(op: &OpDef, children: &[Template]) -> bool {
+    let name = op.name.rsplit('.').next().unwrap();
+    children.len() == 2 && ovolo::op::find(name).is_some_and(|op| op.flags.commutative)
 }
 
 /// Gives every variant of a template with one change.
@@ -165,7 +197,7 @@ fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
             };
             for at in 1..children.len() {
                 let each = [&children[at - 1], &children[at]].map(|one| matches!(one, Template::Each(..)));
-                let same = op.flags.commutative && children.len() == 2;
+                let same = commutes(op, children);
                 if children[at - 1] != children[at] && each[0] == each[1] && !same {
                     let mut swapped = children.clone();
                     swapped.swap(at - 1, at);
@@ -173,6 +205,15 @@ fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
                         format!("operands {} and {at} of {name} swapped", at - 1),
                         with(swapped, attrs.clone()),
                     );
+                }
+            }
+            for at in 1..children.len() {
+                if let (Template::Operand(one), Template::Operand(other)) = (&children[at - 1], &children[at])
+                    && one != other
+                {
+                    let mut twice = children.clone();
+                    twice[at] = twice[at - 1].clone();
+                    give(format!("operand {} of {name} twice", at - 1), with(twice, attrs.clone()));
                 }
             }
             if let Some((_, instead)) = OP_INSTEAD.iter().find(|(known, _)| *known == name) {
@@ -281,7 +322,8 @@ fn expression(expr: &Expr, give: &mut dyn FnMut(String, Expr)) {
         }
         Expr::Attr(_) | Expr::Operand(_) | Expr::Rest(_) | Expr::Optional(_) => {}
         Expr::Call(function, of) => {
-            if let Some((_, instead)) = INSTEAD.iter().find(|(name, _)| *name == function.name)
+            let zero = matches!(&of[..], [_, Expr::Literal(Attr::Int(0))]);
+            if let Some((_, instead)) = INSTEAD.iter().find(|(name, _)| *name == function.name && !zero)
                 && let Some(instead) = functions().find(|known| !known.guard && known.name == *instead)
             {
                 give(format!("{} is {}", function.name, instead.name), Expr::Call(instead, of.clone()));

@@ -1,10 +1,12 @@
 //! A counter-example as a case file: the text form of a graph with both sides as its outputs.
 
 use super::build::types_differ;
-use super::check::Difference;
+use super::check::{self, Compared, Difference};
 use super::draft::{Draft, Filling};
-use crate::graph::{Graph, Node, NodeId, text};
+use crate::graph::{Graph, INPUT, Node, NodeId, text};
+use crate::op;
 use crate::rule::Rule;
+use crate::tensor::Tensor;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -31,6 +33,7 @@ pub(super) fn print(rule: &Rule, draft: &Draft, difference: Option<&Difference>)
     if !variable.is_empty() {
         let _ = writeln!(out, "// not constant in the rule's match: {}", variable.join(", "));
     }
+    let _ = writeln!(out, "// shown again by: ovolo rules verify --case FILE");
     out + &text(rule, draft)
 }
 
@@ -52,10 +55,14 @@ fn text(rule: &Rule, draft: &Draft) -> String {
             }),
             (None, Some(tensor)) => {
                 let id = graph.add_constant(&name, tensor.clone());
-                if let Some(Filling::Seeded(seed)) = value.leaf.as_ref().map(|leaf| &leaf.values) {
-                    let written = text::print_node(&graph, id);
-                    let seeded = format!("{}: {} = const ~{seed}", text::quote(&graph[id].name), value.ty);
-                    seeds.push((written, seeded));
+                let written = text::print_node(&graph, id);
+                let head = format!("{}: {} = const", text::quote(&graph[id].name), value.ty);
+                match value.leaf.as_ref().map(|leaf| &leaf.values) {
+                    Some(Filling::Seeded(seed)) => seeds.push((written, format!("{head} ~{seed}"))),
+                    _ if written.contains("= const #") => {
+                        seeds.push((written, format!("{head} [{}]", list(tensor))));
+                    }
+                    _ => {}
                 }
                 id
             }
@@ -70,8 +77,57 @@ fn text(rule: &Rule, draft: &Draft) -> String {
             }
         }
     }
-    // Seeds read back to the values; a hash would not.
+    // Seeds and lists read back to the values; a hash would not.
     seeds.iter().fold(text::print(&graph), |text, (written, seeded)| text.replace(written, seeded))
+}
+
+/// The elements of a constant, as the text form reads them.
+fn list(tensor: &Tensor) -> String {
+    let float = tensor.ty().dtype.is_float();
+    let one = |value: &f64| if float { format!("{value:?}") } else { format!("{value:.0}") };
+    tensor.to_f64().iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// Evaluates a case file, as it was printed for a wrong rule: how its outputs `left` and `right`, or
+/// `left.N` and `right.N`, differ; `None` where they agree.
+///
+/// # Errors
+/// A graph that has inputs, or other outputs.
+pub fn compare(graph: &Graph) -> Result<Option<String>, String> {
+    let mut draft = Draft::default();
+    for (id, node) in graph.nodes() {
+        match (graph.constant(id), op::find(node.op)) {
+            (Some(value), _) => draft.leaf(node.ty.clone(), true, Filling::Given(value.to_f64())),
+            (None, Some(op)) => {
+                let inputs = node.inputs.iter().map(|input| input.index()).collect();
+                draft.op(op, (*node.attrs).clone(), inputs)?
+            }
+            (None, None) if node.op == INPUT => {
+                return Err(format!("`{}` is an input: a case has constants alone", node.name));
+            }
+            (None, None) => return Err(format!("there is no op `{}`", node.op)),
+        };
+    }
+    for (name, id) in graph.outputs() {
+        match name.split('.').next() {
+            Some("left") => draft.left.push(id.index()),
+            Some("right") => draft.right.push(id.index()),
+            _ => {
+                return Err(format!("output `{name}`: a case has `left` and `right`, or `left.0` and so on"));
+            }
+        }
+    }
+    if draft.left.is_empty() || draft.left.len() != draft.right.len() {
+        return Err(format!("{} left and {} right sides", draft.left.len(), draft.right.len()));
+    }
+    if let Some((side, left, right)) = types_differ(&draft) {
+        return Ok(Some(format!("side {side} is of type {left} on the left, of {right} on the right")));
+    }
+    Ok(match check::compare(&draft) {
+        Compared::Agree => None,
+        Compared::Vacuous => return Err("the sides have hardly a number in them".to_owned()),
+        Compared::Differ(difference) => Some(difference.to_string()),
+    })
 }
 
 /// The name of a value: its variable's, or its op's.

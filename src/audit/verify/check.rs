@@ -9,6 +9,7 @@ use super::build::widened;
 use super::draft::Draft;
 use crate::attr::Attrs;
 use crate::tensor::{DType, Layout, Tensor, TensorType};
+use std::fmt;
 
 /// Of real numbers with constants in `f32`.
 const TOLERANCE: f64 = 1e-6;
@@ -25,6 +26,18 @@ pub(super) struct Difference {
     pub what: String,
     /// The first element that differs: its index, left, right.
     pub at: Option<(Vec<usize>, f64, f64)>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        match &self.at {
+            Some((index, left, right)) => {
+                write!(f, ": at {index:?} the left side is {left:?}, the right side {right:?}")
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// What came of a comparison.

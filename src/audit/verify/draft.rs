@@ -33,6 +33,15 @@ pub(super) enum Filling {
     Drawn(Values, u64),
     /// The text form's seeded values.
     Seeded(u64),
+    /// These, in order.
+    Given(Vec<f64>),
+}
+
+impl Leaf {
+    /// A leaf that is not filled yet.
+    pub fn new(constant: bool, values: Filling) -> Self {
+        Self { constant, values, value: OnceLock::new() }
+    }
 }
 
 /// One value.
@@ -85,7 +94,7 @@ impl Draft {
 
     /// Adds a leaf.
     pub fn leaf(&mut self, ty: TensorType, constant: bool, values: Filling) -> usize {
-        let leaf = Leaf { constant, values, value: OnceLock::new() };
+        let leaf = Leaf::new(constant, values);
         self.values.push(Value {
             op: None,
             attrs: Attrs::new(),
@@ -122,7 +131,7 @@ impl Draft {
     pub fn tensor(&self, at: usize) -> Option<&Tensor> {
         let value = &self.values[at];
         let leaf = value.leaf.as_ref()?;
-        Some(leaf.value.get_or_init(|| fill(&value.ty, &leaf.values)))
+        Some(filled(&value.ty, leaf))
     }
 
     fn fact(&self, at: usize) -> Fact<'_> {
@@ -179,6 +188,11 @@ impl Bindings for Draft {
     }
 }
 
+/// The value of a leaf of this type.
+pub(super) fn filled<'a>(ty: &TensorType, leaf: &'a Leaf) -> &'a Tensor {
+    leaf.value.get_or_init(|| fill(ty, &leaf.values))
+}
+
 /// The values of a leaf; padding is zero.
 #[allow(clippy::cast_precision_loss)]
 fn fill(ty: &TensorType, filling: &Filling) -> Tensor {
@@ -187,6 +201,9 @@ fn fill(ty: &TensorType, filling: &Filling) -> Tensor {
         Filling::Splat(value) => {
             let values = vec![*value; ty.shape.count()];
             return Tensor::from_f64(ty.dtype, ty.shape.clone(), &values).to_layout(&ty.layout);
+        }
+        Filling::Given(values) => {
+            return Tensor::from_f64(ty.dtype, ty.shape.clone(), values).to_layout(&ty.layout);
         }
         Filling::Drawn(values, seed) => (*values, *seed),
     };

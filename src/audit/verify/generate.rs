@@ -201,7 +201,9 @@ impl<'a> Generator<'a> {
         }
         let inputs: Option<Vec<usize>> = inputs.into_iter().collect();
         let inputs = inputs.ok_or("an operand was not made")?;
-        adds_no_dimension(&slots, &inputs, draft)?;
+        let number = |slot: &Slot<'_>| matches!(slot, Slot::Child(Pattern::Number(..)));
+        let numbers: Vec<bool> = slots.iter().map(number).collect();
+        adds_no_dimension(&numbers, &inputs, draft)?;
         // Variables are bound by now; the offer's attributes are what they stand for.
         let fixed = self.fixed(pattern, draft);
         let mut attrs = offer.attrs;
@@ -336,9 +338,10 @@ fn number(interval: Interval, rng: &mut Rng) -> f64 {
 }
 
 /// A number on the left is a constant that has no more dimensions than what stands beside it.
-fn adds_no_dimension(slots: &[Slot<'_>], inputs: &[usize], draft: &Draft) -> Result<(), String> {
+/// `numbers` says of the first operands which stand for one.
+pub(super) fn adds_no_dimension(numbers: &[bool], inputs: &[usize], draft: &Draft) -> Result<(), String> {
     let rank = |at: usize| draft.values[inputs[at]].ty.shape.rank();
-    let number = |at: usize| matches!(slots.get(at), Some(Slot::Child(Pattern::Number(..))));
+    let number = |at: usize| numbers.get(at).is_some_and(|number| *number);
     let numbers = (0..inputs.len()).filter(|at| number(*at));
     let others = (0..inputs.len()).filter(|at| !number(*at));
     match (numbers.map(rank).max(), others.map(rank).max()) {

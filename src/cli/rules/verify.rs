@@ -1,11 +1,13 @@
 //! `ovolo rules verify`.
 
+use super::super::load::read;
 use super::super::{Outcome, Settings, print};
 use super::Source;
 use clap::Args;
 use ovolo::audit::verify::{self, Member, Verdict, Verification};
+use ovolo::graph::text;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,6 +42,9 @@ pub(crate) struct Verify {
     /// Fill initializers that carry no data but say `normal MEAN STD` with seeded values.
     #[arg(long, requires = "models")]
     seeded_weights: bool,
+    /// In place of rules, evaluate a counter-example that was printed, and say how its sides differ.
+    #[arg(long = "case", value_name = "FILE", conflicts_with = "models")]
+    case: Option<PathBuf>,
     /// Print as JSON.
     #[arg(long)]
     json: bool,
@@ -50,7 +55,22 @@ impl Verify {
         if self.instances == 0 {
             return Err("--instances takes 1 or more".into());
         }
+        if let Some(path) = &self.case {
+            return self.case(path);
+        }
         if self.models.is_empty() { self.rules() } else { self.members() }
+    }
+
+    fn case(&self, path: &Path) -> Outcome {
+        let graph = text::parse(&read(path)?).map_err(|error| error.to_string())?;
+        let graph = ovolo::verify::verify(graph).map_err(|error| error.to_string())?.into_inner();
+        let differ = verify::compare_case(&graph).map_err(|error| format!("{}: {error}", path.display()))?;
+        if self.json {
+            print(&format!("{}\n", serde_json::json!({ "case": path, "differ": differ })));
+        } else if differ.is_none() {
+            print("the sides agree\n");
+        }
+        differ.map_or(Ok(()), Err)
     }
 
     fn threads(&self) -> Result<usize, String> {

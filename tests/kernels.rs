@@ -1,0 +1,134 @@
+//! The contract of kernels, for every backend in the list: on each lowered op of the rules' examples, and
+//! on the plans of the examples, the cases and some models.
+//!
+//! What nobody has written is not a number: results, scratch, dead memory, and what lies about every
+//! buffer. The result is the reference evaluation's, its padding is zero, nothing but the result and
+//! the scratch is written, and in place of an operand that the contract allows the result is the same.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+#[path = "kernels/guarded.rs"]
+mod guarded;
+#[path = "kernels/plan.rs"]
+mod plan;
+
+use guarded::step;
+use libtest_mimic::{Arguments, Failed, Trial};
+use ovolo::backend::{self, BACKENDS};
+use ovolo::graph::{Graph, text};
+use ovolo::onnx::{self, ImportOptions, MissingWeights};
+use ovolo::rule::{Example, Rule, RuleSet, SHIPPED, Template};
+use ovolo::tensor::{Tensor, TensorType};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn main() {
+    let rules = RuleSet::read(SHIPPED).unwrap();
+    let mut trials = Vec::new();
+    for rule in rules.rules() {
+        if rule.to.iter().any(lowers) {
+            let one = Arc::clone(rule);
+            trials.push(Trial::test(format!("op::{}", rule.name), move || ops(&one)));
+        }
+        let one = Arc::clone(rule);
+        trials.push(Trial::test(format!("plan::{}", rule.name), move || examples(&one)));
+    }
+    for path in cases() {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        trials.push(Trial::test(format!("case::{name}"), move || {
+            let source = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
+            plan::holds(&text::parse(&source).map_err(|error| error.to_string())?, true)
+        }));
+    }
+    for name in ["squeezenet1_1", "mobilenet_v2", "nasrnn"] {
+        trials.push(Trial::test(format!("model::{name}"), move || plan::holds(&model(name), false)));
+    }
+    trials.push(Trial::test("every_backend_is_met_in_examples", move || backends(&rules)));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+/// Whether a right side has an op that some backend runs.
+fn lowers(template: &Template) -> bool {
+    match template {
+        Template::Op { op, children, .. } => backend_of(op.name).is_some() || children.iter().any(lowers),
+        Template::Each(_, inner) => inner.as_ref().is_some_and(|(_, inner)| lowers(inner)),
+        Template::Operand(_) | Template::Scalar(_) => false,
+    }
+}
+
+fn backend_of(op: &str) -> Option<&'static dyn backend::Backend> {
+    backend::find(op.split_once('.')?.0)
+}
+
+/// The graphs of a rule's firing examples, before and after.
+fn fired(rule: &Rule) -> impl Iterator<Item = (Graph, Graph)> {
+    rule.examples.iter().filter_map(|example| {
+        let Example::Fires { graph, after: Some(after), .. } = example else { return None };
+        let before = text::parse(&example.graph()).unwrap_or_else(|error| panic!("{error}"));
+        let after = common::after(graph, after).unwrap_or_else(|error| panic!("{error}"));
+        Some((before, after))
+    })
+}
+
+/// Runs every lowered op of the graphs after.
+fn ops(rule: &Rule) -> Result<(), Failed> {
+    let mut count = 0;
+    for (_, graph) in fired(rule) {
+        let inputs = common::inputs(&graph);
+        let values = common::values(&graph, &inputs);
+        for (id, node) in graph.nodes() {
+            if backend_of(node.op).is_none() {
+                continue;
+            }
+            let operands: Vec<&Tensor> = node.inputs.iter().map(|input| &values[input.index()]).collect();
+            step(node.op, &node.attrs, &operands, &values[id.index()])
+                .map_err(|why| format!("`{}` in\n{graph}\n{why}", node.name))?;
+            count += 1;
+        }
+    }
+    if count == 0 { Err("no example has a lowered op".into()) } else { Ok(()) }
+}
+
+/// Plans of the graphs before.
+fn examples(rule: &Rule) -> Result<(), Failed> {
+    fired(rule).try_for_each(|(graph, _)| plan::holds(&graph, true))
+}
+
+fn cases() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let mut files: Vec<PathBuf> = [folder.clone(), folder.join("superoptimise")]
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "ovolo"))
+        .collect();
+    files.sort();
+    files
+}
+
+fn model(name: &str) -> Graph {
+    let options = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/models/{name}.onnx"));
+    onnx::load(path, &options).unwrap().graph
+}
+
+/// Every backend is met in examples.
+fn backends(rules: &RuleSet) -> Result<(), Failed> {
+    let ops = |graph: &Graph| graph.nodes().map(|(_, node)| node.op).collect::<Vec<_>>();
+    let seen: BTreeSet<&str> = rules
+        .rules()
+        .iter()
+        .flat_map(|rule| fired(rule).flat_map(|(_, graph)| ops(&graph)).collect::<Vec<_>>())
+        .filter_map(|op| Some(backend_of(op)?.name()))
+        .collect();
+    match BACKENDS.iter().find(|backend| !seen.contains(backend.name())) {
+        Some(backend) => Err(format!("no rule has an example with an op of `{}`", backend.name()).into()),
+        None => Ok(()),
+    }
+}
+
+/// The types of some values.
+fn types<'a>(values: &[&'a Tensor]) -> Vec<&'a TensorType> {
+    values.iter().map(|value| value.ty()).collect()
+}

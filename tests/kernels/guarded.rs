@@ -1,0 +1,139 @@
+//! Buffers with guard zones, and one kernel between them.
+
+use super::types;
+use ovolo::attr::Attrs;
+use ovolo::backend::team::Team;
+use ovolo::backend::{Args, Call};
+use ovolo::tensor::{DType, Layout, Tensor, TensorType};
+
+/// What nobody has written: not a number in every floating-point type, -1 in integers.
+pub const POISON: u8 = 0xff;
+/// Bytes of poison on both sides of a buffer; a multiple of every alignment.
+pub const GUARD: usize = 256;
+/// The largest relative error (L2) of a kernel in `f32`.
+const TOLERANCE: f64 = 1e-4;
+
+/// A buffer in the middle of poison.
+pub struct Guarded {
+    bytes: Tensor,
+    length: usize,
+}
+
+impl Guarded {
+    /// Bytes that nobody has written.
+    pub fn poisoned(length: usize) -> Self {
+        let mut bytes = Tensor::zeros(TensorType::plain(DType::U8, [length + 2 * GUARD]));
+        bytes.bytes_mut().fill(POISON);
+        Self { bytes, length }
+    }
+
+    /// A copy of these bytes.
+    pub fn holding(bytes: &[u8]) -> Self {
+        let mut guarded = Self::poisoned(bytes.len());
+        guarded.all_mut()[GUARD..][..bytes.len()].copy_from_slice(bytes);
+        guarded
+    }
+
+    /// The bytes with what lies about them.
+    pub fn all_mut(&mut self) -> &mut [u8] {
+        self.bytes.bytes_mut()
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes.bytes()[GUARD..][..self.length]
+    }
+
+    /// Where the bytes begin, to write.
+    pub fn pointer(&mut self) -> *mut u8 {
+        self.all_mut()[GUARD..].as_mut_ptr()
+    }
+
+    /// Whether the poison about the bytes is untouched.
+    pub fn is_intact(&self) -> bool {
+        let all = self.bytes.bytes();
+        all[..GUARD].iter().chain(&all[GUARD + self.length..]).all(|byte| *byte == POISON)
+    }
+}
+
+/// Runs a kernel on one thread and more, apart and in place of each operand that its contract allows, and
+/// compares with what the op's reference evaluation gave.
+pub fn step(op: &'static str, attrs: &Attrs, operands: &[&Tensor], want: &Tensor) -> Result<(), String> {
+    for threads in [1, 2, 3] {
+        let types = types(operands);
+        let call = Call { op, attrs, inputs: &types, output: want.ty(), threads };
+        let backend = super::backend_of(op).ok_or("there is no such backend")?;
+        let contract = backend.contract(&call)?;
+        if let Some(operand) = contract.view_of {
+            let view = operands[operand].bytes().get(contract.view_offset..).unwrap_or_default();
+            let same = view.get(..want.ty().bytes()) == Some(want.bytes());
+            return if same { Ok(()) } else { Err("the view holds other bytes".into()) };
+        }
+        let kernel = backend.kernel(&call)?;
+        let team = Team::new(threads);
+        let apart = if contract.alias.is_some() { None } else { Some(None) };
+        let places = contract.in_place.iter().copied().chain(contract.alias).map(Some);
+        for place in apart.into_iter().chain(places) {
+            let mut inputs: Vec<Guarded> =
+                operands.iter().map(|operand| Guarded::holding(operand.bytes())).collect();
+            let mut output = Guarded::poisoned(want.ty().bytes());
+            let mut scratch = Guarded::poisoned(contract.scratch);
+            let mut pointers: Vec<*mut u8> = inputs.iter_mut().map(Guarded::pointer).collect();
+            let target = match place {
+                Some(operand) => pointers[operand],
+                None => output.pointer(),
+            };
+            let readable: Vec<*const u8> = pointers.drain(..).map(<*mut u8>::cast_const).collect();
+            let scratch_pointer = scratch.pointer();
+            kernel.run(&Args { inputs: &readable, output: target, scratch: scratch_pointer, team: &team });
+            let what = format!("{} on {threads} thread(s), in place of {place:?}", contract.implementation);
+            for (at, (input, operand)) in inputs.iter().zip(operands).enumerate() {
+                if !input.is_intact() || place != Some(at) && input.bytes() != operand.bytes() {
+                    return Err(format!("{what}: operand {at} or what lies about it is written"));
+                }
+            }
+            if !output.is_intact() || !scratch.is_intact() {
+                return Err(format!("{what}: what lies about the result or the scratch is written"));
+            }
+            let bytes = place.map_or(output.bytes(), |operand| &inputs[operand].bytes()[..want.ty().bytes()]);
+            agrees(&tensor(want.ty(), bytes), want).map_err(|why| format!("{what}: {why}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// A tensor of these bytes.
+pub fn tensor(ty: &TensorType, bytes: &[u8]) -> Tensor {
+    let mut tensor = Tensor::zeros(ty.clone());
+    tensor.bytes_mut().copy_from_slice(bytes);
+    tensor
+}
+
+/// That a result is close to the reference's, with zero in its padding.
+pub fn agrees(got: &Tensor, want: &Tensor) -> Result<(), String> {
+    if got.ty() != want.ty() {
+        return Err(format!("the result is {}, not {}", got.ty(), want.ty()));
+    }
+    let again = got.to_layout(&Layout::PLAIN).to_layout(&got.ty().layout);
+    let zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+    let size = got.ty().dtype.size();
+    let elements = got.bytes().chunks(size).zip(again.bytes().chunks(size));
+    if elements
+        .clone()
+        .any(|(got, again)| zero(again) && !zero(got) && got[..size - 1].iter().any(|b| *b != 0))
+    {
+        return Err("the padding is not zero".into());
+    }
+    let (mut difference, mut scale) = (0.0, 0.0);
+    for (at, (got, want)) in got.to_f64().into_iter().zip(want.to_f64()).enumerate() {
+        if got.is_nan() != want.is_nan() {
+            return Err(format!("element {at} is {got}, not {want}"));
+        }
+        if got != want && !got.is_nan() {
+            difference += (got - want) * (got - want);
+        }
+        scale += if want.is_finite() { want * want } else { 0.0 };
+    }
+    let error = (difference / f64::max(scale, 1e-30)).sqrt();
+    if error <= TOLERANCE { Ok(()) } else { Err(format!("relative error {error:.1e}")) }
+}

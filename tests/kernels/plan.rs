@@ -1,0 +1,158 @@
+//! A plan, step by step, in an arena where all that is dead is poison.
+
+use super::guarded::{GUARD, Guarded, POISON, agrees, tensor};
+use super::{backend_of, common};
+use libtest_mimic::Failed;
+use ovolo::backend::team::Team;
+use ovolo::backend::{Args, Call};
+use ovolo::graph::{Graph, NodeId};
+use ovolo::op;
+use ovolo::plan::{Base, Place, Plan};
+use ovolo::session::Session;
+use ovolo::tensor::{Tensor, TensorType};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Compiles a graph, runs its plan among poison, and compares with the reference evaluation; or, where
+/// that takes too long, with the session's own outputs.
+pub fn holds(graph: &Graph, reference: bool) -> Result<(), Failed> {
+    let inputs = common::inputs(graph);
+    let compilation = common::compile(graph.clone(), 2);
+    let outputs = run(&compilation.program, &compilation.plan, &inputs)?;
+    let expected = if reference {
+        common::reference(graph, &inputs)
+    } else {
+        let mut session =
+            Session::new(&compilation.program, compilation.plan).map_err(|error| error.to_string())?;
+        session.run(&inputs.iter().collect::<Vec<_>>()).map_err(|error| error.to_string())?.to_vec()
+    };
+    for (at, (got, want)) in outputs.iter().zip(&expected).enumerate() {
+        agrees(got, want).map_err(|why| format!("output {at} of\n{graph}\n{why}"))?;
+    }
+    Ok(())
+}
+
+/// The outputs of a plan.
+fn run(program: &Graph, plan: &Plan, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
+    let mut held: Vec<Guarded> = inputs.iter().map(|input| Guarded::holding(input.bytes())).collect();
+    let given: Vec<*const u8> = held.iter_mut().map(|input| input.pointer().cast_const()).collect();
+    let constants = constants(program, plan);
+    let mut arena = Guarded::poisoned(plan.arena);
+    let live = live(plan);
+    let team = Team::new(plan.threads);
+    for (at, step) in plan.steps.iter().enumerate() {
+        let types: Vec<&TensorType> = step.input_types.iter().collect();
+        let call = Call {
+            op: step.op,
+            attrs: &step.attrs,
+            inputs: &types,
+            output: &step.output_type,
+            threads: plan.threads,
+        };
+        let kernel = backend_of(step.op).ok_or("there is no such backend")?.kernel(&call)?;
+        let before = arena.all_mut().to_vec();
+        let base = arena.pointer();
+        let pointers: Vec<*const u8> = step
+            .inputs
+            .iter()
+            .map(|place| match place.base {
+                Base::Input(input) => given[input].wrapping_add(place.offset),
+                Base::Constant(node) => constants[&node].bytes().as_ptr().wrapping_add(place.offset),
+                Base::Arena => base.cast_const().wrapping_add(place.offset),
+            })
+            .collect();
+        kernel.run(&Args {
+            inputs: &pointers,
+            output: base.wrapping_add(step.output.offset),
+            scratch: base.wrapping_add(step.scratch_offset),
+            team: &team,
+        });
+        let output = range(step.output.offset, step.output_type.bytes());
+        let scratch = range(step.scratch_offset, step.scratch);
+        let mut from = 0;
+        let mut written = [output, scratch];
+        written.sort_by_key(|range| range.start);
+        let after = arena.all_mut();
+        for to in written.iter().chain([&(after.len()..after.len())]) {
+            if from < to.start && before[from..to.start] != after[from..to.start] {
+                return Err(format!("step `{}` writes beside its result and its scratch", step.name));
+            }
+            from = from.max(to.end);
+        }
+        let mut from = GUARD;
+        for to in live[at].iter().chain([&(GUARD + plan.arena..usize::MAX)]) {
+            if from < to.start {
+                after[from..to.start].fill(POISON);
+            }
+            from = from.max(to.end);
+        }
+    }
+    if held.iter().zip(inputs).any(|(held, input)| !held.is_intact() || held.bytes() != input.bytes()) {
+        return Err("an input or what lies about it is written".into());
+    }
+    let output = |(_, ty, place): &(_, TensorType, Place)| {
+        let bytes = match place.base {
+            Base::Input(input) => inputs[input].bytes(),
+            Base::Constant(node) => constants[&node].bytes(),
+            Base::Arena => arena.bytes(),
+        };
+        tensor(ty, &bytes[place.offset..][..ty.bytes()])
+    };
+    Ok(plan.outputs.iter().map(output).collect())
+}
+
+fn range(offset: usize, length: usize) -> Range<usize> {
+    GUARD + offset..GUARD + offset + length
+}
+
+/// What is read of the arena after each step before it is written again: ranges in order.
+fn live(plan: &Plan) -> Vec<Vec<Range<usize>>> {
+    let in_arena =
+        |place: &Place, ty: &TensorType| (place.base == Base::Arena).then(|| range(place.offset, ty.bytes()));
+    let mut now: Vec<Range<usize>> =
+        plan.outputs.iter().filter_map(|(_, ty, place)| in_arena(place, ty)).collect();
+    let mut after = Vec::new();
+    for step in plan.steps.iter().rev() {
+        now.sort_by_key(|range| range.start);
+        after.push(now.clone());
+        let gone = range(step.output.offset, step.output_type.bytes());
+        now = now
+            .into_iter()
+            .flat_map(|one| [one.start..one.end.min(gone.start), one.start.max(gone.end)..one.end])
+            .filter(|one| one.start < one.end)
+            .collect();
+        now.extend(step.inputs.iter().zip(&step.input_types).filter_map(|(place, ty)| in_arena(place, ty)));
+    }
+    after.reverse();
+    after
+}
+
+/// The constants that steps and outputs read, by the reference evaluation.
+fn constants(program: &Graph, plan: &Plan) -> BTreeMap<NodeId, Tensor> {
+    let places = plan.steps.iter().flat_map(|step| &step.inputs).chain(plan.outputs.iter().map(|one| &one.2));
+    let mut known = BTreeMap::new();
+    for place in places {
+        if let Base::Constant(node) = place.base {
+            constant(program, node, &mut known);
+        }
+    }
+    known
+}
+
+fn constant(program: &Graph, id: NodeId, known: &mut BTreeMap<NodeId, Tensor>) -> Tensor {
+    if let Some(value) = known.get(&id) {
+        return value.clone();
+    }
+    let node = &program[id];
+    let value = match program.constant(id) {
+        Some(value) => value.clone(),
+        None => {
+            let operands: Vec<Tensor> =
+                node.inputs.iter().map(|input| constant(program, *input, known)).collect();
+            let operands: Vec<&Tensor> = operands.iter().collect();
+            (op::find(node.op).unwrap().eval)(&node.attrs, &operands, &node.ty)
+        }
+    };
+    known.insert(id, value.clone());
+    value
+}

@@ -1,0 +1,189 @@
+//! What a rule is worth: the graph of a firing example, through a shipped pipeline, comes out
+//! otherwise without the rule. Either another program is chosen, or none; or the same is chosen, among
+//! fewer programs that can run: the rule is a step on ways that other sizes and machines take.
+
+use ovolo::compile::{self, Options};
+use ovolo::cost::Machine;
+use ovolo::egraph::{EGraph, Limits};
+use ovolo::graph::{Graph, text};
+use ovolo::pass::PassReport;
+use ovolo::pass::pipeline::{self, PassSpec, Pipeline};
+use ovolo::rule::{Example, Rule, RuleSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// What changes when the rule is taken away, for a snapshot.
+pub fn worth(rule: &Rule, set: &RuleSet) -> Result<String, String> {
+    let fires = rule.examples.iter().filter(|example| matches!(example, Example::Fires { .. }));
+    let graphs: Vec<Graph> = fires
+        .map(|example| text::parse(&example.graph()).map_err(|error| error.to_string()))
+        .collect::<Result<_, _>>()?;
+    let pipeline = pipeline_with(rule).ok_or("no shipped pipeline has the rule in a phase")?;
+    let (without, shorter) = (set.without(&rule.name), pipeline_without(rule, &pipeline));
+    let program = graphs.iter().find_map(|graph| {
+        let (whole, rules) = chosen(graph, set, &pipeline);
+        (whole != chosen(graph, &without, &shorter).0).then(|| rules + &whole)
+    });
+    let equal = || {
+        graphs.iter().find_map(|graph| {
+            let whole = members(graph, set, &pipeline);
+            let less = members(graph, &without, &shorter);
+            let lost: Vec<&String> = whole.difference(&less).collect();
+            (!lost.is_empty()).then(|| lines(&pipeline, &lost))
+        })
+    };
+    program
+        .or_else(equal)
+        .ok_or_else(|| "on no example does anything change without the rule: others imply it".into())
+}
+
+/// The lines that a snapshot shows at most.
+const SHOWN: usize = 24;
+
+fn lines(pipeline: &Pipeline, lost: &[&String]) -> String {
+    let mut text =
+        format!("without it fewer programs can run in `{}`; these equalities are gone:\n\n", pipeline.name);
+    let mut shown = lost.to_vec();
+    shown.sort_by_key(|line| (line.len(), *line));
+    for line in shown.into_iter().take(SHOWN) {
+        writeln!(text, "{line}").unwrap();
+    }
+    text
+}
+
+fn pipeline_with(rule: &Rule) -> Option<Pipeline> {
+    let shipped = pipeline::SHIPPED.iter().map(|(name, text)| Pipeline::read(name, text).unwrap());
+    let has = |pass: &PassSpec| match pass {
+        PassSpec::Rewrite(settings) => {
+            settings.rules.iter().any(|name| *name == rule.name || name == rule.stem())
+        }
+        _ => false,
+    };
+    // Plain pipelines first: the fewer rules, the plainer the snapshot.
+    let mut with: Vec<Pipeline> = shipped.filter(|pipeline| pipeline.passes.iter().any(has)).collect();
+    with.sort_by_key(|pipeline| pipeline.passes.len());
+    with.into_iter().next()
+}
+
+/// The pipeline, with no phase that names the rule.
+fn pipeline_without(rule: &Rule, pipeline: &Pipeline) -> Pipeline {
+    let mut shorter = pipeline.clone();
+    for pass in &mut shorter.passes {
+        if let PassSpec::Rewrite(settings) = pass {
+            settings.rules.retain(|name| *name != rule.name);
+        }
+    }
+    shorter
+}
+
+/// What a pipeline makes of a graph under the nominal cost model: the program, or why there is none,
+/// and the rules on the way.
+fn chosen(graph: &Graph, rules: &RuleSet, pipeline: &Pipeline) -> (String, String) {
+    let mut pipeline = pipeline.clone();
+    for pass in &mut pipeline.passes {
+        if let PassSpec::Extract(settings) = pass {
+            settings.cost = "flops".into();
+        }
+    }
+    let options = Options {
+        rules: rules.clone(),
+        pipeline,
+        threads: 1,
+        machine: Machine::NOMINAL,
+        keep_egraph_after: None,
+    };
+    let compilation = match compile::compile(graph.clone(), &options) {
+        Ok(compilation) => compilation,
+        Err(error) => return (error.to_string(), String::new()),
+    };
+    let names: BTreeSet<&str> = compilation
+        .plan
+        .steps
+        .iter()
+        .flat_map(|step| &step.rules)
+        .map(|rule| rule.split(' ').next().unwrap_or_default())
+        .collect();
+    let mut report = String::new();
+    if let Some(PassReport::Extract { extraction, .. }) = compilation.extraction() {
+        let proven = if extraction.proven { "proven" } else { "unproven" };
+        writeln!(report, "{proven} by `{}`", options.pipeline.name).unwrap();
+    }
+    writeln!(report, "rules: {}\n", names.into_iter().collect::<Vec<_>>().join(" ")).unwrap();
+    (text::print(&compilation.program), report)
+}
+
+/// The equalities of the e-graph after the pipeline's rewriting: `TERM = NODE` for every node, where
+/// the term is the shortest of its class and the node's operands are the shortest of theirs; only of
+/// what can run.
+fn members(graph: &Graph, rules: &RuleSet, pipeline: &Pipeline) -> BTreeSet<String> {
+    let mut egraph = EGraph::new(graph);
+    for pass in &pipeline.passes {
+        let PassSpec::Rewrite(phase) = pass else { continue };
+        let selected = rules.select(&phase.rules).unwrap_or_else(|errors| panic!("{errors}"));
+        let limits = Limits { rounds: phase.rounds, nodes: phase.nodes + phase.nodes_per_op * graph.len() };
+        egraph.saturate(&selected, limits, &|| Duration::ZERO).unwrap_or_else(|error| panic!("{error}"));
+    }
+    equalities(&egraph.to_text())
+}
+
+/// One e-node of the e-graph's text: its class, op, the classes of its operands, attributes.
+struct Node<'a> {
+    class: &'a str,
+    constant: bool,
+    op: &'a str,
+    operands: Vec<&'a str>,
+    attrs: &'a str,
+}
+
+fn equalities(text: &str) -> BTreeSet<String> {
+    let mut nodes: Vec<Node<'_>> = Vec::new();
+    // The shortest term of each class that has one.
+    let mut terms: BTreeMap<&str, String> = BTreeMap::new();
+    let (mut class, mut constant) = ("", false);
+    for line in text.lines() {
+        let Some(node) = line.strip_prefix("  ") else {
+            let (head, _) = line.split_once(": ").unwrap();
+            class = head.split(' ').next().unwrap();
+            constant = line.ends_with(" constant");
+            continue;
+        };
+        let (call, attrs) = node.split_once(')').unwrap();
+        let (op, operands) = call.split_once('(').unwrap();
+        let operands = operands.split(", ").filter(|operand| !operand.is_empty()).collect();
+        nodes.push(Node { class, constant, op, operands, attrs: attrs.trim() });
+    }
+    // What is computed from constants alone is evaluated once, whatever it is.
+    nodes.retain(|node| node.constant || node.operands.is_empty() || node.op.contains('.'));
+    loop {
+        let mut changed = false;
+        for node in &nodes {
+            let Some(term) = term(node, &terms) else { continue };
+            let shorter = |old: &String| (term.len(), &term) < (old.len(), old);
+            if terms.get(node.class).is_none_or(shorter) {
+                terms.insert(node.class, term);
+                changed = true;
+            }
+        }
+        if !changed {
+            break;
+        }
+    }
+    let equality = |node: &Node<'_>| Some(format!("{} = {}", terms.get(node.class)?, term(node, &terms)?));
+    nodes.iter().filter_map(equality).collect()
+}
+
+fn term(node: &Node<'_>, terms: &BTreeMap<&str, String>) -> Option<String> {
+    let operands: Option<Vec<&str>> =
+        node.operands.iter().map(|class| terms.get(class).map(String::as_str)).collect();
+    let operands = operands?;
+    if matches!(node.op, "input" | "const") {
+        return Some(node.attrs.trim_start_matches("{name: \"").trim_end_matches("\"}").to_owned());
+    }
+    let call = if operands.is_empty() {
+        node.op.to_owned()
+    } else {
+        format!("{}({})", node.op, operands.join(", "))
+    };
+    Some(if node.attrs.is_empty() { call } else { format!("{call} {}", node.attrs) })
+}
