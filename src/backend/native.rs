@@ -4,6 +4,7 @@
 //! A call that no fast kernel takes (a rare element type, an odd layout) is given to the op's
 //! reference evaluation, and its contract says so: the implementation is then `reference`.
 
+mod ahead;
 mod args;
 mod attention;
 mod binary;

@@ -4,6 +4,7 @@
 //! computes the scores, their softmax but for the division, and the product with the values,
 //! whose rows are divided at the end.
 
+use super::ahead::Ahead;
 use super::args::{Buffers, Shared};
 use super::gemm::{Micro, PANEL, Tile, micro};
 use super::lanes::{Lanes, widened};
@@ -132,6 +133,7 @@ impl Attention {
                     depth: self.width,
                     columns: PANEL,
                     accumulate: false,
+                    ahead: Ahead::NONE,
                 };
                 for first in (0..self.padded).step_by(PANEL) {
                     let (b, c) = (packed.add(first * self.width).cast_const(), scores.add(first));
@@ -154,6 +156,7 @@ impl Attention {
                         depth: self.keys,
                         columns: PANEL.min(self.columns - first),
                         accumulate: false,
+                        ahead: Ahead::NONE,
                     };
                     self.micro.block(&product, rows);
                 }

@@ -4,6 +4,7 @@
 //! `Ba32b`, or 32 columns of a plain matrix. The left one is read as it lies, element by element.
 //! Sums run over k in one order, whatever the number of threads.
 
+use super::ahead::Ahead;
 use super::lanes::{Lanes, Level, level};
 
 /// Columns of a panel.
@@ -30,6 +31,8 @@ pub(super) struct Tile {
     pub columns: usize,
     /// Whether to add to `c`.
     pub accumulate: bool,
+    /// What the next block will read as `b`, if that is not where `b` is.
+    pub ahead: Ahead,
 }
 
 type Function = unsafe fn(&Tile);
@@ -67,6 +70,7 @@ impl Micro {
             let tile = Tile {
                 a: block.a.wrapping_add(first * block.a_stride),
                 c: block.c.wrapping_add(first * block.c_stride),
+                ahead: block.ahead.part(index, tiles),
                 ..*block
             };
             // SAFETY: rows within the block; the instruction set is that of the processor.
@@ -110,8 +114,10 @@ unsafe fn tile<V: Lanes, const R: usize, const C: usize, const U: usize, const W
     unsafe {
         let mut sums = [[[V::splat(0.0); C]; R]; U];
         let (a, b) = (tile.a, tile.b.add(first));
+        let ahead = tile.ahead.over(tile.depth);
         let mut i = 0;
         while i + U <= tile.depth {
+            ahead.fetch(i);
             for (u, sums) in sums.iter_mut().enumerate() {
                 let row = b.add((i + u) * tile.b_stride);
                 let mut columns = [V::splat(0.0); C];
@@ -291,6 +297,7 @@ mod tests {
                     depth,
                     columns,
                     accumulate: true,
+                    ahead: Ahead::new(right.as_ptr(), right.len()),
                 };
                 // SAFETY: the matrices are as large as the tile says.
                 unsafe {

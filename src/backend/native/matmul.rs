@@ -3,6 +3,7 @@
 //! The result is cut into bands of rows and panels of 32 columns; a task computes one such piece
 //! over blocks of the inner dimension, so that what it reads again stays in the second-level cache.
 
+use super::ahead::Ahead;
 use super::args::{Buffers, Shared};
 use super::broadcast::Broadcast;
 use super::chain::{Action, Area, apply};
@@ -175,6 +176,14 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
     }
 }
 
+/// A panel of a band of a product of the batch.
+#[derive(Clone, Copy)]
+struct Place {
+    batch: usize,
+    band: usize,
+    panel: usize,
+}
+
 struct MatMul {
     plan: Plan,
     micro: &'static Micro,
@@ -197,18 +206,21 @@ impl Kernel for MatMul {
         let buffers = Buffers::new(args);
         // What is smaller is read again and again, so it should be what stays in cache.
         let panels_first = plan.rows * plan.depth > plan.columns * plan.depth;
+        let place = |at: usize| {
+            let (batch, rest) = (at / (bands * panels), at % (bands * panels));
+            let (band, panel) =
+                if panels_first { (rest / panels, rest % panels) } else { (rest % bands, rest / bands) };
+            Place { batch, band, panel }
+        };
         args.team.run(slots, |slot| {
             loop {
                 let first = next.fetch_add(chunk, Ordering::Relaxed);
                 for at in first..(first + chunk).min(total) {
-                    let (batch, rest) = (at / (bands * panels), at % (bands * panels));
-                    let (band, panel) = if panels_first {
-                        (rest / panels, rest % panels)
-                    } else {
-                        (rest % bands, rest / bands)
-                    };
+                    // Where chunks go round among the threads, this is what comes next.
+                    let next = if at + 1 < first + chunk { at + 1 } else { at + 1 + chunk * (slots - 1) };
+                    let next = if next < total { place(next) } else { place(at) };
                     // SAFETY: bands and panels are within the matrices, and no other task has this pair.
-                    unsafe { self.piece(buffers.args(), batch, band, panel, slot) };
+                    unsafe { self.piece(buffers.args(), place(at), next, slot) };
                 }
                 if first + chunk >= total {
                     return;
@@ -219,12 +231,13 @@ impl Kernel for MatMul {
 }
 
 impl MatMul {
-    /// One panel of one band of one product.
+    /// One panel of one band of one product; then comes another.
     ///
     /// # Safety
     /// The indices are in range, and no other thread uses this piece of the result or this slot.
-    unsafe fn piece(&self, args: &Args<'_>, batch: usize, band: usize, panel: usize, slot: usize) {
+    unsafe fn piece(&self, args: &Args<'_>, place: Place, next: Place, slot: usize) {
         let plan = &self.plan;
+        let Place { batch, band, panel } = place;
         let (left, right) = plan.batch[batch];
         let (row, column) = (band * plan.band, panel * plan.panel);
         let rows = plan.band.min(plan.rows - row);
@@ -252,6 +265,7 @@ impl MatMul {
                     depth,
                     columns,
                     accumulate: done > 0,
+                    ahead: self.ahead(args, place, next, done + depth),
                 };
                 if plan.pack {
                     for i in 0..depth {
@@ -270,7 +284,8 @@ impl MatMul {
                 for index in 0..tiles {
                     let (first, end) = (rows * index / tiles, rows * (index + 1) / tiles);
                     let c = c.add(first * plan.columns);
-                    let mut part = Tile { a: tile.a.add(first * plan.depth), c, ..tile };
+                    let ahead = tile.ahead.part(index, tiles);
+                    let mut part = Tile { a: tile.a.add(first * plan.depth), c, ahead, ..tile };
                     if staged {
                         (part.c, part.c_stride) = (stage.as_mut_ptr().cast(), columns);
                     }
@@ -289,6 +304,21 @@ impl MatMul {
                 }
             }
         }
+    }
+
+    /// What the block is that follows `done` rows of the inner dimension, if it is in panels and not
+    /// the one that was there before.
+    fn ahead(&self, args: &Args<'_>, place: Place, next: Place, done: usize) -> Ahead {
+        let plan = &self.plan;
+        if plan.row_stride != PANEL || plan.panel != PANEL {
+            return Ahead::NONE;
+        }
+        let (at, done) = if done < plan.depth { (place, done) } else { (next, 0) };
+        if done == 0 && (next.batch, next.panel) == (place.batch, place.panel) && plan.block >= plan.depth {
+            return Ahead::NONE;
+        }
+        let from = plan.batch[at.batch].1 + at.panel * plan.panel_stride + done * PANEL;
+        Ahead::new(Shared::<f32>::input(args, 1).at(from), plan.block.min(plan.depth - done) * PANEL)
     }
 
     /// The steps on a tile: from where it was computed to the result.

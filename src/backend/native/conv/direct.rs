@@ -6,6 +6,7 @@
 
 use super::tile::{Micro, Tile, micro};
 use super::{Finish, Geometry, contract as named};
+use crate::backend::native::ahead::Ahead;
 use crate::backend::native::args::Buffers;
 use crate::backend::native::reference;
 use crate::backend::{Args, Call, Contract, Kernel};
@@ -109,14 +110,36 @@ impl Kernel for Direct {
             let (image, output) = (rest / self.outputs.len(), rest % self.outputs.len());
             let rows = band * self.band..((band + 1) * self.band).min(geometry.output[0]);
             let columns = geometry.output[1] * part / parts..geometry.output[1] * (part + 1) / parts;
+            // Tasks go round among the threads, so this is what comes next.
+            let next = (task + threads) / (parts * bands);
+            let then = (next > task / (parts * bands)).then(|| self.outputs[next % self.outputs.len()]);
             // SAFETY: the task has this part of the result alone.
-            unsafe { self.task(buffers.args(), image, self.outputs[output], rows, columns) };
+            unsafe { self.task(buffers.args(), image, self.outputs[output], then, rows, columns) };
         });
         self.finish.pad(args);
     }
 }
 
 impl Direct {
+    /// The weights that follow `done` blocks of input channels: of the same blocks of outputs, or of the
+    /// first of others, which begin there.
+    fn ahead(
+        &self,
+        args: &Args<'_>,
+        now: (usize, usize),
+        then: Option<(usize, usize)>,
+        done: usize,
+    ) -> Ahead {
+        let (outputs, done) = if done < self.inputs { (Some(now), done) } else { (then, 0) };
+        let Some((first, count)) = outputs else { return Ahead::NONE };
+        let Geometry { block, kernel, .. } = self.geometry;
+        let size = kernel[0] * kernel[1] * block * block;
+        let from = args.inputs[1].cast::<f32>().wrapping_add((first * self.inputs + done) * size);
+        // Of several blocks of outputs, which lie apart unless there is one chunk, the first.
+        let blocks = if self.chunk == self.inputs { count * self.inputs } else { self.chunk };
+        Ahead::new(from, blocks * size)
+    }
+
     /// # Safety
     /// No other thread writes this part of the result.
     unsafe fn task(
@@ -124,6 +147,7 @@ impl Direct {
         args: &Args<'_>,
         image: usize,
         (first, count): (usize, usize),
+        then: Option<(usize, usize)>,
         rows: std::ops::Range<usize>,
         columns: std::ops::Range<usize>,
     ) {
@@ -144,8 +168,10 @@ impl Direct {
         let tiles = columns.len().div_ceil(self.micro.pixels(count)).max(1);
         let depth = (geometry.channels / geometry.groups).min(block);
         let mut done = 0;
+        let all = rows.len() * tiles;
         while done < self.inputs {
             let blocks = self.chunk.min(self.inputs - done);
+            let ahead = self.ahead(args, (first, count), then, done + blocks);
             for row in rows.clone() {
                 let taken = geometry.rows(row);
                 let top = (row * geometry.strides[0]).cast_signed() - geometry.pads[0].cast_signed();
@@ -187,6 +213,7 @@ impl Direct {
                         stride: geometry.strides[1],
                         dilation: geometry.dilations[1],
                         columns: width,
+                        ahead: ahead.part((row - rows.start) * tiles + index, all),
                     };
                     // SAFETY: the tile is within the task's part; columns in the padding are at the edge.
                     unsafe { self.micro.run(&tile, count, pixels, !geometry.inside(from, pixels)) };

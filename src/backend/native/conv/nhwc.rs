@@ -6,6 +6,7 @@
 //! row. Tiles are cut alike, and sums run in one order, whatever the number of threads.
 
 use super::{Geometry, contract as named};
+use crate::backend::native::ahead::Ahead;
 use crate::backend::native::args::{Buffers, Shared};
 use crate::backend::native::chain::{Action, Area, apply};
 use crate::backend::native::gemm::{Micro, PANEL, Tile, micro};
@@ -235,6 +236,7 @@ impl Nhwc {
                             depth: DEPTH.min(self.inputs - done),
                             columns: lanes,
                             accumulate: true,
+                            ahead: Ahead::NONE,
                         };
                         // SAFETY: pixels of the input, weights of the panel, and results of this task.
                         unsafe { self.micro.block(&block, columns.len()) };

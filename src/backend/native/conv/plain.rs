@@ -6,6 +6,7 @@
 //! kernel elements in one order, and tiles are cut alike, whatever the number of threads.
 
 use super::{Geometry, contract as named};
+use crate::backend::native::ahead::Ahead;
 use crate::backend::native::args::{Buffers, Shared};
 use crate::backend::native::chain::{Action, Area, apply};
 use crate::backend::native::gemm::{Micro, PANEL, Tile, micro};
@@ -219,6 +220,7 @@ impl Plain {
                             depth,
                             columns: PANEL.min(pixels.len() - column),
                             accumulate: true,
+                            ahead: Ahead::NONE,
                         };
                         self.micro.block(&one, cut(tile + 1) - cut(tile));
                     }

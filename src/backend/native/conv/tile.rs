@@ -1,5 +1,6 @@
 //! Tiles of a direct convolution: some pixels of a row by some blocks of output channels.
 
+use crate::backend::native::ahead::Ahead;
 use crate::backend::native::lanes::{Lanes, Level, level};
 
 /// Pixels in a tile of 1, 2 or 3 blocks, so that the sums, the weights and a pixel's value fit into
@@ -48,6 +49,8 @@ pub(super) struct Tile {
     pub stride: usize,
     pub dilation: usize,
     pub columns: usize,
+    /// Weights that a later tile reads.
+    pub ahead: Ahead,
 }
 
 type Function = unsafe fn(&Tile);
@@ -112,6 +115,8 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const EDGE: bool>(tile:
         }
         let (first, end) = tile.rows;
         let [height, taps] = tile.kernel;
+        let ahead = tile.ahead.over(tile.blocks * (end - first) * taps * tile.depth);
+        let mut step = 0;
         for block in 0..tile.blocks {
             for row in first..end {
                 for tap in 0..taps {
@@ -128,6 +133,8 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const EDGE: bool>(tile:
                     }
                     let w = tile.w.add(((block * height + row) * taps + tap) * width * width);
                     for lane in 0..tile.depth {
+                        ahead.fetch(step);
+                        step += 1;
                         let mut weights = [V::splat(0.0); O];
                         for (output, weight) in weights.iter_mut().enumerate() {
                             *weight = V::load(w.add(output * tile.w_output + lane * width));
