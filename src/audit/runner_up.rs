@@ -6,7 +6,7 @@ use crate::contract::Call;
 use crate::cost;
 use crate::egraph::RunnerUp;
 use crate::error::Error;
-use crate::extract;
+use crate::extract::{self, Extractor};
 use crate::graph::Graph;
 use crate::pass::Context;
 use crate::pass::pipeline::PassSpec;
@@ -26,8 +26,10 @@ pub fn runner_ups(graph: &Graph, options: &Options) -> Result<Vec<RunnerUp>, Err
     })?;
     let model = cost::find(&settings.cost, &options.machine)
         .ok_or_else(|| Error::setting(format!("there is no cost model `{}`", settings.cost)))?;
-    let extractor = extract::find(&settings.extractor)
+    let known = extract::find(&settings.extractor)
         .ok_or_else(|| Error::setting(format!("there is no extractor `{}`", settings.extractor)))?;
+    let exact = extract::Exact { limits: settings.limits };
+    let extractor: &dyn Extractor = if known.name() == exact.name() { &exact } else { known };
     let context = Context {
         rules: &options.rules,
         pipeline: &options.pipeline,

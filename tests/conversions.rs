@@ -1,0 +1,42 @@
+//! No needless conversion, and no needless dear kernel: on each of the ten models, a plan that must do
+//! without any one step of the chosen one is not cheaper.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use ovolo::audit::runner_up::runner_ups;
+use ovolo::onnx::{self, ImportOptions, MissingWeights};
+use std::path::{Path, PathBuf};
+
+const CONVERSIONS: [&str; 3] = ["native.pack", "native.unpack", "native.reorder"];
+
+fn main() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models");
+    let mut models: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+    models.sort();
+    let trials = models.into_iter().map(|path| {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        Trial::test(name, move || no_step_is_needless(&path))
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
+}
+
+fn no_step_is_needless(path: &Path) -> Result<(), Failed> {
+    let import = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
+    let graph = onnx::load(path, &import).unwrap().graph;
+    let found = runner_ups(&graph, &common::options(2)).unwrap();
+    let conversion = |op: &str| CONVERSIONS.iter().any(|name| op.split(' ').next() == Some(name));
+    for step in &found {
+        if !step.proven || step.margin < -1e-9 * step.seconds {
+            let (value, chosen, margin) = (&step.value, &step.chosen, step.margin);
+            return Err(format!("without {chosen} for {value}: {margin} s dearer, {}", step.proven).into());
+        }
+    }
+    let conversions = found.iter().filter(|step| conversion(&step.chosen)).count();
+    println!("{}: {} steps, {conversions} conversions", path.display(), found.len());
+    if found.is_empty() {
+        return Err("there is nothing to compare".into());
+    }
+    Ok(())
+}
