@@ -10,8 +10,6 @@ mod binary;
 mod broadcast;
 mod cast;
 mod chain;
-#[cfg(test)]
-mod check;
 mod concat;
 mod conv;
 mod convert;
@@ -37,6 +35,8 @@ mod test;
 mod tile;
 mod unary;
 
+#[cfg(test)]
+use super::check;
 use super::{Backend, Call, Contract, Kernel};
 
 /// The native backend.

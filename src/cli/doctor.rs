@@ -17,13 +17,21 @@ impl Doctor {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let machine = calibrate::machine(threads);
         let features = backend::features::detected();
-        let backends: Vec<&str> = backend::BACKENDS.iter().map(|backend| backend.name()).collect();
+        let backends: Vec<(&str, Result<String, String>)> =
+            backend::BACKENDS.iter().map(|backend| (backend.name(), backend.found())).collect();
         let extractors: Vec<&str> = extract::EXTRACTORS.iter().map(|one| one.name()).collect();
         let models: Vec<&str> = cost::COST_MODELS.iter().map(|(name, _)| *name).collect();
         let planners: Vec<&str> = memory::PLANNERS.iter().map(|planner| planner.name()).collect();
         let rules: Vec<&str> = rule::SHIPPED.iter().map(|(name, _)| *name).collect();
         let pipelines: Vec<&str> = pipeline::SHIPPED.iter().map(|(name, _)| *name).collect();
         if self.json {
+            let backends: Vec<_> = backends
+                .iter()
+                .map(|(name, found)| match found {
+                    Ok(what) => serde_json::json!({ "name": name, "found": what }),
+                    Err(why) => serde_json::json!({ "name": name, "absent": why }),
+                })
+                .collect();
             let value = serde_json::json!({
                 "version": env!("CARGO_PKG_VERSION"), "threads": threads, "features": features,
                 "machine": machine, "backends": backends, "extractors": extractors,
@@ -43,8 +51,10 @@ impl Doctor {
             machine.cache / 1e9,
             machine.start * 1e6
         );
+        for (name, found) in &backends {
+            let _ = writeln!(text, "backend {name}: {}", found.as_ref().unwrap_or_else(|why| why));
+        }
         for (what, names) in [
-            ("backends", backends),
             ("cost models", models),
             ("extractors", extractors),
             ("memory planners", planners),
