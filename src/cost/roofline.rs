@@ -128,7 +128,18 @@ fn onednn(query: &Query<'_>) -> f64 {
     let fits = |(op, start, _): &&(&str, &str, f64)| {
         *op == query.def.name && query.contract.implementation.starts_with(start)
     };
-    ONEDNN.iter().find(fits).map_or(OTHERWISE, |(_, _, share)| *share)
+    let share = ONEDNN.iter().find(fits).map_or(OTHERWISE, |(_, _, share)| *share);
+    // Of kernels for narrower registers each name says so; blocks of 8 are priced with all others.
+    let by_eight = query.call.inputs.iter().any(|ty| ty.layout.blocks().iter().any(|(_, size)| *size == 8));
+    let name = &query.contract.implementation;
+    let register = if name.ends_with("sse41") {
+        0.15
+    } else if name.ends_with("avx2") && !by_eight {
+        0.50
+    } else {
+        1.0
+    };
+    share * register
 }
 
 /// How well the weights' blocks are filled, which is what a convolution of the library computes: those
