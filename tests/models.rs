@@ -33,7 +33,8 @@ fn main() {
     models.sort();
     let pipelines: &[&str] = if onednn_found() { &["native", "onednn", "cpu"] } else { &["native"] };
     let trials: Vec<Trial> = if models.len() >= 19 {
-        let all = models.iter().flat_map(|path| pipelines.iter().map(move |pipeline| (path.clone(), *pipeline)));
+        let all =
+            models.iter().flat_map(|path| pipelines.iter().map(move |pipeline| (path.clone(), *pipeline)));
         all.map(|(path, pipeline)| {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             Trial::test(format!("{name}_agrees_with_onnx_runtime_by_{pipeline}"), move || {

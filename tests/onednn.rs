@@ -40,7 +40,10 @@ fn without_the_library_its_rules_are_not_in_play_and_the_report_says_so() {
 #[test]
 fn doctor_says_where_it_looked() {
     let report = without_library(&["doctor"]);
-    assert!(report.contains("backend onednn: not found (/no/such/library: there is no such file)"), "{report}");
+    assert!(
+        report.contains("backend onednn: not found (/no/such/library: there is no such file)"),
+        "{report}"
+    );
 }
 
 /// Compiles a graph by the pipeline `onednn`, compares its outputs with the reference, and gives the plan.
@@ -49,8 +52,7 @@ fn plan(source: &str, threads: usize) -> Plan {
     let compilation = compile::compile(graph.clone(), &pipeline("onednn", threads)).unwrap();
     assert!(compilation.absent.is_empty());
     let plan = compilation.plan.clone();
-    let inputs: Vec<_> =
-        plan.inputs.iter().map(|(name, ty)| random(name, DType::F32, &ty.shape)).collect();
+    let inputs: Vec<_> = plan.inputs.iter().map(|(name, ty)| random(name, DType::F32, &ty.shape)).collect();
     let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
     for _ in 0..2 {
         let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();

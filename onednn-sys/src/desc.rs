@@ -52,7 +52,13 @@ impl Desc {
         let (rank, shape) = (rank(shape, WHAT)?, dims(shape));
         // SAFETY: `shape` has `rank` entries; `raw` is written on success.
         let status = unsafe {
-            (library.api.memory_desc_create_with_tag)(&raw mut raw, rank, shape.as_ptr(), data as c_int, tag.0)
+            (library.api.memory_desc_create_with_tag)(
+                &raw mut raw,
+                rank,
+                shape.as_ptr(),
+                data as c_int,
+                tag.0,
+            )
         };
         check(status, WHAT)?;
         Ok(Self { raw, library })
@@ -140,7 +146,8 @@ impl Desc {
         }
         let mut values: *const i64 = std::ptr::null();
         // SAFETY: these queries write a pointer to an array of the descriptor.
-        let status = unsafe { (self.library.api.memory_desc_query)(self.raw, what, (&raw mut values).cast()) };
+        let status =
+            unsafe { (self.library.api.memory_desc_query)(self.raw, what, (&raw mut values).cast()) };
         if status != 0 || values.is_null() || count > MOST {
             return None;
         }

@@ -386,12 +386,8 @@ impl PrimitiveDesc {
         let mut name: *const c_char = std::ptr::null();
         // SAFETY: the query writes a pointer to text that lives as long as the descriptor.
         unsafe {
-            let status = (self.library.api.primitive_desc_query)(
-                self.raw,
-                IMPLEMENTATION,
-                0,
-                (&raw mut name).cast(),
-            );
+            let status =
+                (self.library.api.primitive_desc_query)(self.raw, IMPLEMENTATION, 0, (&raw mut name).cast());
             if status != 0 || name.is_null() {
                 return String::new();
             }
@@ -461,8 +457,9 @@ impl Primitive {
             let place = desc.desc(*arg)?;
             let mut memory = null;
             // SAFETY: the descriptor is copied; no memory is given yet.
-            let status =
-                unsafe { (library.api.memory_create)(&raw mut memory, place.raw, library.engine, null.cast()) };
+            let status = unsafe {
+                (library.api.memory_create)(&raw mut memory, place.raw, library.engine, null.cast())
+            };
             check(status, "a memory object")?;
             made.args.push(RawArg { arg: arg.0, memory });
             made.places.push(std::ptr::null_mut());

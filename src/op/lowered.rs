@@ -187,7 +187,12 @@ pub(super) fn ops() -> Vec<OpDef> {
                 Some(Attr::Int(0)),
                 "which binary step, counted from 1, adds to its operand where that lies; 0: none",
             ),
-            attr("implementation", AttrKind::Int, Some(Attr::Int(0)), "which of the library's implementations"),
+            attr(
+                "implementation",
+                AttrKind::Int,
+                Some(Attr::Int(0)),
+                "which of the library's implementations",
+            ),
         ]);
     }
     ops.extend(winograd::lowered());
@@ -258,7 +263,10 @@ fn infer_free(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String
 fn infer_mean(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     let spatial = attrs.expect_int("keepdims") != 0 && sizes(attrs, "axes")? == [2, 3];
     if !types[0].layout.is_plain() && !spatial {
-        return Err(format!("operand 0 is {}: in that layout only axes [2,3] are reduced, and kept", types[0]));
+        return Err(format!(
+            "operand 0 is {}: in that layout only axes [2,3] are reduced, and kept",
+            types[0]
+        ));
     }
     reduce::infer(attrs, types)
 }

@@ -11,11 +11,7 @@ type Task = (&'static str, &'static str, fn() -> Result<(), String>);
 
 /// Every task. A new one is a module and a line here.
 const TASKS: &[Task] = &[
-    (
-        "models",
-        "make the models, inputs and ONNX Runtime's outputs that the value tests need",
-        models::run,
-    ),
+    ("models", "make the models, inputs and ONNX Runtime's outputs that the value tests need", models::run),
     ("onednn", "fetch the library oneDNN, which the backend of that name needs", onednn::run),
 ];
 

@@ -12,8 +12,8 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let sources: Vec<Desc> = call.inputs.iter().map(|ty| desc::of(library, ty)).collect::<Result<_, _>>()?;
     let dst = desc::of(library, call.output)?;
     let attr = Attr::new(library).map_err(said)?;
-    let made =
-        PrimitiveDesc::concat(library, &sources.iter().collect::<Vec<_>>(), &dst, axis, &attr).map_err(said)?;
+    let made = PrimitiveDesc::concat(library, &sources.iter().collect::<Vec<_>>(), &dst, axis, &attr)
+        .map_err(said)?;
     let mut args = vec![Arg::DST, Arg::SCRATCH];
     let mut places = vec![Place::Output(0), Place::Scratch];
     for operand in 0..call.inputs.len() {

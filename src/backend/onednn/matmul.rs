@@ -57,7 +57,8 @@ fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     for thread in 0..call.threads.max(1) {
         let mut ranges: Ranges = vec![0..rows, 0..columns];
         let dim = usize::from(by_columns);
-        ranges[dim] = part([rows, columns][dim], call.threads.max(1), thread, if by_columns { block } else { 1 });
+        ranges[dim] =
+            part([rows, columns][dim], call.threads.max(1), thread, if by_columns { block } else { 1 });
         if ranges[dim].is_empty() {
             continue;
         }

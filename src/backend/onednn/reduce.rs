@@ -40,8 +40,11 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
                 continue;
             }
         }
-        let own: Ranges =
-            ranges.iter().enumerate().map(|(dim, range)| if axes.contains(&dim) { 0..1 } else { range.clone() }).collect();
+        let own: Ranges = ranges
+            .iter()
+            .enumerate()
+            .map(|(dim, range)| if axes.contains(&dim) { 0..1 } else { range.clone() })
+            .collect();
         if !dense(x, &ranges) || !dense(&y, &own) {
             return Err(format!("{x} cannot be divided"));
         }

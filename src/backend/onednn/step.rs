@@ -111,7 +111,8 @@ impl Chain<'_> {
                 }
                 let ty = self.inputs[operand];
                 let (shape, at) = view(ty, ranges)?;
-                let layout = if ty.shape.rank() == ranges.len() { ty.layout.clone() } else { Default::default() };
+                let layout =
+                    if ty.shape.rank() == ranges.len() { ty.layout.clone() } else { Default::default() };
                 let desc = desc::shaped(library, &shape, &layout, desc::data_type(ty.dtype)?)?;
                 attr.binary(algorithm, &desc).map_err(said)?;
                 args.push(Arg::step(index));

@@ -120,10 +120,7 @@ fn operands(shape: &Shape, layouts: &[&str; 3], random: &mut Random) -> (Attrs, 
         .with("layout", Attr::Layout(layouts[2].parse().unwrap()));
     let x = random.f32([images, channels, height, width]);
     let w = random.f32([outputs, channels / groups, kernel, kernel]);
-    (
-        complete("onednn.conv", attrs),
-        [layout(&x, layouts[0]), layout(&w, layouts[1]), random.f32([outputs])],
-    )
+    (complete("onednn.conv", attrs), [layout(&x, layouts[0]), layout(&w, layouts[1]), random.f32([outputs])])
 }
 
 #[test]
@@ -145,8 +142,12 @@ fn convolutions_agree_in_every_layout_that_has_a_kernel() {
     names.dedup();
     println!("{names:#?}");
     if wide() {
-        for part in ["brgconv:avx512", "brgconv_1x1:avx512", "jit:avx512", "jit_1x1:avx512", "jit_dw:avx512"] {
-            assert!(names.iter().any(|name| name.contains(part)), "no convolution runs by {part}: {names:#?}");
+        for part in ["brgconv:avx512", "brgconv_1x1:avx512", "jit:avx512", "jit_1x1:avx512", "jit_dw:avx512"]
+        {
+            assert!(
+                names.iter().any(|name| name.contains(part)),
+                "no convolution runs by {part}: {names:#?}"
+            );
         }
         for layouts in LAYOUTS {
             let name = layouts.join(" ");
@@ -178,7 +179,9 @@ fn chains_follow_a_convolution() {
             let unary = ["relu", "sigmoid", "tanh", "silu", "gelu-tanh", "hard-swish", "mish", "abs"];
             let mut chains: Vec<(Vec<Step>, Vec<&Tensor>, i64)> =
                 unary.iter().map(|op| (vec![step(op)], Vec::new(), 0)).collect();
-            chains.extend([clip.clone(), leaky.clone(), hard.clone(), elu.clone()].map(|s| (vec![s], vec![], 0)));
+            chains.extend(
+                [clip.clone(), leaky.clone(), hard.clone(), elu.clone()].map(|s| (vec![s], vec![], 0)),
+            );
             chains.push((vec![step("add"), step("relu")], vec![&whole], 0));
             chains.push((vec![step("add"), step("relu")], vec![&whole], 1));
             chains.push((vec![step("relu"), step("add")], vec![&whole], 1));
@@ -265,8 +268,10 @@ fn pools_agree() {
             for (kernel, stride, pads) in
                 [(2, 2, [0, 0, 0, 0]), (3, 2, [1, 1, 1, 1]), (3, 1, [0, 1, 1, 0]), (3, 2, [0, 0, 1, 1])]
             {
-                let attrs =
-                    Attrs::new().ints("kernel", &[kernel; 2]).ints("strides", &[stride; 2]).ints("pads", &pads);
+                let attrs = Attrs::new()
+                    .ints("kernel", &[kernel; 2])
+                    .ints("strides", &[stride; 2])
+                    .ints("pads", &pads);
                 runs("onednn.max-pool", &complete("onednn.max-pool", attrs.clone()), &[&x], "jit");
                 for counted in [0, 1] {
                     let attrs = complete("onednn.avg-pool", attrs.clone().int("count-include-pad", counted));
