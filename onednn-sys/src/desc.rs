@@ -16,6 +16,15 @@ pub enum DataType {
     F32 = 3,
 }
 
+/// A format of strides and blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// For each dimension, elements from one outer index to the next.
+    pub strides: Vec<usize>,
+    /// The blocks inside (dimension, size), outermost first.
+    pub blocks: Vec<(usize, usize)>,
+}
+
 /// How elements lie in memory: dimensions, type and format.
 pub struct Desc {
     pub(crate) raw: Object,
@@ -113,10 +122,9 @@ impl Desc {
         unsafe { (self.library.api.memory_desc_get_size)(self.raw) }
     }
 
-    /// The format: elements from one outer index to the next for each dimension, and the blocks inside
-    /// (dimension, size), outermost first. `None` for one that only the library knows.
+    /// The format; `None` for one that only the library knows.
     #[must_use]
-    pub fn format(&self) -> Option<(Vec<usize>, Vec<(usize, usize)>)> {
+    pub fn format(&self) -> Option<Format> {
         const STRIDES: c_int = 14;
         const RANK: c_int = 256;
         const KIND: c_int = 262;
@@ -130,7 +138,7 @@ impl Desc {
         let rank = usize::try_from(self.number(RANK)?).ok()?;
         let count = usize::try_from(self.number(COUNT)?).ok()?;
         let (sizes, dims) = (self.list(SIZES, count)?, self.list(DIMS, count)?);
-        Some((self.list(STRIDES, rank)?, dims.into_iter().zip(sizes).collect()))
+        Some(Format { strides: self.list(STRIDES, rank)?, blocks: dims.into_iter().zip(sizes).collect() })
     }
 
     fn number(&self, what: c_int) -> Option<c_int> {

@@ -20,7 +20,7 @@ mod tag;
 mod thread;
 
 pub use attr::{Algorithm, Attr};
-pub use desc::{DataType, Desc};
+pub use desc::{DataType, Desc, Format};
 pub use load::{Library, Missing, Version, library};
 pub use primitive::{Arg, Primitive, PrimitiveDesc, Window};
 pub use tag::{Tag, find as tag};

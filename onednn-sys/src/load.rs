@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn what_is_no_library_is_said_with_its_reason() {
-        let missing = look(&[PathBuf::from("/no/such/file"), std::env::temp_dir()]).err();
+        let missing = look(&[PathBuf::from("/no/such/file"), env::temp_dir()]).err();
         let text = missing.map(|missing| missing.to_string()).unwrap_or_default();
         assert!(text.starts_with("not found (/no/such/file: there is no such file; "), "{text}");
     }

@@ -180,7 +180,7 @@ pub(super) fn choose(mut desc: PrimitiveDesc, index: usize) -> Result<PrimitiveD
             }
             seen += 1;
         }
-        if !desc.next() {
+        if !desc.advance() {
             return Err(match seen {
                 0 => "oneDNN has only its reference implementation for this".to_owned(),
                 _ => format!("oneDNN has {seen} implementation(s) for this"),
