@@ -55,6 +55,44 @@ const EQUIVALENT: &[(&str, &str)] = &[
         "winograd-4-nChw8c: left 0: any groups of conv",
         "of several groups the weights have too few channels for the input, and typing refuses them",
     ),
+    (
+        "onednn-conv-nhwc-Ohwi64o: right 0: no pack",
+        "the op takes operands in any layout: which of them have a kernel, the library says",
+    ),
+    ("onednn-conv-nhwc-Ohwi64o: right 0: no pack (2)", "as above"),
+    ("onednn-depthwise-conv-nhwc: right 0: no pack", "as above"),
+    ("onednn-depthwise-conv-nhwc: right 0: no pack (2)", "as above"),
+    (
+        "onednn-depthwise-conv-nhwc: without equal(?g, dim(?w, 0))",
+        "true of any convolution: it keeps candidates away that have no kernel",
+    ),
+    ("onednn-depthwise-conv-nhwc: without equal(?g, dim(?x, 1))", "as above"),
+    ("onednn-first-conv-nChw8c: left 0: any groups of conv", "as above"),
+    (
+        "onednn-first-conv-nChw8c: right 0: no pack",
+        "the op takes operands in any layout: which of them have a kernel, the library says",
+    ),
+    (
+        "onednn-first-conv-nChw8c: without at-most(dim(?x, 1), 4)",
+        "true of any convolution: it keeps candidates away that have no kernel",
+    ),
+    (
+        "onednn-matmul-packed: right 0: no pack",
+        "the op takes operands in any layout: which of them have a kernel, the library says",
+    ),
+    ("onednn-narrow-conv: right 0: no pack", "as above"),
+    ("onednn-narrow-conv: right 0: no pack (2)", "as above"),
+    (
+        "onednn-narrow-conv: without equal(dim(?w, 1), 4)",
+        "true of any convolution: it keeps candidates away that have no kernel",
+    ),
+    ("onednn-narrow-conv: without less(4, dim(?x, 1))", "as above"),
+    (
+        "onednn-sum-in-place: left 0: any sum of onednn.conv",
+        "it says where an operand lies, not what is computed",
+    ),
+    ("onednn-sum-in-place: right 0: sum of onednn.conv dropped", "as above"),
+    ("onednn-sum-in-place: right 0: sum of onednn.conv: 1 is 0", "as above"),
 ];
 
 /// Of each rule that is written out for several rows, the last, where the ops are not commutative;

@@ -119,11 +119,12 @@ fn places(named: Option<&OsStr>, program: &Path) -> Vec<PathBuf> {
             vec![path.to_owned()]
         };
     }
-    // A program of the build lies one or two folders below it: `release/ovolo`, `release/deps/test`.
+    // A program of the build lies up to three folders below it: `release/ovolo`, `release/deps/test`,
+    // and both for a target of their own.
     let mut places: Vec<PathBuf> = program
         .ancestors()
         .skip(2)
-        .take(2)
+        .take(3)
         .map(|folder| folder.join("onednn").join(NAME))
         .filter(|path| path.exists())
         .collect();

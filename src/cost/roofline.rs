@@ -111,7 +111,7 @@ fn efficiency(query: &Query<'_>) -> f64 {
             known.map_or(OTHERWISE, |(_, share)| *share) * filling(query, query.call.output.layout.block(1))
         }
         "native.conv" => known.map_or(OTHERWISE, |(_, share)| *share) * spreading(query),
-        "onednn.conv" => onednn(query) * grouping(query),
+        "onednn.conv" => onednn(query) * grouping(query) * sharing(query),
         name if name.starts_with("onednn.") => onednn(query),
         _ => known.map_or(OTHERWISE, |(_, share)| *share),
     };
@@ -140,6 +140,15 @@ fn onednn(query: &Query<'_>) -> f64 {
         1.0
     };
     share * register
+}
+
+/// How evenly threads share a convolution of the library: images, then what lies outermost in memory.
+#[allow(clippy::cast_precision_loss)]
+fn sharing(query: &Query<'_>) -> f64 {
+    let (y, threads) = (query.call.output, query.call.threads.max(1));
+    let dim = if y.shape[0] >= threads { 0 } else { y.layout.order(4)[1] };
+    let units = y.shape[dim].div_ceil(y.layout.block(dim)).max(1);
+    units as f64 / units.next_multiple_of(threads) as f64
 }
 
 /// How well the weights' blocks are filled, which is what a convolution of the library computes: those

@@ -1,7 +1,7 @@
 //! Convolutions.
 
 use super::step::{Chain, Ranges, dense, offset};
-use super::work::{Place, Work, choose, part};
+use super::work::{Place, Work, choose, part, threads};
 use super::{Call, desc};
 use crate::tensor::TensorType;
 use onednn_sys::{Algorithm, Arg, Library, PrimitiveDesc, Window};
@@ -123,7 +123,8 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let chain = Chain { steps: call.attrs.post(), inputs: call.inputs, first: 3, sum: number("sum") };
     let data = desc::data_type(x.dtype)?;
     let axes = [0, 1].map(|axis| Axis::new(call, axis, w.shape[2 + axis]));
-    let mut threads = call.threads;
+    let depth: usize = w.shape[1..].iter().product();
+    let mut threads = threads(call, y.shape.count().saturating_mul(depth));
     if w.layout.order(4)[0] != 0 && y.layout.order(4)[1] == 1 && y.shape[0] < threads {
         threads = 1; // The weights of some outputs do not lie side by side.
     }

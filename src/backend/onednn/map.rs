@@ -1,13 +1,10 @@
 //! Elementwise chains: the first step as a primitive, the others as steps on its result.
 
 use super::step::{Chain, Ranges, binary, dense, function, offset, view, whole};
-use super::work::{Place, Work, choose, part};
+use super::work::{Place, Work, choose, part, threads};
 use super::{Call, desc};
 use crate::op::post;
 use onednn_sys::{Arg, Attr, Library, PrimitiveDesc};
-
-/// Fewer elements than this are one thread's: a wake-up would cost more than it saves.
-const PARALLEL: usize = 16 * 1024;
 
 /// Divides a chain.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
@@ -20,7 +17,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let data = desc::data_type(y.dtype)?;
     let two = post::is_binary(step);
     let chain = Chain { steps: rest, inputs: call.inputs, first: 1 + usize::from(two), sum: 0 };
-    let threads = if y.shape.count() < PARALLEL { 1 } else { call.threads.max(1) };
+    let threads = threads(call, 4 * y.shape.count());
     // The outermost dimension in memory that has an index for each thread is divided.
     let order = y.layout.order(y.shape.rank());
     let cut = order.iter().copied().find(|dim| y.shape[*dim] > 1);

@@ -1,7 +1,7 @@
 //! Matrix products.
 
 use super::step::{Chain, Ranges};
-use super::work::{Place, Work, choose, part};
+use super::work::{Place, Work, choose, part, threads};
 use super::{Call, desc};
 use crate::attr::Step;
 use crate::tensor::TensorType;
@@ -48,17 +48,17 @@ fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let inputs: Vec<&TensorType> = flattened.iter().collect();
     let (steps, biased) = bias(call.attrs.post(), &inputs, columns);
     let chain = Chain { steps, inputs: &inputs, first: 2 + usize::from(biased), sum: 0 };
+    let threads = threads(call, y.shape.count().saturating_mul(depth));
     // The larger operand is divided, so that each of its bytes is read by one thread.
     let block = b.layout.block(1).max(16);
     let by_columns = columns >= rows && columns >= 2 * block && b.layout.order(2)[0] == 1
-        || rows < call.threads && b.layout.order(2)[0] == 1;
-    let mut work = Work::new(call.threads);
+        || rows < threads && b.layout.order(2)[0] == 1;
+    let mut work = Work::new(threads);
     let mut known: Vec<([usize; 2], usize)> = Vec::new();
-    for thread in 0..call.threads.max(1) {
+    for thread in 0..threads {
         let mut ranges: Ranges = vec![0..rows, 0..columns];
         let dim = usize::from(by_columns);
-        ranges[dim] =
-            part([rows, columns][dim], call.threads.max(1), thread, if by_columns { block } else { 1 });
+        ranges[dim] = part([rows, columns][dim], threads, thread, if by_columns { block } else { 1 });
         if ranges[dim].is_empty() {
             continue;
         }
@@ -170,10 +170,11 @@ fn stacked(
         .collect::<Result<_, _>>()?;
     let inputs: Vec<&TensorType> = flattened.iter().collect();
     let chain = Chain { steps: call.attrs.post(), inputs: &inputs, first: 2, sum: 0 };
-    let mut work = Work::new(call.threads);
+    let threads = threads(call, y.shape.count().saturating_mul(k));
+    let mut work = Work::new(threads);
     let mut known: Vec<(usize, usize)> = Vec::new();
-    for thread in 0..call.threads.max(1) {
-        let some = part(stack, call.threads.max(1), thread, 1);
+    for thread in 0..threads {
+        let some = part(stack, threads, thread, 1);
         if some.is_empty() {
             continue;
         }

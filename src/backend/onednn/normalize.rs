@@ -1,6 +1,6 @@
 //! Softmax and layer normalisation, divided by rows.
 
-use super::work::{Place, Work, choose, part};
+use super::work::{Place, Work, choose, part, threads};
 use super::{Call, desc};
 use onednn_sys::{Algorithm, Arg, Attr, Desc, Library, PrimitiveDesc};
 
@@ -22,11 +22,12 @@ fn by_rows(
     make: impl Fn(&Desc, usize) -> Result<PrimitiveDesc, String>,
 ) -> Result<Work, String> {
     let data = desc::data_type(call.output.dtype)?;
-    let mut work = Work::new(call.threads);
+    let threads = threads(call, 4 * call.output.shape.count());
+    let mut work = Work::new(threads);
     work.in_place = vec![0];
     let mut known: Vec<(usize, usize)> = Vec::new();
-    for thread in 0..call.threads.max(1) {
-        let some = part(count, call.threads.max(1), thread, 1);
+    for thread in 0..threads {
+        let some = part(count, threads, thread, 1);
         if some.is_empty() {
             continue;
         }

@@ -2,7 +2,7 @@
 
 use super::conv::{Axis, parts};
 use super::step::{Ranges, dense, offset};
-use super::work::{Place, Work, choose};
+use super::work::{Place, Work, choose, threads};
 use super::{Call, desc};
 use onednn_sys::{Algorithm, Arg, Attr, Library, PrimitiveDesc, Window};
 
@@ -30,7 +30,9 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     }
     let mut work = Work::new(call.threads);
     let mut known: Vec<(Vec<i64>, usize)> = Vec::new();
-    for (thread, ranges) in parts(y, call.threads, y.layout.block(1)) {
+    let window: usize = kernel.iter().product();
+    let threads = threads(call, y.shape.count().saturating_mul(window));
+    for (thread, ranges) in parts(y, threads, y.layout.block(1)) {
         let [Some(rows), Some(columns)] = [0, 1].map(|axis| axes[axis].band(&ranges[2 + axis])) else {
             return Err("the input is padding alone".to_owned());
         };

@@ -1,7 +1,7 @@
 //! Reductions, divided by the outermost dimension where it stays.
 
 use super::step::{Ranges, dense, offset, whole};
-use super::work::{Place, Work, choose, part};
+use super::work::{Place, Work, choose, part, threads};
 use super::{Call, desc};
 use crate::tensor::TensorType;
 use onednn_sys::{Algorithm, Arg, Attr, Library, PrimitiveDesc};
@@ -29,7 +29,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let data = desc::data_type(x.dtype)?;
     let cut = x.layout.order(x.shape.rank()).into_iter().find(|dim| x.shape[*dim] > 1);
     let cut = cut.filter(|dim| !axes.contains(dim));
-    let threads = if cut.is_some() { call.threads.max(1) } else { 1 };
+    let threads = if cut.is_some() { threads(call, 4 * x.shape.count()) } else { 1 };
     let mut work = Work::new(call.threads);
     let attr = Attr::new(library).map_err(said)?;
     for thread in 0..threads {

@@ -1,7 +1,7 @@
 //! Conversions between layouts.
 
 use super::step::{Ranges, dense, offset, whole};
-use super::work::{Place, Work, choose, part};
+use super::work::{Place, Work, choose, part, threads};
 use super::{Call, desc};
 use onednn_sys::{Arg, Attr, Library, PrimitiveDesc};
 
@@ -11,7 +11,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let said = |error: onednn_sys::Error| error.to_string();
     let data = desc::data_type(y.dtype)?;
     let block = |dim: usize| x.layout.block(dim).max(y.layout.block(dim));
-    let threads = call.threads.max(1);
+    let threads = threads(call, 4 * y.shape.count());
     let some = |dim: usize, thread: usize| {
         let mut ranges: Ranges = whole(y);
         ranges[dim] = part(y.shape[dim], threads, thread, block(dim));

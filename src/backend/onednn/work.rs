@@ -1,6 +1,6 @@
 //! Work that is divided among threads, and running it.
 
-use crate::backend::{Args, Contract, Kernel};
+use crate::backend::{Args, Call, Contract, Kernel};
 use onednn_sys::{Arg, Primitive, PrimitiveDesc};
 use std::sync::Mutex;
 
@@ -187,6 +187,14 @@ pub(super) fn choose(mut desc: PrimitiveDesc, index: usize) -> Result<PrimitiveD
             });
         }
     }
+}
+
+/// Operations for which a thread is worth its wake-up. (Tests divide what is far smaller.)
+const LEAST: usize = if cfg!(test) { 1 } else { 64 * 1024 };
+
+/// Threads for so many operations.
+pub(super) fn threads(call: &Call<'_>, operations: usize) -> usize {
+    call.threads.min(operations / LEAST).max(1)
 }
 
 /// Part `index` of `parts` nearly equal parts of `0..count`, cut at multiples of `unit`.
