@@ -165,5 +165,6 @@ fn unsound_mutants_are_caught_and_survivors_are_equivalent() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
-    assert!(caught * 100 >= all.len() * 95, "{caught} of {} are caught", all.len());
+    // The others are equivalent, each with its reason; rules to ops that take any layout have more of them.
+    assert!(caught * 100 >= all.len() * 90, "{caught} of {} are caught", all.len());
 }
