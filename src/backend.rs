@@ -4,8 +4,11 @@
 //! implementation's name, and its contract with the memory planner. All of it is asked before
 //! memory is planned, of exactly the implementation that was chosen.
 
+#[cfg(test)]
+mod check;
 pub mod features;
 pub mod native;
+pub mod onednn;
 pub mod team;
 
 pub use crate::contract::{Call, Contract};
@@ -34,6 +37,14 @@ pub trait Backend: Sync {
     /// The name: the prefix of its lowered ops.
     fn name(&self) -> &'static str;
 
+    /// What the backend is made of, in one line; or why it is not there, and where it was looked for.
+    ///
+    /// # Errors
+    /// That it is not there.
+    fn found(&self) -> Result<String, String> {
+        Ok("part of ovolo".to_owned())
+    }
+
     /// The contract of the implementation for a call, or why there is none.
     fn contract(&self, call: &Call<'_>) -> Result<Contract, String>;
 
@@ -42,7 +53,7 @@ pub trait Backend: Sync {
 }
 
 /// Every backend. A new one is a file and a line here.
-pub const BACKENDS: &[&dyn Backend] = &[&native::Native];
+pub const BACKENDS: &[&dyn Backend] = &[&native::Native, &onednn::OneDnn];
 
 /// The backend with this name.
 pub fn find(name: &str) -> Option<&'static dyn Backend> {

@@ -42,6 +42,8 @@ pub struct Stage {
 /// A compiled model.
 #[derive(Debug)]
 pub struct Compilation {
+    /// Backends of the pipeline that were not there, each with the reason: their rules were not in play.
+    pub absent: Vec<(String, String)>,
     /// The stages, from `import` on.
     pub stages: Vec<Stage>,
     /// The extracted program.
@@ -102,5 +104,5 @@ pub fn compile(graph: Graph, options: &Options) -> Result<Compilation, Error> {
             options.pipeline.name
         ))
     })?;
-    Ok(Compilation { stages, program: state.graph, plan })
+    Ok(Compilation { absent: pass::absent(&options.pipeline), stages, program: state.graph, plan })
 }

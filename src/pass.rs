@@ -43,6 +43,15 @@ impl Context<'_> {
     }
 }
 
+/// The backends of a pipeline that are not there, each with the reason.
+pub fn absent(pipeline: &Pipeline) -> Vec<(String, String)> {
+    let why = |name: &String| match backend::find(name) {
+        Some(backend) => backend.found().err().map(|why| (name.clone(), why)),
+        None => Some((name.clone(), "there is no such backend".to_owned())),
+    };
+    pipeline.backends.iter().filter_map(why).collect()
+}
+
 /// A compilation between two passes.
 pub struct State {
     /// The graph: as imported, or as extracted.

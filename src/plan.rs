@@ -56,6 +56,9 @@ pub struct Step {
     pub output: Place,
     /// The operand whose buffer the result takes.
     pub in_place: Option<usize>,
+    /// An operand that is copied into the result's buffer first: the kernel works on it where it
+    /// lies, and its own buffer is still needed, or is not the arena's.
+    pub copied: Option<usize>,
     /// Scratch bytes.
     pub scratch: usize,
     /// Where in the arena the scratch is.
@@ -185,6 +188,7 @@ impl Plan {
                 continue;
             }
             let in_place = draft.result(graph, id, contract, position);
+            let copied = contract.alias.filter(|operand| in_place != Some(*operand));
             if contract.scratch > 0 {
                 scratches.push((plan.steps.len(), position, contract.scratch));
             }
@@ -199,6 +203,7 @@ impl Plan {
                 output_type: node.ty.clone(),
                 output: Place { base: Base::Arena, offset: 0 },
                 in_place,
+                copied,
                 scratch: contract.scratch,
                 scratch_offset: 0,
                 implementation: contract.implementation.clone(),
@@ -352,7 +357,8 @@ impl Draft {
     fn result(&mut self, graph: &Graph, id: NodeId, contract: &Contract, position: usize) -> Option<usize> {
         let node = &graph[id];
         let bytes = node.ty.bytes();
-        let taken = contract.in_place.iter().copied().find(|&operand| {
+        let wanted = contract.alias.iter().chain(&contract.in_place);
+        let taken = wanted.copied().find(|&operand| {
             let Some(Slot::Storage(storage, 0)) = self.slots[node.inputs[operand].index()] else {
                 return false;
             };
@@ -392,6 +398,9 @@ impl fmt::Display for Plan {
             write!(f, "{}: {} = {}({})", step.name, step.output_type, step.op, operands.join(", "))?;
             let shown = op::find(step.op).map(|def| shown(def, &step.attrs)).unwrap_or_default();
             writeln!(f, "{shown} -> {} [{}]", step.output, step.implementation)?;
+            if let Some(operand) = step.copied {
+                writeln!(f, "  copies operand {operand} into its result first")?;
+            }
             if step.scratch > 0 {
                 writeln!(f, "  scratch {} at {}", step.scratch, step.scratch_offset)?;
             }

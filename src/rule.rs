@@ -36,6 +36,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("rules/winograd.ron", include_str!("../rules/winograd.ron")),
     ("rules/layout.ron", include_str!("../rules/layout.ron")),
     ("rules/native.ron", include_str!("../rules/native.ron")),
+    ("rules/onednn.ron", include_str!("../rules/onednn.ron")),
 ];
 
 /// What may stand among the operands of an op on a left side, and what it means: for the reference.
@@ -267,7 +268,26 @@ impl RuleSet {
     }
 }
 
+impl Template {
+    /// Whether an op of the backend is in it.
+    fn leads_to(&self, backend: &str) -> bool {
+        match self {
+            Self::Operand(_) | Self::Scalar(_) | Self::Each(_, None) => false,
+            Self::Each(_, Some((_, template))) => template.leads_to(backend),
+            Self::Op { op, children, .. } => {
+                op.flags.lowered && op.backend() == Some(backend)
+                    || children.iter().any(|child| child.leads_to(backend))
+            }
+        }
+    }
+}
+
 impl Rule {
+    /// Whether a right side has an op of the backend.
+    pub fn leads_to(&self, backend: &str) -> bool {
+        self.to.iter().any(|template| template.leads_to(backend))
+    }
+
     /// The rule's file without folder and ending.
     pub fn stem(&self) -> &str {
         let name = self.file.rsplit(['/', '\\']).next().unwrap_or(&self.file);

@@ -165,8 +165,20 @@ impl Session {
 
     fn step(&self, index: usize, arena: *mut u8) {
         let step = &self.plan.steps[index];
+        let inputs = &self.operands[self.starts[index]..self.starts[index + 1]];
+        if let Some(operand) = step.copied {
+            // SAFETY: both are of the operand's type, which is the result's, and the plan gives
+            // buffers that are live together places apart.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    inputs[operand],
+                    arena.wrapping_add(step.output.offset),
+                    step.output_type.bytes(),
+                );
+            }
+        }
         self.kernels[index].run(&Args {
-            inputs: &self.operands[self.starts[index]..self.starts[index + 1]],
+            inputs,
             output: arena.wrapping_add(step.output.offset),
             scratch: arena.wrapping_add(step.scratch_offset),
             team: &self.team,

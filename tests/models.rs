@@ -1,4 +1,5 @@
-//! The ten models and the nine light networks against ONNX Runtime's outputs.
+//! The ten models and the nine light networks against ONNX Runtime's outputs, on native kernels alone
+//! and, where oneDNN is found, with its kernels.
 //!
 //! `cargo xtask models` installs ONNX Runtime into the build folder and writes models, inputs and
 //! outputs there. Without them this says that it is skipped; with `OVOLO_REQUIRE_MODELS` set, as in
@@ -7,8 +8,9 @@
 
 mod common;
 
-use common::{compile, relative_error};
+use common::{onednn_found, pipeline, relative_error};
 use libtest_mimic::{Arguments, Failed, Trial};
+use ovolo::compile;
 use ovolo::npy;
 use ovolo::onnx::{self, ImportOptions};
 use ovolo::session::Session;
@@ -29,14 +31,17 @@ fn main() {
         })
         .unwrap_or_default();
     models.sort();
+    let pipelines: &[&str] = if onednn_found() { &["native", "onednn", "cpu"] } else { &["native"] };
     let trials: Vec<Trial> = if models.len() >= 19 {
-        models
-            .into_iter()
-            .map(|path| {
-                let name = path.file_name().unwrap().to_string_lossy().into_owned();
-                Trial::test(format!("{name}_agrees_with_onnx_runtime"), move || agrees(&path))
+        let all =
+            models.iter().flat_map(|path| pipelines.iter().map(move |pipeline| (path.clone(), *pipeline)));
+        all.map(|(path, pipeline)| {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            Trial::test(format!("{name}_agrees_with_onnx_runtime_by_{pipeline}"), move || {
+                agrees(&path, pipeline)
             })
-            .collect()
+        })
+        .collect()
     } else if std::env::var_os("OVOLO_REQUIRE_MODELS").is_some() {
         let message = format!("{} model(s) in {}: run `cargo xtask models`", models.len(), folder.display());
         vec![Trial::test("models_are_there", move || Err(Failed::from(message)))]
@@ -57,11 +62,11 @@ fn folder() -> PathBuf {
     target.join("models")
 }
 
-fn agrees(folder: &Path) -> Result<(), Failed> {
+fn agrees(folder: &Path, name: &str) -> Result<(), Failed> {
     let light = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("light_"));
     let imported =
         onnx::load(folder.join("model.onnx"), &ImportOptions::default()).map_err(|e| e.to_string())?;
-    let compilation = compile(imported.graph, 2);
+    let compilation = compile::compile(imported.graph, &pipeline(name, 2)).map_err(|e| e.to_string())?;
     let mut session = Session::new(&compilation.program, compilation.plan).map_err(|e| e.to_string())?;
     let file = |kind: &str, name: &str| folder.join(kind).join(format!("{}.npy", name.replace('/', "_")));
     let inputs: Vec<Tensor> =

@@ -110,6 +110,14 @@ fn only_the_e_graph_names_egg() {
 }
 
 #[test]
+fn only_its_backend_names_onednn_s_library() {
+    for (_, path, text) in library() {
+        let own = path.to_string_lossy().contains("backend/onednn");
+        assert!(own || !code(&text).contains("onednn_sys"), "{} names the library", path.display());
+    }
+}
+
+#[test]
 fn no_file_leaves_work_undone() {
     for (_, path, text) in library() {
         for word in ["todo!(", "unimplemented!(", "dbg!(", concat!("FIX", "ME")] {

@@ -11,8 +11,6 @@ mod binary;
 mod broadcast;
 mod cast;
 mod chain;
-#[cfg(test)]
-mod check;
 mod concat;
 mod conv;
 mod convert;
@@ -38,6 +36,8 @@ mod test;
 mod tile;
 mod unary;
 
+#[cfg(test)]
+use super::check;
 use super::{Backend, Call, Contract, Kernel};
 
 /// The native backend.

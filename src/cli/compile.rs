@@ -1,5 +1,6 @@
 //! `ovolo compile`, `ovolo dump` and `ovolo diff`.
 
+use super::load::absent;
 use super::{Outcome, Settings, print};
 use clap::{Args, ValueEnum};
 use ovolo::compile::{self, Compilation, Stage};
@@ -27,11 +28,14 @@ impl Compile {
         if self.json {
             let stages: Vec<_> = compilation.stages.iter().map(stage_json).collect();
             let value = serde_json::json!({
-                "passes": stages, "seconds": compilation.plan.seconds(), "arena": compilation.plan.arena,
+                "absent": compilation.absent, "passes": stages, "seconds": compilation.plan.seconds(), "arena": compilation.plan.arena,
                 "lower_bound": compilation.plan.lower_bound, "steps": compilation.plan.steps.len(),
             });
             print(&format!("{value}\n"));
         } else {
+            for line in absent(&compilation) {
+                print(&format!("{line}\n"));
+            }
             print(&compilation.stages.iter().map(|stage| self.stage_text(stage)).collect::<String>());
         }
         Ok(())

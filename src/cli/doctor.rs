@@ -17,13 +17,21 @@ impl Doctor {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let calibrate::Calibration { machine, steady } = calibrate::machine(threads);
         let features = backend::features::detected();
-        let backends: Vec<&str> = backend::BACKENDS.iter().map(|backend| backend.name()).collect();
+        let backends: Vec<(&str, Result<String, String>)> =
+            backend::BACKENDS.iter().map(|backend| (backend.name(), backend.found())).collect();
         let extractors: Vec<&str> = extract::EXTRACTORS.iter().map(|one| one.name()).collect();
         let models: Vec<&str> = cost::COST_MODELS.iter().map(|(name, _)| *name).collect();
         let planners: Vec<&str> = memory::PLANNERS.iter().map(|planner| planner.name()).collect();
         let rules: Vec<&str> = rule::SHIPPED.iter().map(|(name, _)| *name).collect();
         let pipelines: Vec<&str> = pipeline::SHIPPED.iter().map(|(name, _)| *name).collect();
         if self.json {
+            let backends: Vec<_> = backends
+                .iter()
+                .map(|(name, found)| match found {
+                    Ok(what) => serde_json::json!({ "name": name, "found": what }),
+                    Err(why) => serde_json::json!({ "name": name, "absent": why }),
+                })
+                .collect();
             let value = serde_json::json!({
                 "version": env!("CARGO_PKG_VERSION"), "threads": threads, "features": features,
                 "machine": machine, "steady": steady, "backends": backends, "extractors": extractors,
@@ -44,8 +52,10 @@ impl Doctor {
             machine.start * 1e6,
             if steady { "" } else { "; the machine is busy: not kept, measured again next time" }
         );
+        for (name, found) in &backends {
+            let _ = writeln!(text, "backend {name}: {}", found.as_ref().unwrap_or_else(|why| why));
+        }
         for (what, names) in [
-            ("backends", backends),
             ("cost models", models),
             ("extractors", extractors),
             ("memory planners", planners),

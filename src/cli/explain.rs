@@ -1,5 +1,6 @@
 //! `ovolo explain`.
 
+use super::load::absent;
 use super::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::audit::runner_up;
@@ -24,7 +25,11 @@ impl Explain {
         if self.runner_up {
             return self.runner_ups();
         }
-        let plan = self.settings.compile()?.plan;
+        let compilation = self.settings.compile()?;
+        for line in absent(&compilation) {
+            eprintln!("{line}");
+        }
+        let plan = compilation.plan;
         print(&if self.json { format!("{}\n", json(&plan)) } else { text(&plan) });
         Ok(())
     }

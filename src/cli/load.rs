@@ -74,9 +74,18 @@ impl Settings {
     }
 
     pub(super) fn session(&self) -> Result<(Session, Graph), String> {
-        let Compilation { program, plan, .. } = self.compile()?;
+        let compilation = self.compile()?;
+        for line in absent(&compilation) {
+            eprintln!("{line}");
+        }
+        let Compilation { program, plan, .. } = compilation;
         Ok((Session::new(&program, plan).map_err(|error| error.to_string())?, program))
     }
+}
+
+/// A line for each backend of the pipeline that was not there.
+pub(super) fn absent(compilation: &Compilation) -> Vec<String> {
+    compilation.absent.iter().map(|(name, why)| format!("backend {name}: {why}")).collect()
 }
 
 pub(super) fn read_pipeline(name: &str) -> Result<Pipeline, String> {

@@ -3,6 +3,7 @@
 
 use super::{CostModel, Query};
 use crate::op::winograd::{Parts, parts};
+use crate::tensor::TensorType;
 use serde::{Deserialize, Serialize};
 
 /// The speeds of a machine, with all threads of the plan at work.
@@ -51,7 +52,10 @@ impl CostModel for Roofline {
         let flops = (def.flops)(call.attrs, call.inputs, call.output);
         let arithmetic = flops / (self.machine.flops * efficiency(query));
         let mut traffic = call.output.bytes() as f64 / self.machine.cache;
-        for (ty, constant) in call.inputs.iter().zip(*constant) {
+        for (operand, (ty, constant)) in call.inputs.iter().zip(*constant).enumerate() {
+            if query.contract.alias == Some(operand) {
+                continue; // It is read where the result is written, which has to be fetched anyhow.
+            }
             let speed = if *constant { self.machine.memory } else { self.machine.cache };
             traffic += ty.bytes() as f64 / speed;
         }
@@ -73,6 +77,22 @@ const EFFICIENCY: &[(&str, f64)] = &[
     ("native.attention", 0.80),
 ];
 
+/// The same for kernels of oneDNN, by how their implementations' names begin: a first price, from
+/// `ovolo bench --profile` of seven networks on a processor with AVX-512, relative to native kernels.
+const ONEDNN: &[(&str, &str, f64)] = &[
+    ("onednn.conv", "brgconv_1x1:", 0.86),
+    ("onednn.conv", "brgconv:", 0.81),
+    ("onednn.conv", "jit_1x1:", 0.84),
+    ("onednn.conv", "jit_dw:", 0.29),
+    ("onednn.conv", "jit:", 0.77),
+    ("onednn.conv", "", 0.40),
+    ("onednn.matmul", "brg", 0.86),
+    ("onednn.matmul", "", 0.80),
+    ("onednn.matmul-packed", "", 1.00),
+    ("onednn.max-pool", "jit:", 0.17),
+    ("onednn.avg-pool", "jit:", 0.22),
+];
+
 /// The same for the two parts of Winograd's algorithm: matrix products, and transforms, which load
 /// and store about as much as they compute.
 const WINOGRAD: Parts = Parts { products: 0.80, transforms: 0.20 };
@@ -90,17 +110,65 @@ fn efficiency(query: &Query<'_>) -> f64 {
     let known = EFFICIENCY.iter().find(|(op, _)| *op == query.def.name);
     let share = match query.def.name {
         "native.conv-winograd" => winograd(query),
-        "native.conv-direct" => known.map_or(OTHERWISE, |(_, share)| *share) * filling(query),
+        "native.conv-direct" => {
+            known.map_or(OTHERWISE, |(_, share)| *share) * filling(query, query.call.output.layout.block(1))
+        }
         "native.conv-nhwc" => known.map_or(OTHERWISE, |(_, share)| *share) * panels(query),
         "native.conv" => known.map_or(OTHERWISE, |(_, share)| *share) * spreading(query),
+        "onednn.conv" => onednn(query) * grouping(query) * sharing(query),
+        name if name.starts_with("onednn.") => onednn(query),
         _ => known.map_or(OTHERWISE, |(_, share)| *share),
     };
     // Lanes that hold padding work for nothing.
     let ty = query.call.output;
     #[allow(clippy::cast_precision_loss)]
     let useful = ty.shape.count().max(1) as f64 / ty.layout.padded_count(&ty.shape).max(1) as f64;
-    let narrow = if ty.layout.blocks().iter().any(|(_, size)| *size == 8) { 0.55 } else { 1.0 };
+    let by_eight = |ty: &TensorType| ty.layout.blocks().iter().any(|(_, size)| *size == 8);
+    let narrow = if by_eight(ty) || query.call.inputs.iter().any(|ty| by_eight(ty)) { 0.55 } else { 1.0 };
     share * useful * narrow
+}
+
+fn onednn(query: &Query<'_>) -> f64 {
+    let fits = |(op, start, _): &&(&str, &str, f64)| {
+        *op == query.def.name && query.contract.implementation.starts_with(start)
+    };
+    let share = ONEDNN.iter().find(fits).map_or(OTHERWISE, |(_, _, share)| *share);
+    // Of kernels for narrower registers each name says so; blocks of 8 are priced with all others.
+    let by_eight = query.call.inputs.iter().any(|ty| ty.layout.blocks().iter().any(|(_, size)| *size == 8));
+    let name = &query.contract.implementation;
+    let register = if name.ends_with("sse41") {
+        0.15
+    } else if name.ends_with("avx2") && !by_eight {
+        0.50
+    } else {
+        1.0
+    };
+    share * register
+}
+
+/// How evenly threads share a convolution of the library: images, then what lies outermost in memory.
+#[allow(clippy::cast_precision_loss)]
+fn sharing(query: &Query<'_>) -> f64 {
+    let (y, threads) = (query.call.output, query.call.threads.max(1));
+    let dim = if y.shape[0] >= threads { 0 } else { y.layout.order(4)[1] };
+    let units = y.shape[dim].div_ceil(y.layout.block(dim)).max(1);
+    units as f64 / units.next_multiple_of(threads) as f64
+}
+
+/// How well the weights' blocks are filled, which is what a convolution of the library computes: those
+/// of inputs as for [`filling`], those of outputs by whole ones, a group each.
+#[allow(clippy::cast_precision_loss)]
+fn grouping(query: &Query<'_>) -> f64 {
+    let w = query.call.inputs[1];
+    let groups = (query.call.inputs[0].shape[1] / w.shape[1].max(1)).max(1);
+    let outputs = (w.shape[0] / groups).max(1);
+    let block = w.layout.block(0);
+    let whole = if outputs == 1 { 1 } else { outputs.next_multiple_of(block) };
+    // Blocks of four channels fill a quarter of a register.
+    let register = if (2..8).contains(&w.layout.block(1)) { 0.30 } else { 1.0 };
+    let useful = if query.call.output.layout.block(1) > 1 { 1.0 } else { outputs as f64 / whole as f64 };
+    let deep = if w.layout.block(1) > 1 { filling(query, w.layout.block(1)) } else { 1.0 };
+    useful * deep * register
 }
 
 /// The share that Winograd's algorithm reaches, by how much of it is products.
@@ -113,9 +181,8 @@ fn winograd(query: &Query<'_>) -> f64 {
 /// How well the input channels of a direct convolution fill their blocks: the last block counts as
 /// a whole one, and a block of few channels takes about two more to begin.
 #[allow(clippy::cast_precision_loss)]
-fn filling(query: &Query<'_>) -> f64 {
+fn filling(query: &Query<'_>, block: usize) -> f64 {
     let channels = query.call.inputs[1].shape[1].max(1);
-    let block = query.call.output.layout.block(1);
     let lanes = channels.min(block);
     let begun = lanes as f64 / (lanes + 2) as f64 * (block + 2) as f64 / block as f64;
     begun * channels as f64 / channels.next_multiple_of(lanes) as f64

@@ -1,8 +1,8 @@
 //! Lowered ops: what backends have kernels for. Each means what its logical op means, in the
 //! layouts it names; the reference evaluation unpacks, evaluates the logical op, and packs.
 
-use super::{OpDef, matmul, post, reduce, shape, sizes, window, winograd};
-use crate::attr::Attrs;
+use super::{OpDef, attr, matmul, post, reduce, shape, sizes, window, winograd};
+use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Layout, Tensor, TensorType};
 
 /// Logical ops that the native backend runs as they are.
@@ -82,6 +82,22 @@ const NATIVE: &[&str] = &[
     "reorder",
 ];
 
+/// Logical ops that oneDNN runs as they are.
+const ONEDNN: &[&str] = &[
+    "matmul",
+    "softmax",
+    "log-softmax",
+    "layer-norm",
+    "map",
+    "pack",
+    "unpack",
+    "reorder",
+    "reduce-sum",
+    "reduce-max",
+    "reduce-min",
+    "reduce-prod",
+];
+
 pub(super) fn ops() -> Vec<OpDef> {
     let logical: Vec<OpDef> = super::LOGICAL.iter().flat_map(|family| family()).collect();
     let find =
@@ -103,6 +119,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     // Names live as long as the registry, which is built once.
     let mut ops: Vec<OpDef> =
         NATIVE.iter().map(|name| lower(Box::leak(format!("native.{name}").into_boxed_str()), name)).collect();
+    ops.extend(ONEDNN.iter().map(|name| lower(Box::leak(format!("onednn.{name}").into_boxed_str()), name)));
     macro_rules! blocked {
         ($name:literal, $of:literal, $infer:expr) => {
             ops.push(OpDef {
@@ -156,17 +173,36 @@ pub(super) fn ops() -> Vec<OpDef> {
     blocked!("native.avg-pool", "avg-pool", |attrs, types| pool(types)
         .and_then(|()| window::infer_pool(attrs, types)));
     blocked!("native.reduce-mean", "reduce-mean", |attrs, types| {
-        let spatial = attrs.expect_int("keepdims") != 0 && sizes(attrs, "axes")? == [2, 3];
-        if !types[0].layout.is_plain() && !spatial {
-            return Err(format!(
-                "operand 0 is {}: in that layout only axes [2,3] are reduced, and kept",
-                types[0]
-            ));
-        }
         pool(types)?;
-        reduce::infer(attrs, types)
+        infer_mean(attrs, types)
     });
     blocked!("native.concat", "concat", infer_concat);
+    blocked!("onednn.matmul-packed", "matmul", |attrs, types| {
+        let types = with_plain(types, 1);
+        matmul::infer(attrs, &types.iter().collect::<Vec<_>>())
+    });
+    blocked!("onednn.max-pool", "max-pool", window::infer_pool);
+    blocked!("onednn.avg-pool", "avg-pool", window::infer_pool);
+    blocked!("onednn.reduce-mean", "reduce-mean", infer_mean);
+    blocked!("onednn.concat", "concat", infer_concat);
+    blocked!("onednn.conv", "conv", infer_free);
+    if let Some(conv) = ops.last_mut() {
+        conv.attrs.extend([
+            attr("layout", AttrKind::Layout, Some(Attr::Layout(Layout::PLAIN)), "the layout of the result"),
+            attr(
+                "sum",
+                AttrKind::Int,
+                Some(Attr::Int(0)),
+                "which binary step, counted from 1, adds to its operand where that lies; 0: none",
+            ),
+            attr(
+                "implementation",
+                AttrKind::Int,
+                Some(Attr::Int(0)),
+                "which of the library's implementations",
+            ),
+        ]);
+    }
     ops.extend(winograd::lowered());
     ops
 }
@@ -208,14 +244,54 @@ fn infer_first(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, Strin
     Ok(result)
 }
 
+/// A convolution in any layouts: which of them have a kernel, the library says.
+fn infer_free(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    let layout = attrs.expect_layout("layout");
+    if layout.rank().is_some_and(|rank| rank != 4) {
+        return Err(format!("attribute `layout` is {layout}, not that of an image"));
+    }
+    let result = window::infer_conv(attrs, types)?.with_layout(layout.clone());
+    post::check(attrs.post(), &types[3..], &result)?;
+    let sum = attrs.expect_int("sum");
+    if sum == 0 {
+        return Ok(result);
+    }
+    let mut extras = attrs.post().iter().filter(|step| post::is_binary(step)).zip(&types[3..]);
+    match usize::try_from(sum).ok().and_then(|sum| extras.nth(sum - 1)) {
+        Some((step, ty)) if step.op == "add" && **ty == result => Ok(result),
+        Some((step, ty)) => Err(format!(
+            "attribute `sum` names step `{}` with {ty}: it adds an operand of the result's type, {result}",
+            step.op
+        )),
+        None => Err(format!("attribute `sum` is {sum}, and there is no such binary step")),
+    }
+}
+
+/// A mean, which in other layouts than the default is over rows and columns, and keeps the axes.
+fn infer_mean(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    let spatial = attrs.expect_int("keepdims") != 0 && sizes(attrs, "axes")? == [2, 3];
+    if !types[0].layout.is_plain() && !spatial {
+        return Err(format!(
+            "operand 0 is {}: in that layout only axes [2,3] are reduced, and kept",
+            types[0]
+        ));
+    }
+    reduce::infer(attrs, types)
+}
+
+/// The types with one operand in the default layout.
+fn with_plain(types: &[&TensorType], operand: usize) -> Vec<TensorType> {
+    let mut types: Vec<TensorType> = types.iter().map(|ty| (*ty).clone()).collect();
+    types[operand] = types[operand].with_layout(Layout::PLAIN);
+    types
+}
+
 fn infer_packed(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     if types[1].layout.to_string() != "Ba32b" {
         return Err(format!("operand 1 is {}, not in panels of 32 columns (Ba32b)", types[1]));
     }
-    let plain = types[1].with_layout(Layout::PLAIN);
-    let mut all = types.to_vec();
-    all[1] = &plain;
-    matmul::infer(attrs, &all)
+    let types = with_plain(types, 1);
+    matmul::infer(attrs, &types.iter().collect::<Vec<_>>())
 }
 
 fn pool(types: &[&TensorType]) -> Result<(), String> {

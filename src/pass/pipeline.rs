@@ -7,6 +7,8 @@ use crate::rule::ron::{self, Field, Node, Value};
 /// The pipelines that ship with ovolo, by name.
 pub const SHIPPED: &[(&str, &str)] = &[
     ("passes/native.ron", include_str!("../../passes/native.ron")),
+    ("passes/onednn.ron", include_str!("../../passes/onednn.ron")),
+    ("passes/cpu.ron", include_str!("../../passes/cpu.ron")),
     ("passes/merged.ron", include_str!("../../passes/merged.ron")),
     ("passes/superoptimise.ron", include_str!("../../passes/superoptimise.ron")),
 ];

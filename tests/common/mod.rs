@@ -37,6 +37,20 @@ pub fn compile(graph: Graph, threads: usize) -> Compilation {
     compile::compile(graph, &options(threads)).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Whether oneDNN is there for the tests that need it. They say that they are skipped where it is
+/// not; `OVOLO_REQUIRE_ONEDNN`, as in CI, makes that a failure.
+pub fn onednn_found() -> bool {
+    let backend = ovolo::backend::find("onednn").unwrap();
+    match backend.found() {
+        Ok(_) => true,
+        Err(why) => {
+            assert!(std::env::var_os("OVOLO_REQUIRE_ONEDNN").is_none(), "{why}: run `cargo xtask onednn`");
+            println!("skipped: what runs on oneDNN, which is {why}; `cargo xtask onednn` fetches it");
+            false
+        }
+    }
+}
+
 /// Relative L2 error, computed in `f64`.
 pub fn relative_error(value: &Tensor, reference: &Tensor) -> f64 {
     assert_eq!(value.ty().shape, reference.ty().shape);

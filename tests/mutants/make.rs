@@ -233,6 +233,9 @@ fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
                 give(format!("no {name}"), only.clone());
             }
             for (at, (attr, value)) in attrs.iter().enumerate() {
+                if *attr == PLACE {
+                    continue;
+                }
                 let default = op.attr(attr).and_then(|def| def.default.clone());
                 if default.is_some_and(|default| *value != Expr::Literal(default)) {
                     let mut fewer = attrs.clone();
@@ -252,6 +255,11 @@ fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
             }
             for at in 0..children.len() {
                 right(&children[at], &mut |what, child| {
+                    // The operand itself without its conversion, and not something below it.
+                    let packed = matches!(&children[at], Template::Op { children, .. } if children[..] == [child.clone()]);
+                    if packed && ANY_LAYOUT.contains(&name) && what == "no pack" {
+                        return;
+                    }
                     let mut changed = children.clone();
                     changed[at] = child;
                     give(what, with(changed, attrs.clone()));
@@ -271,6 +279,11 @@ fn lets(rule: &Rule, made: &mut Vec<Mutant>) {
         });
     }
 }
+
+/// The attribute that says where an operand lies, and nothing of what is computed.
+const PLACE: &str = "sum";
+/// Ops that take operands in any layout: which of them have a kernel, their library says.
+const ANY_LAYOUT: &[&str] = &["onednn.conv", "onednn.matmul-packed"];
 
 /// What is written instead of a function.
 const INSTEAD: &[(&str, &str)] =

@@ -1,6 +1,8 @@
 //! Developer tasks of the ovolo workspace: `cargo xtask TASK`.
 
 mod models;
+mod onednn;
+mod python;
 
 use std::process::ExitCode;
 
@@ -8,11 +10,10 @@ use std::process::ExitCode;
 type Task = (&'static str, &'static str, fn() -> Result<(), String>);
 
 /// Every task. A new one is a module and a line here.
-const TASKS: &[Task] = &[(
-    "models",
-    "make the models, inputs and ONNX Runtime's outputs that the value tests need",
-    models::run,
-)];
+const TASKS: &[Task] = &[
+    ("models", "make the models, inputs and ONNX Runtime's outputs that the value tests need", models::run),
+    ("onednn", "fetch the library oneDNN, which the backend of that name needs", onednn::run),
+];
 
 fn main() -> ExitCode {
     let name = std::env::args().nth(1).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! `cargo xtask models`: what `tests/models.rs` compares with.
 
-use std::path::{Path, PathBuf};
+use crate::python::{build_folder, command, remove, root, with};
+use std::path::Path;
 use std::process::Command;
 
 /// What is installed beside the models, by name from the Python package index.
@@ -8,8 +9,7 @@ const PACKAGES: &[&str] = &["numpy==2.4.6", "onnx==1.23.2", "onnxruntime==1.31.1
 
 /// Makes the models in the build folder, unless they are there already.
 pub fn run() -> Result<(), String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("the workspace has a root")?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let (root, target) = (root(), build_folder());
     let script = root.join("xtask/python/models.py");
     let sources = root.join("tests/models");
     let out = target.join("models");
@@ -18,7 +18,7 @@ pub fn run() -> Result<(), String> {
         println!("the models in {} are up to date", out.display());
         return Ok(());
     }
-    let python = environment(&target.join("python"))?;
+    let python = with(&target.join("python"), PACKAGES)?;
     let temporary = target.join("models.tmp");
     remove(&temporary)?;
     std::fs::create_dir_all(&temporary).map_err(|error| format!("{}: {error}", temporary.display()))?;
@@ -41,36 +41,4 @@ fn stamp(script: &Path, sources: &Path) -> Result<String, String> {
     }
     files.sort();
     Ok(format!("{}\n{}\n{text}", PACKAGES.join(" "), files.join("\n")))
-}
-
-/// A Python of its own with the packages; the path of its interpreter.
-fn environment(folder: &Path) -> Result<PathBuf, String> {
-    let python = folder.join("bin").join("python");
-    if !python.exists() {
-        println!("making a Python environment in {}", folder.display());
-        command(Command::new("python3").arg("-m").arg("venv").arg(folder))
-            .map_err(|error| format!("{error}\nPython 3 with its venv module is needed for this task"))?;
-    }
-    command(
-        Command::new(&python)
-            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
-            .args(PACKAGES),
-    )
-    .map_err(|error| format!("{error}\npip could not install {}", PACKAGES.join(", ")))?;
-    Ok(python)
-}
-
-fn command(command: &mut Command) -> Result<(), String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let status = command.status().map_err(|error| format!("{name}: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{name} ended with {status}")) }
-}
-
-fn remove(folder: &Path) -> Result<(), String> {
-    match std::fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(format!("{}: {error}", folder.display()))
-        }
-        _ => Ok(()),
-    }
 }

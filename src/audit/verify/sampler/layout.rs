@@ -93,12 +93,26 @@ const LAYOUTS: &[(&str, &[&[&str]])] = &[
     ("native.avg-pool", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
     ("native.reduce-mean", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
     ("native.concat", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
+    (
+        "onednn.conv",
+        &[&["nhwc", "OIhw16i16o", "plain", "nhwc"], &["nChw16c", "OIhw16i16o", "plain", "nChw16c"]],
+    ),
+    ("onednn.matmul-packed", &[&["plain", "BA16a64b", "plain"]]),
+    ("onednn.max-pool", &[&["plain"], &["nChw16c"], &["nhwc"]]),
+    ("onednn.avg-pool", &[&["plain"], &["nChw16c"], &["nhwc"]]),
+    ("onednn.reduce-mean", &[&["plain"], &["nChw16c"], &["nhwc"]]),
+    ("onednn.concat", &[&["plain"], &["nChw16c"], &["nhwc"]]),
 ];
 
 /// Puts the layouts of a lowered op into what was offered for its logical op.
 pub(super) fn lower(ask: &mut Ask<'_>, offer: &mut Offer) {
     let Some((_, ways)) = LAYOUTS.iter().find(|(name, _)| *name == ask.op.name) else { return };
     let way = ask.rng.pick(ways);
+    // Where the result's layout is an attribute, it is that of the operands that meet the result.
+    let result = way.last().and_then(|name| name.parse::<Layout>().ok());
+    if let (Some(layout), Some(_)) = (result, ask.op.attr("layout")) {
+        offer.attrs.set("layout", Attr::Layout(layout));
+    }
     for (at, operand) in offer.operands.iter_mut().enumerate() {
         let layout = way.get(at).or(way.last()).and_then(|name| name.parse::<Layout>().ok());
         if let Some(layout) =

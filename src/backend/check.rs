@@ -7,15 +7,15 @@ use crate::op;
 use crate::tensor::{DType, Shape, Tensor, TensorType};
 
 /// A stream of numbers that is the same in every run.
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     /// A number below `limit`.
-    pub(super) fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -23,7 +23,7 @@ impl Random {
     }
 
     /// A tensor of values between -2 and 2, or small integers, zero or one for booleans.
-    pub(super) fn tensor(&mut self, dtype: DType, shape: impl Into<Shape>) -> Tensor {
+    pub(crate) fn tensor(&mut self, dtype: DType, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
         let values: Vec<f64> = (0..shape.count())
             .map(|_| match dtype {
@@ -37,13 +37,13 @@ impl Random {
     }
 
     /// A plain tensor of `f32`.
-    pub(super) fn f32(&mut self, shape: impl Into<Shape>) -> Tensor {
+    pub(crate) fn f32(&mut self, shape: impl Into<Shape>) -> Tensor {
         self.tensor(DType::F32, shape)
     }
 }
 
 /// Runs a kernel; `place` is the operand whose buffer the result takes.
-pub(super) fn run(
+pub(crate) fn run(
     op: &'static str,
     attrs: &Attrs,
     inputs: &[&Tensor],
@@ -53,35 +53,63 @@ pub(super) fn run(
 ) -> (Contract, Tensor) {
     let types: Vec<&TensorType> = inputs.iter().map(|input| input.ty()).collect();
     let call = Call { op, attrs, inputs: &types, output, threads };
-    let backend = find("native").unwrap();
-    let contract = backend.contract(&call).unwrap();
+    let backend = find(op.split_once('.').unwrap().0).unwrap();
+    let contract = backend.contract(&call).unwrap_or_else(|why| panic!("{op}{attrs}: {why}"));
     let mut result = Tensor::zeros(output.clone());
     if let Some(operand) = contract.view_of {
         let bytes = &inputs[operand].bytes()[contract.view_offset..][..output.bytes()];
         result.bytes_mut().copy_from_slice(bytes);
         return (contract, result);
     }
-    match place {
-        Some(operand) => result.bytes_mut().copy_from_slice(inputs[operand].bytes()),
-        None => result.bytes_mut().fill(0xff),
+    let mut place_of_result = Guarded::new(output.bytes());
+    if let Some(operand) = place.or(contract.alias) {
+        place_of_result.inside().copy_from_slice(inputs[operand].bytes());
     }
-    let output = result.bytes_mut().as_mut_ptr();
+    let output = place_of_result.inside().as_mut_ptr();
     let mut pointers: Vec<*const u8> = inputs.iter().map(|input| input.bytes().as_ptr()).collect();
-    if let Some(operand) = place {
+    if let Some(operand) = place.or(contract.alias) {
         pointers[operand] = output;
     }
-    // What nobody wrote is NaN, in the result as in scratch.
-    let mut scratch = Tensor::zeros(TensorType::plain(DType::U8, [contract.scratch]));
-    scratch.bytes_mut().fill(0xff);
-    let kernel = backend.kernel(&call).unwrap();
+    let mut scratch = Guarded::new(contract.scratch);
+    let kernel = backend.kernel(&call).unwrap_or_else(|why| panic!("{op}{attrs}: {why}"));
     let team = Team::new(threads);
-    let scratch = scratch.bytes_mut().as_mut_ptr();
-    kernel.run(&Args { inputs: &pointers, output, scratch, team: &team });
+    let inside = scratch.inside().as_mut_ptr();
+    kernel.run(&Args { inputs: &pointers, output, scratch: inside, team: &team });
+    place_of_result.check(op);
+    scratch.check(op);
+    result.bytes_mut().copy_from_slice(place_of_result.inside());
     (contract, result)
 }
 
+/// Memory with zones around it that nobody may write. All of it is NaN at first.
+struct Guarded {
+    memory: Tensor,
+    size: usize,
+}
+
+/// Bytes of a zone.
+const ZONE: usize = 256;
+
+impl Guarded {
+    fn new(size: usize) -> Self {
+        let mut memory = Tensor::zeros(TensorType::plain(DType::U8, [size + 2 * ZONE]));
+        memory.bytes_mut().fill(0xff);
+        Self { memory, size }
+    }
+
+    fn inside(&mut self) -> &mut [u8] {
+        &mut self.memory.bytes_mut()[ZONE..][..self.size]
+    }
+
+    fn check(&self, op: &str) {
+        let bytes = self.memory.bytes();
+        let whole = bytes[..ZONE].iter().chain(&bytes[ZONE + self.size..]).all(|byte| *byte == 0xff);
+        assert!(whole, "{op} writes outside its buffers");
+    }
+}
+
 /// Asserts that two tensors of one type agree to a tolerance, relative above one.
-pub(super) fn assert_close(what: &str, got: &Tensor, want: &Tensor, tolerance: f64) {
+pub(crate) fn assert_close(what: &str, got: &Tensor, want: &Tensor, tolerance: f64) {
     assert_eq!(got.ty(), want.ty(), "{what}");
     if let Some(at) = padding(got) {
         panic!("{what}: padding at {at} is not zero");
@@ -103,7 +131,7 @@ fn padding(tensor: &Tensor) -> Option<usize> {
 
 /// Asserts that a kernel gives what the op's reference evaluation gives: with one thread and with
 /// two, and in place of each operand that its contract allows.
-pub(super) fn verify(op: &'static str, attrs: &Attrs, inputs: &[&Tensor], tolerance: f64) -> Contract {
+pub(crate) fn verify(op: &'static str, attrs: &Attrs, inputs: &[&Tensor], tolerance: f64) -> Contract {
     let definition = op::find(op).unwrap_or_else(|| panic!("`{op}` is not in the registry"));
     let types: Vec<&TensorType> = inputs.iter().map(|input| input.ty()).collect();
     let output = (definition.infer)(attrs, &types).unwrap_or_else(|why| panic!("{op}{attrs}: {why}"));

@@ -1,0 +1,180 @@
+//! Memory descriptors.
+
+use crate::api::Object;
+use crate::load::Library;
+use crate::tag::Tag;
+use crate::{Error, check};
+use std::ffi::c_int;
+
+/// The type of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum DataType {
+    /// The upper half of a binary32.
+    Bf16 = 2,
+    /// IEEE 754 binary32.
+    F32 = 3,
+}
+
+/// A format of strides and blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// For each dimension, elements from one outer index to the next.
+    pub strides: Vec<usize>,
+    /// The blocks inside (dimension, size), outermost first.
+    pub blocks: Vec<(usize, usize)>,
+}
+
+/// How elements lie in memory: dimensions, type and format.
+pub struct Desc {
+    pub(crate) raw: Object,
+    library: &'static Library,
+}
+
+// SAFETY: a descriptor is plain data that is not changed once it is made.
+unsafe impl Send for Desc {}
+// SAFETY: as above.
+unsafe impl Sync for Desc {}
+
+/// The most dimensions that the library takes.
+const MOST: usize = 12;
+
+fn rank(dims: &[usize], what: &'static str) -> Result<c_int, Error> {
+    match c_int::try_from(dims.len()) {
+        Ok(rank) if dims.len() <= MOST => Ok(rank),
+        _ => Err(Error { what, status: 2 }),
+    }
+}
+
+pub(crate) fn dims(values: &[usize]) -> Vec<i64> {
+    values.iter().map(|value| i64::try_from(*value).unwrap_or(i64::MAX)).collect()
+}
+
+impl Desc {
+    /// Of dimensions in a format.
+    ///
+    /// # Errors
+    /// If the format has another number of dimensions.
+    pub fn new(library: &'static Library, shape: &[usize], data: DataType, tag: Tag) -> Result<Self, Error> {
+        const WHAT: &str = "a memory descriptor with a format";
+        let mut raw = std::ptr::null_mut();
+        let (rank, shape) = (rank(shape, WHAT)?, dims(shape));
+        // SAFETY: `shape` has `rank` entries; `raw` is written on success.
+        let status = unsafe {
+            (library.api.memory_desc_create_with_tag)(
+                &raw mut raw,
+                rank,
+                shape.as_ptr(),
+                data as c_int,
+                tag.0,
+            )
+        };
+        check(status, WHAT)?;
+        Ok(Self { raw, library })
+    }
+
+    /// Of dimensions with so many elements from one index to the next.
+    ///
+    /// # Errors
+    /// If strides and dimensions do not fit each other.
+    pub fn strided(
+        library: &'static Library,
+        shape: &[usize],
+        data: DataType,
+        strides: &[usize],
+    ) -> Result<Self, Error> {
+        const WHAT: &str = "a memory descriptor with strides";
+        if strides.len() != shape.len() {
+            return Err(Error { what: WHAT, status: 2 });
+        }
+        let mut raw = std::ptr::null_mut();
+        let (rank, shape, strides) = (rank(shape, WHAT)?, dims(shape), dims(strides));
+        // SAFETY: `shape` and `strides` have `rank` entries; `raw` is written on success.
+        let status = unsafe {
+            (library.api.memory_desc_create_with_strides)(
+                &raw mut raw,
+                rank,
+                shape.as_ptr(),
+                data as c_int,
+                strides.as_ptr(),
+            )
+        };
+        check(status, WHAT)?;
+        Ok(Self { raw, library })
+    }
+
+    /// A copy of a descriptor that something else owns.
+    ///
+    /// # Safety
+    /// `raw` is a descriptor of the library.
+    pub(crate) unsafe fn copied(library: &'static Library, raw: Object) -> Result<Self, Error> {
+        let mut copy = std::ptr::null_mut();
+        // SAFETY: as the caller promises; `copy` is written on success.
+        let status = unsafe { (library.api.memory_desc_clone)(&raw mut copy, raw) };
+        check(status, "a copy of a memory descriptor")?;
+        Ok(Self { raw: copy, library })
+    }
+
+    /// Bytes of memory, padding included.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        // SAFETY: `raw` is a descriptor.
+        unsafe { (self.library.api.memory_desc_get_size)(self.raw) }
+    }
+
+    /// The format; `None` for one that only the library knows.
+    #[must_use]
+    pub fn format(&self) -> Option<Format> {
+        const STRIDES: c_int = 14;
+        const RANK: c_int = 256;
+        const KIND: c_int = 262;
+        const COUNT: c_int = 263;
+        const SIZES: c_int = 264;
+        const DIMS: c_int = 265;
+        const BLOCKED: c_int = 2;
+        if self.number(KIND)? != BLOCKED {
+            return None;
+        }
+        let rank = usize::try_from(self.number(RANK)?).ok()?;
+        let count = usize::try_from(self.number(COUNT)?).ok()?;
+        let (sizes, dims) = (self.list(SIZES, count)?, self.list(DIMS, count)?);
+        Some(Format { strides: self.list(STRIDES, rank)?, blocks: dims.into_iter().zip(sizes).collect() })
+    }
+
+    fn number(&self, what: c_int) -> Option<c_int> {
+        let mut value: c_int = 0;
+        // SAFETY: these queries write an `int`.
+        let status = unsafe { (self.library.api.memory_desc_query)(self.raw, what, (&raw mut value).cast()) };
+        (status == 0).then_some(value)
+    }
+
+    fn list(&self, what: c_int, count: usize) -> Option<Vec<usize>> {
+        if count == 0 {
+            return Some(Vec::new());
+        }
+        let mut values: *const i64 = std::ptr::null();
+        // SAFETY: these queries write a pointer to an array of the descriptor.
+        let status =
+            unsafe { (self.library.api.memory_desc_query)(self.raw, what, (&raw mut values).cast()) };
+        if status != 0 || values.is_null() || count > MOST {
+            return None;
+        }
+        // SAFETY: such arrays have 12 entries.
+        let values = unsafe { std::slice::from_raw_parts(values, count) };
+        values.iter().map(|value| usize::try_from(*value).ok()).collect()
+    }
+}
+
+impl PartialEq for Desc {
+    fn eq(&self, other: &Self) -> bool {
+        // SAFETY: both are descriptors.
+        unsafe { (self.library.api.memory_desc_equal)(self.raw, other.raw) != 0 }
+    }
+}
+
+impl Drop for Desc {
+    fn drop(&mut self) {
+        // SAFETY: made by the library, and destroyed once.
+        unsafe { (self.library.api.memory_desc_destroy)(self.raw) };
+    }
+}

@@ -1,0 +1,69 @@
+//! The C API of oneDNN 3.x, found at run time.
+//!
+//! [`library`] looks for the library once in a process and says where it looked; everything else is
+//! made from what it gives. Declarations are our own, and cover what ovolo uses. A primitive is made
+//! and run with one thread ([`OneThread`]): the caller has threads of its own, and splits the work.
+//!
+//! ```
+//! match onednn_sys::library() {
+//!     Ok(library) => println!("oneDNN {} at {}", library.version(), library.path()),
+//!     Err(missing) => println!("{missing}"),
+//! }
+//! ```
+
+mod api;
+mod attr;
+mod desc;
+mod load;
+mod primitive;
+mod tag;
+mod thread;
+
+pub use attr::{Algorithm, Attr};
+pub use desc::{DataType, Desc, Format};
+pub use load::{Library, Missing, Version, library};
+pub use primitive::{Arg, Primitive, PrimitiveDesc, Window};
+pub use tag::{Tag, find as tag};
+pub use thread::OneThread;
+
+use std::ffi::c_int;
+
+/// What the library said no to, and its status.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: {}", status_text(*status))]
+pub struct Error {
+    /// What was asked.
+    pub what: &'static str,
+    /// The status.
+    pub status: c_int,
+}
+
+impl Error {
+    /// Whether no implementation takes what was asked.
+    #[must_use]
+    pub fn unimplemented(&self) -> bool {
+        matches!(self.status, 3 | 4)
+    }
+}
+
+/// The library's names of its statuses.
+fn status_text(status: c_int) -> &'static str {
+    match status {
+        0 => "success",
+        1 => "out_of_memory",
+        2 => "invalid_arguments",
+        3 => "unimplemented",
+        4 => "last_impl_reached",
+        5 => "runtime_error",
+        6 => "not_required",
+        7 => "invalid_graph",
+        8 => "invalid_graph_op",
+        9 => "invalid_shape",
+        10 => "invalid_data_type",
+        _ => "a status this crate does not know",
+    }
+}
+
+fn check(status: c_int, what: &'static str) -> Result<(), Error> {
+    if status == 0 { Ok(()) } else { Err(Error { what, status }) }
+}

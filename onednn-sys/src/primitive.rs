@@ -1,0 +1,594 @@
+//! Primitives: what the library can compute, and computing it.
+
+use crate::api::{Object, RawArg};
+use crate::attr::{Algorithm, Attr};
+use crate::desc::{Desc, dims};
+use crate::load::Library;
+use crate::thread::OneThread;
+use crate::{Error, check};
+use std::ffi::{CStr, c_char, c_int};
+
+/// For inference: nothing is kept for a backward pass.
+const INFERENCE: c_int = 96;
+
+/// An argument of an execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arg(c_int);
+
+#[allow(missing_docs)]
+impl Arg {
+    pub const SRC: Self = Self(1);
+    pub const SRC_1: Self = Self(2);
+    pub const DST: Self = Self(17);
+    pub const WEIGHTS: Self = Self(33);
+    pub const BIAS: Self = Self(41);
+    pub const SCALE: Self = Self(51);
+    pub const SHIFT: Self = Self(52);
+    pub const SCRATCH: Self = Self(80);
+
+    /// Operand `index` of a concatenation.
+    #[must_use]
+    pub const fn source(index: c_int) -> Self {
+        Self(1024 + index)
+    }
+
+    /// The operand of binary step `step` of the chain.
+    #[must_use]
+    pub const fn step(step: c_int) -> Self {
+        Self((32768 * (step + 1)) | 2)
+    }
+}
+
+/// A sliding window over spatial dimensions.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// Elements between windows.
+    pub strides: Vec<usize>,
+    /// Elements between the elements of a window, at least 1.
+    pub dilations: Vec<usize>,
+    /// Padding before each axis.
+    pub before: Vec<i64>,
+    /// Padding after each axis; negative where the last elements are not read.
+    pub after: Vec<i64>,
+}
+
+impl Window {
+    /// The library counts elements that are skipped.
+    fn skipped(&self) -> Vec<i64> {
+        dims(&self.dilations).iter().map(|dilation| dilation - 1).collect()
+    }
+}
+
+/// One implementation of something for given types.
+pub struct PrimitiveDesc {
+    raw: Object,
+    library: &'static Library,
+}
+
+impl PrimitiveDesc {
+    /// What `call` creates, with one thread.
+    fn new(
+        library: &'static Library,
+        what: &'static str,
+        call: impl FnOnce(*mut Object) -> c_int,
+    ) -> Result<Self, Error> {
+        let _one = OneThread::new(library);
+        let mut raw = std::ptr::null_mut();
+        check(call(&raw mut raw), what)?;
+        Ok(Self { raw, library })
+    }
+
+    /// A convolution.
+    ///
+    /// # Errors
+    /// If no implementation takes it.
+    pub fn convolution(
+        library: &'static Library,
+        algorithm: Algorithm,
+        [src, weights, bias, dst]: [&Desc; 4],
+        window: &Window,
+        attr: &Attr,
+    ) -> Result<Self, Error> {
+        let attr = attr.finish()?;
+        let (strides, dilations) = (dims(&window.strides), window.skipped());
+        Self::new(library, "a convolution", |raw| {
+            // SAFETY: descriptors, attributes and arrays live until the call returns.
+            unsafe {
+                (library.api.convolution_forward_primitive_desc_create)(
+                    raw,
+                    library.engine,
+                    INFERENCE,
+                    algorithm.0,
+                    src.raw,
+                    weights.raw,
+                    bias.raw,
+                    dst.raw,
+                    strides.as_ptr(),
+                    dilations.as_ptr(),
+                    window.before.as_ptr(),
+                    window.after.as_ptr(),
+                    attr,
+                )
+            }
+        })
+    }
+
+    /// A product of matrices, or of stacks of them.
+    ///
+    /// # Errors
+    /// If no implementation takes it.
+    pub fn matmul(
+        library: &'static Library,
+        [src, weights, dst]: [&Desc; 3],
+        bias: Option<&Desc>,
+        attr: &Attr,
+    ) -> Result<Self, Error> {
+        let attr = attr.finish()?;
+        let bias = bias.map_or(std::ptr::null_mut(), |bias| bias.raw);
+        Self::new(library, "a matrix product", |raw| {
+            // SAFETY: as for a convolution; no bias is a null pointer.
+            unsafe {
+                (library.api.matmul_primitive_desc_create)(
+                    raw,
+                    library.engine,
+                    src.raw,
+                    weights.raw,
+                    bias,
+                    dst.raw,
+                    attr,
+                )
+            }
+        })
+    }
+
+    /// A pool with a window of `kernel` elements.
+    ///
+    /// # Errors
+    /// If no implementation takes it.
+    pub fn pooling(
+        library: &'static Library,
+        algorithm: Algorithm,
+        [src, dst]: [&Desc; 2],
+        kernel: &[usize],
+        window: &Window,
+        attr: &Attr,
+    ) -> Result<Self, Error> {
+        let attr = attr.finish()?;
+        let (kernel, strides, dilations) = (dims(kernel), dims(&window.strides), window.skipped());
+        Self::new(library, "a pool", |raw| {
+            // SAFETY: as for a convolution.
+            unsafe {
+                (library.api.pooling_forward_primitive_desc_create)(
+                    raw,
+                    library.engine,
+                    INFERENCE,
+                    algorithm.0,
+                    src.raw,
+                    dst.raw,
+                    strides.as_ptr(),
+                    kernel.as_ptr(),
+                    dilations.as_ptr(),
+                    window.before.as_ptr(),
+                    window.after.as_ptr(),
+                    attr,
+                )
+            }
+        })
+    }
+
+    /// A softmax along an axis.
+    ///
+    /// # Errors
+    /// If no implementation takes it.
+    pub fn softmax(
+        library: &'static Library,
+        algorithm: Algorithm,
+        [src, dst]: [&Desc; 2],
+        axis: usize,
+        attr: &Attr,
+    ) -> Result<Self, Error> {
+        let attr = attr.finish()?;
+        let axis = c_int::try_from(axis).unwrap_or(c_int::MAX);
+        Self::new(library, "a softmax", |raw| {
+            // SAFETY: as for a convolution.
+            unsafe {
+                (library.api.softmax_forward_primitive_desc_create)(
+                    raw,
+                    library.engine,
+                    INFERENCE,
+                    algorithm.0,
+                    src.raw,
+                    dst.raw,
+                    axis,
+                    attr,
+                )
+            }
+        })
+    }
+
+    /// A normalisation of the last axis, with a scale and a shift for each of its elements.
+    ///
+    /// # Errors
+    /// If no implementation takes it.
+    pub fn layer_normalization(
+        library: &'static Library,
+        [src, dst, statistics]: [&Desc; 3],
+        epsilon: f32,
+        attr: &Attr,
+    ) -> Result<Self, Error> {
+        const SCALE_AND_SHIFT: u32 = 2 | 4;
+        let attr = attr.finish()?;
+        Self::new(library, "a layer normalisation", |raw| {
+            // SAFETY: as for a convolution.
+            unsafe {
+                (library.api.layer_normalization_forward_primitive_desc_create)(
+                    raw,
+                    library.engine,
+                    INFERENCE,
+                    src.raw,
+                    dst.raw,
+                    statistics.raw,
+                    epsilon,
+                    SCALE_AND_SHIFT,
+                    attr,
+                )
+            }
+        })
+    }
+
+    /// A function of each element.
+    ///
+    /// # Errors
+    /// If no implementation takes it.
+    pub fn eltwise(
+        library: &'static Library,
+        algorithm: Algorithm,
+        [src, dst]: [&Desc; 2],
+        [alpha, beta]: [f32; 2],
+        attr: &Attr,
+    ) -> Result<Self, Error> {
+        let attr = attr.finish()?;
+        Self::new(library, "an elementwise function", |raw| {
+            // SAFETY: as for a convolution.
+            unsafe {
+                (library.api.eltwise_forward_primitive_desc_create)(
+                    raw,
+                    library.engine,
+                    INFERENCE,
+                    algorithm.0,
+                    src.raw,
+                    dst.raw,
+                    alpha,
+                    beta,
+                    attr,
+                )
+            }
+        })
+    }
+
+    /// A function of two operands, the second of which broadcasts.
+    ///
+    /// # Errors
+    /// If no implementation takes it.
+    pub fn binary(
+        library: &'static Library,
+        algorithm: Algorithm,
+        [left, right, dst]: [&Desc; 3],
+        attr: &Attr,
+    ) -> Result<Self, Error> {
+        let attr = attr.finish()?;
+        Self::new(library, "a binary function", |raw| {
+            // SAFETY: as for a convolution.
+            unsafe {
+                (library.api.binary_primitive_desc_create)(
+                    raw,
+                    library.engine,
+                    algorithm.0,
+                    left.raw,
+                    right.raw,
+                    dst.raw,
+                    attr,
+                )
+            }
+        })
+    }
+
+    /// A copy from one format to another.
+    ///
+    /// # Errors
+    /// If no implementation takes it.
+    pub fn reorder(library: &'static Library, [src, dst]: [&Desc; 2], attr: &Attr) -> Result<Self, Error> {
+        let attr = attr.finish()?;
+        Self::new(library, "a reorder", |raw| {
+            // SAFETY: as for a convolution.
+            unsafe {
+                (library.api.reorder_primitive_desc_create)(
+                    raw,
+                    src.raw,
+                    library.engine,
+                    dst.raw,
+                    library.engine,
+                    attr,
+                )
+            }
+        })
+    }
+
+    /// Operands side by side along an axis.
+    ///
+    /// # Errors
+    /// If no implementation takes it.
+    pub fn concat(
+        library: &'static Library,
+        sources: &[&Desc],
+        dst: &Desc,
+        axis: usize,
+        attr: &Attr,
+    ) -> Result<Self, Error> {
+        let attr = attr.finish()?;
+        let sources: Vec<Object> = sources.iter().map(|source| source.raw).collect();
+        let size = |value: usize| c_int::try_from(value).unwrap_or(c_int::MAX);
+        Self::new(library, "a concatenation", |raw| {
+            // SAFETY: as for a convolution; `sources` has as many entries as is said.
+            unsafe {
+                (library.api.concat_primitive_desc_create)(
+                    raw,
+                    library.engine,
+                    dst.raw,
+                    size(sources.len()),
+                    size(axis),
+                    sources.as_ptr(),
+                    attr,
+                )
+            }
+        })
+    }
+
+    /// A reduction of the axes that are 1 in the result.
+    ///
+    /// # Errors
+    /// If no implementation takes it.
+    pub fn reduction(
+        library: &'static Library,
+        algorithm: Algorithm,
+        [src, dst]: [&Desc; 2],
+        attr: &Attr,
+    ) -> Result<Self, Error> {
+        let attr = attr.finish()?;
+        Self::new(library, "a reduction", |raw| {
+            // SAFETY: as for a convolution.
+            unsafe {
+                (library.api.reduction_primitive_desc_create)(
+                    raw,
+                    library.engine,
+                    algorithm.0,
+                    src.raw,
+                    dst.raw,
+                    0.0,
+                    0.0,
+                    attr,
+                )
+            }
+        })
+    }
+
+    /// Goes on to the next implementation; whether there is one.
+    pub fn advance(&mut self) -> bool {
+        let _one = OneThread::new(self.library);
+        // SAFETY: `raw` is a primitive descriptor.
+        unsafe { (self.library.api.primitive_desc_next_impl)(self.raw) == 0 }
+    }
+
+    /// The implementation's name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        const IMPLEMENTATION: c_int = 8;
+        let mut name: *const c_char = std::ptr::null();
+        // SAFETY: the query writes a pointer to text that lives as long as the descriptor.
+        unsafe {
+            let status =
+                (self.library.api.primitive_desc_query)(self.raw, IMPLEMENTATION, 0, (&raw mut name).cast());
+            if status != 0 || name.is_null() {
+                return String::new();
+            }
+            CStr::from_ptr(name).to_string_lossy().into_owned()
+        }
+    }
+
+    /// The descriptor of an argument.
+    ///
+    /// # Errors
+    /// If there is no such argument.
+    pub fn desc(&self, arg: Arg) -> Result<Desc, Error> {
+        const ARGUMENT: c_int = 255;
+        // SAFETY: the query gives a descriptor that lives as long as this one; it is copied.
+        unsafe {
+            let raw = (self.library.api.primitive_desc_query_md)(self.raw, ARGUMENT, arg.0);
+            if raw.is_null() {
+                return Err(Error { what: "the descriptor of an argument", status: 2 });
+            }
+            Desc::copied(self.library, raw)
+        }
+    }
+
+    /// Bytes of scratch memory.
+    #[must_use]
+    pub fn scratch(&self) -> usize {
+        self.desc(Arg::SCRATCH).map_or(0, |desc| desc.bytes())
+    }
+}
+
+impl Drop for PrimitiveDesc {
+    fn drop(&mut self) {
+        // SAFETY: made by the library, and destroyed once.
+        unsafe { (self.library.api.primitive_desc_destroy)(self.raw) };
+    }
+}
+
+/// A primitive that is ready to run, with a place for each of its arguments.
+pub struct Primitive {
+    raw: Object,
+    stream: Object,
+    args: Vec<RawArg>,
+    places: Vec<*mut u8>,
+    library: &'static Library,
+}
+
+// SAFETY: the library's objects belong to no thread; `run` takes the primitive for itself.
+unsafe impl Send for Primitive {}
+
+impl Primitive {
+    /// Makes the code of an implementation, for arguments in this order.
+    ///
+    /// # Errors
+    /// The library's.
+    pub fn new(desc: &PrimitiveDesc, args: &[Arg]) -> Result<Self, Error> {
+        let library = desc.library;
+        let _one = OneThread::new(library);
+        let null = std::ptr::null_mut();
+        let mut made = Self { raw: null, stream: null, args: Vec::new(), places: Vec::new(), library };
+        const IN_ORDER: u32 = 1;
+        // SAFETY: objects are written on success; what was made is destroyed with `made`.
+        unsafe {
+            check((library.api.stream_create)(&raw mut made.stream, library.engine, IN_ORDER), "a stream")?;
+            check((library.api.primitive_create)(&raw mut made.raw, desc.raw), "a primitive")?;
+        }
+        for arg in args {
+            let place = desc.desc(*arg)?;
+            let mut memory = null;
+            // SAFETY: the descriptor is copied; no memory is given yet.
+            let status = unsafe {
+                (library.api.memory_create)(&raw mut memory, place.raw, library.engine, null.cast())
+            };
+            check(status, "a memory object")?;
+            made.args.push(RawArg { arg: arg.0, memory });
+            made.places.push(std::ptr::null_mut());
+        }
+        Ok(made)
+    }
+
+    /// Runs with one thread, on memory in the order of the arguments.
+    ///
+    /// # Safety
+    /// Each place has the bytes of its argument's descriptor; what is written is nobody else's.
+    ///
+    /// # Errors
+    /// The library's.
+    pub unsafe fn run(&mut self, places: &[*mut u8]) -> Result<(), Error> {
+        if places.len() != self.args.len() {
+            return Err(Error { what: "an execution with other arguments", status: 2 });
+        }
+        let _one = OneThread::new(self.library);
+        for ((arg, known), place) in self.args.iter().zip(&mut self.places).zip(places) {
+            if known != place {
+                // SAFETY: `memory` is a memory object.
+                let status = unsafe { (self.library.api.memory_set_data_handle)(arg.memory, place.cast()) };
+                check(status, "the place of an argument")?;
+                *known = *place;
+            }
+        }
+        let count = c_int::try_from(self.args.len()).unwrap_or(c_int::MAX);
+        // SAFETY: the places are as the caller promises. Streams on the processor end before they return.
+        let status =
+            unsafe { (self.library.api.primitive_execute)(self.raw, self.stream, count, self.args.as_ptr()) };
+        check(status, "an execution")
+    }
+}
+
+impl Drop for Primitive {
+    fn drop(&mut self) {
+        // SAFETY: made by the library, and destroyed once.
+        unsafe {
+            for arg in &self.args {
+                (self.library.api.memory_destroy)(arg.memory);
+            }
+            if !self.raw.is_null() {
+                (self.library.api.primitive_destroy)(self.raw);
+            }
+            if !self.stream.is_null() {
+                (self.library.api.stream_destroy)(self.stream);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DataType, Tag, library, tag};
+
+    /// The library; `OVOLO_REQUIRE_ONEDNN`, as in CI, makes its absence a failure.
+    fn found() -> Option<&'static Library> {
+        match library() {
+            Ok(library) => Some(library),
+            Err(missing) => {
+                assert!(std::env::var_os("OVOLO_REQUIRE_ONEDNN").is_none(), "{missing}");
+                println!("skipped: oneDNN is {missing}");
+                None
+            }
+        }
+    }
+
+    fn plain(library: &'static Library, shape: &[usize]) -> Result<Desc, Error> {
+        Desc::new(library, shape, DataType::F32, tag(["", "a", "ab", "abc"][shape.len()]).unwrap_or(Tag::ANY))
+    }
+
+    #[test]
+    fn a_product_with_steps_is_computed_on_threads_of_the_callers() -> Result<(), Error> {
+        let Some(library) = found() else { return Ok(()) };
+        let worker = || -> Result<(), Error> {
+            let (a, b, c) = (plain(library, &[2, 3])?, plain(library, &[3, 2])?, plain(library, &[2, 2])?);
+            let mut attr = Attr::new(library)?;
+            attr.sum(DataType::F32)?;
+            attr.eltwise(Algorithm::RELU, 0.0, 0.0)?;
+            attr.binary(Algorithm::BINARY_MUL, &plain(library, &[1, 2])?)?;
+            let desc = PrimitiveDesc::matmul(library, [&a, &b, &c], None, &attr)?;
+            assert!(!desc.name().is_empty());
+            let args = [Arg::SRC, Arg::WEIGHTS, Arg::DST, Arg::SCRATCH, Arg::step(2)];
+            let mut primitive = Primitive::new(&desc, &args)?;
+            let mut left = [1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+            let mut right = [1.0_f32, 0.0, 0.0, 1.0, 1.0, 1.0];
+            let mut factor = [1.0_f32, 10.0];
+            let mut scratch = vec![0_u8; desc.scratch().max(1)];
+            for round in 0..3 {
+                let mut result = [0.0_f32, 0.0, -100.0, 1.0];
+                let places = [
+                    left.as_mut_ptr().cast(),
+                    right.as_mut_ptr().cast(),
+                    result.as_mut_ptr().cast(),
+                    scratch.as_mut_ptr(),
+                    factor.as_mut_ptr().cast(),
+                ];
+                // SAFETY: each array has the elements of its argument.
+                unsafe { primitive.run(&places)? };
+                assert_eq!(result, [4.0, 50.0, 0.0, 120.0], "round {round}");
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..2).map(|_| scope.spawn(worker)).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("a worker ends"))
+        })
+    }
+
+    #[test]
+    fn refusals_carry_the_librarys_status() {
+        let Some(library) = found() else { return };
+        let Ok(a) = plain(library, &[2, 3]) else { panic!("a plain matrix is described") };
+        let Ok(attr) = Attr::new(library) else { panic!("attributes are made") };
+        let Err(error) = PrimitiveDesc::matmul(library, [&a, &a, &a], None, &attr) else {
+            panic!("shapes that do not fit are refused")
+        };
+        assert_eq!(error.to_string(), "a matrix product: invalid_arguments");
+    }
+
+    #[test]
+    fn formats_are_described() {
+        let Some(library) = found() else { return };
+        let desc = tag("aBcd16b").map(|tag| Desc::new(library, &[1, 17, 2, 3], DataType::F32, tag));
+        let Some(Ok(desc)) = desc else { panic!("the format is known") };
+        assert_eq!(desc.bytes(), 32 * 6 * 4);
+        let format = desc.format().map(|format| (format.strides, format.blocks));
+        assert_eq!(format, Some((vec![192, 96, 48, 16], vec![(1, 16)])));
+    }
+}

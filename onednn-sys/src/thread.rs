@@ -1,0 +1,59 @@
+//! One thread for what the library does on the calling thread.
+
+use crate::load::Library;
+use std::ffi::c_int;
+use std::marker::PhantomData;
+
+/// The functions of the OpenMP runtime that the library uses.
+pub(crate) struct OpenMp {
+    set: unsafe extern "C" fn(c_int),
+    get: unsafe extern "C" fn() -> c_int,
+}
+
+impl OpenMp {
+    /// Those that an open library sees.
+    pub(crate) fn new(library: &libloading::Library) -> Option<Self> {
+        // SAFETY: these are the functions' types in every OpenMP.
+        unsafe {
+            Some(Self {
+                set: *library.get(b"omp_set_num_threads\0").ok()?,
+                get: *library.get(b"omp_get_max_threads\0").ok()?,
+            })
+        }
+    }
+}
+
+/// While it lives, what the library does on this thread is done with one thread.
+///
+/// OpenMP keeps a count for each thread of the system; what this one had is put back.
+pub struct OneThread {
+    before: Option<c_int>,
+    library: &'static Library,
+    /// It belongs to the thread that it was made on.
+    thread: PhantomData<*const ()>,
+}
+
+impl OneThread {
+    /// From now on.
+    #[must_use]
+    pub fn new(library: &'static Library) -> Self {
+        let before = library.threads.as_ref().map(|openmp| {
+            // SAFETY: both functions may be called at any time.
+            unsafe {
+                let before = (openmp.get)();
+                (openmp.set)(1);
+                before
+            }
+        });
+        Self { before, library, thread: PhantomData }
+    }
+}
+
+impl Drop for OneThread {
+    fn drop(&mut self) {
+        if let (Some(before), Some(openmp)) = (self.before, &self.library.threads) {
+            // SAFETY: as above.
+            unsafe { (openmp.set)(before) };
+        }
+    }
+}

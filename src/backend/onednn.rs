@@ -1,0 +1,79 @@
+//! The backend `onednn`: kernels of the library oneDNN, where it is found at run time.
+//!
+//! A primitive runs on one thread, and the team's threads share the work: each has primitives of its
+//! own for its part of the result (images, then rows or channels, whichever lie outermost in memory).
+//! Layouts come from the call, and so from the rules; what the library has only its reference
+//! implementation for is refused.
+
+mod concat;
+mod conv;
+mod desc;
+mod map;
+mod matmul;
+mod normalize;
+mod pool;
+mod reduce;
+mod reorder;
+mod step;
+#[cfg(test)]
+mod test;
+mod work;
+
+use super::{Backend, Call, Contract, Kernel};
+use onednn_sys::Library;
+use work::Work;
+
+/// The backend.
+pub struct OneDnn;
+
+/// Divides the work of a call.
+type Divide = fn(&'static Library, &Call<'_>) -> Result<Work, String>;
+
+/// What the backend has kernels for.
+const ENTRIES: &[(&str, Divide)] = &[
+    ("onednn.conv", conv::work),
+    ("onednn.matmul", matmul::work),
+    ("onednn.matmul-packed", matmul::work),
+    ("onednn.max-pool", pool::work),
+    ("onednn.avg-pool", pool::work),
+    ("onednn.softmax", normalize::softmax),
+    ("onednn.log-softmax", normalize::softmax),
+    ("onednn.layer-norm", normalize::layer_norm),
+    ("onednn.map", map::work),
+    ("onednn.pack", reorder::work),
+    ("onednn.unpack", reorder::work),
+    ("onednn.reorder", reorder::work),
+    ("onednn.concat", concat::work),
+    ("onednn.reduce-sum", reduce::work),
+    ("onednn.reduce-mean", reduce::work),
+    ("onednn.reduce-max", reduce::work),
+    ("onednn.reduce-min", reduce::work),
+    ("onednn.reduce-prod", reduce::work),
+];
+
+fn divide(call: &Call<'_>) -> Result<Work, String> {
+    let library = onednn_sys::library().map_err(ToString::to_string)?;
+    let (_, divide) = ENTRIES
+        .iter()
+        .find(|(op, _)| *op == call.op)
+        .ok_or_else(|| format!("oneDNN has no kernel for `{}`", call.op))?;
+    divide(library, call)
+}
+
+impl Backend for OneDnn {
+    fn name(&self) -> &'static str {
+        "onednn"
+    }
+
+    fn found(&self) -> Result<String, String> {
+        onednn_sys::library().map(|library| format!("{library:?}")).map_err(ToString::to_string)
+    }
+
+    fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {
+        Ok(divide(call)?.contract())
+    }
+
+    fn kernel(&self, call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+        Ok(Box::new(divide(call)?.kernel()?))
+    }
+}

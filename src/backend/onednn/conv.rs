@@ -1,0 +1,205 @@
+//! Convolutions.
+
+use super::step::{Chain, Ranges, dense, offset};
+use super::work::{Place, Work, choose, part, threads};
+use super::{Call, desc};
+use crate::tensor::TensorType;
+use onednn_sys::{Algorithm, Arg, Library, PrimitiveDesc, Window};
+
+/// A window along one axis.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Axis {
+    pub input: usize,
+    pub output: usize,
+    pub kernel: usize,
+    pub stride: usize,
+    pub dilation: usize,
+    pub before: usize,
+}
+
+/// What a band of outputs reads: a band of inputs, and padding before and after it.
+pub(super) struct Band {
+    pub input: std::ops::Range<usize>,
+    pub before: i64,
+    pub after: i64,
+}
+
+impl Axis {
+    /// Rows (0) or columns (1) of a call with attributes as a convolution or a pool has them.
+    pub(super) fn new(call: &Call<'_>, axis: usize, kernel: usize) -> Self {
+        let pair = |name: &str, otherwise: usize| match call.attrs.get(name) {
+            None => otherwise,
+            Some(_) => usize::try_from(call.attrs.expect_ints(name)[axis]).unwrap_or(otherwise),
+        };
+        Self {
+            input: call.inputs[0].shape[2 + axis],
+            output: call.output.shape[2 + axis],
+            kernel,
+            stride: pair("strides", 1),
+            dilation: pair("dilations", 1),
+            before: pair("pads", 0),
+        }
+    }
+
+    /// What some outputs read; `None` where that is padding alone.
+    pub(super) fn band(&self, outputs: &std::ops::Range<usize>) -> Option<Band> {
+        let first = signed(outputs.start * self.stride) - signed(self.before);
+        let end = signed((outputs.end - 1) * self.stride + (self.kernel - 1) * self.dilation + 1)
+            - signed(self.before);
+        let from = first.clamp(0, signed(self.input));
+        let to = if outputs.start == 0 && outputs.end == self.output {
+            // Of the whole axis, all is given, read or not.
+            signed(self.input)
+        } else {
+            end.clamp(0, signed(self.input))
+        };
+        let input = usize::try_from(from).ok()?..usize::try_from(to).ok()?;
+        (!input.is_empty()).then_some(Band { input, before: from - first, after: end - to })
+    }
+}
+
+fn signed(value: usize) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// The parts that threads compute: ranges of images, channels, rows and columns of the result, each
+/// for the thread with its number.
+pub(super) fn parts(output: &TensorType, threads: usize, unit: usize) -> Vec<(usize, Ranges)> {
+    let [images, channels, rows, columns] = [0, 1, 2, 3].map(|dim| output.shape[dim]);
+    let all = || vec![0..images, 0..channels, 0..rows, 0..columns];
+    let order = output.layout.order(4);
+    let mut parts = Vec::new();
+    if threads < 2 || order[0] != 0 {
+        return vec![(0, all())];
+    }
+    if images >= threads {
+        for thread in 0..threads {
+            let mut ranges = all();
+            ranges[0] = part(images, threads, thread, 1);
+            parts.push((thread, ranges));
+        }
+        return parts;
+    }
+    let dim = order[1];
+    let unit = if dim == 1 { unit } else { 1 };
+    for image in 0..images {
+        for thread in 0..threads {
+            let mut ranges = all();
+            ranges[0] = image..image + 1;
+            ranges[dim] = part(output.shape[dim], threads, thread, unit);
+            if !ranges[dim].is_empty() {
+                parts.push((thread, ranges));
+            }
+        }
+    }
+    parts
+}
+
+/// Channels of the result that can be computed apart from others, with the inputs that they read.
+fn unit(call: &Call<'_>, groups: usize) -> usize {
+    let (x, w, y) = (call.inputs[0], call.inputs[1], call.output);
+    let block = least_common(y.layout.block(1), w.layout.block(0));
+    if groups == 1 {
+        return block;
+    }
+    // Whole groups, whose channels fill blocks on both sides.
+    let (inputs, outputs) = (x.shape[1] / groups, y.shape[1] / groups);
+    let fits = |count: &usize| {
+        (count * inputs).is_multiple_of(x.layout.block(1)) && (count * outputs).is_multiple_of(block)
+    };
+    let count = (1..=groups).find(fits).unwrap_or(groups);
+    count * outputs
+}
+
+fn least_common(a: usize, b: usize) -> usize {
+    (1..=b).map(|times| a * times).find(|multiple| multiple.is_multiple_of(b)).unwrap_or(a * b)
+}
+
+/// Divides a convolution.
+pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+    let (x, w, y) = (call.inputs[0], call.inputs[1], call.output);
+    let number = |name: &str| usize::try_from(call.attrs.expect_int(name)).unwrap_or(0);
+    let (groups, index) = (number("groups"), number("implementation"));
+    let chain = Chain { steps: call.attrs.post(), inputs: call.inputs, first: 3, sum: number("sum") };
+    let data = desc::data_type(x.dtype)?;
+    let axes = [0, 1].map(|axis| Axis::new(call, axis, w.shape[2 + axis]));
+    let depth: usize = w.shape[1..].iter().product();
+    let mut threads = threads(call, y.shape.count().saturating_mul(depth));
+    if w.layout.order(4)[0] != 0 && y.layout.order(4)[1] == 1 && y.shape[0] < threads {
+        threads = 1; // The weights of some outputs do not lie side by side.
+    }
+    let mut parts = parts(y, threads, unit(call, groups));
+    if parts.iter().any(|(_, ranges)| axes[0].band(&ranges[2]).is_none()) {
+        parts = self::parts(y, 1, 1);
+    }
+    let mut work = Work::new(call.threads);
+    work.alias = chain.alias();
+    let mut known: Vec<(Vec<i64>, usize)> = Vec::new();
+    for (thread, ranges) in parts {
+        let bands = [0, 1].map(|axis| axes[axis].band(&ranges[2 + axis]));
+        let [Some(rows), Some(columns)] = bands else {
+            return Err("the input is padding alone".to_owned());
+        };
+        let outputs = ranges[1].clone();
+        let (read, own) = if groups == 1 {
+            (0..x.shape[1], 1)
+        } else {
+            let (inputs, width) = (x.shape[1] / groups, y.shape[1] / groups);
+            let count = outputs.len() / width;
+            (outputs.start / width * inputs..(outputs.start / width + count) * inputs, count)
+        };
+        let input: Ranges = vec![ranges[0].clone(), read.clone(), rows.input.clone(), columns.input.clone()];
+        if !dense(x, &input) {
+            return Err(format!("the input {x} cannot be divided as the result {y} is"));
+        }
+        let sizes = |ranges: &Ranges| ranges.iter().map(ExactSizeIterator::len).collect::<Vec<_>>();
+        let first = [outputs.start, 0, 0, 0];
+        let mut places = vec![
+            Place::Input(0, offset(x, &input)),
+            Place::Input(1, w.layout.offset(&w.shape, &first) * w.dtype.size()),
+            Place::Input(2, outputs.start * x.dtype.size()),
+            Place::Output(offset(y, &ranges)),
+            Place::Scratch,
+        ];
+        let mut args = vec![Arg::SRC, Arg::WEIGHTS, Arg::BIAS, Arg::DST, Arg::SCRATCH];
+        let attr = chain.attr(library, &ranges, &mut args, &mut places)?;
+        let key: Vec<i64> = sizes(&input)
+            .into_iter()
+            .chain(sizes(&ranges))
+            .map(signed)
+            .chain([rows.before, rows.after, columns.before, columns.after])
+            .collect();
+        let variant = match known.iter().find(|(other, _)| *other == key) {
+            Some((_, variant)) => *variant,
+            None => {
+                let src = desc::shaped(library, &sizes(&input), &x.layout, data)?;
+                let dst = desc::shaped(library, &sizes(&ranges), &y.layout, data)?;
+                let mut shape = w.shape.to_vec();
+                shape[0] = outputs.len();
+                let weights = TensorType { shape: shape.as_slice().into(), ..w.clone() };
+                let weights = desc::weights(library, &weights, own.max(1).min(groups))?;
+                let bias = desc::shaped(library, &[outputs.len()], &Default::default(), data)?;
+                let window = Window {
+                    strides: axes.map(|axis| axis.stride).to_vec(),
+                    dilations: axes.map(|axis| axis.dilation).to_vec(),
+                    before: vec![rows.before, columns.before],
+                    after: vec![rows.after, columns.after],
+                };
+                let operands = [&src, &weights, &bias, &dst];
+                let made = PrimitiveDesc::convolution(
+                    library,
+                    Algorithm::CONVOLUTION_DIRECT,
+                    operands,
+                    &window,
+                    &attr,
+                )
+                .map_err(|error| error.to_string())?;
+                let variant = work.variant(choose(made, index)?, args);
+                known.push((key, variant));
+                variant
+            }
+        };
+        work.run(thread, variant, places);
+    }
+    Ok(work)
+}

@@ -1,0 +1,44 @@
+//! Conversions between layouts.
+
+use super::step::{Ranges, dense, offset, whole};
+use super::work::{Place, Work, choose, part, threads};
+use super::{Call, desc};
+use onednn_sys::{Arg, Attr, Library, PrimitiveDesc};
+
+/// Divides a conversion by a dimension that is outermost on both sides, where there is one.
+pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+    let (x, y) = (call.inputs[0], call.output);
+    let said = |error: onednn_sys::Error| error.to_string();
+    let data = desc::data_type(y.dtype)?;
+    let block = |dim: usize| x.layout.block(dim).max(y.layout.block(dim));
+    let threads = threads(call, 4 * y.shape.count());
+    let some = |dim: usize, thread: usize| {
+        let mut ranges: Ranges = whole(y);
+        ranges[dim] = part(y.shape[dim], threads, thread, block(dim));
+        ranges
+    };
+    let divides = |dim: &usize| {
+        let [a, b] = [x.layout.block(*dim), y.layout.block(*dim)];
+        (a % b == 0 || b % a == 0)
+            && y.shape[*dim].div_ceil(block(*dim)) >= threads
+            && (0..threads).all(|thread| {
+                let ranges = some(*dim, thread);
+                dense(x, &ranges) && dense(y, &ranges)
+            })
+    };
+    let cut = (0..y.shape.rank()).find(divides);
+    let mut work = Work::new(call.threads);
+    let attr = Attr::new(library).map_err(said)?;
+    for thread in 0..if cut.is_some() { threads } else { 1 } {
+        let ranges = cut.map_or_else(|| whole(y), |dim| some(dim, thread));
+        let sizes: Vec<usize> = ranges.iter().map(ExactSizeIterator::len).collect();
+        let src = desc::shaped(library, &sizes, &x.layout, data)?;
+        let dst = desc::shaped(library, &sizes, &y.layout, data)?;
+        let made = PrimitiveDesc::reorder(library, [&src, &dst], &attr).map_err(said)?;
+        let variant = work.variant(choose(made, 0)?, vec![Arg::SRC, Arg::DST, Arg::SCRATCH]);
+        let places =
+            vec![Place::Input(0, offset(x, &ranges)), Place::Output(offset(y, &ranges)), Place::Scratch];
+        work.run(thread, variant, places);
+    }
+    Ok(work)
+}

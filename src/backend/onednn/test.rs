@@ -1,0 +1,372 @@
+//! Kernels against their ops' reference evaluations, where the library is found.
+
+use super::OneDnn;
+use crate::attr::{Attr, Attrs, Step};
+use crate::backend::check::{Random, verify};
+use crate::backend::{Backend, Call, Contract};
+use crate::op;
+use crate::tensor::{Tensor, TensorType};
+
+/// Sums reach some tens, of which single precision keeps six digits.
+const TOLERANCE: f64 = 1e-4;
+
+/// Whether the library is there. `OVOLO_REQUIRE_ONEDNN`, as in CI, makes its absence a failure.
+fn found() -> bool {
+    match OneDnn.found() {
+        Ok(_) => true,
+        Err(why) => {
+            assert!(std::env::var_os("OVOLO_REQUIRE_ONEDNN").is_none(), "{why}: run `cargo xtask onednn`");
+            println!("skipped: oneDNN is {why}");
+            false
+        }
+    }
+}
+
+fn layout(tensor: &Tensor, name: &str) -> Tensor {
+    tensor.to_layout(&name.parse().unwrap())
+}
+
+fn step(op: &'static str) -> Step {
+    Step { op, parameters: Vec::new() }
+}
+
+fn complete(op: &str, attrs: Attrs) -> Attrs {
+    op::complete(op::find(op).unwrap(), attrs)
+}
+
+/// What the backend says of a call.
+fn ask(op: &'static str, attrs: &Attrs, inputs: &[&Tensor], threads: usize) -> Result<Contract, String> {
+    let types: Vec<&TensorType> = inputs.iter().map(|input| input.ty()).collect();
+    let output = (op::find(op).unwrap().infer)(attrs, &types)?;
+    OneDnn.contract(&Call { op, attrs, inputs: &types, output: &output, threads })
+}
+
+/// Checks a call where the backend takes it; the implementation's name.
+fn check(op: &'static str, attrs: &Attrs, inputs: &[&Tensor]) -> Option<String> {
+    for threads in [1, 2] {
+        if let Err(why) = ask(op, attrs, inputs, threads) {
+            assert!(!why.is_empty());
+            return None;
+        }
+    }
+    Some(verify(op, attrs, inputs, TOLERANCE).implementation)
+}
+
+/// Like `check`, where the implementation must begin as given.
+fn runs(op: &'static str, attrs: &Attrs, inputs: &[&Tensor], name: &str) {
+    let types: Vec<String> = inputs.iter().map(|input| input.ty().to_string()).collect();
+    match ask(op, attrs, inputs, 2) {
+        Err(why) => panic!("{op}{attrs}({}): {why}", types.join(", ")),
+        Ok(contract) => {
+            let found = contract.implementation;
+            assert!(found.starts_with(name), "{op}{attrs}({}): {found}, not {name}", types.join(", "));
+        }
+    }
+    assert!(check(op, attrs, inputs).is_some());
+}
+
+fn wide() -> bool {
+    crate::backend::features::detected().contains(&"avx512f")
+}
+
+/// A convolution: images, channels, outputs, groups, size, kernel, padding, stride, dilation.
+type Shape = (usize, usize, usize, usize, [usize; 2], usize, [i64; 4], i64, i64);
+
+const SHAPES: &[Shape] = &[
+    (1, 16, 32, 1, [8, 9], 3, [1, 1, 1, 1], 1, 1),
+    (1, 17, 33, 1, [7, 5], 3, [1, 1, 1, 1], 1, 1),
+    (1, 64, 96, 1, [9, 9], 1, [0, 0, 0, 0], 1, 1),
+    (1, 24, 40, 1, [10, 7], 1, [0, 0, 0, 0], 2, 1),
+    (2, 32, 64, 1, [8, 8], 3, [0, 1, 2, 1], 2, 1),
+    (3, 16, 16, 1, [6, 6], 3, [1, 1, 1, 1], 1, 1),
+    (1, 16, 48, 1, [12, 11], 3, [2, 2, 2, 2], 1, 2),
+    (1, 3, 32, 1, [17, 15], 7, [3, 3, 3, 3], 2, 1),
+    (1, 3, 20, 1, [12, 12], 3, [0, 0, 1, 1], 2, 1),
+    (1, 32, 32, 32, [9, 8], 3, [1, 1, 1, 1], 1, 1),
+    (1, 33, 33, 33, [9, 8], 5, [2, 2, 2, 2], 2, 1),
+    (2, 48, 48, 48, [6, 6], 3, [1, 1, 1, 1], 1, 1),
+    (1, 64, 64, 2, [6, 6], 3, [1, 1, 1, 1], 1, 1),
+    (1, 32, 32, 8, [7, 7], 3, [1, 1, 1, 1], 1, 1),
+    (1, 32, 32, 4, [7, 7], 3, [1, 1, 1, 1], 2, 1),
+    (1, 12, 18, 3, [5, 5], 3, [1, 1, 1, 1], 1, 1),
+];
+
+/// Layouts of the input, the weights and the result.
+const LAYOUTS: &[[&str; 3]] = &[
+    ["plain", "plain", "plain"],
+    ["nChw16c", "OIhw16i16o", "nChw16c"],
+    ["nChw8c", "OIhw8i8o", "nChw8c"],
+    ["nhwc", "OIhw16i16o", "nhwc"],
+    ["nhwc", "Ohwi16o", "nhwc"],
+    ["nhwc", "Ohwi32o", "nhwc"],
+    ["nhwc", "Ohwi48o", "nhwc"],
+    ["nhwc", "Ohwi64o", "nhwc"],
+    ["nChw16c", "Oihw16o", "nChw16c"],
+    ["nChw8c", "Oihw8o", "nChw8c"],
+    ["nhwc", "Oihw16o", "nhwc"],
+    ["nhwc", "OIhw4i4o", "nhwc"],
+    ["nhwc", "OIhw8i8o", "nhwc"],
+    ["plain", "Ohwi16o", "nChw16c"],
+    ["plain", "Ohwi8o", "nChw8c"],
+];
+
+fn operands(shape: &Shape, layouts: &[&str; 3], random: &mut Random) -> (Attrs, [Tensor; 3]) {
+    let (images, channels, outputs, groups, [height, width], kernel, pads, stride, dilation) = *shape;
+    let attrs = Attrs::new()
+        .int("groups", i64::try_from(groups).unwrap())
+        .ints("pads", &pads)
+        .ints("strides", &[stride, stride])
+        .ints("dilations", &[dilation, dilation])
+        .with("layout", Attr::Layout(layouts[2].parse().unwrap()));
+    let x = random.f32([images, channels, height, width]);
+    let w = random.f32([outputs, channels / groups, kernel, kernel]);
+    (complete("onednn.conv", attrs), [layout(&x, layouts[0]), layout(&w, layouts[1]), random.f32([outputs])])
+}
+
+#[test]
+fn convolutions_agree_in_every_layout_that_has_a_kernel() {
+    if !found() {
+        return;
+    }
+    let random = &mut Random::new(1);
+    let mut names: Vec<String> = Vec::new();
+    for shape in SHAPES {
+        for layouts in LAYOUTS {
+            let (attrs, [x, w, b]) = operands(shape, layouts, random);
+            if let Some(name) = check("onednn.conv", &attrs, &[&x, &w, &b]) {
+                names.push(format!("{} {name}", layouts.join(" ")));
+            }
+        }
+    }
+    names.sort();
+    names.dedup();
+    println!("{names:#?}");
+    if wide() {
+        for part in ["brgconv:avx512", "brgconv_1x1:avx512", "jit:avx512", "jit_1x1:avx512", "jit_dw:avx512"]
+        {
+            assert!(
+                names.iter().any(|name| name.contains(part)),
+                "no convolution runs by {part}: {names:#?}"
+            );
+        }
+        for layouts in LAYOUTS {
+            let name = layouts.join(" ");
+            assert!(names.iter().any(|known| known.starts_with(&name)), "none runs in {name}: {names:#?}");
+        }
+    }
+}
+
+#[test]
+fn chains_follow_a_convolution() {
+    if !found() {
+        return;
+    }
+    let random = &mut Random::new(2);
+    let parameters = |values: &[f64]| values.iter().map(|value| crate::attr::Float(*value)).collect();
+    let clip = Step { op: "clip", parameters: parameters(&[-0.5, 2.0]) };
+    let leaky = Step { op: "leaky-relu", parameters: parameters(&[0.1]) };
+    let hard = Step { op: "hard-sigmoid", parameters: parameters(&[0.2, 0.5]) };
+    let elu = Step { op: "elu", parameters: parameters(&[0.7]) };
+    for shape in [&SHAPES[0], &SHAPES[1], &SHAPES[2], &SHAPES[9], &SHAPES[10]] {
+        for layouts in LAYOUTS {
+            let (attrs, [x, w, b]) = operands(shape, layouts, random);
+            let types = [x.ty(), w.ty(), b.ty()];
+            let result = (op::find("onednn.conv").unwrap().infer)(&attrs, &types).unwrap();
+            let [n, c, h, v] = <[usize; 4]>::try_from(&result.shape[..]).unwrap();
+            let whole = layout(&random.f32([n, c, h, v]), layouts[2]);
+            let channel = layout(&random.f32([1, c, 1, 1]), layouts[2]);
+            let one = random.f32([1]);
+            let unary = ["relu", "sigmoid", "tanh", "silu", "gelu-tanh", "hard-swish", "mish", "abs"];
+            let mut chains: Vec<(Vec<Step>, Vec<&Tensor>, i64)> =
+                unary.iter().map(|op| (vec![step(op)], Vec::new(), 0)).collect();
+            chains.extend(
+                [clip.clone(), leaky.clone(), hard.clone(), elu.clone()].map(|s| (vec![s], vec![], 0)),
+            );
+            chains.push((vec![step("add"), step("relu")], vec![&whole], 0));
+            chains.push((vec![step("add"), step("relu")], vec![&whole], 1));
+            chains.push((vec![step("relu"), step("add")], vec![&whole], 1));
+            chains.push((vec![step("mul"), clip.clone(), step("add")], vec![&channel, &whole], 0));
+            chains.push((vec![step("mul"), step("add"), step("silu")], vec![&channel, &whole], 2));
+            chains.push((vec![step("rsub"), step("max")], vec![&whole, &one], 0));
+            let mut taken = 0;
+            for (steps, extras, sum) in chains {
+                let attrs = attrs.clone().with("post", Attr::Post(steps)).int("sum", sum);
+                let mut inputs = vec![&x, &w, &b];
+                inputs.extend(extras);
+                if let Ok(contract) = ask("onednn.conv", &attrs, &inputs, 2) {
+                    assert_eq!(contract.alias, usize::try_from(sum - 1).ok().map(|extra| 3 + extra));
+                }
+                taken += usize::from(check("onednn.conv", &attrs, &inputs).is_some());
+            }
+            let plain = ask("onednn.conv", &attrs, &[&x, &w, &b], 2).is_ok();
+            assert!(!plain || taken >= 12, "{layouts:?} {shape:?}: {taken} chains");
+        }
+    }
+}
+
+#[test]
+fn products_agree() {
+    if !found() {
+        return;
+    }
+    let random = &mut Random::new(3);
+    let mut packed = Vec::new();
+    for (a, n) in [
+        (vec![1, 64], 128),
+        (vec![5, 33], 47),
+        (vec![49, 512], 96),
+        (vec![2, 9, 48], 64),
+        (vec![128, 40], 256),
+        (vec![3, 16], 17),
+        (vec![1, 1000], 1000),
+    ] {
+        let k = *a.last().unwrap();
+        let mut result = a.clone();
+        *result.last_mut().unwrap() = n;
+        let (left, right) = (random.f32(a), random.f32([k, n]));
+        let (row, whole, one) = (random.f32([n]), random.f32(result), random.f32([1]));
+        let chains: Vec<(Vec<Step>, Vec<&Tensor>)> = vec![
+            (vec![], vec![]),
+            (vec![step("add")], vec![&row]),
+            (vec![step("add"), step("silu")], vec![&row]),
+            (vec![step("add"), step("add"), step("relu")], vec![&row, &whole]),
+            (vec![step("mul"), step("add")], vec![&one, &whole]),
+        ];
+        for (steps, extras) in chains {
+            for name in ["plain", "BA16a64b", "BA16a48b", "BA16a32b", "BA16a16b"] {
+                let op = if name == "plain" { "onednn.matmul" } else { "onednn.matmul-packed" };
+                let attrs = complete(op, Attrs::new().with("post", Attr::Post(steps.clone())));
+                let right = layout(&right, name);
+                let mut inputs = vec![&left, &right];
+                inputs.extend(&extras);
+                match check(op, &attrs, &inputs) {
+                    Some(_) => packed.push(name),
+                    None => assert!(name != "plain", "{:?}", ask(op, &attrs, &inputs, 2)),
+                }
+            }
+        }
+    }
+    for name in ["BA16a64b", "BA16a48b", "BA16a32b", "BA16a16b"] {
+        println!("{name}: {}", packed.iter().filter(|known| **known == name).count());
+        assert!(!wide() || packed.contains(&name), "no product takes {name}");
+    }
+    let (a, b) = (random.f32([2, 3, 7, 16]), random.f32([2, 3, 16, 9]));
+    runs("onednn.matmul", &complete("onednn.matmul", Attrs::new()), &[&a, &b], "");
+}
+
+#[test]
+fn pools_agree() {
+    if !found() {
+        return;
+    }
+    let random = &mut Random::new(4);
+    let x = random.f32([1, 20, 13, 11]);
+    let many = random.f32([3, 20, 13, 11]);
+    for name in ["plain", "nChw16c", "nChw8c", "nhwc"] {
+        for x in [&x, &many] {
+            let x = layout(x, name);
+            for (kernel, stride, pads) in
+                [(2, 2, [0, 0, 0, 0]), (3, 2, [1, 1, 1, 1]), (3, 1, [0, 1, 1, 0]), (3, 2, [0, 0, 1, 1])]
+            {
+                let attrs = Attrs::new()
+                    .ints("kernel", &[kernel; 2])
+                    .ints("strides", &[stride; 2])
+                    .ints("pads", &pads);
+                runs("onednn.max-pool", &complete("onednn.max-pool", attrs.clone()), &[&x], "jit");
+                for counted in [0, 1] {
+                    let attrs = complete("onednn.avg-pool", attrs.clone().int("count-include-pad", counted));
+                    runs("onednn.avg-pool", &attrs, &[&x], "jit");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_and_elements_agree() {
+    if !found() {
+        return;
+    }
+    let random = &mut Random::new(5);
+    for shape in [vec![7, 33], vec![2, 3, 128], vec![1, 1000]] {
+        let axis = i64::try_from(shape.len()).unwrap() - 1;
+        let width = *shape.last().unwrap();
+        let x = random.f32(shape);
+        for op in ["onednn.softmax", "onednn.log-softmax"] {
+            runs(op, &Attrs::new().int("axis", axis), &[&x], "jit");
+        }
+        let (scale, shift) = (random.f32([width]), random.f32([width]));
+        let attrs = complete("onednn.layer-norm", Attrs::new().int("axis", axis).float("epsilon", 1e-5));
+        assert!(check("onednn.layer-norm", &attrs, &[&x, &scale, &shift]).is_some());
+    }
+    for name in ["plain", "nhwc", "nChw16c", "nChw8c"] {
+        let x = layout(&random.f32([1, 32, 24, 23]), name);
+        let y = layout(&random.f32([1, 32, 24, 23]), name);
+        let c = layout(&random.f32([1, 32, 1, 1]), name);
+        for (steps, extras) in [
+            (vec![step("relu")], vec![]),
+            (vec![step("add"), step("relu")], vec![&y]),
+            (vec![step("sigmoid")], vec![]),
+        ] {
+            let attrs = complete("onednn.map", Attrs::new().with("post", Attr::Post(steps)));
+            let mut inputs = vec![&x];
+            inputs.extend(extras);
+            runs("onednn.map", &attrs, &inputs, "jit");
+        }
+        let attrs = complete("onednn.map", Attrs::new().with("post", Attr::Post(vec![step("mul")])));
+        let taken = check("onednn.map", &attrs, &[&x, &c]).is_some();
+        assert!(taken || name == "nChw8c", "{name}: a factor for each channel");
+    }
+}
+
+#[test]
+fn conversions_concatenations_and_reductions_agree() {
+    if !found() {
+        return;
+    }
+    let random = &mut Random::new(6);
+    for shape in [[1, 16, 5, 7], [2, 20, 4, 4], [3, 64, 3, 9]] {
+        let x = random.f32(shape);
+        for name in ["nhwc", "nChw16c", "nChw8c"] {
+            let attrs = Attrs::new().with("layout", Attr::Layout(name.parse().unwrap()));
+            runs("onednn.pack", &attrs, &[&x], "");
+            runs("onednn.unpack", &Attrs::new(), &[&layout(&x, name)], "");
+            for other in ["nhwc", "nChw16c", "nChw8c"].into_iter().filter(|other| *other != name) {
+                let attrs = Attrs::new().with("layout", Attr::Layout(other.parse().unwrap()));
+                runs("onednn.reorder", &attrs, &[&layout(&x, name)], "");
+            }
+        }
+        for name in ["plain", "nhwc", "nChw16c", "nChw8c"] {
+            let x = layout(&x, name);
+            let axes = Attrs::new().ints("axes", &[2, 3]).int("keepdims", 1);
+            check("onednn.reduce-mean", &complete("onednn.reduce-mean", axes), &[&x]);
+        }
+    }
+    for name in ["plain", "nhwc", "nChw16c"] {
+        let [a, b] = [layout(&random.f32([1, 16, 5, 5]), name), layout(&random.f32([1, 32, 5, 5]), name)];
+        runs("onednn.concat", &Attrs::new().int("axis", 1), &[&a, &b], "");
+    }
+    let x = random.f32([6, 40, 30]);
+    let mut taken = 0;
+    for op in ["sum", "mean", "max", "min", "prod"] {
+        let op = op::find(&format!("onednn.reduce-{op}")).unwrap().name;
+        for (axes, keep) in [(&[2_i64][..], 1), (&[1, 2], 0), (&[0], 1)] {
+            let attrs = complete(op, Attrs::new().ints("axes", axes).int("keepdims", keep));
+            taken += usize::from(check(op, &attrs, &[&x]).is_some());
+        }
+    }
+    assert!(taken >= 5, "{taken} reductions");
+}
+
+#[test]
+fn what_only_the_reference_computes_is_refused() {
+    if !found() {
+        return;
+    }
+    let random = &mut Random::new(7);
+    // Its elementwise functions with f(0) != 0 have no kernel over padding.
+    let x = layout(&random.f32([1, 17, 4, 4]), "nChw16c");
+    let attrs = complete("onednn.map", Attrs::new().with("post", Attr::Post(vec![step("sigmoid")])));
+    let why = ask("onednn.map", &attrs, &[&x], 1).unwrap_err();
+    assert_eq!(why, "oneDNN has only its reference implementation for this");
+}
