@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use ovolo::graph::{CONST, Graph};
 use ovolo::onnx::proto::{
     AttributeProto, AttributeType, DimensionProto, FunctionProto, GraphProto, ModelProto, NodeProto,
@@ -118,23 +120,6 @@ fn the_ten_models_are_imported() {
             panic!("{name}: {errors}");
         }
     }
-}
-
-/// The nine `light` networks of ONNX's suite, from the folder named by `OVOLO_LIGHT_MODELS`.
-#[test]
-fn the_light_networks_are_imported() {
-    let Some(folder) = std::env::var_os("OVOLO_LIGHT_MODELS") else {
-        println!("skipped: OVOLO_LIGHT_MODELS does not name the folder with the `light` networks");
-        return;
-    };
-    let mut count = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path().join("model.onnx");
-        let imported = load(&path, &ImportOptions::default()).unwrap();
-        assert!(imported.graph.outputs().len() == 1, "{}", path.display());
-        count += 1;
-    }
-    assert_eq!(count, 9);
 }
 
 #[test]
@@ -293,4 +278,24 @@ fn external_data_is_read_beside_the_model() {
     let graph = load(folder.join("model.onnx"), &ImportOptions::default()).unwrap().graph;
     assert_eq!(graph.constant(graph.find("w").unwrap()).unwrap().elements::<f32>(), [1.5, -2.0]);
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// An integer to a power that is not one: the power is taken of real numbers, and rounded towards zero.
+#[test]
+fn integers_to_fractional_powers_are_not_truncated_before() {
+    let exponent = TensorProto {
+        name: "e".to_owned(),
+        dims: vec![2],
+        data_type: 1,
+        float_data: vec![2.5, 0.5],
+        ..Default::default()
+    };
+    let nodes = vec![
+        int("to", 7, node("Cast", &["x"], &["i"])),
+        node("Pow", &["i", "e"], &["p"]),
+        int("to", 1, node("Cast", &["p"], &["y"])),
+    ];
+    let graph = import(&model(17, &["2"], nodes, vec![exponent])).graph;
+    let x = Tensor::from_f64(DType::F32, [2], &[3.0, 9.0]);
+    assert_eq!(common::reference(&graph, &[x])[0].to_f64(), [15.0, 3.0]);
 }

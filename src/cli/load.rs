@@ -13,6 +13,9 @@ use ovolo::tensor::Tensor;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// Threads that a team may have: more than any machine has processors for.
+const MOST_THREADS: usize = 1024;
+
 /// The speeds of this machine; a reading that is not worth keeping is said.
 fn calibrated_machine(threads: usize) -> Machine {
     let ovolo::calibrate::Calibration { machine, steady } = ovolo::calibrate::machine(threads);
@@ -28,6 +31,9 @@ impl Settings {
     pub(super) fn threads(&self) -> Result<usize, String> {
         match self.threads {
             Some(0) => Err("--threads takes 1 or more".into()),
+            Some(threads) if threads > MOST_THREADS => {
+                Err(format!("--threads takes up to {MOST_THREADS}, not {threads}"))
+            }
             Some(threads) => Ok(threads),
             None => Ok(std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
         }
@@ -41,7 +47,9 @@ impl Settings {
                 .split_once('=')
                 .and_then(|(name, size)| Some((name, size.parse::<usize>().ok().filter(|size| *size > 0)?)))
                 .ok_or_else(|| format!("--dim takes NAME=N with N at least 1, not `{dim}`"))?;
-            dims.insert(name.to_owned(), size);
+            if let Some(before) = dims.insert(name.to_owned(), size) {
+                return Err(format!("--dim gives `{name}` twice: {before} and {size}"));
+            }
         }
         if self.model.extension().is_some_and(|extension| extension == "ovolo") {
             let text = read(&self.model)?;
@@ -139,8 +147,17 @@ pub(super) fn file_name(name: &str) -> String {
     format!("{}.npy", name.replace('/', "_"))
 }
 
-/// Writes outputs as `NAME.npy`.
+/// Writes outputs as `NAME.npy`; none of them if two would be one file.
 pub(super) fn write_outputs(session: &Session, outputs: &[Tensor], directory: &Path) -> Result<(), String> {
+    let mut files = BTreeMap::new();
+    for (name, ..) in &session.plan().outputs {
+        if let Some(other) = files.insert(file_name(name), name) {
+            return Err(format!(
+                "outputs `{other}` and `{name}` would both be {}: rename one of them in the model",
+                file_name(name)
+            ));
+        }
+    }
     std::fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     for ((name, _, _), tensor) in session.plan().outputs.iter().zip(outputs) {
         npy::write(directory.join(file_name(name)), tensor).map_err(|error| error.to_string())?;

@@ -15,9 +15,10 @@ use std::ops::Range;
 
 /// Compiles a graph, runs its plan among poison, and compares with the reference evaluation; or, where
 /// that takes too long, with the session's own outputs.
-pub fn holds(graph: &Graph, reference: bool) -> Result<(), Failed> {
+pub fn holds(graph: &Graph, pipeline: &str, reference: bool) -> Result<(), Failed> {
     let inputs = common::inputs(graph);
-    let compilation = common::compile(graph.clone(), 2);
+    let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline(pipeline, 2))
+        .map_err(|error| error.to_string())?;
     let outputs = run(&compilation.program, &compilation.plan, &inputs)?;
     let expected = if reference {
         common::reference(graph, &inputs)
@@ -61,6 +62,16 @@ fn run(program: &Graph, plan: &Plan, inputs: &[Tensor]) -> Result<Vec<Tensor>, S
                 Base::Arena => base.cast_const().wrapping_add(place.offset),
             })
             .collect();
+        if let Some(operand) = step.copied {
+            // SAFETY: the operand is as long as the result, and lies elsewhere.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    pointers[operand],
+                    base.wrapping_add(step.output.offset),
+                    step.output_type.bytes(),
+                );
+            }
+        }
         kernel.run(&Args {
             inputs: &pointers,
             output: base.wrapping_add(step.output.offset),

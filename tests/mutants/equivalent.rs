@@ -130,16 +130,9 @@ pub const EQUIVALENT: &[Reason] = &[
     (
         "true of any convolution: it keeps candidates away that have no kernel",
         &[
-            "onednn-depthwise-conv-nhwc: without equal(?g, dim(?w, 0))",
             "onednn-depthwise-conv-nhwc: without equal(?g, dim(?x, 1))",
-            "onednn-first-conv-nChw8c: left 0: any groups of conv",
             "onednn-first-conv-nChw8c: without at-most(dim(?x, 1), 4)",
             "onednn-narrow-conv: without equal(dim(?w, 1), 4)",
-            "onednn-narrow-conv: without less(4, dim(?x, 1))",
         ],
-    ),
-    (
-        "it says where an operand lies, not what is computed",
-        &["onednn-sum-in-place: left 0: any sum of onednn.conv"],
     ),
 ];

@@ -7,7 +7,9 @@
 //! - operands of a commutative op swapped, and a zero subtracted that was added;
 //! - changes inside `each` and to a rest, after which operands do not fit in number or layout, and
 //!   only matches without a rest are left, which are right;
-//! - an attribute dropped that is written at its default.
+//! - an attribute dropped that is written at its default;
+//! - what says where an operand lies and not what is computed: `sum`, and conversions in front of ops
+//!   that take any layout.
 
 use ovolo::attr::{Attr, Float};
 use ovolo::op::OpDef;
@@ -121,7 +123,7 @@ fn left(pattern: &Pattern, root: bool, give: &mut dyn FnMut(String, Pattern)) {
                 );
             }
             for (at, (name, value)) in attrs.iter().enumerate() {
-                if matches!(value, ovolo::rule::AttrPattern::Literal(_)) {
+                if matches!(value, ovolo::rule::AttrPattern::Literal(_)) && *name != PLACE {
                     let mut fewer = attrs.clone();
                     fewer.remove(at);
                     give(format!("any {name} of {}", op.name), with(children.clone(), fewer));

@@ -237,8 +237,17 @@ fn select(call: &mut Call<'_>) -> Results {
 
 /// The exponent may be of another type since opset 12; the result has the type of the base.
 fn pow(call: &mut Call<'_>) -> Results {
-    let (base, mut exponent) = (call.input(0)?, call.input(1)?);
-    if base.ty.dtype != exponent.ty.dtype {
+    let (mut base, mut exponent) = (call.input(0)?, call.input(1)?);
+    let dtype = base.ty.dtype;
+    let cast = |to: DType| Attrs::new().with("to", Attr::DType(to));
+    if !dtype.is_float() && exponent.ty.dtype.is_float() {
+        // The power is a real number, and the result is as whole as the base.
+        base = call.helper("base", "cast", cast(DType::F64), &[&base])?;
+        exponent = call.helper("exponent", "cast", cast(DType::F64), &[&exponent])?;
+        let power = call.helper("power", "pow", Attrs::new(), &[&base, &exponent])?;
+        return Ok(vec![call.result("cast", cast(dtype), &[&power])?]);
+    }
+    if dtype != exponent.ty.dtype {
         let to = Attrs::new().with("to", Attr::DType(base.ty.dtype));
         exponent = call.helper("exponent", "cast", to, &[&exponent])?;
     }
