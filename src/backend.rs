@@ -34,6 +34,14 @@ pub trait Backend: Sync {
     /// The name: the prefix of its lowered ops.
     fn name(&self) -> &'static str;
 
+    /// What the backend is made of, in one line; or why it is not there, and where it was looked for.
+    ///
+    /// # Errors
+    /// That it is not there.
+    fn found(&self) -> Result<String, String> {
+        Ok("part of ovolo".to_owned())
+    }
+
     /// The contract of the implementation for a call, or why there is none.
     fn contract(&self, call: &Call<'_>) -> Result<Contract, String>;
 

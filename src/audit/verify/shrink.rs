@@ -444,7 +444,8 @@ fn stands(pattern: &Pattern, at: usize, draft: &mut Draft) -> bool {
     let (op, children, attrs, rest_attrs) = match pattern {
         Pattern::Operand(var) => return *draft.operands[var.0].get_or_insert(at) == at,
         Pattern::Number(interval, var) => {
-            let holds = |tensor: &crate::tensor::Tensor| tensor.to_f64().iter().all(|one| interval.holds(*one));
+            let holds =
+                |tensor: &crate::tensor::Tensor| tensor.to_f64().iter().all(|one| interval.holds(*one));
             return draft.values[at].constant
                 && draft.tensor(at).is_some_and(holds)
                 && var.is_none_or(|var| *draft.operands[var.0].get_or_insert(at) == at);
