@@ -42,6 +42,8 @@ const BATCH: usize = 48;
 const RUNS: [usize; 3] = [3, 7, 13];
 /// What is not far from the best, and what is close to it.
 const NEAR: [f64; 2] = [1.4, 1.06];
+/// Tries of one run that nothing disturbs.
+const TRIES: usize = 3;
 /// Seconds that the runs of one kernel may take once it had the fewest.
 const LONG: f64 = 0.15;
 /// How often the table is written.
@@ -339,16 +341,17 @@ impl<'a> Tuner<'a> {
                 samples.len() < wanted
             });
             for (at, runnable) in &mut active {
-                // Where the machine is never at rest, the third try counts, disturbed or not.
-                let mut seconds = None;
-                for _ in 0..3 {
-                    seconds = clock.sample(runnable);
-                    if seconds.is_some() {
+                // Where the machine is never at rest, the least disturbed of some tries counts.
+                let mut seconds = f64::INFINITY;
+                for _ in 0..TRIES {
+                    let (tried, disturbed) = clock.sample(runnable);
+                    if !disturbed {
+                        seconds = tried;
                         break;
                     }
+                    seconds = seconds.min(tried);
                     tally.disturbed += 1;
                 }
-                let Some(seconds) = seconds.or_else(|| runnable.samples.last().copied()) else { continue };
                 runnable.samples.push(seconds);
                 let (middle, spread) = median(&runnable.samples);
                 let entry = &mut entries[*at];

@@ -115,8 +115,8 @@ impl<'a> Clock<'a> {
         Runnable { kernel, sources, output, scratch, alias: contract.alias, samples: Vec::new() }
     }
 
-    /// Seconds of one run; `None` where another process took a processor meanwhile.
-    pub fn sample(&mut self, runnable: &Runnable) -> Option<f64> {
+    /// Seconds of one run, and whether another process took a processor meanwhile.
+    pub fn sample(&mut self, runnable: &Runnable) -> (f64, bool) {
         let arena = self.arena.bytes_mut().as_mut_ptr();
         let mut inputs: Vec<*const u8> = Vec::with_capacity(runnable.sources.len());
         for source in &runnable.sources {
@@ -147,7 +147,7 @@ impl<'a> Clock<'a> {
         let start = Instant::now();
         runnable.kernel.run(&args);
         let seconds = start.elapsed().as_secs_f64();
-        (switches() == before).then_some(seconds)
+        (seconds, switches() != before)
     }
 }
 

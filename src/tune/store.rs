@@ -149,6 +149,7 @@ fn read_line(content: &str, stored: &mut Stored) -> Option<()> {
         let [key, winner, plan, times] = fields[..] else { return None };
         let times = times
             .split(", ")
+            .filter(|time| !time.is_empty())
             .map(|time| {
                 let (way, time) = time.rsplit_once(": ")?;
                 Some((way.to_owned(), time.strip_suffix(" us")?.parse::<f64>().ok()? / 1e6))
