@@ -43,7 +43,7 @@ const RUNS: [usize; 3] = [3, 7, 13];
 /// What is not far from the best, and what is close to it.
 const NEAR: [f64; 2] = [1.4, 1.06];
 /// Tries of one run that nothing disturbs.
-const TRIES: usize = 3;
+const TRIES: usize = 5;
 /// Seconds that the runs of one kernel may take once it had the fewest.
 const LONG: f64 = 0.15;
 /// How often the table is written.
@@ -67,6 +67,8 @@ pub struct Tally {
     pub known: usize,
     /// Those that were timed.
     pub timed: usize,
+    /// Those of them whose time is rough, as other processes took the processors.
+    pub rough: usize,
     /// Those whose result was wrong.
     pub wrong: usize,
     /// Those that are hopeless by their estimate.
@@ -85,6 +87,8 @@ pub struct Tuner<'a> {
     notes: Vec<String>,
     /// Finds a backend: [`backend::find`], but in tests.
     pub find: fn(&str) -> Option<&'static dyn Backend>,
+    /// Whether to time again what has a rough time, and race plans again then.
+    pub refine: bool,
     /// Told after every few kernels. Tuning stops, and keeps what it has, where it answers `false`.
     pub progress: Box<dyn FnMut(Progress) -> bool + 'a>,
     /// How long kernels may be timed: beyond it each that is left has the fewest runs.
@@ -119,6 +123,7 @@ impl<'a> Tuner<'a> {
             stored,
             notes,
             find: backend::find,
+            refine: false,
             progress: Box::new(|_| true),
             budget: Duration::from_secs(40),
         }
@@ -185,6 +190,7 @@ impl<'a> Tuner<'a> {
                     State::Wrong => tally.wrong += 1,
                     _ => tally.timed += 1,
                 }
+                tally.rough += usize::from(entry.state == State::Rough);
                 self.stored.table.entries.insert(job.key.clone(), store::settled(&entry));
             }
             checker.forget();
@@ -203,6 +209,12 @@ impl<'a> Tuner<'a> {
                 "tuning took its {:.0} s before all kernels had their runs: the last ones have {}",
                 self.budget.as_secs_f64(),
                 RUNS[0]
+            ));
+        }
+        if tally.rough > 0 {
+            self.notes.push(format!(
+                "{} kernel(s) were timed while other processes took the processors: `ovolo tune` times them again",
+                tally.rough
             ));
         }
         self.keep();
@@ -261,6 +273,7 @@ impl<'a> Tuner<'a> {
             let known = job.call.query(self.threads, &job.contract, |query| measured.entry(query));
             match known.map(|entry| entry.state) {
                 Some(State::Skipped) if !hopeless => jobs.push(job),
+                Some(State::Rough) if self.refine => jobs.push(job),
                 Some(State::Skipped) => tally.skipped += 1,
                 Some(_) => tally.known += 1,
                 None if hopeless => {
@@ -343,19 +356,23 @@ impl<'a> Tuner<'a> {
             for (at, runnable) in &mut active {
                 // Where the machine is never at rest, the least disturbed of some tries counts.
                 let mut seconds = f64::INFINITY;
+                let mut peace = false;
                 for _ in 0..TRIES {
                     let (tried, disturbed) = clock.sample(runnable);
                     if !disturbed {
-                        seconds = tried;
+                        (seconds, peace) = (tried, true);
                         break;
                     }
                     seconds = seconds.min(tried);
                     tally.disturbed += 1;
                 }
                 runnable.samples.push(seconds);
+                runnable.rough += usize::from(!peace);
                 let (middle, spread) = median(&runnable.samples);
                 let entry = &mut entries[*at];
                 (entry.seconds, entry.spread, entry.samples) = (middle, spread, runnable.samples.len());
+                let rough = 2 * runnable.rough > runnable.samples.len();
+                entry.state = if rough { State::Rough } else { State::Timed };
                 if round + 1 >= RUNS[0] {
                     let best = best.entry(jobs[*at].rivals).or_insert(f64::INFINITY);
                     *best = best.min(middle);

@@ -270,3 +270,22 @@ fn the_best_plan_is_decided_once() {
     assert_eq!(warm.decision, first.stored().decisions.values().next().unwrap().clone());
     assert_eq!(warm.compilation.plan.to_string(), cold.compilation.plan.to_string());
 }
+
+#[test]
+fn rough_times_hold_until_a_tuning_that_refines() {
+    let folder = folder("rough");
+    let mut stored = timed(&folder);
+    let rough = stored.table.entries.values_mut().find(|entry| entry.state == State::Timed);
+    // On a machine that is never at rest every time is rough already.
+    if let Some(rough) = rough {
+        rough.state = State::Rough;
+    }
+    let marked = stored.table.entries.values().filter(|entry| entry.state == State::Rough).count();
+    assert!(marked > 0);
+    let text = tune::write(&tune::validators(THREADS), &stored);
+    std::fs::write(folder.join(format!("times-{THREADS}.txt")), text).unwrap();
+    assert_eq!(tuner(&folder).fill(&graph(), &options()).unwrap().timed, 0);
+    let mut refining = tuner(&folder);
+    refining.refine = true;
+    assert_eq!(refining.fill(&graph(), &options()).unwrap().timed, marked);
+}

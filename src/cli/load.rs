@@ -35,7 +35,7 @@ fn by_times(pipeline: &Pipeline) -> bool {
 }
 
 /// Compiles by measured times, after tuning what is missing, with a bar while that lasts.
-pub(super) fn tuned(graph: &Graph, options: Options) -> Result<Tuned, String> {
+pub(super) fn tuned(graph: &Graph, options: Options, refine: bool) -> Result<Tuned, String> {
     let folder = ovolo::calibrate::folder();
     if folder.is_none() {
         eprintln!("note: there is no folder for the table of times: set OVOLO_CACHE to keep it");
@@ -45,6 +45,7 @@ pub(super) fn tuned(graph: &Graph, options: Options) -> Result<Tuned, String> {
         eprintln!("note: {note}");
     }
     let bar = std::io::stderr().is_terminal();
+    tuner.refine = refine;
     tuner.progress = Box::new(move |progress| {
         if bar {
             let filled = 30 * progress.done / progress.all.max(1);
@@ -132,7 +133,7 @@ impl Settings {
     pub(super) fn compile(&self) -> Result<Compilation, String> {
         let options = self.options(&self.pipeline)?;
         if by_times(&options.pipeline) {
-            return Ok(tuned(&self.graph()?, options)?.compilation);
+            return Ok(tuned(&self.graph()?, options, false)?.compilation);
         }
         compile::compile(self.graph()?, &options).map_err(|error| error.to_string())
     }

@@ -20,14 +20,14 @@ impl Tune {
         let options = settings.options(&settings.pipeline)?;
         let graph = settings.graph()?;
         let start = Instant::now();
-        let tuned = tuned(&graph, options)?;
+        let tuned = tuned(&graph, options, true)?;
         let seconds = start.elapsed().as_secs_f64();
         let (tally, plan) = (&tuned.tally, &tuned.compilation.plan);
         if self.json {
             let times: serde_json::Map<String, serde_json::Value> =
                 tuned.decision.times.iter().map(|(way, time)| (way.clone(), (*time).into())).collect();
             let value = serde_json::json!({
-                "seconds": seconds, "kernels": tally.kernels, "known": tally.known, "timed": tally.timed,
+                "seconds": seconds, "kernels": tally.kernels, "known": tally.known, "timed": tally.timed, "rough": tally.rough,
                 "skipped": tally.skipped, "wrong": tally.wrong, "disturbed": tally.disturbed,
                 "plan": tuned.decision.winner, "times": times, "known_plan": tuned.known,
                 "estimate": plan.seconds(),

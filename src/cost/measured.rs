@@ -15,6 +15,8 @@ use std::sync::Arc;
 pub enum State {
     /// It was timed.
     Timed,
+    /// It was timed while other processes took the processors: the time holds until there is a better.
+    Rough,
     /// Its result was wrong: it is never chosen.
     Wrong,
     /// It was not timed, since its estimate is many times that of another way: the estimate stands.
@@ -23,12 +25,13 @@ pub enum State {
 
 impl State {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Timed, Self::Wrong, Self::Skipped];
+    pub const ALL: [Self; 4] = [Self::Timed, Self::Rough, Self::Wrong, Self::Skipped];
 
     /// The name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Timed => "timed",
+            Self::Rough => "rough",
             Self::Wrong => "wrong",
             Self::Skipped => "skipped",
         }

@@ -73,14 +73,17 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
     ];
     options.measured = Some(tuner.measured());
     // One compilation tells whether anything is missing, without a second saturation where nothing is.
-    let mut tally = Tally::default();
+    let mut tally = if tuner.refine { tuner.fill(graph, &options)? } else { Tally::default() };
+    options.measured = Some(tuner.measured());
+    let mut filled = tuner.refine;
     let mut chosen = BTreeSet::new();
     let mut first = compile::compile(graph.clone(), &options);
     loop {
         let Ok(compilation) = &first else {
-            if tally != Tally::default() {
+            if filled {
                 break;
             }
+            filled = true;
             tally = tuner.fill(graph, &options)?;
             options.measured = Some(tuner.measured());
             first = compile::compile(graph.clone(), &options);
@@ -97,6 +100,7 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
         tally.known = tally.known.saturating_sub(before.timed + before.wrong);
         tally.timed += before.timed;
         tally.wrong += before.wrong;
+        tally.rough += before.rough;
         tally.disturbed += before.disturbed;
         options.measured = Some(tuner.measured());
         first = compile::compile(graph.clone(), &options);
@@ -109,7 +113,8 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
         }
         compile::compile(graph.clone(), options)
     };
-    if let Some(decision) = tuner.stored.decisions.get(&key).cloned() {
+    let afresh = tuner.refine && tally.timed > 0;
+    if let Some(decision) = tuner.stored.decisions.get(&key).cloned().filter(|_| !afresh) {
         if decision.plan == key {
             return Ok(Tuned { compilation: first, tally, decision, known: true });
         }

@@ -33,6 +33,8 @@ pub(super) struct Runnable {
     scratch: usize,
     alias: Option<usize>,
     pub samples: Vec<f64>,
+    /// Samples that another process disturbed.
+    pub rough: usize,
 }
 
 /// The memory in which kernels are timed.
@@ -112,7 +114,7 @@ impl<'a> Clock<'a> {
             self.arena = Tensor::zeros(TensorType::plain(DType::U8, [end]));
         }
         self.grow_ring(ring);
-        Runnable { kernel, sources, output, scratch, alias: contract.alias, samples: Vec::new() }
+        Runnable { kernel, sources, output, scratch, alias: contract.alias, samples: Vec::new(), rough: 0 }
     }
 
     /// Seconds of one run, and whether another process took a processor meanwhile.
