@@ -42,6 +42,8 @@ const BATCH: usize = 48;
 const RUNS: [usize; 3] = [3, 7, 13];
 /// What is not far from the best, and what is close to it.
 const NEAR: [f64; 2] = [1.4, 1.06];
+/// Between a run that was disturbed and the next try.
+const PAUSE: Duration = Duration::from_millis(2);
 /// Tries of one run that nothing disturbs.
 const TRIES: usize = 5;
 /// Seconds that the runs of one kernel may take once it had the fewest.
@@ -365,6 +367,8 @@ impl<'a> Tuner<'a> {
                     }
                     seconds = seconds.min(tried);
                     tally.disturbed += 1;
+                    // Who waits a little is sooner left alone.
+                    std::thread::sleep(PAUSE);
                 }
                 runnable.samples.push(seconds);
                 runnable.rough += usize::from(!peace);

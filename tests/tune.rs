@@ -10,7 +10,7 @@ use ovolo::cost::{Leaning, Machine, Measured, State};
 use ovolo::graph::Graph;
 use ovolo::pass::pipeline::PassSpec;
 use ovolo::tune::{self, Stored, Tuner};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const THREADS: usize = 2;
@@ -54,12 +54,12 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-fn tuner(folder: &PathBuf) -> Tuner<'static> {
+fn tuner(folder: &Path) -> Tuner<'static> {
     Tuner::open(Some(folder), THREADS, Machine::NOMINAL)
 }
 
 /// The graph's table, timed.
-fn timed(folder: &PathBuf) -> Stored {
+fn timed(folder: &Path) -> Stored {
     let mut tuner = tuner(folder);
     tuner.fill(&graph(), &options()).unwrap();
     tuner.stored().clone()
