@@ -127,7 +127,7 @@ impl<'a> Tuner<'a> {
             find: backend::find,
             refine: false,
             progress: Box::new(|_| true),
-            budget: Duration::from_secs(40),
+            budget: Duration::from_secs(25),
         }
     }
 
@@ -185,8 +185,8 @@ impl<'a> Tuner<'a> {
         let (start, mut kept) = (Instant::now(), Instant::now());
         let mut done = 0;
         for batch in jobs.chunks(BATCH) {
-            let hasty = start.elapsed() > self.budget;
-            let entries = self.batch(batch, &mut clock, &mut checker, &mut best, hasty, &mut tally);
+            let end = start + self.budget;
+            let entries = self.batch(batch, &mut clock, &mut checker, &mut best, end, &mut tally);
             for (job, entry) in batch.iter().zip(entries) {
                 match entry.state {
                     State::Wrong => tally.wrong += 1,
@@ -304,7 +304,7 @@ impl<'a> Tuner<'a> {
         clock: &mut Clock<'_>,
         checker: &mut Checker<'_>,
         best: &mut FxHashMap<usize, f64>,
-        hasty: bool,
+        end: Instant,
         tally: &mut Tally,
     ) -> Vec<Entry> {
         let mut entries: Vec<Entry> = Vec::with_capacity(jobs.len());
@@ -338,6 +338,7 @@ impl<'a> Tuner<'a> {
             clock.sample(runnable);
         }
         for round in 0..RUNS[2] {
+            let hasty = Instant::now() > end;
             active.retain(|(at, runnable)| {
                 let samples = &runnable.samples;
                 if samples.len() < RUNS[0] {
@@ -359,7 +360,7 @@ impl<'a> Tuner<'a> {
                 // Where the machine is never at rest, the least disturbed of some tries counts.
                 let mut seconds = f64::INFINITY;
                 let mut peace = false;
-                for _ in 0..TRIES {
+                for _ in 0..if Instant::now() > end { 1 } else { TRIES } {
                     let (tried, disturbed) = clock.sample(runnable);
                     if !disturbed {
                         (seconds, peace) = (tried, true);
@@ -368,7 +369,9 @@ impl<'a> Tuner<'a> {
                     seconds = seconds.min(tried);
                     tally.disturbed += 1;
                     // Who waits a little is sooner left alone.
-                    std::thread::sleep(PAUSE);
+                    if Instant::now() < end {
+                        std::thread::sleep(PAUSE);
+                    }
                 }
                 runnable.samples.push(seconds);
                 runnable.rough += usize::from(!peace);
