@@ -17,7 +17,7 @@ use crate::pass::pipeline::PassSpec;
 use crate::verify as verifier;
 
 /// The e-graph of a model after all rewriting phases of a pipeline.
-fn saturated(graph: &Graph, options: &Options) -> Result<EGraph, Error> {
+pub(crate) fn saturated(graph: &Graph, options: &Options) -> Result<EGraph, Error> {
     let graph = verifier::verify(graph.clone())?.into_inner();
     let mut egraph = EGraph::new(&graph);
     for pass in &options.pipeline.passes {

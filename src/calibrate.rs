@@ -55,23 +55,27 @@ pub fn machine(threads: usize) -> Calibration {
 }
 
 /// Writes through a temporary file, so that no reader ever sees half of it.
-fn keep(path: &std::path::Path, text: &str) -> std::io::Result<()> {
+pub(crate) fn keep(path: &std::path::Path, text: &str) -> std::io::Result<()> {
     let folder = path.parent().ok_or(std::io::ErrorKind::NotFound)?;
     std::fs::create_dir_all(folder)?;
-    let temporary = folder.join(format!("machine-{}.tmp", std::process::id()));
+    let temporary = folder.join(format!("ovolo-{}.tmp", std::process::id()));
     std::fs::write(&temporary, text)?;
     std::fs::rename(&temporary, path)
 }
 
-fn path(threads: usize) -> Option<PathBuf> {
-    let cache = match std::env::var_os("OVOLO_CACHE") {
+/// The folder in which what was measured is kept: `OVOLO_CACHE`, or `ovolo` among the user's caches.
+pub fn folder() -> Option<PathBuf> {
+    Some(match std::env::var_os("OVOLO_CACHE") {
         Some(folder) => PathBuf::from(folder),
         None => match std::env::var_os("XDG_CACHE_HOME") {
             Some(folder) => PathBuf::from(folder).join("ovolo"),
             None => PathBuf::from(std::env::var_os("HOME")?).join(".cache").join("ovolo"),
         },
-    };
-    Some(cache.join(format!("machine-{threads}.json")))
+    })
+}
+
+fn path(threads: usize) -> Option<PathBuf> {
+    Some(folder()?.join(format!("machine-{threads}.json")))
 }
 
 /// Sittings at most; they stop when two in a row found nothing faster.

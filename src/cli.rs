@@ -8,6 +8,7 @@ mod load;
 mod pack;
 mod rules;
 mod run;
+mod tune;
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -32,6 +33,8 @@ enum Command {
     Compile(compile::Compile),
     /// Time a compiled model.
     Bench(bench::Bench),
+    /// Time the kernels among which a model's plan is chosen, keep the times, and pick the fastest plan.
+    Tune(tune::Tune),
     /// Show each step of the plan: op, backend, implementation, layout, cost, and the rules that led to it.
     Explain(explain::Explain),
     /// Print a stage of the compilation.
@@ -81,6 +84,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Run(command) => command.run(),
         Command::Compile(command) => command.run(),
         Command::Bench(command) => command.run(),
+        Command::Tune(command) => command.run(),
         Command::Explain(command) => command.run(),
         Command::Dump(command) => command.run(),
         Command::Diff(command) => command.run(),

@@ -1,6 +1,6 @@
 //! Compiling: a graph through the passes of a pipeline to a plan, every stage kept.
 
-use crate::cost::Machine;
+use crate::cost::{Machine, Measured};
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::pass::pipeline::Pipeline;
@@ -20,6 +20,8 @@ pub struct Options {
     pub threads: usize,
     /// The speeds of the machine.
     pub machine: Machine,
+    /// The table of times, for the cost model `measured`.
+    pub measured: Option<Measured>,
     /// Keep the e-graph's text after this pass.
     pub keep_egraph_after: Option<String>,
 }
@@ -72,6 +74,7 @@ pub fn compile(graph: Graph, options: &Options) -> Result<Compilation, Error> {
         pipeline: &options.pipeline,
         threads: options.threads,
         machine: options.machine,
+        measured: options.measured.as_ref().map(|measured| measured.of(&graph)),
     };
     let graph = verify::verify(graph)?.into_inner();
     let mut stages = vec![Stage {

@@ -12,6 +12,7 @@ mod change;
 mod cycle;
 mod fact;
 mod injective;
+mod kernel;
 mod matcher;
 mod nearest;
 mod probe;
@@ -22,6 +23,7 @@ mod shared;
 
 pub use build::{BuildError, Pick};
 pub use fact::Facts;
+pub use kernel::KernelCall;
 pub use nearest::WhyNot;
 pub use probe::Probe;
 pub use provenance::Origin;

@@ -20,7 +20,7 @@
 //! | 5 | [`egraph`] |
 //! | 6 | [`memory`], [`plan`] |
 //! | 7 | [`backend`] |
-//! | 8 | [`pass`], [`mod@compile`], [`calibrate`], [`session`], [`onnx`], [`npy`], [`audit`] |
+//! | 8 | [`pass`], [`mod@compile`], [`calibrate`], [`session`], [`tune`], [`onnx`], [`npy`], [`audit`] |
 //!
 //! # Invariants
 //! - Every choice comes from the e-graph: there is no rewriting before or after it, and no fallback.
@@ -47,4 +47,5 @@ pub mod plan;
 pub mod rule;
 pub mod session;
 pub mod tensor;
+pub mod tune;
 pub mod verify;

@@ -8,7 +8,7 @@ mod rewrite;
 
 use crate::backend;
 use crate::contract::{Call, Contract};
-use crate::cost::{CostModel, Machine};
+use crate::cost::{CostModel, Machine, Measured};
 use crate::egraph::{EGraph, Saturation};
 use crate::error::Error;
 use crate::extract::Extraction;
@@ -27,6 +27,8 @@ pub struct Context<'a> {
     pub threads: usize,
     /// The speeds of the machine, for the cost models that need them.
     pub machine: Machine,
+    /// Times of kernels in a model with so many constants, for the cost model `measured`.
+    pub measured: Option<Measured>,
 }
 
 impl Context<'_> {

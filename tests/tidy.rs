@@ -23,6 +23,7 @@ const FLOORS: &[(&str, usize)] = &[
     ("compile", 8),
     ("calibrate", 8),
     ("session", 8),
+    ("tune", 8),
     ("onnx", 8),
     ("npy", 8),
     ("audit", 8),

@@ -24,8 +24,8 @@ pub fn runner_ups(graph: &Graph, options: &Options) -> Result<Vec<RunnerUp>, Err
     let settings = settings.ok_or_else(|| {
         Error::setting(format!("pipeline `{}` has no `Extract`, so nothing is chosen", options.pipeline.name))
     })?;
-    let model = cost::find(&settings.cost, &options.machine)
-        .ok_or_else(|| Error::setting(format!("there is no cost model `{}`", settings.cost)))?;
+    let measured = options.measured.as_ref().map(|measured| measured.of(graph));
+    let model = cost::find(&settings.cost, &options.machine, measured.as_ref()).map_err(Error::setting)?;
     let known = extract::find(&settings.extractor)
         .ok_or_else(|| Error::setting(format!("there is no extractor `{}`", settings.extractor)))?;
     let exact = extract::Exact { limits: settings.limits };
@@ -35,6 +35,7 @@ pub fn runner_ups(graph: &Graph, options: &Options) -> Result<Vec<RunnerUp>, Err
         pipeline: &options.pipeline,
         threads: options.threads,
         machine: options.machine,
+        measured,
     };
     let contracts = |call: &Call<'_>| context.contract(call);
     let pick = egraph.problem(&*model, options.threads, &contracts);

@@ -3,6 +3,8 @@
 use super::load::{self, inputs, write_outputs};
 use super::{Outcome, Settings, print};
 use clap::Args;
+use ovolo::cost::Machine;
+use ovolo::plan::{Base, Step};
 use ovolo::session::Session;
 use ovolo::tensor::Tensor;
 use std::fmt::Write;
@@ -53,7 +55,7 @@ impl Bench {
         let median = times[times.len() / 2];
         let outputs = session.run(&inputs).map_err(|error| error.to_string())?.to_vec();
         if self.profile {
-            print(&profile(&mut session, &inputs, times.len().clamp(3, 200))?);
+            print(&profile(&mut session, &inputs, times.len().clamp(3, 200), median)?);
         }
         let directory = match (&self.output_dir, self.json) {
             (Some(directory), _) => Some(directory.clone()),
@@ -67,6 +69,7 @@ impl Bench {
         if self.json {
             let line = serde_json::json!({
                 "median_ms": milliseconds(median), "min_ms": milliseconds(times[0]), "runs": times.len(),
+                "estimate_ms": session.plan().seconds() * 1e3,
                 "outputs": directory,
             });
             print(&format!("{line}\n"));
@@ -98,8 +101,15 @@ fn measure(session: &mut Session, inputs: &[&Tensor], seconds: f64) -> Result<Ve
     Ok(times)
 }
 
-/// The median time of each step over some runs, the longest first.
-fn profile(session: &mut Session, inputs: &[&Tensor], runs: usize) -> Result<String, String> {
+/// The median time of each step over some runs, the longest first, beside the plan's estimate and the
+/// machine's peak; then the whole plan's.
+fn profile(
+    session: &mut Session,
+    inputs: &[&Tensor],
+    runs: usize,
+    whole: Duration,
+) -> Result<String, String> {
+    let machine = load::calibrated_machine(session.plan().threads);
     let mut samples: Vec<Vec<Duration>> = vec![Vec::new(); session.plan().steps.len()];
     for _ in 0..runs {
         for (sample, time) in
@@ -118,18 +128,20 @@ fn profile(session: &mut Session, inputs: &[&Tensor], runs: usize) -> Result<Str
         .collect();
     rows.sort_by(|a, b| b.0.total_cmp(&a.0));
     let total: f64 = rows.iter().map(|row| row.0).sum();
-    let mut text = String::from("      us  share  estimate us  step\n");
+    let mut text = String::from("      us  share  estimate us   off  of peak              step\n");
     for (time, index) in rows {
         let step = &session.plan().steps[index];
         let def = ovolo::op::find(step.op).ok_or("an op of the plan is not in the registry")?;
         let types: Vec<_> = step.input_types.iter().collect();
         let flops = (def.flops)(&step.attrs, &types, &step.output_type);
+        let (share, what) = of_peak(step, flops, &machine, time);
         let _ = writeln!(
             text,
-            "{:8.1} {:5.1}%  {:11.1}  {} {} [{}] {} {:.1} GFLOP/s",
+            "{:8.1} {:5.1}%  {:11.1} {:+4.0}%  {share:5.1}% {what:10}  {} {} [{}] {} {:.1} GFLOP/s",
             time * 1e6,
             time / total * 100.0,
             step.seconds * 1e6,
+            (step.seconds / time - 1.0) * 100.0,
             step.op,
             step.name,
             step.implementation,
@@ -137,5 +149,28 @@ fn profile(session: &mut Session, inputs: &[&Tensor], runs: usize) -> Result<Str
             flops / time / 1e9
         );
     }
+    let estimate = session.plan().seconds();
+    let _ = writeln!(
+        text,
+        "the whole plan: {:.1} us measured, {:.1} us estimated ({:+.1} %); the steps alone {:.1} us",
+        whole.as_secs_f64() * 1e6,
+        estimate * 1e6,
+        (estimate / whole.as_secs_f64() - 1.0) * 100.0,
+        total * 1e6
+    );
     Ok(text)
+}
+
+/// The share of the machine's peak that a step reaches, in percent: of its arithmetic, or of its traffic
+/// where that takes longer (constants from memory, all else from cache).
+#[allow(clippy::cast_precision_loss)]
+fn of_peak(step: &Step, flops: f64, machine: &Machine, time: f64) -> (f64, &'static str) {
+    let mut traffic = step.output_type.bytes() as f64 / machine.cache;
+    for (ty, place) in step.input_types.iter().zip(&step.inputs) {
+        let speed = if matches!(place.base, Base::Constant(_)) { machine.memory } else { machine.cache };
+        traffic += ty.bytes() as f64 / speed;
+    }
+    let arithmetic = flops / machine.flops;
+    let (least, what) = if arithmetic >= traffic { (arithmetic, "arithmetic") } else { (traffic, "memory") };
+    (least / time * 100.0, what)
 }

@@ -10,14 +10,16 @@ use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
 use ovolo::rule::{self, RuleSet};
 use ovolo::session::Session;
 use ovolo::tensor::Tensor;
+use ovolo::tune::{self, Tuned, Tuner};
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 /// Threads that a team may have: more than any machine has processors for.
 const MOST_THREADS: usize = 1024;
 
 /// The speeds of this machine; a reading that is not worth keeping is said.
-fn calibrated_machine(threads: usize) -> Machine {
+pub(super) fn calibrated_machine(threads: usize) -> Machine {
     let ovolo::calibrate::Calibration { machine, steady } = ovolo::calibrate::machine(threads);
     if !steady {
         eprintln!(
@@ -25,6 +27,54 @@ fn calibrated_machine(threads: usize) -> Machine {
         );
     }
     machine
+}
+
+/// Whether a pipeline prices by measured times.
+fn by_times(pipeline: &Pipeline) -> bool {
+    pipeline
+        .passes
+        .iter()
+        .any(|pass| matches!(pass, PassSpec::Extract(settings) if settings.cost == "measured"))
+}
+
+/// Compiles by measured times, after tuning what is missing, with a bar while that lasts.
+pub(super) fn tuned(graph: &Graph, options: Options, refine: bool) -> Result<Tuned, String> {
+    let folder = ovolo::calibrate::folder();
+    if folder.is_none() {
+        eprintln!("note: there is no folder for the table of times: set OVOLO_CACHE to keep it");
+    }
+    let mut tuner = Tuner::open(folder.as_deref(), options.threads, options.machine);
+    for note in tuner.notes() {
+        eprintln!("note: {note}");
+    }
+    let bar = std::io::stderr().is_terminal();
+    tuner.refine = refine;
+    tuner.progress = Box::new(move |progress| {
+        if bar {
+            let filled = 30 * progress.done / progress.all.max(1);
+            let end = if progress.done == progress.all { "\n" } else { "" };
+            eprint!(
+                "\rtuning [{:30}] {} of {} kernels{end}",
+                "#".repeat(filled),
+                progress.done,
+                progress.all
+            );
+        }
+        true
+    });
+    let tuned = tune::compile(graph, options, &mut tuner).map_err(|error| error.to_string())?;
+    for note in tuner.notes() {
+        eprintln!("note: {note}");
+    }
+    let tally = &tuned.tally;
+    if tally.kernels > 0 {
+        eprintln!(
+            "tuned: {} kernels: {} known, {} timed, {} hopeless by estimate, {} wrong; {} disturbed runs left out",
+            tally.kernels, tally.known, tally.timed, tally.skipped, tally.wrong, tally.disturbed
+        );
+    }
+    eprintln!("{}", tuned.report());
+    Ok(tuned)
 }
 
 impl Settings {
@@ -74,11 +124,26 @@ impl Settings {
             pipeline.passes.iter().any(|pass| matches!(pass, PassSpec::Extract(s) if s.cost != "flops"));
         let threads = self.threads()?;
         let machine = if calibrated { calibrated_machine(threads) } else { Machine::NOMINAL };
-        Ok(Options { rules: rules(&self.rules)?, pipeline, threads, machine, keep_egraph_after: None })
+        let measured = by_times(&pipeline).then(|| {
+            let folder = ovolo::calibrate::folder();
+            Tuner::open(folder.as_deref(), threads, machine).measured()
+        });
+        Ok(Options {
+            rules: rules(&self.rules)?,
+            pipeline,
+            threads,
+            machine,
+            measured,
+            keep_egraph_after: None,
+        })
     }
 
     pub(super) fn compile(&self) -> Result<Compilation, String> {
-        compile::compile(self.graph()?, &self.options(&self.pipeline)?).map_err(|error| error.to_string())
+        let options = self.options(&self.pipeline)?;
+        if by_times(&options.pipeline) {
+            return Ok(tuned(&self.graph()?, options, false)?.compilation);
+        }
+        compile::compile(self.graph()?, &options).map_err(|error| error.to_string())
     }
 
     pub(super) fn session(&self) -> Result<(Session, Graph), String> {

@@ -44,9 +44,9 @@ impl CostModel for Roofline {
     }
 
     #[allow(clippy::cast_precision_loss)]
-    fn seconds(&self, query: &Query<'_>) -> f64 {
+    fn seconds(&self, query: &Query<'_>) -> Option<f64> {
         if query.contract.view_of.is_some() {
-            return 0.0;
+            return Some(0.0);
         }
         let Query { def, call, constant, .. } = query;
         let flops = (def.flops)(call.attrs, call.inputs, call.output);
@@ -59,7 +59,7 @@ impl CostModel for Roofline {
             let speed = if *constant { self.machine.memory } else { self.machine.cache };
             traffic += ty.bytes() as f64 / speed;
         }
-        self.machine.start + arithmetic.max(traffic) + 0.25 * arithmetic.min(traffic)
+        Some(self.machine.start + arithmetic.max(traffic) + 0.25 * arithmetic.min(traffic))
     }
 }
 

@@ -13,6 +13,7 @@ use crate::tensor::TensorType;
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Answers for the kernel of a lowered op: its contract, or why there is none.
@@ -42,6 +43,8 @@ pub struct Pick<'a> {
     pub problem: Problem,
     /// Why lowered nodes have no kernel: op, reason, how often.
     pub missing: Vec<(String, String, usize)>,
+    /// Kernels that the cost model has no price for, each once, in order.
+    pub unpriced: Vec<String>,
 }
 
 impl EGraph {
@@ -58,6 +61,7 @@ impl EGraph {
             contracts,
             known: FxHashMap::default(),
             missing: FxHashMap::default(),
+            unpriced: BTreeSet::new(),
         };
         let mut terms = Vec::with_capacity(classes.len());
         let mut problem = Problem { classes: Vec::with_capacity(classes.len()), roots: Vec::new() };
@@ -86,7 +90,8 @@ impl EGraph {
         let mut missing: Vec<_> =
             prices.missing.into_iter().map(|((op, why), count)| (op.to_owned(), why, count)).collect();
         missing.sort();
-        Pick { egraph: self, classes, terms, index, problem, missing }
+        let unpriced = prices.unpriced.into_iter().collect();
+        Pick { egraph: self, classes, terms, index, problem, missing, unpriced }
     }
 
     fn class_id(&self, index: &FxHashMap<Id, usize>, id: Id) -> ClassId {
@@ -103,6 +108,7 @@ struct Prices<'a> {
     contracts: Contracts<'a>,
     known: FxHashMap<CallKey, f64>,
     missing: FxHashMap<(&'static str, String), usize>,
+    unpriced: BTreeSet<String>,
 }
 
 impl Prices<'_> {
@@ -131,7 +137,13 @@ impl Prices<'_> {
         let constant: Vec<bool> = key.2.iter().map(|(_, constant)| *constant).collect();
         let call = Call { op: term.op, attrs: &term.attrs, inputs: &inputs, output, threads: self.threads };
         let seconds = match (self.contracts)(&call) {
-            Ok(contract) => self.cost.seconds(&Query { def, call, constant: &constant, contract: &contract }),
+            Ok(contract) => {
+                let query = Query { def, call, constant: &constant, contract: &contract };
+                self.cost.weight(&query).unwrap_or_else(|| {
+                    self.unpriced.insert(crate::cost::key(&query));
+                    f64::INFINITY
+                })
+            }
             Err(why) => {
                 *self.missing.entry((term.op, why)).or_default() += 1;
                 f64::INFINITY

@@ -20,9 +20,7 @@ impl Pass for Extract {
         let setting = |what: &str, name: &str, known: Vec<&str>| {
             Error::setting(format!("there is no {what} `{name}`: there are {}", known.join(", ")))
         };
-        let model = cost::find(cost, &context.machine).ok_or_else(|| {
-            setting("cost model", cost, cost::COST_MODELS.iter().map(|(name, _)| *name).collect())
-        })?;
+        let model = cost::find(cost, &context.machine, context.measured.as_ref()).map_err(Error::setting)?;
         let known = extract::find(extractor).ok_or_else(|| {
             setting("extractor", extractor, extract::EXTRACTORS.iter().map(|one| one.name()).collect())
         })?;
@@ -31,6 +29,12 @@ impl Pass for Extract {
         let egraph = state.egraph.take().unwrap_or_else(|| EGraph::new(&state.graph));
         let contracts = |call: &crate::contract::Call<'_>| context.contract(call);
         let pick = egraph.problem(&*model, context.threads, &contracts);
+        if let Some(first) = pick.unpriced.first() {
+            return Err(Error::setting(format!(
+                "the cost model `{cost}` has no price for {} kernel(s): run `ovolo tune MODEL`; the first is {first}",
+                pick.unpriced.len()
+            )));
+        }
         if let Some(obstacle) = pick.obstacle() {
             return Err(obstacle.into());
         }

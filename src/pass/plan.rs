@@ -3,7 +3,7 @@
 use super::pipeline::Plan as Settings;
 use super::{Context, Pass, PassReport, State};
 use crate::contract::Call;
-use crate::cost::Query;
+use crate::cost::{self, Query};
 use crate::error::Error;
 use crate::op;
 use crate::plan::Plan;
@@ -21,7 +21,10 @@ impl Pass for PlanMemory {
             let contract = context.contract(call)?;
             let seconds = match (&state.cost, op::find(call.op)) {
                 (Some(model), Some(def)) => {
-                    model.seconds(&Query { def, call: *call, constant, contract: &contract })
+                    let query = Query { def, call: *call, constant, contract: &contract };
+                    model.seconds(&query).ok_or_else(|| {
+                        format!("the cost model `{}` has no price for {}", model.name(), cost::key(&query))
+                    })?
                 }
                 _ => 0.0,
             };

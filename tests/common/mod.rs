@@ -29,6 +29,7 @@ pub fn pipeline(name: &str, threads: usize) -> Options {
         pipeline,
         threads,
         machine: Machine::NOMINAL,
+        measured: None,
         keep_egraph_after: None,
     }
 }

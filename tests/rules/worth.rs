@@ -91,6 +91,7 @@ fn chosen(graph: &Graph, rules: &RuleSet, pipeline: &Pipeline) -> (String, Strin
         pipeline,
         threads: 1,
         machine: Machine::NOMINAL,
+        measured: None,
         keep_egraph_after: None,
     };
     let compilation = match compile::compile(graph.clone(), &options) {

@@ -66,6 +66,7 @@ pub fn members(
         pipeline: &options.pipeline,
         threads: options.threads,
         machine: options.machine,
+        measured: None,
     };
     crate::verify::verify(graph.clone()).map_err(Error::from)?;
     let mut state = State { graph: graph.clone(), egraph: None, rules: Vec::new(), cost: None, plan: None };
@@ -79,8 +80,7 @@ pub fn members(
     }
     let planner = planner.ok_or_else(|| MemberError("the pipeline has no `Plan` pass".into()))?;
     let egraph = state.egraph.take().unwrap_or_else(|| EGraph::new(graph));
-    let model =
-        cost::find("flops", &options.machine).ok_or_else(|| MemberError("there is no cost model".into()))?;
+    let model = cost::find("flops", &options.machine, None).map_err(MemberError)?;
     let contracts = |call: &crate::contract::Call<'_>| context.contract(call);
     let mut pick = egraph.problem(&*model, options.threads, &contracts);
     if let Some(obstacle) = pick.obstacle() {
@@ -110,7 +110,7 @@ pub fn members(
             graph: program.graph,
             egraph: None,
             rules: vec![Vec::new(); program.rules.len()],
-            cost: cost::find("flops", &options.machine),
+            cost: cost::find("flops", &options.machine, None).ok(),
             plan: None,
         };
         planner.run(&mut chosen, &context)?;

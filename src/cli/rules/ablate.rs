@@ -47,8 +47,14 @@ impl Ablate {
         } else {
             ovolo::calibrate::machine(self.threads).machine
         };
-        let mut options =
-            Options { rules: set, pipeline, threads: self.threads, machine, keep_egraph_after: None };
+        let mut options = Options {
+            rules: set,
+            pipeline,
+            threads: self.threads,
+            machine,
+            measured: None,
+            keep_egraph_after: None,
+        };
         for model in &self.models {
             let graph = load(model)?;
             let with = compile::compile(graph.clone(), &options)

@@ -97,6 +97,7 @@ impl Check {
                     pipeline,
                     threads: 1,
                     machine: Machine::NOMINAL,
+                    measured: None,
                     keep_egraph_after: None,
                 };
                 let compilation = compile::compile(graph.clone(), &options)

@@ -1,0 +1,153 @@
+//! The measured model: a table of timed kernels.
+//!
+//! A kernel is known by the text of its call, and where it reads constants also by how many the model
+//! has: weights of a small network stay in the caches from one run to the next, those of a large one
+//! do not. The table is plain data; who fills it is no matter here.
+
+use super::{CostModel, Machine, Query, Roofline};
+use crate::graph::{CONST, Graph};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// What came of timing a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It was timed.
+    Timed,
+    /// It was timed while other processes took the processors: the time holds until there is a better.
+    Rough,
+    /// Its result was wrong: it is never chosen.
+    Wrong,
+    /// It was not timed, since its estimate is many times that of another way: the estimate stands.
+    Skipped,
+}
+
+impl State {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Timed, Self::Rough, Self::Wrong, Self::Skipped];
+
+    /// The name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Timed => "timed",
+            Self::Rough => "rough",
+            Self::Wrong => "wrong",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// A kernel's line in the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// What came of it.
+    pub state: State,
+    /// The median of one run's seconds; for what was skipped, the estimate.
+    pub seconds: f64,
+    /// Runs that were timed.
+    pub samples: usize,
+    /// Half the distance between the quartiles, as a share of the median.
+    pub spread: f64,
+    /// The implementation that was timed.
+    pub implementation: String,
+    /// The relative error of the result (L2), where it was compared.
+    pub error: Option<f64>,
+}
+
+/// Timed kernels by the text of their calls.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// The entries, sorted.
+    pub entries: BTreeMap<String, Entry>,
+}
+
+/// How an extraction departs from the times, to have other good plans to try whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Leaning {
+    /// It does not.
+    #[default]
+    None,
+    /// It goes by the roofline of this machine. What is wrong stays forbidden.
+    Roofline(Machine),
+    /// Conversions between layouts cost this many times what was measured.
+    Conversions(f64),
+}
+
+/// The model `measured`.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// The times.
+    pub table: Arc<Table>,
+    /// The bytes of the model's constants.
+    pub constants: usize,
+    /// How extraction leans.
+    pub leaning: Leaning,
+}
+
+impl Measured {
+    /// The same for a model: with its constants.
+    #[must_use]
+    pub fn of(&self, graph: &Graph) -> Self {
+        let bytes = |node: &crate::graph::Node| if node.op == CONST { node.ty.bytes() } else { 0 };
+        let constants = graph.nodes().map(|(_, node)| bytes(node)).sum();
+        Self { constants, ..self.clone() }
+    }
+
+    /// The line of a kernel, if it is of the same implementation.
+    pub fn entry(&self, query: &Query<'_>) -> Option<&Entry> {
+        let key = self.key(query);
+        self.table.entries.get(&key).filter(|entry| entry.implementation == query.contract.implementation)
+    }
+
+    /// The key of a kernel in the table.
+    pub fn key(&self, query: &Query<'_>) -> String {
+        let mut key = key(query);
+        if query.constant.contains(&true) {
+            // In steps of two: whether they stay in a cache does not hang on the last byte.
+            let _ = write!(key, " among {} MiB", (self.constants >> 20).max(1).next_power_of_two());
+        }
+        key
+    }
+}
+
+impl CostModel for Measured {
+    fn name(&self) -> &'static str {
+        "measured"
+    }
+
+    fn seconds(&self, query: &Query<'_>) -> Option<f64> {
+        if query.contract.view_of.is_some() {
+            return Some(0.0);
+        }
+        let entry = self.entry(query)?;
+        Some(if entry.state == State::Wrong { f64::INFINITY } else { entry.seconds })
+    }
+
+    fn weight(&self, query: &Query<'_>) -> Option<f64> {
+        let seconds = self.seconds(query)?;
+        match self.leaning {
+            Leaning::Roofline(machine) if seconds.is_finite() => {
+                Roofline::new("roofline", machine).seconds(query)
+            }
+            Leaning::Conversions(factor)
+                if matches!(query.def.logical, Some("pack" | "unpack" | "reorder")) =>
+            {
+                Some(seconds * factor)
+            }
+            _ => Some(seconds),
+        }
+    }
+}
+
+/// The text of a call: op, attributes, operands (constants say so), result, threads.
+pub fn key(query: &Query<'_>) -> String {
+    let call = &query.call;
+    let operands: Vec<String> = call
+        .inputs
+        .iter()
+        .zip(query.constant)
+        .map(|(ty, constant)| if *constant { format!("const {ty}") } else { ty.to_string() })
+        .collect();
+    format!("{}{}({}) -> {} x{}", call.op, call.attrs, operands.join(", "), call.output, call.threads)
+}

@@ -1,0 +1,79 @@
+//! The kernels among which an extraction picks: for tuners.
+
+use super::Pick;
+use crate::attr::Attrs;
+use crate::contract::{Call, Contract};
+use crate::cost::Query;
+use crate::op::OpDef;
+use crate::tensor::TensorType;
+use std::sync::Arc;
+
+/// A candidate that is a kernel, with all that tells its call from others.
+#[derive(Clone, Debug)]
+pub struct KernelCall {
+    /// The place of its class in the problem.
+    pub class: usize,
+    /// The places of the classes it reads.
+    pub children: Vec<usize>,
+    /// The op.
+    pub def: &'static OpDef,
+    /// Its attributes.
+    pub attrs: Arc<Attrs>,
+    /// The types of its operands.
+    pub inputs: Vec<TensorType>,
+    /// Which of them are constants.
+    pub constant: Vec<bool>,
+    /// The type of its result.
+    pub output: TensorType,
+    /// The price that the problem was stated with.
+    pub seconds: f64,
+}
+
+impl KernelCall {
+    /// Hands the call to `ask`.
+    pub fn call<R>(&self, threads: usize, ask: impl FnOnce(&Call<'_>) -> R) -> R {
+        let inputs: Vec<&TensorType> = self.inputs.iter().collect();
+        ask(&Call { op: self.def.name, attrs: &self.attrs, inputs: &inputs, output: &self.output, threads })
+    }
+
+    /// Hands the query of a cost model to `ask`.
+    pub fn query<R>(&self, threads: usize, contract: &Contract, ask: impl FnOnce(&Query<'_>) -> R) -> R {
+        self.call(threads, |call| {
+            ask(&Query { def: self.def, call: *call, constant: &self.constant, contract })
+        })
+    }
+
+    /// Whether it only changes the form of its operand.
+    pub fn converts(&self) -> bool {
+        matches!(self.def.logical, Some("pack" | "unpack" | "reorder"))
+    }
+}
+
+impl Pick<'_> {
+    /// Every candidate that is a kernel, class by class.
+    pub fn kernels(&self) -> Vec<KernelCall> {
+        let mut kernels = Vec::new();
+        for (class, (terms, candidates)) in self.terms.iter().zip(&self.problem.classes).enumerate() {
+            if self.egraph.egg[self.classes[class]].data.constant {
+                continue;
+            }
+            for (term, candidate) in terms.iter().zip(&candidates.nodes) {
+                if term.is_leaf() || !term.def().flags.lowered {
+                    continue;
+                }
+                let data = |child: &egg::Id| &self.egraph.egg[*child].data;
+                kernels.push(KernelCall {
+                    class,
+                    children: candidate.children.iter().map(|child| child.index()).collect(),
+                    def: term.def(),
+                    attrs: Arc::clone(term.attrs.arc()),
+                    inputs: term.children.iter().map(|child| data(child).ty.clone()).collect(),
+                    constant: term.children.iter().map(|child| data(child).constant).collect(),
+                    output: self.egraph.ty(self.classes[class]).clone(),
+                    seconds: candidate.cost,
+                });
+            }
+        }
+        kernels
+    }
+}

@@ -1,0 +1,419 @@
+//! Tuning: timing the kernels among which a model's extraction picks, once per machine.
+//!
+//! Takes a graph and its pipeline, times every candidate that the saturated e-graph holds and that the
+//! table lacks, and keeps the table in one readable file. Candidates of one value take turns; the value
+//! of each is the median of runs that no other process disturbed; close ones run more often. One whose
+//! result is wrong is recorded, and never chosen. A candidate whose estimate is many times that of
+//! another kernel for the same value is not timed: its estimate stands, and its line says so.
+//!
+//! The time of a plan is not quite the sum of its kernels' times, so [`compile`] also times the few best
+//! plans whole, and keeps which one won beside the times.
+
+mod check;
+mod choose;
+mod clock;
+mod store;
+
+pub use choose::{Tuned, compile};
+pub use store::{Decision, Stored, checksum, read, validators, write};
+
+use crate::audit;
+use crate::backend::{self, Backend, team::Team};
+use crate::calibrate;
+use crate::compile::Options;
+use crate::contract::{Call, Contract};
+use crate::cost::{Entry, Machine, Measured, Roofline, State};
+use crate::egraph::KernelCall;
+use crate::error::Error;
+use crate::graph::Graph;
+use check::Checker;
+use clock::{Clock, Runnable, median};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A candidate is skipped when its estimate is so many times that of its best rival.
+const HOPELESS: f64 = 3.0;
+/// Kernels of a batch, which take turns.
+const BATCH: usize = 48;
+/// Runs of every candidate; of those that are not far from the best; of those that are close to it.
+const RUNS: [usize; 3] = [3, 7, 13];
+/// What is not far from the best, and what is close to it.
+const NEAR: [f64; 2] = [1.4, 1.06];
+/// Between a run that was disturbed and the next try.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Tries of one run that nothing disturbs.
+const TRIES: usize = 5;
+/// Seconds that the runs of one kernel may take once it had the fewest.
+const LONG: f64 = 0.15;
+/// How often the table is written.
+const KEEP: Duration = Duration::from_secs(3);
+
+/// How far tuning has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Kernels that are done.
+    pub done: usize,
+    /// Kernels to time.
+    pub all: usize,
+}
+
+/// What a tuning did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// Kernels among which the extraction picks.
+    pub kernels: usize,
+    /// Those that the table had.
+    pub known: usize,
+    /// Those that were timed.
+    pub timed: usize,
+    /// Those of them whose time is rough, as other processes took the processors.
+    pub rough: usize,
+    /// Those whose result was wrong.
+    pub wrong: usize,
+    /// Those that are hopeless by their estimate.
+    pub skipped: usize,
+    /// Runs that another process disturbed, and that do not count.
+    pub disturbed: usize,
+}
+
+/// Times kernels into a table.
+pub struct Tuner<'a> {
+    threads: usize,
+    machine: Machine,
+    head: Vec<String>,
+    path: Option<PathBuf>,
+    stored: Stored,
+    notes: Vec<String>,
+    /// Finds a backend: [`backend::find`], but in tests.
+    pub find: fn(&str) -> Option<&'static dyn Backend>,
+    /// Whether to time again what has a rough time, and race plans again then.
+    pub refine: bool,
+    /// Told after every few kernels. Tuning stops, and keeps what it has, where it answers `false`.
+    pub progress: Box<dyn FnMut(Progress) -> bool + 'a>,
+    /// How long kernels may be timed: beyond it each that is left has the fewest runs.
+    pub budget: Duration,
+}
+
+struct Job {
+    call: KernelCall,
+    contract: Contract,
+    key: String,
+    /// Kernels with the same number compute the same value.
+    rivals: usize,
+}
+
+impl<'a> Tuner<'a> {
+    /// A tuner with the table that is kept in a folder; without a folder nothing is kept.
+    pub fn open(folder: Option<&Path>, threads: usize, machine: Machine) -> Self {
+        let head = validators(threads);
+        let path = folder.map(|folder| folder.join(format!("times-{threads}.txt")));
+        let mut notes = Vec::new();
+        let bytes = path.as_ref().and_then(|path| std::fs::read(path).ok());
+        let stored = bytes.map_or_else(Stored::default, |bytes| {
+            let (stored, note) = read(&String::from_utf8_lossy(&bytes), &head);
+            notes.extend(note);
+            stored
+        });
+        Self {
+            threads,
+            machine,
+            head,
+            path,
+            stored,
+            notes,
+            find: backend::find,
+            refine: false,
+            progress: Box::new(|_| true),
+            budget: Duration::from_secs(25),
+        }
+    }
+
+    /// What is stored: times and decisions.
+    pub fn stored(&self) -> &Stored {
+        &self.stored
+    }
+
+    /// What is to be said of the table, a line each; then no more.
+    pub fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// The cost model over the present times.
+    pub fn measured(&self) -> Measured {
+        Measured { table: Arc::new(self.stored.table.clone()), ..Measured::default() }
+    }
+
+    /// Writes the table; a table that cannot be kept is said, and filled again next time.
+    fn keep(&mut self) {
+        if let Some(path) = &self.path
+            && let Err(error) = calibrate::keep(path, &write(&self.head, &self.stored))
+        {
+            let note = format!("{}: the table of times is not kept: {error}", path.display());
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+    }
+
+    /// Times what the table lacks of the kernels for a graph.
+    ///
+    /// # Errors
+    /// A graph that does not verify, rules that fail, or a tuning that was stopped.
+    pub fn fill(&mut self, graph: &Graph, options: &Options) -> Result<Tally, Error> {
+        self.fill_with(graph, options, &BTreeSet::new())
+    }
+
+    /// As [`Tuner::fill`]; what is in `chosen` is not hopeless, whatever its estimate says.
+    fn fill_with(
+        &mut self,
+        graph: &Graph,
+        options: &Options,
+        chosen: &BTreeSet<String>,
+    ) -> Result<Tally, Error> {
+        let measured = self.measured().of(graph);
+        let (jobs, mut tally) = self.jobs(graph, options, &measured, chosen)?;
+        if jobs.is_empty() {
+            return Ok(tally);
+        }
+        let team = Team::new(self.threads);
+        let mut clock = Clock::new(&team, measured.constants);
+        let mut checker = Checker::new(&team);
+        let mut best: FxHashMap<usize, f64> = FxHashMap::default();
+        let (start, mut kept) = (Instant::now(), Instant::now());
+        let mut done = 0;
+        for batch in jobs.chunks(BATCH) {
+            let end = start + self.budget;
+            let entries = self.batch(batch, &mut clock, &mut checker, &mut best, end, &mut tally);
+            for (job, entry) in batch.iter().zip(entries) {
+                match entry.state {
+                    State::Wrong => tally.wrong += 1,
+                    _ => tally.timed += 1,
+                }
+                tally.rough += usize::from(entry.state == State::Rough);
+                self.stored.table.entries.insert(job.key.clone(), store::settled(&entry));
+            }
+            checker.forget();
+            done += batch.len();
+            let goes_on = (self.progress)(Progress { done, all: jobs.len() });
+            if kept.elapsed() > KEEP || !goes_on {
+                self.keep();
+                kept = Instant::now();
+            }
+            if !goes_on {
+                return Err(Error::setting("tuning was stopped; what was timed is kept"));
+            }
+        }
+        if start.elapsed() > self.budget {
+            self.notes.push(format!(
+                "tuning took its {:.0} s before all kernels had their runs: the last ones have {}",
+                self.budget.as_secs_f64(),
+                RUNS[0]
+            ));
+        }
+        if tally.rough > 0 {
+            self.notes.push(format!(
+                "{} kernel(s) were timed while other processes took the processors: `ovolo tune` times them again",
+                tally.rough
+            ));
+        }
+        self.keep();
+        Ok(tally)
+    }
+
+    /// The kernels to be timed, those for one value side by side.
+    fn jobs(
+        &mut self,
+        graph: &Graph,
+        options: &Options,
+        measured: &Measured,
+        chosen: &BTreeSet<String>,
+    ) -> Result<(Vec<Job>, Tally), Error> {
+        let egraph = audit::saturated(graph, options)?;
+        let roofline = Roofline::new("roofline", self.machine);
+        let find = self.find;
+        let contracts = |call: &Call<'_>| -> Result<Contract, String> {
+            let name = call.op.split_once('.').map_or("", |(name, _)| name);
+            if !options.pipeline.backends.iter().any(|backend| backend == name) {
+                return Err(format!("backend `{name}` is not in this pipeline"));
+            }
+            find(name).ok_or_else(|| format!("there is no backend `{name}`"))?.contract(call)
+        };
+        let pick = egraph.problem(&roofline, self.threads, &contracts);
+        let kernels = pick.kernels();
+        let rivals = rivals(&kernels, pick.problem.classes.len());
+        let mut best: FxHashMap<usize, f64> = FxHashMap::default();
+        for (call, rival) in kernels.iter().zip(&rivals) {
+            let best = best.entry(*rival).or_insert(f64::INFINITY);
+            *best = best.min(call.seconds);
+        }
+        // A call may stand in several places; it is hopeless if it is so in all of them.
+        let mut found: BTreeMap<String, (Job, bool)> = BTreeMap::new();
+        let mut order: Vec<String> = Vec::new();
+        for (call, rivals) in kernels.into_iter().zip(rivals) {
+            let Ok(contract) = call.call(self.threads, |call| contracts(call)) else { continue };
+            if contract.view_of.is_some() {
+                continue;
+            }
+            let key = call.query(self.threads, &contract, |query| measured.key(query));
+            let hopeless =
+                !call.converts() && call.seconds > HOPELESS * best[&rivals] && !chosen.contains(&key);
+            match found.get_mut(&key) {
+                Some((_, known)) => *known &= hopeless,
+                None => {
+                    order.push(key.clone());
+                    found.insert(key.clone(), (Job { call, contract, key, rivals }, hopeless));
+                }
+            }
+        }
+        let mut tally = Tally { kernels: order.len(), ..Tally::default() };
+        let mut jobs = Vec::new();
+        for key in order {
+            let Some((job, hopeless)) = found.remove(&key) else { continue };
+            let known = job.call.query(self.threads, &job.contract, |query| measured.entry(query));
+            match known.map(|entry| entry.state) {
+                Some(State::Skipped) if !hopeless => jobs.push(job),
+                Some(State::Rough) if self.refine => jobs.push(job),
+                Some(State::Skipped) => tally.skipped += 1,
+                Some(_) => tally.known += 1,
+                None if hopeless => {
+                    tally.skipped += 1;
+                    let entry = Entry {
+                        state: State::Skipped,
+                        seconds: job.call.seconds,
+                        samples: 0,
+                        spread: 0.0,
+                        implementation: job.contract.implementation,
+                        error: None,
+                    };
+                    self.stored.table.entries.insert(key, store::settled(&entry));
+                }
+                None => jobs.push(job),
+            }
+        }
+        jobs.sort_by_key(|job| job.rivals);
+        Ok((jobs, tally))
+    }
+
+    /// Checks and times kernels in turns.
+    fn batch(
+        &self,
+        jobs: &[Job],
+        clock: &mut Clock<'_>,
+        checker: &mut Checker<'_>,
+        best: &mut FxHashMap<usize, f64>,
+        end: Instant,
+        tally: &mut Tally,
+    ) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = Vec::with_capacity(jobs.len());
+        let mut active: Vec<(usize, Runnable)> = Vec::new();
+        for (at, job) in jobs.iter().enumerate() {
+            let kernel = job.call.call(self.threads, |call| {
+                let name = job.call.def.backend().unwrap_or_default();
+                (self.find)(name).ok_or_else(|| "no such backend".to_owned())?.kernel(call)
+            });
+            let mut entry = Entry {
+                state: State::Wrong,
+                seconds: job.call.seconds,
+                samples: 0,
+                spread: 0.0,
+                implementation: job.contract.implementation.clone(),
+                error: None,
+            };
+            // A kernel that cannot be made, although its contract was given, is as wrong as can be.
+            if let Ok(kernel) = kernel {
+                let (error, right) = checker.check(&job.call, &job.contract, &*kernel);
+                entry.error = error;
+                if right {
+                    entry.state = State::Timed;
+                    let runnable = clock.prepare(&job.call, &job.contract, kernel);
+                    active.push((at, runnable));
+                }
+            }
+            entries.push(entry);
+        }
+        for (_, runnable) in &active {
+            clock.sample(runnable);
+        }
+        for round in 0..RUNS[2] {
+            let hasty = Instant::now() > end;
+            active.retain(|(at, runnable)| {
+                let samples = &runnable.samples;
+                if samples.len() < RUNS[0] {
+                    return true;
+                }
+                let middle = median(samples).0;
+                #[allow(clippy::cast_precision_loss)]
+                let long = middle * (samples.len() + 1) as f64 > LONG;
+                let best = best.get(&jobs[*at].rivals).copied().unwrap_or(f64::INFINITY);
+                let wanted = match middle / best {
+                    _ if hasty || long => RUNS[0],
+                    ratio if ratio <= NEAR[1] => RUNS[2],
+                    ratio if ratio <= NEAR[0] || jobs[*at].call.converts() => RUNS[1],
+                    _ => RUNS[0],
+                };
+                samples.len() < wanted
+            });
+            for (at, runnable) in &mut active {
+                // Where the machine is never at rest, the least disturbed of some tries counts.
+                let mut seconds = f64::INFINITY;
+                let mut peace = false;
+                for _ in 0..if Instant::now() > end { 1 } else { TRIES } {
+                    let (tried, disturbed) = clock.sample(runnable);
+                    if !disturbed {
+                        (seconds, peace) = (tried, true);
+                        break;
+                    }
+                    seconds = seconds.min(tried);
+                    tally.disturbed += 1;
+                    // Who waits a little is sooner left alone.
+                    if Instant::now() < end {
+                        std::thread::sleep(PAUSE);
+                    }
+                }
+                runnable.samples.push(seconds);
+                runnable.rough += usize::from(!peace);
+                let (middle, spread) = median(&runnable.samples);
+                let entry = &mut entries[*at];
+                (entry.seconds, entry.spread, entry.samples) = (middle, spread, runnable.samples.len());
+                let rough = 2 * runnable.rough > runnable.samples.len();
+                entry.state = if rough { State::Rough } else { State::Timed };
+                if round + 1 >= RUNS[0] {
+                    let best = best.entry(jobs[*at].rivals).or_insert(f64::INFINITY);
+                    *best = best.min(middle);
+                }
+            }
+        }
+        entries
+    }
+}
+
+/// For each kernel the number of the value it computes: classes that conversions connect hold one value
+/// in several forms. Kernels of different logical ops are apart, since a fused one does more.
+fn rivals(kernels: &[KernelCall], classes: usize) -> Vec<usize> {
+    let mut parent: Vec<usize> = (0..classes).collect();
+    fn root(parent: &mut [usize], mut at: usize) -> usize {
+        while parent[at] != at {
+            parent[at] = parent[parent[at]];
+            at = parent[at];
+        }
+        at
+    }
+    for kernel in kernels.iter().filter(|kernel| kernel.converts()) {
+        let (a, b) = (root(&mut parent, kernel.class), root(&mut parent, kernel.children[0]));
+        parent[a.max(b)] = a.min(b);
+    }
+    let mut numbers: FxHashMap<(usize, Option<&str>, &str), usize> = FxHashMap::default();
+    kernels
+        .iter()
+        .map(|kernel| {
+            let value = root(&mut parent, kernel.class);
+            // A conversion has no rivals but those that do the very same.
+            let op = if kernel.converts() { kernel.def.name } else { "" };
+            let next = numbers.len();
+            *numbers.entry((value, kernel.def.logical, op)).or_insert(next)
+        })
+        .collect()
+}

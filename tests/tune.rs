@@ -1,0 +1,291 @@
+//! Tables of times: kept, read back, damaged, interrupted, and what plans do with them.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use ovolo::backend::{self, Args, Backend, Kernel};
+use ovolo::compile::{self, Options};
+use ovolo::contract::{Call, Contract};
+use ovolo::cost::{Leaning, Machine, Measured, State};
+use ovolo::graph::Graph;
+use ovolo::pass::pipeline::PassSpec;
+use ovolo::tune::{self, Stored, Tuner};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const THREADS: usize = 2;
+
+/// Three convolutions, small and unlike.
+fn graph() -> Graph {
+    let text = "graph {
+        x: f32[1,16,14,14] = input
+        w1: f32[32,16,3,3] = const ~1
+        b1: f32[32] = const ~2
+        c1 = conv(x, w1, b1) {pads: [1,1,1,1]}
+        r1 = relu(c1)
+        w2: f32[32,32,1,1] = const ~3
+        b2: f32[32] = const ~4
+        c2 = conv(r1, w2, b2)
+        s2 = add(c2, r1)
+        w3: f32[16,32,3,3] = const ~5
+        b3: f32[16] = const ~6
+        c3 = conv(s2, w3, b3) {strides: [2,2]}
+        y = sigmoid(c3)
+        return y
+    }";
+    ovolo::graph::text::parse(text).unwrap()
+}
+
+fn options() -> Options {
+    let mut options = common::options(THREADS);
+    for pass in &mut options.pipeline.passes {
+        if let PassSpec::Extract(settings) = pass {
+            settings.cost = "measured".into();
+        }
+    }
+    options
+}
+
+/// An empty folder.
+fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("tune-{name}"));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn tuner(folder: &Path) -> Tuner<'static> {
+    Tuner::open(Some(folder), THREADS, Machine::NOMINAL)
+}
+
+/// The graph's table, timed.
+fn timed(folder: &Path) -> Stored {
+    let mut tuner = tuner(folder);
+    tuner.fill(&graph(), &options()).unwrap();
+    tuner.stored().clone()
+}
+
+fn plan(measured: Measured) -> Result<String, String> {
+    let options = Options { measured: Some(measured), ..options() };
+    let compilation = compile::compile(graph(), &options).map_err(|error| error.to_string())?;
+    Ok(compilation.plan.to_string())
+}
+
+fn measured(stored: &Stored) -> Measured {
+    Measured { table: Arc::new(stored.table.clone()), ..Measured::default() }
+}
+
+#[test]
+fn a_table_is_read_back_as_it_was_and_nothing_is_timed_again() {
+    let folder = folder("back");
+    let first = timed(&folder);
+    assert!(first.table.entries.len() > 20, "{} entries", first.table.entries.len());
+    for (key, entry) in &first.table.entries {
+        assert_ne!(entry.state, State::Wrong, "{key}: {entry:?}");
+        assert!(entry.state == State::Skipped || entry.samples >= 3, "{key}: {entry:?}");
+    }
+    let mut again = tuner(&folder);
+    assert_eq!(again.notes(), Vec::<String>::new());
+    assert_eq!(*again.stored(), first);
+    let tally = again.fill(&graph(), &options()).unwrap();
+    assert_eq!((tally.timed, tally.wrong), (0, 0));
+    assert!(tally.known > 0 && tally.known + tally.skipped == tally.kernels, "{tally:?}");
+    assert_eq!(*again.stored(), first);
+}
+
+#[test]
+fn a_table_of_another_machine_is_not_used_and_said_so() {
+    let folder = folder("validators");
+    let first = timed(&folder);
+    let head = tune::validators(THREADS);
+    let text = tune::write(&head, &first);
+    for at in 0..head.len() {
+        let mut other = head.clone();
+        other[at].push_str(" and a half");
+        let (stored, note) = tune::read(&text, &other);
+        assert_eq!(stored, Stored::default());
+        assert!(note.unwrap().contains("another machine's"), "line {at}");
+    }
+    assert!(tune::validators(1) != head, "threads are a validator");
+}
+
+#[test]
+fn damaged_tables_lose_the_damaged_lines_only() {
+    let folder = folder("damaged");
+    let first = timed(&folder);
+    let head = tune::validators(THREADS);
+    let text = tune::write(&head, &first);
+    let body: usize = head.iter().map(|line| line.len() + 1).sum();
+    let whole = |stored: &Stored| {
+        stored.table.entries.iter().all(|(key, entry)| first.table.entries.get(key) == Some(entry))
+    };
+    for end in (0..text.len()).step_by(97) {
+        let (stored, _) = tune::read(&String::from_utf8_lossy(&text.as_bytes()[..end]), &head);
+        assert!(whole(&stored), "cut at {end}");
+    }
+    for at in (body..text.len()).step_by(61) {
+        for bit in [0, 3, 6] {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] ^= 1 << bit;
+            let (stored, note) = tune::read(&String::from_utf8_lossy(&bytes), &head);
+            assert!(whole(&stored), "bit {bit} of byte {at}");
+            assert!(stored.table.entries.len() + 2 >= first.table.entries.len());
+            assert!(note.unwrap().contains("damaged"), "bit {bit} of byte {at}");
+        }
+    }
+    // What was lost is timed again, and only that.
+    std::fs::write(folder.join(format!("times-{THREADS}.txt")), &text.as_bytes()[..text.len() * 2 / 3])
+        .unwrap();
+    let mut rebuilt = tuner(&folder);
+    assert_eq!(rebuilt.notes().len(), 1);
+    let tally = rebuilt.fill(&graph(), &options()).unwrap();
+    assert!(tally.timed > 0 && tally.known > 0, "{tally:?}");
+    assert_eq!(
+        rebuilt.stored().table.entries.keys().collect::<Vec<_>>(),
+        first.table.entries.keys().collect::<Vec<_>>()
+    );
+}
+
+/// The native backend with a mistake in one kernel.
+struct Mistaken;
+
+struct Off(Box<dyn Kernel>);
+
+impl Kernel for Off {
+    fn run(&self, args: &Args<'_>) {
+        self.0.run(args);
+        // SAFETY: every result of the test has more than one element of four bytes.
+        unsafe { args.output.cast::<f32>().write(1e3) };
+    }
+}
+
+impl Backend for Mistaken {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {
+        backend::find("native").unwrap().contract(call)
+    }
+
+    fn kernel(&self, call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+        let kernel = backend::find("native").unwrap().kernel(call)?;
+        Ok(if call.op == "native.conv-direct" { Box::new(Off(kernel)) } else { kernel })
+    }
+}
+
+#[test]
+fn a_wrong_kernel_is_recorded_and_never_chosen() {
+    let folder = folder("wrong");
+    let mut tuner = tuner(&folder);
+    tuner.find = |_| Some(&Mistaken);
+    let tally = tuner.fill(&graph(), &options()).unwrap();
+    assert!(tally.wrong > 0);
+    let mut stored = tuner.stored().clone();
+    for (key, entry) in &mut stored.table.entries {
+        if key.starts_with("native.conv-direct") && entry.state != State::Skipped {
+            assert_eq!(entry.state, State::Wrong, "{key}");
+            assert!(entry.error.unwrap() > 1e-4);
+        } else {
+            assert_ne!(entry.state, State::Wrong, "{key}");
+        }
+    }
+    // However fast it is, and whichever way the extraction leans.
+    let direct = |stored: &mut Stored, state: State| {
+        for (key, entry) in &mut stored.table.entries {
+            if key.starts_with("native.conv-direct") {
+                (entry.seconds, entry.state) = (1e-9, state);
+            }
+        }
+    };
+    direct(&mut stored, State::Wrong);
+    for leaning in [Leaning::None, Leaning::Roofline(Machine::NOMINAL), Leaning::Conversions(0.5)] {
+        let text = plan(Measured { leaning, ..measured(&stored) }).unwrap();
+        assert!(!text.contains("conv-direct"), "{leaning:?}: {text}");
+    }
+    direct(&mut stored, State::Timed);
+    assert!(plan(measured(&stored)).unwrap().contains("conv-direct"));
+}
+
+#[test]
+fn one_table_gives_one_plan() {
+    let folder = folder("one");
+    let stored = timed(&folder);
+    let first = plan(measured(&stored)).unwrap();
+    let read_back = tuner(&folder).measured();
+    assert_eq!(plan(read_back).unwrap(), first);
+    for _ in 0..3 {
+        assert_eq!(plan(measured(&stored)).unwrap(), first);
+    }
+}
+
+#[test]
+fn an_interrupted_tuning_goes_on_where_it_stopped() {
+    let folder = folder("interrupted");
+    let mut first = tuner(&folder);
+    let mut seen = None;
+    first.progress = Box::new(|_| false);
+    let stopped = first.fill(&graph(), &options()).unwrap_err().to_string();
+    assert!(stopped.contains("kept"), "{stopped}");
+    let kept = first.stored().clone();
+    let mut second = tuner(&folder);
+    assert_eq!(*second.stored(), kept);
+    second.progress = Box::new(|progress| {
+        seen = Some(progress);
+        true
+    });
+    let tally = second.fill(&graph(), &options()).unwrap();
+    for (key, entry) in kept.table.entries.iter().filter(|(_, entry)| entry.state == State::Timed) {
+        assert_eq!(second.stored().table.entries.get(key), Some(entry), "{key} is not timed again");
+    }
+    drop(second);
+    assert!(tally.known > 0 && tally.timed > 0, "{tally:?}");
+    assert_eq!(seen.unwrap().done, tally.timed + tally.wrong);
+}
+
+#[test]
+fn a_kernel_without_a_time_is_an_error_that_says_what_to_do() {
+    let folder = folder("missing");
+    let mut stored = timed(&folder);
+    let error = plan(Measured::default()).unwrap_err();
+    assert!(error.contains("ovolo tune"), "{error}");
+    let lost = stored.table.entries.pop_first().unwrap().0;
+    let error = plan(measured(&stored)).unwrap_err();
+    let call = lost.split(" among ").next().unwrap();
+    assert!(error.contains("ovolo tune") && error.contains(call), "{error}");
+    let without = Options { measured: None, ..options() };
+    assert!(compile::compile(graph(), &without).unwrap_err().to_string().contains("ovolo tune"));
+}
+
+#[test]
+fn the_best_plan_is_decided_once() {
+    let folder = folder("decided");
+    let mut first = tuner(&folder);
+    let cold = tune::compile(&graph(), options(), &mut first).unwrap();
+    assert!(!cold.known && cold.tally.timed > 0);
+    let mut second = tuner(&folder);
+    second.progress = Box::new(|_| panic!("nothing is timed when everything is known"));
+    let warm = tune::compile(&graph(), options(), &mut second).unwrap();
+    assert!(warm.known);
+    assert_eq!(warm.decision, first.stored().decisions.values().next().unwrap().clone());
+    assert_eq!(warm.compilation.plan.to_string(), cold.compilation.plan.to_string());
+}
+
+#[test]
+fn rough_times_hold_until_a_tuning_that_refines() {
+    let folder = folder("rough");
+    let mut stored = timed(&folder);
+    let rough = stored.table.entries.values_mut().find(|entry| entry.state == State::Timed);
+    // On a machine that is never at rest every time is rough already.
+    if let Some(rough) = rough {
+        rough.state = State::Rough;
+    }
+    let marked = stored.table.entries.values().filter(|entry| entry.state == State::Rough).count();
+    assert!(marked > 0);
+    let text = tune::write(&tune::validators(THREADS), &stored);
+    std::fs::write(folder.join(format!("times-{THREADS}.txt")), text).unwrap();
+    assert_eq!(tuner(&folder).fill(&graph(), &options()).unwrap().timed, 0);
+    let mut refining = tuner(&folder);
+    refining.refine = true;
+    assert_eq!(refining.fill(&graph(), &options()).unwrap().timed, marked);
+}
