@@ -81,7 +81,7 @@ mod tests {
             assert_eq!(part.from, at);
             at = at.wrapping_add(part.bytes);
             let pace = part.over(50);
-            let last = 50 * pace.step >> SHIFT;
+            let last = (50 * pace.step) >> SHIFT;
             assert!(last <= part.bytes && part.bytes - last < 2, "{last} of {}", part.bytes);
         }
         assert_eq!(at, all.from.wrapping_add(4000));
