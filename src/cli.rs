@@ -95,7 +95,9 @@ pub fn run(arguments: Arguments) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            eprintln!("error: {}", message.trim_end());
+            // Diagnostics say it themselves.
+            let message = message.trim_end();
+            eprintln!("error: {}", message.strip_prefix("error: ").unwrap_or(message));
             ExitCode::from(1)
         }
     }

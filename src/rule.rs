@@ -232,13 +232,12 @@ impl RuleSet {
         Self { rules: self.rules.iter().filter(|rule| rule.name != name).cloned().collect() }
     }
 
-    /// Only the rules with these names.
+    /// Only the rules of these files or with these names, as `select` finds them.
     ///
     /// # Errors
-    /// A name that no rule has.
+    /// A name that is neither.
     pub fn keep(&self, names: &[String]) -> Result<Self, Diagnostics> {
-        let rules = self.select(names)?;
-        Ok(Self { rules: rules.into_iter().filter(|rule| names.contains(&rule.name)).collect() })
+        Ok(Self { rules: self.select(names)? })
     }
 
     /// The rules of these files (named without folder and ending) or with these names, in the order

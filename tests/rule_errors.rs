@@ -21,6 +21,7 @@ fn main() {
     assert!(trials.len() >= 50, "the bad files are there");
     trials.push(Trial::test("rules::every_message_says_where_and_what_to_do", complete));
     trials.push(Trial::test("rules::there_are_forty_kinds", kinds));
+    trials.push(Trial::test("rules::a_file_name_keeps_its_rules", kept));
     libtest_mimic::run(&arguments, trials).exit();
 }
 
@@ -58,6 +59,17 @@ fn complete() -> Result<(), Failed> {
         }
     }
     if lacking.is_empty() { Ok(()) } else { Err(lacking.join("\n").into()) }
+}
+
+fn kept() -> Result<(), Failed> {
+    let set = RuleSet::read(ovolo::rule::SHIPPED).unwrap();
+    let kept = set.keep(&["algebra".to_owned()]).unwrap();
+    let whole = set.rules().iter().filter(|rule| rule.stem() == "algebra").count();
+    if whole > 0 && kept.rules().len() == whole {
+        Ok(())
+    } else {
+        Err(format!("{} of {whole} rules", kept.rules().len()).into())
+    }
 }
 
 /// A kind is a message without what it quotes and counts.

@@ -57,7 +57,7 @@ struct Source {
     /// Adds the rule files of a directory. May be given more than once.
     #[arg(long, value_name = "DIR")]
     rules: Vec<PathBuf>,
-    /// Only these rules. May be given more than once.
+    /// Only these rules, or the rules of these files (without folder and ending). May be given more than once.
     #[arg(long = "rule", value_name = "NAME")]
     only: Vec<String>,
 }

@@ -209,17 +209,17 @@ impl Reader<'_> {
             "Rewrite" => PassSpec::Rewrite(Rewrite {
                 name: self.text(fields, "name").unwrap_or_default(),
                 rules: self.texts(fields, "rules").unwrap_or_default(),
-                rounds: self.count(fields, "rounds").unwrap_or(8),
-                nodes: self.count(fields, "nodes").unwrap_or(20_000),
-                nodes_per_op: self.count(fields, "nodes-per-op").unwrap_or(200),
+                rounds: self.count(fields, "rounds", 0).unwrap_or(8),
+                nodes: self.count(fields, "nodes", 0).unwrap_or(20_000),
+                nodes_per_op: self.count(fields, "nodes-per-op", 0).unwrap_or(200),
             }),
             "Extract" => PassSpec::Extract(Extract {
                 extractor: self.text(fields, "extractor").unwrap_or_else(|| "exact".into()),
                 cost: self.text(fields, "cost").unwrap_or_else(|| "roofline".into()),
                 limits: Limits {
-                    states: self.count(fields, "states").unwrap_or(Limits::DEFAULT.states),
-                    beam: self.count(fields, "beam").unwrap_or(Limits::DEFAULT.beam),
-                    work: self.count(fields, "work").unwrap_or(Limits::DEFAULT.work),
+                    states: self.count(fields, "states", 2).unwrap_or(Limits::DEFAULT.states),
+                    beam: self.count(fields, "beam", 2).unwrap_or(Limits::DEFAULT.beam),
+                    work: self.count(fields, "work", 1).unwrap_or(Limits::DEFAULT.work),
                     ..Limits::DEFAULT
                 },
             }),
@@ -257,11 +257,20 @@ impl Reader<'_> {
         Some(texts)
     }
 
-    fn count(&mut self, fields: &[Field], key: &str) -> Option<usize> {
+    fn count(&mut self, fields: &[Field], key: &str, least: usize) -> Option<usize> {
         let node = field(fields, key)?;
         match node.value {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             Value::Number(value) if value >= 0.0 && value.fract() == 0.0 && value < 1e15 => {
+                if (value as usize) < least {
+                    let diagnostic = Diagnostic::new(format!("`{key}` is {least} at the least"));
+                    self.found.push(
+                        diagnostic
+                            .label(0, node.span, "")
+                            .help(format!("write `{key}: {least}` or more, or leave it out")),
+                    );
+                    return None;
+                }
                 Some(value as usize)
             }
             _ => {

@@ -10,7 +10,9 @@ pub(super) fn number(text: &str) -> Option<Attr> {
     match digits.parse::<i64>() {
         Ok(value) => Some(Attr::Int(value)),
         Err(_) if digits.contains(['.', 'e', 'E']) || digits.ends_with("inf") => {
-            Some(Attr::Float(Float(digits.parse().ok()?)))
+            let value: f64 = digits.parse().ok()?;
+            // Too many digits are not a way to write infinity.
+            (value.is_finite() || digits.ends_with("inf")).then_some(Attr::Float(Float(value)))
         }
         Err(_) => None,
     }

@@ -58,7 +58,7 @@ pub(super) enum ExprKind {
 
 /// Reads one pattern.
 pub(super) fn pattern(text: &Text) -> Result<Ast, Mistake> {
-    let mut parser = Parser { text: &text.text, at: 0 };
+    let mut parser = Parser { text: &text.text, at: 0, depth: 0 };
     let ast = parser.operand()?;
     parser.end()?;
     Ok(ast)
@@ -66,7 +66,7 @@ pub(super) fn pattern(text: &Text) -> Result<Ast, Mistake> {
 
 /// Reads one expression.
 pub(super) fn expression(text: &Text) -> Result<ExprAst, Mistake> {
-    let mut parser = Parser { text: &text.text, at: 0 };
+    let mut parser = Parser { text: &text.text, at: 0, depth: 0 };
     let ast = parser.expression()?;
     parser.end()?;
     Ok(ast)
@@ -75,9 +75,14 @@ pub(super) fn expression(text: &Text) -> Result<ExprAst, Mistake> {
 const NUMBER: &str = "write digits, such as `2` or `0.5`";
 const VALUE: &str = "write a number, a list `[1,2]`, a chain `<relu>`, text in quotes, or a variable `?x`";
 
+/// How deep ops and calls may stand in each other: what is read is walked by recursion.
+const DEPTH: usize = 200;
+
 struct Parser<'a> {
     text: &'a str,
     at: usize,
+    /// How many ops and calls are open.
+    depth: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -124,9 +129,22 @@ impl<'a> Parser<'a> {
         }
     }
 
+    fn enter(&mut self) -> Result<(), Mistake> {
+        if self.depth == DEPTH {
+            return wrong(
+                format!("this stands more than {DEPTH} deep"),
+                self.here(),
+                "make the pattern flatter: no rule needs so many ops in each other",
+            );
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
     fn operand(&mut self) -> Result<Ast, Mistake> {
         self.space();
         let start = self.at;
+        self.enter()?;
         let kind = match self.rest().chars().next() {
             None => {
                 return wrong(
@@ -168,6 +186,7 @@ impl<'a> Parser<'a> {
                 return wrong(format!("`{}` is no operand", &self.text[start..end]), start..end, help);
             }
         };
+        self.depth -= 1;
         Ok(Ast { kind, range: start..self.at })
     }
 
@@ -324,6 +343,7 @@ impl<'a> Parser<'a> {
     fn expression(&mut self) -> Result<ExprAst, Mistake> {
         self.space();
         let start = self.at;
+        self.enter()?;
         let kind = match self.rest().chars().next() {
             None => return wrong("a value is missing here", start..start, VALUE),
             Some('?') => {
@@ -390,6 +410,7 @@ impl<'a> Parser<'a> {
                 }
             }
         };
+        self.depth -= 1;
         Ok(ExprAst { kind, range: start..self.at })
     }
 }

@@ -7,6 +7,9 @@
 
 use crate::error::{Diagnostic, Span};
 
+/// How deep values may stand in each other: what is read is walked by recursion.
+const DEPTH: usize = 200;
+
 /// A value and where it stands.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
@@ -93,7 +96,7 @@ impl Text {
 
 /// Reads one value and demands that nothing follows it.
 pub(crate) fn read(text: &str, source: usize) -> Result<Node, Diagnostic> {
-    let mut reader = Reader { text, at: 0, source, comment: String::new() };
+    let mut reader = Reader { text, at: 0, depth: 0, source, comment: String::new() };
     let node = reader.value()?;
     reader.space();
     if reader.at < text.len() {
@@ -109,6 +112,8 @@ pub(crate) fn read(text: &str, source: usize) -> Result<Node, Diagnostic> {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
+    /// How many values are open.
+    depth: usize,
     source: usize,
     /// The comment lines right above.
     comment: String,
@@ -182,6 +187,14 @@ impl Reader<'_> {
         self.space();
         let comment = std::mem::take(&mut self.comment);
         let start = self.at;
+        if self.depth == DEPTH {
+            return Err(self.error(
+                format!("values stand more than {DEPTH} deep in each other"),
+                start..self.rest().chars().next().map_or(start, |c| start + c.len_utf8()),
+                "close what is open: no rule and no pipeline needs so many",
+            ));
+        }
+        self.depth += 1;
         let value = match self.rest().chars().next() {
             None => {
                 return Err(self.error(
@@ -217,13 +230,20 @@ impl Reader<'_> {
                     .unwrap_or(self.rest().len());
                 self.at += length;
                 let digits = self.text[start..self.at].replace('_', "");
-                let number = digits.parse().map_err(|_| {
+                let number: f64 = digits.parse().map_err(|_| {
                     self.error(
                         format!("`{digits}` is not a number"),
                         start..self.at,
                         "write digits, such as `12` or `0.5`, or put it in quotes",
                     )
                 })?;
+                if number.is_infinite() && !digits.contains('i') {
+                    return Err(self.error(
+                        format!("`{digits}` is too large for a number"),
+                        start..self.at,
+                        "write a number that a 64-bit float holds",
+                    ));
+                }
                 Value::Number(number)
             }
             Some(other) => {
@@ -238,6 +258,7 @@ impl Reader<'_> {
                 Value::Struct { name, fields, comment }
             }
         };
+        self.depth -= 1;
         Ok(Node { value, span: Span::new(start, self.at) })
     }
 

@@ -84,6 +84,9 @@ impl Verify {
     fn rules(&self) -> Outcome {
         let set = self.source.load()?.set;
         let rules = set.rules();
+        if rules.is_empty() {
+            return Err("there is no rule to verify: the files hold none".into());
+        }
         let settings = verify::Settings { instances: self.instances, seed: self.seed, ..Default::default() };
         let progress = Mutex::new(Progress::new(rules.len(), "rules"));
         let done = |_: &Verification| progress.lock().unwrap_or_else(PoisonError::into_inner).step();

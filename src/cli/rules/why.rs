@@ -24,16 +24,12 @@ pub(in crate::cli) struct WhyNotCommand {
 impl WhyNotCommand {
     pub(super) fn run(&self) -> Outcome {
         let options = self.settings.options(&self.settings.pipeline)?;
-        let rule = options
-            .rules
-            .keep(std::slice::from_ref(&self.rule))
-            .ok()
-            .and_then(|set| set.rules().first().cloned())
-            .ok_or_else(|| {
+        let rule =
+            options.rules.rules().iter().find(|rule| rule.name == self.rule).cloned().ok_or_else(|| {
                 let known = options.rules.rules().iter().map(|rule| rule.name.as_str());
                 let close = ovolo::error::suggestion(&self.rule, known);
-                let hint = close.map(|close| format!(": did you mean `{close}`?")).unwrap_or_default();
-                format!("no rule is called `{}`{hint}", self.rule)
+                let hint = close.map(|close| format!(", did you mean `{close}`?")).unwrap_or_default();
+                format!("no rule is called `{}`{hint}; `ovolo rules list` lists them", self.rule)
             })?;
         let graph = verify::verify(self.settings.graph()?).map_err(|error| error.to_string())?.into_inner();
         let mut egraph = EGraph::new(&graph);

@@ -45,7 +45,9 @@ impl Reader<'_> {
             );
         }
         let (from_texts, to_texts) = (self.texts(&from.node), self.texts(&to.node));
-        if from_texts.len() != to_texts.len() {
+        if matches!(&from.node.value, Value::List(items) if items.is_empty()) {
+            self.mistake("the rule has no left side", from.node.span, "write `from: \"(op …)\"`");
+        } else if from_texts.len() != to_texts.len() {
             let diagnostic = Diagnostic::new(format!(
                 "{} left side(s), {} right side(s)",
                 from_texts.len(),
@@ -131,6 +133,13 @@ impl Reader<'_> {
                         );
                         continue;
                     };
+                    if items.is_empty() {
+                        self.mistake(
+                            format!("`{}` has no values, so that there is no rule", entry.key),
+                            entry.node.span,
+                            format!("write `{}: [\"…\"]`, or take the rule away", entry.key),
+                        );
+                    }
                     let values: Vec<String> = items.iter().filter_map(|item| self.scalar(item)).collect();
                     rows = rows
                         .iter()
@@ -144,6 +153,14 @@ impl Reader<'_> {
                         .collect();
                 }
                 rows
+            }
+            Value::List(items) if items.is_empty() => {
+                self.mistake(
+                    "`for-each` has no rows, so that there is no rule",
+                    field.node.span,
+                    "write `[{ op: \"…\" }]`, or take the rule away",
+                );
+                Vec::new()
             }
             Value::List(items) => items
                 .iter()
