@@ -88,7 +88,7 @@ const SLACK: f64 = 1.0 - 1e-12;
 /// Orders that are tried beside the one from the root down.
 const OTHERS: usize = 1;
 /// The tries of each order: what share of the limits it has.
-const SHARES: [usize; 3] = [20, 5, 1];
+const SHARES: [usize; 2] = [5, 1];
 
 struct Found {
     choice: Vec<Option<u32>>,
@@ -110,11 +110,12 @@ impl Exact {
         let Limits { states, beam, work: steps, options } = self.limits;
         if let Some(network) = &network {
             plans.push(order::down(work, components));
-            // What an order needs is known only once it was tried: a short try from the root down, then
-            // longer ones of the orders that promise most, so that none that fails costs much more than
-            // the one that does not.
+            // What an order needs is known only once it was tried: a short try from the root down and of
+            // the order that promises most beside it, then longer ones, so that none that fails costs
+            // much more than the one that does not.
             for share in SHARES {
-                for plan in &plans {
+                let mut at = 0;
+                while let Some(plan) = plans.get(at) {
                     let caps = Caps { states: states / share, work: steps / share, options };
                     match network.run(plan, caps, Excess::Stop) {
                         Ok(outcome) => {
@@ -124,11 +125,12 @@ impl Exact {
                         }
                         Err(reason) => stop = reason,
                     }
-                }
-                if plans.len() == 1 {
-                    let mut others = order::others(work, components);
-                    others.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
-                    plans.extend(others.into_iter().take(OTHERS));
+                    if plans.len() == 1 {
+                        let mut others = order::others(work, components);
+                        others.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
+                        plans.extend(others.into_iter().take(OTHERS));
+                    }
+                    at += 1;
                 }
             }
         }
