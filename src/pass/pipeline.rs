@@ -85,6 +85,21 @@ const PASSES: &[(&str, &[(&str, bool)])] = &[
     ("Plan", &[("order", false), ("planner", false)]),
 ];
 
+/// The orders of execution.
+const ORDERS: &[&str] = &["peak", "given"];
+
+fn extractors() -> Vec<&'static str> {
+    crate::extract::EXTRACTORS.iter().map(|one| one.name()).collect()
+}
+
+fn cost_models() -> Vec<&'static str> {
+    crate::cost::COST_MODELS.iter().map(|(name, _)| *name).collect()
+}
+
+fn planners() -> Vec<&'static str> {
+    crate::memory::PLANNERS.iter().map(|one| one.name()).collect()
+}
+
 impl Pipeline {
     /// Reads a pipeline.
     ///
@@ -169,6 +184,15 @@ impl Reader<'_> {
         if name.is_empty() {
             self.mistake("the pipeline lacks `name`", Span::new(node.span.start, node.span.start + 8));
         }
+        let is_plan = |pass: &PassSpec| matches!(pass, PassSpec::Plan(_));
+        let is_extract = |pass: &PassSpec| matches!(pass, PassSpec::Extract(_));
+        if passes.iter().take_while(|pass| !is_extract(pass)).any(is_plan) {
+            let help =
+                "put `Extract(…)` before `Plan(…)`: memory is planned for the kernels that were chosen";
+            let message = "`Plan` stands where nothing has been chosen";
+            let at = field(fields, "passes").map_or(node.span, |node| node.span);
+            self.found.push(Diagnostic::new(message).label(0, at, "").help(help));
+        }
         let mut seen: Vec<&str> = Vec::new();
         for pass in &passes {
             let name = match pass {
@@ -214,8 +238,8 @@ impl Reader<'_> {
                 nodes_per_op: self.count(fields, "nodes-per-op", 0).unwrap_or(200),
             }),
             "Extract" => PassSpec::Extract(Extract {
-                extractor: self.text(fields, "extractor").unwrap_or_else(|| "exact".into()),
-                cost: self.text(fields, "cost").unwrap_or_else(|| "roofline".into()),
+                extractor: self.choice(fields, "extractor", "exact", &extractors()),
+                cost: self.choice(fields, "cost", "roofline", &cost_models()),
                 limits: Limits {
                     states: self.count(fields, "states", 2).unwrap_or(Limits::DEFAULT.states),
                     beam: self.count(fields, "beam", 2).unwrap_or(Limits::DEFAULT.beam),
@@ -224,8 +248,8 @@ impl Reader<'_> {
                 },
             }),
             _ => PassSpec::Plan(Plan {
-                order: self.text(fields, "order").unwrap_or_else(|| "peak".into()),
-                planner: self.text(fields, "planner").unwrap_or_else(|| "exact".into()),
+                order: self.choice(fields, "order", "peak", ORDERS),
+                planner: self.choice(fields, "planner", "exact", &planners()),
             }),
         })
     }
@@ -239,6 +263,15 @@ impl Reader<'_> {
                 None
             }
         }
+    }
+
+    /// One name out of a list.
+    fn choice(&mut self, fields: &[Field], key: &str, otherwise: &str, known: &[&str]) -> String {
+        let Some(text) = self.text(fields, key) else { return otherwise.into() };
+        if let Some(node) = field(fields, key) {
+            self.known(key, &text, node.span, known);
+        }
+        text
     }
 
     fn texts(&mut self, fields: &[Field], key: &str) -> Option<Vec<String>> {
