@@ -41,8 +41,13 @@ pub struct Limits {
 pub enum Stop {
     /// Nothing is left to add: the phase holds every equal program its rules reach.
     Saturated,
-    /// The limit on rounds was reached.
-    Rounds,
+    /// The limit on rounds was reached; the rule named added the largest share of the last round's nodes.
+    Rounds {
+        /// The rule that added most.
+        rule: String,
+        /// Its share of the nodes added in the last round, in percent.
+        percent: usize,
+    },
     /// The limit on nodes was reached; the rule named added the largest share of them.
     Nodes {
         /// The rule that added most.
@@ -56,7 +61,13 @@ impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Saturated => f.write_str("saturated"),
-            Self::Rounds => f.write_str("stopped at the limit on rounds"),
+            Self::Rounds { percent: 0, .. } => f.write_str("stopped at the limit on rounds"),
+            Self::Rounds { rule, percent } => {
+                write!(
+                    f,
+                    "stopped at the limit on rounds; `{rule}` added {percent} % of the last one's nodes"
+                )
+            }
             Self::Nodes { rule, percent } => {
                 write!(f, "stopped at the limit on nodes; `{rule}` added {percent} % of them")
             }
@@ -182,8 +193,14 @@ impl EGraph {
             growth.iter_mut().zip(round).for_each(|(sum, one)| sum.add(one));
         }
         let stop = match stop {
-            None => Stop::Rounds,
-            Some(Round::Full) => full(&growth),
+            None => {
+                let (rule, percent) = by_round.last().map(|round| largest(round)).unwrap_or_default();
+                Stop::Rounds { rule, percent }
+            }
+            Some(Round::Full) => {
+                let (rule, percent) = largest(&growth);
+                Stop::Nodes { rule, percent }
+            }
             Some(_) => Stop::Saturated,
         };
         let (nodes, classes) = (self.nodes(), self.classes());
@@ -311,11 +328,9 @@ enum Round {
     Full,
 }
 
-fn full(growth: &[Growth]) -> Stop {
+/// The rule that added most nodes, and its share in percent.
+fn largest(growth: &[Growth]) -> (String, usize) {
     let total: usize = growth.iter().map(|rule| rule.nodes).sum();
     let most = growth.iter().max_by_key(|rule| rule.nodes);
-    Stop::Nodes {
-        rule: most.map(|rule| rule.rule.clone()).unwrap_or_default(),
-        percent: most.map_or(0, |rule| rule.nodes * 100 / total.max(1)),
-    }
+    most.map(|rule| (rule.rule.clone(), rule.nodes * 100 / total.max(1))).unwrap_or_default()
 }

@@ -224,9 +224,7 @@ impl Reader<'_> {
                 patterns.extend(self.pattern(text, &ast, &mut scope));
             }
         }
-        if patterns.len() != from.len() {
-            return None; // what the left does not bind is not the right side's mistake
-        }
+        scope.incomplete = patterns.len() != from.len();
         let guards: Vec<Guard> = when
             .iter()
             .filter_map(|text| {
@@ -275,7 +273,7 @@ impl Reader<'_> {
                 Some(template)
             })
             .collect();
-        if self.found.len() > before {
+        if self.found.len() > before || scope.incomplete {
             return None;
         }
         let symmetric = patterns.len() == 2 && shape(&patterns[0]) == shape(&patterns[1]);

@@ -13,6 +13,8 @@ pub(super) struct Scope {
     pub attrs: Vec<String>,
     pub rest_attrs: Vec<String>,
     pub used: Vec<String>,
+    /// Whether a left side could not be read, so that what it binds is not known.
+    pub incomplete: bool,
 }
 
 impl Scope {
@@ -83,8 +85,12 @@ impl Reader<'_> {
         }
     }
 
-    /// An error where a variable is not bound, with what is.
+    /// An error where a variable is not bound, with what is. What a wrong left side does not bind is not
+    /// the right side's mistake.
     pub(super) fn unbound(&mut self, text: &Text, written: &str, range: &Range<usize>, scope: &Scope) {
+        if scope.incomplete {
+            return;
+        }
         self.mistake(
             format!("`{written}` is not bound on the left"),
             text.span(range.clone()),
