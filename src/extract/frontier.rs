@@ -15,6 +15,7 @@ use super::option::{Choice, Search, bits};
 use super::order::predict;
 use super::table::Table;
 
+mod dominance;
 mod network;
 mod prune;
 

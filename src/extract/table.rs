@@ -35,6 +35,11 @@ impl Table {
         &self.keys[at * self.words..][..self.words]
     }
 
+    /// The bits of a range of states, one after the other.
+    pub fn keys(&self, range: std::ops::Range<usize>) -> &[u64] {
+        &self.keys[range.start * self.words..range.end * self.words]
+    }
+
     /// Adds a state, or keeps the cheaper way to it; the first of equal ones.
     pub fn insert(&mut self, key: &[u64], cost: f64, from: u32, option: u32) {
         if self.buckets.len() < 2 * (self.len() + 1) {
