@@ -2,8 +2,10 @@
 //!
 //! [`example`] runs the examples beside the rules, [`check`] finds rules without a point,
 //! [`verify`] checks every rule numerically on generated instances, and random members of the
-//! e-graphs of whole models against the models; [`runner_up`] names the next best of every choice.
+//! e-graphs of whole models against the models; [`runner_up`] names the next best of every choice,
+//! [`curve`] what less memory costs.
 pub mod check;
+pub mod curve;
 pub mod example;
 pub mod reference;
 pub mod runner_up;

@@ -73,9 +73,19 @@ struct Settings {
     /// Threads, the calling one included. Default: the processors this process may use.
     #[arg(long)]
     threads: Option<usize>,
+    /// The most bytes that the arena of the plan may have, with or without a unit: 4194304, 4MiB, 4MB.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory_limit: Option<usize>,
     /// Fill initializers that carry no data but say `normal MEAN STD` with seeded values.
     #[arg(long)]
     seeded_weights: bool,
+}
+
+/// A number of bytes.
+fn bytes(text: &str) -> Result<usize, String> {
+    let size: bytesize::ByteSize =
+        text.parse().map_err(|why| format!("{why}: a number of bytes, or one with KiB, MiB, GiB"))?;
+    usize::try_from(size.as_u64()).map_err(|_| "more bytes than this machine can address".to_owned())
 }
 
 /// Runs a command; prints what went wrong and gives the exit code.

@@ -3,7 +3,7 @@
 use super::load::absent;
 use super::{Outcome, Settings, print};
 use clap::Args;
-use ovolo::audit::runner_up;
+use ovolo::audit::{curve, runner_up};
 use ovolo::plan::Plan;
 use std::fmt::Write;
 
@@ -18,12 +18,18 @@ pub(super) struct Explain {
     /// closest calls first.
     #[arg(long)]
     runner_up: bool,
+    /// What less memory costs: the plans from the fastest to the smallest.
+    #[arg(long, conflicts_with = "runner_up")]
+    memory_curve: bool,
 }
 
 impl Explain {
     pub(super) fn run(&self) -> Outcome {
         if self.runner_up {
             return self.runner_ups();
+        }
+        if self.memory_curve {
+            return self.curve();
         }
         let compilation = self.settings.compile()?;
         for line in absent(&compilation) {
@@ -36,6 +42,35 @@ impl Explain {
 }
 
 impl Explain {
+    #[allow(clippy::cast_precision_loss)]
+    fn curve(&self) -> Outcome {
+        let options = self.settings.options(&self.settings.pipeline)?;
+        let points =
+            curve::memory_curve(&self.settings.graph()?, &options).map_err(|error| error.to_string())?;
+        let mut report = String::new();
+        let first = points.first().map_or((0.0, 0), |point| (point.seconds, point.arena));
+        for point in &points {
+            if self.json {
+                let value = serde_json::json!({
+                    "seconds": point.seconds, "arena": point.arena, "proven": point.proven,
+                });
+                let _ = writeln!(report, "{value}");
+                continue;
+            }
+            let _ = writeln!(
+                report,
+                "{:12} bytes {:6.1} %  {:12.6} ms {:+7.1} %{}",
+                point.arena,
+                point.arena as f64 / first.1.max(1) as f64 * 100.0,
+                point.seconds * 1e3,
+                (point.seconds / first.0.max(f64::MIN_POSITIVE) - 1.0) * 100.0,
+                if point.proven { "" } else { "  not proven" }
+            );
+        }
+        print(&report);
+        Ok(())
+    }
+
     fn runner_ups(&self) -> Outcome {
         let options = self.settings.options(&self.settings.pipeline)?;
         let found =

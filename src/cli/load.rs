@@ -119,6 +119,9 @@ impl Settings {
                 settings.cost = self.cost.clone().unwrap_or_else(|| settings.cost.clone());
                 settings.extractor = self.extractor.clone().unwrap_or_else(|| settings.extractor.clone());
             }
+            if let PassSpec::Plan(settings) = pass {
+                settings.limit = self.memory_limit.or(settings.limit);
+            }
         }
         let calibrated =
             pipeline.passes.iter().any(|pass| matches!(pass, PassSpec::Extract(s) if s.cost != "flops"));

@@ -81,6 +81,8 @@ pub struct Measured {
     pub table: Arc<Table>,
     /// The bytes of the model's constants.
     pub constants: usize,
+    /// The speeds of the machine, for copies that no call stands for.
+    pub machine: Machine,
     /// How extraction leans.
     pub leaning: Leaning,
 }
@@ -122,6 +124,10 @@ impl CostModel for Measured {
         }
         let entry = self.entry(query)?;
         Some(if entry.state == State::Wrong { f64::INFINITY } else { entry.seconds })
+    }
+
+    fn copy(&self, bytes: usize) -> f64 {
+        self.machine.copy(bytes)
     }
 
     fn weight(&self, query: &Query<'_>) -> Option<f64> {

@@ -14,7 +14,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
 ];
 
 /// An ordered list of passes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Pipeline {
     /// Its name.
     pub name: String,
@@ -27,7 +27,7 @@ pub struct Pipeline {
 }
 
 /// A pass and its settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum PassSpec {
     /// Grows the e-graph by rules.
     Rewrite(Rewrite),
@@ -53,7 +53,7 @@ pub struct Rewrite {
 }
 
 /// Settings of an extraction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Extract {
     /// The extractor.
     pub extractor: String,
@@ -61,6 +61,8 @@ pub struct Extract {
     pub cost: String,
     /// Limits of the extractor `exact`.
     pub limits: Limits,
+    /// Milliseconds that a mebibyte of the arena is worth.
+    pub memory: f64,
 }
 
 /// Settings of a memory plan.
@@ -70,6 +72,14 @@ pub struct Plan {
     pub order: String,
     /// The planner.
     pub planner: String,
+    /// The most bytes that the arena may have.
+    pub limit: Option<usize>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { order: "peak".into(), planner: "exact".into(), limit: None }
+    }
 }
 
 /// The settings of each pass: name, and whether it must be written.
@@ -80,9 +90,16 @@ const PASSES: &[(&str, &[(&str, bool)])] = &[
     ),
     (
         "Extract",
-        &[("extractor", false), ("cost", false), ("states", false), ("beam", false), ("work", false)],
+        &[
+            ("extractor", false),
+            ("cost", false),
+            ("states", false),
+            ("beam", false),
+            ("work", false),
+            ("memory", false),
+        ],
     ),
-    ("Plan", &[("order", false), ("planner", false)]),
+    ("Plan", &[("order", false), ("planner", false), ("limit", false)]),
 ];
 
 /// The orders of execution.
@@ -246,10 +263,12 @@ impl Reader<'_> {
                     work: self.count(fields, "work", 1).unwrap_or(Limits::DEFAULT.work),
                     ..Limits::DEFAULT
                 },
+                memory: self.amount(fields, "memory").unwrap_or(0.0),
             }),
             _ => PassSpec::Plan(Plan {
                 order: self.choice(fields, "order", "peak", ORDERS),
                 planner: self.choice(fields, "planner", "exact", &planners()),
+                limit: self.count(fields, "limit", 0),
             }),
         })
     }
@@ -288,6 +307,17 @@ impl Reader<'_> {
             }
         }
         Some(texts)
+    }
+
+    fn amount(&mut self, fields: &[Field], key: &str) -> Option<f64> {
+        let node = field(fields, key)?;
+        match node.value {
+            Value::Number(value) if value >= 0.0 && value.is_finite() => Some(value),
+            _ => {
+                self.mistake(format!("`{key}` is a number, zero or more"), node.span);
+                None
+            }
+        }
     }
 
     fn count(&mut self, fields: &[Field], key: &str, least: usize) -> Option<usize> {

@@ -116,6 +116,7 @@ impl Verify {
                 rules: self.source.rules.clone(),
                 cost: Some("flops".into()),
                 extractor: None,
+                memory_limit: None,
                 threads: Some(self.threads()?),
                 seeded_weights: self.seeded_weights,
             };
