@@ -22,7 +22,7 @@ use crate::backend::{self, Backend, team::Team};
 use crate::calibrate;
 use crate::compile::Options;
 use crate::contract::{Call, Contract};
-use crate::cost::{Entry, Machine, Measured, Roofline, State};
+use crate::cost::{CostModel, Entry, Machine, Measured, Roofline, State};
 use crate::egraph::KernelCall;
 use crate::error::Error;
 use crate::graph::Graph;
@@ -242,7 +242,16 @@ impl<'a> Tuner<'a> {
             find(name).ok_or_else(|| format!("there is no backend `{name}`"))?.contract(call)
         };
         let pick = egraph.problem(&roofline, self.threads, &contracts);
-        let kernels = pick.kernels();
+        let mut kernels = pick.kernels();
+        for call in &mut kernels {
+            // A problem counts what must be copied however memory is planned; a run copies all.
+            if let Ok(contract) = call.call(self.threads, |call| contracts(call))
+                && !contract.parts.is_empty()
+                && let Some(seconds) = call.query(self.threads, &contract, |query| roofline.seconds(query))
+            {
+                call.seconds = seconds;
+            }
+        }
         let rivals = rivals(&kernels, pick.problem.classes.len());
         let mut best: FxHashMap<usize, f64> = FxHashMap::default();
         for (call, rival) in kernels.iter().zip(&rivals) {
