@@ -16,13 +16,15 @@ mod pattern;
 pub mod print;
 mod reader;
 pub(crate) mod ron;
+mod signature;
 
 pub use example::Example;
 pub use expr::{Arguments, Bindings, Fact, Function, Value, ask, eval, functions};
 pub use interval::Interval;
+pub use signature::{KINDS, Kind};
 
 use crate::attr::Attr;
-use crate::error::{Diagnostic, Diagnostics, suggestion};
+use crate::error::{Diagnostic, Diagnostics, Span, nearest};
 use crate::op::OpDef;
 use std::sync::Arc;
 
@@ -170,6 +172,21 @@ pub struct Guard {
     pub expr: Expr,
 }
 
+/// Where the parts of a rule stand in its file, quotes not included.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The name.
+    pub name: Span,
+    /// The left sides.
+    pub from: Vec<Span>,
+    /// The right sides.
+    pub to: Vec<Span>,
+    /// The guards.
+    pub when: Vec<Span>,
+    /// The expressions of computed attributes.
+    pub lets: Vec<Span>,
+}
+
 /// One rewrite rule, with `for-each` written out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
@@ -181,6 +198,8 @@ pub struct Rule {
     pub file: String,
     /// The line it begins at.
     pub line: usize,
+    /// Where its parts stand in the file.
+    pub places: Places,
     /// Left sides; a multi-output rule has several.
     pub from: Vec<Pattern>,
     /// Right sides, one for each left side.
@@ -252,7 +271,7 @@ impl RuleSet {
                 let mut known: Vec<&str> = self.rules.iter().map(|rule| rule.stem()).collect();
                 known.dedup();
                 let mut diagnostic = Diagnostic::new(format!("no rule and no rule file is called `{name}`"));
-                diagnostic = match suggestion(
+                diagnostic = match nearest(
                     name,
                     known.iter().copied().chain(self.rules.iter().map(|r| r.name.as_str())),
                 ) {

@@ -339,7 +339,7 @@ fn expression(expr: &Expr, give: &mut dyn FnMut(String, Expr)) {
         Expr::Call(function, of) => {
             let zero = matches!(&of[..], [_, Expr::Literal(Attr::Int(0))]);
             if let Some((_, instead)) = INSTEAD.iter().find(|(name, _)| *name == function.name && !zero)
-                && let Some(instead) = functions().find(|known| !known.guard && known.name == *instead)
+                && let Some(instead) = functions().find(|known| !known.is_guard() && known.name == *instead)
             {
                 give(format!("{} is {}", function.name, instead.name), Expr::Call(instead, of.clone()));
             }

@@ -2,6 +2,7 @@
 
 use super::Reader;
 use crate::error::{Diagnostic, Span};
+use crate::rule::Places;
 use crate::rule::ron::{Field, Node, Text, Value};
 
 /// The keys of a rule.
@@ -14,6 +15,20 @@ pub(super) struct Parts<'a> {
     pub to: Vec<&'a Text>,
     pub when: Vec<&'a Text>,
     pub lets: Vec<(&'a Field, &'a Text)>,
+}
+
+impl Parts<'_> {
+    pub fn places(&self) -> Places {
+        let whole = |text: &Text| text.span(0..text.text.len());
+        let all = |texts: &[&Text]| texts.iter().map(|text| whole(text)).collect();
+        Places {
+            name: whole(self.name),
+            from: all(&self.from),
+            to: all(&self.to),
+            when: all(&self.when),
+            lets: self.lets.iter().map(|(_, text)| whole(text)).collect(),
+        }
+    }
 }
 
 impl Reader<'_> {

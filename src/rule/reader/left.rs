@@ -8,7 +8,7 @@ use crate::error::Diagnostic;
 use crate::op;
 use crate::rule::pattern::{Ast, Entry, ExprKind, Kind};
 use crate::rule::ron::Text;
-use crate::rule::{AttrPattern, AttrVar, OperandVar, Pattern, RestAttrVar, RestVar};
+use crate::rule::{self, AttrPattern, AttrVar, OperandVar, Pattern, RestAttrVar, RestVar};
 
 impl Reader<'_> {
     pub(super) fn pattern(&mut self, text: &Text, ast: &Ast, scope: &mut Scope) -> Option<Pattern> {
@@ -60,7 +60,21 @@ impl Reader<'_> {
                     let expected = match &value.kind {
                         ExprKind::Var(var) => {
                             self.one_kind(text, var, &value.range, scope, "an attribute")?;
-                            AttrPattern::Var(AttrVar(index(&mut scope.attrs, var)))
+                            let kind = rule::Kind::of(attr.kind);
+                            let (at, known) = scope.attr(var, Some(kind));
+                            if let Some(known) = known.filter(|known| *known != kind) {
+                                self.mistake(
+                                    format!(
+                                        "`?{var}` is {} here and {} elsewhere: nothing is both",
+                                        kind.words(),
+                                        known.words()
+                                    ),
+                                    text.span(value.range.clone()),
+                                    "give one of them another name",
+                                );
+                                return None;
+                            }
+                            AttrPattern::Var(AttrVar(at))
                         }
                         ExprKind::Literal(literal) => {
                             AttrPattern::Literal(self.literal(text, attr, literal, &value.range)?)
