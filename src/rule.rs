@@ -185,6 +185,15 @@ pub struct Places {
     pub when: Vec<Span>,
     /// The expressions of computed attributes.
     pub lets: Vec<Span>,
+    /// Where each variable is bound, as it is written: `?x`, `?xs..`, `?m?`, `*a`.
+    pub variables: Vec<(String, Span)>,
+}
+
+impl Places {
+    /// Where a variable is bound.
+    pub fn variable(&self, written: &str) -> Option<Span> {
+        self.variables.iter().find(|(name, _)| name == written).map(|(_, span)| *span)
+    }
 }
 
 /// One rewrite rule, with `for-each` written out.

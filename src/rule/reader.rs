@@ -10,7 +10,7 @@ mod scope;
 use super::example;
 use super::pattern::{self, Ast, Kind, Mistake};
 use super::ron::{self, Field, Node, Text, Value};
-use super::{AttrVar, Expr, Guard, Rule, Template};
+use super::{AttrVar, Expr, Guard, Places, Rule, Template};
 use crate::error::{Diagnostic, Diagnostics, Source, Span, suggestion};
 use form::{KEYS, Parts};
 use left::shape;
@@ -252,6 +252,7 @@ impl Reader<'_> {
                     "give the computed attribute another name",
                 );
             }
+            scope.places.push((format!("?{}", field.key), field.key_span));
             // One that does not read is bound all the same: what uses it is no other mistake.
             let (at, _) = scope.attr(&field.key, value.as_ref().and_then(|(_, kind)| *kind));
             computed.extend(value.map(|(expr, _)| (AttrVar(at), expr)));
@@ -280,7 +281,7 @@ impl Reader<'_> {
             doc: doc.to_owned(),
             file: self.file.to_owned(),
             line,
-            places: parts.places(),
+            places: Places { variables: scope.places, ..parts.places() },
             from: patterns,
             to: templates,
             guards,

@@ -1,11 +1,10 @@
 //! `ovolo rules verify`.
 
-use super::super::load::read;
+use super::super::load::read_graph;
 use super::super::{Outcome, Settings, print};
-use super::Source;
+use super::{Source, threads};
 use clap::Args;
 use ovolo::audit::verify::{self, Member, Verdict, Verification};
-use ovolo::graph::text;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -62,23 +61,15 @@ impl Verify {
     }
 
     fn case(&self, path: &Path) -> Outcome {
-        let graph = text::parse(&read(path)?).map_err(|error| error.to_string())?;
-        let graph = ovolo::verify::verify(graph).map_err(|error| error.to_string())?.into_inner();
-        let differ = verify::compare_case(&graph).map_err(|error| format!("{}: {error}", path.display()))?;
+        let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let graph = ovolo::verify::verify(read_graph(path)?).map_err(|error| named(&error))?.into_inner();
+        let differ = verify::compare_case(&graph).map_err(|error| named(&error))?;
         if self.json {
             print(&format!("{}\n", serde_json::json!({ "case": path, "differ": differ })));
         } else if differ.is_none() {
             print("the sides agree\n");
         }
         differ.map_or(Ok(()), Err)
-    }
-
-    fn threads(&self) -> Result<usize, String> {
-        match self.threads {
-            Some(0) => Err("--threads takes 1 or more".into()),
-            Some(threads) => Ok(threads),
-            None => Ok(std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
-        }
     }
 
     fn rules(&self) -> Outcome {
@@ -90,7 +81,7 @@ impl Verify {
         let settings = verify::Settings { instances: self.instances, seed: self.seed, ..Default::default() };
         let progress = Mutex::new(Progress::new(rules.len(), "rules"));
         let done = |_: &Verification| progress.lock().unwrap_or_else(PoisonError::into_inner).step();
-        let all = verify::rules(rules, settings, self.threads()?, &done);
+        let all = verify::rules(rules, settings, threads(self.threads)?, &done);
         let bad: Vec<&Verification> = all.iter().filter(|one| !one.holds()).collect();
         if self.json {
             let list: Vec<_> = all.iter().map(json).collect();
@@ -116,7 +107,7 @@ impl Verify {
                 rules: self.source.rules.clone(),
                 cost: Some("flops".into()),
                 extractor: None,
-                threads: Some(self.threads()?),
+                threads: Some(threads(self.threads)?),
                 seeded_weights: self.seeded_weights,
             };
             let options = settings.options(&self.pipeline)?;

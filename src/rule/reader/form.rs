@@ -27,6 +27,7 @@ impl Parts<'_> {
             to: all(&self.to),
             when: all(&self.when),
             lets: self.lets.iter().map(|(_, text)| whole(text)).collect(),
+            variables: Vec::new(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What names of variables stand for.
 
 use super::Reader;
+use crate::error::Span;
 use crate::rule::ron::Text;
 use crate::rule::{Kind, Rest};
 use std::ops::Range;
@@ -15,11 +16,19 @@ pub(super) struct Scope {
     pub attr_kinds: Vec<Option<Kind>>,
     pub rest_attrs: Vec<String>,
     pub used: Vec<String>,
+    /// Where variables stand on the left, as they are written.
+    pub places: Vec<(String, Span)>,
     /// Whether a left side could not be read, so that what it binds is not known.
     pub incomplete: bool,
 }
 
 impl Scope {
+    /// Notes that a variable stands here.
+    pub fn stands(&mut self, text: &Text, range: &Range<usize>) {
+        let written = text.text.get(range.clone()).unwrap_or_default().to_owned();
+        self.places.push((written, text.span(range.clone())));
+    }
+
     /// The index of a rest or an optional operand, which is added where it is new.
     pub fn rest(&mut self, name: &str, optional: bool) -> usize {
         self.rests.iter().position(|known| known.name == name).unwrap_or_else(|| {
