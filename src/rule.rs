@@ -275,23 +275,26 @@ impl RuleSet {
     /// A name that is neither.
     pub fn select(&self, names: &[String]) -> Result<Vec<Arc<Rule>>, Diagnostics> {
         let mut found = Diagnostics::new();
-        for name in names {
-            if !self.rules.iter().any(|rule| rule.name == *name || rule.stem() == name) {
-                let mut known: Vec<&str> = self.rules.iter().map(|rule| rule.stem()).collect();
-                known.dedup();
-                let mut diagnostic = Diagnostic::new(format!("no rule and no rule file is called `{name}`"));
-                diagnostic = match nearest(
-                    name,
-                    known.iter().copied().chain(self.rules.iter().map(|r| r.name.as_str())),
-                ) {
-                    Some(close) => diagnostic.help(format!("did you mean `{close}`?")),
-                    None => diagnostic.help(format!("the rule files are {}", known.join(", "))),
-                };
-                found.push(diagnostic);
-            }
-        }
+        names.iter().filter_map(|name| self.unknown(name)).for_each(|diagnostic| found.push(diagnostic));
         let wanted = |rule: &Rule| names.iter().any(|name| rule.name == *name || rule.stem() == name);
         found.into_result(self.rules.iter().filter(|rule| wanted(rule)).cloned().collect())
+    }
+}
+
+impl RuleSet {
+    /// That nothing is called so, with the nearest name; `None` where a rule or a file is.
+    pub(crate) fn unknown(&self, name: &str) -> Option<Diagnostic> {
+        if self.rules.iter().any(|rule| rule.name == name || rule.stem() == name) {
+            return None;
+        }
+        let mut files: Vec<&str> = self.rules.iter().map(|rule| rule.stem()).collect();
+        files.dedup();
+        let known = files.iter().copied().chain(self.rules.iter().map(|rule| rule.name.as_str()));
+        let help = match nearest(name, known) {
+            Some(close) => format!("did you mean `{close}`?"),
+            None => format!("the rule files are {}", files.join(", ")),
+        };
+        Some(Diagnostic::new(format!("no rule and no rule file is called `{name}`")).help(help))
     }
 }
 

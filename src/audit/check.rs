@@ -210,7 +210,7 @@ fn mistyped(rule: &Arc<Rule>, clash: &Clash) -> Finding {
             "mend the right side: what it is made of does not fit together",
         ),
     };
-    let with = if clash.variables.is_empty() { String::new() } else { format!(": with {}", clash.variables) };
+    let with = if clash.variables.is_empty() { String::new() } else { format!(", with {}", clash.variables) };
     Finding::new(Kind::Mistyped, rule, format!("{message}{with}"), help)
         .at(place(&rule.places.from), format!("left: {}", clash.left))
         .at(place(&rule.places.to), right)

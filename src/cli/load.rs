@@ -113,7 +113,14 @@ impl Settings {
 
     /// The options of the compilation.
     pub(super) fn options(&self, pipeline: &str) -> Result<Options, String> {
-        let mut pipeline = read_pipeline(pipeline)?;
+        // What is wrong with either is told at once.
+        let rules = rules(&self.rules);
+        let pipeline = read_pipeline(pipeline, rules.as_ref().ok());
+        let (rules, mut pipeline) = match (rules, pipeline) {
+            (Ok(rules), Ok(pipeline)) => (rules, pipeline),
+            (Err(one), Err(other)) => return Err(format!("{one}\n\n{other}")),
+            (Err(one), _) | (_, Err(one)) => return Err(one),
+        };
         for pass in &mut pipeline.passes {
             if let PassSpec::Extract(settings) = pass {
                 settings.cost = self.cost.clone().unwrap_or_else(|| settings.cost.clone());
@@ -128,14 +135,7 @@ impl Settings {
             let folder = ovolo::calibrate::folder();
             Tuner::open(folder.as_deref(), threads, machine).measured()
         });
-        Ok(Options {
-            rules: rules(&self.rules)?,
-            pipeline,
-            threads,
-            machine,
-            measured,
-            keep_egraph_after: None,
-        })
+        Ok(Options { rules, pipeline, threads, machine, measured, keep_egraph_after: None })
     }
 
     pub(super) fn compile(&self) -> Result<Compilation, String> {
@@ -161,9 +161,17 @@ pub(super) fn absent(compilation: &Compilation) -> Vec<String> {
     compilation.absent.iter().map(|(name, why)| format!("backend {name}: {why}")).collect()
 }
 
-pub(super) fn read_pipeline(name: &str) -> Result<Pipeline, String> {
+/// A pipeline: a shipped one by its name, or a file. With rules, what it says of them is checked as well.
+pub(super) fn read_pipeline(name: &str, rules: Option<&RuleSet>) -> Result<Pipeline, String> {
+    let read_text = |name: &str, text: &str| {
+        let pipeline = match rules {
+            Some(rules) => Pipeline::read_for(name, text, rules),
+            None => Pipeline::read(name, text),
+        };
+        pipeline.map_err(|errors| errors.to_string())
+    };
     if let Some((name, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == format!("passes/{name}.ron")) {
-        return Pipeline::read(name, text).map_err(|errors| errors.to_string());
+        return read_text(name, text);
     }
     let path = Path::new(name);
     if !path.exists() {
@@ -176,7 +184,7 @@ pub(super) fn read_pipeline(name: &str) -> Result<Pipeline, String> {
             shipped.join(", ")
         ));
     }
-    Pipeline::read(name, &read(path)?).map_err(|errors| errors.to_string())
+    read_text(name, &read(path)?)
 }
 
 /// The shipped rules and those of some directories.

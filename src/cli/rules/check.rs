@@ -49,7 +49,7 @@ impl Check {
         let shipped =
             SHIPPED.iter().filter_map(|(name, _)| name.strip_prefix("passes/")?.strip_suffix(".ron"));
         let names: Vec<&str> = shipped.chain(self.pipeline.iter().map(String::as_str)).collect();
-        let pipelines = names.iter().map(|name| read_pipeline(name)).collect::<Result<Vec<_>, _>>()?;
+        let pipelines = names.iter().map(|name| read_pipeline(name, None)).collect::<Result<Vec<_>, _>>()?;
         let mut findings = check::rules(set.rules());
         let progress = Mutex::new(Progress::new(set.rules().len()));
         let done = |rule: &Rule| progress.lock().unwrap_or_else(PoisonError::into_inner).step(&rule.name);
@@ -138,7 +138,7 @@ impl Check {
             progress.step(&model.display().to_string());
             let graph = self.load(model)?;
             for name in pipelines {
-                let mut pipeline = read_pipeline(name)?;
+                let mut pipeline = read_pipeline(name, None)?;
                 // What is chosen does not matter here.
                 for pass in &mut pipeline.passes {
                     if let PassSpec::Extract(settings) = pass {

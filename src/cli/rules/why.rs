@@ -37,7 +37,8 @@ impl WhyNotCommand {
         let start = std::time::Instant::now();
         for pass in &options.pipeline.passes {
             let PassSpec::Rewrite(phase) = pass else { continue };
-            let rules = options.rules.select(&phase.rules).map_err(|errors| errors.to_string())?;
+            let rules =
+                options.pipeline.select(phase, &options.rules).map_err(|errors| errors.to_string())?;
             let limits =
                 Limits { rounds: phase.rounds, nodes: phase.nodes + phase.nodes_per_op * graph.len() };
             let saturation =
