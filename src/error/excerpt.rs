@@ -92,7 +92,8 @@ fn ends_at(pieces: &[(usize, usize, usize)], end: usize) -> bool {
 /// or its beginning, where none is.
 fn kept(line: &str, start: usize, ends: &[usize]) -> Vec<Range<usize>> {
     if line.trim_end_matches(['\r', '\n']).len() <= LONGEST {
-        return vec![0..line.len()];
+        let all = 0..line.len();
+        return vec![all];
     }
     let here = |end: &&usize| (start..start + line.len()).contains(end) || **end == start + line.len();
     let mut near: Vec<Range<usize>> = ends

@@ -146,7 +146,7 @@ impl Reader<'_> {
         read: &[Kinded],
     ) -> bool {
         let place = (0..read.len()).find(|at| function.argument(*at) == Some(Kind::Step));
-        let named = place.and_then(|at| Some((&arguments[at], &read[at].0, read.len() - at - 1)));
+        let named = place.map(|at| (&arguments[at], &read[at].0, read.len() - at - 1));
         let Some((argument, Expr::Literal(Attr::Str(name)), parameters)) = named else { return true };
         if post::step_name(name).is_none() {
             let known = post::step_names();

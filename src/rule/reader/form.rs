@@ -1,7 +1,7 @@
 //! The form of a rule: its keys, and the rows of `for-each`.
 
 use super::Reader;
-use crate::error::{Diagnostic, Span};
+use crate::error::{Diagnostic, Span, suggestion};
 use crate::rule::Places;
 use crate::rule::ron::{Field, Node, Text, Value};
 
@@ -36,7 +36,12 @@ impl Reader<'_> {
     pub(super) fn parts<'n>(&mut self, fields: &'n [Field], head: Span) -> Option<Parts<'n>> {
         let mut required = |key: &str| {
             let field = fields.iter().find(|field| field.key == key);
-            if field.is_none() {
+            let meant = |field: &Field| {
+                !KEYS.contains(&field.key.as_str())
+                    && suggestion(&field.key, KEYS.iter().copied()) == Some(key)
+            };
+            // One that is misspelt is told already.
+            if field.is_none() && !fields.iter().any(meant) {
                 self.mistake(format!("the rule lacks `{key}`"), head, format!("add `{key}: \"…\"`"));
             }
             field
