@@ -32,7 +32,7 @@ impl<'a> Excerpt<'a> {
         let ends: Vec<usize> = places.iter().flat_map(|place| [place.start, place.end]).collect();
         let mut cut = Cow::Borrowed("");
         let mut pieces = Vec::new();
-        if whole.lines().all(|line| line.len() <= LONGEST) {
+        if places.is_empty() || whole.lines().all(|line| line.len() <= LONGEST) {
             cut = Cow::Borrowed(whole);
             pieces.push((0, 0, whole.len()));
         } else {
