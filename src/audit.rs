@@ -24,7 +24,7 @@ pub(crate) fn saturated(graph: &Graph, options: &Options) -> Result<EGraph, Erro
     let mut egraph = EGraph::new(&graph);
     for pass in &options.pipeline.passes {
         if let PassSpec::Rewrite(phase) = pass {
-            let rules = options.rules.select(&phase.rules).map_err(Error::Pipeline)?;
+            let rules = options.pipeline.select(phase, &options.rules).map_err(Error::Pipeline)?;
             let limits =
                 Limits { rounds: phase.rounds, nodes: phase.nodes + phase.nodes_per_op * graph.len() };
             egraph.saturate(&rules, limits, &|| std::time::Duration::ZERO)?;

@@ -6,6 +6,7 @@ mod doctor;
 mod explain;
 mod load;
 mod pack;
+mod progress;
 mod rules;
 mod run;
 mod tune;

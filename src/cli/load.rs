@@ -3,7 +3,8 @@
 use super::Settings;
 use ovolo::compile::{self, Compilation, Options};
 use ovolo::cost::Machine;
-use ovolo::graph::Graph;
+use ovolo::error::Source;
+use ovolo::graph::{Graph, text};
 use ovolo::npy;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
@@ -102,8 +103,7 @@ impl Settings {
             }
         }
         if self.model.extension().is_some_and(|extension| extension == "ovolo") {
-            let text = read(&self.model)?;
-            return ovolo::graph::text::parse(&text).map_err(|error| error.to_string());
+            return read_graph(&self.model);
         }
         let missing_weights =
             if self.seeded_weights { MissingWeights::Seeded } else { MissingWeights::Refuse };
@@ -113,7 +113,14 @@ impl Settings {
 
     /// The options of the compilation.
     pub(super) fn options(&self, pipeline: &str) -> Result<Options, String> {
-        let mut pipeline = read_pipeline(pipeline)?;
+        // What is wrong with either is told at once.
+        let rules = rules(&self.rules);
+        let pipeline = read_pipeline(pipeline, rules.as_ref().ok());
+        let (rules, mut pipeline) = match (rules, pipeline) {
+            (Ok(rules), Ok(pipeline)) => (rules, pipeline),
+            (Err(one), Err(other)) => return Err(format!("{one}\n\n{other}")),
+            (Err(one), _) | (_, Err(one)) => return Err(one),
+        };
         for pass in &mut pipeline.passes {
             if let PassSpec::Extract(settings) = pass {
                 settings.cost = self.cost.clone().unwrap_or_else(|| settings.cost.clone());
@@ -131,14 +138,7 @@ impl Settings {
             let folder = ovolo::calibrate::folder();
             Tuner::open(folder.as_deref(), threads, machine).measured()
         });
-        Ok(Options {
-            rules: rules(&self.rules)?,
-            pipeline,
-            threads,
-            machine,
-            measured,
-            keep_egraph_after: None,
-        })
+        Ok(Options { rules, pipeline, threads, machine, measured, keep_egraph_after: None })
     }
 
     pub(super) fn compile(&self) -> Result<Compilation, String> {
@@ -164,9 +164,17 @@ pub(super) fn absent(compilation: &Compilation) -> Vec<String> {
     compilation.absent.iter().map(|(name, why)| format!("backend {name}: {why}")).collect()
 }
 
-pub(super) fn read_pipeline(name: &str) -> Result<Pipeline, String> {
+/// A pipeline: a shipped one by its name, or a file. With rules, what it says of them is checked as well.
+pub(super) fn read_pipeline(name: &str, rules: Option<&RuleSet>) -> Result<Pipeline, String> {
+    let read_text = |name: &str, text: &str| {
+        let pipeline = match rules {
+            Some(rules) => Pipeline::read_for(name, text, rules),
+            None => Pipeline::read(name, text),
+        };
+        pipeline.map_err(|errors| errors.to_string())
+    };
     if let Some((name, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == format!("passes/{name}.ron")) {
-        return Pipeline::read(name, text).map_err(|errors| errors.to_string());
+        return read_text(name, text);
     }
     let path = Path::new(name);
     if !path.exists() {
@@ -179,7 +187,7 @@ pub(super) fn read_pipeline(name: &str) -> Result<Pipeline, String> {
             shipped.join(", ")
         ));
     }
-    Pipeline::read(name, &read(path)?).map_err(|errors| errors.to_string())
+    read_text(name, &read(path)?)
 }
 
 /// The shipped rules and those of some directories.
@@ -206,8 +214,28 @@ pub(super) fn rule_files(directory: &Path) -> Result<Vec<(String, String)>, Stri
     found.into_iter().map(|path| Ok((path.display().to_string(), read(&path)?))).collect()
 }
 
+/// A text file. Of one that is no text, the place where it stops being one.
 pub(super) fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let (before, after) = error.as_bytes().split_at(at);
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let column = String::from_utf8_lossy(&before[start..]).chars().count() + 1;
+        format!(
+            "{}:{line}:{column}: this is not UTF-8 text: byte {:#04x} begins no character\n  help: save the \
+             file as UTF-8; `iconv -f LATIN1 -t UTF-8 FILE` converts one that is in Latin-1",
+            path.display(),
+            after.first().copied().unwrap_or(0)
+        )
+    })
+}
+
+/// A graph in text form; its mistakes name the file.
+pub(super) fn read_graph(path: &Path) -> Result<Graph, String> {
+    let source = Source::new(path.display().to_string(), read(path)?);
+    text::parse_source(&source, &|_| None).map_err(|error| error.to_string())
 }
 
 /// The name of the file that holds a value: a `/` becomes a `_`.
