@@ -20,7 +20,7 @@
 //! | 5 | [`egraph`] |
 //! | 6 | [`memory`], [`plan`] |
 //! | 7 | [`backend`] |
-//! | 8 | [`pass`], [`mod@compile`], [`calibrate`], [`session`], [`tune`], [`onnx`], [`npy`], [`audit`] |
+//! | 8 | [`pass`], [`mod@compile`], [`calibrate`], [`session`], [`tune`], [`cache`], [`onnx`], [`npy`], [`audit`] |
 //!
 //! # Invariants
 //! - Every choice comes from the e-graph: there is no rewriting before or after it, and no fallback.
@@ -30,6 +30,7 @@
 pub mod attr;
 pub mod audit;
 pub mod backend;
+pub mod cache;
 pub mod calibrate;
 pub mod compile;
 pub mod contract;

@@ -26,7 +26,7 @@ impl Explain {
             return self.runner_ups();
         }
         let compilation = self.settings.compile()?;
-        for line in absent(&compilation) {
+        for line in absent(&compilation.absent) {
             eprintln!("{line}");
         }
         let plan = compilation.plan;
