@@ -162,7 +162,9 @@ impl Cache {
         if entry.key != *key {
             return Err(damaged("its name is another's".to_owned()));
         }
-        if let Some(why) = entry.basis.as_ref().and_then(|basis| basis.differs(times.unwrap_or(&Stored::default()))) {
+        if let Some(why) =
+            entry.basis.as_ref().and_then(|basis| basis.differs(times.unwrap_or(&Stored::default())))
+        {
             return Err(Miss::Changed(why));
         }
         let constants = weights::read(&self.folder, &entry.constants, entry.plan.threads)?;
@@ -175,23 +177,23 @@ impl Cache {
     /// If they cannot be written, or are larger than the limit; the cache is then as it was, but for
     /// weights that no entry names.
     pub fn keep(&self, key: &Key, session: &Session, origin: Origin) -> Result<(), Error> {
-        let io = |error: std::io::Error| Error::io(self.folder.path())(error);
-        let bytes = session.constant_bytes() as u64;
+        let plan = session.plan().clone();
+        let constants = session.constants();
+        let (constants, weights) = weights::describe(&constants, plan.threads);
+        let Origin { model, machine, basis } = origin;
+        let entry = Entry { key: key.clone(), model, plan, constants, machine, basis };
+        let encoded = entry.encode().map_err(|damage| Error::Cache(damage.to_string()))?;
+        let bytes = (encoded.len() + weights.values().map(|bytes| bytes.len()).sum::<usize>()) as u64;
         if bytes > self.limit {
             return Err(Error::Cache(format!(
-                "its weights take {bytes} bytes, and the cache is limited to {}",
+                "it takes {bytes} bytes, and the cache is limited to {}",
                 self.limit
             )));
         }
-        let threads = session.plan().threads;
-        let constants = weights::describe(&session.constants(), threads, &mut |digest, bytes| {
-            weights::write(&self.folder, digest, bytes)
-        })
-        .map_err(io)?;
-        let Origin { model, machine, basis } = origin;
-        let plan = session.plan().clone();
-        let entry = Entry { key: key.clone(), model, plan, constants, machine, basis };
-        let encoded = entry.encode().map_err(|damage| Error::Cache(damage.to_string()))?;
+        let io = |error: std::io::Error| Error::io(self.folder.path())(error);
+        for (digest, bytes) in weights {
+            weights::write(&self.folder, digest, bytes).map_err(io)?;
+        }
         self.folder.write(Kind::Plan, &key.fingerprint().to_string(), &[&encoded]).map_err(io)?;
         if prune::total(&self.folder) > self.limit {
             prune::prune(&self.folder, self.limit);

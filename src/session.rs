@@ -79,9 +79,10 @@ impl Session {
         let mut kernels = Vec::with_capacity(plan.steps.len());
         let (mut operands, mut from_inputs, mut starts) = (Vec::new(), Vec::new(), Vec::new());
         for step in &plan.steps {
-            let kernel = check::ask(step, plan.threads, |backend, call| backend.kernel(call)).map_err(|why| {
-                SessionError::Kernel { name: step.name.to_string(), op: step.op.to_owned(), why }
-            })?;
+            let kernel =
+                check::ask(step, plan.threads, |backend, call| backend.kernel(call)).map_err(|why| {
+                    SessionError::Kernel { name: step.name.to_string(), op: step.op.to_owned(), why }
+                })?;
             kernels.push(kernel);
             starts.push(operands.len());
             for place in &step.inputs {

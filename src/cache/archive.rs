@@ -63,7 +63,8 @@ impl Cache {
         let contents: Vec<&[u8]> = parts.iter().map(|(_, weight)| *weight).collect();
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let found = Digest::all(&contents, threads);
-        if let Some(((digest, _), _)) = parts.iter().zip(&found).find(|((digest, _), found)| digest != *found) {
+        if let Some(((digest, _), _)) = parts.iter().zip(&found).find(|((digest, _), found)| digest != *found)
+        {
             return Err(damaged(&format!("the checksum of weight {} is wrong", digest.short())));
         }
         fits(&entry).map_err(|why| damaged(&why))?;

@@ -1,8 +1,8 @@
 //! Keeping the cache small: what was used longest ago goes first.
 
+use super::Item;
 use super::entry::Entry;
 use super::folder::{Folder, Kind, Listed};
-use super::Item;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::time::Duration;

@@ -8,35 +8,36 @@ use crate::graph::NodeId;
 use crate::tensor::Tensor;
 use memmap2::Mmap;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
 /// Constants of fewer bytes stand in the entry: a file takes longer to open than they take to read.
 const SMALL: usize = 16 << 10;
 
-/// Describes constants by their digests; `kept` is told the bytes of each that an entry does not hold.
-pub(super) fn describe(
-    constants: &[(NodeId, &Tensor)],
+/// Describes constants by their digests; gives the bytes of those that an entry does not hold as well,
+/// each once.
+pub(super) fn describe<'a>(
+    constants: &[(NodeId, &'a Tensor)],
     threads: usize,
-    kept: &mut dyn FnMut(Digest, &[u8]) -> io::Result<()>,
-) -> io::Result<Vec<Constant>> {
+) -> (Vec<Constant>, BTreeMap<Digest, &'a [u8]>) {
     let large: Vec<&[u8]> =
         constants.iter().map(|(_, tensor)| tensor.bytes()).filter(|bytes| bytes.len() >= SMALL).collect();
     let mut digests = Digest::all(&large, threads).into_iter();
-    let mut list = Vec::with_capacity(constants.len());
-    for (node, tensor) in constants {
+    let mut kept = BTreeMap::new();
+    let one = |(node, tensor): &(NodeId, &'a Tensor)| {
         let bytes = tensor.bytes();
         let digest = if bytes.len() >= SMALL { digests.next() } else { None };
         let value = match digest {
             Some(digest) => {
-                kept(digest, bytes)?;
+                kept.insert(digest, bytes);
                 Value::Weight(digest)
             }
             None => Value::Here(bytes.to_vec()),
         };
-        list.push(Constant { node: *node, ty: tensor.ty().clone(), value });
-    }
-    Ok(list)
+        Constant { node: *node, ty: tensor.ty().clone(), value }
+    };
+    (constants.iter().map(one).collect(), kept)
 }
 
 /// Writes a weight, unless it is there.
@@ -73,8 +74,12 @@ pub(super) fn read(
     named.sort_unstable_by_key(|(digest, bytes)| (std::cmp::Reverse(bytes.len()), *digest));
     let parts: Vec<&[u8]> = named.iter().map(|(_, bytes)| *bytes).collect();
     let found = Digest::all(&parts, threads);
-    let damaged: Vec<Digest> =
-        named.iter().zip(found).filter(|((digest, _), found)| digest != found).map(|((d, _), _)| *d).collect();
+    let damaged: Vec<Digest> = named
+        .iter()
+        .zip(found)
+        .filter(|((digest, _), found)| digest != found)
+        .map(|((d, _), _)| *d)
+        .collect();
     if let Some(first) = damaged.first() {
         let why = format!("the checksum of weight {} is wrong", first.short());
         return Err(Miss::Damaged { why, weights: damaged });

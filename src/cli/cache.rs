@@ -4,7 +4,7 @@ mod list;
 mod show;
 mod why;
 
-use super::caching::{bytes, cache, size};
+use super::caching::{bytes, cache, count, size};
 use super::{Outcome, print};
 use clap::{Args, Subcommand};
 use ovolo::cache::{Item, Miss, Pruned};
@@ -70,7 +70,12 @@ impl Prune {
 
 fn removed(pruned: Pruned) -> String {
     let Pruned { plans, weights, bytes } = pruned;
-    format!("{plans} plans and {weights} weights removed, {}", size(bytes))
+    format!(
+        "{} and {} removed, {}",
+        count(plans, "plan", "plans"),
+        count(weights, "weight", "weights"),
+        size(bytes)
+    )
 }
 
 #[derive(Args)]
@@ -90,7 +95,7 @@ impl Clear {
                 let path = cache.folder().path().join(&table.file);
                 std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             }
-            text += &format!("; {} tables removed", tables.len());
+            text += &format!("; {} removed", count(tables.len(), "table", "tables"));
         }
         print(&format!("{text}\n"));
         Ok(())
@@ -123,13 +128,14 @@ impl Verify {
                 let said = found.as_ref().map_or_else(ToString::to_string, |()| "sound".to_owned());
                 print(&format!("{}: {said}\n", short(item)));
             }
-            print(&format!("{} entries, {} of them sound\n", checked.len(), checked.len() - wrong));
+            let all = count(checked.len(), "entry", "entries");
+            print(&format!("{all}, {} sound\n", checked.len() - wrong));
         }
         match wrong {
             0 => Ok(()),
             _ => Err(format!(
-                "{wrong} of {} entries would be made again: `ovolo cache prune` removes what is damaged",
-                checked.len()
+                "{} to be made again: `ovolo cache prune` removes what is damaged",
+                count(wrong, "entry", "entries")
             )),
         }
     }

@@ -47,7 +47,9 @@ impl Caching {
                 return Ok(Ready { session, cached: true });
             }
             Err(Miss::Absent) => {}
-            Err(miss) => eprintln!("note: the cached plan {} is made again: {miss}", key.fingerprint().short()),
+            Err(miss) => {
+                eprintln!("note: the cached plan {} is made again: {miss}", key.fingerprint().short())
+            }
         }
         let built = settings.build(&request)?;
         let session = session(&built)?;
@@ -62,7 +64,8 @@ fn session(built: &Built) -> Result<Session, String> {
     for line in absent(&built.compilation.absent) {
         eprintln!("{line}");
     }
-    Session::new(&built.compilation.program, built.compilation.plan.clone()).map_err(|error| error.to_string())
+    Session::new(&built.compilation.program, built.compilation.plan.clone())
+        .map_err(|error| error.to_string())
 }
 
 /// Keeps a session under its key, unless the model is no longer what was asked for; gives the key.
@@ -130,4 +133,9 @@ pub(super) fn size(bytes: u64) -> String {
         1_000_000..1_000_000_000 => format!("{:.1} MB", number / 1e6),
         _ => format!("{:.1} GB", number / 1e9),
     }
+}
+
+/// So many of something, in words.
+pub(super) fn count(number: usize, one: &str, more: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { more })
 }

@@ -282,5 +282,8 @@ pub(super) fn inputs(plan: &Plan, files: &[(String, PathBuf)]) -> Result<Vec<Ten
     }
     onnx::check_types(&plan.inputs, &given).map_err(|error| error.to_string())?;
     let find = |name: &str| given.iter().find(|(given, _)| given == name).map(|(_, tensor)| tensor.clone());
-    plan.inputs.iter().map(|(name, _)| find(name).ok_or_else(|| format!("input `{name}` is missing"))).collect()
+    plan.inputs
+        .iter()
+        .map(|(name, _)| find(name).ok_or_else(|| format!("input `{name}` is missing")))
+        .collect()
 }

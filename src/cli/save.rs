@@ -77,7 +77,9 @@ fn fits(entry: &Entry) -> Result<(), String> {
     let threads = entry.plan.threads;
     let kept = calibrate::kept(threads);
     match (entry.machine, kept) {
-        (Some(machine), None) => calibrate::keep_machine(threads, machine).map_err(|error| error.to_string())?,
+        (Some(machine), None) => {
+            calibrate::keep_machine(threads, machine).map_err(|error| error.to_string())?
+        }
         (there, here) if there == here || entry.key.get("calibration") == Some("not asked") => {}
         _ => {
             return Err(format!(

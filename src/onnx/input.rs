@@ -13,7 +13,8 @@ use std::sync::Arc;
 /// [`OnnxError::Inputs`] with every problem: unknown names (and the closest known one), inputs
 /// given twice or not at all, other element types, other shapes.
 pub fn check_inputs<N: AsRef<str>>(graph: &Graph, inputs: &[(N, Tensor)]) -> Result<(), OnnxError> {
-    let expected: Vec<_> = graph.inputs().map(|(_, node)| (Arc::clone(&node.name), node.ty.clone())).collect();
+    let expected: Vec<_> =
+        graph.inputs().map(|(_, node)| (Arc::clone(&node.name), node.ty.clone())).collect();
     check_types(&expected, inputs)
 }
 

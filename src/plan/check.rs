@@ -17,7 +17,12 @@ impl Plan {
         if self.threads == 0 {
             return Err("it is for no thread".to_owned());
         }
-        for (name, ty) in self.inputs.iter().map(|(name, ty)| (name, ty)).chain(self.outputs.iter().map(|(name, ty, _)| (name, ty))) {
+        for (name, ty) in self
+            .inputs
+            .iter()
+            .map(|(name, ty)| (name, ty))
+            .chain(self.outputs.iter().map(|(name, ty, _)| (name, ty)))
+        {
             if let Some(why) = verify::type_error(ty) {
                 return Err(format!("`{name}`: {why}"));
             }
@@ -45,7 +50,8 @@ impl Plan {
         self.check_place(step.output, &step.output_type, constant)?;
         within(step.scratch_offset, step.scratch, self.arena).map_err(|why| format!("its scratch {why}"))?;
         for operand in step.in_place.iter().chain(&step.copied) {
-            let ty = step.input_types.get(*operand).ok_or("it takes an operand's buffer that is not there")?;
+            let ty =
+                step.input_types.get(*operand).ok_or("it takes an operand's buffer that is not there")?;
             if ty.bytes() != step.output_type.bytes() {
                 return Err(format!("{ty} and {} do not share a buffer", step.output_type));
             }
@@ -61,7 +67,9 @@ impl Plan {
     ) -> Result<(), String> {
         let held = match place.base {
             Base::Arena => self.arena,
-            Base::Input(input) => self.inputs.get(input).ok_or("it reads an input that is not there")?.1.bytes(),
+            Base::Input(input) => {
+                self.inputs.get(input).ok_or("it reads an input that is not there")?.1.bytes()
+            }
             Base::Constant(node) => constant(node).ok_or("it reads a constant that is not there")?,
         };
         within(place.offset, ty.bytes(), held).map_err(|why| format!("{ty} at {place} {why}"))
@@ -82,7 +90,8 @@ fn check_op(step: &Step) -> Result<(), String> {
         graph.add_node(Node { op, attrs: Arc::clone(attrs), inputs, name: name.into(), ty: ty.clone() })
     };
     let leaves = Arc::default();
-    let operands = step.input_types.iter().map(|ty| node(INPUT, &leaves, Vec::new(), "operand", ty)).collect();
+    let operands =
+        step.input_types.iter().map(|ty| node(INPUT, &leaves, Vec::new(), "operand", ty)).collect();
     let result = node(step.op, &step.attrs, operands, "result", &step.output_type);
     graph.add_output("result", result);
     verify::verify(graph).map_err(|errors| match errors.0.first() {

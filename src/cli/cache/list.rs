@@ -1,6 +1,6 @@
 //! `ovolo cache list`.
 
-use super::super::caching::size;
+use super::super::caching::{count, size};
 use super::super::{Outcome, print};
 use super::{open, short};
 use clap::Args;
@@ -65,8 +65,9 @@ impl List {
         }
         let _ = writeln!(
             text,
-            "{} entries, {weights} weights: {} of {}",
-            items.len(),
+            "{}, {}: {} of {}",
+            count(items.len(), "entry", "entries"),
+            count(weights, "weight", "weights"),
             size(cache.bytes()),
             size(cache.limit())
         );
@@ -85,7 +86,8 @@ fn settings(entry: &Entry) -> String {
     let pipeline = pipeline.split(' ').next().unwrap_or_default();
     let dims = field("dims");
     let dims = if dims == "none" { String::new() } else { format!(", {dims}") };
-    format!("{pipeline}, {}, {} threads{dims}", field("cost model"), field("threads"))
+    let threads = count(entry.plan.threads, "thread", "threads");
+    format!("{pipeline}, {}, {threads}{dims}", field("cost model"))
 }
 
 /// Bytes of the weights that an entry names.
@@ -101,7 +103,9 @@ fn json(item: &Item) -> serde_json::Value {
             "steps": entry.plan.steps.len(), "weight_bytes": weight_bytes(entry),
             "key": entry.key.fields().map(|(name, value)| (name.to_owned(), value.into())).collect::<serde_json::Map<_, _>>(),
         }),
-        Err(why) => serde_json::json!({ "entry": item.name, "bytes": item.bytes, "used": used, "damaged": why }),
+        Err(why) => {
+            serde_json::json!({ "entry": item.name, "bytes": item.bytes, "used": used, "damaged": why })
+        }
     }
 }
 
@@ -130,13 +134,20 @@ fn describe(folder: &Path, file: &str) -> Option<String> {
     };
     if let Some(threads) = threads("machine-", ".json") {
         return Some(match calibrate::kept(threads) {
-            Some(machine) => format!("{:.0} GFLOP/s with {threads} threads", machine.flops / 1e9),
+            Some(machine) => {
+                let threads = count(threads, "thread", "threads");
+                format!("{:.0} GFLOP/s with {threads}", machine.flops / 1e9)
+            }
             None => "not used: of another machine or version, or damaged".to_owned(),
         });
     }
     let threads = threads("times-", ".txt")?;
     let mut tuner = Tuner::open(Some(folder), threads, Machine::NOMINAL);
     let stored = tuner.stored();
-    let what = format!("{} kernels, {} plans", stored.table.entries.len(), stored.decisions.len());
+    let what = format!(
+        "{}, {}",
+        count(stored.table.entries.len(), "kernel", "kernels"),
+        count(stored.decisions.len(), "plan", "plans")
+    );
     Some(tuner.notes().into_iter().fold(what, |what, note| format!("{what}; {note}")))
 }
