@@ -9,6 +9,8 @@
 mod check;
 mod stored;
 
+pub use check::MOST_THREADS;
+
 use crate::attr::Attrs;
 use crate::contract::{Call, Contract};
 use crate::graph::{CONST, Graph, INPUT, NodeId};

@@ -6,6 +6,7 @@ use super::folder::{Folder, Kind};
 use super::{Digest, Miss};
 use crate::graph::NodeId;
 use crate::tensor::Tensor;
+use crate::verify;
 use memmap2::Mmap;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -84,13 +85,15 @@ pub(super) fn read(
         let why = format!("the checksum of weight {} is wrong", first.short());
         return Err(Miss::Damaged { why, weights: damaged });
     }
-    let tensor = |constant: &Constant| match &constant.value {
-        Value::Weight(digest) => Tensor::kept(constant.ty.clone(), maps.get(digest)?.clone()),
-        Value::Here(bytes) => {
-            let mut tensor = Tensor::zeros(constant.ty.clone());
-            let target = tensor.bytes_mut();
-            (target.len() == bytes.len()).then(|| target.copy_from_slice(bytes))?;
-            Some(tensor)
+    let tensor = |constant: &Constant| {
+        verify::type_error(&constant.ty).is_none().then_some(())?;
+        match &constant.value {
+            Value::Weight(digest) => Tensor::kept(constant.ty.clone(), maps.get(digest)?.clone()),
+            Value::Here(bytes) => (bytes.len() == constant.ty.bytes()).then(|| {
+                let mut tensor = Tensor::zeros(constant.ty.clone());
+                tensor.bytes_mut().copy_from_slice(bytes);
+                tensor
+            }),
         }
     };
     let damage = |constant: &Constant| Miss::Damaged {

@@ -9,7 +9,7 @@ use ovolo::graph::Graph;
 use ovolo::npy;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
-use ovolo::plan::Plan;
+use ovolo::plan::{MOST_THREADS, Plan};
 use ovolo::rule::{self, RuleSet};
 use ovolo::session::Session;
 use ovolo::tensor::Tensor;
@@ -17,9 +17,6 @@ use ovolo::tune::{self, Basis, Tuned, Tuner};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-
-/// Threads that a team may have: more than any machine has processors for.
-const MOST_THREADS: usize = 1024;
 
 /// The speeds of this machine; a reading that is not worth keeping is said.
 pub(super) fn calibrated_machine(threads: usize) -> Calibration {

@@ -1,10 +1,13 @@
 //! Whether a plan that was not made just now is sound: what the kernels rely on, step by step.
 
-use super::{Base, Place, Plan, Step};
+use super::{ALIGN, Base, Place, Plan, Step};
 use crate::graph::{Graph, INPUT, Node, NodeId};
 use crate::tensor::TensorType;
 use crate::verify;
 use std::sync::Arc;
+
+/// Threads that a plan may be for: more than any machine has processors for.
+pub const MOST_THREADS: usize = 1024;
 
 impl Plan {
     /// Checks that each step's op takes its operands and gives its result, and that every buffer lies
@@ -14,8 +17,8 @@ impl Plan {
     /// # Errors
     /// The first step that is not sound, and why.
     pub fn check(&self, constant: &dyn Fn(NodeId) -> Option<usize>) -> Result<(), String> {
-        if self.threads == 0 {
-            return Err("it is for no thread".to_owned());
+        if !(1..=MOST_THREADS).contains(&self.threads) {
+            return Err(format!("it is for {} threads", self.threads));
         }
         for (name, ty) in self
             .inputs
@@ -29,6 +32,13 @@ impl Plan {
         }
         for step in &self.steps {
             self.check_step(step, constant).map_err(|why| format!("step `{}`: {why}", step.name))?;
+        }
+        let all = self.steps.iter().try_fold(1_usize, |all, step| {
+            let bytes = step.output_type.bytes().checked_add(step.scratch)?;
+            all.checked_add(bytes)?.checked_add(2 * ALIGN)
+        });
+        if all.is_none_or(|all| self.arena > all) {
+            return Err(format!("its arena of {} bytes is larger than all its buffers together", self.arena));
         }
         for (name, ty, place) in &self.outputs {
             self.check_place(*place, ty, constant).map_err(|why| format!("output `{name}`: {why}"))?;
@@ -49,6 +59,9 @@ impl Plan {
         }
         self.check_place(step.output, &step.output_type, constant)?;
         within(step.scratch_offset, step.scratch, self.arena).map_err(|why| format!("its scratch {why}"))?;
+        if step.scratch_offset % ALIGN != 0 {
+            return Err("its scratch is not aligned".to_owned());
+        }
         for operand in step.in_place.iter().chain(&step.copied) {
             let ty =
                 step.input_types.get(*operand).ok_or("it takes an operand's buffer that is not there")?;
@@ -72,6 +85,9 @@ impl Plan {
             }
             Base::Constant(node) => constant(node).ok_or("it reads a constant that is not there")?,
         };
+        if place.offset % ty.dtype.size() != 0 {
+            return Err(format!("{ty} at {place} is not aligned"));
+        }
         within(place.offset, ty.bytes(), held).map_err(|why| format!("{ty} at {place} {why}"))
     }
 }

@@ -1,8 +1,9 @@
 //! Damage: bits that flip, files that end early, are swapped, or go missing. The answer is another miss
 //! or the right outputs, never a crash and never others.
 
+use crate::common;
 use crate::fixture::{build, digits, files, filled, folder, key, origin, outputs, request, same};
-use ovolo::cache::{Cache, Key, Miss};
+use ovolo::cache::{Cache, Digest, Key, Miss};
 use ovolo::session::Session;
 use ovolo::tensor::Tensor;
 use std::path::{Path, PathBuf};
@@ -87,11 +88,60 @@ fn ten_thousand_flips_and_cuts_give_a_rebuild_or_the_right_answer() {
             _ => bytes.truncate(random.below(whole.len())),
         }
         std::fs::write(path, &bytes).unwrap();
-        let miss = bench.holds(&format!("round {round}, {}", path.display()));
+        let miss = match bench.cache.find(&bench.key, None) {
+            // What is mended by the next run is seen now and then: it takes most of the time.
+            Err(_) if round % 20 == 0 => bench.holds(&format!("round {round}, {}", path.display())),
+            Err(miss) => Some(miss),
+            Ok(mut session) => {
+                assert!(same(&outputs(&mut session), &bench.expected), "round {round}: other outputs");
+                None
+            }
+        };
         assert_eq!(miss.is_some(), bytes != *whole, "round {round}: {miss:?}");
         missed += usize::from(miss.is_some());
+        for (path, whole) in &bench.files {
+            if !path.exists() || bytes != *whole {
+                std::fs::write(path, whole).unwrap();
+            }
+        }
     }
     assert!(missed > 9_000, "{missed} rounds did damage");
+}
+
+/// Checksums find all of this out, and so hide what stands behind them: here they are right.
+#[test]
+fn a_damaged_plan_under_the_right_checksum_is_refused_or_runs_and_never_crashes() {
+    const HEAD: usize = 16 + 32;
+    let bench = Bench::new(&folder("sealed"));
+    let (path, whole) =
+        bench.files.iter().find(|(path, _)| path.parent().unwrap().ends_with("plans")).unwrap();
+    let mut random = Random(11);
+    let (mut refused, mut ran) = (0, 0);
+    for _ in 0..4_000 {
+        let mut bytes = whole.clone();
+        for _ in 0..=random.below(3) {
+            let at = HEAD + random.below(whole.len() - HEAD);
+            bytes[at] =
+                if random.below(2) == 0 { bytes[at] ^ 1 << random.below(8) } else { random.next() as u8 };
+        }
+        let digest = *Digest::of(&bytes[HEAD..]).bytes();
+        bytes[16..HEAD].copy_from_slice(&digest);
+        std::fs::write(path, &bytes).unwrap();
+        match bench.cache.look(&bench.key, None) {
+            Err(_) => refused += 1,
+            Ok(mut session) => {
+                let inputs: Vec<Tensor> = session
+                    .plan()
+                    .inputs
+                    .iter()
+                    .map(|(name, ty)| common::random(name, ty.dtype, &ty.shape).to_layout(&ty.layout))
+                    .collect();
+                session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
+                ran += 1;
+            }
+        }
+    }
+    assert!(refused > 500 && ran > 500, "{refused} refused, {ran} ran");
 }
 
 #[test]
@@ -106,6 +156,7 @@ fn files_that_are_longer_swapped_empty_or_gone_are_found_out() {
         }
         std::fs::remove_file(path).unwrap();
         assert!(bench.holds("gone").is_some());
+        std::fs::remove_file(path).unwrap();
         std::fs::create_dir(path).unwrap();
         let miss = bench.cache.find(&bench.key, None).err();
         assert!(miss.is_some(), "a folder in the place of {}", path.display());

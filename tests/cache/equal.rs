@@ -85,11 +85,13 @@ fn a_plan_whose_kernel_answers_otherwise_now_is_not_run() {
     assert!(refused(&|plan| plan.steps[0].implementation.push('2')).contains("is now"));
     assert!(refused(&|plan| plan.steps[0].scratch += 64).contains("asks for other buffers"));
     assert!(refused(&|plan| plan.arena = 64).contains("does not lie within 64 bytes"));
-    assert!(refused(&|plan| plan.steps[0].output.offset = usize::MAX).contains("does not lie within"));
+    assert!(refused(&|plan| plan.steps[0].output.offset = usize::MAX - 63).contains("does not lie within"));
     assert!(
         refused(&|plan| plan.steps[0].output_type.shape = [1_usize, 1, 1, 1].into()).contains("inferred as")
     );
     assert!(refused(&|plan| plan.steps[0].inputs.clear()).contains("have no places"));
-    assert!(refused(&|plan| plan.threads = 0).contains("no thread"));
+    assert!(refused(&|plan| plan.arena = usize::MAX).contains("than all its buffers"));
+    assert!(refused(&|plan| plan.steps[0].output.offset = 2).contains("is not aligned"));
+    assert!(refused(&|plan| plan.threads = 0).contains("for 0 threads"));
     assert!(cache.find(&key(&Request { threads: 1, ..asked }), None).is_ok());
 }
