@@ -8,7 +8,10 @@ use ovolo::cost::{Entry, Machine, State};
 use ovolo::graph::text;
 use ovolo::pass::pipeline::PassSpec;
 use ovolo::session::Session;
+use ovolo::tensor::DType;
 use ovolo::tune::{self, Tuned, Tuner};
+use std::path::Path;
+use std::process::{Command, Output};
 
 const MODEL: &str = "graph {
     x: f32[1,16,14,14] = input
@@ -105,4 +108,54 @@ fn another_table_takes_the_lines_over_where_it_has_none() {
         assert!(own.adopt(&basis).is_err());
         assert_eq!(ours.differs(own.stored()), None);
     }
+}
+
+/// `ovolo run` by measured times: whether the plan came from the cache, and what was said.
+fn run(at: &Path, cache: &str) -> (bool, String) {
+    let output = ovolo(at, cache, "run model.ovolo --cost measured --threads 1 --input x=x.npy --json");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    (json["cached"] == true, said)
+}
+
+fn ovolo(at: &Path, cache: &str, line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
+    command.args(line.split(' ')).env("OVOLO_CACHE", at.join(cache)).current_dir(at).output().unwrap()
+}
+
+#[test]
+fn a_tuned_plan_is_kept_is_made_again_when_its_times_change_and_travels_with_them() {
+    let at = folder("tuned");
+    std::fs::write(at.join("model.ovolo"), MODEL).unwrap();
+    let x = common::random("x", DType::F32, &[1, 16, 14, 14]);
+    ovolo::npy::write(at.join("x.npy"), &x).unwrap();
+    assert!(!run(&at, "one").0);
+    assert!(run(&at, "one").0);
+    let saved = ovolo(&at, "one", "save-cache model.ovolo --cost measured --threads 1 saved");
+    assert!(saved.status.success(), "{}", String::from_utf8_lossy(&saved.stderr));
+
+    let table = at.join("one/times-1.txt");
+    let text = std::fs::read_to_string(&table).unwrap();
+    let (mut lines, mut removed) = (Vec::new(), false);
+    for line in text.lines() {
+        match !removed && (line.starts_with("timed\t") || line.starts_with("rough\t")) {
+            true => removed = true,
+            false => lines.push(line),
+        }
+    }
+    assert!(removed);
+    std::fs::write(&table, lines.join("\n") + "\n").unwrap();
+    let (cached, said) = run(&at, "one");
+    assert!(!cached && said.contains("it no longer holds: 1 of "), "{said}");
+    assert!(run(&at, "one").0);
+
+    let loaded = ovolo(&at, "other", "load-cache saved");
+    assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
+    let (cached, said) = run(&at, "other");
+    assert!(cached, "{said}");
+    // A machine that has times of its own keeps them.
+    let loaded = ovolo(&at, "one", "load-cache saved");
+    let said = String::from_utf8(loaded.stderr).unwrap();
+    assert!(loaded.status.success() || said.contains("remove "), "{said}");
 }
