@@ -34,11 +34,11 @@ const FORMAT: &str = "1";
 impl Request {
     /// The cost model.
     pub fn cost(&self) -> &str {
-        let costs = self.pipeline.passes.iter().filter_map(|pass| match pass {
+        let cost = self.pipeline.passes.iter().rev().find_map(|pass| match pass {
             PassSpec::Extract(settings) => Some(settings.cost.as_str()),
             _ => None,
         });
-        costs.last().unwrap_or_default()
+        cost.unwrap_or_default()
     }
 
     /// Whether the cost model goes by the machine's speeds.

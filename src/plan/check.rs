@@ -59,7 +59,7 @@ impl Plan {
         }
         self.check_place(step.output, &step.output_type, constant)?;
         within(step.scratch_offset, step.scratch, self.arena).map_err(|why| format!("its scratch {why}"))?;
-        if step.scratch_offset % ALIGN != 0 {
+        if !step.scratch_offset.is_multiple_of(ALIGN) {
             return Err("its scratch is not aligned".to_owned());
         }
         for operand in step.in_place.iter().chain(&step.copied) {
@@ -85,7 +85,7 @@ impl Plan {
             }
             Base::Constant(node) => constant(node).ok_or("it reads a constant that is not there")?,
         };
-        if place.offset % ty.dtype.size() != 0 {
+        if !place.offset.is_multiple_of(ty.dtype.size()) {
             return Err(format!("{ty} at {place} is not aligned"));
         }
         within(place.offset, ty.bytes(), held).map_err(|why| format!("{ty} at {place} {why}"))

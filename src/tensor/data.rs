@@ -3,6 +3,7 @@
 use super::{DType, Layout, TensorType};
 use std::alloc::{Layout as Allocation, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -30,8 +31,11 @@ enum Bytes {
     /// This tensor, and its clones.
     Own(Arc<Aligned>),
     /// Someone else, such as a mapped file.
-    Kept(Arc<dyn AsRef<[u8]> + Send + Sync>),
+    Kept(Arc<Keeper>),
 }
+
+/// Who keeps the bytes of a tensor that are not its own. They do not change while they are kept.
+pub type Keeper = dyn AsRef<[u8]> + Send + Sync + UnwindSafe + RefUnwindSafe;
 
 impl Bytes {
     fn as_slice(&self) -> &[u8] {
@@ -51,7 +55,7 @@ impl Tensor {
 
     /// A tensor over bytes that someone else keeps, such as a mapped file; to write it is to copy them.
     /// `None` where they are not as many as the type has, or do not begin at a multiple of 64.
-    pub fn kept(ty: TensorType, keeper: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Option<Self> {
+    pub fn kept(ty: TensorType, keeper: Arc<Keeper>) -> Option<Self> {
         let bytes = (*keeper).as_ref();
         let fits = bytes.len() == ty.bytes() && bytes.as_ptr().addr() % Aligned::ALIGNMENT == 0;
         fits.then(|| Self { ty, bytes: Bytes::Kept(keeper) })
