@@ -171,8 +171,8 @@ pub(super) struct Built {
 
 /// The options of a compilation, and the speeds of the machine if they are asked for and kept.
 fn options(request: &Request) -> Result<(Options, Option<Machine>), String> {
-    let calibrated = request.calibrated().then(|| calibrated_machine(request.threads));
-    let machine = calibrated.map_or(Machine::NOMINAL, |calibrated| calibrated.machine);
+    let calibrated = request.calibrated().then(|| calibrated_machine(request.threads).machine);
+    let machine = calibrated.unwrap_or(Machine::NOMINAL);
     let measured = by_times(&request.pipeline).then(|| {
         let folder = ovolo::calibrate::folder();
         Tuner::open(folder.as_deref(), request.threads, machine).measured()
@@ -185,7 +185,8 @@ fn options(request: &Request) -> Result<(Options, Option<Machine>), String> {
         measured,
         keep_egraph_after: None,
     };
-    Ok((options, calibrated.filter(|calibrated| calibrated.steady).map(|calibrated| calibrated.machine)))
+    let kept = calibrated.filter(|machine| ovolo::calibrate::kept(request.threads) == Some(*machine));
+    Ok((options, kept))
 }
 
 /// A line for each backend that was not there.

@@ -101,12 +101,17 @@ fn json(item: &Item) -> serde_json::Value {
         Ok(entry) => serde_json::json!({
             "entry": item.name, "bytes": item.bytes, "used": used, "model": entry.model,
             "steps": entry.plan.steps.len(), "weight_bytes": weight_bytes(entry),
-            "key": entry.key.fields().map(|(name, value)| (name.to_owned(), value.into())).collect::<serde_json::Map<_, _>>(),
+            "key": key(entry),
         }),
         Err(why) => {
             serde_json::json!({ "entry": item.name, "bytes": item.bytes, "used": used, "damaged": why })
         }
     }
+}
+
+/// The key of an entry, by name.
+pub(super) fn key(entry: &Entry) -> serde_json::Value {
+    entry.key.fields().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// How long ago, in the largest unit of which there are two.

@@ -2,7 +2,7 @@
 
 use super::super::caching::size;
 use super::super::{Outcome, print};
-use super::list::{ago, weight_bytes};
+use super::list::{ago, key, weight_bytes};
 use super::{open, short};
 use clap::Args;
 use ovolo::cache::{Entry, Item, Value};
@@ -36,7 +36,7 @@ impl Show {
             let value = serde_json::json!({
                 "entry": item.name, "model": entry.model, "plan": entry.plan.to_string(),
                 "seconds": entry.plan.seconds(), "arena": entry.plan.arena,
-                "key": entry.key.fields().map(|(name, value)| (name.to_owned(), value.into())).collect::<serde_json::Map<_, _>>(),
+                "key": key(entry),
             });
             print(&format!("{value}\n"));
             return Ok(());
