@@ -134,16 +134,20 @@ impl Cache {
         let found = self.look(key, times);
         match &found {
             Ok(_) => self.folder.touch(Kind::Plan, &name),
-            Err(Miss::Damaged { weights, .. }) => {
-                // What cannot be removed is found damaged again.
-                let _ = self.folder.remove(Kind::Plan, &name);
-                for weight in weights {
-                    let _ = self.folder.remove(Kind::Weight, &weight.to_string());
-                }
-            }
-            Err(_) => {}
+            Err(miss) => self.discard(&name, miss),
         }
         found
+    }
+
+    /// Removes an entry, and its weights that are not what they were, if the miss is for damage.
+    pub fn discard(&self, name: &str, miss: &Miss) {
+        if let Miss::Damaged { weights, .. } = miss {
+            // What cannot be removed is found damaged again.
+            let _ = self.folder.remove(Kind::Plan, name);
+            for weight in weights {
+                let _ = self.folder.remove(Kind::Weight, &weight.to_string());
+            }
+        }
     }
 
     /// As [`Cache::find`], and leaves everything as it is.
@@ -220,8 +224,8 @@ impl Cache {
         items.min_by_key(|nearest| nearest.differences.len())
     }
 
-    /// Removes what was used longest ago, until at most so many bytes are left; what is damaged, and what
-    /// nothing names, goes as well.
+    /// Removes what was used longest ago, until at most so many bytes are left; entries whose own bytes are
+    /// damaged, and what nothing names, go as well.
     pub fn prune(&self, limit: u64) -> Pruned {
         prune::prune(&self.folder, limit)
     }

@@ -1,5 +1,6 @@
 //! Commands and their options.
 
+mod amount;
 mod bench;
 mod cache;
 mod caching;

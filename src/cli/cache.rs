@@ -4,7 +4,8 @@ mod list;
 mod show;
 mod why;
 
-use super::caching::{bytes, cache, count, size};
+use super::amount::{bytes, count, size};
+use super::caching::cache;
 use super::{Outcome, print};
 use clap::{Args, Subcommand};
 use ovolo::cache::{Item, Miss, Pruned};
@@ -15,7 +16,7 @@ pub(super) enum Cache {
     List(list::List),
     /// Show an entry: its key, its plan, its weights.
     Show(show::Show),
-    /// Remove what was used longest ago, until the cache is small enough; and what is damaged.
+    /// Remove what was used longest ago, until the cache is small enough.
     Prune(Prune),
     /// Remove all entries and weights.
     Clear(Clear),
@@ -104,6 +105,9 @@ impl Clear {
 
 #[derive(Args)]
 pub(super) struct Verify {
+    /// Remove what is damaged.
+    #[arg(long)]
+    remove: bool,
     /// As JSON.
     #[arg(long)]
     json: bool,
@@ -115,6 +119,11 @@ impl Verify {
         let items = cache.items();
         let checked: Vec<(&Item, Result<(), Miss>)> =
             items.iter().map(|item| (item, cache.verify(item))).collect();
+        for (item, found) in &checked {
+            if let (true, Err(miss)) = (self.remove, found) {
+                cache.discard(&item.name, miss);
+            }
+        }
         let wrong = checked.iter().filter(|(_, found)| found.is_err()).count();
         if self.json {
             let one = |(item, found): &(&Item, Result<(), Miss>)| {
@@ -133,8 +142,9 @@ impl Verify {
         }
         match wrong {
             0 => Ok(()),
+            _ if self.remove => Ok(()),
             _ => Err(format!(
-                "{} to be made again: `ovolo cache prune` removes what is damaged",
+                "{} to be made again: `--remove` removes what is damaged",
                 count(wrong, "entry", "entries")
             )),
         }

@@ -1,6 +1,7 @@
 //! `ovolo save-cache` and `ovolo load-cache`.
 
-use super::caching::{self, cache, keep, times};
+use super::amount::size;
+use super::caching::{cache, keep, times};
 use super::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::cache::{self, Entry};
@@ -31,12 +32,7 @@ impl Save {
         }
         cache.save(&key, &self.file).map_err(|error| error.to_string())?;
         let bytes = std::fs::metadata(&self.file).map_or(0, |meta| meta.len());
-        print(&format!(
-            "{}: entry {}, {}\n",
-            self.file.display(),
-            key.fingerprint().short(),
-            caching::size(bytes)
-        ));
+        print(&format!("{}: entry {}, {}\n", self.file.display(), key.fingerprint().short(), size(bytes)));
         Ok(())
     }
 }

@@ -90,6 +90,12 @@ fn what_the_commands_say() {
     say("cache verify");
     say(&run);
     say("cache verify");
+    let mut bytes = std::fs::read(&weight).unwrap();
+    bytes.pop();
+    std::fs::write(&weight, bytes).unwrap();
+    say("cache verify --remove");
+    say("cache list");
+    said(&at, &run);
     std::fs::write(at.join("cache/plans").join(name("plans")), "no plan").unwrap();
     say("cache list");
     say(&why);

@@ -1,6 +1,6 @@
 //! `ovolo cache list`.
 
-use super::super::caching::{count, size};
+use super::super::amount::{count, size};
 use super::super::{Outcome, print};
 use super::{open, short};
 use clap::Args;

@@ -1,6 +1,6 @@
 //! `ovolo cache show`.
 
-use super::super::caching::size;
+use super::super::amount::size;
 use super::super::{Outcome, print};
 use super::list::{ago, key, weight_bytes};
 use super::{open, short};
