@@ -1,6 +1,9 @@
 //! Commands and their options.
 
+mod amount;
 mod bench;
+mod cache;
+mod caching;
 mod compile;
 mod doctor;
 mod explain;
@@ -9,6 +12,7 @@ mod pack;
 mod progress;
 mod rules;
 mod run;
+mod save;
 mod tune;
 
 use clap::{Args, Parser, Subcommand};
@@ -47,6 +51,13 @@ enum Command {
     /// Test, check and question rules.
     #[command(subcommand)]
     Rules(rules::Rules),
+    /// Look at, question and clean the cache of plans.
+    #[command(subcommand)]
+    Cache(cache::Cache),
+    /// Write a model's plan and packed weights to one file.
+    SaveCache(save::Save),
+    /// Take a plan and its weights from a file of `save-cache` into the cache.
+    LoadCache(save::Load),
     /// Say what this machine has: processor, instruction sets, backends.
     Doctor(doctor::Doctor),
 }
@@ -101,6 +112,9 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Diff(command) => command.run(),
         Command::Pack(command) => command.run(),
         Command::Rules(command) => command.run(),
+        Command::Cache(command) => command.run(),
+        Command::SaveCache(command) => command.run(),
+        Command::LoadCache(command) => command.run(),
         Command::Doctor(command) => command.run(),
     };
     match outcome {

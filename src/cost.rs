@@ -6,7 +6,7 @@
 mod measured;
 mod roofline;
 
-pub use measured::{Entry, Leaning, Measured, State, Table, key};
+pub use measured::{Asked, Entry, Leaning, Measured, State, Table, key};
 pub use roofline::{Machine, Roofline};
 
 use crate::contract::{Call, Contract};

@@ -6,6 +6,11 @@
 //! scratch lives for one step. What is computed from constants alone is no step: it is evaluated
 //! once, when the plan is loaded.
 
+mod check;
+mod stored;
+
+pub use check::MOST_THREADS;
+
 use crate::attr::Attrs;
 use crate::contract::{ALIGN, Call, Contract};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
@@ -13,13 +18,14 @@ use crate::memory::{self, Buffer};
 use crate::op;
 use crate::tensor::TensorType;
 use draft::{Draft, Slot};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
 mod draft;
 
 /// Whose bytes a value's are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Base {
     /// The caller's, for the input with this index.
     Input(usize),
@@ -30,7 +36,7 @@ pub enum Base {
 }
 
 /// Where the bytes of a value are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Whose bytes they are.
     pub base: Base,
@@ -39,7 +45,11 @@ pub struct Place {
 }
 
 /// One kernel and its buffers.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// Where a plan is stored, ops and attributes stand by their names in the registry; one that is not
+/// there is refused when the plan is read.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(into = "stored::Step")]
 pub struct Step {
     /// The node in the program.
     pub node: NodeId,
@@ -79,7 +89,7 @@ pub struct Step {
 }
 
 /// A range of the arena, and the steps during which it is taken: by values or by a step's scratch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
     /// Where in the arena it begins.
     pub offset: usize,
@@ -93,7 +103,7 @@ pub struct Placed {
 }
 
 /// A program ready to be loaded and run.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The steps in order.
     pub steps: Vec<Step>,

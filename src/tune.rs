@@ -9,11 +9,13 @@
 //! The time of a plan is not quite the sum of its kernels' times, so [`compile`] also times the few best
 //! plans whole, and keeps which one won beside the times.
 
+mod basis;
 mod check;
 mod choose;
 mod clock;
 mod store;
 
+pub use basis::Basis;
 pub use choose::{Tuned, compile};
 pub use store::{Decision, Stored, checksum, read, validators, write};
 
@@ -134,6 +136,21 @@ impl<'a> Tuner<'a> {
     /// What is stored: times and decisions.
     pub fn stored(&self) -> &Stored {
         &self.stored
+    }
+
+    /// Takes lines that another table had over into this one, and keeps it.
+    ///
+    /// # Errors
+    /// If this table has other lines in their place: nothing is taken over then.
+    pub fn adopt(&mut self, basis: &Basis) -> Result<(), String> {
+        let mut stored = self.stored.clone();
+        basis.add_to(&mut stored);
+        if let Some(why) = basis.differs(&stored) {
+            return Err(why);
+        }
+        self.stored = stored;
+        self.keep();
+        Ok(())
     }
 
     /// What is to be said of the table, a line each; then no more.

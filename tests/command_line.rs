@@ -15,7 +15,8 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn ovolo(at: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ovolo")).args(arguments).current_dir(at).output().unwrap()
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
+    command.args(arguments).current_dir(at).env("OVOLO_CACHE", at.join("cache")).output().unwrap()
 }
 
 fn refused(at: &Path, arguments: &[&str], why: &str) {

@@ -1,5 +1,6 @@
 //! `ovolo bench`.
 
+use super::caching::{Caching, Ready};
 use super::load::{self, inputs, write_outputs};
 use super::{Outcome, Settings, print};
 use clap::Args;
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Bench {
     #[command(flatten)]
     settings: Settings,
+    #[command(flatten)]
+    caching: Caching,
     /// How long to run, in seconds.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
@@ -37,7 +40,7 @@ impl Bench {
         if !(self.seconds > 0.0 && self.seconds.is_finite()) {
             return Err("--seconds takes a positive number".into());
         }
-        let (mut session, program) = self.settings.session()?;
+        let Ready { mut session, cached } = self.caching.session(&self.settings)?;
         let inputs = match &self.inputs {
             Some(directory) => {
                 let files: Vec<_> = session
@@ -46,7 +49,7 @@ impl Bench {
                     .iter()
                     .map(|(name, _)| (name.to_string(), directory.join(load::file_name(name))))
                     .collect();
-                inputs(&program, &files)?
+                inputs(session.plan(), &files)?
             }
             None => session.plan().inputs.iter().map(|(_, ty)| Tensor::zeros(ty.clone())).collect(),
         };
@@ -70,7 +73,7 @@ impl Bench {
             let line = serde_json::json!({
                 "median_ms": milliseconds(median), "min_ms": milliseconds(times[0]), "runs": times.len(),
                 "estimate_ms": session.plan().seconds() * 1e3,
-                "outputs": directory,
+                "outputs": directory, "cached": cached,
             });
             print(&format!("{line}\n"));
         } else {
@@ -109,7 +112,7 @@ fn profile(
     runs: usize,
     whole: Duration,
 ) -> Result<String, String> {
-    let machine = load::calibrated_machine(session.plan().threads);
+    let machine = load::calibrated_machine(session.plan().threads).machine;
     let mut samples: Vec<Vec<Duration>> = vec![Vec::new(); session.plan().steps.len()];
     for _ in 0..runs {
         for (sample, time) in

@@ -32,7 +32,7 @@ impl Explain {
             return self.curve();
         }
         let compilation = self.settings.compile()?;
-        for line in absent(&compilation) {
+        for line in absent(&compilation.absent) {
             eprintln!("{line}");
         }
         let plan = compilation.plan;

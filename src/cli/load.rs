@@ -1,6 +1,8 @@
 //! From settings on the command line to a compiled model.
 
 use super::Settings;
+use ovolo::cache::Request;
+use ovolo::calibrate::Calibration;
 use ovolo::compile::{self, Compilation, Options};
 use ovolo::cost::Machine;
 use ovolo::error::Source;
@@ -8,30 +10,28 @@ use ovolo::graph::{Graph, text};
 use ovolo::npy;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
+use ovolo::plan::{MOST_THREADS, Plan};
 use ovolo::rule::{self, RuleSet};
 use ovolo::session::Session;
 use ovolo::tensor::Tensor;
-use ovolo::tune::{self, Tuned, Tuner};
+use ovolo::tune::{self, Basis, Tuned, Tuner};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-/// Threads that a team may have: more than any machine has processors for.
-const MOST_THREADS: usize = 1024;
-
 /// The speeds of this machine; a reading that is not worth keeping is said.
-pub(super) fn calibrated_machine(threads: usize) -> Machine {
-    let ovolo::calibrate::Calibration { machine, steady } = ovolo::calibrate::machine(threads);
-    if !steady {
+pub(super) fn calibrated_machine(threads: usize) -> Calibration {
+    let calibrated = ovolo::calibrate::machine(threads);
+    if !calibrated.steady {
         eprintln!(
             "note: the machine was busy while its speed was measured: costs are rough, and it is measured again next time"
         );
     }
-    machine
+    calibrated
 }
 
 /// Whether a pipeline prices by measured times.
-fn by_times(pipeline: &Pipeline) -> bool {
+pub(super) fn by_times(pipeline: &Pipeline) -> bool {
     pipeline
         .passes
         .iter()
@@ -92,6 +92,15 @@ impl Settings {
 
     /// The graph of the model.
     pub(super) fn graph(&self) -> Result<Graph, String> {
+        if self.model.extension().is_some_and(|extension| extension == "ovolo") {
+            return read_graph(&self.model);
+        }
+        let options = ImportOptions { dims: self.bound()?, missing_weights: self.missing_weights() };
+        Ok(onnx::load(&self.model, &options).map_err(|error| error.to_string())?.graph)
+    }
+
+    /// The dimensions that are bound.
+    fn bound(&self) -> Result<BTreeMap<String, usize>, String> {
         let mut dims = BTreeMap::new();
         for dim in &self.dims {
             let (name, size) = dim
@@ -102,24 +111,26 @@ impl Settings {
                 return Err(format!("--dim gives `{name}` twice: {before} and {size}"));
             }
         }
-        if self.model.extension().is_some_and(|extension| extension == "ovolo") {
-            return read_graph(&self.model);
-        }
-        let missing_weights =
-            if self.seeded_weights { MissingWeights::Seeded } else { MissingWeights::Refuse };
-        let options = ImportOptions { dims, missing_weights };
-        Ok(onnx::load(&self.model, &options).map_err(|error| error.to_string())?.graph)
+        Ok(dims)
     }
 
-    /// The options of the compilation.
-    pub(super) fn options(&self, pipeline: &str) -> Result<Options, String> {
-        // What is wrong with either is told at once.
-        let rules = rules(&self.rules);
-        let pipeline = read_pipeline(pipeline, rules.as_ref().ok());
-        let (rules, mut pipeline) = match (rules, pipeline) {
-            (Ok(rules), Ok(pipeline)) => (rules, pipeline),
-            (Err(one), Err(other)) => return Err(format!("{one}\n\n{other}")),
-            (Err(one), _) | (_, Err(one)) => return Err(one),
+    fn missing_weights(&self) -> MissingWeights {
+        if self.seeded_weights { MissingWeights::Seeded } else { MissingWeights::Refuse }
+    }
+
+    /// What is asked of a compilation, with the calibration that is kept.
+    pub(super) fn request(&self, pipeline: &str) -> Result<Request, String> {
+        let rules = rule_texts(&self.rules)?;
+        // Rules are read where something is wrong, or where a compilation needs them: all mistakes are told
+        // at once, and what is in the cache starts without them.
+        let mut pipeline = match read_pipeline(pipeline, None) {
+            Ok(pipeline) => pipeline,
+            Err(error) => {
+                return Err(match read_rules(&rules) {
+                    Ok(rules) => read_pipeline(pipeline, Some(&rules)).err().unwrap_or(error),
+                    Err(mistakes) => format!("{mistakes}\n\n{error}"),
+                });
+            }
         };
         for pass in &mut pipeline.passes {
             if let PassSpec::Extract(settings) = pass {
@@ -130,38 +141,73 @@ impl Settings {
                 settings.limit = self.memory_limit.or(settings.limit);
             }
         }
-        let calibrated =
-            pipeline.passes.iter().any(|pass| matches!(pass, PassSpec::Extract(s) if s.cost != "flops"));
         let threads = self.threads()?;
-        let machine = if calibrated { calibrated_machine(threads) } else { Machine::NOMINAL };
-        let measured = by_times(&pipeline).then(|| {
-            let folder = ovolo::calibrate::folder();
-            Tuner::open(folder.as_deref(), threads, machine).measured()
-        });
-        Ok(Options { rules, pipeline, threads, machine, measured, keep_egraph_after: None })
+        Ok(Request {
+            model: self.model.clone(),
+            dims: self.bound()?,
+            missing_weights: self.missing_weights(),
+            pipeline,
+            rules,
+            threads,
+            calibration: ovolo::calibrate::kept(threads),
+        })
+    }
+
+    /// The options of the compilation.
+    pub(super) fn options(&self, pipeline: &str) -> Result<Options, String> {
+        Ok(options(&self.request(pipeline)?)?.0)
     }
 
     pub(super) fn compile(&self) -> Result<Compilation, String> {
-        let options = self.options(&self.pipeline)?;
-        if by_times(&options.pipeline) {
-            return Ok(tuned(&self.graph()?, options, false)?.compilation);
-        }
-        compile::compile(self.graph()?, &options).map_err(|error| error.to_string())
+        Ok(self.build(&self.request(&self.pipeline)?)?.compilation)
     }
 
-    pub(super) fn session(&self) -> Result<(Session, Graph), String> {
-        let compilation = self.compile()?;
-        for line in absent(&compilation) {
-            eprintln!("{line}");
+    /// Compiles what a request asks for.
+    pub(super) fn build(&self, request: &Request) -> Result<Built, String> {
+        let (options, machine) = options(request)?;
+        if by_times(&options.pipeline) {
+            let Tuned { compilation, basis, .. } = tuned(&self.graph()?, options, false)?;
+            return Ok(Built { compilation, machine, basis: Some(basis) });
         }
-        let Compilation { program, plan, .. } = compilation;
-        Ok((Session::new(&program, plan).map_err(|error| error.to_string())?, program))
+        let compilation = compile::compile(self.graph()?, &options).map_err(|error| error.to_string())?;
+        Ok(Built { compilation, machine, basis: None })
     }
 }
 
-/// A line for each backend of the pipeline that was not there.
-pub(super) fn absent(compilation: &Compilation) -> Vec<String> {
-    compilation.absent.iter().map(|(name, why)| format!("backend {name}: {why}")).collect()
+/// A compiled model, and what it was priced by.
+pub(super) struct Built {
+    pub(super) compilation: Compilation,
+    /// The speeds of the machine, where the cost model went by them and they are kept.
+    pub(super) machine: Option<Machine>,
+    /// What of the table of times the plan rests on.
+    pub(super) basis: Option<Basis>,
+}
+
+/// The options of a compilation, and the speeds of the machine if they are asked for and kept.
+fn options(request: &Request) -> Result<(Options, Option<Machine>), String> {
+    let calibrated = request.calibrated().then(|| calibrated_machine(request.threads).machine);
+    let machine = calibrated.unwrap_or(Machine::NOMINAL);
+    let measured = by_times(&request.pipeline).then(|| {
+        let folder = ovolo::calibrate::folder();
+        Tuner::open(folder.as_deref(), request.threads, machine).measured()
+    });
+    let rules = read_rules(&request.rules)?;
+    request.pipeline.names(&rules).map_err(|errors| errors.to_string())?;
+    let options = Options {
+        rules,
+        pipeline: request.pipeline.clone(),
+        threads: request.threads,
+        machine,
+        measured,
+        keep_egraph_after: None,
+    };
+    let kept = calibrated.filter(|machine| ovolo::calibrate::kept(request.threads) == Some(*machine));
+    Ok((options, kept))
+}
+
+/// A line for each backend that was not there.
+pub(super) fn absent(missing: &[(String, String)]) -> Vec<String> {
+    missing.iter().map(|(name, why)| format!("backend {name}: {why}")).collect()
 }
 
 /// A pipeline: a shipped one by its name, or a file. With rules, what it says of them is checked as well.
@@ -190,15 +236,19 @@ pub(super) fn read_pipeline(name: &str, rules: Option<&RuleSet>) -> Result<Pipel
     read_text(name, &read(path)?)
 }
 
-/// The shipped rules and those of some directories.
-pub(super) fn rules(directories: &[PathBuf]) -> Result<RuleSet, String> {
+fn read_rules(files: &[(String, String)]) -> Result<RuleSet, String> {
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    RuleSet::read(&files).map_err(|errors| errors.to_string())
+}
+
+/// The shipped rule files and those of some directories: names and texts.
+fn rule_texts(directories: &[PathBuf]) -> Result<Vec<(String, String)>, String> {
     let mut files: Vec<(String, String)> =
         rule::SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
     for directory in directories {
         files.extend(rule_files(directory)?);
     }
-    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    RuleSet::read(&files).map_err(|errors| errors.to_string())
+    Ok(files)
 }
 
 /// The rule files of a directory: names and texts.
@@ -261,16 +311,16 @@ pub(super) fn write_outputs(session: &Session, outputs: &[Tensor], directory: &P
     Ok(())
 }
 
-/// The model's inputs in order, from files by name. Every input is needed, and no other is taken.
-pub(super) fn inputs(program: &Graph, files: &[(String, PathBuf)]) -> Result<Vec<Tensor>, String> {
+/// The plan's inputs in order, from files by name. Every input is needed, and no other is taken.
+pub(super) fn inputs(plan: &Plan, files: &[(String, PathBuf)]) -> Result<Vec<Tensor>, String> {
     let mut given = Vec::new();
     for (name, path) in files {
         given.push((name.clone(), npy::read(path).map_err(|error| error.to_string())?));
     }
-    onnx::check_inputs(program, &given).map_err(|error| error.to_string())?;
+    onnx::check_types(&plan.inputs, &given).map_err(|error| error.to_string())?;
     let find = |name: &str| given.iter().find(|(given, _)| given == name).map(|(_, tensor)| tensor.clone());
-    program
-        .inputs()
-        .map(|(_, node)| find(&node.name).ok_or_else(|| format!("input `{}` is missing", node.name)))
+    plan.inputs
+        .iter()
+        .map(|(name, _)| find(name).ok_or_else(|| format!("input `{name}` is missing")))
         .collect()
 }

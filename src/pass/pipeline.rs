@@ -166,9 +166,31 @@ impl Pipeline {
     /// # Errors
     /// Every name that is none, with its place.
     pub fn select(&self, phase: &Rewrite, rules: &RuleSet) -> Result<Vec<Arc<Rule>>, Diagnostics> {
+        self.known([phase], rules)?;
+        rules.select(&phase.rules)
+    }
+
+    /// Whether every phase names rules that are there.
+    ///
+    /// # Errors
+    /// Every name that is none, with its place.
+    pub fn names(&self, rules: &RuleSet) -> Result<(), Diagnostics> {
+        let phases = self.passes.iter().filter_map(|pass| match pass {
+            PassSpec::Rewrite(phase) => Some(phase),
+            _ => None,
+        });
+        self.known(phases, rules)
+    }
+
+    fn known<'a>(
+        &self,
+        phases: impl IntoIterator<Item = &'a Rewrite>,
+        rules: &RuleSet,
+    ) -> Result<(), Diagnostics> {
         let mut found = Diagnostics::new();
         let source = found.add_source(self.source.clone());
-        for name in &phase.rules {
+        let named = phases.into_iter().flat_map(|phase| phase.rules.iter().map(move |name| (phase, name)));
+        for (phase, name) in named {
             if let Some(diagnostic) = rules.unknown(name) {
                 let place = phase.places.iter().find(|(known, _)| known == name);
                 found.push(match place {
@@ -177,8 +199,7 @@ impl Pipeline {
                 });
             }
         }
-        found.into_result(())?;
-        rules.select(&phase.rules)
+        found.into_result(())
     }
 }
 

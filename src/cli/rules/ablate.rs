@@ -73,6 +73,7 @@ impl Ablate {
             rules: self.rules.clone(),
             cost: Some(self.cost.clone()),
             extractor: None,
+            memory_limit: None,
             threads: Some(self.threads),
             seeded_weights: self.seeded_weights,
         }

@@ -177,6 +177,7 @@ impl Check {
             rules: Vec::new(),
             cost: None,
             extractor: None,
+            memory_limit: None,
             threads: None,
             seeded_weights: true,
         };
