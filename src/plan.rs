@@ -12,6 +12,7 @@ use crate::graph::{CONST, Graph, INPUT, NodeId};
 use crate::memory::{self, Buffer};
 use crate::op;
 use crate::tensor::TensorType;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
@@ -71,6 +72,20 @@ pub struct Step {
     pub rules: Vec<String>,
 }
 
+/// A range of the arena, and the steps during which it is taken: by values or by a step's scratch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// Where in the arena it begins.
+    pub offset: usize,
+    /// Bytes, padded to the alignment.
+    pub size: usize,
+    /// The first step at which it is taken.
+    pub lower: usize,
+    /// The first step at which it is no longer. One more than there are steps where it holds an output
+    /// of the model, which is copied to the caller after the last step.
+    pub upper: usize,
+}
+
 /// A program ready to be loaded and run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
@@ -80,6 +95,8 @@ pub struct Plan {
     pub inputs: Vec<(Arc<str>, TensorType)>,
     /// Outputs: names, types and places, in the model's order.
     pub outputs: Vec<(Arc<str>, TensorType, Place)>,
+    /// What the arena holds when.
+    pub buffers: Vec<Placed>,
     /// Bytes of the arena.
     pub arena: usize,
     /// The most bytes live at one step in the chosen order: no arena can be smaller.
@@ -180,7 +197,10 @@ impl Plan {
         plan.inputs = graph.inputs().map(|(_, node)| (Arc::clone(&node.name), node.ty.clone())).collect();
         let mut scratches = Vec::new();
         let mut pending = Vec::new();
+        // For each position, how many steps come before it: views take a position and are no steps.
+        let mut steps_before = Vec::with_capacity(sequence.len() + 2);
         for (position, &id) in sequence.iter().enumerate() {
+            steps_before.push(plan.steps.len());
             let Some((contract, seconds)) = &contracts[id.index()] else { continue };
             let node = &graph[id];
             if let Some(operand) = contract.view_of {
@@ -231,6 +251,14 @@ impl Plan {
             align: ALIGN,
         }));
         let packing = planner.plan(&buffers);
+        steps_before.extend([plan.steps.len(), plan.steps.len() + 1]);
+        let placed = buffers.iter().zip(&packing.offsets).map(|(buffer, offset)| Placed {
+            offset: *offset,
+            size: buffer.size,
+            lower: steps_before[buffer.lower],
+            upper: steps_before[buffer.upper],
+        });
+        plan.buffers = placed.collect();
         plan.arena = packing.peak;
         plan.lower_bound = packing.lower_bound;
         plan.proven = packing.proven;

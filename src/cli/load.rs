@@ -1,12 +1,15 @@
 //! From settings on the command line to a compiled model.
 
-use super::Settings;
+use super::pack::replace;
+use super::{Settings, print};
 use ovolo::compile::{self, Compilation, Options};
 use ovolo::cost::Machine;
 use ovolo::graph::Graph;
 use ovolo::npy;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
+use ovolo::plan::Plan;
+use ovolo::report::Page;
 use ovolo::rule::{self, RuleSet};
 use ovolo::session::Session;
 use ovolo::tensor::Tensor;
@@ -111,8 +114,8 @@ impl Settings {
         Ok(onnx::load(&self.model, &options).map_err(|error| error.to_string())?.graph)
     }
 
-    /// The options of the compilation.
-    pub(super) fn options(&self, pipeline: &str) -> Result<Options, String> {
+    /// A pipeline with the cost model and the extractor that were asked for.
+    fn adjusted(&self, pipeline: &str) -> Result<Pipeline, String> {
         let mut pipeline = read_pipeline(pipeline)?;
         for pass in &mut pipeline.passes {
             if let PassSpec::Extract(settings) = pass {
@@ -120,6 +123,12 @@ impl Settings {
                 settings.extractor = self.extractor.clone().unwrap_or_else(|| settings.extractor.clone());
             }
         }
+        Ok(pipeline)
+    }
+
+    /// The options of the compilation.
+    pub(super) fn options(&self, pipeline: &str) -> Result<Options, String> {
+        let pipeline = self.adjusted(pipeline)?;
         let calibrated =
             pipeline.passes.iter().any(|pass| matches!(pass, PassSpec::Extract(s) if s.cost != "flops"));
         let threads = self.threads()?;
@@ -154,6 +163,51 @@ impl Settings {
         let Compilation { program, plan, .. } = compilation;
         Ok((Session::new(&program, plan).map_err(|error| error.to_string())?, program))
     }
+}
+
+impl Settings {
+    /// The name of the model's file.
+    pub(super) fn title(&self) -> String {
+        self.model.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// How a plan came about, for a reader: names and values.
+    pub(super) fn account(&self, plan: &Plan) -> Result<Vec<(&'static str, String)>, String> {
+        let pipeline = self.adjusted(&self.pipeline)?;
+        let mut account = vec![("ovolo", env!("CARGO_PKG_VERSION").to_owned()), ("pipeline", pipeline.name)];
+        for pass in pipeline.passes {
+            if let PassSpec::Extract(settings) = pass {
+                account.extend([("cost model", settings.cost), ("extractor", settings.extractor)]);
+            }
+        }
+        account.push(("threads", plan.threads.to_string()));
+        if !self.dims.is_empty() {
+            account.push(("dim", self.dims.join(" ")));
+        }
+        Ok(account)
+    }
+}
+
+/// Refuses a file that cannot be written, before the work for it is done.
+pub(super) fn writable(file: &Path) -> Result<(), String> {
+    let said = |why: &str| Err(format!("--html {}: {why}", file.display()));
+    if file.is_dir() || file.file_name().is_none() {
+        return said("is a directory");
+    }
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+            said(&format!("there is no directory {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a page, and says so.
+pub(super) fn write_page(file: &Path, page: &Page<'_>) -> Result<(), String> {
+    let html = page.html();
+    replace(file, &html).map_err(|why| format!("--html {why}"))?;
+    print(&format!("{}: {} steps, {} bytes\n", file.display(), page.plan.steps.len(), html.len()));
+    Ok(())
 }
 
 /// A line for each backend of the pipeline that was not there.
