@@ -4,6 +4,9 @@ use super::load::{self, absent};
 use super::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::audit::runner_up;
+use ovolo::compile::Options;
+use ovolo::egraph::RunnerUp;
+use ovolo::graph::Graph;
 use ovolo::plan::Plan;
 use ovolo::report::{self, Page};
 use std::fmt::Write;
@@ -47,13 +50,12 @@ impl Explain {
 impl Explain {
     fn page(&self, file: &Path) -> Outcome {
         load::writable(file)?;
-        let compilation = self.settings.compile()?;
+        let (compilation, options) = self.settings.compile_and_options()?;
         for line in absent(&compilation) {
             eprintln!("{line}");
         }
         let imported = &compilation.stages.first().ok_or("a compilation begins with the import")?.graph;
-        let options = self.settings.options(&self.settings.pipeline)?;
-        let runner_ups = runner_up::runner_ups(imported, &options).map_err(|error| error.to_string())?;
+        let runner_ups = runner_ups(imported, &options)?;
         let page = Page {
             title: &self.settings.title(),
             settings: &self.settings.account(&compilation.plan)?,
@@ -68,8 +70,7 @@ impl Explain {
 
     fn runner_ups(&self) -> Outcome {
         let options = self.settings.options(&self.settings.pipeline)?;
-        let found =
-            runner_up::runner_ups(&self.settings.graph()?, &options).map_err(|error| error.to_string())?;
+        let found = runner_ups(&self.settings.graph()?, &options)?;
         let mut lines = String::new();
         for one in &found {
             if self.json {
@@ -89,6 +90,11 @@ impl Explain {
         print(&lines);
         Ok(())
     }
+}
+
+fn runner_ups(graph: &Graph, options: &Options) -> Result<Vec<RunnerUp>, String> {
+    let mut bar = load::bar("comparing", "kernels");
+    runner_up::runner_ups(graph, options, &mut bar).map_err(|error| error.to_string())
 }
 
 fn text(plan: &Plan) -> String {

@@ -40,16 +40,24 @@ pub struct Change {
 
 impl Pick<'_> {
     /// The runner-up of every chosen node that costs something: the cheapest program without that
-    /// node, extracted anew. Values that can be computed in no other way have none.
-    pub fn runner_ups(&self, extractor: &dyn Extractor, extraction: &Extraction) -> Vec<RunnerUp> {
+    /// node, extracted anew. Values that can be computed in no other way have none. `progress` is told
+    /// how many of how many have begun.
+    pub fn runner_ups(
+        &self,
+        extractor: &dyn Extractor,
+        extraction: &Extraction,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Vec<RunnerUp> {
         let program = self.build(extraction);
         let mut found = Vec::new();
-        for (class, choice) in extraction.choice.iter().enumerate() {
-            let Some(place) = *choice else { continue };
+        let paid = |(class, choice): (usize, &Option<u32>)| {
+            let place = (*choice)?;
             let seconds = self.problem.classes[class].nodes[place as usize].cost;
-            if seconds <= 0.0 {
-                continue;
-            }
+            (seconds > 0.0).then_some((class, place, seconds))
+        };
+        let choices: Vec<_> = extraction.choice.iter().enumerate().filter_map(paid).collect();
+        for (done, &(class, place, seconds)) in choices.iter().enumerate() {
+            progress(done + 1, choices.len());
             let mut without = self.problem.clone();
             without.classes[class].nodes[place as usize].cost = f64::INFINITY;
             let Ok(other) = extractor.extract(&without) else { continue };
