@@ -152,6 +152,7 @@ fn pictures(name: &str, model: &[&str]) {
     let runner_ups = printed(&[&["explain"], model, &["--runner-up", "--json"]].concat());
     costs(&dom, &plan, &runner_ups);
     selection(&drawn(&browser, &file, "#step=2"));
+    keyboard(&browser, &file);
 }
 
 #[test]
@@ -331,6 +332,36 @@ fn selection(dom: &Dom) {
     assert_eq!((lit("plan", "g"), lit("costs", "tr")), (1, 1));
     assert!(lit("imported", "g") >= 1 && lit("memory", "rect") >= 1);
     assert!(dom.within("details").any(|element| element.tag == "dt" && element.text == "step 2"));
+}
+
+/// Arrow keys go from step to step, the search finds steps, the colours can be changed.
+fn keyboard(browser: &str, file: &Path) {
+    let page = std::fs::read_to_string(file).unwrap();
+    let driven = |acts: &str| {
+        let copy = file.with_file_name("driven.html");
+        let text = page.replacen("</body>", &format!("<script>{{ {acts} }}</script></body>"), 1);
+        std::fs::write(&copy, text).unwrap();
+        drawn(browser, &copy, "")
+    };
+    let selected = |dom: &Dom| -> Vec<String> {
+        dom.within("plan")
+            .filter(|element| element.tag == "g" && element.classes().any(|class| class == "lit"))
+            .map(|element| element.get("data-shows").unwrap().to_owned())
+            .collect()
+    };
+    let press =
+        "const press = (key, at) => at.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+        const body = document.querySelector('#plan .scroll'), find = document.getElementById('find');";
+    let down = format!("{press} press('ArrowDown', body); press('ArrowDown', body);");
+    assert_eq!(selected(&driven(&down)), ["step 1"]);
+    assert!(selected(&driven(&format!("{down} press('Escape', body);"))).is_empty());
+    let last =
+        format!("{press} find.value = data.steps.at(-1).name; find.dispatchEvent(new Event('input'));");
+    let dom = driven(&last);
+    assert!(dom.text("found").starts_with("1 of "), "{}", dom.text("found"));
+    assert_eq!(selected(&dom).len(), 1);
+    let colour = "const by = document.getElementById('colour-by'); by.value = 'backend'; by.dispatchEvent(new Event('change'));";
+    assert_eq!(driven(colour).all("html").next().unwrap().get("data-colour"), Some("backend"));
 }
 
 #[test]

@@ -20,7 +20,8 @@ function digits(value) {
 }
 
 function time(seconds) {
-  const [scale, unit] = Math.abs(seconds) >= 1e-3 ? [1e3, 'ms'] : [1e6, 'µs'];
+  const size = Math.abs(seconds);
+  const [scale, unit] = size >= 1e-3 ? [1e3, 'ms'] : size >= 1e-6 || size === 0 ? [1e6, 'µs'] : [1e9, 'ns'];
   return `${digits(seconds * scale)} ${unit}`;
 }
 
