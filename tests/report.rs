@@ -97,7 +97,12 @@ fn a_page_is_one_file_that_asks_for_nothing_and_is_the_same_each_time() {
 fn a_page_that_cannot_be_written_is_refused_before_the_work() {
     let at = folder("refused");
     let inside = at.join("no/such/page.html");
-    for (file, why) in [(&at, "is a directory"), (&inside, "there is no directory")] {
+    let refused = [
+        (at.as_path(), "is a directory"),
+        (&inside, "there is no directory"),
+        (Path::new("/dev/null"), "is there, and is no plain file"),
+    ];
+    for (file, why) in refused {
         let file = file.to_str().unwrap();
         for command in [&["explain"][..], &["bench", "--profile"]] {
             let output = ovolo(&[command, &DIGITS[..], &["--html", file]].concat());

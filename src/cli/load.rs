@@ -209,6 +209,10 @@ pub(super) fn writable(file: &Path) -> Result<(), String> {
     if file.is_dir() || file.file_name().is_none() {
         return said("is a directory");
     }
+    // It would be replaced, not written to.
+    if std::fs::symlink_metadata(file).is_ok_and(|there| !there.is_file()) {
+        return said("is there, and is no plain file");
+    }
     match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
             said(&format!("there is no directory {}", folder.display()))
