@@ -2,8 +2,10 @@
 //!
 //! [`example`] runs the examples beside the rules, [`check`] finds rules without a point,
 //! [`verify`] checks every rule numerically on generated instances, and random members of the
-//! e-graphs of whole models against the models; [`runner_up`] names the next best of every choice.
+//! e-graphs of whole models against the models; [`runner_up`] names the next best of every choice,
+//! [`curve`] what less memory costs.
 pub mod check;
+pub mod curve;
 pub mod example;
 pub mod reference;
 pub mod runner_up;
@@ -22,7 +24,7 @@ pub(crate) fn saturated(graph: &Graph, options: &Options) -> Result<EGraph, Erro
     let mut egraph = EGraph::new(&graph);
     for pass in &options.pipeline.passes {
         if let PassSpec::Rewrite(phase) = pass {
-            let rules = options.rules.select(&phase.rules).map_err(Error::Pipeline)?;
+            let rules = options.pipeline.select(phase, &options.rules).map_err(Error::Pipeline)?;
             let limits =
                 Limits { rounds: phase.rounds, nodes: phase.nodes + phase.nodes_per_op * graph.len() };
             egraph.saturate(&rules, limits, &|| std::time::Duration::ZERO)?;

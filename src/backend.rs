@@ -45,6 +45,11 @@ pub trait Backend: Sync {
         Ok("part of ovolo".to_owned())
     }
 
+    /// What its kernels depend on beside what was found: names and values, in a fixed order.
+    fn details(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     /// The contract of the implementation for a call, or why there is none.
     fn contract(&self, call: &Call<'_>) -> Result<Contract, String>;
 

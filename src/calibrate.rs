@@ -33,25 +33,42 @@ pub struct Calibration {
 
 /// The speeds with so many threads: as kept, or measured now, and kept where the machine was at rest.
 pub fn machine(threads: usize) -> Calibration {
-    let features: Vec<String> = backend::features::detected().iter().map(ToString::to_string).collect();
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    let path = path(threads);
-    let kept = path
-        .as_ref()
-        .and_then(|path| std::fs::read_to_string(path).ok())
-        .and_then(|text| serde_json::from_str::<Kept>(&text).ok())
-        .filter(|kept| kept.version == version && kept.features == features && kept.threads == threads);
-    if let Some(kept) = kept {
-        return Calibration { machine: kept.machine, steady: true };
+    if let Some(machine) = kept(threads) {
+        return Calibration { machine, steady: true };
     }
     let (machine, steady) = measure(threads);
     // A machine that cannot be kept is measured again next time: slower, not wrong.
-    if let (true, Some(path), Ok(text)) =
-        (steady, path, serde_json::to_string(&Kept { version, features, threads, machine }))
-    {
-        let _ = keep(&path, &text);
+    if steady && keep_machine(threads, machine).is_ok() {
+        // As it will be read from now on, to the last bit.
+        return Calibration { machine: kept(threads).unwrap_or(machine), steady };
     }
     Calibration { machine, steady }
+}
+
+/// The speeds that are kept for so many threads, if they are this version's and this processor's.
+pub fn kept(threads: usize) -> Option<Machine> {
+    let text = std::fs::read_to_string(path(threads)?).ok()?;
+    let kept: Kept = serde_json::from_str(&text).ok()?;
+    let holds = kept.version == version() && kept.features == features() && kept.threads == threads;
+    holds.then_some(kept.machine)
+}
+
+/// Keeps the speeds for so many threads.
+///
+/// # Errors
+/// Where there is no folder for them, or it cannot be written to.
+pub fn keep_machine(threads: usize, machine: Machine) -> std::io::Result<()> {
+    let path = path(threads).ok_or(std::io::ErrorKind::NotFound)?;
+    let kept = Kept { version: version(), features: features(), threads, machine };
+    keep(&path, &serde_json::to_string(&kept)?)
+}
+
+fn version() -> String {
+    env!("CARGO_PKG_VERSION").to_owned()
+}
+
+fn features() -> Vec<String> {
+    backend::features::detected().iter().map(ToString::to_string).collect()
 }
 
 /// Writes through a temporary file, so that no reader ever sees half of it.

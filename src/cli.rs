@@ -1,13 +1,19 @@
 //! Commands and their options.
 
+mod amount;
 mod bench;
+mod cache;
+mod caching;
 mod compile;
 mod doctor;
 mod explain;
 mod load;
 mod pack;
+mod page;
+mod progress;
 mod rules;
 mod run;
+mod save;
 mod tune;
 
 use clap::{Args, Parser, Subcommand};
@@ -46,6 +52,13 @@ enum Command {
     /// Test, check and question rules.
     #[command(subcommand)]
     Rules(rules::Rules),
+    /// Look at, question and clean the cache of plans.
+    #[command(subcommand)]
+    Cache(cache::Cache),
+    /// Write a model's plan and packed weights to one file.
+    SaveCache(save::Save),
+    /// Take a plan and its weights from a file of `save-cache` into the cache.
+    LoadCache(save::Load),
     /// Say what this machine has: processor, instruction sets, backends.
     Doctor(doctor::Doctor),
 }
@@ -73,9 +86,19 @@ struct Settings {
     /// Threads, the calling one included. Default: the processors this process may use.
     #[arg(long)]
     threads: Option<usize>,
+    /// The most bytes that the arena of the plan may have, with or without a unit: 4194304, 4MiB, 4MB.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory_limit: Option<usize>,
     /// Fill initializers that carry no data but say `normal MEAN STD` with seeded values.
     #[arg(long)]
     seeded_weights: bool,
+}
+
+/// A number of bytes.
+fn bytes(text: &str) -> Result<usize, String> {
+    let size: bytesize::ByteSize =
+        text.parse().map_err(|why| format!("{why}: a number of bytes, or one with KiB, MiB, GiB"))?;
+    usize::try_from(size.as_u64()).map_err(|_| "more bytes than this machine can address".to_owned())
 }
 
 /// Runs a command; prints what went wrong and gives the exit code.
@@ -90,6 +113,9 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Diff(command) => command.run(),
         Command::Pack(command) => command.run(),
         Command::Rules(command) => command.run(),
+        Command::Cache(command) => command.run(),
+        Command::SaveCache(command) => command.run(),
+        Command::LoadCache(command) => command.run(),
         Command::Doctor(command) => command.run(),
     };
     match outcome {

@@ -18,6 +18,9 @@ pub struct Call<'a> {
     pub threads: usize,
 }
 
+/// Alignment of every buffer in bytes: a cache line, and the widest vector.
+pub const ALIGN: usize = 64;
+
 /// What the chosen implementation promises and demands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contract {
@@ -31,6 +34,18 @@ pub struct Contract {
     pub view_of: Option<usize>,
     /// Where in that operand the result begins, in bytes.
     pub view_offset: usize,
+    /// Where in the result each operand's bytes lie, where it is nothing but their bytes, each operand in
+    /// one piece: what lies there already is left alone, so the plan may let operands be computed there.
+    /// Empty for all other results.
+    pub parts: Vec<usize>,
     /// Scratch bytes, 64-byte aligned, for the duration of the step.
     pub scratch: usize,
+}
+
+impl Contract {
+    /// Whether an operand of so many bytes may be computed where it belongs in the result: buffers begin
+    /// and end on the alignment.
+    pub fn joins(&self, operand: usize, bytes: usize) -> bool {
+        self.parts[operand].is_multiple_of(ALIGN) && bytes.is_multiple_of(ALIGN)
+    }
 }

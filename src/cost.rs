@@ -6,7 +6,7 @@
 mod measured;
 mod roofline;
 
-pub use measured::{Entry, Leaning, Measured, State, Table, key};
+pub use measured::{Asked, Entry, Leaning, Measured, State, Table, key};
 pub use roofline::{Machine, Roofline};
 
 use crate::contract::{Call, Contract};
@@ -35,6 +35,9 @@ pub trait CostModel: Sync {
     /// one that the model knows nothing of, which is then an error and not a guess.
     fn seconds(&self, query: &Query<'_>) -> Option<f64>;
 
+    /// Seconds to copy so many bytes from one buffer to another, for what the memory plan adds.
+    fn copy(&self, bytes: usize) -> f64;
+
     /// What an extraction adds up: the seconds, unless the model leans.
     fn weight(&self, query: &Query<'_>) -> Option<f64> {
         self.seconds(query)
@@ -48,8 +51,8 @@ pub type Make = fn(&Machine, Option<&Measured>) -> Result<Box<dyn CostModel>, St
 pub const COST_MODELS: &[(&str, Make)] = &[
     ("flops", |_, _| Ok(Box::new(Roofline::new("flops", Machine::NOMINAL)))),
     ("roofline", |machine, _| Ok(Box::new(Roofline::new("roofline", *machine)))),
-    ("measured", |_, measured| match measured {
-        Some(measured) => Ok(Box::new(measured.clone())),
+    ("measured", |machine, measured| match measured {
+        Some(measured) => Ok(Box::new(Measured { machine: *machine, ..measured.clone() })),
         None => Err("the cost model `measured` needs a table of times: run `ovolo tune MODEL`".into()),
     }),
 ];

@@ -12,9 +12,11 @@
 //! assert!(found.to_string().contains("^^^^ not a word"));
 //! ```
 
+mod excerpt;
+
 use codespan_reporting::diagnostic as rendered;
-use codespan_reporting::files::SimpleFiles;
 use codespan_reporting::term::{self, termcolor};
+use excerpt::{Excerpt, Excerpts};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -229,6 +231,21 @@ pub fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> O
         .map(|(_, candidate)| candidate)
 }
 
+/// The known name that somebody who wrote this one meant: the [`suggestion`], or else the one that has
+/// the most of its words (`fuse-conv` for `fuse-conv-relu`), and the fewest others.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    let words: Vec<&str> = name.split('-').filter(|word| !word.is_empty()).collect();
+    suggestion(name, known.clone()).or_else(|| {
+        let shared = |candidate: &str| {
+            let theirs: Vec<&str> = candidate.split('-').collect();
+            let shared = words.iter().filter(|word| theirs.contains(word)).count();
+            (shared, std::cmp::Reverse(theirs.len() - shared.min(theirs.len())))
+        };
+        let best = known.into_iter().map(|candidate| (shared(candidate), std::cmp::Reverse(candidate))).max();
+        best.filter(|((shared, _), _)| shared * 2 >= words.len().max(1)).map(|(_, candidate)| candidate.0)
+    })
+}
+
 /// All mistakes that were found in one or several texts, with those texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
@@ -306,14 +323,10 @@ impl Diagnostics {
     /// Every mistake with the lines that it is about, in plain text, or with the colours of a
     /// terminal (ANSI escapes).
     pub fn render(&self, color: bool) -> String {
-        let mut files = SimpleFiles::new();
-        for source in &self.sources {
-            files.add(Arc::clone(&source.name), Arc::clone(&source.text));
-        }
         let config = term::Config { chars: term::Chars::ascii(), ..term::Config::default() };
         let mut bytes = Vec::new();
         for diagnostic in &self.list {
-            let shown = self.shown(diagnostic);
+            let (files, shown) = self.shown(diagnostic);
             let done = if color {
                 let styles = term::Styles::default();
                 let mut writer = term::StylesWriter::new(termcolor::Ansi::new(&mut bytes), &styles);
@@ -330,14 +343,28 @@ impl Diagnostics {
         lines.join("\n")
     }
 
-    /// What codespan renders. A label of a source that is not there is dropped.
-    fn shown(&self, diagnostic: &Diagnostic) -> rendered::Diagnostic<usize> {
+    /// What codespan renders: the texts, with long lines cut around what is pointed at, and the message.
+    /// A label of a source that is not there is dropped.
+    fn shown(&self, diagnostic: &Diagnostic) -> (Excerpts<'_>, rendered::Diagnostic<usize>) {
+        let mut places = vec![Vec::new(); self.sources.len()];
+        for label in &diagnostic.labels {
+            if let (Some(source), Some(places)) =
+                (self.sources.get(label.source), places.get_mut(label.source))
+            {
+                places.push(whole_characters(&source.text, label.span));
+            }
+        }
+        let sources = self.sources.iter().zip(&places);
+        let files = Excerpts(
+            sources.map(|(source, places)| Excerpt::new(&source.name, &source.text, places)).collect(),
+        );
         let mut labels = Vec::new();
         for (position, label) in diagnostic.labels.iter().enumerate() {
-            let Some(source) = self.sources.get(label.source) else {
+            let (Some(source), Some(file)) = (self.sources.get(label.source), files.0.get(label.source))
+            else {
                 continue;
             };
-            let range = whole_characters(&source.text, label.span);
+            let range = file.place(whole_characters(&source.text, label.span));
             let shown = if position == 0 {
                 rendered::Label::primary(label.source, range)
             } else {
@@ -345,10 +372,11 @@ impl Diagnostics {
             };
             labels.push(shown.with_message(&label.text));
         }
-        rendered::Diagnostic::error()
+        let message = rendered::Diagnostic::error()
             .with_message(&diagnostic.message)
             .with_labels(labels)
-            .with_notes(diagnostic.notes.clone())
+            .with_notes(diagnostic.notes.clone());
+        (files, message)
     }
 }
 
@@ -440,6 +468,51 @@ mod tests {
     }
 
     #[test]
+    fn long_lines_are_cut_around_what_is_pointed_at() {
+        let words = |count: usize| "word ".repeat(count);
+        let line = format!("{}é wrng {}and {}wrng{}", words(50), words(50), words(3), " end".repeat(40));
+        let text = format!("short\n{line}\n{line}\nlast");
+        let mut found = Diagnostics::of("x", &text);
+        let second = 6 + line.len() + 1;
+        let (first, last) = (line.find("wrng").unwrap(), line.rfind("wrng").unwrap());
+        let place = |line: usize, at: usize| Span::new(line + at, line + at + 4);
+        found.push(Diagnostic::new("twice").label(0, place(6, first), "this").label(
+            0,
+            place(6, last),
+            "and this",
+        ));
+        found.push(Diagnostic::new("all of it").label(0, Span::new(second, second + line.len()), "a line"));
+        found.push(Diagnostic::new("many lines").label(0, Span::new(2, text.len()), "to the end"));
+        insta::assert_snapshot!(found, @r"
+        error: twice
+          --> x:2:253
+          |
+        2 | …d word word word word word word word word word word word é wrng word word word word word word word word word word word word… word word word word word word word word and word word word wrng end end end end end end end end end end end end end end end…
+          |                                                             ^^^^                                                                                                                         ---- and this
+          |                                                             |
+          |                                                             this
+
+        error: all of it
+          --> x:3:1
+          |
+        3 | word word word word word word word word word word word word … end end end end end end end end end end end end end end end
+          | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ a line
+
+        error: many lines
+          --> x:1:3
+          |
+        1 |   short
+          | /---^
+        2 | | word word word word word word word word word word word word word word word word word word word word word word word word …
+        3 | | word word word word word word word word word word word word word word word word word word word word word word word word …
+        4 | | last
+          | \----^ to the end
+        ");
+        let column = line[..first].chars().count() + 1;
+        assert!(found.to_string().contains(&format!("x:2:{column}")));
+    }
+
+    #[test]
     fn appended_labels_keep_their_texts() {
         let mut all = Diagnostics::of("a", "first");
         let mut other = Diagnostics::of("b", "second");
@@ -453,6 +526,16 @@ mod tests {
         assert_eq!(suggestion("rleu", ["gelu", "relu", "elu"]), Some("relu"));
         assert_eq!(suggestion("softmaxx", ["softmax", "log-softmax"]), Some("softmax"));
         assert_eq!(suggestion("attention", ["conv", "relu"]), None);
+    }
+
+    #[test]
+    fn the_nearest_name_is_close_or_has_the_same_words() {
+        let known = ["fuse-conv-relu", "fuse-conv-relu-bias", "pack-conv-nChw16c", "map-relu"];
+        assert_eq!(nearest("fuse-conv-rleu", known), Some("fuse-conv-relu"));
+        assert_eq!(nearest("fuse-relu", known), Some("fuse-conv-relu"));
+        assert_eq!(nearest("conv", known), Some("fuse-conv-relu"));
+        assert_eq!(nearest("attention", known), None);
+        assert_eq!(nearest("", known), None);
     }
 
     #[test]

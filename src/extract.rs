@@ -52,6 +52,20 @@ pub trait Extractor: Sync {
     fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError>;
 }
 
+impl<T: Extractor + ?Sized> Extractor for &T {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn claim(&self) -> Claim {
+        (**self).claim()
+    }
+
+    fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError> {
+        (**self).extract(problem)
+    }
+}
+
 /// What an extractor promises of its results, besides that they are valid selections whose stated
 /// cost is right and whose bound is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,11 +14,12 @@ pub mod text;
 
 use crate::attr::Attrs;
 use crate::tensor::{Tensor, TensorType};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
 /// Names a node of one graph, and its value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NodeId(u32);
 
 impl fmt::Display for NodeId {

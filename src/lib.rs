@@ -20,16 +20,19 @@
 //! | 5 | [`egraph`] |
 //! | 6 | [`memory`], [`plan`] |
 //! | 7 | [`backend`] |
-//! | 8 | [`pass`], [`mod@compile`], [`calibrate`], [`session`], [`tune`], [`onnx`], [`npy`], [`audit`], [`report`] |
+//! | 8 | [`pass`], [`mod@compile`], [`calibrate`], [`session`], [`tune`], [`cache`], [`onnx`], [`npy`], [`audit`], [`report`] |
 //!
 //! # Invariants
 //! - Every choice comes from the e-graph: there is no rewriting before or after it, and no fallback.
 //! - A logical op has no price; nothing runs it. A lowered op's name begins with its backend's.
 //! - Padding in a blocked layout holds zero, in every value and after every kernel.
+//! - What comes from the [`cache`] was checked to the last bit, and is what would be compiled now; what is
+//!   not is compiled.
 //! - The same input gives the same plan, byte for byte, whatever the number of threads that compile.
 pub mod attr;
 pub mod audit;
 pub mod backend;
+pub mod cache;
 pub mod calibrate;
 pub mod compile;
 pub mod contract;

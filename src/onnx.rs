@@ -20,6 +20,7 @@
 
 mod call;
 mod error;
+mod external;
 mod function;
 mod importer;
 mod input;
@@ -28,10 +29,11 @@ mod operator;
 pub mod proto;
 mod signature;
 mod structure;
-mod weight;
+pub(crate) mod weight;
 
 pub use error::{OnnxError, Unsupported};
-pub use input::check_inputs;
+pub use external::{External, external};
+pub use input::{check_inputs, check_types};
 
 use crate::graph::Graph;
 use prost::Message;
@@ -90,11 +92,15 @@ pub fn load(path: impl AsRef<Path>, options: &ImportOptions) -> Result<Imported,
     let model = path.display().to_string();
     let read = |why: std::io::Error| OnnxError::Read { path: model.clone(), why: why.to_string() };
     let bytes = weight::map(path).map_err(read)?.map_or_else(Bytes::new, Bytes::from_owner);
-    let folder = match path.parent() {
+    decode(bytes, &model, Some(folder(path)), options)
+}
+
+/// The folder that a model lies in.
+fn folder(path: &Path) -> PathBuf {
+    match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
-    };
-    decode(bytes, &model, Some(folder), options)
+    }
 }
 
 /// Imports a model from memory. `name` stands for the model in messages; external data is refused.

@@ -6,6 +6,8 @@ mod extract;
 mod plan;
 mod rewrite;
 
+pub use extract::{Point, curve};
+
 use crate::backend;
 use crate::contract::{Call, Contract};
 use crate::cost::{CostModel, Machine, Measured};

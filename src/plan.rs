@@ -6,18 +6,26 @@
 //! scratch lives for one step. What is computed from constants alone is no step: it is evaluated
 //! once, when the plan is loaded.
 
+mod check;
+mod stored;
+
+pub use check::MOST_THREADS;
+
 use crate::attr::Attrs;
-use crate::contract::{Call, Contract};
-use crate::graph::{CONST, Graph, INPUT, NodeId};
+use crate::contract::{ALIGN, Call, Contract};
+use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use crate::memory::{self, Buffer};
 use crate::op;
 use crate::tensor::TensorType;
+use draft::{Draft, Slot};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
+mod draft;
+
 /// Whose bytes a value's are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Base {
     /// The caller's, for the input with this index.
     Input(usize),
@@ -28,7 +36,7 @@ pub enum Base {
 }
 
 /// Where the bytes of a value are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Whose bytes they are.
     pub base: Base,
@@ -37,7 +45,11 @@ pub struct Place {
 }
 
 /// One kernel and its buffers.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// Where a plan is stored, ops and attributes stand by their names in the registry; one that is not
+/// there is refused when the plan is read.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(into = "stored::Step")]
 pub struct Step {
     /// The node in the program.
     pub node: NodeId,
@@ -60,6 +72,8 @@ pub struct Step {
     /// An operand that is copied into the result's buffer first: the kernel works on it where it
     /// lies, and its own buffer is still needed, or is not the arena's.
     pub copied: Option<usize>,
+    /// Operands that were computed where they belong in the result: the kernel leaves them alone.
+    pub joined: Vec<usize>,
     /// Scratch bytes.
     pub scratch: usize,
     /// Where in the arena the scratch is.
@@ -68,6 +82,8 @@ pub struct Step {
     pub implementation: String,
     /// What the cost model says one run takes.
     pub seconds: f64,
+    /// Of them those that memory planning adds: copies that a better place for an operand would save.
+    pub copies: f64,
     /// The rules that led to the op, the last first.
     pub rules: Vec<String>,
 }
@@ -87,7 +103,7 @@ pub struct Placed {
 }
 
 /// A program ready to be loaded and run.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The steps in order.
     pub steps: Vec<Step>,
@@ -134,24 +150,6 @@ impl From<PlanError> for crate::error::Error {
 /// Answers about the kernel of a call: its contract and what one run costs, in seconds.
 pub type Asked<'a> = &'a dyn Fn(&Call<'_>, &[bool]) -> Result<(Contract, f64), String>;
 
-/// What a value is to the planner.
-#[derive(Clone, Copy)]
-enum Slot {
-    Fixed(Place),
-    /// In storage `.0`, at byte `.1`.
-    Storage(usize, usize),
-}
-
-#[derive(Clone, Copy)]
-struct Storage {
-    size: usize,
-    first: usize,
-    last: usize,
-}
-
-/// Alignment of every buffer: a cache line, and the widest vector.
-const ALIGN: usize = 64;
-
 /// Whether each node, by position, depends on no input.
 pub fn constants(graph: &Graph) -> Vec<bool> {
     let mut constant: Vec<bool> = Vec::with_capacity(graph.len());
@@ -163,7 +161,7 @@ pub fn constants(graph: &Graph) -> Vec<bool> {
 }
 
 impl Plan {
-    /// Plans a program. `rules` are those that led to each node.
+    /// Plans a program. `rules` are those that led to each node, `copy` prices a copy of so many bytes.
     ///
     /// # Errors
     /// If a kernel is refused or `planner` is not a planner.
@@ -172,6 +170,7 @@ impl Plan {
         rules: &[Vec<String>],
         threads: usize,
         ask: Asked<'_>,
+        copy: &dyn Fn(usize) -> f64,
         order: &str,
         planner: &str,
     ) -> Result<Self, PlanError> {
@@ -209,6 +208,17 @@ impl Plan {
             }
             let in_place = draft.result(graph, id, contract, position);
             let copied = contract.alias.filter(|operand| in_place != Some(*operand));
+            let joined = draft.join(graph, id, contract);
+            if !joined.is_empty() && joined.len() == node.inputs.len() {
+                continue;
+            }
+            let share = share_copied(graph, node, contract, &joined);
+            let copies = match copied {
+                Some(operand) => copy(graph[node.inputs[operand]].ty.bytes()),
+                None if contract.parts.is_empty() => 0.0,
+                None => seconds * (share - share_apart(graph, node, contract, &constant)),
+            };
+            let seconds = seconds * share + copied.map_or(0.0, |_| copies);
             if contract.scratch > 0 {
                 scratches.push((plan.steps.len(), position, contract.scratch));
             }
@@ -224,25 +234,18 @@ impl Plan {
                 output: Place { base: Base::Arena, offset: 0 },
                 in_place,
                 copied,
+                joined,
                 scratch: contract.scratch,
                 scratch_offset: 0,
                 implementation: contract.implementation.clone(),
-                seconds: *seconds,
+                seconds,
+                copies,
                 rules: rules.get(id.index()).cloned().unwrap_or_default(),
             });
         }
         let planner = memory::find(planner)
             .ok_or_else(|| PlanError::Setting(format!("`{planner}` is no memory planner")))?;
-        let mut buffers: Vec<Buffer> = draft
-            .storages
-            .iter()
-            .map(|storage| Buffer {
-                lower: storage.first,
-                upper: storage.last + 1,
-                size: storage.size,
-                align: ALIGN,
-            })
-            .collect();
+        let (mut buffers, buffer_of) = draft.buffers();
         let first_scratch = buffers.len();
         buffers.extend(scratches.iter().map(|(_, position, size)| Buffer {
             lower: *position,
@@ -262,10 +265,10 @@ impl Plan {
         plan.arena = packing.peak;
         plan.lower_bound = packing.lower_bound;
         plan.proven = packing.proven;
-        let place = |id: NodeId| match draft.slots[id.index()] {
+        let place = |id: NodeId| match draft.slot(id) {
             Some(Slot::Fixed(place)) => place,
             Some(Slot::Storage(storage, offset)) => {
-                Place { base: Base::Arena, offset: packing.offsets[storage] + offset }
+                Place { base: Base::Arena, offset: packing.offsets[buffer_of[storage]] + offset }
             }
             None => unreachable!("every value of a program has a place before it is read"),
         };
@@ -285,6 +288,32 @@ impl Plan {
     pub fn seconds(&self) -> f64 {
         self.steps.iter().map(|step| step.seconds).sum()
     }
+}
+
+/// The share of its time that a kernel takes that need not copy what was computed where it belongs.
+#[allow(clippy::cast_precision_loss)]
+fn share_copied(graph: &Graph, node: &Node, contract: &Contract, joined: &[usize]) -> f64 {
+    if contract.parts.is_empty() {
+        return 1.0;
+    }
+    let bytes = |operand: usize| graph[node.inputs[operand]].ty.bytes() as f64;
+    let copied: f64 = (0..node.inputs.len()).filter(|operand| !joined.contains(operand)).map(bytes).sum();
+    copied / (node.ty.bytes().max(1) as f64)
+}
+
+/// The share of a result made of its operands that is copied however memory is planned: constants, the
+/// caller's inputs, operands that come twice, and those off the alignment.
+#[allow(clippy::cast_precision_loss)]
+fn share_apart(graph: &Graph, node: &Node, contract: &Contract, constant: &[bool]) -> f64 {
+    let apart = |(at, input): &(usize, &NodeId)| {
+        constant[input.index()]
+            || graph[**input].op == INPUT
+            || node.inputs[..*at].contains(input)
+            || !contract.joins(*at, graph[**input].ty.bytes())
+    };
+    let operands = node.inputs.iter().enumerate().filter(apart);
+    let bytes: usize = operands.map(|(_, input)| graph[*input].ty.bytes()).sum();
+    bytes as f64 / node.ty.bytes().max(1) as f64
 }
 
 /// The order of execution.
@@ -331,91 +360,6 @@ fn sequence(
     }
 }
 
-struct Draft {
-    slots: Vec<Option<Slot>>,
-    storages: Vec<Storage>,
-    /// The last position that reads a node, its views included.
-    last_read: Vec<usize>,
-}
-
-impl Draft {
-    fn new(graph: &Graph, constant: &[bool], sequence: &[NodeId]) -> Self {
-        let mut slots = vec![None; graph.len()];
-        let mut input = 0;
-        for (id, node) in graph.nodes() {
-            let base = if node.op == INPUT {
-                input += 1;
-                Base::Input(input - 1)
-            } else if constant[id.index()] {
-                Base::Constant(id)
-            } else {
-                continue;
-            };
-            slots[id.index()] = Some(Slot::Fixed(Place { base, offset: 0 }));
-        }
-        let mut last_read = vec![0; graph.len()];
-        for (position, id) in sequence.iter().enumerate() {
-            for operand in &graph[*id].inputs {
-                last_read[operand.index()] = last_read[operand.index()].max(position);
-            }
-        }
-        for (_, id) in graph.outputs() {
-            last_read[id.index()] = sequence.len();
-        }
-        Self { slots, storages: Vec::new(), last_read }
-    }
-
-    /// Keeps the storage of a node alive as long as the node is read.
-    fn extend(&mut self, id: NodeId) {
-        if let Some(Slot::Storage(storage, _)) = self.slots[id.index()] {
-            self.storages[storage].last = self.storages[storage].last.max(self.last_read[id.index()]);
-        }
-    }
-
-    fn view(&mut self, of: NodeId, id: NodeId, offset: usize) {
-        self.slots[id.index()] = match self.slots[of.index()] {
-            Some(Slot::Fixed(place)) => Some(Slot::Fixed(Place { offset: place.offset + offset, ..place })),
-            Some(Slot::Storage(storage, at)) => Some(Slot::Storage(storage, at + offset)),
-            None => None,
-        };
-        self.extend(id);
-    }
-
-    /// Gives a result its storage; says which operand's it took.
-    fn result(&mut self, graph: &Graph, id: NodeId, contract: &Contract, position: usize) -> Option<usize> {
-        let node = &graph[id];
-        let bytes = node.ty.bytes();
-        let wanted = contract.alias.iter().chain(&contract.in_place);
-        let taken = wanted.copied().find(|&operand| {
-            let Some(Slot::Storage(storage, 0)) = self.slots[node.inputs[operand].index()] else {
-                return false;
-            };
-            let others = node.inputs.iter().enumerate().any(|(other, input)| {
-                other != operand
-                    && matches!(self.slots[input.index()], Some(Slot::Storage(s, _)) if s == storage)
-            });
-            let Storage { size, last, .. } = self.storages[storage];
-            !others && last <= position && size >= bytes && graph[node.inputs[operand]].ty.bytes() == bytes
-        });
-        self.slots[id.index()] = Some(match taken {
-            Some(operand) => match self.slots[node.inputs[operand].index()] {
-                Some(slot) => slot,
-                None => unreachable!("the operand has a storage"),
-            },
-            None => {
-                self.storages.push(Storage {
-                    size: bytes.max(1).next_multiple_of(ALIGN),
-                    first: position,
-                    last: position,
-                });
-                Slot::Storage(self.storages.len() - 1, 0)
-            }
-        });
-        self.extend(id);
-        taken
-    }
-}
-
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, ty) in &self.inputs {
@@ -428,6 +372,9 @@ impl fmt::Display for Plan {
             writeln!(f, "{shown} -> {} [{}]", step.output, step.implementation)?;
             if let Some(operand) = step.copied {
                 writeln!(f, "  copies operand {operand} into its result first")?;
+            }
+            for operand in &step.joined {
+                writeln!(f, "  operand {operand} lies in its result already")?;
             }
             if step.scratch > 0 {
                 writeln!(f, "  scratch {} at {}", step.scratch, step.scratch_offset)?;

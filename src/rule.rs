@@ -16,13 +16,15 @@ mod pattern;
 pub mod print;
 mod reader;
 pub(crate) mod ron;
+mod signature;
 
 pub use example::Example;
 pub use expr::{Arguments, Bindings, Fact, Function, Value, ask, eval, functions};
 pub use interval::Interval;
+pub use signature::{KINDS, Kind};
 
 use crate::attr::Attr;
-use crate::error::{Diagnostic, Diagnostics, suggestion};
+use crate::error::{Diagnostic, Diagnostics, Span, nearest};
 use crate::op::OpDef;
 use std::sync::Arc;
 
@@ -170,6 +172,30 @@ pub struct Guard {
     pub expr: Expr,
 }
 
+/// Where the parts of a rule stand in its file, quotes not included.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The name.
+    pub name: Span,
+    /// The left sides.
+    pub from: Vec<Span>,
+    /// The right sides.
+    pub to: Vec<Span>,
+    /// The guards.
+    pub when: Vec<Span>,
+    /// The expressions of computed attributes.
+    pub lets: Vec<Span>,
+    /// Where each variable is bound, as it is written: `?x`, `?xs..`, `?m?`, `*a`.
+    pub variables: Vec<(String, Span)>,
+}
+
+impl Places {
+    /// Where a variable is bound.
+    pub fn variable(&self, written: &str) -> Option<Span> {
+        self.variables.iter().find(|(name, _)| name == written).map(|(_, span)| *span)
+    }
+}
+
 /// One rewrite rule, with `for-each` written out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
@@ -181,6 +207,8 @@ pub struct Rule {
     pub file: String,
     /// The line it begins at.
     pub line: usize,
+    /// Where its parts stand in the file.
+    pub places: Places,
     /// Left sides; a multi-output rule has several.
     pub from: Vec<Pattern>,
     /// Right sides, one for each left side.
@@ -247,23 +275,26 @@ impl RuleSet {
     /// A name that is neither.
     pub fn select(&self, names: &[String]) -> Result<Vec<Arc<Rule>>, Diagnostics> {
         let mut found = Diagnostics::new();
-        for name in names {
-            if !self.rules.iter().any(|rule| rule.name == *name || rule.stem() == name) {
-                let mut known: Vec<&str> = self.rules.iter().map(|rule| rule.stem()).collect();
-                known.dedup();
-                let mut diagnostic = Diagnostic::new(format!("no rule and no rule file is called `{name}`"));
-                diagnostic = match suggestion(
-                    name,
-                    known.iter().copied().chain(self.rules.iter().map(|r| r.name.as_str())),
-                ) {
-                    Some(close) => diagnostic.help(format!("did you mean `{close}`?")),
-                    None => diagnostic.help(format!("the rule files are {}", known.join(", "))),
-                };
-                found.push(diagnostic);
-            }
-        }
+        names.iter().filter_map(|name| self.unknown(name)).for_each(|diagnostic| found.push(diagnostic));
         let wanted = |rule: &Rule| names.iter().any(|name| rule.name == *name || rule.stem() == name);
         found.into_result(self.rules.iter().filter(|rule| wanted(rule)).cloned().collect())
+    }
+}
+
+impl RuleSet {
+    /// That nothing is called so, with the nearest name; `None` where a rule or a file is.
+    pub(crate) fn unknown(&self, name: &str) -> Option<Diagnostic> {
+        if self.rules.iter().any(|rule| rule.name == name || rule.stem() == name) {
+            return None;
+        }
+        let mut files: Vec<&str> = self.rules.iter().map(|rule| rule.stem()).collect();
+        files.dedup();
+        let known = files.iter().copied().chain(self.rules.iter().map(|rule| rule.name.as_str()));
+        let help = match nearest(name, known) {
+            Some(close) => format!("did you mean `{close}`?"),
+            None => format!("the rule files are {}", files.join(", ")),
+        };
+        Some(Diagnostic::new(format!("no rule and no rule file is called `{name}`")).help(help))
     }
 }
 

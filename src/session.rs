@@ -1,9 +1,9 @@
 //! Running a plan: kernels built once, memory fixed, no allocation while running.
 
+mod check;
 mod constants;
 
-use crate::backend::{self, Args, Kernel, team::Team};
-use crate::contract::Call;
+use crate::backend::{Args, Kernel, team::Team};
 use crate::graph::{Graph, NodeId};
 use crate::plan::{Base, Place, Plan};
 use crate::tensor::{DType, Tensor, TensorType};
@@ -46,6 +46,9 @@ pub enum SessionError {
     /// An input is missing, unknown, or of another type.
     #[error("{0}")]
     Input(String),
+    /// A plan that was stored does not fit this process.
+    #[error("{0}")]
+    Stored(String),
 }
 
 impl Session {
@@ -54,32 +57,31 @@ impl Session {
     /// # Errors
     /// If a backend refuses a kernel of the plan.
     pub fn new(program: &Graph, plan: Plan) -> Result<Self, SessionError> {
+        let constants = constants::evaluate(program, &wanted_constants(&plan), plan.threads);
+        Self::load(plan, constants)
+    }
+
+    /// Loads a plan that was stored, with the constants that it reads.
+    ///
+    /// # Errors
+    /// If the plan is not sound, or a backend's contract for a kernel is no longer what it was.
+    pub fn stored(plan: Plan, constants: FxHashMap<NodeId, Tensor>) -> Result<Self, SessionError> {
+        plan.check(&|node| constants.get(&node).map(|constant| constant.bytes().len()))
+            .and_then(|()| check::contracts(&plan))
+            .map_err(SessionError::Stored)?;
+        Self::load(plan, constants)
+    }
+
+    fn load(plan: Plan, constants: FxHashMap<NodeId, Tensor>) -> Result<Self, SessionError> {
         let team = Team::new(plan.threads);
-        let wanted = wanted_constants(&plan);
-        let constants = constants::evaluate(program, &wanted, plan.threads);
         let mut arena = Tensor::zeros(TensorType::plain(DType::U8, [plan.arena.max(1)]));
         let base = arena.bytes_mut().as_mut_ptr().cast_const();
         let mut kernels = Vec::with_capacity(plan.steps.len());
         let (mut operands, mut from_inputs, mut starts) = (Vec::new(), Vec::new(), Vec::new());
         for step in &plan.steps {
-            let types: Vec<&TensorType> = step.input_types.iter().collect();
-            let call = Call {
-                op: step.op,
-                attrs: &step.attrs,
-                inputs: &types,
-                output: &step.output_type,
-                threads: plan.threads,
-            };
-            let kernel = step
-                .op
-                .split_once('.')
-                .and_then(|(name, _)| backend::find(name))
-                .ok_or_else(|| "no such backend".to_owned())
-                .and_then(|backend| backend.kernel(&call))
-                .map_err(|why| SessionError::Kernel {
-                    name: step.name.to_string(),
-                    op: step.op.to_owned(),
-                    why,
+            let kernel =
+                check::ask(step, plan.threads, |backend, call| backend.kernel(call)).map_err(|why| {
+                    SessionError::Kernel { name: step.name.to_string(), op: step.op.to_owned(), why }
                 })?;
             kernels.push(kernel);
             starts.push(operands.len());
@@ -103,6 +105,13 @@ impl Session {
     /// The plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// The constants that the plan reads, in the program's order.
+    pub fn constants(&self) -> Vec<(NodeId, &Tensor)> {
+        let mut list: Vec<_> = self.constants.iter().map(|(node, tensor)| (*node, tensor)).collect();
+        list.sort_unstable_by_key(|(node, _)| *node);
+        list
     }
 
     /// Bytes of constants that the plan reads.

@@ -9,16 +9,17 @@ mod layout;
 mod relayout;
 
 pub(crate) use data::advance;
-pub use data::{Element, Tensor};
+pub use data::{Element, Keeper, Tensor};
 pub use layout::Layout;
 
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
 
 /// The type of one element of a tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum DType {
     /// One byte, zero or one.
     Bool,
@@ -93,7 +94,7 @@ impl FromStr for DType {
 }
 
 /// Logical dimensions, outermost first. A scalar has none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Shape(SmallVec<[usize; 5]>);
 
 impl Shape {
@@ -179,7 +180,7 @@ impl fmt::Display for Shape {
 }
 
 /// Where a value lives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Device {
     /// The memory of the host's processors.
     #[default]
@@ -201,7 +202,7 @@ impl fmt::Display for Device {
 ///
 /// Text form: `f32[1,64,56,56]`, with `@LAYOUT` where the layout is not the default one and
 /// `#DEVICE` where the device is not the host: `f32[1,64,56,56]@nChw16c#cuda:0`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TensorType {
     /// The element type.
     pub dtype: DType,

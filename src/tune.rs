@@ -9,11 +9,13 @@
 //! The time of a plan is not quite the sum of its kernels' times, so [`compile`] also times the few best
 //! plans whole, and keeps which one won beside the times.
 
+mod basis;
 mod check;
 mod choose;
 mod clock;
 mod store;
 
+pub use basis::Basis;
 pub use choose::{Tuned, compile};
 pub use store::{Decision, Stored, checksum, read, validators, write};
 
@@ -22,7 +24,7 @@ use crate::backend::{self, Backend, team::Team};
 use crate::calibrate;
 use crate::compile::Options;
 use crate::contract::{Call, Contract};
-use crate::cost::{Entry, Machine, Measured, Roofline, State};
+use crate::cost::{CostModel, Entry, Machine, Measured, Roofline, State};
 use crate::egraph::KernelCall;
 use crate::error::Error;
 use crate::graph::Graph;
@@ -136,6 +138,21 @@ impl<'a> Tuner<'a> {
         &self.stored
     }
 
+    /// Takes lines that another table had over into this one, and keeps it.
+    ///
+    /// # Errors
+    /// If this table has other lines in their place: nothing is taken over then.
+    pub fn adopt(&mut self, basis: &Basis) -> Result<(), String> {
+        let mut stored = self.stored.clone();
+        basis.add_to(&mut stored);
+        if let Some(why) = basis.differs(&stored) {
+            return Err(why);
+        }
+        self.stored = stored;
+        self.keep();
+        Ok(())
+    }
+
     /// What is to be said of the table, a line each; then no more.
     pub fn notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
@@ -242,7 +259,16 @@ impl<'a> Tuner<'a> {
             find(name).ok_or_else(|| format!("there is no backend `{name}`"))?.contract(call)
         };
         let pick = egraph.problem(&roofline, self.threads, &contracts);
-        let kernels = pick.kernels();
+        let mut kernels = pick.kernels();
+        for call in &mut kernels {
+            // A problem counts what must be copied however memory is planned; a run copies all.
+            if let Ok(contract) = call.call(self.threads, |call| contracts(call))
+                && !contract.parts.is_empty()
+                && let Some(seconds) = call.query(self.threads, &contract, |query| roofline.seconds(query))
+            {
+                call.seconds = seconds;
+            }
+        }
         let rivals = rivals(&kernels, pick.problem.classes.len());
         let mut best: FxHashMap<usize, f64> = FxHashMap::default();
         for (call, rival) in kernels.iter().zip(&rivals) {

@@ -1,7 +1,7 @@
 //! `rules check`: what it finds, and that the shipped rules give it nothing to find.
 #![allow(clippy::unwrap_used)]
 
-use ovolo::audit::check::{self, Finding, Kind};
+use ovolo::audit::check::{self, Finding, Kind, Place};
 use ovolo::pass::pipeline::{Pipeline, SHIPPED};
 use ovolo::rule::{self, RuleSet};
 
@@ -9,21 +9,27 @@ fn pipelines() -> Vec<Pipeline> {
     SHIPPED.iter().map(|(name, text)| Pipeline::read(name, text).unwrap()).collect()
 }
 
-fn lines(findings: &[Finding]) -> String {
+/// A line for each finding, with its places where the text is given.
+fn lines(findings: &[Finding], text: &str) -> String {
     let line = |finding: &Finding| {
-        let other = finding.other.as_ref().map(|other| format!(" [{}:{}]", other.file, other.line));
-        let rule = &finding.rule;
-        let other = other.unwrap_or_default();
-        format!(
-            "{} {} {}:{}{other}: {}\n",
-            finding.kind.name(),
-            rule.name,
-            rule.file,
-            rule.line,
-            finding.message
-        )
+        let place = |place: &Place| {
+            let before = &text[..place.span.start.min(text.len())];
+            let column = before.rsplit('\n').next().unwrap().chars().count() + 1;
+            format!(" [{}:{}:{column} {}]", place.file, before.matches('\n').count() + 1, place.text)
+        };
+        let places: String = finding.places.iter().map(place).collect();
+        let Finding { kind, rule, message, help, .. } = finding;
+        format!("{} {}: {message}{places}\n    {help}\n", kind.name(), rule.name)
     };
     findings.iter().map(line).collect()
+}
+
+fn snapshot(name: &str, text: String) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/check"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, text));
 }
 
 #[test]
@@ -45,15 +51,18 @@ fn every_kind_of_finding_is_found_with_both_places() {
         Rule(name: "scale", from: "(relu (mul ?x ?s:0..))", to: "(mul (relu ?x) ?s)"),
         Rule(name: "scale-up-to-one", from: "(relu (mul ?y ?t:0..1))", to: "(mul (relu ?y) ?t)"),
         Rule(name: "drops-an-attribute", from: "(softmax (relu ?x) {axis: ?a})", to: "(softmax (relu ?x) {axis: 0})"),
+        Rule(name: "changes-nothing", from: "(exp (softmax ?x {axis: 1}))", to: "(exp (softmax ?x {axis: 1}))"),
+        Rule(name: "swaps", from: "(add ?x (sub ?y ?z))", to: "(add (sub ?y ?z) ?x)"),
+        Rule(name: "shows", from: "(exp (relu ?x))", to: "(relu (exp ?x))", examples: [
+            Example(fires: "x: f32[4] = input; y = rleu(x); return y"),
+            Example(refuses: "x: f32[4] = input; y: f32[5] = relu(x); return y"),
+            Example(fires: "x: f32[4] = input; y = relu(x); z = exp(y); return z"),
+        ]),
     ]"#;
     let set = RuleSet::read(&[("mine.ron", text)]).unwrap_or_else(|errors| panic!("{errors}"));
     let mut findings = check::rules(set.rules());
     findings.extend(check::pipelines(&set.rules()[..1], &pipelines()));
-    let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/check"));
-    settings.set_prepend_module_to_snapshot(false);
-    settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!("findings", lines(&findings)));
+    snapshot("findings", lines(&findings, text));
 }
 
 #[test]
@@ -74,7 +83,7 @@ fn what_is_nearly_a_finding_is_none() {
         Rule(name: "computed-and-used", from: "(softmax (neg ?x) {axis: ?_a})", to: "(softmax ?x {axis: ?k})", let: { k: "rank-of(?x)" }),
     ]"#;
     let set = RuleSet::read(&[("mine.ron", text)]).unwrap_or_else(|errors| panic!("{errors}"));
-    assert_eq!(lines(&check::rules(set.rules())), "");
+    assert_eq!(lines(&check::rules(set.rules()), text), "");
 }
 
 #[test]
@@ -95,6 +104,7 @@ fn rules_are_used_by_name_or_by_file_and_fire_or_do_not() {
     };
     assert_eq!(lonely(r#""one""#), ["two"]);
     assert!(lonely(r#""mine""#).is_empty());
+    assert_eq!(lonely(r#""another""#), ["one"], "a file of which nothing is used is one finding");
     let fired = [("one".to_owned(), 1), ("two".to_owned(), 0)].into_iter().collect();
     let idle = check::corpus(set.rules(), &fired, 3);
     assert_eq!(idle.len(), 1);
@@ -106,6 +116,31 @@ fn the_shipped_rules_have_a_point() {
     let set = RuleSet::read(rule::SHIPPED).unwrap_or_else(|errors| panic!("{errors}"));
     let mut findings = check::rules(set.rules());
     findings.extend(check::pipelines(set.rules(), &pipelines()));
+    findings.extend(check::types(set.rules(), 2, &|_| ()));
     findings.retain(|finding| finding.kind != Kind::Undone);
-    assert!(findings.is_empty(), "{}", lines(&findings));
+    assert!(findings.is_empty(), "{}", lines(&findings, ""));
+}
+
+#[test]
+fn sides_that_are_typed_otherwise_are_found_with_both_places() {
+    let text = r#"[
+        Rule(name: "right", from: "(transpose (relu ?x) {perm: ?p})", to: "(relu (transpose ?x {perm: ?p}))"),
+        Rule(name: "shape", from: "(transpose ?x {perm: [1,0]})", to: "?x"),
+        Rule(name: "rank", from: "(reduce-sum ?x {axes: [0], keepdims: 1})", to: "(reduce-sum ?x {axes: [0], keepdims: 0})"),
+        Rule(name: "element-type", from: "(cast ?x {to: f16})", to: "?x", when: ["is-f32(?x)"]),
+        Rule(name: "layout", from: "(relu ?x)", to: "(pack (relu ?x) {layout: nChw8c})", when: ["rank(?x, 4)", "plain(?x)"]),
+        Rule(name: "now-and-then", from: "(add ?x ?y)", to: "?x", when: ["value-is(?y, 0.0)"]),
+        Rule(
+            name: "the-second-of-two",
+            from: ["(relu ?x)", "(reshape ?x {shape: ?s})"],
+            to: ["(relu ?x)", "(relu ?x)"],
+        ),
+        Rule(name: "no-type", from: "(relu ?x)", to: "(transpose ?x {perm: [0,0]})", when: ["rank(?x, 2)"]),
+        Rule(name: "no-type-of-let", from: "(softmax ?x {axis: ?a})", to: "(softmax ?x {axis: ?k})", let: { k: "add(rank-of(?x), ?a)" }),
+        Rule(name: "no-left-side", from: "(relu ?x)", to: "(neg ?x)", when: ["rank(?x, 2)", "rank(?x, 3)"]),
+    ]"#;
+    let set = RuleSet::read(&[("mine.ron", text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let one = check::types(set.rules(), 1, &|_| ());
+    assert_eq!(one, check::types(set.rules(), 3, &|_| ()));
+    snapshot("types", lines(&one, text));
 }

@@ -15,7 +15,8 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn ovolo(at: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ovolo")).args(arguments).current_dir(at).output().unwrap()
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
+    command.args(arguments).current_dir(at).env("OVOLO_CACHE", at.join("cache")).output().unwrap()
 }
 
 fn refused(at: &Path, arguments: &[&str], why: &str) {
@@ -48,4 +49,95 @@ fn a_dimension_is_given_once() {
     let at = folder("dimension");
     let twice = ["compile", "model.ovolo", "--cost", "flops", "--dim", "N=1", "--dim", "N=2"];
     refused(&at, &twice, "--dim gives `N` twice: 1 and 2");
+}
+
+/// A rule file of one rule in a folder of this test's own.
+fn rule_file(name: &str, text: &str) -> PathBuf {
+    let at = folder(name);
+    std::fs::create_dir_all(at.join("rules")).unwrap();
+    std::fs::write(at.join("rules/mine.ron"), text).unwrap();
+    at
+}
+
+fn said(at: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = ovolo(at, arguments);
+    (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+const RULE: &str = r#"[Rule(name: "no-neg", from: "(neg (neg ?x))", to: "?x", examples: [
+    Example(fires: "x: f32[2] = input; y = neg(x); z = neg(y); return z"),
+    Example(refuses: "x: f32[2] = input; z = neg(x); return z"),
+])]"#;
+
+#[test]
+fn blessing_says_what_it_did_and_what_it_cannot_do() {
+    let at = rule_file("bless", RULE);
+    let bless = ["rules", "test", "rules/mine.ron", "--bless"];
+    let (code, first, _) = said(&at, &bless);
+    assert_eq!((code, first.as_str()), (Some(0), "rules/mine.ron: 2 examples blessed\n"));
+    let (code, second, _) = said(&at, &bless);
+    assert_eq!((code, second.as_str()), (Some(0), "nothing to bless: 2 examples are as expected\n"));
+    std::fs::write(at.join("rules/mine.ron"), RULE.replace("z = neg(y)", "z = exp(y)")).unwrap();
+    let (code, report, why) = said(&at, &bless);
+    assert_eq!(code, Some(1));
+    assert!(report.contains("no-neg (rules/mine.ron:2): it does not fire"), "{report}");
+    assert!(report.contains("1 examples blessed"), "what can be blessed is: {report}");
+    assert!(why.contains("1 examples are wrong or missing, and cannot be blessed"), "{why}");
+}
+
+#[test]
+fn findings_have_places_and_notes_come_when_asked_for() {
+    let text = r#"[
+        Rule(name: "one-way", from: "(neg (relu ?x))", to: "(relu (neg ?x))"),
+        Rule(name: "other-way", from: "(relu (neg ?y))", to: "(neg (relu ?y))"),
+        Rule(name: "turned", from: "(transpose ?x {perm: [1,0]})", to: "?x"),
+    ]"#;
+    let at = rule_file("check", text);
+    let (code, report, why) = said(&at, &["rules", "check", "rules/mine.ron"]);
+    assert_eq!((code, why.as_str()), (Some(1), "error: 2 findings\n"));
+    assert!(report.contains("rules/mine.ron:4:37") && report.contains("left: f32[2,1]"), "{report}");
+    assert!(report.ends_with("3 rules, 2 findings, 1 notes (`--notes` shows them)\n"), "{report}");
+    let (_, report, _) = said(&at, &["rules", "check", "rules/mine.ron", "--notes"]);
+    let (note, finding) = (report.find("note: undone: one-way"), report.find("error: mistyped"));
+    assert!(note > finding && finding.is_some(), "{report}");
+}
+
+#[test]
+fn mistakes_of_rules_and_of_the_pipeline_are_told_at_once() {
+    let at = rule_file("pipeline", &RULE.replace("(neg (neg", "(ngg (neg"));
+    let pipeline = |rules: &str| {
+        format!(
+            "Pipeline(name: \"p\", passes: [\n    Rewrite(name: \"r\", rules: [\"{rules}\"]), Extract(cost: \"flop\"), Plan(),\n], backends: [\"native\"])"
+        )
+    };
+    std::fs::write(at.join("p.ron"), pipeline("algebr")).unwrap();
+    let both = ["compile", "model.ovolo", "--rules", "rules", "--pipeline", "p.ron"];
+    refused(&at, &both, "op `ngg` is not known");
+    refused(&at, &both, "cost `flop` is not known");
+    let alone = ["compile", "model.ovolo", "--pipeline", "p.ron"];
+    refused(&at, &alone, "no rule and no rule file is called `algebr`\n  --> p.ron:2:32");
+    refused(&at, &alone, "did you mean `algebra`?");
+    refused(&at, &alone, "cost `flop` is not known");
+}
+
+#[test]
+fn messages_name_the_file_and_the_nearest_rule() {
+    let at = rule_file("names", RULE);
+    std::fs::write(at.join("rules/latin.ron"), b"[\n    // caf\xe9\n]").unwrap();
+    refused(&at, &["rules", "check", "--rules", "rules"], "rules/latin.ron:2:11: this is not UTF-8 text");
+    std::fs::write(at.join("case.ovolo"), "graph {\n  x: f32[2] = input\n  left = rleu(x)\n}").unwrap();
+    refused(&at, &["rules", "verify", "--case", "case.ovolo"], "--> case.ovolo:3:10");
+    refused(&at, &["compile", "case.ovolo"], "--> case.ovolo:3:10");
+    refused(&at, &["rules", "why-not", "fuse-conv", "model.ovolo"], "did you mean `fuse-conv-map`?");
+    refused(&at, &["rules", "list", "--rule", "native-conv"], "did you mean `");
+}
+
+#[test]
+fn ablation_takes_what_other_commands_take_and_draws_nothing_beside_a_terminal() {
+    let at = folder("ablate");
+    let (code, report, progress) =
+        said(&at, &["rules", "ablate", "model.ovolo", "--seeded-weights", "--threads", "1"]);
+    assert_eq!((code, progress.as_str()), (Some(0), ""));
+    assert!(report.contains("with all rules by `flops`"), "{report}");
+    refused(&at, &["rules", "ablate", "model.ovolo", "--dim", "N=0"], "--dim takes NAME=N with N at least 1");
 }

@@ -10,6 +10,7 @@ mod common;
 
 use common::{onednn_found, pipeline, relative_error};
 use libtest_mimic::{Arguments, Failed, Trial};
+use ovolo::cache::{Cache, Key, Origin};
 use ovolo::compile;
 use ovolo::npy;
 use ovolo::onnx::{self, ImportOptions};
@@ -72,9 +73,10 @@ fn agrees(folder: &Path, name: &str) -> Result<(), Failed> {
     let inputs: Vec<Tensor> =
         session.plan().inputs.iter().map(|(name, _)| npy::read(file("inputs", name)).unwrap()).collect();
     let names: Vec<String> = session.plan().outputs.iter().map(|(name, _, _)| name.to_string()).collect();
-    let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    let inputs: Vec<&Tensor> = inputs.iter().collect();
+    let outputs = session.run(&inputs).map_err(|e| e.to_string())?.to_vec();
     assert!(!names.is_empty());
-    for (name, output) in names.iter().zip(outputs) {
+    for (name, output) in names.iter().zip(&outputs) {
         let expected = npy::read(file("outputs", name)).unwrap();
         if light {
             // The suite's own tolerance: rtol 1e-3, atol 1e-7.
@@ -94,5 +96,22 @@ fn agrees(folder: &Path, name: &str) -> Result<(), Failed> {
             }
         }
     }
+    from_the_cache(session, &inputs, &outputs)
+}
+
+/// That the session gives the same bits once it has been kept and found again.
+fn from_the_cache(session: Session, inputs: &[&Tensor], outputs: &[Tensor]) -> Result<(), Failed> {
+    let cache = Cache::new(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("models-cache"), Cache::LIMIT);
+    let key = Key::default().with("test", "models");
+    cache.keep(&key, &session, Origin::default()).map_err(|error| error.to_string())?;
+    let plan = session.plan().clone();
+    drop(session);
+    let mut found = cache.find(&key, None).map_err(|miss| miss.to_string())?;
+    let again = found.run(inputs).map_err(|error| error.to_string())?;
+    let same = outputs.iter().zip(again).all(|(one, other)| one.bytes() == other.bytes());
+    if !same || *found.plan() != plan {
+        return Err("the plan from the cache is another, or gives other bits".into());
+    }
+    cache.clear();
     Ok(())
 }

@@ -81,20 +81,40 @@ fn a_residual_is_added_where_it_lies() {
 }
 
 #[test]
-fn a_residual_that_the_kernel_reads_otherwise_is_copied_first() {
+fn a_copy_is_priced_and_another_kernel_taken() {
     if !onednn_found() {
         return;
     }
+    // The residual is what the convolution reads, too: added from where it lies, it needs no copy.
     let plan = plan(
         "graph { x: f32[1,32,14,14] = input; v: f32[32,32,1,1] = const ~1; w: f32[32,32,3,3] = const ~2;
         b: f32[32] = const ~3; r = conv(x, v, b); c = conv(r, w, b) {pads: [1,1,1,1]};
         s = add(c, r); y = relu(s); return y }",
         2,
     );
+    assert!(plan.steps.iter().all(|step| step.copied.is_none() && step.copies == 0.0), "{plan}");
+    assert!(plan.to_string().contains("post: <add,relu>}"), "{plan}");
+}
+
+#[test]
+fn a_residual_that_the_kernel_reads_otherwise_is_copied_first() {
+    if !onednn_found() {
+        return;
+    }
+    // In lowered form there is no other kernel.
+    let plan = plan(
+        "graph { x: f32[1,32,14,14] = input; v: f32[32,32,1,1] = const ~1; w: f32[32,32,3,3] = const ~2;
+        b: f32[32] = const ~3; p = native.pack(x) {layout: nhwc}; q = native.pack(v) {layout: Ohwi32o};
+        k = native.pack(w) {layout: Ohwi32o}; r = onednn.conv(p, q, b) {layout: nhwc};
+        c = onednn.conv(r, k, b, r) {layout: nhwc, pads: [1,1,1,1], post: <add,relu>, sum: 1};
+        y = native.unpack(c); return y }",
+        2,
+    );
     let step = plan.steps.iter().find(|step| step.attrs.get("sum").is_some_and(|sum| sum.to_string() == "1"));
     let step = step.unwrap_or_else(|| panic!("{plan}"));
     assert_eq!((step.in_place, step.copied), (None, Some(3)), "{plan}");
     assert!(plan.to_string().contains("copies operand 3 into its result first"));
+    assert!(step.copies > 0.0 && step.seconds > step.copies, "{} of {}", step.copies, step.seconds);
 }
 
 #[test]

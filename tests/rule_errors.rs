@@ -16,10 +16,12 @@ fn main() {
     let mut trials =
         trials("rules", |name, text| RuleSet::read(&[(name, text)]).err().map(|found| found.to_string()));
     trials.extend(self::trials("pipelines", |name, text| {
-        Pipeline::read(name, text).err().map(|found| found.to_string())
+        let rules = RuleSet::read(ovolo::rule::SHIPPED).unwrap();
+        Pipeline::read_for(name, text, &rules).err().map(|found| found.to_string())
     }));
     assert!(trials.len() >= 50, "the bad files are there");
     trials.push(Trial::test("rules::every_message_says_where_and_what_to_do", complete));
+    trials.push(Trial::test("pipelines::every_message_says_where_and_what_to_do", complete_pipelines));
     trials.push(Trial::test("rules::there_are_forty_kinds", kinds));
     trials.push(Trial::test("rules::a_file_name_keeps_its_rules", kept));
     libtest_mimic::run(&arguments, trials).exit();
@@ -61,6 +63,26 @@ fn complete() -> Result<(), Failed> {
     if lacking.is_empty() { Ok(()) } else { Err(lacking.join("\n").into()) }
 }
 
+fn complete_pipelines() -> Result<(), Failed> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad/pipelines");
+    let rules = RuleSet::read(ovolo::rule::SHIPPED).unwrap();
+    let mut lacking = Vec::new();
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for diagnostic in Pipeline::read_for("p.ron", &text, &rules).unwrap_err() {
+            let advice = diagnostic.notes.iter().any(|note| note.starts_with("help: "));
+            if diagnostic.labels.is_empty() || !advice {
+                lacking.push(format!(
+                    "{}: no place or nothing to do: {}",
+                    path.display(),
+                    diagnostic.message
+                ));
+            }
+        }
+    }
+    if lacking.is_empty() { Ok(()) } else { Err(lacking.join("\n").into()) }
+}
+
 fn kept() -> Result<(), Failed> {
     let set = RuleSet::read(ovolo::rule::SHIPPED).unwrap();
     let kept = set.keep(&["algebra".to_owned()]).unwrap();
@@ -81,6 +103,7 @@ fn kind(message: &str) -> String {
 fn kinds() -> Result<(), Failed> {
     let kinds: BTreeSet<String> =
         mistakes().iter().map(|(_, diagnostic)| kind(&diagnostic.message)).collect();
+    println!("{} kinds of mistakes in rule files", kinds.len());
     if kinds.len() >= 60 { Ok(()) } else { Err(format!("{} kinds: {kinds:#?}", kinds.len()).into()) }
 }
 

@@ -28,6 +28,7 @@ const FLOORS: &[(&str, usize)] = &[
     ("npy", 8),
     ("audit", 8),
     ("report", 8),
+    ("cache", 8),
 ];
 
 /// Modules that may read files, the clock or the environment.

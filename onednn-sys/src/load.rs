@@ -40,6 +40,7 @@ pub struct Library {
     pub(crate) threads: Option<crate::thread::OpenMp>,
     path: String,
     version: Version,
+    revision: String,
     runtime: &'static str,
 }
 
@@ -52,6 +53,11 @@ impl Library {
     /// Its version.
     pub fn version(&self) -> Version {
         self.version
+    }
+
+    /// The revision of its sources, as its build recorded it; may be empty.
+    pub fn revision(&self) -> &str {
+        &self.revision
     }
 
     /// The file, or the name by which the system found it.
@@ -168,6 +174,12 @@ fn open(path: &Path) -> Result<Library, String> {
     if version.major != 3 {
         return Err(format!("oneDNN {version}: versions 3.0 and later 3.x are supported"));
     }
+    let revision = if raw.hash.is_null() {
+        String::new()
+    } else {
+        // SAFETY: a text that lives as long as the library, as the C API says.
+        unsafe { std::ffi::CStr::from_ptr(raw.hash) }.to_string_lossy().into_owned()
+    };
     let openmp = crate::thread::OpenMp::new(&library);
     let runtime = match (raw.cpu_runtime, &openmp) {
         (1, _) => "sequential",
@@ -189,7 +201,7 @@ fn open(path: &Path) -> Result<Library, String> {
     crate::check(status, "an engine on the processor").map_err(|error| error.to_string())?;
     // Its functions are used until the process ends.
     std::mem::forget(library);
-    Ok(Library { api, engine, threads, path: path.display().to_string(), version, runtime })
+    Ok(Library { api, engine, threads, path: path.display().to_string(), version, revision, runtime })
 }
 
 #[cfg(test)]

@@ -1,9 +1,15 @@
 //! Checking rules against each other, against pipelines and against a corpus.
 //!
-//! The reader refuses what is malformed; this finds what is well formed and pointless: variables
-//! that are bound and not used, rules that another makes superfluous or undoes, rules that no
-//! pipeline uses, rules that never fire. Gives all findings at once, in the order of the rules.
+//! The reader refuses what is malformed; this finds what is well formed and cannot be meant: sides of
+//! different types, examples that do not read, variables that are bound and not used, rules that change
+//! nothing, that another makes superfluous or undoes, that no pipeline uses, that never fire. Gives all
+//! findings at once, in the order of the rules, each with its places.
 
+mod same;
+
+use super::verify::{self, Clash, Typing};
+use crate::error::{Diagnostics, Span};
+use crate::graph::text;
 use crate::pass::pipeline::{PassSpec, Pipeline};
 use crate::rule::print::Names;
 use crate::rule::{AttrPattern, Expr, Pattern, Rule, Template};
@@ -14,10 +20,18 @@ use std::sync::Arc;
 /// The kinds of findings, in the words of the reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
+    /// The sides are of different types, or the right side of none.
+    Mistyped,
+    /// An example does not read.
+    Example,
+    /// The right side is the left side.
+    Idle,
     /// A variable is bound and not used.
     Unused,
     /// Every match of the rule is one of another, with the same result.
     Subsumed,
+    /// No left side was drawn, so that nothing is known of the types.
+    Undrawn,
     /// Another rule is this one backwards.
     Undone,
     /// No pipeline has the rule in a phase.
@@ -27,16 +41,21 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether it is only worth knowing: equalities may well be wanted in both directions.
+    /// Whether it is only worth knowing: equalities may well be wanted in both directions, and what cannot
+    /// be drawn may still be right.
     pub fn is_note(self) -> bool {
-        self == Self::Undone
+        matches!(self, Self::Undone | Self::Undrawn)
     }
 
     /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Mistyped => "mistyped",
+            Self::Example => "example",
+            Self::Idle => "idle",
             Self::Unused => "unused",
             Self::Subsumed => "subsumed",
+            Self::Undrawn => "undrawn",
             Self::Undone => "undone",
             Self::NoPipeline => "no-pipeline",
             Self::NeverFires => "never-fires",
@@ -53,28 +72,72 @@ pub struct Finding {
     pub rule: Arc<Rule>,
     /// The other rule, if there is one.
     pub other: Option<Arc<Rule>>,
-    /// What was found and what to do.
+    /// What was found.
     pub message: String,
+    /// What to do.
+    pub help: String,
+    /// Where: the first is the place, the others explain it.
+    pub places: Vec<Place>,
 }
 
-/// Checks rules by themselves and against each other.
+/// A place in a rule file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// The file.
+    pub file: String,
+    /// Where in it.
+    pub span: Span,
+    /// What is there.
+    pub text: String,
+}
+
+impl Place {
+    fn of(rule: &Rule, span: Span, text: impl Into<String>) -> Self {
+        Self { file: rule.file.clone(), span, text: text.into() }
+    }
+}
+
+impl Finding {
+    fn new(kind: Kind, rule: &Arc<Rule>, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self {
+            kind,
+            rule: Arc::clone(rule),
+            other: None,
+            message: message.into(),
+            help: help.into(),
+            places: Vec::new(),
+        }
+    }
+
+    fn at(mut self, span: Span, text: impl Into<String>) -> Self {
+        self.places.push(Place::of(&self.rule, span, text));
+        self
+    }
+
+    fn and(mut self, other: &Arc<Rule>, text: impl Into<String>) -> Self {
+        self.places.push(Place::of(other, other.places.name, text));
+        self.other = Some(Arc::clone(other));
+        self
+    }
+}
+
+/// Checks rules by themselves and against each other, but for types.
 pub fn rules(rules: &[Arc<Rule>]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for rule in rules {
+        findings.extend(examples(rule));
+        findings.extend(idle(rule));
         findings.extend(unused(rule));
     }
     for (at, rule) in rules.iter().enumerate() {
         for (other_at, other) in rules.iter().enumerate() {
             if at != other_at && subsumes(other, rule) && !(subsumes(rule, other) && at < other_at) {
-                findings.push(Finding {
-                    kind: Kind::Subsumed,
-                    rule: Arc::clone(rule),
-                    other: Some(Arc::clone(other)),
-                    message: format!(
-                        "whatever it matches, `{}` matches, with the same result: delete it",
-                        other.name
-                    ),
-                });
+                let message = format!("whatever it matches, `{}` matches, with the same result", other.name);
+                findings.push(
+                    Finding::new(Kind::Subsumed, rule, message, "delete it")
+                        .at(rule.places.name, "this rule")
+                        .and(other, "is one of this"),
+                );
                 break;
             }
         }
@@ -84,21 +147,118 @@ pub fn rules(rules: &[Arc<Rule>]) -> Vec<Finding> {
     for (at, rule) in rules.iter().enumerate() {
         for other in at + 1..rules.len() {
             if forwards[at] == backwards[other] {
-                findings.push(Finding {
-                    kind: Kind::Undone,
-                    rule: Arc::clone(rule),
-                    other: Some(Arc::clone(&rules[other])),
-                    message: format!(
-                        "`{}` is this rule backwards: where models hold one side only, one of them is enough \
-                         (`rules ablate` says what each is worth)",
-                        rules[other].name
-                    ),
-                });
+                let other = &rules[other];
+                let help = "where models hold one side only, one of them is enough (`rules ablate` says what \
+                            each is worth)";
+                let message = format!("`{}` is this rule backwards", other.name);
+                findings.push(
+                    Finding::new(Kind::Undone, rule, message, help)
+                        .at(rule.places.name, "this rule")
+                        .and(other, "the other one"),
+                );
             }
         }
     }
-    findings.sort_by_key(|finding| rules.iter().position(|rule| Arc::ptr_eq(rule, &finding.rule)));
+    arranged(findings, rules)
+}
+
+/// Rules whose sides are of different types on an instance, or whose right side never has a type; on so
+/// many threads. `done` is told of each rule.
+pub fn types(rules: &[Arc<Rule>], threads: usize, done: &(dyn Fn(&Rule) + Sync)) -> Vec<Finding> {
+    let finding = |(rule, typing): (&Arc<Rule>, Typing)| match typing {
+        Typing::Alike => None,
+        Typing::Clash(clash) => Some(mistyped(rule, &clash)),
+        Typing::Undrawn(why) => {
+            let message =
+                format!("no left side was drawn that can be typed and that the guards admit: {why}");
+            let help = "its types are not checked; `rules verify` counts what refuses them";
+            Some(Finding::new(Kind::Undrawn, rule, message, help).at(rule.places.name, ""))
+        }
+    };
+    rules.iter().zip(verify::typings(rules, threads, done)).filter_map(finding).collect()
+}
+
+/// Findings first, in the order of the rules, and notes after them. Rows of one `for-each` have one text:
+/// what is wrong with it is told once, of the first of them.
+pub fn arranged(mut findings: Vec<Finding>, rules: &[Arc<Rule>]) -> Vec<Finding> {
+    findings.sort_by_key(|finding| {
+        (finding.kind.is_note(), rules.iter().position(|rule| Arc::ptr_eq(rule, &finding.rule)), finding.kind)
+    });
+    let mut told = BTreeSet::new();
+    findings.retain(|finding| {
+        let Some(Place { file, span, .. }) = finding.places.first() else { return true };
+        let of_text = matches!(
+            finding.kind,
+            Kind::Mistyped | Kind::Example | Kind::Idle | Kind::Unused | Kind::NoPipeline
+        );
+        !of_text || told.insert((finding.kind, file.clone(), *span))
+    });
     findings
+}
+
+fn mistyped(rule: &Arc<Rule>, clash: &Clash) -> Finding {
+    let place = |spans: &[Span]| spans.get(clash.side).copied().unwrap_or(rule.places.name);
+    let (message, right, help) = match &clash.right {
+        Ok(right) => (
+            "the sides differ in type",
+            format!("right: {right}"),
+            "make both sides one type, or ask for it in `when`",
+        ),
+        Err(why) => (
+            "the right side has no type wherever the left side stands, so that the rule never fires",
+            format!("right: {why}"),
+            "mend the right side: what it is made of does not fit together",
+        ),
+    };
+    let with = if clash.variables.is_empty() { String::new() } else { format!(", with {}", clash.variables) };
+    Finding::new(Kind::Mistyped, rule, format!("{message}{with}"), help)
+        .at(place(&rule.places.from), format!("left: {}", clash.left))
+        .at(place(&rule.places.to), right)
+}
+
+/// Examples whose graph does not read or is not valid.
+fn examples(rule: &Arc<Rule>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for example in &rule.examples {
+        let span = example.place().graph;
+        let (message, help) = match text::parse(&example.graph()) {
+            Err(found) => {
+                (mistakes(&found), "write it in the text form of graphs, as `ovolo dump` prints it")
+            }
+            Ok(graph) => match crate::verify::verify(graph) {
+                Err(why) => (why.to_string(), "mend the graph: an example is a graph that could run"),
+                Ok(_) => continue,
+            },
+        };
+        let message = format!("its graph does not read: {message}");
+        findings.push(Finding::new(Kind::Example, rule, message, help).at(span, "this graph"));
+    }
+    findings
+}
+
+/// The mistakes of a graph, each with what it points at.
+fn mistakes(found: &Diagnostics) -> String {
+    let one = |diagnostic: &crate::error::Diagnostic| {
+        let at = diagnostic.labels.first().and_then(|label| {
+            let source = found.sources().get(label.source)?;
+            Some(label.span.of(&source.text).trim()).filter(|text| !text.is_empty())
+        });
+        let at = at.map(|at| format!(" (at `{at}`)")).unwrap_or_default();
+        format!("{}{at}", diagnostic.message)
+    };
+    found.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// A rule whose right sides are its left sides.
+fn idle(rule: &Arc<Rule>) -> Option<Finding> {
+    let message = "the right side is the left side: the rule changes nothing";
+    let help = "write what it should become, or delete the rule; operands of `add`, `mul` and other \
+                commutative ops match in both orders without one";
+    same::sides(rule).then(|| {
+        Finding::new(Kind::Idle, rule, message, help)
+            .at(rule.places.from.first().copied().unwrap_or_default(), "left")
+            .at(rule.places.to.first().copied().unwrap_or_default(), "right")
+    })
 }
 
 /// Rules that no phase of any pipeline has.
@@ -112,28 +272,31 @@ pub fn pipelines(rules: &[Arc<Rule>], pipelines: &[Pipeline]) -> Vec<Finding> {
         })
         .collect();
     let used = |rule: &Rule| named.contains(rule.name.as_str()) || named.contains(rule.stem());
-    let message = || "no pipeline names it or its file: add it to a phase, or delete it".to_owned();
-    let lonely = rules.iter().filter(|rule| !used(rule));
-    lonely
-        .map(|rule| Finding {
-            kind: Kind::NoPipeline,
-            rule: Arc::clone(rule),
-            other: None,
-            message: message(),
-        })
-        .collect()
+    let lonely: Vec<&Arc<Rule>> = rules.iter().filter(|rule| !used(rule)).collect();
+    let help = "add it to the `rules` of a phase, or delete it; `--pipeline FILE` names a pipeline of yours";
+    let mut findings: Vec<Finding> = Vec::new();
+    for rule in &lonely {
+        let all =
+            |list: &mut dyn Iterator<Item = &Arc<Rule>>| list.filter(|one| one.file == rule.file).count();
+        let alone = all(&mut lonely.iter().copied());
+        // A file of which nothing is used is one finding.
+        let message = match alone > 1 && alone == all(&mut rules.iter()) {
+            true if findings.iter().any(|finding| finding.rule.file == rule.file) => continue,
+            true => format!("no pipeline names this file, `{}`, or one of its {alone} rules", rule.stem()),
+            false => "no pipeline names it or its file".to_owned(),
+        };
+        findings.push(Finding::new(Kind::NoPipeline, rule, message, help).at(rule.places.name, ""));
+    }
+    findings
 }
 
 /// Rules that a corpus never made fire; `fired` says how often each one changed an e-graph.
 pub fn corpus(rules: &[Arc<Rule>], fired: &FxHashMap<String, usize>, models: usize) -> Vec<Finding> {
     let idle = rules.iter().filter(|rule| fired.get(&rule.name).is_none_or(|times| *times == 0));
-    idle.map(|rule| Finding {
-        kind: Kind::NeverFires,
-        rule: Arc::clone(rule),
-        other: None,
-        message: format!(
-            "it changed nothing on {models} models: ask `rules why-not`, or find a model that needs it"
-        ),
+    idle.map(|rule| {
+        let message = format!("it changed nothing on {models} models");
+        Finding::new(Kind::NeverFires, rule, message, "ask `rules why-not`, or find a model that needs it")
+            .at(rule.places.name, "")
     })
     .collect()
 }
@@ -160,15 +323,10 @@ fn unused(rule: &Arc<Rule>) -> Vec<Finding> {
     let lonely = operands.chain(rests).chain(attrs).chain(names.rest_attrs.iter().zip(uses.rest_attrs));
     lonely
         .filter(|(name, times)| *times == 1 && !name[1..].starts_with('_'))
-        .map(|(name, _)| Finding {
-            kind: Kind::Unused,
-            rule: Arc::clone(rule),
-            other: None,
-            message: format!(
-                "`{name}` is bound and not used: if any value will do, call it `{}_{}`",
-                &name[..1],
-                &name[1..]
-            ),
+        .map(|(name, _)| {
+            let help = format!("if any value will do, call it `{}_{}`", &name[..1], &name[1..]);
+            Finding::new(Kind::Unused, rule, format!("`{name}` is bound and not used"), help)
+                .at(rule.places.variable(name).unwrap_or(rule.places.name), "")
         })
         .collect()
 }

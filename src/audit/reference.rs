@@ -10,24 +10,30 @@ pub fn markdown() -> String {
         "# Reference for rule authors\n\nWritten by `ovolo rules reference` from the lists that rules are checked \
          against; a test holds that it is true.\n",
     );
-    let functions = |text: &mut String, guard: bool| {
-        text.push_str("\n| Name | Arguments | |\n|---|---|---|\n");
-        let mut list: Vec<_> = rule::functions().filter(|function| function.guard == guard).collect();
+    let functions = |text: &mut String, guards: bool| {
+        text.push_str(if guards {
+            "\n| Guard | |\n|---|---|\n"
+        } else {
+            "\n| Function | Gives | |\n|---|---|---|\n"
+        });
+        let mut list: Vec<_> = rule::functions().filter(|function| function.is_guard() == guards).collect();
         list.sort_by_key(|function| function.name);
         for function in list {
-            let (least, most) = function.arity;
-            let count = match most {
-                _ if least == most => least.to_string(),
-                usize::MAX => format!("{least} or more"),
-                _ => format!("{least} to {most}"),
-            };
-            let _ = writeln!(text, "| `{}` | {count} | {} |", function.name, cell(function.doc));
+            let gives = if guards { String::new() } else { format!(" {} |", function.gives) };
+            let _ = writeln!(text, "| `{}` |{gives} {} |", function.signature(), cell(function.doc));
         }
     };
     text.push_str("\n## Operands on a left side\n\n| Written | Means |\n|---|---|\n");
     for (written, means) in rule::OPERANDS {
         let _ = writeln!(text, "| `{written}` | {} |", cell(means));
     }
+    text.push_str("\n## Kinds of arguments\n\n| Kind | Is |\n|---|---|\n");
+    for (kind, means) in rule::KINDS {
+        let _ = writeln!(text, "| {kind} | {} |", cell(means));
+    }
+    text.push_str(
+        "\nAn attribute that the left binds, `{axis: ?a}`, is of the kind that its op declares, below.\n",
+    );
     text.push_str("\n## Guards\n");
     functions(&mut text, true);
     text.push_str("\n## Computed attributes\n");

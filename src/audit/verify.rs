@@ -24,10 +24,12 @@ mod rng;
 mod sampler;
 mod seed;
 mod shrink;
+mod typing;
 
 pub use case::compare as compare_case;
 pub use coverage::Coverage;
 pub use member::{Member, MemberError, members};
+pub use typing::{Clash, Typing, typings};
 
 use crate::rule::Rule;
 use check::{Compared, Difference};
@@ -116,15 +118,23 @@ pub fn rules(
     threads: usize,
     done: &(dyn Fn(&Verification) + Sync),
 ) -> Vec<Verification> {
+    each(rules, threads, &|rule| {
+        let verification = self::rule(rule, settings);
+        done(&verification);
+        verification
+    })
+}
+
+/// What is made of each rule, on some threads, in the order of the rules.
+fn each<T: Send>(rules: &[Arc<Rule>], threads: usize, make: &(dyn Fn(&Rule) -> T + Sync)) -> Vec<T> {
     let next = AtomicUsize::new(0);
-    let results: Mutex<BTreeMap<usize, Verification>> = Mutex::default();
+    let results: Mutex<BTreeMap<usize, T>> = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
         for _ in 0..threads.clamp(1, rules.len().max(1)) {
             scope.spawn(|| {
                 while let Some((at, rule)) = take(&next, rules) {
-                    let verification = self::rule(rule, settings);
-                    done(&verification);
-                    results.lock().unwrap_or_else(PoisonError::into_inner).insert(at, verification);
+                    let made = make(rule);
+                    results.lock().unwrap_or_else(PoisonError::into_inner).insert(at, made);
                 }
             });
         }
@@ -146,7 +156,7 @@ pub fn rule(rule: &Rule, settings: Settings) -> Verification {
     while instances < settings.instances && tries < settings.instances * settings.tries {
         let mut rng = Rng::new(settings.seed, &rule.name, tries as u64);
         tries += 1;
-        match attempt(rule, &generator, &mut rng) {
+        match attempt(rule, &generator, &mut rng, judge) {
             Tried::Refused(why) => *reasons.entry(why).or_default() += 1,
             Tried::Agrees(draft) => {
                 instances += 1;
@@ -168,7 +178,7 @@ pub fn rule(rule: &Rule, settings: Settings) -> Verification {
         }
         Some((draft, difference)) => {
             let (draft, difference) = if settings.shrink {
-                small(rule, settings.seed, draft, difference)
+                small(rule, settings.seed, (draft, difference), judge)
             } else {
                 (draft, difference)
             };
@@ -257,7 +267,10 @@ enum Tried {
     Wrong(Draft, Difference),
 }
 
-fn attempt(rule: &Rule, generator: &Generator<'_>, rng: &mut Rng) -> Tried {
+/// What judges a left side.
+type Judge = fn(&Rule, Draft) -> Tried;
+
+fn attempt(rule: &Rule, generator: &Generator<'_>, rng: &mut Rng, judge: Judge) -> Tried {
     match generator.left(rng) {
         Ok(draft) => judge(rule, draft),
         Err(why) => Tried::Refused(blurred(&why)),
@@ -303,14 +316,14 @@ fn size(draft: &Draft) -> usize {
 
 /// A small wrong instance in place of one: the smallest of the narrowest palette that has one, taken
 /// apart.
-fn small(rule: &Rule, seed: u64, draft: Draft, difference: Difference) -> (Draft, Difference) {
-    let mut best = (size(&draft), draft, difference);
+fn small(rule: &Rule, seed: u64, found: (Draft, Difference), judge: Judge) -> (Draft, Difference) {
+    let mut best = (size(&found.0), found.0, found.1);
     for palette in &Palette::NARROW {
         let generator = Generator::new(rule, palette);
         let before = best.0;
         for number in 0..SMALL_TRIES {
             let mut rng = Rng::new(seed ^ 0x5eed, &rule.name, number as u64);
-            if let Tried::Wrong(draft, difference) = attempt(rule, &generator, &mut rng) {
+            if let Tried::Wrong(draft, difference) = attempt(rule, &generator, &mut rng, judge) {
                 let size = size(&draft);
                 if size < best.0 {
                     best = (size, draft, difference);
@@ -321,5 +334,5 @@ fn small(rule: &Rule, seed: u64, draft: Draft, difference: Difference) -> (Draft
             break;
         }
     }
-    shrink::shrink(rule, best.1, best.2)
+    shrink::shrink(rule, (best.1, best.2), judge)
 }

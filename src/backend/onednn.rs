@@ -69,6 +69,18 @@ impl Backend for OneDnn {
         onednn_sys::library().map(|library| format!("{library:?}")).map_err(ToString::to_string)
     }
 
+    fn details(&self) -> Vec<(String, String)> {
+        let Ok(library) = onednn_sys::library() else { return Vec::new() };
+        // The library reads these when it is loaded, and chooses instruction sets by them.
+        let mut found: Vec<(String, String)> = std::env::vars_os()
+            .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
+            .filter(|(name, _)| name.starts_with("ONEDNN_") || name.starts_with("DNNL_"))
+            .collect();
+        found.sort();
+        found.insert(0, ("revision".to_owned(), library.revision().to_owned()));
+        found
+    }
+
     fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {
         Ok(divide(call)?.contract())
     }

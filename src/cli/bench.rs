@@ -1,6 +1,8 @@
 //! `ovolo bench`.
 
+use super::caching::{Caching, Ready};
 use super::load::{self, inputs, write_outputs};
+use super::page;
 use super::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::cost::Machine;
@@ -16,6 +18,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Bench {
     #[command(flatten)]
     settings: Settings,
+    #[command(flatten)]
+    caching: Caching,
     /// How long to run, in seconds.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
@@ -42,9 +46,16 @@ impl Bench {
             return Err("--seconds takes a positive number".into());
         }
         if let Some(file) = &self.html {
-            load::writable(file)?;
+            page::writable(file)?;
         }
-        let (mut session, program) = self.settings.session()?;
+        // A page shows the program, which the cache does not hold.
+        let (Ready { mut session, cached }, program) = match self.html {
+            Some(_) => {
+                let (session, program) = self.settings.session()?;
+                (Ready { session, cached: false }, Some(program))
+            }
+            None => (self.caching.session(&self.settings)?, None),
+        };
         let inputs = match &self.inputs {
             Some(directory) => {
                 let files: Vec<_> = session
@@ -53,7 +64,7 @@ impl Bench {
                     .iter()
                     .map(|(name, _)| (name.to_string(), directory.join(load::file_name(name))))
                     .collect();
-                inputs(&program, &files)?
+                inputs(session.plan(), &files)?
             }
             None => session.plan().inputs.iter().map(|(_, ty)| Tensor::zeros(ty.clone())).collect(),
         };
@@ -64,17 +75,17 @@ impl Bench {
         if self.profile {
             let profile = profile(&mut session, &inputs, times.len().clamp(3, 200), median)?;
             print(&table(session.plan(), &profile));
-            if let Some(file) = &self.html {
-                let page = Page {
+            if let (Some(file), Some(program)) = (&self.html, &program) {
+                let shown = Page {
                     title: &self.settings.title(),
                     settings: &self.settings.account(session.plan())?,
                     imported: None,
-                    program: &program,
+                    program,
                     plan: session.plan(),
                     runner_ups: None,
                     profile: Some(profile),
                 };
-                load::write_page(file, &page)?;
+                page::write_page(file, &shown)?;
             }
         }
         let directory = match (&self.output_dir, self.json) {
@@ -90,7 +101,7 @@ impl Bench {
             let line = serde_json::json!({
                 "median_ms": milliseconds(median), "min_ms": milliseconds(times[0]), "runs": times.len(),
                 "estimate_ms": session.plan().seconds() * 1e3,
-                "outputs": directory,
+                "outputs": directory, "cached": cached,
             });
             print(&format!("{line}\n"));
         } else {
@@ -128,7 +139,7 @@ fn profile(
     runs: usize,
     whole: Duration,
 ) -> Result<Profile, String> {
-    let machine = load::calibrated_machine(session.plan().threads);
+    let machine = load::calibrated_machine(session.plan().threads).machine;
     let mut samples: Vec<Vec<Duration>> = vec![Vec::new(); session.plan().steps.len()];
     for _ in 0..runs {
         for (sample, time) in

@@ -33,7 +33,7 @@ impl Compile {
             });
             print(&format!("{value}\n"));
         } else {
-            for line in absent(&compilation) {
+            for line in absent(&compilation.absent) {
                 print(&format!("{line}\n"));
             }
             print(&compilation.stages.iter().map(|stage| self.stage_text(stage)).collect::<String>());

@@ -1,9 +1,10 @@
 //! `ovolo explain`.
 
 use super::load::{self, absent};
+use super::page;
 use super::{Outcome, Settings, print};
 use clap::Args;
-use ovolo::audit::runner_up;
+use ovolo::audit::{curve, runner_up};
 use ovolo::compile::Options;
 use ovolo::egraph::RunnerUp;
 use ovolo::graph::Graph;
@@ -23,6 +24,9 @@ pub(super) struct Explain {
     /// closest calls first.
     #[arg(long)]
     runner_up: bool,
+    /// What less memory costs: the plans from the fastest to the smallest.
+    #[arg(long, conflicts_with = "runner_up")]
+    memory_curve: bool,
     /// Write a page with pictures to this file: the graph before and after, the memory step by step,
     /// the cost of each step against its runner-up. For any browser, without network.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "runner_up"])]
@@ -34,11 +38,14 @@ impl Explain {
         if self.runner_up {
             return self.runner_ups();
         }
+        if self.memory_curve {
+            return self.curve();
+        }
         if let Some(file) = &self.html {
             return self.page(file);
         }
         let compilation = self.settings.compile()?;
-        for line in absent(&compilation) {
+        for line in absent(&compilation.absent) {
             eprintln!("{line}");
         }
         let plan = compilation.plan;
@@ -48,15 +55,44 @@ impl Explain {
 }
 
 impl Explain {
+    #[allow(clippy::cast_precision_loss)]
+    fn curve(&self) -> Outcome {
+        let options = self.settings.options(&self.settings.pipeline)?;
+        let points =
+            curve::memory_curve(&self.settings.graph()?, &options).map_err(|error| error.to_string())?;
+        let mut report = String::new();
+        let first = points.first().map_or((0.0, 0), |point| (point.seconds, point.arena));
+        for point in &points {
+            if self.json {
+                let value = serde_json::json!({
+                    "seconds": point.seconds, "arena": point.arena, "proven": point.proven,
+                });
+                let _ = writeln!(report, "{value}");
+                continue;
+            }
+            let _ = writeln!(
+                report,
+                "{:12} bytes {:6.1} %  {:12.6} ms {:+7.1} %{}",
+                point.arena,
+                point.arena as f64 / first.1.max(1) as f64 * 100.0,
+                point.seconds * 1e3,
+                (point.seconds / first.0.max(f64::MIN_POSITIVE) - 1.0) * 100.0,
+                if point.proven { "" } else { "  not proven" }
+            );
+        }
+        print(&report);
+        Ok(())
+    }
+
     fn page(&self, file: &Path) -> Outcome {
-        load::writable(file)?;
+        page::writable(file)?;
         let (compilation, options) = self.settings.compile_and_options()?;
-        for line in absent(&compilation) {
+        for line in absent(&compilation.absent) {
             eprintln!("{line}");
         }
         let imported = &compilation.stages.first().ok_or("a compilation begins with the import")?.graph;
         let runner_ups = runner_ups(imported, &options)?;
-        let page = Page {
+        let shown = Page {
             title: &self.settings.title(),
             settings: &self.settings.account(&compilation.plan)?,
             imported: Some(imported),
@@ -65,7 +101,7 @@ impl Explain {
             runner_ups: Some(&runner_ups),
             profile: None,
         };
-        load::write_page(file, &page)
+        page::write_page(file, &shown)
     }
 
     fn runner_ups(&self) -> Outcome {

@@ -1,39 +1,37 @@
 //! From settings on the command line to a compiled model.
 
-use super::pack::replace;
-use super::{Settings, print};
+use super::Settings;
+use ovolo::cache::Request;
+use ovolo::calibrate::Calibration;
 use ovolo::compile::{self, Compilation, Options};
 use ovolo::cost::Machine;
-use ovolo::graph::Graph;
+use ovolo::error::Source;
+use ovolo::graph::{Graph, text};
 use ovolo::npy;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
-use ovolo::plan::Plan;
-use ovolo::report::Page;
+use ovolo::plan::{MOST_THREADS, Plan};
 use ovolo::rule::{self, RuleSet};
 use ovolo::session::Session;
 use ovolo::tensor::Tensor;
-use ovolo::tune::{self, Tuned, Tuner};
+use ovolo::tune::{self, Basis, Tuned, Tuner};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-/// Threads that a team may have: more than any machine has processors for.
-const MOST_THREADS: usize = 1024;
-
 /// The speeds of this machine; a reading that is not worth keeping is said.
-pub(super) fn calibrated_machine(threads: usize) -> Machine {
-    let ovolo::calibrate::Calibration { machine, steady } = ovolo::calibrate::machine(threads);
-    if !steady {
+pub(super) fn calibrated_machine(threads: usize) -> Calibration {
+    let calibrated = ovolo::calibrate::machine(threads);
+    if !calibrated.steady {
         eprintln!(
             "note: the machine was busy while its speed was measured: costs are rough, and it is measured again next time"
         );
     }
-    machine
+    calibrated
 }
 
 /// Whether a pipeline prices by measured times.
-fn by_times(pipeline: &Pipeline) -> bool {
+pub(super) fn by_times(pipeline: &Pipeline) -> bool {
     pipeline
         .passes
         .iter()
@@ -97,6 +95,15 @@ impl Settings {
 
     /// The graph of the model.
     pub(super) fn graph(&self) -> Result<Graph, String> {
+        if self.model.extension().is_some_and(|extension| extension == "ovolo") {
+            return read_graph(&self.model);
+        }
+        let options = ImportOptions { dims: self.bound()?, missing_weights: self.missing_weights() };
+        Ok(onnx::load(&self.model, &options).map_err(|error| error.to_string())?.graph)
+    }
+
+    /// The dimensions that are bound.
+    fn bound(&self) -> Result<BTreeMap<String, usize>, String> {
         let mut dims = BTreeMap::new();
         for dim in &self.dims {
             let (name, size) = dim
@@ -107,55 +114,66 @@ impl Settings {
                 return Err(format!("--dim gives `{name}` twice: {before} and {size}"));
             }
         }
-        if self.model.extension().is_some_and(|extension| extension == "ovolo") {
-            let text = read(&self.model)?;
-            return ovolo::graph::text::parse(&text).map_err(|error| error.to_string());
-        }
-        let missing_weights =
-            if self.seeded_weights { MissingWeights::Seeded } else { MissingWeights::Refuse };
-        let options = ImportOptions { dims, missing_weights };
-        Ok(onnx::load(&self.model, &options).map_err(|error| error.to_string())?.graph)
+        Ok(dims)
     }
 
-    /// A pipeline with the cost model and the extractor that were asked for.
-    fn adjusted(&self, pipeline: &str) -> Result<Pipeline, String> {
-        let mut pipeline = read_pipeline(pipeline)?;
+    fn missing_weights(&self) -> MissingWeights {
+        if self.seeded_weights { MissingWeights::Seeded } else { MissingWeights::Refuse }
+    }
+
+    /// What is asked of a compilation, with the calibration that is kept.
+    pub(super) fn request(&self, pipeline: &str) -> Result<Request, String> {
+        let rules = rule_texts(&self.rules)?;
+        // Rules are read where something is wrong, or where a compilation needs them: all mistakes are told
+        // at once, and what is in the cache starts without them.
+        let mut pipeline = match read_pipeline(pipeline, None) {
+            Ok(pipeline) => pipeline,
+            Err(error) => {
+                return Err(match read_rules(&rules) {
+                    Ok(rules) => read_pipeline(pipeline, Some(&rules)).err().unwrap_or(error),
+                    Err(mistakes) => format!("{mistakes}\n\n{error}"),
+                });
+            }
+        };
         for pass in &mut pipeline.passes {
             if let PassSpec::Extract(settings) = pass {
                 settings.cost = self.cost.clone().unwrap_or_else(|| settings.cost.clone());
                 settings.extractor = self.extractor.clone().unwrap_or_else(|| settings.extractor.clone());
             }
+            if let PassSpec::Plan(settings) = pass {
+                settings.limit = self.memory_limit.or(settings.limit);
+            }
         }
-        Ok(pipeline)
+        let threads = self.threads()?;
+        Ok(Request {
+            model: self.model.clone(),
+            dims: self.bound()?,
+            missing_weights: self.missing_weights(),
+            pipeline,
+            rules,
+            threads,
+            calibration: ovolo::calibrate::kept(threads),
+        })
     }
 
     /// The options of the compilation.
     pub(super) fn options(&self, pipeline: &str) -> Result<Options, String> {
-        let pipeline = self.adjusted(pipeline)?;
-        let calibrated =
-            pipeline.passes.iter().any(|pass| matches!(pass, PassSpec::Extract(s) if s.cost != "flops"));
-        let threads = self.threads()?;
-        let machine = if calibrated { calibrated_machine(threads) } else { Machine::NOMINAL };
-        let measured = by_times(&pipeline).then(|| {
-            let folder = ovolo::calibrate::folder();
-            Tuner::open(folder.as_deref(), threads, machine).measured()
-        });
-        Ok(Options {
-            rules: rules(&self.rules)?,
-            pipeline,
-            threads,
-            machine,
-            measured,
-            keep_egraph_after: None,
-        })
+        Ok(options(&self.request(pipeline)?)?.0)
     }
 
     pub(super) fn compile(&self) -> Result<Compilation, String> {
-        let options = self.options(&self.pipeline)?;
+        Ok(self.build(&self.request(&self.pipeline)?)?.compilation)
+    }
+
+    /// Compiles what a request asks for.
+    pub(super) fn build(&self, request: &Request) -> Result<Built, String> {
+        let (options, machine) = options(request)?;
         if by_times(&options.pipeline) {
-            return Ok(tuned(&self.graph()?, options, false)?.compilation);
+            let Tuned { compilation, basis, .. } = tuned(&self.graph()?, options, false)?;
+            return Ok(Built { compilation, machine, basis: Some(basis) });
         }
-        compile::compile(self.graph()?, &options).map_err(|error| error.to_string())
+        let compilation = compile::compile(self.graph()?, &options).map_err(|error| error.to_string())?;
+        Ok(Built { compilation, machine, basis: None })
     }
 
     /// Compiles, and gives the options that its choices can be questioned with.
@@ -172,7 +190,7 @@ impl Settings {
 
     pub(super) fn session(&self) -> Result<(Session, Graph), String> {
         let compilation = self.compile()?;
-        for line in absent(&compilation) {
+        for line in absent(&compilation.absent) {
             eprintln!("{line}");
         }
         let Compilation { program, plan, .. } = compilation;
@@ -180,63 +198,53 @@ impl Settings {
     }
 }
 
-impl Settings {
-    /// The name of the model's file.
-    pub(super) fn title(&self) -> String {
-        self.model.file_stem().unwrap_or_default().to_string_lossy().into_owned()
-    }
-
-    /// How a plan came about, for a reader: names and values.
-    pub(super) fn account(&self, plan: &Plan) -> Result<Vec<(&'static str, String)>, String> {
-        let pipeline = self.adjusted(&self.pipeline)?;
-        let mut account = vec![("ovolo", env!("CARGO_PKG_VERSION").to_owned()), ("pipeline", pipeline.name)];
-        for pass in pipeline.passes {
-            if let PassSpec::Extract(settings) = pass {
-                account.extend([("cost model", settings.cost), ("extractor", settings.extractor)]);
-            }
-        }
-        account.push(("threads", plan.threads.to_string()));
-        if !self.dims.is_empty() {
-            account.push(("dim", self.dims.join(" ")));
-        }
-        Ok(account)
-    }
+/// A compiled model, and what it was priced by.
+pub(super) struct Built {
+    pub(super) compilation: Compilation,
+    /// The speeds of the machine, where the cost model went by them and they are kept.
+    pub(super) machine: Option<Machine>,
+    /// What of the table of times the plan rests on.
+    pub(super) basis: Option<Basis>,
 }
 
-/// Refuses a file that cannot be written, before the work for it is done.
-pub(super) fn writable(file: &Path) -> Result<(), String> {
-    let said = |why: &str| Err(format!("--html {}: {why}", file.display()));
-    if file.is_dir() || file.file_name().is_none() {
-        return said("is a directory");
-    }
-    // It would be replaced, not written to.
-    if std::fs::symlink_metadata(file).is_ok_and(|there| !there.is_file()) {
-        return said("is there, and is no plain file");
-    }
-    match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
-            said(&format!("there is no directory {}", folder.display()))
-        }
-        _ => Ok(()),
-    }
+/// The options of a compilation, and the speeds of the machine if they are asked for and kept.
+fn options(request: &Request) -> Result<(Options, Option<Machine>), String> {
+    let calibrated = request.calibrated().then(|| calibrated_machine(request.threads).machine);
+    let machine = calibrated.unwrap_or(Machine::NOMINAL);
+    let measured = by_times(&request.pipeline).then(|| {
+        let folder = ovolo::calibrate::folder();
+        Tuner::open(folder.as_deref(), request.threads, machine).measured()
+    });
+    let rules = read_rules(&request.rules)?;
+    request.pipeline.names(&rules).map_err(|errors| errors.to_string())?;
+    let options = Options {
+        rules,
+        pipeline: request.pipeline.clone(),
+        threads: request.threads,
+        machine,
+        measured,
+        keep_egraph_after: None,
+    };
+    let kept = calibrated.filter(|machine| ovolo::calibrate::kept(request.threads) == Some(*machine));
+    Ok((options, kept))
 }
 
-/// Writes a page, and says so.
-pub(super) fn write_page(file: &Path, page: &Page<'_>) -> Result<(), String> {
-    let html = page.html();
-    replace(file, &html).map_err(|why| format!("--html {why}"))?;
-    print(&format!("{}: {} steps, {} bytes\n", file.display(), page.plan.steps.len(), html.len()));
-    Ok(())
+/// A line for each backend that was not there.
+pub(super) fn absent(missing: &[(String, String)]) -> Vec<String> {
+    missing.iter().map(|(name, why)| format!("backend {name}: {why}")).collect()
 }
 
-/// A line for each backend of the pipeline that was not there.
-pub(super) fn absent(compilation: &Compilation) -> Vec<String> {
-    compilation.absent.iter().map(|(name, why)| format!("backend {name}: {why}")).collect()
-}
-
-pub(super) fn read_pipeline(name: &str) -> Result<Pipeline, String> {
+/// A pipeline: a shipped one by its name, or a file. With rules, what it says of them is checked as well.
+pub(super) fn read_pipeline(name: &str, rules: Option<&RuleSet>) -> Result<Pipeline, String> {
+    let read_text = |name: &str, text: &str| {
+        let pipeline = match rules {
+            Some(rules) => Pipeline::read_for(name, text, rules),
+            None => Pipeline::read(name, text),
+        };
+        pipeline.map_err(|errors| errors.to_string())
+    };
     if let Some((name, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == format!("passes/{name}.ron")) {
-        return Pipeline::read(name, text).map_err(|errors| errors.to_string());
+        return read_text(name, text);
     }
     let path = Path::new(name);
     if !path.exists() {
@@ -249,18 +257,22 @@ pub(super) fn read_pipeline(name: &str) -> Result<Pipeline, String> {
             shipped.join(", ")
         ));
     }
-    Pipeline::read(name, &read(path)?).map_err(|errors| errors.to_string())
+    read_text(name, &read(path)?)
 }
 
-/// The shipped rules and those of some directories.
-pub(super) fn rules(directories: &[PathBuf]) -> Result<RuleSet, String> {
+fn read_rules(files: &[(String, String)]) -> Result<RuleSet, String> {
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    RuleSet::read(&files).map_err(|errors| errors.to_string())
+}
+
+/// The shipped rule files and those of some directories: names and texts.
+fn rule_texts(directories: &[PathBuf]) -> Result<Vec<(String, String)>, String> {
     let mut files: Vec<(String, String)> =
         rule::SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
     for directory in directories {
         files.extend(rule_files(directory)?);
     }
-    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    RuleSet::read(&files).map_err(|errors| errors.to_string())
+    Ok(files)
 }
 
 /// The rule files of a directory: names and texts.
@@ -276,8 +288,28 @@ pub(super) fn rule_files(directory: &Path) -> Result<Vec<(String, String)>, Stri
     found.into_iter().map(|path| Ok((path.display().to_string(), read(&path)?))).collect()
 }
 
+/// A text file. Of one that is no text, the place where it stops being one.
 pub(super) fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let (before, after) = error.as_bytes().split_at(at);
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let column = String::from_utf8_lossy(&before[start..]).chars().count() + 1;
+        format!(
+            "{}:{line}:{column}: this is not UTF-8 text: byte {:#04x} begins no character\n  help: save the \
+             file as UTF-8; `iconv -f LATIN1 -t UTF-8 FILE` converts one that is in Latin-1",
+            path.display(),
+            after.first().copied().unwrap_or(0)
+        )
+    })
+}
+
+/// A graph in text form; its mistakes name the file.
+pub(super) fn read_graph(path: &Path) -> Result<Graph, String> {
+    let source = Source::new(path.display().to_string(), read(path)?);
+    text::parse_source(&source, &|_| None).map_err(|error| error.to_string())
 }
 
 /// The name of the file that holds a value: a `/` becomes a `_`.
@@ -303,16 +335,16 @@ pub(super) fn write_outputs(session: &Session, outputs: &[Tensor], directory: &P
     Ok(())
 }
 
-/// The model's inputs in order, from files by name. Every input is needed, and no other is taken.
-pub(super) fn inputs(program: &Graph, files: &[(String, PathBuf)]) -> Result<Vec<Tensor>, String> {
+/// The plan's inputs in order, from files by name. Every input is needed, and no other is taken.
+pub(super) fn inputs(plan: &Plan, files: &[(String, PathBuf)]) -> Result<Vec<Tensor>, String> {
     let mut given = Vec::new();
     for (name, path) in files {
         given.push((name.clone(), npy::read(path).map_err(|error| error.to_string())?));
     }
-    onnx::check_inputs(program, &given).map_err(|error| error.to_string())?;
+    onnx::check_types(&plan.inputs, &given).map_err(|error| error.to_string())?;
     let find = |name: &str| given.iter().find(|(given, _)| given == name).map(|(_, tensor)| tensor.clone());
-    program
-        .inputs()
-        .map(|(_, node)| find(&node.name).ok_or_else(|| format!("input `{}` is missing", node.name)))
+    plan.inputs
+        .iter()
+        .map(|(name, _)| find(name).ok_or_else(|| format!("input `{name}` is missing")))
         .collect()
 }

@@ -17,8 +17,8 @@ use std::path::PathBuf;
 pub(super) enum Rules {
     /// List rules: name, place, law.
     List(list::List),
-    /// Find rules without a point: unused variables, rules that another subsumes or undoes, that no
-    /// pipeline uses, that never fire.
+    /// Find what cannot be meant: sides of different types, examples that do not read, unused variables,
+    /// rules that change nothing, that another subsumes or undoes, that no pipeline uses, that never fire.
     Check(check::Check),
     /// Say why a rule does not fire on a model: the nearest miss, the guard that says no, or the limit.
     WhyNot(why::WhyNotCommand),
@@ -67,6 +67,25 @@ struct Loaded {
     /// Names and texts.
     files: Vec<(String, String)>,
     set: RuleSet,
+}
+
+impl Loaded {
+    /// The line and the column of a byte of a file, both from 1 on.
+    fn line_column(&self, file: &str, at: usize) -> (usize, usize) {
+        let text = self.files.iter().find(|(name, _)| name == file).map_or("", |(_, text)| text);
+        let before = text.get(..at).unwrap_or(text);
+        let start = before.rfind('\n').map_or(0, |end| end + 1);
+        (before.matches('\n').count() + 1, before[start..].chars().count() + 1)
+    }
+}
+
+/// Threads of a command whose result does not depend on their number.
+fn threads(asked: Option<usize>) -> Result<usize, String> {
+    match asked {
+        Some(0) => Err("--threads takes 1 or more".into()),
+        Some(threads) => Ok(threads),
+        None => Ok(std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
+    }
 }
 
 impl Source {

@@ -1,5 +1,6 @@
 //! `ovolo run`.
 
+use super::caching::{Caching, Ready};
 use super::load::{self, inputs, write_outputs};
 use super::{Outcome, Settings, print};
 use clap::Args;
@@ -11,6 +12,8 @@ use std::path::PathBuf;
 pub(super) struct Run {
     #[command(flatten)]
     settings: Settings,
+    #[command(flatten)]
+    caching: Caching,
     /// An input of the model. Once for each.
     #[arg(long = "input", value_name = "NAME=FILE.npy")]
     inputs: Vec<String>,
@@ -33,8 +36,8 @@ impl Run {
                 input.split_once('=').ok_or_else(|| format!("--input takes NAME=FILE.npy, not `{input}`"))?;
             files.push((name.to_owned(), PathBuf::from(file)));
         }
-        let (mut session, program) = self.settings.session()?;
-        let inputs = inputs(&program, &files)?;
+        let Ready { mut session, cached } = self.caching.session(&self.settings)?;
+        let inputs = inputs(session.plan(), &files)?;
         let outputs =
             session.run(&inputs.iter().collect::<Vec<_>>()).map_err(|error| error.to_string())?.to_vec();
         if let Some(directory) = &self.output_dir {
@@ -54,7 +57,7 @@ impl Run {
                 .collect();
             print(&format!(
                 "{}\n",
-                serde_json::json!({ "outputs": list, "accuracy": accuracy.map(|a| a.0) })
+                serde_json::json!({ "outputs": list, "accuracy": accuracy.map(|a| a.0), "cached": cached })
             ));
             return Ok(());
         }

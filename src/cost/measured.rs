@@ -6,9 +6,9 @@
 
 use super::{CostModel, Machine, Query, Roofline};
 use crate::graph::{CONST, Graph};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What came of timing a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +81,30 @@ pub struct Measured {
     pub table: Arc<Table>,
     /// The bytes of the model's constants.
     pub constants: usize,
+    /// The speeds of the machine, for copies that no call stands for.
+    pub machine: Machine,
     /// How extraction leans.
     pub leaning: Leaning,
+    /// The kernels whose lines were asked for, of this model and its copies.
+    pub asked: Asked,
+}
+
+/// The keys of the lines that were asked for; copies share them.
+#[derive(Clone, Debug, Default)]
+pub struct Asked(Arc<Mutex<BTreeSet<String>>>);
+
+impl Asked {
+    /// The keys so far.
+    pub fn keys(&self) -> BTreeSet<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, key: &str) {
+        let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !keys.contains(key) {
+            keys.insert(key.to_owned());
+        }
+    }
 }
 
 impl Measured {
@@ -97,6 +119,7 @@ impl Measured {
     /// The line of a kernel, if it is of the same implementation.
     pub fn entry(&self, query: &Query<'_>) -> Option<&Entry> {
         let key = self.key(query);
+        self.asked.note(&key);
         self.table.entries.get(&key).filter(|entry| entry.implementation == query.contract.implementation)
     }
 
@@ -122,6 +145,10 @@ impl CostModel for Measured {
         }
         let entry = self.entry(query)?;
         Some(if entry.state == State::Wrong { f64::INFINITY } else { entry.seconds })
+    }
+
+    fn copy(&self, bytes: usize) -> f64 {
+        self.machine.copy(bytes)
     }
 
     fn weight(&self, query: &Query<'_>) -> Option<f64> {

@@ -22,6 +22,18 @@ pub struct Machine {
 impl Machine {
     /// A round machine that is nobody's: what snapshots use.
     pub const NOMINAL: Self = Self { flops: 2.0e11, memory: 2.0e10, cache: 6.0e10, start: 1.0e-6 };
+
+    /// Seconds to copy so many bytes that were just written.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn copy(&self, bytes: usize) -> f64 {
+        self.start + 2.0 * bytes as f64 / self.cache
+    }
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self::NOMINAL
+    }
 }
 
 /// Roofline over given speeds.
@@ -41,6 +53,10 @@ impl Roofline {
 impl CostModel for Roofline {
     fn name(&self) -> &'static str {
         self.name
+    }
+
+    fn copy(&self, bytes: usize) -> f64 {
+        self.machine.copy(bytes)
     }
 
     #[allow(clippy::cast_precision_loss)]

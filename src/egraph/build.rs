@@ -106,7 +106,8 @@ struct Prices<'a> {
     cost: &'a dyn CostModel,
     threads: usize,
     contracts: Contracts<'a>,
-    known: FxHashMap<CallKey, f64>,
+    /// Of each call the price, and the contract where its operands may be computed where they belong.
+    known: FxHashMap<CallKey, (f64, Option<Contract>)>,
     missing: FxHashMap<(&'static str, String), usize>,
     unpriced: BTreeSet<String>,
 }
@@ -130,27 +131,46 @@ impl Prices<'_> {
             })
             .collect();
         let key = (term.op, term.attrs.clone(), operands);
-        if let Some(seconds) = self.known.get(&key) {
-            return *seconds;
+        if let Some((seconds, joins)) = self.known.get(&key) {
+            return seconds * joins.as_ref().map_or(1.0, |joins| self.share_copied(term, output, joins));
         }
         let inputs: Vec<&TensorType> = key.2.iter().map(|(ty, _)| ty).collect();
         let constant: Vec<bool> = key.2.iter().map(|(_, constant)| *constant).collect();
         let call = Call { op: term.op, attrs: &term.attrs, inputs: &inputs, output, threads: self.threads };
-        let seconds = match (self.contracts)(&call) {
+        let (seconds, joins) = match (self.contracts)(&call) {
             Ok(contract) => {
                 let query = Query { def, call, constant: &constant, contract: &contract };
-                self.cost.weight(&query).unwrap_or_else(|| {
+                let seconds = self.cost.weight(&query).unwrap_or_else(|| {
                     self.unpriced.insert(crate::cost::key(&query));
                     f64::INFINITY
-                })
+                });
+                (seconds, (!contract.parts.is_empty()).then_some(contract))
             }
             Err(why) => {
                 *self.missing.entry((term.op, why)).or_default() += 1;
-                f64::INFINITY
+                (f64::INFINITY, None)
             }
         };
-        self.known.insert(key, seconds);
-        seconds
+        let share = joins.as_ref().map_or(1.0, |joins| self.share_copied(term, output, joins));
+        self.known.insert(key, (seconds, joins));
+        seconds * share
+    }
+
+    /// The share of a result made of its operands that is copied however memory is planned: operands
+    /// that are constants or the caller's, that come twice, or that are off the alignment.
+    #[allow(clippy::cast_precision_loss)]
+    fn share_copied(&self, term: &Term, output: &TensorType, contract: &Contract) -> f64 {
+        let class = |child: &Id| &self.egraph.egg[*child];
+        let same = |a: &Id, b: &Id| self.egraph.egg.find(*a) == self.egraph.egg.find(*b);
+        let copied = |(at, child): &(usize, &Id)| {
+            class(child).data.constant
+                || class(child).iter().any(|term| term.op == INPUT)
+                || term.children[..*at].iter().any(|one| same(one, child))
+                || !contract.joins(*at, class(child).data.ty.bytes())
+        };
+        let copied = term.children.iter().enumerate().filter(copied);
+        let bytes: usize = copied.map(|(_, child)| class(child).data.ty.bytes()).sum();
+        bytes as f64 / output.bytes().max(1) as f64
     }
 }
 
@@ -160,6 +180,8 @@ pub struct Program {
     pub graph: Graph,
     /// For each node by position, the rules that led to it, the last first.
     pub rules: Vec<Vec<Arc<Rule>>>,
+    /// For each node by position, the place of its class in the problem; none for an input that is not read.
+    pub classes: Vec<Option<usize>>,
     /// The node of each class that is in the program.
     nodes: FxHashMap<Id, NodeId>,
 }
@@ -227,13 +249,19 @@ impl Pick<'_> {
             origins: OriginIndex::new(self.egraph),
             names: self.names(),
             constant_depth: self.constant_depths(),
-            program: Program { graph: Graph::new(), rules: Vec::new(), nodes: FxHashMap::default() },
+            program: Program {
+                graph: Graph::new(),
+                rules: Vec::new(),
+                classes: Vec::new(),
+                nodes: FxHashMap::default(),
+            },
         };
         for (name, ty) in &self.egraph.inputs {
             let id = builder.program.graph.add_input(name, ty.clone());
             builder.program.rules.push(Vec::new());
-            let term = Term::leaf(INPUT, name);
-            if let Some(class) = self.egraph.egg.lookup(term) {
+            let class = self.egraph.egg.lookup(Term::leaf(INPUT, name));
+            builder.program.classes.push(class.map(|class| self.index[&class]));
+            if let Some(class) = class {
                 builder.program.nodes.insert(class, id);
             }
         }
@@ -352,6 +380,7 @@ impl<'a> Builder<'a> {
     fn add(&mut self, class: Id, term: &Term) -> NodeId {
         let egraph = self.pick.egraph;
         let rules = self.origins.chain(term);
+        self.program.classes.push(Some(self.pick.index[&class]));
         if term.op == CONST {
             let name = term.leaf_name().expect("leaves have names");
             let value = egraph.constant(name).expect("constants have values").clone();

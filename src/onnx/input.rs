@@ -3,8 +3,9 @@
 use super::OnnxError;
 use super::error::suggestion;
 use crate::graph::Graph;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, TensorType};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Checks that each input of the graph is given exactly once, with its type and shape.
 ///
@@ -12,7 +13,19 @@ use std::collections::BTreeSet;
 /// [`OnnxError::Inputs`] with every problem: unknown names (and the closest known one), inputs
 /// given twice or not at all, other element types, other shapes.
 pub fn check_inputs<N: AsRef<str>>(graph: &Graph, inputs: &[(N, Tensor)]) -> Result<(), OnnxError> {
-    let expected: Vec<_> = graph.inputs().map(|(_, node)| node).collect();
+    let expected: Vec<_> =
+        graph.inputs().map(|(_, node)| (Arc::clone(&node.name), node.ty.clone())).collect();
+    check_types(&expected, inputs)
+}
+
+/// As [`check_inputs`], with the names and types of the inputs.
+///
+/// # Errors
+/// As [`check_inputs`].
+pub fn check_types<N: AsRef<str>>(
+    expected: &[(Arc<str>, TensorType)],
+    inputs: &[(N, Tensor)],
+) -> Result<(), OnnxError> {
     let mut problems = Vec::new();
     let mut given = BTreeSet::new();
     for (name, tensor) in inputs {
@@ -21,12 +34,12 @@ pub fn check_inputs<N: AsRef<str>>(graph: &Graph, inputs: &[(N, Tensor)]) -> Res
             problems.push(format!("input `{name}` is given twice; give it once"));
             continue;
         }
-        let Some(node) = expected.iter().find(|node| &*node.name == name) else {
-            let hint = suggestion(name, expected.iter().map(|node| &*node.name));
+        let Some((_, want)) = expected.iter().find(|(known, _)| **known == *name) else {
+            let hint = suggestion(name, expected.iter().map(|(known, _)| &**known));
             problems.push(format!("the model has no input `{name}`{hint}"));
             continue;
         };
-        let (want, have) = (&node.ty, tensor.ty());
+        let have = tensor.ty();
         if want.dtype != have.dtype {
             problems.push(format!(
                 "input `{name}` must be {want}, but is {have}; convert its elements to {}",
@@ -49,8 +62,8 @@ pub fn check_inputs<N: AsRef<str>>(graph: &Graph, inputs: &[(N, Tensor)]) -> Res
             problems.push(format!("input `{name}` must be {want}, but is {have}"));
         }
     }
-    for node in expected.iter().filter(|node| !given.contains(&*node.name)) {
-        problems.push(format!("input `{}` ({}) is not given", node.name, node.ty));
+    for (name, ty) in expected.iter().filter(|(name, _)| !given.contains(&**name)) {
+        problems.push(format!("input `{name}` ({ty}) is not given"));
     }
     if problems.is_empty() { Ok(()) } else { Err(OnnxError::Inputs { problems }) }
 }

@@ -115,28 +115,8 @@ impl Weights {
         let folder = self.folder.as_ref().ok_or_else(|| {
             format!("its data is in `{location}`, but the model was read from memory; load it from its file")
         })?;
-        let outside = || {
-            format!(
-                "its data is in `{location}`, outside of the model's folder; ovolo reads external data only from that folder or below"
-            )
-        };
-        if !Path::new(location)
-            .components()
-            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
-        {
-            return Err(outside());
-        }
-        let path = folder.join(location);
-        let absent = |why: std::io::Error| {
-            format!(
-                "its data is in `{location}`, which cannot be read from the model's folder ({why}); put that file beside the model"
-            )
-        };
-        let real = path.canonicalize().map_err(absent)?;
-        if !real.starts_with(folder.canonicalize().map_err(absent)?) {
-            return Err(outside());
-        }
-        let Some(map) = map(&real).map_err(absent)? else {
+        let real = locate(folder, location)?;
+        let Some(map) = map(&real).map_err(|why| absent(location, &why))? else {
             return Ok(None);
         };
         let map = Arc::new(map);
@@ -145,8 +125,32 @@ impl Weights {
     }
 }
 
+/// Where a file of external data lies: in the model's folder or below.
+pub(super) fn locate(folder: &Path, location: &str) -> Result<PathBuf, String> {
+    let outside = || {
+        format!(
+            "its data is in `{location}`, outside of the model's folder; ovolo reads external data only from that folder or below"
+        )
+    };
+    if !Path::new(location).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+    {
+        return Err(outside());
+    }
+    let real = folder.join(location).canonicalize().map_err(|why| absent(location, &why))?;
+    if !real.starts_with(folder.canonicalize().map_err(|why| absent(location, &why))?) {
+        return Err(outside());
+    }
+    Ok(real)
+}
+
+fn absent(location: &str, why: &std::io::Error) -> String {
+    format!(
+        "its data is in `{location}`, which cannot be read from the model's folder ({why}); put that file beside the model"
+    )
+}
+
 /// Maps a file for reading; `None` for an empty one, which cannot be mapped.
-pub(super) fn map(path: &Path) -> std::io::Result<Option<Mmap>> {
+pub(crate) fn map(path: &Path) -> std::io::Result<Option<Mmap>> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
     if metadata.is_dir() {

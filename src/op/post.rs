@@ -84,10 +84,19 @@ pub fn extras(steps: &[Step]) -> usize {
     steps.iter().filter(|step| is_binary(step)).count()
 }
 
+/// The steps that take an extra operand.
+const BINARY: [&str; 10] = ["add", "sub", "rsub", "mul", "div", "rdiv", "min", "max", "pow", "rpow"];
+
+/// Every step by its canonical name.
+pub fn step_names() -> Vec<&'static str> {
+    let all = super::all();
+    let unary = all.iter().filter_map(|def| step_name(def.name));
+    BINARY.into_iter().chain(unary.filter(|name| !BINARY.contains(name))).collect()
+}
+
 /// The canonical name of a step's op, if it may be a step.
 #[must_use]
 pub fn step_name(name: &str) -> Option<&'static str> {
-    const BINARY: [&str; 10] = ["add", "sub", "rsub", "mul", "div", "rdiv", "min", "max", "pow", "rpow"];
     BINARY.into_iter().find(|known| *known == name).or_else(|| {
         let def = super::find(name)?;
         unary(name, &[0.0, 0.0], 0.5).map(|_| def.name)

@@ -496,3 +496,15 @@ fn refusals_name_the_operand_or_attribute_and_the_shapes() {
         assert!(message.contains(part), "`{message}` does not say `{part}`");
     }
 }
+
+#[test]
+fn attributes_of_one_name_are_of_one_kind() {
+    // `*rest` carries them from one op to another by their names.
+    let mut kinds = std::collections::BTreeMap::new();
+    for def in all() {
+        for attr in &def.attrs {
+            let (kind, first) = kinds.entry(attr.name).or_insert((attr.kind, def.name));
+            assert_eq!(*kind, attr.kind, "`{}` of `{first}` and of `{}`", attr.name, def.name);
+        }
+    }
+}

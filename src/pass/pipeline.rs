@@ -1,8 +1,10 @@
 //! Pipelines: which passes run in which order, with their settings, read from `passes/*.ron`.
 
-use crate::error::{Diagnostic, Diagnostics, Span, suggestion};
+use crate::error::{Diagnostic, Diagnostics, Source, Span, suggestion};
 use crate::extract::Limits;
 use crate::rule::ron::{self, Field, Node, Value};
+use crate::rule::{Rule, RuleSet};
+use std::sync::Arc;
 
 /// The pipelines that ship with ovolo, by name.
 pub const SHIPPED: &[(&str, &str)] = &[
@@ -14,7 +16,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
 ];
 
 /// An ordered list of passes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Pipeline {
     /// Its name.
     pub name: String,
@@ -24,10 +26,12 @@ pub struct Pipeline {
     pub backends: Vec<String>,
     /// The least precise arithmetic that is allowed.
     pub precision: String,
+    /// What it was read from.
+    pub source: Source,
 }
 
 /// A pass and its settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum PassSpec {
     /// Grows the e-graph by rules.
     Rewrite(Rewrite),
@@ -44,6 +48,8 @@ pub struct Rewrite {
     pub name: String,
     /// Rule files or rules.
     pub rules: Vec<String>,
+    /// Where they stand in the pipeline's file.
+    pub places: Vec<(String, Span)>,
     /// The most rounds.
     pub rounds: usize,
     /// The most e-nodes: so many…
@@ -53,7 +59,7 @@ pub struct Rewrite {
 }
 
 /// Settings of an extraction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Extract {
     /// The extractor.
     pub extractor: String,
@@ -61,6 +67,8 @@ pub struct Extract {
     pub cost: String,
     /// Limits of the extractor `exact`.
     pub limits: Limits,
+    /// Milliseconds that a mebibyte of the arena is worth.
+    pub memory: f64,
 }
 
 /// Settings of a memory plan.
@@ -70,6 +78,14 @@ pub struct Plan {
     pub order: String,
     /// The planner.
     pub planner: String,
+    /// The most bytes that the arena may have.
+    pub limit: Option<usize>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { order: "peak".into(), planner: "exact".into(), limit: None }
+    }
 }
 
 /// The settings of each pass: name, and whether it must be written.
@@ -80,10 +96,20 @@ const PASSES: &[(&str, &[(&str, bool)])] = &[
     ),
     (
         "Extract",
-        &[("extractor", false), ("cost", false), ("states", false), ("beam", false), ("work", false)],
+        &[
+            ("extractor", false),
+            ("cost", false),
+            ("states", false),
+            ("beam", false),
+            ("work", false),
+            ("memory", false),
+        ],
     ),
-    ("Plan", &[("order", false), ("planner", false)]),
+    ("Plan", &[("order", false), ("planner", false), ("limit", false)]),
 ];
+
+/// The settings of a pipeline.
+const SETTINGS: &[&str] = &["name", "passes", "backends", "precision"];
 
 /// The orders of execution.
 const ORDERS: &[&str] = &["peak", "given"];
@@ -106,9 +132,21 @@ impl Pipeline {
     /// # Errors
     /// Every mistake in the file.
     pub fn read(name: &str, text: &str) -> Result<Self, Diagnostics> {
+        Self::with(name, text, None)
+    }
+
+    /// Reads a pipeline; its phases may name these rules and their files.
+    ///
+    /// # Errors
+    /// Every mistake in the file, and every name of a rule that is none.
+    pub fn read_for(name: &str, text: &str, rules: &RuleSet) -> Result<Self, Diagnostics> {
+        Self::with(name, text, Some(rules))
+    }
+
+    fn with(name: &str, text: &str, rules: Option<&RuleSet>) -> Result<Self, Diagnostics> {
         let mut found = Diagnostics::of(name, text);
         let pipeline = match ron::read(text, 0) {
-            Ok(node) => Reader { found: &mut found }.pipeline(&node),
+            Ok(node) => Reader { found: &mut found, rules }.pipeline(&node),
             Err(diagnostic) => {
                 found.push(diagnostic);
                 None
@@ -116,18 +154,64 @@ impl Pipeline {
         };
         match pipeline {
             Some(pipeline) if found.is_empty() => Ok(pipeline),
-            _ => Err(found),
+            _ => {
+                found.sort();
+                Err(found)
+            }
         }
+    }
+
+    /// The rules of a phase.
+    ///
+    /// # Errors
+    /// Every name that is none, with its place.
+    pub fn select(&self, phase: &Rewrite, rules: &RuleSet) -> Result<Vec<Arc<Rule>>, Diagnostics> {
+        self.known([phase], rules)?;
+        rules.select(&phase.rules)
+    }
+
+    /// Whether every phase names rules that are there.
+    ///
+    /// # Errors
+    /// Every name that is none, with its place.
+    pub fn names(&self, rules: &RuleSet) -> Result<(), Diagnostics> {
+        let phases = self.passes.iter().filter_map(|pass| match pass {
+            PassSpec::Rewrite(phase) => Some(phase),
+            _ => None,
+        });
+        self.known(phases, rules)
+    }
+
+    fn known<'a>(
+        &self,
+        phases: impl IntoIterator<Item = &'a Rewrite>,
+        rules: &RuleSet,
+    ) -> Result<(), Diagnostics> {
+        let mut found = Diagnostics::new();
+        let source = found.add_source(self.source.clone());
+        let named = phases.into_iter().flat_map(|phase| phase.rules.iter().map(move |name| (phase, name)));
+        for (phase, name) in named {
+            if let Some(diagnostic) = rules.unknown(name) {
+                let place = phase.places.iter().find(|(known, _)| known == name);
+                found.push(match place {
+                    Some((_, span)) => diagnostic.label(source, *span, ""),
+                    None => diagnostic.note(format!("in phase `{}`", phase.name)),
+                });
+            }
+        }
+        found.into_result(())
     }
 }
 
 struct Reader<'a> {
     found: &'a mut Diagnostics,
+    /// What phases may name, where that is known.
+    rules: Option<&'a RuleSet>,
 }
 
 impl Reader<'_> {
-    fn mistake(&mut self, message: impl Into<String>, span: Span) {
-        self.found.push(Diagnostic::new(message).label(0, span, ""));
+    fn mistake(&mut self, message: impl Into<String>, span: Span, help: impl AsRef<str>) {
+        self.found.push(Diagnostic::new(message).label(0, span, "").help(help));
     }
 
     fn known(&mut self, what: &str, name: &str, span: Span, known: &[&str]) -> bool {
@@ -145,28 +229,50 @@ impl Reader<'_> {
 
     fn pipeline(&mut self, node: &Node) -> Option<Pipeline> {
         let Value::Struct { name, fields, .. } = &node.value else {
-            self.mistake("a pipeline is `Pipeline(name: …, passes: […], backends: […])`", node.span);
+            self.mistake(
+                "a pipeline is `Pipeline(…)`",
+                node.span,
+                "write `Pipeline(name: …, passes: […], backends: […])`",
+            );
             return None;
         };
         if name != "Pipeline" {
             self.mistake(
                 format!("`{name}` stands where `Pipeline` should"),
                 Span::new(node.span.start, node.span.start + name.len()),
+                "write `Pipeline(name: …, passes: […], backends: […])`",
             );
             return None;
         }
         for field in fields {
-            self.known("setting", &field.key, field.key_span, &["name", "passes", "backends", "precision"]);
+            self.known("setting", &field.key, field.key_span, SETTINGS);
         }
+        let head = Span::new(node.span.start, node.span.start + name.len());
         let mut passes = Vec::new();
+        let mut unread = false;
         match field(fields, "passes").map(|node| (&node.value, node.span)) {
-            Some((Value::List(items), _)) => passes.extend(items.iter().filter_map(|item| self.pass(item))),
-            Some((_, span)) => self.mistake("`passes` is a list", span),
-            None => self.mistake("the pipeline lacks `passes`", node.span),
+            Some((Value::List(items), _)) => {
+                passes.extend(items.iter().filter_map(|item| Some((self.pass(item)?, item.span))));
+                unread = passes.len() < items.len();
+            }
+            Some((_, span)) => {
+                self.mistake("`passes` is a list", span, "write `passes: [Rewrite(…), Extract(), Plan()]`")
+            }
+            None if !lacks(fields, "passes", SETTINGS) => {}
+            None => self.mistake(
+                "the pipeline lacks `passes`",
+                head,
+                "add `passes: [Rewrite(…), Extract(), Plan()]`",
+            ),
         }
         let backends = self.texts(fields, "backends").unwrap_or_default();
-        if backends.is_empty() && self.found.is_empty() {
-            self.mistake("the pipeline lacks `backends`: without one nothing can run", node.span);
+        let none = |node: &Node| matches!(&node.value, Value::List(items) if items.is_empty());
+        if lacks(fields, "backends", SETTINGS) || field(fields, "backends").is_some_and(none) {
+            self.mistake(
+                "the pipeline lacks `backends`: without one nothing can run",
+                head,
+                "add `backends: [\"native\"]`",
+            );
         }
         for (at, backend) in backends.iter().enumerate() {
             let known: Vec<&str> = crate::backend::BACKENDS.iter().map(|one| one.name()).collect();
@@ -181,36 +287,59 @@ impl Reader<'_> {
             self.known("precision", &precision, node.span, &["f32"]);
         }
         let name = self.text(fields, "name").unwrap_or_default();
-        if name.is_empty() {
-            self.mistake("the pipeline lacks `name`", Span::new(node.span.start, node.span.start + 8));
+        let unnamed = |node: &Node| matches!(&node.value, Value::Str(text) if text.text.is_empty());
+        if lacks(fields, "name", SETTINGS) || field(fields, "name").is_some_and(unnamed) {
+            self.mistake("the pipeline lacks `name`", head, "add `name: \"…\"`");
         }
-        let is_plan = |pass: &PassSpec| matches!(pass, PassSpec::Plan(_));
-        let is_extract = |pass: &PassSpec| matches!(pass, PassSpec::Extract(_));
-        if passes.iter().take_while(|pass| !is_extract(pass)).any(is_plan) {
+        // A pass that could not be read may have been the one that is missed.
+        let before =
+            passes.iter().filter(|_| !unread).take_while(|(pass, _)| !matches!(pass, PassSpec::Extract(_)));
+        if let Some((_, at)) = before.into_iter().find(|(pass, _)| matches!(pass, PassSpec::Plan(_))) {
             let help =
                 "put `Extract(…)` before `Plan(…)`: memory is planned for the kernels that were chosen";
             let message = "`Plan` stands where nothing has been chosen";
-            let at = field(fields, "passes").map_or(node.span, |node| node.span);
-            self.found.push(Diagnostic::new(message).label(0, at, "").help(help));
+            self.mistake(message, *at, help);
         }
-        let mut seen: Vec<&str> = Vec::new();
-        for pass in &passes {
+        let mut seen: Vec<(&str, Span)> = Vec::new();
+        // One without a name is a mistake that has been told.
+        let nameless =
+            |pass: &PassSpec| matches!(pass, PassSpec::Rewrite(rewrite) if rewrite.name.is_empty());
+        for (pass, span) in passes.iter().filter(|(pass, _)| !nameless(pass)) {
             let name = match pass {
                 PassSpec::Rewrite(rewrite) => rewrite.name.as_str(),
                 PassSpec::Extract(_) => "extract",
                 PassSpec::Plan(_) => "plan",
             };
-            if seen.contains(&name) || name == "import" {
-                self.mistake(format!("two stages are called `{name}`"), node.span);
-            }
-            seen.push(name);
+            let first = seen.iter().find(|(known, _)| *known == name);
+            let diagnostic = Diagnostic::new(match first {
+                Some(_) => format!("two stages are called `{name}`"),
+                None if name == "import" => "`import` is the stage before all passes".to_owned(),
+                None => {
+                    seen.push((name, *span));
+                    continue;
+                }
+            });
+            let diagnostic = diagnostic.label(0, *span, "").help(match pass {
+                PassSpec::Rewrite(_) => "give it another `name`",
+                _ => "take one of them away",
+            });
+            self.found.push(match first {
+                Some((_, first)) => diagnostic.label(0, *first, "the first"),
+                None => diagnostic,
+            });
         }
-        Some(Pipeline { name, passes, backends, precision })
+        let passes = passes.into_iter().map(|(pass, _)| pass).collect();
+        let source = self.found.sources().first()?.clone();
+        Some(Pipeline { name, passes, backends, precision, source })
     }
 
     fn pass(&mut self, node: &Node) -> Option<PassSpec> {
         let Value::Struct { name, fields, .. } = &node.value else {
-            self.mistake("a pass is `Name(setting: …)`", node.span);
+            self.mistake(
+                "a pass is `Name(setting: …)`",
+                node.span,
+                "write `Rewrite(…)`, `Extract()` or `Plan()`",
+            );
             return None;
         };
         let head = Span::new(node.span.start, node.span.start + name.len());
@@ -225,14 +354,15 @@ impl Reader<'_> {
             self.known(&format!("setting of `{name}`"), &field.key, field.key_span, &known);
         }
         for (setting, _) in
-            settings.iter().filter(|(setting, required)| *required && field(fields, setting).is_none())
+            settings.iter().filter(|(setting, required)| *required && lacks(fields, setting, &known))
         {
-            self.mistake(format!("`{name}` lacks `{setting}`"), head);
+            self.mistake(format!("`{name}` lacks `{setting}`"), head, format!("add `{setting}: …`"));
         }
         Some(match name.as_str() {
             "Rewrite" => PassSpec::Rewrite(Rewrite {
                 name: self.text(fields, "name").unwrap_or_default(),
                 rules: self.texts(fields, "rules").unwrap_or_default(),
+                places: self.rules(fields),
                 rounds: self.count(fields, "rounds", 0).unwrap_or(8),
                 nodes: self.count(fields, "nodes", 0).unwrap_or(20_000),
                 nodes_per_op: self.count(fields, "nodes-per-op", 0).unwrap_or(200),
@@ -246,10 +376,12 @@ impl Reader<'_> {
                     work: self.count(fields, "work", 1).unwrap_or(Limits::DEFAULT.work),
                     ..Limits::DEFAULT
                 },
+                memory: self.amount(fields, "memory").unwrap_or(0.0),
             }),
             _ => PassSpec::Plan(Plan {
                 order: self.choice(fields, "order", "peak", ORDERS),
                 planner: self.choice(fields, "planner", "exact", &planners()),
+                limit: self.count(fields, "limit", 0),
             }),
         })
     }
@@ -259,7 +391,11 @@ impl Reader<'_> {
         match &node.value {
             Value::Str(text) => Some(text.text.clone()),
             _ => {
-                self.mistake(format!("`{key}` is text in quotes"), node.span);
+                self.mistake(
+                    format!("`{key}` is text in quotes"),
+                    node.span,
+                    format!("write `{key}: \"…\"`"),
+                );
                 None
             }
         }
@@ -277,17 +413,57 @@ impl Reader<'_> {
     fn texts(&mut self, fields: &[Field], key: &str) -> Option<Vec<String>> {
         let node = field(fields, key)?;
         let Value::List(items) = &node.value else {
-            self.mistake(format!("`{key}` is a list of texts in quotes"), node.span);
+            self.mistake(
+                format!("`{key}` is a list of texts in quotes"),
+                node.span,
+                format!("write `{key}: [\"…\"]`"),
+            );
             return None;
         };
         let mut texts = Vec::new();
         for item in items {
             match &item.value {
                 Value::Str(text) => texts.push(text.text.clone()),
-                _ => self.mistake(format!("an entry of `{key}` is text in quotes"), item.span),
+                _ => self.mistake(
+                    format!("an entry of `{key}` is text in quotes"),
+                    item.span,
+                    "put it in quotes",
+                ),
             }
         }
         Some(texts)
+    }
+
+    fn amount(&mut self, fields: &[Field], key: &str) -> Option<f64> {
+        let node = field(fields, key)?;
+        match node.value {
+            Value::Number(value) if value >= 0.0 && value.is_finite() => Some(value),
+            _ => {
+                self.mistake(
+                    format!("`{key}` is a number, zero or more"),
+                    node.span,
+                    format!("write milliseconds for a mebibyte, such as `{key}: 0.5`"),
+                );
+                None
+            }
+        }
+    }
+
+    /// The names of rules with their places; mistakes where they name nothing.
+    fn rules(&mut self, fields: &[Field]) -> Vec<(String, Span)> {
+        let Some(Value::List(items)) = field(fields, "rules").map(|node| &node.value) else {
+            return Vec::new();
+        };
+        let mut places = Vec::new();
+        for item in items {
+            let Value::Str(text) = &item.value else { continue };
+            let unknown = self.rules.and_then(|rules| rules.unknown(&text.text));
+            if let Some(diagnostic) = unknown {
+                self.found.push(diagnostic.label(0, item.span, ""));
+            }
+            places.push((text.text.clone(), item.span));
+        }
+        places
     }
 
     fn count(&mut self, fields: &[Field], key: &str, least: usize) -> Option<usize> {
@@ -307,11 +483,23 @@ impl Reader<'_> {
                 Some(value as usize)
             }
             _ => {
-                self.mistake(format!("`{key}` is a whole number"), node.span);
+                self.mistake(
+                    format!("`{key}` is a whole number"),
+                    node.span,
+                    format!("write `{key}: {least}` or more, or leave it out"),
+                );
                 None
             }
         }
     }
+}
+
+/// Whether a setting is not there, and none that is misspelt was meant for it.
+fn lacks(fields: &[Field], key: &str, known: &[&str]) -> bool {
+    let meant = |field: &&Field| {
+        !known.contains(&field.key.as_str()) && suggestion(&field.key, known.iter().copied()) == Some(key)
+    };
+    field(fields, key).is_none() && !fields.iter().any(|field| meant(&field))
 }
 
 fn field<'a>(fields: &'a [Field], key: &str) -> Option<&'a Node> {

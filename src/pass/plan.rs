@@ -3,10 +3,11 @@
 use super::pipeline::Plan as Settings;
 use super::{Context, Pass, PassReport, State};
 use crate::contract::Call;
-use crate::cost::{self, Query};
+use crate::cost::{self, CostModel, Query};
 use crate::error::Error;
+use crate::graph::Graph;
 use crate::op;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanError};
 
 /// The memory plan.
 pub(super) struct PlanMemory(pub Settings);
@@ -17,21 +18,10 @@ impl Pass for PlanMemory {
     }
 
     fn run(&self, state: &mut State, context: &Context<'_>) -> Result<PassReport, Error> {
-        let ask = |call: &Call<'_>, constant: &[bool]| {
-            let contract = context.contract(call)?;
-            let seconds = match (&state.cost, op::find(call.op)) {
-                (Some(model), Some(def)) => {
-                    let query = Query { def, call: *call, constant, contract: &contract };
-                    model.seconds(&query).ok_or_else(|| {
-                        format!("the cost model `{}` has no price for {}", model.name(), cost::key(&query))
-                    })?
-                }
-                _ => 0.0,
-            };
-            Ok((contract, seconds))
-        };
-        let plan =
-            Plan::new(&state.graph, &state.rules, context.threads, &ask, &self.0.order, &self.0.planner)?;
+        let plan = plan(&state.graph, &state.rules, state.cost.as_deref(), &self.0, context)?;
+        if let Some(limit) = self.0.limit.filter(|limit| plan.arena > *limit) {
+            return Err(Error::Plan(super::extract::too_large(&plan, limit)));
+        }
         let report = PassReport::Plan {
             steps: plan.steps.len(),
             arena: plan.arena,
@@ -41,4 +31,29 @@ impl Pass for PlanMemory {
         state.plan = Some(plan);
         Ok(report)
     }
+}
+
+/// Plans a program whose steps are priced by a model; without one they cost nothing.
+pub(super) fn plan(
+    graph: &Graph,
+    rules: &[Vec<String>],
+    model: Option<&dyn CostModel>,
+    settings: &Settings,
+    context: &Context<'_>,
+) -> Result<Plan, PlanError> {
+    let ask = |call: &Call<'_>, constant: &[bool]| {
+        let contract = context.contract(call)?;
+        let seconds = match (model, op::find(call.op)) {
+            (Some(model), Some(def)) => {
+                let query = Query { def, call: *call, constant, contract: &contract };
+                model.seconds(&query).ok_or_else(|| {
+                    format!("the cost model `{}` has no price for {}", model.name(), cost::key(&query))
+                })?
+            }
+            _ => 0.0,
+        };
+        Ok((contract, seconds))
+    };
+    let copy = |bytes: usize| model.map_or(0.0, |model| model.copy(bytes));
+    Plan::new(graph, rules, context.threads, &ask, &copy, &settings.order, &settings.planner)
 }

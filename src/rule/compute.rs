@@ -1,5 +1,6 @@
 //! Computed attributes.
 
+use super::Kind::{self, Chain, Float as Real, Integer, List, Number, Operand, Rest, Same, Size, Step};
 use super::expr::Eval;
 use super::expr::argument::{attr, float, int, ints, operand, post, rest, text};
 use super::{Function, Value, literal};
@@ -7,26 +8,34 @@ use crate::attr::{Attr, Float};
 
 /// Every computed attribute. A new one is an entry.
 pub(super) const COMPUTED: &[Function] = &[
-    function("dim", "the size of an axis; a negative one counts from the end", (2, 2), |v| {
-        let shape = &operand(v, 0)?.ty.shape;
-        let axis = int(v, 1)?;
-        let from_end = if axis < 0 { axis + whole(shape.rank())? } else { axis };
-        let size = usize::try_from(from_end).ok().and_then(|axis| shape.get(axis));
-        Ok(number(whole(*size.ok_or_else(|| {
-            format!("{} has no axis {axis}", operand(v, 0).map(|f| f.ty.to_string()).unwrap_or_default())
-        })?)?))
-    }),
-    function("rank-of", "the number of dimensions", (1, 1), |v| {
+    function(
+        "dim",
+        "the size of an axis; a negative one counts from the end",
+        &[Operand, Integer],
+        Integer,
+        |v| {
+            let shape = &operand(v, 0)?.ty.shape;
+            let axis = int(v, 1)?;
+            let from_end = if axis < 0 { axis + whole(shape.rank())? } else { axis };
+            let size = usize::try_from(from_end).ok().and_then(|axis| shape.get(axis));
+            Ok(number(whole(*size.ok_or_else(|| {
+                format!("{} has no axis {axis}", operand(v, 0).map(|f| f.ty.to_string()).unwrap_or_default())
+            })?)?))
+        },
+    ),
+    function("rank-of", "the number of dimensions", &[Operand], Integer, |v| {
         Ok(number(whole(operand(v, 0)?.ty.shape.rank())?))
     }),
-    function("shape-of", "the shape", (1, 1), |v| {
+    function("shape-of", "the shape", &[Operand], List, |v| {
         Ok(list(operand(v, 0)?.ty.shape.iter().map(|size| whole(*size)).collect::<Result<_, _>>()?))
     }),
-    function("layout-of", "the layout", (1, 1), |v| {
+    function("layout-of", "the layout", &[Operand], Kind::Layout, |v| {
         Ok(Value::Attr(Attr::Layout(operand(v, 0)?.ty.layout.clone())))
     }),
-    function("count", "how many operands a rest has", (1, 1), |v| Ok(number(whole(rest(v, 0)?.len())?))),
-    function("scalar-of", "the value of a constant of one element", (1, 1), |v| {
+    function("count", "how many operands a rest has", &[Rest], Integer, |v| {
+        Ok(number(whole(rest(v, 0)?.len())?))
+    }),
+    function("scalar-of", "the value of a constant of one element", &[Operand], Real, |v| {
         let fact = operand(v, 0)?;
         let value = fact
             .value
@@ -34,52 +43,81 @@ pub(super) const COMPUTED: &[Function] = &[
             .filter(|_| fact.ty.shape.count() == 1);
         Ok(Value::Attr(Attr::Float(Float(value.ok_or_else(|| format!("{} is no known scalar", fact.ty))?))))
     }),
-    function("add", "the sum", (2, 2), |v| arithmetic(v, i64::checked_add, |a, b| a + b)),
-    function("sub", "the difference", (2, 2), |v| arithmetic(v, i64::checked_sub, |a, b| a - b)),
-    function("mul", "the product", (2, 2), |v| arithmetic(v, i64::checked_mul, |a, b| a * b)),
-    function("div", "the quotient; integers truncate", (2, 2), |v| {
+    function("add", "the sum", &[Number, Number], Number, |v| arithmetic(v, i64::checked_add, |a, b| a + b)),
+    function("sub", "the difference", &[Number, Number], Number, |v| {
+        arithmetic(v, i64::checked_sub, |a, b| a - b)
+    }),
+    function("mul", "the product", &[Number, Number], Number, |v| {
+        arithmetic(v, i64::checked_mul, |a, b| a * b)
+    }),
+    function("div", "the quotient; integers truncate", &[Number, Number], Number, |v| {
         arithmetic(v, i64::checked_div, |a, b| a / b)
     }),
-    function("list", "a list of integers", (0, usize::MAX), |v| {
-        Ok(list((0..v.len()).map(|at| int(v, at)).collect::<Result<_, _>>()?))
-    }),
-    function("at", "an entry of a list", (2, 2), |v| {
+    open(
+        function("list", "a list of integers", &[], List, |v| {
+            Ok(list((0..v.len()).map(|at| int(v, at)).collect::<Result<_, _>>()?))
+        }),
+        Integer,
+    ),
+    function("at", "an entry of a list", &[List, Size], Integer, |v| {
         let (entries, at) = (ints(v, 0)?, int(v, 1)?);
         let entry = usize::try_from(at).ok().and_then(|at| entries.get(at));
         entry.map(|entry| number(*entry)).ok_or_else(|| format!("{entries:?} has no entry {at}"))
     }),
-    function("product", "the product of a list", (1, 1), |v| Ok(number(ints(v, 0)?.iter().product()))),
-    function("zeros", "a list of so many zeros", (1, 1), |v| Ok(list(vec![0; size(int(v, 0)?)?]))),
-    function("ones", "a list of so many ones", (1, 1), |v| Ok(list(vec![1; size(int(v, 0)?)?]))),
-    function("with-at", "the list with another entry at a position", (3, 3), |v| {
+    function("product", "the product of a list", &[List], Integer, |v| {
+        Ok(number(ints(v, 0)?.iter().product()))
+    }),
+    function("zeros", "a list of so many zeros", &[Size], List, |v| Ok(list(vec![0; size(int(v, 0)?)?]))),
+    function("ones", "a list of so many ones", &[Size], List, |v| Ok(list(vec![1; size(int(v, 0)?)?]))),
+    function("with-at", "the list with another entry at a position", &[List, Size, Integer], List, |v| {
         let mut entries = ints(v, 0)?.to_vec();
         let at = size(int(v, 1)?)?;
         *entries.get_mut(at).ok_or_else(|| format!("there is no entry {at}"))? = int(v, 2)?;
         Ok(list(entries))
     }),
-    function("permute", "the list in another order: entry i is entry order[i]", (2, 2), |v| {
+    function("permute", "the list in another order: entry i is entry order[i]", &[List, List], List, |v| {
         permute(ints(v, 0)?, ints(v, 1)?)
     }),
-    function("perm-compose", "the order of transposing by the first, then by the second", (2, 2), |v| {
-        permute(ints(v, 0)?, ints(v, 1)?)
-    }),
-    function("then", "the chain with one more step", (2, usize::MAX), |v| {
-        let mut steps = post(v, 0)?.to_vec();
-        let parameters = (2..v.len()).map(|at| float(v, at).map(Float)).collect::<Result<_, _>>()?;
-        steps.push(literal::step(text(v, 1)?, parameters)?);
-        Ok(Value::Attr(Attr::Post(steps)))
-    }),
-    function("then-all", "one chain after another", (2, 2), |v| {
+    function(
+        "perm-compose",
+        "the order of transposing by the first, then by the second",
+        &[List, List],
+        List,
+        |v| permute(ints(v, 0)?, ints(v, 1)?),
+    ),
+    open(
+        function("then", "the chain with one more step, of these parameters", &[Chain, Step], Chain, |v| {
+            let mut steps = post(v, 0)?.to_vec();
+            let parameters = (2..v.len()).map(|at| float(v, at).map(Float)).collect::<Result<_, _>>()?;
+            steps.push(literal::step(text(v, 1)?, parameters)?);
+            Ok(Value::Attr(Attr::Post(steps)))
+        }),
+        Number,
+    ),
+    function("then-all", "one chain after another", &[Chain, Chain], Chain, |v| {
         Ok(Value::Attr(Attr::Post([post(v, 0)?, post(v, 1)?].concat())))
     }),
-    function("steps", "how many steps a chain has", (1, 1), |v| Ok(number(whole(post(v, 0)?.len())?))),
-    function("max-of", "the larger number", (2, 2), |v| {
+    function("steps", "how many steps a chain has", &[Chain], Integer, |v| {
+        Ok(number(whole(post(v, 0)?.len())?))
+    }),
+    function("max-of", "the larger number", &[Number, Same], Number, |v| {
         Ok(Value::Attr(if float(v, 0)? >= float(v, 1)? { attr(v, 0)? } else { attr(v, 1)? }.clone()))
     }),
 ];
 
-const fn function(name: &'static str, doc: &'static str, arity: (usize, usize), eval: Eval) -> Function {
-    Function { name, doc, arity, guard: false, eval }
+const fn function(
+    name: &'static str,
+    doc: &'static str,
+    takes: &'static [Kind],
+    gives: Kind,
+    eval: Eval,
+) -> Function {
+    Function { name, doc, takes, more: None, gives, eval }
+}
+
+/// With any number of further arguments.
+const fn open(function: Function, more: Kind) -> Function {
+    Function { more: Some(more), ..function }
 }
 
 const fn number(value: i64) -> Value<'static> {

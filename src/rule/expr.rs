@@ -1,6 +1,6 @@
 //! Expressions over what a match binds: guards and computed attributes.
 
-use super::{AttrVar, Expr, Guard, OperandVar, RestVar, compute, guard};
+use super::{AttrVar, Expr, Guard, Kind, OperandVar, RestVar, compute, guard};
 use crate::attr::Attr;
 use crate::tensor::{Tensor, TensorType};
 use std::fmt;
@@ -34,10 +34,12 @@ pub struct Function {
     pub name: &'static str,
     /// What it says or gives, in one line.
     pub doc: &'static str,
-    /// The fewest and the most arguments.
-    pub arity: (usize, usize),
-    /// Whether it is a condition.
-    pub guard: bool,
+    /// What its arguments are.
+    pub takes: &'static [Kind],
+    /// What further arguments are, where there may be any.
+    pub more: Option<Kind>,
+    /// What it is: a guard, or an attribute of this kind.
+    pub gives: Kind,
     /// A guard's error is its reason for no; a computed attribute's is why there is none.
     pub eval: Eval,
 }

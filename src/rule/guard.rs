@@ -1,5 +1,6 @@
 //! Guards: conditions over facts. Each no says why.
 
+use super::Kind::{self, Attribute, Guard, Integer, List, Number, Operand, Rest, Same, Size};
 use super::expr::Eval;
 use super::expr::argument::{attr, float, int, ints, operand, rest};
 use super::{Fact, Function, Value};
@@ -8,10 +9,10 @@ use crate::tensor::DType;
 
 /// Every guard. A new one is an entry.
 pub(super) const GUARDS: &[Function] = &[
-    guard("const", "the operand is computed from constants alone", 1, |v| {
+    guard("const", "the operand is computed from constants alone", &[Operand], |v| {
         say(operand(v, 0)?.constant, || format!("{} is not constant", v.show(0)))
     }),
-    guard("scalar", "the operand has one element", 1, |v| {
+    guard("scalar", "the operand has one element", &[Operand], |v| {
         say(operand(v, 0)?.ty.shape.count() == 1, || {
             format!(
                 "{} has {} elements, not one",
@@ -20,58 +21,58 @@ pub(super) const GUARDS: &[Function] = &[
             )
         })
     }),
-    guard("is-f32", "the operand's elements are f32", 1, |v| {
+    guard("is-f32", "the operand's elements are f32", &[Operand], |v| {
         say(operand(v, 0)?.ty.dtype == DType::F32, || format!("{} is not f32", v.show(0)))
     }),
-    guard("all-f32", "every operand's elements are f32", 1, |v| {
+    guard("all-f32", "every operand's elements are f32", &[Rest], |v| {
         let other = rest(v, 0)?.iter().find(|fact| fact.ty.dtype != DType::F32);
         say(other.is_none(), || format!("of {}, {} is not f32", v.show(0), ty_of(other)))
     }),
-    guard("is-dtype", "the operand's elements are of the type", 2, |v| {
+    guard("is-dtype", "the operand's elements are of the type", &[Operand, Kind::DType], |v| {
         let ty = operand(v, 0)?.ty;
         say(*attr(v, 1)? == Attr::DType(ty.dtype), || format!("{} is not {}", v.show(0), v.show(1)))
     }),
-    guard("rank", "the operand has so many dimensions", 2, |v| {
+    guard("rank", "the operand has so many dimensions", &[Operand, Size], |v| {
         say(rank_of(operand(v, 0)?) == int(v, 1)?, || {
             format!("{} is of rank {}, not {}", v.show(0), operand(v, 0).map_or(0, rank_of), v.show(1))
         })
     }),
-    guard("all-rank", "every operand has so many dimensions", 2, |v| {
+    guard("all-rank", "every operand has so many dimensions", &[Rest, Size], |v| {
         let wanted = int(v, 1)?;
         let other = rest(v, 0)?.iter().find(|fact| rank_of(fact) != wanted);
         say(other.is_none(), || format!("of {}, {} is not of rank {wanted}", v.show(0), ty_of(other)))
     }),
-    guard("min-rank", "the operand has at least so many dimensions", 2, |v| {
+    guard("min-rank", "the operand has at least so many dimensions", &[Operand, Size], |v| {
         say(rank_of(operand(v, 0)?) >= int(v, 1)?, || {
             format!("{} has fewer than {} dimensions", v.show(0), v.show(1))
         })
     }),
-    guard("plain", "the operand is in the default layout", 1, |v| {
+    guard("plain", "the operand is in the default layout", &[Operand], |v| {
         say(operand(v, 0)?.ty.layout.is_plain(), || format!("{} is not in the default layout", v.show(0)))
     }),
-    guard("layout-is", "the operand is in the layout", 2, |v| {
+    guard("layout-is", "the operand is in the layout", &[Operand, Kind::Layout], |v| {
         let layout = operand(v, 0)?.ty.layout.clone();
         say(*attr(v, 1)? == Attr::Layout(layout), || format!("{} is not in layout {}", v.show(0), v.show(1)))
     }),
-    guard("same-shape", "both operands have one shape", 2, |v| {
+    guard("same-shape", "both operands have one shape", &[Operand, Operand], |v| {
         say(operand(v, 0)?.ty.shape == operand(v, 1)?.ty.shape, || {
             format!("{} and {} differ in shape", v.show(0), v.show(1))
         })
     }),
-    guard("same-type", "both operands have one type, layout included", 2, |v| {
+    guard("same-type", "both operands have one type, layout included", &[Operand, Operand], |v| {
         say(operand(v, 0)?.ty == operand(v, 1)?.ty, || format!("{} and {} differ", v.show(0), v.show(1)))
     }),
-    guard("shape-is", "the operand has the shape", 2, |v| {
+    guard("shape-is", "the operand has the shape", &[Operand, List], |v| {
         let shape: Vec<i64> = operand(v, 0)?.ty.shape.iter().filter_map(|d| i64::try_from(*d).ok()).collect();
         say(shape == ints(v, 1)?, || format!("{} has not the shape {}", v.show(0), v.show(1)))
     }),
-    guard("broadcasts-to", "the first operand broadcasts to the second's shape", 2, |v| {
+    guard("broadcasts-to", "the first operand broadcasts to the second's shape", &[Operand, Operand], |v| {
         let (small, large) = (&operand(v, 0)?.ty.shape, &operand(v, 1)?.ty.shape);
         say(small.broadcast(large).as_ref() == Some(large), || {
             format!("{} does not broadcast to {}", v.show(0), v.show(1))
         })
     }),
-    guard("value-is", "every element of the constant is the number", 2, |v| {
+    guard("value-is", "every element of the constant is the number", &[Operand, Number], |v| {
         let expected = float(v, 1)?;
         let value = operand(v, 0)?.value.ok_or_else(|| format!("the value of {} is not known", v.show(0)))?;
         let other = value.to_f64().into_iter().find(|one| *one != expected);
@@ -79,51 +80,53 @@ pub(super) const GUARDS: &[Function] = &[
             format!("{} has an element {}, not {expected}", v.show(0), other.unwrap_or_default())
         })
     }),
-    guard("divisible", "the second integer divides the first", 2, |v| {
+    guard("divisible", "the second integer divides the first", &[Integer, Integer], |v| {
         say(int(v, 0)?.checked_rem(int(v, 1)?) == Some(0), || {
             format!("{} is not divisible by {}", v.show(0), v.show(1))
         })
     }),
-    guard("equal", "both are the same", 2, |v| {
+    guard("equal", "both are the same", &[Attribute, Same], |v| {
         say(attr(v, 0)? == attr(v, 1)?, || format!("{} is not {}", v.show(0), v.show(1)))
     }),
-    guard("not-equal", "they differ", 2, |v| {
+    guard("not-equal", "they differ", &[Attribute, Same], |v| {
         say(attr(v, 0)? != attr(v, 1)?, || format!("{} is {}", v.show(0), v.show(1)))
     }),
-    guard("less", "the first number is below the second", 2, |v| {
+    guard("less", "the first number is below the second", &[Number, Number], |v| {
         say(float(v, 0)? < float(v, 1)?, || format!("{} is not below {}", v.show(0), v.show(1)))
     }),
-    guard("at-most", "the first number is not above the second", 2, |v| {
+    guard("at-most", "the first number is not above the second", &[Number, Number], |v| {
         say(float(v, 0)? <= float(v, 1)?, || format!("{} is above {}", v.show(0), v.show(1)))
     }),
-    guard("identity-perm", "the order leaves every axis where it is", 1, |v| {
+    guard("identity-perm", "the order leaves every axis where it is", &[List], |v| {
         say(ints(v, 0)?.iter().zip(0..).all(|(axis, at)| *axis == at), || format!("{} moves axes", v.show(0)))
     }),
-    guard("moves-only-ones", "of the operand's axes the order moves only some of size 1", 2, |v| {
-        let shape = &operand(v, 0)?.ty.shape;
-        let moved: Vec<usize> = ints(v, 1)?.iter().filter_map(|axis| usize::try_from(*axis).ok()).collect();
-        let large: Vec<usize> =
-            moved.into_iter().filter(|axis| shape.get(*axis).is_some_and(|size| *size != 1)).collect();
-        say(large.is_sorted(), || format!("{} moves axes of {} that are not of size 1", v.show(1), v.show(0)))
-    }),
-    guard("all-zeros", "every entry of the list is 0", 1, |v| {
+    guard(
+        "moves-only-ones",
+        "of the operand's axes the order moves only some of size 1",
+        &[Operand, List],
+        |v| {
+            let shape = &operand(v, 0)?.ty.shape;
+            let moved: Vec<usize> =
+                ints(v, 1)?.iter().filter_map(|axis| usize::try_from(*axis).ok()).collect();
+            let large: Vec<usize> =
+                moved.into_iter().filter(|axis| shape.get(*axis).is_some_and(|size| *size != 1)).collect();
+            say(large.is_sorted(), || {
+                format!("{} moves axes of {} that are not of size 1", v.show(1), v.show(0))
+            })
+        },
+    ),
+    guard("all-zeros", "every entry of the list is 0", &[List], |v| {
         say(ints(v, 0)?.iter().all(|one| *one == 0), || format!("{} is not all 0", v.show(0)))
     }),
-    guard("all-ones", "every entry of the list is 1", 1, |v| {
+    guard("all-ones", "every entry of the list is 1", &[List], |v| {
         say(ints(v, 0)?.iter().all(|one| *one == 1), || format!("{} is not all 1", v.show(0)))
     }),
-    Function { name: "not", doc: "the guard says no", arity: (1, 1), guard: true, eval: |_| Ok(yes()) },
-    Function {
-        name: "any",
-        doc: "one of the guards says yes",
-        arity: (1, usize::MAX),
-        guard: true,
-        eval: |_| Ok(yes()),
-    },
+    guard("not", "the guard says no", &[Guard], |_| Ok(yes())),
+    Function { more: Some(Guard), ..guard("any", "one of the guards says yes", &[Guard], |_| Ok(yes())) },
 ];
 
-const fn guard(name: &'static str, doc: &'static str, arguments: usize, eval: Eval) -> Function {
-    Function { name, doc, arity: (arguments, arguments), guard: true, eval }
+const fn guard(name: &'static str, doc: &'static str, takes: &'static [Kind], eval: Eval) -> Function {
+    Function { name, doc, takes, more: None, gives: Guard, eval }
 }
 
 /// What a guard gives when it agrees.

@@ -3,6 +3,8 @@
 use super::ron::Text;
 use super::{Interval, literal};
 use crate::attr::Attr;
+use crate::error::suggestion;
+use crate::tensor::DType;
 use std::ops::Range;
 
 /// A mistake at a place in the string, and what to do.
@@ -400,10 +402,14 @@ impl<'a> Parser<'a> {
                     match literal::word(&word) {
                         Some(literal) => ExprKind::Literal(literal),
                         None => {
+                            let help = match suggestion(&word, DType::ALL.iter().map(|dtype| dtype.name())) {
+                                Some(close) => format!("did you mean `{close}`?"),
+                                None => format!("write `?{word}` for a variable, `\"{word}\"` for text"),
+                            };
                             return wrong(
                                 format!("`{word}` is no value: not an element type, not a layout"),
                                 start..self.at,
-                                format!("write `?{word}` for a variable, `\"{word}\"` for text"),
+                                help,
                             );
                         }
                     }

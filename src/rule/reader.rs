@@ -10,11 +10,11 @@ mod scope;
 use super::example;
 use super::pattern::{self, Ast, Kind, Mistake};
 use super::ron::{self, Field, Node, Text, Value};
-use super::{AttrVar, Expr, Guard, Rule, Template};
+use super::{AttrVar, Expr, Guard, Places, Rule, Template};
 use crate::error::{Diagnostic, Diagnostics, Source, Span, suggestion};
 use form::{KEYS, Parts};
 use left::shape;
-use scope::{Scope, index};
+use scope::Scope;
 use std::collections::HashMap;
 
 /// Reads rule files; mistakes go to `found`.
@@ -229,8 +229,8 @@ impl Reader<'_> {
             .iter()
             .filter_map(|text| {
                 let ast = pattern::expression(text).map_err(|mistake| self.syntax(text, mistake)).ok()?;
-                let expr = self.expr(text, &ast, &mut scope)?;
-                if !matches!(&expr, Expr::Call(function, _) if function.guard) {
+                let (expr, _) = self.expr(text, &ast, &mut scope)?;
+                if !matches!(&expr, Expr::Call(function, _) if function.is_guard()) {
                     self.mistake(
                         "a condition is a guard, not a value",
                         text.span(ast.range),
@@ -242,21 +242,20 @@ impl Reader<'_> {
             .collect();
         let mut computed = Vec::new();
         for (field, text) in &lets {
-            match pattern::expression(text) {
-                Ok(ast) => {
-                    if let Some(expr) = self.expr(text, &ast, &mut scope) {
-                        if scope.attrs.contains(&field.key) {
-                            self.mistake(
-                                format!("`?{}` is bound already", field.key),
-                                field.key_span,
-                                "give the computed attribute another name",
-                            );
-                        }
-                        computed.push((AttrVar(index(&mut scope.attrs, &field.key)), expr));
-                    }
-                }
-                Err(mistake) => self.syntax(text, mistake),
+            let ast = pattern::expression(text).map_err(|mistake| self.syntax(text, mistake)).ok();
+            let attribute = format!("`let` of `{}`", field.key);
+            let value = ast.and_then(|ast| self.value(text, &ast, &attribute, None, &mut scope));
+            if scope.attrs.contains(&field.key) {
+                self.mistake(
+                    format!("`?{}` is bound already", field.key),
+                    field.key_span,
+                    "give the computed attribute another name",
+                );
             }
+            scope.places.push((format!("?{}", field.key), field.key_span));
+            // One that does not read is bound all the same: what uses it is no other mistake.
+            let (at, _) = scope.attr(&field.key, value.as_ref().and_then(|(_, kind)| *kind));
+            computed.extend(value.map(|(expr, _)| (AttrVar(at), expr)));
         }
         let templates: Vec<Template> = to
             .iter()
@@ -282,6 +281,7 @@ impl Reader<'_> {
             doc: doc.to_owned(),
             file: self.file.to_owned(),
             line,
+            places: Places { variables: scope.places, ..parts.places() },
             from: patterns,
             to: templates,
             guards,

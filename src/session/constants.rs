@@ -10,13 +10,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The values of the wanted nodes. Each is computed with what it needs by one of `threads` threads;
 /// what several need is computed for each of them, which is rare and cheap.
 pub(super) fn evaluate(program: &Graph, wanted: &[NodeId], threads: usize) -> FxHashMap<NodeId, Tensor> {
+    let mut readers = vec![0_u32; program.len()];
+    program.nodes().flat_map(|(_, node)| &node.inputs).for_each(|input| readers[input.index()] += 1);
     let next = AtomicUsize::new(0);
     let done = Mutex::new(FxHashMap::default());
     std::thread::scope(|scope| {
         for _ in 0..threads.clamp(1, wanted.len().max(1)) {
             scope.spawn(|| {
                 while let Some(id) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let value = value(program, *id, &mut FxHashMap::default());
+                    let value = value(program, *id, &readers, &mut FxHashMap::default());
                     done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(*id, value);
                 }
             });
@@ -25,7 +27,9 @@ pub(super) fn evaluate(program: &Graph, wanted: &[NodeId], threads: usize) -> Fx
     done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn value(program: &Graph, id: NodeId, known: &mut FxHashMap<NodeId, Tensor>) -> Tensor {
+/// What only one node reads is gone once that is computed: weights are large, and each way to their packed
+/// form has several steps.
+fn value(program: &Graph, id: NodeId, readers: &[u32], known: &mut FxHashMap<NodeId, Tensor>) -> Tensor {
     if let Some(value) = known.get(&id) {
         return value.clone();
     }
@@ -33,11 +37,14 @@ fn value(program: &Graph, id: NodeId, known: &mut FxHashMap<NodeId, Tensor>) -> 
     let result = if node.op == CONST {
         program.constant(id).expect("constants have values").clone()
     } else {
-        let operands: Vec<Tensor> = node.inputs.iter().map(|input| value(program, *input, known)).collect();
+        let operands: Vec<Tensor> =
+            node.inputs.iter().map(|input| value(program, *input, readers, known)).collect();
         let operands: Vec<&Tensor> = operands.iter().collect();
         let def = op::find(node.op).expect("programs hold ops of the registry");
         (def.eval)(&node.attrs, &operands, &node.ty)
     };
-    known.insert(id, result.clone());
+    if readers[id.index()] > 1 {
+        known.insert(id, result.clone());
+    }
     result
 }

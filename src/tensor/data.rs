@@ -3,6 +3,7 @@
 use super::{DType, Layout, TensorType};
 use std::alloc::{Layout as Allocation, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -21,14 +22,43 @@ element!(u8 => U8, i8 => I8, i32 => I32, i64 => I64, half::f16 => F16, half::bf1
 #[derive(Clone)]
 pub struct Tensor {
     ty: TensorType,
-    bytes: Arc<Aligned>,
+    bytes: Bytes,
+}
+
+/// Who keeps the bytes.
+#[derive(Clone)]
+enum Bytes {
+    /// This tensor, and its clones.
+    Own(Arc<Aligned>),
+    /// Someone else, such as a mapped file.
+    Kept(Arc<Keeper>),
+}
+
+/// Who keeps the bytes of a tensor that are not its own. They do not change while they are kept.
+pub type Keeper = dyn AsRef<[u8]> + Send + Sync + UnwindSafe + RefUnwindSafe;
+
+impl Bytes {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes.as_slice(),
+            Self::Kept(keeper) => (**keeper).as_ref(),
+        }
+    }
 }
 
 impl Tensor {
     /// A tensor of zeros.
     pub fn zeros(ty: TensorType) -> Self {
-        let bytes = Arc::new(Aligned::zeroed(ty.bytes()));
+        let bytes = Bytes::Own(Arc::new(Aligned::zeroed(ty.bytes())));
         Self { ty, bytes }
+    }
+
+    /// A tensor over bytes that someone else keeps, such as a mapped file; to write it is to copy them.
+    /// `None` where they are not as many as the type has, or do not begin at a multiple of 64.
+    pub fn kept(ty: TensorType, keeper: Arc<Keeper>) -> Option<Self> {
+        let bytes = (*keeper).as_ref();
+        let fits = bytes.len() == ty.bytes() && bytes.as_ptr().addr() % Aligned::ALIGNMENT == 0;
+        fits.then(|| Self { ty, bytes: Bytes::Kept(keeper) })
     }
 
     /// A tensor in the default layout from its elements in row-major order.
@@ -72,7 +102,7 @@ impl Tensor {
             self.ty.layout.is_plain() && shape.count() == self.ty.shape.count(),
             "reshape keeps elements"
         );
-        Self { ty: TensorType { shape, ..self.ty.clone() }, bytes: Arc::clone(&self.bytes) }
+        Self { ty: TensorType { shape, ..self.ty.clone() }, bytes: self.bytes.clone() }
     }
 
     /// The bytes, in the order of the layout.
@@ -82,12 +112,20 @@ impl Tensor {
 
     /// The bytes, to write; shared bytes are copied first.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        if Arc::get_mut(&mut self.bytes).is_none() {
-            let mut copy = Aligned::zeroed(self.bytes.length);
-            copy.as_mut_slice().copy_from_slice(self.bytes.as_slice());
-            self.bytes = Arc::new(copy);
+        let unique = match &mut self.bytes {
+            Bytes::Own(bytes) => Arc::get_mut(bytes).is_some(),
+            Bytes::Kept(_) => false,
+        };
+        if !unique {
+            let shared = self.bytes.as_slice();
+            let mut copy = Aligned::zeroed(shared.len());
+            copy.as_mut_slice().copy_from_slice(shared);
+            self.bytes = Bytes::Own(Arc::new(copy));
         }
-        Arc::get_mut(&mut self.bytes).expect("just made unique").as_mut_slice()
+        match &mut self.bytes {
+            Bytes::Own(bytes) => Arc::get_mut(bytes).expect("just made unique").as_mut_slice(),
+            Bytes::Kept(_) => unreachable!("just made this tensor's own"),
+        }
     }
 
     /// The elements in memory order (padding included in a blocked layout). Booleans read as `u8`.

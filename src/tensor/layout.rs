@@ -1,6 +1,7 @@
 //! Memory layouts: an order of the logical dimensions, plus blocks inside.
 
 use super::Shape;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use std::sync::Arc;
 /// form, in which `a` is dimension 0.
 ///
 /// A blocked dimension is padded up to a multiple of its block; the padding holds zero.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Layout(Option<Arc<Blocking>>);
 
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -97,6 +99,19 @@ impl Layout {
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.as_ref().map_or("plain", |blocking| &blocking.name))
+    }
+}
+
+impl From<Layout> for String {
+    fn from(layout: Layout) -> Self {
+        layout.to_string()
+    }
+}
+
+impl TryFrom<String> for Layout {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
     }
 }
 

@@ -4,7 +4,7 @@
 //! others. Those that differ are loaded and run in turns, and the fastest is kept.
 
 use super::store::{Decision, checksum};
-use super::{Tally, Tuner, clock::median};
+use super::{Basis, Tally, Tuner, clock::median};
 use crate::compile::{self, Compilation, Options};
 use crate::contract::{Call, Contract};
 use crate::cost::{Leaning, Query, State};
@@ -34,6 +34,8 @@ pub struct Tuned {
     pub decision: Decision,
     /// Whether the decision was stored already.
     pub known: bool,
+    /// What of the table the choice rests on.
+    pub basis: Basis,
 }
 
 impl Tuned {
@@ -116,12 +118,14 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
     let afresh = tuner.refine && tally.timed > 0;
     if let Some(decision) = tuner.stored.decisions.get(&key).cloned().filter(|_| !afresh) {
         if decision.plan == key {
-            return Ok(Tuned { compilation: first, tally, decision, known: true });
+            let basis = Basis::new(&tuner.stored, options.measured.as_ref(), &key);
+            return Ok(Tuned { compilation: first, tally, decision, known: true, basis });
         }
         if let Some((_, leaning)) = ways.iter().find(|(way, _)| *way == decision.winner) {
             let compilation = by(*leaning, &mut options)?;
             if checksum(&compilation.plan.to_string()) == decision.plan {
-                return Ok(Tuned { compilation, tally, decision, known: true });
+                let basis = Basis::new(&tuner.stored, options.measured.as_ref(), &key);
+                return Ok(Tuned { compilation, tally, decision, known: true, basis });
             }
         }
     }
@@ -152,10 +156,11 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
             .map(|((way, ..), seconds)| ((*way).to_owned(), *seconds))
             .collect(),
     };
-    tuner.stored.decisions.insert(key, decision.clone());
+    tuner.stored.decisions.insert(key.clone(), decision.clone());
     tuner.keep();
+    let basis = Basis::new(&tuner.stored, options.measured.as_ref(), &key);
     let (_, _, compilation) = plans.swap_remove(winner);
-    Ok(Tuned { compilation, tally, decision, known: false })
+    Ok(Tuned { compilation, tally, decision, known: false, basis })
 }
 
 /// The kernels of a plan that go by an estimate.

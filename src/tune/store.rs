@@ -38,20 +38,10 @@ pub fn validators(threads: usize) -> Vec<String> {
         let found = backend.found().unwrap_or_else(|_| "not there".to_owned());
         head.push(format!("backend {}: {}", backend.name(), found.replace('\n', " ")));
     }
-    head.push(format!("processor {}", processor()));
+    head.push(format!("processor {}", backend::features::processor()));
     head.push(format!("features {}", backend::features::detected().join(" ")));
     head.push(format!("threads {threads}"));
     head
-}
-
-fn processor() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let field = |name: &str| {
-        let line = text.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name));
-        line.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim().to_owned())
-    };
-    let parts = ["model name", "cpu family", "model", "stepping"].map(|name| field(name).unwrap_or_default());
-    format!("{} {}", std::env::consts::ARCH, parts.join(" ")).trim().to_owned()
 }
 
 /// Eight hexadecimal digits that change with the text.
@@ -67,7 +57,7 @@ pub fn settled(entry: &Entry) -> Entry {
     read_entry(&write_entry(entry)).unwrap_or_else(|| entry.clone())
 }
 
-fn write_entry(entry: &Entry) -> String {
+pub(super) fn write_entry(entry: &Entry) -> String {
     let error = entry.error.map_or_else(|| "unchecked".to_owned(), |error| format!("error {error:.1e}"));
     format!(
         "{}\t{:.3} us\t{} runs\t{:.1} %\t{}\t{error}",
@@ -79,7 +69,7 @@ fn write_entry(entry: &Entry) -> String {
     )
 }
 
-fn read_entry(text: &str) -> Option<Entry> {
+pub(super) fn read_entry(text: &str) -> Option<Entry> {
     let fields: Vec<&str> = text.split('\t').collect();
     let [state, time, runs, spread, implementation, error] = fields[..] else { return None };
     let number = |text: &str| text.parse::<f64>().ok().filter(|number| *number >= 0.0);

@@ -11,9 +11,9 @@
 //! - what says where an operand lies and not what is computed: `sum`, and conversions in front of ops
 //!   that take any layout.
 
-use ovolo::attr::{Attr, Float};
+use ovolo::attr::{Attr, AttrKind, Float};
 use ovolo::op::OpDef;
-use ovolo::rule::{Expr, Interval, Pattern, Rule, Template, functions};
+use ovolo::rule::{AttrPattern, AttrVar, Expr, Interval, OperandVar, Pattern, Rule, Template, functions};
 
 /// A mutant: its name, and the rule.
 pub struct Mutant {
@@ -33,6 +33,7 @@ pub fn mutants(rule: &Rule) -> Vec<Mutant> {
     rights(rule, &mut made);
     lets(rule, &mut made);
     results(rule, &mut made);
+    variables(rule, &mut made);
     // Names are told apart by a number where one change can be made in several places.
     for at in 1..made.len() {
         let before = made[..at].iter().filter(|one| one.what == made[at].what).count();
@@ -123,7 +124,7 @@ fn left(pattern: &Pattern, root: bool, give: &mut dyn FnMut(String, Pattern)) {
                 );
             }
             for (at, (name, value)) in attrs.iter().enumerate() {
-                if matches!(value, ovolo::rule::AttrPattern::Literal(_)) && *name != PLACE {
+                if matches!(value, AttrPattern::Literal(_)) && *name != PLACE {
                     let mut fewer = attrs.clone();
                     fewer.remove(at);
                     give(format!("any {name} of {}", op.name), with(children.clone(), fewer));
@@ -173,6 +174,96 @@ fn results(rule: &Rule, made: &mut Vec<Mutant>) {
         let mut mutant = rule.clone();
         mutant.to.swap(at - 1, at);
         push(made, rule, format!("results {} and {at} swapped", at - 1), mutant);
+    }
+}
+
+/// Another variable of the left in the place of one: the commonest slip. Only of rules with one right
+/// side: parts of several that share an operand often do not read the place.
+fn variables(rule: &Rule, made: &mut Vec<Mutant>) {
+    let ([_], [template]) = (&rule.from[..], &rule.to[..]) else { return };
+    let mut bound = Bound::default();
+    bound.read(&rule.from[0]);
+    let mut changed = Vec::new();
+    another(template, &bound, &mut |operand, from, to, template| changed.push((operand, from, to, template)));
+    for (operand, from, to, template) in changed {
+        let names = if operand { &rule.operand_vars } else { &rule.attr_vars };
+        let mut mutant = rule.clone();
+        mutant.to[0] = template;
+        push(made, rule, format!("right 0: ?{} is ?{}", names[from], names[to]), mutant);
+    }
+}
+
+/// What a left side binds: operands, and attributes with their kinds.
+#[derive(Default)]
+struct Bound {
+    operands: Vec<OperandVar>,
+    attrs: Vec<(AttrVar, AttrKind)>,
+}
+
+impl Bound {
+    fn read(&mut self, pattern: &Pattern) {
+        match pattern {
+            Pattern::Operand(var) | Pattern::Number(_, Some(var)) => self.operands.push(*var),
+            Pattern::Number(_, None) | Pattern::Rest(_) | Pattern::Optional(_) => {}
+            Pattern::Op { op, children, attrs, .. } => {
+                for (name, value) in attrs {
+                    if let AttrPattern::Var(var) = value {
+                        self.attrs.push((*var, op.attr(name).unwrap().kind));
+                    }
+                }
+                children.iter().for_each(|child| self.read(child));
+            }
+        }
+    }
+
+    fn other_operand(&self, var: OperandVar) -> Option<OperandVar> {
+        let at = self.operands.iter().position(|known| *known == var)?;
+        let after = self.operands.iter().cycle().skip(at + 1).take(self.operands.len());
+        after.copied().find(|other| *other != var)
+    }
+
+    fn other_attr(&self, var: AttrVar) -> Option<AttrVar> {
+        let (at, kind) = self
+            .attrs
+            .iter()
+            .enumerate()
+            .find(|(_, known)| known.0 == var)
+            .map(|(at, known)| (at, known.1))?;
+        let after = self.attrs.iter().cycle().skip(at + 1).take(self.attrs.len());
+        after.copied().find(|other| other.0 != var && other.1 == kind).map(|other| other.0)
+    }
+}
+
+/// Gives every variant of a template with another variable in one place: whether it is an operand's, the
+/// variable, the other one.
+fn another(template: &Template, bound: &Bound, give: &mut dyn FnMut(bool, usize, usize, Template)) {
+    let Template::Op { op, children, attrs, rest_attrs } = template else { return };
+    let with = |children: Vec<Template>, attrs| Template::Op { op, children, attrs, rest_attrs: *rest_attrs };
+    for at in 0..children.len() {
+        let changed = |child: Template| {
+            let mut children = children.clone();
+            children[at] = child;
+            with(children, attrs.clone())
+        };
+        match &children[at] {
+            Template::Operand(var) => {
+                if let Some(other) = bound.other_operand(*var) {
+                    give(true, var.0, other.0, changed(Template::Operand(other)));
+                }
+            }
+            child => {
+                another(child, bound, &mut |operand, from, to, child| give(operand, from, to, changed(child)))
+            }
+        }
+    }
+    for (at, (_, value)) in attrs.iter().enumerate() {
+        if let Expr::Attr(var) = value
+            && let Some(other) = bound.other_attr(*var)
+        {
+            let mut attrs = attrs.clone();
+            attrs[at].1 = Expr::Attr(other);
+            give(false, var.0, other.0, with(children.clone(), attrs));
+        }
     }
 }
 
@@ -339,7 +430,7 @@ fn expression(expr: &Expr, give: &mut dyn FnMut(String, Expr)) {
         Expr::Call(function, of) => {
             let zero = matches!(&of[..], [_, Expr::Literal(Attr::Int(0))]);
             if let Some((_, instead)) = INSTEAD.iter().find(|(name, _)| *name == function.name && !zero)
-                && let Some(instead) = functions().find(|known| !known.guard && known.name == *instead)
+                && let Some(instead) = functions().find(|known| !known.is_guard() && known.name == *instead)
             {
                 give(format!("{} is {}", function.name, instead.name), Expr::Call(instead, of.clone()));
             }

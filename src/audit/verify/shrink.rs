@@ -6,7 +6,7 @@
 //! would, put before the guards, and kept if the sides still differ. No step is drawn at random.
 
 use super::draft::{Draft, Filling, Leaf, Value, filled};
-use super::{Difference, Tried, generate, judge};
+use super::{Difference, Judge, Tried, generate};
 use crate::attr::{Attr, Attrs, Float};
 use crate::op::{Arity, OpDef, post};
 use crate::rule::{AttrPattern, Pattern, Rule};
@@ -18,9 +18,9 @@ const TRIES: usize = 20_000;
 const WRITTEN: usize = 16;
 
 /// The smallest counter-example on the way of single steps down from this one.
-pub(super) fn shrink(rule: &Rule, draft: Draft, difference: Difference) -> (Draft, Difference) {
-    let mut left = Left::of(&draft);
-    let mut best = (draft, difference);
+pub(super) fn shrink(rule: &Rule, found: (Draft, Difference), judge: Judge) -> (Draft, Difference) {
+    let mut left = Left::of(&found.0);
+    let mut best = found;
     let mut tries = 0;
     'next: loop {
         for smaller in left.smaller() {
@@ -28,7 +28,7 @@ pub(super) fn shrink(rule: &Rule, draft: Draft, difference: Difference) -> (Draf
             if tries > TRIES {
                 return best;
             }
-            if let Some(found) = smaller.wrong(rule) {
+            if let Some(found) = smaller.wrong(rule, judge) {
                 (left, best) = (Left::of(&found.0), found);
                 continue 'next;
             }
@@ -78,7 +78,7 @@ impl Left {
     }
 
     /// The instance of the rule with these left sides, where there is one and its sides differ.
-    fn wrong(self, rule: &Rule) -> Option<(Draft, Difference)> {
+    fn wrong(self, rule: &Rule, judge: Judge) -> Option<(Draft, Difference)> {
         let Self { values, roots } = self.reached();
         let mut draft = Draft::new(rule);
         for value in values {

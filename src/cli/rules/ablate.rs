@@ -1,13 +1,10 @@
 //! `ovolo rules ablate`.
 
-use super::check::load;
-use crate::cli::load::{read_pipeline, rules};
-use crate::cli::{Outcome, print};
+use crate::cli::progress::Progress;
+use crate::cli::{Outcome, Settings, print};
 use clap::Args;
-use ovolo::compile::{self, Compilation, Options};
-use ovolo::cost::Machine;
+use ovolo::compile::{self, Compilation};
 use ovolo::pass::PassReport;
-use ovolo::pass::pipeline::PassSpec;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -28,6 +25,12 @@ pub(in crate::cli) struct Ablate {
     /// Threads of the plan.
     #[arg(long, default_value_t = 1)]
     threads: usize,
+    /// Binds a symbolic dimension of the models.
+    #[arg(long = "dim", value_name = "NAME=N")]
+    dims: Vec<String>,
+    /// Fill initializers that carry no data but say `normal MEAN STD` with seeded values.
+    #[arg(long)]
+    seeded_weights: bool,
     /// As JSON, a line for each model and rule.
     #[arg(long)]
     json: bool,
@@ -35,42 +38,24 @@ pub(in crate::cli) struct Ablate {
 
 impl Ablate {
     pub(super) fn run(&self) -> Outcome {
-        let set = rules(&self.rules)?;
-        let mut pipeline = read_pipeline(&self.pipeline)?;
-        for pass in &mut pipeline.passes {
-            if let PassSpec::Extract(settings) = pass {
-                settings.cost.clone_from(&self.cost);
-            }
-        }
-        let machine = if self.cost == "flops" {
-            Machine::NOMINAL
-        } else {
-            ovolo::calibrate::machine(self.threads).machine
-        };
-        let mut options = Options {
-            rules: set,
-            pipeline,
-            threads: self.threads,
-            machine,
-            measured: None,
-            keep_egraph_after: None,
-        };
         for model in &self.models {
-            let graph = load(model)?;
+            let settings = self.settings(model);
+            let mut options = settings.options(&self.pipeline)?;
+            let graph = settings.graph()?;
             let with = compile::compile(graph.clone(), &options)
                 .map_err(|error| format!("{}: {error}", model.display()))?;
             let whole = cost(&with);
             let applied = applied(&with);
             let all = options.rules.clone();
             let mut worths: Vec<(String, Option<f64>)> = Vec::new();
-            for (at, rule) in applied.iter().enumerate() {
-                eprint!("\r{} {}/{} {rule:40}", model.display(), at + 1, applied.len());
+            let mut progress = Progress::new(applied.len());
+            for rule in &applied {
+                progress.step(&format!("{} {rule}", model.display()));
                 options.rules = all.without(rule);
                 let without = compile::compile(graph.clone(), &options).ok().map(|without| cost(&without));
                 worths.push((rule.clone(), without));
             }
-            eprintln!();
-            options.rules = all;
+            drop(progress);
             worths.sort_by(|a, b| {
                 let worth = |one: &Option<f64>| one.unwrap_or(f64::INFINITY);
                 worth(&b.1).total_cmp(&worth(&a.1)).then_with(|| a.0.cmp(&b.0))
@@ -78,6 +63,20 @@ impl Ablate {
             print(&self.report(model, whole, &worths));
         }
         Ok(())
+    }
+
+    fn settings(&self, model: &std::path::Path) -> Settings {
+        Settings {
+            model: model.to_owned(),
+            dims: self.dims.clone(),
+            pipeline: self.pipeline.clone(),
+            rules: self.rules.clone(),
+            cost: Some(self.cost.clone()),
+            extractor: None,
+            memory_limit: None,
+            threads: Some(self.threads),
+            seeded_weights: self.seeded_weights,
+        }
     }
 
     fn report(&self, model: &std::path::Path, whole: f64, worths: &[(String, Option<f64>)]) -> String {

@@ -78,11 +78,22 @@ impl Test {
             return Err("the shipped rules are part of the program: name their files to bless them".into());
         }
         let mut report = String::new();
+        let (mut blessed, mut wrong, mut examples) = (0, 0, 0);
         for (file, text) in &loaded.files {
             let mut edits: BTreeMap<usize, (Span, String)> = BTreeMap::new();
             let mut clashes: Vec<String> = Vec::new();
             for rule in loaded.set.rules().iter().filter(|rule| rule.file == *file) {
+                if let Some(lacks) = example::lacks(rule) {
+                    wrong += 1;
+                    let _ = writeln!(report, "{} ({}:{}): {lacks}", rule.name, rule.file, rule.line);
+                }
                 for verdict in example::run(rule) {
+                    examples += 1;
+                    if let Some(why) = verdict.wrong.as_ref().filter(|wrong| wrong.actual.is_none()) {
+                        wrong += 1;
+                        let line = line_of(loaded, rule, rule.examples[verdict.index].place().graph);
+                        let _ = writeln!(report, "{} ({}:{line}): {}", rule.name, rule.file, why.message);
+                    }
                     if let Err(clash) = edit(rule, &verdict, &mut edits) {
                         clashes.push(clash);
                     }
@@ -95,15 +106,24 @@ impl Test {
             if edits.is_empty() {
                 continue;
             }
-            let mut blessed = text.clone();
+            let mut text = text.clone();
             for (span, new) in edits.values().rev() {
-                blessed.replace_range(span.start..span.end, new);
+                text.replace_range(span.start..span.end, new);
             }
-            write(Path::new(file), &blessed)?;
+            write(Path::new(file), &text)?;
+            blessed += edits.len();
             let _ = writeln!(report, "{file}: {} examples blessed", edits.len());
         }
+        if blessed + wrong == 0 {
+            let _ = writeln!(report, "nothing to bless: {examples} examples are as expected");
+        }
         print(&report);
-        Ok(())
+        match wrong {
+            0 => Ok(()),
+            _ => Err(format!(
+                "{wrong} examples are wrong or missing, and cannot be blessed: mend the rule or write the example"
+            )),
+        }
     }
 }
 
@@ -137,6 +157,5 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 }
 
 fn line_of(loaded: &Loaded, rule: &Rule, span: Span) -> usize {
-    let text = loaded.files.iter().find(|(name, _)| *name == rule.file).map_or("", |(_, text)| text);
-    text[..span.start.min(text.len())].matches('\n').count() + 1
+    loaded.line_column(&rule.file, span.start).0
 }

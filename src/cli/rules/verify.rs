@@ -1,15 +1,14 @@
 //! `ovolo rules verify`.
 
-use super::super::load::read;
+use super::super::load::read_graph;
+use super::super::progress::Progress;
 use super::super::{Outcome, Settings, print};
-use super::Source;
+use super::{Source, threads};
 use clap::Args;
 use ovolo::audit::verify::{self, Member, Verdict, Verification};
-use ovolo::graph::text;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 #[derive(Args)]
 pub(crate) struct Verify {
@@ -62,23 +61,15 @@ impl Verify {
     }
 
     fn case(&self, path: &Path) -> Outcome {
-        let graph = text::parse(&read(path)?).map_err(|error| error.to_string())?;
-        let graph = ovolo::verify::verify(graph).map_err(|error| error.to_string())?.into_inner();
-        let differ = verify::compare_case(&graph).map_err(|error| format!("{}: {error}", path.display()))?;
+        let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let graph = ovolo::verify::verify(read_graph(path)?).map_err(|error| named(&error))?.into_inner();
+        let differ = verify::compare_case(&graph).map_err(|error| named(&error))?;
         if self.json {
             print(&format!("{}\n", serde_json::json!({ "case": path, "differ": differ })));
         } else if differ.is_none() {
             print("the sides agree\n");
         }
         differ.map_or(Ok(()), Err)
-    }
-
-    fn threads(&self) -> Result<usize, String> {
-        match self.threads {
-            Some(0) => Err("--threads takes 1 or more".into()),
-            Some(threads) => Ok(threads),
-            None => Ok(std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
-        }
     }
 
     fn rules(&self) -> Outcome {
@@ -88,9 +79,11 @@ impl Verify {
             return Err("there is no rule to verify: the files hold none".into());
         }
         let settings = verify::Settings { instances: self.instances, seed: self.seed, ..Default::default() };
-        let progress = Mutex::new(Progress::new(rules.len(), "rules"));
-        let done = |_: &Verification| progress.lock().unwrap_or_else(PoisonError::into_inner).step();
-        let all = verify::rules(rules, settings, self.threads()?, &done);
+        let progress = Mutex::new(Progress::new(rules.len()));
+        let done =
+            |one: &Verification| progress.lock().unwrap_or_else(PoisonError::into_inner).step(&one.rule);
+        let all = verify::rules(rules, settings, threads(self.threads)?, &done);
+        drop(progress);
         let bad: Vec<&Verification> = all.iter().filter(|one| !one.holds()).collect();
         if self.json {
             let list: Vec<_> = all.iter().map(json).collect();
@@ -106,9 +99,13 @@ impl Verify {
     }
 
     fn members(&self) -> Outcome {
-        let mut progress = Progress::new(self.models.len(), "models");
+        // Without `--json` each model's report is its own progress.
+        let mut progress = self.json.then(|| Progress::new(self.models.len()));
         let (mut wrong, mut count, mut list) = (0, 0, Vec::new());
         for model in &self.models {
+            if let Some(progress) = &mut progress {
+                progress.step(&model.display().to_string());
+            }
             let settings = Settings {
                 model: model.clone(),
                 dims: self.dims.clone(),
@@ -116,14 +113,14 @@ impl Verify {
                 rules: self.source.rules.clone(),
                 cost: Some("flops".into()),
                 extractor: None,
-                threads: Some(self.threads()?),
+                memory_limit: None,
+                threads: Some(threads(self.threads)?),
                 seeded_weights: self.seeded_weights,
             };
             let options = settings.options(&self.pipeline)?;
             let members =
                 verify::members(&settings.graph()?, &options, self.members, self.seed, self.reference)
                     .map_err(|error| format!("{}: {error}", model.display()))?;
-            progress.step();
             wrong += members.iter().filter(|member| member.program.is_some()).count();
             count += members.len();
             if !self.json {
@@ -132,32 +129,11 @@ impl Verify {
             let rows: Vec<_> = members.iter().map(member_json).collect();
             list.push(serde_json::json!({ "model": model, "members": rows }));
         }
+        drop(progress);
         if self.json {
             print(&format!("{}\n", serde_json::json!({ "models": list, "failed": wrong })));
         }
         if wrong == 0 { Ok(()) } else { Err(format!("{wrong} of {count} members do not agree")) }
-    }
-}
-
-/// A line on standard error, a second at most, for what takes longer than that.
-struct Progress {
-    done: usize,
-    all: usize,
-    what: &'static str,
-    said: Instant,
-}
-
-impl Progress {
-    fn new(all: usize, what: &'static str) -> Self {
-        Self { done: 0, all, what, said: Instant::now() }
-    }
-
-    fn step(&mut self) {
-        self.done += 1;
-        if self.said.elapsed() > Duration::from_secs(1) {
-            eprintln!("{} of {} {}", self.done, self.all, self.what);
-            self.said = Instant::now();
-        }
     }
 }
 

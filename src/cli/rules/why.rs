@@ -27,7 +27,7 @@ impl WhyNotCommand {
         let rule =
             options.rules.rules().iter().find(|rule| rule.name == self.rule).cloned().ok_or_else(|| {
                 let known = options.rules.rules().iter().map(|rule| rule.name.as_str());
-                let close = ovolo::error::suggestion(&self.rule, known);
+                let close = ovolo::error::nearest(&self.rule, known);
                 let hint = close.map(|close| format!(", did you mean `{close}`?")).unwrap_or_default();
                 format!("no rule is called `{}`{hint}; `ovolo rules list` lists them", self.rule)
             })?;
@@ -37,7 +37,8 @@ impl WhyNotCommand {
         let start = std::time::Instant::now();
         for pass in &options.pipeline.passes {
             let PassSpec::Rewrite(phase) = pass else { continue };
-            let rules = options.rules.select(&phase.rules).map_err(|errors| errors.to_string())?;
+            let rules =
+                options.pipeline.select(phase, &options.rules).map_err(|errors| errors.to_string())?;
             let limits =
                 Limits { rounds: phase.rounds, nodes: phase.nodes + phase.nodes_per_op * graph.len() };
             let saturation =

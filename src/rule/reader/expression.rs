@@ -1,53 +1,213 @@
-//! Guards and computed attributes.
+//! Guards and computed attributes: every argument is of the kind that the signature names.
 
 use super::Reader;
 use super::scope::Scope;
-use crate::rule::expr;
+use crate::attr::Attr;
+use crate::error::Diagnostic;
+use crate::op::post;
+use crate::rule::expr::{self, Function};
 use crate::rule::pattern::{ExprAst, ExprKind};
 use crate::rule::ron::Text;
-use crate::rule::{AttrVar, Expr, OperandVar, RestVar};
+use crate::rule::{AttrVar, Expr, Kind, OperandVar, RestVar, literal};
+
+/// An expression with its kind; `None` where a variable's is not known.
+pub(super) type Kinded = (Expr, Option<Kind>);
+
+/// The most characters of an expression that a message repeats: a caret shows the rest.
+const LONGEST: usize = 60;
 
 impl Reader<'_> {
-    pub(super) fn expr(&mut self, text: &Text, ast: &ExprAst, scope: &mut Scope) -> Option<Expr> {
+    pub(super) fn expr(&mut self, text: &Text, ast: &ExprAst, scope: &mut Scope) -> Option<Kinded> {
         Some(match &ast.kind {
-            ExprKind::Literal(literal) => Expr::Literal(literal.clone()),
+            ExprKind::Literal(literal) => (Expr::Literal(literal.clone()), Some(Kind::of(literal.kind()))),
             ExprKind::Var(name) => {
                 scope.used.push(name.clone());
                 let at = |names: &[String]| names.iter().position(|known| known == name);
                 if let Some(at) = at(&scope.attrs) {
-                    Expr::Attr(AttrVar(at))
+                    (Expr::Attr(AttrVar(at)), scope.attr_kinds[at])
                 } else if let Some(at) = at(&scope.operands) {
-                    Expr::Operand(OperandVar(at))
+                    (Expr::Operand(OperandVar(at)), Some(Kind::Operand))
                 } else if let Some(at) = scope.rests.iter().position(|known| known.name == *name) {
                     let var = RestVar(at);
-                    if scope.rests[at].optional { Expr::Optional(var) } else { Expr::Rest(var) }
+                    match scope.rests[at].optional {
+                        true => (Expr::Optional(var), Some(Kind::Operand)),
+                        false => (Expr::Rest(var), Some(Kind::Rest)),
+                    }
                 } else {
                     self.unbound(text, &format!("?{name}"), &ast.range, scope);
                     return None;
                 }
             }
-            ExprKind::Call(name, arguments) => {
-                let span = text.span(ast.range.start..ast.range.start + name.len());
-                let Some(function) = expr::functions().find(|function| function.name == name) else {
-                    let known: Vec<&str> = expr::functions().map(|function| function.name).collect();
-                    self.unknown("guard or function", name, span, &known);
-                    return None;
-                };
-                let (least, most) = function.arity;
-                if arguments.len() < least || arguments.len() > most {
-                    let wanted = if least == most { format!("{least}") } else { format!("at least {least}") };
-                    self.mistake(
-                        format!("`{name}` takes {wanted} argument(s), {} are given", arguments.len()),
-                        text.span(ast.range.clone()),
-                        format!("it is: {}", function.doc),
-                    );
-                    return None;
-                }
-                Expr::Call(
-                    function,
-                    arguments.iter().map(|one| self.expr(text, one, scope)).collect::<Option<_>>()?,
-                )
-            }
+            ExprKind::Call(name, arguments) => return self.call(text, ast, name, arguments, scope),
         })
+    }
+
+    fn call(
+        &mut self,
+        text: &Text,
+        ast: &ExprAst,
+        name: &str,
+        arguments: &[ExprAst],
+        scope: &mut Scope,
+    ) -> Option<Kinded> {
+        let Some(function) = expr::functions().find(|function| function.name == name) else {
+            let span = text.span(ast.range.start..ast.range.start + name.len());
+            let known: Vec<&str> = expr::functions().map(|function| function.name).collect();
+            self.unknown("guard or function", name, span, &known);
+            return None;
+        };
+        let (least, most) = function.arity();
+        if arguments.len() < least || arguments.len() > most {
+            let wanted = if least == most { format!("{least}") } else { format!("at least {least}") };
+            self.mistake(
+                format!("`{name}` takes {wanted} argument(s), {} are given", arguments.len()),
+                text.span(ast.range.clone()),
+                format!("it is `{}`: {}", function.signature(), function.doc),
+            );
+            return None;
+        }
+        // All arguments are read before one of them is given up.
+        let read: Vec<Option<Kinded>> = arguments.iter().map(|one| self.expr(text, one, scope)).collect();
+        let mut right = true;
+        for (at, (argument, given)) in arguments.iter().zip(&read).enumerate() {
+            let Some((given, kind)) = given else { continue };
+            let asked = match function.argument(at) {
+                // Of the first argument's kind, where that is known and right.
+                Some(Kind::Same) => read[0]
+                    .as_ref()
+                    .and_then(|(_, kind)| *kind)
+                    .filter(|kind| function.argument(0).is_some_and(|asked| asked.takes(*kind))),
+                asked => asked,
+            };
+            if let (Some(asked), Some(kind)) = (asked, *kind) {
+                right &= self.argument(text, argument, function, at, (asked, kind, given), scope);
+            }
+        }
+        let read: Vec<Kinded> = read.into_iter().collect::<Option<_>>()?;
+        if !(right && self.step(text, ast, function, arguments, &read)) {
+            return None;
+        }
+        let gives = match function.gives {
+            // Nothing but numbers of one kind, or a float among them, which makes all floats.
+            Kind::Number if read.iter().any(|(_, kind)| kind.is_none()) => None,
+            Kind::Number if read.iter().any(|(_, kind)| *kind == Some(Kind::Float)) => Some(Kind::Float),
+            Kind::Number => Some(Kind::Integer),
+            kind => Some(kind),
+        };
+        Some((Expr::Call(function, read.into_iter().map(|(expr, _)| expr).collect()), gives))
+    }
+
+    /// Whether an argument is of the kind that is asked for; a mistake where it is not.
+    fn argument(
+        &mut self,
+        text: &Text,
+        ast: &ExprAst,
+        function: &Function,
+        at: usize,
+        (asked, kind, given): (Kind, Kind, &Expr),
+        scope: &Scope,
+    ) -> bool {
+        let negative = matches!(given, Expr::Literal(Attr::Int(value)) if *value < 0);
+        if asked.takes(kind) && !(asked == Kind::Size && negative) {
+            return true;
+        }
+        let same = function.argument(at) == Some(Kind::Same);
+        let is = if asked.takes(kind) { "below 0" } else { kind.words() };
+        let wanted = match same {
+            true => format!("{} in both places", asked.words()),
+            false if function.arity().1 == 1 => asked.words().to_owned(),
+            false => format!("{} as argument {}", asked.words(), at + 1),
+        };
+        let mut help = asked.advice().to_owned();
+        let rank = matches!((asked, kind), (Kind::Operand, Kind::Rest));
+        let all = format!("all-{}", function.name.trim_start_matches("is-"));
+        if rank && expr::functions().any(|function| function.name == all) {
+            help = format!("`{all}` asks it of every operand");
+        } else if let bound @ [_, ..] = &scope.written(asked)[..] {
+            help = format!("the left binds {}", bound.join(", "));
+        } else if let (Kind::Float, Expr::Literal(Attr::Int(value))) = (asked, given) {
+            help = format!("write `{value}.0`");
+        }
+        self.mistake(
+            format!("`{}` takes {wanted}, and `{}` is {is}", function.name, written(text, ast)),
+            text.span(ast.range.clone()),
+            format!("it is `{}`: {}; {help}", function.signature(), function.doc),
+        );
+        false
+    }
+
+    /// Whether a step that is named is one, with as many parameters as it takes.
+    fn step(
+        &mut self,
+        text: &Text,
+        ast: &ExprAst,
+        function: &Function,
+        arguments: &[ExprAst],
+        read: &[Kinded],
+    ) -> bool {
+        let place = (0..read.len()).find(|at| function.argument(*at) == Some(Kind::Step));
+        let named = place.map(|at| (&arguments[at], &read[at].0, read.len() - at - 1));
+        let Some((argument, Expr::Literal(Attr::Str(name)), parameters)) = named else { return true };
+        if post::step_name(name).is_none() {
+            let known = post::step_names();
+            let span = text.span(argument.range.clone());
+            let diagnostic = Diagnostic::new(format!("`{name}` is no step of a chain"))
+                .label(self.source, span, "")
+                .help(match crate::error::suggestion(name, known.iter().copied()) {
+                    Some(close) => format!("did you mean `{close}`?"),
+                    None => format!("the steps are {}", known.join(", ")),
+                });
+            self.say(diagnostic);
+            return false;
+        }
+        let Err(why) = literal::step(name, vec![crate::attr::Float(0.0); parameters]) else { return true };
+        self.mistake(
+            why,
+            text.span(ast.range.clone()),
+            format!("it is `{}`: the numbers are the step's parameters", function.signature()),
+        );
+        false
+    }
+
+    /// The expression, where it is a value that an attribute of this kind may have; a mistake where it is
+    /// not.
+    pub(super) fn value(
+        &mut self,
+        text: &Text,
+        ast: &ExprAst,
+        attribute: &str,
+        asked: Option<Kind>,
+        scope: &mut Scope,
+    ) -> Option<Kinded> {
+        let (expr, kind) = self.expr(text, ast, scope)?;
+        let asked = asked.unwrap_or(Kind::Attribute);
+        match kind.filter(|kind| !asked.takes(*kind)) {
+            None => Some((expr, kind)),
+            Some(kind) => {
+                self.mistake(
+                    format!(
+                        "{attribute} takes {}, and `{}` is {}",
+                        asked.words(),
+                        written(text, ast),
+                        kind.words()
+                    ),
+                    text.span(ast.range.clone()),
+                    match kind {
+                        Kind::Guard => "a guard says yes or no and gives no value: move it to `when`",
+                        _ => asked.advice(),
+                    },
+                );
+                None
+            }
+        }
+    }
+}
+
+/// An expression as it is written; of a long one, the beginning.
+fn written(text: &Text, ast: &ExprAst) -> String {
+    let all = text.text.get(ast.range.clone()).unwrap_or("").trim();
+    match all.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &all[..end]),
+        None => all.to_owned(),
     }
 }

@@ -1,7 +1,8 @@
 //! The form of a rule: its keys, and the rows of `for-each`.
 
 use super::Reader;
-use crate::error::{Diagnostic, Span};
+use crate::error::{Diagnostic, Span, suggestion};
+use crate::rule::Places;
 use crate::rule::ron::{Field, Node, Text, Value};
 
 /// The keys of a rule.
@@ -16,11 +17,31 @@ pub(super) struct Parts<'a> {
     pub lets: Vec<(&'a Field, &'a Text)>,
 }
 
+impl Parts<'_> {
+    pub fn places(&self) -> Places {
+        let whole = |text: &Text| text.span(0..text.text.len());
+        let all = |texts: &[&Text]| texts.iter().map(|text| whole(text)).collect();
+        Places {
+            name: whole(self.name),
+            from: all(&self.from),
+            to: all(&self.to),
+            when: all(&self.when),
+            lets: self.lets.iter().map(|(_, text)| whole(text)).collect(),
+            variables: Vec::new(),
+        }
+    }
+}
+
 impl Reader<'_> {
     pub(super) fn parts<'n>(&mut self, fields: &'n [Field], head: Span) -> Option<Parts<'n>> {
         let mut required = |key: &str| {
             let field = fields.iter().find(|field| field.key == key);
-            if field.is_none() {
+            let meant = |field: &Field| {
+                !KEYS.contains(&field.key.as_str())
+                    && suggestion(&field.key, KEYS.iter().copied()) == Some(key)
+            };
+            // One that is misspelt is told already.
+            if field.is_none() && !fields.iter().any(meant) {
                 self.mistake(format!("the rule lacks `{key}`"), head, format!("add `{key}: \"…\"`"));
             }
             field

@@ -8,13 +8,14 @@ use crate::error::Diagnostic;
 use crate::op;
 use crate::rule::pattern::{Ast, Entry, ExprKind, Kind};
 use crate::rule::ron::Text;
-use crate::rule::{AttrPattern, AttrVar, OperandVar, Pattern, RestAttrVar, RestVar};
+use crate::rule::{self, AttrPattern, AttrVar, OperandVar, Pattern, RestAttrVar, RestVar};
 
 impl Reader<'_> {
     pub(super) fn pattern(&mut self, text: &Text, ast: &Ast, scope: &mut Scope) -> Option<Pattern> {
         let (name, name_range, children, entries) = match &ast.kind {
             Kind::Var(name) => {
                 self.one_kind(text, name, &ast.range, scope, "an operand")?;
+                scope.stands(text, &ast.range);
                 return Some(Pattern::Operand(OperandVar(index(&mut scope.operands, name))));
             }
             Kind::Number { interval, var } => {
@@ -29,6 +30,7 @@ impl Reader<'_> {
                 let var = match var {
                     Some(name) => {
                         self.one_kind(text, name, &ast.range, scope, "an operand")?;
+                        scope.stands(text, &(ast.range.start..ast.range.start + 1 + name.len()));
                         Some(OperandVar(index(&mut scope.operands, name)))
                     }
                     None => None,
@@ -38,6 +40,7 @@ impl Reader<'_> {
             Kind::Spread { name, optional } => {
                 let what = if *optional { "an optional operand" } else { "a rest" };
                 self.one_kind(text, name, &ast.range, scope, what)?;
+                scope.stands(text, &ast.range);
                 let var = RestVar(scope.rest(name, *optional));
                 return Some(if *optional { Pattern::Optional(var) } else { Pattern::Rest(var) });
             }
@@ -52,7 +55,8 @@ impl Reader<'_> {
         let mut rest_attrs = None;
         for entry in entries {
             match entry {
-                Entry::Rest { name, .. } => {
+                Entry::Rest { name, range } => {
+                    scope.stands(text, range);
                     rest_attrs = Some(RestAttrVar(index(&mut scope.rest_attrs, name)))
                 }
                 Entry::Attr { name, range, value } => {
@@ -60,7 +64,22 @@ impl Reader<'_> {
                     let expected = match &value.kind {
                         ExprKind::Var(var) => {
                             self.one_kind(text, var, &value.range, scope, "an attribute")?;
-                            AttrPattern::Var(AttrVar(index(&mut scope.attrs, var)))
+                            scope.stands(text, &value.range);
+                            let kind = rule::Kind::of(attr.kind);
+                            let (at, known) = scope.attr(var, Some(kind));
+                            if let Some(known) = known.filter(|known| *known != kind) {
+                                self.mistake(
+                                    format!(
+                                        "`?{var}` is {} here and {} elsewhere: nothing is both",
+                                        kind.words(),
+                                        known.words()
+                                    ),
+                                    text.span(value.range.clone()),
+                                    "give one of them another name",
+                                );
+                                return None;
+                            }
+                            AttrPattern::Var(AttrVar(at))
                         }
                         ExprKind::Literal(literal) => {
                             AttrPattern::Literal(self.literal(text, attr, literal, &value.range)?)

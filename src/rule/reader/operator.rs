@@ -3,6 +3,7 @@
 use super::Reader;
 use crate::attr::{Attr, AttrKind, Float};
 use crate::op::{self, Arity, OpDef};
+use crate::rule::Kind;
 use crate::rule::ron::Text;
 use std::ops::Range;
 
@@ -98,13 +99,13 @@ impl Reader<'_> {
         }
         self.mistake(
             format!(
-                "attribute `{}` is of kind {:?}, and {literal} is of kind {:?}",
+                "attribute `{}` takes {}, and `{literal}` is {}",
                 attr.name,
-                attr.kind,
-                literal.kind()
+                Kind::of(attr.kind).words(),
+                Kind::of(literal.kind()).words()
             ),
             text.span(range.clone()),
-            format!("it is: {}", attr.doc),
+            format!("it is: {}; {}", attr.doc, Kind::of(attr.kind).advice()),
         );
         None
     }

@@ -7,7 +7,7 @@ use crate::attr::Attr;
 use crate::op;
 use crate::rule::pattern::{Ast, Entry, ExprKind, Kind};
 use crate::rule::ron::Text;
-use crate::rule::{Expr, OperandVar, RestAttrVar, RestVar, Template};
+use crate::rule::{self, Expr, OperandVar, RestAttrVar, RestVar, Template};
 
 impl Reader<'_> {
     pub(super) fn template(&mut self, text: &Text, ast: &Ast, scope: &mut Scope) -> Option<Template> {
@@ -78,7 +78,10 @@ impl Reader<'_> {
                         ExprKind::Literal(literal) => {
                             Expr::Literal(self.literal(text, attr, literal, &value.range)?)
                         }
-                        _ => self.expr(text, value, scope)?,
+                        _ => {
+                            let attribute = format!("attribute `{}` of `{}`", attr.name, def.name);
+                            self.value(text, value, &attribute, Some(rule::Kind::of(attr.kind)), scope)?.0
+                        }
                     };
                     attrs.push((attr.name, expr));
                 }

@@ -1,8 +1,9 @@
 //! What names of variables stand for.
 
 use super::Reader;
-use crate::rule::Rest;
+use crate::error::Span;
 use crate::rule::ron::Text;
+use crate::rule::{Kind, Rest};
 use std::ops::Range;
 
 /// Names of variables, and what they are.
@@ -11,19 +12,53 @@ pub(super) struct Scope {
     pub operands: Vec<String>,
     pub rests: Vec<Rest>,
     pub attrs: Vec<String>,
+    /// The kind of each attribute variable; `None` where what gives it could not be read.
+    pub attr_kinds: Vec<Option<Kind>>,
     pub rest_attrs: Vec<String>,
     pub used: Vec<String>,
+    /// Where variables stand on the left, as they are written.
+    pub places: Vec<(String, Span)>,
     /// Whether a left side could not be read, so that what it binds is not known.
     pub incomplete: bool,
 }
 
 impl Scope {
+    /// Notes that a variable stands here.
+    pub fn stands(&mut self, text: &Text, range: &Range<usize>) {
+        let written = text.text.get(range.clone()).unwrap_or_default().to_owned();
+        self.places.push((written, text.span(range.clone())));
+    }
+
     /// The index of a rest or an optional operand, which is added where it is new.
     pub fn rest(&mut self, name: &str, optional: bool) -> usize {
         self.rests.iter().position(|known| known.name == name).unwrap_or_else(|| {
             self.rests.push(Rest { name: name.to_owned(), optional });
             self.rests.len() - 1
         })
+    }
+
+    /// The index of an attribute variable, which is added where it is new, and its kind.
+    pub fn attr(&mut self, name: &str, kind: Option<Kind>) -> (usize, Option<Kind>) {
+        let at = index(&mut self.attrs, name);
+        if at == self.attr_kinds.len() {
+            self.attr_kinds.push(kind);
+        }
+        (at, self.attr_kinds[at])
+    }
+
+    /// The operands and rests that may stand where this kind is asked for, as a guard writes them.
+    pub fn written(&self, kind: Kind) -> Vec<String> {
+        let rests = |optional: bool, end: &'static str| {
+            let of_kind = self.rests.iter().filter(move |rest| rest.optional == optional);
+            of_kind.map(move |rest| format!("?{}{end}", rest.name))
+        };
+        match kind {
+            Kind::Operand => {
+                self.operands.iter().map(|name| format!("?{name}")).chain(rests(true, "")).collect()
+            }
+            Kind::Rest => rests(false, "").collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// What a variable of this name is, in words.

@@ -1,0 +1,250 @@
+//! The cache: plans with their packed weights, kept from one process to the next.
+//!
+//! Takes a [`Key`] of everything that can change the answer ([`Request`] makes it), gives a
+//! [`Session`] that is ready to run, with its weights mapped. What it reads it checks, to the last bit,
+//! against checksums, then against the registry of ops, and against what the backends of this process
+//! say of each kernel: what does not fit is a [`Miss`], and is built again. It refuses nothing and waits
+//! for nobody: a cache that cannot be read or written is as good as none.
+//!
+//! ```no_run
+//! # use ovolo::cache::{Cache, Request};
+//! # fn of(request: &Request) -> Result<(), Box<dyn std::error::Error>> {
+//! let cache = Cache::new(std::path::Path::new("folder"), Cache::LIMIT);
+//! match cache.find(&request.key()?, None) {
+//!     Ok(session) => println!("{} steps", session.plan().steps.len()),
+//!     Err(miss) => println!("{miss}"),
+//! }
+//! # Ok(()) }
+//! ```
+
+mod archive;
+mod digest;
+mod entry;
+mod folder;
+mod key;
+mod prune;
+mod request;
+mod weights;
+
+pub use digest::Digest;
+pub use entry::{Constant, Damage, Entry, Value};
+pub use folder::{Folder, Kind, Listed};
+pub use key::{Difference, Key};
+pub use prune::Pruned;
+pub use request::{Request, elsewhere};
+
+use crate::cost::Machine;
+use crate::error::Error;
+use crate::session::Session;
+use crate::tune::{Basis, Stored};
+use std::path::Path;
+use std::time::SystemTime;
+
+/// A folder of entries, and how large it may become.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    folder: Folder,
+    limit: u64,
+}
+
+/// An entry that is there, or what is wrong with it.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Its name: the fingerprint of its key.
+    pub name: String,
+    /// Bytes of its own, without weights.
+    pub bytes: u64,
+    /// When it was last used.
+    pub used: SystemTime,
+    /// What it holds.
+    pub entry: Result<Entry, String>,
+}
+
+/// Why there is no session for a key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Miss {
+    /// There is no entry.
+    #[error("there is no entry")]
+    Absent,
+    /// The system does not let it be read.
+    #[error("it cannot be read: {0}")]
+    Unreadable(String),
+    /// A part of it is missing.
+    #[error("it is not complete: {0}")]
+    Incomplete(String),
+    /// It is not what was written.
+    #[error("it is damaged: {why}")]
+    Damaged {
+        /// What is wrong.
+        why: String,
+        /// The weights that are not what they were.
+        weights: Vec<Digest>,
+    },
+    /// What it was made by is no longer so.
+    #[error("it no longer holds: {0}")]
+    Changed(String),
+}
+
+/// What is to be kept beside a plan and its constants.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    /// The model's file.
+    pub model: String,
+    /// The speeds of the machine, where the cost model went by them and they are kept.
+    pub machine: Option<Machine>,
+    /// What the plan was chosen by of the table of times.
+    pub basis: Option<Basis>,
+}
+
+/// The entry that is most like a key, and where it differs.
+#[derive(Clone, Debug)]
+pub struct Nearest {
+    /// The entry.
+    pub item: Item,
+    /// Where it differs.
+    pub differences: Vec<Difference>,
+}
+
+impl Cache {
+    /// Bytes that a cache takes unless it is told otherwise.
+    pub const LIMIT: u64 = 8 << 30;
+
+    /// The cache in a folder, which need not be there yet.
+    pub fn new(folder: &Path, limit: u64) -> Self {
+        Self { folder: Folder::new(folder), limit }
+    }
+
+    /// Its files.
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// Bytes that it may take.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// A session from the entry of a key. What is damaged is removed. `times` is the table of times, for
+    /// a plan that was chosen by one.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn find(&self, key: &Key, times: Option<&Stored>) -> Result<Session, Miss> {
+        let name = key.fingerprint().to_string();
+        let found = self.look(key, times);
+        match &found {
+            Ok(_) => self.folder.touch(Kind::Plan, &name),
+            Err(miss) => self.discard(&name, miss),
+        }
+        found
+    }
+
+    /// Removes an entry, and its weights that are not what they were, if the miss is for damage.
+    pub fn discard(&self, name: &str, miss: &Miss) {
+        if let Miss::Damaged { weights, .. } = miss {
+            // What cannot be removed is found damaged again.
+            let _ = self.folder.remove(Kind::Plan, name);
+            for weight in weights {
+                let _ = self.folder.remove(Kind::Weight, &weight.to_string());
+            }
+        }
+    }
+
+    /// As [`Cache::find`], and leaves everything as it is.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn look(&self, key: &Key, times: Option<&Stored>) -> Result<Session, Miss> {
+        let name = key.fingerprint().to_string();
+        let damaged = |why: String| Miss::Damaged { why, weights: Vec::new() };
+        let bytes = self
+            .folder
+            .read(Kind::Plan, &name)
+            .map_err(|error| Miss::Unreadable(error.to_string()))?
+            .ok_or(Miss::Absent)?;
+        let entry = Entry::decode(&bytes).map_err(|damage| damaged(damage.to_string()))?;
+        if entry.key != *key {
+            return Err(damaged("its name is another's".to_owned()));
+        }
+        if let Some(why) =
+            entry.basis.as_ref().and_then(|basis| basis.differs(times.unwrap_or(&Stored::default())))
+        {
+            return Err(Miss::Changed(why));
+        }
+        let constants = weights::read(&self.folder, &entry.constants, entry.plan.threads)?;
+        Session::stored(entry.plan, constants).map_err(|error| Miss::Changed(error.to_string()))
+    }
+
+    /// Keeps a session's plan and constants under a key, and prunes what the limit does not allow.
+    ///
+    /// # Errors
+    /// If they cannot be written, or are larger than the limit; the cache is then as it was, but for
+    /// weights that no entry names.
+    pub fn keep(&self, key: &Key, session: &Session, origin: Origin) -> Result<(), Error> {
+        let plan = session.plan().clone();
+        let constants = session.constants();
+        let (constants, weights) = weights::describe(&constants, plan.threads);
+        let Origin { model, machine, basis } = origin;
+        let entry = Entry { key: key.clone(), model, plan, constants, machine, basis };
+        let encoded = entry.encode().map_err(|damage| Error::Cache(damage.to_string()))?;
+        let bytes = (encoded.len() + weights.values().map(|bytes| bytes.len()).sum::<usize>()) as u64;
+        if bytes > self.limit {
+            return Err(Error::Cache(format!(
+                "it takes {bytes} bytes, and the cache is limited to {}",
+                self.limit
+            )));
+        }
+        let io = |error: std::io::Error| Error::io(self.folder.path())(error);
+        for (digest, bytes) in weights {
+            weights::write(&self.folder, digest, bytes).map_err(io)?;
+        }
+        self.folder.write(Kind::Plan, &key.fingerprint().to_string(), &[&encoded]).map_err(io)?;
+        if prune::total(&self.folder) > self.limit {
+            prune::prune(&self.folder, self.limit);
+        }
+        Ok(())
+    }
+
+    /// The entries, the last used first.
+    pub fn items(&self) -> Vec<Item> {
+        prune::items(&self.folder)
+    }
+
+    /// Bytes of all entries and weights.
+    pub fn bytes(&self) -> u64 {
+        prune::total(&self.folder)
+    }
+
+    /// The entry that differs from a key in the fewest fields; of several, the last used.
+    pub fn nearest(&self, key: &Key) -> Option<Nearest> {
+        let items = self.items().into_iter().filter_map(|item| {
+            let differences = key.differences(&item.entry.as_ref().ok()?.key);
+            Some(Nearest { item, differences })
+        });
+        items.min_by_key(|nearest| nearest.differences.len())
+    }
+
+    /// Removes what was used longest ago, until at most so many bytes are left; entries whose own bytes are
+    /// damaged, and what nothing names, go as well.
+    pub fn prune(&self, limit: u64) -> Pruned {
+        prune::prune(&self.folder, limit)
+    }
+
+    /// Removes all entries and weights.
+    pub fn clear(&self) -> Pruned {
+        prune::clear(&self.folder)
+    }
+
+    /// Reads every bit of an entry.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn verify(&self, item: &Item) -> Result<(), Miss> {
+        let entry =
+            item.entry.as_ref().map_err(|why| Miss::Damaged { why: why.clone(), weights: Vec::new() })?;
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let constants = weights::read(&self.folder, &entry.constants, threads)?;
+        let bytes = |node| constants.get(&node).map(|constant| constant.bytes().len());
+        entry.plan.check(&bytes).map_err(|why| Miss::Damaged { why, weights: Vec::new() })
+    }
+}

@@ -1,0 +1,78 @@
+//! One entry with its weights in one file, to be taken elsewhere.
+//!
+//! The entry as it is kept, its length before it, then its weights in the order of their digests. The
+//! entry's own checksum and the digests hold for all that follows.
+
+use super::entry::Entry;
+use super::folder::{self, Kind};
+use super::{Cache, Digest, Key, weights};
+use crate::error::Error;
+use memmap2::Mmap;
+use std::path::Path;
+
+const MAGIC: &[u8; 16] = b"ovolo file, v1\n\0";
+
+impl Cache {
+    /// Writes the entry of a key with its weights to a file.
+    ///
+    /// # Errors
+    /// If the entry is not there or damaged, or the file cannot be written.
+    pub fn save(&self, key: &Key, file: &Path) -> Result<(), Error> {
+        let name = key.fingerprint().to_string();
+        let cache = |why: String| Error::Cache(why);
+        let read = |error| Error::io(self.folder.path())(error);
+        let bytes = self.folder.read(Kind::Plan, &name).map_err(read)?;
+        let bytes = bytes.ok_or_else(|| cache("there is no entry to save".to_owned()))?;
+        let entry = Entry::decode(&bytes).map_err(|damage| cache(damage.to_string()))?;
+        weights::read(&self.folder, &entry.constants, entry.plan.threads)
+            .map_err(|miss| cache(miss.to_string()))?;
+        let mut maps: Vec<Mmap> = Vec::new();
+        for (digest, _) in entry.weights() {
+            let map = self.folder.map(Kind::Weight, &digest.to_string()).map_err(read)?;
+            maps.push(map.ok_or_else(|| cache(format!("weight {} is gone", digest.short())))?);
+        }
+        let length = (bytes.len() as u64).to_le_bytes();
+        let mut parts: Vec<&[u8]> = vec![MAGIC, &length, &bytes];
+        parts.extend(maps.iter().map(|map| &map[..]));
+        folder::write(file, &parts).map_err(Error::io(file))
+    }
+
+    /// Reads an entry from a file and keeps it with its weights. `fits` says why it is of no use here.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is damaged, or is of no use; or the cache cannot be written to.
+    pub fn load(&self, file: &Path, fits: &dyn Fn(&Entry) -> Result<(), String>) -> Result<Entry, Error> {
+        let damaged = |why: &str| Error::Cache(format!("{}: {why}", file.display()));
+        let map = crate::onnx::weight::map(file).map_err(Error::io(file))?;
+        let bytes: &[u8] = map.as_ref().map_or(&[], |map| map);
+        let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| damaged("it is no file of `ovolo save-cache`"))?;
+        let short = || damaged("it is cut short");
+        let (length, rest) = rest.split_first_chunk::<8>().ok_or_else(short)?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| short())?;
+        let (encoded, mut rest) = rest.split_at_checked(length).ok_or_else(short)?;
+        let entry = Entry::decode(encoded).map_err(|damage| damaged(&damage.to_string()))?;
+        let mut parts = Vec::new();
+        for (digest, ty) in entry.weights() {
+            let (weight, more) = rest.split_at_checked(ty.bytes()).ok_or_else(short)?;
+            parts.push((digest, weight));
+            rest = more;
+        }
+        if !rest.is_empty() {
+            return Err(damaged("something follows its end"));
+        }
+        let contents: Vec<&[u8]> = parts.iter().map(|(_, weight)| *weight).collect();
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let found = Digest::all(&contents, threads);
+        if let Some(((digest, _), _)) = parts.iter().zip(&found).find(|((digest, _), found)| digest != *found)
+        {
+            return Err(damaged(&format!("the checksum of weight {} is wrong", digest.short())));
+        }
+        fits(&entry).map_err(|why| damaged(&why))?;
+        let io = |error: std::io::Error| Error::io(self.folder.path())(error);
+        for (digest, weight) in parts {
+            weights::write(&self.folder, digest, weight).map_err(io)?;
+        }
+        self.folder.write(Kind::Plan, &entry.key.fingerprint().to_string(), &[encoded]).map_err(io)?;
+        Ok(entry)
+    }
+}

@@ -1,0 +1,114 @@
+//! A digest of many bytes, by several threads.
+//!
+//! Blocks are hashed on their own (BLAKE3), so that threads share them; the digest is the hash of the
+//! length and the blocks' hashes, and so does not depend on how many threads there were.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes of a block: enough to keep a thread busy, few enough to share a model's weights evenly.
+const BLOCK: usize = 1 << 20;
+
+/// Names content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// The digest of some bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self::all(&[bytes], 1)[0]
+    }
+
+    /// The digest of a list of texts, each apart from the next.
+    pub fn texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for text in texts {
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(text.as_bytes());
+        }
+        Self(*hasher.finalize().as_bytes())
+    }
+
+    /// The digests of several stretches of bytes, by so many threads.
+    pub fn all(parts: &[&[u8]], threads: usize) -> Vec<Self> {
+        let blocks: Vec<(usize, &[u8])> = parts
+            .iter()
+            .enumerate()
+            .flat_map(|(part, bytes)| bytes.chunks(BLOCK).map(move |block| (part, block)))
+            .collect();
+        let next = AtomicUsize::new(0);
+        let done = Mutex::new(vec![[0; 32]; blocks.len()]);
+        let work = || {
+            while let Some((at, (_, block))) = take(&next, &blocks) {
+                let hash = *blake3::hash(block).as_bytes();
+                done.lock().unwrap_or_else(PoisonError::into_inner)[at] = hash;
+            }
+        };
+        match threads.min(blocks.len()) {
+            0 | 1 => work(),
+            threads => std::thread::scope(|scope| {
+                for _ in 0..threads {
+                    scope.spawn(work);
+                }
+            }),
+        }
+        let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut hashers: Vec<blake3::Hasher> = parts.iter().map(|_| blake3::Hasher::new()).collect();
+        for (hasher, bytes) in hashers.iter_mut().zip(parts) {
+            hasher.update(&(bytes.len() as u64).to_le_bytes());
+        }
+        for ((part, _), hash) in blocks.iter().zip(&done) {
+            hashers[*part].update(hash);
+        }
+        hashers.iter().map(|hasher| Self(*hasher.finalize().as_bytes())).collect()
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The first seven digits, which name an entry to people.
+    pub fn short(&self) -> String {
+        let mut text = self.to_string();
+        text.truncate(7);
+        text
+    }
+}
+
+fn take<'a, T>(next: &AtomicUsize, list: &'a [T]) -> Option<(usize, &'a T)> {
+    let at = next.fetch_add(1, Ordering::Relaxed);
+    list.get(at).map(|item| (at, item))
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_does_not_depend_on_threads_and_tells_every_byte() {
+        let bytes: Vec<u8> = (0..3 * BLOCK + 17).map(|at| (at * 7 % 251) as u8).collect();
+        let digest = Digest::of(&bytes);
+        assert_eq!(Digest::all(&[&bytes, &[]], 3), [digest, Digest::of(&[])]);
+        for at in [0, BLOCK, bytes.len() - 1] {
+            let mut other = bytes.clone();
+            other[at] ^= 4;
+            assert_ne!(Digest::of(&other), digest);
+        }
+        assert_ne!(Digest::of(&bytes[..bytes.len() - 1]), digest);
+    }
+
+    #[test]
+    fn texts_stand_apart() {
+        assert_ne!(Digest::texts(["ab", "c"]), Digest::texts(["a", "bc"]));
+    }
+}

@@ -1,0 +1,96 @@
+//! An entry: a key, the plan that was made for it, and where the plan's constants are.
+
+use super::{Digest, Key};
+use crate::cost::Machine;
+use crate::graph::NodeId;
+use crate::plan::Plan;
+use crate::tensor::TensorType;
+use crate::tune::Basis;
+use serde::{Deserialize, Serialize};
+
+/// What is kept of a compiled model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The key.
+    pub key: Key,
+    /// The model's file when the entry was made.
+    pub model: String,
+    /// The plan.
+    pub plan: Plan,
+    /// The constants that the plan reads.
+    pub constants: Vec<Constant>,
+    /// The speeds of the machine, where the cost model went by them and they are kept.
+    pub machine: Option<Machine>,
+    /// What the plan was chosen by of the table of times.
+    pub basis: Option<Basis>,
+}
+
+/// A constant of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Constant {
+    /// The node of the program.
+    pub node: NodeId,
+    /// Its type.
+    pub ty: TensorType,
+    /// Its bytes.
+    pub value: Value,
+}
+
+/// The bytes of a constant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Value {
+    /// Few: they stand in the entry.
+    Here(Vec<u8>),
+    /// Many: in a file of this digest.
+    Weight(Digest),
+}
+
+const MAGIC: &[u8; 16] = b"ovolo plan, v1\n\0";
+
+/// Why bytes are not an entry.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Damage(pub String);
+
+impl Entry {
+    /// The bytes of the entry: a magic number, the digest of what follows, and the rest.
+    ///
+    /// # Errors
+    /// If it cannot be encoded.
+    pub fn encode(&self) -> Result<Vec<u8>, Damage> {
+        let body = postcard::to_stdvec(self).map_err(|error| Damage(error.to_string()))?;
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(Digest::of(&body).bytes());
+        bytes.extend(body);
+        Ok(bytes)
+    }
+
+    /// Reads an entry.
+    ///
+    /// # Errors
+    /// If there is a bit that is not as it was written.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Damage> {
+        let damage = |why: &str| Damage(why.to_owned());
+        let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| damage("it does not begin as an entry does"))?;
+        let (digest, body) = rest.split_at_checked(32).ok_or_else(|| damage("it is cut short"))?;
+        if Digest::of(body).bytes() != digest {
+            return Err(damage("its checksum is wrong"));
+        }
+        postcard::from_bytes(body).map_err(|error| Damage(error.to_string()))
+    }
+
+    /// The weights, each once.
+    pub fn weights(&self) -> Vec<(Digest, &TensorType)> {
+        let mut found: Vec<(Digest, &TensorType)> = self
+            .constants
+            .iter()
+            .filter_map(|constant| match constant.value {
+                Value::Weight(digest) => Some((digest, &constant.ty)),
+                Value::Here(_) => None,
+            })
+            .collect();
+        found.sort_unstable();
+        found.dedup_by_key(|(digest, _)| *digest);
+        found
+    }
+}

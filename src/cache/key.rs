@@ -1,0 +1,63 @@
+//! The key of an entry: everything that can change the answer, each field by its name.
+
+use super::Digest;
+use serde::{Deserialize, Serialize};
+
+/// Named fields, in a fixed order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Key {
+    fields: Vec<(String, String)>,
+}
+
+/// A field in which two keys differ; empty where a key lacks it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The field.
+    pub field: String,
+    /// Its value in the one key.
+    pub here: String,
+    /// Its value in the other.
+    pub there: String,
+}
+
+impl Key {
+    /// With one more field, or another value for it.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        match self.fields.iter_mut().find(|(known, _)| known == name) {
+            Some((_, old)) => *old = value.into(),
+            None => self.fields.push((name.to_owned(), value.into())),
+        }
+        self
+    }
+
+    /// Names and values, in order.
+    pub fn fields(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        self.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The value of a field.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.fields().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// What names an entry of this key: changes with every name and every value.
+    pub fn fingerprint(&self) -> Digest {
+        Digest::texts(self.fields().flat_map(|(name, value)| [name, value]))
+    }
+
+    /// The fields in which another key differs, in this key's order.
+    pub fn differences(&self, other: &Self) -> Vec<Difference> {
+        let lacking = other.fields().filter(|(name, _)| self.get(name).is_none());
+        self.fields()
+            .map(|(name, here)| (name, here, other.get(name).unwrap_or_default()))
+            .chain(lacking.map(|(name, there)| (name, "", there)))
+            .filter(|(_, here, there)| here != there)
+            .map(|(name, here, there)| Difference {
+                field: name.to_owned(),
+                here: here.to_owned(),
+                there: there.to_owned(),
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,166 @@
+//! What a compilation is asked, and the key that follows from it.
+
+use super::{Difference, Digest, Key};
+use crate::backend::{self, features};
+use crate::cost::Machine;
+use crate::error::Error;
+use crate::onnx::{self, MissingWeights};
+use crate::pass::pipeline::{PassSpec, Pipeline};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What a compilation is asked: what the command line and the machine's settings come to.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The model's file.
+    pub model: PathBuf,
+    /// Sizes of symbolic dimensions.
+    pub dims: BTreeMap<String, usize>,
+    /// What becomes of weights without values.
+    pub missing_weights: MissingWeights,
+    /// The pipeline, with what replaces its settings.
+    pub pipeline: Pipeline,
+    /// The rule files: names and texts.
+    pub rules: Vec<(String, String)>,
+    /// Threads of the plan.
+    pub threads: usize,
+    /// The speeds that are kept of this machine.
+    pub calibration: Option<Machine>,
+}
+
+/// The version of what entries look like.
+const FORMAT: &str = "1";
+
+impl Request {
+    /// The cost model.
+    pub fn cost(&self) -> &str {
+        let cost = self.pipeline.passes.iter().rev().find_map(|pass| match pass {
+            PassSpec::Extract(settings) => Some(settings.cost.as_str()),
+            _ => None,
+        });
+        cost.unwrap_or_default()
+    }
+
+    /// Whether the cost model goes by the machine's speeds.
+    pub fn calibrated(&self) -> bool {
+        self.cost() != "flops"
+    }
+
+    /// The key. The model and its external data are read from the first byte to the last.
+    ///
+    /// # Errors
+    /// A model that cannot be read or decoded.
+    pub fn key(&self) -> Result<Key, Error> {
+        let text = self.model.extension().is_some_and(|extension| extension == "ovolo");
+        let external = if text {
+            "none".to_owned()
+        } else {
+            let files = onnx::external(&self.model).map_err(|error| Error::Onnx(error.to_string()))?;
+            self.external(&files)?
+        };
+        let dims: Vec<String> = self.dims.iter().map(|(name, size)| format!("{name}={size}")).collect();
+        let missing = match self.missing_weights {
+            MissingWeights::Refuse => "refused",
+            MissingWeights::Seeded => "seeded",
+        };
+        let calibration = match self.calibration {
+            _ if !self.calibrated() => "not asked".to_owned(),
+            // Speeds that were measured while the machine was busy are not kept, and differ each time.
+            None => "rough".to_owned(),
+            Some(machine) => format!("{machine:?}"),
+        };
+        let key = Key::default()
+            .with("model", format!("{} {}", if text { "text" } else { "onnx" }, self.digest(&self.model)?))
+            .with("external data", external)
+            .with("dims", list(&dims))
+            .with("missing weights", missing)
+            .with("pipeline", self.passes())
+            .with("cost model", self.cost())
+            .with("extractor", self.extractor())
+            .with("precision", &self.pipeline.precision)
+            .with("rules", self.rule_texts())
+            .with("calibration", calibration)
+            .with("threads", self.threads.to_string());
+        Ok(host(key, self.pipeline.backends.iter().map(String::as_str)))
+    }
+
+    fn digest(&self, path: &Path) -> Result<Digest, Error> {
+        let map = onnx::weight::map(path).map_err(Error::io(path))?;
+        let bytes: &[u8] = map.as_ref().map_or(&[], |map| map);
+        Ok(Digest::all(&[bytes], self.threads)[0])
+    }
+
+    fn external(&self, files: &onnx::External) -> Result<String, Error> {
+        let mut found = Vec::new();
+        for (name, path) in files {
+            let content = match path {
+                Some(path) => self.digest(path)?.to_string(),
+                None => "not there".to_owned(),
+            };
+            found.push(format!("{name} {content}"));
+        }
+        Ok(list(&found))
+    }
+
+    fn extractor(&self) -> String {
+        let names = self.pipeline.passes.iter().filter_map(|pass| match pass {
+            PassSpec::Extract(settings) => Some(settings.extractor.as_str()),
+            _ => None,
+        });
+        list(&names.collect::<Vec<_>>())
+    }
+
+    /// The passes with all their settings, but for those that have a field of their own.
+    fn passes(&self) -> String {
+        let mut passes = self.pipeline.passes.clone();
+        for pass in &mut passes {
+            if let PassSpec::Extract(settings) = pass {
+                settings.cost.clear();
+                settings.extractor.clear();
+            }
+        }
+        format!("{} {}", self.pipeline.name, Digest::texts([format!("{passes:?}").as_str()]))
+    }
+
+    fn rule_texts(&self) -> String {
+        let digest = Digest::texts(self.rules.iter().flat_map(|(name, text)| [name.as_str(), text.as_str()]));
+        format!("{} files {digest}", self.rules.len())
+    }
+}
+
+/// Where a key differs from what it would be on this machine, in what does not hang on the model.
+pub fn elsewhere(key: &Key) -> Vec<Difference> {
+    let backends = key.fields().filter_map(|(name, _)| name.strip_prefix(BACKEND));
+    let fields = host(Key::default(), backends);
+    let here = fields.fields().fold(key.clone(), |here, (name, value)| here.with(name, value));
+    here.differences(key)
+}
+
+/// How the fields of backends begin.
+const BACKEND: &str = "backend ";
+
+/// With the fields that tell this program and this machine.
+fn host<'a>(key: Key, backends: impl Iterator<Item = &'a str>) -> Key {
+    let key = key
+        .with("format", FORMAT)
+        .with("ovolo", env!("CARGO_PKG_VERSION"))
+        .with("build", env!("OVOLO_BUILD"))
+        .with("processor", features::processor())
+        .with("instruction sets", list(&features::detected()));
+    backends.fold(key, |key, name| {
+        let found = backend::find(name).ok_or_else(String::new).and_then(|backend| {
+            let details = backend.details();
+            let details = details.iter().map(|(name, value)| format!(", {name} {value}"));
+            Ok(backend.found()? + &details.collect::<String>())
+        });
+        // Why it is not there, and where it was looked for, changes nothing.
+        key.with(&format!("{BACKEND}{name}"), found.unwrap_or_else(|_| "not there".to_owned()))
+    })
+}
+
+fn list<T: AsRef<str>>(items: &[T]) -> String {
+    if items.is_empty() {
+        return "none".to_owned();
+    }
+    items.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(" ")
+}

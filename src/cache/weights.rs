@@ -1,0 +1,104 @@
+//! The constants of a plan: few bytes in the entry, many in a file that is named by their digest, so
+//! that models with the same weights share it.
+
+use super::entry::{Constant, Value};
+use super::folder::{Folder, Kind};
+use super::{Digest, Miss};
+use crate::graph::NodeId;
+use crate::tensor::Tensor;
+use crate::verify;
+use memmap2::Mmap;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+/// Constants of fewer bytes stand in the entry: a file takes longer to open than they take to read.
+const SMALL: usize = 16 << 10;
+
+/// Describes constants by their digests; gives the bytes of those that an entry does not hold as well,
+/// each once.
+pub(super) fn describe<'a>(
+    constants: &[(NodeId, &'a Tensor)],
+    threads: usize,
+) -> (Vec<Constant>, BTreeMap<Digest, &'a [u8]>) {
+    let large: Vec<&[u8]> =
+        constants.iter().map(|(_, tensor)| tensor.bytes()).filter(|bytes| bytes.len() >= SMALL).collect();
+    let mut digests = Digest::all(&large, threads).into_iter();
+    let mut kept = BTreeMap::new();
+    let one = |(node, tensor): &(NodeId, &'a Tensor)| {
+        let bytes = tensor.bytes();
+        let digest = if bytes.len() >= SMALL { digests.next() } else { None };
+        let value = match digest {
+            Some(digest) => {
+                kept.insert(digest, bytes);
+                Value::Weight(digest)
+            }
+            None => Value::Here(bytes.to_vec()),
+        };
+        Constant { node: *node, ty: tensor.ty().clone(), value }
+    };
+    (constants.iter().map(one).collect(), kept)
+}
+
+/// Writes a weight, unless it is there.
+pub(super) fn write(folder: &Folder, digest: Digest, bytes: &[u8]) -> io::Result<()> {
+    let name = digest.to_string();
+    if folder.bytes(Kind::Weight, &name) == Some(bytes.len() as u64) {
+        // Used now: it is not pruned before the entry that names it is there.
+        folder.touch(Kind::Weight, &name);
+        return Ok(());
+    }
+    folder.write(Kind::Weight, &name, &[bytes])
+}
+
+/// The constants, mapped, and each bit of them compared with what it was.
+pub(super) fn read(
+    folder: &Folder,
+    constants: &[Constant],
+    threads: usize,
+) -> Result<FxHashMap<NodeId, Tensor>, Miss> {
+    let mut maps: FxHashMap<Digest, Arc<Mmap>> = FxHashMap::default();
+    for constant in constants {
+        let Value::Weight(digest) = constant.value else { continue };
+        if maps.contains_key(&digest) {
+            continue;
+        }
+        let map = folder
+            .map(Kind::Weight, &digest.to_string())
+            .map_err(|error| Miss::Unreadable(format!("weight {}: {error}", digest.short())))?
+            .ok_or_else(|| Miss::Incomplete(format!("weight {} is gone", digest.short())))?;
+        maps.insert(digest, Arc::new(map));
+    }
+    let mut named: Vec<(Digest, &[u8])> = maps.iter().map(|(digest, map)| (*digest, &map[..])).collect();
+    // The largest first, so that no thread is left with it.
+    named.sort_unstable_by_key(|(digest, bytes)| (std::cmp::Reverse(bytes.len()), *digest));
+    let parts: Vec<&[u8]> = named.iter().map(|(_, bytes)| *bytes).collect();
+    let found = Digest::all(&parts, threads);
+    let damaged: Vec<Digest> = named
+        .iter()
+        .zip(found)
+        .filter(|((digest, _), found)| digest != found)
+        .map(|((d, _), _)| *d)
+        .collect();
+    if let Some(first) = damaged.first() {
+        let why = format!("the checksum of weight {} is wrong", first.short());
+        return Err(Miss::Damaged { why, weights: damaged });
+    }
+    let tensor = |constant: &Constant| {
+        verify::type_error(&constant.ty).is_none().then_some(())?;
+        match &constant.value {
+            Value::Weight(digest) => Tensor::kept(constant.ty.clone(), maps.get(digest)?.clone()),
+            Value::Here(bytes) => (bytes.len() == constant.ty.bytes()).then(|| {
+                let mut tensor = Tensor::zeros(constant.ty.clone());
+                tensor.bytes_mut().copy_from_slice(bytes);
+                tensor
+            }),
+        }
+    };
+    let damage = |constant: &Constant| Miss::Damaged {
+        why: format!("constant {} is not of its type", constant.node),
+        weights: Vec::new(),
+    };
+    constants.iter().map(|one| Ok((one.node, tensor(one).ok_or_else(|| damage(one))?))).collect()
+}

@@ -1,0 +1,152 @@
+//! `ovolo cache`.
+
+mod list;
+mod show;
+mod why;
+
+use super::amount::{bytes, count, size};
+use super::caching::cache;
+use super::{Outcome, print};
+use clap::{Args, Subcommand};
+use ovolo::cache::{Item, Miss, Pruned};
+
+#[derive(Subcommand)]
+pub(super) enum Cache {
+    /// List the entries, the last used first, and the tables that lie beside them.
+    List(list::List),
+    /// Show an entry: its key, its plan, its weights.
+    Show(show::Show),
+    /// Remove what was used longest ago, until the cache is small enough.
+    Prune(Prune),
+    /// Remove all entries and weights.
+    Clear(Clear),
+    /// Read every bit of every entry, and say what is damaged.
+    Verify(Verify),
+    /// Say whether a run would take its plan from the cache, or what differs from the nearest entry.
+    Why(why::Why),
+}
+
+impl Cache {
+    pub(super) fn run(self) -> Outcome {
+        match self {
+            Self::List(command) => command.run(),
+            Self::Show(command) => command.run(),
+            Self::Prune(command) => command.run(),
+            Self::Clear(command) => command.run(),
+            Self::Verify(command) => command.run(),
+            Self::Why(command) => command.run(),
+        }
+    }
+}
+
+/// The cache, which must have a folder.
+fn open() -> Result<ovolo::cache::Cache, String> {
+    cache()?.ok_or_else(|| "there is no folder for the cache: set OVOLO_CACHE".to_owned())
+}
+
+/// The first digits of an entry's name.
+fn short(item: &Item) -> &str {
+    item.name.get(..7).unwrap_or(&item.name)
+}
+
+#[derive(Args)]
+pub(super) struct Prune {
+    /// Bytes that may be left, such as `500M` or `8G`. Default: OVOLO_CACHE_LIMIT, or 8G.
+    #[arg(long, value_name = "BYTES")]
+    limit: Option<String>,
+}
+
+impl Prune {
+    fn run(&self) -> Outcome {
+        let cache = open()?;
+        let limit = match &self.limit {
+            Some(text) => bytes(text).map_err(|why| format!("--limit: {why}"))?,
+            None => cache.limit(),
+        };
+        let pruned = cache.prune(limit);
+        print(&format!("{}; {} are left\n", removed(pruned), size(cache.bytes())));
+        Ok(())
+    }
+}
+
+fn removed(pruned: Pruned) -> String {
+    let Pruned { plans, weights, bytes } = pruned;
+    format!(
+        "{} and {} removed, {}",
+        count(plans, "plan", "plans"),
+        count(weights, "weight", "weights"),
+        size(bytes)
+    )
+}
+
+#[derive(Args)]
+pub(super) struct Clear {
+    /// The calibration and the tables of times as well: they are measured again.
+    #[arg(long)]
+    all: bool,
+}
+
+impl Clear {
+    fn run(&self) -> Outcome {
+        let cache = open()?;
+        let mut text = removed(cache.clear());
+        if self.all {
+            let tables = list::tables(cache.folder().path());
+            for table in &tables {
+                let path = cache.folder().path().join(&table.file);
+                std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            }
+            text += &format!("; {} removed", count(tables.len(), "table", "tables"));
+        }
+        print(&format!("{text}\n"));
+        Ok(())
+    }
+}
+
+#[derive(Args)]
+pub(super) struct Verify {
+    /// Remove what is damaged.
+    #[arg(long)]
+    remove: bool,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Verify {
+    fn run(&self) -> Outcome {
+        let cache = open()?;
+        let items = cache.items();
+        let checked: Vec<(&Item, Result<(), Miss>)> =
+            items.iter().map(|item| (item, cache.verify(item))).collect();
+        for (item, found) in &checked {
+            if let (true, Err(miss)) = (self.remove, found) {
+                cache.discard(&item.name, miss);
+            }
+        }
+        let wrong = checked.iter().filter(|(_, found)| found.is_err()).count();
+        if self.json {
+            let one = |(item, found): &(&Item, Result<(), Miss>)| {
+                let why = found.as_ref().err().map(ToString::to_string);
+                serde_json::json!({ "entry": item.name, "sound": found.is_ok(), "why": why })
+            };
+            let list: Vec<_> = checked.iter().map(one).collect();
+            print(&format!("{}\n", serde_json::json!({ "entries": list })));
+        } else {
+            for (item, found) in &checked {
+                let said = found.as_ref().map_or_else(ToString::to_string, |()| "sound".to_owned());
+                print(&format!("{}: {said}\n", short(item)));
+            }
+            let all = count(checked.len(), "entry", "entries");
+            print(&format!("{all}, {} sound\n", checked.len() - wrong));
+        }
+        match wrong {
+            0 => Ok(()),
+            _ if self.remove => Ok(()),
+            _ => Err(format!(
+                "{} to be made again: `--remove` removes what is damaged",
+                count(wrong, "entry", "entries")
+            )),
+        }
+    }
+}

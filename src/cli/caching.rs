@@ -1,0 +1,110 @@
+//! Sessions from the cache, or compiled and kept in it.
+
+use super::Settings;
+use super::amount::bytes;
+use super::load::{Built, absent, by_times};
+use clap::Args;
+use ovolo::cache::{Cache, Key, Miss, Origin, Request};
+use ovolo::cost::Machine;
+use ovolo::pass;
+use ovolo::session::Session;
+use ovolo::tune::{Stored, Tuner};
+
+#[derive(Args)]
+pub(super) struct Caching {
+    /// Compile, whatever the cache holds, and leave it as it is.
+    #[arg(long)]
+    no_cache: bool,
+}
+
+/// A session that is ready to run.
+pub(super) struct Ready {
+    pub(super) session: Session,
+    /// Whether it is from the cache.
+    pub(super) cached: bool,
+}
+
+impl Caching {
+    /// The session of a model.
+    pub(super) fn session(&self, settings: &Settings) -> Result<Ready, String> {
+        let request = settings.request(&settings.pipeline)?;
+        let cache = if self.no_cache { None } else { cache()? };
+        // A model without a key is not one that compiles, which says why.
+        let key = cache.as_ref().and_then(|_| request.key().ok());
+        let (Some(cache), Some(key)) = (cache, key) else {
+            let built = settings.build(&request)?;
+            return Ok(Ready { session: session(&built)?, cached: false });
+        };
+        match cache.find(&key, times(&request).as_ref()) {
+            Ok(session) => {
+                for line in absent(&pass::absent(&request.pipeline)) {
+                    eprintln!("{line}");
+                }
+                if key.get("calibration") == Some("rough") {
+                    eprintln!(
+                        "note: the plan goes by speeds that were measured on a busy machine: `ovolo doctor` measures them again"
+                    );
+                }
+                return Ok(Ready { session, cached: true });
+            }
+            Err(Miss::Absent) => {}
+            Err(miss) => {
+                eprintln!("note: the cached plan {} is made again: {miss}", key.fingerprint().short())
+            }
+        }
+        let built = settings.build(&request)?;
+        let session = session(&built)?;
+        if let Err(why) = keep(&cache, &key, &request, built, &session) {
+            eprintln!("note: the plan is not kept in the cache: {why}");
+        }
+        Ok(Ready { session, cached: false })
+    }
+}
+
+fn session(built: &Built) -> Result<Session, String> {
+    for line in absent(&built.compilation.absent) {
+        eprintln!("{line}");
+    }
+    Session::new(&built.compilation.program, built.compilation.plan.clone())
+        .map_err(|error| error.to_string())
+}
+
+/// Keeps a session under its key, unless the model is no longer what was asked for; gives the key.
+pub(super) fn keep(
+    cache: &Cache,
+    asked: &Key,
+    request: &Request,
+    built: Built,
+    session: &Session,
+) -> Result<Key, String> {
+    // The calibration may have come with this compilation; a model that was written meanwhile has
+    // another key, and the plan may be that of either.
+    let request = Request { calibration: built.machine, ..request.clone() };
+    let key = request.key().map_err(|error| error.to_string())?;
+    let calibration = key.get("calibration").unwrap_or_default();
+    if key != asked.clone().with("calibration", calibration) {
+        return Err("the model changed while it was compiled".to_owned());
+    }
+    let model = request.model.display().to_string();
+    let origin = Origin { model, machine: built.machine, basis: built.basis };
+    cache.keep(&key, session, origin).map_err(|error| error.to_string())?;
+    Ok(key)
+}
+
+/// The cache, if there is a folder for it.
+pub(super) fn cache() -> Result<Option<Cache>, String> {
+    let limit = match std::env::var("OVOLO_CACHE_LIMIT") {
+        Ok(text) => bytes(&text).map_err(|why| format!("OVOLO_CACHE_LIMIT: {why}"))?,
+        Err(_) => Cache::LIMIT,
+    };
+    Ok(ovolo::calibrate::folder().map(|folder| Cache::new(&folder, limit)))
+}
+
+/// The table of times that a plan may rest on.
+pub(super) fn times(request: &Request) -> Option<Stored> {
+    by_times(&request.pipeline).then(|| {
+        let folder = ovolo::calibrate::folder();
+        let machine = request.calibration.unwrap_or(Machine::NOMINAL);
+        Tuner::open(folder.as_deref(), request.threads, machine).stored().clone()
+    })
+}

@@ -1,0 +1,94 @@
+//! `ovolo save-cache` and `ovolo load-cache`.
+
+use super::amount::size;
+use super::caching::{cache, keep, times};
+use super::{Outcome, Settings, print};
+use clap::Args;
+use ovolo::cache::{self, Entry};
+use ovolo::calibrate;
+use ovolo::cost::Machine;
+use ovolo::session::Session;
+use ovolo::tune::Tuner;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(super) struct Save {
+    #[command(flatten)]
+    settings: Settings,
+    /// The file to write.
+    file: PathBuf,
+}
+
+impl Save {
+    pub(super) fn run(&self) -> Outcome {
+        let cache = cache()?.ok_or(NO_FOLDER)?;
+        let request = self.settings.request(&self.settings.pipeline)?;
+        let mut key = request.key().map_err(|error| error.to_string())?;
+        if cache.find(&key, times(&request).as_ref()).is_err() {
+            let built = self.settings.build(&request)?;
+            let session = Session::new(&built.compilation.program, built.compilation.plan.clone())
+                .map_err(|error| error.to_string())?;
+            key = keep(&cache, &key, &request, built, &session)?;
+        }
+        cache.save(&key, &self.file).map_err(|error| error.to_string())?;
+        let bytes = std::fs::metadata(&self.file).map_or(0, |meta| meta.len());
+        print(&format!("{}: entry {}, {}\n", self.file.display(), key.fingerprint().short(), size(bytes)));
+        Ok(())
+    }
+}
+
+#[derive(Args)]
+pub(super) struct Load {
+    /// A file of `save-cache`.
+    file: PathBuf,
+}
+
+const NO_FOLDER: &str = "there is no folder for the cache: set OVOLO_CACHE";
+
+impl Load {
+    pub(super) fn run(&self) -> Outcome {
+        let cache = cache()?.ok_or(NO_FOLDER)?;
+        let entry = cache.load(&self.file, &fits).map_err(|error| error.to_string())?;
+        print(&format!(
+            "entry {} of {}: {} steps, taken over\n",
+            entry.key.fingerprint().short(),
+            entry.model,
+            entry.plan.steps.len()
+        ));
+        Ok(())
+    }
+}
+
+/// Whether a run on this machine would take the entry. Speeds and times that it was chosen by are taken
+/// over where there are none.
+fn fits(entry: &Entry) -> Result<(), String> {
+    let elsewhere = cache::elsewhere(&entry.key);
+    if let Some(first) = elsewhere.first() {
+        let more = if elsewhere.len() > 1 { ", and more" } else { "" };
+        return Err(format!(
+            "it is of another machine or version: {} is `{}` there and `{}` here{more}",
+            first.field, first.there, first.here
+        ));
+    }
+    let threads = entry.plan.threads;
+    let kept = calibrate::kept(threads);
+    match (entry.machine, kept) {
+        (Some(machine), None) => {
+            calibrate::keep_machine(threads, machine).map_err(|error| error.to_string())?
+        }
+        (there, here) if there == here || entry.key.get("calibration") == Some("not asked") => {}
+        _ => {
+            return Err(format!(
+                "it was priced by other speeds than those that are kept here: remove machine-{threads}.json to take it"
+            ));
+        }
+    }
+    if let Some(basis) = &entry.basis {
+        let folder = calibrate::folder();
+        let mut tuner = Tuner::open(folder.as_deref(), threads, entry.machine.unwrap_or(Machine::NOMINAL));
+        tuner.adopt(basis).map_err(|why| {
+            format!("it was chosen by other times than those that are kept here ({why}): remove times-{threads}.txt to take it")
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! What each candidate needs of memory, whatever is chosen beside it.
+
+use super::{Contracts, Pick};
+use crate::contract::{Call, Contract};
+use crate::graph::INPUT;
+use crate::tensor::TensorType;
+
+/// Bytes of the arena that a candidate takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Need {
+    /// Its result, unless an operand's buffer may be that, and its scratch.
+    pub own: usize,
+    /// These, and operands that must lie beside them: no arena of any plan that runs it is smaller.
+    pub least: usize,
+}
+
+impl Pick<'_> {
+    /// The need of every candidate, class by class.
+    pub fn needs(&self, threads: usize, contracts: Contracts<'_>) -> Vec<Vec<Need>> {
+        let known: Vec<Vec<Option<Contract>>> = (0..self.classes.len())
+            .map(|class| {
+                (0..self.terms[class].len())
+                    .map(|place| self.contract(class, place, threads, contracts))
+                    .collect()
+            })
+            .collect();
+        // A view lies in another buffer, perhaps one that is counted already; inputs are the caller's.
+        let counted: Vec<usize> = (0..self.classes.len())
+            .map(|class| {
+                let elsewhere = self.egraph.egg[self.classes[class]].data.constant
+                    || self.terms[class].iter().any(|term| term.op == INPUT)
+                    || known[class].iter().flatten().any(|contract| contract.view_of.is_some());
+                if elsewhere { 0 } else { self.egraph.ty(self.classes[class]).bytes() }
+            })
+            .collect();
+        let need = |class: usize, place: usize| {
+            let Some(contract) = &known[class][place] else { return Need::default() };
+            if contract.view_of.is_some() {
+                return Need::default();
+            }
+            let bytes = self.egraph.ty(self.classes[class]).bytes();
+            if !contract.parts.is_empty() {
+                return Need { own: bytes + contract.scratch, least: bytes + contract.scratch };
+            }
+            let shares = contract.alias.is_some() || !contract.in_place.is_empty();
+            let own = contract.scratch + if shares { 0 } else { bytes };
+            let mut operands: Vec<usize> =
+                self.problem.classes[class].nodes[place].children.iter().map(|child| child.index()).collect();
+            operands.sort_unstable();
+            operands.dedup();
+            let beside: usize = operands.iter().map(|operand| counted[*operand]).sum();
+            Need { own, least: (own + beside).max(contract.scratch + bytes) }
+        };
+        (0..self.classes.len())
+            .map(|class| (0..self.terms[class].len()).map(|place| need(class, place)).collect())
+            .collect()
+    }
+
+    /// The contract of a candidate; none for leaves and constants.
+    fn contract(
+        &self,
+        class: usize,
+        place: usize,
+        threads: usize,
+        contracts: Contracts<'_>,
+    ) -> Option<Contract> {
+        let term = self.terms[class][place];
+        let id = self.classes[class];
+        if term.is_leaf() || self.egraph.egg[id].data.constant {
+            return None;
+        }
+        let inputs: Vec<&TensorType> =
+            term.children.iter().map(|child| &self.egraph.egg[*child].data.ty).collect();
+        let output = self.egraph.ty(id);
+        contracts(&Call { op: term.op, attrs: &term.attrs, inputs: &inputs, output, threads }).ok()
+    }
+
+    /// What a value is called in messages.
+    pub fn value(&self, class: usize) -> String {
+        let name = self.names().get(&self.classes[class]).map(ToString::to_string);
+        name.unwrap_or_else(|| format!("a value of type {}", self.egraph.ty(self.classes[class])))
+    }
+}

@@ -1,0 +1,47 @@
+//! The files beside a model that hold its external data.
+
+use super::proto::{ModelProto, NodeProto, TensorProto};
+use super::{OnnxError, folder, weight};
+use prost::Message;
+use prost::bytes::Bytes;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Files of external data: as the model names them, and where they lie; `None` for one that the
+/// importer would not read.
+pub type External = BTreeMap<String, Option<PathBuf>>;
+
+/// The files of a model's external data. The model is decoded, but its weights are not looked at.
+///
+/// # Errors
+/// If the model cannot be read or decoded.
+pub fn external(model: &Path) -> Result<External, OnnxError> {
+    let path = model.display().to_string();
+    let read = |why: std::io::Error| OnnxError::Read { path: path.clone(), why: why.to_string() };
+    let Some(map) = weight::map(model).map_err(read)? else {
+        return Err(OnnxError::Empty { model: path });
+    };
+    let length = map.len();
+    let proto = ModelProto::decode(Bytes::from_owner(map)).map_err(|why| OnnxError::Damaged {
+        model: path,
+        why: why.to_string(),
+        length,
+    })?;
+    let mut files = External::new();
+    let mut note = |tensor: &TensorProto| {
+        for entry in tensor.external_data.iter().filter(|entry| entry.key == "location") {
+            let found = || weight::locate(&folder(model), &entry.value).ok();
+            files.entry(entry.value.clone()).or_insert_with(found);
+        }
+    };
+    let graph = proto.graph.unwrap_or_default();
+    graph.initializer.iter().for_each(&mut note);
+    let of_nodes = |nodes: &[NodeProto], note: &mut dyn FnMut(&TensorProto)| {
+        nodes.iter().flat_map(|node| &node.attribute).filter_map(|attr| attr.t.as_ref()).for_each(note);
+    };
+    of_nodes(&graph.node, &mut note);
+    for function in &proto.functions {
+        of_nodes(&function.node, &mut note);
+    }
+    Ok(files)
+}

@@ -1,0 +1,214 @@
+//! Time against memory: the fastest plan that fits, and the plans from the fastest to the smallest.
+//!
+//! The peak of a plan is no sum over its kernels, so no single extraction knows it. A limit forbids the
+//! kernels that no plan within it can run, which loses nothing; where the plan of the best that is left is
+//! still too large, kernels at its peak that leave no room for what lies beside them are forbidden too, and
+//! then every byte gets a price that rises until a plan fits. What is found is a plan that fits, not always
+//! the fastest; it is proven where the first step was enough.
+
+use super::NOTHING;
+use super::trial::{Chooser, Trial};
+use crate::contract::Call;
+use crate::egraph::Need;
+use crate::error::Error;
+use crate::extract::Problem;
+use crate::plan::{Placed, Plan};
+use std::fmt::Write;
+
+/// A plan on the curve.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// The estimate of one run, in seconds.
+    pub seconds: f64,
+    /// Bytes of the arena.
+    pub arena: usize,
+    /// Whether no plan of the e-graph within these bytes is faster by the cost model.
+    pub proven: bool,
+}
+
+impl Point {
+    pub(super) fn of(trial: &Trial) -> Self {
+        let Trial { extraction, plan, .. } = trial;
+        Self { seconds: extraction.cost, arena: plan.arena, proven: extraction.proven }
+    }
+}
+
+/// The fastest plan that was found within a limit.
+pub(super) fn within(chooser: &Chooser<'_>, limit: usize) -> Result<Trial, Error> {
+    let fastest = chooser.best(&chooser.pick.problem)?.ok_or_else(|| Error::Extract(NOTHING.into()))?;
+    if fastest.plan.arena <= limit {
+        return Ok(fastest);
+    }
+    let search = Search::new(chooser);
+    if let Some(trial) = search.fit(limit)? {
+        return Ok(trial);
+    }
+    let mut trials = search.down(fastest, limit)?;
+    let least = trials.pop().expect("it begins with one");
+    if least.plan.arena <= limit { Ok(least) } else { Err(Error::Plan(too_large(&least.plan, limit))) }
+}
+
+/// The plan for which time and memory together cost the least, at so many milliseconds a mebibyte.
+pub(super) fn cheapest(chooser: &Chooser<'_>, worth: f64) -> Result<Trial, Error> {
+    #[allow(clippy::cast_precision_loss)]
+    let price =
+        |trial: &Trial| trial.extraction.cost + worth * 1e-3 * trial.plan.arena as f64 / f64::from(1 << 20);
+    let trials = curve(chooser)?;
+    let best = trials.into_iter().min_by(|a, b| price(a).total_cmp(&price(b)));
+    best.ok_or_else(|| Error::Extract(NOTHING.into()))
+}
+
+/// Plans each faster than all that are smaller, the fastest first.
+pub(super) fn curve(chooser: &Chooser<'_>) -> Result<Vec<Trial>, Error> {
+    let fastest = chooser.best(&chooser.pick.problem)?.ok_or_else(|| Error::Extract(NOTHING.into()))?;
+    Search::new(chooser).down(fastest, 0)
+}
+
+/// What is wrong with a plan that is too large: what is live at its peak.
+pub fn too_large(plan: &Plan, limit: usize) -> String {
+    let live = |step: &usize| live(plan, *step).map(|buffer| buffer.size).sum::<usize>();
+    let peak = (0..plan.steps.len()).max_by_key(|step| (live(step), std::cmp::Reverse(*step))).unwrap_or(0);
+    let mut text =
+        format!("the smallest plan that was found needs {} bytes, and {limit} are allowed", plan.arena);
+    let Some(step) = plan.steps.get(peak) else { return text };
+    let _ = write!(text, "\nat step `{}` ({}) these stand in the way:", step.name, step.op);
+    let mut buffers: Vec<&Placed> = self::live(plan, peak).collect();
+    buffers.sort_by_key(|buffer| (std::cmp::Reverse(buffer.size), buffer.offset));
+    for buffer in buffers {
+        let _ = write!(text, "\n  {:>12} bytes: {}", buffer.size, holds(plan, buffer, peak));
+    }
+    text.push_str("\nallow more, or give rules and kernels that need less there");
+    text
+}
+
+/// The buffers that are live while a step runs.
+fn live(plan: &Plan, step: usize) -> impl Iterator<Item = &Placed> {
+    plan.buffers.iter().filter(move |buffer| (buffer.lower..buffer.upper).contains(&step))
+}
+
+/// What a buffer holds while a step runs.
+fn holds(plan: &Plan, buffer: &Placed, at: usize) -> String {
+    let inside = |offset: usize| (buffer.offset..buffer.offset + buffer.size).contains(&offset);
+    let step = &plan.steps[at];
+    if step.scratch > 0 && step.scratch_offset == buffer.offset && buffer.upper == buffer.lower + 1 {
+        return format!("scratch of `{}`", step.name);
+    }
+    let written = plan.steps[buffer.lower..=at].iter().filter(|step| inside(step.output.offset));
+    let names: Vec<String> = written.map(|step| format!("`{}`", step.name)).collect();
+    match names.as_slice() {
+        [] => "what a view of it keeps".into(),
+        // Of values that took each other's place the last is there; of parts all are.
+        [.., last] if step.in_place.is_some() || names.len() == 1 => last.clone(),
+        names => names.join(", "),
+    }
+}
+
+struct Search<'a, 'b> {
+    chooser: &'a Chooser<'b>,
+    needs: Vec<Vec<Need>>,
+}
+
+/// How often a limit is tried with other prices.
+const ROUNDS: usize = 24;
+/// The price of a byte at first, as a share of the time that an arena of them takes, and what it is then
+/// multiplied by.
+const PRICE: (f64, f64) = (1.0 / 64.0, 4.0);
+/// The most points of a curve.
+const POINTS: usize = 64;
+
+impl<'a, 'b> Search<'a, 'b> {
+    fn new(chooser: &'a Chooser<'b>) -> Self {
+        let contracts = |call: &Call<'_>| chooser.context.contract(call);
+        Self { chooser, needs: chooser.pick.needs(chooser.context.threads, &contracts) }
+    }
+
+    /// Plans ever smaller, from one on, until one is within the limit or none smaller is found.
+    fn down(&self, first: Trial, limit: usize) -> Result<Vec<Trial>, Error> {
+        let mut trials = vec![first];
+        while let Some(arena) = trials.last().map(|trial| trial.plan.arena)
+            && arena > limit
+            && trials.len() < POINTS
+        {
+            let Some(next) = self.fit(arena - 1)? else { break };
+            while trials.last().is_some_and(|last| last.extraction.cost >= next.extraction.cost) {
+                trials.pop();
+            }
+            trials.push(next);
+        }
+        Ok(trials)
+    }
+
+    /// A fast plan within a limit, if one is found.
+    fn fit(&self, limit: usize) -> Result<Option<Trial>, Error> {
+        // No plan within the limit runs a kernel that needs more by itself.
+        let mut allowed = self.chooser.pick.problem.clone();
+        self.forbid(&mut allowed, |_, need| need.least > limit);
+        let (mut problem, mut price, mut bound) = (allowed.clone(), 0.0, None);
+        for _ in 0..ROUNDS {
+            let Some(mut trial) = self.chooser.best(&self.priced(&problem, price))? else {
+                if price > 0.0 || bound.is_none() {
+                    return Ok(None);
+                }
+                // Too much was forbidden: prices alone, then.
+                problem = allowed.clone();
+                price = f64::MIN_POSITIVE;
+                continue;
+            };
+            let bound = *bound.get_or_insert(trial.extraction.bound);
+            if trial.plan.arena <= limit {
+                trial.extraction.bound = bound;
+                trial.extraction.proven &= trial.extraction.cost <= bound * (1.0 + 1e-9);
+                return Ok(Some(trial));
+            }
+            if price == 0.0 && self.make_room(&trial, limit, &mut problem) {
+                continue;
+            }
+            #[allow(clippy::cast_precision_loss)]
+            let first = PRICE.0 * trial.extraction.cost / trial.plan.arena.max(1) as f64;
+            price = if price < first { first } else { price * PRICE.1 };
+        }
+        Ok(None)
+    }
+
+    fn forbid(&self, problem: &mut Problem, too_much: impl Fn(usize, &Need) -> bool) -> bool {
+        let mut any = false;
+        for (class, needs) in self.needs.iter().enumerate() {
+            for (node, need) in problem.classes[class].nodes.iter_mut().zip(needs) {
+                if node.cost.is_finite() && too_much(class, need) {
+                    node.cost = f64::INFINITY;
+                    any = true;
+                }
+            }
+        }
+        any
+    }
+
+    /// Forbids, where a plan is above the limit, the kernels that leave no room for what lies beside
+    /// them; says whether there were any.
+    fn make_room(&self, trial: &Trial, limit: usize, problem: &mut Problem) -> bool {
+        let mut room = vec![usize::MAX; self.needs.len()];
+        for (at, step) in trial.plan.steps.iter().enumerate() {
+            let live: usize = live(&trial.plan, at).map(|buffer| buffer.size).sum();
+            let Some((class, place)) = trial.candidate(step.node).filter(|_| live > limit) else { continue };
+            let beside = live.saturating_sub(self.needs[class][place].least);
+            let left = limit.saturating_sub(beside);
+            let nodes = problem.classes[class].nodes.iter().zip(&self.needs[class]);
+            if nodes.filter(|(node, _)| node.cost.is_finite()).any(|(_, need)| need.least <= left) {
+                room[class] = room[class].min(left);
+            }
+        }
+        self.forbid(problem, |class, need| need.least > room[class])
+    }
+
+    /// The problem with a price for every byte of results and scratch.
+    #[allow(clippy::cast_precision_loss)]
+    fn priced(&self, problem: &Problem, price: f64) -> Problem {
+        let mut priced = problem.clone();
+        for (class, needs) in priced.classes.iter_mut().zip(&self.needs) {
+            for (node, need) in class.nodes.iter_mut().zip(needs) {
+                node.cost += price * need.own as f64;
+            }
+        }
+        priced
+    }
+}

@@ -1,0 +1,110 @@
+//! A choice with its plan: what it costs is known only then.
+
+use crate::cost::CostModel;
+use crate::egraph::{Pick, Program};
+use crate::error::Error;
+use crate::extract::{ExtractError, Extraction, Extractor, Problem};
+use crate::graph::NodeId;
+use crate::pass::Context;
+use crate::pass::pipeline::Plan as Settings;
+use crate::pass::plan::plan;
+use crate::plan::Plan;
+
+/// What chooses, and by what.
+pub(super) struct Chooser<'a> {
+    pub pick: Pick<'a>,
+    pub extractor: &'a dyn Extractor,
+    pub model: &'a dyn CostModel,
+    pub context: &'a Context<'a>,
+    pub settings: Settings,
+}
+
+/// A program that was chosen and planned. The extraction's cost includes the copies that the plan adds.
+pub(super) struct Trial {
+    pub extraction: Extraction,
+    pub program: Program,
+    pub plan: Plan,
+}
+
+/// How often copies go back into the prices.
+const ROUNDS: usize = 8;
+
+impl Chooser<'_> {
+    /// The best choice by these prices, its plan's copies counted. A copy that the first choice needs may
+    /// be dearer than another kernel: its price is added there, and the choice made anew.
+    ///
+    /// `None` where nothing can be run.
+    pub fn best(&self, problem: &Problem) -> Result<Option<Trial>, Error> {
+        let Some(mut best) = self.trial(problem)? else { return Ok(None) };
+        let (bound, proven) = (best.extraction.bound, best.extraction.proven);
+        let mut priced: Option<Problem> = None;
+        let mut copies = self.copies(&best);
+        for _ in 0..ROUNDS {
+            if copies.is_empty() {
+                break;
+            }
+            let priced = priced.get_or_insert_with(|| problem.clone());
+            for (class, place, seconds) in copies {
+                let node = &mut priced.classes[class].nodes[place];
+                node.cost = node.cost.max(problem.classes[class].nodes[place].cost + seconds);
+            }
+            let Some(next) = self.trial(priced)? else { break };
+            copies = self.copies(&next);
+            let known = |(class, place, seconds): &(usize, usize, f64)| {
+                let cost = |problem: &Problem| problem.classes[*class].nodes[*place].cost;
+                cost(priced) >= cost(problem) + seconds
+            };
+            copies = if copies.iter().all(known) { Vec::new() } else { copies };
+            if next.extraction.cost < best.extraction.cost {
+                best = next;
+            }
+        }
+        best.extraction.bound = bound;
+        best.extraction.proven = proven && best.extraction.cost <= bound * (1.0 + ROUNDING);
+        Ok(Some(best))
+    }
+
+    /// The choice by some prices, and what it costs by the true ones.
+    fn trial(&self, problem: &Problem) -> Result<Option<Trial>, Error> {
+        let mut extraction = match self.extractor.extract(problem) {
+            Ok(extraction) => extraction,
+            Err(ExtractError::NothingRuns { .. }) => return Ok(None),
+            Err(error) => return Err(Error::Extract(error.to_string())),
+        };
+        let program = self.pick.build(&extraction);
+        let plan = plan(&program.graph, &chains(&program), Some(self.model), &self.settings, self.context)?;
+        let copies: f64 = plan.steps.iter().map(|step| step.copies).sum();
+        let cost = self.pick.problem.cost(&extraction.choice);
+        extraction.cost = cost.map_err(|error| Error::Extract(error.to_string()))? + copies;
+        Ok(Some(Trial { extraction, program, plan }))
+    }
+
+    /// Candidates of a choice that need copies: class, place, seconds.
+    fn copies(&self, trial: &Trial) -> Vec<(usize, usize, f64)> {
+        let copying = trial.plan.steps.iter().filter(|step| step.copies > 0.0);
+        copying
+            .filter_map(|step| {
+                let (class, place) = trial.candidate(step.node)?;
+                Some((class, place, step.copies))
+            })
+            .collect()
+    }
+}
+
+impl Trial {
+    /// The candidate that computes a node of the program.
+    pub fn candidate(&self, node: NodeId) -> Option<(usize, usize)> {
+        let class = self.program.classes[node.index()]?;
+        Some((class, self.extraction.choice[class]? as usize))
+    }
+}
+
+/// The rules behind each node, in words: `name (file:line)`.
+pub(super) fn chains(program: &Program) -> Vec<Vec<String>> {
+    let words =
+        |rule: &std::sync::Arc<crate::rule::Rule>| format!("{} ({}:{})", rule.name, rule.file, rule.line);
+    program.rules.iter().map(|chain| chain.iter().map(words).collect()).collect()
+}
+
+/// A cost is a sum taken in another order than its bound.
+const ROUNDING: f64 = 1e-9;

@@ -1,0 +1,118 @@
+//! Whether a plan that was not made just now is sound: what the kernels rely on, step by step.
+
+use super::{ALIGN, Base, Place, Plan, Step};
+use crate::graph::{Graph, INPUT, Node, NodeId};
+use crate::tensor::TensorType;
+use crate::verify;
+use std::sync::Arc;
+
+/// Threads that a plan may be for: more than any machine has processors for.
+pub const MOST_THREADS: usize = 1024;
+
+impl Plan {
+    /// Checks that each step's op takes its operands and gives its result, and that every buffer lies
+    /// within the input, the constant or the arena that it is said to be of. `constant` tells the bytes
+    /// of a constant.
+    ///
+    /// # Errors
+    /// The first step that is not sound, and why.
+    pub fn check(&self, constant: &dyn Fn(NodeId) -> Option<usize>) -> Result<(), String> {
+        if !(1..=MOST_THREADS).contains(&self.threads) {
+            return Err(format!("it is for {} threads", self.threads));
+        }
+        for (name, ty) in self
+            .inputs
+            .iter()
+            .map(|(name, ty)| (name, ty))
+            .chain(self.outputs.iter().map(|(name, ty, _)| (name, ty)))
+        {
+            if let Some(why) = verify::type_error(ty) {
+                return Err(format!("`{name}`: {why}"));
+            }
+        }
+        for step in &self.steps {
+            self.check_step(step, constant).map_err(|why| format!("step `{}`: {why}", step.name))?;
+        }
+        let all = self.steps.iter().try_fold(1_usize, |all, step| {
+            let bytes = step.output_type.bytes().checked_add(step.scratch)?;
+            all.checked_add(bytes)?.checked_add(2 * ALIGN)
+        });
+        if all.is_none_or(|all| self.arena > all) {
+            return Err(format!("its arena of {} bytes is larger than all its buffers together", self.arena));
+        }
+        for (name, ty, place) in &self.outputs {
+            self.check_place(*place, ty, constant).map_err(|why| format!("output `{name}`: {why}"))?;
+        }
+        Ok(())
+    }
+
+    fn check_step(&self, step: &Step, constant: &dyn Fn(NodeId) -> Option<usize>) -> Result<(), String> {
+        check_op(step)?;
+        if step.inputs.len() != step.input_types.len() {
+            return Err("its operands have no places".to_owned());
+        }
+        for (place, ty) in step.inputs.iter().zip(&step.input_types) {
+            self.check_place(*place, ty, constant)?;
+        }
+        if step.output.base != Base::Arena {
+            return Err("its result does not go to the arena".to_owned());
+        }
+        self.check_place(step.output, &step.output_type, constant)?;
+        within(step.scratch_offset, step.scratch, self.arena).map_err(|why| format!("its scratch {why}"))?;
+        if !step.scratch_offset.is_multiple_of(ALIGN) {
+            return Err("its scratch is not aligned".to_owned());
+        }
+        for operand in step.in_place.iter().chain(&step.copied) {
+            let ty =
+                step.input_types.get(*operand).ok_or("it takes an operand's buffer that is not there")?;
+            if ty.bytes() != step.output_type.bytes() {
+                return Err(format!("{ty} and {} do not share a buffer", step.output_type));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_place(
+        &self,
+        place: Place,
+        ty: &TensorType,
+        constant: &dyn Fn(NodeId) -> Option<usize>,
+    ) -> Result<(), String> {
+        let held = match place.base {
+            Base::Arena => self.arena,
+            Base::Input(input) => {
+                self.inputs.get(input).ok_or("it reads an input that is not there")?.1.bytes()
+            }
+            Base::Constant(node) => constant(node).ok_or("it reads a constant that is not there")?,
+        };
+        if !place.offset.is_multiple_of(ty.dtype.size()) {
+            return Err(format!("{ty} at {place} is not aligned"));
+        }
+        within(place.offset, ty.bytes(), held).map_err(|why| format!("{ty} at {place} {why}"))
+    }
+}
+
+fn within(offset: usize, bytes: usize, held: usize) -> Result<(), String> {
+    match offset.checked_add(bytes) {
+        Some(end) if end <= held => Ok(()),
+        _ => Err(format!("does not lie within {held} bytes")),
+    }
+}
+
+/// Asks the verifier, on a graph of this op alone.
+fn check_op(step: &Step) -> Result<(), String> {
+    let mut graph = Graph::new();
+    let mut node = |op, attrs: &Arc<crate::attr::Attrs>, inputs, name: &str, ty: &TensorType| {
+        graph.add_node(Node { op, attrs: Arc::clone(attrs), inputs, name: name.into(), ty: ty.clone() })
+    };
+    let leaves = Arc::default();
+    let operands =
+        step.input_types.iter().map(|ty| node(INPUT, &leaves, Vec::new(), "operand", ty)).collect();
+    let result = node(step.op, &step.attrs, operands, "result", &step.output_type);
+    graph.add_output("result", result);
+    verify::verify(graph).map_err(|errors| match errors.0.first() {
+        Some(error) => error.message.clone(),
+        None => "it does not verify".to_owned(),
+    })?;
+    Ok(())
+}

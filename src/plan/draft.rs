@@ -1,0 +1,164 @@
+//! Whose bytes each value has: views, results in place, operands that are computed where they belong.
+
+use super::{Base, Place};
+use crate::contract::{ALIGN, Contract};
+use crate::graph::{Graph, INPUT, NodeId};
+use crate::memory::Buffer;
+
+/// What a value is to the planner.
+#[derive(Clone, Copy)]
+pub(super) enum Slot {
+    Fixed(Place),
+    /// In storage `.0`, at byte `.1`.
+    Storage(usize, usize),
+}
+
+/// Bytes that one or more values have, one after the other or side by side.
+#[derive(Clone, Copy)]
+pub(super) struct Storage {
+    pub size: usize,
+    /// The first and the last position at which it is live.
+    pub first: usize,
+    pub last: usize,
+    /// The storage that it is a part of, and where in it.
+    within: Option<(usize, usize)>,
+}
+
+/// The slots of values and their storages, step by step.
+pub(super) struct Draft {
+    slots: Vec<Option<Slot>>,
+    storages: Vec<Storage>,
+    /// The last position that reads a node, its views included.
+    last_read: Vec<usize>,
+}
+
+impl Draft {
+    pub fn new(graph: &Graph, constant: &[bool], sequence: &[NodeId]) -> Self {
+        let mut slots = vec![None; graph.len()];
+        let mut input = 0;
+        for (id, node) in graph.nodes() {
+            let base = if node.op == INPUT {
+                input += 1;
+                Base::Input(input - 1)
+            } else if constant[id.index()] {
+                Base::Constant(id)
+            } else {
+                continue;
+            };
+            slots[id.index()] = Some(Slot::Fixed(Place { base, offset: 0 }));
+        }
+        let mut last_read = vec![0; graph.len()];
+        for (position, id) in sequence.iter().enumerate() {
+            for operand in &graph[*id].inputs {
+                last_read[operand.index()] = last_read[operand.index()].max(position);
+            }
+        }
+        for (_, id) in graph.outputs() {
+            last_read[id.index()] = sequence.len();
+        }
+        Self { slots, storages: Vec::new(), last_read }
+    }
+
+    /// Keeps the storage of a node alive as long as the node is read.
+    fn extend(&mut self, id: NodeId) {
+        if let Some(Slot::Storage(storage, _)) = self.slot(id) {
+            self.storages[storage].last = self.storages[storage].last.max(self.last_read[id.index()]);
+        }
+    }
+
+    pub fn view(&mut self, of: NodeId, id: NodeId, offset: usize) {
+        self.slots[id.index()] = match self.slot(of) {
+            Some(Slot::Fixed(place)) => Some(Slot::Fixed(Place { offset: place.offset + offset, ..place })),
+            Some(Slot::Storage(storage, at)) => Some(Slot::Storage(storage, at + offset)),
+            None => None,
+        };
+        self.extend(id);
+    }
+
+    /// Gives a result its storage; says which operand's it took.
+    pub fn result(
+        &mut self,
+        graph: &Graph,
+        id: NodeId,
+        contract: &Contract,
+        position: usize,
+    ) -> Option<usize> {
+        let node = &graph[id];
+        let bytes = node.ty.bytes();
+        let wanted = contract.alias.iter().chain(&contract.in_place);
+        let taken = wanted.copied().find(|&operand| {
+            let Some(Slot::Storage(storage, 0)) = self.slot(node.inputs[operand]) else {
+                return false;
+            };
+            let others = node.inputs.iter().enumerate().any(|(other, input)| {
+                other != operand && matches!(self.slot(*input), Some(Slot::Storage(s, _)) if s == storage)
+            });
+            let Storage { size, last, .. } = self.storages[storage];
+            !others && last <= position && size >= bytes && graph[node.inputs[operand]].ty.bytes() == bytes
+        });
+        self.slots[id.index()] = Some(match taken {
+            Some(operand) => match self.slot(node.inputs[operand]) {
+                Some(slot) => slot,
+                None => unreachable!("the operand has a storage"),
+            },
+            None => {
+                self.storages.push(Storage {
+                    size: bytes.max(1).next_multiple_of(ALIGN),
+                    first: position,
+                    last: position,
+                    within: None,
+                });
+                Slot::Storage(self.storages.len() - 1, 0)
+            }
+        });
+        self.extend(id);
+        taken
+    }
+
+    /// Lets the operands of a result that is nothing but their bytes lie in it from the first; says
+    /// which. The others must be copied: inputs and constants, operands that come twice or belong to
+    /// another result already, and those that begin or end off the alignment.
+    pub fn join(&mut self, graph: &Graph, id: NodeId, contract: &Contract) -> Vec<usize> {
+        let Some(Slot::Storage(whole, start)) = self.slot(id) else { return Vec::new() };
+        let mut joined = Vec::new();
+        for (operand, part) in contract.parts.iter().enumerate() {
+            let input = graph[id].inputs[operand];
+            let Some(Slot::Storage(storage, 0)) = self.slot(input) else { continue };
+            let Storage { size, first, last, .. } = self.storages[storage];
+            let fits = size == graph[input].ty.bytes() && contract.joins(operand, size);
+            // The operand is the last value of its storage so far, since it is read here; whatever takes
+            // the whole's place later waits for the operand's last reader as well.
+            if storage != whole && fits {
+                self.storages[storage].within = Some((whole, start + part));
+                let Storage { first: from, last: to, .. } = &mut self.storages[whole];
+                (*from, *to) = ((*from).min(first), (*to).max(last));
+                joined.push(operand);
+            }
+        }
+        joined
+    }
+
+    /// Where a value is.
+    pub fn slot(&self, id: NodeId) -> Option<Slot> {
+        let mut slot = self.slots[id.index()];
+        while let Some(Slot::Storage(storage, offset)) = slot
+            && let Some((whole, part)) = self.storages[storage].within
+        {
+            slot = Some(Slot::Storage(whole, part + offset));
+        }
+        slot
+    }
+
+    /// The buffers to place, and for each storage the place of its buffer among them.
+    pub fn buffers(&self) -> (Vec<Buffer>, Vec<usize>) {
+        let (mut buffers, mut index) = (Vec::new(), Vec::new());
+        for storage in &self.storages {
+            index.push(buffers.len());
+            if storage.within.is_none() {
+                let Storage { size, first, last, .. } = *storage;
+                buffers.push(Buffer { lower: first, upper: last + 1, size, align: ALIGN });
+            }
+        }
+        (buffers, index)
+    }
+}

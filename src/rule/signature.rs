@@ -1,0 +1,174 @@
+//! Signatures: what guards and computed attributes take, and what they give.
+//!
+//! The reader holds every argument against them, so that a guard that could never be asked is a
+//! mistake with a place, and not a rule that never fires. All kinds are known when a rule is read: an
+//! attribute variable has the kind of the attribute that binds it.
+
+use super::Function;
+use crate::attr::AttrKind;
+use std::fmt;
+
+/// A kind of argument or result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An operand, or one that may be absent.
+    Operand,
+    /// A rest of operands.
+    Rest,
+    /// An integer.
+    Integer,
+    /// An integer from 0 on.
+    Size,
+    /// A float.
+    Float,
+    /// An integer or a float.
+    Number,
+    /// A list of integers.
+    List,
+    /// Text in quotes.
+    Text,
+    /// Text in quotes that names a step of a chain.
+    Step,
+    /// An element type.
+    DType,
+    /// A layout.
+    Layout,
+    /// A chain of steps.
+    Chain,
+    /// An attribute of any kind.
+    Attribute,
+    /// An attribute of the first argument's kind.
+    Same,
+    /// A condition.
+    Guard,
+}
+
+/// Every kind that a signature names: its word, and what it says; for the reference.
+pub const KINDS: &[(Kind, &str)] = &[
+    (Kind::Operand, "an operand, `?x` or `?x?`"),
+    (Kind::Rest, "a rest of operands, `?xs..` on the left, here `?xs`"),
+    (Kind::Integer, "an integer, `4`"),
+    (Kind::Size, "an integer from 0 on, `4`"),
+    (Kind::Float, "a float, `0.5`"),
+    (Kind::Number, "an integer or a float; the result is an integer where no argument is a float"),
+    (Kind::List, "a list of integers, `[1,2]`"),
+    (Kind::Step, "a step of a chain, `\"relu\"`"),
+    (Kind::DType, "an element type, `f32`"),
+    (Kind::Layout, "a layout, `nChw16c`"),
+    (Kind::Chain, "a chain of steps, `<relu>`"),
+    (Kind::Attribute, "an attribute of any kind"),
+    (Kind::Same, "an attribute of the first argument's kind"),
+    (Kind::Guard, "a guard, `is-f32(?x)`"),
+];
+
+impl Kind {
+    /// The kind of an attribute's value.
+    pub fn of(kind: AttrKind) -> Self {
+        match kind {
+            AttrKind::Int => Self::Integer,
+            AttrKind::Float => Self::Float,
+            AttrKind::Ints => Self::List,
+            AttrKind::Str => Self::Text,
+            AttrKind::DType => Self::DType,
+            AttrKind::Layout => Self::Layout,
+            AttrKind::Post => Self::Chain,
+        }
+    }
+
+    /// Whether a value of the other kind may stand where this one is asked for.
+    pub fn takes(self, given: Self) -> bool {
+        match self {
+            Self::Size => given == Self::Integer,
+            Self::Number => matches!(given, Self::Integer | Self::Float),
+            Self::Step => given == Self::Text,
+            Self::Attribute | Self::Same => !matches!(given, Self::Operand | Self::Rest | Self::Guard),
+            _ => self == given,
+        }
+    }
+
+    /// The kind in a sentence.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Operand => "an operand",
+            Self::Rest => "a rest of operands",
+            Self::Integer => "an integer",
+            Self::Size => "an integer from 0 on",
+            Self::Float => "a float",
+            Self::Number => "a number",
+            Self::List => "a list of integers",
+            Self::Text => "text",
+            Self::Step => "the name of a step",
+            Self::DType => "an element type",
+            Self::Layout => "a layout",
+            Self::Chain => "a chain of steps",
+            Self::Attribute | Self::Same => "an attribute",
+            Self::Guard => "a guard",
+        }
+    }
+
+    /// How something of the kind is written.
+    pub(super) fn advice(self) -> &'static str {
+        match self {
+            Self::Operand => "write an operand that the left binds, as `?x`",
+            Self::Rest => "write a rest that the left binds as `?xs..`",
+            Self::Integer | Self::Size => "write an integer such as `4`, or compute one, as `dim(?x, 1)`",
+            Self::Float => "write a float such as `0.5`",
+            Self::Number => "write a number such as `0.5`, or compute one, as `dim(?x, 1)`",
+            Self::List => "write a list such as `[1,2]`, or compute one, as `shape-of(?x)`",
+            Self::Text | Self::Step => "write text in quotes",
+            Self::DType => "write an element type such as `f32`",
+            Self::Layout => "write a layout such as `nChw16c`, or `layout-of(?x)`",
+            Self::Chain => "write a chain such as `<relu>`, or an attribute that is one",
+            Self::Attribute | Self::Same => {
+                "write a value, an attribute that the left binds, or compute one, as `dim(?x, 1)`"
+            }
+            Self::Guard => "ask something of it, as in `equal(rank-of(?x), 4)`",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Operand => "operand",
+            Self::Rest => "rest",
+            Self::Integer => "integer",
+            Self::Size => "size",
+            Self::Float => "float",
+            Self::Number => "number",
+            Self::List => "list",
+            Self::Text => "text",
+            Self::Step => "step",
+            Self::DType => "dtype",
+            Self::Layout => "layout",
+            Self::Chain => "chain",
+            Self::Attribute => "attribute",
+            Self::Same => "same",
+            Self::Guard => "guard",
+        })
+    }
+}
+
+impl Function {
+    /// Whether it is a condition.
+    pub fn is_guard(&self) -> bool {
+        self.gives == Kind::Guard
+    }
+
+    /// The fewest and the most arguments.
+    pub fn arity(&self) -> (usize, usize) {
+        (self.takes.len(), if self.more.is_some() { usize::MAX } else { self.takes.len() })
+    }
+
+    /// The kind of the argument in this place.
+    pub fn argument(&self, at: usize) -> Option<Kind> {
+        self.takes.get(at).copied().or(self.more)
+    }
+
+    /// What it takes, as it is written: `rank(operand, size)`.
+    pub fn signature(&self) -> String {
+        let mut takes: Vec<String> = self.takes.iter().map(ToString::to_string).collect();
+        takes.extend(self.more.map(|kind| format!("{kind}..")));
+        format!("{}({})", self.name, takes.join(", "))
+    }
+}

@@ -1,0 +1,46 @@
+//! Asking backends about the steps of a plan, and whether they still answer as the plan says.
+
+use crate::backend::{self, Backend};
+use crate::contract::Call;
+use crate::plan::{Base, Plan, Step};
+use crate::tensor::TensorType;
+
+/// Asks a step's backend about its call.
+pub(super) fn ask<T>(
+    step: &Step,
+    threads: usize,
+    question: impl FnOnce(&dyn Backend, &Call<'_>) -> Result<T, String>,
+) -> Result<T, String> {
+    let types: Vec<&TensorType> = step.input_types.iter().collect();
+    let call = Call { op: step.op, attrs: &step.attrs, inputs: &types, output: &step.output_type, threads };
+    let name = step.op.split_once('.').map_or("", |(name, _)| name);
+    question(backend::find(name).ok_or("no such backend")?, &call)
+}
+
+/// Holds a plan that was not made just now to the contracts of its kernels: a kernel that needs more
+/// scratch than it is given, or another buffer, must not run.
+pub(super) fn contracts(plan: &Plan) -> Result<(), String> {
+    for step in &plan.steps {
+        let contract = ask(step, plan.threads, |backend, call| backend.contract(call))
+            .map_err(|why| format!("step `{}`: {why}", step.name))?;
+        let in_place = step.in_place.filter(|operand| contract.alias != Some(*operand));
+        let joined = |operand: &usize| {
+            let place = step.inputs.get(*operand).filter(|place| place.base == Base::Arena);
+            let part = contract.parts.get(*operand).map(|part| step.output.offset + part);
+            part.is_some() && place.map(|place| place.offset) == part
+        };
+        let kept = contract.implementation == step.implementation
+            && step.joined.iter().all(joined)
+            && contract.scratch == step.scratch
+            && contract.view_of.is_none()
+            && contract.alias == step.copied.or(step.in_place.filter(|_| in_place.is_none()))
+            && in_place.is_none_or(|operand| contract.in_place.contains(&operand));
+        if !kept {
+            return Err(format!(
+                "step `{}`: the kernel `{}` is now `{}`, or asks for other buffers",
+                step.name, step.implementation, contract.implementation
+            ));
+        }
+    }
+    Ok(())
+}

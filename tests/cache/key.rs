@@ -1,0 +1,197 @@
+//! The key: all that can change the answer, and each of it alone leads to another entry.
+
+use crate::fixture::{digits, filled, folder, key, origin, outputs, request, same};
+use ovolo::cache::{Cache, Key, Kind, Miss, Request};
+use ovolo::cost::Machine;
+use ovolo::onnx::MissingWeights;
+use ovolo::onnx::proto::{ModelProto, StringStringEntryProto};
+use ovolo::pass::pipeline::PassSpec;
+use prost::Message;
+use std::path::Path;
+
+/// The fields of a key whose pipeline has one backend.
+const FIELDS: [&str; 17] = [
+    "model",
+    "external data",
+    "dims",
+    "missing weights",
+    "pipeline",
+    "cost model",
+    "extractor",
+    "precision",
+    "rules",
+    "calibration",
+    "threads",
+    "format",
+    "ovolo",
+    "build",
+    "processor",
+    "instruction sets",
+    "backend native",
+];
+
+fn missed(cache: &Cache, key: &Key) {
+    assert_eq!(cache.find(key, None).err(), Some(Miss::Absent), "{key:?}");
+}
+
+/// The fields in which two requests differ.
+fn changed(one: &Request, other: &Request) -> Vec<String> {
+    key(one).differences(&key(other)).into_iter().map(|difference| difference.field).collect()
+}
+
+#[test]
+fn each_field_changed_alone_is_another_entry() {
+    let request = request(&digits());
+    let (cache, mut session) = filled(&folder("fields"), &request);
+    let key = key(&request);
+    assert_eq!(key.fields().map(|(name, _)| name).collect::<Vec<_>>(), FIELDS);
+    let expected = outputs(&mut session);
+    for (name, value) in key.fields() {
+        let other = key.clone().with(name, format!("{value} and more"));
+        missed(&cache, &other);
+        missed(&cache, &key.clone().with(name, ""));
+        let differences = key.differences(&other);
+        assert_eq!(differences.len(), 1);
+        assert_eq!((differences[0].field.as_str(), differences[0].here.as_str()), (name, value));
+    }
+    missed(&cache, &key.clone().with("one more", ""));
+    assert!(same(&outputs(&mut cache.find(&key, None).unwrap()), &expected));
+}
+
+#[test]
+fn an_entry_under_another_key_s_name_is_not_taken() {
+    let at = folder("renamed");
+    let request = request(&digits());
+    let (cache, _) = filled(&at, &request);
+    let key = key(&request);
+    let other = key.clone().with("build", "another");
+    let names = [&key, &other].map(|key| at.join("plans").join(key.fingerprint().to_string()));
+    std::fs::copy(&names[0], &names[1]).unwrap();
+    let miss = cache.find(&other, None).err().unwrap();
+    assert_eq!(miss.to_string(), "it is damaged: its name is another's");
+    assert!(!names[1].exists() && names[0].exists());
+}
+
+#[test]
+fn each_setting_changes_its_own_field() {
+    let base = request(&digits());
+    let with = |change: &dyn Fn(&mut Request)| {
+        let mut other = base.clone();
+        change(&mut other);
+        changed(&base, &other)
+    };
+    let extract = |change: fn(&mut ovolo::pass::pipeline::Extract)| {
+        with(&|request| {
+            for pass in &mut request.pipeline.passes {
+                if let PassSpec::Extract(settings) = pass {
+                    change(settings);
+                }
+            }
+        })
+    };
+    assert_eq!(with(&|request| *request.dims.get_mut("N").unwrap() = 3), ["dims"]);
+    assert_eq!(with(&|request| request.missing_weights = MissingWeights::Seeded), ["missing weights"]);
+    assert_eq!(with(&|request| request.threads = 2), ["threads"]);
+    assert_eq!(with(&|request| request.pipeline.precision = "f16".into()), ["precision"]);
+    assert_eq!(with(&|request| request.pipeline.name.push('2')), ["pipeline"]);
+    assert_eq!(with(&|request| drop(request.pipeline.passes.pop())), ["pipeline"]);
+    assert_eq!(extract(|settings| settings.limits.states += 1), ["pipeline"]);
+    assert_eq!(extract(|settings| settings.extractor = "greedy-dag".into()), ["extractor"]);
+    assert_eq!(extract(|settings| settings.cost = "roofline".into()), ["cost model", "calibration"]);
+    let backends = with(&|request| request.pipeline.backends.push("onednn".into()));
+    assert_eq!(backends, ["backend onednn"]);
+    for file in 0..base.rules.len() {
+        assert_eq!(with(&|request| request.rules[file].1.push('\n')), ["rules"]);
+    }
+    assert_eq!(with(&|request| request.rules[0].0.push('2')), ["rules"]);
+    assert_eq!(with(&|request| request.rules.swap(0, 1)), ["rules"]);
+    assert_eq!(with(&|request| drop(request.rules.pop())), ["rules"]);
+}
+
+#[test]
+fn speeds_count_to_the_last_bit_where_the_cost_model_goes_by_them() {
+    let mut priced = request(&digits());
+    let speeds = |cache: f64| Some(Machine { cache, ..Machine::NOMINAL });
+    // `flops` knows no machine.
+    let other = Request { calibration: speeds(1e10), ..priced.clone() };
+    assert_eq!(changed(&priced, &other), [""; 0]);
+    for pass in &mut priced.pipeline.passes {
+        if let PassSpec::Extract(settings) = pass {
+            settings.cost = "roofline".into();
+        }
+    }
+    let with = |calibration| Request { calibration, ..priced.clone() };
+    assert_eq!(changed(&with(speeds(1e10)), &with(speeds(1e10_f64.next_up()))), ["calibration"]);
+    assert_eq!(changed(&with(None), &with(speeds(1e10))), ["calibration"]);
+    assert_eq!(changed(&with(None), &with(None)), [""; 0]);
+}
+
+/// A copy of the model, changed.
+fn changed_model(at: &Path, change: impl FnOnce(&mut ModelProto)) -> Request {
+    let mut model = ModelProto::decode(&std::fs::read(digits()).unwrap()[..]).unwrap();
+    change(&mut model);
+    std::fs::write(at, model.encode_to_vec()).unwrap();
+    request(at)
+}
+
+#[test]
+fn one_bit_of_a_weight_is_another_model_and_the_file_s_name_is_not() {
+    let at = folder("bits");
+    let same_model = changed_model(&at.join("a.onnx"), |_| {});
+    let copy = changed_model(&at.join("b.onnx"), |_| {});
+    assert_eq!(key(&same_model), key(&copy));
+    let other = changed_model(&at.join("c.onnx"), |model| {
+        let weight = model.graph.as_mut().unwrap().initializer.iter_mut().find(|one| one.raw_data.len() > 99);
+        let weight = weight.unwrap();
+        let mut bytes = weight.raw_data.to_vec();
+        bytes[40] ^= 1;
+        weight.raw_data = bytes.into();
+    });
+    assert_eq!(changed(&same_model, &other), ["model"]);
+    let text = at.join("d.ovolo");
+    std::fs::copy(&same_model.model, &text).unwrap();
+    assert_eq!(changed(&same_model, &request(&text)), ["model"], "it would be read as text");
+}
+
+#[test]
+fn external_data_counts_byte_by_byte_and_when_it_is_not_there() {
+    let at = folder("external");
+    let model = changed_model(&at.join("m.onnx"), |model| {
+        let weights = &mut model.graph.as_mut().unwrap().initializer;
+        let weight = weights.iter_mut().find(|one| one.raw_data.len() > 99).unwrap();
+        std::fs::write(at.join("w.bin"), &weight.raw_data).unwrap();
+        weight.raw_data = Vec::new().into();
+        weight.data_location = 1;
+        weight.external_data = vec![StringStringEntryProto { key: "location".into(), value: "w.bin".into() }];
+    });
+    let (cache, mut session) = filled(&at.join("cache"), &model);
+    let (first, expected) = (key(&model), outputs(&mut session));
+    assert!(same(&outputs(&mut cache.find(&first, None).unwrap()), &expected));
+    let mut bytes = std::fs::read(at.join("w.bin")).unwrap();
+    bytes[17] ^= 0x40;
+    std::fs::write(at.join("w.bin"), &bytes).unwrap();
+    let fields = |one: &Key, other: &Key| -> Vec<String> {
+        one.differences(other).into_iter().map(|difference| difference.field).collect()
+    };
+    assert_eq!(fields(&first, &key(&model)), ["external data"]);
+    missed(&cache, &key(&model));
+    std::fs::remove_file(at.join("w.bin")).unwrap();
+    assert_eq!(fields(&first, &key(&model)), ["external data"]);
+    assert!(key(&model).get("external data").unwrap().contains("not there"));
+}
+
+#[test]
+fn the_nearest_entry_is_the_one_with_the_fewest_differences() {
+    let at = folder("nearest");
+    let base = request(&digits());
+    let (cache, session) = filled(&at, &base);
+    let far = Request { dims: [("N".to_owned(), 7)].into(), threads: 3, ..base.clone() };
+    cache.keep(&key(&far), &session, origin(&far)).unwrap();
+    let asked = Request { dims: [("N".to_owned(), 5)].into(), ..base.clone() };
+    let nearest = cache.nearest(&key(&asked)).unwrap();
+    assert_eq!(nearest.item.name, key(&base).fingerprint().to_string());
+    let fields: Vec<_> =
+        nearest.differences.iter().map(|one| (one.field.as_str(), one.there.as_str())).collect();
+    assert_eq!(fields, [("dims", "N=2")]);
+    assert_eq!(cache.folder().list(Kind::Plan).len(), 2);
+}

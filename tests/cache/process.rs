@@ -1,0 +1,271 @@
+//! The command line as processes: at once, killed, on a full disk, in a folder that cannot be written.
+
+use crate::fixture::{files, folder};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const OVOLO: &str = env!("CARGO_BIN_EXE_ovolo");
+
+/// `ovolo run` of the digits, with a cache.
+fn run(cache: &Path, outputs: &Path) -> Command {
+    let mut command = Command::new(OVOLO);
+    command.args(arguments(outputs)).env("OVOLO_CACHE", cache).current_dir(env!("CARGO_MANIFEST_DIR"));
+    command
+}
+
+fn arguments(outputs: &Path) -> Vec<String> {
+    let outputs = outputs.display().to_string();
+    let list = "run examples/digits/digits.onnx --dim N=360 --input image=examples/digits/images.npy --cost flops --threads 2 --json --output-dir";
+    list.split(' ').map(str::to_owned).chain([outputs]).collect()
+}
+
+/// What a run says, and the bytes of its output; whether it came from the cache.
+struct Ran {
+    said: String,
+    scores: Vec<u8>,
+    cached: bool,
+}
+
+fn ran(output: &Output, outputs: &Path) -> Ran {
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(output.status.success(), "{said}");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let scores = std::fs::read(outputs.join("scores.npy")).unwrap();
+    Ran { said, scores, cached: json["cached"] == true }
+}
+
+fn go(cache: &Path, outputs: &Path) -> Ran {
+    ran(&run(cache, outputs).output().unwrap(), outputs)
+}
+
+/// The output without a cache.
+fn expected(at: &Path) -> Vec<u8> {
+    let outputs = at.join("expected");
+    let output = run(&at.join("no-cache"), &outputs).arg("--no-cache").output().unwrap();
+    let ran = ran(&output, &outputs);
+    assert!(!ran.cached && files(&at.join("no-cache")).is_empty());
+    ran.scores
+}
+
+fn plans(cache: &Path) -> usize {
+    files(&cache.join("plans")).len()
+}
+
+#[test]
+fn the_second_run_is_from_the_cache_and_says_nothing() {
+    let at = folder("second");
+    let (cache, outputs) = (at.join("cache"), at.join("outputs"));
+    let expected = expected(&at);
+    for cached in [false, true, true] {
+        let ran = go(&cache, &outputs);
+        assert_eq!((ran.cached, ran.said.as_str()), (cached, ""));
+        assert!(ran.scores == expected);
+    }
+    let again = run(&cache, &outputs).arg("--no-cache").output().unwrap();
+    assert!(!ran(&again, &outputs).cached);
+}
+
+#[test]
+fn sixteen_processes_at_once_agree() {
+    let at = folder("sixteen");
+    let cache = at.join("cache");
+    let expected = expected(&at);
+    for round in 0..3 {
+        // In the last round half of them may keep nothing, and prune what the others keep.
+        let children: Vec<_> = (0..16)
+            .map(|number| {
+                let outputs = at.join(format!("{round}-{number}"));
+                let mut command = run(&cache, &outputs);
+                if round == 2 && number % 2 == 0 {
+                    command.env("OVOLO_CACHE_LIMIT", "60k");
+                }
+                let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+                (command.spawn().unwrap(), outputs)
+            })
+            .collect();
+        for (child, outputs) in children {
+            let ran = ran(&child.wait_with_output().unwrap(), &outputs);
+            assert!(ran.scores == expected, "{}", outputs.display());
+            assert!(round == 2 || ran.said.is_empty(), "{}", ran.said);
+            assert!(round != 1 || ran.cached);
+        }
+        assert!(files(&cache).iter().all(|path| path.extension().is_none()), "a file was left half-written");
+        assert!(round == 2 || plans(&cache) == 1);
+    }
+}
+
+#[test]
+fn killed_writers_lose_nothing_but_the_entry() {
+    let at = folder("writers");
+    let outputs = at.join("outputs");
+    let expected = expected(&at);
+    let (mut kept, mut lost) = (0, 0);
+    for round in 0..60 {
+        let cache = at.join(format!("cache-{round}"));
+        let mut child = run(&cache, &outputs).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // It is killed as soon as something of the cache is there, or a little later.
+        while files(&cache).is_empty() && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(std::time::Duration::from_micros(20 * round));
+        let _ = child.kill();
+        child.wait().unwrap();
+        *(if plans(&cache) == 0 { &mut lost } else { &mut kept }) += 1;
+        let ran = go(&cache, &outputs);
+        assert!(ran.scores == expected && ran.said.is_empty(), "{}", ran.said);
+        assert!(go(&cache, &outputs).cached);
+    }
+    println!("{kept} entries were whole, {lost} were not there");
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_no_obstacle() {
+    let at = folder("no-folder");
+    let expected = expected(&at);
+    let file = at.join("file");
+    std::fs::write(&file, "no folder").unwrap();
+    let ran = go(&file.join("cache"), &at.join("outputs"));
+    assert!(ran.scores == expected && !ran.cached);
+    assert!(ran.said.starts_with("note: the plan is not kept in the cache: "), "{}", ran.said);
+    assert_eq!(ran.said.lines().count(), 1, "{}", ran.said);
+}
+
+#[test]
+fn an_unknown_limit_is_refused() {
+    let at = folder("limit-text");
+    let output = run(&at, &at.join("outputs")).env("OVOLO_CACHE_LIMIT", "much").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(said, "error: OVOLO_CACHE_LIMIT: `much` is no number of bytes, such as `500M` or `8G`\n");
+}
+
+#[cfg(unix)]
+mod unix {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::process::CommandExt;
+
+    /// Nobody's number, for tests that root runs: root may write everywhere.
+    const NOBODY: u32 = 65_534;
+
+    /// Runs as someone who may not write to the cache.
+    fn unprivileged(program: &Path, cache: &Path, outputs: &Path, root: bool) -> Ran {
+        let mut command = Command::new(program);
+        command.args(arguments(outputs)).env("OVOLO_CACHE", cache).current_dir(env!("CARGO_MANIFEST_DIR"));
+        if root {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        ran(&command.output().unwrap(), outputs)
+    }
+
+    #[test]
+    fn a_read_only_folder_is_read_and_not_written() {
+        let at = folder("read-only");
+        let expected = expected(&at);
+        let (cache, outputs) = (at.join("cache"), at.join("outputs"));
+        std::fs::create_dir_all(&cache).unwrap();
+        std::fs::create_dir_all(&outputs).unwrap();
+        let root = std::fs::metadata(&outputs).unwrap().uid() == 0;
+        let allow = |path: &Path, mode: u32| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        allow(&outputs, 0o777);
+        allow(&cache, 0o555);
+        // Folders above may be closed to others than their owner; then nobody cannot be asked.
+        let open = !root
+            || Command::new("true")
+                .current_dir(&outputs)
+                .uid(NOBODY)
+                .gid(NOBODY)
+                .output()
+                .is_ok_and(|o| o.status.success());
+        if !open {
+            println!("skipped: the build folder is closed to `nobody`, whom root must ask");
+            return;
+        }
+        let ran = unprivileged(Path::new(OVOLO), &cache, &outputs, root);
+        assert!(ran.scores == expected && !ran.cached);
+        assert!(ran.said.starts_with("note: the plan is not kept in the cache: "), "{}", ran.said);
+        assert!(files(&cache).is_empty());
+        // What is in it already is used.
+        allow(&cache, 0o755);
+        assert!(!go(&cache, &at.join("other")).cached);
+        for folder in [cache.join("plans"), cache.join("weights"), cache.clone()] {
+            allow(&folder, 0o555);
+        }
+        let before = files(&cache);
+        std::fs::remove_file(outputs.join("scores.npy")).unwrap();
+        let ran = unprivileged(Path::new(OVOLO), &cache, &outputs, root);
+        assert!(ran.scores == expected && ran.cached);
+        assert_eq!(ran.said, "");
+        // What is damaged cannot be removed, and is found damaged each time.
+        let plan = before.iter().find(|path| path.parent().unwrap().ends_with("plans")).unwrap();
+        let mut bytes = std::fs::read(plan).unwrap();
+        bytes[100] ^= 1;
+        std::fs::write(plan, &bytes).unwrap();
+        for _ in 0..2 {
+            let ran = unprivileged(Path::new(OVOLO), &cache, &outputs, root);
+            assert!(ran.scores == expected && !ran.cached);
+            assert!(ran.said.contains("is made again: it is damaged: its checksum is wrong"), "{}", ran.said);
+            assert!(ran.said.contains("note: the plan is not kept in the cache: "), "{}", ran.said);
+        }
+        assert_eq!(files(&cache), before);
+        for folder in [cache.clone(), cache.join("plans"), cache.join("weights")] {
+            allow(&folder, 0o755);
+        }
+    }
+
+    /// Writes fail in the middle of a file: the shell allows files of so many blocks of 512 bytes.
+    fn short_of_space(cache: &Path, outputs: &Path, blocks: usize) -> Output {
+        let limits = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &limits, "sh", OVOLO]).args(arguments(outputs));
+        shell.env("OVOLO_CACHE", cache).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap()
+    }
+
+    #[test]
+    fn writes_that_fail_half_way_lose_nothing_but_the_entry() {
+        let at = folder("full");
+        let (cache, outputs) = (at.join("cache"), at.join("outputs"));
+        let expected = expected(&at);
+        // The scores take 14 kB and must fit; a weight of 70 kB does not.
+        for blocks in [32, 48, 64] {
+            let ran = ran(&short_of_space(&cache, &outputs, blocks), &outputs);
+            assert!(ran.scores == expected && !ran.cached);
+            assert!(ran.said.starts_with("note: the plan is not kept in the cache: "), "{}", ran.said);
+            assert_eq!(plans(&cache), 0);
+            assert!(files(&cache).iter().all(|path| path.extension().is_none()), "half a file is left");
+        }
+        assert!(!go(&cache, &outputs).cached);
+        assert!(go(&cache, &outputs).cached);
+        // A full disk is read as any other.
+        assert!(ran(&short_of_space(&cache, &outputs, 32), &outputs).cached);
+    }
+
+    #[test]
+    fn a_disk_that_is_full_loses_nothing_but_the_entry() {
+        let at = folder("tmpfs");
+        let (cache, outputs) = (at.join("cache"), at.join("outputs"));
+        std::fs::create_dir_all(&cache).unwrap();
+        let expected = expected(&at);
+        let script =
+            "mount -t tmpfs -o size=64k none \"$OVOLO_CACHE\" && \"$@\" && ls -R \"$OVOLO_CACHE\" >&2";
+        let output = Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", OVOLO])
+            .args(arguments(&outputs))
+            .env("OVOLO_CACHE", &cache)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output();
+        let Some(output) = output.ok().filter(|output| output.status.success()) else {
+            println!("skipped: no file system of this test's own can be mounted here");
+            return;
+        };
+        let ran = ran(&output, &outputs);
+        assert!(ran.scores == expected && !ran.cached);
+        assert!(
+            ran.said.contains("note: the plan is not kept in the cache: ")
+                && ran.said.contains("No space left")
+        );
+        assert!(!ran.said.contains(".part"), "{}", ran.said);
+    }
+}

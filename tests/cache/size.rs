@@ -1,0 +1,78 @@
+//! A limit on bytes, and what goes first.
+
+use crate::fixture::{build, digits, files, folder, key, origin, outputs, request, same};
+use ovolo::cache::{Cache, Kind, Request};
+use std::time::{Duration, SystemTime};
+
+fn for_images(count: usize) -> Request {
+    Request { dims: [("N".to_owned(), count)].into(), ..request(&digits()) }
+}
+
+#[test]
+fn what_was_used_longest_ago_goes_first_and_shared_weights_stay() {
+    let at = folder("oldest");
+    let cache = Cache::new(&at, Cache::LIMIT);
+    let requests: Vec<Request> = (1..=4).map(for_images).collect();
+    for (age, request) in requests.iter().enumerate() {
+        cache.keep(&key(request), &build(request), origin(request)).unwrap();
+        let used = SystemTime::now() - Duration::from_secs(100 * (10 - age as u64));
+        let path = at.join("plans").join(key(request).fingerprint().to_string());
+        std::fs::File::open(path).unwrap().set_modified(used).unwrap();
+    }
+    // Use counts, not age.
+    cache.find(&key(&requests[0]), None).unwrap();
+    let plans = cache.folder().list(Kind::Plan);
+    let weights: u64 = cache.folder().list(Kind::Weight).iter().map(|one| one.bytes).sum();
+    let two = weights + 2 * plans.iter().map(|one| one.bytes).max().unwrap();
+    let pruned = cache.prune(two);
+    assert_eq!((pruned.plans, pruned.weights), (2, 0));
+    assert!(cache.bytes() <= two);
+    for (at, stays) in [true, false, false, true].into_iter().enumerate() {
+        assert_eq!(cache.find(&key(&requests[at]), None).is_ok(), stays, "entry {at}");
+    }
+    let pruned = cache.prune(0);
+    assert_eq!(pruned.plans, 2);
+    assert!(pruned.weights > 0 && cache.bytes() == 0 && files(&at).is_empty());
+}
+
+#[test]
+fn keeping_prunes_to_the_limit_by_itself() {
+    let at = folder("limit");
+    let request = for_images(12);
+    let session = build(&request);
+    Cache::new(&at, Cache::LIMIT).keep(&key(&request), &session, origin(&request)).unwrap();
+    let cache = Cache::new(&at, Cache::new(&at, 0).bytes() * 5 / 4);
+    for count in 1..12 {
+        let request = for_images(count);
+        let mut session = build(&request);
+        cache.keep(&key(&request), &session, origin(&request)).unwrap();
+        assert!(cache.bytes() <= cache.limit(), "{count}");
+        let mut found = cache.find(&key(&request), None).unwrap();
+        assert!(same(&outputs(&mut found), &outputs(&mut session)), "the newest stays");
+    }
+}
+
+#[test]
+fn a_model_that_is_larger_than_the_cache_is_not_kept() {
+    let at = folder("larger");
+    let request = for_images(1);
+    let error = Cache::new(&at, 1000).keep(&key(&request), &build(&request), origin(&request)).unwrap_err();
+    assert!(error.to_string().ends_with("and the cache is limited to 1000"), "{error}");
+    assert!(files(&at).is_empty());
+}
+
+#[test]
+fn weights_that_no_entry_names_stay_a_while_as_one_may_be_about_to() {
+    let at = folder("grace");
+    let request = for_images(1);
+    let cache = Cache::new(&at, Cache::LIMIT);
+    cache.keep(&key(&request), &build(&request), origin(&request)).unwrap();
+    let count = cache.folder().list(Kind::Weight).len();
+    cache.folder().remove(Kind::Plan, &key(&request).fingerprint().to_string()).unwrap();
+    assert_eq!(cache.prune(Cache::LIMIT).weights, 0);
+    for path in files(&at) {
+        let old = SystemTime::now() - Duration::from_secs(3600);
+        std::fs::File::open(path).unwrap().set_modified(old).unwrap();
+    }
+    assert_eq!(cache.prune(Cache::LIMIT).weights, count);
+}

@@ -1,0 +1,141 @@
+//! Plans under a limit of memory, the curve of time against memory, and operands that are computed
+//! where they belong.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use ovolo::audit::curve::memory_curve;
+use ovolo::compile::{self, Options};
+use ovolo::graph::{Graph, text};
+use ovolo::onnx::{self, ImportOptions, MissingWeights};
+use ovolo::pass::Point;
+use ovolo::pass::pipeline::PassSpec;
+use ovolo::plan::Plan;
+use ovolo::session::Session;
+use std::path::Path;
+
+fn model(name: &str) -> Graph {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models").join(format!("{name}.onnx"));
+    let import = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
+    onnx::load(&path, &import).unwrap().graph
+}
+
+fn limited(limit: Option<usize>) -> Options {
+    let mut options = common::options(2);
+    for pass in &mut options.pipeline.passes {
+        if let PassSpec::Plan(settings) = pass {
+            settings.limit = limit;
+        }
+    }
+    options
+}
+
+fn weighed(memory: f64) -> Options {
+    let mut options = common::options(2);
+    for pass in &mut options.pipeline.passes {
+        if let PassSpec::Extract(settings) = pass {
+            settings.memory = memory;
+        }
+    }
+    options
+}
+
+fn plan(graph: &Graph, options: &Options) -> Plan {
+    compile::compile(graph.clone(), options).unwrap().plan
+}
+
+/// Compares with `snapshots/fit/NAME.snap`.
+fn compare(name: &str, report: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../snapshots/fit");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, report));
+}
+
+/// Winograd's algorithm is the fastest for the convolution in the middle, and takes scratch.
+const SCRATCH: &str = "graph scratch {
+ x: f32[1,64,28,28] = input
+ w: f32[64,64,3,3] = const ~1
+ v: f32[64,64,3,3] = const ~2
+ b: f32[64] = const ~3
+ y = conv(x, w, b) {pads: [1,1,1,1]}
+ r = relu(y)
+ z = conv(r, v, b) {pads: [1,1,1,1]}
+ s = add(z, x)
+ return s
+}";
+
+#[test]
+fn the_curve_falls_and_every_point_of_it_can_be_had() {
+    for (graph, least_points) in [(text::parse(SCRATCH).unwrap(), 2), (model("vgg16"), 2)] {
+        let points = memory_curve(&graph, &common::options(2)).unwrap();
+        assert!(points.len() >= least_points, "{points:?}");
+        for pair in points.windows(2) {
+            assert!(pair[0].seconds < pair[1].seconds && pair[0].arena > pair[1].arena, "{pair:?}");
+        }
+        for &Point { seconds, arena, .. } in &points {
+            let plan = plan(&graph, &limited(Some(arena)));
+            assert!(
+                plan.arena <= arena && plan.seconds() <= seconds * (1.0 + 1e-9),
+                "{arena}: {}",
+                plan.arena
+            );
+        }
+        // The weight that makes memory all, and the one that makes it nothing.
+        assert_eq!(plan(&graph, &weighed(1e9)).arena, points.last().unwrap().arena);
+        assert_eq!(plan(&graph, &weighed(0.0)).arena, points[0].arena);
+    }
+}
+
+#[test]
+fn what_runs_within_a_limit_is_right() {
+    let graph = text::parse(SCRATCH).unwrap();
+    let inputs = common::inputs(&graph);
+    let reference = common::reference(&graph, &inputs);
+    for Point { arena, .. } in memory_curve(&graph, &common::options(2)).unwrap() {
+        let compilation = compile::compile(graph.clone(), &limited(Some(arena))).unwrap();
+        let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+        let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
+        assert!(common::relative_error(&outputs[0], &reference[0]) < 1e-4);
+    }
+}
+
+#[test]
+fn what_stands_in_the_way_is_named() {
+    let error = compile::compile(text::parse(SCRATCH).unwrap(), &limited(Some(100_000))).unwrap_err();
+    compare("what_stands_in_the_way", &error.to_string());
+    let error = compile::compile(model("squeezenet1_1"), &limited(Some(1 << 20))).unwrap_err();
+    compare("what_stands_in_the_way_of_squeezenet", &error.to_string());
+}
+
+#[test]
+fn operands_are_computed_where_they_belong() {
+    let graph = text::parse(
+        "graph branches {
+ x: f32[1,16,8,8] = input
+ w: f32[16,16,1,1] = const ~1
+ b: f32[16] = const ~2
+ k: f32[1,16,8,8] = const ~3
+ y = conv(x, w, b)
+ r = relu(y)
+ m = max-pool(r) {kernel: [3,3], pads: [1,1,1,1]}
+ c = concat(r, m, y, r, x, k) {axis: 1}
+ return c
+}",
+    )
+    .unwrap();
+    let compilation = compile::compile(graph.clone(), &common::options(2)).unwrap();
+    compare("operands_where_they_belong", &compilation.plan.to_string());
+    let inputs = common::inputs(&graph);
+    let reference = common::reference(&graph, &inputs);
+    let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+    let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
+    assert!(common::relative_error(&outputs[0], &reference[0]) < 1e-4);
+}
+
+#[test]
+fn the_concatenations_of_squeezenet_are_no_steps() {
+    let plan = plan(&model("squeezenet1_1"), &common::options(2));
+    assert!(plan.steps.iter().all(|step| !step.op.ends_with(".concat")), "{plan}");
+}
