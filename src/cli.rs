@@ -9,6 +9,7 @@ mod doctor;
 mod explain;
 mod load;
 mod pack;
+mod page;
 mod progress;
 mod rules;
 mod run;

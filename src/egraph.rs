@@ -29,7 +29,7 @@ pub use nearest::WhyNot;
 pub use need::Need;
 pub use probe::Probe;
 pub use provenance::Origin;
-pub use runner_up::RunnerUp;
+pub use runner_up::{Change, RunnerUp};
 pub use saturate::{Clock, Growth, Limits, SaturateError, Saturation, Stop};
 
 use crate::attr::{Attr, Attrs};

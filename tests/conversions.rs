@@ -25,7 +25,7 @@ fn main() {
 fn no_step_is_needless(path: &Path) -> Result<(), Failed> {
     let import = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
     let graph = onnx::load(path, &import).unwrap().graph;
-    let found = runner_ups(&graph, &common::options(2)).unwrap();
+    let found = runner_ups(&graph, &common::options(2), &mut |_, _| ()).unwrap();
     let conversion = |op: &str| CONVERSIONS.iter().any(|name| op.split(' ').next() == Some(name));
     for step in &found {
         if !step.proven || step.margin < -1e-9 * step.seconds {

@@ -27,6 +27,7 @@ const FLOORS: &[(&str, usize)] = &[
     ("onnx", 8),
     ("npy", 8),
     ("audit", 8),
+    ("report", 8),
     ("cache", 8),
 ];
 

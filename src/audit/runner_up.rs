@@ -11,11 +11,16 @@ use crate::graph::Graph;
 use crate::pass::Context;
 use crate::pass::pipeline::PassSpec;
 
-/// The runner-up of every chosen node, the closest call first. One extraction for each step.
+/// The runner-up of every chosen node, the closest call first. One extraction for each step; `progress`
+/// is told how many of how many have begun.
 ///
 /// # Errors
 /// As compiling; or if the pipeline has no `Extract`.
-pub fn runner_ups(graph: &Graph, options: &Options) -> Result<Vec<RunnerUp>, Error> {
+pub fn runner_ups(
+    graph: &Graph,
+    options: &Options,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Vec<RunnerUp>, Error> {
     let egraph = saturated(graph, options)?;
     let settings = options.pipeline.passes.iter().find_map(|pass| match pass {
         PassSpec::Extract(settings) => Some(settings),
@@ -40,7 +45,7 @@ pub fn runner_ups(graph: &Graph, options: &Options) -> Result<Vec<RunnerUp>, Err
     let contracts = |call: &Call<'_>| context.contract(call);
     let pick = egraph.problem(&*model, options.threads, &contracts);
     let extraction = extractor.extract(&pick.problem).map_err(|error| Error::Extract(error.to_string()))?;
-    let mut found = pick.runner_ups(extractor, &extraction);
+    let mut found = pick.runner_ups(extractor, &extraction, progress);
     found.sort_by(|a, b| a.margin.total_cmp(&b.margin).then_with(|| a.value.cmp(&b.value)));
     Ok(found)
 }

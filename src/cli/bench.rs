@@ -2,10 +2,12 @@
 
 use super::caching::{Caching, Ready};
 use super::load::{self, inputs, write_outputs};
+use super::page;
 use super::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::cost::Machine;
-use ovolo::plan::{Base, Step};
+use ovolo::plan::{Base, Plan, Step};
+use ovolo::report::{Page, Profile, Timing};
 use ovolo::session::Session;
 use ovolo::tensor::Tensor;
 use std::fmt::Write;
@@ -33,6 +35,9 @@ pub(super) struct Bench {
     /// Show where the time goes, step by step, the longest first.
     #[arg(long)]
     profile: bool,
+    /// With --profile: write the same as a page with pictures to this file.
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    html: Option<PathBuf>,
 }
 
 impl Bench {
@@ -40,7 +45,17 @@ impl Bench {
         if !(self.seconds > 0.0 && self.seconds.is_finite()) {
             return Err("--seconds takes a positive number".into());
         }
-        let Ready { mut session, cached } = self.caching.session(&self.settings)?;
+        if let Some(file) = &self.html {
+            page::writable(file)?;
+        }
+        // A page shows the program, which the cache does not hold.
+        let (Ready { mut session, cached }, program) = match self.html {
+            Some(_) => {
+                let (session, program) = self.settings.session()?;
+                (Ready { session, cached: false }, Some(program))
+            }
+            None => (self.caching.session(&self.settings)?, None),
+        };
         let inputs = match &self.inputs {
             Some(directory) => {
                 let files: Vec<_> = session
@@ -58,7 +73,20 @@ impl Bench {
         let median = times[times.len() / 2];
         let outputs = session.run(&inputs).map_err(|error| error.to_string())?.to_vec();
         if self.profile {
-            print(&profile(&mut session, &inputs, times.len().clamp(3, 200), median)?);
+            let profile = profile(&mut session, &inputs, times.len().clamp(3, 200), median)?;
+            print(&table(session.plan(), &profile));
+            if let (Some(file), Some(program)) = (&self.html, &program) {
+                let shown = Page {
+                    title: &self.settings.title(),
+                    settings: &self.settings.account(session.plan())?,
+                    imported: None,
+                    program,
+                    plan: session.plan(),
+                    runner_ups: None,
+                    profile: Some(profile),
+                };
+                page::write_page(file, &shown)?;
+            }
         }
         let directory = match (&self.output_dir, self.json) {
             (Some(directory), _) => Some(directory.clone()),
@@ -104,14 +132,13 @@ fn measure(session: &mut Session, inputs: &[&Tensor], seconds: f64) -> Result<Ve
     Ok(times)
 }
 
-/// The median time of each step over some runs, the longest first, beside the plan's estimate and the
-/// machine's peak; then the whole plan's.
+/// The median time of each step over some runs, beside the machine's peak, and the whole plan's.
 fn profile(
     session: &mut Session,
     inputs: &[&Tensor],
     runs: usize,
     whole: Duration,
-) -> Result<String, String> {
+) -> Result<Profile, String> {
     let machine = load::calibrated_machine(session.plan().threads).machine;
     let mut samples: Vec<Vec<Duration>> = vec![Vec::new(); session.plan().steps.len()];
     for _ in 0..runs {
@@ -121,50 +148,55 @@ fn profile(
             sample.push(time);
         }
     }
-    let mut rows: Vec<(f64, usize)> = samples
-        .iter_mut()
-        .enumerate()
-        .map(|(step, times)| {
-            times.sort_unstable();
-            (times[times.len() / 2].as_secs_f64(), step)
-        })
-        .collect();
-    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let total: f64 = rows.iter().map(|row| row.0).sum();
-    let mut text = String::from("      us  share  estimate us   off  of peak              step\n");
-    for (time, index) in rows {
-        let step = &session.plan().steps[index];
+    let timing = |(times, step): (&mut Vec<Duration>, &Step)| {
+        times.sort_unstable();
+        let seconds = times[times.len() / 2].as_secs_f64();
         let def = ovolo::op::find(step.op).ok_or("an op of the plan is not in the registry")?;
         let types: Vec<_> = step.input_types.iter().collect();
         let flops = (def.flops)(&step.attrs, &types, &step.output_type);
-        let (share, what) = of_peak(step, flops, &machine, time);
+        let (peak, bound) = of_peak(step, flops, &machine, seconds);
+        Ok(Timing { seconds, flops, peak, bound })
+    };
+    let steps = samples.iter_mut().zip(&session.plan().steps).map(timing).collect::<Result<_, String>>()?;
+    Ok(Profile { seconds: whole.as_secs_f64(), steps })
+}
+
+/// The steps, the longest first, then the whole plan.
+fn table(plan: &Plan, profile: &Profile) -> String {
+    let mut rows: Vec<(&Timing, &Step)> = profile.steps.iter().zip(&plan.steps).collect();
+    rows.sort_by(|a, b| b.0.seconds.total_cmp(&a.0.seconds));
+    let total: f64 = rows.iter().map(|row| row.0.seconds).sum();
+    let mut text = String::from("      us  share  estimate us   off  of peak              step\n");
+    for (timing, step) in rows {
+        let Timing { seconds, flops, peak, bound } = timing;
         let _ = writeln!(
             text,
-            "{:8.1} {:5.1}%  {:11.1} {:+4.0}%  {share:5.1}% {what:10}  {} {} [{}] {} {:.1} GFLOP/s",
-            time * 1e6,
-            time / total * 100.0,
+            "{:8.1} {:5.1}%  {:11.1} {:+4.0}%  {:5.1}% {bound:10}  {} {} [{}] {} {:.1} GFLOP/s",
+            seconds * 1e6,
+            seconds / total * 100.0,
             step.seconds * 1e6,
-            (step.seconds / time - 1.0) * 100.0,
+            (step.seconds / seconds - 1.0) * 100.0,
+            peak * 100.0,
             step.op,
             step.name,
             step.implementation,
             step.output_type,
-            flops / time / 1e9
+            flops / seconds / 1e9
         );
     }
-    let estimate = session.plan().seconds();
+    let (whole, estimate) = (profile.seconds, plan.seconds());
     let _ = writeln!(
         text,
         "the whole plan: {:.1} us measured, {:.1} us estimated ({:+.1} %); the steps alone {:.1} us",
-        whole.as_secs_f64() * 1e6,
+        whole * 1e6,
         estimate * 1e6,
-        (estimate / whole.as_secs_f64() - 1.0) * 100.0,
+        (estimate / whole - 1.0) * 100.0,
         total * 1e6
     );
-    Ok(text)
+    text
 }
 
-/// The share of the machine's peak that a step reaches, in percent: of its arithmetic, or of its traffic
+/// The share of the machine's peak that a step reaches: of its arithmetic, or of its traffic
 /// where that takes longer (constants from memory, all else from cache).
 #[allow(clippy::cast_precision_loss)]
 fn of_peak(step: &Step, flops: f64, machine: &Machine, time: f64) -> (f64, &'static str) {
@@ -175,5 +207,5 @@ fn of_peak(step: &Step, flops: f64, machine: &Machine, time: f64) -> (f64, &'sta
     }
     let arithmetic = flops / machine.flops;
     let (least, what) = if arithmetic >= traffic { (arithmetic, "arithmetic") } else { (traffic, "memory") };
-    (least / time * 100.0, what)
+    (least / time, what)
 }

@@ -1,11 +1,17 @@
 //! `ovolo explain`.
 
-use super::load::absent;
+use super::load::{self, absent};
+use super::page;
 use super::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::audit::{curve, runner_up};
+use ovolo::compile::Options;
+use ovolo::egraph::RunnerUp;
+use ovolo::graph::Graph;
 use ovolo::plan::Plan;
+use ovolo::report::{self, Page};
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct Explain {
@@ -21,6 +27,10 @@ pub(super) struct Explain {
     /// What less memory costs: the plans from the fastest to the smallest.
     #[arg(long, conflicts_with = "runner_up")]
     memory_curve: bool,
+    /// Write a page with pictures to this file: the graph before and after, the memory step by step,
+    /// the cost of each step against its runner-up. For any browser, without network.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "runner_up"])]
+    html: Option<PathBuf>,
 }
 
 impl Explain {
@@ -31,12 +41,15 @@ impl Explain {
         if self.memory_curve {
             return self.curve();
         }
+        if let Some(file) = &self.html {
+            return self.page(file);
+        }
         let compilation = self.settings.compile()?;
         for line in absent(&compilation.absent) {
             eprintln!("{line}");
         }
         let plan = compilation.plan;
-        print(&if self.json { format!("{}\n", json(&plan)) } else { text(&plan) });
+        print(&if self.json { format!("{}\n", report::plan(&plan)) } else { text(&plan) });
         Ok(())
     }
 }
@@ -71,65 +84,53 @@ impl Explain {
         Ok(())
     }
 
+    fn page(&self, file: &Path) -> Outcome {
+        page::writable(file)?;
+        let (compilation, options) = self.settings.compile_and_options()?;
+        for line in absent(&compilation.absent) {
+            eprintln!("{line}");
+        }
+        let imported = &compilation.stages.first().ok_or("a compilation begins with the import")?.graph;
+        let runner_ups = runner_ups(imported, &options)?;
+        let shown = Page {
+            title: &self.settings.title(),
+            settings: &self.settings.account(&compilation.plan)?,
+            imported: Some(imported),
+            program: &compilation.program,
+            plan: &compilation.plan,
+            runner_ups: Some(&runner_ups),
+            profile: None,
+        };
+        page::write_page(file, &shown)
+    }
+
     fn runner_ups(&self) -> Outcome {
         let options = self.settings.options(&self.settings.pipeline)?;
-        let found =
-            runner_up::runner_ups(&self.settings.graph()?, &options).map_err(|error| error.to_string())?;
-        let mut report = String::new();
+        let found = runner_ups(&self.settings.graph()?, &options)?;
+        let mut lines = String::new();
         for one in &found {
             if self.json {
-                let value = serde_json::json!({
-                    "value": one.value, "chosen": one.chosen, "seconds": one.seconds,
-                    "instead": one.instead, "margin": one.margin, "proven": one.proven,
-                });
-                let _ = writeln!(report, "{value}");
+                let _ = writeln!(lines, "{}", report::to_json(one));
                 continue;
             }
             let instead = one.instead.as_deref().unwrap_or("a program without this value");
             let about = if one.proven { "" } else { " (not proven)" };
-            let _ = writeln!(report, "{}: {} at {:.1} us", one.value, one.chosen, one.seconds * 1e6);
+            let _ = writeln!(lines, "{}: {} at {:.1} us", one.value, one.chosen, one.seconds * 1e6);
             let _ = writeln!(
-                report,
+                lines,
                 "    runner-up {instead}: +{:.1} us in all{about}; the choice flips if the chosen costs {:.1} us",
                 one.margin.max(0.0) * 1e6,
                 (one.seconds + one.margin.max(0.0)) * 1e6
             );
         }
-        print(&report);
+        print(&lines);
         Ok(())
     }
 }
 
-fn backend(op: &str) -> &str {
-    op.split_once('.').map_or(op, |(backend, _)| backend)
-}
-
-fn json(plan: &Plan) -> serde_json::Value {
-    let steps: Vec<_> = plan
-        .steps
-        .iter()
-        .map(|step| {
-            serde_json::json!({
-                "name": &*step.name,
-                "op": step.op,
-                "attributes": step.attrs.to_string(),
-                "backend": backend(step.op),
-                "implementation": step.implementation,
-                "layout": step.output_type.layout.to_string(),
-                "type": step.output_type.to_string(),
-                "operands": step.inputs.iter().map(ToString::to_string).collect::<Vec<_>>(),
-                "output": step.output.to_string(),
-                "in_place": step.in_place,
-                "scratch": step.scratch,
-                "seconds": step.seconds,
-                "rules": step.rules,
-            })
-        })
-        .collect();
-    serde_json::json!({
-        "steps": steps, "seconds": plan.seconds(), "arena": plan.arena,
-        "lower_bound": plan.lower_bound, "threads": plan.threads,
-    })
+fn runner_ups(graph: &Graph, options: &Options) -> Result<Vec<RunnerUp>, String> {
+    let mut bar = load::bar("comparing", "kernels");
+    runner_up::runner_ups(graph, options, &mut bar).map_err(|error| error.to_string())
 }
 
 fn text(plan: &Plan) -> String {
@@ -140,7 +141,7 @@ fn text(plan: &Plan) -> String {
             text,
             "      {}  backend {}, implementation {}, layout {}, {:.1} us",
             step.op,
-            backend(step.op),
+            report::backend(step.op),
             step.implementation,
             step.output_type.layout,
             step.seconds * 1e6

@@ -38,6 +38,18 @@ pub(super) fn by_times(pipeline: &Pipeline) -> bool {
         .any(|pass| matches!(pass, PassSpec::Extract(settings) if settings.cost == "measured"))
 }
 
+/// A bar on the terminal, if there is one: told how many of how many are done.
+pub(super) fn bar(title: &'static str, of: &'static str) -> impl FnMut(usize, usize) {
+    let terminal = std::io::stderr().is_terminal();
+    move |done, all| {
+        if terminal {
+            let filled = 30 * done / all.max(1);
+            let end = if done == all { "\n" } else { "" };
+            eprint!("\r{title} [{:30}] {done} of {all} {of}{end}", "#".repeat(filled));
+        }
+    }
+}
+
 /// Compiles by measured times, after tuning what is missing, with a bar while that lasts.
 pub(super) fn tuned(graph: &Graph, options: Options, refine: bool) -> Result<Tuned, String> {
     let folder = ovolo::calibrate::folder();
@@ -48,19 +60,10 @@ pub(super) fn tuned(graph: &Graph, options: Options, refine: bool) -> Result<Tun
     for note in tuner.notes() {
         eprintln!("note: {note}");
     }
-    let bar = std::io::stderr().is_terminal();
     tuner.refine = refine;
+    let mut bar = bar("tuning", "kernels");
     tuner.progress = Box::new(move |progress| {
-        if bar {
-            let filled = 30 * progress.done / progress.all.max(1);
-            let end = if progress.done == progress.all { "\n" } else { "" };
-            eprint!(
-                "\rtuning [{:30}] {} of {} kernels{end}",
-                "#".repeat(filled),
-                progress.done,
-                progress.all
-            );
-        }
+        bar(progress.done, progress.all);
         true
     });
     let tuned = tune::compile(graph, options, &mut tuner).map_err(|error| error.to_string())?;
@@ -171,6 +174,27 @@ impl Settings {
         }
         let compilation = compile::compile(self.graph()?, &options).map_err(|error| error.to_string())?;
         Ok(Built { compilation, machine, basis: None })
+    }
+
+    /// Compiles, and gives the options that its choices can be questioned with.
+    pub(super) fn compile_and_options(&self) -> Result<(Compilation, Options), String> {
+        let options = self.options(&self.pipeline)?;
+        if by_times(&options.pipeline) {
+            // Read again, with the times that the tuning has added.
+            let compilation = tuned(&self.graph()?, options, false)?.compilation;
+            return Ok((compilation, self.options(&self.pipeline)?));
+        }
+        let compilation = compile::compile(self.graph()?, &options).map_err(|error| error.to_string())?;
+        Ok((compilation, options))
+    }
+
+    pub(super) fn session(&self) -> Result<(Session, Graph), String> {
+        let compilation = self.compile()?;
+        for line in absent(&compilation.absent) {
+            eprintln!("{line}");
+        }
+        let Compilation { program, plan, .. } = compilation;
+        Ok((Session::new(&program, plan).map_err(|error| error.to_string())?, program))
     }
 }
 

@@ -126,7 +126,7 @@ fn same(a: &Path, b: &Path) -> bool {
 }
 
 /// Writes a file so that there is the old one or the new one at any moment, and never a part.
-fn replace(path: &Path, text: &str) -> Outcome {
+pub(super) fn replace(path: &Path, text: &str) -> Outcome {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(format!(".{}.part", std::process::id()));

@@ -182,6 +182,15 @@ pub struct Program {
     pub rules: Vec<Vec<Arc<Rule>>>,
     /// For each node by position, the place of its class in the problem; none for an input that is not read.
     pub classes: Vec<Option<usize>>,
+    /// The node of each class that is in the program.
+    nodes: FxHashMap<Id, NodeId>,
+}
+
+impl Program {
+    /// The node that computes a class.
+    pub(super) fn node(&self, class: Id) -> Option<NodeId> {
+        self.nodes.get(&class).copied()
+    }
 }
 
 impl Pick<'_> {
@@ -239,9 +248,13 @@ impl Pick<'_> {
             extraction,
             origins: OriginIndex::new(self.egraph),
             names: self.names(),
-            done: FxHashMap::default(),
             constant_depth: self.constant_depths(),
-            program: Program { graph: Graph::new(), rules: Vec::new(), classes: Vec::new() },
+            program: Program {
+                graph: Graph::new(),
+                rules: Vec::new(),
+                classes: Vec::new(),
+                nodes: FxHashMap::default(),
+            },
         };
         for (name, ty) in &self.egraph.inputs {
             let id = builder.program.graph.add_input(name, ty.clone());
@@ -249,7 +262,7 @@ impl Pick<'_> {
             let class = self.egraph.egg.lookup(Term::leaf(INPUT, name));
             builder.program.classes.push(class.map(|class| self.index[&class]));
             if let Some(class) = class {
-                builder.done.insert(class, id);
+                builder.program.nodes.insert(class, id);
             }
         }
         for (name, id) in &self.egraph.outputs {
@@ -321,7 +334,6 @@ struct Builder<'a> {
     extraction: &'a Extraction,
     origins: OriginIndex<'a>,
     names: FxHashMap<Id, Arc<str>>,
-    done: FxHashMap<Id, NodeId>,
     constant_depth: FxHashMap<Id, (usize, &'a Term)>,
     program: Program,
 }
@@ -333,23 +345,27 @@ impl<'a> Builder<'a> {
         let mut stack = vec![root];
         let mut open: FxHashSet<Id> = FxHashSet::default();
         while let Some(&class) = stack.last() {
-            if self.done.contains_key(&class) {
+            if self.program.nodes.contains_key(&class) {
                 stack.pop();
                 continue;
             }
             let term = self.chosen(class);
-            let pending: Vec<Id> =
-                term.children.iter().map(|c| egg.find(*c)).filter(|c| !self.done.contains_key(c)).collect();
+            let pending: Vec<Id> = term
+                .children
+                .iter()
+                .map(|c| egg.find(*c))
+                .filter(|c| !self.program.nodes.contains_key(c))
+                .collect();
             if pending.is_empty() {
                 let id = self.add(class, term);
-                self.done.insert(class, id);
+                self.program.nodes.insert(class, id);
                 stack.pop();
             } else {
                 assert!(open.insert(class), "an extraction is acyclic");
                 stack.extend(pending.into_iter().rev());
             }
         }
-        self.done[&root]
+        self.program.nodes[&root]
     }
 
     fn chosen(&self, class: Id) -> &'a Term {
@@ -371,7 +387,8 @@ impl<'a> Builder<'a> {
             self.program.rules.push(rules);
             return self.program.graph.add_constant(name, value);
         }
-        let inputs: Vec<NodeId> = term.children.iter().map(|c| self.done[&egraph.egg.find(*c)]).collect();
+        let inputs: Vec<NodeId> =
+            term.children.iter().map(|c| self.program.nodes[&egraph.egg.find(*c)]).collect();
         let name = self.names.get(&class).cloned().unwrap_or_else(|| {
             let first = inputs.first().map_or("", |input| &self.program.graph[*input].name);
             let op = term.op.rsplit('.').next().unwrap_or(term.op);

@@ -2,6 +2,7 @@
 
 use super::{Pick, Term};
 use crate::extract::{Extraction, Extractor};
+use crate::tensor::TensorType;
 
 /// The next best for one value.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,37 +20,74 @@ pub struct RunnerUp {
     pub margin: f64,
     /// Whether both programs are proven to be the cheapest, so that the margin is exact.
     pub proven: bool,
+    /// What the other program computes that this one does not, in the order of the classes.
+    pub adds: Vec<Change>,
+    /// What this program computes that the other one does not. Seconds of what is added, less those of
+    /// what is dropped, are the margin.
+    pub drops: Vec<Change>,
+}
+
+/// A node that only one of two programs has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Op and attributes.
+    pub node: String,
+    /// Type of its value.
+    pub ty: TensorType,
+    /// Seconds, more than zero.
+    pub seconds: f64,
 }
 
 impl Pick<'_> {
     /// The runner-up of every chosen node that costs something: the cheapest program without that
-    /// node, extracted anew. Values that can be computed in no other way have none.
-    pub fn runner_ups(&self, extractor: &dyn Extractor, extraction: &Extraction) -> Vec<RunnerUp> {
-        let names = self.names();
+    /// node, extracted anew. Values that can be computed in no other way have none. `progress` is told
+    /// how many of how many have begun.
+    pub fn runner_ups(
+        &self,
+        extractor: &dyn Extractor,
+        extraction: &Extraction,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Vec<RunnerUp> {
+        let program = self.build(extraction);
         let mut found = Vec::new();
-        for (class, choice) in extraction.choice.iter().enumerate() {
-            let Some(place) = *choice else { continue };
+        let paid = |(class, choice): (usize, &Option<u32>)| {
+            let place = (*choice)?;
             let seconds = self.problem.classes[class].nodes[place as usize].cost;
-            if seconds <= 0.0 {
-                continue;
-            }
+            (seconds > 0.0).then_some((class, place, seconds))
+        };
+        let choices: Vec<_> = extraction.choice.iter().enumerate().filter_map(paid).collect();
+        for (done, &(class, place, seconds)) in choices.iter().enumerate() {
+            progress(done + 1, choices.len());
             let mut without = self.problem.clone();
             without.classes[class].nodes[place as usize].cost = f64::INFINITY;
             let Ok(other) = extractor.extract(&without) else { continue };
-            let value = names.get(&self.classes[class]).map_or_else(
-                || format!("a value of type {}", self.egraph.ty(self.classes[class])),
-                |name| name.to_string(),
-            );
+            let value = program.node(self.classes[class]).expect("a program has every class it pays for");
             found.push(RunnerUp {
-                value,
+                value: program.graph[value].name.to_string(),
                 chosen: words(self.terms[class][place as usize]),
                 seconds,
                 instead: other.choice[class].map(|place| words(self.terms[class][place as usize])),
                 margin: other.cost - extraction.cost,
                 proven: extraction.proven && other.proven,
+                adds: self.only_in(&other, extraction),
+                drops: self.only_in(extraction, &other),
             });
         }
         found
+    }
+
+    /// What one extraction chooses and the other does not, where it costs something.
+    fn only_in(&self, one: &Extraction, other: &Extraction) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for (class, (choice, another)) in one.choice.iter().zip(&other.choice).enumerate() {
+            let Some(place) = choice.filter(|_| choice != another) else { continue };
+            let seconds = self.problem.classes[class].nodes[place as usize].cost;
+            if seconds > 0.0 {
+                let node = words(self.terms[class][place as usize]);
+                changes.push(Change { node, ty: self.egraph.ty(self.classes[class]).clone(), seconds });
+            }
+        }
+        changes
     }
 }
 

@@ -1,0 +1,57 @@
+//! Pages with pictures: what they say of the settings, and the files they are written to.
+
+use super::pack::replace;
+use super::{Settings, print};
+use ovolo::pass::pipeline::PassSpec;
+use ovolo::plan::Plan;
+use ovolo::report::Page;
+use std::path::Path;
+
+impl Settings {
+    /// The name of the model's file.
+    pub(super) fn title(&self) -> String {
+        self.model.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// How a plan came about, for a reader: names and values.
+    pub(super) fn account(&self, plan: &Plan) -> Result<Vec<(&'static str, String)>, String> {
+        let pipeline = self.request(&self.pipeline)?.pipeline;
+        let mut account = vec![("ovolo", env!("CARGO_PKG_VERSION").to_owned()), ("pipeline", pipeline.name)];
+        for pass in pipeline.passes {
+            if let PassSpec::Extract(settings) = pass {
+                account.extend([("cost model", settings.cost), ("extractor", settings.extractor)]);
+            }
+        }
+        account.push(("threads", plan.threads.to_string()));
+        if !self.dims.is_empty() {
+            account.push(("dim", self.dims.join(" ")));
+        }
+        Ok(account)
+    }
+}
+
+/// Refuses a file that cannot be written, before the work for it is done.
+pub(super) fn writable(file: &Path) -> Result<(), String> {
+    let said = |why: &str| Err(format!("--html {}: {why}", file.display()));
+    if file.is_dir() || file.file_name().is_none() {
+        return said("is a directory");
+    }
+    // It would be replaced, not written to.
+    if std::fs::symlink_metadata(file).is_ok_and(|there| !there.is_file()) {
+        return said("is there, and is no plain file");
+    }
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+            said(&format!("there is no directory {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a page, and says so.
+pub(super) fn write_page(file: &Path, page: &Page<'_>) -> Result<(), String> {
+    let html = page.html();
+    replace(file, &html).map_err(|why| format!("--html {why}"))?;
+    print(&format!("{}: {} steps, {} bytes\n", file.display(), page.plan.steps.len(), html.len()));
+    Ok(())
+}

@@ -1,0 +1,157 @@
+'use strict';
+// The data of the page, and what follows from it: which buffer holds what, which imported nodes a step
+// computes, and how numbers are written.
+
+/** Shows an error where a reader sees it. */
+function fail(message) {
+  const errors = document.getElementById('errors');
+  errors.hidden = false;
+  errors.textContent += `${message}\n`;
+}
+window.addEventListener('error', event => fail(event.message));
+
+const data = JSON.parse(document.getElementById('data').textContent);
+
+/** A number with three digits that count. */
+function digits(value) {
+  if (value === 0) return '0';
+  const places = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
+  return value.toFixed(Math.min(places, 6));
+}
+
+function time(seconds) {
+  const size = Math.abs(seconds);
+  const [scale, unit] = size >= 1e-3 ? [1e3, 'ms'] : size >= 1e-6 || size === 0 ? [1e6, 'µs'] : [1e9, 'ns'];
+  return `${digits(seconds * scale)} ${unit}`;
+}
+
+const unitOf = count => (count >= 1 << 20 ? ['MiB', 1 << 20] : count >= 1024 ? ['KiB', 1024] : ['B', 1]);
+
+function bytes(count) {
+  const [unit, size] = unitOf(count);
+  return `${digits(count / size)} ${unit}`;
+}
+
+/** Bytes in a unit that reads well, and exactly. */
+function exactBytes(count) {
+  return count < 1024 ? `${count} B` : `${bytes(count)} (${count} B)`;
+}
+
+function percent(share) {
+  return `${(share * 100).toFixed(1)} %`;
+}
+
+function signed(share) {
+  return `${share < 0 ? '−' : '+'}${(Math.abs(share) * 100).toFixed(0)} %`;
+}
+
+/** The last part of a name, which is where names of a model differ. */
+function tail(name) {
+  const parts = name.split('/').filter(part => part);
+  return parts.length > 2 ? `…/${parts.slice(-2).join('/')}` : name;
+}
+
+/** An op without its backend. */
+function bare(op) {
+  return op.slice(op.indexOf('.') + 1);
+}
+
+const stepOfName = new Map(data.steps.map((step, index) => [step.name, index]));
+
+/**
+ * What is drawn of a graph: its inputs, its outputs, and the nodes between. What depends on constants
+ * alone is computed before the first run, and stands in the details of its users.
+ */
+function boxes(graph, planned) {
+  const index = new Map(graph.nodes.map((node, at) => [node.name, at]));
+  const constant = [];
+  for (const node of graph.nodes) {
+    const from = node.inputs.every(name => constant[index.get(name)]);
+    constant.push(node.op === 'const' || (node.op !== 'input' && from));
+  }
+  const returned = new Set(graph.outputs.map(output => output.value));
+  const found = [];
+  const boxOf = new Map();
+  graph.nodes.forEach((node, at) => {
+    if (constant[at] && !returned.has(node.name)) return;
+    const step = planned ? stepOfName.get(node.name) : undefined;
+    let kind = planned ? (step === undefined ? 'view' : 'step') : 'node';
+    if (node.op === 'input') kind = 'input';
+    if (constant[at]) kind = 'constant';
+    const operands = constant[at] ? [] : node.inputs.map(name => ({ name, at: index.get(name) }));
+    boxOf.set(node.name, found.length);
+    found.push({
+      name: node.name, kind, step, node,
+      inputs: [...new Set(operands.filter(one => boxOf.has(one.name)).map(one => boxOf.get(one.name)))],
+      operands: operands.map(one => ({ name: one.name, type: graph.nodes[one.at].type.text })),
+    });
+  });
+  for (const output of graph.outputs) {
+    found.push({ name: output.name, kind: 'output', node: null, inputs: [boxOf.get(output.value)], operands: [] });
+  }
+  return { boxes: found, boxOf };
+}
+
+const plan = boxes(data.program, true);
+const imported = data.imported ? boxes(data.imported, false) : null;
+
+/** For each step, the imported nodes that it computes: those between its operands and its result. */
+const importedOfStep = data.steps.map(() => []);
+/** For each imported node that is drawn, the steps that compute it. */
+const stepsOfImported = imported ? imported.boxes.map(() => []) : [];
+
+if (imported) {
+  // A form of a value in another layout is called `NAME@LAYOUT`.
+  const origin = box => {
+    if (imported.boxOf.has(box.name)) return imported.boxOf.get(box.name);
+    const suffix = `@${box.node.type.layout}`;
+    return box.name.endsWith(suffix) ? imported.boxOf.get(box.name.slice(0, -suffix.length)) : undefined;
+  };
+  const origins = plan.boxes.map(box => (box.node ? origin(box) : undefined));
+  const known = new Set(origins);
+  plan.boxes.forEach((box, at) => {
+    if (box.kind !== 'step' || origins[at] === undefined) return;
+    const region = importedOfStep[box.step];
+    const converts = box.inputs.some(input => origins[input] === origins[at]);
+    const open = [origins[at]];
+    while (open.length) {
+      const next = open.pop();
+      region.push(next);
+      if (converts) break;
+      for (const input of imported.boxes[next].inputs) {
+        if (!known.has(input) && imported.boxes[input].kind === 'node' && !region.includes(input)) open.push(input);
+      }
+    }
+    for (const node of region) stepsOfImported[node].push(box.step);
+  });
+}
+
+/** For each buffer: the steps whose results it holds, those that read it, and the one whose scratch it is. */
+const holds = data.buffers.map(() => ({ written: [], read: [], scratch: undefined }));
+
+function bufferAt(step, offset) {
+  return data.buffers.findIndex(
+    buffer =>
+      buffer.lower <= step && step < buffer.upper && buffer.offset <= offset && offset < buffer.offset + buffer.size,
+  );
+}
+
+const arenaOffset = place => (place.startsWith('@') ? Number(place.slice(1)) : undefined);
+
+/** For each step, the buffers that it writes, takes as scratch, and reads. */
+const buffersOfStep = data.steps.map((step, at) => {
+  const of = place => (arenaOffset(place) === undefined ? -1 : bufferAt(at, arenaOffset(place)));
+  const written = of(step.output);
+  if (written >= 0) holds[written].written.push(at);
+  const scratch = step.scratch > 0 ? bufferAt(at, step.scratch_offset) : -1;
+  if (scratch >= 0) holds[scratch].scratch = at;
+  const read = [...new Set(step.operands.map(of))].filter(buffer => buffer >= 0 && buffer !== written);
+  for (const buffer of read) holds[buffer].read.push(at);
+  return { written: [written, scratch].filter(buffer => buffer >= 0), read };
+});
+
+/** The step that says what a buffer is for: the one whose result or scratch it holds first. */
+function owner(buffer) {
+  const { written, scratch } = holds[buffer];
+  return scratch === undefined ? written[0] : scratch;
+}
