@@ -199,6 +199,7 @@ impl Cache {
             weights::write(&self.folder, digest, bytes).map_err(io)?;
         }
         self.folder.write(Kind::Plan, &key.fingerprint().to_string(), &[&encoded]).map_err(io)?;
+        self.folder.sweep();
         if prune::total(&self.folder) > self.limit {
             prune::prune(&self.folder, self.limit);
         }

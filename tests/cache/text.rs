@@ -16,7 +16,8 @@ fn said(at: &Path, line: &str) -> String {
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
     let code = output.status.code().unwrap();
     let end = if code == 0 { String::new() } else { format!("[exit code {code}]\n") };
-    format!("$ ovolo {line}\n{}{end}", plain(&text.replace(&at.display().to_string(), "HERE")))
+    let text = format!("$ ovolo {line}\n{}", text.replace(&at.display().to_string(), "HERE"));
+    format!("{}{end}", plain(&text))
 }
 
 /// The text without digests, sizes, ages, and what the machine is.
@@ -45,10 +46,14 @@ fn plain(text: &str) -> String {
             }
         }
         let line = words(line);
-        let spaces: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
+        let mut spaces: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
         let indent = line.len() - line.trim_start().len();
-        let text = spaces.join(" ").replace("0 s ago", "now").replace("1 s ago", "now");
-        format!("{}{text}\n", " ".repeat(indent.min(2)))
+        while let Some(at) =
+            spaces.windows(3).position(|three| three[1..] == ["s", "ago"] || three[1..] == ["min", "ago"])
+        {
+            spaces.splice(at..at + 3, ["now"]);
+        }
+        format!("{}{}\n", " ".repeat(indent.min(2)), spaces.join(" "))
     };
     text.lines().map(line).collect()
 }
