@@ -3,7 +3,7 @@
 //! Extraction by the times alone gives one plan; by the roofline, and with conversions dearer or cheaper,
 //! others. Those that differ are loaded and run in turns, and the fastest is kept.
 
-use super::store::{Decision, checksum};
+use super::store::{Decision, checksum, settled_seconds};
 use super::{Basis, Tally, Tuner, clock::median};
 use crate::compile::{self, Compilation, Options};
 use crate::contract::{Call, Contract};
@@ -153,7 +153,7 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
             .iter()
             .zip(&times)
             .filter(|(_, seconds)| seconds.is_finite())
-            .map(|((way, ..), seconds)| ((*way).to_owned(), *seconds))
+            .map(|((way, ..), seconds)| ((*way).to_owned(), settled_seconds(*seconds)))
             .collect(),
     };
     tuner.stored.decisions.insert(key.clone(), decision.clone());

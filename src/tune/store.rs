@@ -57,6 +57,11 @@ pub fn settled(entry: &Entry) -> Entry {
     read_entry(&write_entry(entry)).unwrap_or_else(|| entry.clone())
 }
 
+/// Seconds as the text form keeps them.
+pub(super) fn settled_seconds(seconds: f64) -> f64 {
+    format!("{:.3}", seconds * 1e6).parse::<f64>().map_or(seconds, |micro| micro / 1e6)
+}
+
 pub(super) fn write_entry(entry: &Entry) -> String {
     let error = entry.error.map_or_else(|| "unchecked".to_owned(), |error| format!("error {error:.1e}"));
     format!(
