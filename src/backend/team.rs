@@ -1,12 +1,14 @@
 //! One team of threads for every kernel on the processor.
 //!
 //! The caller is a member. Workers spin for some microseconds after a job, then yield, then park,
-//! so that short kernels in a row cost no wake-up and an idle process costs no processor.
+//! so that short kernels in a row cost no wake-up and an idle process costs no processor. A job waits
+//! for those workers alone that have begun with it: one whose processor is taken by another process
+//! keeps nobody waiting, and the others do its share.
 //! Workers are pinned, one to a processor, because unpinned ones get packed onto one core.
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
@@ -24,20 +26,23 @@ pub struct Team {
     unpark: Vec<Thread>,
 }
 
+/// The gate: the workers at the present job in the low half, whether it may still be begun, and above that
+/// the number of the job.
+const WORKERS: u64 = (1 << 32) - 1;
+const OPEN: u64 = 1 << 32;
+const JOB: u64 = 1 << 33;
+
 struct Shared {
-    /// Counts jobs; a change tells workers that `job` is set.
-    generation: AtomicUsize,
+    gate: AtomicU64,
     job: UnsafeCell<Option<*const Job<'static>>>,
     tasks: AtomicUsize,
     next: AtomicUsize,
-    /// Workers that have not finished the present job.
-    running: AtomicUsize,
     parked: Vec<AtomicBool>,
     stop: AtomicBool,
 }
 
-// SAFETY: `job` is written by the caller only while no worker runs (`running` is zero), and read
-// by workers only after they saw the new `generation` (release/acquire).
+// SAFETY: `job` is written by the caller only while the gate is shut and no worker is behind it, and read
+// by workers only once they have passed the gate (release/acquire).
 unsafe impl Sync for Shared {}
 // SAFETY: the job pointer is only dereferenced while the caller of `run` waits.
 unsafe impl Send for Shared {}
@@ -47,11 +52,10 @@ impl Team {
     pub fn new(threads: usize) -> Self {
         let workers = threads.max(1) - 1;
         let shared = Arc::new(Shared {
-            generation: AtomicUsize::new(0),
+            gate: AtomicU64::new(0),
             job: UnsafeCell::new(None),
             tasks: AtomicUsize::new(0),
             next: AtomicUsize::new(0),
-            running: AtomicUsize::new(0),
             parked: (0..workers).map(|_| AtomicBool::new(false)).collect(),
             stop: AtomicBool::new(false),
         });
@@ -92,23 +96,24 @@ impl Team {
         }
         let shared = &*self.shared;
         let pointer: *const Job<'_> = &job;
-        // SAFETY: only the lifetime is erased; this function does not return before every worker
-        // has finished with the job, and no worker runs now.
+        // SAFETY: only the lifetime is erased; this function does not return before the gate is shut and
+        // every worker that passed it has finished with the job, and none is behind it now.
         unsafe {
             *shared.job.get() = Some(std::mem::transmute::<*const Job<'_>, *const Job<'static>>(pointer));
         }
         shared.tasks.store(tasks, Ordering::Relaxed);
         shared.next.store(0, Ordering::Relaxed);
-        shared.running.store(self.workers.len(), Ordering::Relaxed);
-        shared.generation.fetch_add(1, Ordering::SeqCst);
+        let job_number = (shared.gate.load(Ordering::Relaxed) & !(JOB - 1)).wrapping_add(JOB);
+        shared.gate.store(job_number | OPEN, Ordering::SeqCst);
         for (parked, thread) in shared.parked.iter().zip(&self.unpark) {
             if parked.load(Ordering::SeqCst) {
                 thread.unpark();
             }
         }
         shared.take(&job);
+        shared.gate.fetch_and(!OPEN, Ordering::AcqRel);
         let mut spins = 0_u32;
-        while shared.running.load(Ordering::Acquire) != 0 {
+        while shared.gate.load(Ordering::Acquire) & WORKERS != 0 {
             spins += 1;
             if spins < 20_000 { std::hint::spin_loop() } else { std::thread::yield_now() }
         }
@@ -129,28 +134,38 @@ impl Shared {
 
     fn work(&self, index: usize) {
         let mut seen = 0;
-        while let Some(generation) = self.wait(index, seen) {
-            seen = generation;
-            // SAFETY: set before `generation` was, and kept until `running` reaches zero.
+        while let Some(job) = self.wait(index, seen) {
+            seen = job;
+            // SAFETY: set before the gate was opened, and kept while a worker is behind it.
             let job = unsafe { (*self.job.get()).map(|job| &*job) };
             if let Some(job) = job {
                 self.take(job);
             }
-            self.running.fetch_sub(1, Ordering::Release);
+            self.gate.fetch_sub(1, Ordering::Release);
         }
     }
 
-    /// Waits for a generation other than `seen`; `None` when the team ends.
-    fn wait(&self, index: usize, seen: usize) -> Option<usize> {
+    /// Whether a job other than `seen` may be begun.
+    fn waits(&self, seen: u64) -> bool {
+        let gate = self.gate.load(Ordering::SeqCst);
+        gate & OPEN != 0 && gate & !(JOB - 1) != seen
+    }
+
+    /// Waits for a job other than `seen` and passes the gate; `None` when the team ends.
+    fn wait(&self, index: usize, seen: u64) -> Option<u64> {
         let start = Instant::now();
         let mut polls = 0_u32;
         loop {
-            let generation = self.generation.load(Ordering::SeqCst);
+            let gate = self.gate.load(Ordering::SeqCst);
             if self.stop.load(Ordering::SeqCst) {
                 return None;
             }
-            if generation != seen {
-                return Some(generation);
+            let job = gate & !(JOB - 1);
+            if gate & OPEN != 0 && job != seen {
+                if self.gate.compare_exchange(gate, gate + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                    return Some(job);
+                }
+                continue;
             }
             polls += 1;
             if !polls.is_multiple_of(64) {
@@ -164,7 +179,7 @@ impl Shared {
                 std::thread::yield_now();
             } else {
                 self.parked[index].store(true, Ordering::SeqCst);
-                if self.generation.load(Ordering::SeqCst) == seen && !self.stop.load(Ordering::SeqCst) {
+                if !self.waits(seen) && !self.stop.load(Ordering::SeqCst) {
                     std::thread::park();
                 }
                 self.parked[index].store(false, Ordering::SeqCst);
