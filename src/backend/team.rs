@@ -231,3 +231,32 @@ mod pin {
     #[cfg(not(target_os = "linux"))]
     pub fn pin(_cpu: usize) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Team;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn every_task_of_every_job_runs_once_before_the_job_returns() {
+        // More threads than processors: some have not begun when a job is over, and some park.
+        for threads in [1, 2, 3, 8] {
+            let team = Team::new(threads);
+            assert_eq!(team.threads(), threads);
+            for round in 0..3_000_usize {
+                let tasks = round % 7;
+                let done: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
+                team.run(tasks, |task| {
+                    if round % 50 == 0 {
+                        std::thread::yield_now();
+                    }
+                    done[task].fetch_add(1, Ordering::Relaxed);
+                });
+                assert!(done.iter().all(|count| count.load(Ordering::Relaxed) == 1), "job {round}");
+                if round % 1_000 == 999 {
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                }
+            }
+        }
+    }
+}
