@@ -82,11 +82,13 @@ pub(crate) fn keep(path: &std::path::Path, text: &str) -> std::io::Result<()> {
 
 /// The folder in which what was measured is kept: `OVOLO_CACHE`, or `ovolo` among the user's caches.
 pub fn folder() -> Option<PathBuf> {
-    Some(match std::env::var_os("OVOLO_CACHE") {
-        Some(folder) => PathBuf::from(folder),
-        None => match std::env::var_os("XDG_CACHE_HOME") {
-            Some(folder) => PathBuf::from(folder).join("ovolo"),
-            None => PathBuf::from(std::env::var_os("HOME")?).join(".cache").join("ovolo"),
+    // Empty is unset, as the XDG specification has it: else it would be the current folder.
+    let named = |variable| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    Some(match named("OVOLO_CACHE") {
+        Some(folder) => folder,
+        None => match named("XDG_CACHE_HOME") {
+            Some(folder) => folder.join("ovolo"),
+            None => named("HOME")?.join(".cache").join("ovolo"),
         },
     })
 }

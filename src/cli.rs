@@ -17,8 +17,10 @@ mod save;
 mod tune;
 
 use clap::{Args, Parser, Subcommand};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 /// What a command ends with: nothing, or a message for the user.
 type Outcome = Result<(), String>;
@@ -96,9 +98,10 @@ struct Settings {
 
 /// A number of bytes.
 fn bytes(text: &str) -> Result<usize, String> {
-    let size: bytesize::ByteSize =
-        text.parse().map_err(|why| format!("{why}: a number of bytes, or one with KiB, MiB, GiB"))?;
-    usize::try_from(size.as_u64()).map_err(|_| "more bytes than this machine can address".to_owned())
+    let wrong =
+        || "it takes a whole number of bytes, or a number with KiB, MiB, GiB, kB, MB or GB".to_owned();
+    let size: bytesize::ByteSize = text.parse().map_err(|_| wrong())?;
+    usize::try_from(size.as_u64()).ok().filter(|size| *size < 1 << 60).ok_or_else(wrong)
 }
 
 /// Runs a command; prints what went wrong and gives the exit code.
@@ -118,19 +121,31 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::LoadCache(command) => command.run(),
         Command::Doctor(command) => command.run(),
     };
+    let outcome = outcome.and_then(|()| LOST.get().map_or(Ok(()), |why| Err(why.clone())));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             // Diagnostics say it themselves.
             let message = message.trim_end();
-            eprintln!("error: {}", message.strip_prefix("error: ").unwrap_or(message));
+            let message = message.strip_prefix("error: ").unwrap_or(message);
+            // Where nobody can be told, the exit code is all there is.
+            let _ = writeln!(std::io::stderr(), "error: {message}");
             ExitCode::from(1)
         }
     }
 }
 
-/// Prints to standard output; a reader that went away is no error.
+/// What went wrong first with standard output.
+static LOST: OnceLock<String> = OnceLock::new();
+
+/// Prints to standard output; a reader that went away is no error. What cannot be written fails the command
+/// at its end.
 fn print(text: &str) {
-    use std::io::Write;
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let mut out = std::io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            let _ = LOST.set(format!("standard output: {error}"));
+        }
+        _ => {}
+    }
 }

@@ -46,6 +46,11 @@ pub enum SessionError {
     /// An input is missing, unknown, or of another type.
     #[error("{0}")]
     Input(String),
+    /// The memory of a plan cannot be had.
+    #[error(
+        "the system has no {0} bytes for the plan: bind smaller dimensions, or give --memory-limit a size that it has"
+    )]
+    Memory(usize),
     /// A plan that was stored does not fit this process.
     #[error("{0}")]
     Stored(String),
@@ -74,7 +79,11 @@ impl Session {
 
     fn load(plan: Plan, constants: FxHashMap<NodeId, Tensor>) -> Result<Self, SessionError> {
         let team = Team::new(plan.threads);
-        let mut arena = Tensor::zeros(TensorType::plain(DType::U8, [plan.arena.max(1)]));
+        let take = |ty: TensorType| {
+            let bytes = ty.bytes();
+            Tensor::try_zeros(ty).ok_or(SessionError::Memory(bytes))
+        };
+        let mut arena = take(TensorType::plain(DType::U8, [plan.arena.max(1)]))?;
         let base = arena.bytes_mut().as_mut_ptr().cast_const();
         let mut kernels = Vec::with_capacity(plan.steps.len());
         let (mut operands, mut from_inputs, mut starts) = (Vec::new(), Vec::new(), Vec::new());
@@ -98,7 +107,7 @@ impl Session {
             }
         }
         starts.push(operands.len());
-        let outputs = plan.outputs.iter().map(|(_, ty, _)| Tensor::zeros(ty.clone())).collect();
+        let outputs = plan.outputs.iter().map(|(_, ty, _)| take(ty.clone())).collect::<Result<_, _>>()?;
         Ok(Self { plan, kernels, operands, from_inputs, starts, arena, constants, outputs, team })
     }
 

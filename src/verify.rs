@@ -193,7 +193,7 @@ pub(crate) fn type_error(ty: &TensorType) -> Option<String> {
 }
 
 /// Bytes that no value has; keeps sizes, padding included, far from overflow.
-const LARGEST_VALUE: usize = 1 << 48;
+const LARGEST_VALUE: usize = 1 << 40;
 
 /// That a value is larger than any memory, if it is. Nothing may compute the bytes of such a type.
 pub(crate) fn size_error(ty: &TensorType) -> Option<String> {

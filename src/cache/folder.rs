@@ -148,14 +148,22 @@ impl Folder {
         removed
     }
 
-    /// The files of a kind, those that are being written among them, in no order.
+    /// The files of a kind, those that are being written among them, in no order. Files of other names are
+    /// somebody else's.
     pub(super) fn files(&self, kind: Kind) -> impl Iterator<Item = Listed> + use<> {
         fs::read_dir(self.0.join(kind.folder())).into_iter().flatten().flatten().filter_map(|entry| {
             let meta = entry.metadata().ok().filter(fs::Metadata::is_file)?;
             let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            Some(Listed { name: entry.file_name().into_string().ok()?, bytes: meta.len(), used })
+            let name = entry.file_name().into_string().ok().filter(|name| is_ours(name))?;
+            Some(Listed { name, bytes: meta.len(), used })
         })
     }
+}
+
+/// Whether a file is named by a digest, and what follows it while it is being written.
+fn is_ours(name: &str) -> bool {
+    let digits = name.bytes().take_while(u8::is_ascii_hexdigit).count();
+    digits == 64 && (name.len() == 64 || name.ends_with(PART))
 }
 
 fn present<T>(result: io::Result<T>) -> io::Result<Option<T>> {

@@ -9,7 +9,7 @@ use ovolo::cost::Machine;
 use ovolo::plan::{Base, Plan, Step};
 use ovolo::report::{Page, Profile, Timing};
 use ovolo::session::Session;
-use ovolo::tensor::Tensor;
+use ovolo::tensor::{Tensor, TensorType};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ impl Bench {
             return Err("--seconds takes a positive number".into());
         }
         if let Some(file) = &self.html {
-            page::writable(file)?;
+            page::writable("--html ", file)?;
         }
         // A page shows the program, which the cache does not hold.
         let (Ready { mut session, cached }, program) = match self.html {
@@ -66,7 +66,13 @@ impl Bench {
                     .collect();
                 inputs(session.plan(), &files)?
             }
-            None => session.plan().inputs.iter().map(|(_, ty)| Tensor::zeros(ty.clone())).collect(),
+            None => {
+                let zeros = |(name, ty): &(_, TensorType)| {
+                    Tensor::try_zeros(ty.clone())
+                        .ok_or_else(|| format!("the system has no {} bytes for input `{name}`", ty.bytes()))
+                };
+                session.plan().inputs.iter().map(zeros).collect::<Result<_, _>>()?
+            }
         };
         let inputs: Vec<&Tensor> = inputs.iter().collect();
         let times = measure(&mut session, &inputs, self.seconds)?;
@@ -121,9 +127,9 @@ impl Bench {
 /// Times of runs, sorted, after one that is not counted.
 fn measure(session: &mut Session, inputs: &[&Tensor], seconds: f64) -> Result<Vec<Duration>, String> {
     session.run(inputs).map_err(|error| error.to_string())?;
-    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    let begin = Instant::now();
     let mut times = Vec::new();
-    while times.len() < 3 || Instant::now() < end {
+    while times.len() < 3 || begin.elapsed().as_secs_f64() < seconds {
         let start = Instant::now();
         session.run(inputs).map_err(|error| error.to_string())?;
         times.push(start.elapsed());

@@ -4,10 +4,11 @@ use super::load::absent;
 use super::{Outcome, Settings, print};
 use clap::{Args, ValueEnum};
 use ovolo::compile::{self, Compilation, Stage};
-use ovolo::egraph::Growth;
+use ovolo::egraph::{EGraph, Growth};
 use ovolo::graph::Graph;
 use ovolo::graph::{diff, dot, json, text};
 use ovolo::pass::PassReport;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 #[derive(Args)]
@@ -87,7 +88,7 @@ impl Compile {
             Some(PassReport::Plan { steps, arena, lower_bound, proven }) => {
                 let proven = if *proven { "proven least" } else { "not proven least" };
                 #[allow(clippy::cast_precision_loss)]
-                let ratio = *arena as f64 / (*lower_bound).max(1) as f64;
+                let ratio = (*arena).max(1) as f64 / (*lower_bound).max(1) as f64;
                 let _ = writeln!(
                     text,
                     "{steps} steps, arena {arena} bytes, {ratio:.3} of its lower bound, {proven}"
@@ -153,7 +154,7 @@ pub(super) struct Dump {
     #[command(flatten)]
     settings: Settings,
     /// The pass after which to print; `import` for the graph as it came. After a rewriting pass the
-    /// e-graph is printed, after `plan` the plan.
+    /// e-graph is printed (as text alone), after `plan` the plan (as text or JSON; as a picture its program).
     #[arg(long, value_name = "PASS", default_value = "import")]
     after: String,
     /// The form.
@@ -173,6 +174,9 @@ impl Dump {
             (Some(_), ..) => return Err("an e-graph is printed as text only".into()),
             (None, Some(PassReport::Plan { .. }), Format::Text) => compilation.plan.to_string(),
             (None, _, Format::Text) => text::print(&stage.graph),
+            (None, Some(PassReport::Plan { .. }), Format::Json) => {
+                format!("{}\n", ovolo::report::plan(&compilation.plan))
+            }
             (None, _, Format::Json) => format!("{}\n", json::to_json(&stage.graph)),
             (None, _, Format::Dot) => dot::to_dot(&stage.graph),
         };
@@ -198,20 +202,70 @@ pub(super) struct Diff {
 
 impl Diff {
     pub(super) fn run(&self) -> Outcome {
-        let compiled = |pipeline: &str| -> Result<Compilation, String> {
-            compile::compile(self.settings.graph()?, &self.settings.options(pipeline)?)
-                .map_err(|e| e.to_string())
-        };
-        let own = compiled(&self.settings.pipeline)?;
-        let (left, right): (Graph, Graph) = match &self.against {
-            None => (stage(&own, &self.from)?.graph.clone(), stage(&own, &self.to)?.graph.clone()),
+        let own = |name: &str| self.side(&self.settings.pipeline, name);
+        let (left, right) = match &self.against {
+            None => (own(&self.from)?, own(&self.to)?),
             Some(other) => {
-                (stage(&own, &self.to)?.graph.clone(), stage(&compiled(other)?, &self.to)?.graph.clone())
+                if self.from != "import" {
+                    return Err(
+                        "--from names a stage of the same pipeline, --against another pipeline: give one"
+                            .into(),
+                    );
+                }
+                (own(&self.to)?, self.side(other, &self.to)?)
             }
         };
-        print(&diff::diff(&left, &right).to_string());
+        let text = match (left, right) {
+            (Side::Graph(left), Side::Graph(right)) => diff::diff(&left, &right).to_string(),
+            (Side::Classes(left), Side::Classes(right)) => lines(&left, &right),
+            _ => {
+                return Err(
+                    "one stage is a graph, the other an e-graph, which holds every program: compare a stage \
+                            before `extract` with another before it, or `import` with one from `extract` on"
+                        .into(),
+                );
+            }
+        };
+        print(if text.is_empty() { "no difference\n" } else { &text });
         Ok(())
     }
+
+    /// What there is after a pass.
+    fn side(&self, pipeline: &str, name: &str) -> Result<Side, String> {
+        let mut options = self.settings.options(pipeline)?;
+        options.keep_egraph_after = Some(name.to_owned());
+        let compilation = compile::compile(self.settings.graph()?, &options).map_err(|e| e.to_string())?;
+        let stage = stage(&compilation, name)?;
+        let both_grow =
+            [&self.from, &self.to].iter().all(|name| *name == "import" || grows(&compilation, name));
+        Ok(match &stage.egraph {
+            Some(text) => Side::Classes(text.clone()),
+            // The import as an e-graph, beside another.
+            None if name == "import" && both_grow => Side::Classes(EGraph::new(&stage.graph).to_text()),
+            None => Side::Graph(stage.graph.clone()),
+        })
+    }
+}
+
+/// What is compared.
+enum Side {
+    Graph(Graph),
+    /// The text of an e-graph.
+    Classes(String),
+}
+
+fn grows(compilation: &Compilation, name: &str) -> bool {
+    let rewrites = |stage: &Stage| stage.name == name && matches!(stage.report, Some(PassReport::Rewrite(_)));
+    compilation.stages.iter().any(rewrites)
+}
+
+/// The lines of one text alone, and of the other alone, in order.
+fn lines(left: &str, right: &str) -> String {
+    let alone = |text: &str, other: &str, mark: char| -> String {
+        let known: BTreeSet<&str> = other.lines().collect();
+        text.lines().filter(|line| !known.contains(line)).map(|line| format!("{mark} {line}\n")).collect()
+    };
+    alone(left, right, '-') + &alone(right, left, '+')
 }
 
 fn stage<'a>(compilation: &'a Compilation, name: &str) -> Result<&'a Stage, String> {

@@ -85,7 +85,7 @@ impl Explain {
     }
 
     fn page(&self, file: &Path) -> Outcome {
-        page::writable(file)?;
+        page::writable("--html ", file)?;
         let (compilation, options) = self.settings.compile_and_options()?;
         for line in absent(&compilation.absent) {
             eprintln!("{line}");

@@ -31,8 +31,8 @@ impl Settings {
 }
 
 /// Refuses a file that cannot be written, before the work for it is done.
-pub(super) fn writable(file: &Path) -> Result<(), String> {
-    let said = |why: &str| Err(format!("--html {}: {why}", file.display()));
+pub(super) fn writable(what: &str, file: &Path) -> Result<(), String> {
+    let said = |why: &str| Err(format!("{what}{}: {why}", file.display()));
     if file.is_dir() || file.file_name().is_none() {
         return said("is a directory");
     }

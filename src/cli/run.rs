@@ -74,13 +74,18 @@ impl Run {
 /// The first values.
 fn preview(tensor: &Tensor) -> String {
     const SHOWN: usize = 8;
-    let values = tensor.to_f64();
     let mut text = String::from("  ");
-    for value in values.iter().take(SHOWN) {
-        let _ = write!(text, "{value:.5} ");
+    match tensor.to_i64() {
+        Some(values) => values.iter().take(SHOWN).for_each(|value| {
+            let _ = write!(text, "{value} ");
+        }),
+        None => tensor.to_f64().iter().take(SHOWN).for_each(|value| {
+            let _ = write!(text, "{value:.5} ");
+        }),
     }
-    if values.len() > SHOWN {
-        let _ = write!(text, "… ({} values)", values.len());
+    let count = tensor.ty().shape.count();
+    if count > SHOWN {
+        let _ = write!(text, "… ({count} values)");
     }
     text
 }

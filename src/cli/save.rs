@@ -2,6 +2,7 @@
 
 use super::amount::size;
 use super::caching::{cache, keep, times};
+use super::page;
 use super::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::cache::{self, Entry};
@@ -21,6 +22,7 @@ pub(super) struct Save {
 
 impl Save {
     pub(super) fn run(&self) -> Outcome {
+        page::writable("", &self.file)?;
         let cache = cache()?.ok_or(NO_FOLDER)?;
         let request = self.settings.request(&self.settings.pipeline)?;
         let mut key = request.key().map_err(|error| error.to_string())?;

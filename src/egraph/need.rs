@@ -24,10 +24,20 @@ impl Pick<'_> {
                     .collect()
             })
             .collect();
-        // A view lies in another buffer, perhaps one that is counted already; inputs are the caller's.
+        // What may be part of another value may lie in a buffer that is counted already.
+        let mut part = vec![false; self.classes.len()];
+        for (class, contracts) in known.iter().enumerate() {
+            for (node, contract) in self.problem.classes[class].nodes.iter().zip(contracts) {
+                if contract.as_ref().is_some_and(|contract| !contract.parts.is_empty()) {
+                    node.children.iter().for_each(|child| part[child.index()] = true);
+                }
+            }
+        }
+        // So may a view; inputs are the caller's.
         let counted: Vec<usize> = (0..self.classes.len())
             .map(|class| {
                 let elsewhere = self.egraph.egg[self.classes[class]].data.constant
+                    || part[class]
                     || self.terms[class].iter().any(|term| term.op == INPUT)
                     || known[class].iter().flatten().any(|contract| contract.view_of.is_some());
                 if elsewhere { 0 } else { self.egraph.ty(self.classes[class]).bytes() }

@@ -31,8 +31,8 @@ impl Pass for Extract {
         let model = cost_model(&self.0, context)?;
         let chooser = chooser(&egraph, &*extractor, &*model, context)?;
         let Trial { extraction, program, .. } = match chooser.settings.limit {
+            limit if self.0.memory > 0.0 => memory::cheapest(&chooser, self.0.memory, limit)?,
             Some(limit) => memory::within(&chooser, limit)?,
-            None if self.0.memory > 0.0 => memory::cheapest(&chooser, self.0.memory)?,
             None => chooser.best(&chooser.pick.problem)?.ok_or_else(|| Error::Extract(NOTHING.into()))?,
         };
         let missing = chooser.pick.missing;

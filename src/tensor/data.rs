@@ -53,6 +53,12 @@ impl Tensor {
         Self { ty, bytes }
     }
 
+    /// The same; `None` where the system has not so many bytes.
+    pub fn try_zeros(ty: TensorType) -> Option<Self> {
+        let bytes = Bytes::Own(Arc::new(Aligned::try_zeroed(ty.bytes())?));
+        Some(Self { ty, bytes })
+    }
+
     /// A tensor over bytes that someone else keeps, such as a mapped file; to write it is to copy them.
     /// `None` where they are not as many as the type has, or do not begin at a multiple of 64.
     pub fn kept(ty: TensorType, keeper: Arc<Keeper>) -> Option<Self> {
@@ -256,11 +262,13 @@ impl Aligned {
     }
 
     fn zeroed(length: usize) -> Self {
-        let allocation = Self::allocation(length);
+        Self::try_zeroed(length).unwrap_or_else(|| handle_alloc_error(Self::allocation(length)))
+    }
+
+    fn try_zeroed(length: usize) -> Option<Self> {
         // SAFETY: the allocation is not empty.
-        let pointer = unsafe { alloc_zeroed(allocation) };
-        let Some(pointer) = NonNull::new(pointer) else { handle_alloc_error(allocation) };
-        Self { pointer, length }
+        let pointer = unsafe { alloc_zeroed(Self::allocation(length)) };
+        Some(Self { pointer: NonNull::new(pointer)?, length })
     }
 
     fn as_slice(&self) -> &[u8] {

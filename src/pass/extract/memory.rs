@@ -48,14 +48,19 @@ pub(super) fn within(chooser: &Chooser<'_>, limit: usize) -> Result<Trial, Error
     if least.plan.arena <= limit { Ok(least) } else { Err(Error::Plan(too_large(&least.plan, limit))) }
 }
 
-/// The plan for which time and memory together cost the least, at so many milliseconds a mebibyte.
-pub(super) fn cheapest(chooser: &Chooser<'_>, worth: f64) -> Result<Trial, Error> {
+/// The plan for which time and memory together cost the least, at so many milliseconds a mebibyte; of
+/// those within a limit.
+pub(super) fn cheapest(chooser: &Chooser<'_>, worth: f64, limit: Option<usize>) -> Result<Trial, Error> {
     #[allow(clippy::cast_precision_loss)]
     let price =
         |trial: &Trial| trial.extraction.cost + worth * 1e-3 * trial.plan.arena as f64 / f64::from(1 << 20);
-    let trials = curve(chooser)?;
-    let best = trials.into_iter().min_by(|a, b| price(a).total_cmp(&price(b)));
-    best.ok_or_else(|| Error::Extract(NOTHING.into()))
+    let mut trials = curve(chooser)?;
+    let least = trials.pop().ok_or_else(|| Error::Extract(NOTHING.into()))?;
+    if let Some(limit) = limit.filter(|limit| least.plan.arena > *limit) {
+        return Err(Error::Plan(too_large(&least.plan, limit)));
+    }
+    trials.retain(|trial| limit.is_none_or(|limit| trial.plan.arena <= limit));
+    Ok(trials.into_iter().fold(least, |best, trial| if price(&trial) < price(&best) { trial } else { best }))
 }
 
 /// Plans each faster than all that are smaller, the fastest first.

@@ -59,7 +59,8 @@ impl Chooser<'_> {
                 best = next;
             }
         }
-        best.extraction.bound = bound;
+        // Sums of the same prices in another order.
+        best.extraction.bound = bound.min(best.extraction.cost);
         best.extraction.proven = proven && best.extraction.cost <= bound * (1.0 + ROUNDING);
         Ok(Some(best))
     }
