@@ -139,3 +139,49 @@ fn the_concatenations_of_squeezenet_are_no_steps() {
     let plan = plan(&model("squeezenet1_1"), &common::options(2));
     assert!(plan.steps.iter().all(|step| !step.op.ends_with(".concat")), "{plan}");
 }
+
+/// A residual over a concatenation: one operand of the last convolution lies in another.
+const PARTS: &str = "graph g {
+  x: f32[1,64,112,112] = input
+  w: f32[64,128,3,3] = const ~1
+  u: f32[64,64,1,1] = const ~4
+  bb: f32[64] = const ~2
+  a = conv(x, u, bb) {pads: [0,0,0,0], strides: [1,1]}
+  b = max-pool(a) {kernel: [3,3], pads: [1,1,1,1], strides: [1,1]}
+  c = concat(a, b) {axis: 1}
+  k = conv(c, w, bb) {pads: [1,1,1,1], strides: [1,1]}
+  s = add(k, a)
+  y = relu(s)
+  q = max-pool(y) {kernel: [4,4], pads: [0,0,0,0], strides: [4,4]}
+  return q = q
+}";
+
+#[test]
+fn what_is_proven_within_a_limit_is_not_beaten_by_fewer_programs() {
+    let graph = text::parse(PARTS).unwrap();
+    let mut fewer = common::options(1);
+    for pass in &mut fewer.pipeline.passes {
+        if let PassSpec::Rewrite(phase) = pass {
+            phase.rules.retain(|rules| rules != "winograd");
+        }
+    }
+    let rival = compile::compile(graph.clone(), &fewer).unwrap().plan;
+    let points = memory_curve(&graph, &common::options(1)).unwrap();
+    for point in points.iter().filter(|point| point.proven && rival.arena <= point.arena) {
+        assert!(point.seconds <= rival.seconds() * (1.0 + 1e-9), "{point:?} against {} s", rival.seconds());
+    }
+    assert!(points.iter().any(|point| rival.arena <= point.arena));
+}
+
+#[test]
+fn a_limit_leaves_the_worth_of_memory_in_force() {
+    let graph = text::parse(SCRATCH).unwrap();
+    let points = memory_curve(&graph, &common::options(2)).unwrap();
+    let mut options = weighed(1e9);
+    for pass in &mut options.pipeline.passes {
+        if let PassSpec::Plan(settings) = pass {
+            settings.limit = Some(usize::MAX >> 8);
+        }
+    }
+    assert_eq!(plan(&graph, &options).arena, points.last().unwrap().arena);
+}

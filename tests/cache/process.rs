@@ -269,3 +269,18 @@ mod unix {
         assert!(!ran.said.contains(".part"), "{}", ran.said);
     }
 }
+
+#[test]
+fn clearing_leaves_what_is_not_ours() {
+    let (cache, outputs) = (folder("foreign"), folder("foreign-outputs"));
+    go(&cache, &outputs);
+    for (sub, name) in [("weights", "model.bin"), ("plans", "notes.txt")] {
+        std::fs::create_dir_all(cache.join(sub)).unwrap();
+        std::fs::write(cache.join(sub).join(name), "mine").unwrap();
+    }
+    let cleared = Command::new(OVOLO).args(["cache", "clear"]).env("OVOLO_CACHE", &cache).output().unwrap();
+    assert!(cleared.status.success());
+    assert_eq!(std::fs::read_to_string(cache.join("weights/model.bin")).unwrap(), "mine");
+    assert_eq!(std::fs::read_to_string(cache.join("plans/notes.txt")).unwrap(), "mine");
+    assert!(!go(&cache, &outputs).cached);
+}
