@@ -100,6 +100,38 @@ const BROKEN: &[(&str, &str)] = &[
     ("mistakes_the_function_of_a_blocked_value", r#"from: "(relu (unpack ?x))", to: "(unpack (abs ?x))""#),
 ];
 
+/// Rules that hold but for some values: ties, zeros, halves, whole numbers, beyond a bound, at the ends
+/// of integers.
+const AT_THE_EDGE: &[(&str, &str, &str)] = &[
+    ("a-tie", "(greater ?x ?y)", "(greater-equal ?x ?y)"),
+    ("another-tie", "(equal ?x ?y)", "(less (add ?x ?y) (add ?x ?y))"),
+    ("a-whole-number", "(ceil ?x)", "(add (floor ?x) 1.0)"),
+    ("a-half", "(round ?x)", "(floor (add ?x 0.5))"),
+    ("a-zero", "(sign (abs ?x))", "(sign (exp ?x))"),
+    ("beyond-a-bound", "(relu ?x)", "(clip ?x {min: 0.0, max: 30.0})"),
+    ("beyond-i8", "(cast (cast ?x {to: i8}) {to: i64})", "?x"),
+    ("beyond-f16", "(cast (cast ?x {to: f16}) {to: i32})", "?x"),
+    ("a-wrap", "(div (mul ?x 2.0) 2.0)", "?x"),
+];
+
+#[test]
+fn rules_that_fail_at_the_edge_are_found_wrong() {
+    for (name, from, to) in AT_THE_EDGE {
+        // Typing must not be what refuses them.
+        let when = match *name {
+            "beyond-i8" => r#", when: ["is-dtype(?x, i64)"]"#,
+            "beyond-f16" => r#", when: ["is-dtype(?x, i32)"]"#,
+            "a-wrap" => r#", when: ["is-dtype(?x, u8)"]"#,
+            _ => r#", when: ["is-f32(?x)"]"#,
+        };
+        let one = verified(&format!(r#"[Rule(name: "{name}", from: "{from}", to: "{to}"{when})]"#));
+        let Verdict::Wrong { what, case } = &one.verdict else { panic!("{one:#?}") };
+        assert!(what.starts_with("the sides differ in value"), "{name}: {what}\n{case}");
+        let graph = text::parse(case).unwrap_or_else(|found| panic!("{found}\n{case}"));
+        assert!(verify::compare_case(&graph).unwrap().is_some(), "{name}: {case}");
+    }
+}
+
 #[test]
 fn counter_examples_are_taken_apart_until_nothing_can_go() {
     let mut settings = insta::Settings::clone_current();

@@ -1,7 +1,7 @@
 //! `rules why-not`: how far a rule's left sides stand, and what stops them; each guard's reason.
 #![allow(clippy::unwrap_used)]
 
-use ovolo::egraph::{EGraph, WhyNot};
+use ovolo::egraph::{EGraph, Limits, WhyNot};
 use ovolo::graph::text;
 use ovolo::rule::{self, Rule, RuleSet};
 use std::fmt::Write;
@@ -118,6 +118,51 @@ fn a_number_that_adds_a_dimension_is_told() {
     let found = why(&graph("1,1"), third);
     let (_, _, part, _, why_not) = miss(&found);
     assert_eq!((part, why_not), ("?c:0.25..0.4", "it is 0.5"));
+}
+
+/// What is said of a rule in an e-graph that is fresh, and after a phase with these limits.
+fn told(graph: &str, body: &str, limits: Limits) -> String {
+    let rule = rule(body);
+    let graph = text::parse(&format!("graph {{\n{graph}\n}}")).unwrap_or_else(|errors| panic!("{errors}"));
+    let fresh = EGraph::new(&graph).why_not(&rule, None).unwrap();
+    let mut egraph = EGraph::new(&graph);
+    let saturation =
+        egraph.saturate(std::slice::from_ref(&rule), limits, &|| std::time::Duration::ZERO).unwrap();
+    let growth = &saturation.growth[0];
+    let nodes = egraph.nodes();
+    let after = egraph.why_not(&rule, None).unwrap();
+    assert_eq!(egraph.nodes(), nodes, "asking changes nothing after a phase");
+    let done = format!("matched {}, refused {}", growth.matched, growth.refused);
+    format!("fresh: {fresh}\nphase: {done}, {}\nafter: {after}\n", saturation.stop)
+}
+
+#[test]
+fn matches_that_were_refused_or_had_no_turn_do_not_fire() {
+    let plenty = Limits { rounds: 4, nodes: 1000 };
+    let none = Limits { nodes: 0, ..plenty };
+    let relu = "x: f32[2,17] = input; y = relu(x); return y";
+    let chain = "x: f32[3,3] = input; a: f32[3,3] = const ~1; p = matmul(x, a); q = matmul(p, a); return q";
+    let merge =
+        "from: [\"(matmul ?x ?a)\", \"(matmul ?y ?b)\"], to: [\"(matmul ?x ?a)\", \"(matmul ?y ?b)\"]";
+    let join = "x: f32[2,3] = input; y = concat(x, x, x) {axis: 1}; return y";
+    let cases = [
+        ("a right side that cannot be typed", relu, "from: \"(relu ?x)\", to: \"(matmul ?x ?x)\"", plenty),
+        ("an operand computed from another output", chain, merge, plenty),
+        ("a limit before the rule's turn", relu, "from: \"(relu ?x)\", to: \"(max ?x 0.0)\"", none),
+        (
+            "several matches at one place",
+            join,
+            "from: \"(concat ?xs.. ?ys.. {axis: 1})\", to: \"(concat ?xs.. ?ys.. {axis: 1})\"",
+            plenty,
+        ),
+    ];
+    let report: String =
+        cases.map(|(name, graph, body, limits)| format!("{name}\n{}\n", told(graph, body, limits))).concat();
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/why_not"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!("no_turn", report));
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod case;
 mod check;
 mod coverage;
 mod draft;
+mod edge;
 mod generate;
 mod hint;
 mod member;

@@ -1,10 +1,13 @@
 //! Why a rule does not fire: how far its left sides stand, and what stops them.
 
 use super::EGraph;
-use super::matcher::size;
+use super::cycle::Below;
+use super::matcher::{Match, size};
+use super::saturate::{Done, KNOTS};
 use crate::rule::print::Names;
 use crate::rule::{Pattern, Rule};
 use egg::Id;
+use std::fmt;
 use std::sync::Arc;
 
 /// Where a search got furthest.
@@ -33,15 +36,17 @@ impl Nearest {
 /// What keeps a rule from firing, or that it fires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WhyNot {
-    /// It fires so often, at these values.
+    /// It fires at these values.
     Fires(Vec<String>),
-    /// It matches, and a guard or a type says no: where, what, and why.
+    /// It stands at these values, and a limit stopped the phase before its turn.
+    Waits(Vec<String>),
+    /// It matches, and a guard, a type or a cycle says no: where, what, and why.
     Refused {
         /// The values at the roots of the left sides.
         at: String,
         /// How many matches were refused.
         times: usize,
-        /// The guard with its reason.
+        /// The guard with its reason, or why the right side cannot be made.
         reason: String,
     },
     /// The nearest miss.
@@ -61,12 +66,41 @@ pub enum WhyNot {
     Nowhere(String),
 }
 
+impl fmt::Display for WhyNot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let listed = |places: &[String]| {
+            let more = places.len().saturating_sub(3);
+            let some = places[..places.len() - more].join("; ");
+            if more > 0 { format!("{some} and {more} more") } else { some }
+        };
+        match self {
+            Self::Fires(places) => write!(f, "it fires: at {}", listed(places)),
+            Self::Waits(places) => write!(
+                f,
+                "it does not fire: the left side stands at {}, and the limit stopped the phase before its turn",
+                listed(places)
+            ),
+            Self::Refused { at, times, reason } => write!(
+                f,
+                "it does not fire: the left side stands {times} times; the first no, at {at}: {reason}"
+            ),
+            Self::Miss { stands, of, part, at, why } => write!(
+                f,
+                "the nearest miss: {stands} of {of} parts of the left side stand; then {at} should be `{part}`, and {why}"
+            ),
+            Self::Nowhere(pattern) => write!(f, "nothing in the e-graph begins to look like `{pattern}`"),
+        }
+    }
+}
+
 impl EGraph {
-    /// Why a rule does not fire on the e-graph as it stands, at one value or anywhere.
+    /// Why a rule does not fire on the e-graph as it stands, at one value or anywhere. Where a phase had
+    /// the rule, what it did with a match is told; elsewhere right sides are made, to see whether they
+    /// can be, and stay in the e-graph with nothing that reads them.
     ///
     /// # Errors
     /// If no value has that name.
-    pub fn why_not(&self, rule: &Arc<Rule>, node: Option<&str>) -> Result<WhyNot, String> {
+    pub fn why_not(&mut self, rule: &Arc<Rule>, node: Option<&str>) -> Result<WhyNot, String> {
         let only = match node {
             None => None,
             Some(name) => {
@@ -82,17 +116,43 @@ impl EGraph {
         };
         let mut nearest = Nearest { only, miss: None };
         let matches = self.search(rule, None, Some(&mut nearest));
-        let mut fires = Vec::new();
+        let record = self.record(&rule.name);
+        let (mut fires, mut waits) = (Vec::new(), Vec::new());
         let mut refused: Vec<(String, String)> = Vec::new();
-        for mut found in matches {
+        for found in matches {
             let at: Vec<String> = found.roots.iter().map(|root| self.label(*root)).collect();
-            match self.admit(rule, &mut found) {
-                Ok(()) => fires.push(at.join(" and ")),
-                Err(why) => refused.push((at.join(" and "), why)),
+            let at = at.join(" and ");
+            let found = found.canonical(self);
+            let done = record.as_ref().map(|record| record.of(&found));
+            let places = match done {
+                Some(Done::Applied) => &mut fires,
+                Some(Done::Nothing) => match self.guarded(rule, found) {
+                    Ok(_) => &mut waits,
+                    Err(why) => {
+                        refused.push((at, why));
+                        continue;
+                    }
+                },
+                None | Some(Done::Refused) => match self.makes(rule, found) {
+                    // A fact became more precise after it was refused.
+                    Ok(()) if done.is_some() => &mut waits,
+                    Ok(()) => &mut fires,
+                    Err(why) => {
+                        refused.push((at, why));
+                        continue;
+                    }
+                },
+            };
+            // Several matches may have one place.
+            if !places.contains(&at) {
+                places.push(at);
             }
         }
         if !fires.is_empty() {
             return Ok(WhyNot::Fires(fires));
+        }
+        if !waits.is_empty() {
+            return Ok(WhyNot::Waits(waits));
         }
         if let Some((at, reason)) = refused.first().cloned() {
             return Ok(WhyNot::Refused { at, times: refused.len(), reason });
@@ -108,6 +168,24 @@ impl EGraph {
             },
             None => WhyNot::Nowhere(names.pattern(&rule.from[0])),
         })
+    }
+
+    /// A match with its computed attributes, or the no of a cycle or a guard.
+    fn guarded(&self, rule: &Rule, mut found: Match) -> Result<Match, String> {
+        if rule.from.len() > 1 && Below::default().knots(self, &found) {
+            return Err(KNOTS.to_owned());
+        }
+        self.admit(rule, &mut found)?;
+        Ok(found)
+    }
+
+    /// Whether the right sides of a match can be made, or the first no.
+    fn makes(&mut self, rule: &Rule, found: Match) -> Result<(), String> {
+        let found = self.guarded(rule, found)?;
+        for template in &rule.to {
+            self.instantiate(template, &found)?;
+        }
+        Ok(())
     }
 
     /// A class in words: its name in the model, if it has one, and its type.

@@ -24,8 +24,36 @@ pub(super) struct Tried {
     refused: Vec<Rc<Match>>,
 }
 
+/// What was done with a match.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Done {
+    /// It was applied, whether or not the right side was new.
+    Applied,
+    /// A guard, a type or a cycle said no.
+    Refused,
+    /// No phase had its turn for it: a limit came first.
+    Nothing,
+}
+
+/// What was done with the matches of one rule, by the class ids of now.
+pub(super) struct Record {
+    all: FxHashSet<Match>,
+    refused: FxHashSet<Match>,
+}
+
+impl Record {
+    /// What was done with a match.
+    pub fn of(&self, one: &Match) -> Done {
+        match (self.all.contains(one), self.refused.contains(one)) {
+            (_, true) => Done::Refused,
+            (true, false) => Done::Applied,
+            (false, false) => Done::Nothing,
+        }
+    }
+}
+
 /// Why a match of a multi-output rule is refused that no program could use.
-const KNOTS: &str = "an operand is computed from one of the outputs";
+pub(super) const KNOTS: &str = "an operand is computed from one of the outputs";
 
 /// Hard limits of one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,6 +233,14 @@ impl EGraph {
         };
         let (nodes, classes) = (self.nodes(), self.classes());
         Ok(Saturation { stop, rounds: by_round.len(), nodes, classes, growth, by_round })
+    }
+
+    /// What was done with a rule's matches; `None` where no phase had the rule.
+    pub(super) fn record(&self, rule: &str) -> Option<Record> {
+        let tried = self.tried.get(rule)?;
+        let refused: FxHashSet<Match> = tried.refused.iter().map(|one| one.canonical(self)).collect();
+        let all = tried.all.iter().map(|one| one.canonical(self)).collect();
+        Some(Record { all, refused })
     }
 
     fn round(

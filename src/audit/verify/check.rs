@@ -57,7 +57,10 @@ pub(super) fn compare(draft: &Draft) -> Compared {
     for (side, (left, right)) in draft.left.iter().zip(&draft.right).enumerate() {
         let (Some(left), Some(right)) = (&values[*left], &values[*right]) else { continue };
         let (left, right) = (left.to_f64(), right.to_f64());
-        if let Some(at) = first_difference(&left, &right, precision.tolerance) {
+        // Integers and booleans are exact, whatever is beside them.
+        let float = draft.values[draft.left[side]].ty.dtype.is_float();
+        let tolerance = if float { precision.tolerance } else { 0.0 };
+        if let Some(at) = first_difference(&left, &right, tolerance) {
             let shape = &draft.values[draft.left[side]].ty.shape;
             let index = index_of(at, shape);
             let what = "the sides differ in value".to_owned();

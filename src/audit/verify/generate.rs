@@ -2,6 +2,7 @@
 //! leaves up.
 
 use super::draft::{Draft, Filling};
+use super::edge;
 use super::hint::Hints;
 use super::palette::{Palette, ones};
 use super::rng::Rng;
@@ -16,6 +17,8 @@ pub(super) struct Generator<'a> {
     rule: &'a Rule,
     hints: Hints,
     palette: &'a Palette,
+    /// Numbers that the rule holds, for values at the edge; `None` where it has none of those.
+    literals: Option<Vec<f64>>,
 }
 
 /// The most values that a rest stands for.
@@ -26,7 +29,8 @@ const MIDDLE_REST: usize = 3;
 impl<'a> Generator<'a> {
     /// For one rule.
     pub fn new(rule: &'a Rule, palette: &'a Palette) -> Self {
-        Self { rule, hints: Hints::new(rule), palette }
+        let literals = (!edge::rounds(rule)).then(|| edge::literals(rule));
+        Self { rule, hints: Hints::new(rule), palette, literals }
     }
 
     /// One left side; it need not satisfy the guards.
@@ -44,6 +48,9 @@ impl<'a> Generator<'a> {
             };
             let root = self.value(pattern, &Wish::any(wish), &mut draft, rng)?;
             draft.left.push(root);
+        }
+        if let Some(literals) = &self.literals {
+            edge::fill(&mut draft, literals, rng);
         }
         Ok(draft)
     }

@@ -35,7 +35,8 @@ pub(crate) struct Verify {
     /// The pipeline of the models: a file, or the name of a shipped one.
     #[arg(long, default_value = "native")]
     pipeline: String,
-    /// Compare with the reference evaluation of the model, which is slow, and not with a first member.
+    /// Compare with the reference evaluation of the model, which is slow, and not with a first member,
+    /// as small models always are.
     #[arg(long, requires = "models")]
     reference: bool,
     /// Fill initializers that carry no data but say `normal MEAN STD` with seeded values.

@@ -54,7 +54,7 @@ impl WhyNotCommand {
                     serde_json::json!({
                         "phase": phase.name, "stop": saturation.stop.to_string(), "limited": limited,
                         "matched": growth.matched, "applied": growth.applied, "refused": growth.refused,
-                        "why": words(&why),
+                        "why": why.to_string(),
                     })
                 );
                 continue;
@@ -64,8 +64,8 @@ impl WhyNotCommand {
                 "phase `{}` ({}): `{}` matched {} times, changed the e-graph {} times, was refused {} times",
                 phase.name, saturation.stop, rule.name, growth.matched, growth.applied, growth.refused
             );
-            let _ = writeln!(report, "  {}", words(&why));
-            if limited && !matches!(why, WhyNot::Refused { .. }) {
+            let _ = writeln!(report, "  {why}");
+            if limited && matches!(why, WhyNot::Miss { .. } | WhyNot::Nowhere(_)) {
                 let _ = writeln!(
                     report,
                     "  The phase did not end by itself: what the rule needs may not have been made yet."
@@ -82,22 +82,5 @@ impl WhyNotCommand {
         }
         print(&report);
         Ok(())
-    }
-}
-
-fn words(why: &WhyNot) -> String {
-    match why {
-        WhyNot::Fires(places) => {
-            let more =
-                if places.len() > 3 { format!(" and {} more", places.len() - 3) } else { String::new() };
-            format!("it fires: at {}{more}", places[..places.len().min(3)].join("; "))
-        }
-        WhyNot::Refused { at, times, reason } => {
-            format!("the left side stands {times} times; the first, at {at}, is refused: {reason}")
-        }
-        WhyNot::Miss { stands, of, part, at, why } => format!(
-            "the nearest miss: {stands} of {of} parts of the left side stand; then {at} should be `{part}`, and {why}"
-        ),
-        WhyNot::Nowhere(pattern) => format!("nothing in the e-graph begins to look like `{pattern}`"),
     }
 }
