@@ -26,6 +26,19 @@ pub struct Options {
     pub keep_egraph_after: Option<String>,
 }
 
+impl Options {
+    /// What the passes are told beside this graph.
+    pub fn context(&self, graph: &Graph) -> Context<'_> {
+        Context {
+            rules: &self.rules,
+            pipeline: &self.pipeline,
+            threads: self.threads,
+            machine: self.machine,
+            measured: self.measured.as_ref().map(|measured| measured.of(graph)),
+        }
+    }
+}
+
 /// The state after one pass.
 #[derive(Debug)]
 pub struct Stage {
@@ -69,13 +82,7 @@ impl Compilation {
 /// # Errors
 /// If the graph does not verify or a pass fails.
 pub fn compile(graph: Graph, options: &Options) -> Result<Compilation, Error> {
-    let context = Context {
-        rules: &options.rules,
-        pipeline: &options.pipeline,
-        threads: options.threads,
-        machine: options.machine,
-        measured: options.measured.as_ref().map(|measured| measured.of(&graph)),
-    };
+    let context = options.context(&graph);
     let graph = verify::verify(graph)?.into_inner();
     let mut stages = vec![Stage {
         name: "import".into(),

@@ -6,7 +6,7 @@ mod extract;
 mod plan;
 mod rewrite;
 
-pub use extract::{Point, curve};
+pub use extract::{Point, chosen, curve};
 
 use crate::backend;
 use crate::contract::{Call, Contract};

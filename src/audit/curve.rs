@@ -4,7 +4,7 @@ use crate::audit::saturated;
 use crate::compile::Options;
 use crate::error::Error;
 use crate::graph::Graph;
-use crate::pass::{self, Context, Point};
+use crate::pass::{self, Point};
 
 /// The plans of a model from the fastest to the smallest, each faster than all that are smaller.
 ///
@@ -12,12 +12,5 @@ use crate::pass::{self, Context, Point};
 /// As compiling; or if the pipeline has no `Extract`.
 pub fn memory_curve(graph: &Graph, options: &Options) -> Result<Vec<Point>, Error> {
     let egraph = saturated(graph, options)?;
-    let context = Context {
-        rules: &options.rules,
-        pipeline: &options.pipeline,
-        threads: options.threads,
-        machine: options.machine,
-        measured: options.measured.as_ref().map(|measured| measured.of(graph)),
-    };
-    pass::curve(&egraph, &context)
+    pass::curve(&egraph, &options.context(graph))
 }

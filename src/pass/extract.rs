@@ -14,7 +14,7 @@ use crate::contract::Call;
 use crate::cost::{self, CostModel};
 use crate::egraph::{EGraph, Pick};
 use crate::error::Error;
-use crate::extract::{self, Extractor};
+use crate::extract::{self, Extraction, Extractor};
 use trial::{Chooser, Trial, chains};
 
 /// The extraction.
@@ -30,11 +30,7 @@ impl Pass for Extract {
         let extractor = extractor(&self.0)?;
         let model = cost_model(&self.0, context)?;
         let chooser = chooser(&egraph, &*extractor, &*model, context)?;
-        let Trial { extraction, program, .. } = match chooser.settings.limit {
-            limit if self.0.memory > 0.0 => memory::cheapest(&chooser, self.0.memory, limit)?,
-            Some(limit) => memory::within(&chooser, limit)?,
-            None => chooser.best(&chooser.pick.problem)?.ok_or_else(|| Error::Extract(NOTHING.into()))?,
-        };
+        let Trial { extraction, program, .. } = choose(&chooser, &self.0)?;
         let missing = chooser.pick.missing;
         state.rules = chains(&program);
         state.graph = program.graph;
@@ -56,17 +52,49 @@ const NOTHING: &str = "nothing that can be run computes the outputs";
 /// # Errors
 /// As compiling; or if the pipeline has no `Extract`.
 pub fn curve(egraph: &EGraph, context: &Context<'_>) -> Result<Vec<Point>, Error> {
-    let settings = context.pipeline.passes.iter().find_map(|pass| match pass {
-        PassSpec::Extract(settings) => Some(settings),
-        _ => None,
-    });
-    let settings = settings.ok_or_else(|| {
-        Error::setting(format!("pipeline `{}` has no `Extract`, so nothing is chosen", context.pipeline.name))
-    })?;
+    let settings = settings(context)?;
     let extractor = extractor(settings)?;
     let model = cost_model(settings, context)?;
     let chooser = chooser(egraph, &*extractor, &*model, context)?;
     Ok(memory::curve(&chooser)?.iter().map(Point::of).collect())
+}
+
+/// Asks about the program that a pipeline chooses: `question` is given all that it was chosen from, what
+/// chose, and the choice.
+///
+/// # Errors
+/// As compiling; or if the pipeline has no `Extract`.
+pub fn chosen<R>(
+    egraph: &EGraph,
+    context: &Context<'_>,
+    question: impl FnOnce(&Pick<'_>, &dyn Extractor, &Extraction) -> R,
+) -> Result<R, Error> {
+    let settings = settings(context)?;
+    let extractor = extractor(settings)?;
+    let model = cost_model(settings, context)?;
+    let chooser = chooser(egraph, &*extractor, &*model, context)?;
+    let trial = choose(&chooser, settings)?;
+    Ok(question(&chooser.pick, &*extractor, &trial.extraction))
+}
+
+/// The program that the settings ask for.
+fn choose(chooser: &Chooser<'_>, settings: &Settings) -> Result<Trial, Error> {
+    match chooser.settings.limit {
+        limit if settings.memory > 0.0 => memory::cheapest(chooser, settings.memory, limit),
+        Some(limit) => memory::within(chooser, limit),
+        None => chooser.best(&chooser.pick.problem)?.ok_or_else(|| Error::Extract(NOTHING.into())),
+    }
+}
+
+/// The settings of the extraction.
+fn settings<'a>(context: &Context<'a>) -> Result<&'a Settings, Error> {
+    let settings = context.pipeline.passes.iter().find_map(|pass| match pass {
+        PassSpec::Extract(settings) => Some(settings),
+        _ => None,
+    });
+    settings.ok_or_else(|| {
+        Error::setting(format!("pipeline `{}` has no `Extract`, so nothing is chosen", context.pipeline.name))
+    })
 }
 
 fn extractor(settings: &Settings) -> Result<Box<dyn Extractor>, Error> {
