@@ -4,6 +4,8 @@
 //! so that short kernels in a row cost no wake-up and an idle process costs no processor. A job waits
 //! for those workers alone that have begun with it: one whose processor is taken by another process
 //! keeps nobody waiting, and the others do its share.
+//! Each thread begins with a stretch of tasks of its own, and helps the others when it is done: so what
+//! one kernel leaves in a core's cache is where the next kernel's tasks, in the same order, look for it.
 //! Workers are pinned, one to a processor, because unpinned ones get packed onto one core.
 
 use std::cell::UnsafeCell;
@@ -17,7 +19,8 @@ const SPIN: Duration = Duration::from_micros(20);
 /// How long a worker yields before it parks.
 const YIELD: Duration = Duration::from_micros(2000);
 
-type Job<'a> = dyn Fn(usize) + Sync + 'a;
+/// Takes the number of a thread and of a task.
+type Job<'a> = dyn Fn(usize, usize) + Sync + 'a;
 
 /// A fixed number of threads that run one job at a time.
 pub struct Team {
@@ -36,10 +39,18 @@ struct Shared {
     gate: AtomicU64,
     job: UnsafeCell<Option<*const Job<'static>>>,
     tasks: AtomicUsize,
-    next: AtomicUsize,
+    /// How many threads take part in the present job.
+    members: AtomicUsize,
+    /// For each thread, the next task of its stretch.
+    next: Vec<Line>,
     parked: Vec<AtomicBool>,
     stop: AtomicBool,
 }
+
+/// A counter in a cache line of its own.
+#[repr(align(128))]
+#[derive(Default)]
+struct Line(AtomicUsize);
 
 // SAFETY: `job` is written by the caller only while the gate is shut and no worker is behind it, and read
 // by workers only once they have passed the gate (release/acquire).
@@ -55,7 +66,8 @@ impl Team {
             gate: AtomicU64::new(0),
             job: UnsafeCell::new(None),
             tasks: AtomicUsize::new(0),
-            next: AtomicUsize::new(0),
+            members: AtomicUsize::new(0),
+            next: (0..=workers).map(|_| Line::default()).collect(),
             parked: (0..workers).map(|_| AtomicBool::new(false)).collect(),
             stop: AtomicBool::new(false),
         });
@@ -85,13 +97,18 @@ impl Team {
     }
 
     /// Runs `job(0)` to `job(tasks - 1)`, each once, spread over the threads; returns when all are done.
-    /// Tasks are taken in order, so give more of them than there are threads where they differ in length.
+    /// Neighbours mostly run on one thread; give more tasks than there are threads where they differ in
+    /// length.
     pub fn run(&self, tasks: usize, job: impl Fn(usize) + Sync) {
-        if tasks == 0 {
-            return;
-        }
-        if tasks == 1 || self.workers.is_empty() {
-            (0..tasks).for_each(job);
+        self.share(usize::MAX, tasks, |_, task| job(task));
+    }
+
+    /// As [`Team::run`], on so many threads at most, with the number of the thread before that of the
+    /// task: below `most`, and for each thread another.
+    pub fn share(&self, most: usize, tasks: usize, job: impl Fn(usize, usize) + Sync) {
+        let members = self.threads().min(most).min(tasks);
+        if members <= 1 {
+            (0..tasks).for_each(|task| job(0, task));
             return;
         }
         let shared = &*self.shared;
@@ -102,7 +119,10 @@ impl Team {
             *shared.job.get() = Some(std::mem::transmute::<*const Job<'_>, *const Job<'static>>(pointer));
         }
         shared.tasks.store(tasks, Ordering::Relaxed);
-        shared.next.store(0, Ordering::Relaxed);
+        shared.members.store(members, Ordering::Relaxed);
+        for (thread, next) in shared.next[..members].iter().enumerate() {
+            next.0.store(tasks * thread / members, Ordering::Relaxed);
+        }
         let job_number = (shared.gate.load(Ordering::Relaxed) & !(JOB - 1)).wrapping_add(JOB);
         shared.gate.store(job_number | OPEN, Ordering::SeqCst);
         for (parked, thread) in shared.parked.iter().zip(&self.unpark) {
@@ -110,7 +130,7 @@ impl Team {
                 thread.unpark();
             }
         }
-        shared.take(&job);
+        shared.take(0, &job);
         shared.gate.fetch_and(!OPEN, Ordering::AcqRel);
         let mut spins = 0_u32;
         while shared.gate.load(Ordering::Acquire) & WORKERS != 0 {
@@ -121,14 +141,21 @@ impl Team {
 }
 
 impl Shared {
-    fn take(&self, job: &Job<'_>) {
-        let tasks = self.tasks.load(Ordering::Relaxed);
-        loop {
-            let task = self.next.fetch_add(1, Ordering::Relaxed);
-            if task >= tasks {
-                return;
+    /// Takes tasks: of one's own stretch, then of those of the threads that follow.
+    fn take(&self, thread: usize, job: &Job<'_>) {
+        let (tasks, members) = (self.tasks.load(Ordering::Relaxed), self.members.load(Ordering::Relaxed));
+        if thread >= members {
+            return;
+        }
+        for of in (thread..members).chain(0..thread) {
+            let end = tasks * (of + 1) / members;
+            loop {
+                let task = self.next[of].0.fetch_add(1, Ordering::Relaxed);
+                if task >= end {
+                    break;
+                }
+                job(thread, task);
             }
-            job(task);
         }
     }
 
@@ -139,7 +166,7 @@ impl Shared {
             // SAFETY: set before the gate was opened, and kept while a worker is behind it.
             let job = unsafe { (*self.job.get()).map(|job| &*job) };
             if let Some(job) = job {
-                self.take(job);
+                self.take(index + 1, job);
             }
             self.gate.fetch_sub(1, Ordering::Release);
         }
@@ -253,6 +280,14 @@ mod tests {
                     done[task].fetch_add(1, Ordering::Relaxed);
                 });
                 assert!(done.iter().all(|count| count.load(Ordering::Relaxed) == 1), "job {round}");
+                // Of few threads none is two at one time.
+                let busy = [AtomicUsize::new(0), AtomicUsize::new(0)];
+                team.share(2, tasks, |thread, task| {
+                    assert_eq!(busy[thread].fetch_add(1, Ordering::Relaxed), 0);
+                    done[task].fetch_add(1, Ordering::Relaxed);
+                    busy[thread].fetch_sub(1, Ordering::Relaxed);
+                });
+                assert!(done.iter().all(|count| count.load(Ordering::Relaxed) == 2), "job {round}");
                 if round % 1_000 == 999 {
                     std::thread::sleep(std::time::Duration::from_millis(5));
                 }

@@ -13,7 +13,6 @@ use super::tile;
 use super::{Entry, plain_contract, reference};
 use crate::backend::{Args, Call, Contract, Kernel};
 use crate::tensor::DType;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The ops of this family.
 pub(super) const ENTRIES: &[Entry] = &[Entry { op: "native.attention", contract, kernel }];
@@ -274,19 +273,11 @@ impl Kernel for Attention {
             return;
         }
         let work = self.heads * self.rows * self.keys * (self.width + self.columns);
-        let slots =
-            if work < 128 * 1024 { 1 } else { args.team.threads().min(self.threads).min(units).max(1) };
-        let next = AtomicUsize::new(0);
+        let most = if work < 128 * 1024 { 1 } else { self.threads };
         let buffers = Buffers::new(args);
-        args.team.run(slots, |slot| {
-            loop {
-                let unit = next.fetch_add(1, Ordering::Relaxed);
-                if unit >= units {
-                    return;
-                }
-                // SAFETY: each unit is taken once, and this task alone has its slot.
-                unsafe { self.unit(buffers.args(), unit / bands, unit % bands, slot) };
-            }
+        args.team.share(most, units, |slot, unit| {
+            // SAFETY: each unit is taken once, and no other thread has this slot.
+            unsafe { self.unit(buffers.args(), unit / bands, unit % bands, slot) };
         });
     }
 }

@@ -12,7 +12,6 @@ use super::{Entry, plain_contract, reference};
 use crate::backend::{Args, Call, Contract, Kernel};
 use crate::tensor::{DType, Shape, TensorType};
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The ops of this family.
 pub(super) const ENTRIES: &[Entry] = &[
@@ -200,9 +199,7 @@ impl Kernel for MatMul {
         let total = plan.batch.len() * bands * panels;
         let work = plan.rows * plan.columns * plan.depth.max(1) * plan.batch.len();
         let most = if work < 2 * TASK { 1 } else { args.team.threads().min(self.threads).max(1) };
-        let slots = most.min(total);
-        let chunk = (TASK * total / work.max(1)).clamp(1, total.div_ceil(slots));
-        let next = AtomicUsize::new(0);
+        let chunk = (TASK * total / work.max(1)).clamp(1, total.div_ceil(most.min(total)));
         let buffers = Buffers::new(args);
         // What is smaller is read again and again, so it should be what stays in cache.
         let panels_first = plan.rows * plan.depth > plan.columns * plan.depth;
@@ -212,19 +209,12 @@ impl Kernel for MatMul {
                 if panels_first { (rest / panels, rest % panels) } else { (rest % bands, rest / bands) };
             Place { batch, band, panel }
         };
-        args.team.run(slots, |slot| {
-            loop {
-                let first = next.fetch_add(chunk, Ordering::Relaxed);
-                for at in first..(first + chunk).min(total) {
-                    // Where chunks go round among the threads, this is what comes next.
-                    let next = if at + 1 < first + chunk { at + 1 } else { at + 1 + chunk * (slots - 1) };
-                    let next = if next < total { place(next) } else { place(at) };
-                    // SAFETY: bands and panels are within the matrices, and no other task has this pair.
-                    unsafe { self.piece(buffers.args(), place(at), next, slot) };
-                }
-                if first + chunk >= total {
-                    return;
-                }
+        args.team.share(most, total.div_ceil(chunk), |slot, task| {
+            for at in task * chunk..((task + 1) * chunk).min(total) {
+                // A thread's tasks mostly follow each other, so this is what comes next.
+                let next = place(if at + 1 < total { at + 1 } else { at });
+                // SAFETY: bands and panels are within the matrices, and no other task has this pair.
+                unsafe { self.piece(buffers.args(), place(at), next, slot) };
             }
         });
     }

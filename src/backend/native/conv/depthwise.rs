@@ -1,4 +1,8 @@
 //! `native.conv-depthwise`: each channel with a filter of its own, in blocks of channels.
+//!
+//! A row of the result is cut into tiles of as many pixels as have their sums in registers; the last one
+//! reaches back over pixels that are done, rather than take few. Tiles at the edges ask of each pixel
+//! whether it meets the input under a kernel column.
 
 use super::{Finish, Geometry, contract as named};
 use crate::backend::native::args::{Buffers, tasks};
@@ -6,8 +10,8 @@ use crate::backend::native::lanes::{Lanes, widened};
 use crate::backend::native::reference;
 use crate::backend::{Args, Call, Contract, Kernel};
 
-/// Pixels whose sums are in registers at one time.
-const PIXELS: usize = 8;
+/// Pixels of a tile, the most first: as many sums as keep the multipliers busy.
+const TILES: [usize; 5] = [8, 7, 4, 2, 1];
 
 pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
     match Depthwise::new(call) {
@@ -57,76 +61,93 @@ widened! {
 }
 
 /// # Safety
-/// As [`rows`]; the processor has the instruction set of `V`.
+/// As [`rows`]; the processor has the instruction set of `V`, which has as many lanes as a block.
 #[inline(always)]
 unsafe fn rows_on<V: Lanes>(rows: &Rows<'_>) {
-    let block = rows.geometry.block;
-    for part in (0..block).step_by(V::COUNT) {
-        for row in rows.first..rows.end {
-            // SAFETY: as the caller promises.
-            unsafe { one_row::<V>(rows, row, part) };
+    debug_assert_eq!(rows.geometry.block, V::COUNT);
+    // SAFETY: as the caller promises.
+    unsafe {
+        match rows.geometry.strides[1] {
+            1 => strided::<V, 1>(rows),
+            2 => strided::<V, 2>(rows),
+            _ => strided::<V, 0>(rows),
         }
     }
 }
 
+/// Rows whose pixels are `STRIDE` apart in the input, or any number for 0.
+///
 /// # Safety
 /// As [`rows_on`].
 #[inline(always)]
-unsafe fn one_row<V: Lanes>(rows: &Rows<'_>, row: usize, part: usize) {
+unsafe fn strided<V: Lanes, const STRIDE: usize>(rows: &Rows<'_>) {
+    let columns = rows.geometry.output[1];
+    let tile = tile_of(columns);
+    for row in rows.first..rows.end {
+        for column in (0..columns).step_by(tile) {
+            let column = column.min(columns - tile);
+            let inside = rows.geometry.inside(column, tile);
+            // SAFETY: the tile is within the row.
+            unsafe {
+                match (tile, inside) {
+                    (8, true) => pixels::<V, STRIDE, 8, true>(rows, row, column),
+                    (8, false) => pixels::<V, STRIDE, 8, false>(rows, row, column),
+                    (7, true) => pixels::<V, STRIDE, 7, true>(rows, row, column),
+                    (7, false) => pixels::<V, STRIDE, 7, false>(rows, row, column),
+                    (4, _) => pixels::<V, STRIDE, 4, false>(rows, row, column),
+                    (2, _) => pixels::<V, STRIDE, 2, false>(rows, row, column),
+                    _ => pixels::<V, STRIDE, 1, false>(rows, row, column),
+                }
+            }
+        }
+    }
+}
+
+/// The tile for rows of so many columns: one that divides them, if it is not much smaller than another.
+fn tile_of(columns: usize) -> usize {
+    let [most, next, ..] = TILES;
+    if columns.is_multiple_of(next) && !columns.is_multiple_of(most) {
+        return next;
+    }
+    TILES.into_iter().find(|tile| *tile <= columns).unwrap_or(1)
+}
+
+/// `T` pixels of a row, all of them `INSIDE` the input under every kernel column, or not.
+///
+/// # Safety
+/// As [`rows_on`]; the pixels are within the row.
+#[inline(always)]
+unsafe fn pixels<V: Lanes, const STRIDE: usize, const T: usize, const INSIDE: bool>(
+    rows: &Rows<'_>,
+    row: usize,
+    column: usize,
+) {
     let geometry = rows.geometry;
-    let block = geometry.block;
+    let Geometry { strides: [down, across], dilations, pads: [above, pad], .. } = *geometry;
+    let stride = if STRIDE > 0 { STRIDE } else { across };
     let width = geometry.input[1];
-    let columns = geometry.output[1];
-    let taken = geometry.rows(row);
-    let step = geometry.strides[1] * block;
     // SAFETY: rows and columns are clipped to the input; lanes to the block.
     unsafe {
-        let left = rows.biases.saturating_sub(part).min(V::COUNT);
-        let bias = V::load_first(rows.bias.wrapping_add(part), left);
+        let mut sums = [V::load_first(rows.bias, rows.biases.min(V::COUNT)); T];
+        for r in geometry.rows(row) {
+            let line = rows.x.wrapping_add((row * down + r * dilations[0] - above) * width * V::COUNT);
+            for s in 0..geometry.kernel[1] {
+                let weight = V::load(rows.w.add((r * geometry.kernel[1] + s) * V::COUNT));
+                // The first pixel's column, which may lie to the left of the input.
+                let first = (column * stride + s * dilations[1]).wrapping_sub(pad);
+                let from = line.wrapping_offset(first.cast_signed() * V::COUNT.cast_signed());
+                for (pixel, sum) in sums.iter_mut().enumerate() {
+                    if INSIDE || first.wrapping_add(pixel * stride) < width {
+                        *sum = V::load(from.wrapping_add(pixel * stride * V::COUNT)).mul_add(weight, *sum);
+                    }
+                }
+            }
+        }
         let (low, high) = (V::splat(rows.low), V::splat(rows.high));
-        let finish = |sum: V, column: usize| {
-            let at = (row * columns + column) * block + part;
+        for (pixel, sum) in sums.into_iter().enumerate() {
+            let at = (row * geometry.output[1] + column + pixel) * V::COUNT;
             let sum = if rows.residual.is_null() { sum } else { sum.add(V::load(rows.residual.add(at))) };
             high.min(low.max(sum)).store(rows.y.add(at));
-        };
-        let line = |tap: usize| {
-            let at = row * geometry.strides[0] + tap * geometry.dilations[0] - geometry.pads[0];
-            rows.x.add(at * width * block + part)
-        };
-        let weight = |r: usize, s: usize| V::load(rows.w.add((r * geometry.kernel[1] + s) * block + part));
-        let mut column = 0;
-        while column < columns {
-            if column + PIXELS <= columns && geometry.inside(column, PIXELS) {
-                let mut sums = [bias; PIXELS];
-                for r in taken.clone() {
-                    let line = line(r);
-                    for s in 0..geometry.kernel[1] {
-                        let weight = weight(r, s);
-                        let at = column * geometry.strides[1] + s * geometry.dilations[1] - geometry.pads[1];
-                        let from = line.add(at * block);
-                        for (pixel, sum) in sums.iter_mut().enumerate() {
-                            *sum = V::load(from.add(pixel * step)).mul_add(weight, *sum);
-                        }
-                    }
-                }
-                for (pixel, sum) in sums.iter().enumerate() {
-                    finish(*sum, column + pixel);
-                }
-                column += PIXELS;
-                continue;
-            }
-            let mut sum = bias;
-            for r in taken.clone() {
-                for s in 0..geometry.kernel[1] {
-                    let at = column * geometry.strides[1] + s * geometry.dilations[1];
-                    if at >= geometry.pads[1] && at - geometry.pads[1] < width {
-                        sum =
-                            V::load(line(r).add((at - geometry.pads[1]) * block)).mul_add(weight(r, s), sum);
-                    }
-                }
-            }
-            finish(sum, column);
-            column += 1;
         }
     }
 }
@@ -139,13 +160,21 @@ impl Kernel for Depthwise {
         let [oh, ow] = geometry.output;
         let planes = geometry.batch * blocks;
         let work = planes * oh * ow * block * geometry.kernel[0] * geometry.kernel[1] / 8;
-        let wanted = tasks(work, planes * oh, args.team.threads());
-        // Whole planes where there are enough of them, else bands of rows.
-        let bands = wanted.div_ceil(planes.max(1)).clamp(1, oh.max(1));
+        let threads = args.team.threads();
+        let wanted = tasks(work, planes * oh, threads);
+        // Pointwise convolutions around it have mostly a sixth of the channels on their other side. Where
+        // they go by pixels, a thread has a stretch of rows of every plane; else, whole planes.
+        let by_pixels = 12 * oh * ow > geometry.outputs;
+        let stretches = if by_pixels { threads.min(wanted).min(oh).max(1) } else { 1 };
+        let bands = wanted.div_ceil(planes.max(1)).next_multiple_of(stretches).clamp(1, oh.max(1));
+        let each = bands / stretches;
+        let bands = each * stretches;
         let buffers = Buffers::new(args);
         let run = |task: usize| {
             let args = buffers.args();
-            let (plane, band) = (task / bands, task % bands);
+            let (rest, piece) = (task / each, task % each);
+            let (stretch, plane) = (rest / planes, rest % planes);
+            let band = stretch * each + piece;
             let index = plane % blocks;
             let (first, end) = (oh * band / bands, oh * (band + 1) / bands);
             let at = plane * oh * ow * block;

@@ -85,6 +85,13 @@ impl Direct {
         })
     }
 
+    /// Whether inputs and results take more room than weights.
+    fn by_pixels(&self) -> bool {
+        let Geometry { batch, groups, channels, outputs, input, output, kernel, .. } = self.geometry;
+        let weights = channels / groups * outputs * kernel[0] * kernel[1];
+        batch * (channels * input[0] * input[1] + outputs * output[0] * output[1]) > weights
+    }
+
     /// Parts of a row, for a pointwise convolution whose rows are one.
     fn parts(&self, threads: usize) -> usize {
         let Geometry { output: [rows, columns], batch, .. } = self.geometry;
@@ -93,26 +100,38 @@ impl Direct {
         }
         let work = self.geometry.depth() * self.geometry.outputs * columns / self.outputs.len();
         let wanted = (8 * threads).div_ceil(self.outputs.len() * batch);
-        wanted.min(work / TASK).min(columns / 28).max(1)
+        wanted.min(work / TASK).min(columns / 24).max(1)
     }
 }
 
 impl Kernel for Direct {
     fn run(&self, args: &Args<'_>) {
         let geometry = &self.geometry;
-        let bands = geometry.output[0].div_ceil(self.band.max(1));
         let threads = args.team.threads();
-        let parts = self.parts(threads);
+        let [rows, columns] = geometry.output;
+        // Rows are cut, or the one row there is. Each thread has a stretch of pixels where they take more
+        // room than the weights: it then finds in its cache what it left there in the layer before.
+        let (bands, parts) = (rows.div_ceil(self.band.max(1)), self.parts(threads));
+        let stretches = if self.by_pixels() { threads.min(bands * parts) } else { 1 };
+        let each = (bands * parts).div_ceil(stretches);
+        let pieces = each * stretches;
         let buffers = Buffers::new(args);
-        args.team.run(geometry.batch * self.outputs.len() * bands * parts, |task| {
-            let (rest, part) = (task / parts, task % parts);
-            let (rest, band) = (rest / bands, rest % bands);
-            let (image, output) = (rest / self.outputs.len(), rest % self.outputs.len());
-            let rows = band * self.band..((band + 1) * self.band).min(geometry.output[0]);
-            let columns = geometry.output[1] * part / parts..geometry.output[1] * (part + 1) / parts;
-            // Tasks go round among the threads, so this is what comes next.
-            let next = (task + threads) / (parts * bands);
-            let then = (next > task / (parts * bands)).then(|| self.outputs[next % self.outputs.len()]);
+        let place = |task: usize| {
+            let (rest, piece) = (task / each, task % each);
+            let (rest, output) = (rest / self.outputs.len(), rest % self.outputs.len());
+            (rest / stretches, output, rest % stretches * each + piece)
+        };
+        let total = geometry.batch * self.outputs.len() * each * stretches;
+        args.team.run(total, |task| {
+            let (image, output, piece) = place(task);
+            let cut = |count: usize| count * piece / pieces..count * (piece + 1) / pieces;
+            let (rows, columns) = if rows > 1 { (cut(rows), 0..columns) } else { (0..rows, cut(columns)) };
+            if rows.is_empty() || columns.is_empty() {
+                return;
+            }
+            // A thread's tasks mostly follow each other, so this is what comes next.
+            let next = if task + 1 < total { place(task + 1).1 } else { output };
+            let then = (next != output).then(|| self.outputs[next]);
             // SAFETY: the task has this part of the result alone.
             unsafe { self.task(buffers.args(), image, self.outputs[output], then, rows, columns) };
         });
@@ -166,7 +185,8 @@ impl Direct {
             ((image * outputs + first) * geometry.output[0] + row) * ow * block + column * block
         };
         let tiles = columns.len().div_ceil(self.micro.pixels(count)).max(1);
-        let depth = (geometry.channels / geometry.groups).min(block);
+        let channels = geometry.channels / geometry.groups;
+        let depth = channels.min(block);
         let mut done = 0;
         let all = rows.len() * tiles;
         while done < self.inputs {
@@ -195,6 +215,8 @@ impl Direct {
                         kernel: geometry.kernel,
                         blocks,
                         depth,
+                        // Of the last block, channels and no padding.
+                        tail: if done + blocks == self.inputs { channels - (self.inputs - 1) * block } else { depth },
                         y: args.output.cast::<f32>().wrapping_add(offset),
                         y_output: geometry.output[0] * ow * block,
                         bias: if done == 0 {

@@ -14,7 +14,6 @@ use crate::backend::native::reference;
 use crate::backend::{Args, Call, Contract, Kernel};
 use crate::tensor::TensorType;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Rows of a panel, at most: a tile of the weights of that depth is in the first-level cache.
 const DEPTH: usize = 512;
@@ -255,23 +254,16 @@ impl Kernel for Plain {
         let plane = oh * ow;
         let (chunks, parts) = (plane.div_ceil(self.pixels), self.parts);
         let total = batch * groups * chunks * parts;
-        let next = AtomicUsize::new(0);
         let buffers = Buffers::new(args);
         let space = Shared::<f32>::scratch(args);
-        args.team.run(self.slots.min(total), |slot| {
-            loop {
-                let task = next.fetch_add(1, Ordering::Relaxed);
-                if task >= total {
-                    return;
-                }
-                let (rest, part) = (task / parts, task % parts);
-                let (rest, chunk) = (rest / chunks, rest % chunks);
-                let tiles = self.tiles * part / parts..self.tiles * (part + 1) / parts;
-                let pixels = chunk * self.pixels..((chunk + 1) * self.pixels).min(plane);
-                let buffer = space.at(slot * self.panels());
-                // SAFETY: no other task has this part of the result, and no other slot this buffer.
-                unsafe { self.task(buffers.args(), rest / groups, rest % groups, tiles, pixels, buffer) };
-            }
+        args.team.share(self.slots, total, |slot, task| {
+            let (rest, part) = (task / parts, task % parts);
+            let (rest, chunk) = (rest / chunks, rest % chunks);
+            let tiles = self.tiles * part / parts..self.tiles * (part + 1) / parts;
+            let pixels = chunk * self.pixels..((chunk + 1) * self.pixels).min(plane);
+            let buffer = space.at(slot * self.panels());
+            // SAFETY: no other task has this part of the result, and no other thread this buffer.
+            unsafe { self.task(buffers.args(), rest / groups, rest % groups, tiles, pixels, buffer) };
         });
     }
 }

@@ -28,8 +28,9 @@ pub(super) struct Tile {
     pub kernel: [usize; 2],
     /// Blocks of input channels.
     pub blocks: usize,
-    /// Lanes of an input block that are multiplied.
+    /// Lanes of an input block that are multiplied, and of the last block.
     pub depth: usize,
+    pub tail: usize,
     pub y: *mut f32,
     /// Between blocks of output channels.
     pub y_output: usize,
@@ -118,6 +119,7 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const EDGE: bool>(tile:
         let ahead = tile.ahead.over(tile.blocks * (end - first) * taps * tile.depth);
         let mut step = 0;
         for block in 0..tile.blocks {
+            let depth = if block + 1 == tile.blocks { tile.tail } else { tile.depth };
             for row in first..end {
                 for tap in 0..taps {
                     let x =
@@ -132,7 +134,7 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const EDGE: bool>(tile:
                         }
                     }
                     let w = tile.w.add(((block * height + row) * taps + tap) * width * width);
-                    for lane in 0..tile.depth {
+                    for lane in 0..depth {
                         ahead.fetch(step);
                         step += 1;
                         let mut weights = [V::splat(0.0); O];

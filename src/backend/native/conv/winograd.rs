@@ -24,7 +24,6 @@ use crate::backend::native::reference;
 use crate::backend::{Args, Call, Contract, Kernel};
 use crate::op::winograd::tile_of;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes of transformed tiles that one thread keeps in its second-level cache.
 const NEAR: usize = 1200 << 10;
@@ -176,8 +175,8 @@ impl Winograd {
         });
     }
 
-    /// The sums of so many tiles of a chunk at one frequency, of some blocks of outputs. The next
-    /// frequency is a guess of what this thread does then.
+    /// The sums of so many tiles of a chunk at one frequency, of some blocks of outputs. What comes next, a
+    /// frequency and the first block, is a guess.
     ///
     /// # Safety
     /// No other thread writes them; the transformed inputs are there.
@@ -188,7 +187,7 @@ impl Winograd {
         tiles: usize,
         frequency: usize,
         outputs: Range<usize>,
-        next: usize,
+        next: (usize, usize),
     ) {
         let (lanes, depth) = (self.geometry.block, self.geometry.channels);
         let v = space.wrapping_add(frequency * self.frequency(self.inputs));
@@ -206,7 +205,7 @@ impl Winograd {
             let ahead = if output + 2 < outputs.end {
                 weights(output + 2, frequency)
             } else {
-                weights(outputs.start, next)
+                weights(next.1, next.0)
             };
             for piece in 0..pieces {
                 let (first, end) = (tiles * piece / pieces, tiles * (piece + 1) / pieces);
@@ -311,12 +310,11 @@ impl Winograd {
             let groups = (8 * threads).div_ceil(self.frequencies()).min(pairs);
             args.team.run(self.frequencies() * groups, |task| {
                 let (frequency, group) = (task / groups, task % groups);
-                let outputs =
-                    2 * (pairs * group / groups)..(2 * (pairs * (group + 1) / groups)).min(self.outputs);
+                let cut = |group: usize| (2 * (pairs * group / groups)).min(self.outputs);
+                let next = (task + 1) % (self.frequencies() * groups);
+                let (outputs, next) = (cut(group)..cut(group + 1), (next / groups, cut(next % groups)));
                 // SAFETY: the task has these outputs at this frequency alone.
-                unsafe {
-                    self.multiply(buffers.args(), space.at(0), count, frequency, outputs, frequency + threads)
-                };
+                unsafe { self.multiply(buffers.args(), space.at(0), count, frequency, outputs, next) };
             });
             let pieces = parts(self.outputs);
             args.team.run(self.outputs * pieces, |task| {
@@ -332,23 +330,19 @@ impl Winograd {
         let buffers = Buffers::new(args);
         let space = Shared::<f32>::scratch(args);
         let tiles = self.tiles();
-        let next = AtomicUsize::new(0);
-        args.team.run(self.lanes, |lane| {
+        args.team.share(self.lanes, tiles.div_ceil(self.chunk), |lane, chunk| {
             let (args, space) = (buffers.args(), space.at(lane * self.room()));
-            loop {
-                let first = next.fetch_add(1, Ordering::Relaxed) * self.chunk;
-                if first >= tiles {
-                    return;
+            let first = chunk * self.chunk;
+            let range = first..(first + self.chunk).min(tiles);
+            let all = 0..self.outputs;
+            // SAFETY: the lane's space is its own, and so are the pixels of its tiles.
+            unsafe {
+                (0..self.inputs).for_each(|block| self.scatter(args, space, first, range.clone(), block));
+                for frequency in 0..self.frequencies() {
+                    let next = ((frequency + 1) % self.frequencies(), 0);
+                    self.multiply(args, space, range.len(), frequency, all.clone(), next);
                 }
-                let range = first..(first + self.chunk).min(tiles);
-                // SAFETY: the lane's space is its own, and so are the pixels of its tiles.
-                unsafe {
-                    (0..self.inputs).for_each(|block| self.scatter(args, space, first, range.clone(), block));
-                    for frequency in 0..self.frequencies() {
-                        self.multiply(args, space, range.len(), frequency, 0..self.outputs, frequency + 1);
-                    }
-                    (0..self.outputs).for_each(|block| self.gather(args, space, first, range.clone(), block));
-                }
+                (0..self.outputs).for_each(|block| self.gather(args, space, first, range.clone(), block));
             }
         });
     }
