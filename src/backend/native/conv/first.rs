@@ -1,16 +1,19 @@
 //! `native.conv-first`: up to four plain input channels, output in blocks.
 //!
-//! The input is copied once into scratch with its padding around it, so that no tile has an edge,
-//! and with the columns of one remainder by the stride beside each other, so that pixels are
-//! neighbours whatever the stride: a tile then reads them at fixed distances from one address.
-//! Each kernel element of each channel is one step of a tile's sums.
+//! For each band of rows the input is copied into scratch with its padding around it, so that no tile
+//! has an edge, and with the columns of one remainder by the stride beside each other, so that pixels
+//! are neighbours whatever the stride: a tile then reads them at fixed distances from one address, from
+//! the nearest caches. Each kernel element of each channel is one step of a tile's sums.
 
 use super::{Finish, Geometry, contract as named};
-use crate::backend::native::args::{Buffers, Shared, part, tasks};
+use crate::backend::native::args::{Buffers, Shared};
 use crate::backend::native::lanes::{Lanes, Level, level};
 use crate::backend::native::reference;
 use crate::backend::{Args, Call, Contract, Kernel};
 
+/// Rows of a band, at most, and bands for each thread, at least.
+const BAND: usize = 8;
+const BANDS: usize = 4;
 /// Output blocks of a tile.
 const BLOCKS: usize = 2;
 /// Pixels of a tile, so that its sums fit into 32 registers, or into 16.
@@ -19,7 +22,7 @@ const PIXELS_256: usize = 6;
 
 pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
     match First::new(call) {
-        Ok(first) => Ok(named("first", first.image() * first.geometry.batch * size_of::<f32>())),
+        Ok(first) => Ok(named("first", first.threads * first.room() * size_of::<f32>())),
         Err(_) => reference::contract(call),
     }
 }
@@ -34,10 +37,12 @@ pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 struct First {
     geometry: Geometry,
     finish: Finish,
-    /// Rows of the padded input, and columns of one remainder by the stride.
+    threads: usize,
+    /// Rows of a band; rows of the padded input that it reads, and columns of one remainder by the stride.
+    band: usize,
     rows: usize,
     columns: usize,
-    /// Where each kernel element of each channel begins in the padded input, in the order of the weights.
+    /// Where each kernel element of each channel begins in a band's input, in the order of the weights.
     taps: Vec<usize>,
     /// Tile functions by pixels and blocks, and the most pixels.
     micro: (fn(usize, usize) -> Function, usize),
@@ -143,10 +148,12 @@ impl First {
     fn new(call: &Call<'_>) -> Result<Self, String> {
         let geometry = Geometry::new(call)?;
         let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, call.output)?;
-        let padded =
-            [0, 1].map(|axis| geometry.input[axis] + geometry.pads[axis] + geometry.pads_after[axis]);
-        let stride = geometry.strides[1];
-        let (rows, columns) = (padded[0], padded[1].div_ceil(stride));
+        let Geometry { kernel, strides, dilations, pads, pads_after, .. } = geometry;
+        let stride = strides[1];
+        let threads = call.threads.max(1);
+        let band = (geometry.batch * geometry.output[0]).div_ceil(BANDS * threads).clamp(1, BAND);
+        let rows = (band - 1) * strides[0] + (kernel[0] - 1) * dilations[0] + 1;
+        let columns = (geometry.input[1] + pads[1] + pads_after[1]).div_ceil(stride);
         let mut taps = Vec::with_capacity(geometry.kernel[0] * geometry.kernel[1] * geometry.channels);
         for r in 0..geometry.kernel[0] {
             for s in 0..geometry.kernel[1] {
@@ -164,7 +171,7 @@ impl First {
             (Level::Avx512 | Level::Avx2, _) => (narrow::pick, PIXELS_256),
             _ => (portable::pick, PIXELS_256),
         };
-        Ok(Self { geometry, finish, rows, columns, taps, micro })
+        Ok(Self { geometry, finish, threads, band, rows, columns, taps, micro })
     }
 
     /// Elements of one row of the padded input.
@@ -172,28 +179,28 @@ impl First {
         self.columns * self.geometry.strides[1]
     }
 
-    /// Elements of one padded image.
-    fn image(&self) -> usize {
+    /// Elements of the padded input of a band.
+    fn room(&self) -> usize {
         self.geometry.channels * self.rows * self.line()
     }
 
-    /// Copies some rows of all channels and images into their padded places.
+    /// Copies the rows that a band reads, from padded row `first` on, into their padded places.
     ///
     /// # Safety
-    /// No other thread writes these rows.
-    unsafe fn pad(&self, args: &Args<'_>, lines: std::ops::Range<usize>) {
-        let [height, width] = self.geometry.input;
-        let [top, left] = self.geometry.pads;
-        let stride = self.geometry.strides[1];
-        for line in lines {
-            let (plane, row) = (line / self.rows, line % self.rows);
-            let target = Shared::<f32>::scratch(args).at(line * self.line());
+    /// `space` is this thread's, and has room.
+    unsafe fn pad(&self, args: &Args<'_>, space: *mut f32, image: usize, first: usize) {
+        let Geometry { channels, input: [height, width], pads: [top, left], strides, .. } = self.geometry;
+        let stride = strides[1];
+        for line in 0..channels * self.rows {
+            let (channel, row) = (line / self.rows, first + line % self.rows);
             // SAFETY: the row is of the padded input, and as long as this.
-            let target = unsafe { std::slice::from_raw_parts_mut(target, self.line()) };
+            let target =
+                unsafe { std::slice::from_raw_parts_mut(space.add(line * self.line()), self.line()) };
             if row < top || row >= top + height {
                 target.fill(0.0);
                 continue;
             }
+            let plane = image * channels + channel;
             let source = Shared::<f32>::input(args, 0).at((plane * height + row - top) * width);
             // SAFETY: the row is of the input.
             let source = unsafe { std::slice::from_raw_parts(source, width) };
@@ -224,12 +231,11 @@ impl First {
     /// Some rows of one image.
     ///
     /// # Safety
-    /// No other thread writes these rows; the padded input is there.
-    unsafe fn band(&self, args: &Args<'_>, image: usize, rows: std::ops::Range<usize>) {
+    /// No other thread writes these rows; `x` is their padded input.
+    unsafe fn band(&self, args: &Args<'_>, x: *const f32, image: usize, rows: std::ops::Range<usize>) {
         let geometry = &self.geometry;
         let (blocks, block) = (geometry.output_blocks(), geometry.block);
         let [oh, ow] = geometry.output;
-        let x = Shared::<f32>::scratch(args).at(image * self.image());
         let tiles = ow.div_ceil(self.micro.1);
         for output in (0..blocks).step_by(BLOCKS) {
             for row in rows.clone() {
@@ -237,7 +243,7 @@ impl First {
                     let (first, end) = (ow * index / tiles, ow * (index + 1) / tiles);
                     let at = (((image * blocks + output) * oh + row) * ow + first) * block;
                     let one = Tile {
-                        x: x.wrapping_add(row * geometry.strides[0] * self.line() + first),
+                        x: x.wrapping_add((row - rows.start) * geometry.strides[0] * self.line() + first),
                         taps: &self.taps,
                         w: args.inputs[1].cast::<f32>().wrapping_add(output * self.taps.len() * block),
                         w_output: self.taps.len() * block,
@@ -265,20 +271,18 @@ impl First {
 
 impl Kernel for First {
     fn run(&self, args: &Args<'_>) {
-        let Geometry { batch, channels, output: [oh, _], .. } = self.geometry;
+        let Geometry { batch, strides, output: [oh, _], .. } = self.geometry;
         let buffers = Buffers::new(args);
-        let threads = args.team.threads();
-        let lines = batch * channels * self.rows;
-        let parts = tasks(lines * self.line(), lines, threads);
-        args.team.run(parts, |task| {
-            // SAFETY: each row is of one task.
-            unsafe { self.pad(buffers.args(), part(lines, parts, task, 1)) };
-        });
-        let bands = if threads == 1 { 1 } else { (8 * threads).min(oh) };
-        args.team.run(batch * bands, |task| {
-            let (image, band) = (task / bands, task % bands);
-            // SAFETY: the rows are this task's alone; the padded input is in scratch.
-            unsafe { self.band(buffers.args(), image, part(oh, bands, band, 1)) };
+        let space = Shared::<f32>::scratch(args);
+        let bands = oh.div_ceil(self.band);
+        args.team.share(self.threads, batch * bands, |slot, task| {
+            let (image, first) = (task / bands, task % bands * self.band);
+            let (args, space) = (buffers.args(), space.at(slot * self.room()));
+            // SAFETY: the scratch is this thread's alone, and so are the rows.
+            unsafe {
+                self.pad(args, space, image, first * strides[0]);
+                self.band(args, space, image, first..(first + self.band).min(oh));
+            }
         });
         self.finish.pad(args);
     }
