@@ -3,6 +3,7 @@
 use super::step::{Ranges, dense, offset, whole};
 use super::work::{Place, Work, choose, part, threads};
 use super::{Call, desc};
+use crate::tensor::Layout;
 use onednn_sys::{Arg, Attr, Library, PrimitiveDesc};
 
 /// Divides a conversion by a dimension that is outermost on both sides, where there is one.
@@ -32,8 +33,8 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     for thread in 0..if cut.is_some() { threads } else { 1 } {
         let ranges = cut.map_or_else(|| whole(y), |dim| some(dim, thread));
         let sizes: Vec<usize> = ranges.iter().map(ExactSizeIterator::len).collect();
-        let src = desc::shaped(library, &sizes, &x.layout, data)?;
-        let dst = desc::shaped(library, &sizes, &y.layout, data)?;
+        let src = desc::shaped(library, &sizes, &canonical(&x.layout, &sizes), data)?;
+        let dst = desc::shaped(library, &sizes, &canonical(&y.layout, &sizes), data)?;
         let made = PrimitiveDesc::reorder(library, [&src, &dst], &attr).map_err(said)?;
         let variant = work.variant(choose(made, 0)?, vec![Arg::SRC, Arg::DST, Arg::SCRATCH]);
         let places =
@@ -41,4 +42,28 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
         work.run(thread, variant, places);
     }
     Ok(work)
+}
+
+/// The default layout, where dimensions of one element are all that sets a layout apart from it.
+///
+/// The library's cache takes such layouts for one and gives what it made for either, so the
+/// implementation would hang on what was asked before.
+fn canonical(layout: &Layout, sizes: &[usize]) -> Layout {
+    let order = layout.order(sizes.len());
+    let long = order.iter().filter(|dim| sizes[**dim] > 1);
+    if layout.blocks().is_empty() && long.is_sorted() { Layout::PLAIN } else { layout.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_that_differ_in_single_elements_are_one() {
+        let canonical = |layout: &str, sizes: &[usize]| canonical(&layout.parse().unwrap(), sizes).to_string();
+        assert_eq!(canonical("nhwc", &[1, 8, 1, 1]), "plain");
+        assert_eq!(canonical("nhwc", &[1, 1, 5, 7]), "plain");
+        assert_eq!(canonical("nhwc", &[1, 8, 2, 1]), "nhwc");
+        assert_eq!(canonical("nChw8c", &[1, 8, 1, 1]), "nChw8c");
+    }
 }
