@@ -5,7 +5,7 @@ use std::alloc::{Layout as Allocation, alloc_zeroed, dealloc, handle_alloc_error
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A Rust type that is the in-memory form of a [`DType`].
 pub trait Element: bytemuck::Pod + PartialEq + fmt::Debug {
@@ -32,16 +32,41 @@ enum Bytes {
     Own(Arc<Aligned>),
     /// Someone else, such as a mapped file.
     Kept(Arc<Keeper>),
+    /// Someone else, at no address in particular.
+    Lent(Arc<Lent>),
 }
 
 /// Who keeps the bytes of a tensor that are not its own. They do not change while they are kept.
 pub type Keeper = dyn AsRef<[u8]> + Send + Sync + UnwindSafe + RefUnwindSafe;
+
+/// Who lends bytes that are read once, such as a mapped model.
+pub trait Lender: AsRef<[u8]> + Send + Sync + UnwindSafe + RefUnwindSafe {
+    /// That they are not read again soon, and need not stay in memory.
+    fn rest(&self);
+}
+
+/// Lent bytes, and a copy of them where somebody has looked at them in their place.
+struct Lent {
+    lender: Box<dyn Lender>,
+    copy: OnceLock<Aligned>,
+}
+
+impl Lent {
+    fn copy(&self) -> Aligned {
+        let lent = (*self.lender).as_ref();
+        let mut copy = Aligned::zeroed(lent.len());
+        copy.as_mut_slice().copy_from_slice(lent);
+        self.lender.rest();
+        copy
+    }
+}
 
 impl Bytes {
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Own(bytes) => bytes.as_slice(),
             Self::Kept(keeper) => (**keeper).as_ref(),
+            Self::Lent(lent) => lent.copy.get_or_init(|| lent.copy()).as_slice(),
         }
     }
 }
@@ -65,6 +90,24 @@ impl Tensor {
         let bytes = (*keeper).as_ref();
         let fits = bytes.len() == ty.bytes() && bytes.as_ptr().addr() % Aligned::ALIGNMENT == 0;
         fits.then(|| Self { ty, bytes: Bytes::Kept(keeper) })
+    }
+
+    /// A tensor over bytes that someone else lends, wherever they begin. They are copied when they are looked
+    /// at, and the copy stays; [`Tensor::taken`] makes one that does not. `None` where they are not as many
+    /// as the type has.
+    pub fn lent(ty: TensorType, lender: Box<dyn Lender>) -> Option<Self> {
+        let fits = (*lender).as_ref().len() == ty.bytes();
+        fits.then(|| Self { ty, bytes: Bytes::Lent(Arc::new(Lent { lender, copy: OnceLock::new() })) })
+    }
+
+    /// The same, for one use: of bytes that are lent, a copy that goes with it.
+    pub fn taken(&self) -> Self {
+        match &self.bytes {
+            Bytes::Lent(lent) if lent.copy.get().is_none() => {
+                Self { ty: self.ty.clone(), bytes: Bytes::Own(Arc::new(lent.copy())) }
+            }
+            _ => self.clone(),
+        }
     }
 
     /// A tensor in the default layout from its elements in row-major order.
@@ -120,7 +163,7 @@ impl Tensor {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let unique = match &mut self.bytes {
             Bytes::Own(bytes) => Arc::get_mut(bytes).is_some(),
-            Bytes::Kept(_) => false,
+            Bytes::Kept(_) | Bytes::Lent(_) => false,
         };
         if !unique {
             let shared = self.bytes.as_slice();
@@ -130,7 +173,7 @@ impl Tensor {
         }
         match &mut self.bytes {
             Bytes::Own(bytes) => Arc::get_mut(bytes).expect("just made unique").as_mut_slice(),
-            Bytes::Kept(_) => unreachable!("just made this tensor's own"),
+            Bytes::Kept(_) | Bytes::Lent(_) => unreachable!("just made this tensor's own"),
         }
     }
 
