@@ -27,12 +27,14 @@ function stepTable(panel, heading, columns, orders, row, note) {
 
 function bar(parts, title) {
   const children = parts.map(([kind, from, to]) => html('i', {
-    class: kind, style: `left: ${percentOf(from)}; width: ${percentOf(to - from)}`,
+    class: kind, style: `left: ${percentOf(from)}; width: ${percentOf(within(to) - within(from))}`,
   }));
   return html('div', { class: 'bar', title }, ...children);
 }
 
-const percentOf = share => `${Math.min(100, Math.max(0, share * 100)).toFixed(2)}%`;
+/** A share of the scale; what is beyond it ends with it. */
+const within = share => Math.min(1, Math.max(0, share));
+const percentOf = share => `${(within(share) * 100).toFixed(2)}%`;
 
 /** What the cheapest program without a kernel adds and drops; what is in both lists changes nothing. */
 function changes(runnerUp) {
