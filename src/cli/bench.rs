@@ -179,14 +179,15 @@ fn table(plan: &Plan, profile: &Profile) -> String {
     let mut text = String::from("      us  share  estimate us   off  of peak              step\n");
     for (timing, step) in rows {
         let Timing { seconds, flops, peak, bound } = timing;
+        // More than all of it: data in a nearer cache, or a machine that was busy when it was measured.
+        let peak = if *peak > 1.0 { ">100.0%".to_owned() } else { format!("{:6.1}%", peak * 100.0) };
         let _ = writeln!(
             text,
-            "{:8.1} {:5.1}%  {:11.1} {:+4.0}%  {:5.1}% {bound:10}  {} {} [{}] {} {:.1} GFLOP/s",
+            "{:8.1} {:5.1}%  {:11.1} {:+4.0}% {peak} {bound:10}  {} {} [{}] {} {:.1} GFLOP/s",
             seconds * 1e6,
             seconds / total * 100.0,
             step.seconds * 1e6,
             (step.seconds / seconds - 1.0) * 100.0,
-            peak * 100.0,
             step.op,
             step.name,
             step.implementation,

@@ -58,6 +58,9 @@ impl Plan {
             return Err("its result does not go to the arena".to_owned());
         }
         self.check_place(step.output, &step.output_type, constant)?;
+        if !step.output.offset.is_multiple_of(ALIGN) {
+            return Err("its result is not aligned".to_owned());
+        }
         within(step.scratch_offset, step.scratch, self.arena).map_err(|why| format!("its scratch {why}"))?;
         if !step.scratch_offset.is_multiple_of(ALIGN) {
             return Err("its scratch is not aligned".to_owned());

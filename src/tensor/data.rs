@@ -1,6 +1,7 @@
 //! Host tensors: a type and its bytes.
 
 use super::{DType, Layout, TensorType};
+use memmap2::MmapMut;
 use std::alloc::{Layout as Allocation, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -290,22 +291,58 @@ pub(crate) fn advance(index: &mut [usize], shape: &[usize]) {
     }
 }
 
-/// Zeroed heap bytes aligned to a cache line, for vector loads.
-struct Aligned {
+/// Zeroed bytes aligned to a cache line, for vector loads.
+enum Aligned {
+    /// On the heap.
+    Heap(Heap),
+    /// Whole pages of their own, which go back to the system with the tensor: many large tensors come and go
+    /// while a model is packed, and what a heap keeps of them would be memory that nobody uses.
+    Pages(MmapMut),
+}
+
+impl Aligned {
+    const ALIGNMENT: usize = Heap::ALIGNMENT;
+    /// From so many bytes on pages are taken.
+    const LARGE: usize = 1 << 20;
+
+    fn zeroed(length: usize) -> Self {
+        Self::try_zeroed(length).unwrap_or_else(|| handle_alloc_error(Heap::allocation(length)))
+    }
+
+    fn try_zeroed(length: usize) -> Option<Self> {
+        if length < Self::LARGE {
+            return Heap::try_zeroed(length).map(Self::Heap);
+        }
+        MmapMut::map_anon(length).ok().map(Self::Pages)
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Heap(heap) => heap.as_slice(),
+            Self::Pages(pages) => pages,
+        }
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [u8] {
+        match self {
+            Self::Heap(heap) => heap.as_mut_slice(),
+            Self::Pages(pages) => pages,
+        }
+    }
+}
+
+/// Zeroed bytes of the heap.
+struct Heap {
     pointer: NonNull<u8>,
     length: usize,
 }
 
-impl Aligned {
+impl Heap {
     const ALIGNMENT: usize = 64;
 
     fn allocation(length: usize) -> Allocation {
         Allocation::from_size_align(length.max(1), Self::ALIGNMENT)
             .expect("tensor sizes fit the address space")
-    }
-
-    fn zeroed(length: usize) -> Self {
-        Self::try_zeroed(length).unwrap_or_else(|| handle_alloc_error(Self::allocation(length)))
     }
 
     fn try_zeroed(length: usize) -> Option<Self> {
@@ -325,14 +362,14 @@ impl Aligned {
     }
 }
 
-impl Drop for Aligned {
+impl Drop for Heap {
     fn drop(&mut self) {
-        // SAFETY: allocated in `zeroed` with the same allocation.
+        // SAFETY: allocated in `try_zeroed` with the same allocation.
         unsafe { dealloc(self.pointer.as_ptr(), Self::allocation(self.length)) }
     }
 }
 
-// SAFETY: `Aligned` owns its bytes, as a `Box<[u8]>` does.
-unsafe impl Send for Aligned {}
+// SAFETY: `Heap` owns its bytes, as a `Box<[u8]>` does.
+unsafe impl Send for Heap {}
 // SAFETY: shared access is read-only.
-unsafe impl Sync for Aligned {}
+unsafe impl Sync for Heap {}

@@ -155,8 +155,9 @@ fn each_setting_changes_its_own_field() {
         list.insert(0, "rules".to_owned());
         list
     };
-    let renamed = with(&|request| request.rules[0].0.push('2'));
-    assert_eq!(renamed, all(files(&[&format!("{name}2"), &name])));
+    let mut renamed = with(&|request| request.rules[0].0.push('2'));
+    renamed.sort();
+    assert_eq!(renamed, all(files(&[&name, &format!("{name}2")])));
     assert_eq!(with(&|request| request.rules.swap(0, 1)), ["rules"]);
     let last = base.rules.last().unwrap().0.clone();
     assert_eq!(with(&|request| drop(request.rules.pop())), all(files(&[&last])));
