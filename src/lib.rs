@@ -19,7 +19,7 @@
 //! | 4 | [`contract`], [`cost`], [`mod@extract`] |
 //! | 5 | [`egraph`] |
 //! | 6 | [`memory`], [`plan`] |
-//! | 7 | [`backend`], [`file`] |
+//! | 7 | [`backend`], [`mod@file`] |
 //! | 8 | [`pass`], [`mod@compile`], [`calibrate`], [`session`], [`tune`], [`cache`], [`onnx`], [`npy`], [`audit`], [`report`] |
 //!
 //! # Invariants

@@ -69,6 +69,7 @@ fn model(at: &Path) -> PathBuf {
 }
 
 /// The most memory that a command had at one time, in bytes.
+#[allow(clippy::zombie_processes)] // The system's own call waits for it, and tells what it took.
 fn most(command: &mut Command) -> usize {
     let child = command.stdout(Stdio::null()).spawn().unwrap();
     let id = i32::try_from(child.id()).unwrap();

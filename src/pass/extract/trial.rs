@@ -57,9 +57,8 @@ impl Chooser<'_> {
                 cost(priced) >= cost(problem) + seconds
             };
             copies = if copies.iter().all(known) { Vec::new() } else { copies };
-            if above(&next) < above(&best)
-                || above(&next) == above(&best) && next.extraction.cost < best.extraction.cost
-            {
+            let rank = |trial: &Trial| (above(trial), trial.extraction.cost);
+            if rank(&next) < rank(&best) {
                 best = next;
             }
         }
