@@ -56,6 +56,9 @@ fn main() {
             trials.push(Trial::test(format!("model::{name}::{pipeline}"), trial));
         }
     }
+    let rules = Arc::new(rules);
+    let all = Arc::clone(&rules);
+    trials.push(Trial::test("every_native_implementation_is_met", move || implementations(&all)));
     trials.push(Trial::test("every_backend_is_met_in_examples", move || backends(&rules)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
@@ -161,6 +164,37 @@ fn backends(rules: &RuleSet) -> Result<(), Failed> {
         Some(backend) => Err(format!("no rule has an example with an op of `{}`", backend.name()).into()),
         None => Ok(()),
     }
+}
+
+/// Every implementation that the native backend's source names runs in some example, case or model.
+fn implementations(rules: &RuleSet) -> Result<(), Failed> {
+    let mut met = BTreeSet::new();
+    for (_, graph) in rules.rules().iter().flat_map(|rule| fired(rule).collect::<Vec<_>>()) {
+        for (_, node) in graph.nodes().filter(|(_, node)| node.op.starts_with("native.")) {
+            let types: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();
+            let call = backend::Call {
+                op: node.op,
+                attrs: &node.attrs,
+                inputs: &types,
+                output: &node.ty,
+                threads: 1,
+            };
+            let contract = backend_of(node.op).ok_or("there is no such backend")?.contract(&call)?;
+            met.insert(contract.implementation);
+        }
+    }
+    for path in in_folder("tests/models", "onnx") {
+        let compilation = ovolo::compile::compile(model(&path), &common::options(2));
+        let plan = compilation.map_err(|error| error.to_string())?.plan;
+        met.extend(plan.steps.into_iter().map(|step| step.implementation));
+    }
+    let mut missing = BTreeSet::new();
+    for path in in_folder("src/backend/native", "rs") {
+        let source = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+        let named = source.split("plain_contract(\"").skip(1).filter_map(|rest| rest.split('"').next());
+        missing.extend(named.filter(|name| !met.contains(*name)).map(str::to_owned));
+    }
+    if missing.is_empty() { Ok(()) } else { Err(format!("not met: {missing:?}; met: {met:?}").into()) }
 }
 
 /// The types of some values.
