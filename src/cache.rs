@@ -134,20 +134,29 @@ impl Cache {
         let found = self.look(key, times);
         match &found {
             Ok(_) => self.folder.touch(Kind::Plan, &name),
-            Err(miss) => self.discard(&name, miss),
+            Err(miss) => {
+                // What cannot be removed is found damaged again.
+                let _ = self.discard(&name, miss);
+            }
         }
         found
     }
 
-    /// Removes an entry, and its weights that are not what they were, if the miss is for damage.
-    pub fn discard(&self, name: &str, miss: &Miss) {
-        if let Miss::Damaged { weights, .. } = miss {
-            // What cannot be removed is found damaged again.
-            let _ = self.folder.remove(Kind::Plan, name);
-            for weight in weights {
-                let _ = self.folder.remove(Kind::Weight, &weight.to_string());
-            }
-        }
+    /// Removes an entry that is damaged or not complete, and its weights that are not what they were.
+    ///
+    /// # Errors
+    /// The first that could not be removed; the others are.
+    pub fn discard(&self, name: &str, miss: &Miss) -> Result<(), Error> {
+        let weights = match miss {
+            Miss::Damaged { weights, .. } => weights.as_slice(),
+            Miss::Incomplete(_) => &[],
+            Miss::Absent | Miss::Unreadable(_) | Miss::Changed(_) => return Ok(()),
+        };
+        let removed = self.folder.remove(Kind::Plan, name);
+        weights
+            .iter()
+            .map(|weight| self.folder.remove(Kind::Weight, &weight.to_string()))
+            .fold(removed, Result::and)
     }
 
     /// As [`Cache::find`], and leaves everything as it is.
@@ -199,10 +208,7 @@ impl Cache {
             weights::write(&self.folder, digest, bytes).map_err(io)?;
         }
         self.folder.write(Kind::Plan, &key.fingerprint().to_string(), &[&encoded]).map_err(io)?;
-        self.folder.sweep();
-        if prune::total(&self.folder) > self.limit {
-            prune::prune(&self.folder, self.limit);
-        }
+        prune::tidy(&self.folder, self.limit);
         Ok(())
     }
 
@@ -211,7 +217,7 @@ impl Cache {
         prune::items(&self.folder)
     }
 
-    /// Bytes of all entries and weights.
+    /// Bytes of all entries and weights, and of what is being written.
     pub fn bytes(&self) -> u64 {
         prune::total(&self.folder)
     }

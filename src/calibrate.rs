@@ -6,6 +6,7 @@
 use crate::backend::{self, Args, Kernel, team::Team};
 use crate::contract::Call;
 use crate::cost::Machine;
+use crate::file;
 use crate::op;
 use crate::tensor::{DType, Tensor, TensorType};
 use serde::{Deserialize, Serialize};
@@ -71,13 +72,11 @@ fn features() -> Vec<String> {
     backend::features::detected().iter().map(ToString::to_string).collect()
 }
 
-/// Writes through a temporary file, so that no reader ever sees half of it.
+/// Writes a file into the folder of what was measured, which need not be there yet.
 pub(crate) fn keep(path: &std::path::Path, text: &str) -> std::io::Result<()> {
     let folder = path.parent().ok_or(std::io::ErrorKind::NotFound)?;
     std::fs::create_dir_all(folder)?;
-    let temporary = folder.join(format!("ovolo-{}.tmp", std::process::id()));
-    std::fs::write(&temporary, text)?;
-    std::fs::rename(&temporary, path)
+    file::write(path, &[text.as_bytes()])
 }
 
 /// The folder in which what was measured is kept: `OVOLO_CACHE`, or `ovolo` among the user's caches.

@@ -19,7 +19,7 @@
 //! | 4 | [`contract`], [`cost`], [`mod@extract`] |
 //! | 5 | [`egraph`] |
 //! | 6 | [`memory`], [`plan`] |
-//! | 7 | [`backend`] |
+//! | 7 | [`backend`], [`mod@file`] |
 //! | 8 | [`pass`], [`mod@compile`], [`calibrate`], [`session`], [`tune`], [`cache`], [`onnx`], [`npy`], [`audit`], [`report`] |
 //!
 //! # Invariants
@@ -40,6 +40,7 @@ pub mod cost;
 pub mod egraph;
 pub mod error;
 pub mod extract;
+pub mod file;
 pub mod graph;
 pub mod memory;
 pub mod npy;

@@ -19,7 +19,7 @@ mod order;
 pub mod table;
 
 pub use exact::Exact;
-pub use order::{Task, order};
+pub use order::{Task, orders};
 
 /// A range of steps during which so many bytes are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

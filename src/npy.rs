@@ -9,6 +9,7 @@
 mod zip;
 
 use crate::error::{Error, Result};
+use crate::file;
 use crate::tensor::{DType, Layout, Tensor, TensorType, advance};
 use npyz::{Endianness, NpyHeader, Order, TypeChar, WriterBuilder};
 use rustc_hash::FxHashSet;
@@ -32,7 +33,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<Tensor> {
 /// As [`encode`], and [`Error::Io`].
 pub fn write(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
     let path = path.as_ref();
-    replace(path, &encode(&path.display().to_string(), tensor)?).map_err(Error::io(path))
+    file::write(path, &[&encode(&path.display().to_string(), tensor)?]).map_err(Error::io(path))
 }
 
 /// Reads the arrays of a `.npz` file, in the order of the file.
@@ -53,21 +54,7 @@ pub fn write_npz<'a>(
     arrays: impl IntoIterator<Item = (&'a str, &'a Tensor)>,
 ) -> Result<()> {
     let path = path.as_ref();
-    replace(path, &encode_npz(&path.display().to_string(), arrays)?).map_err(Error::io(path))
-}
-
-/// Writes beside the file and renames, so that there is never a part of it. What is no plain file, such as a
-/// pipe, is written to.
-fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return std::fs::write(path, bytes);
-    }
-    let mut part = path.as_os_str().to_owned();
-    part.push(format!(".{}.part", std::process::id()));
-    let part = std::path::PathBuf::from(part);
-    std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path)).inspect_err(|_| {
-        let _ = std::fs::remove_file(&part);
-    })
+    file::write(path, &[&encode_npz(&path.display().to_string(), arrays)?]).map_err(Error::io(path))
 }
 
 /// The tensor in the bytes of a `.npy` file; `file` is what errors call it.

@@ -36,10 +36,12 @@ pub use external::{External, external};
 pub use input::{check_inputs, check_types};
 
 use crate::graph::Graph;
+use memmap2::Mmap;
 use prost::Message;
 use prost::bytes::Bytes;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The oldest opset that is imported; older ones broadcast in another way.
 pub const OLDEST_OPSET: i64 = 7;
@@ -83,7 +85,8 @@ pub struct Imported {
     pub notes: Vec<String>,
 }
 
-/// Imports a model from a file. The file is mapped, so that weights are copied only once.
+/// Imports a model from a file. The file is mapped, and stays so as long as the graph has weights of it: large
+/// ones are read when they are used.
 ///
 /// # Errors
 /// See [`OnnxError`].
@@ -91,8 +94,18 @@ pub fn load(path: impl AsRef<Path>, options: &ImportOptions) -> Result<Imported,
     let path = path.as_ref();
     let model = path.display().to_string();
     let read = |why: std::io::Error| OnnxError::Read { path: model.clone(), why: why.to_string() };
-    let bytes = weight::map(path).map_err(read)?.map_or_else(Bytes::new, Bytes::from_owner);
-    decode(bytes, &model, Some(folder(path)), options)
+    let map = weight::map(path).map_err(read)?.map(Arc::new);
+    let bytes = map.clone().map_or_else(Bytes::new, |map| Bytes::from_owner(Mapped(map)));
+    decode(bytes, &model, Some(folder(path)), map, options)
+}
+
+/// A mapped file as the owner of bytes.
+struct Mapped(Arc<Mmap>);
+
+impl AsRef<[u8]> for Mapped {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// The folder that a model lies in.
@@ -112,13 +125,14 @@ pub fn from_bytes(
     name: &str,
     options: &ImportOptions,
 ) -> Result<Imported, OnnxError> {
-    decode(bytes.into(), name, None, options)
+    decode(bytes.into(), name, None, None, options)
 }
 
 fn decode(
     bytes: Bytes,
     model: &str,
     folder: Option<PathBuf>,
+    map: Option<Arc<Mmap>>,
     options: &ImportOptions,
 ) -> Result<Imported, OnnxError> {
     if bytes.is_empty() {
@@ -135,7 +149,7 @@ fn decode(
     if proto.graph.is_none() {
         return Err(damaged(seems.unwrap_or_else(|| "it has no graph".to_owned())));
     }
-    importer::import(proto, model, folder, options)
+    importer::import(proto, model, folder, map, options)
 }
 
 /// What a file that is no ONNX model seems to be, where its beginning tells.

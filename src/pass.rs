@@ -66,6 +66,8 @@ pub struct State {
     pub rules: Vec<Vec<String>>,
     /// The cost model of the extraction.
     pub cost: Option<Box<dyn CostModel>>,
+    /// The plan by which the extraction chose the graph.
+    pub chosen: Option<Plan>,
     /// The plan.
     pub plan: Option<Plan>,
 }

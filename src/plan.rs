@@ -6,7 +6,11 @@
 //! scratch lives for one step. What is computed from constants alone is no step: it is evaluated
 //! once, when the plan is loaded.
 
+mod arrange;
 mod check;
+mod draft;
+mod occupant;
+mod overlap;
 mod stored;
 
 pub use check::MOST_THREADS;
@@ -14,15 +18,14 @@ pub use check::MOST_THREADS;
 use crate::attr::Attrs;
 use crate::contract::{ALIGN, Call, Contract};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
-use crate::memory::{self, Buffer};
+use crate::memory;
 use crate::op;
 use crate::tensor::TensorType;
-use draft::{Draft, Slot};
+use arrange::{Arranged, Arrangement, Subject};
+use draft::Slot;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
-
-mod draft;
 
 /// Whose bytes a value's are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,111 +163,45 @@ pub fn constants(graph: &Graph) -> Vec<bool> {
     constant
 }
 
+/// How memory is planned.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings<'a> {
+    /// The order of execution: `peak`, or `given`.
+    pub order: &'a str,
+    /// The name of the memory planner.
+    pub planner: &'a str,
+    /// Bytes of the arena that are enough, or should be: copies are made for them.
+    pub limit: Option<usize>,
+}
+
 impl Plan {
     /// Plans a program. `rules` are those that led to each node, `copy` prices a copy of so many bytes.
     ///
+    /// A limit is kept where an order and copies are found that do; where none are the plan is larger.
+    ///
     /// # Errors
-    /// If a kernel is refused or `planner` is not a planner.
+    /// If a kernel is refused, or a setting names nothing.
     pub fn new(
         graph: &Graph,
         rules: &[Vec<String>],
         threads: usize,
         ask: Asked<'_>,
         copy: &dyn Fn(usize) -> f64,
-        order: &str,
-        planner: &str,
+        settings: &Settings<'_>,
     ) -> Result<Self, PlanError> {
         let constant = constants(graph);
-        let mut contracts: Vec<Option<(Contract, f64)>> = vec![None; graph.len()];
-        for (id, node) in graph.nodes() {
-            if node.op == INPUT || constant[id.index()] {
-                continue;
-            }
-            let inputs: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();
-            let flags: Vec<bool> = node.inputs.iter().map(|input| constant[input.index()]).collect();
-            let call = Call { op: node.op, attrs: &node.attrs, inputs: &inputs, output: &node.ty, threads };
-            let answer = ask(&call, &flags).map_err(|why| PlanError::NoKernel {
-                name: node.name.to_string(),
-                op: node.op.to_owned(),
-                why,
-            })?;
-            contracts[id.index()] = Some(answer);
-        }
-        let sequence = sequence(graph, &constant, &contracts, order)?;
-        let mut draft = Draft::new(graph, &constant, &sequence);
-        let mut plan = Self { threads, ..Self::default() };
-        plan.inputs = graph.inputs().map(|(_, node)| (Arc::clone(&node.name), node.ty.clone())).collect();
-        let mut scratches = Vec::new();
-        let mut pending = Vec::new();
-        // For each position, how many steps come before it: views take a position and are no steps.
-        let mut steps_before = Vec::with_capacity(sequence.len() + 2);
-        for (position, &id) in sequence.iter().enumerate() {
-            steps_before.push(plan.steps.len());
-            let Some((contract, seconds)) = &contracts[id.index()] else { continue };
-            let node = &graph[id];
-            if let Some(operand) = contract.view_of {
-                draft.view(node.inputs[operand], id, contract.view_offset);
-                continue;
-            }
-            let in_place = draft.result(graph, id, contract, position);
-            let copied = contract.alias.filter(|operand| in_place != Some(*operand));
-            let joined = draft.join(graph, id, contract);
-            if !joined.is_empty() && joined.len() == node.inputs.len() {
-                continue;
-            }
-            let share = share_copied(graph, node, contract, &joined);
-            let copies = match copied {
-                Some(operand) => copy(graph[node.inputs[operand]].ty.bytes()),
-                None if contract.parts.is_empty() => 0.0,
-                None => seconds * (share - share_apart(graph, node, contract, &constant)),
-            };
-            let seconds = seconds * share + copied.map_or(0.0, |_| copies);
-            if contract.scratch > 0 {
-                scratches.push((plan.steps.len(), position, contract.scratch));
-            }
-            pending.push(id);
-            plan.steps.push(Step {
-                node: id,
-                name: Arc::clone(&node.name),
-                op: node.op,
-                attrs: Arc::clone(&node.attrs),
-                input_types: node.inputs.iter().map(|input| graph[*input].ty.clone()).collect(),
-                inputs: Vec::new(),
-                output_type: node.ty.clone(),
-                output: Place { base: Base::Arena, offset: 0 },
-                in_place,
-                copied,
-                joined,
-                scratch: contract.scratch,
-                scratch_offset: 0,
-                implementation: contract.implementation.clone(),
-                seconds,
-                copies,
-                rules: rules.get(id.index()).cloned().unwrap_or_default(),
-            });
-        }
-        let planner = memory::find(planner)
-            .ok_or_else(|| PlanError::Setting(format!("`{planner}` is no memory planner")))?;
-        let (mut buffers, buffer_of) = draft.buffers();
-        let first_scratch = buffers.len();
-        buffers.extend(scratches.iter().map(|(_, position, size)| Buffer {
-            lower: *position,
-            upper: position + 1,
-            size: size.next_multiple_of(ALIGN),
-            align: ALIGN,
-        }));
-        let packing = planner.plan(&buffers);
-        steps_before.extend([plan.steps.len(), plan.steps.len() + 1]);
-        let placed = buffers.iter().zip(&packing.offsets).map(|(buffer, offset)| Placed {
-            offset: *offset,
-            size: buffer.size,
-            lower: steps_before[buffer.lower],
-            upper: steps_before[buffer.upper],
-        });
-        plan.buffers = placed.collect();
-        plan.arena = packing.peak;
-        plan.lower_bound = packing.lower_bound;
-        plan.proven = packing.proven;
+        let contracts = contracts(graph, &constant, threads, ask)?;
+        let subject = Subject { graph, constant: &constant, contracts: &contracts, copy };
+        let Settings { order, planner, limit } = settings;
+        let wrong = |why: String| PlanError::Setting(why);
+        let orders = arrange::orders(&subject, order)
+            .ok_or_else(|| wrong(format!("`{order}` is no order of execution: it is `peak` or `given`")))?;
+        let planner =
+            memory::find(planner).ok_or_else(|| wrong(format!("`{planner}` is no memory planner")))?;
+        let Some((arrangement, packing)) = subject.arrange(&orders, planner, *limit) else {
+            unreachable!("there is an order of every program")
+        };
+        let Arrangement { draft, steps, buffers, buffer_of, steps_before, .. } = arrangement;
         let place = |id: NodeId| match draft.slot(id) {
             Some(Slot::Fixed(place)) => place,
             Some(Slot::Storage(storage, offset)) => {
@@ -272,16 +209,48 @@ impl Plan {
             }
             None => unreachable!("every value of a program has a place before it is read"),
         };
-        for (step, id) in plan.steps.iter_mut().zip(&pending) {
-            step.inputs = graph[*id].inputs.iter().map(|input| place(*input)).collect();
-            step.output = place(*id);
-        }
-        for (scratch, (step, _, _)) in scratches.iter().enumerate() {
-            plan.steps[*step].scratch_offset = packing.offsets[first_scratch + scratch];
-        }
-        plan.outputs =
-            graph.outputs().map(|(name, id)| (Arc::clone(name), graph[id].ty.clone(), place(id))).collect();
-        Ok(plan)
+        let step = |step: Arranged| {
+            let node = &graph[step.node];
+            let contract = contracts[step.node.index()].as_ref().map(|(contract, _)| contract);
+            Step {
+                node: step.node,
+                name: Arc::clone(&node.name),
+                op: node.op,
+                attrs: Arc::clone(&node.attrs),
+                input_types: node.inputs.iter().map(|input| graph[*input].ty.clone()).collect(),
+                inputs: node.inputs.iter().map(|input| place(*input)).collect(),
+                output_type: node.ty.clone(),
+                output: place(step.node),
+                in_place: step.in_place,
+                copied: step.copied,
+                joined: step.joined,
+                scratch: step.scratch,
+                scratch_offset: step.scratch_buffer.map_or(0, |buffer| packing.offsets[buffer]),
+                implementation: contract.map(|contract| contract.implementation.clone()).unwrap_or_default(),
+                seconds: step.seconds,
+                copies: step.copies,
+                rules: rules.get(step.node.index()).cloned().unwrap_or_default(),
+            }
+        };
+        let placed = buffers.iter().zip(&packing.offsets).map(|(buffer, offset)| Placed {
+            offset: *offset,
+            size: buffer.size,
+            lower: steps_before[buffer.lower],
+            upper: steps_before[buffer.upper],
+        });
+        Ok(Self {
+            steps: steps.into_iter().map(step).collect(),
+            inputs: graph.inputs().map(|(_, node)| (Arc::clone(&node.name), node.ty.clone())).collect(),
+            outputs: graph
+                .outputs()
+                .map(|(name, id)| (Arc::clone(name), graph[id].ty.clone(), place(id)))
+                .collect(),
+            buffers: placed.collect(),
+            arena: packing.peak,
+            lower_bound: packing.lower_bound,
+            proven: packing.proven,
+            threads,
+        })
     }
 
     /// The sum of the steps' estimates, in seconds.
@@ -290,74 +259,24 @@ impl Plan {
     }
 }
 
-/// The share of its time that a kernel takes that need not copy what was computed where it belongs.
-#[allow(clippy::cast_precision_loss)]
-fn share_copied(graph: &Graph, node: &Node, contract: &Contract, joined: &[usize]) -> f64 {
-    if contract.parts.is_empty() {
-        return 1.0;
-    }
-    let bytes = |operand: usize| graph[node.inputs[operand]].ty.bytes() as f64;
-    let copied: f64 = (0..node.inputs.len()).filter(|operand| !joined.contains(operand)).map(bytes).sum();
-    copied / (node.ty.bytes().max(1) as f64)
-}
-
-/// The share of a result made of its operands that is copied however memory is planned: constants, the
-/// caller's inputs, operands that come twice, and those off the alignment.
-#[allow(clippy::cast_precision_loss)]
-fn share_apart(graph: &Graph, node: &Node, contract: &Contract, constant: &[bool]) -> f64 {
-    let apart = |(at, input): &(usize, &NodeId)| {
-        constant[input.index()]
-            || graph[**input].op == INPUT
-            || node.inputs[..*at].contains(input)
-            || !contract.joins(*at, graph[**input].ty.bytes())
-    };
-    let operands = node.inputs.iter().enumerate().filter(apart);
-    let bytes: usize = operands.map(|(_, input)| graph[*input].ty.bytes()).sum();
-    bytes as f64 / node.ty.bytes().max(1) as f64
-}
-
-/// The order of execution.
-fn sequence(
+/// The contract and the price of every node that runs.
+fn contracts(
     graph: &Graph,
     constant: &[bool],
-    contracts: &[Option<(Contract, f64)>],
-    order: &str,
-) -> Result<Vec<NodeId>, PlanError> {
-    let runs: Vec<NodeId> = graph
-        .nodes()
-        .filter(|(id, node)| node.op != INPUT && !constant[id.index()])
-        .map(|(id, _)| id)
-        .collect();
-    match order {
-        "given" => Ok(runs),
-        "peak" => {
-            let mut task_of = vec![usize::MAX; graph.len()];
-            for (task, id) in runs.iter().enumerate() {
-                task_of[id.index()] = task;
-            }
-            let tasks: Vec<memory::Task> = runs
-                .iter()
-                .map(|id| {
-                    let node = &graph[*id];
-                    let contract = contracts[id.index()].as_ref().map(|(contract, _)| contract);
-                    let view = contract.and_then(|contract| contract.view_of);
-                    let inputs =
-                        node.inputs.iter().map(|input| task_of[input.index()]).filter(|t| *t != usize::MAX);
-                    memory::Task {
-                        size: if view.is_some() { 0 } else { node.ty.bytes().next_multiple_of(ALIGN) },
-                        scratch: contract.map_or(0, |contract| contract.scratch),
-                        inputs: inputs.collect(),
-                        alias_of: view.map(|v| task_of[node.inputs[v].index()]).filter(|t| *t != usize::MAX),
-                        output: graph.outputs().any(|(_, output)| output == *id),
-                    }
-                })
-                .collect();
-            Ok(memory::order(&tasks).into_iter().map(|task| runs[task]).collect())
+    threads: usize,
+    ask: Asked<'_>,
+) -> Result<Vec<Option<(Contract, f64)>>, PlanError> {
+    let one = |(id, node): (NodeId, &Arc<Node>)| {
+        if node.op == INPUT || constant[id.index()] {
+            return Ok(None);
         }
-        other => {
-            Err(PlanError::Setting(format!("`{other}` is no order of execution: it is `peak` or `given`")))
-        }
-    }
+        let inputs: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();
+        let flags: Vec<bool> = node.inputs.iter().map(|input| constant[input.index()]).collect();
+        let call = Call { op: node.op, attrs: &node.attrs, inputs: &inputs, output: &node.ty, threads };
+        let refused = |why| PlanError::NoKernel { name: node.name.to_string(), op: node.op.to_owned(), why };
+        ask(&call, &flags).map(Some).map_err(refused)
+    };
+    graph.nodes().map(one).collect()
 }
 
 impl fmt::Display for Plan {

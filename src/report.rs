@@ -109,6 +109,7 @@ pub fn plan(plan: &Plan) -> Value {
                 "implementation": step.implementation,
                 "layout": step.output_type.layout.to_string(),
                 "type": step.output_type.to_string(),
+                "bytes": step.output_type.bytes(),
                 "operands": step.inputs.iter().map(ToString::to_string).collect::<Vec<_>>(),
                 "output": step.output.to_string(),
                 "in_place": step.in_place,

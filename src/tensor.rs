@@ -9,7 +9,7 @@ mod layout;
 mod relayout;
 
 pub(crate) use data::advance;
-pub use data::{Element, Keeper, Tensor};
+pub use data::{Element, Keeper, Lender, Tensor};
 pub use layout::Layout;
 
 use serde::{Deserialize, Serialize};

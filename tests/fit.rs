@@ -185,3 +185,63 @@ fn a_limit_leaves_the_worth_of_memory_in_force() {
     }
     assert_eq!(plan(&graph, &options).arena, points.last().unwrap().arena);
 }
+
+/// The first operand of a concatenation is computed long before the second: the whole result is live from
+/// then on if it is computed where it belongs.
+fn early(first: usize, second: usize) -> Graph {
+    let text = format!(
+        "graph early {{
+ x: f32[1,16,8,8] = input
+ w: f32[{first},16,1,1] = const ~1
+ v: f32[2048,{first},1,1] = const ~2
+ u: f32[{second},2048,1,1] = const ~3
+ b: f32[{first}] = const ~4
+ c: f32[2048] = const ~5
+ d: f32[{second}] = const ~6
+ p = conv(x, w, b)
+ q = conv(p, v, c)
+ m = max-pool(q) {{kernel: [3,3], pads: [1,1,1,1]}}
+ r = conv(m, u, d)
+ t = concat(p, r) {{axis: 1}}
+ y = relu(t)
+ return y
+}}"
+    );
+    text::parse(&text).unwrap()
+}
+
+/// The operands that the concatenation copies.
+fn copied(plan: &Plan) -> Vec<usize> {
+    let step = plan.steps.iter().find(|step| step.op.ends_with(".concat"));
+    step.map_or_else(Vec::new, |step| (0..2).filter(|operand| !step.joined.contains(operand)).collect())
+}
+
+#[test]
+fn a_concatenation_is_copied_where_a_limit_or_the_worth_of_memory_asks_for_it() {
+    // As large as the second operand, the first costs more to copy than the bytes at the peak are worth…
+    let graph = early(256, 256);
+    let points = memory_curve(&graph, &common::options(2)).unwrap();
+    let fastest = plan(&graph, &common::options(2));
+    assert_eq!((copied(&fastest), fastest.arena), (vec![], points[0].arena), "{fastest}");
+    // …unless there is no other way into the memory.
+    let smaller = plan(&graph, &limited(Some(fastest.arena - 1)));
+    assert_eq!(copied(&smaller), [0], "{smaller}");
+    assert!(smaller.steps.iter().any(|step| step.copies > 0.0));
+    let on_the_curve = |point: &&Point| point.arena == smaller.arena;
+    assert!(points.iter().find(on_the_curve).is_some_and(|point| !point.proven), "{points:?}");
+    assert_eq!(plan(&graph, &weighed(1e9)).arena, points.last().unwrap().arena);
+    // A small one is copied at once.
+    let small = plan(&early(16, 512), &common::options(2));
+    assert_eq!(copied(&small), [0], "{small}");
+    for graph in [graph, early(16, 512)] {
+        let inputs = common::inputs(&graph);
+        let reference = common::reference(&graph, &inputs);
+        for Point { arena, .. } in memory_curve(&graph, &common::options(2)).unwrap() {
+            let compilation = compile::compile(graph.clone(), &limited(Some(arena))).unwrap();
+            assert!(compilation.plan.arena <= arena);
+            let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+            let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
+            assert!(common::relative_error(&outputs[0], &reference[0]) < 1e-4);
+        }
+    }
+}

@@ -1,5 +1,5 @@
 //! The contract of kernels, for every backend in the list: on each lowered op of the rules' examples, and
-//! on the plans of the examples, the cases and some models.
+//! on the plans of the examples, the cases and the models.
 //!
 //! What nobody has written is not a number: results, scratch, dead memory, and what lies about every
 //! buffer. The result is the reference evaluation's, its padding is zero, nothing but the result and
@@ -39,17 +39,26 @@ fn main() {
         let one = Arc::clone(rule);
         trials.push(Trial::test(format!("plan::{}", rule.name), move || examples(&one)));
     }
-    for path in cases() {
+    let cases = ["tests/cases", "tests/cases/superoptimise"].map(|folder| in_folder(folder, "ovolo"));
+    for path in cases.into_iter().flatten() {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         trials.push(Trial::test(format!("case::{name}"), move || {
             let source = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
             plan::holds(&text::parse(&source).map_err(|error| error.to_string())?, "native", true)
         }));
     }
-    for name in ["squeezenet1_1", "mobilenet_v2", "nasrnn"] {
-        trials
-            .push(Trial::test(format!("model::{name}"), move || plan::holds(&model(name), "native", false)));
+    let pipelines: &[&str] = if library { &["native", "cpu", "onednn"] } else { &["native"] };
+    for path in in_folder("tests/models", "onnx") {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        for &pipeline in pipelines {
+            let path = path.clone();
+            let trial = move || plan::holds(&model(&path), pipeline, false);
+            trials.push(Trial::test(format!("model::{name}::{pipeline}"), trial));
+        }
     }
+    let rules = Arc::new(rules);
+    let all = Arc::clone(&rules);
+    trials.push(Trial::test("every_native_implementation_is_met", move || implementations(&all)));
     trials.push(Trial::test("every_backend_is_met_in_examples", move || backends(&rules)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
@@ -128,20 +137,17 @@ fn examples(rule: &Rule) -> Result<(), Failed> {
     fired(rule).try_for_each(|(graph, _)| plan::holds(&graph, pipeline, true))
 }
 
-fn cases() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
-    let mut files: Vec<PathBuf> = [folder.clone(), folder.join("superoptimise")]
-        .iter()
-        .flat_map(|folder| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "ovolo"))
-        .collect();
+/// The files of a folder with this ending.
+fn in_folder(folder: &str, ending: &str) -> Vec<PathBuf> {
+    let listed = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap();
+    let mut files: Vec<PathBuf> = listed.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == ending));
     files.sort();
     files
 }
 
-fn model(name: &str) -> Graph {
+fn model(path: &Path) -> Graph {
     let options = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/models/{name}.onnx"));
     onnx::load(path, &options).unwrap().graph
 }
 
@@ -158,6 +164,37 @@ fn backends(rules: &RuleSet) -> Result<(), Failed> {
         Some(backend) => Err(format!("no rule has an example with an op of `{}`", backend.name()).into()),
         None => Ok(()),
     }
+}
+
+/// Every implementation that the native backend's source names runs in some example, case or model.
+fn implementations(rules: &RuleSet) -> Result<(), Failed> {
+    let mut met = BTreeSet::new();
+    for (_, graph) in rules.rules().iter().flat_map(|rule| fired(rule).collect::<Vec<_>>()) {
+        for (_, node) in graph.nodes().filter(|(_, node)| node.op.starts_with("native.")) {
+            let types: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();
+            let call = backend::Call {
+                op: node.op,
+                attrs: &node.attrs,
+                inputs: &types,
+                output: &node.ty,
+                threads: 1,
+            };
+            let contract = backend_of(node.op).ok_or("there is no such backend")?.contract(&call)?;
+            met.insert(contract.implementation);
+        }
+    }
+    for path in in_folder("tests/models", "onnx") {
+        let compilation = ovolo::compile::compile(model(&path), &common::options(2));
+        let plan = compilation.map_err(|error| error.to_string())?.plan;
+        met.extend(plan.steps.into_iter().map(|step| step.implementation));
+    }
+    let mut missing = BTreeSet::new();
+    for path in in_folder("src/backend/native", "rs") {
+        let source = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+        let named = source.split("plain_contract(\"").skip(1).filter_map(|rest| rest.split('"').next());
+        missing.extend(named.filter(|name| !met.contains(*name)).map(str::to_owned));
+    }
+    if missing.is_empty() { Ok(()) } else { Err(format!("not met: {missing:?}; met: {met:?}").into()) }
 }
 
 /// The types of some values.

@@ -114,6 +114,12 @@ fn a_page_that_cannot_be_written_is_refused_before_the_work() {
     assert_eq!(std::fs::read_dir(&at).unwrap().count(), 0);
     let alone = ovolo(&[&["bench"], &DIGITS[..], &["--html", "page.html"]].concat());
     assert_eq!(alone.status.code(), Some(2), "--html of `bench` needs --profile");
+    let page = at.join("page.html");
+    for other in ["--memory-curve", "--runner-up", "--json"] {
+        let two = ovolo(&[&["explain"], &DIGITS[..], &[other, "--html", page.to_str().unwrap()]].concat());
+        assert_eq!(two.status.code(), Some(2), "{other} is no part of a page");
+    }
+    assert!(!page.exists());
 }
 
 /// The names of a graph's nodes that depend on an input, without the inputs; and the inputs.
@@ -297,8 +303,26 @@ fn memory(dom: &Dom, plan: &Value) {
         }
     }
     assert_eq!(used.len(), rectangles.len(), "every rectangle holds something");
+    names(dom, steps);
     let notes = |class: &str| dom.within("memory").any(|element| element.classes().any(|one| one == class));
     assert!(notes("peak") && notes("bound"));
+}
+
+/// The tooltip of each rectangle names all that it holds, with steps and bytes.
+fn names(dom: &Dom, steps: &[Value]) {
+    let known: HashSet<&str> = steps.iter().map(|step| step["name"].as_str().unwrap()).collect();
+    let mut told = HashSet::new();
+    for title in dom.within("buffers").filter(|element| element.tag == "title") {
+        for line in title.text.lines() {
+            match line.strip_prefix("scratch of ") {
+                Some(name) => assert!(known.contains(name), "{line}"),
+                None => told.extend(line.rsplit_once(" (step ").map(|(name, _)| name)),
+            }
+        }
+    }
+    let computed = |step: &&Value| step["output"].as_str().unwrap().starts_with('@');
+    let all: HashSet<&str> = steps.iter().filter(computed).map(|s| s["name"].as_str().unwrap()).collect();
+    assert_eq!(told, all);
 }
 
 /// A row for each step, and the margin of every runner-up.
@@ -317,6 +341,15 @@ fn costs(dom: &Dom, plan: &Value, runner_ups: &str) {
     };
     assert_eq!(bars("cost"), steps.len());
     assert_eq!(bars("margin"), runner_ups.lines().count());
+    // What is beyond the scale ends with it, and does not lie over the next column.
+    for bar in dom.within("costs").filter(|element| element.tag == "i" && element.get("style").is_some()) {
+        let style = bar.get("style").unwrap();
+        let share =
+            |name: &str| -> Option<f64> { style.split(name).nth(1)?.split('%').next()?.trim().parse().ok() };
+        if let (Some(left), Some(width)) = (share("left:"), share("width:")) {
+            assert!(left + width <= 100.01, "{style}");
+        }
+    }
     for line in runner_ups.lines() {
         let one: Value = serde_json::from_str(line).unwrap();
         let sum = |list: &Value| -> f64 {

@@ -19,6 +19,7 @@ const FLOORS: &[(&str, usize)] = &[
     ("memory", 6),
     ("plan", 6),
     ("backend", 7),
+    ("file", 7),
     ("pass", 8),
     ("compile", 8),
     ("calibrate", 8),

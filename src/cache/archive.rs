@@ -4,9 +4,10 @@
 //! entry's own checksum and the digests hold for all that follows.
 
 use super::entry::Entry;
-use super::folder::{self, Kind};
+use super::folder::Kind;
 use super::{Cache, Digest, Key, weights};
 use crate::error::Error;
+use crate::file;
 use memmap2::Mmap;
 use std::path::Path;
 
@@ -34,7 +35,7 @@ impl Cache {
         let length = (bytes.len() as u64).to_le_bytes();
         let mut parts: Vec<&[u8]> = vec![MAGIC, &length, &bytes];
         parts.extend(maps.iter().map(|map| &map[..]));
-        folder::write(file, &parts).map_err(Error::io(file))
+        file::write(file, &parts).map_err(Error::io(file))
     }
 
     /// Reads an entry from a file and keeps it with its weights. `fits` says why it is of no use here.

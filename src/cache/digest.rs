@@ -5,6 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,20 +44,12 @@ impl Digest {
             .collect();
         let next = AtomicUsize::new(0);
         let done = Mutex::new(vec![[0; 32]; blocks.len()]);
-        let work = || {
+        by_threads(threads.min(blocks.len()), || {
             while let Some((at, (_, block))) = take(&next, &blocks) {
                 let hash = *blake3::hash(block).as_bytes();
                 done.lock().unwrap_or_else(PoisonError::into_inner)[at] = hash;
             }
-        };
-        match threads.min(blocks.len()) {
-            0 | 1 => work(),
-            threads => std::thread::scope(|scope| {
-                for _ in 0..threads {
-                    scope.spawn(work);
-                }
-            }),
-        }
+        });
         let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut hashers: Vec<blake3::Hasher> = parts.iter().map(|_| blake3::Hasher::new()).collect();
         for (hasher, bytes) in hashers.iter_mut().zip(parts) {
@@ -64,6 +59,45 @@ impl Digest {
             hashers[*part].update(hash);
         }
         hashers.iter().map(|hasher| Self(*hasher.finalize().as_bytes())).collect()
+    }
+
+    /// The digest of a file's bytes, which are read block by block: mapped, all of them would be in memory.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn of_file(path: &Path, threads: usize) -> io::Result<Self> {
+        let meta = std::fs::metadata(path)?;
+        if meta.is_dir() {
+            return Err(io::Error::other("it is a folder"));
+        }
+        let length = meta.len();
+        let starts: Vec<u64> = (0..length).step_by(BLOCK).collect();
+        let next = AtomicUsize::new(0);
+        let done = Mutex::new(vec![Ok([0; 32]); starts.len()]);
+        by_threads(threads.min(starts.len()), || {
+            let mut open = None;
+            let mut block = vec![0; BLOCK];
+            while let Some((at, start)) = take(&next, &starts) {
+                let mut hash = || {
+                    let file = match &mut open {
+                        Some(file) => file,
+                        None => open.insert(File::open(path)?),
+                    };
+                    file.seek(SeekFrom::Start(*start))?;
+                    let bytes = usize::try_from(length - start).map_or(BLOCK, |left| left.min(BLOCK));
+                    file.read_exact(&mut block[..bytes])?;
+                    Ok(*blake3::hash(&block[..bytes]).as_bytes())
+                };
+                let hash = hash().map_err(|error: io::Error| error.kind());
+                done.lock().unwrap_or_else(PoisonError::into_inner)[at] = hash;
+            }
+        });
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&length.to_le_bytes());
+        for hash in done.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            hasher.update(&hash?);
+        }
+        Ok(Self(*hasher.finalize().as_bytes()))
     }
 
     /// Its bytes.
@@ -76,6 +110,18 @@ impl Digest {
         let mut text = self.to_string();
         text.truncate(7);
         text
+    }
+}
+
+/// Lets so many threads do the same work, which they share among themselves.
+fn by_threads(threads: usize, work: impl Fn() + Sync) {
+    match threads {
+        0 | 1 => work(),
+        threads => std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(&work);
+            }
+        }),
     }
 }
 
@@ -105,6 +151,20 @@ mod tests {
             assert_ne!(Digest::of(&other), digest);
         }
         assert_ne!(Digest::of(&bytes[..bytes.len() - 1]), digest);
+    }
+
+    #[test]
+    fn the_digest_of_a_file_is_that_of_its_bytes() {
+        let path = std::env::temp_dir().join(format!("ovolo-digest-{}", std::process::id()));
+        for length in [0, 1, BLOCK, 2 * BLOCK + 5] {
+            let bytes: Vec<u8> = (0..length).map(|at| (at * 11 % 241) as u8).collect();
+            std::fs::write(&path, &bytes).expect("it is written");
+            for threads in [1, 3] {
+                assert_eq!(Digest::of_file(&path, threads).expect("it is read"), Digest::of(&bytes));
+            }
+        }
+        std::fs::remove_file(&path).expect("it is removed");
+        assert!(Digest::of_file(&path, 1).is_err());
     }
 
     #[test]

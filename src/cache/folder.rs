@@ -1,15 +1,16 @@
 //! The files of the cache: written whole or not at all, read as they are.
 //!
-//! A file is written beside its place and renamed into it, so that a reader sees all of it or none of
-//! it, and no lock is left behind by a process that was killed. Nothing waits for the disk: what a loss
-//! of power cuts short is found by its checksum, and built again.
+//! A file is renamed into its place, so that a reader sees all of it or none of it, and no lock is left
+//! behind by a process that was killed. Nothing waits for the disk: what a loss of power cuts short is
+//! found by its checksum, and built again.
 
+use crate::error::Error;
+use crate::file::{self, PART};
 use memmap2::Mmap;
 use std::fs::{self, File, FileTimes};
-use std::io::{self, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// What a file is for, and the folder that it lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +44,15 @@ pub struct Listed {
     pub used: SystemTime,
 }
 
-/// After so long a file that was being written will never be finished.
-const ABANDONED: Duration = Duration::from_secs(3600);
-/// The ending of a file that is being written.
-const PART: &str = ".part";
+/// Bytes that are read at once to be compared.
+const PIECE: usize = 1 << 20;
+
+impl Listed {
+    /// Whether it is being written, or was when its writer was killed.
+    pub(super) fn is_part(&self) -> bool {
+        self.name.ends_with(PART)
+    }
+}
 
 /// A folder of plans and weights.
 #[derive(Clone, Debug)]
@@ -72,7 +78,8 @@ impl Folder {
     /// # Errors
     /// What the system says; the file is then as it was.
     pub fn write(&self, kind: Kind, name: &str, parts: &[&[u8]]) -> io::Result<()> {
-        write(&self.place(kind, name), parts)
+        fs::create_dir_all(self.0.join(kind.folder()))?;
+        file::write(&self.place(kind, name), parts)
     }
 
     /// The content of a file; `None` where there is none.
@@ -106,9 +113,24 @@ impl Folder {
         unsafe { Mmap::map(&file) }.map(Some)
     }
 
-    /// Bytes of a file, if it is there.
-    pub fn bytes(&self, kind: Kind, name: &str) -> Option<u64> {
-        fs::metadata(self.place(kind, name)).ok().filter(fs::Metadata::is_file).map(|meta| meta.len())
+    /// Whether a file is there and holds these bytes. It is read piece by piece: mapped, it would be in memory
+    /// beside them.
+    pub fn holds(&self, kind: Kind, name: &str, bytes: &[u8]) -> bool {
+        let same = || {
+            let mut file = File::open(self.place(kind, name))?;
+            if file.metadata()?.len() != bytes.len() as u64 {
+                return Ok(false);
+            }
+            let mut read = vec![0; PIECE.min(bytes.len())];
+            for piece in bytes.chunks(PIECE) {
+                file.read_exact(&mut read[..piece.len()])?;
+                if read[..piece.len()] != *piece {
+                    return Ok(false);
+                }
+            }
+            Ok::<_, io::Error>(true)
+        };
+        same().unwrap_or(false)
     }
 
     /// Notes that a file was used now. Where that cannot be noted, it only looks older than it is.
@@ -121,9 +143,10 @@ impl Folder {
     /// Removes a file. One that is not there is no error: another process was faster.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn remove(&self, kind: Kind, name: &str) -> io::Result<()> {
-        present(fs::remove_file(self.place(kind, name))).map(|_| ())
+    /// What the system says, with the file.
+    pub fn remove(&self, kind: Kind, name: &str) -> Result<(), Error> {
+        let path = self.place(kind, name);
+        present(fs::remove_file(&path)).map(|_| ()).map_err(Error::io(path))
     }
 
     /// The files of a kind, by name.
@@ -134,18 +157,6 @@ impl Folder {
             .collect();
         found.sort_by(|a, b| a.name.cmp(&b.name));
         found
-    }
-
-    /// Removes what killed processes were writing; says how many files.
-    pub fn sweep(&self) -> usize {
-        let mut removed = 0;
-        for kind in Kind::ALL {
-            for listed in self.files(kind).filter(|listed| listed.name.ends_with(PART)) {
-                let old = listed.used.elapsed().is_ok_and(|age| age > ABANDONED);
-                removed += usize::from(old && self.remove(kind, &listed.name).is_ok());
-            }
-        }
-        removed
     }
 
     /// The files of a kind, those that are being written among them, in no order. Files of other names are
@@ -172,26 +183,4 @@ fn present<T>(result: io::Result<T>) -> io::Result<Option<T>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Writes a file beside its place and renames it into it.
-///
-/// # Errors
-/// What the system says; nothing is left behind.
-pub(super) fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let mut part = path.as_os_str().to_owned();
-    part.push(format!(".{}-{count}{PART}", std::process::id()));
-    let part = PathBuf::from(part);
-    let written = File::create(&part)
-        .and_then(|mut file| parts.iter().try_for_each(|bytes| file.write_all(bytes)))
-        .and_then(|()| fs::rename(&part, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&part);
-    }
-    written
 }

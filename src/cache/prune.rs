@@ -7,18 +7,41 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::time::Duration;
 
+/// After so long a file that was being written will never be finished.
+const ABANDONED: Duration = Duration::from_secs(3600);
 /// Weights that no entry names are kept so long, as an entry may be about to name them.
 const GRACE: Duration = Duration::from_secs(600);
 
-/// What was removed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What was removed, and what was not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Entries.
     pub plans: usize,
     /// Weights.
     pub weights: usize,
-    /// Bytes of both.
+    /// What processes were writing when they were killed.
+    pub parts: usize,
+    /// Bytes of all these.
     pub bytes: u64,
+    /// What could not be removed, each with the system's reason.
+    pub failed: Vec<String>,
+}
+
+impl Pruned {
+    /// Removes a file and counts it; says whether it is gone.
+    fn remove(&mut self, folder: &Folder, kind: Kind, listed: &Listed) -> bool {
+        if let Err(error) = folder.remove(kind, &listed.name) {
+            self.failed.push(error.to_string());
+            return false;
+        }
+        *match kind {
+            _ if listed.is_part() => &mut self.parts,
+            Kind::Plan => &mut self.plans,
+            Kind::Weight => &mut self.weights,
+        } += 1;
+        self.bytes += listed.bytes;
+        true
+    }
 }
 
 /// The entries with what they hold, the last used first.
@@ -40,21 +63,42 @@ pub(super) fn items(folder: &Folder) -> Vec<Item> {
     listed.into_iter().filter_map(item).collect()
 }
 
-/// Bytes of all that is there.
+/// Bytes of all that is there, what is being written at this moment included.
 pub(super) fn total(folder: &Folder) -> u64 {
-    Kind::ALL.iter().flat_map(|kind| folder.list(*kind)).map(|listed| listed.bytes).sum()
+    Kind::ALL.iter().flat_map(|kind| folder.files(*kind)).map(|listed| listed.bytes).sum()
+}
+
+/// Removes what killed processes were writing, once it is old enough that nobody writes it any more.
+fn sweep(folder: &Folder, pruned: &mut Pruned) {
+    for kind in Kind::ALL {
+        for listed in folder.files(kind).filter(Listed::is_part) {
+            if listed.used.elapsed().is_ok_and(|age| age > ABANDONED) {
+                pruned.remove(folder, kind, &listed);
+            }
+        }
+    }
+}
+
+/// Removes what killed processes left and, if the cache is then larger than its limit, all that [`prune`]
+/// removes.
+pub(super) fn tidy(folder: &Folder, limit: u64) {
+    sweep(folder, &mut Pruned::default());
+    if total(folder) > limit {
+        prune(folder, limit);
+    }
 }
 
 /// Removes what is damaged, what killed processes left, weights that no entry names, and entries until
 /// at most `limit` bytes are left.
 pub(super) fn prune(folder: &Folder, limit: u64) -> Pruned {
-    folder.sweep();
+    let mut pruned = Pruned::default();
+    sweep(folder, &mut pruned);
     let weights = folder.list(Kind::Weight);
     let sizes: FxHashMap<&str, u64> = weights.iter().map(|one| (one.name.as_str(), one.bytes)).collect();
-    let mut pruned = Pruned::default();
     let (mut wanted, mut dropped) = (FxHashSet::default(), FxHashSet::default());
-    let mut held = 0_u64;
-    for Item { name, bytes, entry, .. } in items(folder) {
+    let parts = Kind::ALL.iter().flat_map(|kind| folder.files(*kind)).filter(Listed::is_part);
+    let mut held: u64 = parts.map(|listed| listed.bytes).sum();
+    for Item { name, bytes, used, entry } in items(folder) {
         let named: Vec<String> = match &entry {
             Ok(entry) => entry.weights().iter().map(|(digest, _)| digest.to_string()).collect(),
             Err(_) => Vec::new(),
@@ -64,17 +108,14 @@ pub(super) fn prune(folder: &Folder, limit: u64) -> Pruned {
         if entry.is_ok() && held + more <= limit {
             held += more;
             wanted.extend(named);
-        } else if folder.remove(Kind::Plan, &name).is_ok() {
+        } else if pruned.remove(folder, Kind::Plan, &Listed { name, bytes, used }) {
             dropped.extend(named);
-            pruned.plans += 1;
-            pruned.bytes += bytes;
         }
     }
-    for Listed { name, bytes, used } in &weights {
-        let young = !dropped.contains(name) && used.elapsed().is_ok_and(|age| age < GRACE);
-        if !wanted.contains(name) && !young && folder.remove(Kind::Weight, name).is_ok() {
-            pruned.weights += 1;
-            pruned.bytes += bytes;
+    for weight in &weights {
+        let young = !dropped.contains(&weight.name) && weight.used.elapsed().is_ok_and(|age| age < GRACE);
+        if !wanted.contains(&weight.name) && !young {
+            pruned.remove(folder, Kind::Weight, weight);
         }
     }
     pruned
@@ -83,12 +124,9 @@ pub(super) fn prune(folder: &Folder, limit: u64) -> Pruned {
 /// Removes everything, what is being written at this moment included.
 pub(super) fn clear(folder: &Folder) -> Pruned {
     let mut pruned = Pruned::default();
-    for (kind, count) in [(Kind::Plan, &mut pruned.plans), (Kind::Weight, &mut pruned.weights)] {
-        for Listed { name, bytes, .. } in folder.files(kind) {
-            if folder.remove(kind, &name).is_ok() {
-                *count += 1;
-                pruned.bytes += bytes;
-            }
+    for kind in Kind::ALL {
+        for listed in folder.files(kind) {
+            pruned.remove(folder, kind, &listed);
         }
     }
     pruned

@@ -4,8 +4,9 @@ use super::{Difference, Digest, Key};
 use crate::backend::{self, features};
 use crate::cost::Machine;
 use crate::error::Error;
+use crate::extract::Limits;
 use crate::onnx::{self, MissingWeights};
-use crate::pass::pipeline::{PassSpec, Pipeline};
+use crate::pass::pipeline::{Extract, PassSpec, Pipeline, Plan, Rewrite};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -69,7 +70,7 @@ impl Request {
             None => "rough".to_owned(),
             Some(machine) => format!("{machine:?}"),
         };
-        let key = Key::default()
+        let mut key = Key::default()
             .with("model", format!("{} {}", if text { "text" } else { "onnx" }, self.digest(&self.model)?))
             .with("external data", external)
             .with("dims", list(&dims))
@@ -78,16 +79,24 @@ impl Request {
             .with("cost model", self.cost())
             .with("extractor", self.extractor())
             .with("precision", &self.pipeline.precision)
-            .with("rules", self.rule_texts())
             .with("calibration", calibration)
             .with("threads", self.threads.to_string());
+        for (pass, setting, value) in self.pipeline.passes.iter().flat_map(settings) {
+            key = key.with(&format!("{pass}.{setting}"), value);
+        }
+        let names: Vec<&str> = self.rules.iter().map(|(name, _)| name.as_str()).collect();
+        key = key.with("rules", list(&names));
+        for (at, (name, text)) in self.rules.iter().enumerate() {
+            // A file that is read twice counts twice.
+            let before = names[..at].iter().filter(|known| *known == name).count();
+            let again = if before == 0 { String::new() } else { format!(" ({before} before)") };
+            key = key.with(&format!("rules {name}{again}"), Digest::texts([text.as_str()]).to_string());
+        }
         Ok(host(key, self.pipeline.backends.iter().map(String::as_str)))
     }
 
     fn digest(&self, path: &Path) -> Result<Digest, Error> {
-        let map = onnx::weight::map(path).map_err(Error::io(path))?;
-        let bytes: &[u8] = map.as_ref().map_or(&[], |map| map);
-        Ok(Digest::all(&[bytes], self.threads)[0])
+        Digest::of_file(path, self.threads).map_err(Error::io(path))
     }
 
     fn external(&self, files: &onnx::External) -> Result<String, Error> {
@@ -110,21 +119,46 @@ impl Request {
         list(&names.collect::<Vec<_>>())
     }
 
-    /// The passes with all their settings, but for those that have a field of their own.
+    /// The names of the pipeline and of its passes.
     fn passes(&self) -> String {
-        let mut passes = self.pipeline.passes.clone();
-        for pass in &mut passes {
-            if let PassSpec::Extract(settings) = pass {
-                settings.cost.clear();
-                settings.extractor.clear();
-            }
-        }
-        format!("{} {}", self.pipeline.name, Digest::texts([format!("{passes:?}").as_str()]))
+        let name = |pass: &PassSpec| match pass {
+            PassSpec::Rewrite(settings) => settings.name.clone(),
+            PassSpec::Extract(_) => EXTRACT.to_owned(),
+            PassSpec::Plan(_) => PLAN.to_owned(),
+        };
+        let passes: Vec<String> = self.pipeline.passes.iter().map(name).collect();
+        format!("{}: {}", self.pipeline.name, list(&passes))
     }
+}
 
-    fn rule_texts(&self) -> String {
-        let digest = Digest::texts(self.rules.iter().flat_map(|(name, text)| [name.as_str(), text.as_str()]));
-        format!("{} files {digest}", self.rules.len())
+const EXTRACT: &str = "extract";
+const PLAN: &str = "plan";
+
+/// All settings of a pass that have no field of their own: the pass, the setting, its value. What a pass is
+/// told anew must be told here, or it would not compile.
+fn settings(pass: &PassSpec) -> Vec<(&str, &'static str, String)> {
+    match pass {
+        PassSpec::Rewrite(Rewrite { name, rules, places: _, rounds, nodes, nodes_per_op }) => vec![
+            (name, "rules", list(rules)),
+            (name, "rounds", rounds.to_string()),
+            (name, "nodes", nodes.to_string()),
+            (name, "nodes-per-op", nodes_per_op.to_string()),
+        ],
+        PassSpec::Extract(Extract { extractor: _, cost: _, limits, memory }) => {
+            let Limits { states, beam, work, options } = limits;
+            vec![
+                (EXTRACT, "states", states.to_string()),
+                (EXTRACT, "beam", beam.to_string()),
+                (EXTRACT, "work", work.to_string()),
+                (EXTRACT, "options", options.to_string()),
+                (EXTRACT, "memory", format!("{memory:?}")),
+            ]
+        }
+        PassSpec::Plan(Plan { order, planner, limit }) => vec![
+            (PLAN, "order", order.clone()),
+            (PLAN, "planner", planner.clone()),
+            (PLAN, "limit", limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string())),
+        ],
     }
 }
 

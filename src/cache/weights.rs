@@ -41,10 +41,10 @@ pub(super) fn describe<'a>(
     (constants.iter().map(one).collect(), kept)
 }
 
-/// Writes a weight, unless it is there.
+/// Writes a weight, unless it is there, byte for byte.
 pub(super) fn write(folder: &Folder, digest: Digest, bytes: &[u8]) -> io::Result<()> {
     let name = digest.to_string();
-    if folder.bytes(Kind::Weight, &name) == Some(bytes.len() as u64) {
+    if folder.holds(Kind::Weight, &name, bytes) {
         // Used now: it is not pruned before the entry that names it is there.
         folder.touch(Kind::Weight, &name);
         return Ok(());

@@ -64,19 +64,32 @@ impl Prune {
             None => cache.limit(),
         };
         let pruned = cache.prune(limit);
-        print(&format!("{}; {} are left\n", removed(pruned), size(cache.bytes())));
-        Ok(())
+        print(&format!("{}; {} are left\n", removed(&pruned), size(cache.bytes())));
+        stayed(&pruned.failed)
     }
 }
 
-fn removed(pruned: Pruned) -> String {
-    let Pruned { plans, weights, bytes } = pruned;
+fn removed(pruned: &Pruned) -> String {
+    let Pruned { plans, weights, parts, bytes, .. } = pruned;
+    let parts = match parts {
+        0 => String::new(),
+        _ => format!(" and {} of killed processes", count(*parts, "file", "files")),
+    };
     format!(
-        "{} and {} removed, {}",
-        count(plans, "plan", "plans"),
-        count(weights, "weight", "weights"),
-        size(bytes)
+        "{} and {}{parts} removed, {}",
+        count(*plans, "plan", "plans"),
+        count(*weights, "weight", "weights"),
+        size(*bytes)
     )
+}
+
+/// That everything that should go is gone.
+fn stayed(failed: &[String]) -> Outcome {
+    match failed {
+        [] => Ok(()),
+        [one] => Err(format!("it could not be removed: {one}")),
+        [first, ..] => Err(format!("{} files could not be removed; the first: {first}", failed.len())),
+    }
 }
 
 #[derive(Args)]
@@ -89,23 +102,28 @@ pub(super) struct Clear {
 impl Clear {
     fn run(&self) -> Outcome {
         let cache = open()?;
-        let mut text = removed(cache.clear());
+        let pruned = cache.clear();
+        let (mut text, mut failed) = (removed(&pruned), pruned.failed);
         if self.all {
             let tables = list::tables(cache.folder().path());
+            let before = failed.len();
             for table in &tables {
                 let path = cache.folder().path().join(&table.file);
-                std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+                if let Err(error) = std::fs::remove_file(&path) {
+                    failed.push(format!("{}: {error}", path.display()));
+                }
             }
-            text += &format!("; {} removed", count(tables.len(), "table", "tables"));
+            let gone = tables.len() + before - failed.len();
+            text += &format!("; {} removed", count(gone, "table", "tables"));
         }
         print(&format!("{text}\n"));
-        Ok(())
+        stayed(&failed)
     }
 }
 
 #[derive(Args)]
 pub(super) struct Verify {
-    /// Remove what is damaged.
+    /// Remove what is damaged or not complete.
     #[arg(long)]
     remove: bool,
     /// As JSON.
@@ -119,9 +137,15 @@ impl Verify {
         let items = cache.items();
         let checked: Vec<(&Item, Result<(), Miss>)> =
             items.iter().map(|item| (item, cache.verify(item))).collect();
-        for (item, found) in &checked {
-            if let (true, Err(miss)) = (self.remove, found) {
-                cache.discard(&item.name, miss);
+        let mut failed = Vec::new();
+        for (item, found) in checked.iter().filter(|_| self.remove) {
+            let Err(miss) = found else { continue };
+            match cache.discard(&item.name, miss) {
+                Ok(()) if matches!(miss, Miss::Unreadable(_)) => {
+                    failed.push(format!("entry {}: {miss}", short(item)))
+                }
+                Ok(()) => {}
+                Err(error) => failed.push(error.to_string()),
             }
         }
         let wrong = checked.iter().filter(|(_, found)| found.is_err()).count();
@@ -142,9 +166,9 @@ impl Verify {
         }
         match wrong {
             0 => Ok(()),
-            _ if self.remove => Ok(()),
+            _ if self.remove => stayed(&failed),
             _ => Err(format!(
-                "{} to be made again: `--remove` removes what is damaged",
+                "{} to be made again: `--remove` removes what is damaged or not complete",
                 count(wrong, "entry", "entries")
             )),
         }

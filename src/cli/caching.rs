@@ -5,6 +5,7 @@ use super::amount::bytes;
 use super::load::{Built, absent, by_times};
 use clap::Args;
 use ovolo::cache::{Cache, Key, Miss, Origin, Request};
+use ovolo::compile::Compilation;
 use ovolo::cost::Machine;
 use ovolo::pass;
 use ovolo::session::Session;
@@ -22,30 +23,51 @@ pub(super) struct Ready {
     pub(super) session: Session,
     /// Whether it is from the cache.
     pub(super) cached: bool,
+    /// Backends that are not there, each with the reason.
+    pub(super) absent: Vec<(String, String)>,
+    /// What was compiled, where it is not.
+    pub(super) compilation: Option<Compilation>,
+    /// What became of the cache: the name of the entry, or why there is none.
+    pub(super) entry: Result<String, String>,
 }
 
 impl Caching {
-    /// The session of a model.
+    /// Whether the cache is left alone.
+    pub(super) fn off(&self) -> bool {
+        self.no_cache
+    }
+
+    /// The session of a model; what is absent is said.
     pub(super) fn session(&self, settings: &Settings) -> Result<Ready, String> {
+        let ready = self.ready(settings)?;
+        for line in absent(&ready.absent) {
+            eprintln!("{line}");
+        }
+        Ok(ready)
+    }
+
+    /// The session of a model.
+    pub(super) fn ready(&self, settings: &Settings) -> Result<Ready, String> {
         let request = settings.request(&settings.pipeline)?;
+        let absent = pass::absent(&request.pipeline);
         let cache = if self.no_cache { None } else { cache()? };
         // A model without a key is not one that compiles, which says why.
         let key = cache.as_ref().and_then(|_| request.key().ok());
         let (Some(cache), Some(key)) = (cache, key) else {
             let built = settings.build(&request)?;
-            return Ok(Ready { session: session(&built)?, cached: false });
+            let (session, compilation) = (session(&built)?, Some(built.compilation));
+            let why = if self.no_cache { "it was not asked" } else { "there is no folder for it" };
+            return Ok(Ready { session, cached: false, absent, compilation, entry: Err(why.to_owned()) });
         };
         match cache.find(&key, times(&request).as_ref()) {
             Ok(session) => {
-                for line in absent(&pass::absent(&request.pipeline)) {
-                    eprintln!("{line}");
-                }
                 if key.get("calibration") == Some("rough") {
                     eprintln!(
                         "note: the plan goes by speeds that were measured on a busy machine: `ovolo doctor` measures them again"
                     );
                 }
-                return Ok(Ready { session, cached: true });
+                let entry = Ok(key.fingerprint().short());
+                return Ok(Ready { session, cached: true, absent, compilation: None, entry });
             }
             Err(Miss::Absent) => {}
             Err(miss) => {
@@ -54,17 +76,15 @@ impl Caching {
         }
         let built = settings.build(&request)?;
         let session = session(&built)?;
-        if let Err(why) = keep(&cache, &key, &request, built, &session) {
+        let entry = keep(&cache, &key, &request, &built, &session).map(|key| key.fingerprint().short());
+        if let Err(why) = &entry {
             eprintln!("note: the plan is not kept in the cache: {why}");
         }
-        Ok(Ready { session, cached: false })
+        Ok(Ready { session, cached: false, absent, compilation: Some(built.compilation), entry })
     }
 }
 
 fn session(built: &Built) -> Result<Session, String> {
-    for line in absent(&built.compilation.absent) {
-        eprintln!("{line}");
-    }
     Session::new(&built.compilation.program, built.compilation.plan.clone())
         .map_err(|error| error.to_string())
 }
@@ -74,7 +94,7 @@ pub(super) fn keep(
     cache: &Cache,
     asked: &Key,
     request: &Request,
-    built: Built,
+    built: &Built,
     session: &Session,
 ) -> Result<Key, String> {
     // The calibration may have come with this compilation; a model that was written meanwhile has
@@ -86,7 +106,7 @@ pub(super) fn keep(
         return Err("the model changed while it was compiled".to_owned());
     }
     let model = request.model.display().to_string();
-    let origin = Origin { model, machine: built.machine, basis: built.basis };
+    let origin = Origin { model, machine: built.machine, basis: built.basis.clone() };
     cache.keep(&key, session, origin).map_err(|error| error.to_string())?;
     Ok(key)
 }

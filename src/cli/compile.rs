@@ -1,5 +1,6 @@
 //! `ovolo compile`, `ovolo dump` and `ovolo diff`.
 
+use super::caching::{Caching, Ready};
 use super::load::absent;
 use super::{Outcome, Settings, print};
 use clap::{Args, ValueEnum};
@@ -8,6 +9,7 @@ use ovolo::egraph::{EGraph, Growth};
 use ovolo::graph::Graph;
 use ovolo::graph::{diff, dot, json, text};
 use ovolo::pass::PassReport;
+use ovolo::plan::Plan;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -15,31 +17,61 @@ use std::fmt::Write;
 pub(super) struct Compile {
     #[command(flatten)]
     settings: Settings,
+    #[command(flatten)]
+    caching: Caching,
     /// As JSON.
     #[arg(long)]
     json: bool,
-    /// What each rule did, too.
+    /// What each rule did, too. The model is compiled, whatever the cache holds.
     #[arg(long)]
     growth: bool,
 }
 
 impl Compile {
     pub(super) fn run(&self) -> Outcome {
-        let compilation = self.settings.compile()?;
+        if self.caching.off() || self.growth {
+            let compilation = self.settings.compile()?;
+            self.report(&compilation.plan, Some(&compilation), &compilation.absent, None);
+            return Ok(());
+        }
+        let Ready { session, cached, absent, compilation, entry } = self.caching.ready(&self.settings)?;
+        self.report(session.plan(), compilation.as_ref(), &absent, Some((cached, &entry)));
+        Ok(())
+    }
+
+    fn report(
+        &self,
+        plan: &Plan,
+        compilation: Option<&Compilation>,
+        missing: &[(String, String)],
+        cache: Option<(bool, &Result<String, String>)>,
+    ) {
+        let stages = compilation.map_or(&[][..], |compilation| &compilation.stages);
         if self.json {
-            let stages: Vec<_> = compilation.stages.iter().map(stage_json).collect();
             let value = serde_json::json!({
-                "absent": compilation.absent, "passes": stages, "seconds": compilation.plan.seconds(), "arena": compilation.plan.arena,
-                "lower_bound": compilation.plan.lower_bound, "steps": compilation.plan.steps.len(),
+                "absent": missing, "passes": stages.iter().map(stage_json).collect::<Vec<_>>(),
+                "seconds": plan.seconds(), "arena": plan.arena, "lower_bound": plan.lower_bound,
+                "steps": plan.steps.len(), "cached": cache.is_some_and(|(cached, _)| cached),
+                "entry": cache.and_then(|(_, entry)| entry.as_ref().ok()),
             });
             print(&format!("{value}\n"));
-        } else {
-            for line in absent(&compilation.absent) {
-                print(&format!("{line}\n"));
-            }
-            print(&compilation.stages.iter().map(|stage| self.stage_text(stage)).collect::<String>());
+            return;
         }
-        Ok(())
+        for line in absent(missing) {
+            print(&format!("{line}\n"));
+        }
+        print(&stages.iter().map(|stage| self.stage_text(stage)).collect::<String>());
+        match cache {
+            None => {}
+            Some((true, entry)) => print(&format!(
+                "hit: entry {}: {}, estimate {:.6} ms\n`--no-cache` compiles and shows every pass\n",
+                entry.as_deref().unwrap_or_default(),
+                memory(plan.steps.len(), plan.arena, plan.lower_bound, plan.proven),
+                plan.seconds() * 1e3
+            )),
+            Some((false, Ok(entry))) => print(&format!("miss: kept as entry {entry}\n")),
+            Some((false, Err(why))) => print(&format!("miss: not kept: {why}\n")),
+        }
     }
 
     fn stage_text(&self, stage: &Stage) -> String {
@@ -86,17 +118,19 @@ impl Compile {
                 }
             }
             Some(PassReport::Plan { steps, arena, lower_bound, proven }) => {
-                let proven = if *proven { "proven least" } else { "not proven least" };
-                #[allow(clippy::cast_precision_loss)]
-                let ratio = (*arena).max(1) as f64 / (*lower_bound).max(1) as f64;
-                let _ = writeln!(
-                    text,
-                    "{steps} steps, arena {arena} bytes, {ratio:.3} of its lower bound, {proven}"
-                );
+                let _ = writeln!(text, "{}", memory(*steps, *arena, *lower_bound, *proven));
             }
         }
         text
     }
+}
+
+/// Steps and bytes of a plan.
+fn memory(steps: usize, arena: usize, lower_bound: usize, proven: bool) -> String {
+    let proven = if proven { "proven least" } else { "not proven least" };
+    #[allow(clippy::cast_precision_loss)]
+    let ratio = arena.max(1) as f64 / lower_bound.max(1) as f64;
+    format!("{steps} steps, arena {arena} bytes, {ratio:.3} of its lower bound, {proven}")
 }
 
 fn stage_json(stage: &Stage) -> serde_json::Value {

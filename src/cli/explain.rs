@@ -29,7 +29,7 @@ pub(super) struct Explain {
     memory_curve: bool,
     /// Write a page with pictures to this file: the graph before and after, the memory step by step,
     /// the cost of each step against its runner-up. For any browser, without network.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "runner_up"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "runner_up", "memory_curve"])]
     html: Option<PathBuf>,
 }
 

@@ -5,7 +5,6 @@ use clap::Args;
 use ovolo::memory::table::Table;
 use ovolo::memory::{Exact, Packing, Planner};
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -50,7 +49,9 @@ impl Pack {
             let packing = planner.plan(&job.table.buffers);
             let fits = self.capacity.is_none() || packing.peak <= capacity;
             if fits {
-                replace(&job.target, &job.table.write(&packing))?;
+                let text = job.table.write(&packing);
+                ovolo::file::write(&job.target, &[text.as_bytes()])
+                    .map_err(|error| format!("{}: {error}", job.target.display()))?;
             } else {
                 failures.push(too_large(job, &packing, capacity));
             }
@@ -123,22 +124,4 @@ fn too_large(job: &Job, packing: &Packing, capacity: usize) -> String {
 /// Whether both are there and are one file.
 fn same(a: &Path, b: &Path) -> bool {
     matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
-}
-
-/// Writes a file so that there is the old one or the new one at any moment, and never a part.
-pub(super) fn replace(path: &Path, text: &str) -> Outcome {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
-    let write = || {
-        let mut file = std::fs::File::create(&part)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&part, path)
-    };
-    write().map_err(|error| {
-        let _ = std::fs::remove_file(&part);
-        format!("{}: {error}", path.display())
-    })
 }

@@ -1,6 +1,5 @@
 //! Pages with pictures: what they say of the settings, and the files they are written to.
 
-use super::pack::replace;
 use super::{Settings, print};
 use ovolo::pass::pipeline::PassSpec;
 use ovolo::plan::Plan;
@@ -51,7 +50,8 @@ pub(super) fn writable(what: &str, file: &Path) -> Result<(), String> {
 /// Writes a page, and says so.
 pub(super) fn write_page(file: &Path, page: &Page<'_>) -> Result<(), String> {
     let html = page.html();
-    replace(file, &html).map_err(|why| format!("--html {why}"))?;
+    ovolo::file::write(file, &[html.as_bytes()])
+        .map_err(|error| format!("--html {}: {error}", file.display()))?;
     print(&format!("{}: {} steps, {} bytes\n", file.display(), page.plan.steps.len(), html.len()));
     Ok(())
 }

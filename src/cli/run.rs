@@ -36,7 +36,7 @@ impl Run {
                 input.split_once('=').ok_or_else(|| format!("--input takes NAME=FILE.npy, not `{input}`"))?;
             files.push((name.to_owned(), PathBuf::from(file)));
         }
-        let Ready { mut session, cached } = self.caching.session(&self.settings)?;
+        let Ready { mut session, cached, .. } = self.caching.session(&self.settings)?;
         let inputs = inputs(session.plan(), &files)?;
         let outputs =
             session.run(&inputs.iter().collect::<Vec<_>>()).map_err(|error| error.to_string())?.to_vec();

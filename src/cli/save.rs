@@ -30,7 +30,7 @@ impl Save {
             let built = self.settings.build(&request)?;
             let session = Session::new(&built.compilation.program, built.compilation.plan.clone())
                 .map_err(|error| error.to_string())?;
-            key = keep(&cache, &key, &request, built, &session)?;
+            key = keep(&cache, &key, &request, &built, &session)?;
         }
         cache.save(&key, &self.file).map_err(|error| error.to_string())?;
         let bytes = std::fs::metadata(&self.file).map_or(0, |meta| meta.len());

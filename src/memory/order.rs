@@ -1,4 +1,4 @@
-//! An order of execution with a low peak.
+//! Orders of execution with a low peak.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,14 +18,17 @@ pub struct Task {
     pub output: bool,
 }
 
-/// A topological order with a low peak: the better of the order given and two greedy ones, which
-/// prefer the task that leaves the fewest bytes live, and among equals the one last or first made
-/// possible. Near-linear in the number of edges.
-pub fn order(tasks: &[Task]) -> Vec<usize> {
-    let given: Vec<usize> = (0..tasks.len()).collect();
-    let candidates = [given, greedy(tasks, true), greedy(tasks, false)];
-    let best = candidates.into_iter().min_by_key(|order| peak(tasks, order));
-    best.unwrap_or_default()
+/// Topological orders of which one may have a low peak, each once: the order given and two greedy ones,
+/// which prefer the task that leaves the fewest bytes live, and among equals the one last or first made
+/// possible. Near-linear in the number of edges. Which is the best shows when they are planned.
+pub fn orders(tasks: &[Task]) -> Vec<Vec<usize>> {
+    let mut orders = vec![(0..tasks.len()).collect()];
+    for order in [greedy(tasks, true), greedy(tasks, false)] {
+        if !orders.contains(&order) {
+            orders.push(order);
+        }
+    }
+    orders
 }
 
 /// For each task, the one whose bytes its result is.
@@ -58,27 +61,6 @@ fn distinct(task: &Task, roots: &[usize]) -> Vec<usize> {
     inputs.sort_unstable();
     inputs.dedup();
     inputs
-}
-
-/// The most bytes live at one task of an order.
-fn peak(tasks: &[Task], order: &[usize]) -> usize {
-    let roots = roots(tasks);
-    let mut reads = reads(tasks, &roots);
-    let (mut live, mut most) = (0, 0);
-    for &at in order {
-        live += tasks[at].size;
-        most = most.max(live + tasks[at].scratch);
-        for input in distinct(&tasks[at], &roots) {
-            reads[input] -= 1;
-            if reads[input] == 0 {
-                live -= tasks[input].size;
-            }
-        }
-        if roots[at] == at && reads[at] == 0 {
-            live -= tasks[at].size;
-        }
-    }
-    most
 }
 
 fn greedy(tasks: &[Task], last_first: bool) -> Vec<usize> {

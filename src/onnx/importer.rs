@@ -9,15 +9,18 @@ use super::structure::{Operation, describe, is_own, label, order};
 use super::weight::Weights;
 use super::{ImportOptions, Imported, NEWEST_IR, NEWEST_OPSET, OLDEST_OPSET, OnnxError, operator};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
+use memmap2::Mmap;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Imports a decoded model. External data is looked for in `folder`.
 pub(super) fn import(
     mut proto: ModelProto,
     model: &str,
     folder: Option<PathBuf>,
+    map: Option<Arc<Mmap>>,
     options: &ImportOptions,
 ) -> Result<Imported, OnnxError> {
     let opset = version(&proto, model)?;
@@ -40,7 +43,7 @@ pub(super) fn import(
 
     let taken = names(&graph, &operations);
     let read: FxHashSet<&str> = reads(&graph, &operations).collect();
-    let mut builder = Builder::new(Weights::new(folder, options.missing_weights), taken);
+    let mut builder = Builder::new(Weights::new(folder, map, options.missing_weights), taken);
     let mut values: FxHashMap<&str, Value> = FxHashMap::default();
     for (name, ty) in inputs {
         let id = builder.graph.add_input(name, ty);

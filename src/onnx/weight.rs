@@ -1,20 +1,62 @@
 //! Constants of a model: tensors in the file, tensors beside it, and tensors that are not there.
+//!
+//! Large ones stay where they lie, in the mapped file, until they are read: what a model is packed from
+//! need not be in memory beside what it is packed to.
 
 use super::proto::TensorProto;
 use super::{MissingWeights, OnnxError};
-use crate::tensor::{DType, Shape, Tensor, TensorType};
+use crate::tensor::{DType, Lender, Shape, Tensor, TensorType};
 use memmap2::Mmap;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// The largest constant, in bytes; anything larger is taken for damage.
 const MAX_BYTES: usize = 1 << 36;
 
-/// Reads constants; keeps the files of external data mapped.
+/// Constants of fewer bytes are copied while the model is imported.
+const SMALL: usize = 16 << 10;
+
+/// A stretch of a mapped file.
+struct Stretch {
+    map: Arc<Mmap>,
+    range: Range<usize>,
+}
+
+impl Stretch {
+    /// Where in a map these bytes are, if they are in it.
+    fn of(map: &Arc<Mmap>, bytes: &[u8]) -> Option<Self> {
+        let start = bytes.as_ptr().addr().checked_sub(map.as_ptr().addr())?;
+        let range = start..start.checked_add(bytes.len())?;
+        (range.end <= map.len()).then(|| Self { map: Arc::clone(map), range })
+    }
+}
+
+impl AsRef<[u8]> for Stretch {
+    fn as_ref(&self) -> &[u8] {
+        &self.map[self.range.clone()]
+    }
+}
+
+impl Lender for Stretch {
+    fn rest(&self) {
+        #[cfg(unix)]
+        {
+            let (advice, range) = (memmap2::UncheckedAdvice::DontNeed, self.range.clone());
+            // SAFETY: the file is mapped for reading; pages that are let go are read from it again. What
+            // this cannot do only costs memory.
+            let _ = unsafe { self.map.unchecked_advise_range(advice, range.start, range.len()) };
+        }
+    }
+}
+
+/// Reads constants; keeps the model's file and those of external data mapped.
 pub(super) struct Weights {
     folder: Option<PathBuf>,
+    /// The file of the model, unless it is in memory.
+    model: Option<Arc<Mmap>>,
     policy: MissingWeights,
     files: BTreeMap<String, Arc<Mmap>>,
     /// Initializers whose values were generated.
@@ -25,8 +67,8 @@ pub(super) struct Weights {
 
 impl Weights {
     /// A reader that looks for external data in a folder; without one there is no external data.
-    pub fn new(folder: Option<PathBuf>, policy: MissingWeights) -> Self {
-        Self { folder, policy, files: BTreeMap::new(), seeded: Vec::new(), missing: Vec::new() }
+    pub fn new(folder: Option<PathBuf>, model: Option<Arc<Mmap>>, policy: MissingWeights) -> Self {
+        Self { folder, model, policy, files: BTreeMap::new(), seeded: Vec::new(), missing: Vec::new() }
     }
 
     /// The value of a constant. `what` names it in messages.
@@ -62,7 +104,7 @@ impl Weights {
         if proto.raw_data.is_empty() {
             typed_tensor(proto, ty).map_err(|why| refusal(what, why))
         } else {
-            raw_tensor(&proto.raw_data, ty).map_err(|why| refusal(what, why))
+            raw_tensor(&proto.raw_data, ty, self.model.as_ref()).map_err(|why| refusal(what, why))
         }
     }
 
@@ -102,7 +144,7 @@ impl Weights {
             )
         })?;
         match file {
-            Some(map) => raw_tensor(&map[offset..end], ty),
+            Some(map) => raw_tensor(&map[offset..end], ty, Some(&map)),
             None => Ok(Tensor::zeros(ty)),
         }
     }
@@ -159,7 +201,7 @@ pub(crate) fn map(path: &Path) -> std::io::Result<Option<Mmap>> {
     if metadata.len() == 0 {
         return Ok(None);
     }
-    // SAFETY: the map is read only while the model is imported. A file that another program
+    // SAFETY: the map is read until the model's constants are packed. A file that another program
     // cuts short meanwhile ends the process, as with any mapped file; it cannot be prevented.
     let map = unsafe { Mmap::map(&file)? };
     #[cfg(unix)]
@@ -219,13 +261,19 @@ pub(super) fn checked_type(dtype: DType, dims: Vec<usize>) -> Result<TensorType,
     Ok(TensorType::plain(dtype, Shape::new(dims)))
 }
 
-fn raw_tensor(bytes: &[u8], ty: TensorType) -> Result<Tensor, String> {
+/// A tensor of these bytes, which may be those of a mapped file.
+fn raw_tensor(bytes: &[u8], ty: TensorType, map: Option<&Arc<Mmap>>) -> Result<Tensor, String> {
     if bytes.len() != ty.bytes() {
         return Err(format!(
             "{ty} needs {} bytes, but its data has {}; the file is damaged, export it again",
             ty.bytes(),
             bytes.len()
         ));
+    }
+    let as_stored = ty.dtype != DType::Bool && cfg!(target_endian = "little");
+    let lent = map.filter(|_| as_stored && bytes.len() >= SMALL).and_then(|map| Stretch::of(map, bytes));
+    if let Some(tensor) = lent.and_then(|stretch| Tensor::lent(ty.clone(), Box::new(stretch))) {
+        return Ok(tensor);
     }
     let mut tensor = Tensor::zeros(ty);
     tensor.bytes_mut().copy_from_slice(bytes);

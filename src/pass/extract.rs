@@ -30,10 +30,11 @@ impl Pass for Extract {
         let extractor = extractor(&self.0)?;
         let model = cost_model(&self.0, context)?;
         let chooser = chooser(&egraph, &*extractor, &*model, context)?;
-        let Trial { extraction, program, .. } = choose(&chooser, &self.0)?;
+        let Trial { extraction, program, plan } = choose(&chooser, &self.0)?;
         let missing = chooser.pick.missing;
         state.rules = chains(&program);
         state.graph = program.graph;
+        state.chosen = Some(plan);
         let report = PassReport::Extract {
             extractor: extractor.name().to_owned(),
             cost_model: model.name().to_owned(),
@@ -82,7 +83,7 @@ fn choose(chooser: &Chooser<'_>, settings: &Settings) -> Result<Trial, Error> {
     match chooser.settings.limit {
         limit if settings.memory > 0.0 => memory::cheapest(chooser, settings.memory, limit),
         Some(limit) => memory::within(chooser, limit),
-        None => chooser.best(&chooser.pick.problem)?.ok_or_else(|| Error::Extract(NOTHING.into())),
+        None => chooser.best(&chooser.pick.problem, None)?.ok_or_else(|| Error::Extract(NOTHING.into())),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::cost::{self, CostModel, Query};
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::op;
-use crate::plan::{Plan, PlanError};
+use crate::plan::{self, Plan, PlanError};
 
 /// The memory plan.
 pub(super) struct PlanMemory(pub Settings);
@@ -18,7 +18,11 @@ impl Pass for PlanMemory {
     }
 
     fn run(&self, state: &mut State, context: &Context<'_>) -> Result<PassReport, Error> {
-        let plan = plan(&state.graph, &state.rules, state.cost.as_deref(), &self.0, context)?;
+        // What was chosen was chosen by its plan; another may not fit.
+        let plan = match state.chosen.take() {
+            Some(plan) => plan,
+            None => plan(&state.graph, &state.rules, state.cost.as_deref(), &self.0, self.0.limit, context)?,
+        };
         if let Some(limit) = self.0.limit.filter(|limit| plan.arena > *limit) {
             return Err(Error::Plan(super::extract::too_large(&plan, limit)));
         }
@@ -39,6 +43,7 @@ pub(super) fn plan(
     rules: &[Vec<String>],
     model: Option<&dyn CostModel>,
     settings: &Settings,
+    limit: Option<usize>,
     context: &Context<'_>,
 ) -> Result<Plan, PlanError> {
     let ask = |call: &Call<'_>, constant: &[bool]| {
@@ -55,5 +60,6 @@ pub(super) fn plan(
         Ok((contract, seconds))
     };
     let copy = |bytes: usize| model.map_or(0.0, |model| model.copy(bytes));
-    Plan::new(graph, rules, context.threads, &ask, &copy, &settings.order, &settings.planner)
+    let settings = plan::Settings { order: &settings.order, planner: &settings.planner, limit };
+    Plan::new(graph, rules, context.threads, &ask, &copy, &settings)
 }

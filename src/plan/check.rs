@@ -11,8 +11,8 @@ pub const MOST_THREADS: usize = 1024;
 
 impl Plan {
     /// Checks that each step's op takes its operands and gives its result, and that every buffer lies
-    /// within the input, the constant or the arena that it is said to be of. `constant` tells the bytes
-    /// of a constant.
+    /// within the input, the constant or the arena that it is said to be of; and that what is live in the
+    /// arena lies apart. `constant` tells the bytes of a constant.
     ///
     /// # Errors
     /// The first step that is not sound, and why.
@@ -43,7 +43,7 @@ impl Plan {
         for (name, ty, place) in &self.outputs {
             self.check_place(*place, ty, constant).map_err(|why| format!("output `{name}`: {why}"))?;
         }
-        Ok(())
+        self.check_overlap()
     }
 
     fn check_step(&self, step: &Step, constant: &dyn Fn(NodeId) -> Option<usize>) -> Result<(), String> {
@@ -58,6 +58,9 @@ impl Plan {
             return Err("its result does not go to the arena".to_owned());
         }
         self.check_place(step.output, &step.output_type, constant)?;
+        if !step.output.offset.is_multiple_of(ALIGN) {
+            return Err("its result is not aligned".to_owned());
+        }
         within(step.scratch_offset, step.scratch, self.arena).map_err(|why| format!("its scratch {why}"))?;
         if !step.scratch_offset.is_multiple_of(ALIGN) {
             return Err("its scratch is not aligned".to_owned());

@@ -115,13 +115,20 @@ impl Draft {
         taken
     }
 
-    /// Lets the operands of a result that is nothing but their bytes lie in it from the first; says
-    /// which. The others must be copied: inputs and constants, operands that come twice or belong to
-    /// another result already, and those that begin or end off the alignment.
-    pub fn join(&mut self, graph: &Graph, id: NodeId, contract: &Contract) -> Vec<usize> {
-        let Some(Slot::Storage(whole, start)) = self.slot(id) else { return Vec::new() };
-        let mut joined = Vec::new();
-        for (operand, part) in contract.parts.iter().enumerate() {
+    /// Lets the operands of a result that is nothing but their bytes lie in it from the first, those that
+    /// are wanted there; says which, and which of them was computed first, second, and so on. The others
+    /// must be copied: inputs and constants, operands that come twice or belong to another result already,
+    /// and those that begin or end off the alignment.
+    pub fn join(
+        &mut self,
+        graph: &Graph,
+        id: NodeId,
+        contract: &Contract,
+        wanted: &dyn Fn(usize) -> bool,
+    ) -> (Vec<usize>, Vec<usize>) {
+        let Some(Slot::Storage(whole, start)) = self.slot(id) else { return Default::default() };
+        let (mut joined, mut ages) = (Vec::new(), Vec::new());
+        for (operand, part) in contract.parts.iter().enumerate().filter(|(operand, _)| wanted(*operand)) {
             let input = graph[id].inputs[operand];
             let Some(Slot::Storage(storage, 0)) = self.slot(input) else { continue };
             let Storage { size, first, last, .. } = self.storages[storage];
@@ -133,9 +140,19 @@ impl Draft {
                 let Storage { first: from, last: to, .. } = &mut self.storages[whole];
                 (*from, *to) = ((*from).min(first), (*to).max(last));
                 joined.push(operand);
+                ages.push((first, operand));
             }
         }
-        joined
+        ages.sort_unstable();
+        (joined, ages.into_iter().map(|(_, operand)| operand).collect())
+    }
+
+    /// The storage that a value lies in, with all that it is a part of.
+    pub fn storage(&self, id: NodeId) -> Option<usize> {
+        match self.slot(id) {
+            Some(Slot::Storage(storage, _)) => Some(storage),
+            _ => None,
+        }
     }
 
     /// Where a value is.

@@ -60,7 +60,8 @@ function drawMemory(panel) {
       if (wide < 44 || high < 13) return;
       const x = buffer.lower * across + 4;
       const middle = y(buffer.offset + buffer.size / 2);
-      const name = `${owner(at)} · ${holds[at].scratch === undefined ? bare(data.steps[owner(at)].op) : 'scratch'}`;
+      const step = data.steps[owner(at)];
+      const name = `${owner(at)} · ${holds[at].scratch === undefined ? bare(step.op) : 'scratch'} ${tail(step.name)}`;
       const second = high >= 27;
       notes.append(svg('text', { x, y: middle + (second ? -2 : 4) }, cut(name, Math.floor((wide - 6) / 6.6))));
       if (second) notes.append(svg('text', { x, y: middle + 11, class: 'type' }, cut(bytes(buffer.size), Math.floor((wide - 6) / 5.5))));
@@ -103,7 +104,7 @@ function bufferText(at) {
   const last = upper > data.steps.length ? 'the end (output)' : `step ${upper - 1}`;
   const when = upper - lower === 1 ? `step ${lower}` : `step ${lower} to ${last}`;
   const what = scratch === undefined
-    ? written.map(step => data.steps[step].name).join('\nthen, in its place, ')
+    ? written.map(step => `${data.steps[step].name} (step ${step}, ${bytes(data.steps[step].bytes)})`).join('\n')
     : `scratch of ${data.steps[scratch].name}`;
   return `${what}\n${exactBytes(size)} at offset ${offset}\n${when}`;
 }

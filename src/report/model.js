@@ -150,8 +150,18 @@ const buffersOfStep = data.steps.map((step, at) => {
   return { written: [written, scratch].filter(buffer => buffer >= 0), read };
 });
 
-/** The step that says what a buffer is for: the one whose result or scratch it holds first. */
+/**
+ * The step that says what a buffer is for: the one whose scratch it is, or whose result takes the most of it
+ * for the longest.
+ */
 function owner(buffer) {
   const { written, scratch } = holds[buffer];
-  return scratch === undefined ? written[0] : scratch;
+  if (scratch !== undefined) return scratch;
+  const range = step => [arenaOffset(data.steps[step].output), arenaOffset(data.steps[step].output) + data.steps[step].bytes];
+  const taken = (step, at) => {
+    const [from, to] = range(step);
+    const over = written.slice(at + 1).find(later => range(later)[0] < to && from < range(later)[1]);
+    return data.steps[step].bytes * ((over ?? data.buffers[buffer].upper) - step);
+  };
+  return written.reduce((best, step, at) => (taken(step, at) > best.taken ? { step, taken: taken(step, at) } : best), { step: written[0], taken: -1 }).step;
 }

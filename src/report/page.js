@@ -176,7 +176,7 @@ function stepDetails(at, row) {
   row('estimate', time(step.seconds));
   if (data.profile) {
     const one = data.profile.steps[at];
-    row('measured', `${time(one.seconds)}, ${percent(one.peak)} of the peak (${one.bound})`);
+    row('measured', `${time(one.seconds)}, ${ofPeak(one.peak)} of the peak (${one.bound})`);
   }
   if (step.runner_up) {
     const { adds, drops } = changes(step.runner_up);

@@ -27,12 +27,14 @@ function stepTable(panel, heading, columns, orders, row, note) {
 
 function bar(parts, title) {
   const children = parts.map(([kind, from, to]) => html('i', {
-    class: kind, style: `left: ${percentOf(from)}; width: ${percentOf(to - from)}`,
+    class: kind, style: `left: ${percentOf(from)}; width: ${percentOf(within(to) - within(from))}`,
   }));
   return html('div', { class: 'bar', title }, ...children);
 }
 
-const percentOf = share => `${Math.min(100, Math.max(0, share * 100)).toFixed(2)}%`;
+/** A share of the scale; what is beyond it ends with it. */
+const within = share => Math.min(1, Math.max(0, share));
+const percentOf = share => `${(within(share) * 100).toFixed(2)}%`;
 
 /** What the cheapest program without a kernel adds and drops; what is in both lists changes nothing. */
 function changes(runnerUp) {
@@ -92,6 +94,9 @@ function drawCosts(panel) {
   );
 }
 
+/** A share of the machine's peak as it was measured, which a step may exceed. */
+const ofPeak = share => (share > 1 ? '> 100 %' : percent(share));
+
 function drawProfile(panel) {
   const { steps: times } = data.profile;
   const total = times.reduce((sum, one) => sum + one.seconds, 0);
@@ -106,8 +111,8 @@ function drawProfile(panel) {
       html('td', { class: 'number' }, percent(one.seconds / total)),
       html('td', { class: 'bars', style: colours(at) }, bar(parts, title)),
       html('td', { class: 'number' }, `${time(step.seconds)} ${signed(off(one, at))}`),
-      html('td', { class: 'bars narrow' }, bar([[`peak ${one.bound}`, 0, one.peak]], `${percent(one.peak)} of the machine's ${one.bound}`)),
-      html('td', { class: 'number' }, `${percent(one.peak)} ${one.bound}`),
+      html('td', { class: 'bars narrow' }, bar([[`peak ${one.bound}`, 0, one.peak]], `${ofPeak(one.peak)} of the machine's ${one.bound}`)),
+      html('td', { class: 'number' }, `${ofPeak(one.peak)} ${one.bound}`),
       html('td', { class: 'number' }, one.flops ? `${digits(one.flops / one.seconds / 1e9)} GFLOP/s` : '–'),
     ];
   };
@@ -123,6 +128,6 @@ function drawProfile(panel) {
       'as executed': () => 0,
     },
     row,
-    `Medians; the steps alone take ${time(total)}, a run of the whole plan ${time(data.profile.seconds)}. The peak is the machine's arithmetic, or its traffic where that takes longer.`,
+    `Medians; the steps alone take ${time(total)}, a run of the whole plan ${time(data.profile.seconds)}. The peak is the machine's arithmetic, or its traffic where that takes longer; more than all of it comes from a nearer cache, or from a machine that was busy when it was measured.`,
   );
 }

@@ -4,27 +4,83 @@ use crate::graph::{CONST, Graph, NodeId};
 use crate::op;
 use crate::tensor::Tensor;
 use rustc_hash::FxHashMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::cmp::Reverse;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The values of the wanted nodes. Each is computed with what it needs by one of `threads` threads;
-/// what several need is computed for each of them, which is rare and cheap.
+/// Bytes that may be worked on at once, whatever the largest value needs.
+const AT_ONCE: usize = 128 << 20;
+
+/// The values of the wanted nodes. Each is computed with what it needs by one of `threads` threads, what
+/// takes the most memory first, and at once no more than that takes; what several need is computed for each
+/// of them, which is rare and cheap.
 pub(super) fn evaluate(program: &Graph, wanted: &[NodeId], threads: usize) -> FxHashMap<NodeId, Tensor> {
     let mut readers = vec![0_u32; program.len()];
     program.nodes().flat_map(|(_, node)| &node.inputs).for_each(|input| readers[input.index()] += 1);
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(FxHashMap::default());
+    let needs = needs(program);
+    let mut jobs: Vec<(usize, NodeId)> = wanted.iter().map(|id| (needs[id.index()], *id)).collect();
+    jobs.sort_unstable_by_key(|(need, id)| (Reverse(*need), *id));
+    let most = jobs.first().map_or(0, |(need, _)| *need).max(AT_ONCE);
+    let work = Mutex::new(Work { next: 0, taken: 0, done: FxHashMap::default() });
+    let freed = Condvar::new();
     std::thread::scope(|scope| {
         for _ in 0..threads.clamp(1, wanted.len().max(1)) {
             scope.spawn(|| {
-                while let Some(id) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let mut guard = lock(&work);
+                while let Some((need, id)) = jobs.get(guard.next) {
+                    if guard.taken + need > most {
+                        guard = freed.wait(guard).unwrap_or_else(PoisonError::into_inner);
+                        continue;
+                    }
+                    guard.next += 1;
+                    guard.taken += need;
+                    drop(guard);
+                    let held = Held { work: &work, freed: &freed, need: *need };
                     let value = value(program, *id, &readers, &mut FxHashMap::default());
-                    done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(*id, value);
+                    lock(&work).done.insert(*id, value);
+                    drop(held);
+                    guard = lock(&work);
                 }
             });
         }
     });
-    done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+    work.into_inner().unwrap_or_else(PoisonError::into_inner).done
+}
+
+/// What is done, and what is being worked on.
+struct Work {
+    next: usize,
+    /// Bytes that are being worked on.
+    taken: usize,
+    done: FxHashMap<NodeId, Tensor>,
+}
+
+fn lock(work: &Mutex<Work>) -> MutexGuard<'_, Work> {
+    work.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Memory that one thread works in. It is given back where the work panics, too: nobody waits for it.
+struct Held<'a> {
+    work: &'a Mutex<Work>,
+    freed: &'a Condvar,
+    need: usize,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        lock(self.work).taken -= self.need;
+        self.freed.notify_all();
+    }
+}
+
+/// For each node, the most bytes that an op on the way to its value reads and writes.
+fn needs(program: &Graph) -> Vec<usize> {
+    let mut needs: Vec<usize> = Vec::with_capacity(program.len());
+    for (_, node) in program.nodes() {
+        let operands: usize = node.inputs.iter().map(|input| program[*input].ty.bytes()).sum();
+        let before = node.inputs.iter().map(|input| needs[input.index()]).max();
+        needs.push((operands + node.ty.bytes()).max(before.unwrap_or(0)));
+    }
+    needs
 }
 
 /// What only one node reads is gone once that is computed: weights are large, and each way to their packed
@@ -35,7 +91,7 @@ fn value(program: &Graph, id: NodeId, readers: &[u32], known: &mut FxHashMap<Nod
     }
     let node = &program[id];
     let result = if node.op == CONST {
-        program.constant(id).expect("constants have values").clone()
+        program.constant(id).expect("constants have values").taken()
     } else {
         let operands: Vec<Tensor> =
             node.inputs.iter().map(|input| value(program, *input, readers, known)).collect();

@@ -1,11 +1,12 @@
 //! Host tensors: a type and its bytes.
 
 use super::{DType, Layout, TensorType};
+use memmap2::MmapMut;
 use std::alloc::{Layout as Allocation, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A Rust type that is the in-memory form of a [`DType`].
 pub trait Element: bytemuck::Pod + PartialEq + fmt::Debug {
@@ -32,16 +33,41 @@ enum Bytes {
     Own(Arc<Aligned>),
     /// Someone else, such as a mapped file.
     Kept(Arc<Keeper>),
+    /// Someone else, at no address in particular.
+    Lent(Arc<Lent>),
 }
 
 /// Who keeps the bytes of a tensor that are not its own. They do not change while they are kept.
 pub type Keeper = dyn AsRef<[u8]> + Send + Sync + UnwindSafe + RefUnwindSafe;
+
+/// Who lends bytes that are read once, such as a mapped model.
+pub trait Lender: AsRef<[u8]> + Send + Sync + UnwindSafe + RefUnwindSafe {
+    /// That they are not read again soon, and need not stay in memory.
+    fn rest(&self);
+}
+
+/// Lent bytes, and a copy of them where somebody has looked at them in their place.
+struct Lent {
+    lender: Box<dyn Lender>,
+    copy: OnceLock<Aligned>,
+}
+
+impl Lent {
+    fn copy(&self) -> Aligned {
+        let lent = (*self.lender).as_ref();
+        let mut copy = Aligned::zeroed(lent.len());
+        copy.as_mut_slice().copy_from_slice(lent);
+        self.lender.rest();
+        copy
+    }
+}
 
 impl Bytes {
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Own(bytes) => bytes.as_slice(),
             Self::Kept(keeper) => (**keeper).as_ref(),
+            Self::Lent(lent) => lent.copy.get_or_init(|| lent.copy()).as_slice(),
         }
     }
 }
@@ -65,6 +91,24 @@ impl Tensor {
         let bytes = (*keeper).as_ref();
         let fits = bytes.len() == ty.bytes() && bytes.as_ptr().addr() % Aligned::ALIGNMENT == 0;
         fits.then(|| Self { ty, bytes: Bytes::Kept(keeper) })
+    }
+
+    /// A tensor over bytes that someone else lends, wherever they begin. They are copied when they are looked
+    /// at, and the copy stays; [`Tensor::taken`] makes one that does not. `None` where they are not as many
+    /// as the type has.
+    pub fn lent(ty: TensorType, lender: Box<dyn Lender>) -> Option<Self> {
+        let fits = (*lender).as_ref().len() == ty.bytes();
+        fits.then(|| Self { ty, bytes: Bytes::Lent(Arc::new(Lent { lender, copy: OnceLock::new() })) })
+    }
+
+    /// The same, for one use: of bytes that are lent, a copy that goes with it.
+    pub fn taken(&self) -> Self {
+        match &self.bytes {
+            Bytes::Lent(lent) if lent.copy.get().is_none() => {
+                Self { ty: self.ty.clone(), bytes: Bytes::Own(Arc::new(lent.copy())) }
+            }
+            _ => self.clone(),
+        }
     }
 
     /// A tensor in the default layout from its elements in row-major order.
@@ -120,7 +164,7 @@ impl Tensor {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let unique = match &mut self.bytes {
             Bytes::Own(bytes) => Arc::get_mut(bytes).is_some(),
-            Bytes::Kept(_) => false,
+            Bytes::Kept(_) | Bytes::Lent(_) => false,
         };
         if !unique {
             let shared = self.bytes.as_slice();
@@ -130,7 +174,7 @@ impl Tensor {
         }
         match &mut self.bytes {
             Bytes::Own(bytes) => Arc::get_mut(bytes).expect("just made unique").as_mut_slice(),
-            Bytes::Kept(_) => unreachable!("just made this tensor's own"),
+            Bytes::Kept(_) | Bytes::Lent(_) => unreachable!("just made this tensor's own"),
         }
     }
 
@@ -247,22 +291,58 @@ pub(crate) fn advance(index: &mut [usize], shape: &[usize]) {
     }
 }
 
-/// Zeroed heap bytes aligned to a cache line, for vector loads.
-struct Aligned {
+/// Zeroed bytes aligned to a cache line, for vector loads.
+enum Aligned {
+    /// On the heap.
+    Heap(Heap),
+    /// Whole pages of their own, which go back to the system with the tensor: many large tensors come and go
+    /// while a model is packed, and what a heap keeps of them would be memory that nobody uses.
+    Pages(MmapMut),
+}
+
+impl Aligned {
+    const ALIGNMENT: usize = Heap::ALIGNMENT;
+    /// From so many bytes on pages are taken.
+    const LARGE: usize = 1 << 20;
+
+    fn zeroed(length: usize) -> Self {
+        Self::try_zeroed(length).unwrap_or_else(|| handle_alloc_error(Heap::allocation(length)))
+    }
+
+    fn try_zeroed(length: usize) -> Option<Self> {
+        if length < Self::LARGE {
+            return Heap::try_zeroed(length).map(Self::Heap);
+        }
+        MmapMut::map_anon(length).ok().map(Self::Pages)
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Heap(heap) => heap.as_slice(),
+            Self::Pages(pages) => pages,
+        }
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [u8] {
+        match self {
+            Self::Heap(heap) => heap.as_mut_slice(),
+            Self::Pages(pages) => pages,
+        }
+    }
+}
+
+/// Zeroed bytes of the heap.
+struct Heap {
     pointer: NonNull<u8>,
     length: usize,
 }
 
-impl Aligned {
+impl Heap {
     const ALIGNMENT: usize = 64;
 
     fn allocation(length: usize) -> Allocation {
         Allocation::from_size_align(length.max(1), Self::ALIGNMENT)
             .expect("tensor sizes fit the address space")
-    }
-
-    fn zeroed(length: usize) -> Self {
-        Self::try_zeroed(length).unwrap_or_else(|| handle_alloc_error(Self::allocation(length)))
     }
 
     fn try_zeroed(length: usize) -> Option<Self> {
@@ -282,14 +362,14 @@ impl Aligned {
     }
 }
 
-impl Drop for Aligned {
+impl Drop for Heap {
     fn drop(&mut self) {
-        // SAFETY: allocated in `zeroed` with the same allocation.
+        // SAFETY: allocated in `try_zeroed` with the same allocation.
         unsafe { dealloc(self.pointer.as_ptr(), Self::allocation(self.length)) }
     }
 }
 
-// SAFETY: `Aligned` owns its bytes, as a `Box<[u8]>` does.
-unsafe impl Send for Aligned {}
+// SAFETY: `Heap` owns its bytes, as a `Box<[u8]>` does.
+unsafe impl Send for Heap {}
 // SAFETY: shared access is read-only.
-unsafe impl Sync for Aligned {}
+unsafe impl Sync for Heap {}

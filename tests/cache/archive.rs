@@ -25,6 +25,23 @@ fn a_saved_model_is_taken_over_elsewhere() {
 }
 
 #[test]
+fn weights_that_were_damaged_where_a_model_is_taken_over_are_written_again() {
+    let at = folder("overwrites");
+    let request = request(&digits());
+    let (cache, mut session) = filled(&at.join("one"), &request);
+    let file = at.join("digits.cache");
+    cache.save(&key(&request), &file).unwrap();
+    for weight in files(&at.join("one/weights")) {
+        let mut bytes = std::fs::read(&weight).unwrap();
+        bytes[9] ^= 2;
+        std::fs::write(&weight, bytes).unwrap();
+    }
+    assert!(cache.look(&key(&request), None).is_err());
+    cache.load(&file, &|_| Ok(())).unwrap();
+    assert!(same(&outputs(&mut cache.find(&key(&request), None).unwrap()), &outputs(&mut session)));
+}
+
+#[test]
 fn a_damaged_file_is_refused_whole() {
     let at = folder("refused");
     let request = request(&digits());

@@ -195,15 +195,46 @@ fn a_damaged_weight_is_written_again_by_the_next_model_that_has_it() {
     let mut bytes = whole.clone();
     bytes[5] ^= 1;
     std::fs::write(weight, &bytes).unwrap();
-    // Another entry with the same weight: it is of the right length, and so is not written again…
+    // Another entry with the same weight: it is of the right length, and not the same.
     let other = request(&digits());
     let other = ovolo::cache::Request { threads: 2, ..other };
     bench.cache.keep(&key(&other), &build(&other), origin(&other)).unwrap();
-    // …but whoever reads it finds out and removes it.
-    let miss = bench.cache.find(&key(&other), None).err().unwrap();
-    assert!(matches!(miss, Miss::Damaged { .. }), "{miss}");
-    assert!(!weight.exists());
-    bench.cache.keep(&key(&other), &build(&other), origin(&other)).unwrap();
+    assert!(std::fs::read(weight).unwrap() == *whole);
     assert!(same(&outputs(&mut bench.cache.find(&key(&other), None).unwrap()), &bench.expected));
     assert_eq!(bench.holds("the first"), None, "its weight is whole again");
+}
+
+#[test]
+fn an_entry_whose_weights_are_gone_is_removed() {
+    let at = folder("incomplete");
+    let bench = Bench::new(&at);
+    for (path, _) in bench.files.iter().filter(|(path, _)| path.parent().unwrap().ends_with("weights")) {
+        std::fs::remove_file(path).unwrap();
+    }
+    let items = bench.cache.items();
+    let miss = bench.cache.verify(&items[0]).unwrap_err();
+    assert!(matches!(miss, Miss::Incomplete(_)), "{miss}");
+    bench.cache.discard(&items[0].name, &miss).unwrap();
+    assert!(bench.cache.items().is_empty() && files(&at).is_empty());
+}
+
+#[test]
+fn what_killed_writers_leave_counts_and_goes() {
+    let at = folder("parts");
+    let bench = Bench::new(&at);
+    let before = bench.cache.bytes();
+    let (path, whole) = &bench.files[0];
+    let mut part = path.clone().into_os_string();
+    part.push(".4711-0.part");
+    std::fs::write(&part, whole).unwrap();
+    assert_eq!(bench.cache.bytes(), before + whole.len() as u64);
+    // As long as it may still be written it stays, and takes its share of the limit.
+    let pruned = bench.cache.prune(before);
+    assert_eq!((pruned.plans, pruned.parts), (1, 0));
+    assert!(bench.cache.bytes() <= before && Path::new(&part).exists());
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+    std::fs::File::open(&part).unwrap().set_modified(long_ago).unwrap();
+    let pruned = bench.cache.prune(before);
+    assert_eq!((pruned.plans, pruned.parts, pruned.bytes), (0, 1, whole.len() as u64));
+    assert!(pruned.failed.is_empty() && !Path::new(&part).exists());
 }

@@ -9,8 +9,8 @@ use ovolo::pass::pipeline::PassSpec;
 use prost::Message;
 use std::path::Path;
 
-/// The fields of a key whose pipeline has one backend.
-const FIELDS: [&str; 17] = [
+/// The fields of a key whose pipeline has one backend, but for a field for each rule file.
+const FIELDS: [&str; 33] = [
     "model",
     "external data",
     "dims",
@@ -19,9 +19,25 @@ const FIELDS: [&str; 17] = [
     "cost model",
     "extractor",
     "precision",
-    "rules",
     "calibration",
     "threads",
+    "fuse.rules",
+    "fuse.rounds",
+    "fuse.nodes",
+    "fuse.nodes-per-op",
+    "lower.rules",
+    "lower.rounds",
+    "lower.nodes",
+    "lower.nodes-per-op",
+    "extract.states",
+    "extract.beam",
+    "extract.work",
+    "extract.options",
+    "extract.memory",
+    "plan.order",
+    "plan.planner",
+    "plan.limit",
+    "rules",
     "format",
     "ovolo",
     "build",
@@ -44,7 +60,10 @@ fn each_field_changed_alone_is_another_entry() {
     let request = request(&digits());
     let (cache, mut session) = filled(&folder("fields"), &request);
     let key = key(&request);
-    assert_eq!(key.fields().map(|(name, _)| name).collect::<Vec<_>>(), FIELDS);
+    let (files, others): (Vec<&str>, Vec<&str>) =
+        key.fields().map(|(name, _)| name).partition(|name| name.starts_with("rules "));
+    assert_eq!(others, FIELDS);
+    assert_eq!(files, request.rules.iter().map(|(name, _)| format!("rules {name}")).collect::<Vec<_>>());
     let expected = outputs(&mut session);
     for (name, value) in key.fields() {
         let other = key.clone().with(name, format!("{value} and more"));
@@ -94,18 +113,56 @@ fn each_setting_changes_its_own_field() {
     assert_eq!(with(&|request| request.threads = 2), ["threads"]);
     assert_eq!(with(&|request| request.pipeline.precision = "f16".into()), ["precision"]);
     assert_eq!(with(&|request| request.pipeline.name.push('2')), ["pipeline"]);
-    assert_eq!(with(&|request| drop(request.pipeline.passes.pop())), ["pipeline"]);
-    assert_eq!(extract(|settings| settings.limits.states += 1), ["pipeline"]);
+    let without_plan = with(&|request| drop(request.pipeline.passes.pop()));
+    assert_eq!(without_plan, ["pipeline", "plan.order", "plan.planner", "plan.limit"]);
+    let phase = |change: fn(&mut ovolo::pass::pipeline::Rewrite)| {
+        with(&|request| match &mut request.pipeline.passes[1] {
+            PassSpec::Rewrite(settings) => change(settings),
+            other => panic!("{other:?}"),
+        })
+    };
+    assert_eq!(phase(|settings| drop(settings.rules.pop())), ["lower.rules"]);
+    assert_eq!(phase(|settings| settings.rounds += 1), ["lower.rounds"]);
+    assert_eq!(phase(|settings| settings.nodes += 1), ["lower.nodes"]);
+    assert_eq!(phase(|settings| settings.nodes_per_op += 1), ["lower.nodes-per-op"]);
+    assert_eq!(phase(|settings| settings.places.clear()), [""; 0], "where it stands changes nothing");
+    assert_eq!(extract(|settings| settings.limits.states += 1), ["extract.states"]);
+    assert_eq!(extract(|settings| settings.limits.beam += 1), ["extract.beam"]);
+    assert_eq!(extract(|settings| settings.limits.work += 1), ["extract.work"]);
+    assert_eq!(extract(|settings| settings.limits.options += 1), ["extract.options"]);
+    assert_eq!(extract(|settings| settings.memory = 0.5), ["extract.memory"]);
     assert_eq!(extract(|settings| settings.extractor = "greedy-dag".into()), ["extractor"]);
     assert_eq!(extract(|settings| settings.cost = "roofline".into()), ["cost model", "calibration"]);
+    let plan = |change: fn(&mut ovolo::pass::pipeline::Plan)| {
+        with(&|request| match request.pipeline.passes.last_mut() {
+            Some(PassSpec::Plan(settings)) => change(settings),
+            other => panic!("{other:?}"),
+        })
+    };
+    assert_eq!(plan(|settings| settings.order = "given".into()), ["plan.order"]);
+    assert_eq!(plan(|settings| settings.planner = "best".into()), ["plan.planner"]);
+    assert_eq!(plan(|settings| settings.limit = Some(1 << 20)), ["plan.limit"]);
     let backends = with(&|request| request.pipeline.backends.push("onednn".into()));
     assert_eq!(backends, ["backend onednn"]);
     for file in 0..base.rules.len() {
-        assert_eq!(with(&|request| request.rules[file].1.push('\n')), ["rules"]);
+        let field = format!("rules {}", base.rules[file].0);
+        assert_eq!(with(&|request| request.rules[file].1.push('\n')), [field]);
     }
-    assert_eq!(with(&|request| request.rules[0].0.push('2')), ["rules"]);
+    let name = base.rules[0].0.clone();
+    let files =
+        |names: &[&str]| -> Vec<String> { names.iter().map(|name| format!("rules {name}")).collect() };
+    let all = |mut list: Vec<String>| {
+        list.insert(0, "rules".to_owned());
+        list
+    };
+    let mut renamed = with(&|request| request.rules[0].0.push('2'));
+    renamed.sort();
+    assert_eq!(renamed, all(files(&[&name, &format!("{name}2")])));
     assert_eq!(with(&|request| request.rules.swap(0, 1)), ["rules"]);
-    assert_eq!(with(&|request| drop(request.rules.pop())), ["rules"]);
+    let last = base.rules.last().unwrap().0.clone();
+    assert_eq!(with(&|request| drop(request.rules.pop())), all(files(&[&last])));
+    let twice = with(&|request| request.rules.push((name.clone(), "other".into())));
+    assert_eq!(twice, all(files(&[&format!("{name} (1 before)")])));
 }
 
 #[test]

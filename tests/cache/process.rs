@@ -215,6 +215,49 @@ mod unix {
         }
     }
 
+    #[test]
+    fn commands_that_cannot_remove_say_so_and_fail() {
+        let at = folder("cannot-remove");
+        let (cache, outputs) = (at.join("cache"), at.join("outputs"));
+        go(&cache, &outputs);
+        let root = std::fs::metadata(&outputs).unwrap().uid() == 0;
+        let allow = |mode: u32| {
+            for folder in [cache.join("plans"), cache.join("weights"), cache.clone()] {
+                std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode)).unwrap();
+            }
+        };
+        let command = |line: &str| {
+            let mut command = Command::new(OVOLO);
+            command.args(line.split(' ')).env("OVOLO_CACHE", &cache).current_dir(&at);
+            if root {
+                command.uid(NOBODY).gid(NOBODY);
+            }
+            command.output().unwrap()
+        };
+        allow(0o755);
+        if !command("cache list").status.success() || !command("cache list").stdout.ends_with(b"of 8.6 GB\n")
+        {
+            println!("skipped: the build folder is closed to `nobody`, whom root must ask");
+            return;
+        }
+        let before = files(&cache);
+        let weight = files(&cache.join("weights"))[0].clone();
+        let whole = std::fs::read(&weight).unwrap();
+        std::fs::write(&weight, &whole[1..]).unwrap();
+        allow(0o555);
+        for line in ["cache prune --limit 0", "cache clear", "cache verify --remove"] {
+            let output = command(line);
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{line}: {said}");
+            assert!(
+                said.contains("could not be removed") && said.contains("Permission denied"),
+                "{line}: {said}"
+            );
+        }
+        assert_eq!(files(&cache), before);
+        allow(0o755);
+    }
+
     /// Writes fail in the middle of a file: the shell allows files of so many blocks of 512 bytes.
     fn short_of_space(cache: &Path, outputs: &Path, blocks: usize) -> Output {
         let limits = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
@@ -268,6 +311,40 @@ mod unix {
         );
         assert!(!ran.said.contains(".part"), "{}", ran.said);
     }
+}
+
+#[test]
+fn compiling_fills_the_cache_for_runs_and_says_whether_it_was_used() {
+    let at = folder("compile");
+    let (cache, outputs) = (at.join("cache"), at.join("outputs"));
+    let compile = |more: &[&str]| {
+        let line = "compile examples/digits/digits.onnx --dim N=360 --cost flops --threads 2";
+        let mut command = Command::new(OVOLO);
+        command.args(line.split(' ')).args(more).env("OVOLO_CACHE", &cache);
+        let output = command.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let without = compile(&["--no-cache"]);
+    assert!(without.contains(" ms  plan: ") && !without.contains("miss") && files(&cache).is_empty());
+    let first = compile(&[]);
+    let last = first.lines().last().unwrap();
+    let entry = last.strip_prefix("miss: kept as entry ").unwrap();
+    assert!(first.contains(" ms  plan: ") && entry.len() == 7, "{first}");
+    let again = compile(&[]);
+    assert!(again.starts_with(&format!("hit: entry {entry}: ")), "{again}");
+    let plan = |text: &str| text.split(" steps, ").nth(1).unwrap().split(", est").next().unwrap().to_owned();
+    let told = first.lines().find(|line| line.contains(" ms  plan: ")).unwrap();
+    assert_eq!(plan(again.lines().next().unwrap()), plan(told));
+    let json = |more: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&compile(&[&["--json"], more].concat())).unwrap()
+    };
+    let (hit, anew) = (json(&[]), json(&["--no-cache"]));
+    assert_eq!((&hit["cached"], &hit["entry"]), (&true.into(), &entry.into()));
+    assert_eq!((&anew["cached"], &anew["entry"]), (&false.into(), &serde_json::Value::Null));
+    assert_eq!((&hit["arena"], &hit["seconds"]), (&anew["arena"], &anew["seconds"]));
+    assert!(compile(&["--growth"]).contains("matched"), "what rules did is told by a compilation alone");
+    assert!(go(&cache, &outputs).cached, "a run takes what was compiled");
 }
 
 #[test]

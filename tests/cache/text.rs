@@ -75,6 +75,12 @@ fn what_the_commands_say() {
     say(&why);
     say("cache why digits.onnx --dim N=1 --cost flops --threads 2");
     say("cache why no-such-model.onnx");
+    let own =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("passes/native.ron")).unwrap();
+    std::fs::write(at.join("native.ron"), own.replace("nodes: 40000", "nodes: 50000")).unwrap();
+    std::fs::create_dir_all(at.join("rules")).unwrap();
+    std::fs::write(at.join("rules/own.ron"), "[]").unwrap();
+    say(&format!("{why} --pipeline native.ron --rules rules --memory-limit 1MiB"));
     say("cache list");
     let name = |folder: &str| {
         let found = files(&at.join("cache").join(folder));

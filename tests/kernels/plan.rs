@@ -6,7 +6,6 @@ use libtest_mimic::Failed;
 use ovolo::backend::team::Team;
 use ovolo::backend::{Args, Call};
 use ovolo::graph::{Graph, NodeId};
-use ovolo::op;
 use ovolo::plan::{Base, Place, Plan};
 use ovolo::session::Session;
 use ovolo::tensor::{Tensor, TensorType};
@@ -19,12 +18,12 @@ pub fn holds(graph: &Graph, pipeline: &str, reference: bool) -> Result<(), Faile
     let inputs = common::inputs(graph);
     let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline(pipeline, 2))
         .map_err(|error| error.to_string())?;
-    let outputs = run(&compilation.program, &compilation.plan, &inputs)?;
+    let mut session =
+        Session::new(&compilation.program, compilation.plan).map_err(|error| error.to_string())?;
+    let outputs = run(&session, &inputs)?;
     let expected = if reference {
         common::reference(graph, &inputs)
     } else {
-        let mut session =
-            Session::new(&compilation.program, compilation.plan).map_err(|error| error.to_string())?;
         session.run(&inputs.iter().collect::<Vec<_>>()).map_err(|error| error.to_string())?.to_vec()
     };
     for (at, (got, want)) in outputs.iter().zip(&expected).enumerate() {
@@ -33,11 +32,13 @@ pub fn holds(graph: &Graph, pipeline: &str, reference: bool) -> Result<(), Faile
     Ok(())
 }
 
-/// The outputs of a plan.
-fn run(program: &Graph, plan: &Plan, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
+/// The outputs of a session's plan.
+fn run(session: &Session, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
+    let plan = session.plan();
+    let constants: BTreeMap<NodeId, &Tensor> = session.constants().into_iter().collect();
+    plan.check(&|node| constants.get(&node).map(|constant| constant.bytes().len()))?;
     let mut held: Vec<Guarded> = inputs.iter().map(|input| Guarded::holding(input.bytes())).collect();
     let given: Vec<*const u8> = held.iter_mut().map(|input| input.pointer().cast_const()).collect();
-    let constants = constants(program, plan);
     let mut arena = Guarded::poisoned(plan.arena);
     let live = live(plan);
     let team = Team::new(plan.threads);
@@ -136,34 +137,4 @@ fn live(plan: &Plan) -> Vec<Vec<Range<usize>>> {
     }
     after.reverse();
     after
-}
-
-/// The constants that steps and outputs read, by the reference evaluation.
-fn constants(program: &Graph, plan: &Plan) -> BTreeMap<NodeId, Tensor> {
-    let places = plan.steps.iter().flat_map(|step| &step.inputs).chain(plan.outputs.iter().map(|one| &one.2));
-    let mut known = BTreeMap::new();
-    for place in places {
-        if let Base::Constant(node) = place.base {
-            constant(program, node, &mut known);
-        }
-    }
-    known
-}
-
-fn constant(program: &Graph, id: NodeId, known: &mut BTreeMap<NodeId, Tensor>) -> Tensor {
-    if let Some(value) = known.get(&id) {
-        return value.clone();
-    }
-    let node = &program[id];
-    let value = match program.constant(id) {
-        Some(value) => value.clone(),
-        None => {
-            let operands: Vec<Tensor> =
-                node.inputs.iter().map(|input| constant(program, *input, known)).collect();
-            let operands: Vec<&Tensor> = operands.iter().collect();
-            (op::find(node.op).unwrap().eval)(&node.attrs, &operands, &node.ty)
-        }
-    };
-    known.insert(id, value.clone());
-    value
 }

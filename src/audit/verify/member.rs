@@ -73,7 +73,8 @@ pub fn members(
         measured: None,
     };
     crate::verify::verify(graph.clone()).map_err(Error::from)?;
-    let mut state = State { graph: graph.clone(), egraph: None, rules: Vec::new(), cost: None, plan: None };
+    let mut state =
+        State { graph: graph.clone(), egraph: None, rules: Vec::new(), cost: None, chosen: None, plan: None };
     let mut planner: Option<Box<dyn Pass>> = None;
     for (pass, spec) in pass::passes(&options.pipeline).into_iter().zip(&options.pipeline.passes) {
         match spec {
@@ -115,6 +116,7 @@ pub fn members(
             egraph: None,
             rules: vec![Vec::new(); program.rules.len()],
             cost: cost::find("flops", &options.machine, None).ok(),
+            chosen: None,
             plan: None,
         };
         planner.run(&mut chosen, &context)?;

@@ -83,7 +83,7 @@ impl List {
 fn settings(entry: &Entry) -> String {
     let field = |name: &str| entry.key.get(name).unwrap_or_default().to_owned();
     let pipeline = field("pipeline");
-    let pipeline = pipeline.split(' ').next().unwrap_or_default();
+    let pipeline = pipeline.split(':').next().unwrap_or_default();
     let dims = field("dims");
     let dims = if dims == "none" { String::new() } else { format!(", {dims}") };
     let threads = count(entry.plan.threads, "thread", "threads");

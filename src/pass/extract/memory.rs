@@ -3,8 +3,9 @@
 //! The peak of a plan is no sum over its kernels, so no single extraction knows it. A limit forbids the
 //! kernels that no plan within it can run, which loses nothing; where the plan of the best that is left is
 //! still too large, kernels at its peak that leave no room for what lies beside them are forbidden too, and
-//! then every byte gets a price that rises until a plan fits. What is found is a plan that fits, not always
-//! the fastest; it is proven where the first step was enough.
+//! then every byte gets a price that rises until a plan fits. Every plan on the way may keep to the limit by
+//! copies; where one does, plans without them are looked for as well. What is found is a plan that fits, not
+//! always the fastest; it is proven where the first step was enough.
 
 use super::NOTHING;
 use super::trial::{Chooser, Trial};
@@ -35,7 +36,7 @@ impl Point {
 
 /// The fastest plan that was found within a limit.
 pub(super) fn within(chooser: &Chooser<'_>, limit: usize) -> Result<Trial, Error> {
-    let fastest = chooser.best(&chooser.pick.problem)?.ok_or_else(|| Error::Extract(NOTHING.into()))?;
+    let fastest = fastest(chooser)?;
     if fastest.plan.arena <= limit {
         return Ok(fastest);
     }
@@ -65,8 +66,12 @@ pub(super) fn cheapest(chooser: &Chooser<'_>, worth: f64, limit: Option<usize>) 
 
 /// Plans each faster than all that are smaller, the fastest first.
 pub(super) fn curve(chooser: &Chooser<'_>) -> Result<Vec<Trial>, Error> {
-    let fastest = chooser.best(&chooser.pick.problem)?.ok_or_else(|| Error::Extract(NOTHING.into()))?;
-    Search::new(chooser).down(fastest, 0)
+    Search::new(chooser).down(fastest(chooser)?, 0)
+}
+
+/// The fastest plan, whatever memory it takes.
+fn fastest(chooser: &Chooser<'_>) -> Result<Trial, Error> {
+    chooser.best(&chooser.pick.problem, None)?.ok_or_else(|| Error::Extract(NOTHING.into()))
 }
 
 /// What is wrong with a plan that is too large: what is live at its peak.
@@ -80,7 +85,7 @@ pub fn too_large(plan: &Plan, limit: usize) -> String {
     let mut buffers: Vec<&Placed> = self::live(plan, peak).collect();
     buffers.sort_by_key(|buffer| (std::cmp::Reverse(buffer.size), buffer.offset));
     for buffer in buffers {
-        let _ = write!(text, "\n  {:>12} bytes: {}", buffer.size, holds(plan, buffer, peak));
+        let _ = write!(text, "\n  {:>12} bytes: {}", buffer.size, plan.occupants(buffer, peak));
     }
     text.push_str("\nallow more, or give rules and kernels that need less there");
     text
@@ -89,23 +94,6 @@ pub fn too_large(plan: &Plan, limit: usize) -> String {
 /// The buffers that are live while a step runs.
 fn live(plan: &Plan, step: usize) -> impl Iterator<Item = &Placed> {
     plan.buffers.iter().filter(move |buffer| (buffer.lower..buffer.upper).contains(&step))
-}
-
-/// What a buffer holds while a step runs.
-fn holds(plan: &Plan, buffer: &Placed, at: usize) -> String {
-    let inside = |offset: usize| (buffer.offset..buffer.offset + buffer.size).contains(&offset);
-    let step = &plan.steps[at];
-    if step.scratch > 0 && step.scratch_offset == buffer.offset && buffer.upper == buffer.lower + 1 {
-        return format!("scratch of `{}`", step.name);
-    }
-    let written = plan.steps[buffer.lower..=at].iter().filter(|step| inside(step.output.offset));
-    let names: Vec<String> = written.map(|step| format!("`{}`", step.name)).collect();
-    match names.as_slice() {
-        [] => "what a view of it keeps".into(),
-        // Of values that took each other's place the last is there; of parts all are.
-        [.., last] if step.in_place.is_some() || names.len() == 1 => last.clone(),
-        names => names.join(", "),
-    }
 }
 
 struct Search<'a, 'b> {
@@ -145,12 +133,27 @@ impl<'a, 'b> Search<'a, 'b> {
 
     /// A fast plan within a limit, if one is found.
     fn fit(&self, limit: usize) -> Result<Option<Trial>, Error> {
+        let with_copies = self.search(limit, Some(limit))?;
+        let copies = |trial: &Trial| trial.plan.steps.iter().map(|step| step.copies).sum::<f64>();
+        if with_copies.as_ref().is_some_and(|trial| copies(trial) == 0.0) {
+            return Ok(with_copies);
+        }
+        // Another kernel may be cheaper than the copies.
+        let without = self.search(limit, None)?;
+        Ok(match (with_copies, without) {
+            (Some(a), Some(b)) => Some(if b.extraction.cost < a.extraction.cost { b } else { a }),
+            (a, b) => a.or(b),
+        })
+    }
+
+    /// A fast plan within a limit, if one is found, of those that are planned for that limit or for none.
+    fn search(&self, limit: usize, planned: Option<usize>) -> Result<Option<Trial>, Error> {
         // No plan within the limit runs a kernel that needs more by itself.
         let mut allowed = self.chooser.pick.problem.clone();
         self.forbid(&mut allowed, |_, need| need.least > limit);
         let (mut problem, mut price, mut bound) = (allowed.clone(), 0.0, None);
         for _ in 0..ROUNDS {
-            let Some(mut trial) = self.chooser.best(&self.priced(&problem, price))? else {
+            let Some(mut trial) = self.chooser.best(&self.priced(&problem, price), planned)? else {
                 if price > 0.0 || bound.is_none() {
                     return Ok(None);
                 }

@@ -30,12 +30,14 @@ pub(super) struct Trial {
 const ROUNDS: usize = 8;
 
 impl Chooser<'_> {
-    /// The best choice by these prices, its plan's copies counted. A copy that the first choice needs may
-    /// be dearer than another kernel: its price is added there, and the choice made anew.
+    /// The best choice by these prices, its plan's copies counted, those for the sake of a limit among them.
+    /// A copy that the first choice needs may be dearer than another kernel: its price is added there, and
+    /// the choice made anew.
     ///
     /// `None` where nothing can be run.
-    pub fn best(&self, problem: &Problem) -> Result<Option<Trial>, Error> {
-        let Some(mut best) = self.trial(problem)? else { return Ok(None) };
+    pub fn best(&self, problem: &Problem, limit: Option<usize>) -> Result<Option<Trial>, Error> {
+        let Some(mut best) = self.trial(problem, limit)? else { return Ok(None) };
+        let above = |trial: &Trial| limit.is_some_and(|limit| trial.plan.arena > limit);
         let (bound, proven) = (best.extraction.bound, best.extraction.proven);
         let mut priced: Option<Problem> = None;
         let mut copies = self.copies(&best);
@@ -48,14 +50,15 @@ impl Chooser<'_> {
                 let node = &mut priced.classes[class].nodes[place];
                 node.cost = node.cost.max(problem.classes[class].nodes[place].cost + seconds);
             }
-            let Some(next) = self.trial(priced)? else { break };
+            let Some(next) = self.trial(priced, limit)? else { break };
             copies = self.copies(&next);
             let known = |(class, place, seconds): &(usize, usize, f64)| {
                 let cost = |problem: &Problem| problem.classes[*class].nodes[*place].cost;
                 cost(priced) >= cost(problem) + seconds
             };
             copies = if copies.iter().all(known) { Vec::new() } else { copies };
-            if next.extraction.cost < best.extraction.cost {
+            let rank = |trial: &Trial| (above(trial), trial.extraction.cost);
+            if rank(&next) < rank(&best) {
                 best = next;
             }
         }
@@ -66,14 +69,15 @@ impl Chooser<'_> {
     }
 
     /// The choice by some prices, and what it costs by the true ones.
-    fn trial(&self, problem: &Problem) -> Result<Option<Trial>, Error> {
+    fn trial(&self, problem: &Problem, limit: Option<usize>) -> Result<Option<Trial>, Error> {
         let mut extraction = match self.extractor.extract(problem) {
             Ok(extraction) => extraction,
             Err(ExtractError::NothingRuns { .. }) => return Ok(None),
             Err(error) => return Err(Error::Extract(error.to_string())),
         };
         let program = self.pick.build(&extraction);
-        let plan = plan(&program.graph, &chains(&program), Some(self.model), &self.settings, self.context)?;
+        let rules = chains(&program);
+        let plan = plan(&program.graph, &rules, Some(self.model), &self.settings, limit, self.context)?;
         let copies: f64 = plan.steps.iter().map(|step| step.copies).sum();
         let cost = self.pick.problem.cost(&extraction.choice);
         extraction.cost = cost.map_err(|error| Error::Extract(error.to_string()))? + copies;

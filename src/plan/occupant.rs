@@ -1,0 +1,69 @@
+//! What a buffer holds at a step, for people.
+
+use super::{Base, Placed, Plan, Step};
+use std::cmp::Reverse;
+use std::fmt::Write;
+use std::ops::Range;
+
+/// So many values of a buffer are named.
+const NAMED: usize = 3;
+
+impl Plan {
+    /// What a buffer holds while a step runs, in words: the scratch of that step, or the values that lie in
+    /// it then, the largest first, with their types.
+    pub fn occupants(&self, buffer: &Placed, at: usize) -> String {
+        match self.steps.get(at) {
+            Some(step)
+                if step.scratch > 0
+                    && step.scratch_offset == buffer.offset
+                    && buffer.upper == buffer.lower + 1 =>
+            {
+                format!("scratch of `{}`", step.name)
+            }
+            _ => words(&self.values(buffer, at)),
+        }
+    }
+
+    /// The values that lie in a buffer once a step has run, and how many bytes of each.
+    fn values(&self, buffer: &Placed, at: usize) -> Vec<(usize, &Step)> {
+        let mut held: Vec<(Range<usize>, &Step)> = Vec::new();
+        for step in self.steps.iter().take(at + 1).skip(buffer.lower) {
+            let new = step.output.offset..step.output.offset + step.output_type.bytes();
+            let inside = (buffer.offset..buffer.offset + buffer.size).contains(&new.start);
+            if step.output.base != Base::Arena || !inside {
+                continue;
+            }
+            // What it lies on is gone, but for what sticks out.
+            held = held
+                .into_iter()
+                .flat_map(|(old, of)| {
+                    [old.start..old.end.min(new.start), old.start.max(new.end)..old.end]
+                        .map(|rest| (rest, of))
+                })
+                .filter(|(rest, _)| !rest.is_empty())
+                .collect();
+            held.push((new, step));
+        }
+        let mut values: Vec<(usize, &Step)> = Vec::new();
+        for (range, step) in held {
+            match values.iter_mut().find(|(_, known)| std::ptr::eq(*known, step)) {
+                Some((bytes, _)) => *bytes += range.len(),
+                None => values.push((range.len(), step)),
+            }
+        }
+        values.sort_by_key(|(bytes, _)| Reverse(*bytes));
+        values
+    }
+}
+
+fn words(values: &[(usize, &Step)]) -> String {
+    if values.is_empty() {
+        return "room for what is computed later".to_owned();
+    }
+    let one = |(_, step): &(usize, &Step)| format!("`{}` {}", step.name, step.output_type);
+    let mut text = values.iter().take(NAMED).map(one).collect::<Vec<_>>().join(", ");
+    if values.len() > NAMED {
+        let _ = write!(text, " and {} more", values.len() - NAMED);
+    }
+    text
+}

@@ -1,0 +1,110 @@
+//! How much memory a first start takes: what a model is packed from leaves as what it is packed to comes.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
+
+use ovolo::onnx::proto::{
+    DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetId, StringStringEntryProto, TensorProto,
+    TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+};
+use prost::Message;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Weights, and the bytes of each.
+const WEIGHTS: usize = 8;
+const BYTES: usize = 16 << 20;
+const SIDES: [i64; 2] = [1024, 4096];
+
+fn value(name: &str) -> ValueInfoProto {
+    let dim = [1, SIDES[0]].map(|size| DimensionProto { dim_value: Some(size), dim_param: None });
+    let tensor_type =
+        Some(TensorTypeProto { elem_type: 1, shape: Some(TensorShapeProto { dim: dim.to_vec() }) });
+    ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type, ..TypeProto::default() }) }
+}
+
+/// A chain of matrix products whose weights lie in a file beside the model. They are written piece by piece:
+/// the memory of this process counts for a child until it has begun.
+fn model(at: &Path) -> PathBuf {
+    let mut file = std::fs::File::create(at.join("weights")).unwrap();
+    for weight in 0..WEIGHTS {
+        // Each is another: the cache keeps what is the same once.
+        let values = (0..1 << 18).map(|at| 1e-3 * ((at + weight) % 11) as f32);
+        let piece: Vec<u8> = values.flat_map(f32::to_le_bytes).collect();
+        for _ in 0..BYTES / piece.len() {
+            file.write_all(&piece).unwrap();
+        }
+    }
+    let entry = |key: &str, value: String| StringStringEntryProto { key: key.into(), value };
+    let weight = |index: usize| TensorProto {
+        name: format!("w{index}"),
+        dims: vec![SIDES[index % 2], SIDES[(index + 1) % 2]],
+        data_type: 1,
+        data_location: 1,
+        external_data: vec![
+            entry("location", "weights".into()),
+            entry("offset", (index * BYTES).to_string()),
+            entry("length", BYTES.to_string()),
+        ],
+        ..TensorProto::default()
+    };
+    let product = |index: usize| NodeProto {
+        op_type: "MatMul".into(),
+        input: vec![if index == 0 { "x".into() } else { format!("y{}", index - 1) }, format!("w{index}")],
+        output: vec![format!("y{index}")],
+        ..NodeProto::default()
+    };
+    let graph = GraphProto {
+        node: (0..WEIGHTS).map(product).collect(),
+        initializer: (0..WEIGHTS).map(weight).collect(),
+        input: vec![value("x")],
+        output: vec![value(&format!("y{}", WEIGHTS - 1))],
+        ..GraphProto::default()
+    };
+    let model = ModelProto {
+        ir_version: 8,
+        graph: Some(graph),
+        opset_import: vec![OperatorSetId { domain: String::new(), version: 17 }],
+        ..ModelProto::default()
+    };
+    let path = at.join("model.onnx");
+    std::fs::write(&path, model.encode_to_vec()).unwrap();
+    path
+}
+
+/// The most memory that a command had at one time, in bytes.
+#[allow(clippy::zombie_processes)] // The system's own call waits for it, and tells what it took.
+fn most(command: &mut Command) -> usize {
+    let child = command.stdout(Stdio::null()).spawn().unwrap();
+    let id = i32::try_from(child.id()).unwrap();
+    let mut status = 0;
+    // SAFETY: a plain structure of numbers, for which zeros are a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the child is this process's own, and nobody else waits for it.
+    assert_eq!(unsafe { libc::wait4(id, &raw mut status, 0, &raw mut usage) }, id);
+    assert_eq!(status, 0);
+    usize::try_from(usage.ru_maxrss).unwrap() << 10
+}
+
+#[test]
+fn a_first_start_takes_the_packed_weights_and_little_more() {
+    let at = Path::new(env!("CARGO_TARGET_TMPDIR")).join("resident");
+    let _ = std::fs::remove_dir_all(&at);
+    std::fs::create_dir_all(&at).unwrap();
+    let model = model(&at);
+    let x = ovolo::tensor::TensorType::plain(ovolo::tensor::DType::F32, [1, 1024]);
+    ovolo::npy::write(at.join("x.npy"), &ovolo::tensor::Tensor::zeros(x)).unwrap();
+    let run = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
+        command.arg("run").arg(&model).args(["--cost", "flops", "--threads", "2", "--input", "x=x.npy"]);
+        most(command.args(more).env("OVOLO_CACHE", at.join("cache")).current_dir(&at))
+    };
+    let weights = WEIGHTS * BYTES;
+    let (none, cold, warm) = (run(&["--no-cache"]), run(&[]), run(&[]));
+    std::fs::remove_dir_all(&at).unwrap();
+    // Beside the weights that are packed: what two of them are packed from, and the program.
+    for (what, bytes) in [("without a cache", none), ("with an empty one", cold), ("from the cache", warm)] {
+        assert!(bytes > weights, "{what}: {bytes} bytes, less than the weights");
+        assert!(bytes < weights + 4 * BYTES + (32 << 20), "{what}: {} MiB", bytes >> 20);
+    }
+}
