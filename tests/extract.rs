@@ -195,6 +195,40 @@ fn bounds_without_proof_are_true() {
 }
 
 #[test]
+fn bounds_and_proofs_hold_where_the_frontier_gives_up() {
+    // No option may be tried, so that what is proven is proven by what landmarks and messages rule out.
+    let limits = Limits { states: 1, beam: 2, options: 1, ..Limits::DEFAULT };
+    let (mut proven, mut solved) = (0, 0);
+    for seed in 0..SEEDS {
+        for problem in [tangle(seed), chains(seed)] {
+            let Ok(best) = Naive.extract(&problem) else { continue };
+            let result = Exact { limits }.extract(&problem).unwrap();
+            let what = format!("without the frontier on {seed}");
+            sound(&problem, &result, &what);
+            assert!(result.bound <= best.cost + 1e-9, "{what}: bound {} above {}", result.bound, best.cost);
+            assert!(!result.proven || close(result.cost, best.cost), "{what}: {} but {}", result.cost, best.cost);
+            solved += 1;
+            proven += usize::from(result.proven);
+        }
+    }
+    assert!(2 * proven > solved, "{proven} of {solved}");
+}
+
+#[test]
+fn random_wiring_is_within_five_percent_of_its_bound() {
+    for (seed, nodes) in [(1, 64), (2, 64), (3, 256)] {
+        for extractor in [find("exact").unwrap(), find("local-search").unwrap()] {
+            let problem = wired(seed, nodes);
+            let result = extractor.extract(&problem).unwrap();
+            let what = format!("{} on {nodes} nodes, seed {seed}", extractor.name());
+            sound(&problem, &result, &what);
+            let gap = 1.0 - result.bound / result.cost;
+            assert!(gap < 0.05, "{what}: gap {gap:.4}, {:?}", result.report);
+        }
+    }
+}
+
+#[test]
 fn a_shared_class_is_paid_once() {
     let node = |cost, children: &[u32], rank| Candidate {
         cost,

@@ -49,8 +49,13 @@ impl Request {
     /// The key. The model and its external data are read from the first byte to the last.
     ///
     /// # Errors
-    /// A model that cannot be read or decoded.
+    /// A model that cannot be read or decoded; one that is priced by a program outside.
     pub fn key(&self) -> Result<Key, Error> {
+        if self.cost() == "process" {
+            return Err(Error::setting(
+                "a plan that a program has priced has no key: what the program would answer now is not known",
+            ));
+        }
         let text = self.model.extension().is_some_and(|extension| extension == "ovolo");
         let external = if text {
             "none".to_owned()
