@@ -17,7 +17,6 @@ mod exchange;
 mod frontier;
 mod greedy;
 mod landmark;
-mod message;
 mod naive;
 mod neighbourhood;
 mod option;

@@ -114,8 +114,8 @@ impl Exact {
             Err(stop) => stop,
         };
         let Limits { states, beam, work: steps, options } = self.limits;
-        let search = LocalSearch { steps: steps * VISITS, beam };
-        let mut best = search.search(work, components, network.as_ref(), &plans, report);
+        let search = LocalSearch { steps: steps.saturating_mul(VISITS) };
+        let mut best = search.search(work, report);
         let mut proven = false;
         // Whatever is better is made of candidates that the bounds have not ruled out.
         let target = target.min(best.cost);
@@ -138,8 +138,16 @@ impl Exact {
                         Err(other) => stop = other,
                     }
                     if let Some(network) = &network {
+                        let caps = Caps { states: beam, work: steps / BEAMS, options };
                         for plan in &plans {
-                            let caps = Caps { states: beam, work: steps, options };
+                            if let Ok(outcome) = network.run(plan, caps, Excess::Drop) {
+                                report.states += outcome.states;
+                                if outcome.cost < best.cost {
+                                    best.cost = outcome.cost;
+                                    best.choice = outcome.choice;
+                                    report.method = "frontier as a beam".to_owned();
+                                }
+                            }
                             if let Ok(outcome) = network.run(plan, caps, Excess::Merge) {
                                 report.states += outcome.states;
                                 best.bound = best.bound.max(outcome.cost);
@@ -203,7 +211,9 @@ impl Exact {
 }
 
 /// Visits of local search for each state that the frontier may make.
-const VISITS: usize = 3;
+const VISITS: usize = 20;
+/// What share of the work beams have.
+const BEAMS: usize = 20;
 
 fn count(work: &Work) -> usize {
     work.classes.iter().map(Vec::len).sum()

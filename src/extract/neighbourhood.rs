@@ -21,9 +21,16 @@ const CAPS: Caps = Caps { states: 400, work: 60_000, options: 20_000 };
 /// Neighbourhoods in a row that bring nothing end the search once each class was in so many of them.
 const PATIENCE: usize = 6;
 
-/// Makes an acyclic selection cheaper, or leaves it as it is. What was visited, in candidates and states; the
-/// search ends at the limit, or when it finds nothing more.
-pub(super) fn improve(work: &Work, choice: &mut Vec<Option<u32>>, limit: usize) -> usize {
+/// How far a search went.
+pub(super) struct Searched {
+    /// Candidates and states that were visited.
+    pub steps: usize,
+    /// Whether it ended at its limit; else it found nothing more.
+    pub limited: bool,
+}
+
+/// Makes an acyclic selection cheaper, or leaves it as it is.
+pub(super) fn improve(work: &Work, choice: &mut Vec<Option<u32>>, limit: usize) -> Searched {
     let open = |class: &u32| work.classes[*class as usize].len() > 1;
     let open: Vec<u32> = (0..work.classes.len() as u32).filter(open).collect();
     let mut readers: Vec<Vec<u32>> = vec![Vec::new(); work.classes.len()];
@@ -35,7 +42,7 @@ pub(super) fn improve(work: &Work, choice: &mut Vec<Option<u32>>, limit: usize) 
         }
     }
     if open.is_empty() {
-        return 0;
+        return Searched { steps: 0, limited: false };
     }
     *choice = used(work, choice);
     let mut best = price(&work.classes, &work.roots, choice);
@@ -74,7 +81,7 @@ pub(super) fn improve(work: &Work, choice: &mut Vec<Option<u32>>, limit: usize) 
             }
         }
     }
-    steps
+    Searched { steps, limited: steps >= limit }
 }
 
 /// A gain that is less than this share may be rounding.
