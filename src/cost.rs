@@ -95,7 +95,9 @@ pub const COST_MODELS: &[(&str, Make)] = &[
             Ok(formula) => Ok(Box::new(formula)),
             Err(mistakes) => Err(mistakes.to_string()),
         },
-        None => Err("the cost model `formula` needs a formula: name its file with `--formula FILE.ron`".into()),
+        None => {
+            Err("the cost model `formula` needs a formula: name its file with `--formula FILE.ron`".into())
+        }
     }),
     ("process", |given| match &given.program {
         Some(program) => Ok(Box::new(Process::new(given.machine, Arc::clone(program)))),

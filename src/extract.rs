@@ -35,7 +35,7 @@ pub use search::LocalSearch;
 use std::fmt;
 
 /// Every extractor. A new one is a file and a line here.
-pub const EXTRACTORS: &[&dyn Extractor] = 
+pub const EXTRACTORS: &[&dyn Extractor] =
     &[&Exact::DEFAULT, &LocalSearch::DEFAULT, &GreedyDag, &GreedyTree, &Naive];
 
 /// The extractor with this name.

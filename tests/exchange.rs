@@ -163,7 +163,9 @@ fn a_model_s_egraph_is_extracted_as_when_it_is_compiled() {
 #[test]
 fn bad_files_are_refused_with_the_place_and_what_to_do() {
     let at = folder("exchange-bad");
-    let node = |rest: &str| format!(r#"{{"nodes": {{"a": {{"op": "f", "eclass": "0"{rest}}}}}, "root_eclasses": ["0"]}}"#);
+    let node = |rest: &str| {
+        format!(r#"{{"nodes": {{"a": {{"op": "f", "eclass": "0"{rest}}}}}, "root_eclasses": ["0"]}}"#)
+    };
     let files = [
         (String::new(), "egraph.json: EOF while parsing a value at line 1 column 0"),
         ("{\"nodes\": {\n".to_owned(), "at line 2 column 0"),

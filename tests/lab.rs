@@ -52,7 +52,8 @@ fn dearer_kernels_are_left_and_the_flips_account_for_the_difference() {
     assert_eq!((&same["flips"], &same["cost"]), (&serde_json::json!([]), &same["then"]));
     let plan = json(&ovolo(&at, "explain", &["--cost", "flops", "--json"]));
     let steps = plan["steps"].as_array().unwrap();
-    let dearest = steps.iter().max_by(|a, b| number(&a["seconds"]).total_cmp(&number(&b["seconds"]))).unwrap();
+    let dearest =
+        steps.iter().max_by(|a, b| number(&a["seconds"]).total_cmp(&number(&b["seconds"]))).unwrap();
     let op = dearest["op"].as_str().unwrap();
     // Two patterns that fit one op both count.
     let dear = explain(&[&format!("{op}=50"), &format!("{op}*=2")]);
@@ -60,13 +61,19 @@ fn dearer_kernels_are_left_and_the_flips_account_for_the_difference() {
     assert!(cost < then && then < unchanged, "{dear}");
     assert!(unchanged >= 100.0 * number(&dearest["seconds"]), "{dear}");
     let flips = dear["flips"].as_array().unwrap();
-    assert!(flips.iter().any(|flip| flip["before"]["op"].as_str().is_some_and(|text| text.starts_with(op))), "{dear}");
+    assert!(
+        flips.iter().any(|flip| flip["before"]["op"].as_str().is_some_and(|text| text.starts_with(op))),
+        "{dear}"
+    );
     let text = said(&ovolo(&at, "explain", &["--cost", "flops", "--what-if", &format!("{op}=50")]));
     assert!(text.starts_with("now ") && text.contains("\n    then "), "{text}");
     // Twice the price for everything is no reason to choose anything else, and none to choose what is not there.
     let whole = explain(&["native.*=2"]);
     assert!((number(&whole["then"]) - 2.0 * number(&whole["cost"])).abs() <= 1e-9 * cost, "{whole}");
-    refused(&ovolo(&at, "explain", &["--cost", "flops", "--what-if", "onednn.conv*=2"]), "fits no kernel of this e-graph; there are native.");
+    refused(
+        &ovolo(&at, "explain", &["--cost", "flops", "--what-if", "onednn.conv*=2"]),
+        "fits no kernel of this e-graph; there are native.",
+    );
     refused(&ovolo(&at, "explain", &["--cost", "flops", "--what-if", "native.conv*"]), "PATTERN=FACTOR");
 }
 
@@ -86,13 +93,18 @@ fn each_kernel_has_all_features() {
             let number: f64 = value.parse().unwrap();
             assert!(number.is_finite() && number >= 0.0, "{}: {value}", feature.name);
         }
-        let bytes: Vec<f64> =
-            ["bytes_in", "bytes_const", "bytes_out", "bytes"].iter().map(|name| row[column(name)].parse().unwrap()).collect();
+        let bytes: Vec<f64> = ["bytes_in", "bytes_const", "bytes_out", "bytes"]
+            .iter()
+            .map(|name| row[column(name)].parse().unwrap())
+            .collect();
         assert_eq!(bytes[0] + bytes[1] + bytes[2], bytes[3]);
         assert!(row[column("seconds")].parse::<f64>().unwrap() >= 0.0);
     }
     let conv = rows.iter().find(|row| &row[column("op")] == "native.conv").unwrap();
-    assert!(conv[column("kernel_h")].parse::<f64>().unwrap() > 1.0 && conv[column("flops")].parse::<f64>().unwrap() > 0.0);
+    assert!(
+        conv[column("kernel_h")].parse::<f64>().unwrap() > 1.0
+            && conv[column("flops")].parse::<f64>().unwrap() > 0.0
+    );
     let printed = said(&ovolo(&at, "features", &["--cost", "flops"]));
     assert_eq!(printed, std::fs::read_to_string(at.join("kernels.csv")).unwrap());
 }
@@ -142,7 +154,13 @@ fn a_program_prices_every_kernel() {
     }
     let compile = |program: &str| ovolo(&at, "compile", &["--process", program]);
     refused(&compile("exit 3"), "the program `exit 3` ended before it answered (exit status: 3)");
-    refused(&compile("while read -r line; do echo fast; done"), "the program answered `fast`, which is not of the form");
-    refused(&compile("while read -r line; do echo '{\"seconds\": null}'; done"), "its program must know every kernel");
+    refused(
+        &compile("while read -r line; do echo fast; done"),
+        "the program answered `fast`, which is not of the form",
+    );
+    refused(
+        &compile("while read -r line; do echo '{\"seconds\": null}'; done"),
+        "its program must know every kernel",
+    );
     refused(&ovolo(&at, "compile", &["--cost", "process"]), "name it with `--process COMMAND`");
 }

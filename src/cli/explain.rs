@@ -120,7 +120,8 @@ impl Explain {
         let graph = self.settings.graph()?;
         let found = what_if::what_if(&graph, &options, &self.what_if).map_err(|error| error.to_string())?;
         print(&if self.json {
-            let scales: Vec<_> = self.what_if.iter().map(|one| json!({ "ops": one.ops, "factor": one.factor })).collect();
+            let scales: Vec<_> =
+                self.what_if.iter().map(|one| json!({ "ops": one.ops, "factor": one.factor })).collect();
             let flips: Vec<_> = found.flips.iter().map(flip_json).collect();
             let value = json!({
                 "scales": scales, "cost": found.now.cost, "unchanged": found.unchanged, "then": found.then.cost,
@@ -163,7 +164,8 @@ fn runner_ups(graph: &Graph, options: &Options) -> Result<Vec<RunnerUp>, String>
 }
 
 fn flip_json(flip: &Flip) -> serde_json::Value {
-    let side = |node: &Option<String>, seconds: f64| node.as_ref().map(|op| json!({ "op": op, "seconds": seconds }));
+    let side =
+        |node: &Option<String>, seconds: f64| node.as_ref().map(|op| json!({ "op": op, "seconds": seconds }));
     json!({
         "value": flip.value, "before": side(&flip.before, flip.seconds_before),
         "after": side(&flip.after, flip.seconds_after),

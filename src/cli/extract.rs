@@ -58,7 +58,11 @@ impl Extract {
         ));
         print(&format!(
             "{} nodes in {} classes that can be run and are reached; {} in {} after reduction; {} classes chosen\n",
-            report.size.nodes, report.size.classes, report.reduced.nodes, report.reduced.classes, choices.len()
+            report.size.nodes,
+            report.size.classes,
+            report.reduced.nodes,
+            report.reduced.classes,
+            choices.len()
         ));
         if let Some(limit) = &report.limit {
             print(&format!("the search ended at its limit: {limit}\n"));

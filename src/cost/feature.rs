@@ -101,17 +101,25 @@ pub const FEATURES: &[Feature] = &[
     number("alias", "1 where the result must lie where an operand does, else 0", |query| {
         f64::from(u8::from(query.contract.alias.is_some()))
     }),
-    number("padding_in", "padded elements of the first operand, as a share of its elements in memory", |query| {
-        query.call.inputs.first().map_or(0.0, |ty| padding(ty))
-    }),
+    number(
+        "padding_in",
+        "padded elements of the first operand, as a share of its elements in memory",
+        |query| query.call.inputs.first().map_or(0.0, |ty| padding(ty)),
+    ),
     number("padding_out", "the same of the result", |query| padding(query.call.output)),
     number("rank", "dimensions of the result", |query| query.call.output.shape.rank() as f64),
-    number("elements", "elements of the result, without padding", |query| query.call.output.shape.count() as f64),
-    number("out_0", "the first dimension of the result, 1 where there is none", |query| dim(query.call.output, 0)),
+    number("elements", "elements of the result, without padding", |query| {
+        query.call.output.shape.count() as f64
+    }),
+    number("out_0", "the first dimension of the result, 1 where there is none", |query| {
+        dim(query.call.output, 0)
+    }),
     number("out_1", "the second", |query| dim(query.call.output, 1)),
     number("out_2", "the third", |query| dim(query.call.output, 2)),
     number("out_3", "the fourth", |query| dim(query.call.output, 3)),
-    number("in_0", "the first dimension of the first operand, 1 where there is none", |query| operand(query, 0)),
+    number("in_0", "the first dimension of the first operand, 1 where there is none", |query| {
+        operand(query, 0)
+    }),
     number("in_1", "the second", |query| operand(query, 1)),
     number("in_2", "the third", |query| operand(query, 2)),
     number("in_3", "the fourth", |query| operand(query, 3)),
@@ -120,7 +128,9 @@ pub const FEATURES: &[Feature] = &[
     number("stride_h", "rows from one window to the next, 1 where there are none", |query| {
         entry(query, "strides", 0).unwrap_or(1.0)
     }),
-    number("stride_w", "columns from one window to the next", |query| entry(query, "strides", 1).unwrap_or(1.0)),
+    number("stride_w", "columns from one window to the next", |query| {
+        entry(query, "strides", 1).unwrap_or(1.0)
+    }),
     number("pads", "rows and columns of zeros around the first operand, all sides together", |query| {
         match query.call.attrs.get("pads") {
             Some(Attr::Ints(pads)) => pads.iter().map(|pad| *pad as f64).sum(),

@@ -229,13 +229,15 @@ impl Reader<'_> {
             Value::Number(number) => Some(Expr::Number(*number)),
             Value::Str(text) => {
                 let mut parser = Parser { text, at: 0, depth: 0, allowed };
-                let parsed = parser.sum().and_then(|expr| {
-                    parser.space();
-                    match parser.rest().chars().next() {
-                        None => Ok(expr),
-                        Some(other) => Err(parser.wrong(format!("`{other}` follows the end"), "write an operator before it")),
-                    }
-                });
+                let parsed =
+                    parser.sum().and_then(|expr| {
+                        parser.space();
+                        match parser.rest().chars().next() {
+                            None => Ok(expr),
+                            Some(other) => Err(parser
+                                .wrong(format!("`{other}` follows the end"), "write an operator before it")),
+                        }
+                    });
                 parsed.map_err(|(message, span, help)| self.mistake(message, span, help)).ok()
             }
             _ => {
@@ -360,10 +362,15 @@ impl Parser<'_> {
             return Ok(Expr::Speed(at));
         }
         let features = FEATURES.iter().filter(|feature| feature.is_number()).map(|feature| feature.name);
-        let known: Vec<&str> =
-            features.filter(|name| (self.allowed)(name)).chain(SPEEDS.iter().map(|(name, _)| *name)).collect();
+        let known: Vec<&str> = features
+            .filter(|name| (self.allowed)(name))
+            .chain(SPEEDS.iter().map(|(name, _)| *name))
+            .collect();
         let near = suggestion(&name, known.iter().copied());
-        let help = near.map_or_else(|| format!("there are {}", known.join(", ")), |near| format!("did you mean `{near}`?"));
+        let help = near.map_or_else(
+            || format!("there are {}", known.join(", ")),
+            |near| format!("did you mean `{near}`?"),
+        );
         Err((format!("`{name}` is not known here"), span, help))
     }
 
@@ -371,7 +378,11 @@ impl Parser<'_> {
         let Some(function) = FUNCTIONS.iter().find(|function| function.name == name) else {
             let written = |function: &&Function| function.name.starts_with(|c: char| c.is_ascii_alphabetic());
             let known: Vec<&str> = FUNCTIONS.iter().filter(written).map(|function| function.name).collect();
-            return Err((format!("function `{name}` is not known"), span, format!("there are {}", known.join(", "))));
+            return Err((
+                format!("function `{name}` is not known"),
+                span,
+                format!("there are {}", known.join(", ")),
+            ));
         };
         let mut arguments = vec![self.sum()?];
         while self.eat(&[',']).is_some() {
@@ -380,7 +391,11 @@ impl Parser<'_> {
         self.close()?;
         if arguments.len() != function.least && !function.any {
             let help = format!("give it {}", function.least);
-            return Err((format!("`{name}` takes {} argument(s), {} are given", function.least, arguments.len()), span, help));
+            return Err((
+                format!("`{name}` takes {} argument(s), {} are given", function.least, arguments.len()),
+                span,
+                help,
+            ));
         }
         Ok(Expr::Call(function, arguments))
     }

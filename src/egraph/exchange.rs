@@ -12,8 +12,9 @@ impl Pick<'_> {
             id: format!("c{class}.{place}"),
             op: term.leaf_name().map_or_else(|| words(term), |name| format!("{} {name}", term.op)),
         };
-        let labels =
-            |(class, terms): (usize, &Vec<&Term>)| terms.iter().enumerate().map(|node| label(class, node)).collect();
+        let labels = |(class, terms): (usize, &Vec<&Term>)| {
+            terms.iter().enumerate().map(|node| label(class, node)).collect()
+        };
         Named {
             problem: self.problem.clone(),
             classes: (0..self.classes.len()).map(|class| format!("c{class}")).collect(),

@@ -52,9 +52,8 @@ impl Pick<'_> {
             Some((words(self.terms[class][place]), problem.classes[class].nodes[place].cost))
         };
         let name = |class: usize| {
-            let named = |program: &Program| {
-                Some(program.graph[program.node(self.classes[class])?].name.to_string())
-            };
+            let named =
+                |program: &Program| Some(program.graph[program.node(self.classes[class])?].name.to_string());
             programs.iter().find_map(named).unwrap_or_else(|| format!("c{class}"))
         };
         let mut flips = Vec::new();

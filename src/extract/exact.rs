@@ -128,7 +128,9 @@ impl Exact {
                     best.bound = best.bound.max(found.bound.min(target));
                     proven = found.proven;
                     if found.cost < best.cost {
-                        let place = |(class, place): (usize, &Option<u32>)| place.map(|place| places[class][place as usize]);
+                        let place = |(class, place): (usize, &Option<u32>)| {
+                            place.map(|place| places[class][place as usize])
+                        };
                         best.choice = found.choice.iter().enumerate().map(place).collect();
                         best.cost = found.cost;
                     }
@@ -213,7 +215,7 @@ impl Exact {
 /// Visits of local search for each state that the frontier may make.
 const VISITS: usize = 20;
 /// What share of the work beams have.
-const BEAMS: usize = 20;
+const BEAMS: usize = 100;
 
 fn count(work: &Work) -> usize {
     work.classes.iter().map(Vec::len).sum()

@@ -324,7 +324,17 @@ mod tests {
             ]
         );
         let form = Named::read("{\n  \"nodes\": [1]\n}").expect_err("nodes are an object").to_string();
-        assert!(form.starts_with("invalid type: sequence, expected an object with a key for each id at line 2 column 11"), "{form}");
-        assert!(Named::read(r#"{"nodes": {}}"#).expect_err("there is no root").to_string().contains("no `root_eclasses`"));
+        assert!(
+            form.starts_with(
+                "invalid type: sequence, expected an object with a key for each id at line 2 column 11"
+            ),
+            "{form}"
+        );
+        assert!(
+            Named::read(r#"{"nodes": {}}"#)
+                .expect_err("there is no root")
+                .to_string()
+                .contains("no `root_eclasses`")
+        );
     }
 }

@@ -88,7 +88,8 @@ impl<'a> Task<'a> {
         };
         let goals = [(goal, 0.0, roots)];
         let all = classes.iter().enumerate();
-        let all = all.flat_map(|(class, nodes)| nodes.iter().map(move |node| (class, node.cost, &node.children[..])));
+        let all = all
+            .flat_map(|(class, nodes)| nodes.iter().map(move |node| (class, node.cost, &node.children[..])));
         for (class, cost, children) in all.chain(goals) {
             let node = task.class.len() as u32;
             task.class.push(class as u32);
@@ -100,7 +101,12 @@ impl<'a> Task<'a> {
             }
         }
         let sizes = classes.iter().map(Vec::len).chain([1]);
-        task.first = std::iter::once(0).chain(sizes.scan(0, |end, size| { *end += size; Some(*end) })).collect();
+        task.first = std::iter::once(0)
+            .chain(sizes.scan(0, |end, size| {
+                *end += size;
+                Some(*end)
+            }))
+            .collect();
         task.support = vec![START; task.class.len()];
         task
     }
@@ -237,10 +243,7 @@ mod tests {
 
     #[test]
     fn a_cycle_makes_nothing_for_nothing() {
-        let classes = vec![
-            vec![node(0.0, &[1]), node(5.0, &[])],
-            vec![node(0.0, &[0]), node(3.0, &[])],
-        ];
+        let classes = vec![vec![node(0.0, &[1]), node(5.0, &[])], vec![node(0.0, &[0]), node(3.0, &[])]];
         assert_eq!(landmarks(&classes, &[0], usize::MAX).bound, 3.0);
     }
 }

@@ -51,7 +51,8 @@ pub(super) fn improve(work: &Work, choice: &mut Vec<Option<u32>>, limit: usize) 
     let (mut size, mut steps, mut idle) = (FREE, 0, 0);
     while steps < limit && idle * size < PATIENCE * open.len() + PATIENCE * MOST {
         // Where nothing is used, nothing is gained.
-        let Some(start) = (0..8).map(|_| open[random.below(open.len())]).find(|&class| choice[class as usize].is_some())
+        let Some(start) =
+            (0..8).map(|_| open[random.below(open.len())]).find(|&class| choice[class as usize].is_some())
         else {
             idle += 1;
             steps += 1;
@@ -183,7 +184,9 @@ fn restricted(work: &Work, rest: &[u32], free: &[bool]) -> Work {
         } else {
             work.classes[at].get(rest[at] as usize).cloned().into_iter().collect()
         };
-        stack.extend(classes[at].iter().flat_map(|node: &Node| &node.children).filter(|child| !seen[**child as usize]));
+        stack.extend(
+            classes[at].iter().flat_map(|node: &Node| &node.children).filter(|child| !seen[**child as usize]),
+        );
     }
     Work { classes, roots: work.roots.clone(), original: Vec::new(), total: 0 }
 }
@@ -202,7 +205,9 @@ fn solve(part: &Work) -> (Option<Vec<Option<u32>>>, usize) {
 
 /// A choice of a restricted problem, by places in all of each class.
 fn widened(found: &[Option<u32>], rest: &[u32], free: &[bool]) -> Vec<Option<u32>> {
-    let place = |(class, place): (usize, &Option<u32>)| place.map(|place| if free[class] { place } else { rest[class] });
+    let place = |(class, place): (usize, &Option<u32>)| {
+        place.map(|place| if free[class] { place } else { rest[class] })
+    };
     found.iter().enumerate().map(place).collect()
 }
 

@@ -61,8 +61,8 @@ impl LocalSearch {
         let bound = chain(&work.classes, &work.roots).max(marks.bound);
         let mut least = marks.beyond;
         least.iter_mut().flatten().for_each(|beyond| *beyond += marks.bound);
-        let mut choice = settle(&work.classes, SETTLE_STEPS / 10)
-            .unwrap_or_else(|| Trees::new(&work.classes).choice);
+        let mut choice =
+            settle(&work.classes, SETTLE_STEPS / 10).unwrap_or_else(|| Trees::new(&work.classes).choice);
         share::improve(&work.classes, &work.roots, &mut choice);
         let searched = neighbourhood::improve(work, &mut choice, self.steps / SHARE);
         report.states += searched.steps;

@@ -166,9 +166,8 @@ pub fn supposed(
     let mut chooser = chooser(egraph, &*extractor, &*model, context)?;
     let now = choose(&chooser, settings)?.extraction;
     let scaled = chooser.pick.scaled(factor);
-    let cost = |problem: &Problem| {
-        problem.cost(&now.choice).map_err(|error| Error::Extract(error.to_string()))
-    };
+    let cost =
+        |problem: &Problem| problem.cost(&now.choice).map_err(|error| Error::Extract(error.to_string()));
     // The copies that the plan adds cost what they did.
     let unchanged = cost(&scaled)? + (now.cost - cost(&chooser.pick.problem)?);
     let priced = std::mem::replace(&mut chooser.pick.problem, scaled);
