@@ -18,9 +18,9 @@ pub fn table(graph: &Graph, options: &Options) -> Result<Vec<Vec<String>>, Error
     let egraph = saturated(graph, options)?;
     let names = FEATURES.iter().map(|feature| feature.name).chain([SECONDS]);
     let mut lines = vec![names.map(str::to_owned).collect()];
-    for (values, seconds) in pass::features(&egraph, &options.context(graph))? {
-        let values = values.iter().map(ToString::to_string);
-        let seconds = seconds.map(|seconds| seconds.to_string()).unwrap_or_default();
+    for kernel in pass::features(&egraph, &options.context(graph))? {
+        let values = kernel.features.iter().map(ToString::to_string);
+        let seconds = kernel.seconds.map(|seconds| seconds.to_string()).unwrap_or_default();
         lines.push(values.chain([seconds]).collect());
     }
     Ok(lines)

@@ -4,20 +4,22 @@
 //! large, goes back into the prices, and the best of what was planned is kept.
 
 mod memory;
+mod recorder;
 mod trial;
 
 pub use memory::{Point, too_large};
+pub use recorder::Kernel;
 
 use super::pipeline::{Extract as Settings, PassSpec, Plan as PlanSettings};
 use super::{Context, Pass, PassReport, State};
 use crate::contract::Call;
-use crate::cost::{self, CostModel, Given, Query};
+use crate::cost::{self, CostModel, Given};
 use crate::egraph::{EGraph, Flip, Pick};
 use crate::error::Error;
 use crate::extract::{self, Extraction, Extractor, Problem};
 use crate::program::Program;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use recorder::Recorder;
+use std::sync::Arc;
 use trial::{Chooser, Trial, chains};
 
 /// The extraction.
@@ -95,46 +97,16 @@ pub fn priced<R>(
     Ok(question(&chooser(egraph, &*extractor, &*model, context)?.pick))
 }
 
-/// The features of each distinct kernel among which a pipeline chooses, by the names of
-/// [`cost::FEATURES`], and its price: seconds, none where the model has none.
+/// The features of each distinct kernel among which a pipeline chooses, and its price.
 ///
 /// # Errors
 /// As compiling, but for kernels without a price; or if the pipeline has no `Extract`.
-pub fn features(
-    egraph: &EGraph,
-    context: &Context<'_>,
-) -> Result<Vec<(Vec<cost::Value>, Option<f64>)>, Error> {
+pub fn features(egraph: &EGraph, context: &Context<'_>) -> Result<Vec<Kernel>, Error> {
     let model = cost_model(settings(context)?, context)?;
-    let recorder = Recorder { model: &*model, rows: Mutex::default() };
+    let recorder = Recorder::new(&*model);
     let contracts = |call: &Call<'_>| context.contract(call);
     let _ = egraph.problem(&recorder, context.threads, &contracts);
-    let rows = recorder.rows.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(rows.into_values().collect())
-}
-
-/// Writes down what a model is asked.
-struct Recorder<'a> {
-    model: &'a dyn CostModel,
-    /// By the text of the call, so that the order does not depend on the e-graph.
-    rows: Mutex<BTreeMap<String, (Vec<cost::Value>, Option<f64>)>>,
-}
-
-impl CostModel for Recorder<'_> {
-    fn name(&self) -> &'static str {
-        self.model.name()
-    }
-
-    fn seconds(&self, query: &Query<'_>) -> Option<f64> {
-        let seconds = self.model.seconds(query);
-        let values = cost::FEATURES.iter().map(|feature| feature.value(query)).collect();
-        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        rows.insert(cost::key(query), (values, seconds));
-        seconds
-    }
-
-    fn copy(&self, bytes: usize) -> f64 {
-        self.model.copy(bytes)
-    }
+    Ok(recorder.kernels())
 }
 
 /// What would be chosen by other prices.
