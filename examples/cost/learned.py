@@ -16,7 +16,11 @@ import argparse
 import csv
 import json
 import math
+import os
 import sys
+
+# One kernel at a time is too little for several threads, which cost more than they give.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import joblib
 import numpy

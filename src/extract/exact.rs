@@ -140,7 +140,7 @@ impl Exact {
                         Err(other) => stop = other,
                     }
                     if let Some(network) = &network {
-                        let caps = Caps { states: beam, work: steps / BEAMS, options };
+                        let caps = Caps { states: beam, work: steps.min(BEAMS), options };
                         for plan in &plans {
                             if let Ok(outcome) = network.run(plan, caps, Excess::Drop) {
                                 report.states += outcome.states;
@@ -214,8 +214,8 @@ impl Exact {
 
 /// Visits of local search for each state that the frontier may make.
 const VISITS: usize = 20;
-/// What share of the work beams have.
-const BEAMS: usize = 100;
+/// The most work of a beam: beyond, local search is better.
+const BEAMS: usize = 200_000;
 
 fn count(work: &Work) -> usize {
     work.classes.iter().map(Vec::len).sum()

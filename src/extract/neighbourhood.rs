@@ -18,6 +18,8 @@ const LEAST: usize = 8;
 const MOST: usize = 400;
 /// States at once, work, and candidates tried in a component, for one neighbourhood.
 const CAPS: Caps = Caps { states: 400, work: 60_000, options: 20_000 };
+/// The work of a neighbourhood that is too large, about.
+const GIVEN_UP: usize = 5_000;
 /// Neighbourhoods in a row that bring nothing end the search once each class was in so many of them.
 const PATIENCE: usize = 6;
 
@@ -199,7 +201,7 @@ fn solve(part: &Work) -> (Option<Vec<Option<u32>>>, usize) {
     let worth = vec![0.0; part.classes.len()];
     let Some(network) = Network::new(&reduced.work, &components, &worth) else { return (None, 0) };
     let plan = order::down(&reduced.work, &components);
-    let Ok(outcome) = network.run(&plan, CAPS, Excess::Stop) else { return (None, CAPS.work) };
+    let Ok(outcome) = network.run(&plan, CAPS, Excess::Stop) else { return (None, GIVEN_UP) };
     (Some(reduced.restore(&outcome.choice)), outcome.states)
 }
 
