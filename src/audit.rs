@@ -3,13 +3,17 @@
 //! [`example`] runs the examples beside the rules, [`check`] finds rules without a point,
 //! [`verify`] checks every rule numerically on generated instances, and random members of the
 //! e-graphs of whole models against the models; [`runner_up`] names the next best of every choice,
-//! [`curve`] what less memory costs.
+//! [`what_if`] what would be chosen by other prices, [`curve`] what less memory costs; [`exchange`] writes
+//! a model's e-graph for other extractors, [`feature`] what cost models know of its kernels.
 pub mod check;
 pub mod curve;
 pub mod example;
+pub mod exchange;
+pub mod feature;
 pub mod reference;
 pub mod runner_up;
 pub mod verify;
+pub mod what_if;
 
 use crate::compile::Options;
 use crate::egraph::{EGraph, Limits};

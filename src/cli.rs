@@ -7,6 +7,8 @@ mod caching;
 mod compile;
 mod doctor;
 mod explain;
+mod extract;
+mod features;
 mod load;
 mod pack;
 mod page;
@@ -45,10 +47,14 @@ enum Command {
     Tune(tune::Tune),
     /// Show each step of the plan: op, backend, implementation, layout, cost, and the rules that led to it.
     Explain(explain::Explain),
+    /// Write what cost models know of each kernel among which a model's plan is chosen.
+    Features(features::Features),
     /// Print a stage of the compilation.
     Dump(compile::Dump),
     /// Compare two stages, or the programs of two pipelines.
     Diff(compile::Diff),
+    /// Extract the cheapest program from an e-graph in a file.
+    Extract(extract::Extract),
     /// Pack buffers from CSV tables: an offset for each, and the fewest bytes for all.
     Pack(pack::Pack),
     /// Test, check and question rules.
@@ -82,6 +88,13 @@ struct Settings {
     /// The cost model, in place of the pipeline's.
     #[arg(long)]
     cost: Option<String>,
+    /// Price by the formula in this file: the cost model `formula`.
+    #[arg(long, value_name = "FILE.ron", conflicts_with = "cost")]
+    formula: Option<PathBuf>,
+    /// Price by a program, which this command starts: the cost model `process`. It is given the features of
+    /// each kernel as a line of JSON, and answers with a line {"seconds": 1.2e-5}.
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["cost", "formula"])]
+    process: Option<String>,
     /// The extractor, in place of the pipeline's.
     #[arg(long)]
     extractor: Option<String>,
@@ -112,8 +125,10 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Bench(command) => command.run(),
         Command::Tune(command) => command.run(),
         Command::Explain(command) => command.run(),
+        Command::Features(command) => command.run(),
         Command::Dump(command) => command.run(),
         Command::Diff(command) => command.run(),
+        Command::Extract(command) => command.run(),
         Command::Pack(command) => command.run(),
         Command::Rules(command) => command.run(),
         Command::Cache(command) => command.run(),

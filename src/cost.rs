@@ -3,14 +3,24 @@
 //! Takes a lowered op with its types and the contract of its implementation, gives seconds. The cost
 //! of a program is the sum over its distinct kernels; the extraction asks once per distinct call.
 
+mod feature;
+mod formula;
 mod measured;
+mod pattern;
+mod process;
 mod roofline;
 
+pub use feature::{FEATURES, Feature, Value};
+pub use formula::Formula;
 pub use measured::{Asked, Entry, Leaning, Measured, State, Table, key};
+pub use pattern::fits;
+pub use process::{Answer, Process};
 pub use roofline::{Machine, Roofline};
 
 use crate::contract::{Call, Contract};
+use crate::error::Source;
 use crate::op::OpDef;
+use std::sync::Arc;
 
 /// What a cost model may look at.
 #[derive(Clone, Copy, Debug)]
@@ -38,22 +48,60 @@ pub trait CostModel: Sync {
     /// Seconds to copy so many bytes from one buffer to another, for what the memory plan adds.
     fn copy(&self, bytes: usize) -> f64;
 
+    /// What to do where there is no price.
+    fn lacking(&self) -> String {
+        "run `ovolo tune MODEL`".to_owned()
+    }
+
     /// What an extraction adds up: the seconds, unless the model leans.
     fn weight(&self, query: &Query<'_>) -> Option<f64> {
         self.seconds(query)
     }
 }
 
-/// Makes a cost model for a machine and a table of times; or says what it lacks.
-pub type Make = fn(&Machine, Option<&Measured>) -> Result<Box<dyn CostModel>, String>;
+/// What cost models are made of.
+#[derive(Clone)]
+pub struct Given<'a> {
+    /// The calibrated machine.
+    pub machine: &'a Machine,
+    /// Its table of times.
+    pub measured: Option<&'a Measured>,
+    /// The text of a formula.
+    pub formula: Option<&'a Source>,
+    /// A program that answers.
+    pub program: Option<Arc<dyn Answer>>,
+}
 
-/// The cost models by name, made for the calibrated machine and its table of times.
+impl<'a> Given<'a> {
+    /// The machine alone.
+    pub fn machine(machine: &'a Machine) -> Self {
+        Self { machine, measured: None, formula: None, program: None }
+    }
+}
+
+/// Makes a cost model; or says what it lacks.
+pub type Make = fn(&Given<'_>) -> Result<Box<dyn CostModel>, String>;
+
+/// The cost models by name.
 pub const COST_MODELS: &[(&str, Make)] = &[
-    ("flops", |_, _| Ok(Box::new(Roofline::new("flops", Machine::NOMINAL)))),
-    ("roofline", |machine, _| Ok(Box::new(Roofline::new("roofline", *machine)))),
-    ("measured", |machine, measured| match measured {
-        Some(measured) => Ok(Box::new(Measured { machine: *machine, ..measured.clone() })),
+    ("flops", |_| Ok(Box::new(Roofline::new("flops", Machine::NOMINAL)))),
+    ("roofline", |given| Ok(Box::new(Roofline::new("roofline", *given.machine)))),
+    ("measured", |given| match given.measured {
+        Some(measured) => Ok(Box::new(Measured { machine: *given.machine, ..measured.clone() })),
         None => Err("the cost model `measured` needs a table of times: run `ovolo tune MODEL`".into()),
+    }),
+    ("formula", |given| match given.formula {
+        Some(source) => match Formula::read(source, given.machine) {
+            Ok(formula) => Ok(Box::new(formula)),
+            Err(mistakes) => Err(mistakes.to_string()),
+        },
+        None => {
+            Err("the cost model `formula` needs a formula: name its file with `--formula FILE.ron`".into())
+        }
+    }),
+    ("process", |given| match &given.program {
+        Some(program) => Ok(Box::new(Process::new(given.machine, Arc::clone(program)))),
+        None => Err("the cost model `process` needs a program: name it with `--process COMMAND`".into()),
     }),
 ];
 
@@ -61,14 +109,10 @@ pub const COST_MODELS: &[(&str, Make)] = &[
 ///
 /// # Errors
 /// If there is none, or it lacks what it is made of.
-pub fn find(
-    name: &str,
-    machine: &Machine,
-    measured: Option<&Measured>,
-) -> Result<Box<dyn CostModel>, String> {
+pub fn find(name: &str, given: &Given<'_>) -> Result<Box<dyn CostModel>, String> {
     let (_, make) = COST_MODELS.iter().find(|(known, _)| *known == name).ok_or_else(|| {
         let known: Vec<&str> = COST_MODELS.iter().map(|(name, _)| *name).collect();
         format!("there is no cost model `{name}`: there are {}", known.join(", "))
     })?;
-    make(machine, measured)
+    make(given)
 }

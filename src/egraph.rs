@@ -10,6 +10,7 @@ mod apply;
 mod build;
 mod change;
 mod cycle;
+mod exchange;
 mod fact;
 mod injective;
 mod kernel;
@@ -21,6 +22,7 @@ mod provenance;
 mod runner_up;
 mod saturate;
 mod shared;
+mod what_if;
 
 pub use build::{BuildError, Contracts, Pick, Program};
 pub use fact::Facts;
@@ -31,6 +33,7 @@ pub use probe::Probe;
 pub use provenance::Origin;
 pub use runner_up::{Change, RunnerUp};
 pub use saturate::{Clock, Growth, Limits, SaturateError, Saturation, Stop};
+pub use what_if::Flip;
 
 use crate::attr::{Attr, Attrs};
 use crate::graph::{CONST, Graph, INPUT, NodeId};

@@ -13,23 +13,30 @@ mod bound;
 mod canonical;
 mod component;
 mod exact;
+mod exchange;
 mod frontier;
 mod greedy;
+mod landmark;
 mod naive;
+mod neighbourhood;
 mod option;
 mod order;
 mod reduce;
+mod search;
 mod share;
 mod table;
 
 pub use exact::{Exact, Limits};
+pub use exchange::{FormatError, Label, Named};
 pub use greedy::{GreedyDag, GreedyTree};
 pub use naive::Naive;
+pub use search::LocalSearch;
 
 use std::fmt;
 
 /// Every extractor. A new one is a file and a line here.
-pub const EXTRACTORS: &[&dyn Extractor] = &[&Exact::DEFAULT, &GreedyDag, &GreedyTree, &Naive];
+pub const EXTRACTORS: &[&dyn Extractor] =
+    &[&Exact::DEFAULT, &LocalSearch::DEFAULT, &GreedyDag, &GreedyTree, &Naive];
 
 /// The extractor with this name.
 pub fn find(name: &str) -> Option<&'static dyn Extractor> {

@@ -20,7 +20,7 @@
 //! | 5 | [`egraph`] |
 //! | 6 | [`memory`], [`plan`] |
 //! | 7 | [`backend`], [`mod@file`] |
-//! | 8 | [`pass`], [`mod@compile`], [`calibrate`], [`session`], [`tune`], [`cache`], [`onnx`], [`npy`], [`audit`], [`report`] |
+//! | 8 | [`pass`], [`mod@compile`], [`calibrate`], [`session`], [`tune`], [`cache`], [`onnx`], [`npy`], [`program`], [`audit`], [`report`] |
 //!
 //! # Invariants
 //! - Every choice comes from the e-graph: there is no rewriting before or after it, and no fallback.
@@ -48,6 +48,7 @@ pub mod onnx;
 pub mod op;
 pub mod pass;
 pub mod plan;
+pub mod program;
 pub mod report;
 pub mod rule;
 pub mod session;

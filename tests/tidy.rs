@@ -27,6 +27,7 @@ const FLOORS: &[(&str, usize)] = &[
     ("tune", 8),
     ("onnx", 8),
     ("npy", 8),
+    ("program", 8),
     ("audit", 8),
     ("report", 8),
     ("cache", 8),

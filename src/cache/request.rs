@@ -50,8 +50,13 @@ impl Request {
     /// The key. The model and its external data are read from the first byte to the last.
     ///
     /// # Errors
-    /// A model that cannot be read or decoded.
+    /// A model that cannot be read or decoded; one that is priced by a program outside.
     pub fn key(&self) -> Result<Key, Error> {
+        if self.cost() == "process" {
+            return Err(Error::setting(
+                "a plan that a program has priced has no key: what the program would answer now is not known",
+            ));
+        }
         let text = self.model.extension().is_some_and(|extension| extension == "ovolo");
         let external = if text {
             "none".to_owned()
@@ -144,14 +149,21 @@ fn settings(pass: &PassSpec) -> Vec<(&str, &'static str, String)> {
             (name, "nodes", nodes.to_string()),
             (name, "nodes-per-op", nodes_per_op.to_string()),
         ],
-        PassSpec::Extract(Extract { extractor: _, cost: _, limits, memory }) => {
+        PassSpec::Extract(Extract { extractor: _, cost: _, formula, process, limits, memory }) => {
             let Limits { states, beam, work, options } = limits;
+            let none = || "none".to_owned();
             vec![
                 (EXTRACT, "states", states.to_string()),
                 (EXTRACT, "beam", beam.to_string()),
                 (EXTRACT, "work", work.to_string()),
                 (EXTRACT, "options", options.to_string()),
                 (EXTRACT, "memory", format!("{memory:?}")),
+                (
+                    EXTRACT,
+                    "formula",
+                    formula.as_ref().map_or_else(none, |formula| Digest::texts([&*formula.text]).to_string()),
+                ),
+                (EXTRACT, "process", process.clone().unwrap_or_else(none)),
             ]
         }
         PassSpec::Plan(Plan { order, planner, limit }) => vec![

@@ -23,7 +23,7 @@ pub(super) enum Cache {
     /// Read every bit of every entry, and say what is damaged.
     Verify(Verify),
     /// Say whether a run would take its plan from the cache, or what differs from the nearest entry.
-    Why(why::Why),
+    Why(Box<why::Why>),
 }
 
 impl Cache {

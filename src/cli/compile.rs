@@ -2,8 +2,11 @@
 
 use super::caching::{Caching, Ready};
 use super::load::absent;
+use super::pack::replace;
+use super::page::writable;
 use super::{Outcome, Settings, print};
 use clap::{Args, ValueEnum};
+use ovolo::audit::exchange;
 use ovolo::compile::{self, Compilation, Stage};
 use ovolo::egraph::{EGraph, Growth};
 use ovolo::graph::Graph;
@@ -12,6 +15,7 @@ use ovolo::pass::PassReport;
 use ovolo::plan::Plan;
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::path::PathBuf;
 
 #[derive(Args)]
 pub(super) struct Compile {
@@ -194,10 +198,24 @@ pub(super) struct Dump {
     /// The form.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Write the e-graph that the extraction chooses from, with its prices, in the JSON form of the crate
+    /// egraph-serialize, which `ovolo extract` and other extractors read.
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["after", "format"])]
+    egraph: Option<PathBuf>,
 }
 
 impl Dump {
     pub(super) fn run(&self) -> Outcome {
+        if let Some(file) = &self.egraph {
+            writable("--egraph ", file)?;
+            let options = self.settings.options(&self.settings.pipeline)?;
+            let named =
+                exchange::named(&self.settings.graph()?, &options).map_err(|error| error.to_string())?;
+            replace(file, &named.to_json())?;
+            let nodes: usize = named.nodes.iter().map(Vec::len).sum();
+            print(&format!("{}: {nodes} priced nodes in {} classes\n", file.display(), named.classes.len()));
+            return Ok(());
+        }
         let mut options = self.settings.options(&self.settings.pipeline)?;
         options.keep_egraph_after = Some(self.after.clone());
         let compilation =

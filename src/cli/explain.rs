@@ -4,12 +4,16 @@ use super::load::{self, absent};
 use super::page;
 use super::{Outcome, Settings, print};
 use clap::Args;
+use ovolo::audit::what_if::{self, Scale};
 use ovolo::audit::{curve, runner_up};
 use ovolo::compile::Options;
-use ovolo::egraph::RunnerUp;
+use ovolo::egraph::{Flip, RunnerUp};
+use ovolo::extract::Extraction;
 use ovolo::graph::Graph;
+use ovolo::pass::Supposed;
 use ovolo::plan::Plan;
 use ovolo::report::{self, Page};
+use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +31,10 @@ pub(super) struct Explain {
     /// What less memory costs: the plans from the fastest to the smallest.
     #[arg(long, conflicts_with = "runner_up")]
     memory_curve: bool,
+    /// What would be chosen if kernels cost so many times as much: a pattern of ops and a factor. May be
+    /// given more than once.
+    #[arg(long, value_name = "OPS=FACTOR", value_parser = Scale::read, conflicts_with_all = ["runner_up", "memory_curve", "html"])]
+    what_if: Vec<Scale>,
     /// Write a page with pictures to this file: the graph before and after, the memory step by step,
     /// the cost of each step against its runner-up. For any browser, without network.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "runner_up", "memory_curve"])]
@@ -40,6 +48,9 @@ impl Explain {
         }
         if self.memory_curve {
             return self.curve();
+        }
+        if !self.what_if.is_empty() {
+            return self.supposed();
         }
         if let Some(file) = &self.html {
             return self.page(file);
@@ -64,7 +75,7 @@ impl Explain {
         let first = points.first().map_or((0.0, 0), |point| (point.seconds, point.arena));
         for point in &points {
             if self.json {
-                let value = serde_json::json!({
+                let value = json!({
                     "seconds": point.seconds, "arena": point.arena, "proven": point.proven,
                 });
                 let _ = writeln!(report, "{value}");
@@ -104,6 +115,25 @@ impl Explain {
         page::write_page(file, &shown)
     }
 
+    fn supposed(&self) -> Outcome {
+        let options = self.settings.options(&self.settings.pipeline)?;
+        let graph = self.settings.graph()?;
+        let found = what_if::what_if(&graph, &options, &self.what_if).map_err(|error| error.to_string())?;
+        print(&if self.json {
+            let scales: Vec<_> =
+                self.what_if.iter().map(|one| json!({ "ops": one.ops, "factor": one.factor })).collect();
+            let flips: Vec<_> = found.flips.iter().map(flip_json).collect();
+            let value = json!({
+                "scales": scales, "cost": found.now.cost, "unchanged": found.unchanged, "then": found.then.cost,
+                "proven": found.now.proven && found.then.proven, "flips": flips,
+            });
+            format!("{value}\n")
+        } else {
+            supposed_text(&found)
+        });
+        Ok(())
+    }
+
     fn runner_ups(&self) -> Outcome {
         let options = self.settings.options(&self.settings.pipeline)?;
         let found = runner_ups(&self.settings.graph()?, &options)?;
@@ -131,6 +161,37 @@ impl Explain {
 fn runner_ups(graph: &Graph, options: &Options) -> Result<Vec<RunnerUp>, String> {
     let mut bar = load::bar("comparing", "kernels");
     runner_up::runner_ups(graph, options, &mut bar).map_err(|error| error.to_string())
+}
+
+fn flip_json(flip: &Flip) -> serde_json::Value {
+    let side =
+        |node: &Option<String>, seconds: f64| node.as_ref().map(|op| json!({ "op": op, "seconds": seconds }));
+    json!({
+        "value": flip.value, "before": side(&flip.before, flip.seconds_before),
+        "after": side(&flip.after, flip.seconds_after),
+    })
+}
+
+fn supposed_text(found: &Supposed) -> String {
+    let proven = |extraction: &Extraction| if extraction.proven { "proven optimal" } else { "unproven" };
+    let mut text = format!(
+        "now {:.6} ms ({}); the same program then {:.6} ms, the cheapest then {:.6} ms ({}): {} choices flip\n",
+        found.now.cost * 1e3,
+        proven(&found.now),
+        found.unchanged * 1e3,
+        found.then.cost * 1e3,
+        proven(&found.then),
+        found.flips.len()
+    );
+    let side = |node: &Option<String>, seconds: f64| match node {
+        Some(op) => format!("{op} at {:.1} us", seconds * 1e6),
+        None => "nothing".to_owned(),
+    };
+    for flip in &found.flips {
+        let _ = writeln!(text, "{}: {}", flip.value, side(&flip.before, flip.seconds_before));
+        let _ = writeln!(text, "    then {}", side(&flip.after, flip.seconds_after));
+    }
+    text
 }
 
 fn text(plan: &Plan) -> String {

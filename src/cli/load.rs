@@ -135,8 +135,20 @@ impl Settings {
                 });
             }
         };
+        let formula = match &self.formula {
+            Some(file) => Some(Source::new(file.display().to_string(), read(file)?)),
+            None => None,
+        };
         for pass in &mut pipeline.passes {
             if let PassSpec::Extract(settings) = pass {
+                if formula.is_some() {
+                    settings.cost = "formula".to_owned();
+                    settings.formula.clone_from(&formula);
+                }
+                if self.process.is_some() {
+                    settings.cost = "process".to_owned();
+                    settings.process.clone_from(&self.process);
+                }
                 settings.cost = self.cost.clone().unwrap_or_else(|| settings.cost.clone());
                 settings.extractor = self.extractor.clone().unwrap_or_else(|| settings.extractor.clone());
             }

@@ -91,6 +91,6 @@ impl Pick<'_> {
     }
 }
 
-fn words(term: &Term) -> String {
+pub(super) fn words(term: &Term) -> String {
     if term.attrs.is_empty() { term.op.to_owned() } else { format!("{} {}", term.op, term.attrs) }
 }

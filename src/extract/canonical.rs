@@ -201,7 +201,7 @@ impl Ord for Key {
 }
 
 /// Classes from which something finite and acyclic can be selected.
-fn runnable(problem: &Problem) -> Vec<bool> {
+pub(super) fn runnable(problem: &Problem) -> Vec<bool> {
     let mut runs = vec![false; problem.classes.len()];
     let mut readers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); problem.classes.len()];
     let mut waiting: Vec<Vec<u32>> = problem.classes.iter().map(|class| vec![0; class.nodes.len()]).collect();

@@ -1,14 +1,14 @@
-//! The exact extractor: reduce, condense, then the frontier in the order that predicts least work.
+//! The exact extractor: reduce, condense, then the frontier in the order that predicts least work. Where that
+//! is too much, a good selection and good bounds rule out candidates, and it begins again without them.
 
-use super::bound::{chain, shares};
+use super::bound::shares;
 use super::canonical::{Trees, Work, price};
 use super::component::Components;
-use super::frontier::{Caps, Excess, Network, Outcome, Stop};
-use super::greedy::settle;
+use super::frontier::{Caps, Excess, Network, Plan, Stop};
 use super::order;
 use super::reduce::Reduced;
-use super::share;
-use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report, Size};
+use super::search::{LocalSearch, SLACK};
+use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report};
 
 /// Finds the cheapest selection and knows that it is, within limits of work; beyond them gives a good
 /// one with a lower bound, and says which limit it was.
@@ -58,109 +58,192 @@ impl Extractor for Exact {
 
     fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError> {
         let whole = Work::new(problem)?;
-        let reduced = Reduced::new(&whole);
-        let work = &reduced.work;
-        let components = Components::new(work);
-        let mut report = Report {
-            size: whole.size(),
-            reduced: Size {
-                classes: work.classes.iter().filter(|nodes| !nodes.is_empty()).count(),
-                nodes: work.classes.iter().map(Vec::len).sum(),
-            },
-            components: components.len(),
-            largest_component: components.largest(),
-            ..Report::default()
-        };
-        let found = self.solve(work, &components, &mut report);
-        let mut choice = reduced.removed.clone();
-        for (class, nodes) in work.classes.iter().enumerate() {
-            if let Some(place) = found.choice[class] {
-                choice[class] = Some(nodes[place as usize].index);
-            }
-        }
-        Ok(whole.finish(&choice, (found.bound + reduced.sunk) * SLACK, found.proven, report))
+        let mut report = Report::default();
+        let found = self.solve(&whole, f64::INFINITY, DEPTH, &mut report);
+        Ok(whole.finish(&found.choice, found.bound * SLACK, found.proven, report))
     }
 }
-
-/// A bound is a sum taken in another order than the cost: this much of it may be rounding.
-const SLACK: f64 = 1.0 - 1e-12;
 
 /// Orders that are tried beside the one from the root down.
 const OTHERS: usize = 1;
 /// The tries of each order: what share of the limits it has.
 const SHARES: [usize; 2] = [5, 1];
+/// How often a problem is taken up again without the candidates that bounds have ruled out.
+const DEPTH: usize = 6;
+/// It is if one in so many is ruled out.
+const WORTH: usize = 20;
 
 struct Found {
     choice: Vec<Option<u32>>,
+    cost: f64,
     bound: f64,
     proven: bool,
 }
 
 impl Exact {
-    fn solve(&self, work: &Work, components: &Components, report: &mut Report) -> Found {
-        let trees = Trees::new(&work.classes);
-        let worth = shares(&work.classes, &trees.cost);
-        let mut stop = Stop::Options;
+    /// Solves a problem in which only what costs less than the target matters.
+    fn solve(&self, whole: &Work, target: f64, depth: usize, report: &mut Report) -> Found {
+        let reduced = Reduced::new(whole);
+        let components = Components::new(&reduced.work);
+        if depth == DEPTH {
+            *report = Report::of(whole, &reduced, &components);
+        }
+        let found = self.solve_reduced(&reduced.work, &components, target - reduced.sunk, depth, report);
+        Found {
+            choice: reduced.restore(&found.choice),
+            cost: found.cost + reduced.sunk,
+            bound: found.bound + reduced.sunk,
+            proven: found.proven,
+        }
+    }
+
+    fn solve_reduced(
+        &self,
+        work: &Work,
+        components: &Components,
+        target: f64,
+        depth: usize,
+        report: &mut Report,
+    ) -> Found {
+        let worth = shares(&work.classes, &Trees::new(&work.classes).cost);
         let network = Network::new(work, components, &worth);
         let mut plans = Vec::new();
-        let mut record = |outcome: &Outcome| {
-            report.states += outcome.states;
-            report.peak_states = report.peak_states.max(outcome.peak);
+        let [short, long] = SHARES;
+        let mut stop = match self.tries(network.as_ref(), &mut plans, short, report) {
+            Ok(found) => return found,
+            Err(stop) => stop,
         };
         let Limits { states, beam, work: steps, options } = self.limits;
-        if let Some(network) = &network {
-            plans.push(order::down(work, components));
-            // What an order needs is known only once it was tried: a short try from the root down and of
-            // the order that promises most beside it, then longer ones, so that none that fails costs
-            // much more than the one that does not.
-            for share in SHARES {
-                let mut at = 0;
-                while let Some(plan) = plans.get(at) {
-                    let caps = Caps { states: states / share, work: steps / share, options };
-                    match network.run(plan, caps, Excess::Stop) {
-                        Ok(outcome) => {
-                            record(&outcome);
-                            report.method = "frontier".to_owned();
-                            return Found { choice: outcome.choice, bound: outcome.cost, proven: true };
+        let search = LocalSearch { steps: steps.saturating_mul(VISITS) };
+        let mut best = search.search(work, report);
+        let mut proven = false;
+        // Whatever is better is made of candidates that the bounds have not ruled out.
+        let target = target.min(best.cost);
+        match filtered(work, &best.least, target) {
+            None => proven = true,
+            Some((left, places)) => {
+                let (few, all): (usize, usize) = (count(&left), count(work));
+                if depth > 0 && (all - few) * WORTH > all {
+                    let found = self.solve(&left, target, depth - 1, report);
+                    best.bound = best.bound.max(found.bound.min(target));
+                    proven = found.proven;
+                    if found.cost < best.cost {
+                        let place = |(class, place): (usize, &Option<u32>)| {
+                            place.map(|place| places[class][place as usize])
+                        };
+                        best.choice = found.choice.iter().enumerate().map(place).collect();
+                        best.cost = found.cost;
+                    }
+                } else {
+                    match self.tries(network.as_ref(), &mut plans, long, report) {
+                        Ok(found) => return found,
+                        Err(other) => stop = other,
+                    }
+                    if let Some(network) = &network {
+                        let caps = Caps { states: beam, work: steps.min(BEAMS), options };
+                        for plan in &plans {
+                            if let Ok(outcome) = network.run(plan, caps, Excess::Drop) {
+                                report.states += outcome.states;
+                                if outcome.cost < best.cost {
+                                    best.cost = outcome.cost;
+                                    best.choice = outcome.choice;
+                                    report.method = "frontier as a beam".to_owned();
+                                }
+                            }
+                            if let Ok(outcome) = network.run(plan, caps, Excess::Merge) {
+                                report.states += outcome.states;
+                                best.bound = best.bound.max(outcome.cost);
+                            }
                         }
-                        Err(reason) => stop = reason,
                     }
-                    if plans.len() == 1 {
-                        let mut others = order::others(work, components);
-                        others.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
-                        plans.extend(others.into_iter().take(OTHERS));
-                    }
-                    at += 1;
                 }
             }
         }
-        let greedy = settle(&work.classes, super::greedy::SETTLE_STEPS / 10).unwrap_or(trees.choice);
-        let mut best = Found { bound: chain(&work.classes, &work.roots), choice: greedy, proven: false };
-        let mut best_cost = price(&work.classes, &work.roots, &best.choice);
-        report.method = "cheapest DAGs".to_owned();
-        if let Some(network) = &network {
-            let caps = Caps { states: beam, work: steps, options };
-            for plan in plans.iter().take(2) {
-                if let Ok(outcome) = network.run(plan, caps, Excess::Drop) {
-                    record(&outcome);
-                    if outcome.cost < best_cost {
-                        best_cost = outcome.cost;
-                        best.choice = outcome.choice;
-                        report.method = "frontier as a beam".to_owned();
-                    }
-                }
-                if let Ok(outcome) = network.run(plan, caps, Excess::Merge) {
-                    record(&outcome);
-                    best.bound = best.bound.max(outcome.cost);
-                }
-            }
+        if !proven {
+            report.limit = Some(match stop {
+                Stop::States => format!("{states} states at once"),
+                Stop::Work => format!("{steps} states in all"),
+                Stop::Options | Stop::DeadEnd => format!("a component of {} classes", components.largest()),
+            });
         }
-        share::improve(&work.classes, &work.roots, &mut best.choice);
-        report.limit = Some(match stop {
-            Stop::States => format!("{states} states at once"),
-            Stop::Work => format!("{steps} states in all"),
-            Stop::Options | Stop::DeadEnd => format!("a component of {} classes", components.largest()),
-        });
-        best
+        // The selection is as cheap as any, or what is cheaper than the target does not exist.
+        let bound = if proven { target.min(best.cost) } else { best.bound };
+        Found { choice: best.choice, cost: best.cost, bound, proven }
     }
+
+    /// Tries the frontier in the order from the root down and in the one that promises most beside it. What
+    /// an order needs is known only once it was tried: short tries come first, so that none that fails costs
+    /// much more than the one that does not.
+    fn tries(
+        &self,
+        network: Option<&Network<'_>>,
+        plans: &mut Vec<Plan>,
+        share: usize,
+        report: &mut Report,
+    ) -> Result<Found, Stop> {
+        let Some(network) = network else { return Err(Stop::Options) };
+        let Limits { states, work: steps, options, .. } = self.limits;
+        let (work, components) = (network.work, network.components);
+        if plans.is_empty() {
+            plans.push(order::down(work, components));
+        }
+        let caps = Caps { states: states / share, work: steps / share, options };
+        let mut stop = Stop::Options;
+        let mut at = 0;
+        while let Some(plan) = plans.get(at) {
+            match network.run(plan, caps, Excess::Stop) {
+                Ok(outcome) => {
+                    report.states += outcome.states;
+                    report.peak_states = report.peak_states.max(outcome.peak);
+                    report.method = "frontier".to_owned();
+                    let cost = price(&work.classes, &work.roots, &outcome.choice);
+                    return Ok(Found { choice: outcome.choice, cost, bound: cost, proven: true });
+                }
+                Err(reason) => stop = reason,
+            }
+            if plans.len() == 1 {
+                let mut others = order::others(work, components);
+                others.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
+                plans.extend(others.into_iter().take(OTHERS));
+            }
+            at += 1;
+        }
+        Err(stop)
+    }
+}
+
+/// Visits of local search for each state that the frontier may make.
+const VISITS: usize = 20;
+/// The most work of a beam: beyond, local search is better.
+const BEAMS: usize = 200_000;
+
+fn count(work: &Work) -> usize {
+    work.classes.iter().map(Vec::len).sum()
+}
+
+/// The problem without what costs as much as a target or more, and the places of what is left; `None` where
+/// nothing cheaper is left.
+fn filtered(work: &Work, least: &[Vec<f64>], target: f64) -> Option<(Work, Vec<Vec<u32>>)> {
+    // What differs less than this is the same, summed in another order.
+    let enough = target * (1.0 - 1e-11);
+    let mut left = work.clone();
+    for (nodes, least) in left.classes.iter_mut().zip(least) {
+        let mut at = 0;
+        for (place, node) in nodes.iter_mut().enumerate() {
+            node.index = place as u32;
+        }
+        nodes.retain(|_| {
+            at += 1;
+            least.get(at - 1).is_some_and(|least| *least < enough)
+        });
+    }
+    let runs = Trees::new(&left.classes).choice;
+    if left.roots.iter().any(|&root| runs[root as usize].is_none()) {
+        return None;
+    }
+    for nodes in &mut left.classes {
+        nodes.retain(|node| node.children.iter().all(|&child| runs[child as usize].is_some()));
+    }
+    let places = left.classes.iter().map(|nodes| nodes.iter().map(|node| node.index).collect()).collect();
+    Some((left, places))
 }

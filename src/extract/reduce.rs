@@ -55,6 +55,17 @@ impl Reduced {
         }
     }
 
+    /// The choice in the problem for one by places in the classes that are left.
+    pub fn restore(&self, choice: &[Option<u32>]) -> Vec<Option<u32>> {
+        let mut whole = self.removed.clone();
+        for ((whole, nodes), place) in whole.iter_mut().zip(&self.work.classes).zip(choice) {
+            if let Some(node) = place.and_then(|place| nodes.get(place as usize)) {
+                *whole = Some(node.index);
+            }
+        }
+        whole
+    }
+
     fn drop_dominated(&mut self) {
         for (class, nodes) in self.work.classes.iter_mut().enumerate() {
             nodes.retain(|node| node.children.binary_search(&(class as u32)).is_err());

@@ -4,17 +4,22 @@
 //! large, goes back into the prices, and the best of what was planned is kept.
 
 mod memory;
+mod recorder;
 mod trial;
 
 pub use memory::{Point, too_large};
+pub use recorder::Kernel;
 
 use super::pipeline::{Extract as Settings, PassSpec, Plan as PlanSettings};
 use super::{Context, Pass, PassReport, State};
 use crate::contract::Call;
-use crate::cost::{self, CostModel};
-use crate::egraph::{EGraph, Pick};
+use crate::cost::{self, CostModel, Given};
+use crate::egraph::{EGraph, Flip, Pick};
 use crate::error::Error;
-use crate::extract::{self, Extraction, Extractor};
+use crate::extract::{self, Extraction, Extractor, Problem};
+use crate::program::Program;
+use recorder::Recorder;
+use std::sync::Arc;
 use trial::{Chooser, Trial, chains};
 
 /// The extraction.
@@ -78,6 +83,72 @@ pub fn chosen<R>(
     Ok(question(&chooser.pick, &*extractor, &trial.extraction))
 }
 
+/// Asks about the priced e-graph that a pipeline chooses from.
+///
+/// # Errors
+/// As compiling; or if the pipeline has no `Extract`.
+pub fn priced<R>(
+    egraph: &EGraph,
+    context: &Context<'_>,
+    question: impl FnOnce(&Pick<'_>) -> R,
+) -> Result<R, Error> {
+    let settings = settings(context)?;
+    let extractor = extractor(settings)?;
+    let model = cost_model(settings, context)?;
+    Ok(question(&chooser(egraph, &*extractor, &*model, context)?.pick))
+}
+
+/// The features of each distinct kernel among which a pipeline chooses, and its price.
+///
+/// # Errors
+/// As compiling, but for kernels without a price; or if the pipeline has no `Extract`.
+pub fn features(egraph: &EGraph, context: &Context<'_>) -> Result<Vec<Kernel>, Error> {
+    let model = cost_model(settings(context)?, context)?;
+    let recorder = Recorder::new(&*model);
+    let contracts = |call: &Call<'_>| context.contract(call);
+    let _ = egraph.problem(&recorder, context.threads, &contracts);
+    Ok(recorder.kernels())
+}
+
+/// What would be chosen by other prices.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Supposed {
+    /// What is chosen now.
+    pub now: Extraction,
+    /// What the same program would cost, in seconds.
+    pub unchanged: f64,
+    /// What would be chosen.
+    pub then: Extraction,
+    /// Where the two differ.
+    pub flips: Vec<Flip>,
+}
+
+/// Chooses twice: by the prices of the cost model, and with the price of each candidate multiplied by the
+/// factor of its op.
+///
+/// # Errors
+/// As compiling; or if the pipeline has no `Extract`.
+pub fn supposed(
+    egraph: &EGraph,
+    context: &Context<'_>,
+    factor: &dyn Fn(&str) -> f64,
+) -> Result<Supposed, Error> {
+    let settings = settings(context)?;
+    let extractor = extractor(settings)?;
+    let model = cost_model(settings, context)?;
+    let mut chooser = chooser(egraph, &*extractor, &*model, context)?;
+    let now = choose(&chooser, settings)?.extraction;
+    let scaled = chooser.pick.scaled(factor);
+    let cost =
+        |problem: &Problem| problem.cost(&now.choice).map_err(|error| Error::Extract(error.to_string()));
+    // The copies that the plan adds cost what they did.
+    let unchanged = cost(&scaled)? + (now.cost - cost(&chooser.pick.problem)?);
+    let priced = std::mem::replace(&mut chooser.pick.problem, scaled);
+    let then = choose(&chooser, settings)?.extraction;
+    let flips = chooser.pick.flips((&priced, &now), (&chooser.pick.problem, &then));
+    Ok(Supposed { now, unchanged, then, flips })
+}
+
 /// The program that the settings ask for.
 fn choose(chooser: &Chooser<'_>, settings: &Settings) -> Result<Trial, Error> {
     match chooser.settings.limit {
@@ -112,7 +183,16 @@ fn extractor(settings: &Settings) -> Result<Box<dyn Extractor>, Error> {
 }
 
 fn cost_model(settings: &Settings, context: &Context<'_>) -> Result<Box<dyn CostModel>, Error> {
-    cost::find(&settings.cost, &context.machine, context.measured.as_ref()).map_err(Error::setting)
+    let given = Given {
+        machine: &context.machine,
+        measured: context.measured.as_ref(),
+        formula: settings.formula.as_ref(),
+        program: match &settings.process {
+            Some(command) => Some(Arc::new(Program::start(command).map_err(Error::setting)?)),
+            None => None,
+        },
+    };
+    cost::find(&settings.cost, &given).map_err(Error::setting)
 }
 
 /// The choice among the programs of an e-graph, every kernel of it priced.
@@ -126,9 +206,10 @@ fn chooser<'a>(
     let pick: Pick<'a> = egraph.problem(model, context.threads, &contracts);
     if let Some(first) = pick.unpriced.first() {
         return Err(Error::setting(format!(
-            "the cost model `{}` has no price for {} kernel(s): run `ovolo tune MODEL`; the first is {first}",
+            "the cost model `{}` has no price for {} kernel(s): {}; the first is {first}",
             model.name(),
-            pick.unpriced.len()
+            pick.unpriced.len(),
+            model.lacking()
         )));
     }
     if let Some(obstacle) = pick.obstacle() {

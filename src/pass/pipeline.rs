@@ -65,6 +65,10 @@ pub struct Extract {
     pub extractor: String,
     /// The cost model.
     pub cost: String,
+    /// The formula of the cost model `formula`.
+    pub formula: Option<Source>,
+    /// The command that starts the program of the cost model `process`.
+    pub process: Option<String>,
     /// Limits of the extractor `exact`.
     pub limits: Limits,
     /// Milliseconds that a mebibyte of the arena is worth.
@@ -370,6 +374,8 @@ impl Reader<'_> {
             "Extract" => PassSpec::Extract(Extract {
                 extractor: self.choice(fields, "extractor", "exact", &extractors()),
                 cost: self.choice(fields, "cost", "roofline", &cost_models()),
+                formula: None,
+                process: None,
                 limits: Limits {
                     states: self.count(fields, "states", 2).unwrap_or(Limits::DEFAULT.states),
                     beam: self.count(fields, "beam", 2).unwrap_or(Limits::DEFAULT.beam),

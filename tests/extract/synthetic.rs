@@ -29,6 +29,15 @@ impl Random {
 pub fn tangle(seed: u64) -> Problem {
     let random = &mut Random(seed);
     let classes = 3 + random.below(10);
+    knot(random, classes)
+}
+
+/// The same with so many classes.
+pub fn large_tangle(seed: u64, classes: usize) -> Problem {
+    knot(&mut Random(seed), classes)
+}
+
+fn knot(random: &mut Random, classes: usize) -> Problem {
     let mut problem = Problem { classes: vec![Class::default(); classes], roots: Vec::new() };
     let mut rank = 0;
     // Small whole costs make ties, others make none.

@@ -6,7 +6,7 @@
 
 use super::rng::Rng;
 use crate::compile::Options;
-use crate::cost;
+use crate::cost::{self, Given};
 use crate::egraph::EGraph;
 use crate::error::Error;
 use crate::extract::{Extractor, GreedyTree};
@@ -85,7 +85,7 @@ pub fn members(
     }
     let planner = planner.ok_or_else(|| MemberError("the pipeline has no `Plan` pass".into()))?;
     let egraph = state.egraph.take().unwrap_or_else(|| EGraph::new(graph));
-    let model = cost::find("flops", &options.machine, None).map_err(MemberError)?;
+    let model = cost::find("flops", &Given::machine(&options.machine)).map_err(MemberError)?;
     let contracts = |call: &crate::contract::Call<'_>| context.contract(call);
     let mut pick = egraph.problem(&*model, options.threads, &contracts);
     if let Some(obstacle) = pick.obstacle() {
@@ -115,7 +115,7 @@ pub fn members(
             graph: program.graph,
             egraph: None,
             rules: vec![Vec::new(); program.rules.len()],
-            cost: cost::find("flops", &options.machine, None).ok(),
+            cost: cost::find("flops", &Given::machine(&options.machine)).ok(),
             chosen: None,
             plan: None,
         };

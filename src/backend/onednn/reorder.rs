@@ -60,7 +60,8 @@ mod tests {
 
     #[test]
     fn layouts_that_differ_in_single_elements_are_one() {
-        let canonical = |layout: &str, sizes: &[usize]| canonical(&layout.parse().unwrap(), sizes).to_string();
+        let canonical =
+            |layout: &str, sizes: &[usize]| canonical(&layout.parse().unwrap(), sizes).to_string();
         assert_eq!(canonical("nhwc", &[1, 8, 1, 1]), "plain");
         assert_eq!(canonical("nhwc", &[1, 1, 5, 7]), "plain");
         assert_eq!(canonical("nhwc", &[1, 8, 2, 1]), "nhwc");

@@ -72,6 +72,8 @@ impl Ablate {
             pipeline: self.pipeline.clone(),
             rules: self.rules.clone(),
             cost: Some(self.cost.clone()),
+            formula: None,
+            process: None,
             extractor: None,
             memory_limit: None,
             threads: Some(self.threads),

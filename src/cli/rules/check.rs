@@ -176,6 +176,8 @@ impl Check {
             pipeline: String::new(),
             rules: Vec::new(),
             cost: None,
+            formula: None,
+            process: None,
             extractor: None,
             memory_limit: None,
             threads: None,

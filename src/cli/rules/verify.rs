@@ -113,6 +113,8 @@ impl Verify {
                 pipeline: self.pipeline.clone(),
                 rules: self.source.rules.clone(),
                 cost: Some("flops".into()),
+                formula: None,
+                process: None,
                 extractor: None,
                 memory_limit: None,
                 threads: Some(threads(self.threads)?),

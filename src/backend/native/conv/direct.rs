@@ -216,7 +216,11 @@ impl Direct {
                         blocks,
                         depth,
                         // Of the last block, channels and no padding.
-                        tail: if done + blocks == self.inputs { channels - (self.inputs - 1) * block } else { depth },
+                        tail: if done + blocks == self.inputs {
+                            channels - (self.inputs - 1) * block
+                        } else {
+                            depth
+                        },
                         y: args.output.cast::<f32>().wrapping_add(offset),
                         y_output: geometry.output[0] * ow * block,
                         bias: if done == 0 {

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Prices what `ovolo extract EGRAPH.json --json` chose, knowing nothing of ovolo.
+
+    ovolo extract egraph.json --json > chosen.json
+    python3 examples/extraction/check.py egraph.json chosen.json
+
+A selection is sound if it has a node for every class that the roots reach through it, if no class is
+computed from itself, and if its cost is the sum over those classes, each counted once. Exit code 1 where
+one of these fails, or where the bound is above the cost.
+"""
+
+import json
+import math
+import sys
+
+
+def price(egraph, choices):
+    """The cost of a choice of nodes, by e-class. ValueError says what is wrong with it."""
+    nodes = egraph["nodes"]
+    total, done, path = 0.0, set(), set()
+    # Classes, and whether all that they read has been seen.
+    stack = [(root, False) for root in egraph["root_eclasses"]]
+    while stack:
+        eclass, left = stack.pop()
+        if left:
+            path.discard(eclass)
+            done.add(eclass)
+            continue
+        if eclass in done:
+            continue
+        if eclass in path:
+            raise ValueError(f"class {eclass} is computed from itself")
+        if eclass not in choices:
+            raise ValueError(f"nothing is chosen for class {eclass}")
+        node = nodes.get(choices[eclass])
+        if node is None or node["eclass"] != eclass:
+            raise ValueError(f"{choices[eclass]} is no node of class {eclass}")
+        cost = node.get("cost", 1.0)
+        if cost is None or node.get("subsumed"):
+            raise ValueError(f"node {choices[eclass]} cannot be run")
+        total += cost
+        path.add(eclass)
+        stack.append((eclass, True))
+        for child in node.get("children", []):
+            child = nodes[child]["eclass"]
+            if child in path:
+                raise ValueError(f"class {child} is computed from itself")
+            stack.append((child, False))
+    return total
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit("usage: check.py EGRAPH.json CHOSEN.json")
+    with open(sys.argv[1], encoding="utf-8") as file:
+        egraph = json.load(file)
+    with open(sys.argv[2], encoding="utf-8") as file:
+        said = json.load(file)
+    try:
+        cost = price(egraph, said["choices"])
+    except ValueError as error:
+        sys.exit(f"{sys.argv[2]}: {error}")
+    if not math.isclose(cost, said["cost"], rel_tol=1e-9, abs_tol=1e-12):
+        sys.exit(f"{sys.argv[2]}: says {said['cost']}, costs {cost}")
+    if said["bound"] > cost * (1 + 1e-9):
+        sys.exit(f"{sys.argv[2]}: the bound {said['bound']} is above the cost {cost}")
+    gap = 1 - said["bound"] / cost if cost else 0.0
+    print(f"cost {cost:.9g}, bound {said['bound']:.9g}, gap {gap:.3%}: sound")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+//! The features of a kernel: what formulas, learners and tables know of it.
+//!
+//! Each has a name, a line of what it is, and a value that follows from the query alone: a number, or text
+//! for what has no order. The list is the documentation, and the columns of `ovolo features`.
+
+#![allow(clippy::cast_precision_loss)] // Sizes and counts are far below what a float holds.
+
+use super::Query;
+use crate::attr::Attr;
+use crate::tensor::TensorType;
+
+/// The value of a feature.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A number, finite.
+    Number(f64),
+    /// Text.
+    Text(String),
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) => write!(out, "{number}"),
+            Self::Text(text) => out.write_str(text),
+        }
+    }
+}
+
+/// One property of a kernel.
+pub struct Feature {
+    /// The name, in formulas and as a column: snake case.
+    pub name: &'static str,
+    /// What it is, with its unit.
+    pub doc: &'static str,
+    of: Of,
+}
+
+/// How a value follows.
+enum Of {
+    Number(fn(&Query<'_>) -> f64),
+    Text(fn(&Query<'_>) -> String),
+}
+
+impl Feature {
+    /// Its value.
+    pub fn value(&self, query: &Query<'_>) -> Value {
+        match self.of {
+            Of::Number(of) => Value::Number(of(query)),
+            Of::Text(of) => Value::Text(of(query)),
+        }
+    }
+
+    /// Its value, of a number.
+    pub fn number(&self, query: &Query<'_>) -> Option<f64> {
+        match self.of {
+            Of::Number(of) => Some(of(query)),
+            Of::Text(_) => None,
+        }
+    }
+
+    /// Whether it is a number.
+    pub fn is_number(&self) -> bool {
+        matches!(self.of, Of::Number(_))
+    }
+}
+
+/// Every feature. A new one is a line here.
+pub const FEATURES: &[Feature] = &[
+    text("op", "the lowered op", |query| query.def.name.to_owned()),
+    text("backend", "the backend that has the kernel", |query| {
+        query.def.backend().unwrap_or_default().to_owned()
+    }),
+    text("logical", "the logical op that it computes", |query| {
+        query.def.logical.unwrap_or_default().to_owned()
+    }),
+    text("implementation", "the implementation that the backend takes", |query| {
+        query.contract.implementation.clone()
+    }),
+    text("types", "the types of the operands (`const` for constants) and of the result", types),
+    text("layout_in", "the layout of the first operand", |query| {
+        query.call.inputs.first().map(|ty| ty.layout.to_string()).unwrap_or_default()
+    }),
+    text("layout_out", "the layout of the result", |query| query.call.output.layout.to_string()),
+    text("dtype", "the element type of the result", |query| query.call.output.dtype.to_string()),
+    number("threads", "threads of the plan", |query| query.call.threads as f64),
+    number("operands", "operands", |query| query.call.inputs.len() as f64),
+    number("flops", "floating-point operations, a multiply-add being two", |query| {
+        (query.def.flops)(query.call.attrs, query.call.inputs, query.call.output)
+    }),
+    number("bytes_in", "bytes of operands that are computed, padding included", |query| bytes(query, false)),
+    number("bytes_const", "bytes of operands that are constants", |query| bytes(query, true)),
+    number("bytes_out", "bytes of the result, padding included", |query| query.call.output.bytes() as f64),
+    number("bytes", "bytes of all operands and the result", |query| {
+        bytes(query, false) + bytes(query, true) + query.call.output.bytes() as f64
+    }),
+    number("scratch", "bytes of scratch memory", |query| query.contract.scratch as f64),
+    number("view", "1 where the result is an operand's bytes and nothing runs, else 0", |query| {
+        f64::from(u8::from(query.contract.view_of.is_some()))
+    }),
+    number("alias", "1 where the result must lie where an operand does, else 0", |query| {
+        f64::from(u8::from(query.contract.alias.is_some()))
+    }),
+    number(
+        "padding_in",
+        "padded elements of the first operand, as a share of its elements in memory",
+        |query| query.call.inputs.first().map_or(0.0, |ty| padding(ty)),
+    ),
+    number("padding_out", "the same of the result", |query| padding(query.call.output)),
+    number("rank", "dimensions of the result", |query| query.call.output.shape.rank() as f64),
+    number("elements", "elements of the result, without padding", |query| {
+        query.call.output.shape.count() as f64
+    }),
+    number("out_0", "the first dimension of the result, 1 where there is none", |query| {
+        dim(query.call.output, 0)
+    }),
+    number("out_1", "the second", |query| dim(query.call.output, 1)),
+    number("out_2", "the third", |query| dim(query.call.output, 2)),
+    number("out_3", "the fourth", |query| dim(query.call.output, 3)),
+    number("in_0", "the first dimension of the first operand, 1 where there is none", |query| {
+        operand(query, 0)
+    }),
+    number("in_1", "the second", |query| operand(query, 1)),
+    number("in_2", "the third", |query| operand(query, 2)),
+    number("in_3", "the fourth", |query| operand(query, 3)),
+    number("kernel_h", "rows of the window, 1 where there is none", |query| window(query, 0)),
+    number("kernel_w", "columns of the window", |query| window(query, 1)),
+    number("stride_h", "rows from one window to the next, 1 where there are none", |query| {
+        entry(query, "strides", 0).unwrap_or(1.0)
+    }),
+    number("stride_w", "columns from one window to the next", |query| {
+        entry(query, "strides", 1).unwrap_or(1.0)
+    }),
+    number("pads", "rows and columns of zeros around the first operand, all sides together", |query| {
+        match query.call.attrs.get("pads") {
+            Some(Attr::Ints(pads)) => pads.iter().map(|pad| *pad as f64).sum(),
+            _ => 0.0,
+        }
+    }),
+    number("groups", "groups of a convolution, 1 elsewhere", groups),
+    number("post", "steps on each element of the result before it is stored", |query| {
+        query.call.attrs.post().len() as f64
+    }),
+];
+
+const fn text(name: &'static str, doc: &'static str, of: fn(&Query<'_>) -> String) -> Feature {
+    Feature { name, doc, of: Of::Text(of) }
+}
+
+const fn number(name: &'static str, doc: &'static str, of: fn(&Query<'_>) -> f64) -> Feature {
+    Feature { name, doc, of: Of::Number(of) }
+}
+
+fn types(query: &Query<'_>) -> String {
+    let operand = |(ty, constant): (&&TensorType, &bool)| {
+        if *constant { format!("const {ty}") } else { ty.to_string() }
+    };
+    let operands: Vec<String> = query.call.inputs.iter().zip(query.constant).map(operand).collect();
+    format!("({}) -> {}", operands.join(", "), query.call.output)
+}
+
+fn bytes(query: &Query<'_>, constant: bool) -> f64 {
+    let operands = query.call.inputs.iter().zip(query.constant).filter(|(_, is)| **is == constant);
+    operands.map(|(ty, _)| ty.bytes() as f64).sum()
+}
+
+fn padding(ty: &TensorType) -> f64 {
+    let whole = ty.layout.padded_count(&ty.shape).max(1);
+    1.0 - ty.shape.count().max(1) as f64 / whole as f64
+}
+
+fn dim(ty: &TensorType, at: usize) -> f64 {
+    ty.shape.get(at).map_or(1.0, |size| *size as f64)
+}
+
+fn operand(query: &Query<'_>, at: usize) -> f64 {
+    query.call.inputs.first().map_or(1.0, |ty| dim(ty, at))
+}
+
+fn entry(query: &Query<'_>, name: &str, at: usize) -> Option<f64> {
+    match query.call.attrs.get(name) {
+        Some(Attr::Ints(values)) => values.get(at).map(|value| *value as f64),
+        _ => None,
+    }
+}
+
+/// Of a pool the attribute, of a convolution what its weights have after channels.
+fn window(query: &Query<'_>, at: usize) -> f64 {
+    let weights = || {
+        let conv = query.def.logical.is_some_and(|op| op.starts_with("conv"));
+        let shape = &query.call.inputs.get(1).filter(|_| conv)?.shape;
+        (shape.rank() == 4).then(|| shape[2 + at] as f64)
+    };
+    entry(query, "kernel", at).or_else(weights).unwrap_or(1.0)
+}
+
+fn groups(query: &Query<'_>) -> f64 {
+    match query.call.attrs.get("groups") {
+        Some(Attr::Int(groups)) => *groups as f64,
+        _ => 1.0,
+    }
+}

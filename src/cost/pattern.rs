@@ -1,0 +1,49 @@
+//! Patterns of op names: `*` stands for any text, `?` for one character.
+
+/// Whether a pattern fits all of a text: `*` stands for any text, `?` for one character.
+pub fn fits(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    // The places of the last star and of the text that it was tried up to.
+    let (mut at, mut reached, mut star) = (0, 0, None);
+    while reached < text.len() {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at, reached));
+                at += 1;
+            }
+            Some(one) if *one == '?' || *one == text[reached] => {
+                at += 1;
+                reached += 1;
+            }
+            _ => match star {
+                Some((place, tried)) => {
+                    (at, reached) = (place + 1, tried + 1);
+                    star = Some((place, tried + 1));
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|one| *one == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_fit_whole_names() {
+        for (pattern, text, whether) in [
+            ("onednn.conv*", "onednn.conv", true),
+            ("onednn.conv*", "onednn.conv-first", true),
+            ("onednn.conv", "onednn.conv-first", false),
+            ("*conv*d", "native.conv-packed", true),
+            ("*conv*d", "native.conv-first", false),
+            ("native.????", "native.conv", true),
+            ("native.????", "native.map", false),
+            ("*", "native.map", true),
+        ] {
+            assert_eq!(fits(pattern, text), whether, "{pattern} {text}");
+        }
+    }
+}

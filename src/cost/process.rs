@@ -1,0 +1,125 @@
+//! The model `process`: a program outside answers for each kernel.
+//!
+//! It is given a line of JSON, the features of a kernel by name, and answers with a line
+//! `{"seconds": 1.2e-5}`, or `{"seconds": null}` for one that it knows nothing of. Each kernel is asked once.
+//! How lines come and go is no matter here.
+
+use super::feature::{FEATURES, Value};
+use super::{CostModel, Machine, Query};
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Answers a line with a line.
+pub trait Answer: Send + Sync {
+    /// The answer.
+    ///
+    /// # Errors
+    /// Why there is none, with the name of what should have answered.
+    fn answer(&self, line: &str) -> Result<String, String>;
+}
+
+/// The model `process`.
+pub struct Process {
+    machine: Machine,
+    program: Arc<dyn Answer>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    seconds: FxHashMap<String, Option<f64>>,
+    /// The first answer that was none.
+    trouble: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Said {
+    seconds: Option<f64>,
+}
+
+impl Process {
+    /// Asks this program; copies between buffers are priced by the machine's speeds.
+    pub fn new(machine: &Machine, program: Arc<dyn Answer>) -> Self {
+        Self { machine: *machine, program, known: Mutex::default() }
+    }
+
+    fn ask(&self, line: &str) -> Result<Option<f64>, String> {
+        let answer = self.program.answer(line)?;
+        let wrong = |why: &str| format!("the program answered `{}`, {why}", answer.trim_end());
+        let form = "which is not of the form {\"seconds\": NUMBER or null}";
+        let said: Said = serde_json::from_str(&answer).map_err(|_| wrong(form))?;
+        match said.seconds {
+            Some(seconds) if seconds < 0.0 => Err(wrong("which is less than no time")),
+            seconds => Ok(seconds),
+        }
+    }
+}
+
+impl CostModel for Process {
+    fn name(&self) -> &'static str {
+        "process"
+    }
+
+    fn seconds(&self, query: &Query<'_>) -> Option<f64> {
+        if query.contract.view_of.is_some() {
+            return Some(0.0);
+        }
+        let features: serde_json::Map<String, serde_json::Value> = FEATURES
+            .iter()
+            .map(|feature| {
+                let value = match feature.value(query) {
+                    Value::Number(number) => number.into(),
+                    Value::Text(text) => text.into(),
+                };
+                (feature.name.to_owned(), value)
+            })
+            .collect();
+        let line = serde_json::Value::from(features).to_string();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(seconds) = known.seconds.get(&line) {
+            return *seconds;
+        }
+        if known.trouble.is_some() {
+            return None; // What failed once is not asked again: each answer would have to wait for it.
+        }
+        let seconds = self.ask(&line).unwrap_or_else(|why| {
+            known.trouble = Some(why);
+            None
+        });
+        known.seconds.insert(line, seconds);
+        seconds
+    }
+
+    fn copy(&self, bytes: usize) -> f64 {
+        self.machine.copy(bytes)
+    }
+
+    fn lacking(&self) -> String {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.trouble.clone().unwrap_or_else(|| "its program must know every kernel".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Parrot(&'static str);
+
+    impl Answer for Parrot {
+        fn answer(&self, _: &str) -> Result<String, String> {
+            Ok(self.0.to_owned())
+        }
+    }
+
+    #[test]
+    fn answers_are_seconds_or_nothing() {
+        let ask = |answer| Process::new(&Machine::NOMINAL, Arc::new(Parrot(answer))).ask("{}");
+        assert_eq!(ask("{\"seconds\": 2e-5}\n"), Ok(Some(2e-5)));
+        assert_eq!(ask("{\"seconds\": null}"), Ok(None));
+        for wrong in ["2e-5", "{\"seconds\": -1}", "{\"seconds\": \"1\"}", ""] {
+            assert!(ask(wrong).is_err(), "{wrong}");
+        }
+    }
+}

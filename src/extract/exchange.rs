@@ -1,0 +1,340 @@
+//! E-graphs as files: the JSON form of the crate `egraph-serialize`, in which other extractors read and
+//! write them.
+//!
+//! Takes its text, gives a [`Named`] problem, and the other way round. A node is a candidate with an id of
+//! its own, an op that is only shown, the class it is in, and a cost (1 where none is said; `null` for one
+//! that cannot be run, which is how that crate writes infinity). Children name any node of the class that
+//! is read. What is `subsumed` is not extracted. Candidates rank in the order of the file. All mistakes of
+//! a file are told at once, each with the node where it is and what to do.
+
+use super::canonical::runnable;
+use super::{Candidate, Class, ClassId, ExtractError, Extraction, Problem};
+use rustc_hash::FxHashMap;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::fmt::{self, Write};
+use std::marker::PhantomData;
+
+/// A problem with the names of its classes and nodes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Named {
+    /// The problem.
+    pub problem: Problem,
+    /// The id of each class.
+    pub classes: Vec<String>,
+    /// What is said of the type of each class, where something is.
+    pub types: Vec<Option<String>>,
+    /// For each class its candidates.
+    pub nodes: Vec<Vec<Label>>,
+}
+
+/// How a candidate is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The id, which no other node has.
+    pub id: String,
+    /// The op, for readers.
+    pub op: String,
+}
+
+/// Why a text is no e-graph.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FormatError {
+    /// It is no JSON, or JSON of another form.
+    #[error(
+        "{0}\n  help: the form is that of the crate egraph-serialize: {{\"nodes\": {{\"ID\": {{\"op\": \"f\", \
+         \"children\": [\"ID\"], \"eclass\": \"CLASS\", \"cost\": 1.0}}}}, \"root_eclasses\": [\"CLASS\"]}}"
+    )]
+    Form(String),
+    /// It names what is not there, or costs are none.
+    #[error("{}", .0.join("\nerror: "))]
+    Mistakes(Vec<String>),
+}
+
+/// Mistakes that are told one by one; of more, the number.
+const TOLD: usize = 10;
+
+#[derive(Deserialize)]
+struct File {
+    nodes: Entries<Node>,
+    #[serde(default)]
+    root_eclasses: Vec<String>,
+    #[serde(default)]
+    class_data: Option<Entries<ClassData>>,
+}
+
+#[derive(Deserialize)]
+struct Node {
+    op: String,
+    #[serde(default)]
+    children: Vec<String>,
+    eclass: String,
+    #[serde(default = "one")]
+    cost: Option<f64>,
+    #[serde(default)]
+    subsumed: bool,
+}
+
+#[derive(Deserialize)]
+struct ClassData {
+    #[serde(default, rename = "type")]
+    ty: Option<String>,
+}
+
+#[allow(clippy::unnecessary_wraps)] // A cost that is not said is one; one that is `null` is none.
+fn one() -> Option<f64> {
+    Some(1.0)
+}
+
+/// The entries of an object in their order, each key as often as it is there.
+struct Entries<T>(Vec<(String, T)>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Collect<T> {
+            type Value = Entries<T>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an object with a key for each id")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<T>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(Collect(PhantomData))
+    }
+}
+
+impl Named {
+    /// The e-graph of a text.
+    ///
+    /// # Errors
+    /// [`FormatError`]: where the text is no JSON, or every node that is wrong.
+    pub fn read(text: &str) -> Result<Self, FormatError> {
+        let file: File = serde_json::from_str(text).map_err(|error| FormatError::Form(error.to_string()))?;
+        let mut named = Self::default();
+        let mut mistakes = Vec::new();
+        let mut class_of: FxHashMap<&str, ClassId> = FxHashMap::default();
+        let mut node_of: FxHashMap<&str, ClassId> = FxHashMap::default();
+        for (id, node) in &file.nodes.0 {
+            let next = ClassId(named.classes.len() as u32);
+            let class = *class_of.entry(node.eclass.as_str()).or_insert(next);
+            if class == next {
+                named.classes.push(node.eclass.clone());
+                named.types.push(None);
+                named.nodes.push(Vec::new());
+                named.problem.classes.push(Class::default());
+            }
+            if node_of.insert(id.as_str(), class).is_some() {
+                mistakes.push(format!("node `{id}` is there twice: give every node an id of its own"));
+            }
+        }
+        for (rank, (id, node)) in file.nodes.0.iter().enumerate() {
+            let cost = match node.cost {
+                Some(_) if node.subsumed => f64::INFINITY,
+                Some(cost) => cost,
+                None => f64::INFINITY,
+            };
+            if cost < 0.0 {
+                mistakes.push(format!(
+                    "node `{id}` costs {cost}: a cost is zero or more, or null for what cannot be run"
+                ));
+            }
+            let mut children = Vec::with_capacity(node.children.len());
+            for child in &node.children {
+                match node_of.get(child.as_str()) {
+                    Some(class) => children.push(*class),
+                    None if class_of.contains_key(child.as_str()) => mistakes.push(format!(
+                        "node `{id}` has the child `{child}`, which is a class: name a node of it"
+                    )),
+                    None => mistakes.push(format!(
+                        "node `{id}` has the child `{child}`, which is no node: add it, or take it from `children`"
+                    )),
+                }
+            }
+            let class = class_of[node.eclass.as_str()].index();
+            named.nodes[class].push(Label { id: id.clone(), op: node.op.clone() });
+            named.problem.classes[class].nodes.push(Candidate { cost, children, rank: rank as u32 });
+        }
+        if file.root_eclasses.is_empty() {
+            mistakes
+                .push("there are no `root_eclasses`: name the classes that are to be extracted".to_owned());
+        }
+        for root in &file.root_eclasses {
+            match class_of.get(root.as_str()) {
+                Some(class) => named.problem.roots.push(*class),
+                None if node_of.contains_key(root.as_str()) => {
+                    mistakes.push(format!("`root_eclasses` has `{root}`, which is a node: name its class"));
+                }
+                None => mistakes.push(format!("`root_eclasses` has `{root}`, of which there is no node")),
+            }
+        }
+        for (class, data) in file.class_data.map(|entries| entries.0).unwrap_or_default() {
+            if let Some(class) = class_of.get(class.as_str()) {
+                named.types[class.index()] = data.ty;
+            }
+        }
+        if mistakes.is_empty() {
+            return Ok(named);
+        }
+        let more = mistakes.len().saturating_sub(TOLD);
+        mistakes.truncate(TOLD);
+        if more > 0 {
+            mistakes.push(format!("and {more} more of the kind"));
+        }
+        Err(FormatError::Mistakes(mistakes))
+    }
+
+    /// The text: a node a line. What cannot be run is left out, since children are named by a node.
+    pub fn to_json(&self) -> String {
+        let runs = runnable(&self.problem);
+        let usable = |node: &Candidate| {
+            node.cost < f64::INFINITY && node.children.iter().all(|child| runs[child.index()])
+        };
+        // The node by which the readers of a class name it.
+        let first: Vec<Option<&str>> = self
+            .problem
+            .classes
+            .iter()
+            .zip(&self.nodes)
+            .map(|(class, labels)| {
+                let place = class.nodes.iter().position(usable)?;
+                Some(labels[place].id.as_str())
+            })
+            .collect();
+        let mut lines = Vec::new();
+        for ((class, labels), name) in self.problem.classes.iter().zip(&self.nodes).zip(&self.classes) {
+            for (node, label) in class.nodes.iter().zip(labels).filter(|(node, _)| usable(node)) {
+                let children: Vec<&str> =
+                    node.children.iter().filter_map(|child| first[child.index()]).collect();
+                lines.push(format!(
+                    "{}: {{\"op\": {}, \"children\": {}, \"eclass\": {}, \"cost\": {}}}",
+                    quoted(&label.id),
+                    quoted(&label.op),
+                    serde_json::json!(children),
+                    quoted(name),
+                    serde_json::json!(node.cost)
+                ));
+            }
+        }
+        let roots: Vec<&str> =
+            self.problem.roots.iter().map(|root| self.classes[root.index()].as_str()).collect();
+        let mut text = format!("{{\"nodes\": {{\n{}\n}},\n", lines.join(",\n"));
+        let _ = write!(text, "\"root_eclasses\": {},\n\"class_data\": {{", serde_json::json!(roots));
+        let typed = self.classes.iter().zip(&self.types).zip(&first);
+        let types: Vec<String> = typed
+            .filter_map(|((class, ty), first)| {
+                let ty = ty.as_ref().filter(|_| first.is_some())?;
+                Some(format!("\n{}: {{\"type\": {}}}", quoted(class), quoted(ty)))
+            })
+            .collect();
+        let _ = write!(text, "{}\n}}}}\n", types.join(","));
+        text
+    }
+
+    /// Why there is no extraction, by the ids of the file.
+    pub fn words(&self, error: &ExtractError) -> String {
+        match error {
+            ExtractError::NothingRuns { root, missing } => format!(
+                "nothing that can be run computes the root class `{}`: each of its nodes rests on the class `{}`, \
+                 whose nodes cannot be run or rest on it again; add a node of finite cost there",
+                self.classes[root.index()],
+                self.classes[missing.index()]
+            ),
+            error => error.to_string(),
+        }
+    }
+
+    /// The ids of the chosen nodes, each with that of its class.
+    pub fn choices(&self, extraction: &Extraction) -> Vec<(&str, &str)> {
+        let chosen = extraction.choice.iter().enumerate();
+        chosen
+            .filter_map(|(class, place)| {
+                let label = &self.nodes[class][(*place)? as usize];
+                Some((self.classes[class].as_str(), label.id.as_str()))
+            })
+            .collect()
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = r#"{"nodes": {
+        "a": {"op": "f", "children": ["c", "c"], "eclass": "1", "cost": 2.5},
+        "b": {"op": "g", "eclass": "1", "cost": null},
+        "c": {"op": "x", "eclass": "0"},
+        "d": {"op": "y", "eclass": "0", "cost": 0, "subsumed": true}
+    }, "root_eclasses": ["1"], "class_data": {"1": {"type": "f32[2]"}}, "comment": "more is allowed"}"#;
+
+    #[test]
+    fn what_is_not_said_costs_one_and_what_is_subsumed_is_not_extracted() {
+        let named = Named::read(SMALL).expect("it is well-formed");
+        let costs: Vec<Vec<f64>> = named
+            .problem
+            .classes
+            .iter()
+            .map(|class| class.nodes.iter().map(|node| node.cost).collect())
+            .collect();
+        assert_eq!(costs, [vec![2.5, f64::INFINITY], vec![1.0, f64::INFINITY]]);
+        assert_eq!(named.problem.classes[0].nodes[0].children, [ClassId(1), ClassId(1)]);
+        assert_eq!(named.types, [Some("f32[2]".to_owned()), None]);
+    }
+
+    #[test]
+    fn what_is_written_reads_the_same_without_what_cannot_be_run() {
+        let mut named = Named::read(SMALL).expect("it is well-formed");
+        let again = Named::read(&named.to_json()).expect("what is written is well-formed");
+        for (class, labels) in named.problem.classes.iter_mut().zip(&mut named.nodes) {
+            class.nodes.truncate(1);
+            labels.truncate(1);
+        }
+        named.problem.classes[1].nodes[0].rank = 1;
+        assert_eq!(again, named);
+    }
+
+    #[test]
+    fn mistakes_are_told_at_once() {
+        let text = r#"{"nodes": {
+            "a": {"op": "f", "children": ["0", "z"], "eclass": "1", "cost": -1},
+            "a": {"op": "f", "eclass": "0"}
+        }, "root_eclasses": ["a", "7"]}"#;
+        let Err(FormatError::Mistakes(told)) = Named::read(text) else { panic!("it is wrong") };
+        assert_eq!(
+            told,
+            [
+                "node `a` is there twice: give every node an id of its own",
+                "node `a` costs -1: a cost is zero or more, or null for what cannot be run",
+                "node `a` has the child `0`, which is a class: name a node of it",
+                "node `a` has the child `z`, which is no node: add it, or take it from `children`",
+                "`root_eclasses` has `a`, which is a node: name its class",
+                "`root_eclasses` has `7`, of which there is no node",
+            ]
+        );
+        let form = Named::read("{\n  \"nodes\": [1]\n}").expect_err("nodes are an object").to_string();
+        assert!(
+            form.starts_with(
+                "invalid type: sequence, expected an object with a key for each id at line 2 column 11"
+            ),
+            "{form}"
+        );
+        assert!(
+            Named::read(r#"{"nodes": {}}"#)
+                .expect_err("there is no root")
+                .to_string()
+                .contains("no `root_eclasses`")
+        );
+    }
+}

@@ -1,0 +1,249 @@
+//! Landmarks: sets of candidates of which every selection has one, and the bound that they make.
+//!
+//! A class is a fact, a candidate an action that makes it from those that it reads: a selection is a plan
+//! of a planning task in which nothing is ever undone, and the bound is the heuristic of Helmert and
+//! Domshlak (Landmarks, Critical Paths and Abstractions: What's the Difference Anyway?, ICAPS 2009). Each
+//! landmark's cheapest candidate is paid, and its cost taken from all of that landmark, until a selection
+//! costs nothing by what is left. What is left of a candidate is what it costs beyond the bound.
+
+use super::canonical::{Key, Node};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A bound, and what is left of the costs that it was taken from.
+#[derive(Clone, Debug)]
+pub(super) struct Landmarks {
+    /// No selection costs less.
+    pub bound: f64,
+    /// For each class and candidate: no selection that has it costs less than this and the bound.
+    pub beyond: Vec<Vec<f64>>,
+    /// Visits that were made.
+    pub steps: usize,
+}
+
+/// The bound by landmarks. It ends early, at a bound as true, after so many visits of candidates.
+pub(super) fn landmarks(classes: &[Vec<Node>], roots: &[u32], limit: usize) -> Landmarks {
+    let mut task = Task::new(classes, roots);
+    task.settle();
+    let mut bound = 0.0;
+    while task.height[task.goal] > 0.0 && task.steps < limit {
+        bound += task.pay();
+    }
+    let mut beyond = Vec::with_capacity(classes.len());
+    let mut at = 0;
+    for nodes in classes {
+        let left = |node: usize| task.cost[node] + task.deepest(node).map_or(0.0, |(height, _)| height);
+        // What must come before a candidate is beyond the bound as far as no landmark was paid for it.
+        beyond.push((at..at + nodes.len()).map(left).collect());
+        at += nodes.len();
+    }
+    Landmarks { bound, beyond, steps: task.steps }
+}
+
+/// What supports a candidate that reads nothing.
+const START: u32 = u32::MAX;
+
+struct Task<'a> {
+    /// The class that stands for all roots, made by one more candidate.
+    goal: usize,
+    children: Vec<&'a [u32]>,
+    /// The class of each candidate.
+    class: Vec<u32>,
+    /// The candidates of each class are those from this place to the next.
+    first: Vec<usize>,
+    /// Candidates that read each class.
+    readers: Vec<Vec<u32>>,
+    /// What is left of each candidate's cost.
+    cost: Vec<f64>,
+    /// What each class costs if of all that a candidate reads only the dearest is paid.
+    height: Vec<f64>,
+    /// The dearest that each candidate reads.
+    support: Vec<u32>,
+    /// Candidates that read nothing.
+    leaves: Vec<u32>,
+    heap: BinaryHeap<Reverse<(Key, u32)>>,
+    /// The last cut that saw each class, from either side.
+    seen: Vec<u32>,
+    cuts: u32,
+    steps: usize,
+}
+
+impl<'a> Task<'a> {
+    fn new(classes: &'a [Vec<Node>], roots: &'a [u32]) -> Self {
+        let goal = classes.len();
+        let mut task = Self {
+            goal,
+            children: Vec::new(),
+            class: Vec::new(),
+            first: Vec::new(),
+            readers: vec![Vec::new(); goal + 1],
+            cost: Vec::new(),
+            height: vec![f64::INFINITY; goal + 1],
+            support: Vec::new(),
+            leaves: Vec::new(),
+            heap: BinaryHeap::new(),
+            seen: vec![0; goal + 1],
+            cuts: 0,
+            steps: 0,
+        };
+        let goals = [(goal, 0.0, roots)];
+        let all = classes.iter().enumerate();
+        let all = all
+            .flat_map(|(class, nodes)| nodes.iter().map(move |node| (class, node.cost, &node.children[..])));
+        for (class, cost, children) in all.chain(goals) {
+            let node = task.class.len() as u32;
+            task.class.push(class as u32);
+            task.cost.push(cost);
+            children.iter().for_each(|&child| task.readers[child as usize].push(node));
+            task.children.push(children);
+            if children.is_empty() {
+                task.leaves.push(node);
+            }
+        }
+        let sizes = classes.iter().map(Vec::len).chain([1]);
+        task.first = std::iter::once(0)
+            .chain(sizes.scan(0, |end, size| {
+                *end += size;
+                Some(*end)
+            }))
+            .collect();
+        task.support = vec![START; task.class.len()];
+        task
+    }
+
+    /// The height and the class of the dearest that a candidate reads.
+    fn deepest(&self, node: usize) -> Option<(f64, u32)> {
+        let children = self.children[node].iter().map(|&child| (self.height[child as usize], child));
+        children.reduce(|best, one| if one.0 > best.0 { one } else { best })
+    }
+
+    /// The heights, by Dijkstra's algorithm.
+    fn settle(&mut self) {
+        let mut waiting: Vec<u32> = self.children.iter().map(|children| children.len() as u32).collect();
+        let mut done = vec![false; self.height.len()];
+        for node in (0..self.class.len()).filter(|&node| waiting[node] == 0) {
+            self.offer(node, self.cost[node]);
+        }
+        while let Some(Reverse((Key(height), class))) = self.heap.pop() {
+            if std::mem::replace(&mut done[class as usize], true) {
+                continue;
+            }
+            for at in 0..self.readers[class as usize].len() {
+                let node = self.readers[class as usize][at] as usize;
+                waiting[node] -= 1;
+                if waiting[node] == 0 {
+                    // Classes are settled in the order of their heights: this is the highest.
+                    self.support[node] = class;
+                    self.offer(node, self.cost[node] + height);
+                }
+            }
+        }
+    }
+
+    /// A candidate makes its class for so much.
+    fn offer(&mut self, node: usize, height: f64) {
+        let class = self.class[node];
+        if height < self.height[class as usize] {
+            self.height[class as usize] = height;
+            self.heap.push(Reverse((Key(height), class)));
+        }
+    }
+
+    /// Lowers the heights that rest on what has become cheaper.
+    fn lower(&mut self) {
+        while let Some(Reverse((Key(height), class))) = self.heap.pop() {
+            if height > self.height[class as usize] {
+                continue;
+            }
+            for at in 0..self.readers[class as usize].len() {
+                let node = self.readers[class as usize][at] as usize;
+                if self.support[node] == class {
+                    self.steps += self.children[node].len();
+                    let (below, support) = self.deepest(node).unwrap_or((0.0, START));
+                    self.support[node] = support;
+                    self.offer(node, self.cost[node] + below);
+                }
+            }
+        }
+    }
+
+    /// Pays for one landmark: the candidates that lead into the classes from which the goal costs nothing
+    /// more. What it costs.
+    fn pay(&mut self) -> f64 {
+        self.cuts += 2;
+        let (near, far) = (self.cuts, self.cuts + 1);
+        let mut stack = vec![self.goal as u32];
+        self.seen[self.goal] = near;
+        while let Some(class) = stack.pop() {
+            let class = class as usize;
+            self.steps += self.first[class + 1] - self.first[class];
+            for node in self.first[class]..self.first[class + 1] {
+                let support = self.support[node];
+                if self.cost[node] == 0.0 && support != START && self.seen[support as usize] != near {
+                    self.seen[support as usize] = near;
+                    stack.push(support);
+                }
+            }
+        }
+        // Of those, the ones that are reached from the start by other classes.
+        let mut cut = Vec::new();
+        let mut visit = |task: &mut Self, node: usize, stack: &mut Vec<u32>| {
+            let class = task.class[node] as usize;
+            if task.seen[class] == near {
+                cut.push(node);
+            } else if std::mem::replace(&mut task.seen[class], far) != far {
+                stack.push(class as u32);
+            }
+        };
+        for at in 0..self.leaves.len() {
+            let node = self.leaves[at] as usize;
+            visit(&mut *self, node, &mut stack);
+        }
+        while let Some(class) = stack.pop() {
+            self.steps += self.readers[class as usize].len();
+            for at in 0..self.readers[class as usize].len() {
+                let node = self.readers[class as usize][at] as usize;
+                if self.support[node] == class {
+                    visit(&mut *self, node, &mut stack);
+                }
+            }
+        }
+        let price = cut.iter().map(|&node| self.cost[node]).fold(f64::INFINITY, f64::min);
+        for node in cut {
+            self.cost[node] -= price;
+            let below = self.deepest(node).map_or(0.0, |(height, _)| height);
+            self.offer(node, self.cost[node] + below);
+        }
+        self.lower();
+        price
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(cost: f64, children: &[u32]) -> Node {
+        Node { cost, children: children.to_vec(), index: 0 }
+    }
+
+    #[test]
+    fn what_every_selection_pays_is_counted_once() {
+        // Two classes that rest on a third, which costs 4 or 6.
+        let classes = vec![
+            vec![node(1.0, &[1, 2])],
+            vec![node(2.0, &[3]), node(9.0, &[])],
+            vec![node(3.0, &[3])],
+            vec![node(6.0, &[]), node(4.0, &[])],
+        ];
+        let found = landmarks(&classes, &[0], usize::MAX);
+        assert_eq!(found.bound, 10.0);
+        assert_eq!(found.beyond[3], [2.0, 0.0]);
+    }
+
+    #[test]
+    fn a_cycle_makes_nothing_for_nothing() {
+        let classes = vec![vec![node(0.0, &[1]), node(5.0, &[])], vec![node(0.0, &[0]), node(3.0, &[])]];
+        assert_eq!(landmarks(&classes, &[0], usize::MAX).bound, 3.0);
+    }
+}

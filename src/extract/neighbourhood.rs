@@ -1,0 +1,233 @@
+//! Local search in large neighbourhoods: most of a selection stands still while a few classes and all that
+//! they may read are chosen anew, exactly.
+//!
+//! Shaw: Using Constraint Programming and Local Search Methods to Solve Vehicle Routing Problems, CP 1998.
+//! What stands still has one candidate a class, so reduction leaves little more than the neighbourhood.
+
+use super::canonical::{Key, Node, Work, price, reach};
+use super::component::Components;
+use super::frontier::{Caps, Excess, Network};
+use super::order;
+use super::reduce::Reduced;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Classes with a choice in the first neighbourhoods, and in the smallest and the largest.
+const FREE: usize = 40;
+const LEAST: usize = 8;
+const MOST: usize = 400;
+/// States at once, work, and candidates tried in a component, for one neighbourhood.
+const CAPS: Caps = Caps { states: 400, work: 60_000, options: 20_000 };
+/// The work of a neighbourhood that is too large, about.
+const GIVEN_UP: usize = 5_000;
+/// Neighbourhoods in a row that bring nothing end the search once each class was in so many of them.
+const PATIENCE: usize = 6;
+
+/// How far a search went.
+pub(super) struct Searched {
+    /// Candidates and states that were visited.
+    pub steps: usize,
+    /// Whether it ended at its limit; else it found nothing more.
+    pub limited: bool,
+}
+
+/// Makes an acyclic selection cheaper, or leaves it as it is.
+pub(super) fn improve(work: &Work, choice: &mut Vec<Option<u32>>, limit: usize) -> Searched {
+    let open = |class: &u32| work.classes[*class as usize].len() > 1;
+    let open: Vec<u32> = (0..work.classes.len() as u32).filter(open).collect();
+    let mut readers: Vec<Vec<u32>> = vec![Vec::new(); work.classes.len()];
+    for (class, nodes) in work.classes.iter().enumerate() {
+        for &child in nodes.iter().flat_map(|node| &node.children) {
+            if readers[child as usize].last() != Some(&(class as u32)) {
+                readers[child as usize].push(class as u32);
+            }
+        }
+    }
+    if open.is_empty() {
+        return Searched { steps: 0, limited: false };
+    }
+    *choice = used(work, choice);
+    let mut best = price(&work.classes, &work.roots, choice);
+    let mut rest = complete(&work.classes, choice);
+    let mut random = Random(1);
+    let (mut size, mut steps, mut idle) = (FREE, 0, 0);
+    while steps < limit && idle * size < PATIENCE * open.len() + PATIENCE * MOST {
+        // Where nothing is used, nothing is gained.
+        let Some(start) =
+            (0..8).map(|_| open[random.below(open.len())]).find(|&class| choice[class as usize].is_some())
+        else {
+            idle += 1;
+            steps += 1;
+            continue;
+        };
+        let free = around(work, &readers, start, size, &mut random);
+        let part = restricted(work, &rest, &free);
+        let (found, done) = solve(&part);
+        steps += done + part.classes.iter().map(Vec::len).sum::<usize>();
+        match found {
+            None => {
+                size = (size * 3 / 4).max(LEAST);
+                idle += 1;
+            }
+            Some(found) => {
+                let found = widened(&found, &rest, &free);
+                let cost = price(&work.classes, &work.roots, &found);
+                if cost < best * (1.0 - LITTLE) {
+                    best = cost;
+                    *choice = used(work, &found);
+                    rest = complete(&work.classes, choice);
+                    idle = 0;
+                } else {
+                    idle += 1;
+                    size = (size + size / 16 + 1).min(MOST);
+                }
+            }
+        }
+    }
+    Searched { steps, limited: steps >= limit }
+}
+
+/// A gain that is less than this share may be rounding.
+const LITTLE: f64 = 1e-12;
+
+/// Classes near one, by what reads what, in a random direction; with choices, about so many.
+fn around(work: &Work, readers: &[Vec<u32>], start: u32, size: usize, random: &mut Random) -> Vec<bool> {
+    let mut free = vec![false; work.classes.len()];
+    let mut queue = vec![start];
+    let mut count = 0;
+    while count < size && !queue.is_empty() {
+        // Between breadth and a random walk.
+        let at = random.below(queue.len().min(SPREAD));
+        let class = queue.remove(at);
+        if std::mem::replace(&mut free[class as usize], true) {
+            continue;
+        }
+        count += usize::from(work.classes[class as usize].len() > 1);
+        let below = work.classes[class as usize].iter().flat_map(|node| &node.children);
+        for &next in below.chain(&readers[class as usize]) {
+            if !free[next as usize] && queue.len() < WAITING {
+                queue.push(next);
+            }
+        }
+    }
+    free
+}
+
+/// The next class is one of the first so many that wait.
+const SPREAD: usize = 6;
+/// Classes that wait, at most: what everything reads would bring everything.
+const WAITING: usize = 2000;
+
+/// A choice for every class: that of the selection, and elsewhere the cheapest tree on top of it. Together
+/// they are acyclic.
+fn complete(classes: &[Vec<Node>], choice: &[Option<u32>]) -> Vec<u32> {
+    let mut readers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); classes.len()];
+    let mut waiting: Vec<Vec<u32>> = classes.iter().map(|nodes| vec![0; nodes.len()]).collect();
+    let mut heap = BinaryHeap::new();
+    let mut rest: Vec<Option<u32>> = choice.to_vec();
+    let mut cost = vec![0.0; classes.len()];
+    let mut ready = Vec::new();
+    for (class, nodes) in classes.iter().enumerate() {
+        if choice[class].is_some() {
+            ready.push(class as u32);
+            continue;
+        }
+        for (place, node) in nodes.iter().enumerate() {
+            waiting[class][place] = node.children.len() as u32;
+            for &child in &node.children {
+                readers[child as usize].push((class as u32, place as u32));
+            }
+            if node.children.is_empty() {
+                heap.push(Reverse((Key(node.cost), class as u32, place as u32)));
+            }
+        }
+    }
+    loop {
+        let class = match ready.pop() {
+            Some(class) => class,
+            None => match heap.pop() {
+                Some(Reverse((Key(price), class, place))) => {
+                    if rest[class as usize].is_some() {
+                        continue;
+                    }
+                    rest[class as usize] = Some(place);
+                    cost[class as usize] = price;
+                    class
+                }
+                None => break,
+            },
+        };
+        for &(reader, at) in &readers[class as usize] {
+            let left = &mut waiting[reader as usize][at as usize];
+            *left -= 1;
+            if *left == 0 && rest[reader as usize].is_none() {
+                let node = &classes[reader as usize][at as usize];
+                let sum: f64 = node.children.iter().map(|&child| cost[child as usize]).sum();
+                heap.push(Reverse((Key((node.cost + sum).min(f64::MAX)), reader, at)));
+            }
+        }
+    }
+    // Classes that were emptied by reduction have no candidates, and nobody asks for them.
+    rest.into_iter().map(|place| place.unwrap_or(0)).collect()
+}
+
+/// The problem in which only some classes have a choice.
+fn restricted(work: &Work, rest: &[u32], free: &[bool]) -> Work {
+    let mut classes = vec![Vec::new(); work.classes.len()];
+    let mut stack = work.roots.clone();
+    let mut seen = vec![false; work.classes.len()];
+    while let Some(class) = stack.pop() {
+        let at = class as usize;
+        if std::mem::replace(&mut seen[at], true) {
+            continue;
+        }
+        classes[at] = if free[at] {
+            work.classes[at].clone()
+        } else {
+            work.classes[at].get(rest[at] as usize).cloned().into_iter().collect()
+        };
+        stack.extend(
+            classes[at].iter().flat_map(|node: &Node| &node.children).filter(|child| !seen[**child as usize]),
+        );
+    }
+    Work { classes, roots: work.roots.clone(), original: Vec::new(), total: 0 }
+}
+
+/// The cheapest selection of a small problem, by places in its classes, and the work that it took; none where
+/// that is too much.
+fn solve(part: &Work) -> (Option<Vec<Option<u32>>>, usize) {
+    let reduced = Reduced::new(part);
+    let components = Components::new(&reduced.work);
+    let worth = vec![0.0; part.classes.len()];
+    let Some(network) = Network::new(&reduced.work, &components, &worth) else { return (None, 0) };
+    let plan = order::down(&reduced.work, &components);
+    let Ok(outcome) = network.run(&plan, CAPS, Excess::Stop) else { return (None, GIVEN_UP) };
+    (Some(reduced.restore(&outcome.choice)), outcome.states)
+}
+
+/// A choice of a restricted problem, by places in all of each class.
+fn widened(found: &[Option<u32>], rest: &[u32], free: &[bool]) -> Vec<Option<u32>> {
+    let place = |(class, place): (usize, &Option<u32>)| {
+        place.map(|place| if free[class] { place } else { rest[class] })
+    };
+    found.iter().enumerate().map(place).collect()
+}
+
+/// Only what the roots reach.
+fn used(work: &Work, choice: &[Option<u32>]) -> Vec<Option<u32>> {
+    let used = reach(&work.classes, &work.roots, choice);
+    choice.iter().zip(used).map(|(place, used)| place.filter(|_| used)).collect()
+}
+
+/// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((bits ^ bits >> 31) % end as u64) as usize
+    }
+}

@@ -1,0 +1,94 @@
+//! A good selection and a good bound for what is too large to enumerate, and the extractor that makes do
+//! with them.
+
+use super::bound::chain;
+use super::canonical::{Trees, Work, price};
+use super::component::Components;
+use super::greedy::{SETTLE_STEPS, settle};
+use super::landmark::landmarks;
+use super::reduce::Reduced;
+use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report, Size};
+use super::{neighbourhood, share};
+
+/// Local search from the greedy selection, and a lower bound by landmarks.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalSearch {
+    /// Candidates and states that it may visit.
+    pub steps: usize,
+}
+
+impl LocalSearch {
+    /// With the default limit: some seconds on what has ten thousand candidates.
+    pub const DEFAULT: Self = Self { steps: 400_000_000 };
+}
+
+impl Extractor for LocalSearch {
+    fn name(&self) -> &'static str {
+        "local-search"
+    }
+
+    fn claim(&self) -> Claim {
+        Claim::Heuristic
+    }
+
+    fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError> {
+        let whole = Work::new(problem)?;
+        let reduced = Reduced::new(&whole);
+        let mut report = Report::of(&whole, &reduced, &Components::new(&reduced.work));
+        let found = self.search(&reduced.work, &mut report);
+        let choice = reduced.restore(&found.choice);
+        Ok(whole.finish(&choice, (found.bound + reduced.sunk) * SLACK, false, report))
+    }
+}
+
+/// A bound is a sum taken in another order than the cost: this much of it may be rounding.
+pub(super) const SLACK: f64 = 1.0 - 1e-12;
+
+/// A selection, a bound, and what is known of each candidate.
+pub(super) struct Found {
+    pub choice: Vec<Option<u32>>,
+    pub cost: f64,
+    pub bound: f64,
+    /// For each class and candidate: no selection that has it costs less.
+    pub least: Vec<Vec<f64>>,
+}
+
+impl LocalSearch {
+    /// Searches a reduced problem.
+    pub(super) fn search(&self, work: &Work, report: &mut Report) -> Found {
+        let marks = landmarks(&work.classes, &work.roots, self.steps);
+        report.states += marks.steps;
+        let bound = chain(&work.classes, &work.roots).max(marks.bound);
+        let mut least = marks.beyond;
+        least.iter_mut().flatten().for_each(|beyond| *beyond += marks.bound);
+        let mut choice =
+            settle(&work.classes, SETTLE_STEPS / 10).unwrap_or_else(|| Trees::new(&work.classes).choice);
+        share::improve(&work.classes, &work.roots, &mut choice);
+        let searched = neighbourhood::improve(work, &mut choice, self.steps / SHARE);
+        report.states += searched.steps;
+        report.limit = searched.limited.then(|| format!("{} steps of local search", self.steps));
+        report.method = "local search".to_owned();
+        let cost = price(&work.classes, &work.roots, &choice);
+        Found { choice, cost, bound, least }
+    }
+}
+
+/// A neighbourhood costs so many times what its visits say: it is reduced first.
+const SHARE: usize = 200;
+
+impl Report {
+    /// What there is to say before the search.
+    pub(super) fn of(whole: &Work, reduced: &Reduced, components: &Components) -> Self {
+        let classes = &reduced.work.classes;
+        Self {
+            size: whole.size(),
+            reduced: Size {
+                classes: classes.iter().filter(|nodes| !nodes.is_empty()).count(),
+                nodes: classes.iter().map(Vec::len).sum(),
+            },
+            components: components.len(),
+            largest_component: components.largest(),
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What a cost model is asked while an e-graph is priced.
+
+use crate::cost::{CostModel, FEATURES, Query, Value, key};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// What is known of a kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kernel {
+    /// Its features, in the order of [`FEATURES`].
+    pub features: Vec<Value>,
+    /// Its price in seconds; `None` where the model has none.
+    pub seconds: Option<f64>,
+}
+
+/// Writes down what a model is asked.
+pub(super) struct Recorder<'a> {
+    model: &'a dyn CostModel,
+    /// By the text of the call, so that the order does not depend on the e-graph.
+    kernels: Mutex<BTreeMap<String, Kernel>>,
+}
+
+impl<'a> Recorder<'a> {
+    pub fn new(model: &'a dyn CostModel) -> Self {
+        Self { model, kernels: Mutex::default() }
+    }
+
+    /// The kernels that were asked about.
+    pub fn kernels(self) -> Vec<Kernel> {
+        let kernels = self.kernels.into_inner().unwrap_or_else(PoisonError::into_inner);
+        kernels.into_values().collect()
+    }
+}
+
+impl CostModel for Recorder<'_> {
+    fn name(&self) -> &'static str {
+        self.model.name()
+    }
+
+    fn seconds(&self, query: &Query<'_>) -> Option<f64> {
+        let seconds = self.model.seconds(query);
+        let features = FEATURES.iter().map(|feature| feature.value(query)).collect();
+        let mut kernels = self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+        kernels.insert(key(query), Kernel { features, seconds });
+        seconds
+    }
+
+    fn copy(&self, bytes: usize) -> f64 {
+        self.model.copy(bytes)
+    }
+}
