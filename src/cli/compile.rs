@@ -2,7 +2,6 @@
 
 use super::caching::{Caching, Ready};
 use super::load::absent;
-use super::pack::replace;
 use super::page::writable;
 use super::{Outcome, Settings, print};
 use clap::{Args, ValueEnum};
@@ -211,7 +210,8 @@ impl Dump {
             let options = self.settings.options(&self.settings.pipeline)?;
             let named =
                 exchange::named(&self.settings.graph()?, &options).map_err(|error| error.to_string())?;
-            replace(file, &named.to_json())?;
+            ovolo::file::write(file, &[named.to_json().as_bytes()])
+                .map_err(|error| format!("{}: {error}", file.display()))?;
             let nodes: usize = named.nodes.iter().map(Vec::len).sum();
             print(&format!("{}: {nodes} priced nodes in {} classes\n", file.display(), named.classes.len()));
             return Ok(());

@@ -1,6 +1,5 @@
 //! `ovolo features`.
 
-use super::pack::replace;
 use super::page::writable;
 use super::{Outcome, Settings, print};
 use clap::Args;
@@ -41,7 +40,8 @@ impl Features {
         let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
         match &self.out {
             Some(file) => {
-                replace(file, &text)?;
+                ovolo::file::write(file, &[text.as_bytes()])
+                    .map_err(|error| format!("{}: {error}", file.display()))?;
                 let kernels = lines.len() - 1;
                 print(&format!("{}: {kernels} kernels, {} columns\n", file.display(), lines[0].len()));
             }
