@@ -119,6 +119,30 @@ fn the_shipped_rules_have_a_point() {
     findings.extend(check::types(set.rules(), 2, &|_| ()));
     findings.retain(|finding| finding.kind != Kind::Undone);
     assert!(findings.is_empty(), "{}", lines(&findings, ""));
+    let lawless: Vec<&str> =
+        set.rules().iter().filter(|rule| rule.doc.is_empty()).map(|rule| rule.name.as_str()).collect();
+    assert!(lawless.is_empty(), "rules without a law above them: {lawless:?}");
+}
+
+#[test]
+fn a_law_is_of_all_rules_down_to_the_next_blank_line() {
+    let text = r#"// The file.
+    [
+        // Twice is
+        // once.
+        Rule(name: "first", from: "(relu (relu ?x))", to: "(relu ?x)"), // not a law
+        // Another.
+        Rule(name: "second", from: "(neg (neg ?x))", to: "?x"),
+        Rule(name: "third", from: "(not (not ?x))", to: "?x"),
+
+        Rule(name: "fourth", from: "(abs (abs ?x))", to: "(abs ?x)"),
+        // Of nothing.
+
+        Rule(name: "fifth", from: "(abs (neg ?x))", to: "(abs ?x)"),
+    ]"#;
+    let set = RuleSet::read(&[("mine.ron", text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let laws: Vec<&str> = set.rules().iter().map(|rule| rule.doc.as_str()).collect();
+    assert_eq!(laws, ["Twice is once.", "Another.", "Another.", "", ""]);
 }
 
 #[test]

@@ -27,7 +27,8 @@ pub(crate) struct Field {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
-    /// `Name(key: value, …)`, or `Name` alone; with the comment lines above it.
+    /// `Name(key: value, …)`, or `Name` alone; with the comment lines above it, or above what stands
+    /// before it without a blank line between.
     Struct {
         name: String,
         fields: Vec<Field>,
@@ -96,7 +97,7 @@ impl Text {
 
 /// Reads one value and demands that nothing follows it.
 pub(crate) fn read(text: &str, source: usize) -> Result<Node, Diagnostic> {
-    let mut reader = Reader { text, at: 0, depth: 0, source, comment: String::new() };
+    let mut reader = Reader { text, at: 0, depth: 0, source, comment: String::new(), blank: false };
     let node = reader.value()?;
     reader.space();
     if reader.at < text.len() {
@@ -117,6 +118,8 @@ struct Reader<'a> {
     source: usize,
     /// The comment lines right above.
     comment: String,
+    /// Whether a blank line was skipped last.
+    blank: bool,
 }
 
 impl Reader<'_> {
@@ -133,9 +136,12 @@ impl Reader<'_> {
         &self.text[self.at..]
     }
 
+    /// Skips space and comments. Where nothing is skipped, the comment that was met last still stands
+    /// right above.
     fn space(&mut self) {
+        let start = self.at;
         let mut lines: Vec<&str> = Vec::new();
-        let mut newlines = 0;
+        let (mut newlines, mut blank) = (0, false);
         loop {
             let rest = &self.text[self.at..];
             if let Some(comment) = rest.strip_prefix("//") {
@@ -143,11 +149,15 @@ impl Reader<'_> {
                 if newlines > 1 {
                     lines.clear();
                 }
-                lines.push(line.trim());
+                // At the end of a line it is about what stands before it.
+                if newlines > 0 || start == 0 || !lines.is_empty() {
+                    lines.push(line.trim());
+                }
                 newlines = 0;
                 self.at += 2 + line.len();
             } else if let Some(space) = rest.chars().next().filter(|c| c.is_whitespace()) {
                 newlines += usize::from(space == '\n');
+                blank |= newlines > 1;
                 self.at += space.len_utf8();
             } else {
                 break;
@@ -156,7 +166,10 @@ impl Reader<'_> {
         if newlines > 1 {
             lines.clear();
         }
-        self.comment = lines.join(" ");
+        if self.at > start {
+            self.comment = lines.join(" ");
+            self.blank = blank;
+        }
     }
 
     fn eat(&mut self, token: char) -> bool {
@@ -213,7 +226,13 @@ impl Reader<'_> {
             Some('[') => {
                 self.at += 1;
                 let mut items = Vec::new();
+                let mut above = String::new();
                 while !self.eat(']') {
+                    // A comment is of all values down to the next blank line.
+                    if self.comment.is_empty() && !self.blank {
+                        self.comment.clone_from(&above);
+                    }
+                    above.clone_from(&self.comment);
                     items.push(self.value()?);
                     self.separator(']', start)?;
                 }
