@@ -8,7 +8,7 @@ use ovolo::audit::{curve, runner_up};
 use ovolo::compile::Options;
 use ovolo::egraph::RunnerUp;
 use ovolo::graph::Graph;
-use ovolo::plan::Plan;
+use ovolo::plan::{Plan, Source};
 use ovolo::report::{self, Page};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -113,7 +113,14 @@ impl Explain {
                 let _ = writeln!(lines, "{}", report::to_json(one));
                 continue;
             }
-            let instead = one.instead.as_deref().unwrap_or("a program without this value");
+            let mut instead = one.instead.clone().unwrap_or_else(|| "a program without this value".into());
+            if !one.differs.is_empty() {
+                let _ = write!(instead, ", with {}", one.differs.join("; "));
+            } else if let (None, Some(first)) = (&one.instead, one.adds.first()) {
+                let more = one.adds.len() - 1;
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let _ = write!(instead, ", with {} of type {}{more}", first.node, first.ty);
+            }
             let about = if one.proven { "" } else { " (not proven)" };
             let _ = writeln!(lines, "{}: {} at {:.1} us", one.value, one.chosen, one.seconds * 1e6);
             let _ = writeln!(
@@ -151,8 +158,11 @@ fn text(plan: &Plan) -> String {
             step.in_place.map(|operand| format!(", in place of operand {operand}")).unwrap_or_default();
         let scratch = if step.scratch > 0 { format!(", scratch {}", step.scratch) } else { String::new() };
         let _ = writeln!(text, "      {} -> {}{in_place}{scratch}", operands.join(", "), step.output);
-        if !step.rules.is_empty() {
-            let _ = writeln!(text, "      by {}", step.rules.join(" <- "));
+        let Source { rules, imported } = &step.source;
+        let imported = imported.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let chain: Vec<&str> = rules.iter().map(String::as_str).chain([imported.as_str()]).collect();
+        if !rules.is_empty() {
+            let _ = writeln!(text, "      by {}", chain.join(" <- "));
         }
     }
     let _ = writeln!(

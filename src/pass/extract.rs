@@ -15,7 +15,7 @@ use crate::cost::{self, CostModel};
 use crate::egraph::{EGraph, Pick};
 use crate::error::Error;
 use crate::extract::{self, Extraction, Extractor};
-use trial::{Chooser, Trial, chains};
+use trial::{Chooser, Trial, sources};
 
 /// The extraction.
 pub(super) struct Extract(pub Settings);
@@ -31,8 +31,8 @@ impl Pass for Extract {
         let model = cost_model(&self.0, context)?;
         let chooser = chooser(&egraph, &*extractor, &*model, context)?;
         let Trial { extraction, program, .. } = choose(&chooser, &self.0)?;
+        state.sources = sources(&chooser.pick, &program);
         let missing = chooser.pick.missing;
-        state.rules = chains(&program);
         state.graph = program.graph;
         let report = PassReport::Extract {
             extractor: extractor.name().to_owned(),

@@ -7,7 +7,7 @@ use crate::cost::{self, CostModel, Query};
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::op;
-use crate::plan::{Plan, PlanError};
+use crate::plan::{Plan, PlanError, Source};
 
 /// The memory plan.
 pub(super) struct PlanMemory(pub Settings);
@@ -18,7 +18,7 @@ impl Pass for PlanMemory {
     }
 
     fn run(&self, state: &mut State, context: &Context<'_>) -> Result<PassReport, Error> {
-        let plan = plan(&state.graph, &state.rules, state.cost.as_deref(), &self.0, context)?;
+        let plan = plan(&state.graph, &state.sources, state.cost.as_deref(), &self.0, context)?;
         if let Some(limit) = self.0.limit.filter(|limit| plan.arena > *limit) {
             return Err(Error::Plan(super::extract::too_large(&plan, limit)));
         }
@@ -36,7 +36,7 @@ impl Pass for PlanMemory {
 /// Plans a program whose steps are priced by a model; without one they cost nothing.
 pub(super) fn plan(
     graph: &Graph,
-    rules: &[Vec<String>],
+    sources: &[Source],
     model: Option<&dyn CostModel>,
     settings: &Settings,
     context: &Context<'_>,
@@ -55,5 +55,5 @@ pub(super) fn plan(
         Ok((contract, seconds))
     };
     let copy = |bytes: usize| model.map_or(0.0, |model| model.copy(bytes));
-    Plan::new(graph, rules, context.threads, &ask, &copy, &settings.order, &settings.planner)
+    Plan::new(graph, sources, context.threads, &ask, &copy, &settings.order, &settings.planner)
 }

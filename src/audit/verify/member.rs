@@ -73,7 +73,7 @@ pub fn members(
         measured: None,
     };
     crate::verify::verify(graph.clone()).map_err(Error::from)?;
-    let mut state = State { graph: graph.clone(), egraph: None, rules: Vec::new(), cost: None, plan: None };
+    let mut state = State { graph: graph.clone(), egraph: None, sources: Vec::new(), cost: None, plan: None };
     let mut planner: Option<Box<dyn Pass>> = None;
     for (pass, spec) in pass::passes(&options.pipeline).into_iter().zip(&options.pipeline.passes) {
         match spec {
@@ -107,13 +107,15 @@ pub fn members(
         }
         let extraction = GreedyTree.extract(&pick.problem).map_err(|error| MemberError(error.to_string()))?;
         let program = pick.build(&extraction);
-        let mut rules: Vec<String> = program.rules.iter().flatten().map(|rule| rule.name.clone()).collect();
+        let chains = pick.provenance(&program);
+        let mut rules: Vec<String> =
+            chains.iter().flat_map(|chain| &chain.rules).map(|rule| rule.name.clone()).collect();
         rules.sort();
         rules.dedup();
         let mut chosen = State {
             graph: program.graph,
             egraph: None,
-            rules: vec![Vec::new(); program.rules.len()],
+            sources: Vec::new(),
             cost: cost::find("flops", &options.machine, None).ok(),
             plan: None,
         };
