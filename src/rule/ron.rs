@@ -99,15 +99,47 @@ impl Text {
 pub(crate) fn read(text: &str, source: usize) -> Result<Node, Diagnostic> {
     let mut reader = Reader { text, at: 0, depth: 0, source, comment: String::new(), blank: false };
     let node = reader.value()?;
-    reader.space();
-    if reader.at < text.len() {
-        return Err(reader.error(
-            "something follows the end",
-            reader.at..text.len().min(reader.at + 1),
-            "take it away, or move it inside what ends before it",
-        ));
-    }
+    reader.end()?;
     Ok(node)
+}
+
+/// Reads a list of `Name(…)` as far as it is right: after a mistake it goes on at the next line that begins
+/// with such a value. A text that is no list is read as what it is.
+pub(crate) fn items(text: &str, source: usize, name: &str) -> Result<(Vec<Node>, Vec<Diagnostic>), Node> {
+    let mut reader = Reader { text, at: 0, depth: 1, source, comment: String::new(), blank: false };
+    if !reader.eat('[') {
+        return match read(text, source) {
+            Ok(other) => Err(other),
+            Err(mistake) => Ok((Vec::new(), vec![mistake])),
+        };
+    }
+    let start = reader.at - 1;
+    let (mut items, mut mistakes, mut above) = (Vec::new(), Vec::new(), String::new());
+    while !reader.eat(']') {
+        let begin = reader.at;
+        match reader.item(&mut above, start) {
+            Ok(item) => items.push(item),
+            Err(mistake) => {
+                let at = mistake.labels.first().map_or(text.len(), |label| label.span.start);
+                let at = at.max(begin + 1);
+                mistakes.push(mistake);
+                let Some(next) = next_line(text, at, name) else { return Ok((items, mistakes)) };
+                reader = Reader { at: next, depth: 1, comment: String::new(), blank: true, ..reader };
+            }
+        }
+    }
+    if let Err(mistake) = reader.end() {
+        mistakes.push(mistake);
+    }
+    Ok((items, mistakes))
+}
+
+/// Where the next line from a place on begins with `name(`.
+fn next_line(text: &str, from: usize, name: &str) -> Option<usize> {
+    text.match_indices(name)
+        .map(|(at, _)| at)
+        .filter(|at| *at >= from && text[at + name.len()..].starts_with('('))
+        .find(|at| text[..*at].trim_end_matches([' ', '\t']).ends_with('\n'))
 }
 
 struct Reader<'a> {
@@ -172,6 +204,31 @@ impl Reader<'_> {
         }
     }
 
+    /// That nothing follows.
+    fn end(&mut self) -> Result<(), Diagnostic> {
+        self.space();
+        if self.at < self.text.len() {
+            return Err(self.error(
+                "something follows the end",
+                self.at..self.text.len().min(self.at + 1),
+                "take it away, or move it inside what ends before it",
+            ));
+        }
+        Ok(())
+    }
+
+    /// A value of a list that began at `start`, and what separates it from the next. A comment is of all
+    /// values down to the next blank line: `above` keeps it.
+    fn item(&mut self, above: &mut String, start: usize) -> Result<Node, Diagnostic> {
+        if self.comment.is_empty() && !self.blank {
+            self.comment.clone_from(above);
+        }
+        above.clone_from(&self.comment);
+        let node = self.value()?;
+        self.separator(']', start)?;
+        Ok(node)
+    }
+
     fn eat(&mut self, token: char) -> bool {
         self.space();
         let found = self.rest().starts_with(token);
@@ -228,13 +285,7 @@ impl Reader<'_> {
                 let mut items = Vec::new();
                 let mut above = String::new();
                 while !self.eat(']') {
-                    // A comment is of all values down to the next blank line.
-                    if self.comment.is_empty() && !self.blank {
-                        self.comment.clone_from(&above);
-                    }
-                    above.clone_from(&self.comment);
-                    items.push(self.value()?);
-                    self.separator(']', start)?;
+                    items.push(self.item(&mut above, start)?);
                 }
                 Value::List(items)
             }
