@@ -93,7 +93,9 @@ pub struct Step {
 pub struct Source {
     /// The rules that led to it, the last first: `name (file:line)`.
     pub rules: Vec<String>,
-    /// The imported nodes that they began with, in the model's order.
+    /// The rules that made what else the left sides of these stood in, and so on.
+    pub others: Vec<String>,
+    /// The imported nodes that all of them began with, in the model's order.
     pub imported: Vec<Imported>,
 }
 

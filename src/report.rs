@@ -117,6 +117,7 @@ pub fn plan(plan: &Plan) -> Value {
                 "scratch_offset": step.scratch_offset,
                 "seconds": step.seconds,
                 "rules": step.source.rules,
+                "other_rules": step.source.others,
                 "imported": step.source.imported,
             })
         })

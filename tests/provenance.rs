@@ -56,6 +56,28 @@ fn a_fused_step_comes_from_all_that_it_computes_and_from_nothing_else() {
 }
 
 #[test]
+fn rules_on_the_way_beside_the_main_one_are_told() {
+    let plan = planned(
+        "graph {
+        x: f32[1,3,8,8] = input
+        w: f32[16,3,3,3] = const ~1
+        b: f32[16] = const ~2
+        v: f32[16] = const splat 2.0
+        c = conv(x, w, b)
+        n = batch-norm(c, b, b, b, v) {epsilon: 0.001}
+        y = relu(n)
+        return y
+        }",
+    );
+    let step = plan.steps.iter().find(|step| step.op.contains("conv")).unwrap();
+    let named = |rules: &[String], name: &str| rules.iter().any(|rule| rule.starts_with(name));
+    assert!(named(&step.source.rules, "map-relu (rules/fuse.ron:"), "{step:?}");
+    assert!(named(&step.source.others, "split-batch-norm (rules/fuse.ron:"), "{step:?}");
+    let imported: Vec<String> = step.source.imported.iter().map(ToString::to_string).collect();
+    assert_eq!(imported, ["c (conv)", "n (batch-norm)", "y (relu)"]);
+}
+
+#[test]
 fn every_step_of_a_model_leads_back_to_imported_nodes() {
     for name in ["squeezenet1_1", "mobilenet_v2", "bert_base"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/models/{name}.onnx"));

@@ -247,6 +247,13 @@ fn sizes_that_no_memory_holds_end_in_words() {
             "rank(?x, 1)",
             "elements, which is not evaluated",
         ),
+        (
+            "(reshape (reshape ?x {shape: ?_s}) {shape: ?t})",
+            "(reshape ?x {shape: ?t})",
+            "equal(dim(?x, 0), 150000)",
+            "",
+        ),
+        ("(relu (concat ?x.. {axis: ?n}))", "(relu (concat ?x.. {axis: ?n}))", "equal(?n, 99999)", "not"),
         ("(relu ?x)", "(lrn ?x {size: HUGE})", "rank(?x, 2)", ""),
         ("(relu ?x)", "?x", "equal(dim(?x, 0), HUGE)", "equal(dim(?x, 0), HUGE)"),
         ("(relu ?x)", "?x", "equal(shape-of(?x), [4294967296,2])", "4294967296"),

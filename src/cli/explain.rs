@@ -158,11 +158,14 @@ fn text(plan: &Plan) -> String {
             step.in_place.map(|operand| format!(", in place of operand {operand}")).unwrap_or_default();
         let scratch = if step.scratch > 0 { format!(", scratch {}", step.scratch) } else { String::new() };
         let _ = writeln!(text, "      {} -> {}{in_place}{scratch}", operands.join(", "), step.output);
-        let Source { rules, imported } = &step.source;
+        let Source { rules, others, imported } = &step.source;
         let imported = imported.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let chain: Vec<&str> = rules.iter().map(String::as_str).chain([imported.as_str()]).collect();
         if !rules.is_empty() {
             let _ = writeln!(text, "      by {}", chain.join(" <- "));
+        }
+        if !others.is_empty() {
+            let _ = writeln!(text, "      and by {}", others.join(", "));
         }
     }
     let _ = writeln!(

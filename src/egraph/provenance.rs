@@ -21,8 +21,10 @@ struct Origin {
 pub struct Chain {
     /// The rules that led to it, the last one first, along the roots of what they matched.
     pub rules: Vec<Arc<Rule>>,
-    /// The imported nodes that it came from, in the model's order: all in which the left sides of these
-    /// rules stood, or of rules that made what stood there. Names and ops.
+    /// The rules that made what else the left sides of these stood in, and so on.
+    pub others: Vec<Arc<Rule>>,
+    /// The imported nodes that it came from, in the model's order: all in which left sides of any of these
+    /// rules stood. Names and ops.
     pub imported: Vec<(Arc<str>, &'static str)>,
 }
 
@@ -82,28 +84,27 @@ impl<'a> OriginIndex<'a> {
             rules.push(Arc::clone(&origin.rule));
             at = origin.found.head.as_ref().and_then(|head| self.before(id, head));
         }
-        Chain { rules, imported: self.imported(first) }
-    }
-
-    /// The imported nodes from which a node came.
-    fn imported(&self, first: Id) -> Vec<(Arc<str>, &'static str)> {
         let mut seen = FxHashSet::default();
         let mut imported = BTreeSet::new();
+        let mut others: Vec<Arc<Rule>> = Vec::new();
         let mut open = vec![first];
         while let Some(id) = open.pop() {
             if !seen.insert(id) {
                 continue;
             }
-            match self.egraph.origins.of(id) {
-                Some(Origin { rule, found }) => {
-                    let support = self.egraph.support(rule, found);
-                    open.extend(support.iter().filter_map(|term| self.before(id, term)));
-                }
-                None => drop(imported.insert(id)),
+            let Some(Origin { rule, found }) = self.egraph.origins.of(id) else {
+                imported.insert(id);
+                continue;
+            };
+            if !rules.iter().chain(&others).any(|known| Arc::ptr_eq(known, rule)) {
+                others.push(Arc::clone(rule));
             }
+            let support = self.egraph.support(rule, found);
+            open.extend(support.iter().rev().filter_map(|term| self.before(id, term)));
         }
         let named = self.egraph.named.iter().filter(|(_, id)| imported.contains(id));
-        named.map(|(name, id)| (Arc::clone(name), self.egraph.egg.id_to_node(*id).op)).collect()
+        let imported = named.map(|(name, id)| (Arc::clone(name), self.egraph.egg.id_to_node(*id).op));
+        Chain { rules, others, imported: imported.collect() }
     }
 
     /// A node that another came from. It is the older one, unless it came again later.

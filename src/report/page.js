@@ -187,6 +187,7 @@ function stepDetails(at, row) {
   if (step.attributes) row('attributes', step.attributes);
   const from = step.imported.map(one => `${one.name} (${one.op})`).join(', ');
   if (step.rules.length) row('by rules', [...step.rules, from].filter(part => part).join(' ← '));
+  if (step.other_rules.length) row('and by', step.other_rules.join(', '));
 }
 
 function where(text) {

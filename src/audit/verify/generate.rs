@@ -155,6 +155,8 @@ impl<'a> Generator<'a> {
         rng: &mut Rng,
     ) -> Result<usize, String> {
         let Pattern::Op { children, .. } = pattern else { return Err("no op".into()) };
+        // What is wished is mostly what is made; samplers count its elements.
+        draft.fits(&wish.ty)?;
         let (slots, open) = slots(children, draft, &self.palette, rng);
         let mut inputs: Vec<Option<usize>> = slots
             .iter()

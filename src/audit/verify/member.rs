@@ -119,8 +119,11 @@ pub fn members(
         let extraction = GreedyTree.extract(&pick.problem).map_err(|error| MemberError(error.to_string()))?;
         let program = pick.build(&extraction);
         let chains = pick.provenance(&program);
-        let mut rules: Vec<String> =
-            chains.iter().flat_map(|chain| &chain.rules).map(|rule| rule.name.clone()).collect();
+        let mut rules: Vec<String> = chains
+            .iter()
+            .flat_map(|chain| chain.rules.iter().chain(&chain.others))
+            .map(|rule| rule.name.clone())
+            .collect();
         rules.sort();
         rules.dedup();
         let mut chosen = State {

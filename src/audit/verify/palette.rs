@@ -233,13 +233,22 @@ pub(super) fn pair(rng: &mut Rng, shape: &[usize]) -> (Vec<usize>, Vec<usize>) {
     }
 }
 
+/// The divisors of a number, the smallest first; of 0 as of 1.
+pub(super) fn divisors(number: usize) -> Vec<usize> {
+    let number = number.max(1);
+    let mut divisors: Vec<usize> = (1..=number.isqrt()).filter(|d| number.is_multiple_of(*d)).collect();
+    let large: Vec<usize> = divisors.iter().rev().map(|d| number / d).collect();
+    divisors.extend(large);
+    divisors.dedup();
+    divisors
+}
+
 /// A shape of as many elements, of any rank up to 5.
 pub(super) fn refactor(rng: &mut Rng, count: usize) -> Vec<usize> {
     let mut shape = Vec::new();
     let mut rest = count;
     for _ in 0..rng.below(4) {
-        let divisors: Vec<usize> = (1..=rest.max(1)).filter(|d| rest.is_multiple_of(*d)).collect();
-        let size = rng.pick(&divisors);
+        let size = rng.pick(&divisors(rest));
         shape.push(size);
         rest /= size.max(1);
     }

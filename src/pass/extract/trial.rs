@@ -108,6 +108,7 @@ pub(super) fn sources(pick: &Pick<'_>, program: &Program) -> Vec<Source> {
     let rule = |rule: &Arc<Rule>| format!("{} ({}:{})", rule.name, rule.file, rule.line);
     let source = |chain: Chain| Source {
         rules: chain.rules.iter().map(rule).collect(),
+        others: chain.others.iter().map(rule).collect(),
         imported: chain.imported.into_iter().map(|(name, op)| Imported { name, op: op.into() }).collect(),
     };
     pick.provenance(program).into_iter().map(source).collect()

@@ -1,5 +1,6 @@
 //! Samplers of convolutions and pools.
 
+use super::super::palette::divisors;
 use super::{Ask, Offer, Wish};
 use crate::attr::{Attr, Attrs};
 use crate::tensor::{DType, TensorType};
@@ -161,7 +162,7 @@ pub(super) fn conv(ask: &mut Ask<'_>) -> Option<Offer> {
 
 /// A number of groups that divides the channels: one, each channel a group, or any.
 fn grouping(ask: &mut Ask<'_>, channels: usize) -> usize {
-    let divisors: Vec<usize> = (1..=channels.max(1)).filter(|d| channels.is_multiple_of(*d)).collect();
+    let divisors = divisors(channels);
     match ask.rng.below(10) {
         0..=4 => 1,
         5 | 6 => channels.max(1),
