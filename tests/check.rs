@@ -52,6 +52,7 @@ fn every_kind_of_finding_is_found_with_both_places() {
         Rule(name: "scale-up-to-one", from: "(relu (mul ?y ?t:0..1))", to: "(mul (relu ?y) ?t)"),
         Rule(name: "drops-an-attribute", from: "(softmax (relu ?x) {axis: ?a})", to: "(softmax (relu ?x) {axis: 0})"),
         Rule(name: "changes-nothing", from: "(exp (softmax ?x {axis: 1}))", to: "(exp (softmax ?x {axis: 1}))"),
+        Rule(name: "changes-nothing-of-each", from: "(concat ?xs.. {axis: ?n})", to: "(concat (each ?xs ?x ?x) {axis: ?k})", let: { k: "?n" }),
         Rule(name: "swaps", from: "(add ?x (sub ?y ?z))", to: "(add (sub ?y ?z) ?x)"),
         Rule(name: "shows", from: "(exp (relu ?x))", to: "(relu (exp ?x))", examples: [
             Example(fires: "x: f32[4] = input; y = rleu(x); return y"),

@@ -177,6 +177,8 @@ fn values_of_a_model_are_found_by_a_part_of_their_name() {
     let at = folder("node");
     let ask = ["rules", "why-not", "map-relu", "model.ovolo", "--cost", "flops", "--node", "b"];
     refused(&at, &ask, "no value is called `b`: did you mean `a/b`?");
+    let ask = ["rules", "why-not", "map-relu", "model.ovolo", "--cost", "flops", "--node", "A_"];
+    refused(&at, &ask, "no value is called `A_`: did you mean `a_b`?");
 }
 
 #[test]

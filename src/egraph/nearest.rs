@@ -107,7 +107,9 @@ impl EGraph {
                 let known = || self.named.iter().map(|(name, _)| &**name);
                 let found = self.named.iter().find(|(known, _)| **known == *name);
                 // Names of models are long paths: one of which this is a part is meant as well.
-                let part = || known().filter(|known| known.contains(name)).min_by_key(|known| known.len());
+                let lower = name.to_lowercase();
+                let holds = |known: &&str| known.to_lowercase().contains(&lower);
+                let part = || known().filter(holds).min_by_key(|known| known.len());
                 let hint = || {
                     let close = crate::error::nearest(name, known().collect::<Vec<_>>()).or_else(part)?;
                     Some(format!(": did you mean `{close}`?"))
