@@ -91,7 +91,7 @@ pub fn compile(graph: Graph, options: &Options) -> Result<Compilation, Error> {
         report: None,
         time: Duration::ZERO,
     }];
-    let mut state = State { graph, egraph: None, rules: Vec::new(), cost: None, chosen: None, plan: None };
+    let mut state = State { graph, egraph: None, sources: Vec::new(), cost: None, chosen: None, plan: None };
     for pass in pass::passes(&options.pipeline) {
         let start = Instant::now();
         let report = pass.run(&mut state, &context)?;

@@ -30,7 +30,7 @@ pub use kernel::KernelCall;
 pub use nearest::WhyNot;
 pub use need::Need;
 pub use probe::Probe;
-pub use provenance::Origin;
+pub use provenance::Chain;
 pub use runner_up::{Change, RunnerUp};
 pub use saturate::{Clock, Growth, Limits, SaturateError, Saturation, Stop};
 pub use what_if::Flip;

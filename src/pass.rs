@@ -15,7 +15,7 @@ use crate::egraph::{EGraph, Saturation};
 use crate::error::Error;
 use crate::extract::Extraction;
 use crate::graph::Graph;
-use crate::plan::Plan;
+use crate::plan::{Plan, Source};
 use crate::rule::RuleSet;
 use pipeline::{PassSpec, Pipeline};
 
@@ -62,8 +62,8 @@ pub struct State {
     pub graph: Graph,
     /// The e-graph, from the first rewriting pass to the extraction.
     pub egraph: Option<EGraph>,
-    /// For each node of an extracted graph, the rules that led to it, the last first (`name (file:line)`).
-    pub rules: Vec<Vec<String>>,
+    /// For each node of an extracted graph, where it came from.
+    pub sources: Vec<Source>,
     /// The cost model of the extraction.
     pub cost: Option<Box<dyn CostModel>>,
     /// The plan by which the extraction chose the graph.

@@ -87,8 +87,34 @@ pub struct Step {
     pub seconds: f64,
     /// Of them those that memory planning adds: copies that a better place for an operand would save.
     pub copies: f64,
-    /// The rules that led to the op, the last first.
+    /// Where the op came from.
+    pub source: Source,
+}
+
+/// Where a node of a program came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The rules that led to it, the last first: `name (file:line)`.
     pub rules: Vec<String>,
+    /// The rules that made what else the left sides of these stood in, and so on.
+    pub others: Vec<String>,
+    /// The imported nodes that all of them began with, in the model's order.
+    pub imported: Vec<Imported>,
+}
+
+/// A node of the model as it was imported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Imported {
+    /// The name of its value.
+    pub name: Arc<str>,
+    /// Its op.
+    pub op: String,
+}
+
+impl fmt::Display for Imported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.op)
+    }
 }
 
 /// A range of the arena, and the steps during which it is taken: by values or by a step's scratch.
@@ -175,7 +201,7 @@ pub struct Settings<'a> {
 }
 
 impl Plan {
-    /// Plans a program. `rules` are those that led to each node, `copy` prices a copy of so many bytes.
+    /// Plans a program. `sources` say where each node came from, `copy` prices a copy of so many bytes.
     ///
     /// A limit is kept where an order and copies are found that do; where none are the plan is larger.
     ///
@@ -183,7 +209,7 @@ impl Plan {
     /// If a kernel is refused, or a setting names nothing.
     pub fn new(
         graph: &Graph,
-        rules: &[Vec<String>],
+        sources: &[Source],
         threads: usize,
         ask: Asked<'_>,
         copy: &dyn Fn(usize) -> f64,
@@ -229,7 +255,7 @@ impl Plan {
                 implementation: contract.map(|contract| contract.implementation.clone()).unwrap_or_default(),
                 seconds: step.seconds,
                 copies: step.copies,
-                rules: rules.get(step.node.index()).cloned().unwrap_or_default(),
+                source: sources.get(step.node.index()).cloned().unwrap_or_default(),
             }
         };
         let placed = buffers.iter().zip(&packing.offsets).map(|(buffer, offset)| Placed {

@@ -117,7 +117,9 @@ pub fn plan(plan: &Plan) -> Value {
                 "scratch": step.scratch,
                 "scratch_offset": step.scratch_offset,
                 "seconds": step.seconds,
-                "rules": step.rules,
+                "rules": step.source.rules,
+                "other_rules": step.source.others,
+                "imported": step.source.imported,
             })
         })
         .collect();
@@ -140,7 +142,7 @@ pub fn to_json(runner_up: &RunnerUp) -> Value {
     };
     json!({
         "value": runner_up.value, "chosen": runner_up.chosen, "seconds": runner_up.seconds,
-        "instead": runner_up.instead, "margin": runner_up.margin, "proven": runner_up.proven,
+        "instead": runner_up.instead, "differs": runner_up.differs, "margin": runner_up.margin, "proven": runner_up.proven,
         "adds": changes(&runner_up.adds), "drops": changes(&runner_up.drops),
     })
 }

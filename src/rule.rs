@@ -243,10 +243,28 @@ impl RuleSet {
     /// # Errors
     /// Every mistake of every file.
     pub fn read(files: &[(&str, &str)]) -> Result<Self, Diagnostics> {
+        let (rules, found) = Self::read_right(files);
+        found.into_result(rules)
+    }
+
+    /// Reads rule files as far as they are right: those of their rules that are, and every mistake of the
+    /// others.
+    pub fn read_right(files: &[(&str, &str)]) -> (Self, Diagnostics) {
         let mut found = Diagnostics::new();
         let rules = reader::read(files, &mut found);
         found.sort();
-        found.into_result(Self { rules: rules.into_iter().map(Arc::new).collect() })
+        (Self { rules: rules.into_iter().map(Arc::new).collect() }, found)
+    }
+
+    /// These rules beside those of another set. A file of that set of which there is a rule here is left
+    /// out: this is another version of it.
+    #[must_use]
+    pub fn beside(&self, other: &Self) -> Self {
+        let named = |rule: &Rule| self.rules.iter().any(|own| own.name == rule.name);
+        let versions: Vec<&str> =
+            other.rules.iter().filter(|rule| named(rule)).map(|rule| rule.file.as_str()).collect();
+        let others = other.rules.iter().filter(|rule| !versions.contains(&rule.file.as_str()));
+        Self { rules: self.rules.iter().chain(others).cloned().collect() }
     }
 
     /// The rules, in order.

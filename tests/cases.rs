@@ -57,7 +57,7 @@ fn case(name: &str, path: &Path, pipeline: &str) -> Result<(), Failed> {
         .plan
         .steps
         .iter()
-        .flat_map(|step| &step.rules)
+        .flat_map(|step| &step.source.rules)
         .map(|rule| rule.split(' ').next().unwrap_or_default().to_owned())
         .collect();
     writeln!(report, "rules: {}\n", rules.into_iter().collect::<Vec<_>>().join(" ")).unwrap();

@@ -52,6 +52,7 @@ fn every_kind_of_finding_is_found_with_both_places() {
         Rule(name: "scale-up-to-one", from: "(relu (mul ?y ?t:0..1))", to: "(mul (relu ?y) ?t)"),
         Rule(name: "drops-an-attribute", from: "(softmax (relu ?x) {axis: ?a})", to: "(softmax (relu ?x) {axis: 0})"),
         Rule(name: "changes-nothing", from: "(exp (softmax ?x {axis: 1}))", to: "(exp (softmax ?x {axis: 1}))"),
+        Rule(name: "changes-nothing-of-each", from: "(concat ?xs.. {axis: ?n})", to: "(concat (each ?xs ?x ?x) {axis: ?k})", let: { k: "?n" }),
         Rule(name: "swaps", from: "(add ?x (sub ?y ?z))", to: "(add (sub ?y ?z) ?x)"),
         Rule(name: "shows", from: "(exp (relu ?x))", to: "(relu (exp ?x))", examples: [
             Example(fires: "x: f32[4] = input; y = rleu(x); return y"),
@@ -87,6 +88,76 @@ fn what_is_nearly_a_finding_is_none() {
 }
 
 #[test]
+fn what_can_never_match_is_found() {
+    let guards = [
+        "equal(?n, 1)\", \"is-f32(?x)\", \"equal(?n, 2)",
+        "less(?n, ?m)\", \"less(?m, ?n)",
+        "less(?n, ?m)\", \"less(?m, dim(?x, 0))\", \"at-most(dim(?x, 0), ?n)",
+        "not-equal(?n, ?m)\", \"equal(?m, ?n)",
+        "less(?n, ?n)",
+        "less(4, dim(?x, 1))\", \"at-most(dim(?x, 1), 4)",
+        "rank(?x, 2)\", \"min-rank(?x, 3)",
+        "rank(?x, 2)\", \"equal(dim(?x, 2), 1)",
+        "shape-is(?x, [2,3])\", \"rank(?x, 3)",
+        "is-f32(?x)\", \"is-dtype(?x, i64)",
+        "const(?x)\", \"not(const(?x))",
+        "plain(?x)\", \"layout-is(?x, nhwc)",
+        "divisible(dim(?x, 1), 16)\", \"equal(dim(?x, 1), 24)",
+    ];
+    let mut text = String::from("[\n");
+    for (at, guards) in guards.iter().enumerate() {
+        let from = "(arg-max ?x {axis: ?n, keepdims: ?m, *_a})";
+        text += &format!(
+            "    Rule(name: \"guards-{at}\", from: \"{from}\", to: \"?x\", when: [\"{guards}\"]),\n"
+        );
+    }
+    text += r#"
+    Rule(name: "integer-times-float", from: "(matmul (cast ?x {to: i32}) ?w)", to: "?x", when: ["is-f32(?w)"]),
+    Rule(name: "not-of-numbers", from: "(not (relu ?x))", to: "?x"),
+    Rule(name: "images-of-three-dimensions", from: "(conv ?x ?w ?b {*_a})", to: "?x", when: ["rank(?x, 3)"]),
+    Rule(name: "a-vector-of-two-dimensions", from: "(conv ?x (relu ?b) ?b {*_a})", to: "?x"),
+    Rule(name: "one-type-two-ways", from: "(add (cast ?x {to: f16}) ?y)", to: "?x", when: ["same-type(?x, ?y)", "is-f32(?x)"]),
+]"#;
+    let set = RuleSet::read(&[("mine.ron", &text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let mut findings = check::rules(set.rules());
+    findings.retain(|finding| finding.kind == Kind::Impossible);
+    assert_eq!(findings.len(), set.rules().len());
+    snapshot("impossible", lines(&findings, &text));
+}
+
+#[test]
+fn what_may_match_after_all_is_not_called_impossible() {
+    let text = r#"[
+        Rule(name: "either", from: "(relu ?x)", to: "?x", when: ["any(rank(?x, 2), rank(?x, 3))", "rank(?x, 3)"]),
+        Rule(name: "where-it-is-there", from: "(attention ?q ?k ?v ?m? {scale: ?_s})", to: "?q", when: ["rank(?m, 2)", "rank(?m, 3)", "rank(?k, 4)", "rank(?v, 4)"]),
+        Rule(name: "between", from: "(relu ?x)", to: "?x", when: ["less(1, dim(?x, 0))", "less(dim(?x, 0), 3)", "equal(dim(?x, 0), 2)", "divisible(2, dim(?x, 0))"]),
+        Rule(name: "at-the-bound", from: "(relu ?x)", to: "?x", when: ["at-most(dim(?x, 0), 4)", "at-most(4, dim(?x, 0))", "not-equal(dim(?x, 0), 5)"]),
+        Rule(name: "not-asked", from: "(relu ?x)", to: "?x", when: ["not(equal(dim(?x, 3), 1))", "rank(?x, 2)"]),
+        Rule(name: "many-dimensions", from: "(relu ?x)", to: "?x", when: ["min-rank(?x, 9)", "rank(?x, 10)"]),
+        Rule(name: "a-condition", from: "(where (not ?c) ?x ?y)", to: "(where ?c ?y ?x)"),
+        Rule(name: "another-type", from: "(add (cast ?x {to: ?t}) ?y)", to: "?y", when: ["is-f32(?x)", "is-dtype(?y, i64)", "is-dtype(?y, ?t)"]),
+    ]"#;
+    let set = RuleSet::read(&[("mine.ron", text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let mut findings = check::rules(set.rules());
+    findings.retain(|finding| finding.kind == Kind::Impossible);
+    assert_eq!(lines(&findings, text), "");
+}
+
+#[test]
+fn pairs_that_undo_each_other_are_findings_but_where_both_ship() {
+    let set = RuleSet::read(rule::SHIPPED).unwrap_or_else(|errors| panic!("{errors}"));
+    let pair = check::rules(set.rules()).into_iter().find(|finding| finding.kind == Kind::Undone).unwrap();
+    assert!(pair.is_note());
+    let text = r#"[
+        Rule(name: "one-way", from: "(neg (relu ?x))", to: "(relu (neg ?x))"),
+        Rule(name: "other-way", from: "(relu (neg ?y))", to: "(neg (relu ?y))"),
+    ]"#;
+    let set = RuleSet::read(&[("mine.ron", text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let found = check::rules(set.rules());
+    assert!(found.len() == 1 && found[0].kind == Kind::Undone && !found[0].is_note(), "{found:?}");
+}
+
+#[test]
 fn rules_are_used_by_name_or_by_file_and_fire_or_do_not() {
     let text = r#"[
         Rule(name: "one", from: "(relu (relu ?x))", to: "(relu ?x)"),
@@ -117,8 +188,32 @@ fn the_shipped_rules_have_a_point() {
     let mut findings = check::rules(set.rules());
     findings.extend(check::pipelines(set.rules(), &pipelines()));
     findings.extend(check::types(set.rules(), 2, &|_| ()));
-    findings.retain(|finding| finding.kind != Kind::Undone);
+    findings.retain(|finding| !finding.is_note());
     assert!(findings.is_empty(), "{}", lines(&findings, ""));
+    let lawless: Vec<&str> =
+        set.rules().iter().filter(|rule| rule.doc.is_empty()).map(|rule| rule.name.as_str()).collect();
+    assert!(lawless.is_empty(), "rules without a law above them: {lawless:?}");
+}
+
+#[test]
+fn a_law_is_of_all_rules_down_to_the_next_blank_line() {
+    let text = r#"// The file.
+    [
+        // Twice is
+        // once.
+        Rule(name: "first", from: "(relu (relu ?x))", to: "(relu ?x)"), // not a law
+        // Another.
+        Rule(name: "second", from: "(neg (neg ?x))", to: "?x"),
+        Rule(name: "third", from: "(not (not ?x))", to: "?x"),
+
+        Rule(name: "fourth", from: "(abs (abs ?x))", to: "(abs ?x)"),
+        // Of nothing.
+
+        Rule(name: "fifth", from: "(abs (neg ?x))", to: "(abs ?x)"),
+    ]"#;
+    let set = RuleSet::read(&[("mine.ron", text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let laws: Vec<&str> = set.rules().iter().map(|rule| rule.doc.as_str()).collect();
+    assert_eq!(laws, ["Twice is once.", "Another.", "Another.", "", ""]);
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn blessing_says_what_it_did_and_what_it_cannot_do() {
     std::fs::write(at.join("rules/mine.ron"), RULE.replace("z = neg(y)", "z = exp(y)")).unwrap();
     let (code, report, why) = said(&at, &bless);
     assert_eq!(code, Some(1));
-    assert!(report.contains("no-neg (rules/mine.ron:2): it does not fire"), "{report}");
+    assert!(report.contains("no-neg (rules/mine.ron:2:20): it does not fire"), "{report}");
     assert!(report.contains("1 examples blessed"), "what can be blessed is: {report}");
     assert!(why.contains("1 examples are wrong or missing, and cannot be blessed"), "{why}");
 }
@@ -94,12 +94,91 @@ fn findings_have_places_and_notes_come_when_asked_for() {
     ]"#;
     let at = rule_file("check", text);
     let (code, report, why) = said(&at, &["rules", "check", "rules/mine.ron"]);
-    assert_eq!((code, why.as_str()), (Some(1), "error: 2 findings\n"));
+    assert_eq!((code, why.as_str()), (Some(1), "error: 3 findings\n"));
     assert!(report.contains("rules/mine.ron:4:37") && report.contains("left: f32[2,1]"), "{report}");
+    assert!(report.ends_with("3 rules, 3 findings, 0 notes\n"), "{report}");
+    let allow = ["rules", "check", "rules/mine.ron", "--allow", "undone"];
+    let (_, report, _) = said(&at, &allow);
     assert!(report.ends_with("3 rules, 2 findings, 1 notes (`--notes` shows them)\n"), "{report}");
-    let (_, report, _) = said(&at, &["rules", "check", "rules/mine.ron", "--notes"]);
+    let (_, report, _) = said(&at, &[allow.as_slice(), &["--notes"]].concat());
     let (note, finding) = (report.find("note: undone: one-way"), report.find("error: mistyped"));
     assert!(note > finding && finding.is_some(), "{report}");
+    assert!(report.contains("one-way (rules/mine.ron:2:21)"), "{report}");
+}
+
+#[test]
+fn mistakes_and_findings_of_the_other_rules_are_told_together() {
+    let text = r#"[
+        Rule(name: "misread", from: "(rleu ?x)", to: "?x"),
+        Rule(name: "misspelt" from: "(abs ?x)", to: "?x"),
+        Rule(name: "turned", from: "(transpose ?x {perm: [1,0]})", to: "?x"),
+    ]"#;
+    let at = rule_file("together", text);
+    let (code, report, why) = said(&at, &["rules", "check", "rules/mine.ron"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        report.contains("op `rleu` is not known") && report.contains("`,` or `)` is missing"),
+        "{report}"
+    );
+    assert!(report.contains("mistyped: the sides differ in type"), "{report}");
+    assert_eq!(why, "error: 2 mistakes, 2 findings\n");
+}
+
+#[test]
+fn rules_of_ones_own_are_checked_beside_the_shipped_ones() {
+    let text = r#"[
+        Rule(name: "mine-twice", from: "(abs (abs ?x))", to: "(abs ?x)"),
+        Rule(name: "mine-shipped", from: "(relu (relu ?x))", to: "(relu ?x)", when: ["is-f32(?x)"]),
+    ]"#;
+    let at = rule_file("beside", text);
+    let pipeline = "Pipeline(name: \"p\", passes: [Rewrite(name: \"r\", rules: [\"algebra\", \"fuse\", \"mine\"]), \
+                    Rewrite(name: \"l\", rules: [\"native\"]), Extract(cost: \"flops\"), Plan()], \
+                    backends: [\"native\"])";
+    std::fs::write(at.join("p.ron"), pipeline).unwrap();
+    let check = ["rules", "check", "rules/mine.ron", "--pipeline", "p.ron", "--on", "."];
+    let (code, report, why) = said(&at, &check);
+    assert_eq!(code, Some(1), "{report}{why}");
+    assert!(report.contains("never-fires: it changed nothing on 1 models"), "{report}{why}");
+    assert!(report.contains("subsumed: whatever it matches, `drop-second-relu` matches"), "{report}{why}");
+}
+
+#[test]
+fn a_rule_without_instances_is_shown_at_the_guard_that_refuses() {
+    let text = r#"[
+        Rule(name: "no-such", from: "(relu ?x)", to: "?x",
+            when: ["is-f32(?x)", "less(dim(?x, 0), 0)"]),
+    ]"#;
+    let at = rule_file("uncovered", text);
+    let (code, report, _) = said(&at, &["rules", "verify", "rules/mine.ron", "--instances", "2"]);
+    assert_eq!(code, Some(1));
+    assert!(report.contains("no-such (rules/mine.ron:2:21): 0 instances in"), "{report}");
+    assert!(report.contains("(rules/mine.ron:3:35), such as: less(dim(?x, 0), 0): dim(?x, 0) ("), "{report}");
+}
+
+#[test]
+fn the_law_of_a_rule_is_listed() {
+    let at = rule_file("law", &RULE.replacen('[', "[\n    // Twice is once.\n    ", 1));
+    let (_, report, _) = said(&at, &["rules", "list", "rules/mine.ron", "--json"]);
+    assert!(report.contains("\"law\":\"Twice is once.\""), "{report}");
+}
+
+#[test]
+fn explaining_ends_at_the_imported_nodes() {
+    let at = folder("explain");
+    let (_, report, _) = said(&at, &["explain", "model.ovolo", "--cost", "flops", "--threads", "1"]);
+    assert!(report.contains(" <- a/b (relu)\n") && report.contains(" <- a_b (neg)\n"), "{report}");
+    let json = ["explain", "model.ovolo", "--cost", "flops", "--threads", "1", "--json"];
+    let (_, report, _) = said(&at, &json);
+    assert!(report.contains("\"imported\":[{\"name\":\"a/b\",\"op\":\"relu\"}]"), "{report}");
+}
+
+#[test]
+fn values_of_a_model_are_found_by_a_part_of_their_name() {
+    let at = folder("node");
+    let ask = ["rules", "why-not", "map-relu", "model.ovolo", "--cost", "flops", "--node", "b"];
+    refused(&at, &ask, "no value is called `b`: did you mean `a/b`?");
+    let ask = ["rules", "why-not", "map-relu", "model.ovolo", "--cost", "flops", "--node", "A_"];
+    refused(&at, &ask, "no value is called `A_`: did you mean `a_b`?");
 }
 
 #[test]

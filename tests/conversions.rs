@@ -33,6 +33,10 @@ fn no_step_is_needless(path: &Path) -> Result<(), Failed> {
             return Err(format!("without {chosen} for {value}: {margin} s dearer, {}", step.proven).into());
         }
     }
+    // What stands in a step's place says in what it differs.
+    if let Some(same) = found.iter().find(|step| step.instead.is_some() && step.differs.is_empty()) {
+        return Err(format!("the runner-up of {} reads as it does: {}", same.value, same.chosen).into());
+    }
     let conversions = found.iter().filter(|step| conversion(&step.chosen)).count();
     println!("{}: {} steps, {conversions} conversions", path.display(), found.len());
     if found.is_empty() {

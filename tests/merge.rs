@@ -34,7 +34,11 @@ fn two_products_of_one_input_become_one_and_two_views() {
         assert_eq!(products, if pipeline == "merged" { 1 } else { 2 }, "{}", compilation.plan);
         if pipeline == "merged" {
             let by = |name: &str| {
-                compilation.plan.steps.iter().any(|step| step.rules.iter().any(|rule| rule.starts_with(name)))
+                compilation
+                    .plan
+                    .steps
+                    .iter()
+                    .any(|step| step.source.rules.iter().any(|rule| rule.starts_with(name)))
             };
             assert!(by("merge-matmuls"), "{}", compilation.plan);
         }

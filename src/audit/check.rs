@@ -1,27 +1,32 @@
 //! Checking rules against each other, against pipelines and against a corpus.
 //!
 //! The reader refuses what is malformed; this finds what is well formed and cannot be meant: sides of
-//! different types, examples that do not read, variables that are bound and not used, rules that change
+//! different types, left sides that never match, examples that do not read, variables that are bound and not used, rules that change
 //! nothing, that another makes superfluous or undoes, that no pipeline uses, that never fire. Gives all
 //! findings at once, in the order of the rules, each with its places.
 
+mod contradiction;
 mod same;
+mod untyped;
 
+use super::example::LARGEST;
 use super::verify::{self, Clash, Typing};
 use crate::error::{Diagnostics, Span};
 use crate::graph::text;
 use crate::pass::pipeline::{PassSpec, Pipeline};
 use crate::rule::print::Names;
-use crate::rule::{AttrPattern, Expr, Pattern, Rule, Template};
+use crate::rule::{self, AttrPattern, Expr, Pattern, Rule, RuleSet, Template};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The kinds of findings, in the words of the reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// The sides are of different types, or the right side of none.
     Mistyped,
+    /// No match can satisfy the guards, or the left side has no type.
+    Impossible,
     /// An example does not read.
     Example,
     /// The right side is the left side.
@@ -32,7 +37,7 @@ pub enum Kind {
     Subsumed,
     /// No left side was drawn, so that nothing is known of the types.
     Undrawn,
-    /// Another rule is this one backwards.
+    /// Another rule is this one backwards: together they add nodes and gain nothing.
     Undone,
     /// No pipeline has the rule in a phase.
     NoPipeline,
@@ -41,16 +46,25 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether it is only worth knowing: equalities may well be wanted in both directions, and what cannot
-    /// be drawn may still be right.
-    pub fn is_note(self) -> bool {
-        matches!(self, Self::Undone | Self::Undrawn)
-    }
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Mistyped,
+        Self::Impossible,
+        Self::Example,
+        Self::Idle,
+        Self::Unused,
+        Self::Subsumed,
+        Self::Undrawn,
+        Self::Undone,
+        Self::NoPipeline,
+        Self::NeverFires,
+    ];
 
     /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mistyped => "mistyped",
+            Self::Impossible => "impossible",
             Self::Example => "example",
             Self::Idle => "idle",
             Self::Unused => "unused",
@@ -97,7 +111,26 @@ impl Place {
     }
 }
 
+/// The rules that ship with ovolo.
+static SHIPPED: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::read_right(rule::SHIPPED).0);
+
+/// Whether a rule is one that ships with ovolo, as it ships.
+fn ships(rule: &Rule) -> bool {
+    let same = |other: &Rule| other.name == rule.name && other.from == rule.from && other.to == rule.to;
+    SHIPPED.rules().iter().any(|other| same(other))
+}
+
 impl Finding {
+    /// Whether it is only worth knowing: what cannot be drawn may still be right, and of the shipped rules
+    /// each one that undoes another is held to its worth.
+    pub fn is_note(&self) -> bool {
+        match self.kind {
+            Kind::Undrawn => true,
+            Kind::Undone => self.other.as_ref().is_some_and(|other| ships(&self.rule) && ships(other)),
+            _ => false,
+        }
+    }
+
     fn new(kind: Kind, rule: &Arc<Rule>, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self {
             kind,
@@ -125,6 +158,7 @@ impl Finding {
 pub fn rules(rules: &[Arc<Rule>]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for rule in rules {
+        findings.extend(impossible(rule));
         findings.extend(examples(rule));
         findings.extend(idle(rule));
         findings.extend(unused(rule));
@@ -148,8 +182,8 @@ pub fn rules(rules: &[Arc<Rule>]) -> Vec<Finding> {
         for other in at + 1..rules.len() {
             if forwards[at] == backwards[other] {
                 let other = &rules[other];
-                let help = "where models hold one side only, one of them is enough (`rules ablate` says what \
-                            each is worth)";
+                let help = "where models hold one side only, one of them is enough: `rules ablate` says what \
+                            each is worth; where both are meant, `--allow undone`";
                 let message = format!("`{}` is this rule backwards", other.name);
                 findings.push(
                     Finding::new(Kind::Undone, rule, message, help)
@@ -182,14 +216,23 @@ pub fn types(rules: &[Arc<Rule>], threads: usize, done: &(dyn Fn(&Rule) + Sync))
 /// what is wrong with it is told once, of the first of them.
 pub fn arranged(mut findings: Vec<Finding>, rules: &[Arc<Rule>]) -> Vec<Finding> {
     findings.sort_by_key(|finding| {
-        (finding.kind.is_note(), rules.iter().position(|rule| Arc::ptr_eq(rule, &finding.rule)), finding.kind)
+        (finding.is_note(), rules.iter().position(|rule| Arc::ptr_eq(rule, &finding.rule)), finding.kind)
+    });
+    // What can never match is not drawn either.
+    let impossible: Vec<Arc<Rule>> = findings
+        .iter()
+        .filter(|finding| finding.kind == Kind::Impossible)
+        .map(|finding| Arc::clone(&finding.rule))
+        .collect();
+    findings.retain(|finding| {
+        finding.kind != Kind::Undrawn || !impossible.iter().any(|rule| Arc::ptr_eq(rule, &finding.rule))
     });
     let mut told = BTreeSet::new();
     findings.retain(|finding| {
         let Some(Place { file, span, .. }) = finding.places.first() else { return true };
         let of_text = matches!(
             finding.kind,
-            Kind::Mistyped | Kind::Example | Kind::Idle | Kind::Unused | Kind::NoPipeline
+            Kind::Mistyped | Kind::Impossible | Kind::Example | Kind::Idle | Kind::Unused | Kind::NoPipeline
         );
         !of_text || told.insert((finding.kind, file.clone(), *span))
     });
@@ -216,12 +259,31 @@ fn mistyped(rule: &Arc<Rule>, clash: &Clash) -> Finding {
         .at(place(&rule.places.to), right)
 }
 
+/// A rule that no match can satisfy.
+fn impossible(rule: &Arc<Rule>) -> Option<Finding> {
+    let finding = |message: String, help: &str| Finding::new(Kind::Impossible, rule, message, help);
+    if let Some(guards) = contradiction::contradiction(rule) {
+        let texts: Vec<String> = guards.iter().map(|at| format!("`{}`", rule.guards[*at].text)).collect();
+        let message = match &texts[..] {
+            [one] => format!("{one} never holds"),
+            many => format!("{} cannot hold together", many.join(" and ")),
+        };
+        let found = finding(message, "loosen one of them, or delete the rule: it never fires");
+        let spans = guards.iter().filter_map(|at| rule.places.when.get(*at));
+        return Some(spans.fold(found, |found, span| found.at(*span, "")));
+    }
+    let (side, why) = untyped::untyped(rule)?;
+    let help = "mend the left side or the guards: as it stands the rule never fires";
+    let place = rule.places.from.get(side).copied().unwrap_or(rule.places.name);
+    Some(finding(format!("the left side never has a type: {why}"), help).at(place, ""))
+}
+
 /// Examples whose graph does not read or is not valid.
 fn examples(rule: &Arc<Rule>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for example in &rule.examples {
         let span = example.place().graph;
-        let (message, help) = match text::parse(&example.graph()) {
+        let (message, help) = match text::parse_small(&example.graph(), LARGEST) {
             Err(found) => {
                 (mistakes(&found), "write it in the text form of graphs, as `ovolo dump` prints it")
             }
@@ -237,7 +299,7 @@ fn examples(rule: &Arc<Rule>) -> Vec<Finding> {
 }
 
 /// The mistakes of a graph, each with what it points at.
-fn mistakes(found: &Diagnostics) -> String {
+pub(super) fn mistakes(found: &Diagnostics) -> String {
     let one = |diagnostic: &crate::error::Diagnostic| {
         let at = diagnostic.labels.first().and_then(|label| {
             let source = found.sources().get(label.source)?;

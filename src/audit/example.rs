@@ -11,6 +11,9 @@ use crate::verify;
 /// What `because` says where the left side stands nowhere.
 pub const NO_MATCH: &str = "no match";
 
+/// The most elements of a value in an example: examples are read and evaluated.
+pub(super) const LARGEST: usize = 1 << 22;
+
 /// One example, and what came of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
@@ -51,7 +54,7 @@ pub fn lacks(rule: &Rule) -> Option<&'static str> {
 
 fn judge(rule: &Rule, example: &Example) -> Option<Wrong> {
     let wrong = |message: String, actual: Option<String>| Some(Wrong { message, actual });
-    let graph = match text::parse(&example.graph()).map_err(|error| error.to_string()) {
+    let graph = match text::parse_small(&example.graph(), LARGEST).map_err(|error| error.to_string()) {
         Ok(graph) => graph,
         Err(why) => return wrong(format!("the graph does not read: {}", why.trim_end()), None),
     };

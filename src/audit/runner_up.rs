@@ -2,6 +2,7 @@
 
 use crate::audit::saturated;
 use crate::compile::Options;
+use crate::contract::Call;
 use crate::egraph::RunnerUp;
 use crate::error::Error;
 use crate::graph::Graph;
@@ -18,8 +19,10 @@ pub fn runner_ups(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Vec<RunnerUp>, Error> {
     let egraph = saturated(graph, options)?;
-    let mut found = pass::chosen(&egraph, &options.context(graph), |pick, extractor, extraction| {
-        pick.runner_ups(extractor, extraction, progress)
+    let context = options.context(graph);
+    let kernels = |call: &Call<'_>| context.contract(call);
+    let mut found = pass::chosen(&egraph, &context, |pick, extractor, extraction| {
+        pick.runner_ups(extractor, extraction, (options.threads, &kernels), progress)
     })?;
     found.sort_by(|a, b| a.margin.total_cmp(&b.margin).then_with(|| a.value.cmp(&b.value)));
     Ok(found)

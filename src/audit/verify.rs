@@ -11,6 +11,7 @@
 //! All randomness is seeded by the rule's name and the number of the try, so that results depend
 //! neither on the number of threads nor on which other rules are verified.
 
+pub(crate) mod accept;
 mod build;
 mod case;
 mod check;
@@ -21,6 +22,7 @@ mod generate;
 mod hint;
 mod member;
 mod palette;
+mod refusal;
 mod rng;
 mod sampler;
 mod seed;
@@ -28,8 +30,9 @@ mod shrink;
 mod typing;
 
 pub use case::compare as compare_case;
-pub use coverage::Coverage;
-pub use member::{Member, MemberError, members};
+pub use coverage::{COARSE, Coverage};
+pub use member::{Member, MemberError, Members, members};
+pub use refusal::Reason;
 pub use typing::{Clash, Typing, typings};
 
 use crate::rule::Rule;
@@ -38,6 +41,7 @@ use coverage::Seen;
 use draft::Draft;
 use generate::Generator;
 use palette::Palette;
+use refusal::{Reasons, Refusal};
 use rng::Rng;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,6 +49,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Tries in each palette when a small counter-example is looked for.
 const SMALL_TRIES: usize = 300;
+/// Elements that are drawn and operations that are evaluated for one rule, before it counts as one without
+/// coverage: half a minute. Shipped rules take a thousandth of it.
+const WORK: f64 = 1e10;
 
 /// What is asked of a verification.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +87,9 @@ pub enum Verdict {
     /// Too few instances were found to say.
     Uncovered {
         /// Why tries were refused, the most frequent reasons first.
-        reasons: Vec<(String, usize)>,
+        reasons: Vec<Reason>,
+        /// Whether the limit on work ended it, and not that on tries.
+        worked_out: bool,
     },
 }
 
@@ -109,6 +118,11 @@ impl Verification {
     /// Whether the rule holds, with coverage.
     pub fn holds(&self) -> bool {
         self.verdict == Verdict::Holds
+    }
+
+    /// Whether every instance was compared with the rounding of its types: a small factor may hide in it.
+    pub fn is_coarse(&self) -> bool {
+        self.instances > 0 && self.coverage.features.get(COARSE) == Some(&self.instances)
     }
 }
 
@@ -152,15 +166,27 @@ fn take<'a>(next: &AtomicUsize, rules: &'a [Arc<Rule>]) -> Option<(usize, &'a Ar
 pub fn rule(rule: &Rule, settings: Settings) -> Verification {
     let generator = Generator::new(rule, &Palette::WIDE);
     let mut seen = Seen::default();
-    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
-    let (mut instances, mut tries, mut wrong) = (0, 0, None);
-    while instances < settings.instances && tries < settings.instances * settings.tries {
+    let mut reasons = Reasons::default();
+    let (mut instances, mut tries, mut work, mut wrong) = (0, 0, 0.0, None);
+    while instances < settings.instances && tries < settings.instances * settings.tries && work < WORK {
         let mut rng = Rng::new(settings.seed, &rule.name, tries as u64);
         tries += 1;
-        match attempt(rule, &generator, &mut rng, judge) {
-            Tried::Refused(why) => *reasons.entry(why).or_default() += 1,
+        let left = match generator.left(&mut rng) {
+            Ok(left) => left,
+            Err(why) => {
+                reasons.add(why.into());
+                continue;
+            }
+        };
+        let left_work = left.work();
+        match judge(rule, left) {
+            Tried::Refused(refusal) => {
+                work += if refusal.evaluated { left_work } else { 0.0 };
+                reasons.add(refusal);
+            }
             Tried::Agrees(draft) => {
                 instances += 1;
+                work += draft.work();
                 seen.add(rule, &draft);
             }
             Tried::Wrong(draft, difference) => {
@@ -189,10 +215,7 @@ pub fn rule(rule: &Rule, settings: Settings) -> Verification {
             }
         }
         None if instances < settings.instances => {
-            let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
-            reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-            reasons.truncate(5);
-            Verdict::Uncovered { reasons }
+            Verdict::Uncovered { reasons: reasons.most(5), worked_out: work >= WORK }
         }
         None => Verdict::Holds,
     };
@@ -263,7 +286,7 @@ pub fn change(rule: &Rule, variant: &Rule, settings: Settings) -> Change {
 /// What came of one try.
 enum Tried {
     /// It is no instance: it cannot be typed, a guard says no, or there is nothing to compare.
-    Refused(String),
+    Refused(Refusal),
     Agrees(Draft),
     Wrong(Draft, Difference),
 }
@@ -274,15 +297,14 @@ type Judge = fn(&Rule, Draft) -> Tried;
 fn attempt(rule: &Rule, generator: &Generator<'_>, rng: &mut Rng, judge: Judge) -> Tried {
     match generator.left(rng) {
         Ok(draft) => judge(rule, draft),
-        Err(why) => Tried::Refused(blurred(&why)),
+        Err(why) => Tried::Refused(why.into()),
     }
 }
 
 /// Puts left sides before the guards, builds the right sides and compares.
 fn judge(rule: &Rule, mut draft: Draft) -> Tried {
-    let sides = build::admit(rule, &draft).and_then(|()| build::right(rule, &mut draft));
-    if let Err(why) = sides {
-        return Tried::Refused(blurred(&why));
+    if let Err(refusal) = build::sides(rule, &mut draft) {
+        return Tried::Refused(refusal);
     }
     if let Some((side, left, right)) = build::types_differ(&draft) {
         let what = format!("the left side is of type {left}, the right side of type {right}");
@@ -290,22 +312,9 @@ fn judge(rule: &Rule, mut draft: Draft) -> Tried {
     }
     match check::compare(&draft) {
         Compared::Agree => Tried::Agrees(draft),
-        Compared::Vacuous => Tried::Refused("the left side has hardly a number in it".to_owned()),
+        Compared::Vacuous => Tried::Refused(Refusal::late("the left side has hardly a number in it")),
         Compared::Differ(difference) => Tried::Wrong(draft, difference),
     }
-}
-
-/// A reason without its numbers, so that reasons can be counted.
-fn blurred(why: &str) -> String {
-    let mut text = String::with_capacity(why.len());
-    for c in why.chars() {
-        match c {
-            '0'..='9' if text.ends_with('#') => {}
-            '0'..='9' => text.push('#'),
-            _ => text.push(c),
-        }
-    }
-    text
 }
 
 /// How large an instance is to a reader: elements first, then ops and what they carry.

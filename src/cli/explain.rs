@@ -11,7 +11,7 @@ use ovolo::egraph::{Flip, RunnerUp};
 use ovolo::extract::Extraction;
 use ovolo::graph::Graph;
 use ovolo::pass::Supposed;
-use ovolo::plan::Plan;
+use ovolo::plan::{Plan, Source};
 use ovolo::report::{self, Page};
 use serde_json::json;
 use std::fmt::Write;
@@ -143,7 +143,14 @@ impl Explain {
                 let _ = writeln!(lines, "{}", report::to_json(one));
                 continue;
             }
-            let instead = one.instead.as_deref().unwrap_or("a program without this value");
+            let mut instead = one.instead.clone().unwrap_or_else(|| "a program without this value".into());
+            if !one.differs.is_empty() {
+                let _ = write!(instead, ", with {}", one.differs.join("; "));
+            } else if let (None, Some(first)) = (&one.instead, one.adds.first()) {
+                let more = one.adds.len() - 1;
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let _ = write!(instead, ", with {} of type {}{more}", first.node, first.ty);
+            }
             let about = if one.proven { "" } else { " (not proven)" };
             let _ = writeln!(lines, "{}: {} at {:.1} us", one.value, one.chosen, one.seconds * 1e6);
             let _ = writeln!(
@@ -212,8 +219,14 @@ fn text(plan: &Plan) -> String {
             step.in_place.map(|operand| format!(", in place of operand {operand}")).unwrap_or_default();
         let scratch = if step.scratch > 0 { format!(", scratch {}", step.scratch) } else { String::new() };
         let _ = writeln!(text, "      {} -> {}{in_place}{scratch}", operands.join(", "), step.output);
-        if !step.rules.is_empty() {
-            let _ = writeln!(text, "      by {}", step.rules.join(" <- "));
+        let Source { rules, others, imported } = &step.source;
+        let imported = imported.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let chain: Vec<&str> = rules.iter().map(String::as_str).chain([imported.as_str()]).collect();
+        if !rules.is_empty() {
+            let _ = writeln!(text, "      by {}", chain.join(" <- "));
+        }
+        if !others.is_empty() {
+            let _ = writeln!(text, "      and by {}", others.join(", "));
         }
     }
     let _ = writeln!(

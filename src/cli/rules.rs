@@ -10,7 +10,8 @@ mod why;
 use super::Outcome;
 use super::load::{read, rule_files};
 use clap::{Args, Subcommand};
-use ovolo::rule::{RuleSet, SHIPPED};
+use ovolo::error::{Diagnostics, Span};
+use ovolo::rule::{Rule, RuleSet, SHIPPED};
 use std::path::PathBuf;
 
 #[derive(Subcommand)]
@@ -66,7 +67,10 @@ struct Source {
 struct Loaded {
     /// Names and texts.
     files: Vec<(String, String)>,
+    /// The rules that are asked for.
     set: RuleSet,
+    /// All rules of the files.
+    all: RuleSet,
 }
 
 impl Loaded {
@@ -76,6 +80,22 @@ impl Loaded {
         let before = text.get(..at).unwrap_or(text);
         let start = before.rfind('\n').map_or(0, |end| end + 1);
         (before.matches('\n').count() + 1, before[start..].chars().count() + 1)
+    }
+
+    /// With these files, of which places may be told.
+    fn with(mut self, files: &[(&str, &str)]) -> Self {
+        for (name, text) in files {
+            if !self.files.iter().any(|(known, _)| known == name) {
+                self.files.push(((*name).to_owned(), (*text).to_owned()));
+            }
+        }
+        self
+    }
+
+    /// A place of a rule as `file:line:column`.
+    fn place(&self, rule: &Rule, span: Span) -> String {
+        let (line, column) = self.line_column(&rule.file, span.start);
+        format!("{}:{line}:{column}", rule.file)
     }
 }
 
@@ -90,6 +110,12 @@ fn threads(asked: Option<usize>) -> Result<usize, String> {
 
 impl Source {
     fn load(&self) -> Result<Loaded, String> {
+        let (loaded, mistakes) = self.load_right()?;
+        if mistakes.is_empty() { Ok(loaded) } else { Err(mistakes.to_string()) }
+    }
+
+    /// The rules that could be read, and the mistakes of the others.
+    fn load_right(&self) -> Result<(Loaded, Diagnostics), String> {
         let mut files: Vec<(String, String)> = if self.files.is_empty() {
             SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
         } else {
@@ -101,12 +127,14 @@ impl Source {
         }
         let texts: Vec<(&str, &str)> =
             files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        let set = RuleSet::read(&texts).map_err(|errors| errors.to_string())?;
-        let set = if self.only.is_empty() {
-            set
-        } else {
-            set.keep(&self.only).map_err(|errors| errors.to_string())?
+        let (all, mistakes) = RuleSet::read_right(&texts);
+        let set = match &self.only[..] {
+            [] => all.clone(),
+            only => all.keep(only).map_err(|unknown| match mistakes.is_empty() {
+                true => unknown.to_string(),
+                false => format!("{mistakes}\n\n{unknown}"),
+            })?,
         };
-        Ok(Loaded { files, set })
+        Ok((Loaded { files, set, all }, mistakes))
     }
 }

@@ -116,6 +116,9 @@ impl EGraph {
         crate::verify::operand_count(term.def(), &term.attrs, term.children.len())?;
         let ty = (term.def().infer)(&term.attrs, &types)
             .map_err(|why| format!("`{}` cannot be typed: {why}", term.op))?;
+        if let Some(why) = crate::verify::size_error(&ty) {
+            return Err(why);
+        }
         self.egg.analysis.expect(ty);
         Ok(self.egg.add(term))
     }

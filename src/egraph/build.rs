@@ -1,6 +1,6 @@
 //! From the e-graph to an extraction problem, and from a choice back to a graph.
 
-use super::provenance::OriginIndex;
+use super::provenance::{Chain, OriginIndex};
 use super::shared::Shared;
 use super::{EGraph, Term};
 use crate::contract::{Call, Contract};
@@ -8,7 +8,6 @@ use crate::cost::{CostModel, Query};
 use crate::extract::{Candidate, Class, ClassId, Extraction, Problem};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use crate::op;
-use crate::rule::Rule;
 use crate::tensor::TensorType;
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -174,16 +173,16 @@ impl Prices<'_> {
     }
 }
 
-/// An extracted program: the graph, and the rules that led to each of its nodes.
+/// An extracted program.
 pub struct Program {
     /// The chosen nodes; what is computed from constants is still to be folded.
     pub graph: Graph,
-    /// For each node by position, the rules that led to it, the last first.
-    pub rules: Vec<Vec<Arc<Rule>>>,
     /// For each node by position, the place of its class in the problem; none for an input that is not read.
     pub classes: Vec<Option<usize>>,
     /// The node of each class that is in the program.
     nodes: FxHashMap<Id, NodeId>,
+    /// For each node by position, the term in the e-graph; none for an input that is not read.
+    terms: Vec<Option<Term>>,
 }
 
 impl Program {
@@ -246,21 +245,20 @@ impl Pick<'_> {
         let mut builder = Builder {
             pick: self,
             extraction,
-            origins: OriginIndex::new(self.egraph),
             names: self.names(),
             constant_depth: self.constant_depths(),
             program: Program {
                 graph: Graph::new(),
-                rules: Vec::new(),
                 classes: Vec::new(),
                 nodes: FxHashMap::default(),
+                terms: Vec::new(),
             },
         };
         for (name, ty) in &self.egraph.inputs {
             let id = builder.program.graph.add_input(name, ty.clone());
-            builder.program.rules.push(Vec::new());
             let class = self.egraph.egg.lookup(Term::leaf(INPUT, name));
             builder.program.classes.push(class.map(|class| self.index[&class]));
+            builder.program.terms.push(class.map(|_| Term::leaf(INPUT, name)));
             if let Some(class) = class {
                 builder.program.nodes.insert(class, id);
             }
@@ -270,6 +268,13 @@ impl Pick<'_> {
             builder.program.graph.add_output(name, node);
         }
         builder.program
+    }
+
+    /// How each node of a program came about, by position.
+    pub fn provenance(&self, program: &Program) -> Vec<Chain> {
+        let origins = OriginIndex::new(self.egraph);
+        let chain = |term: &Option<Term>| term.as_ref().map(|term| origins.chain(term));
+        program.terms.iter().map(|term| chain(term).unwrap_or_default()).collect()
     }
 
     /// The model's names by class; a form of a value in another layout is `NAME@LAYOUT`.
@@ -332,7 +337,6 @@ impl Pick<'_> {
 struct Builder<'a> {
     pick: &'a Pick<'a>,
     extraction: &'a Extraction,
-    origins: OriginIndex<'a>,
     names: FxHashMap<Id, Arc<str>>,
     constant_depth: FxHashMap<Id, (usize, &'a Term)>,
     program: Program,
@@ -379,12 +383,11 @@ impl<'a> Builder<'a> {
 
     fn add(&mut self, class: Id, term: &Term) -> NodeId {
         let egraph = self.pick.egraph;
-        let rules = self.origins.chain(term);
+        self.program.terms.push(Some(term.clone()));
         self.program.classes.push(Some(self.pick.index[&class]));
         if term.op == CONST {
             let name = term.leaf_name().expect("leaves have names");
             let value = egraph.constant(name).expect("constants have values").clone();
-            self.program.rules.push(rules);
             return self.program.graph.add_constant(name, value);
         }
         let inputs: Vec<NodeId> =
@@ -394,7 +397,6 @@ impl<'a> Builder<'a> {
             let op = term.op.rsplit('.').next().unwrap_or(term.op);
             format!("{first}.{op}").into()
         });
-        self.program.rules.push(rules);
         let ty = egraph.ty(class).clone();
         self.program.graph.add_node(Node {
             op: term.op,

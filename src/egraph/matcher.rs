@@ -124,6 +124,7 @@ impl EGraph {
                         found: &mut next,
                         depth: sizes[..position].iter().sum(),
                         nearest: nearest.as_deref_mut(),
+                        trail: None,
                     };
                     search.bound.roots.push(class);
                     search.root(pattern, class);
@@ -142,6 +143,43 @@ impl EGraph {
             found = next;
         }
         found
+    }
+
+    /// The nodes in which the ops of a rule's left sides stand, in a match that was found before.
+    pub(super) fn support(&self, rule: &Rule, one: &Match) -> Vec<Term> {
+        let one = one.canonical(self);
+        let mut support = Vec::new();
+        for (position, (pattern, root)) in rule.from.iter().zip(&one.roots).enumerate() {
+            let mut trail = Trail::default();
+            let mut search = Search {
+                egraph: self,
+                bound: one.clone(),
+                goals: Vec::new(),
+                found: &mut Vec::new(),
+                depth: 0,
+                nearest: None,
+                trail: Some(&mut trail),
+            };
+            match &one.head {
+                // Of the first left side the match has kept the node.
+                Some(head) if position == 0 => {
+                    for term in self.egg[*root].iter().filter(|term| self.same(term, head)) {
+                        search.term(pattern, term, *root);
+                    }
+                }
+                _ => search.root(pattern, *root),
+            }
+            support.extend(trail.whole.unwrap_or_default().into_iter().cloned());
+        }
+        support
+    }
+
+    /// Whether two terms are one as the e-graph stands now.
+    pub(super) fn same(&self, one: &Term, other: &Term) -> bool {
+        one.op == other.op
+            && one.attrs == other.attrs
+            && one.children.len() == other.children.len()
+            && one.children.iter().zip(&other.children).all(|(a, b)| self.egg.find(*a) == self.egg.find(*b))
     }
 
     /// Classes in which the pattern's root may stand, sorted.
@@ -185,6 +223,17 @@ struct Search<'a, 's> {
     depth: usize,
     /// Where it got furthest, if that is asked.
     nearest: Option<&'s mut Nearest>,
+    /// The nodes on the way, if they are asked for.
+    trail: Option<&'s mut Trail<'a>>,
+}
+
+/// The nodes in which the ops of a left side stand.
+#[derive(Default)]
+struct Trail<'a> {
+    /// Of the match that is being made.
+    open: Vec<&'a Term>,
+    /// Of the first one that is whole.
+    whole: Option<Vec<&'a Term>>,
 }
 
 impl<'a> Search<'a, '_> {
@@ -208,6 +257,9 @@ impl<'a> Search<'a, '_> {
     fn next(&mut self) {
         let Some((pattern, class)) = self.goals.pop() else {
             self.found.push(self.bound.clone());
+            if let Some(trail) = &mut self.trail {
+                trail.whole.get_or_insert_with(|| trail.open.clone());
+            }
             return;
         };
         let egraph = self.egraph;
@@ -292,6 +344,9 @@ impl<'a> Search<'a, '_> {
             return;
         }
         self.depth += 1;
+        if let Some(trail) = &mut self.trail {
+            trail.open.push(term);
+        }
         let mut undo = Undo::default();
         if self.attributes(attrs, rest_attrs.as_ref(), term, &mut undo) {
             let egraph = self.egraph;
@@ -305,6 +360,9 @@ impl<'a> Search<'a, '_> {
             }
         }
         self.depth -= 1;
+        if let Some(trail) = &mut self.trail {
+            trail.open.pop();
+        }
         for var in undo.attrs {
             self.bound.attrs[var] = None;
         }

@@ -106,8 +106,13 @@ impl EGraph {
             Some(name) => {
                 let known = || self.named.iter().map(|(name, _)| &**name);
                 let found = self.named.iter().find(|(known, _)| **known == *name);
+                // Names of models are long paths: one of which this is a part is meant as well.
+                let lower = name.to_lowercase();
+                let holds = |known: &&str| known.to_lowercase().contains(&lower);
+                let part = || known().filter(holds).min_by_key(|known| known.len());
                 let hint = || {
-                    crate::error::suggestion(name, known()).map(|close| format!(": did you mean `{close}`?"))
+                    let close = crate::error::nearest(name, known().collect::<Vec<_>>()).or_else(part)?;
+                    Some(format!(": did you mean `{close}`?"))
                 };
                 let (_, id) = found
                     .ok_or_else(|| format!("no value is called `{name}`{}", hint().unwrap_or_default()))?;

@@ -67,7 +67,7 @@ impl Pick<'_> {
     }
 
     /// The contract of a candidate; none for leaves and constants.
-    fn contract(
+    pub(super) fn contract(
         &self,
         class: usize,
         place: usize,

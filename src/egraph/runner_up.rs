@@ -1,8 +1,11 @@
 //! What would be chosen in place of each chosen node, and what that would cost.
 
-use super::{Pick, Term};
+use super::{Contracts, Pick, Term};
 use crate::extract::{Extraction, Extractor};
 use crate::tensor::TensorType;
+use egg::Id;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// The next best for one value.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +18,8 @@ pub struct RunnerUp {
     pub seconds: f64,
     /// What would compute it; `None` where the whole program would do without the value.
     pub instead: Option<String>,
+    /// In what that differs from what is chosen: attributes, the kernel's implementation, operands.
+    pub differs: Vec<String>,
     /// Seconds by which the whole program would be dearer: the node must cost so much more for the
     /// choice to flip.
     pub margin: f64,
@@ -40,15 +45,17 @@ pub struct Change {
 
 impl Pick<'_> {
     /// The runner-up of every chosen node that costs something: the cheapest program without that
-    /// node, extracted anew. Values that can be computed in no other way have none. `progress` is told
-    /// how many of how many have begun.
+    /// node, extracted anew. Values that can be computed in no other way have none. `kernels` answer for
+    /// so many threads. `progress` is told how many of how many have begun.
     pub fn runner_ups(
         &self,
         extractor: &dyn Extractor,
         extraction: &Extraction,
+        (threads, kernels): (usize, Contracts<'_>),
         progress: &mut dyn FnMut(usize, usize),
     ) -> Vec<RunnerUp> {
         let program = self.build(extraction);
+        let names = self.names();
         let mut found = Vec::new();
         let paid = |(class, choice): (usize, &Option<u32>)| {
             let place = (*choice)?;
@@ -67,6 +74,18 @@ impl Pick<'_> {
                 chosen: words(self.terms[class][place as usize]),
                 seconds,
                 instead: other.choice[class].map(|place| words(self.terms[class][place as usize])),
+                differs: other.choice[class].map_or_else(Vec::new, |other| {
+                    let [chosen, instead] = [place, other].map(|place| self.terms[class][place as usize]);
+                    let mut differs = self.differences(chosen, instead, &names);
+                    let contract = |place: u32| self.contract(class, place as usize, threads, kernels);
+                    if let (true, Some(was), Some(is)) =
+                        (chosen.op == instead.op, contract(place), contract(other))
+                        && was.implementation != is.implementation
+                    {
+                        differs.push(format!("kernel `{}` for `{}`", is.implementation, was.implementation));
+                    }
+                    differs
+                }),
                 margin: other.cost - extraction.cost,
                 proven: extraction.proven && other.proven,
                 adds: self.only_in(&other, extraction),
@@ -74,6 +93,44 @@ impl Pick<'_> {
             });
         }
         found
+    }
+
+    /// In what one node differs from another of its class: `… for …` with what is chosen last.
+    fn differences(&self, chosen: &Term, instead: &Term, names: &FxHashMap<Id, Arc<str>>) -> Vec<String> {
+        let mut differs = Vec::new();
+        if chosen.op != instead.op {
+            differs.push(format!("op `{}` for `{}`", instead.op, chosen.op));
+        }
+        for (name, value) in instead.attrs.iter() {
+            match chosen.attrs.get(name) {
+                Some(other) if other != value => differs.push(format!("{name} {value} for {other}")),
+                _ => {}
+            }
+        }
+        if chosen.children.len() != instead.children.len() {
+            differs.push(format!("{} operands for {}", instead.children.len(), chosen.children.len()));
+        }
+        for (at, (one, other)) in chosen.children.iter().zip(&instead.children).enumerate() {
+            let [one, other] = [one, other].map(|id| self.egraph.egg.find(*id));
+            if one == other {
+                continue;
+            }
+            let facts = &self.egraph.egg[other].data;
+            let operand = if facts.constant { "constant operand" } else { "operand" };
+            let (was, is) = (self.egraph.ty(one), self.egraph.ty(other));
+            let label = |id: Id| match names.get(&id) {
+                Some(name) => format!("`{name}`"),
+                None => format!("a value by {}", self.egraph.ops(id)),
+            };
+            differs.push(if was.layout != is.layout {
+                format!("{operand} {at} in {} for {}", is.layout, was.layout)
+            } else if was != is {
+                format!("{operand} {at} of type {is} for {was}")
+            } else {
+                format!("{operand} {at} {} for {}", label(other), label(one))
+            });
+        }
+        differs
     }
 
     /// What one extraction chooses and the other does not, where it costs something.

@@ -323,9 +323,7 @@ impl EGraph {
             .and_then(|()| rule.to.iter().map(|template| self.instantiate(template, &one)).collect());
         let added = self.egg.nodes().len() - before;
         growth.nodes += added;
-        if let Some(head) = &one.head {
-            self.origins.record(before + added, rule, head);
-        }
+        self.origins.record(before + added, rule, &key);
         let made = match made {
             Ok(made) => made,
             Err(why) => {

@@ -132,10 +132,27 @@ pub fn parse_source(
     source: &Source,
     constants: &dyn Fn(&str) -> Option<Tensor>,
 ) -> Result<Graph, Diagnostics> {
+    read(source, constants, usize::MAX)
+}
+
+/// As [`parse`], of a graph in which no value has more than so many elements, padding included: nothing
+/// larger is made on the way.
+///
+/// # Errors
+/// As [`parse`]; and values that are larger.
+pub fn parse_small(text: &str, most: usize) -> Result<Graph, Diagnostics> {
+    read(&Source::new("graph", text), &|_| None, most)
+}
+
+fn read(
+    source: &Source,
+    constants: &dyn Fn(&str) -> Option<Tensor>,
+    most: usize,
+) -> Result<Graph, Diagnostics> {
     let mut found = Diagnostics::new();
     found.add_source(source.clone());
     let (statements, broken) = syntax::parse(&source.text, &mut found);
-    let graph = build::build(statements, broken, constants, &mut found);
+    let graph = build::build(statements, broken, constants, most, &mut found);
     found.sort();
     found.into_result(graph)
 }

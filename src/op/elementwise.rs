@@ -317,7 +317,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     ));
     ops.push(unary(
         "clip",
-        "max(min, min(x, max))",
+        "min(max(x, min), max)",
         vec![float("min", f64::NEG_INFINITY, "lower bound"), float("max", f64::INFINITY, "upper bound")],
     ));
     ops.extend([

@@ -20,7 +20,7 @@ use crate::extract::{self, Extraction, Extractor, Problem};
 use crate::program::Program;
 use recorder::Recorder;
 use std::sync::Arc;
-use trial::{Chooser, Trial, chains};
+use trial::{Chooser, Trial, sources};
 
 /// The extraction.
 pub(super) struct Extract(pub Settings);
@@ -35,9 +35,13 @@ impl Pass for Extract {
         let extractor = extractor(&self.0)?;
         let model = cost_model(&self.0, context)?;
         let chooser = chooser(&egraph, &*extractor, &*model, context)?;
-        let Trial { extraction, program, plan } = choose(&chooser, &self.0)?;
+        let Trial { extraction, program, mut plan } = choose(&chooser, &self.0)?;
+        state.sources = sources(&chooser.pick, &program);
+        // Where things came from is asked for the chosen program alone.
+        for step in &mut plan.steps {
+            step.source = state.sources.get(step.node.index()).cloned().unwrap_or_default();
+        }
         let missing = chooser.pick.missing;
-        state.rules = chains(&program);
         state.graph = program.graph;
         state.chosen = Some(plan);
         let report = PassReport::Extract {

@@ -7,7 +7,7 @@ use crate::cost::{self, CostModel, Query};
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::op;
-use crate::plan::{self, Plan, PlanError};
+use crate::plan::{self, Plan, PlanError, Source};
 
 /// The memory plan.
 pub(super) struct PlanMemory(pub Settings);
@@ -21,7 +21,9 @@ impl Pass for PlanMemory {
         // What was chosen was chosen by its plan; another may not fit.
         let plan = match state.chosen.take() {
             Some(plan) => plan,
-            None => plan(&state.graph, &state.rules, state.cost.as_deref(), &self.0, self.0.limit, context)?,
+            None => {
+                plan(&state.graph, &state.sources, state.cost.as_deref(), &self.0, self.0.limit, context)?
+            }
         };
         if let Some(limit) = self.0.limit.filter(|limit| plan.arena > *limit) {
             return Err(Error::Plan(super::extract::too_large(&plan, limit)));
@@ -40,7 +42,7 @@ impl Pass for PlanMemory {
 /// Plans a program whose steps are priced by a model; without one they cost nothing.
 pub(super) fn plan(
     graph: &Graph,
-    rules: &[Vec<String>],
+    sources: &[Source],
     model: Option<&dyn CostModel>,
     settings: &Settings,
     limit: Option<usize>,
@@ -61,5 +63,5 @@ pub(super) fn plan(
     };
     let copy = |bytes: usize| model.map_or(0.0, |model| model.copy(bytes));
     let settings = plan::Settings { order: &settings.order, planner: &settings.planner, limit };
-    Plan::new(graph, rules, context.threads, &ask, &copy, &settings)
+    Plan::new(graph, sources, context.threads, &ask, &copy, &settings)
 }

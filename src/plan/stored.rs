@@ -1,6 +1,6 @@
 //! A step as it is stored: ops and attributes by their names, which the registry resolves.
 
-use super::Place;
+use super::{Place, Source};
 use crate::attr::{self, Attr, Attrs, Float};
 use crate::graph::NodeId;
 use crate::op::{self, post};
@@ -28,7 +28,7 @@ pub(super) struct Step {
     implementation: String,
     seconds: f64,
     copies: f64,
-    rules: Vec<String>,
+    source: Source,
 }
 
 /// The value of an attribute.
@@ -62,7 +62,7 @@ impl From<super::Step> for Step {
             implementation: step.implementation,
             seconds: step.seconds,
             copies: step.copies,
-            rules: step.rules,
+            source: step.source,
         }
     }
 }
@@ -100,7 +100,7 @@ impl TryFrom<Step> for super::Step {
             implementation: step.implementation,
             seconds: step.seconds,
             copies: step.copies,
-            rules: step.rules,
+            source: step.source,
         })
     }
 }

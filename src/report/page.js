@@ -185,7 +185,9 @@ function stepDetails(at, row) {
     row('without it', `+${time(Math.max(0, step.runner_up.margin))} in all${proven}`, ...adds.map(line('+')), ...drops.map(line('−')));
   }
   if (step.attributes) row('attributes', step.attributes);
-  if (step.rules.length) row('by rules', step.rules.join(' ← '));
+  const from = step.imported.map(one => `${one.name} (${one.op})`).join(', ');
+  if (step.rules.length) row('by rules', [...step.rules, from].filter(part => part).join(' ← '));
+  if (step.other_rules.length) row('and by', step.other_rules.join(', '));
 }
 
 function where(text) {

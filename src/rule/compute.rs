@@ -3,6 +3,7 @@
 use super::Kind::{self, Chain, Float as Real, Integer, List, Number, Operand, Rest, Same, Size, Step};
 use super::expr::Eval;
 use super::expr::argument::{attr, float, int, ints, operand, post, rest, text};
+use super::signature::LARGEST;
 use super::{Function, Value, literal};
 use crate::attr::{Attr, Float};
 
@@ -65,7 +66,9 @@ pub(super) const COMPUTED: &[Function] = &[
         entry.map(|entry| number(*entry)).ok_or_else(|| format!("{entries:?} has no entry {at}"))
     }),
     function("product", "the product of a list", &[List], Integer, |v| {
-        Ok(number(ints(v, 0)?.iter().product()))
+        let entries = ints(v, 0)?;
+        let product = entries.iter().try_fold(1_i64, |product, entry| product.checked_mul(*entry));
+        product.map(number).ok_or_else(|| format!("the product of {entries:?} is too large"))
     }),
     function("zeros", "a list of so many zeros", &[Size], List, |v| Ok(list(vec![0; size(int(v, 0)?)?]))),
     function("ones", "a list of so many ones", &[Size], List, |v| Ok(list(vec![1; size(int(v, 0)?)?]))),
@@ -133,7 +136,11 @@ fn whole(value: usize) -> Result<i64, String> {
 }
 
 fn size(value: i64) -> Result<usize, String> {
-    usize::try_from(value).map_err(|_| format!("{value} is negative"))
+    let size = usize::try_from(value).map_err(|_| format!("{value} is negative"))?;
+    if value > LARGEST {
+        return Err(format!("{value} is more than any list has: {LARGEST} at most"));
+    }
+    Ok(size)
 }
 
 fn arithmetic(

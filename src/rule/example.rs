@@ -71,6 +71,17 @@ pub(super) struct Draft<'a> {
     graph: (&'a Text, Span),
     expected: Option<(&'a Text, Span)>,
     rows: Vec<(String, Vec<String>)>,
+    /// Where its `for` stands.
+    place: Span,
+}
+
+impl Draft<'_> {
+    /// Whether the example is of this row.
+    fn fits(&self, row: &[(String, String)]) -> bool {
+        self.rows
+            .iter()
+            .all(|(key, values)| row.iter().any(|(known, value)| known == key && values.contains(value)))
+    }
 }
 
 const KEYS: &[&str] = &["fires", "after", "refuses", "because", "for"];
@@ -130,7 +141,9 @@ fn draft<'a>(reader: &mut Reader<'_>, fields: &'a [Field], span: Span) -> Option
         }
     };
     let mut rows = Vec::new();
+    let mut place = span;
     if let Some(field) = fields.iter().find(|field| field.key == "for") {
+        place = field.node.span;
         match &field.node.value {
             Value::Map(entries) => {
                 for entry in entries {
@@ -148,7 +161,29 @@ fn draft<'a>(reader: &mut Reader<'_>, fields: &'a [Field], span: Span) -> Option
             ),
         }
     }
-    Some(Draft { fires, graph, expected, rows })
+    Some(Draft { fires, graph, expected, rows, place })
+}
+
+/// A mistake for each example that is of no row.
+pub(super) fn fitting(reader: &mut Reader<'_>, drafts: &[Draft<'_>], rows: &[Vec<(String, String)>]) {
+    for draft in drafts.iter().filter(|draft| !rows.iter().any(|row| draft.fits(row))) {
+        let shown = |row: &Vec<(String, String)>| {
+            let values: Vec<String> = row.iter().map(|(key, value)| format!("{key}: \"{value}\"")).collect();
+            format!("{{ {} }}", values.join(", "))
+        };
+        let keys: Vec<&str> = rows.iter().flatten().map(|(key, _)| key.as_str()).collect();
+        let unknown = draft.rows.iter().find(|(key, _)| !keys.contains(&key.as_str()));
+        let message = match unknown {
+            Some((key, _)) => format!("`for` asks for `{key}`, which `for-each` has not"),
+            None => "`for` fits no row of `for-each`, so that the example is of no rule".to_owned(),
+        };
+        let some: Vec<String> = rows.iter().filter(|row| !row.is_empty()).take(4).map(shown).collect();
+        let help = match &some[..] {
+            [] => "the rule has no `for-each`: take `for` away".to_owned(),
+            some => format!("the rows are {}{}", some.join(", "), if rows.len() > 4 { ", …" } else { "" }),
+        };
+        reader.mistake(message, draft.place, help);
+    }
 }
 
 /// The examples of one row of `for-each`.
@@ -161,10 +196,7 @@ pub(super) fn fill(
 ) -> Vec<Example> {
     let mut examples = Vec::new();
     for draft in drafts {
-        let fits = |(key, values): &(String, Vec<String>)| {
-            row.iter().any(|(known, value)| known == key && values.contains(value))
-        };
-        if !draft.rows.iter().all(fits) {
+        if !draft.fits(row) {
             continue;
         }
         let mut replaced = |(text, span): (&Text, Span)| match text.replace(row, used) {

@@ -18,6 +18,11 @@ pub(super) fn number(text: &str) -> Option<Attr> {
     }
 }
 
+/// Whether a text is written as a number, whatever its size.
+pub(super) fn digits(text: &str) -> bool {
+    text.replace('_', "").parse::<f64>().is_ok() && text.contains(|c: char| c.is_ascii_digit())
+}
+
 /// An element type or a layout.
 pub(super) fn word(text: &str) -> Option<Attr> {
     match text {
@@ -42,8 +47,12 @@ pub(super) fn bracketed(text: &str) -> Result<Attr, (String, &'static str)> {
         b'[' => inner
             .split(',')
             .map(|item| {
-                let wrong = |_| (format!("`{}` is not an integer", item.trim()), "write a list as `[1, 2]`");
-                item.trim().parse::<i64>().map_err(wrong)
+                let item = item.trim();
+                let wrong = |_| match digits(item) && !item.contains(['.', 'e', 'E']) {
+                    true => (format!("`{item}` is too large for an integer"), "write one of 64 bits"),
+                    false => (format!("`{item}` is not an integer"), "write a list as `[1, 2]`"),
+                };
+                item.parse::<i64>().map_err(wrong)
             })
             .collect::<Result<_, _>>()
             .map(Attr::Ints),

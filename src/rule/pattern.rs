@@ -4,7 +4,7 @@ use super::ron::Text;
 use super::{Interval, literal};
 use crate::attr::Attr;
 use crate::error::suggestion;
-use crate::tensor::DType;
+use crate::tensor::{DType, Layout};
 use std::ops::Range;
 
 /// A mistake at a place in the string, and what to do.
@@ -75,6 +75,7 @@ pub(super) fn expression(text: &Text) -> Result<ExprAst, Mistake> {
 }
 
 const NUMBER: &str = "write digits, such as `2` or `0.5`";
+const LARGEST: &str = "write a number that 64 bits hold";
 const VALUE: &str = "write a number, a list `[1,2]`, a chain `<relu>`, text in quotes, or a variable `?x`";
 
 /// How deep ops and calls may stand in each other: what is read is walked by recursion.
@@ -338,6 +339,11 @@ impl<'a> Parser<'a> {
         self.at += length;
         match literal::number(&rest[..length]) {
             Some(number) => Ok(number),
+            None if literal::digits(&rest[..length]) => wrong(
+                format!("`{}` is too large for a number", &rest[..length]),
+                start..start + length,
+                LARGEST,
+            ),
             None => wrong(format!("`{}` is not a number", &rest[..length]), start..start + length, NUMBER),
         }
     }
@@ -402,15 +408,20 @@ impl<'a> Parser<'a> {
                     match literal::word(&word) {
                         Some(literal) => ExprKind::Literal(literal),
                         None => {
-                            let help = match suggestion(&word, DType::ALL.iter().map(|dtype| dtype.name())) {
-                                Some(close) => format!("did you mean `{close}`?"),
-                                None => format!("write `?{word}` for a variable, `\"{word}\"` for text"),
+                            let neither = format!("`{word}` is no value: not an element type, not a layout");
+                            let close = suggestion(&word, DType::ALL.iter().map(|dtype| dtype.name()));
+                            let (message, help) = match (close, word.parse::<Layout>()) {
+                                (Some(close), _) => (neither, format!("did you mean `{close}`?")),
+                                // With a number in it, it is meant as a layout.
+                                (None, Err(why)) if word.contains(|c: char| c.is_ascii_digit()) => {
+                                    (why, "write a layout such as `nChw16c`".to_owned())
+                                }
+                                _ => (
+                                    neither,
+                                    format!("write `?{word}` for a variable, `\"{word}\"` for text"),
+                                ),
                             };
-                            return wrong(
-                                format!("`{word}` is no value: not an element type, not a layout"),
-                                start..self.at,
-                                help,
-                            );
+                            return wrong(message, start..self.at, help);
                         }
                     }
                 }

@@ -11,7 +11,7 @@ use super::example;
 use super::pattern::{self, Ast, Kind, Mistake};
 use super::ron::{self, Field, Node, Text, Value};
 use super::{AttrVar, Expr, Guard, Places, Rule, Template};
-use crate::error::{Diagnostic, Diagnostics, Source, Span, suggestion};
+use crate::error::{Diagnostic, Diagnostics, Source, Span, nearest, suggestion};
 use form::{KEYS, Parts};
 use left::shape;
 use scope::Scope;
@@ -23,9 +23,18 @@ pub(super) fn read(files: &[(&str, &str)], found: &mut Diagnostics) -> Vec<Rule>
     let mut names: HashMap<String, (usize, Span)> = HashMap::new();
     for (name, text) in files {
         let source = found.add_source(Source::new(*name, *text));
-        let nodes = match ron::read(text, source) {
-            Ok(Node { value: Value::List(nodes), .. }) => nodes,
-            Ok(other) => {
+        let nodes = match ron::items(text, source, "Rule") {
+            Ok((nodes, mistakes)) => {
+                for diagnostic in mistakes {
+                    let at = diagnostic.labels.first().map_or(0, |label| label.span.start);
+                    found.push(match rule_at(text, at) {
+                        Some(rule) => diagnostic.note(format!("in rule `{rule}`")),
+                        None => diagnostic,
+                    });
+                }
+                nodes
+            }
+            Err(other) => {
                 found.push(
                     Diagnostic::new("a rule file is a list of rules")
                         .label(source, other.span, "")
@@ -33,29 +42,38 @@ pub(super) fn read(files: &[(&str, &str)], found: &mut Diagnostics) -> Vec<Rule>
                 );
                 continue;
             }
-            Err(diagnostic) => {
-                let at = diagnostic.labels.first().map_or(0, |label| label.span.start);
-                found.push(match rule_at(text, at) {
-                    Some(rule) => diagnostic.note(format!("in rule `{rule}`")),
-                    None => diagnostic,
-                });
-                continue;
-            }
         };
         for node in nodes {
             let mut reader = Reader { found, source, file: name, text, rule: String::new() };
-            for (rule, span) in reader.rules(&node) {
-                if let Some((first_source, first)) = names.insert(rule.name.clone(), (source, span)) {
+            let made = reader.rules(&node);
+            for (at, (rule, span)) in made.iter().enumerate() {
+                if made[..at].iter().any(|(other, _)| other.name == rule.name) {
+                    // Its rows are called alike.
+                    continue;
+                }
+                let named = |other: &&(Rule, Span)| other.0.name == rule.name;
+                let alike = made.iter().filter(named).count();
+                if alike > 1 {
+                    found.push(
+                        Diagnostic::new(format!("{alike} rows of `for-each` are called `{}`", rule.name))
+                            .label(source, *span, "the same for all of them")
+                            .help(format!(
+                                "put what tells them apart into the name, as in `{}-$key`",
+                                rule.name
+                            ))
+                            .note(format!("in rule `{}`", rule.name)),
+                    );
+                } else if let Some((first_source, first)) = names.insert(rule.name.clone(), (source, *span)) {
                     found.push(
                         Diagnostic::new(format!("two rules are called `{}`", rule.name))
-                            .label(source, span, "the second")
+                            .label(source, *span, "the second")
                             .label(first_source, first, "the first")
                             .help("give one of them another name")
                             .note(format!("in rule `{}`", rule.name)),
                     );
                 }
-                rules.push(rule);
             }
+            rules.extend(made.into_iter().map(|(rule, _)| rule));
         }
     }
     rules
@@ -67,6 +85,24 @@ fn rule_at(text: &str, at: usize) -> Option<&str> {
     let rule = &text[before.rfind("Rule(")?..];
     let name = rule[rule.find("name")?..].split('"').nth(1)?;
     Some(name).filter(|name| !name.is_empty() && !name.contains('\n'))
+}
+
+/// The known name that is this one in another spelling, such as that of ONNX: `MaxPool`, `max_pool`; or
+/// that has most of its words.
+fn spelled<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let letters = |name: &str| {
+        let kept = name.chars().filter(char::is_ascii_alphanumeric);
+        kept.map(|c| c.to_ascii_lowercase()).collect::<String>()
+    };
+    let same = known.iter().copied().find(|one| letters(one) == letters(name));
+    let mut kebab = String::new();
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && !kebab.is_empty() {
+            kebab.push('-');
+        }
+        kebab.push(c.to_ascii_lowercase());
+    }
+    same.or_else(|| nearest(&kebab, known.iter().copied()).filter(|_| kebab != name))
 }
 
 /// Advice where a `$key` is not in `for-each`.
@@ -110,7 +146,7 @@ impl Reader<'_> {
     pub(super) fn unknown(&mut self, what: &str, name: &str, span: Span, known: &[&str]) {
         let mut diagnostic =
             Diagnostic::new(format!("{what} `{name}` is not known")).label(self.source, span, "");
-        diagnostic = match suggestion(name, known.iter().copied()) {
+        diagnostic = match spelled(name, known).or_else(|| suggestion(name, known.iter().copied())) {
             Some(close) => diagnostic.help(format!("did you mean `{close}`?")),
             None if known.is_empty() => diagnostic.help("there are none: take it away"),
             None if known.len() <= 12 => diagnostic.help(format!("there are {}", known.join(", "))),
@@ -163,6 +199,9 @@ impl Reader<'_> {
             if self.found.len() > before {
                 break; // the other rows would say the same again
             }
+        }
+        if self.found.len() == before {
+            example::fitting(self, &examples, &rows);
         }
         if let (Some(row), true) = (rows.first(), self.found.len() == before) {
             for (key, _) in row.iter().filter(|(key, _)| !used.contains(key)) {
@@ -245,9 +284,9 @@ impl Reader<'_> {
             let ast = pattern::expression(text).map_err(|mistake| self.syntax(text, mistake)).ok();
             let attribute = format!("`let` of `{}`", field.key);
             let value = ast.and_then(|ast| self.value(text, &ast, &attribute, None, &mut scope));
-            if scope.attrs.contains(&field.key) {
+            if let Some(what) = scope.kind(&field.key) {
                 self.mistake(
-                    format!("`?{}` is bound already", field.key),
+                    format!("`?{}` is {what} already", field.key),
                     field.key_span,
                     "give the computed attribute another name",
                 );

@@ -27,7 +27,8 @@ pub(crate) struct Field {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
-    /// `Name(key: value, …)`, or `Name` alone; with the comment lines above it.
+    /// `Name(key: value, …)`, or `Name` alone; with the comment lines above it, or above what stands
+    /// before it without a blank line between.
     Struct {
         name: String,
         fields: Vec<Field>,
@@ -96,17 +97,49 @@ impl Text {
 
 /// Reads one value and demands that nothing follows it.
 pub(crate) fn read(text: &str, source: usize) -> Result<Node, Diagnostic> {
-    let mut reader = Reader { text, at: 0, depth: 0, source, comment: String::new() };
+    let mut reader = Reader { text, at: 0, depth: 0, source, comment: String::new(), blank: false };
     let node = reader.value()?;
-    reader.space();
-    if reader.at < text.len() {
-        return Err(reader.error(
-            "something follows the end",
-            reader.at..text.len().min(reader.at + 1),
-            "take it away, or move it inside what ends before it",
-        ));
-    }
+    reader.end()?;
     Ok(node)
+}
+
+/// Reads a list of `Name(…)` as far as it is right: after a mistake it goes on at the next line that begins
+/// with such a value. A text that is no list is read as what it is.
+pub(crate) fn items(text: &str, source: usize, name: &str) -> Result<(Vec<Node>, Vec<Diagnostic>), Node> {
+    let mut reader = Reader { text, at: 0, depth: 1, source, comment: String::new(), blank: false };
+    if !reader.eat('[') {
+        return match read(text, source) {
+            Ok(other) => Err(other),
+            Err(mistake) => Ok((Vec::new(), vec![mistake])),
+        };
+    }
+    let start = reader.at - 1;
+    let (mut items, mut mistakes, mut above) = (Vec::new(), Vec::new(), String::new());
+    while !reader.eat(']') {
+        let begin = reader.at;
+        match reader.item(&mut above, start) {
+            Ok(item) => items.push(item),
+            Err(mistake) => {
+                let at = mistake.labels.first().map_or(text.len(), |label| label.span.start);
+                let at = at.max(begin + 1);
+                mistakes.push(mistake);
+                let Some(next) = next_line(text, at, name) else { return Ok((items, mistakes)) };
+                reader = Reader { at: next, depth: 1, comment: String::new(), blank: true, ..reader };
+            }
+        }
+    }
+    if let Err(mistake) = reader.end() {
+        mistakes.push(mistake);
+    }
+    Ok((items, mistakes))
+}
+
+/// Where the next line from a place on begins with `name(`.
+fn next_line(text: &str, from: usize, name: &str) -> Option<usize> {
+    text.match_indices(name)
+        .map(|(at, _)| at)
+        .filter(|at| *at >= from && text[at + name.len()..].starts_with('('))
+        .find(|at| text[..*at].trim_end_matches([' ', '\t']).ends_with('\n'))
 }
 
 struct Reader<'a> {
@@ -117,6 +150,8 @@ struct Reader<'a> {
     source: usize,
     /// The comment lines right above.
     comment: String,
+    /// Whether a blank line was skipped last.
+    blank: bool,
 }
 
 impl Reader<'_> {
@@ -133,9 +168,12 @@ impl Reader<'_> {
         &self.text[self.at..]
     }
 
+    /// Skips space and comments. Where nothing is skipped, the comment that was met last still stands
+    /// right above.
     fn space(&mut self) {
+        let start = self.at;
         let mut lines: Vec<&str> = Vec::new();
-        let mut newlines = 0;
+        let (mut newlines, mut blank) = (0, false);
         loop {
             let rest = &self.text[self.at..];
             if let Some(comment) = rest.strip_prefix("//") {
@@ -143,11 +181,15 @@ impl Reader<'_> {
                 if newlines > 1 {
                     lines.clear();
                 }
-                lines.push(line.trim());
+                // At the end of a line it is about what stands before it.
+                if newlines > 0 || start == 0 || !lines.is_empty() {
+                    lines.push(line.trim());
+                }
                 newlines = 0;
                 self.at += 2 + line.len();
             } else if let Some(space) = rest.chars().next().filter(|c| c.is_whitespace()) {
                 newlines += usize::from(space == '\n');
+                blank |= newlines > 1;
                 self.at += space.len_utf8();
             } else {
                 break;
@@ -156,7 +198,35 @@ impl Reader<'_> {
         if newlines > 1 {
             lines.clear();
         }
-        self.comment = lines.join(" ");
+        if self.at > start {
+            self.comment = lines.join(" ");
+            self.blank = blank;
+        }
+    }
+
+    /// That nothing follows.
+    fn end(&mut self) -> Result<(), Diagnostic> {
+        self.space();
+        if self.at < self.text.len() {
+            return Err(self.error(
+                "something follows the end",
+                self.at..self.text.len().min(self.at + 1),
+                "take it away, or move it inside what ends before it",
+            ));
+        }
+        Ok(())
+    }
+
+    /// A value of a list that began at `start`, and what separates it from the next. A comment is of all
+    /// values down to the next blank line: `above` keeps it.
+    fn item(&mut self, above: &mut String, start: usize) -> Result<Node, Diagnostic> {
+        if self.comment.is_empty() && !self.blank {
+            self.comment.clone_from(above);
+        }
+        above.clone_from(&self.comment);
+        let node = self.value()?;
+        self.separator(']', start)?;
+        Ok(node)
     }
 
     fn eat(&mut self, token: char) -> bool {
@@ -213,9 +283,9 @@ impl Reader<'_> {
             Some('[') => {
                 self.at += 1;
                 let mut items = Vec::new();
+                let mut above = String::new();
                 while !self.eat(']') {
-                    items.push(self.value()?);
-                    self.separator(']', start)?;
+                    items.push(self.item(&mut above, start)?);
                 }
                 Value::List(items)
             }

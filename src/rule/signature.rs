@@ -8,6 +8,9 @@ use super::Function;
 use crate::attr::AttrKind;
 use std::fmt;
 
+/// The most entries of a list, and so the largest size: far more than any value has dimensions.
+pub(super) const LARGEST: i64 = 128;
+
 /// A kind of argument or result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -17,7 +20,7 @@ pub enum Kind {
     Rest,
     /// An integer.
     Integer,
-    /// An integer from 0 on.
+    /// An integer from 0 to 128: of dimensions, of entries of a list.
     Size,
     /// A float.
     Float,
@@ -48,7 +51,7 @@ pub const KINDS: &[(Kind, &str)] = &[
     (Kind::Operand, "an operand, `?x` or `?x?`"),
     (Kind::Rest, "a rest of operands, `?xs..` on the left, here `?xs`"),
     (Kind::Integer, "an integer, `4`"),
-    (Kind::Size, "an integer from 0 on, `4`"),
+    (Kind::Size, "an integer from 0 to 128, `4`: of dimensions, of entries of a list"),
     (Kind::Float, "a float, `0.5`"),
     (Kind::Number, "an integer or a float; the result is an integer where no argument is a float"),
     (Kind::List, "a list of integers, `[1,2]`"),
@@ -92,7 +95,7 @@ impl Kind {
             Self::Operand => "an operand",
             Self::Rest => "a rest of operands",
             Self::Integer => "an integer",
-            Self::Size => "an integer from 0 on",
+            Self::Size => "an integer from 0 to 128",
             Self::Float => "a float",
             Self::Number => "a number",
             Self::List => "a list of integers",

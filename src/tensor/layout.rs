@@ -19,6 +19,9 @@ use std::sync::Arc;
 #[serde(try_from = "String", into = "String")]
 pub struct Layout(Option<Arc<Blocking>>);
 
+/// The most elements in the blocks of one dimension: far more than any kernel's, far from overflow.
+const LARGEST_BLOCK: usize = 4096;
+
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Blocking {
     name: String,
@@ -149,6 +152,13 @@ impl FromStr for Layout {
                 return Err(bad("a blocked dimension is written in upper case, and its block is at least 2"));
             }
             blocks.push((dim, size));
+            let product = blocks
+                .iter()
+                .filter(|(other, _)| *other == dim)
+                .try_fold(1_usize, |product, (_, size)| product.checked_mul(*size));
+            if product.is_none_or(|product| product > LARGEST_BLOCK) {
+                return Err(bad("the blocks of a dimension have at most 4096 elements"));
+            }
             rest = &rest[digits.len() + letter.len_utf8()..];
         }
         for c in letters.chars().filter(char::is_ascii_uppercase) {

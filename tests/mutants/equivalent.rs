@@ -81,6 +81,11 @@ pub const EQUIVALENT: &[Reason] = &[
             "pool-by-conv-unpadded: without less(0, dim(?x, 1))",
         ],
     ),
+    (
+        "typed only for one image of one channel that is as large as the window: one sum of products, whose \
+         factors may be swapped",
+        &["pool-by-conv-unpadded: right 0: operands 0 and 1 of conv swapped"],
+    ),
     ("addition is commutative", &["map-add: right 0: operands 0 and 1 of map swapped"]),
     // The law holds without the guard, which is there for growth or cost.
     (

@@ -102,7 +102,7 @@ fn chosen(graph: &Graph, rules: &RuleSet, pipeline: &Pipeline) -> (String, Strin
         .plan
         .steps
         .iter()
-        .flat_map(|step| &step.rules)
+        .flat_map(|step| &step.source.rules)
         .map(|rule| rule.split(' ').next().unwrap_or_default())
         .collect();
     let mut report = String::new();

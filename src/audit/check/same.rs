@@ -1,11 +1,17 @@
 //! Whether the right sides of a rule are its left sides, up to the order of what commutes.
 
 use crate::rule::print::Names;
-use crate::rule::{AttrPattern, Pattern, Rule, Template};
+use crate::rule::{AttrPattern, Expr, Pattern, Rule, Template};
 
 /// Whether every right side is the left side in its place.
 pub(super) fn sides(rule: &Rule) -> bool {
-    let names = Names::of(rule);
+    let mut names = Names::of(rule);
+    // A computed attribute that is another one has its name.
+    for (var, expr) in &rule.lets {
+        if let Expr::Attr(other) = expr {
+            names.attrs[var.0] = names.attrs[other.0].clone();
+        }
+    }
     rule.from.len() == rule.to.len() && rule.from.iter().zip(&rule.to).all(|(a, b)| same(a, b, &names))
 }
 
@@ -14,6 +20,9 @@ fn same(pattern: &Pattern, template: &Template, names: &Names) -> bool {
         (Pattern::Operand(a) | Pattern::Number(_, Some(a)), Template::Operand(b)) => a == b,
         (Pattern::Number(interval, None), Template::Scalar(value)) => interval.value() == Some(*value),
         (Pattern::Rest(a) | Pattern::Optional(a), Template::Each(b, None)) => a == b,
+        (Pattern::Rest(a) | Pattern::Optional(a), Template::Each(b, Some((item, inner)))) => {
+            a == b && **inner == Template::Operand(*item)
+        }
         (
             Pattern::Op { op, children, attrs, rest_attrs },
             Template::Op { op: other, children: of_other, attrs: other_attrs, rest_attrs: other_rest },

@@ -1,15 +1,26 @@
 //! The right side of a rule for an instance: as the e-graph builds it, on a draft.
 
 use super::draft::Draft;
+use super::refusal::Refusal;
 use crate::attr::{Attr, Attrs};
 use crate::rule::{self, Expr, Rule, Template, Value};
 use crate::tensor::{DType, TensorType};
 
 /// Asks the guards. The error is the first no.
-pub(super) fn admit(rule: &Rule, draft: &Draft) -> Result<(), String> {
-    for guard in &rule.guards {
-        rule::ask(guard, draft)?;
+pub(super) fn admit(rule: &Rule, draft: &Draft) -> Result<(), Refusal> {
+    for (at, guard) in rule.guards.iter().enumerate() {
+        rule::ask(guard, draft).map_err(|why| Refusal::guard(at, why))?;
     }
+    Ok(())
+}
+
+/// Asks the guards, and adds the right sides.
+///
+/// # Errors
+/// As of both.
+pub(super) fn sides(rule: &Rule, draft: &mut Draft) -> Result<(), Refusal> {
+    admit(rule, draft)?;
+    right(rule, draft)?;
     Ok(())
 }
 
@@ -86,8 +97,8 @@ pub(super) fn types_differ(draft: &Draft) -> Option<(usize, TensorType, TensorTy
     })
 }
 
-/// The type in which a value is evaluated: `f64` where it says `f32`.
+/// The type in which a value is evaluated: `f64` for any floating-point type.
 pub(super) fn widened(ty: &TensorType) -> TensorType {
-    let dtype = if ty.dtype == DType::F32 { DType::F64 } else { ty.dtype };
+    let dtype = if ty.dtype.is_float() { DType::F64 } else { ty.dtype };
     TensorType { dtype, ..ty.clone() }
 }

@@ -88,16 +88,19 @@ fn list(tensor: &Tensor) -> String {
     tensor.to_f64().iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
+/// The most elements of a value of a case: those that are printed are small.
+const LARGEST: usize = 1 << 20;
+
 /// Evaluates a case file, as it was printed for a wrong rule: how its outputs `left` and `right`, or
 /// `left.N` and `right.N`, differ; `None` where they agree.
 ///
 /// # Errors
 /// A graph that has inputs, or other outputs.
 pub fn compare(graph: &Graph) -> Result<Option<String>, String> {
-    let mut draft = Draft::default();
+    let mut draft = Draft::empty(LARGEST);
     for (id, node) in graph.nodes() {
         match (graph.constant(id), op::find(node.op)) {
-            (Some(value), _) => draft.leaf(node.ty.clone(), true, Filling::Given(value.to_f64())),
+            (Some(value), _) => draft.leaf(node.ty.clone(), true, Filling::Given(value.to_f64()))?,
             (None, Some(op)) => {
                 let inputs = node.inputs.iter().map(|input| input.index()).collect();
                 draft.op(op, (*node.attrs).clone(), inputs)?

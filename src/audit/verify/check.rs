@@ -1,13 +1,15 @@
 //! Both sides of an instance by the reference evaluation, and what must hold between them.
 //!
-//! Rules are equalities of real numbers. So `f32` is evaluated in `f64`, which leaves rounding some
-//! 1e-16, and what is left to tolerate are constants that a model or a rule writes in `f32` (6e-8 of
-//! their value; patterns match them within 1e-6). Where an instance holds other floating-point types,
-//! casts between them mean something, and all is evaluated in the types as they are.
+//! Rules are equalities of real numbers. So an instance of one floating-point type, whichever it is, is
+//! evaluated in `f64`, which leaves rounding some 1e-16; what is left to tolerate are constants that a
+//! model or a rule writes in that type (of `f32` 6e-8 of their value; patterns match them within 1e-6).
+//! Where an instance holds several floating-point types, or casts to a narrow one, these casts mean
+//! something, and all is evaluated in the types as they are: coarsely, which the coverage counts.
 
 use super::build::widened;
-use super::draft::Draft;
+use super::draft::{Draft, Filling};
 use crate::attr::Attrs;
+use crate::op::OpDef;
 use crate::tensor::{DType, Layout, Tensor, TensorType};
 use std::fmt;
 
@@ -83,25 +85,53 @@ pub(super) fn compare(draft: &Draft) -> Compared {
 }
 
 /// How an instance is evaluated.
-struct Precision {
-    wide: bool,
-    tolerance: f64,
+pub(super) struct Precision {
+    /// In `f64`, whatever the types say.
+    pub wide: bool,
+    /// The largest relative difference of two sides.
+    pub tolerance: f64,
 }
 
 impl Precision {
-    fn of(draft: &Draft) -> Self {
-        let has = |dtype: DType| draft.values.iter().any(|value| value.ty.dtype == dtype);
-        if has(DType::BF16) {
-            Self { wide: false, tolerance: 1e-1 }
-        } else if has(DType::F16) {
-            Self { wide: false, tolerance: 2e-2 }
-        } else if has(DType::F64) && has(DType::F32) {
+    pub fn of(draft: &Draft) -> Self {
+        let has = |dtype: &DType| draft.values.iter().any(|value| value.ty.dtype == *dtype);
+        let floats = [DType::BF16, DType::F16, DType::F32, DType::F64];
+        let found: Vec<DType> = floats.into_iter().filter(has).collect();
+        let named = |op: &'static OpDef| op.logical.unwrap_or(op.name);
+        let casts = || draft.values.iter().any(|value| value.op.is_some_and(|op| named(op) == "cast"));
+        match found[..] {
+            [] | [DType::F32 | DType::F64] => Self { wide: true, tolerance: TOLERANCE },
+            // A cast to a narrow type is there to round.
+            [one] if !casts() => {
+                // What a rule writes itself it does not round, and what stands for it in a model is rounded.
+                let rounded = if rounds(draft) { 4.0 * rounding(one) } else { 0.0 };
+                Self { wide: true, tolerance: TOLERANCE.max(rounded) }
+            }
+            [DType::BF16, ..] => Self { wide: false, tolerance: 1e-1 },
+            [DType::F16, ..] => Self { wide: false, tolerance: 2e-2 },
             // One rounding to f32 is 6e-8; a few of them, magnified by differences of values.
-            Self { wide: false, tolerance: 1e-4 }
-        } else {
-            Self { wide: true, tolerance: TOLERANCE }
+            [_, ..] => Self { wide: false, tolerance: 1e-4 },
         }
     }
+}
+
+/// The largest relative difference between a number and the one of the type that is nearest to it.
+fn rounding(dtype: DType) -> f64 {
+    match dtype {
+        DType::BF16 => 1.0 / 256.0,
+        DType::F16 => 1.0 / 2048.0,
+        _ => 0.0,
+    }
+}
+
+/// Whether a constant that stands for a number of the rule is not that number in its type.
+fn rounds(draft: &Draft) -> bool {
+    (0..draft.values.len()).any(|at| match draft.values[at].leaf.as_ref().map(|leaf| &leaf.values) {
+        Some(Filling::Splat(value)) => {
+            draft.tensor(at).is_some_and(|tensor| tensor.to_f64().first().is_some_and(|one| one != value))
+        }
+        _ => false,
+    })
 }
 
 /// The value of everything that either side rests on. With poison, what fills the blocks of a leaf
@@ -133,9 +163,9 @@ fn eval(eval: Eval, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType, wide: 
     if wide { widen(&eval(attrs, operands, &widened(ty))) } else { eval(attrs, operands, ty) }
 }
 
-/// The same values in `f64` where they are `f32`. A new number is `f32` whatever is asked of it.
+/// The same values in `f64`, of any floating-point type. A new number is `f32` whatever is asked of it.
 fn widen(tensor: &Tensor) -> Tensor {
-    if tensor.ty().dtype != DType::F32 {
+    if !tensor.ty().dtype.is_float() || tensor.ty().dtype == DType::F64 {
         return tensor.clone();
     }
     let layout = tensor.ty().layout.clone();

@@ -1,8 +1,12 @@
 //! What the instances of a rule had in them: coverage is stated, not assumed.
 
+use super::check::Precision;
 use super::draft::Draft;
 use crate::rule::{self, Expr, Rule};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The feature of instances that are compared in the types as they are, with their rounding.
+pub const COARSE: &str = "compared coarsely";
 
 /// Coverage of one rule.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,7 +20,7 @@ pub struct Coverage {
     /// Distinct attributes of the left sides' ops.
     pub attributes: usize,
     /// Instances that had a feature: `padding`, `broadcast`, `size 1`, `odd channels`,
-    /// `attribute not at its default`, and each alternative of an `any` guard that held.
+    /// `attribute not at its default`, [`COARSE`], and each alternative of an `any` guard that held.
     pub features: BTreeMap<String, usize>,
 }
 
@@ -43,6 +47,9 @@ impl Seen {
             if draft.values[at].ty.layout.pads(&draft.values[at].ty.shape) {
                 feature("padding");
             }
+        }
+        if !Precision::of(draft).wide {
+            feature(COARSE);
         }
         for at in below {
             let value = &draft.values[at];

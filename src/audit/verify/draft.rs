@@ -5,14 +5,17 @@ use super::sampler::Values;
 use crate::attr::{Attr, Attrs};
 use crate::graph::text;
 use crate::op::{self, OpDef};
+use crate::rule::print::Names;
 use crate::rule::{AttrVar, Bindings, Expr, Fact, OperandVar, RestVar, Rule};
 use crate::tensor::{DType, Tensor, TensorType};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Constants of at most so many elements are known to guards by their value, as in the e-graph.
 const SMALL: usize = 64;
 /// Values of more elements than this are not evaluated: the reference is slow.
-const LARGEST: usize = 20_000;
+pub(super) const LARGEST: usize = 20_000;
+/// Ops of more operations than this are not evaluated either.
+const OPERATIONS: f64 = 1e8;
 
 /// A leaf: the operand that a variable or a number stands for.
 #[derive(Clone, Debug)]
@@ -59,11 +62,17 @@ pub(super) struct Value {
     pub leaf: Option<Leaf>,
     /// Whether it is computed from constants alone.
     pub constant: bool,
+    /// Elements to fill, or operations to evaluate: what making it costs.
+    pub work: f64,
 }
 
 /// The values of an instance, operands before their users, and what the rule's variables stand for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Draft {
+    /// The most elements of a value.
+    pub largest: usize,
+    /// What the rule calls its variables, for reasons.
+    pub names: Option<Arc<Names>>,
     /// The values.
     pub values: Vec<Value>,
     /// Operand variables.
@@ -81,20 +90,60 @@ pub(super) struct Draft {
 }
 
 impl Draft {
+    /// Nothing, of no rule, and values of at most so many elements.
+    pub fn empty(largest: usize) -> Self {
+        Self {
+            largest,
+            names: None,
+            values: Vec::new(),
+            operands: Vec::new(),
+            rests: Vec::new(),
+            attrs: Vec::new(),
+            rest_attrs: Vec::new(),
+            left: Vec::new(),
+            right: Vec::new(),
+        }
+    }
+
     /// Nothing bound.
-    pub fn new(rule: &Rule) -> Self {
+    pub fn new(rule: &Rule, largest: usize) -> Self {
         Self {
             operands: vec![None; rule.operand_vars.len()],
             rests: vec![None; rule.rest_vars.len()],
             attrs: vec![None; rule.attr_vars.len()],
             rest_attrs: vec![None; rule.rest_attr_vars.len()],
-            ..Self::default()
+            ..Self::empty(largest)
         }
     }
 
+    /// That a value of this type is not too large to be made.
+    ///
+    /// # Errors
+    /// That it is.
+    pub fn fits(&self, ty: &TensorType) -> Result<(), String> {
+        if crate::verify::size_error(ty).is_some() || ty.layout.padded_count(&ty.shape) > self.largest {
+            return Err(format!(
+                "a value of type {ty} has more than {} elements, which is not evaluated",
+                self.largest
+            ));
+        }
+        Ok(())
+    }
+
+    /// What making all values costs.
+    pub fn work(&self) -> f64 {
+        self.values.iter().map(|value| value.work).sum()
+    }
+
     /// Adds a leaf.
-    pub fn leaf(&mut self, ty: TensorType, constant: bool, values: Filling) -> usize {
+    ///
+    /// # Errors
+    /// That it is too large.
+    pub fn leaf(&mut self, ty: TensorType, constant: bool, values: Filling) -> Result<usize, String> {
+        self.fits(&ty)?;
         let leaf = Leaf::new(constant, values);
+        #[allow(clippy::cast_precision_loss)]
+        let work = ty.shape.count() as f64;
         self.values.push(Value {
             op: None,
             attrs: Attrs::new(),
@@ -102,8 +151,9 @@ impl Draft {
             ty,
             leaf: Some(leaf),
             constant,
+            work,
         });
-        self.values.len() - 1
+        Ok(self.values.len() - 1)
     }
 
     /// Adds an op's value.
@@ -119,11 +169,17 @@ impl Draft {
         crate::verify::operand_count(op, &attrs, inputs.len())?;
         let types: Vec<&TensorType> = inputs.iter().map(|input| &self.values[*input].ty).collect();
         let ty = (op.infer)(&attrs, &types).map_err(|why| format!("`{}` cannot be typed: {why}", op.name))?;
-        if ty.layout.padded_count(&ty.shape) > LARGEST || ty.shape.contains(&0) {
-            return Err(format!("a value of type {ty} is not evaluated"));
+        self.fits(&ty)?;
+        if ty.shape.contains(&0) {
+            return Err(format!("a value of type {ty} has no elements, so there is nothing to compare"));
+        }
+        #[allow(clippy::cast_precision_loss)]
+        let work = (op.flops)(&attrs, &types, &ty) + ty.shape.count() as f64;
+        if work > OPERATIONS {
+            return Err(format!("`{}` of {work:.0e} operations is not evaluated", op.name));
         }
         let constant = inputs.iter().all(|input| self.values[*input].constant);
-        self.values.push(Value { op: Some(op), attrs, inputs, ty, leaf: None, constant });
+        self.values.push(Value { op: Some(op), attrs, inputs, ty, leaf: None, constant, work });
         Ok(self.values.len() - 1)
     }
 
@@ -182,9 +238,8 @@ impl Bindings for Draft {
         self.attrs[var.0].clone()
     }
 
-    // Refusals are counted, and a count says more of what is common to them all.
-    fn written(&self, _: &Expr) -> Option<String> {
-        None
+    fn written(&self, expr: &Expr) -> Option<String> {
+        self.names.as_ref().map(|names| names.expr(expr))
     }
 }
 

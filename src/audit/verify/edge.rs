@@ -8,7 +8,7 @@
 use super::draft::{Draft, Filling, Leaf};
 use super::rng::Rng;
 use super::sampler::Values;
-use crate::attr::{Attr, Attrs};
+use crate::attr::{Attr, Attrs, Step};
 use crate::rule::{AttrPattern, Expr, Pattern, Rule, Template};
 use crate::tensor::DType;
 
@@ -34,6 +34,13 @@ const I64_LEAST: f64 = -9_223_372_036_854_775_808.0;
 /// Ops whose transforms divide by what is no power of two: a sum that is zero comes out of them as
 /// 1e-17, and a step with a pole there (`pow`, `div`) tells the two apart, which no rule is to blame for.
 const INEXACT: &[&str] = &["winograd-weights", "native.conv-winograd"];
+
+/// Whether a power is taken of what a rule's right sides round: whether an exponent is a whole number, and
+/// so whether a negative base has that power, hangs on its last bit.
+pub(super) fn powers(draft: &Draft) -> bool {
+    let power = |step: &Step| matches!(step.op, "pow" | "rpow");
+    draft.values.iter().any(|value| value.attrs.post().iter().any(power))
+}
 
 /// Whether a rule's right sides round what is exact on the left.
 pub(super) fn rounds(rule: &Rule) -> bool {

@@ -1,36 +1,42 @@
 //! Left sides for a rule: types and attributes by wishes from the root down, then typed from the
 //! leaves up.
 
-use super::draft::{Draft, Filling};
+use super::draft::{Draft, Filling, LARGEST};
 use super::edge;
-use super::hint::Hints;
+use super::hint::{self, Hints};
 use super::palette::{Palette, ones};
 use super::rng::Rng;
 use super::sampler::{self, Ask, Offer, Values, Wish};
 use crate::attr::{Attr, Attrs};
 use crate::op::OpDef;
+use crate::rule::print::Names;
 use crate::rule::{AttrPattern, Interval, Pattern, RestVar, Rule};
 use crate::tensor::{DType, TensorType};
+use std::sync::Arc;
 
 /// Draws left sides of one rule.
 pub(super) struct Generator<'a> {
     rule: &'a Rule,
     hints: Hints,
-    palette: &'a Palette,
+    palette: Palette,
+    names: Arc<Names>,
     /// Numbers that the rule holds, for values at the edge; `None` where it has none of those.
     literals: Option<Vec<f64>>,
 }
 
 /// The most values that a rest stands for.
 const LONGEST_REST: usize = 6;
+/// The most that a guard may wish for.
+const LONGEST_WISHED: usize = 16;
 /// The most values of a rest that others follow.
 const MIDDLE_REST: usize = 3;
 
 impl<'a> Generator<'a> {
     /// For one rule.
-    pub fn new(rule: &'a Rule, palette: &'a Palette) -> Self {
+    pub fn new(rule: &'a Rule, palette: &Palette) -> Self {
         let literals = (!edge::rounds(rule)).then(|| edge::literals(rule));
-        Self { rule, hints: Hints::new(rule), palette, literals }
+        let palette = palette.with(&hint::wishes(rule));
+        Self { rule, hints: Hints::new(rule), palette, names: Arc::new(Names::of(rule)), literals }
     }
 
     /// One left side; it need not satisfy the guards.
@@ -38,7 +44,8 @@ impl<'a> Generator<'a> {
     /// # Errors
     /// What does not fit.
     pub fn left(&self, rng: &mut Rng) -> Result<Draft, String> {
-        let mut draft = Draft::new(self.rule);
+        let mut draft = Draft::new(self.rule, self.palette.largest);
+        draft.names = Some(Arc::clone(&self.names));
         let dtype = if self.hints.wants_f32() { DType::F32 } else { self.palette.dtype(rng) };
         for pattern in &self.rule.from {
             let wish = match draft.left.first() {
@@ -49,8 +56,10 @@ impl<'a> Generator<'a> {
             let root = self.value(pattern, &Wish::any(wish), &mut draft, rng)?;
             draft.left.push(root);
         }
-        if let Some(literals) = &self.literals {
-            edge::fill(&mut draft, literals, rng);
+        match &self.literals {
+            Some(literals) => edge::fill(&mut draft, literals, rng),
+            None if edge::powers(&draft) => return Err("a power is taken of what the rule rounds".into()),
+            None => {}
         }
         Ok(draft)
     }
@@ -97,10 +106,11 @@ impl<'a> Generator<'a> {
                 if let Some(bound) = draft.operands[var.0] {
                     return Ok(bound);
                 }
-                let (ty, constant, splat) = self.hints.operand(var.0, draft, &wish.ty, rng, self.palette);
+                let (ty, constant, splat) = self.hints.operand(var.0, draft, &wish.ty, rng, &self.palette);
+                draft.fits(&ty)?;
                 let constant = constant.unwrap_or_else(|| rng.percent(30));
                 let filling = self.filling(&ty, wish.values, splat, rng);
-                let leaf = draft.leaf(ty, constant, filling);
+                let leaf = draft.leaf(ty, constant, filling)?;
                 draft.operands[var.0] = Some(leaf);
                 Ok(leaf)
             }
@@ -114,7 +124,7 @@ impl<'a> Generator<'a> {
                 }
                 let shape = ones(rng, wish.ty.shape.rank());
                 let ty = TensorType::plain(wish.ty.dtype, shape);
-                let leaf = draft.leaf(ty, true, Filling::Splat(number(*interval, rng)));
+                let leaf = draft.leaf(ty, true, Filling::Splat(number(*interval, rng)))?;
                 if let Some(var) = var {
                     draft.operands[var.0] = Some(leaf);
                 }
@@ -145,7 +155,9 @@ impl<'a> Generator<'a> {
         rng: &mut Rng,
     ) -> Result<usize, String> {
         let Pattern::Op { children, .. } = pattern else { return Err("no op".into()) };
-        let (slots, open) = slots(children, draft, rng);
+        // What is wished is mostly what is made; samplers count its elements.
+        draft.fits(&wish.ty)?;
+        let (slots, open) = slots(children, draft, &self.palette, rng);
         let mut inputs: Vec<Option<usize>> = slots
             .iter()
             .map(|slot| match slot {
@@ -161,11 +173,17 @@ impl<'a> Generator<'a> {
         let ask = |draft: &Draft, inputs: &[Option<usize>], fixed: &Attrs, rng: &mut Rng| {
             let known: Vec<Option<TensorType>> =
                 inputs.iter().map(|input| input.map(|at| draft.values[at].ty.clone())).collect();
-            let palette = self.palette;
+            let palette = &self.palette;
             sampler::offer(&mut Ask { op, rng, palette, wish: &wish.ty, known: &known, fixed, least, most })
                 .ok_or_else(|| format!("nothing to offer for `{}`", op.name))
         };
         let before = self.fixed(pattern, draft);
+        if let Some((name, value)) = before.iter().find(|(_, value)| beyond(value)) {
+            return Err(format!(
+                "attribute `{name}` of `{}` is {value}: no value has so many elements that is evaluated",
+                op.name
+            ));
+        }
         let mut offer: Offer = ask(draft, &inputs, &before, rng)?;
         self.bind(pattern, &offer.attrs, draft);
         for (at, slot) in slots.iter().enumerate() {
@@ -176,7 +194,7 @@ impl<'a> Generator<'a> {
             let made = match slot {
                 Slot::Bound(value) => *value,
                 Slot::Child(child) => self.value(child, &wished, draft, rng)?,
-                Slot::Item(var) => self.item(*var, &wished, draft, rng),
+                Slot::Item(var) => self.item(*var, &wished, draft, rng)?,
             };
             inputs[at] = Some(made);
             if draft.values[made].ty != wished.ty && inputs.iter().any(Option::is_none) {
@@ -202,7 +220,8 @@ impl<'a> Generator<'a> {
         }
         if let Some((var, _)) = open {
             let wishes = offer.operands.get(least..).unwrap_or_default().to_vec();
-            let items: Vec<usize> = wishes.iter().map(|wished| self.item(var, wished, draft, rng)).collect();
+            let items = wishes.iter().map(|wished| self.item(var, wished, draft, rng));
+            let items = items.collect::<Result<Vec<usize>, String>>()?;
             inputs.extend(items.iter().map(|item| Some(*item)));
             draft.rests[var.0] = Some(items);
         }
@@ -222,8 +241,9 @@ impl<'a> Generator<'a> {
     }
 
     /// One value of a rest.
-    fn item(&self, var: RestVar, wished: &Wish, draft: &mut Draft, rng: &mut Rng) -> usize {
-        let ty = self.hints.rest(var.0, &wished.ty, rng, self.palette);
+    fn item(&self, var: RestVar, wished: &Wish, draft: &mut Draft, rng: &mut Rng) -> Result<usize, String> {
+        let ty = self.hints.rest(var.0, &wished.ty, rng, &self.palette);
+        draft.fits(&ty)?;
         let constant = rng.percent(30);
         let filling = self.filling(&ty, wished.values, None, rng);
         draft.leaf(ty, constant, filling)
@@ -307,6 +327,7 @@ enum Slot<'a> {
 fn slots<'a>(
     children: &'a [Pattern],
     draft: &Draft,
+    palette: &Palette,
     rng: &mut Rng,
 ) -> (Vec<Slot<'a>>, Option<(RestVar, usize)>) {
     let mut slots = Vec::with_capacity(children.len());
@@ -315,17 +336,32 @@ fn slots<'a>(
             slots.push(Slot::Child(child));
             continue;
         };
-        let longest = if matches!(child, Pattern::Optional(_)) { 1 } else { LONGEST_REST };
+        let wished = palette.wishes.iter().copied().filter(|wish| *wish <= LONGEST_WISHED).max();
+        let longest = match child {
+            Pattern::Optional(_) => 1,
+            _ => LONGEST_REST.max(wished.unwrap_or(0)),
+        };
         match &draft.rests[var.0] {
             Some(bound) => slots.extend(bound.iter().map(|value| Slot::Bound(*value))),
             None if at + 1 == children.len() => return (slots, Some((var, longest))),
             None => {
-                let length = rng.below(longest.min(MIDDLE_REST) + 1);
+                let length = rng.below(longest.min(wished.unwrap_or(0).max(MIDDLE_REST)) + 1);
                 slots.extend((0..length).map(|_| Slot::Item(var)));
             }
         }
     }
     (slots, None)
+}
+
+/// Whether an attribute holds a number that is no size of what is evaluated, nor anything else that an op
+/// is told. Large ones make values that no memory holds, and loops that do not end.
+fn beyond(value: &Attr) -> bool {
+    let large = |one: &i64| one.unsigned_abs() > 8 * LARGEST as u64;
+    match value {
+        Attr::Int(one) => large(one),
+        Attr::Ints(list) => list.iter().any(large),
+        _ => false,
+    }
 }
 
 /// A number of an interval: its ends, mostly, where mistakes are.

@@ -3,7 +3,7 @@
 //! A hint only proposes: the guards themselves decide on every instance. What no hint says is left
 //! to chance.
 
-use super::draft::Draft;
+use super::draft::{Draft, LARGEST};
 use super::palette::Palette;
 use super::rng::Rng;
 use crate::attr::{Attr, Float};
@@ -22,6 +22,37 @@ struct Operand {
     shapes: Vec<Expr>,
     /// Operand variables whose type it has.
     same: Vec<usize>,
+    /// Sizes of axes, which count from the end where they are negative.
+    sizes: Vec<(i64, usize)>,
+}
+
+/// Guards and functions whose numbers are compared with sizes and attributes, or make such numbers.
+const COMPARING: &[&str] =
+    &["equal", "not-equal", "less", "at-most", "divisible", "add", "sub", "mul", "div", "max-of"];
+
+/// The numbers that the rule's guards name, and what is next to them.
+pub(super) fn wishes(rule: &Rule) -> Vec<usize> {
+    fn named(expr: &Expr, found: &mut Vec<usize>) {
+        let Expr::Call(function, arguments) = expr else { return };
+        for argument in arguments {
+            match argument {
+                Expr::Literal(Attr::Int(value)) if COMPARING.contains(&function.name) => {
+                    found.extend(usize::try_from(*value).ok().filter(|value| *value <= LARGEST));
+                }
+                _ => named(argument, found),
+            }
+        }
+    }
+    let mut numbers = Vec::new();
+    rule.guards.iter().for_each(|guard| named(&guard.expr, &mut numbers));
+    let mut wishes: Vec<usize> = numbers
+        .iter()
+        .flat_map(|number| [number.saturating_sub(1), *number, number + 1, 2 * number])
+        .collect();
+    wishes.retain(|wish| *wish > 0);
+    wishes.sort_unstable();
+    wishes.dedup();
+    wishes
 }
 
 /// The hints of a rule.
@@ -88,6 +119,8 @@ impl Hints {
             ("scalar", _) => operand.one = true,
             ("is-dtype", Some(Attr::DType(dtype))) => operand.dtype = Some(*dtype),
             ("rank", Some(Attr::Int(rank))) => operand.rank = usize::try_from(*rank).ok(),
+            // As many as are drawn anyway need no hint.
+            ("min-rank", Some(Attr::Int(rank))) if *rank > 4 => operand.rank = usize::try_from(*rank).ok(),
             ("value-is", Some(value)) => {
                 operand.constant = Some(true);
                 operand.splat = match value {
@@ -107,9 +140,18 @@ impl Hints {
     fn equation(&mut self, left: &Expr, right: &Expr) {
         match left {
             Expr::Attr(var) => self.attrs[var.0].push(right.clone()),
-            Expr::Call(function, of) if function.name == "shape-of" => {
-                if let Some(Expr::Operand(var)) = of.first() {
-                    self.operands[var.0].shapes.push(right.clone());
+            Expr::Call(function, of) => {
+                let Some(Expr::Operand(var)) = of.first() else { return };
+                let operand = &mut self.operands[var.0];
+                match (function.name, of.get(1), right) {
+                    ("shape-of", ..) => operand.shapes.push(right.clone()),
+                    ("rank-of", _, Expr::Literal(Attr::Int(rank))) => {
+                        operand.rank = usize::try_from(*rank).ok()
+                    }
+                    ("dim", Some(Expr::Literal(Attr::Int(axis))), Expr::Literal(Attr::Int(size))) => {
+                        operand.sizes.extend(usize::try_from(*size).ok().map(|size| (*axis, size)));
+                    }
+                    _ => {}
                 }
             }
             _ => {}
@@ -176,6 +218,14 @@ fn finish(hint: &Operand, ty: &mut TensorType, rng: &mut Rng, palette: &Palette)
     }
     if let Some(dtype) = hint.dtype {
         ty.dtype = dtype;
+    }
+    for (axis, size) in &hint.sizes {
+        let mut shape = ty.shape.to_vec();
+        let from_end = axis + if *axis < 0 { i64::try_from(shape.len()).unwrap_or(0) } else { 0 };
+        if let Some(place) = usize::try_from(from_end).ok().and_then(|axis| shape.get_mut(axis)) {
+            *place = *size;
+            ty.shape = shape.into();
+        }
     }
 }
 

@@ -40,6 +40,16 @@ pub struct Member {
     pub program: Option<String>,
 }
 
+/// Members of one model, and what they were compared with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Members {
+    /// The members.
+    pub list: Vec<Member>,
+    /// Whether that was the reference evaluation of the model; elsewhere it was the first member, so that a
+    /// mistake that all of them share is not seen.
+    pub reference: bool,
+}
+
 /// Why members cannot be drawn.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -64,7 +74,7 @@ pub fn members(
     count: usize,
     seed: u64,
     reference: bool,
-) -> Result<Vec<Member>, MemberError> {
+) -> Result<Members, MemberError> {
     let context = Context {
         rules: &options.rules,
         pipeline: &options.pipeline,
@@ -73,8 +83,14 @@ pub fn members(
         measured: None,
     };
     crate::verify::verify(graph.clone()).map_err(Error::from)?;
-    let mut state =
-        State { graph: graph.clone(), egraph: None, rules: Vec::new(), cost: None, chosen: None, plan: None };
+    let mut state = State {
+        graph: graph.clone(),
+        egraph: None,
+        sources: Vec::new(),
+        cost: None,
+        chosen: None,
+        plan: None,
+    };
     let mut planner: Option<Box<dyn Pass>> = None;
     for (pass, spec) in pass::passes(&options.pipeline).into_iter().zip(&options.pipeline.passes) {
         match spec {
@@ -96,8 +112,9 @@ pub fn members(
         .enumerate()
         .map(|(at, (_, node))| crate::graph::text::random(&node.ty, seed ^ at as u64))
         .collect();
-    let mut expected = (reference || operations(graph) <= SMALL).then(|| evaluate(graph, &inputs));
-    let mut members = Vec::with_capacity(count);
+    let reference = reference || operations(graph) <= SMALL;
+    let mut expected = reference.then(|| evaluate(graph, &inputs));
+    let mut list = Vec::with_capacity(count);
     // Where there is no reference, the first member is the program of fewest operations.
     for number in 0..count {
         let mut rng = Rng::new(seed, "member", number as u64);
@@ -108,13 +125,18 @@ pub fn members(
         }
         let extraction = GreedyTree.extract(&pick.problem).map_err(|error| MemberError(error.to_string()))?;
         let program = pick.build(&extraction);
-        let mut rules: Vec<String> = program.rules.iter().flatten().map(|rule| rule.name.clone()).collect();
+        let chains = pick.provenance(&program);
+        let mut rules: Vec<String> = chains
+            .iter()
+            .flat_map(|chain| chain.rules.iter().chain(&chain.others))
+            .map(|rule| rule.name.clone())
+            .collect();
         rules.sort();
         rules.dedup();
         let mut chosen = State {
             graph: program.graph,
             egraph: None,
-            rules: vec![Vec::new(); program.rules.len()],
+            sources: Vec::new(),
             cost: cost::find("flops", &Given::machine(&options.machine)).ok(),
             chosen: None,
             plan: None,
@@ -131,13 +153,13 @@ pub fn members(
         let expected = expected.get_or_insert_with(|| outputs.clone());
         let error = outputs.iter().zip(expected.iter()).map(|(a, b)| distance(a, b)).fold(0.0, f64::max);
         let program = (error > TOLERANCE).then(|| chosen.graph.to_string());
-        members.push(Member { number, ops, error, rules, program });
+        list.push(Member { number, ops, error, rules, program });
     }
-    Ok(members)
+    Ok(Members { list, reference })
 }
 
 /// The floating-point operations of a graph.
-fn operations(graph: &Graph) -> f64 {
+pub(super) fn operations(graph: &Graph) -> f64 {
     let of = |node: &Node| {
         let operands: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();
         op::find(node.op).map_or(0.0, |def| (def.flops)(&node.attrs, &operands, &node.ty))

@@ -1,17 +1,19 @@
 //! What sizes and attributes are drawn from: wide for verifying, narrow for small counter-examples.
 
+use super::draft::LARGEST;
 use super::rng::Rng;
 use crate::tensor::{DType, Layout};
+use std::borrow::Cow;
 
 /// What an instance is drawn from.
 #[derive(Clone, Debug)]
 pub(super) struct Palette {
     /// Sizes of an axis.
-    pub sizes: &'static [usize],
+    pub sizes: Cow<'static, [usize]>,
     /// Sizes of the channels of an image: odd ones, ones that fill blocks and ones that do not.
-    pub channels: &'static [usize],
+    pub channels: Cow<'static, [usize]>,
     /// Rows and columns of an image.
-    pub spatial: &'static [usize],
+    pub spatial: Cow<'static, [usize]>,
     /// How often in a hundred times an attribute is left at its default.
     pub defaults: usize,
     /// The most steps of a post chain.
@@ -20,68 +22,104 @@ pub(super) struct Palette {
     pub plain_values: bool,
     /// The highest rank that is drawn where the pattern does not say.
     pub rank: usize,
+    /// Numbers that the rule's guards name, and what is next to them: drawn as often as the others.
+    pub wishes: Cow<'static, [usize]>,
+    /// The most elements of a value.
+    pub largest: usize,
 }
+
+/// The most elements that a wish makes a value have.
+const LARGEST_WISHED: usize = 1 << 18;
 
 impl Palette {
     /// For verifying.
     pub const WIDE: Self = Self {
-        sizes: &[1, 1, 2, 3, 4, 5, 7, 17],
-        channels: &[1, 2, 3, 4, 8, 16, 16, 17, 32, 33],
-        spatial: &[1, 2, 3, 4, 5, 5, 6],
+        sizes: Cow::Borrowed(&[1, 1, 2, 3, 4, 5, 7, 17]),
+        channels: Cow::Borrowed(&[1, 2, 3, 4, 8, 16, 16, 17, 32, 33]),
+        spatial: Cow::Borrowed(&[1, 2, 3, 4, 5, 5, 6]),
         defaults: 35,
         steps: 2,
         plain_values: false,
         rank: 5,
+        wishes: Cow::Borrowed(&[]),
+        largest: LARGEST,
     };
 
     /// For counter-examples, the smallest first.
     pub const NARROW: [Self; 4] = [
         Self {
-            sizes: &[1, 2],
-            channels: &[1, 2],
-            spatial: &[1, 2],
+            sizes: Cow::Borrowed(&[1, 2]),
+            channels: Cow::Borrowed(&[1, 2]),
+            spatial: Cow::Borrowed(&[1, 2]),
             defaults: 90,
             steps: 1,
             plain_values: true,
             rank: 2,
+            wishes: Cow::Borrowed(&[]),
+            largest: LARGEST,
         },
         Self {
-            sizes: &[1, 2, 3],
-            channels: &[1, 2, 3, 4],
-            spatial: &[1, 2, 3],
+            sizes: Cow::Borrowed(&[1, 2, 3]),
+            channels: Cow::Borrowed(&[1, 2, 3, 4]),
+            spatial: Cow::Borrowed(&[1, 2, 3]),
             defaults: 70,
             steps: 1,
             plain_values: true,
             rank: 4,
+            wishes: Cow::Borrowed(&[]),
+            largest: LARGEST,
         },
         Self {
-            sizes: &[1, 2, 3, 4],
-            channels: &[1, 2, 4, 8, 9],
-            spatial: &[1, 2, 3],
+            sizes: Cow::Borrowed(&[1, 2, 3, 4]),
+            channels: Cow::Borrowed(&[1, 2, 4, 8, 9]),
+            spatial: Cow::Borrowed(&[1, 2, 3]),
             defaults: 60,
             steps: 2,
             plain_values: true,
             rank: 5,
+            wishes: Cow::Borrowed(&[]),
+            largest: LARGEST,
         },
         Self {
-            sizes: &[1, 2, 3, 5],
-            channels: &[1, 8, 16, 17],
-            spatial: &[1, 2, 3],
+            sizes: Cow::Borrowed(&[1, 2, 3, 5]),
+            channels: Cow::Borrowed(&[1, 8, 16, 17]),
+            spatial: Cow::Borrowed(&[1, 2, 3]),
             defaults: 50,
             steps: 2,
             plain_values: false,
             rank: 5,
+            wishes: Cow::Borrowed(&[]),
+            largest: LARGEST,
         },
     ];
+
+    /// The same with some numbers that a rule asks for.
+    pub fn with(&self, wishes: &[usize]) -> Self {
+        let joined = |list: &[usize], most: usize| {
+            let mut list = list.to_vec();
+            list.extend(wishes.iter().filter(|wish| **wish <= most));
+            Cow::Owned(list)
+        };
+        let most = wishes.iter().copied().max().unwrap_or(0);
+        Self {
+            sizes: joined(&self.sizes, usize::MAX),
+            channels: joined(&self.channels, usize::MAX),
+            // There are two of them, and channels beside them.
+            spatial: joined(&self.spatial, 32),
+            wishes: Cow::Owned(wishes.to_vec()),
+            largest: self.largest.max(most.saturating_mul(64).min(LARGEST_WISHED)),
+            ..*self
+        }
+    }
 
     /// A shape of this rank; four dimensions are an image's more often than not.
     pub fn shape(&self, rng: &mut Rng, rank: usize) -> Vec<usize> {
         if rank == 4 && rng.percent(75) {
             return vec![
                 rng.pick(&[1, 1, 2]),
-                rng.pick(self.channels),
-                rng.pick(self.spatial),
-                rng.pick(self.spatial),
+                rng.pick(&self.channels),
+                rng.pick(&self.spatial),
+                rng.pick(&self.spatial),
             ];
         }
         // With all sizes equal, a wrong axis gives the right type.
@@ -91,8 +129,8 @@ impl Palette {
         // Sizes get smaller with the rank: the reference evaluation is slow.
         (0..rank)
             .map(|_| {
-                let size = rng.pick(self.sizes);
-                if rank > 3 { size.min(4) } else { size }
+                let size = rng.pick(&self.sizes);
+                if rank > 3 && !self.wishes.contains(&size) { size.min(4) } else { size }
             })
             .collect()
     }
@@ -195,13 +233,22 @@ pub(super) fn pair(rng: &mut Rng, shape: &[usize]) -> (Vec<usize>, Vec<usize>) {
     }
 }
 
+/// The divisors of a number, the smallest first; of 0 as of 1.
+pub(super) fn divisors(number: usize) -> Vec<usize> {
+    let number = number.max(1);
+    let mut divisors: Vec<usize> = (1..=number.isqrt()).filter(|d| number.is_multiple_of(*d)).collect();
+    let large: Vec<usize> = divisors.iter().rev().map(|d| number / d).collect();
+    divisors.extend(large);
+    divisors.dedup();
+    divisors
+}
+
 /// A shape of as many elements, of any rank up to 5.
 pub(super) fn refactor(rng: &mut Rng, count: usize) -> Vec<usize> {
     let mut shape = Vec::new();
     let mut rest = count;
     for _ in 0..rng.below(4) {
-        let divisors: Vec<usize> = (1..=rest.max(1)).filter(|d| rest.is_multiple_of(*d)).collect();
-        let size = rng.pick(&divisors);
+        let size = rng.pick(&divisors(rest));
         shape.push(size);
         rest /= size.max(1);
     }

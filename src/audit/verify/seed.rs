@@ -1,9 +1,11 @@
 //! The examples of a rule that fire, as instances: the matcher and the e-graph's own right side,
 //! where generated instances have the verifier's.
 
-use super::member::{TOLERANCE, distance, evaluate};
+use super::member::{TOLERANCE, distance, evaluate, operations};
+use crate::audit::check::mistakes;
+use crate::audit::example::LARGEST;
 use crate::egraph::{EGraph, Probe};
-use crate::graph::{Graph, text};
+use crate::graph::{Graph, Node, text};
 use crate::rule::{Example, Rule};
 use crate::tensor::Tensor;
 use crate::verify;
@@ -16,12 +18,16 @@ use crate::verify;
 pub(super) fn check(rule: &Rule, seed: u64) -> Result<usize, (String, String)> {
     let mut count = 0;
     for example in rule.examples.iter().filter(|example| matches!(example, Example::Fires { .. })) {
-        let Some(before) = text::parse(&example.graph()).ok().and_then(|graph| verify::verify(graph).ok())
-        else {
-            continue;
+        let read = text::parse_small(&example.graph(), LARGEST).map_err(|found| mistakes(&found));
+        let read = read.and_then(|graph| verify::verify(graph).map_err(|why| why.to_string()));
+        let before = match read {
+            Ok(graph) => graph.into_inner(),
+            Err(why) => return Err((format!("an example does not read: {why}"), example.graph())),
         };
-        let before = before.into_inner();
         let Probe::Fires(after) = EGraph::new(&before).probe(rule) else { continue };
+        if let Some(why) = [&before, &after].into_iter().find_map(too_large) {
+            return Err((format!("an example is too large to be evaluated: {why}"), example.graph()));
+        }
         count += 1;
         for round in 0..4 {
             let [left, right] = [&before, &after].map(|graph| evaluate(graph, &inputs(graph, seed ^ round)));
@@ -34,6 +40,22 @@ pub(super) fn check(rule: &Rule, seed: u64) -> Result<usize, (String, String)> {
         }
     }
     Ok(count)
+}
+
+/// Operations of a graph that are evaluated: the reference does some 1e9 a second.
+const OPERATIONS: f64 = 2e9;
+
+/// Why a graph is not evaluated.
+fn too_large(graph: &Graph) -> Option<String> {
+    let large = |node: &Node| {
+        verify::size_error(&node.ty).is_some() || node.ty.layout.padded_count(&node.ty.shape) > LARGEST
+    };
+    if let Some((_, node)) = graph.nodes().find(|(_, node)| large(node)) {
+        return Some(format!("`{}` is of type {}, of more than {LARGEST} elements", node.name, node.ty));
+    }
+    let operations = operations(graph);
+    (operations > OPERATIONS)
+        .then(|| format!("it has {operations:.1e} operations, and {OPERATIONS:.0e} at most are evaluated"))
 }
 
 /// Values for the inputs, by their names: the graphs may have them in different orders.

@@ -14,6 +14,8 @@ use crate::tensor::{DType, Layout, Shape};
 
 /// The most left sides that are tried.
 const TRIES: usize = 20_000;
+/// The most work on them: elements that are drawn, operations that are evaluated.
+const WORK: f64 = 2e9;
 /// Values of at most so many elements are written one by one.
 const WRITTEN: usize = 16;
 
@@ -21,11 +23,12 @@ const WRITTEN: usize = 16;
 pub(super) fn shrink(rule: &Rule, found: (Draft, Difference), judge: Judge) -> (Draft, Difference) {
     let mut left = Left::of(&found.0);
     let mut best = found;
-    let mut tries = 0;
+    let (mut tries, mut work) = (0, 0.0);
     'next: loop {
         for smaller in left.smaller() {
             tries += 1;
-            if tries > TRIES {
+            work += smaller.values.iter().map(|value| value.work).sum::<f64>();
+            if tries > TRIES || work > WORK {
                 return best;
             }
             if let Some(found) = smaller.wrong(rule, judge) {
@@ -43,11 +46,13 @@ struct Left {
     /// Operands before their users.
     values: Vec<Value>,
     roots: Vec<usize>,
+    /// The most elements of a value.
+    largest: usize,
 }
 
 impl Left {
     fn of(draft: &Draft) -> Self {
-        Self { values: draft.values.clone(), roots: draft.left.clone() }.reached()
+        Self { values: draft.values.clone(), roots: draft.left.clone(), largest: draft.largest }.reached()
     }
 
     /// Without what no root rests on.
@@ -79,12 +84,12 @@ impl Left {
 
     /// The instance of the rule with these left sides, where there is one and its sides differ.
     fn wrong(self, rule: &Rule, judge: Judge) -> Option<(Draft, Difference)> {
-        let Self { values, roots } = self.reached();
-        let mut draft = Draft::new(rule);
+        let Self { values, roots, largest } = self.reached();
+        let mut draft = Draft::new(rule, largest);
         for value in values {
             match (value.op, value.leaf) {
                 (Some(op), _) => draft.op(op, value.attrs, value.inputs).ok()?,
-                (None, Some(leaf)) => draft.leaf(value.ty, leaf.constant, leaf.values),
+                (None, Some(leaf)) => draft.leaf(value.ty, leaf.constant, leaf.values).ok()?,
                 (None, None) => return None,
             };
         }

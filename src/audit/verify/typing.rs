@@ -9,11 +9,11 @@ use super::check::Difference;
 use super::draft::Draft;
 use super::generate::Generator;
 use super::palette::Palette;
+use super::refusal::Reasons;
 use super::rng::Rng;
-use super::{Judge, Tried, blurred, each, small};
+use super::{Judge, Tried, each, small};
 use crate::rule::Rule;
 use crate::rule::print::Names;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Left sides that are typed with their right sides before a rule counts as well typed.
@@ -51,13 +51,13 @@ pub struct Clash {
 fn typing(rule: &Rule) -> Typing {
     let generator = Generator::new(rule, &Palette::WIDE);
     let (mut typed, mut untyped, mut first) = (0, 0, None);
-    let mut refused: BTreeMap<String, usize> = BTreeMap::new();
+    let mut refused = Reasons::default();
     for number in 0..TRIES {
         let mut rng = Rng::new(0, &rule.name, number as u64);
         let draft = match generator.left(&mut rng) {
             Ok(draft) => draft,
             Err(why) => {
-                *refused.entry(blurred(&why)).or_default() += 1;
+                refused.add(why.into());
                 continue;
             }
         };
@@ -66,12 +66,12 @@ fn typing(rule: &Rule) -> Typing {
             Tried::Wrong(draft, difference) => {
                 return Typing::Clash(shown(rule, (draft, difference), differ));
             }
-            Tried::Refused(why) => match fails(rule, draft) {
+            Tried::Refused(refusal) => match fails(rule, draft) {
                 Tried::Wrong(draft, difference) => {
                     untyped += 1;
                     first.get_or_insert((draft, difference));
                 }
-                _ => *refused.entry(why).or_default() += 1,
+                _ => refused.add(refusal),
             },
         }
         if typed == TYPED || typed == 0 && untyped == UNTYPED {
@@ -82,8 +82,8 @@ fn typing(rule: &Rule) -> Typing {
         _ if typed > 0 => Typing::Alike,
         Some(found) if untyped == UNTYPED => Typing::Clash(shown(rule, found, fails)),
         _ => {
-            let most = refused.into_iter().max_by_key(|(_, times)| *times);
-            Typing::Undrawn(most.map(|(why, _)| why).unwrap_or_default())
+            let most = refused.most(1).pop();
+            Typing::Undrawn(most.map(|reason| reason.text).unwrap_or_default())
         }
     }
 }
@@ -112,8 +112,8 @@ fn shown(rule: &Rule, found: (Draft, Difference), judge: Judge) -> Clash {
 
 /// Wrong where both sides are typed, and not alike.
 fn differ(rule: &Rule, mut draft: Draft) -> Tried {
-    if let Err(why) = build::admit(rule, &draft).and_then(|()| build::right(rule, &mut draft)) {
-        return Tried::Refused(blurred(&why));
+    if let Err(refusal) = build::sides(rule, &mut draft) {
+        return Tried::Refused(refusal);
     }
     match build::types_differ(&draft) {
         Some((side, ..)) => Tried::Wrong(draft, Difference { side, what: String::new(), at: None }),
@@ -123,8 +123,8 @@ fn differ(rule: &Rule, mut draft: Draft) -> Tried {
 
 /// Wrong where the guards agree and a right side cannot be typed.
 fn fails(rule: &Rule, mut draft: Draft) -> Tried {
-    if let Err(why) = build::admit(rule, &draft) {
-        return Tried::Refused(blurred(&why));
+    if let Err(refusal) = build::admit(rule, &draft) {
+        return Tried::Refused(refusal);
     }
     match build::right(rule, &mut draft) {
         Err(what) => {

@@ -36,6 +36,9 @@ pub(in crate::cli) struct Ablate {
     json: bool,
 }
 
+/// A rule, and the cost without it, or why there is no program without it.
+type Worth = (String, Result<f64, String>);
+
 impl Ablate {
     pub(super) fn run(&self) -> Outcome {
         for model in &self.models {
@@ -47,17 +50,18 @@ impl Ablate {
             let whole = cost(&with);
             let applied = applied(&with);
             let all = options.rules.clone();
-            let mut worths: Vec<(String, Option<f64>)> = Vec::new();
+            let mut worths: Vec<Worth> = Vec::new();
             let mut progress = Progress::new(applied.len());
             for rule in &applied {
                 progress.step(&format!("{} {rule}", model.display()));
                 options.rules = all.without(rule);
-                let without = compile::compile(graph.clone(), &options).ok().map(|without| cost(&without));
+                let without = compile::compile(graph.clone(), &options);
+                let without = without.map(|without| cost(&without)).map_err(|error| error.to_string());
                 worths.push((rule.clone(), without));
             }
             drop(progress);
             worths.sort_by(|a, b| {
-                let worth = |one: &Option<f64>| one.unwrap_or(f64::INFINITY);
+                let worth = |one: &Result<f64, String>| *one.as_ref().unwrap_or(&f64::INFINITY);
                 worth(&b.1).total_cmp(&worth(&a.1)).then_with(|| a.0.cmp(&b.0))
             });
             print(&self.report(model, whole, &worths));
@@ -81,7 +85,7 @@ impl Ablate {
         }
     }
 
-    fn report(&self, model: &std::path::Path, whole: f64, worths: &[(String, Option<f64>)]) -> String {
+    fn report(&self, model: &std::path::Path, whole: f64, worths: &[Worth]) -> String {
         let mut text = String::new();
         if !self.json {
             let _ = writeln!(
@@ -95,14 +99,15 @@ impl Ablate {
         for (rule, without) in worths {
             if self.json {
                 let value = serde_json::json!({
-                    "model": model.display().to_string(), "rule": rule, "with": whole, "without": without,
+                    "model": model.display().to_string(), "rule": rule, "with": whole, "without": without.as_ref().ok(),
+                    "error": without.as_ref().err(),
                 });
                 let _ = writeln!(text, "{value}");
                 continue;
             }
             let worth = match without {
-                None => "does not compile".to_owned(),
-                Some(without) => {
+                Err(why) => format!("does not compile: {}", why.replace('\n', " ").trim()),
+                Ok(without) => {
                     format!("{:12.6} ms  {:+7.2} %", without * 1e3, (without / whole - 1.0).max(0.0) * 100.0)
                 }
             };

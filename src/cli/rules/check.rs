@@ -5,18 +5,18 @@ use crate::cli::load::read_pipeline;
 use crate::cli::progress::Progress;
 use crate::cli::{Outcome, Settings, print};
 use clap::Args;
-use ovolo::audit::check::{self, Finding, Place};
+use ovolo::audit::check::{self, Finding, Kind, Place};
 use ovolo::compile::{self, Options};
 use ovolo::cost::Machine;
-use ovolo::error::{Diagnostic, Diagnostics, Source};
+use ovolo::error::{Diagnostic, Diagnostics, Label, Source};
 use ovolo::graph::Graph;
 use ovolo::pass::PassReport;
 use ovolo::pass::pipeline::{PassSpec, SHIPPED};
-use ovolo::rule::{Rule, RuleSet};
+use ovolo::rule::{self, Rule, RuleSet};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 #[derive(Args)]
 pub(in crate::cli) struct Check {
@@ -28,9 +28,12 @@ pub(in crate::cli) struct Check {
     /// The pipelines that rules may be used by, beside the shipped ones: files or names.
     #[arg(long)]
     pipeline: Vec<String>,
-    /// Show notes as well: what is only worth knowing, such as rules that are another one backwards.
+    /// Show notes as well: what is only worth knowing, such as rules for which no instance was drawn.
     #[arg(long)]
     notes: bool,
+    /// Take findings of this kind as notes. May be given more than once.
+    #[arg(long, value_name = "KIND", value_parser = Kind::ALL.map(Kind::name))]
+    allow: Vec<String>,
     /// Binds a symbolic dimension of the models of `--on`.
     #[arg(long = "dim", value_name = "NAME=N", requires = "on")]
     dims: Vec<String>,
@@ -44,38 +47,53 @@ pub(in crate::cli) struct Check {
 
 impl Check {
     pub(super) fn run(&self) -> Outcome {
-        let loaded = self.source.load()?;
+        let (loaded, mistakes) = self.source.load_right()?;
         let set = &loaded.set;
-        let shipped =
+        let shipped = RuleSet::read(rule::SHIPPED).map_err(|errors| errors.to_string())?;
+        let beside = loaded.all.beside(&shipped);
+        let passes =
             SHIPPED.iter().filter_map(|(name, _)| name.strip_prefix("passes/")?.strip_suffix(".ron"));
-        let names: Vec<&str> = shipped.chain(self.pipeline.iter().map(String::as_str)).collect();
+        let names: Vec<&str> = passes.chain(self.pipeline.iter().map(String::as_str)).collect();
         let pipelines = names.iter().map(|name| read_pipeline(name, None)).collect::<Result<Vec<_>, _>>()?;
-        let mut findings = check::rules(set.rules());
+        let own = |rule: &Arc<Rule>| set.rules().iter().any(|own| Arc::ptr_eq(own, rule));
+        let mut findings = check::rules(beside.rules());
+        findings.retain(|finding| match finding.kind {
+            Kind::Undone => own(&finding.rule) || finding.other.as_ref().is_some_and(own),
+            _ => own(&finding.rule),
+        });
         let progress = Mutex::new(Progress::new(set.rules().len()));
         let done = |rule: &Rule| progress.lock().unwrap_or_else(PoisonError::into_inner).step(&rule.name);
         findings.extend(check::types(set.rules(), threads(self.threads)?, &done));
         drop(progress);
         findings.extend(check::pipelines(set.rules(), &pipelines));
         if !self.on.is_empty() {
-            let (fired, models) = self.corpus(set, &names)?;
+            let (fired, models) = self.corpus(&beside, &names)?;
             findings.extend(check::corpus(set.rules(), &fired, models));
         }
-        let findings = check::arranged(findings, set.rules());
+        let findings = check::arranged(findings, beside.rules());
+        let loaded = loaded.with(rule::SHIPPED);
         if self.json {
-            findings.iter().for_each(|finding| print(&format!("{}\n", json(finding, &loaded))));
+            mistakes.iter().for_each(|one| print(&format!("{}\n", mistake(one, &mistakes, &loaded))));
+            findings.iter().for_each(|one| print(&format!("{}\n", json(one, self.is_note(one), &loaded))));
         } else {
-            print(&self.report(&findings, &loaded));
+            print(&self.report(&mistakes, &findings, &loaded));
         }
-        match findings.iter().filter(|finding| !finding.kind.is_note()).count() {
-            0 => Ok(()),
-            1 => Err("1 finding".into()),
-            many => Err(format!("{many} findings")),
-        }
+        let count = findings.iter().filter(|finding| !self.is_note(finding)).count();
+        let told: Vec<String> = [(mistakes.len(), "mistake"), (count, "finding")]
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}{}", if count == 1 { "" } else { "s" }))
+            .collect();
+        if told.is_empty() { Ok(()) } else { Err(told.join(", ")) }
     }
 
-    /// Findings with their places, and then notes: a line each, or how many there are.
-    fn report(&self, findings: &[Finding], loaded: &Loaded) -> String {
-        let (notes, findings): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| finding.kind.is_note());
+    fn is_note(&self, finding: &Finding) -> bool {
+        finding.is_note() || self.allow.iter().any(|kind| kind == finding.kind.name())
+    }
+
+    /// Mistakes and findings with their places, and then notes: a line each, or how many there are.
+    fn report(&self, mistakes: &Diagnostics, findings: &[Finding], loaded: &Loaded) -> String {
+        let (notes, findings): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| self.is_note(finding));
         let mut shown = Diagnostics::new();
         for (name, text) in &loaded.files {
             shown.add_source(Source::new(name.as_str(), text.as_str()));
@@ -90,19 +108,22 @@ impl Check {
             shown.push(diagnostic.help(&finding.help).note(format!("in rule `{}`", finding.rule.name)));
         }
         let mut report = String::new();
+        if !mistakes.is_empty() {
+            let _ = writeln!(report, "{mistakes}\n");
+        }
         if !shown.is_empty() {
             let _ = writeln!(report, "{shown}\n");
         }
         for note in notes.iter().filter(|_| self.notes) {
-            let other = note.other.as_ref().map(|other| format!(" (see {}:{})", other.file, other.line));
+            let place = |rule: &Rule| loaded.place(rule, rule.places.name);
+            let other = note.other.as_ref().map(|other| format!(" (see {})", place(other)));
             let rule = &note.rule;
             let _ = writeln!(
                 report,
-                "note: {}: {} ({}:{}): {}: {}{}",
+                "note: {}: {} ({}): {}: {}{}",
                 note.kind.name(),
                 rule.name,
-                rule.file,
-                rule.line,
+                place(rule),
                 note.message,
                 note.help,
                 other.unwrap_or_default()
@@ -111,8 +132,9 @@ impl Check {
         let hidden = if self.notes || notes.is_empty() { "" } else { " (`--notes` shows them)" };
         let _ = writeln!(
             report,
-            "{} rules, {} findings, {} notes{hidden}",
+            "{} rules, {}{} findings, {} notes{hidden}",
             loaded.set.rules().len(),
+            if mistakes.is_empty() { String::new() } else { format!("{} mistakes, ", mistakes.len()) },
             findings.len(),
             notes.len()
         );
@@ -187,14 +209,27 @@ impl Check {
     }
 }
 
-fn json(finding: &Finding, loaded: &Loaded) -> serde_json::Value {
+/// A mistake as JSON.
+fn mistake(one: &Diagnostic, all: &Diagnostics, loaded: &Loaded) -> serde_json::Value {
+    let place = |label: &Label| {
+        let file = all.sources().get(label.source).map_or("", |source| &source.name);
+        let (line, column) = loaded.line_column(file, label.span.start);
+        serde_json::json!({ "file": file, "line": line, "column": column, "text": label.text })
+    };
+    serde_json::json!({
+        "kind": "mistake", "note": false, "message": one.message, "notes": one.notes,
+        "places": one.labels.iter().map(place).collect::<Vec<_>>(),
+    })
+}
+
+fn json(finding: &Finding, note: bool, loaded: &Loaded) -> serde_json::Value {
     let rule = |rule: &Rule| serde_json::json!({ "rule": rule.name, "file": rule.file, "line": rule.line });
     let place = |place: &Place| {
         let (line, column) = loaded.line_column(&place.file, place.span.start);
         serde_json::json!({ "file": place.file, "line": line, "column": column, "text": place.text })
     };
     serde_json::json!({
-        "kind": finding.kind.name(), "note": finding.kind.is_note(), "rule": rule(&finding.rule),
+        "kind": finding.kind.name(), "note": note, "rule": rule(&finding.rule),
         "other": finding.other.as_ref().map(|other| rule(other)), "message": finding.message,
         "help": finding.help, "places": finding.places.iter().map(place).collect::<Vec<_>>(),
     })

@@ -40,7 +40,12 @@ impl Test {
                 let failures: Vec<_> = verdicts
                     .iter()
                     .filter_map(|v| {
-                        Some(serde_json::json!({ "example": v.index, "why": v.wrong.as_ref()?.message }))
+                        let why = &v.wrong.as_ref()?.message;
+                        let span = rule.examples[v.index].place().graph;
+                        let (line, column) = loaded.line_column(&rule.file, span.start);
+                        Some(serde_json::json!({
+                            "example": v.index, "why": why, "line": line, "column": column,
+                        }))
                     })
                     .collect();
                 let value = serde_json::json!({
@@ -51,12 +56,13 @@ impl Test {
                 continue;
             }
             if let Some(lacks) = lacks {
-                let _ = writeln!(text, "{} ({}:{}): {lacks}", rule.name, rule.file, rule.line);
+                let place = loaded.place(rule, rule.places.name);
+                let _ = writeln!(text, "{} ({place}): {lacks}", rule.name);
             }
             for verdict in &verdicts {
                 let Some(why) = &verdict.wrong else { continue };
-                let line = line_of(&loaded, rule, rule.examples[verdict.index].place().graph);
-                let _ = writeln!(text, "{} ({}:{line}): {}", rule.name, rule.file, why.message);
+                let place = loaded.place(rule, rule.examples[verdict.index].place().graph);
+                let _ = writeln!(text, "{} ({place}): {}", rule.name, why.message);
             }
         }
         let rules = loaded.set.rules().len();
@@ -81,29 +87,36 @@ impl Test {
         let (mut blessed, mut wrong, mut examples) = (0, 0, 0);
         for (file, text) in &loaded.files {
             let mut edits: BTreeMap<usize, (Span, String)> = BTreeMap::new();
-            let mut clashes: Vec<String> = Vec::new();
+            let mut clashes: Vec<(Span, String)> = Vec::new();
+            let before = wrong;
             for rule in loaded.set.rules().iter().filter(|rule| rule.file == *file) {
                 if let Some(lacks) = example::lacks(rule) {
                     wrong += 1;
-                    let _ = writeln!(report, "{} ({}:{}): {lacks}", rule.name, rule.file, rule.line);
+                    let place = loaded.place(rule, rule.places.name);
+                    let _ = writeln!(report, "{} ({place}): {lacks}", rule.name);
                 }
                 for verdict in example::run(rule) {
                     examples += 1;
                     if let Some(why) = verdict.wrong.as_ref().filter(|wrong| wrong.actual.is_none()) {
                         wrong += 1;
-                        let line = line_of(loaded, rule, rule.examples[verdict.index].place().graph);
-                        let _ = writeln!(report, "{} ({}:{line}): {}", rule.name, rule.file, why.message);
+                        let place = loaded.place(rule, rule.examples[verdict.index].place().graph);
+                        let _ = writeln!(report, "{} ({place}): {}", rule.name, why.message);
                     }
-                    if let Err(clash) = edit(rule, &verdict, &mut edits) {
+                    if let Err(clash) = edit(loaded, rule, &verdict, &mut edits) {
                         clashes.push(clash);
                     }
                 }
             }
-            clashes.dedup();
-            if !clashes.is_empty() {
-                return Err(clashes.join("\n"));
+            clashes.dedup_by_key(|(span, _)| *span);
+            for (span, clash) in clashes {
+                wrong += 1;
+                edits.remove(&span.start);
+                let _ = writeln!(report, "{clash}");
             }
             if edits.is_empty() {
+                if wrong > before {
+                    let _ = writeln!(report, "{file}: nothing that could be blessed");
+                }
                 continue;
             }
             let mut text = text.clone();
@@ -128,7 +141,12 @@ impl Test {
 }
 
 /// The edit that makes an example right. Rows of a `for-each` that share one text must agree.
-fn edit(rule: &Rule, verdict: &Verdict, edits: &mut BTreeMap<usize, (Span, String)>) -> Result<(), String> {
+fn edit(
+    loaded: &Loaded,
+    rule: &Rule,
+    verdict: &Verdict,
+    edits: &mut BTreeMap<usize, (Span, String)>,
+) -> Result<(), (Span, String)> {
     let Some(actual) = verdict.wrong.as_ref().and_then(|wrong| wrong.actual.as_ref()) else { return Ok(()) };
     let example = &rule.examples[verdict.index];
     let place = example.place();
@@ -139,11 +157,15 @@ fn edit(rule: &Rule, verdict: &Verdict, edits: &mut BTreeMap<usize, (Span, Strin
         (None, Example::Refuses { .. }) => (Span::at(place.graph.end), format!(", because: {literal}")),
     };
     match edits.insert(span.start, (span, new.clone())) {
-        Some((_, before)) if before != new => Err(format!(
-            "{}: its rows of `for-each` become different graphs: write what is expected with `$key`, \
-             or an example for each row with `for`:\n    {before}\n    {new}",
-            rule.name
-        )),
+        Some((_, before)) if before != new => {
+            let place = loaded.place(rule, place.graph);
+            let what = format!(
+                "{} ({place}): its rows of `for-each` become different graphs: write what is expected with \
+                 `$key`, or an example for each row with `for`:\n    {before}\n    {new}",
+                rule.name
+            );
+            Err((span, what))
+        }
         _ => Ok(()),
     }
 }
@@ -154,8 +176,4 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(&temporary, text)
         .and_then(|()| std::fs::rename(&temporary, path))
         .map_err(|error| format!("{}: {error}", path.display()))
-}
-
-fn line_of(loaded: &Loaded, rule: &Rule, span: Span) -> usize {
-    loaded.line_column(&rule.file, span.start).0
 }

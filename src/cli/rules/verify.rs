@@ -3,9 +3,11 @@
 use super::super::load::read_graph;
 use super::super::progress::Progress;
 use super::super::{Outcome, Settings, print};
-use super::{Source, threads};
+use super::{Loaded, Source, threads};
 use clap::Args;
-use ovolo::audit::verify::{self, Member, Verdict, Verification};
+use ovolo::audit::verify::{self, Member, Members, Reason, Verdict, Verification};
+use ovolo::error::Span;
+use ovolo::rule::Rule;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -74,8 +76,8 @@ impl Verify {
     }
 
     fn rules(&self) -> Outcome {
-        let set = self.source.load()?.set;
-        let rules = set.rules();
+        let loaded = self.source.load()?;
+        let rules = loaded.set.rules();
         if rules.is_empty() {
             return Err("there is no rule to verify: the files hold none".into());
         }
@@ -85,18 +87,19 @@ impl Verify {
             |one: &Verification| progress.lock().unwrap_or_else(PoisonError::into_inner).step(&one.rule);
         let all = verify::rules(rules, settings, threads(self.threads)?, &done);
         drop(progress);
-        let bad: Vec<&Verification> = all.iter().filter(|one| !one.holds()).collect();
+        let bad = all.iter().filter(|one| !one.holds()).count();
         if self.json {
-            let list: Vec<_> = all.iter().map(json).collect();
-            print(&format!("{}\n", serde_json::json!({ "rules": list, "failed": bad.len() })));
+            let list: Vec<_> = all.iter().zip(rules).map(|(one, rule)| json(one, rule, &loaded)).collect();
+            print(&format!("{}\n", serde_json::json!({ "rules": list, "failed": bad })));
         } else {
             print(&table(&all));
-            bad.iter().for_each(|one| print(&failure(one)));
+            let all = all.iter().zip(rules).filter(|(one, _)| !one.holds());
+            all.for_each(|(one, rule)| print(&failure(one, rule, &loaded)));
         }
-        if bad.is_empty() {
+        if bad == 0 {
             return Ok(());
         }
-        Err(format!("{} of {} rules failed", bad.len(), all.len()))
+        Err(format!("{bad} of {} rules failed", all.len()))
     }
 
     fn members(&self) -> Outcome {
@@ -124,13 +127,15 @@ impl Verify {
             let members =
                 verify::members(&settings.graph()?, &options, self.members, self.seed, self.reference)
                     .map_err(|error| format!("{}: {error}", model.display()))?;
-            wrong += members.iter().filter(|member| member.program.is_some()).count();
-            count += members.len();
+            wrong += members.list.iter().filter(|member| member.program.is_some()).count();
+            count += members.list.len();
             if !self.json {
                 print(&members_text(&model.display().to_string(), &members));
             }
-            let rows: Vec<_> = members.iter().map(member_json).collect();
-            list.push(serde_json::json!({ "model": model, "members": rows }));
+            let rows: Vec<_> = members.list.iter().map(member_json).collect();
+            list.push(serde_json::json!({
+                "model": model, "reference": members.reference, "members": rows,
+            }));
         }
         drop(progress);
         if self.json {
@@ -172,39 +177,67 @@ fn table(all: &[Verification]) -> String {
     }
     let held = all.iter().filter(|one| one.holds()).count();
     let instances: usize = all.iter().map(|one| one.instances).sum();
+    let coarse: Vec<&str> = all.iter().filter(|one| one.is_coarse()).map(|one| one.rule.as_str()).collect();
+    if !coarse.is_empty() {
+        let _ = writeln!(text, "compared with the rounding of narrow types alone: {}", coarse.join(", "));
+    }
     let _ = writeln!(text, "{held} of {} rules hold on {instances} instances", all.len());
     text
 }
 
-fn failure(one: &Verification) -> String {
-    let mut text = format!("\n{} ({}:{}): ", one.rule, one.file, one.line);
+/// What is wrong with a rule. One without instances is shown at the guard that refused most.
+fn failure(one: &Verification, rule: &Rule, loaded: &Loaded) -> String {
+    let mut text = format!("\n{} ({}): ", one.rule, loaded.place(rule, rule.places.name));
     match &one.verdict {
         Verdict::Holds => {}
         Verdict::Wrong { what, case } => {
             let _ = write!(text, "{what}\n\n{case}");
         }
-        Verdict::Uncovered { reasons } => {
+        Verdict::Uncovered { reasons, worked_out } => {
+            let limit = if *worked_out { ", where the limit on work ended it" } else { "" };
             let _ = writeln!(
                 text,
-                "{} instances in {} tries. Loosen its guards, or mend them if nothing can satisfy them.",
+                "{} instances in {} tries{limit}. Loosen its guards, or mend them if nothing can satisfy them.",
                 one.instances, one.tries
             );
-            for (reason, count) in reasons {
-                let _ = writeln!(text, "  {count} times: {reason}");
+            for reason in reasons {
+                let place = guard(rule, reason).map(|span| format!(" ({})", loaded.place(rule, span)));
+                let _ = writeln!(
+                    text,
+                    "  {} times{}, such as: {}",
+                    reason.count,
+                    place.unwrap_or_default(),
+                    reason.text
+                );
             }
         }
     }
     text
 }
 
-fn json(one: &Verification) -> serde_json::Value {
+/// Where the guard stands that refused tries.
+fn guard(rule: &Rule, reason: &Reason) -> Option<Span> {
+    rule.places.when.get(reason.guard?).copied()
+}
+
+fn json(one: &Verification, rule: &Rule, loaded: &Loaded) -> serde_json::Value {
+    let (_, column) = loaded.line_column(&one.file, rule.places.name.start);
+    let told = |reason: &Reason| {
+        let place = guard(rule, reason).map(|span| loaded.line_column(&one.file, span.start));
+        serde_json::json!({
+            "reason": reason.text, "count": reason.count,
+            "line": place.map(|place| place.0), "column": place.map(|place| place.1),
+        })
+    };
     let (what, case, reasons) = match &one.verdict {
         Verdict::Holds => (None, None, None),
         Verdict::Wrong { what, case } => (Some(what), Some(case), None),
-        Verdict::Uncovered { reasons } => (None, None, Some(reasons)),
+        Verdict::Uncovered { reasons, .. } => {
+            (None, None, Some(reasons.iter().map(told).collect::<Vec<_>>()))
+        }
     };
     serde_json::json!({
-        "rule": one.rule, "file": one.file, "line": one.line,
+        "rule": one.rule, "file": one.file, "line": one.line, "column": column,
         "verdict": verdict(one).to_lowercase(),
         "instances": one.instances, "tries": one.tries, "examples": one.examples,
         "what": what, "case": case, "reasons": reasons,
@@ -218,9 +251,15 @@ fn json(one: &Verification) -> serde_json::Value {
     })
 }
 
-fn members_text(model: &str, members: &[Member]) -> String {
-    let mut text = format!("{model}\n");
-    for member in members {
+fn members_text(model: &str, members: &Members) -> String {
+    let held = match members.reference {
+        true => "compared with the reference evaluation of the model",
+        false => {
+            "compared with member 0: a mistake that all share is not seen (`--reference` evaluates the model)"
+        }
+    };
+    let mut text = format!("{model}: {held}\n");
+    for member in &members.list {
         let _ = writeln!(
             text,
             "  member {}: {} steps by {} rules, relative error {:.1e}{}",
@@ -232,7 +271,7 @@ fn members_text(model: &str, members: &[Member]) -> String {
         );
     }
     if let Some(Member { rules, program: Some(program), .. }) =
-        members.iter().find(|member| member.program.is_some())
+        members.list.iter().find(|member| member.program.is_some())
     {
         let _ = writeln!(text, "  rules of the first that is wrong: {}\n{program}", rules.join(" "));
     }

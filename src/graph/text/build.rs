@@ -15,11 +15,13 @@ use crate::verify;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// Builds the graph; mistakes go to `found`. `broken` names values whose lines did not parse.
+/// Builds the graph of values with at most so many elements; mistakes go to `found`. `broken` names values
+/// whose lines did not parse.
 pub(super) fn build(
     text: GraphText,
     broken: Vec<String>,
     constants: &dyn Fn(&str) -> Option<Tensor>,
+    most: usize,
     found: &mut Diagnostics,
 ) -> Graph {
     let later = text.statements.iter().filter_map(|statement| match statement {
@@ -28,7 +30,7 @@ pub(super) fn build(
     });
     let later: FxHashMap<String, Span> = later.collect();
     let names = broken.into_iter().map(|name| (name, Known { span: None, node: None })).collect();
-    let mut builder = Builder { graph: Graph::new(), names, later, constants, found };
+    let mut builder = Builder { graph: Graph::new(), names, later, constants, most, found };
     builder.graph.set_name(&text.name);
     for statement in text.statements {
         builder.statement(statement);
@@ -47,6 +49,8 @@ struct Builder<'a> {
     names: FxHashMap<String, Known>,
     later: FxHashMap<String, Span>,
     constants: &'a dyn Fn(&str) -> Option<Tensor>,
+    /// The most elements of a value.
+    most: usize,
     found: &'a mut Diagnostics,
 }
 
@@ -130,6 +134,7 @@ impl Builder<'_> {
                     self.found.push(diagnostic.label(0, name.span, "nothing says its type").help(help));
                     return None;
                 };
+                self.size(&ty.value, ty.span)?;
                 let Body::Const(literal) = body else {
                     return Some(leaf(INPUT, ty.value));
                 };
@@ -170,6 +175,7 @@ impl Builder<'_> {
                 return None;
             }
         };
+        self.size(&inferred, op.span)?;
         if let Some(written) = ty.filter(|written| written.value != inferred) {
             let message = format!("`{}` has another type than is written", name.value);
             self.report(message, written.span, format!("inferred: {inferred}"));
@@ -181,6 +187,18 @@ impl Builder<'_> {
             name: name.value.as_str().into(),
             ty: inferred,
         })
+    }
+
+    /// Refuses a value that is larger than allowed.
+    fn size(&mut self, ty: &TensorType, span: Span) -> Option<()> {
+        let elements =
+            verify::size_error(ty).map_or_else(|| ty.layout.padded_count(&ty.shape), |_| usize::MAX);
+        if self.most < usize::MAX && elements > self.most {
+            let message = format!("a value of type {ty} has more than {} elements", self.most);
+            self.report(message, span, "too large here");
+            return None;
+        }
+        Some(())
     }
 
     fn constant(

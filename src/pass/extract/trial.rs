@@ -1,14 +1,16 @@
 //! A choice with its plan: what it costs is known only then.
 
 use crate::cost::CostModel;
-use crate::egraph::{Pick, Program};
+use crate::egraph::{Chain, Pick, Program};
 use crate::error::Error;
 use crate::extract::{ExtractError, Extraction, Extractor, Problem};
 use crate::graph::NodeId;
 use crate::pass::Context;
 use crate::pass::pipeline::Plan as Settings;
 use crate::pass::plan::plan;
-use crate::plan::Plan;
+use crate::plan::{Imported, Plan, Source};
+use crate::rule::Rule;
+use std::sync::Arc;
 
 /// What chooses, and by what.
 pub(super) struct Chooser<'a> {
@@ -19,7 +21,8 @@ pub(super) struct Chooser<'a> {
     pub settings: Settings,
 }
 
-/// A program that was chosen and planned. The extraction's cost includes the copies that the plan adds.
+/// A program that was chosen and planned. The extraction's cost includes the copies that the plan adds; the
+/// plan does not say where its steps came from.
 pub(super) struct Trial {
     pub extraction: Extraction,
     pub program: Program,
@@ -76,8 +79,7 @@ impl Chooser<'_> {
             Err(error) => return Err(Error::Extract(error.to_string())),
         };
         let program = self.pick.build(&extraction);
-        let rules = chains(&program);
-        let plan = plan(&program.graph, &rules, Some(self.model), &self.settings, limit, self.context)?;
+        let plan = plan(&program.graph, &[], Some(self.model), &self.settings, limit, self.context)?;
         let copies: f64 = plan.steps.iter().map(|step| step.copies).sum();
         let cost = self.pick.problem.cost(&extraction.choice);
         extraction.cost = cost.map_err(|error| Error::Extract(error.to_string()))? + copies;
@@ -104,11 +106,15 @@ impl Trial {
     }
 }
 
-/// The rules behind each node, in words: `name (file:line)`.
-pub(super) fn chains(program: &Program) -> Vec<Vec<String>> {
-    let words =
-        |rule: &std::sync::Arc<crate::rule::Rule>| format!("{} ({}:{})", rule.name, rule.file, rule.line);
-    program.rules.iter().map(|chain| chain.iter().map(words).collect()).collect()
+/// Where each node came from, in words.
+pub(super) fn sources(pick: &Pick<'_>, program: &Program) -> Vec<Source> {
+    let rule = |rule: &Arc<Rule>| format!("{} ({}:{})", rule.name, rule.file, rule.line);
+    let source = |chain: Chain| Source {
+        rules: chain.rules.iter().map(rule).collect(),
+        others: chain.others.iter().map(rule).collect(),
+        imported: chain.imported.into_iter().map(|(name, op)| Imported { name, op: op.into() }).collect(),
+    };
+    pick.provenance(program).into_iter().map(source).collect()
 }
 
 /// A cost is a sum taken in another order than its bound.

@@ -8,6 +8,7 @@ use crate::op::post;
 use crate::rule::expr::{self, Function};
 use crate::rule::pattern::{ExprAst, ExprKind};
 use crate::rule::ron::Text;
+use crate::rule::signature::LARGEST;
 use crate::rule::{AttrVar, Expr, Kind, OperandVar, RestVar, literal};
 
 /// An expression with its kind; `None` where a variable's is not known.
@@ -107,12 +108,17 @@ impl Reader<'_> {
         (asked, kind, given): (Kind, Kind, &Expr),
         scope: &Scope,
     ) -> bool {
-        let negative = matches!(given, Expr::Literal(Attr::Int(value)) if *value < 0);
-        if asked.takes(kind) && !(asked == Kind::Size && negative) {
+        let beyond = match given {
+            Expr::Literal(Attr::Int(value)) if *value < 0 => Some("below 0"),
+            Expr::Literal(Attr::Int(value)) if *value > LARGEST => Some("above 128"),
+            _ => None,
+        };
+        let beyond = beyond.filter(|_| asked == Kind::Size);
+        if asked.takes(kind) && beyond.is_none() {
             return true;
         }
         let same = function.argument(at) == Some(Kind::Same);
-        let is = if asked.takes(kind) { "below 0" } else { kind.words() };
+        let is = beyond.unwrap_or(kind.words());
         let wanted = match same {
             true => format!("{} in both places", asked.words()),
             false if function.arity().1 == 1 => asked.words().to_owned(),

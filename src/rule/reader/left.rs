@@ -51,6 +51,7 @@ impl Reader<'_> {
         for child in children {
             patterns.push(self.pattern(text, child, scope)?);
         }
+        self.once(text, entries);
         let mut attrs: Vec<(&'static str, AttrPattern)> = Vec::new();
         let mut rest_attrs = None;
         for entry in entries {

@@ -2,8 +2,10 @@
 
 use super::Reader;
 use crate::attr::{Attr, AttrKind, Float};
+use crate::error::Diagnostic;
 use crate::op::{self, Arity, OpDef};
 use crate::rule::Kind;
+use crate::rule::pattern::Entry;
 use crate::rule::ron::Text;
 use std::ops::Range;
 
@@ -26,6 +28,34 @@ impl Reader<'_> {
             self.unknown("op", name, text.span(range.clone()), &known);
         }
         def
+    }
+
+    /// A mistake for each attribute that an op is given twice, and for a second rest of them.
+    pub(super) fn once(&mut self, text: &Text, entries: &[Entry]) {
+        let parts = |entry: &Entry| match entry {
+            Entry::Attr { name, range, .. } => (Some(name.clone()), range.clone()),
+            Entry::Rest { range, .. } => (None, range.clone()),
+        };
+        for (at, (name, range)) in entries.iter().map(parts).enumerate() {
+            let Some((_, first)) = entries[..at].iter().map(parts).find(|(other, _)| *other == name) else {
+                continue;
+            };
+            let (message, help) = match &name {
+                Some(name) => (
+                    format!("attribute `{name}` stands twice"),
+                    "take one of them away: an attribute has one value",
+                ),
+                None => (
+                    "a second rest of attributes stands here".to_owned(),
+                    "take one of them away: one rest has all attributes that are not written",
+                ),
+            };
+            let diagnostic = Diagnostic::new(message)
+                .label(self.source, text.span(range), "here again")
+                .label(self.source, text.span(first), "first here")
+                .help(help);
+            self.say(diagnostic);
+        }
     }
 
     pub(super) fn arity(

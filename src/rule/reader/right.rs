@@ -62,6 +62,7 @@ impl Reader<'_> {
             optional: templates.iter().filter(|child| spread(child) == Some(true)).count(),
             open: templates.iter().any(|child| spread(child) == Some(false)),
         };
+        self.once(text, entries);
         let mut attrs: Vec<(&'static str, Expr)> = Vec::new();
         let mut rest_attrs = None;
         for entry in entries {

@@ -1,7 +1,7 @@
 //! What names of variables stand for.
 
 use super::Reader;
-use crate::error::Span;
+use crate::error::{Span, suggestion};
 use crate::rule::ron::Text;
 use crate::rule::{Kind, Rest};
 use std::ops::Range;
@@ -62,7 +62,7 @@ impl Scope {
     }
 
     /// What a variable of this name is, in words.
-    fn kind(&self, name: &str) -> Option<&'static str> {
+    pub fn kind(&self, name: &str) -> Option<&'static str> {
         let is = |names: &[String]| names.iter().any(|known| known == name);
         let rest = self.rests.iter().find(|known| known.name == name);
         match rest {
@@ -75,17 +75,15 @@ impl Scope {
     }
 
     /// Every variable as it is written, for advice.
-    pub fn known(&self) -> String {
+    fn known(&self) -> Vec<String> {
         let plain = |name: &String| format!("?{name}");
-        let names: Vec<String> = self
-            .operands
+        self.operands
             .iter()
             .map(plain)
             .chain(self.rests.iter().map(ToString::to_string))
             .chain(self.attrs.iter().map(plain))
             .chain(self.rest_attrs.iter().map(|name| format!("*{name}")))
-            .collect();
-        if names.is_empty() { "nothing".into() } else { names.join(", ") }
+            .collect()
     }
 }
 
@@ -126,11 +124,18 @@ impl Reader<'_> {
         if scope.incomplete {
             return;
         }
-        self.mistake(
-            format!("`{written}` is not bound on the left"),
-            text.span(range.clone()),
-            format!("the left binds {}", scope.known()),
-        );
+        let known = scope.known();
+        let bare = |name: &str| name.trim_matches(['?', '*', '.']).to_owned();
+        let same = known.iter().find(|one| bare(one) == bare(written));
+        let close =
+            same.map(String::as_str).or_else(|| suggestion(written, known.iter().map(String::as_str)));
+        let quoted: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+        let help = match close {
+            Some(close) => format!("did you mean `{close}`?"),
+            None if known.is_empty() => "the left binds nothing: bind it there".to_owned(),
+            None => format!("bind it there, or write one of those that are bound: {}", quoted.join(", ")),
+        };
+        self.mistake(format!("`{written}` is not bound on the left"), text.span(range.clone()), help);
     }
 
     /// The rest of this name.

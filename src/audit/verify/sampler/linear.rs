@@ -9,12 +9,12 @@ use crate::tensor::{DType, TensorType};
 pub(super) fn matmul(ask: &mut Ask<'_>) -> Option<Offer> {
     let mut result = ask.wish.shape.to_vec();
     while result.len() < 2 {
-        result.insert(0, ask.rng.pick(ask.palette.sizes));
+        result.insert(0, ask.rng.pick(&ask.palette.sizes));
     }
     let rank = result.len();
     let (left, right) = (ask.known(0).cloned(), ask.known(1).cloned());
     let matrix = |ty: &TensorType| ty.shape.rank().checked_sub(2).map(|at| [ty.shape[at], ty.shape[at + 1]]);
-    let mut inner = ask.rng.pick(ask.palette.sizes);
+    let mut inner = ask.rng.pick(&ask.palette.sizes);
     if let Some([m, k]) = left.as_ref().and_then(matrix) {
         (result[rank - 2], inner) = (m, k);
     }
@@ -50,7 +50,7 @@ pub(super) fn attention(ask: &mut Ask<'_>) -> Option<Offer> {
         _ => [0; 4].map(|_| ask.rng.pick(&[1, 2, 3])),
     };
     let [b, h, m, e] = shape;
-    let (d, n) = (ask.rng.pick(ask.palette.sizes), ask.rng.pick(ask.palette.sizes));
+    let (d, n) = (ask.rng.pick(&ask.palette.sizes), ask.rng.pick(&ask.palette.sizes));
     let dtype = if ask.wish.dtype.is_float() { ask.wish.dtype } else { DType::F32 };
     let mut operands: Vec<Wish> = [[b, h, m, d], [b, h, n, d], [b, h, n, e]]
         .into_iter()

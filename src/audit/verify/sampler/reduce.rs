@@ -22,7 +22,7 @@ fn at_least(ask: &mut Ask<'_>, rank: usize) -> TensorType {
     let mut ty = ask.known(0).unwrap_or(ask.wish).clone();
     let mut shape = ty.shape.to_vec();
     while shape.len() < rank {
-        shape.push(ask.rng.pick(ask.palette.sizes));
+        shape.push(ask.rng.pick(&ask.palette.sizes));
     }
     ty.shape = shape.into();
     ty.dtype = float_type(ty.dtype);
@@ -84,7 +84,7 @@ pub(super) fn reduce(ask: &mut Ask<'_>) -> Option<Offer> {
         });
         let mut shape = wish;
         for axis in &axes {
-            *shape.get_mut(*axis)? = ask.rng.pick(ask.palette.sizes);
+            *shape.get_mut(*axis)? = ask.rng.pick(&ask.palette.sizes);
         }
         (axes, shape)
     } else {
@@ -97,7 +97,7 @@ pub(super) fn reduce(ask: &mut Ask<'_>) -> Option<Offer> {
         });
         let mut shape = wish;
         for axis in &axes {
-            let size = ask.rng.pick(ask.palette.sizes);
+            let size = ask.rng.pick(&ask.palette.sizes);
             (*axis <= shape.len()).then(|| shape.insert(*axis, size))?;
         }
         (axes, shape)
@@ -126,7 +126,7 @@ pub(super) fn arg(ask: &mut Ask<'_>) -> Option<Offer> {
     }
     let axis = ask.axis(shape.len())?;
     if ask.known(0).is_none() {
-        shape[axis] = ask.rng.pick(ask.palette.sizes);
+        shape[axis] = ask.rng.pick(&ask.palette.sizes);
     }
     let attrs = Attrs::new()
         .int("axis", int(axis))

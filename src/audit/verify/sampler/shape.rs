@@ -109,10 +109,14 @@ pub(super) fn concat(ask: &mut Ask<'_>) -> Option<Offer> {
     let settled = ask.known.iter().flatten().next().cloned();
     let mut shape = settled.as_ref().map_or_else(|| ask.wish.shape.to_vec(), |ty| ty.shape.to_vec());
     if shape.is_empty() {
-        shape.push(ask.rng.pick(ask.palette.sizes));
+        shape.push(ask.rng.pick(&ask.palette.sizes));
     }
     let axis = ask.axis(shape.len())?;
-    let count = ask.least.max(1) + ask.rng.below(3).min(ask.most - ask.least.max(1));
+    let mut count = ask.least.max(1) + ask.rng.below(3).min(ask.most - ask.least.max(1));
+    if !ask.palette.wishes.is_empty() && ask.rng.percent(30) {
+        // A guard may ask for so many.
+        count = ask.rng.pick(&ask.palette.wishes).clamp(ask.least.max(1), ask.most.max(1));
+    }
     let total = shape[axis];
     let image = shape.len() == 4 && axis == 1;
     // Channels that fill blocks are a case of their own to many rules.
@@ -124,7 +128,7 @@ pub(super) fn concat(ask: &mut Ask<'_>) -> Option<Offer> {
             *known.shape.get(axis)?
         } else if settled.is_some() {
             // One that fits what is there; both of one size is as likely as not.
-            if ask.rng.percent(50) { total } else { ask.rng.pick(ask.palette.sizes) }
+            if ask.rng.percent(50) { total } else { ask.rng.pick(&ask.palette.sizes) }
         } else if round {
             ask.rng.pick(&[8, 16, 16])
         } else if part + 1 == count {
@@ -153,7 +157,7 @@ pub(super) fn gather(ask: &mut Ask<'_>) -> Option<Offer> {
         let rank = positions.as_ref().map_or_else(|| ask.rng.below(3), |ty| ty.shape.rank());
         let end = (axis + rank).min(wish.len());
         let mut operand = wish[..axis].to_vec();
-        operand.push(ask.rng.pick(ask.palette.sizes));
+        operand.push(ask.rng.pick(&ask.palette.sizes));
         operand.extend_from_slice(&wish[end..]);
         (axis, operand, wish[axis..end].to_vec())
     };
@@ -171,11 +175,11 @@ fn indexed(ask: &mut Ask<'_>, axis: usize, operand: Vec<usize>, positions: Vec<u
 pub(super) fn gather_elements(ask: &mut Ask<'_>) -> Option<Offer> {
     let mut shape = ask.known(1).unwrap_or(ask.wish).shape.to_vec();
     if shape.is_empty() {
-        shape.push(ask.rng.pick(ask.palette.sizes));
+        shape.push(ask.rng.pick(&ask.palette.sizes));
     }
     let axis = ask.axis(shape.len())?;
     let mut operand: Vec<usize> = shape.iter().map(|size| size + ask.rng.below(2)).collect();
-    operand[axis] = ask.rng.pick(ask.palette.sizes);
+    operand[axis] = ask.rng.pick(&ask.palette.sizes);
     if let Some(known) = ask.known(0) {
         operand = known.shape.to_vec();
     }

@@ -1,5 +1,6 @@
 //! Samplers of convolutions and pools.
 
+use super::super::palette::divisors;
 use super::{Ask, Offer, Wish};
 use crate::attr::{Attr, Attrs};
 use crate::tensor::{DType, TensorType};
@@ -13,13 +14,21 @@ struct Window {
     after: usize,
 }
 
+/// The longest kernel, stride, dilation or padding that a guard may wish for.
+const LONGEST: usize = 16;
+
 impl Window {
     fn draw(ask: &mut Ask<'_>, axis: usize, kernel: Option<usize>) -> Self {
         let entry = |ask: &Ask<'_>, name: &str, at: usize| ask.list(name).and_then(|l| l.get(at).copied());
+        let wishes: Vec<usize> = ask.palette.wishes.iter().copied().filter(|wish| *wish <= LONGEST).collect();
         let mut draw = |name: &str, at: usize, from: &[usize]| {
             let settled = entry(ask, name, at);
             let plain = ask.palette.default(ask.rng);
-            settled.unwrap_or_else(|| if plain { from[0] } else { ask.rng.pick(from) })
+            settled.unwrap_or_else(|| match plain {
+                true => from[0],
+                false if !wishes.is_empty() && ask.rng.percent(40) => ask.rng.pick(&wishes),
+                false => ask.rng.pick(from),
+            })
         };
         Self {
             kernel: kernel.unwrap_or_else(|| draw("kernel", axis, &[1, 2, 3, 1])),
@@ -60,9 +69,9 @@ fn image(ask: &mut Ask<'_>) -> [usize; 4] {
         [n, c, h, w] => [*n, *c, *h, *w],
         _ => [
             ask.rng.pick(&[1, 2]),
-            ask.rng.pick(ask.palette.channels),
-            ask.rng.pick(ask.palette.spatial),
-            ask.rng.pick(ask.palette.spatial),
+            ask.rng.pick(&ask.palette.channels),
+            ask.rng.pick(&ask.palette.spatial),
+            ask.rng.pick(&ask.palette.spatial),
         ],
     }
 }
@@ -104,7 +113,7 @@ pub(super) fn conv(ask: &mut Ask<'_>) -> Option<Offer> {
         (None, None) => {
             groups = ask.int("groups").unwrap_or_else(|| grouping(ask, outputs));
             narrow = if groups == 1 {
-                ask.rng.pick(ask.palette.channels)
+                ask.rng.pick(&ask.palette.channels)
             } else {
                 ask.rng.pick(&[1, 1, 2, 3, 4, 8, 16])
             };
@@ -153,7 +162,7 @@ pub(super) fn conv(ask: &mut Ask<'_>) -> Option<Offer> {
 
 /// A number of groups that divides the channels: one, each channel a group, or any.
 fn grouping(ask: &mut Ask<'_>, channels: usize) -> usize {
-    let divisors: Vec<usize> = (1..=channels.max(1)).filter(|d| channels.is_multiple_of(*d)).collect();
+    let divisors = divisors(channels);
     match ask.rng.below(10) {
         0..=4 => 1,
         5 | 6 => channels.max(1),
@@ -179,7 +188,7 @@ pub(super) fn winograd_weights(ask: &mut Ask<'_>) -> Option<Offer> {
     let tile = ask.int("tile").unwrap_or_else(|| ask.rng.pick(&[2, 4]));
     let (outputs, inputs) = match &ask.wish.shape[..] {
         [_, inputs, outputs] => (*outputs, *inputs),
-        _ => (ask.rng.pick(ask.palette.channels), ask.rng.pick(ask.palette.channels)),
+        _ => (ask.rng.pick(&ask.palette.channels), ask.rng.pick(&ask.palette.channels)),
     };
     let operand = Wish::plain(DType::F32, vec![outputs, inputs, 3, 3]);
     Some(Offer { attrs: Attrs::new().int("tile", i64::try_from(tile).ok()?), operands: vec![operand] })
@@ -189,7 +198,7 @@ pub(super) fn winograd_weights(ask: &mut Ask<'_>) -> Option<Offer> {
 pub(super) fn winograd(ask: &mut Ask<'_>) -> Option<Offer> {
     let [n, outputs, h, w] = image(ask);
     let windows = [0, 1].map(|axis| Window { stride: 1, dilation: 1, ..Window::draw(ask, axis, Some(3)) });
-    let inputs = ask.rng.pick(ask.palette.channels);
+    let inputs = ask.rng.pick(&ask.palette.channels);
     let sizes = [windows[0].input(h, 0), windows[1].input(w, 0)];
     let out = |axis: usize| (sizes[axis] + windows[axis].before + windows[axis].after).checked_sub(2);
     let block = ask.rng.pick(&["nChw16c", "nChw8c"]).parse().ok()?;

@@ -1,0 +1,113 @@
+//! Every step of a plan says by which rules it came about, and from which imported nodes.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use ovolo::audit::runner_up::runner_ups;
+use ovolo::graph::text;
+use ovolo::onnx::{self, ImportOptions, MissingWeights};
+use ovolo::plan::Plan;
+use std::path::Path;
+
+fn planned(source: &str) -> Plan {
+    let graph = text::parse(source).unwrap_or_else(|errors| panic!("{errors}"));
+    common::compile(graph, 1).plan
+}
+
+/// The imported nodes of the step that computes a value, and the files of the rules on the way.
+fn source(plan: &Plan, value: &str) -> (Vec<String>, Vec<String>) {
+    let step = plan.steps.iter().find(|step| &*step.name == value).unwrap_or_else(|| panic!("{plan}"));
+    let imported = step.source.imported.iter().map(ToString::to_string).collect();
+    let file = |rule: &String| rule.split(['(', ':']).nth(1).unwrap().to_owned();
+    (imported, step.source.rules.iter().map(file).collect())
+}
+
+#[test]
+fn a_fused_step_comes_from_all_that_it_computes_and_from_nothing_else() {
+    let plan = planned(
+        "graph {
+        x: f32[1,16,8,8] = input
+        w: f32[16,16,3,3] = const ~1
+        b: f32[16] = const ~2
+        first = conv(x, w, b) {pads: [1,1,1,1]}
+        second = conv(x, w, b) {pads: [1,1,1,1], groups: 1, dilations: [1,1], strides: [1,1]}
+        third = conv(first, w, b) {pads: [1,1,1,1]}
+        sum = add(third, first)
+        y = relu(sum)
+        s = softmax(x) {axis: 3}
+        z = add(y, s)
+        return z
+        }",
+    );
+    let (imported, files) = source(&plan, "s");
+    assert_eq!(imported, ["s (softmax)"]);
+    assert_eq!(files, ["rules/native.ron"]);
+    let blocked = |value: &str| {
+        let form = |name: &str| name.split('@').next() == Some(value);
+        let step = plan.steps.iter().find(|step| form(&step.name) && step.op.contains("conv"));
+        let step = step.unwrap_or_else(|| panic!("no convolution for {value} in\n{plan}"));
+        source(&plan, &step.name)
+    };
+    // Equal values are one, under all their names.
+    assert_eq!(blocked("first").0, ["first (conv)", "second (conv)"]);
+    let (imported, files) = blocked("z");
+    assert_eq!(imported, ["third (conv)", "sum (add)", "y (relu)", "z (add)"]);
+    assert!(files.contains(&"rules/fuse.ron".to_owned()), "{files:?}");
+}
+
+#[test]
+fn rules_on_the_way_beside_the_main_one_are_told() {
+    let plan = planned(
+        "graph {
+        x: f32[1,3,8,8] = input
+        w: f32[16,3,3,3] = const ~1
+        b: f32[16] = const ~2
+        v: f32[16] = const splat 2.0
+        c = conv(x, w, b)
+        n = batch-norm(c, b, b, b, v) {epsilon: 0.001}
+        y = relu(n)
+        return y
+        }",
+    );
+    let step = plan.steps.iter().find(|step| step.op.contains("conv")).unwrap();
+    let named = |rules: &[String], name: &str| rules.iter().any(|rule| rule.starts_with(name));
+    assert!(named(&step.source.rules, "map-relu (rules/fuse.ron:"), "{step:?}");
+    assert!(named(&step.source.others, "split-batch-norm (rules/fuse.ron:"), "{step:?}");
+    let imported: Vec<String> = step.source.imported.iter().map(ToString::to_string).collect();
+    assert_eq!(imported, ["c (conv)", "n (batch-norm)", "y (relu)"]);
+}
+
+#[test]
+fn every_step_of_a_model_leads_back_to_imported_nodes() {
+    for name in ["squeezenet1_1", "mobilenet_v2", "bert_base"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/models/{name}.onnx"));
+        let import = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
+        let graph = onnx::load(path, &import).unwrap().graph;
+        let plan = common::compile(graph.clone(), 2).plan;
+        for step in &plan.steps {
+            assert!(
+                !step.source.rules.is_empty() && !step.source.imported.is_empty(),
+                "{name}: {}",
+                step.name
+            );
+            for one in &step.source.imported {
+                let node = graph.find(&one.name).unwrap_or_else(|| panic!("{name}: {one}"));
+                assert_eq!(graph[node].op, one.op);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_runner_up_says_in_what_it_differs() {
+    let graph = text::parse(
+        "graph { x: f32[1,64,28,28] = input; w: f32[64,64,3,3] = const ~1; b: f32[64] = const ~2
+        y = conv(x, w, b) {pads: [1,1,1,1]}; return y }",
+    );
+    let found = runner_ups(&graph.unwrap(), &common::options(1), &mut |_, _| ()).unwrap();
+    let conv = found.iter().find(|one| one.chosen.contains("conv")).unwrap();
+    assert!(conv.instead.is_some() && !conv.differs.is_empty(), "{conv:?}");
+    for one in &found {
+        assert!(one.instead.is_none() || !one.differs.is_empty(), "{one:?}");
+    }
+}
