@@ -10,7 +10,7 @@ use prost::Message;
 use std::path::Path;
 
 /// The fields of a key whose pipeline has one backend, but for a field for each rule file.
-const FIELDS: [&str; 33] = [
+const FIELDS: [&str; 35] = [
     "model",
     "external data",
     "dims",
@@ -34,6 +34,8 @@ const FIELDS: [&str; 33] = [
     "extract.work",
     "extract.options",
     "extract.memory",
+    "extract.formula",
+    "extract.process",
     "plan.order",
     "plan.planner",
     "plan.limit",
