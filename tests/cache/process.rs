@@ -1,7 +1,7 @@
 //! The command line as processes: at once, killed, on a full disk, in a folder that cannot be written.
 
 use crate::fixture::{files, folder};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 const OVOLO: &str = env!("CARGO_BIN_EXE_ovolo");
@@ -148,54 +148,103 @@ mod unix {
     /// Nobody's number, for tests that root runs: root may write everywhere.
     const NOBODY: u32 = 65_534;
 
-    /// Runs as someone who may not write to the cache.
-    fn unprivileged(program: &Path, cache: &Path, outputs: &Path, root: bool) -> Ran {
-        let mut command = Command::new(program);
-        command.args(arguments(outputs)).env("OVOLO_CACHE", cache).current_dir(env!("CARGO_MANIFEST_DIR"));
-        if root {
-            command.uid(NOBODY).gid(NOBODY);
+    /// Where one who may not write runs the program. Root may write everywhere and runs it as nobody,
+    /// to whom the checkout and the build folder may be closed: the program, the model and the folders
+    /// of the test then lie in a folder that is open to all.
+    struct Stage {
+        at: PathBuf,
+        root: bool,
+    }
+
+    impl Stage {
+        fn new(name: &str) -> Self {
+            let at = folder(name);
+            if std::fs::metadata(&at).unwrap().uid() != 0 {
+                return Self::fill(at, false);
+            }
+            let name = format!("ovolo-test-{name}-{}", std::process::id());
+            let open = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
+            let mut stages = open.iter().map(|folder| Self::fill(folder.join(&name), true));
+            stages.find(Self::opens).unwrap_or_else(|| panic!("none of {open:?} is open to all"))
         }
-        ran(&command.output().unwrap(), outputs)
+
+        fn fill(at: PathBuf, root: bool) -> Self {
+            let _ = std::fs::remove_dir_all(&at);
+            let stage = Self { at, root };
+            let digits = stage.at.join("examples/digits");
+            std::fs::create_dir_all(&digits).unwrap();
+            std::fs::create_dir_all(stage.outputs()).unwrap();
+            for name in ["digits.onnx", "images.npy"] {
+                let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/digits").join(name);
+                std::fs::copy(from, digits.join(name)).unwrap();
+            }
+            std::fs::copy(OVOLO, stage.at.join("ovolo")).unwrap();
+            allow(&stage.outputs(), 0o777);
+            stage
+        }
+
+        fn opens(&self) -> bool {
+            self.command(&["--version".to_owned()]).output().is_ok_and(|output| output.status.success())
+        }
+
+        fn cache(&self) -> PathBuf {
+            self.at.join("cache")
+        }
+
+        fn outputs(&self) -> PathBuf {
+            self.at.join("outputs")
+        }
+
+        /// The program, run by one who may not write to the cache.
+        fn command(&self, arguments: &[String]) -> Command {
+            let mut command = Command::new(self.at.join("ovolo"));
+            command.args(arguments).env("OVOLO_CACHE", self.cache()).current_dir(&self.at);
+            if self.root {
+                command.uid(NOBODY).gid(NOBODY);
+            }
+            command
+        }
+
+        fn run(&self) -> Ran {
+            ran(&self.command(&arguments(&self.outputs())).output().unwrap(), &self.outputs())
+        }
+    }
+
+    impl Drop for Stage {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.at);
+        }
+    }
+
+    fn allow(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// As [`allow`], for the folders of a cache.
+    fn allow_all(cache: &Path, mode: u32) {
+        for folder in [cache.join("plans"), cache.join("weights"), cache.to_owned()] {
+            allow(&folder, mode);
+        }
     }
 
     #[test]
     fn a_read_only_folder_is_read_and_not_written() {
-        let at = folder("read-only");
-        let expected = expected(&at);
-        let (cache, outputs) = (at.join("cache"), at.join("outputs"));
+        let stage = Stage::new("read-only");
+        let cache = stage.cache();
+        let expected = expected(&stage.at);
         std::fs::create_dir_all(&cache).unwrap();
-        std::fs::create_dir_all(&outputs).unwrap();
-        let root = std::fs::metadata(&outputs).unwrap().uid() == 0;
-        let allow = |path: &Path, mode: u32| {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-        };
-        allow(&outputs, 0o777);
         allow(&cache, 0o555);
-        // Folders above may be closed to others than their owner; then nobody cannot be asked.
-        let open = !root
-            || Command::new("true")
-                .current_dir(&outputs)
-                .uid(NOBODY)
-                .gid(NOBODY)
-                .output()
-                .is_ok_and(|o| o.status.success());
-        if !open {
-            println!("skipped: the build folder is closed to `nobody`, whom root must ask");
-            return;
-        }
-        let ran = unprivileged(Path::new(OVOLO), &cache, &outputs, root);
+        let ran = stage.run();
         assert!(ran.scores == expected && !ran.cached);
         assert!(ran.said.starts_with("note: the plan is not kept in the cache: "), "{}", ran.said);
         assert!(files(&cache).is_empty());
         // What is in it already is used.
         allow(&cache, 0o755);
-        assert!(!go(&cache, &at.join("other")).cached);
-        for folder in [cache.join("plans"), cache.join("weights"), cache.clone()] {
-            allow(&folder, 0o555);
-        }
+        assert!(!go(&cache, &stage.at.join("other")).cached);
+        allow_all(&cache, 0o555);
         let before = files(&cache);
-        std::fs::remove_file(outputs.join("scores.npy")).unwrap();
-        let ran = unprivileged(Path::new(OVOLO), &cache, &outputs, root);
+        std::fs::remove_file(stage.outputs().join("scores.npy")).unwrap();
+        let ran = stage.run();
         assert!(ran.scores == expected && ran.cached);
         assert_eq!(ran.said, "");
         // What is damaged cannot be removed, and is found damaged each time.
@@ -204,49 +253,28 @@ mod unix {
         bytes[100] ^= 1;
         std::fs::write(plan, &bytes).unwrap();
         for _ in 0..2 {
-            let ran = unprivileged(Path::new(OVOLO), &cache, &outputs, root);
+            let ran = stage.run();
             assert!(ran.scores == expected && !ran.cached);
             assert!(ran.said.contains("is made again: it is damaged: its checksum is wrong"), "{}", ran.said);
             assert!(ran.said.contains("note: the plan is not kept in the cache: "), "{}", ran.said);
         }
         assert_eq!(files(&cache), before);
-        for folder in [cache.clone(), cache.join("plans"), cache.join("weights")] {
-            allow(&folder, 0o755);
-        }
+        allow_all(&cache, 0o755);
     }
 
     #[test]
     fn commands_that_cannot_remove_say_so_and_fail() {
-        let at = folder("cannot-remove");
-        let (cache, outputs) = (at.join("cache"), at.join("outputs"));
-        go(&cache, &outputs);
-        let root = std::fs::metadata(&outputs).unwrap().uid() == 0;
-        let allow = |mode: u32| {
-            for folder in [cache.join("plans"), cache.join("weights"), cache.clone()] {
-                std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode)).unwrap();
-            }
-        };
-        let command = |line: &str| {
-            let mut command = Command::new(OVOLO);
-            command.args(line.split(' ')).env("OVOLO_CACHE", &cache).current_dir(&at);
-            if root {
-                command.uid(NOBODY).gid(NOBODY);
-            }
-            command.output().unwrap()
-        };
-        allow(0o755);
-        if !command("cache list").status.success() || !command("cache list").stdout.ends_with(b"of 8.6 GB\n")
-        {
-            println!("skipped: the build folder is closed to `nobody`, whom root must ask");
-            return;
-        }
+        let stage = Stage::new("cannot-remove");
+        let cache = stage.cache();
+        go(&cache, &stage.at.join("other"));
         let before = files(&cache);
         let weight = files(&cache.join("weights"))[0].clone();
         let whole = std::fs::read(&weight).unwrap();
         std::fs::write(&weight, &whole[1..]).unwrap();
-        allow(0o555);
+        allow_all(&cache, 0o555);
         for line in ["cache prune --limit 0", "cache clear", "cache verify --remove"] {
-            let output = command(line);
+            let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
+            let output = stage.command(&words).output().unwrap();
             let said = String::from_utf8(output.stderr).unwrap();
             assert_eq!(output.status.code(), Some(1), "{line}: {said}");
             assert!(
@@ -255,7 +283,7 @@ mod unix {
             );
         }
         assert_eq!(files(&cache), before);
-        allow(0o755);
+        allow_all(&cache, 0o755);
     }
 
     /// Writes fail in the middle of a file: the shell allows files of so many blocks of 512 bytes.
