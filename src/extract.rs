@@ -21,6 +21,7 @@ mod naive;
 mod neighbourhood;
 mod option;
 mod order;
+mod ready;
 mod reduce;
 mod search;
 mod share;

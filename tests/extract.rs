@@ -151,6 +151,15 @@ fn small_networks_agree_with_naive() {
     }
 }
 
+/// Holds a result to the cheapest selection: its bound is no more than that, and what is said to be proven
+/// costs as much.
+fn agrees(problem: &Problem, result: &Extraction, best: &Extraction, what: &str) {
+    sound(problem, result, what);
+    assert!(result.bound <= best.cost + 1e-9, "{what}: bound {} above {}", result.bound, best.cost);
+    let same = close(result.cost, best.cost);
+    assert!(!result.proven || same, "{what}: {} but {}", result.cost, best.cost);
+}
+
 #[test]
 fn fused_chains_agree_with_naive() {
     // Few states, so that the frontier prunes hard and takes every order; then none too few.
@@ -161,14 +170,7 @@ fn fused_chains_agree_with_naive() {
         for exact in [Exact::DEFAULT, tight] {
             let result = exact.extract(&problem).unwrap();
             let what = format!("chains {seed}");
-            sound(&problem, &result, &what);
-            assert!(result.bound <= best.cost + 1e-9, "{what}: bound {} above {}", result.bound, best.cost);
-            assert!(
-                !result.proven || close(result.cost, best.cost),
-                "{what}: {} but {}",
-                result.cost,
-                best.cost
-            );
+            agrees(&problem, &result, &best, &what);
         }
         assert!(Exact::DEFAULT.extract(&problem).unwrap().proven);
     }
@@ -204,14 +206,7 @@ fn bounds_and_proofs_hold_where_the_frontier_gives_up() {
             let Ok(best) = Naive.extract(&problem) else { continue };
             let result = Exact { limits }.extract(&problem).unwrap();
             let what = format!("without the frontier on {seed}");
-            sound(&problem, &result, &what);
-            assert!(result.bound <= best.cost + 1e-9, "{what}: bound {} above {}", result.bound, best.cost);
-            assert!(
-                !result.proven || close(result.cost, best.cost),
-                "{what}: {} but {}",
-                result.cost,
-                best.cost
-            );
+            agrees(&problem, &result, &best, &what);
             solved += 1;
             proven += usize::from(result.proven);
         }

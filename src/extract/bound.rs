@@ -1,39 +1,16 @@
 //! Lower bounds that hold for any e-graph, for results without a proof.
 
-use super::canonical::{Key, Node};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use super::canonical::Node;
+use super::ready::Ready;
 
 /// The dearest chain: what a root costs if of all that a candidate reads only the dearest is paid.
 pub(super) fn chain(classes: &[Vec<Node>], roots: &[u32]) -> f64 {
-    let mut readers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); classes.len()];
-    let mut waiting: Vec<Vec<u32>> = classes.iter().map(|nodes| vec![0; nodes.len()]).collect();
-    let mut heap = BinaryHeap::new();
-    for (class, nodes) in classes.iter().enumerate() {
-        for (place, node) in nodes.iter().enumerate() {
-            waiting[class][place] = node.children.len() as u32;
-            for &child in &node.children {
-                readers[child as usize].push((class as u32, place as u32));
-            }
-            if node.children.is_empty() {
-                heap.push(Reverse((Key(node.cost), class as u32)));
-            }
-        }
-    }
+    let mut ready = Ready::new(classes, vec![false; classes.len()]);
     let mut cost = vec![f64::INFINITY; classes.len()];
-    while let Some(Reverse((Key(price), class))) = heap.pop() {
-        if cost[class as usize] < f64::INFINITY {
-            continue;
-        }
+    while let Some((price, class, _)) = ready.settle() {
         cost[class as usize] = price;
-        for &(reader, place) in &readers[class as usize] {
-            let left = &mut waiting[reader as usize][place as usize];
-            *left -= 1;
-            if *left == 0 {
-                // Children are settled in the order of their cost: this one is the dearest.
-                heap.push(Reverse((Key(classes[reader as usize][place as usize].cost + price), reader)));
-            }
-        }
+        // Children are settled in the order of their cost: this one is the dearest.
+        ready.release(class, |node| Some(node.cost + price));
     }
     roots.iter().map(|&root| cost[root as usize]).fold(0.0, f64::max)
 }

@@ -3,9 +3,8 @@
 //! Classes are numbered by their lowest rank and candidates are sorted by rank, so that whatever is
 //! decided by a number afterwards is decided by content.
 
+use super::ready::Ready;
 use super::{ClassId, ExtractError, Extraction, Problem, Report, Size};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// A candidate of the working copy.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,36 +146,15 @@ const HUGE: f64 = 1e300;
 
 impl Trees {
     pub fn new(classes: &[Vec<Node>]) -> Self {
-        let mut readers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); classes.len()];
-        let mut waiting: Vec<Vec<u32>> = classes.iter().map(|nodes| vec![0; nodes.len()]).collect();
-        let mut heap = BinaryHeap::new();
-        for (class, nodes) in classes.iter().enumerate() {
-            for (place, node) in nodes.iter().enumerate() {
-                waiting[class][place] = node.children.len() as u32;
-                for &child in &node.children {
-                    readers[child as usize].push((class as u32, place as u32));
-                }
-                if node.children.is_empty() {
-                    heap.push(Reverse((Key(node.cost), class as u32, place as u32)));
-                }
-            }
-        }
+        let mut ready = Ready::new(classes, vec![false; classes.len()]);
         let mut trees = Self { cost: vec![f64::INFINITY; classes.len()], choice: vec![None; classes.len()] };
-        while let Some(Reverse((Key(cost), class, place))) = heap.pop() {
-            if trees.choice[class as usize].is_some() {
-                continue;
-            }
+        while let Some((cost, class, place)) = ready.settle() {
             trees.choice[class as usize] = Some(place);
             trees.cost[class as usize] = cost;
-            for &(reader, at) in &readers[class as usize] {
-                let left = &mut waiting[reader as usize][at as usize];
-                *left -= 1;
-                if *left == 0 && trees.choice[reader as usize].is_none() {
-                    let node = &classes[reader as usize][at as usize];
-                    let sum: f64 = node.children.iter().map(|&child| trees.cost[child as usize]).sum();
-                    heap.push(Reverse((Key((node.cost + sum).min(HUGE)), reader, at)));
-                }
-            }
+            ready.release(class, |node| {
+                let sum: f64 = node.children.iter().map(|&child| trees.cost[child as usize]).sum();
+                Some((node.cost + sum).min(HUGE))
+            });
         }
         trees
     }

@@ -1,10 +1,9 @@
 //! Fast extractors without a proof: the cheapest tree, and the same with sharing seen on the way up.
 
 use super::bound::chain;
-use super::canonical::{Key, Node, Trees, Work};
+use super::canonical::{Node, Trees, Work};
+use super::ready::Ready;
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// Prices a class by the sum over its tree, so what is shared is paid at each use. Optimal where
 /// nothing is shared, and fast.
@@ -74,31 +73,15 @@ pub(super) const SETTLE_STEPS: usize = 2_000_000_000;
 /// Classes are settled in the order of their cost, as in Dijkstra's algorithm. All that a class rests
 /// on is settled before it, so choices are acyclic and the cost of a class is that of its choices.
 pub(super) fn settle(classes: &[Vec<Node>], mut steps: usize) -> Option<Vec<Option<u32>>> {
-    let mut readers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); classes.len()];
-    let mut waiting: Vec<Vec<u32>> = classes.iter().map(|nodes| vec![0; nodes.len()]).collect();
-    let mut heap = BinaryHeap::new();
-    for (class, nodes) in classes.iter().enumerate() {
-        for (place, node) in nodes.iter().enumerate() {
-            waiting[class][place] = node.children.len() as u32;
-            for &child in &node.children {
-                readers[child as usize].push((class as u32, place as u32));
-            }
-            if node.children.is_empty() {
-                heap.push(Reverse((Key(node.cost), class as u32, place as u32)));
-            }
-        }
-    }
+    let mut ready = Ready::new(classes, vec![false; classes.len()]);
     let mut choice: Vec<Option<u32>> = vec![None; classes.len()];
     let mut own = vec![0.0; classes.len()];
     // What each settled class rests on, itself included, where that costs anything.
     let mut below: Vec<Vec<u32>> = vec![Vec::new(); classes.len()];
     let mut stamps = vec![u32::MAX; classes.len()];
     let mut stamp = 0;
-    while let Some(Reverse((_, class, place))) = heap.pop() {
+    while let Some((_, class, place)) = ready.settle() {
         let at = class as usize;
-        if choice[at].is_some() {
-            continue;
-        }
         choice[at] = Some(place);
         let node = &classes[at][place as usize];
         own[at] = node.cost;
@@ -106,19 +89,14 @@ pub(super) fn settle(classes: &[Vec<Node>], mut steps: usize) -> Option<Vec<Opti
         union(node, &below, &mut stamps, stamp, |below| rests.push(below));
         stamp += 1;
         below[at] = rests;
-        for &(reader, place) in &readers[at] {
-            let left = &mut waiting[reader as usize][place as usize];
-            *left -= 1;
-            if *left == 0 && choice[reader as usize].is_none() {
-                let node = &classes[reader as usize][place as usize];
-                let work: usize = node.children.iter().map(|&child| below[child as usize].len() + 1).sum();
-                steps = steps.checked_sub(work)?;
-                let mut cost = node.cost;
-                union(node, &below, &mut stamps, stamp, |below| cost += own[below as usize]);
-                stamp += 1;
-                heap.push(Reverse((Key(cost), reader, place)));
-            }
-        }
+        ready.release(class, |node| {
+            let work: usize = node.children.iter().map(|&child| below[child as usize].len() + 1).sum();
+            steps = steps.checked_sub(work)?;
+            let mut cost = node.cost;
+            union(node, &below, &mut stamps, stamp, |below| cost += own[below as usize]);
+            stamp += 1;
+            Some(cost)
+        })?;
     }
     Some(choice)
 }

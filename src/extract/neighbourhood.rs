@@ -4,13 +4,12 @@
 //! Shaw: Using Constraint Programming and Local Search Methods to Solve Vehicle Routing Problems, CP 1998.
 //! What stands still has one candidate a class, so reduction leaves little more than the neighbourhood.
 
-use super::canonical::{Key, Node, Work, price, reach};
+use super::canonical::{Node, Work, price, reach};
 use super::component::Components;
 use super::frontier::{Caps, Excess, Network};
 use super::order;
+use super::ready::Ready;
 use super::reduce::Reduced;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 /// Classes with a choice in the first neighbourhoods, and in the smallest and the largest.
 const FREE: usize = 40;
@@ -121,35 +120,15 @@ const WAITING: usize = 2000;
 /// A choice for every class: that of the selection, and elsewhere the cheapest tree on top of it. Together
 /// they are acyclic.
 fn complete(classes: &[Vec<Node>], choice: &[Option<u32>]) -> Vec<u32> {
-    let mut readers: Vec<Vec<(u32, u32)>> = vec![Vec::new(); classes.len()];
-    let mut waiting: Vec<Vec<u32>> = classes.iter().map(|nodes| vec![0; nodes.len()]).collect();
-    let mut heap = BinaryHeap::new();
+    let mut ready = Ready::new(classes, choice.iter().map(Option::is_some).collect());
     let mut rest: Vec<Option<u32>> = choice.to_vec();
     let mut cost = vec![0.0; classes.len()];
-    let mut ready = Vec::new();
-    for (class, nodes) in classes.iter().enumerate() {
-        if choice[class].is_some() {
-            ready.push(class as u32);
-            continue;
-        }
-        for (place, node) in nodes.iter().enumerate() {
-            waiting[class][place] = node.children.len() as u32;
-            for &child in &node.children {
-                readers[child as usize].push((class as u32, place as u32));
-            }
-            if node.children.is_empty() {
-                heap.push(Reverse((Key(node.cost), class as u32, place as u32)));
-            }
-        }
-    }
+    let mut given = (0..classes.len() as u32).rev().filter(|class| choice[*class as usize].is_some());
     loop {
-        let class = match ready.pop() {
+        let class = match given.next() {
             Some(class) => class,
-            None => match heap.pop() {
-                Some(Reverse((Key(price), class, place))) => {
-                    if rest[class as usize].is_some() {
-                        continue;
-                    }
+            None => match ready.settle() {
+                Some((price, class, place)) => {
                     rest[class as usize] = Some(place);
                     cost[class as usize] = price;
                     class
@@ -157,15 +136,10 @@ fn complete(classes: &[Vec<Node>], choice: &[Option<u32>]) -> Vec<u32> {
                 None => break,
             },
         };
-        for &(reader, at) in &readers[class as usize] {
-            let left = &mut waiting[reader as usize][at as usize];
-            *left -= 1;
-            if *left == 0 && rest[reader as usize].is_none() {
-                let node = &classes[reader as usize][at as usize];
-                let sum: f64 = node.children.iter().map(|&child| cost[child as usize]).sum();
-                heap.push(Reverse((Key((node.cost + sum).min(f64::MAX)), reader, at)));
-            }
-        }
+        ready.release(class, |node| {
+            let sum: f64 = node.children.iter().map(|&child| cost[child as usize]).sum();
+            Some((node.cost + sum).min(f64::MAX))
+        });
     }
     // Classes that were emptied by reduction have no candidates, and nobody asks for them.
     rest.into_iter().map(|place| place.unwrap_or(0)).collect()
