@@ -12,6 +12,7 @@ mod expr;
 mod guard;
 mod interval;
 mod literal;
+mod part;
 mod pattern;
 pub mod print;
 mod reader;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 /// The rule files that ship with ovolo, by name.
 pub const SHIPPED: &[(&str, &str)] = &[
     ("rules/algebra.ron", include_str!("../rules/algebra.ron")),
+    ("rules/part.ron", include_str!("../rules/part.ron")),
     ("rules/fuse.ron", include_str!("../rules/fuse.ron")),
     ("rules/merge.ron", include_str!("../rules/merge.ron")),
     ("rules/taso.ron", include_str!("../rules/taso.ron")),

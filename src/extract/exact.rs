@@ -7,6 +7,7 @@ use super::component::Components;
 use super::frontier::{Caps, Excess, Network, Plan, Stop};
 use super::order;
 use super::reduce::Reduced;
+use super::relax::{Relaxed, relax};
 use super::search::{LocalSearch, SLACK};
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report};
 
@@ -114,9 +115,24 @@ impl Exact {
             Err(stop) => stop,
         };
         let Limits { states, beam, work: steps, options } = self.limits;
+        let relaxed = match plans.first() {
+            Some(plan) => relax(work, plan, components, steps, |left| self.frontier(left, report)),
+            None => None,
+        };
+        if let Some(found) = relaxed.as_ref().filter(|found| found.proven()) {
+            let Relaxed { choice, cost, bound } = found;
+            report.method = "frontier without what is shared".to_owned();
+            return Found { choice: choice.clone(), cost: *cost, bound: *bound, proven: true };
+        }
         let search = LocalSearch { steps: steps.saturating_mul(VISITS) };
         let mut best = search.search(work, report);
         let mut proven = false;
+        if let Some(found) = relaxed {
+            best.bound = best.bound.max(found.bound);
+            if found.cost < best.cost {
+                (best.choice, best.cost) = (found.choice, found.cost);
+            }
+        }
         // Whatever is better is made of candidates that the bounds have not ruled out.
         let target = target.min(best.cost);
         match filtered(work, &best.least, target) {
@@ -169,6 +185,16 @@ impl Exact {
         // The selection is as cheap as any, or what is cheaper than the target does not exist.
         let bound = if proven { target.min(best.cost) } else { best.bound };
         Found { choice: best.choice, cost: best.cost, bound, proven }
+    }
+
+    /// The cheapest selection of a problem, if short tries of the frontier find it.
+    fn frontier(&self, work: &Work, report: &mut Report) -> Option<Vec<Option<u32>>> {
+        let reduced = Reduced::new(work);
+        let components = Components::new(&reduced.work);
+        let worth = vec![0.0; work.classes.len()];
+        let network = Network::new(&reduced.work, &components, &worth);
+        let found = self.tries(network.as_ref(), &mut Vec::new(), SHARES[0], report).ok()?;
+        Some(reduced.restore(&found.choice))
     }
 
     /// Tries the frontier in the order from the root down and in the one that promises most beside it. What

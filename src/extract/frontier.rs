@@ -41,7 +41,7 @@ impl Plan {
     }
 
     /// The first and the last step that concern a class, if other components read it.
-    fn life(&self, components: &Components, class: u32) -> Option<(u32, u32)> {
+    pub fn life(&self, components: &Components, class: u32) -> Option<(u32, u32)> {
         let own = self.step[components.of[class as usize] as usize];
         let steps = components.class_readers[class as usize].iter().map(|&reader| self.step[reader as usize]);
         let (first, last) = (steps.clone().min()?, steps.max()?);

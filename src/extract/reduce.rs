@@ -4,14 +4,20 @@
 //!   such classes: without this the variants of a kernel have different children, and none is
 //!   dominated. One that must be selected need not be free: its cost is sunk.
 //! - A class with one candidate that only one candidate reads is bought together with it.
-//! - A candidate is dropped if another of its class costs no more and reads nothing else.
+//! - A candidate is dropped if another of its class costs no more and reads nothing else, but what every
+//!   selection has anyhow. That may not be in its own component: what it reads could rest on it.
 //! - A candidate that reads its own class is dropped.
+//! - A class that one other class reads is chosen together with it, where the candidates do not become
+//!   many.
 //!
 //! All of it is repeated until nothing changes. Nothing that is removed needs to be chosen later:
 //! whoever reads it in the problem has it inlined, and its own choice is its only candidate, or one
-//! of those that dominated all others.
+//! of those that dominated all others, or goes with the choice of what reads it.
 
-use super::canonical::Work;
+use super::canonical::{Node, Work};
+use super::component::Components;
+use super::eliminate::{Made, eliminate};
+use super::necessary::necessary;
 
 /// Which classes are inlined in a pass.
 #[derive(Clone, Copy, PartialEq)]
@@ -32,6 +38,7 @@ pub(super) struct Reduced {
     pub removed: Vec<Option<u32>>,
     /// What every selection pays in removed classes.
     pub sunk: f64,
+    made: Made,
 }
 
 /// A list of children this long is inlined only where one candidate reads it.
@@ -39,55 +46,52 @@ const LONG: usize = 4;
 
 impl Reduced {
     pub fn new(work: &Work) -> Self {
-        let mut reduced = Self { work: work.clone(), removed: vec![None; work.classes.len()], sunk: 0.0 };
+        let removed = vec![None; work.classes.len()];
+        let mut reduced = Self { work: work.clone(), removed, sunk: 0.0, made: Made::default() };
         for nodes in &mut reduced.work.classes {
             for (place, node) in nodes.iter_mut().enumerate() {
                 node.index = place as u32;
             }
         }
+        let mut anyhow = Anyhow::default();
         loop {
-            reduced.drop_dominated();
+            reduced.drop_dominated(&anyhow);
             reduced.drop_unreached();
             // Free ones first: what is paid once must not come into something that is copied.
-            if !reduced.inline(Inline::Free) && !reduced.inline(Inline::ReadOnce) {
+            if reduced.inline(Inline::Free) || reduced.inline(Inline::ReadOnce) {
+                continue;
+            }
+            let prune = |class: u32, nodes: &mut Vec<Node>| drop_dominated(class, nodes, &anyhow);
+            if eliminate(&mut reduced.work, &mut reduced.made, prune) {
+                continue;
+            }
+            let known = Anyhow::new(&reduced.work);
+            if !anyhow.grows(&known) {
                 return reduced;
             }
+            anyhow = known;
         }
     }
 
     /// The choice in the problem for one by places in the classes that are left.
     pub fn restore(&self, choice: &[Option<u32>]) -> Vec<Option<u32>> {
-        let mut whole = self.removed.clone();
-        for ((whole, nodes), place) in whole.iter_mut().zip(&self.work.classes).zip(choice) {
+        let mut whole = vec![None; choice.len()];
+        for (class, place) in self.removed.iter().enumerate() {
+            if let Some(place) = place {
+                self.made.restore(class as u32, *place, &mut whole);
+            }
+        }
+        for (class, (nodes, place)) in self.work.classes.iter().zip(choice).enumerate() {
             if let Some(node) = place.and_then(|place| nodes.get(place as usize)) {
-                *whole = Some(node.index);
+                self.made.restore(class as u32, node.index, &mut whole);
             }
         }
         whole
     }
 
-    fn drop_dominated(&mut self) {
+    fn drop_dominated(&mut self, anyhow: &Anyhow) {
         for (class, nodes) in self.work.classes.iter_mut().enumerate() {
-            nodes.retain(|node| node.children.binary_search(&(class as u32)).is_err());
-            if nodes.len() < 2 {
-                continue;
-            }
-            let mut keep = vec![true; nodes.len()];
-            for second in 0..nodes.len() {
-                keep[second] = !(0..nodes.len()).any(|first| {
-                    let (a, b) = (&nodes[first], &nodes[second]);
-                    first != second
-                        && keep[first]
-                        && (a.cost < b.cost
-                            || a.cost == b.cost && (first < second || a.children.len() < b.children.len()))
-                        && subset(&a.children, &b.children)
-                });
-            }
-            let mut at = 0;
-            nodes.retain(|_| {
-                at += 1;
-                keep[at - 1]
-            });
+            drop_dominated(class as u32, nodes, anyhow);
         }
     }
 
@@ -162,7 +166,7 @@ impl Reduced {
 
 /// Replaces children that are going by what they read, in one class and all that it reads and that
 /// is going. Chains of such classes are not cyclic, or nothing could be selected.
-fn resolve(classes: &mut [Vec<super::canonical::Node>], gone: &[bool], done: &mut [bool], class: u32) {
+fn resolve(classes: &mut [Vec<Node>], gone: &[bool], done: &mut [bool], class: u32) {
     let mut stack = vec![class];
     while let Some(&class) = stack.last() {
         if done[class as usize] {
@@ -199,11 +203,62 @@ fn resolve(classes: &mut [Vec<super::canonical::Node>], gone: &[bool], done: &mu
     }
 }
 
-/// Whether all of one sorted list is in another.
-fn subset(part: &[u32], whole: &[u32]) -> bool {
-    if part.len() > whole.len() {
-        return false;
+/// Drops candidates of a class that read it themselves, or that others dominate.
+fn drop_dominated(class: u32, nodes: &mut Vec<Node>, anyhow: &Anyhow) {
+    nodes.retain(|node| node.children.binary_search(&class).is_err());
+    if nodes.len() < 2 {
+        return;
     }
-    let mut rest = whole.iter();
-    part.iter().all(|class| rest.any(|other| other == class))
+    let mut keep = vec![true; nodes.len()];
+    for second in 0..nodes.len() {
+        keep[second] = !(0..nodes.len()).any(|first| {
+            let (a, b) = (&nodes[first], &nodes[second]);
+            first != second
+                && keep[first]
+                && (a.cost < b.cost
+                    || a.cost == b.cost && (first < second || a.children.len() < b.children.len()))
+                && anyhow.subset(class, &a.children, &b.children)
+        });
+    }
+    let mut at = 0;
+    nodes.retain(|_| {
+        at += 1;
+        keep[at - 1]
+    });
+}
+
+/// What every selection has, and the component of each class: nothing of another component that a class
+/// reads can rest on it.
+#[derive(Default)]
+struct Anyhow {
+    is: Vec<bool>,
+    component: Vec<u32>,
+}
+
+/// Visits that may be made to find out.
+const VISITS: usize = 10_000_000;
+
+impl Anyhow {
+    fn new(work: &Work) -> Self {
+        Self { is: necessary(work, VISITS), component: Components::new(work).of }
+    }
+
+    /// Whether more is known.
+    fn grows(&self, other: &Self) -> bool {
+        let known = |class: usize| self.is.get(class).copied().unwrap_or(false);
+        other.is.iter().enumerate().any(|(class, is)| *is && !known(class))
+    }
+
+    /// Whether all of one sorted list is in another or there anyhow.
+    fn subset(&self, class: u32, part: &[u32], whole: &[u32]) -> bool {
+        let anyhow = |child: u32| {
+            self.is.get(child as usize).is_some_and(|is| *is)
+                && self.component[child as usize] != self.component[class as usize]
+        };
+        let mut rest = whole.iter().peekable();
+        part.iter().all(|child| {
+            while rest.next_if(|other| **other < *child).is_some() {}
+            rest.next_if(|other| *other == child).is_some() || anyhow(*child)
+        })
+    }
 }

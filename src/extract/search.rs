@@ -7,8 +7,9 @@ use super::component::Components;
 use super::greedy::{SETTLE_STEPS, settle};
 use super::landmark::landmarks;
 use super::reduce::Reduced;
+use super::relax::eased;
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report, Size};
-use super::{neighbourhood, share};
+use super::{neighbourhood, order, share};
 
 /// Local search from the greedy selection, and a lower bound by landmarks.
 #[derive(Clone, Copy, Debug)]
@@ -61,9 +62,19 @@ impl LocalSearch {
         let bound = chain(&work.classes, &work.roots).max(marks.bound);
         let mut least = marks.beyond;
         least.iter_mut().flatten().for_each(|beyond| *beyond += marks.bound);
-        let mut choice =
-            settle(&work.classes, SETTLE_STEPS / 10).unwrap_or_else(|| Trees::new(&work.classes).choice);
-        share::improve(&work.classes, &work.roots, &mut choice);
+        let trees = Trees::new(&work.classes).choice;
+        let components = Components::new(work);
+        let plan = order::down(work, &components);
+        let eased = eased(work, &plan, &components, self.steps);
+        let starts = [Some(work), eased.as_ref()].into_iter().flatten().map(|prices| {
+            let found = settle(&prices.classes, SETTLE_STEPS / 10);
+            let found = found.unwrap_or_else(|| Trees::new(&prices.classes).choice);
+            let mut choice: Vec<Option<u32>> = found.iter().zip(&trees).map(|(a, b)| a.or(*b)).collect();
+            share::improve(&work.classes, &work.roots, &mut choice);
+            (price(&work.classes, &work.roots, &choice), choice)
+        });
+        let best = starts.min_by(|a, b| a.0.total_cmp(&b.0));
+        let mut choice = best.map(|(_, choice)| choice).unwrap_or(trees);
         let searched = neighbourhood::improve(work, &mut choice, self.steps / SHARE);
         report.states += searched.steps;
         report.limit = searched.limited.then(|| format!("{} steps of local search", self.steps));

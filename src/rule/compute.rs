@@ -3,6 +3,7 @@
 use super::Kind::{self, Chain, Float as Real, Integer, List, Number, Operand, Rest, Same, Size, Step};
 use super::expr::Eval;
 use super::expr::argument::{attr, float, int, ints, operand, post, rest, text};
+use super::part::{Part, before_reshape};
 use super::signature::LARGEST;
 use super::{Function, Value, literal};
 use crate::attr::{Attr, Float};
@@ -44,6 +45,11 @@ pub(super) const COMPUTED: &[Function] = &[
             .filter(|_| fact.ty.shape.count() == 1);
         Ok(Value::Attr(Attr::Float(Float(value.ok_or_else(|| format!("{} is no known scalar", fact.ty))?))))
     }),
+    function("integer-of", "the value of an integer constant of one element", &[Operand], Integer, |v| {
+        let fact = operand(v, 0)?;
+        let value = fact.value.filter(|_| fact.ty.shape.count() == 1).and_then(|value| value.to_i64()?.pop());
+        value.map(number).ok_or_else(|| format!("{} is no known integer", fact.ty))
+    }),
     function("add", "the sum", &[Number, Number], Number, |v| arithmetic(v, i64::checked_add, |a, b| a + b)),
     function("sub", "the difference", &[Number, Number], Number, |v| {
         arithmetic(v, i64::checked_sub, |a, b| a - b)
@@ -65,6 +71,9 @@ pub(super) const COMPUTED: &[Function] = &[
         let entry = usize::try_from(at).ok().and_then(|at| entries.get(at));
         entry.map(|entry| number(*entry)).ok_or_else(|| format!("{entries:?} has no entry {at}"))
     }),
+    function("length", "how many entries a list has", &[List], Integer, |v| {
+        Ok(number(whole(ints(v, 0)?.len())?))
+    }),
     function("product", "the product of a list", &[List], Integer, |v| {
         let entries = ints(v, 0)?;
         let product = entries.iter().try_fold(1_i64, |product, entry| product.checked_mul(*entry));
@@ -78,6 +87,14 @@ pub(super) const COMPUTED: &[Function] = &[
         *entries.get_mut(at).ok_or_else(|| format!("there is no entry {at}"))? = int(v, 2)?;
         Ok(list(entries))
     }),
+    function("without", "the list without an entry", &[List, Size], List, |v| {
+        let (mut entries, at) = (ints(v, 0)?.to_vec(), size(int(v, 1)?)?);
+        if at >= entries.len() {
+            return Err(format!("{entries:?} has no entry {at}"));
+        }
+        entries.remove(at);
+        Ok(list(entries))
+    }),
     function("permute", "the list in another order: entry i is entry order[i]", &[List, List], List, |v| {
         permute(ints(v, 0)?, ints(v, 1)?)
     }),
@@ -87,6 +104,26 @@ pub(super) const COMPUTED: &[Function] = &[
         &[List, List],
         List,
         |v| permute(ints(v, 0)?, ints(v, 1)?),
+    ),
+    function("inverse-of", "the order that undoes an order of axes", &[List], List, |v| {
+        let order = ints(v, 0)?;
+        let places = 0..whole(order.len())?;
+        let inverse = places.map(|axis| order.iter().position(|entry| *entry == axis).map(whole)?.ok());
+        inverse.collect::<Option<_>>().map(list).ok_or_else(|| format!("{order:?} is no order of axes"))
+    }),
+    function(
+        "reshaped-starts",
+        "of which element on a part is made: starts and sizes in a reshape's result, the result's shape, the operand's",
+        &[List, List, List, List],
+        List,
+        |v| Ok(list(reshaped(v)?.0)),
+    ),
+    function(
+        "reshaped-sizes",
+        "of how many elements a part is made: the same arguments",
+        &[List, List, List, List],
+        List,
+        |v| Ok(list(reshaped(v)?.1)),
     ),
     open(
         function("then", "the chain with one more step, of these parameters", &[Chain, Step], Chain, |v| {
@@ -152,6 +189,11 @@ fn arithmetic(
         return whole(a, b).map(number).ok_or_else(|| format!("{a} and {b} have no such result"));
     }
     Ok(Value::Attr(Attr::Float(Float(real(float(values, 0)?, float(values, 1)?)))))
+}
+
+/// The part of a reshape's operand that becomes a part of its result.
+fn reshaped(values: &[Value<'_>]) -> Result<Part, String> {
+    before_reshape((ints(values, 0)?, ints(values, 1)?), ints(values, 2)?, ints(values, 3)?)
 }
 
 fn permute(entries: &[i64], order: &[i64]) -> Result<Value<'static>, String> {

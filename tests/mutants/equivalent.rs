@@ -129,6 +129,10 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
+        "of one element or whole, the part is all there is",
+        &["gather-of-one-from-the-end: right 0: no slice", "slice-of-reshape: right 0: no slice"],
+    ),
+    (
         "true of many rows as well; of one row the slices are views",
         &["merge-matmuls: without equal(product(shape-of(?x)), dim(?x, -1))"],
     ),

@@ -29,8 +29,10 @@ pub(super) struct Trial {
     pub plan: Plan,
 }
 
-/// How often copies go back into the prices.
+/// How often copies go back into the prices; and how often where the extraction ended at its limits, so
+/// that it is slow, and further from the best than copies cost.
 const ROUNDS: usize = 8;
+const UNPROVEN_ROUNDS: usize = 1;
 
 impl Chooser<'_> {
     /// The best choice by these prices, its plan's copies counted, those for the sake of a limit among them.
@@ -44,7 +46,7 @@ impl Chooser<'_> {
         let (bound, proven) = (best.extraction.bound, best.extraction.proven);
         let mut priced: Option<Problem> = None;
         let mut copies = self.copies(&best);
-        for _ in 0..ROUNDS {
+        for _ in 0..if proven { ROUNDS } else { UNPROVEN_ROUNDS } {
             if copies.is_empty() {
                 break;
             }

@@ -1,0 +1,156 @@
+//! Elimination: a class that only one other class reads is chosen together with it.
+//!
+//! Each candidate that reads it becomes one for each of its candidates, which costs both and reads what
+//! both read. That is exact, as of one class at most one candidate is chosen, and it is what bucket
+//! elimination does with a variable that is in one bucket (Dechter: Bucket Elimination, Artificial
+//! Intelligence 113, 1999): choices that depend on one another come into one place, where most of them
+//! are dominated.
+
+use super::canonical::{Node, Work};
+
+/// Candidates that were made of two: the place of the one that read, the class that was read, and the place
+/// of its candidate. Places from [`MADE`] on are places in this list.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Made(Vec<(u32, u32, u32)>);
+
+/// Places below are those of candidates that were there from the beginning.
+const MADE: u32 = 1 << 31;
+
+impl Made {
+    /// Notes the choice of a candidate, and of all that it was made of.
+    pub fn restore(&self, class: u32, place: u32, choice: &mut [Option<u32>]) {
+        let mut stack = vec![(class, place)];
+        while let Some((class, place)) = stack.pop() {
+            match place.checked_sub(MADE).map(|at| self.0[at as usize]) {
+                None => choice[class as usize] = Some(place),
+                Some((reader, below, candidate)) => stack.extend([(class, reader), (below, candidate)]),
+            }
+        }
+    }
+
+    fn join(&mut self, reader: u32, below: u32, candidate: u32) -> u32 {
+        self.0.push((reader, below, candidate));
+        MADE + (self.0.len() - 1) as u32
+    }
+}
+
+/// Eliminates classes with choices that one class reads, where the candidates do not become many. Whether
+/// there was one. `prune` drops candidates of a class that others dominate.
+pub(super) fn eliminate(work: &mut Work, made: &mut Made, prune: impl Fn(u32, &mut Vec<Node>)) -> bool {
+    let mut readers = readers(work);
+    let mut changed = false;
+    for class in 0..work.classes.len() as u32 {
+        let Reader::One(reader) = readers[class as usize] else { continue };
+        if reader == class || work.classes[class as usize].is_empty() {
+            continue;
+        }
+        let (upper, lower) = (&work.classes[reader as usize], &work.classes[class as usize]);
+        let reading = upper.iter().filter(|node| node.children.binary_search(&class).is_ok()).count();
+        let before = upper.len() + lower.len();
+        if upper.len() - reading + reading * lower.len() > TRIED * before {
+            continue;
+        }
+        let undo = made.0.len();
+        let mut joined = Vec::new();
+        for node in upper {
+            if node.children.binary_search(&class).is_err() {
+                joined.push(node.clone());
+                continue;
+            }
+            for below in lower {
+                let others = node.children.iter().filter(|child| **child != class);
+                let mut children: Vec<u32> = others.chain(&below.children).copied().collect();
+                children.sort_unstable();
+                children.dedup();
+                let index = made.join(node.index, class, below.index);
+                joined.push(Node { cost: node.cost + below.cost, children, index });
+            }
+        }
+        prune(reader, &mut joined);
+        if joined.len() > before {
+            made.0.truncate(undo);
+            continue;
+        }
+        let below = work.classes[class as usize].iter().flat_map(|node| &node.children).copied();
+        for child in below.collect::<Vec<_>>() {
+            readers[child as usize] = match readers[child as usize] {
+                Reader::One(one) if one == class || one == reader => Reader::One(reader),
+                _ => Reader::Several,
+            };
+        }
+        work.classes[class as usize] = Vec::new();
+        work.classes[reader as usize] = joined;
+        changed = true;
+    }
+    changed
+}
+
+/// So many times as many candidates as before may be tried.
+const TRIED: usize = 4;
+
+/// Who reads a class.
+#[derive(Clone, Copy, PartialEq)]
+enum Reader {
+    None,
+    One(u32),
+    Several,
+}
+
+fn readers(work: &Work) -> Vec<Reader> {
+    let mut readers = vec![Reader::None; work.classes.len()];
+    for (class, nodes) in work.classes.iter().enumerate() {
+        for &child in nodes.iter().flat_map(|node| &node.children) {
+            readers[child as usize] = match readers[child as usize] {
+                Reader::None => Reader::One(class as u32),
+                Reader::One(one) if one == class as u32 => Reader::One(one),
+                _ => Reader::Several,
+            };
+        }
+    }
+    for &root in &work.roots {
+        readers[root as usize] = Reader::Several;
+    }
+    readers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(cost: f64, children: &[u32], index: u32) -> Node {
+        Node { cost, children: children.to_vec(), index }
+    }
+
+    #[test]
+    fn a_class_that_one_class_reads_goes_into_it_and_comes_back() {
+        let classes = vec![
+            vec![node(1.0, &[1], 0), node(9.0, &[2], 1)],
+            vec![node(2.0, &[], 0), node(3.0, &[2], 1)],
+            vec![node(4.0, &[], 0)],
+        ];
+        let mut work = Work { classes, roots: vec![0], original: Vec::new(), total: 0 };
+        let mut made = Made::default();
+        assert!(eliminate(&mut work, &mut made, |_, _| {}));
+        // Now the one class reads the other alone.
+        assert!(eliminate(&mut work, &mut made, |_, _| {}));
+        assert!(work.classes[1].is_empty() && work.classes[2].is_empty());
+        let costs: Vec<f64> = work.classes[0].iter().map(|node| node.cost).collect();
+        assert_eq!(costs, [3.0, 8.0, 13.0]);
+        assert!(!eliminate(&mut work, &mut made, |_, _| {}));
+        let mut choice = vec![None; 3];
+        made.restore(0, work.classes[0][1].index, &mut choice);
+        assert_eq!(choice, [Some(0), Some(1), Some(0)]);
+    }
+
+    #[test]
+    fn what_several_read_stays() {
+        let classes = vec![
+            vec![node(1.0, &[1, 2], 0)],
+            vec![node(2.0, &[3], 0), node(5.0, &[], 1)],
+            vec![node(2.0, &[3], 0), node(5.0, &[], 1)],
+            vec![node(4.0, &[], 0), node(6.0, &[], 1)],
+        ];
+        let mut work = Work { classes, roots: vec![0, 1, 2], original: Vec::new(), total: 0 };
+        assert!(!eliminate(&mut work, &mut Made::default(), |_, _| {}));
+    }
+}

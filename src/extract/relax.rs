@@ -1,0 +1,210 @@
+//! A bound, and a selection, where values that are read all over widen the frontier: each reader pays for
+//! its own part of such a class, and what is left is solved exactly.
+//!
+//! Lagrangian relaxation (Geoffrion: Lagrangean relaxation for integer programming, Mathematical Programming
+//! Study 2, 1974) of this alone: that a class that reads a shared one must have it. Each pays a part of its
+//! price instead. Where the parts come to no more than the price, the cheapest selection of what is left is
+//! a bound; where all who could read a class do, or none, it is the cheapest of all.
+
+use super::canonical::{Node, Trees, Work, price, reach};
+use super::component::Components;
+use super::frontier::Plan;
+use super::necessary::necessary;
+
+/// What the rounds have found.
+pub(super) struct Relaxed {
+    /// The cheapest selection that came up.
+    pub choice: Vec<Option<u32>>,
+    /// What it costs.
+    pub cost: f64,
+    /// No selection costs less.
+    pub bound: f64,
+}
+
+/// The problem in which every reader of a shared leaf pays the same part of it, if there is one: what a
+/// greedy choice by these prices shares, it shares in common.
+pub(super) fn eased(work: &Work, plan: &Plan, components: &Components, visits: usize) -> Option<Work> {
+    let shared = Shared::new(work, plan, components, visits, Prices::Likely);
+    let parts: Vec<Vec<f64>> = shared.leaves.iter().map(Leaf::evenly).collect();
+    (!parts.is_empty()).then(|| shared.priced(work, &parts))
+}
+
+impl Relaxed {
+    /// Whether the bound is the cost.
+    pub fn proven(&self) -> bool {
+        self.bound >= self.cost * (1.0 - CLOSE)
+    }
+}
+
+/// Solves a problem without its shared leaves some times, each time with parts that are closer to who reads
+/// them. `solve` gives the cheapest selection of a problem, if it can. Nothing where no class is shared.
+pub(super) fn relax(
+    work: &Work,
+    plan: &Plan,
+    components: &Components,
+    visits: usize,
+    mut solve: impl FnMut(&Work) -> Option<Vec<Option<u32>>>,
+) -> Option<Relaxed> {
+    let shared = Shared::new(work, plan, components, visits, Prices::Sure);
+    if shared.leaves.is_empty() {
+        return None;
+    }
+    let trees = Trees::new(&work.classes).choice;
+    let mut parts: Vec<Vec<f64>> = shared.leaves.iter().map(Leaf::evenly).collect();
+    let mut best: Option<Relaxed> = None;
+    for _ in 0..ROUNDS {
+        let left = shared.priced(work, &parts);
+        let found = solve(&left)?;
+        let bound = price(&left.classes, &left.roots, &found);
+        // What was not asked for rests on what was, and on the cheapest trees.
+        let choice: Vec<Option<u32>> =
+            found.iter().zip(&trees).map(|(found, tree)| found.or(*tree)).collect();
+        let cost = price(&work.classes, &work.roots, &choice);
+        let known = best.get_or_insert(Relaxed { choice: choice.clone(), cost, bound });
+        known.bound = known.bound.max(bound);
+        if cost < known.cost {
+            (known.choice, known.cost) = (choice.clone(), cost);
+        }
+        if known.proven() {
+            break;
+        }
+        let used = reach(&work.classes, &work.roots, &choice);
+        for (leaf, parts) in shared.leaves.iter().zip(&mut parts) {
+            let reads = |reader: &u32| {
+                let place = choice[*reader as usize].filter(|_| used[*reader as usize]);
+                place.is_some_and(|place| {
+                    work.classes[*reader as usize][place as usize].children.binary_search(&leaf.class).is_ok()
+                })
+            };
+            let reading: Vec<bool> = leaf.readers.iter().map(reads).collect();
+            let count = reading.iter().filter(|reads| **reads).count();
+            if count > 0 && count < reading.len() {
+                for (part, reads) in parts.iter_mut().zip(reading) {
+                    let fair = if reads { leaf.cost / count as f64 } else { 0.0 };
+                    *part = f64::midpoint(*part, fair);
+                }
+            }
+        }
+    }
+    best
+}
+
+/// How often parts are changed: what does not come together soon mostly never does.
+const ROUNDS: usize = 6;
+/// A bound this close is the cost, summed in another order.
+const CLOSE: f64 = 1e-11;
+/// A class that is live for less than this part of all steps is no matter for the frontier.
+const LONG: usize = 3;
+
+/// A class that several read and that needs nothing which is not there anyhow.
+struct Leaf {
+    class: u32,
+    /// Of its cheapest candidate that needs nothing else.
+    cost: f64,
+    /// The classes that read it.
+    readers: Vec<u32>,
+}
+
+impl Leaf {
+    #[allow(clippy::cast_precision_loss)]
+    fn evenly(&self) -> Vec<f64> {
+        vec![self.cost / self.readers.len() as f64; self.readers.len()]
+    }
+}
+
+/// Which leaves are shared.
+#[derive(Clone, Copy, PartialEq)]
+enum Prices {
+    /// Those that nothing makes for less than their price: parts of it are a bound.
+    Sure,
+    /// Those that may be made of something else for less as well.
+    Likely,
+}
+
+struct Shared {
+    leaves: Vec<Leaf>,
+    /// For each class its place among the leaves.
+    leaf: Vec<Option<u32>>,
+}
+
+impl Shared {
+    fn new(work: &Work, plan: &Plan, components: &Components, visits: usize, prices: Prices) -> Self {
+        let anyhow = necessary(work, visits);
+        let mut readers: Vec<Vec<u32>> = vec![Vec::new(); work.classes.len()];
+        for (class, nodes) in work.classes.iter().enumerate() {
+            for &child in nodes.iter().flat_map(|node| &node.children) {
+                if readers[child as usize].last() != Some(&(class as u32)) {
+                    readers[child as usize].push(class as u32);
+                }
+            }
+        }
+        let mut shared = Self { leaves: Vec::new(), leaf: vec![None; work.classes.len()] };
+        for (class, readers) in readers.into_iter().enumerate() {
+            let alone =
+                components.classes.get(components.of[class] as usize).is_some_and(|all| all.len() == 1);
+            // What it costs with nothing that is not there anyhow, and at least.
+            let cost = |node: &Node| node.cost;
+            let nodes = || work.classes[class].iter();
+            let needs_nothing = |node: &&Node| node.children.iter().all(|&child| anyhow[child as usize]);
+            let most = nodes().filter(needs_nothing).map(cost).fold(f64::INFINITY, f64::min);
+            let least = nodes().map(cost).fold(f64::INFINITY, f64::min);
+            if most < f64::INFINITY
+                && (least >= most || prices == Prices::Likely)
+                && plan
+                    .life(components, class as u32)
+                    .is_some_and(|(first, last)| (last - first) as usize * LONG >= plan.order.len())
+                && alone
+                && !anyhow[class]
+            {
+                shared.leaf[class] = Some(shared.leaves.len() as u32);
+                shared.leaves.push(Leaf { class: class as u32, cost: most, readers });
+            }
+        }
+        shared
+    }
+
+    /// The problem in which readers pay their parts. The classes that are shared stay, unread.
+    fn priced(&self, work: &Work, parts: &[Vec<f64>]) -> Work {
+        let mut left = work.clone();
+        for (class, nodes) in left.classes.iter_mut().enumerate() {
+            for node in nodes {
+                for &child in &node.children {
+                    if let Some(leaf) = self.leaf[child as usize] {
+                        let readers = &self.leaves[leaf as usize].readers;
+                        let reader = readers.binary_search(&(class as u32)).expect("every reader is listed");
+                        node.cost += parts[leaf as usize][reader];
+                    }
+                }
+                node.children.retain(|&child| self.leaf[child as usize].is_none());
+            }
+        }
+        left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extract::order;
+
+    /// A chain of four, each of which may be had for 5 alone or on top of one class for all that costs 7.
+    fn chain() -> Work {
+        let node = |cost: f64, children: &[u32]| Node { cost, children: children.to_vec(), index: 0 };
+        let link = |next: &[u32]| vec![node(5.0, next), node(0.0, &[next, &[4]].concat())];
+        let classes = vec![link(&[1]), link(&[2]), link(&[3]), link(&[]), vec![node(7.0, &[])]];
+        Work { classes, roots: vec![0], original: Vec::new(), total: 0 }
+    }
+
+    #[test]
+    fn parts_of_what_all_share_prove_the_cheapest() {
+        let work = chain();
+        let components = Components::new(&work);
+        let plan = order::down(&work, &components);
+        let cheapest = |left: &Work| Some(Trees::new(&left.classes).choice);
+        let found = relax(&work, &plan, &components, 1000, cheapest).unwrap();
+        assert!(found.proven());
+        assert_eq!((found.cost, found.bound), (7.0, 7.0));
+        assert_eq!(found.choice, [Some(1), Some(1), Some(1), Some(1), Some(0)]);
+        assert!(relax(&work, &plan, &components, 1000, |_| None).is_none());
+    }
+}

@@ -1,0 +1,186 @@
+//! Parts of values seen through a reshape: of which box of the operand is a box of the result made?
+//!
+//! Axes of both shapes fall into the smallest groups with equal products, from the outside in: a reshape
+//! moves elements only inside such groups. In a group a box is carried over where it is an interval of the
+//! group's elements in row-major order, and this interval is a box of the other axes as well.
+
+use std::ops::Range;
+
+/// Starts and sizes.
+pub(super) type Part = (Vec<i64>, Vec<i64>);
+
+/// The part of a value of shape `from` that becomes the given part of its reshape to shape `to`.
+///
+/// # Errors
+/// Shapes of different counts or with empty axes, a part that is not inside `to`, and a part that is not
+/// one box of `from`, each in words.
+pub(super) fn before_reshape(part: (&[i64], &[i64]), to: &[i64], from: &[i64]) -> Result<Part, String> {
+    let (starts, sizes) = part;
+    let inside = |(at, &size): (usize, &i64)| {
+        starts.get(at).zip(sizes.get(at)).is_some_and(|(&start, &taken)| {
+            start >= 0 && taken > 0 && start.checked_add(taken).is_some_and(|end| end <= size)
+        })
+    };
+    if starts.len() != to.len() || sizes.len() != to.len() || !to.iter().enumerate().all(inside) {
+        return Err(format!("starts {starts:?} and sizes {sizes:?} are no part of {to:?}"));
+    }
+    let (mut first, mut taken) = (vec![0; from.len()], from.to_vec());
+    for (to_axes, from_axes) in groups(to, from)? {
+        let interval = interval(&starts[to_axes.clone()], &sizes[to_axes.clone()], &to[to_axes]);
+        let boxed = interval.and_then(|interval| boxed(interval, &from[from_axes.clone()]));
+        let Some((start, size)) = boxed else {
+            return Err(format!("the part of {sizes:?} from {starts:?} of {to:?} is no box of {from:?}"));
+        };
+        first[from_axes.clone()].copy_from_slice(&start);
+        taken[from_axes].copy_from_slice(&size);
+    }
+    Ok((first, taken))
+}
+
+/// The axes of both shapes in groups with equal products.
+fn groups(to: &[i64], from: &[i64]) -> Result<Vec<(Range<usize>, Range<usize>)>, String> {
+    let unequal = || format!("{from:?} has not as many elements as {to:?}");
+    let mut groups = Vec::new();
+    let (mut i, mut j) = (0, 0);
+    while i < to.len() || j < from.len() {
+        let (first_to, first_from) = (i, j);
+        let (mut a, mut b) = (1_i64, 1_i64);
+        loop {
+            // Where both are level the outer axes are a group, unless nothing was taken yet.
+            if a == b && (i > first_to || j > first_from) && !(i < to.len() && to[i] == 1) {
+                break;
+            }
+            let (shape, at, product) =
+                if a < b || a == b && i < to.len() { (to, &mut i, &mut a) } else { (from, &mut j, &mut b) };
+            let size = shape.get(*at).filter(|size| **size > 0).ok_or_else(unequal)?;
+            *product = product.checked_mul(*size).ok_or_else(unequal)?;
+            *at += 1;
+        }
+        groups.push((first_to..i, first_from..j));
+    }
+    Ok(groups)
+}
+
+/// The elements of a box, if in row-major order they follow one another: one element of the outer axes,
+/// some of one axis, all of the inner ones.
+fn interval(starts: &[i64], sizes: &[i64], shape: &[i64]) -> Option<Range<i64>> {
+    let (mut start, mut size, mut stride) = (0, 1, 1);
+    let mut whole = true;
+    for at in (0..shape.len()).rev() {
+        if !whole && sizes[at] != 1 {
+            return None;
+        }
+        start += starts[at] * stride;
+        size *= sizes[at];
+        stride *= shape[at];
+        whole = whole && sizes[at] == shape[at];
+    }
+    Some(start..start + size)
+}
+
+/// The box of these elements, in row-major order.
+fn boxed(elements: Range<i64>, shape: &[i64]) -> Option<Part> {
+    let (mut start, mut size) = (elements.start, elements.end - elements.start);
+    let mut stride: i64 = shape.iter().product();
+    let (mut starts, mut sizes) = (Vec::new(), Vec::new());
+    for &axis in shape {
+        stride /= axis;
+        let taken = (size / stride).max(1);
+        let first = start / stride;
+        // What begins or ends inside an element of this axis is inside that one.
+        let fits = if size >= stride {
+            start % stride == 0 && size % stride == 0
+        } else {
+            start % stride + size <= stride
+        };
+        if !fits {
+            return None;
+        }
+        starts.push(first);
+        sizes.push(taken);
+        start -= first * stride;
+        if size >= stride && taken > 1 {
+            // All that is inside is taken.
+            (start, size) = (0, stride);
+        }
+    }
+    Some((starts, sizes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::before_reshape;
+
+    fn before(starts: &[i64], sizes: &[i64], to: &[i64], from: &[i64]) -> Option<(Vec<i64>, Vec<i64>)> {
+        before_reshape((starts, sizes), to, from).ok()
+    }
+
+    #[test]
+    fn parts_are_carried_over_where_they_are_boxes() {
+        // One of three blocks of columns.
+        assert_eq!(before(&[0, 1, 0], &[5, 1, 4], &[5, 3, 4], &[5, 12]), Some((vec![0, 4], vec![5, 4])));
+        // Axes of one element come and go.
+        assert_eq!(
+            before(&[0, 2, 0], &[1, 1, 4], &[1, 5, 4], &[5, 1, 4]),
+            Some((vec![2, 0, 0], vec![1, 1, 4]))
+        );
+        assert_eq!(
+            before(&[1, 0], &[2, 4], &[5, 4], &[5, 1, 2, 2, 1]),
+            Some((vec![1, 0, 0, 0, 0], vec![2, 1, 2, 2, 1]))
+        );
+        // Some heads are some columns, and back.
+        assert_eq!(before(&[0, 8], &[5, 8], &[5, 16], &[5, 4, 4]), Some((vec![0, 2, 0], vec![5, 2, 4])));
+        assert_eq!(before(&[0, 2], &[5, 2], &[5, 16], &[5, 4, 4]), Some((vec![0, 0, 2], vec![5, 1, 2])));
+        // Columns of two heads, in part.
+        assert_eq!(before(&[0, 2], &[5, 4], &[5, 16], &[5, 4, 4]), None);
+        // Rows of a matrix that was transposed in memory order are no box.
+        assert_eq!(before(&[0, 0], &[3, 2], &[3, 4], &[4, 3]), None);
+        assert_eq!(before(&[1, 0], &[2, 4], &[3, 4], &[12]), Some((vec![4], vec![8])));
+        // Scalars, and what is no part.
+        assert_eq!(before(&[], &[], &[], &[1, 1]), Some((vec![0, 0], vec![1, 1])));
+        assert_eq!(before(&[2], &[2], &[3], &[3]), None);
+        assert_eq!(before(&[0], &[2], &[3], &[4]), None);
+    }
+
+    #[test]
+    fn every_box_that_is_carried_over_holds_the_same_elements() {
+        let shapes: [&[i64]; 6] = [&[2, 3, 4], &[6, 4], &[2, 12], &[24], &[1, 2, 3, 2, 2], &[4, 6]];
+        let elements = |starts: &[i64], sizes: &[i64], shape: &[i64]| -> Vec<i64> {
+            let mut list = vec![0];
+            for at in 0..shape.len() {
+                list = list
+                    .iter()
+                    .flat_map(|base| (0..sizes[at]).map(move |i| base * shape[at] + starts[at] + i))
+                    .collect();
+            }
+            list
+        };
+        let mut carried = 0;
+        for to in shapes {
+            for from in shapes {
+                let mut parts = vec![(vec![], vec![])];
+                for &size in to {
+                    let each = |(starts, sizes): &(Vec<i64>, Vec<i64>)| {
+                        let (starts, sizes) = (starts.clone(), sizes.clone());
+                        (0..size).flat_map(move |start| {
+                            let (starts, sizes) = (starts.clone(), sizes.clone());
+                            (1..=size - start).map(move |taken| {
+                                ([&starts[..], &[start]].concat(), [&sizes[..], &[taken]].concat())
+                            })
+                        })
+                    };
+                    parts = parts.iter().flat_map(each).collect();
+                }
+                for (starts, sizes) in parts {
+                    if let Some((first, taken)) = before(&starts, &sizes, to, from) {
+                        assert_eq!(elements(&starts, &sizes, to), elements(&first, &taken, from));
+                        carried += 1;
+                    } else {
+                        assert!(to != from, "{starts:?} {sizes:?} of {to:?}");
+                    }
+                }
+            }
+        }
+        assert!(carried > 1000, "{carried}");
+    }
+}
