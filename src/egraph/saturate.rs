@@ -336,7 +336,7 @@ impl EGraph {
             }
         };
         let mut changed = added > 0;
-        for (root, made) in roots.into_iter().zip(made) {
+        for (position, (root, made)) in roots.into_iter().zip(made).enumerate() {
             let (left, right) = (self.ty(root).clone(), self.ty(made).clone());
             if left != right {
                 return Err(SaturateError {
@@ -348,6 +348,9 @@ impl EGraph {
                 });
             }
             let united = self.egg.union(root, made);
+            if united {
+                self.origins.unite((position, root), made, rule, &key);
+            }
             growth.united += usize::from(united);
             changed |= united;
         }
