@@ -131,7 +131,8 @@ impl<'a> OriginIndex<'a> {
     /// read, or where the output that it was is computed, with the rules that removed it.
     pub fn chains(&self, terms: &[Option<Term>]) -> Vec<Chain> {
         let mut traces: Vec<Trace> = terms.iter().map(|term| self.trace(term.as_ref())).collect();
-        let mut known: FxHashSet<Id> = traces.iter().flat_map(|trace| trace.imported.iter().copied()).collect();
+        let mut known: FxHashSet<Id> =
+            traces.iter().flat_map(|trace| trace.imported.iter().copied()).collect();
         // What is there: what anything came from, and what computes a class now.
         known.extend(terms.iter().flatten().filter_map(|term| self.find(term)));
         for (_, output) in &self.egraph.outputs {
@@ -245,8 +246,13 @@ impl<'a> OriginIndex<'a> {
                 return way;
             }
             let node = self.egraph.egg.id_to_node(id);
-            let alike = |other: &Id| *other != id && self.egraph.same(self.egraph.egg.id_to_node(*other), node);
-            let same = self.of(class).iter().filter(|other| alike(other)).map(|other| (*other, Step::Same(id, *other)));
+            let alike =
+                |other: &Id| *other != id && self.egraph.same(self.egraph.egg.id_to_node(*other), node);
+            let same = self
+                .of(class)
+                .iter()
+                .filter(|other| alike(other))
+                .map(|other| (*other, Step::Same(id, *other)));
             let united = edges.iter().filter_map(|(at, one, other)| match id {
                 _ if id == *one => Some((*other, Step::Rule(*at))),
                 _ if id == *other => Some((*one, Step::Rule(*at))),

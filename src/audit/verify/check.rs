@@ -109,7 +109,9 @@ impl Precision {
         let whole = |at: usize| matches!(draft.values[at].ty.dtype, DType::I32 | DType::I64);
         let rounds_integers = || {
             let casts = draft.values.iter().filter(|value| value.op.is_some_and(|op| named(op) == "cast"));
-            casts.into_iter().any(|cast| cast.ty.dtype == DType::F32 && cast.inputs.iter().any(|at| whole(*at)))
+            casts
+                .into_iter()
+                .any(|cast| cast.ty.dtype == DType::F32 && cast.inputs.iter().any(|at| whole(*at)))
         };
         match found[..] {
             [] | [DType::F64] => Self { wide: true, tolerance: TOLERANCE },
@@ -252,7 +254,11 @@ fn poisoned(draft: &Draft, precision: &Precision, clean: &[Option<Tensor>]) -> O
             let index = index_of(at, &draft.values[*root].ty.shape);
             let side = side % draft.left.len();
             let what = "an element depends on padding (left: as it is, right: padding poisoned)".to_owned();
-            return Some(Difference { side, what, at: Some((index, format!("{:?}", clean[at]), format!("{:?}", dirty[at]))) });
+            return Some(Difference {
+                side,
+                what,
+                at: Some((index, format!("{:?}", clean[at]), format!("{:?}", dirty[at]))),
+            });
         }
     }
     None

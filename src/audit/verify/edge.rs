@@ -9,8 +9,8 @@ use super::draft::{Draft, Filling, Leaf};
 use super::rng::Rng;
 use super::sampler::Values;
 use crate::attr::{Attr, Attrs, Step};
-use crate::rule::{AttrPattern, Expr, Pattern, Rule, Template};
 use crate::op::OpDef;
+use crate::rule::{AttrPattern, Expr, Pattern, Rule, Template};
 use crate::tensor::DType;
 
 /// How many instances in a hundred are at the edge.
