@@ -15,6 +15,9 @@ use crate::tensor::DType;
 
 /// How many instances in a hundred are at the edge.
 const SHARE: usize = 30;
+/// How many pools of integers in a hundred have an end of their type for certain: few instances are of
+/// each.
+const ENDS: usize = 60;
 
 /// What is drawn for any float: sums and products of a few are exact in every type.
 const FLOATS: &[f64] = &[0.0, 0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.0, -2.0, 2.5, -2.5, 3.0, -3.0];
@@ -139,10 +142,11 @@ fn of_attrs(attrs: &Attrs, found: &mut Vec<f64>) {
     attrs.iter().for_each(|(_, value)| of_attr(value, found));
 }
 
-/// A number that is one of these, near to it, twice as far from zero, or on the other side of it.
+/// A number that is one of these, near to it, twice as far from zero, or on the other side of it; or between
+/// two of them. Real numbers have one zero.
 pub(super) fn beside(rng: &mut Rng, numbers: &[f64]) -> f64 {
     let one = rng.pick(numbers);
-    match rng.below(10) {
+    let beside = match rng.below(12) {
         0..=2 => one,
         3 => one + 0.5,
         4 => one - 0.5,
@@ -150,8 +154,10 @@ pub(super) fn beside(rng: &mut Rng, numbers: &[f64]) -> f64 {
         6 => one - 1.0,
         7 => one * 2.0,
         8 => one * 0.5,
-        _ => -one,
-    }
+        9 => -one,
+        _ => 0.5 * (one + rng.pick(numbers)),
+    };
+    beside + 0.0
 }
 
 /// Now and then fills a draft's leaves from a few values at the edge. What must have a certain value
@@ -162,6 +168,11 @@ pub(super) fn fill(draft: &mut Draft, literals: &[f64], rng: &mut Rng) {
     }
     let mut written = literals.to_vec();
     draft.values.iter().for_each(|value| of_attrs(&value.attrs, &mut written));
+    let leaves = draft.values.iter().filter_map(|value| value.leaf.as_ref());
+    written.extend(leaves.filter_map(|leaf| match leaf.values {
+        Filling::Splat(value) => Some(value),
+        _ => None,
+    }));
     written.retain(|value| value.is_finite() && value.abs() < LARGEST);
     let casts = casts(draft);
     let mut pools: Vec<(DType, bool, Pool)> = Vec::new();
@@ -224,6 +235,9 @@ fn integers(positive: bool, written: &[f64], casts: &[DType], rng: &mut Rng) -> 
     if !beyond.is_empty() && rng.percent(50) {
         some.push(rng.pick(beyond));
     }
+    if rng.percent(ENDS) {
+        some.push(rng.pick(&[i64::MIN, i64::MAX]));
+    }
     for _ in 0..2 {
         if !written.is_empty() {
             #[allow(clippy::cast_possible_truncation)]
@@ -258,7 +272,16 @@ fn pool(dtype: DType, positive: bool, written: &[f64], casts: &[DType], rng: &mu
     if !beyond.is_empty() && rng.percent(50) {
         some.push(rng.pick(beyond));
     }
-    for _ in 0..2 {
+    let ends: &[f64] = match dtype {
+        DType::I8 => &[-128.0, 127.0],
+        DType::U8 => &[0.0, 255.0],
+        DType::I32 => &[I32_LEAST, I32_MOST],
+        _ => &[],
+    };
+    if !ends.is_empty() && rng.percent(ENDS) {
+        some.push(rng.pick(ends));
+    }
+    for _ in 0..3 {
         if written.is_empty() {
             break;
         }

@@ -383,10 +383,10 @@ fn number(interval: Interval, dtype: DType, others: &[f64], rng: &mut Rng) -> Re
     let drawn = match rng.below(6) {
         0 if least.is_finite() => least,
         1 if most.is_finite() => most,
-        2 if !others.is_empty() => {
+        2 | 3 if !others.is_empty() => {
             Some(edge::beside(rng, others)).filter(|one| interval.holds(*one)).unwrap_or(inside)
         }
-        3 | 4 if !fitting.is_empty() => rng.pick(&fitting),
+        3..=4 if !fitting.is_empty() => rng.pick(&fitting),
         _ => inside,
     };
     // A constant of an integer type is no half: it would match as what it is rounded to.

@@ -134,7 +134,7 @@ impl Reader<'_> {
                     "no left side binds a rest of attributes: write `{written}` in the attributes of the op there \
                      that has them"
                 ),
-                some => format!("the left binds {}: write that", some.join(", ")),
+                some => format!("the left binds `{}`: write that", some.join("`, `")),
             };
             self.mistake(format!("`{written}` is not bound on the left"), text.span(range.clone()), help);
             return;
