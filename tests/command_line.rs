@@ -234,10 +234,7 @@ fn ablation_takes_what_other_commands_take_and_draws_nothing_beside_a_terminal()
     assert_eq!(code, Some(0), "{why}");
     assert!(!report.contains("is called"), "{report}");
     for rule in ["twice", "map-relu"] {
-        assert!(
-            report.lines().any(|line| line.trim_start().starts_with(rule) && line.contains('%')),
-            "{report}"
-        );
+        assert!(report.lines().any(|line| line.trim_start().starts_with(rule)), "{report}");
     }
 }
 

@@ -13,7 +13,7 @@ use super::ron::{self, Field, Node, Text, Value};
 use super::{AttrVar, Expr, Guard, Places, Rule, Template};
 use crate::error::{Diagnostic, Diagnostics, Source, Span, nearest, suggestion};
 use form::{KEYS, Parts};
-use left::shape;
+use left::alike;
 use scope::Scope;
 use std::collections::HashMap;
 
@@ -322,7 +322,7 @@ impl Reader<'_> {
         if self.found.len() > before || scope.incomplete {
             return None;
         }
-        let symmetric = patterns.len() == 2 && shape(&patterns[0]) == shape(&patterns[1]);
+        let symmetric = patterns.len() == 2 && alike(&patterns[0], &patterns[1]);
         Some(Rule {
             name: name.text,
             doc: doc.to_owned(),
