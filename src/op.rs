@@ -7,6 +7,7 @@
 
 mod attention;
 mod elementwise;
+pub(crate) mod law;
 mod layout;
 mod lowered;
 mod matmul;

@@ -237,6 +237,8 @@ pub struct Rule {
 #[derive(Clone, Debug, Default)]
 pub struct RuleSet {
     rules: Vec<Arc<Rule>>,
+    /// Rules that were taken away: their names and those of their files still mean them, and so nothing.
+    gone: Vec<Arc<Rule>>,
 }
 
 impl RuleSet {
@@ -255,7 +257,7 @@ impl RuleSet {
         let mut found = Diagnostics::new();
         let rules = reader::read(files, &mut found);
         found.sort();
-        (Self { rules: rules.into_iter().map(Arc::new).collect() }, found)
+        (Self { rules: rules.into_iter().map(Arc::new).collect(), gone: Vec::new() }, found)
     }
 
     /// These rules beside those of another set. A file of that set of which there is a rule here is left
@@ -266,7 +268,7 @@ impl RuleSet {
         let versions: Vec<&str> =
             other.rules.iter().filter(|rule| named(rule)).map(|rule| rule.file.as_str()).collect();
         let others = other.rules.iter().filter(|rule| !versions.contains(&rule.file.as_str()));
-        Self { rules: self.rules.iter().chain(others).cloned().collect() }
+        Self { rules: self.rules.iter().chain(others).cloned().collect(), gone: self.gone.clone() }
     }
 
     /// The rules, in order.
@@ -274,10 +276,12 @@ impl RuleSet {
         &self.rules
     }
 
-    /// All rules but one.
+    /// All rules but one. What names it, or its file where it was alone there, still does, and selects
+    /// nothing.
     #[must_use]
     pub fn without(&self, name: &str) -> Self {
-        Self { rules: self.rules.iter().filter(|rule| rule.name != name).cloned().collect() }
+        let (gone, rules): (Vec<_>, Vec<_>) = self.rules.iter().cloned().partition(|rule| rule.name == name);
+        Self { rules, gone: self.gone.iter().cloned().chain(gone).collect() }
     }
 
     /// Only the rules of these files or with these names, as `select` finds them.
@@ -285,7 +289,7 @@ impl RuleSet {
     /// # Errors
     /// A name that is neither.
     pub fn keep(&self, names: &[String]) -> Result<Self, Diagnostics> {
-        Ok(Self { rules: self.select(names)? })
+        Ok(Self { rules: self.select(names)?, gone: Vec::new() })
     }
 
     /// The rules of these files (named without folder and ending) or with these names, in the order
@@ -304,7 +308,7 @@ impl RuleSet {
 impl RuleSet {
     /// That nothing is called so, with the nearest name; `None` where a rule or a file is.
     pub(crate) fn unknown(&self, name: &str) -> Option<Diagnostic> {
-        if self.rules.iter().any(|rule| rule.name == name || rule.stem() == name) {
+        if self.rules.iter().chain(&self.gone).any(|rule| rule.name == name || rule.stem() == name) {
             return None;
         }
         let mut files: Vec<&str> = self.rules.iter().map(|rule| rule.stem()).collect();

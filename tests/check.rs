@@ -230,7 +230,7 @@ fn sides_that_are_typed_otherwise_are_found_with_both_places() {
             from: ["(relu ?x)", "(reshape ?x {shape: ?s})"],
             to: ["(relu ?x)", "(relu ?x)"],
         ),
-        Rule(name: "no-type", from: "(relu ?x)", to: "(transpose ?x {perm: [0,0]})", when: ["rank(?x, 2)"]),
+        Rule(name: "no-type", from: "(relu ?x)", to: "(transpose ?x {perm: [0,2,1]})", when: ["rank(?x, 2)"]),
         Rule(name: "no-type-of-let", from: "(softmax ?x {axis: ?a})", to: "(softmax ?x {axis: ?k})", let: { k: "add(rank-of(?x), ?a)" }),
         Rule(name: "no-left-side", from: "(relu ?x)", to: "(neg ?x)", when: ["rank(?x, 2)", "rank(?x, 3)"]),
     ]"#;

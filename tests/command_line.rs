@@ -219,4 +219,60 @@ fn ablation_takes_what_other_commands_take_and_draws_nothing_beside_a_terminal()
     assert_eq!((code, progress.as_str()), (Some(0), ""));
     assert!(report.contains("with all rules by `flops`"), "{report}");
     refused(&at, &["rules", "ablate", "model.ovolo", "--dim", "N=0"], "--dim takes NAME=N with N at least 1");
+    // Rules that a pipeline names one by one, and rules that are alone in their file.
+    std::fs::create_dir_all(at.join("own")).unwrap();
+    let own = "[Rule(name: \"twice\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\")]";
+    std::fs::write(at.join("own/alone.ron"), own).unwrap();
+    let pipeline = "Pipeline(name: \"p\", passes: [
+        Rewrite(name: \"one\", rules: [\"alone\", \"map-relu\"]), Rewrite(name: \"all\", rules: [\"native\", \"fuse\"]),
+        Extract(cost: \"flops\"), Plan()], backends: [\"native\"])";
+    std::fs::write(at.join("p.ron"), pipeline).unwrap();
+    let relus = "graph { x: f32[4] = input; r = relu(x); s = relu(r); y = exp(s); return y }";
+    std::fs::write(at.join("relus.ovolo"), relus).unwrap();
+    let ablate = ["rules", "ablate", "relus.ovolo", "--pipeline", "p.ron", "--rules", "own"];
+    let (code, report, why) = said(&at, &ablate);
+    assert_eq!(code, Some(0), "{why}");
+    assert!(!report.contains("is called"), "{report}");
+    for rule in ["twice", "map-relu"] {
+        assert!(report.lines().any(|line| line.trim_start().starts_with(rule)), "{report}");
+    }
+}
+
+#[test]
+fn advice_is_what_can_be_done() {
+    let at = folder("advice");
+    std::fs::create_dir_all(at.join("own")).unwrap();
+    let write = |text: &str| std::fs::write(at.join("own/mine.ron"), text).unwrap();
+    // No guard is there to be loosened.
+    write(
+        "[Rule(name: \"untyped\", from: \"(matmul (cast ?x {to: f32}) (cast ?x {to: f64}))\", to: \"?x\")]",
+    );
+    let (_, report, why) = said(&at, &["rules", "verify", "own/mine.ron", "--instances", "2"]);
+    assert!(report.contains("No guard is to blame") && !report.contains("Loosen"), "{report}{why}");
+    // Nothing of this can be written into the file: there are no examples.
+    write("[Rule(name: \"bare\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\")]");
+    let (_, report, why) = said(&at, &["rules", "test", "own/mine.ron"]);
+    assert!(!why.contains("--bless") && why.contains("write the example"), "{report}{why}");
+    // What is missing after it fires can.
+    let fires = "Example(fires: \"x: f32[2] = input; r = relu(x); y = relu(r); return y\")";
+    write(&format!(
+        "[Rule(name: \"bare\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\", examples: [{fires}])]"
+    ));
+    let (_, report, why) = said(&at, &["rules", "test", "own/mine.ron"]);
+    assert!(why.contains("`--bless` writes what happens into the files for 1 of them"), "{report}{why}");
+    // A name that is taken.
+    write(
+        "[Rule(name: \"drop-second-relu\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\", when: [\"is-f32(?x)\"])]",
+    );
+    let (code, report, _) = said(&at, &["rules", "check", "own/mine.ron"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        report.contains("name-taken: a rule that ships with ovolo has this name (rules/algebra.ron:"),
+        "{report}"
+    );
+    assert!(report.contains("mine.ron:1:"), "{report}");
+    write("\n// nothing\n");
+    let (code, report, why) = said(&at, &["rules", "check", "own/mine.ron"]);
+    assert_eq!(code, Some(1));
+    assert!(format!("{report}{why}").contains("the rule file is empty"), "{report}{why}");
 }

@@ -54,8 +54,18 @@ fn the_rule_that_blew_up_is_named_with_its_share() {
     for (at, sum) in saturation.growth.iter().enumerate() {
         let rounds: usize = saturation.by_round.iter().map(|round| round[at].nodes).sum();
         assert_eq!(rounds, sum.nodes, "{}", sum.rule);
+        let classes: i64 = saturation.by_round.iter().map(|round| round[at].classes).sum();
+        assert_eq!(classes, sum.classes, "{}", sum.rule);
+        assert_eq!(sum.classes, sum.nodes as i64 - sum.united as i64, "{}", sum.rule);
         assert!(sum.applied <= sum.matched && sum.matched <= sum.tried, "{sum:?}");
     }
+}
+
+#[test]
+fn no_rule_is_blamed_for_a_limit_that_the_graph_reaches_by_itself() {
+    let (before, after, saturation) = grown(Limits { rounds: 5, nodes: 1 });
+    assert_eq!(before, after);
+    assert_eq!(saturation.stop.to_string(), "stopped at the limit on nodes");
 }
 
 #[test]

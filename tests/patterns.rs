@@ -168,3 +168,23 @@ fn verify_draws_ranges_rests_and_optional_operands() {
     )));
     assert!(holds(&format!("{masked}, to: \"(neg (attention ?q ?k (neg ?v) ?m? {{*a}}))\"")));
 }
+
+#[test]
+fn left_sides_that_are_nearly_one_stand_in_either_order() {
+    let rule =
+        "from: [\"(softmax ?x {axis: 0})\", \"(softmax ?x {axis: 1})\"], to: [\"(exp ?x)\", \"(tanh ?x)\"]";
+    for (first, second) in [(0, 1), (1, 0)] {
+        let graph = format!(
+            "x: f32[2,3] = input; a = softmax(x) {{axis: {first}}}; b = softmax(x) {{axis: {second}}}; return a; return b"
+        );
+        assert!(after(&graph, rule).contains("exp(x)"), "{graph}");
+    }
+    // What they share stands in different places.
+    let rule = "from: [\"(matmul ?x ?a)\", \"(matmul ?b ?x)\"], to: [\"(exp ?x)\", \"(tanh ?x)\"]";
+    for graph in ["p = matmul(x, y); q = matmul(z, x)", "p = matmul(z, x); q = matmul(x, y)"] {
+        let graph = format!(
+            "x: f32[2,2] = input; y: f32[2,2] = input; z: f32[2,2] = input; {graph}; return p; return q"
+        );
+        assert!(after(&graph, rule).contains("exp(x)"), "{graph}");
+    }
+}

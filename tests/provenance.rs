@@ -111,3 +111,54 @@ fn a_runner_up_says_in_what_it_differs() {
         assert!(one.instead.is_none() || !one.differs.is_empty(), "{one:?}");
     }
 }
+
+/// The source of each step by a pipeline of these rules beside the shipped ones: imported nodes and rules.
+fn sources(source: &str) -> Vec<(String, Vec<String>, Vec<String>)> {
+    let name = |rule: &String| rule.split(' ').next().unwrap().to_owned();
+    let plan = planned(source);
+    let of = |step: &ovolo::plan::Step| {
+        let rules = step.source.rules.iter().chain(&step.source.others).map(name).collect();
+        (step.name.to_string(), step.source.imported.iter().map(ToString::to_string).collect(), rules)
+    };
+    plan.steps.iter().map(of).collect()
+}
+
+#[test]
+fn a_rule_that_only_unites_is_named_where_what_it_removed_was_read() {
+    let found = sources(
+        "graph { x: f32[2,3] = input; t = transpose(x) {perm: [0,1]}; y = exp(t); z = tanh(x); return y; return z }",
+    );
+    let [y, z] = &["y", "z"].map(|name| found.iter().find(|step| step.0 == name).unwrap());
+    assert_eq!(y.1, ["t (transpose)", "y (exp)"]);
+    assert!(y.2.contains(&"drop-identity-transpose".to_owned()), "{y:?}");
+    // What did not read it has nothing to do with it.
+    assert_eq!(z.1, ["z (tanh)"]);
+    assert!(!z.2.contains(&"drop-identity-transpose".to_owned()), "{z:?}");
+}
+
+#[test]
+fn chains_of_removals_and_removed_outputs_are_told() {
+    // Two transposes that undo each other.
+    let found = sources(
+        "graph { x: f32[2,3] = input; a = transpose(x) {perm: [1,0]}; b = transpose(a) {perm: [1,0]}; y = exp(b); return y }",
+    );
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].1, ["a (transpose)", "b (transpose)", "y (exp)"]);
+    for rule in ["compose-transposes", "drop-identity-transpose"] {
+        assert!(found[0].2.contains(&rule.to_owned()), "{rule}: {found:?}");
+    }
+    // An output that was removed is where its value is computed.
+    let found = sources("graph { x: f32[2,3] = input; y = exp(x); r = reshape(y) {shape: [2,3]}; return r }");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].1, ["y (exp)", "r (reshape)"]);
+    assert!(found[0].2.contains(&"drop-identity-reshape".to_owned()), "{found:?}");
+    // Between convolutions in blocks, whose plain value is never computed.
+    let found = sources(
+        "graph { x: f32[1,16,8,8] = input; w: f32[16,16,3,3] = const ~1; b: f32[16] = const ~2
+        c = conv(x, w, b) {pads: [1,1,1,1]}; t = reshape(c) {shape: [1,16,8,8]}; y = conv(t, w, b) {pads: [1,1,1,1]}; return y }",
+    );
+    let told = |step: &&(String, Vec<String>, Vec<String>)| step.1.contains(&"t (reshape)".to_owned());
+    let told: Vec<_> = found.iter().filter(told).collect();
+    assert!(!told.is_empty(), "{found:?}");
+    assert!(told.iter().all(|step| step.2.contains(&"drop-identity-reshape".to_owned())), "{told:?}");
+}

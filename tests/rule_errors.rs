@@ -24,12 +24,13 @@ fn main() {
     trials.push(Trial::test("pipelines::every_message_says_where_and_what_to_do", complete_pipelines));
     trials.push(Trial::test("rules::there_are_forty_kinds", kinds));
     trials.push(Trial::test("rules::a_file_name_keeps_its_rules", kept));
+    trials.push(Trial::test("rules::a_rule_that_is_taken_away_is_still_known", gone));
     libtest_mimic::run(&arguments, trials).exit();
 }
 
 /// Files in which what is wrong is outside of all rules, or before a rule has a name.
 const NO_RULE: &[&str] =
-    &["name_is_a_number", "not_a_list", "rule_is_a_number", "something_else_than_a_rule"];
+    &["empty_file", "name_is_a_number", "not_a_list", "rule_is_a_number", "something_else_than_a_rule"];
 
 /// Every mistake in the bad rule files, with the name of its file.
 fn mistakes() -> Vec<(String, Diagnostic)> {
@@ -92,6 +93,21 @@ fn kept() -> Result<(), Failed> {
     } else {
         Err(format!("{} of {whole} rules", kept.rules().len()).into())
     }
+}
+
+fn gone() -> Result<(), Failed> {
+    let text = "[Rule(name: \"alone\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\")]";
+    let set = RuleSet::read(&[("rules/own.ron", text)]).unwrap();
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let without = set.without("alone").without("another");
+    // By its name, and by that of the file in which it was alone.
+    let selected = without.select(&names(&["alone", "own"])).map_err(|found| found.to_string())?;
+    if !selected.is_empty() || without.select(&names(&["alon"])).is_ok() {
+        return Err(format!("{} rules are selected", selected.len()).into());
+    }
+    let pipeline = "Pipeline(name: \"p\", passes: [Rewrite(name: \"r\", rules: [\"own\", \"alone\"])], backends: [\"native\"])";
+    let read = Pipeline::read_for("p.ron", pipeline, &without);
+    read.map(drop).map_err(|found| found.to_string().into())
 }
 
 /// A kind is a message without what it quotes and counts.

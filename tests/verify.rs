@@ -133,6 +133,43 @@ fn rules_that_fail_at_the_edge_are_found_wrong() {
     }
 }
 
+/// Every rule of `tests/verify/unsound.ron` is wrong, and found to be whatever the seed.
+#[test]
+fn unsound_rules_are_found_whatever_the_seed() {
+    let text = include_str!("verify/unsound.ron");
+    let rules = RuleSet::read(&[("unsound.ron", text)]).unwrap_or_else(|found| panic!("{found}"));
+    assert!(rules.rules().len() >= 50);
+    let mut slipped = Vec::new();
+    for seed in 0..3 {
+        let settings = Settings { seed, shrink: false, ..Settings::default() };
+        for one in verify::rules(rules.rules(), settings, 2, &|_| ()) {
+            if !matches!(one.verdict, Verdict::Wrong { .. }) {
+                slipped.push(format!("{} (seed {seed}): {:?}", one.rule, one.verdict));
+            }
+        }
+    }
+    assert!(slipped.is_empty(), "{}", slipped.join("\n"));
+}
+
+#[test]
+fn integers_beyond_what_floats_hold_are_compared_and_printed_exactly() {
+    let one = verified(
+        r#"[Rule(name: "through", from: "(cast (cast ?x {to: f64}) {to: i64})", to: "?x", when: ["is-dtype(?x, i64)"])]"#,
+    );
+    let Verdict::Wrong { case, .. } = &one.verdict else { panic!("{one:#?}") };
+    let graph = text::parse(case).unwrap_or_else(|found| panic!("{found}\n{case}"));
+    let what = verify::compare_case(&graph).unwrap().unwrap_or_else(|| panic!("{case}"));
+    assert!(case.contains("9007199254740993") || case.contains("9007199254740995"), "{case}");
+    assert!(what.contains("900719925474099"), "{what}");
+}
+
+#[test]
+fn a_side_that_overflows_is_no_finite_one() {
+    let case = "graph { x: f32[2] = const [70000.0, 1.0]; h = cast(x) {to: f16}; y = cast(h) {to: f32}; return left = x; return right = y }";
+    let graph = text::parse(case).unwrap_or_else(|found| panic!("{found}"));
+    assert!(verify::compare_case(&graph).unwrap().is_some());
+}
+
 #[test]
 fn a_small_factor_is_seen_in_narrow_types_and_casts_between_them_are_coarse() {
     for dtype in ["f16", "bf16", "f32"] {

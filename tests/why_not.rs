@@ -196,11 +196,13 @@ fn of_several_left_sides_the_one_that_does_not_stand_is_told() {
     let found = why(&format!("{graph}return p"), twins);
     let expected = (3, 6, "(matmul ?x ?b)", "some value", "no other `matmul` reads `x` (f32[3,3])");
     assert_eq!(miss(&found), expected);
-    // Both stand; asked at one value, that is the root of the first left side.
+    // Both stand; asked at one value, that is the root of one of them.
     let both = format!("{graph}q = sub(x, b); r = relu(q); return p; return r");
     assert!(matches!(why(&both, merge), WhyNot::Fires(_)));
     assert!(matches!(why_at(&both, merge, Some("p")), WhyNot::Fires(_)));
-    assert!(matches!(why_at(&both, merge, Some("r")), WhyNot::Nowhere(_)));
+    assert!(matches!(why_at(&both, merge, Some("r")), WhyNot::Fires(_)));
+    // A value at the root of none.
+    assert!(matches!(why_at(&both, merge, Some("q")), WhyNot::Nowhere(_) | WhyNot::Miss { .. }));
     // A guard over what both bind.
     match why(&both, &format!("{merge}, when: [\"same-type(?a, ?b)\"]")) {
         WhyNot::Refused { at, reason, .. } => {
@@ -208,5 +210,25 @@ fn of_several_left_sides_the_one_that_does_not_stand_is_told() {
             assert_eq!(reason, "same-type(?a, ?b): ?a (f32[3,3]) and ?b (f32[3]) differ");
         }
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn of_a_symmetric_pair_either_value_may_be_asked_about() {
+    let pair = "from: [\"(matmul ?x ?a {post: <>})\", \"(matmul ?x ?b {post: <>})\"], to: [\"(matmul ?x ?a)\", \"(matmul ?x ?b)\"]";
+    let graph = "x: f32[3,3] = input; a: f32[3,3] = const ~1; b: f32[3,3] = const ~2; p = matmul(x, a); q = matmul(x, b); return p; return q";
+    for node in ["p", "q"] {
+        assert!(matches!(why_at(graph, pair, Some(node)), WhyNot::Fires(_)), "{node}");
+        let guarded = format!("{pair}, when: [\"not(const(?a))\"]");
+        match why_at(graph, &guarded, Some(node)) {
+            WhyNot::Refused { at, .. } => assert_eq!(at, "`p` (f32[3,3]) and `q` (f32[3,3])"),
+            other => panic!("{node}: {other:?}"),
+        }
+    }
+    // One that has no partner.
+    let alone = "x: f32[3,3] = input; y: f32[3,3] = input; a: f32[3,3] = const ~1; p = matmul(x, a); q = matmul(y, a); return p; return q";
+    for (node, reads) in [("p", "x"), ("q", "y")] {
+        let found = why_at(alone, pair, Some(node));
+        assert_eq!(miss(&found).4, format!("no other `matmul` reads `{reads}` (f32[3,3])"), "{node}");
     }
 }

@@ -27,6 +27,8 @@ pub enum Kind {
     Mistyped,
     /// No match can satisfy the guards, or the left side has no type.
     Impossible,
+    /// A shipped rule has the name.
+    NameTaken,
     /// An example does not read.
     Example,
     /// The right side is the left side.
@@ -47,9 +49,10 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Mistyped,
         Self::Impossible,
+        Self::NameTaken,
         Self::Example,
         Self::Idle,
         Self::Unused,
@@ -65,6 +68,7 @@ impl Kind {
         match self {
             Self::Mistyped => "mistyped",
             Self::Impossible => "impossible",
+            Self::NameTaken => "name-taken",
             Self::Example => "example",
             Self::Idle => "idle",
             Self::Unused => "unused",
@@ -194,6 +198,27 @@ pub fn rules(rules: &[Arc<Rule>]) -> Vec<Finding> {
         }
     }
     arranged(findings, rules)
+}
+
+/// Rules that are called as a shipped one is. A file of which most rules are is another version of a shipped
+/// file, and so is one of its name.
+pub fn names(rules: &[Arc<Rule>]) -> Vec<Finding> {
+    let shipped = |rule: &Rule| SHIPPED.rules().iter().find(|other| other.name == rule.name);
+    let version = |rule: &Rule| {
+        let all = rules.iter().filter(|other| other.file == rule.file);
+        let (named, others): (Vec<_>, Vec<_>) = all.partition(|other| shipped(other).is_some());
+        named.len() > 1 && named.len() > others.len()
+    };
+    let taken = rules.iter().filter_map(|rule| Some((rule, shipped(rule)?)));
+    taken
+        .filter(|(rule, other)| rule.stem() != other.stem() && !version(rule))
+        .map(|(rule, other)| {
+            let message = format!("a rule that ships with ovolo has this name ({}:{})", other.file, other.line);
+            let help = "give it a name of its own: with both, `--rules` refuses the files, and a pipeline that \
+                        names it could mean either";
+            Finding::new(Kind::NameTaken, rule, message, help).at(rule.places.name, "this rule").and(other, "that one")
+        })
+        .collect()
 }
 
 /// Rules whose sides are of different types on an instance, or whose right side never has a type; on so

@@ -92,7 +92,7 @@ impl Compile {
                 for rule in saturation.growth.iter().filter(|rule| self.growth && rule.matched > 0) {
                     let _ = write!(
                         text,
-                        "             {}: tried {}, matched {}, applied {}, refused {}, nodes {}, united {}, {:.1} ms",
+                        "             {}: tried {}, matched {}, applied {}, refused {}, nodes {}, united {}, classes {:+}, {:.1} ms",
                         rule.rule,
                         rule.tried,
                         rule.matched,
@@ -100,6 +100,7 @@ impl Compile {
                         rule.refused,
                         rule.nodes,
                         rule.united,
+                        rule.classes,
                         rule.time.as_secs_f64() * 1e3
                     );
                     let reason = rule.reason.as_ref().map(|reason| format!("; first no: {reason}"));
@@ -173,7 +174,7 @@ fn stage_json(stage: &Stage) -> serde_json::Value {
 fn growth_json(rule: &Growth) -> serde_json::Value {
     serde_json::json!({
         "rule": rule.rule, "tried": rule.tried, "matched": rule.matched, "applied": rule.applied,
-        "refused": rule.refused, "nodes": rule.nodes, "united": rule.united,
+        "refused": rule.refused, "nodes": rule.nodes, "united": rule.united, "classes": rule.classes,
         "seconds": rule.time.as_secs_f64(), "reason": rule.reason,
     })
 }

@@ -272,9 +272,7 @@ impl Pick<'_> {
 
     /// How each node of a program came about, by position.
     pub fn provenance(&self, program: &Program) -> Vec<Chain> {
-        let origins = OriginIndex::new(self.egraph);
-        let chain = |term: &Option<Term>| term.as_ref().map(|term| origins.chain(term));
-        program.terms.iter().map(|term| chain(term).unwrap_or_default()).collect()
+        OriginIndex::new(self.egraph).chains(&program.terms)
     }
 
     /// The model's names by class; a form of a value in another layout is `NAME@LAYOUT`.

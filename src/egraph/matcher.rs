@@ -106,12 +106,18 @@ impl EGraph {
         for (position, pattern) in rule.from.iter().enumerate() {
             let mut next = Vec::new();
             for partial in found {
+                let mut tried = false;
                 for class in self.candidates(pattern, &partial) {
                     if reach.is_some_and(|reach| !reach.holds(class, depth)) {
                         continue;
                     }
                     let already = partial.roots.contains(&class);
-                    if already || (rule.symmetric && position > 0 && class < partial.roots[position - 1]) {
+                    if already {
+                        continue;
+                    }
+                    let root = |term: &Term| matches!(pattern, Pattern::Op { op, .. } if op.name == term.op);
+                    tried |= nearest.is_some() && self.egg[class].iter().any(root);
+                    if rule.symmetric && position > 0 && class < partial.roots[position - 1] {
                         continue;
                     }
                     if nearest.as_ref().is_some_and(|nearest| !nearest.looks_at(position, class)) {
@@ -123,14 +129,14 @@ impl EGraph {
                         goals: Vec::new(),
                         found: &mut next,
                         depth: sizes[..position].iter().sum(),
-                        nearest: nearest.as_deref_mut(),
+                        nearest: nearest.as_deref_mut().filter(|nearest| nearest.listens(position)),
                         trail: None,
                     };
                     search.bound.roots.push(class);
                     search.root(pattern, class);
                 }
                 if let (Some(nearest), Pattern::Op { op, .. }) = (&mut nearest, pattern)
-                    && position > 0
+                    && (position > 0 && !tried && nearest.listens(position))
                 {
                     nearest.note(sizes[..position].iter().sum(), pattern, None, || {
                         match self.shared(pattern, &partial) {

@@ -13,15 +13,21 @@ use std::sync::Arc;
 /// Where a search got furthest.
 #[derive(Default)]
 pub(super) struct Nearest {
-    /// Only this class may be the root of the first left side.
-    only: Option<Id>,
+    /// Only this class may be the root of the left side in this position.
+    only: Option<(usize, Id)>,
     miss: Option<(usize, Pattern, Option<Id>, String)>,
 }
 
 impl Nearest {
     /// Whether a class may be the root of the left side in this position.
     pub fn looks_at(&self, position: usize, class: Id) -> bool {
-        position > 0 || self.only.is_none_or(|only| only == class)
+        self.only.is_none_or(|(at, only)| at != position || only == class)
+    }
+
+    /// Whether a miss of the left side in this position says something of the class that is asked about:
+    /// those before it stand anywhere.
+    pub fn listens(&self, position: usize) -> bool {
+        self.only.is_none_or(|(at, _)| at <= position)
     }
 
     /// A part that does not stand at a class, or anywhere, when so many do. The first that got
@@ -119,8 +125,17 @@ impl EGraph {
                 Some(self.egg.find(*id))
             }
         };
-        let mut nearest = Nearest { only, miss: None };
-        let matches = self.search(rule, None, Some(&mut nearest));
+        // The value may be at the root of any left side: of two that are alike, the e-graph keeps one order.
+        let mut nearest = Nearest::default();
+        let mut matches: Vec<Match> = Vec::new();
+        for position in 0..if only.is_some() { rule.from.len() } else { 1 } {
+            nearest.only = only.map(|class| (position, class));
+            for found in self.search(rule, None, Some(&mut nearest)) {
+                if !matches.contains(&found) {
+                    matches.push(found);
+                }
+            }
+        }
         let record = self.record(&rule.name);
         let (mut fires, mut waits) = (Vec::new(), Vec::new());
         let mut refused: Vec<(String, String)> = Vec::new();

@@ -4,8 +4,8 @@ use super::matcher::Match;
 use super::{EGraph, Term};
 use crate::rule::Rule;
 use egg::Id;
-use rustc_hash::FxHashSet;
-use std::collections::BTreeSet;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -21,30 +21,66 @@ struct Origin {
 pub struct Chain {
     /// The rules that led to it, the last one first, along the roots of what they matched.
     pub rules: Vec<Arc<Rule>>,
-    /// The rules that made what else the left sides of these stood in, and so on.
+    /// The rules that made what else the left sides of these stood in, and so on; and those that removed
+    /// imported nodes which it would read otherwise.
     pub others: Vec<Arc<Rule>>,
     /// The imported nodes that it came from, in the model's order: all in which left sides of any of these
-    /// rules stood. Names and ops.
+    /// rules stood, and those that were removed from between. Names and ops.
     pub imported: Vec<(Arc<str>, &'static str)>,
 }
 
-/// The origin of each node ever added, by egg's own numbering; imported nodes have none.
-pub(super) struct Origins(Vec<Option<Origin>>);
+/// A union that a rule made: the root of a left side, and what it equals. A rule may make nothing else.
+struct Union {
+    /// The root of the left side, and its position.
+    root: (usize, Id),
+    made: Id,
+    origin: Origin,
+}
+
+/// The origin of each node ever added, by egg's own numbering; imported nodes have none. And of each union.
+pub(super) struct Origins {
+    nodes: Vec<Option<Origin>>,
+    unions: Vec<Union>,
+}
 
 impl Origins {
     pub fn new(imported: usize) -> Self {
-        Self(vec![None; imported])
+        Self { nodes: vec![None; imported], unions: Vec::new() }
     }
 
     /// Says that the nodes added since the last call came from this rule.
     pub fn record(&mut self, total: usize, rule: &Arc<Rule>, found: &Rc<Match>) {
-        while self.0.len() < total {
-            self.0.push(Some(Origin { rule: Arc::clone(rule), found: Rc::clone(found) }));
+        while self.nodes.len() < total {
+            self.nodes.push(Some(Origin { rule: Arc::clone(rule), found: Rc::clone(found) }));
         }
     }
 
+    /// Says that this rule united the root of a left side with what it made or found.
+    pub fn unite(&mut self, root: (usize, Id), made: Id, rule: &Arc<Rule>, found: &Rc<Match>) {
+        let origin = Origin { rule: Arc::clone(rule), found: Rc::clone(found) };
+        self.unions.push(Union { root, made, origin });
+    }
+
     fn of(&self, id: Id) -> Option<&Origin> {
-        self.0.get(usize::from(id)).and_then(Option::as_ref)
+        self.nodes.get(usize::from(id)).and_then(Option::as_ref)
+    }
+}
+
+/// What a node came from, by egg's numbering.
+#[derive(Default)]
+struct Trace {
+    rules: Vec<Arc<Rule>>,
+    others: Vec<Arc<Rule>>,
+    imported: BTreeSet<Id>,
+    /// The nodes that were followed.
+    seen: FxHashSet<Id>,
+}
+
+impl Trace {
+    fn other(&mut self, rule: &Arc<Rule>) {
+        if !self.rules.iter().chain(&self.others).any(|known| Arc::ptr_eq(known, rule)) {
+            self.others.push(Arc::clone(rule));
+        }
     }
 }
 
@@ -54,6 +90,17 @@ pub(super) struct OriginIndex<'a> {
     /// Nodes by their class of today, the class's nodes from `start[class]` on, the oldest first.
     nodes: Vec<Id>,
     start: Vec<u32>,
+    /// Unions by their class of today.
+    unions: FxHashMap<Id, Vec<usize>>,
+}
+
+/// Why two nodes of a class are equal.
+#[derive(Clone, Copy)]
+enum Step {
+    /// By this union.
+    Rule(usize),
+    /// They became the same.
+    Same(Id, Id),
 }
 
 impl<'a> OriginIndex<'a> {
@@ -72,39 +119,166 @@ impl<'a> OriginIndex<'a> {
             nodes[next[class] as usize] = Id::from(index);
             next[class] += 1;
         }
-        Self { egraph, nodes, start }
+        let mut unions: FxHashMap<Id, Vec<usize>> = FxHashMap::default();
+        for (at, union) in egraph.origins.unions.iter().enumerate() {
+            unions.entry(egraph.egg.find(union.made)).or_default().push(at);
+        }
+        Self { egraph, nodes, start, unions }
     }
 
-    /// The rules that led to a node, and the imported nodes that they began with.
-    pub fn chain(&self, term: &Term) -> Chain {
-        let mut rules: Vec<Arc<Rule>> = Vec::new();
-        let Some(first) = self.find(term) else { return Chain::default() };
-        let mut at = Some(first);
-        while let Some((id, origin)) = at.and_then(|id| Some((id, self.egraph.origins.of(id)?))) {
-            rules.push(Arc::clone(&origin.rule));
-            at = origin.found.head.as_ref().and_then(|head| self.before(id, head));
-        }
-        let mut seen = FxHashSet::default();
-        let mut imported = BTreeSet::new();
-        let mut others: Vec<Arc<Rule>> = Vec::new();
-        let mut open = vec![first];
-        while let Some(id) = open.pop() {
-            if !seen.insert(id) {
-                continue;
-            }
-            let Some(Origin { rule, found }) = self.egraph.origins.of(id) else {
-                imported.insert(id);
-                continue;
+    /// How each of these nodes of one program came about; of what is no node, nothing. An imported node
+    /// that no node came from was removed: a rule found it equal to what is there. It is told where it was
+    /// read, or where the output that it was is computed, with the rules that removed it.
+    pub fn chains(&self, terms: &[Option<Term>]) -> Vec<Chain> {
+        let mut traces: Vec<Trace> = terms.iter().map(|term| self.trace(term.as_ref())).collect();
+        let mut known: FxHashSet<Id> =
+            traces.iter().flat_map(|trace| trace.imported.iter().copied()).collect();
+        // What is there: what anything came from, and what computes a class now.
+        known.extend(terms.iter().flatten().filter_map(|term| self.find(term)));
+        for (_, output) in &self.egraph.outputs {
+            let class = self.egraph.egg.find(*output);
+            let here = |term: &Option<Term>| {
+                let id = term.as_ref().and_then(|term| self.egraph.egg.lookup(term.clone()));
+                id.is_some_and(|id| self.egraph.egg.find(id) == class)
             };
-            if !rules.iter().chain(&others).any(|known| Arc::ptr_eq(known, rule)) {
-                others.push(Arc::clone(rule));
+            if let (Some(at), false) = (terms.iter().position(here), known.contains(output)) {
+                self.removed(*output, &known, &mut traces[at]);
             }
-            let support = self.egraph.support(rule, found);
-            open.extend(support.iter().rev().filter_map(|term| self.before(id, term)));
         }
+        for trace in &mut traces {
+            let mut told: FxHashSet<Id> = FxHashSet::default();
+            while let Some(reader) = trace.imported.iter().find(|id| !told.contains(id)).copied() {
+                told.insert(reader);
+                for operand in &self.egraph.egg.nodes()[usize::from(reader)].children {
+                    let leaf = self.egraph.egg.id_to_node(*operand).is_leaf();
+                    if !leaf && !known.contains(operand) && !trace.imported.contains(operand) {
+                        self.removed(*operand, &known, trace);
+                    }
+                }
+            }
+        }
+        traces.into_iter().map(|trace| self.named(trace)).collect()
+    }
+
+    fn named(&self, trace: Trace) -> Chain {
+        let Trace { rules, others, imported, .. } = trace;
         let named = self.egraph.named.iter().filter(|(_, id)| imported.contains(id));
         let imported = named.map(|(name, id)| (Arc::clone(name), self.egraph.egg.id_to_node(*id).op));
         Chain { rules, others, imported: imported.collect() }
+    }
+
+    fn trace(&self, term: Option<&Term>) -> Trace {
+        let mut trace = Trace::default();
+        let Some(first) = term.and_then(|term| self.find(term)) else { return trace };
+        let mut at = Some(first);
+        while let Some((id, origin)) = at.and_then(|id| Some((id, self.egraph.origins.of(id)?))) {
+            trace.rules.push(Arc::clone(&origin.rule));
+            at = origin.found.head.as_ref().and_then(|head| self.before(id, head));
+        }
+        self.follow(first, &mut trace);
+        trace
+    }
+
+    /// Follows a node back to imported ones.
+    fn follow(&self, first: Id, trace: &mut Trace) {
+        let mut open = vec![first];
+        while let Some(id) = open.pop() {
+            if !trace.seen.insert(id) {
+                continue;
+            }
+            let Some(Origin { rule, found }) = self.egraph.origins.of(id) else {
+                trace.imported.insert(id);
+                continue;
+            };
+            trace.other(rule);
+            let support = self.egraph.support(rule, found);
+            open.extend(support.iter().rev().filter_map(|term| self.before(id, term)));
+        }
+    }
+
+    /// Adds an imported node that was removed, and why it could be.
+    fn removed(&self, id: Id, known: &FxHashSet<Id>, trace: &mut Trace) {
+        trace.imported.insert(id);
+        let there = |one: Id| known.contains(&one) || self.egraph.egg.id_to_node(one).is_leaf();
+        let mut open = self.way(id, &there);
+        let mut asked: FxHashSet<(Id, Id)> = FxHashSet::default();
+        while let Some(step) = open.pop() {
+            match step {
+                Step::Rule(at) => {
+                    let Origin { rule, found } = &self.egraph.origins.unions[at].origin;
+                    trace.other(rule);
+                    for term in self.egraph.support(rule, found) {
+                        if let Some(id) = self.find(&term) {
+                            self.follow(id, trace);
+                        }
+                    }
+                }
+                // Two nodes are one where their operands are.
+                Step::Same(one, other) => {
+                    let operands = |id: Id| self.egraph.egg.nodes()[usize::from(id)].children.clone();
+                    for (one, other) in operands(one).into_iter().zip(operands(other)) {
+                        if one != other && asked.insert((one, other)) {
+                            open.extend(self.way(one, &|id| id == other));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The shortest way within a class from a node to one that is looked for, by unions and by nodes that
+    /// became the same.
+    fn way(&self, from: Id, to: &dyn Fn(Id) -> bool) -> Vec<Step> {
+        let class = self.egraph.egg.find(from);
+        let unions = self.unions.get(&class).map(Vec::as_slice).unwrap_or_default();
+        let edges: Vec<(usize, Id, Id)> = unions.iter().map(|at| self.ends(*at)).collect();
+        let mut came: FxHashMap<Id, Option<(Id, Step)>> = FxHashMap::default();
+        came.insert(from, None);
+        let mut open = VecDeque::from([from]);
+        while let Some(id) = open.pop_front() {
+            if to(id) {
+                let mut way = Vec::new();
+                let mut at = id;
+                while let Some(Some((before, step))) = came.get(&at) {
+                    way.push(*step);
+                    at = *before;
+                }
+                return way;
+            }
+            let node = self.egraph.egg.id_to_node(id);
+            let alike =
+                |other: &Id| *other != id && self.egraph.same(self.egraph.egg.id_to_node(*other), node);
+            let same = self
+                .of(class)
+                .iter()
+                .filter(|other| alike(other))
+                .map(|other| (*other, Step::Same(id, *other)));
+            let united = edges.iter().filter_map(|(at, one, other)| match id {
+                _ if id == *one => Some((*other, Step::Rule(*at))),
+                _ if id == *other => Some((*one, Step::Rule(*at))),
+                _ => None,
+            });
+            for (next, step) in united.chain(same).collect::<Vec<_>>() {
+                came.entry(next).or_insert_with(|| {
+                    open.push_back(next);
+                    Some((id, step))
+                });
+            }
+        }
+        Vec::new()
+    }
+
+    /// The two nodes that a union joined: the one that the rule matched, where it is known.
+    fn ends(&self, at: usize) -> (usize, Id, Id) {
+        let Union { root: (position, root), made, origin } = &self.egraph.origins.unions[at];
+        let head = origin.found.head.as_ref().filter(|_| *position == 0);
+        (at, head.and_then(|head| self.find(head)).unwrap_or(*root), *made)
+    }
+
+    /// The nodes of a class, the oldest first.
+    fn of(&self, class: Id) -> &[Id] {
+        let class = usize::from(class);
+        &self.nodes[self.start[class] as usize..self.start[class + 1] as usize]
     }
 
     /// A node that another came from. It is the older one, unless it came again later.
@@ -115,8 +289,7 @@ impl<'a> OriginIndex<'a> {
     /// The first node that is this term as the e-graph stands now.
     fn find(&self, term: &Term) -> Option<Id> {
         let egg = &self.egraph.egg;
-        let class = usize::from(egg.find(egg.lookup(term.clone())?));
-        let nodes = &self.nodes[self.start[class] as usize..self.start[class + 1] as usize];
-        nodes.iter().find(|id| self.egraph.same(egg.id_to_node(**id), term)).copied()
+        let class = egg.find(egg.lookup(term.clone())?);
+        self.of(class).iter().find(|id| self.egraph.same(egg.id_to_node(**id), term)).copied()
     }
 }

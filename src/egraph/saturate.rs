@@ -96,6 +96,8 @@ impl fmt::Display for Stop {
                     "stopped at the limit on rounds; `{rule}` added {percent} % of the last one's nodes"
                 )
             }
+            // Rules added nothing: the graph is as large.
+            Self::Nodes { percent: 0, .. } => f.write_str("stopped at the limit on nodes"),
             Self::Nodes { rule, percent } => {
                 write!(f, "stopped at the limit on nodes; `{rule}` added {percent} % of them")
             }
@@ -122,6 +124,9 @@ pub struct Growth {
     pub nodes: usize,
     /// Classes united with another.
     pub united: usize,
+    /// E-classes added, less those united with others: below zero where a rule finds more equal than it
+    /// adds.
+    pub classes: i64,
     /// Time in its searches and applications, by the clock that the phase was given.
     pub time: Duration,
 }
@@ -138,6 +143,7 @@ impl Growth {
         self.refused += other.refused;
         self.nodes += other.nodes;
         self.united += other.united;
+        self.classes += other.classes;
         self.time += other.time;
         if self.reason.is_none() {
             self.reason.clone_from(&other.reason);
@@ -323,6 +329,7 @@ impl EGraph {
             .and_then(|()| rule.to.iter().map(|template| self.instantiate(template, &one)).collect());
         let added = self.egg.nodes().len() - before;
         growth.nodes += added;
+        growth.classes += i64::try_from(added).unwrap_or(i64::MAX);
         self.origins.record(before + added, rule, &key);
         let made = match made {
             Ok(made) => made,
@@ -336,7 +343,7 @@ impl EGraph {
             }
         };
         let mut changed = added > 0;
-        for (root, made) in roots.into_iter().zip(made) {
+        for (position, (root, made)) in roots.into_iter().zip(made).enumerate() {
             let (left, right) = (self.ty(root).clone(), self.ty(made).clone());
             if left != right {
                 return Err(SaturateError {
@@ -348,7 +355,11 @@ impl EGraph {
                 });
             }
             let united = self.egg.union(root, made);
+            if united {
+                self.origins.unite((position, root), made, rule, &key);
+            }
             growth.united += usize::from(united);
+            growth.classes -= i64::from(united);
             changed |= united;
         }
         growth.applied += usize::from(changed);

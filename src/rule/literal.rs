@@ -48,6 +48,12 @@ pub(super) fn bracketed(text: &str) -> Result<Attr, (String, &'static str)> {
             .split(',')
             .map(|item| {
                 let item = item.trim();
+                if item.starts_with('?') || item.contains('(') {
+                    let advice = "a list of what is bound or computed is `list(…)`, as in `list(?a, 1)`; a left \
+                                  side computes none: bind the whole list to a variable there, and ask in `when` \
+                                  what it must be";
+                    return Err((format!("`{item}` is not an integer"), advice));
+                }
                 let wrong = |_| match digits(item) && !item.contains(['.', 'e', 'E']) {
                     true => (format!("`{item}` is too large for an integer"), "write one of 64 bits"),
                     false => (format!("`{item}` is not an integer"), "write a list as `[1, 2]`"),

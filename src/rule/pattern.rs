@@ -1,9 +1,11 @@
 //! The syntax of patterns and expressions: s-expressions with attributes, not yet checked.
 
+use super::expr::functions;
 use super::ron::Text;
 use super::{Interval, literal};
 use crate::attr::Attr;
 use crate::error::suggestion;
+use crate::op::post;
 use crate::tensor::{DType, Layout};
 use std::ops::Range;
 
@@ -32,6 +34,8 @@ pub(super) enum Kind {
     Spread { name: String, optional: bool },
     /// A number or a range in place of an operand, or one with a name: `0.5`, `0..6`, `?c:0..`.
     Number { interval: Interval, var: Option<String> },
+    /// What does not read; it is told already.
+    Wrong,
     /// `(op operands… {attributes})`.
     Op { name: String, name_range: Range<usize>, children: Vec<Ast>, attrs: Vec<Entry> },
 }
@@ -53,25 +57,103 @@ pub(super) struct ExprAst {
 
 #[derive(Clone, Debug)]
 pub(super) enum ExprKind {
+    /// What does not read; it is told already.
+    Wrong,
     Literal(Attr),
     Var(String),
     Call(String, Vec<ExprAst>),
 }
 
-/// Reads one pattern.
-pub(super) fn pattern(text: &Text) -> Result<Ast, Mistake> {
-    let mut parser = Parser { text: &text.text, at: 0, depth: 0 };
-    let ast = parser.operand()?;
-    parser.end()?;
-    Ok(ast)
+/// Reads one pattern, as far as it is one: with every mistake after which reading could go on, and the first
+/// after which it could not.
+pub(super) fn pattern(text: &Text) -> (Option<Ast>, Vec<Mistake>) {
+    let mut parser = Parser::new(&text.text);
+    let ast = parser.operand().and_then(|ast| parser.end().map(|()| ast));
+    parser.finish(ast)
 }
 
-/// Reads one expression.
-pub(super) fn expression(text: &Text) -> Result<ExprAst, Mistake> {
-    let mut parser = Parser { text: &text.text, at: 0, depth: 0 };
-    let ast = parser.expression()?;
-    parser.end()?;
-    Ok(ast)
+/// Reads one expression, as a pattern is read.
+pub(super) fn expression(text: &Text) -> (Option<ExprAst>, Vec<Mistake>) {
+    let mut parser = Parser::new(&text.text);
+    let ast = parser.expression().and_then(|ast| parser.end_of_expression(0).map(|()| ast));
+    parser.finish(ast)
+}
+
+/// Operators of other languages, and what is written instead; whether its arguments change places.
+const OPERATORS: &[(&str, &str, bool)] = &[
+    ("<=", "at-most", false),
+    (">=", "at-most", true),
+    ("==", "equal", false),
+    ("!=", "not-equal", false),
+    ("<", "less", false),
+    (">", "less", true),
+    ("=", "equal", false),
+    ("||", "any", false),
+    ("or ", "any", false),
+    ("%", "divisible", false),
+    ("+", "add", false),
+    ("-", "sub", false),
+    ("*", "mul", false),
+    ("/", "div", false),
+];
+
+/// What to write in place of an operator between two expressions.
+fn operator(left: &str, rest: &str) -> Option<(String, String)> {
+    if rest.starts_with("&&") || rest.starts_with("and ") {
+        let advice = "write two conditions in `when`, each in quotes of its own: all of them must hold";
+        return Some(("there is no `and` between conditions".to_owned(), advice.to_owned()));
+    }
+    let (written, function, turned) = OPERATORS.iter().find(|(written, ..)| rest.starts_with(written))?;
+    let right = rest[written.len()..].trim();
+    // `a % b == 0` asks whether b divides a.
+    let right =
+        if *function == "divisible" { right.split("==").next().unwrap_or(right).trim() } else { right };
+    let right = if right.is_empty() { "…" } else { right };
+    let (first, second) = if *turned { (right, left.trim()) } else { (left.trim(), right) };
+    Some((
+        format!("`{}` is no operator here: there are functions only", written.trim()),
+        format!("write `{function}({first}, {second})`"),
+    ))
+}
+
+/// Names that other systems give element types.
+const DTYPES: &[(&str, DType)] = &[
+    ("float", DType::F32),
+    ("float32", DType::F32),
+    ("fp32", DType::F32),
+    ("double", DType::F64),
+    ("float64", DType::F64),
+    ("half", DType::F16),
+    ("float16", DType::F16),
+    ("fp16", DType::F16),
+    ("bfloat16", DType::BF16),
+    ("int8", DType::I8),
+    ("uint8", DType::U8),
+    ("int", DType::I32),
+    ("int32", DType::I32),
+    ("long", DType::I64),
+    ("int64", DType::I64),
+    ("boolean", DType::Bool),
+];
+
+/// Layouts whose letters are of two cases.
+const LAYOUTS: &[&str] =
+    &["nChw16c", "nChw8c", "OIhw16i16o", "OIhw8i8o", "Ohwi16o", "Ohwi8o", "Oihw16o", "Oihw8o"];
+
+/// What is meant by a word that is no value, as it would be written.
+fn meant(word: &str) -> Option<String> {
+    let lower = word.to_ascii_lowercase();
+    if let Some((_, dtype)) = DTYPES.iter().find(|(name, _)| *name == lower) {
+        return Some(format!("the element type is `{}`", dtype.name()));
+    }
+    let layout = LAYOUTS.iter().copied().find(|layout| layout.eq_ignore_ascii_case(word));
+    let layout =
+        layout.or_else(|| (lower.len() > 3 && lower.parse::<Layout>().is_ok()).then_some(lower.as_str()));
+    if let Some(layout) = layout {
+        return Some(format!("the layout is `{layout}`"));
+    }
+    post::step_name(word)
+        .map(|step| format!("write `<{step}>` for a chain of this step, `\"{step}\"` for its name"))
 }
 
 const NUMBER: &str = "write digits, such as `2` or `0.5`";
@@ -84,11 +166,32 @@ const DEPTH: usize = 200;
 struct Parser<'a> {
     text: &'a str,
     at: usize,
+    /// Mistakes after which reading went on.
+    mistakes: Vec<Mistake>,
     /// How many ops and calls are open.
     depth: usize,
 }
 
 impl<'a> Parser<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, at: 0, mistakes: Vec::new(), depth: 0 }
+    }
+
+    fn finish<T>(mut self, read: Result<T, Mistake>) -> (Option<T>, Vec<Mistake>) {
+        match read {
+            Ok(read) => (Some(read), self.mistakes),
+            Err(last) => {
+                self.mistakes.push(last);
+                (None, self.mistakes)
+            }
+        }
+    }
+
+    /// Notes a mistake after which reading goes on.
+    fn note(&mut self, message: impl Into<String>, range: Range<usize>, help: impl Into<String>) {
+        self.mistakes.push(Mistake { message: message.into(), range, help: help.into() });
+    }
+
     fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
@@ -129,6 +232,14 @@ impl<'a> Parser<'a> {
                 self.at..self.text.len(),
                 "take it away, or put it inside the parentheses",
             )
+        }
+    }
+
+    fn end_of_expression(&mut self, start: usize) -> Result<(), Mistake> {
+        self.space();
+        match operator(&self.text[start..self.at], self.rest()) {
+            Some((message, help)) => wrong(message, self.here(), help),
+            None => self.end(),
         }
     }
 
@@ -181,12 +292,16 @@ impl<'a> Parser<'a> {
             Some(_) => {
                 let word = self.word();
                 let end = if word.is_empty() { self.here().end } else { self.at };
-                let help = if word.is_empty() {
-                    "write a variable `?x`, a number, or an op `(op …)`".to_owned()
-                } else {
-                    format!("write `?{word}` for a variable, `({word} …)` for an op")
-                };
-                return wrong(format!("`{}` is no operand", &self.text[start..end]), start..end, help);
+                let message = format!("`{}` is no operand", &self.text[start..end]);
+                if word.is_empty() {
+                    return wrong(message, start..end, "write a variable `?x`, a number, or an op `(op …)`");
+                }
+                self.note(
+                    message,
+                    start..end,
+                    format!("write `?{word}` for a variable, `({word} …)` for an op"),
+                );
+                Kind::Wrong
             }
         };
         self.depth -= 1;
@@ -238,6 +353,11 @@ impl<'a> Parser<'a> {
                 }
                 return Ok(Kind::Op { name, name_range, children, attrs });
             }
+            if self.rest().starts_with(',') {
+                self.note("`,` stands between operands", self.here(), "take it away: a space is enough");
+                self.at += 1;
+                continue;
+            }
             children.push(self.operand()?);
         }
     }
@@ -269,11 +389,16 @@ impl<'a> Parser<'a> {
                 }
                 let range = start..self.at;
                 if !self.eat(':') {
-                    return wrong(
-                        format!("`:` is missing after `{name}`"),
-                        range,
-                        format!("write `{name}: …`, or `*{name}` for all other attributes"),
-                    );
+                    let message = format!("`:` is missing after `{name}`");
+                    let help = format!("write `{name}: …`, or `*{name}` for all other attributes");
+                    if !self.rest().starts_with([',', '}']) {
+                        return wrong(message, range, help);
+                    }
+                    self.note(message, range.clone(), help);
+                    let value = ExprAst { kind: ExprKind::Wrong, range: range.clone() };
+                    entries.push(Entry::Attr { name, range, value });
+                    self.eat(',');
+                    continue;
                 }
                 entries.push(Entry::Attr { name, range, value: self.expression()? });
             }
@@ -375,7 +500,10 @@ impl<'a> Parser<'a> {
                 self.at += length + 2;
                 match literal::bracketed(&self.text[start..self.at]) {
                     Ok(literal) => ExprKind::Literal(literal),
-                    Err((message, help)) => return wrong(message, start..self.at, help),
+                    Err((message, help)) => {
+                        self.note(message, start..self.at, help);
+                        ExprKind::Wrong
+                    }
                 }
             }
             Some(_) => {
@@ -394,8 +522,15 @@ impl<'a> Parser<'a> {
                                 "write `)` after the last argument",
                             );
                         }
+                        let from = self.at;
                         arguments.push(self.expression()?);
                         if !self.eat(',') && !self.rest().starts_with(')') {
+                            if let Some((message, help)) = operator(
+                                &self.text[from..self.at],
+                                self.rest().split([',', ')']).next().unwrap_or_default(),
+                            ) {
+                                return wrong(message, self.here(), help);
+                            }
                             return wrong(
                                 "`,` or `)` is missing here",
                                 self.here(),
@@ -409,8 +544,18 @@ impl<'a> Parser<'a> {
                         Some(literal) => ExprKind::Literal(literal),
                         None => {
                             let neither = format!("`{word}` is no value: not an element type, not a layout");
+                            if let Some(function) = functions().find(|function| function.name == word) {
+                                let signature = function.signature();
+                                let help = match self.rest().trim() {
+                                    "" => format!("it is `{signature}`: {}", function.doc),
+                                    rest => format!("it is `{signature}`: write `{word}({rest})`"),
+                                };
+                                let message = format!("`{word}` lacks the parentheses of its arguments");
+                                return wrong(message, start..self.at, help);
+                            }
                             let close = suggestion(&word, DType::ALL.iter().map(|dtype| dtype.name()));
                             let (message, help) = match (close, word.parse::<Layout>()) {
+                                _ if meant(&word).is_some() => (neither, meant(&word).unwrap_or_default()),
                                 (Some(close), _) => (neither, format!("did you mean `{close}`?")),
                                 // With a number in it, it is meant as a layout.
                                 (None, Err(why)) if word.contains(|c: char| c.is_ascii_digit()) => {
@@ -421,7 +566,8 @@ impl<'a> Parser<'a> {
                                     format!("write `?{word}` for a variable, `\"{word}\"` for text"),
                                 ),
                             };
-                            return wrong(message, start..self.at, help);
+                            self.note(message, start..self.at, help);
+                            ExprKind::Wrong
                         }
                     }
                 }

@@ -8,12 +8,12 @@ mod right;
 mod scope;
 
 use super::example;
-use super::pattern::{self, Ast, Kind, Mistake};
+use super::pattern::{self, Ast, ExprAst, Kind, Mistake};
 use super::ron::{self, Field, Node, Text, Value};
 use super::{AttrVar, Expr, Guard, Places, Rule, Template};
 use crate::error::{Diagnostic, Diagnostics, Source, Span, nearest, suggestion};
 use form::{KEYS, Parts};
-use left::shape;
+use left::alike;
 use scope::Scope;
 use std::collections::HashMap;
 
@@ -24,6 +24,14 @@ pub(super) fn read(files: &[(&str, &str)], found: &mut Diagnostics) -> Vec<Rule>
     for (name, text) in files {
         let source = found.add_source(Source::new(*name, *text));
         let nodes = match ron::items(text, source, "Rule") {
+            _ if ron::is_blank(text) => {
+                found.push(
+                    Diagnostic::new("the rule file is empty")
+                        .label(source, Span::new(0, text.len()), "")
+                        .help("write `[Rule(name: …, from: …, to: …), …]`, or take the file away"),
+                );
+                continue;
+            }
             Ok((nodes, mistakes)) => {
                 for diagnostic in mistakes {
                     let at = diagnostic.labels.first().map_or(0, |label| label.span.start);
@@ -253,7 +261,7 @@ impl Reader<'_> {
         let mut patterns = Vec::new();
         for text in &from {
             if let Some(ast) = self.ast(text) {
-                if !matches!(ast.kind, Kind::Op { .. }) {
+                if !matches!(ast.kind, Kind::Op { .. } | Kind::Wrong) {
                     self.mistake(
                         "a left side is an op, not a variable or a number",
                         text.span(ast.range.clone()),
@@ -267,7 +275,7 @@ impl Reader<'_> {
         let guards: Vec<Guard> = when
             .iter()
             .filter_map(|text| {
-                let ast = pattern::expression(text).map_err(|mistake| self.syntax(text, mistake)).ok()?;
+                let ast = self.expression(text)?;
                 let (expr, _) = self.expr(text, &ast, &mut scope)?;
                 if !matches!(&expr, Expr::Call(function, _) if function.is_guard()) {
                     self.mistake(
@@ -281,7 +289,7 @@ impl Reader<'_> {
             .collect();
         let mut computed = Vec::new();
         for (field, text) in &lets {
-            let ast = pattern::expression(text).map_err(|mistake| self.syntax(text, mistake)).ok();
+            let ast = self.expression(text);
             let attribute = format!("`let` of `{}`", field.key);
             let value = ast.and_then(|ast| self.value(text, &ast, &attribute, None, &mut scope));
             if let Some(what) = scope.kind(&field.key) {
@@ -314,7 +322,7 @@ impl Reader<'_> {
         if self.found.len() > before || scope.incomplete {
             return None;
         }
-        let symmetric = patterns.len() == 2 && shape(&patterns[0]) == shape(&patterns[1]);
+        let symmetric = patterns.len() == 2 && alike(&patterns[0], &patterns[1]);
         Some(Rule {
             name: name.text,
             doc: doc.to_owned(),
@@ -335,6 +343,14 @@ impl Reader<'_> {
     }
 
     fn ast(&mut self, text: &Text) -> Option<Ast> {
-        pattern::pattern(text).map_err(|mistake| self.syntax(text, mistake)).ok()
+        let (ast, mistakes) = pattern::pattern(text);
+        mistakes.into_iter().for_each(|mistake| self.syntax(text, mistake));
+        ast
+    }
+
+    fn expression(&mut self, text: &Text) -> Option<ExprAst> {
+        let (ast, mistakes) = pattern::expression(text);
+        mistakes.into_iter().for_each(|mistake| self.syntax(text, mistake));
+        ast
     }
 }

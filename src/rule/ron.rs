@@ -134,6 +134,11 @@ pub(crate) fn items(text: &str, source: usize, name: &str) -> Result<(Vec<Node>,
     Ok((items, mistakes))
 }
 
+/// Whether a text holds nothing but blanks and comments.
+pub(crate) fn is_blank(text: &str) -> bool {
+    text.lines().all(|line| line.trim().is_empty() || line.trim().starts_with("//"))
+}
+
 /// Where the next line from a place on begins with `name(`.
 fn next_line(text: &str, from: usize, name: &str) -> Option<usize> {
     text.match_indices(name)

@@ -11,6 +11,9 @@ use std::fmt;
 /// The most entries of a list, and so the largest size: far more than any value has dimensions.
 pub(super) const LARGEST: i64 = 128;
 
+/// More dimensions than a value of any model has: no axis is as far from either end.
+pub(super) const MOST_DIMENSIONS: i64 = 16;
+
 /// A kind of argument or result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

@@ -6,7 +6,7 @@ use super::draft::{Draft, Filling};
 use crate::graph::{Graph, INPUT, Node, NodeId, text};
 use crate::op;
 use crate::rule::Rule;
-use crate::tensor::Tensor;
+use crate::tensor::{DType, Tensor};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(super) fn print(rule: &Rule, draft: &Draft, difference: Option<&Difference>)
     if let Some(Difference { side, what, at }) = difference {
         let _ = writeln!(out, "// {what}, at output {side}");
         if let Some((index, left, right)) = at {
-            let _ = writeln!(out, "// first at {index:?}: left {left:?}, right {right:?}");
+            let _ = writeln!(out, "// first at {index:?}: left {left}, right {right}");
         }
     }
     if let Some((side, left, right)) = types_differ(draft) {
@@ -83,9 +83,11 @@ fn text(rule: &Rule, draft: &Draft) -> String {
 
 /// The elements of a constant, as the text form reads them.
 fn list(tensor: &Tensor) -> String {
-    let float = tensor.ty().dtype.is_float();
-    let one = |value: &f64| if float { format!("{value:?}") } else { format!("{value:.0}") };
-    tensor.to_f64().iter().map(one).collect::<Vec<_>>().join(", ")
+    let written: Vec<String> = match tensor.to_i64() {
+        Some(integers) => integers.iter().map(ToString::to_string).collect(),
+        None => tensor.to_f64().iter().map(|value| format!("{value:?}")).collect(),
+    };
+    written.join(", ")
 }
 
 /// The most elements of a value of a case: those that are printed are small.
@@ -100,7 +102,11 @@ pub fn compare(graph: &Graph) -> Result<Option<String>, String> {
     let mut draft = Draft::empty(LARGEST);
     for (id, node) in graph.nodes() {
         match (graph.constant(id), op::find(node.op)) {
-            (Some(value), _) => draft.leaf(node.ty.clone(), true, Filling::Given(value.to_f64()))?,
+            (Some(value), _) => {
+                let given = value.to_i64().filter(|_| node.ty.dtype == DType::I64).map(Filling::Whole);
+                let given = given.unwrap_or_else(|| Filling::Given(value.to_f64()));
+                draft.leaf(node.ty.clone(), true, given)?
+            }
             (None, Some(op)) => {
                 let inputs = node.inputs.iter().map(|input| input.index()).collect();
                 draft.op(op, (*node.attrs).clone(), inputs)?

@@ -27,7 +27,7 @@ pub(super) struct Difference {
     /// What is wrong.
     pub what: String,
     /// The first element that differs: its index, left, right.
-    pub at: Option<(Vec<usize>, f64, f64)>,
+    pub at: Option<(Vec<usize>, String, String)>,
 }
 
 impl fmt::Display for Difference {
@@ -35,7 +35,7 @@ impl fmt::Display for Difference {
         f.write_str(&self.what)?;
         match &self.at {
             Some((index, left, right)) => {
-                write!(f, ": at {index:?} the left side is {left:?}, the right side {right:?}")
+                write!(f, ": at {index:?} the left side is {left}, the right side {right}")
             }
             None => Ok(()),
         }
@@ -58,15 +58,21 @@ pub(super) fn compare(draft: &Draft) -> Compared {
     let values = evaluate(draft, &precision, false);
     for (side, (left, right)) in draft.left.iter().zip(&draft.right).enumerate() {
         let (Some(left), Some(right)) = (&values[*left], &values[*right]) else { continue };
-        let (left, right) = (left.to_f64(), right.to_f64());
-        // Integers and booleans are exact, whatever is beside them.
-        let float = draft.values[draft.left[side]].ty.dtype.is_float();
-        let tolerance = if float { precision.tolerance } else { 0.0 };
-        if let Some(at) = first_difference(&left, &right, tolerance) {
-            let shape = &draft.values[draft.left[side]].ty.shape;
-            let index = index_of(at, shape);
+        let differ = |at: usize, left: String, right: String| {
+            let index = index_of(at, &draft.values[draft.left[side]].ty.shape);
             let what = "the sides differ in value".to_owned();
-            return Compared::Differ(Difference { side, what, at: Some((index, left[at], right[at])) });
+            Compared::Differ(Difference { side, what, at: Some((index, left, right)) })
+        };
+        // Integers and booleans are exact, whatever is beside them.
+        if let (Some(left), Some(right)) = (left.to_i64(), right.to_i64()) {
+            if let Some(at) = left.iter().zip(&right).position(|(left, right)| left != right) {
+                return differ(at, left[at].to_string(), right[at].to_string());
+            }
+            continue;
+        }
+        let (left, right) = (left.to_f64(), right.to_f64());
+        if let Some(at) = first_difference(&left, &right, precision.tolerance) {
+            return differ(at, format!("{:?}", left[at]), format!("{:?}", right[at]));
         }
         if left.iter().filter(|value| value.is_finite()).count() * 2 < left.len() {
             return Compared::Vacuous;
@@ -99,10 +105,19 @@ impl Precision {
         let found: Vec<DType> = floats.into_iter().filter(has).collect();
         let named = |op: &'static OpDef| op.logical.unwrap_or(op.name);
         let casts = || draft.values.iter().any(|value| value.op.is_some_and(|op| named(op) == "cast"));
+        // `f32` has not all integers beyond 2^24: to make one of them a float is to round it.
+        let whole = |at: usize| matches!(draft.values[at].ty.dtype, DType::I32 | DType::I64);
+        let rounds_integers = || {
+            let casts = draft.values.iter().filter(|value| value.op.is_some_and(|op| named(op) == "cast"));
+            casts
+                .into_iter()
+                .any(|cast| cast.ty.dtype == DType::F32 && cast.inputs.iter().any(|at| whole(*at)))
+        };
         match found[..] {
-            [] | [DType::F32 | DType::F64] => Self { wide: true, tolerance: TOLERANCE },
+            [] | [DType::F64] => Self { wide: true, tolerance: TOLERANCE },
+            [DType::F32] if !rounds_integers() => Self { wide: true, tolerance: TOLERANCE },
             // A cast to a narrow type is there to round.
-            [one] if !casts() => {
+            [one @ (DType::F16 | DType::BF16)] if !casts() => {
                 // What a rule writes itself it does not round, and what stands for it in a model is rounded.
                 let rounded = if rounds(draft) { 4.0 * rounding(one) } else { 0.0 };
                 Self { wide: true, tolerance: TOLERANCE.max(rounded) }
@@ -181,7 +196,7 @@ fn first_difference(left: &[f64], right: &[f64], tolerance: f64) -> Option<usize
         let same = left == right || left.is_nan() && right.is_nan();
         let close =
             (left - right).abs() <= tolerance * left.abs().max(right.abs()).max(typical).max(SMALLEST);
-        !(same || close && left.is_finite())
+        !(same || close && left.is_finite() && right.is_finite())
     })
 }
 
@@ -239,7 +254,11 @@ fn poisoned(draft: &Draft, precision: &Precision, clean: &[Option<Tensor>]) -> O
             let index = index_of(at, &draft.values[*root].ty.shape);
             let side = side % draft.left.len();
             let what = "an element depends on padding (left: as it is, right: padding poisoned)".to_owned();
-            return Some(Difference { side, what, at: Some((index, clean[at], dirty[at])) });
+            return Some(Difference {
+                side,
+                what,
+                at: Some((index, format!("{:?}", clean[at]), format!("{:?}", dirty[at]))),
+            });
         }
     }
     None

@@ -38,6 +38,8 @@ pub(super) enum Filling {
     Seeded(u64),
     /// These, in order.
     Given(Vec<f64>),
+    /// These integers, in order: beyond 2^53 `f64` has not all of them.
+    Whole(Vec<i64>),
 }
 
 impl Leaf {
@@ -243,6 +245,9 @@ impl Bindings for Draft {
     }
 }
 
+/// Exponents: those that undo each other, that keep a sign or lose it, and that make one of everything.
+const EXPONENTS: &[f64] = &[2.0, 2.0, 0.5, 0.5, 1.0, 3.0, 0.0, -1.0, -2.0, 1.5];
+
 /// The value of a leaf of this type.
 pub(super) fn filled<'a>(ty: &TensorType, leaf: &'a Leaf) -> &'a Tensor {
     leaf.value.get_or_init(|| fill(ty, &leaf.values))
@@ -260,14 +265,24 @@ fn fill(ty: &TensorType, filling: &Filling) -> Tensor {
         Filling::Given(values) => {
             return Tensor::from_f64(ty.dtype, ty.shape.clone(), values).to_layout(&ty.layout);
         }
+        Filling::Whole(values) if ty.dtype == DType::I64 => {
+            return Tensor::from_elements(ty.shape.clone(), values).to_layout(&ty.layout);
+        }
+        Filling::Whole(values) => {
+            let values: Vec<f64> = values.iter().map(|value| *value as f64).collect();
+            return Tensor::from_f64(ty.dtype, ty.shape.clone(), &values).to_layout(&ty.layout);
+        }
         Filling::Drawn(values, seed) => (*values, *seed),
     };
     let mut rng = Rng::new(seed, "values", 0);
     // Far from zero, too: bounds such as those of `clip` must be reached.
     let scale = rng.pick(&[1.0, 1.0, 1.0, 4.0]);
     let positive = values == Values::Positive || values == Values::Any && rng.percent(40);
+    // One exponent for all elements, mostly, as models have it.
+    let exponent = (values == Values::Exponent && rng.percent(70)).then(|| rng.pick(EXPONENTS));
     let drawn: Vec<f64> = (0..ty.shape.count())
         .map(|_| match (values, ty.dtype) {
+            (Values::Exponent, _) => exponent.unwrap_or_else(|| rng.pick(EXPONENTS)),
             (Values::Below(size), _) => (rng.below(2 * size.max(1)) as f64) - size as f64,
             (_, DType::Bool) => rng.below(2) as f64,
             (_, dtype) if dtype.is_float() => {

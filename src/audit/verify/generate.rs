@@ -34,8 +34,9 @@ const MIDDLE_REST: usize = 3;
 impl<'a> Generator<'a> {
     /// For one rule.
     pub fn new(rule: &'a Rule, palette: &Palette) -> Self {
-        let literals = (!edge::rounds(rule)).then(|| edge::literals(rule));
-        let palette = palette.with(&hint::wishes(rule));
+        let numbers = edge::literals(rule);
+        let palette = palette.with(&hint::wishes(rule), &numbers);
+        let literals = (!edge::rounds(rule)).then_some(numbers);
         Self { rule, hints: Hints::new(rule), palette, names: Arc::new(Names::of(rule)), literals }
     }
 
@@ -124,7 +125,8 @@ impl<'a> Generator<'a> {
                 }
                 let shape = ones(rng, wish.ty.shape.rank());
                 let ty = TensorType::plain(wish.ty.dtype, shape);
-                let leaf = draft.leaf(ty, true, Filling::Splat(number(*interval, rng)))?;
+                let value = number(*interval, ty.dtype, &self.palette.numbers, rng)?;
+                let leaf = draft.leaf(ty, true, Filling::Splat(value))?;
                 if let Some(var) = var {
                     draft.operands[var.0] = Some(leaf);
                 }
@@ -364,20 +366,35 @@ fn beyond(value: &Attr) -> bool {
     }
 }
 
-/// A number of an interval: its ends, mostly, where mistakes are.
-fn number(interval: Interval, rng: &mut Rng) -> f64 {
+/// What a number of an interval is drawn from, as far as it is in it.
+const NUMBERS: &[f64] = &[0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, 0.25, 10.0, -10.0, 100.0, -100.0];
+
+/// A number of an interval: its ends, mostly, where mistakes are; what other numbers of the rule are or are
+/// near to; small ones and large ones as far as the interval goes.
+fn number(interval: Interval, dtype: DType, others: &[f64], rng: &mut Rng) -> Result<f64, String> {
     let Interval { least, most } = interval;
     let inside = match (least.is_finite(), most.is_finite()) {
         (true, true) => least + (most - least) * rng.unit(),
         (true, false) => least + rng.pick(&[0.25, 0.5, 1.0, 3.0]),
         (false, true) => most - rng.pick(&[0.25, 0.5, 1.0, 3.0]),
-        (false, false) => rng.pick(&[-2.0, -0.5, 0.0, 0.5, 1.0, 3.0]),
+        (false, false) => rng.pick(NUMBERS),
     };
-    match rng.below(4) {
+    let fitting: Vec<f64> = NUMBERS.iter().copied().filter(|one| interval.holds(*one)).collect();
+    let drawn = match rng.below(6) {
         0 if least.is_finite() => least,
         1 if most.is_finite() => most,
+        2 | 3 if !others.is_empty() => {
+            Some(edge::beside(rng, others)).filter(|one| interval.holds(*one)).unwrap_or(inside)
+        }
+        3..=4 if !fitting.is_empty() => rng.pick(&fitting),
         _ => inside,
+    };
+    // A constant of an integer type is no half: it would match as what it is rounded to.
+    let drawn = if dtype.is_float() { drawn } else { drawn.round() };
+    if !interval.holds(drawn) || dtype == DType::Bool || dtype == DType::U8 && drawn < 0.0 {
+        return Err(format!("no number of type {dtype} was drawn that is in {interval}"));
     }
+    Ok(drawn)
 }
 
 /// A number on the left is a constant that has no more dimensions than what stands beside it.

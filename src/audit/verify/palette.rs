@@ -24,6 +24,8 @@ pub(super) struct Palette {
     pub rank: usize,
     /// Numbers that the rule's guards name, and what is next to them: drawn as often as the others.
     pub wishes: Cow<'static, [usize]>,
+    /// Numbers that the rule holds, for float attributes and constants.
+    pub numbers: Cow<'static, [f64]>,
     /// The most elements of a value.
     pub largest: usize,
 }
@@ -42,6 +44,7 @@ impl Palette {
         plain_values: false,
         rank: 5,
         wishes: Cow::Borrowed(&[]),
+        numbers: Cow::Borrowed(&[]),
         largest: LARGEST,
     };
 
@@ -56,6 +59,7 @@ impl Palette {
             plain_values: true,
             rank: 2,
             wishes: Cow::Borrowed(&[]),
+            numbers: Cow::Borrowed(&[]),
             largest: LARGEST,
         },
         Self {
@@ -67,6 +71,7 @@ impl Palette {
             plain_values: true,
             rank: 4,
             wishes: Cow::Borrowed(&[]),
+            numbers: Cow::Borrowed(&[]),
             largest: LARGEST,
         },
         Self {
@@ -78,6 +83,7 @@ impl Palette {
             plain_values: true,
             rank: 5,
             wishes: Cow::Borrowed(&[]),
+            numbers: Cow::Borrowed(&[]),
             largest: LARGEST,
         },
         Self {
@@ -89,12 +95,13 @@ impl Palette {
             plain_values: false,
             rank: 5,
             wishes: Cow::Borrowed(&[]),
+            numbers: Cow::Borrowed(&[]),
             largest: LARGEST,
         },
     ];
 
-    /// The same with some numbers that a rule asks for.
-    pub fn with(&self, wishes: &[usize]) -> Self {
+    /// The same with sizes that a rule asks for, and numbers that it holds.
+    pub fn with(&self, wishes: &[usize], numbers: &[f64]) -> Self {
         let joined = |list: &[usize], most: usize| {
             let mut list = list.to_vec();
             list.extend(wishes.iter().filter(|wish| **wish <= most));
@@ -107,6 +114,7 @@ impl Palette {
             // There are two of them, and channels beside them.
             spatial: joined(&self.spatial, 32),
             wishes: Cow::Owned(wishes.to_vec()),
+            numbers: Cow::Owned(numbers.to_vec()),
             largest: self.largest.max(most.saturating_mul(64).min(LARGEST_WISHED)),
             ..*self
         }

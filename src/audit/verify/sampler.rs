@@ -25,6 +25,8 @@ pub(super) enum Values {
     Any,
     /// Positive: what a root or a logarithm is taken of.
     Positive,
+    /// What a power is taken to: two and a half among them, which undo each other for some.
+    Exponent,
     /// Positions in an axis of this size, from the front or the back.
     Below(usize),
 }
@@ -196,7 +198,7 @@ impl Ask<'_> {
         });
         match default {
             Some(default) if self.palette.default(self.rng) => default,
-            _ => parameter(self.rng, name),
+            _ => parameter(self.rng, self.palette, name),
         }
     }
 
@@ -217,7 +219,8 @@ impl Ask<'_> {
         if !(least..=most).contains(&extras) {
             return None;
         }
-        let wishes = (0..extras).map(|_| {
+        let binary: Vec<&Step> = steps.iter().filter(|step| post::is_binary(step)).collect();
+        let wishes = (0..extras).map(|at| {
             let mut ty = result.clone();
             if result.layout.is_plain() {
                 ty.shape = super::palette::partner(self.rng, &result.shape).into();
@@ -225,22 +228,33 @@ impl Ask<'_> {
                 // A plain value of one element goes with any layout.
                 ty = TensorType::plain(result.dtype, super::palette::ones(self.rng, 1));
             }
-            Wish::any(ty)
+            match binary[at].op {
+                "pow" => Wish { ty, values: Values::Exponent },
+                _ => Wish::any(ty),
+            }
         });
-        Some((steps, wishes.collect()))
+        let wishes = wishes.collect();
+        Some((steps, wishes))
     }
 }
 
-/// A value for a float attribute of this name, far from any default.
-fn parameter(rng: &mut Rng, name: &str) -> f64 {
-    match name {
-        "min" => rng.pick(&[-1.5, -0.5, 0.0, 0.25]),
-        "max" => rng.pick(&[0.5, 1.0, 1.5, 6.0]),
-        "epsilon" => rng.pick(&[1e-3, 0.1, 0.5]),
-        "alpha" => rng.pick(&[0.05, 0.3, 0.7, 1.5]),
-        "beta" => rng.pick(&[0.1, 0.4, 1.25]),
-        "scale" => rng.pick(&[0.125, 0.5, 0.35, 1.0, 2.0]),
-        _ => rng.pick(&[0.5, 0.75, 1.5, 2.0]),
+/// A value for a float attribute of this name, far from any default: what models have, or what they seldom
+/// have and is defined as well (a slope below zero, bounds in the wrong order), or a number of the rule or
+/// one beside it. An epsilon is never below zero: it keeps a root from one.
+fn parameter(rng: &mut Rng, palette: &Palette, name: &str) -> f64 {
+    let (usual, odd): (&[f64], &[f64]) = match name {
+        "min" => (&[-1.5, -0.5, 0.0, 0.25], &[0.75, 1.0, 2.5, -40.0]),
+        "max" => (&[0.5, 1.0, 1.5, 6.0], &[0.0, -0.25, -1.0, 40.0]),
+        "epsilon" => return rng.pick(&[1e-3, 0.1, 0.5, 0.0]),
+        "alpha" => (&[0.05, 0.3, 0.7, 1.5], &[0.0, 1.0, -0.5, -2.0]),
+        "beta" => (&[0.1, 0.4, 1.25], &[0.0, -0.5, 2.0]),
+        "scale" => (&[0.125, 0.5, 0.35, 1.0, 2.0], &[0.0, -1.0, -0.5]),
+        _ => (&[0.5, 0.75, 1.5, 2.0], &[0.0, 1.0, -1.0, -0.5]),
+    };
+    match rng.below(20) {
+        0..=3 if !palette.numbers.is_empty() => super::edge::beside(rng, &palette.numbers),
+        0..=8 => rng.pick(odd),
+        _ => rng.pick(usual),
     }
 }
 
@@ -281,7 +295,8 @@ fn chain(rng: &mut Rng, palette: &Palette, least: usize, most: usize) -> Vec<Ste
         let (op, declared) = crate::verify::step(name).expect("the lists hold steps");
         let names = op::find(op).map(|def| def.attrs.iter().map(|attr| attr.name).collect::<Vec<_>>());
         let names = names.filter(|names| names.len() == declared.len()).unwrap_or_default();
-        Step { op, parameters: names.into_iter().map(|name| Float(parameter(rng, name))).collect() }
+        let parameters = names.into_iter().map(|name| Float(parameter(rng, palette, name)));
+        Step { op, parameters: parameters.collect() }
     };
     kinds.into_iter().map(step).collect()
 }

@@ -135,8 +135,10 @@ impl Left {
             value.ty.shape = Shape::from(&shape[..]);
             let Some(leaf) = &value.leaf else { continue };
             let mut values = leaf.values.clone();
-            if let Filling::Given(given) = &mut values {
-                given.resize(value.ty.shape.count(), 1.0);
+            match &mut values {
+                Filling::Given(given) => given.resize(value.ty.shape.count(), 1.0),
+                Filling::Whole(whole) => whole.resize(value.ty.shape.count(), 1),
+                Filling::Splat(_) | Filling::Drawn(..) | Filling::Seeded(_) => {}
             }
             value.leaf = Some(Leaf::new(leaf.constant, values));
         }
@@ -428,6 +430,16 @@ fn simpler(filling: &Filling, values: &[f64]) -> Vec<Filling> {
                     let mut given = values.to_vec();
                     given[at] = *goal;
                     simpler.push(Filling::Given(given));
+                }
+            }
+        }
+        Filling::Whole(whole) => {
+            simpler.extend([0.0, 1.0].map(Filling::Splat));
+            for (at, value) in whole.iter().enumerate() {
+                for goal in [0, 1].into_iter().take_while(|goal| goal != value) {
+                    let mut given = whole.clone();
+                    given[at] = goal;
+                    simpler.push(Filling::Whole(given));
                 }
             }
         }

@@ -61,6 +61,7 @@ impl Check {
             Kind::Undone => own(&finding.rule) || finding.other.as_ref().is_some_and(own),
             _ => own(&finding.rule),
         });
+        findings.extend(check::names(set.rules()));
         let progress = Mutex::new(Progress::new(set.rules().len()));
         let done = |rule: &Rule| progress.lock().unwrap_or_else(PoisonError::into_inner).step(&rule.name);
         findings.extend(check::types(set.rules(), threads(self.threads)?, &done));

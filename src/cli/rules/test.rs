@@ -29,13 +29,17 @@ impl Test {
             return self.bless(&loaded);
         }
         let mut text = String::new();
-        let (mut wrong, mut examples) = (0, 0);
+        let (mut wrong, mut examples, mut blessable) = (0, 0, 0);
+        // The shipped rules are part of the program.
+        let files = !(self.source.files.is_empty() && self.source.rules.is_empty());
         for rule in loaded.set.rules() {
             let verdicts = example::run(rule);
             let lacks = example::lacks(rule);
             examples += verdicts.len();
             wrong += verdicts.iter().filter(|verdict| verdict.wrong.is_some()).count();
             wrong += usize::from(lacks.is_some());
+            let known = |verdict: &&Verdict| verdict.wrong.as_ref().is_some_and(|one| one.actual.is_some());
+            blessable += if files { verdicts.iter().filter(known).count() } else { 0 };
             if self.json {
                 let failures: Vec<_> = verdicts
                     .iter()
@@ -72,8 +76,13 @@ impl Test {
         print(&text);
         match wrong {
             0 => Ok(()),
+            // What is missing, or does not read, nothing can be written for.
+            _ if blessable == 0 => {
+                Err(format!("{wrong} examples are wrong or missing: mend the rule or write the example"))
+            }
             _ => Err(format!(
-                "{wrong} examples are wrong or missing; `--bless` writes what happens into the files"
+                "{wrong} examples are wrong or missing; `--bless` writes what happens into the files{}",
+                if blessable < wrong { format!(" for {blessable} of them") } else { String::new() }
             )),
         }
     }

@@ -195,11 +195,11 @@ fn failure(one: &Verification, rule: &Rule, loaded: &Loaded) -> String {
         }
         Verdict::Uncovered { reasons, worked_out } => {
             let limit = if *worked_out { ", where the limit on work ended it" } else { "" };
-            let _ = writeln!(
-                text,
-                "{} instances in {} tries{limit}. Loosen its guards, or mend them if nothing can satisfy them.",
-                one.instances, one.tries
-            );
+            let advice = match reasons.iter().any(|reason| reason.guard.is_some()) {
+                true => "Loosen its guards, or mend them if nothing can satisfy them.",
+                false => "No guard is to blame: mend its sides, so that what they are made of fits together.",
+            };
+            let _ = writeln!(text, "{} instances in {} tries{limit}. {advice}", one.instances, one.tries);
             for reason in reasons {
                 let place = guard(rule, reason).map(|span| format!(" ({})", loaded.place(rule, span)));
                 let _ = writeln!(

@@ -8,7 +8,7 @@ use crate::op::post;
 use crate::rule::expr::{self, Function};
 use crate::rule::pattern::{ExprAst, ExprKind};
 use crate::rule::ron::Text;
-use crate::rule::signature::LARGEST;
+use crate::rule::signature::{LARGEST, MOST_DIMENSIONS};
 use crate::rule::{AttrVar, Expr, Kind, OperandVar, RestVar, literal};
 
 /// An expression with its kind; `None` where a variable's is not known.
@@ -20,6 +20,7 @@ const LONGEST: usize = 60;
 impl Reader<'_> {
     pub(super) fn expr(&mut self, text: &Text, ast: &ExprAst, scope: &mut Scope) -> Option<Kinded> {
         Some(match &ast.kind {
+            ExprKind::Wrong => return None,
             ExprKind::Literal(literal) => (Expr::Literal(literal.clone()), Some(Kind::of(literal.kind()))),
             ExprKind::Var(name) => {
                 scope.used.push(name.clone());
@@ -85,6 +86,19 @@ impl Reader<'_> {
             }
         }
         let read: Vec<Kinded> = read.into_iter().collect::<Option<_>>()?;
+        if let ("dim", Some((Expr::Literal(Attr::Int(axis)), _))) = (function.name, read.get(1))
+            && !(-MOST_DIMENSIONS..MOST_DIMENSIONS).contains(axis)
+        {
+            self.mistake(
+                format!("`{}` asks for axis {axis}, which no value has", written(text, ast)),
+                text.span(ast.range.clone()),
+                format!(
+                    "axes count from 0, or from -1 backwards, and values of models have at most {MOST_DIMENSIONS}: \
+                     write one such as `dim(?x, 1)`"
+                ),
+            );
+            return None;
+        }
         if !(right && self.step(text, ast, function, arguments, &read)) {
             return None;
         }

@@ -6,9 +6,10 @@ use super::scope::{Scope, index};
 use crate::attr::Attr;
 use crate::error::Diagnostic;
 use crate::op;
-use crate::rule::pattern::{Ast, Entry, ExprKind, Kind};
+use crate::rule::pattern::{Ast, Entry, ExprAst, ExprKind, Kind};
 use crate::rule::ron::Text;
 use crate::rule::{self, AttrPattern, AttrVar, OperandVar, Pattern, RestAttrVar, RestVar};
+use std::collections::BTreeMap;
 
 impl Reader<'_> {
     pub(super) fn pattern(&mut self, text: &Text, ast: &Ast, scope: &mut Scope) -> Option<Pattern> {
@@ -44,14 +45,16 @@ impl Reader<'_> {
                 let var = RestVar(scope.rest(name, *optional));
                 return Some(if *optional { Pattern::Optional(var) } else { Pattern::Rest(var) });
             }
+            Kind::Wrong => return None,
             Kind::Op { name, name_range, children, attrs } => (name, name_range, children, attrs),
         };
-        let def = self.op(text, name, name_range)?;
-        let mut patterns = Vec::new();
-        for child in children {
-            patterns.push(self.pattern(text, child, scope)?);
-        }
+        // All of it is read before any of it is given up.
+        let def = self.op(text, name, name_range);
+        let patterns: Vec<Option<Pattern>> =
+            children.iter().map(|child| self.pattern(text, child, scope)).collect();
         self.once(text, entries);
+        let def = def?;
+        let (mut right, mut known) = (true, Vec::new());
         let mut attrs: Vec<(&'static str, AttrPattern)> = Vec::new();
         let mut rest_attrs = None;
         for entry in entries {
@@ -61,40 +64,14 @@ impl Reader<'_> {
                     rest_attrs = Some(RestAttrVar(index(&mut scope.rest_attrs, name)))
                 }
                 Entry::Attr { name, range, value } => {
-                    let attr = self.attr_name(text, def, name, range)?;
-                    let expected = match &value.kind {
-                        ExprKind::Var(var) => {
-                            self.one_kind(text, var, &value.range, scope, "an attribute")?;
-                            scope.stands(text, &value.range);
-                            let kind = rule::Kind::of(attr.kind);
-                            let (at, known) = scope.attr(var, Some(kind));
-                            if let Some(known) = known.filter(|known| *known != kind) {
-                                self.mistake(
-                                    format!(
-                                        "`?{var}` is {} here and {} elsewhere: nothing is both",
-                                        kind.words(),
-                                        known.words()
-                                    ),
-                                    text.span(value.range.clone()),
-                                    "give one of them another name",
-                                );
-                                return None;
-                            }
-                            AttrPattern::Var(AttrVar(at))
-                        }
-                        ExprKind::Literal(literal) => {
-                            AttrPattern::Literal(self.literal(text, attr, literal, &value.range)?)
-                        }
-                        ExprKind::Call(..) => {
-                            self.mistake(
-                                "a left side binds attributes or names values; it computes none",
-                                text.span(value.range.clone()),
-                                "bind the attribute to a variable, and ask in `when` what it must be",
-                            );
-                            return None;
-                        }
-                    };
-                    attrs.push((attr.name, expected));
+                    let attr = self.attr_name(text, def, name, range);
+                    known.push(attr.map(|attr| attr.name));
+                    match attr
+                        .and_then(|attr| Some((attr.name, self.expected(text, (def, attr), value, scope)?)))
+                    {
+                        Some(read) => attrs.push(read),
+                        None => right = false,
+                    }
                 }
             }
         }
@@ -102,18 +79,15 @@ impl Reader<'_> {
             AttrPattern::Literal(Attr::Post(steps)) => Some(op::post::extras(steps)),
             _ => None,
         });
-        let no_post = def.attr("post").is_some()
-            && rest_attrs.is_none()
-            && !attrs.iter().any(|(name, _)| *name == "post");
-        let given = Given {
-            single: patterns.iter().filter(|child| child.spread().is_none()).count(),
-            optional: patterns.iter().filter(|child| matches!(child, Pattern::Optional(_))).count(),
-            open: patterns.iter().any(|child| matches!(child, Pattern::Rest(_))),
-        };
-        self.arity(text, &ast.range, def, given, if no_post { Some(0) } else { post });
-        if rest_attrs.is_none() {
+        let no_post = def.attr("post").is_some() && rest_attrs.is_none() && !known.contains(&Some("post"));
+        let chain = known.contains(&Some("post")) && !attrs.iter().any(|(name, _)| *name == "post");
+        if !chain {
+            self.arity(text, &ast.range, def, Given::of(children), if no_post { Some(0) } else { post });
+        }
+        // One that is misspelt may be the one that is not mentioned.
+        if rest_attrs.is_none() && !known.contains(&None) {
             for attr in &def.attrs {
-                if attrs.iter().any(|(name, _)| *name == attr.name) {
+                if known.contains(&Some(attr.name)) {
                     continue;
                 }
                 match &attr.default {
@@ -134,20 +108,106 @@ impl Reader<'_> {
                 }
             }
         }
-        Some(Pattern::Op { op: def, children: patterns, attrs, rest_attrs })
+        let patterns: Option<Vec<Pattern>> = patterns.into_iter().collect();
+        patterns.filter(|_| right).map(|children| Pattern::Op { op: def, children, attrs, rest_attrs })
+    }
+
+    /// What an attribute of a left side must be.
+    fn expected(
+        &mut self,
+        text: &Text,
+        (def, attr): (&op::OpDef, &op::AttrDef),
+        value: &ExprAst,
+        scope: &mut Scope,
+    ) -> Option<AttrPattern> {
+        match &value.kind {
+            ExprKind::Wrong => None,
+            ExprKind::Var(var) => {
+                self.one_kind(text, var, &value.range, scope, "an attribute")?;
+                scope.stands(text, &value.range);
+                let kind = rule::Kind::of(attr.kind);
+                let (at, known) = scope.attr(var, Some(kind));
+                if let Some(known) = known.filter(|known| *known != kind) {
+                    self.mistake(
+                        format!(
+                            "`?{var}` is {} here and {} elsewhere: nothing is both",
+                            kind.words(),
+                            known.words()
+                        ),
+                        text.span(value.range.clone()),
+                        "give one of them another name",
+                    );
+                    return None;
+                }
+                Some(AttrPattern::Var(AttrVar(at)))
+            }
+            ExprKind::Literal(literal) => {
+                self.literal(text, def, attr, literal, &value.range).map(AttrPattern::Literal)
+            }
+            ExprKind::Call(..) => {
+                self.mistake(
+                    "a left side binds attributes or names values; it computes none",
+                    text.span(value.range.clone()),
+                    "bind the attribute to a variable, and ask in `when` what it must be",
+                );
+                None
+            }
+        }
     }
 }
 
-/// A pattern's text without the names of its variables.
-pub(super) fn shape(pattern: &Pattern) -> String {
+/// Whether two left sides are one but for names: exchanging the variables of one with those of the other
+/// gives the same two.
+pub(super) fn alike(one: &Pattern, other: &Pattern) -> bool {
+    let [one, other] = [one, other].map(|pattern| {
+        let mut parts = Vec::new();
+        parts_of(pattern, &mut parts);
+        parts
+    });
+    let mut exchanged: BTreeMap<(char, usize), (char, usize)> = BTreeMap::new();
+    one.len() == other.len()
+        && one.iter().zip(&other).all(|pair| match pair {
+            (Part::Text(one), Part::Text(other)) => one == other,
+            (Part::Var(one), Part::Var(other)) => {
+                *exchanged.entry(*one).or_insert(*other) == *other
+                    && *exchanged.entry(*other).or_insert(*one) == *one
+            }
+            _ => false,
+        })
+}
+
+/// A part of a pattern's text.
+enum Part {
+    Text(String),
+    /// The variable of a kind with this index.
+    Var((char, usize)),
+}
+
+fn parts_of(pattern: &Pattern, parts: &mut Vec<Part>) {
     match pattern {
-        Pattern::Operand(_) => "?".into(),
-        Pattern::Number(interval, _) => interval.to_string(),
-        Pattern::Rest(_) => "..".into(),
-        Pattern::Optional(_) => "??".into(),
-        Pattern::Op { op, children, .. } => {
-            let children: Vec<String> = children.iter().map(shape).collect();
-            format!("({} {})", op.name, children.join(" "))
+        Pattern::Operand(var) => parts.push(Part::Var(('?', var.0))),
+        Pattern::Number(interval, var) => {
+            parts.push(Part::Text(interval.to_string()));
+            parts.extend(var.map(|var| Part::Var(('?', var.0))));
+        }
+        Pattern::Rest(var) => parts.push(Part::Var(('.', var.0))),
+        Pattern::Optional(var) => parts.push(Part::Var(('o', var.0))),
+        Pattern::Op { op, children, attrs, rest_attrs } => {
+            parts.push(Part::Text(format!("({}", op.name)));
+            children.iter().for_each(|child| parts_of(child, parts));
+            let mut attrs: Vec<_> = attrs.iter().collect();
+            attrs.sort_by_key(|(name, _)| *name);
+            for (name, expected) in attrs {
+                match expected {
+                    AttrPattern::Literal(value) => parts.push(Part::Text(format!("{name}: {value}"))),
+                    AttrPattern::Var(var) => {
+                        parts.push(Part::Text((*name).to_owned()));
+                        parts.push(Part::Var(('a', var.0)));
+                    }
+                }
+            }
+            parts.extend(rest_attrs.map(|var| Part::Var(('*', var.0))));
+            parts.push(Part::Text(")".to_owned()));
         }
     }
 }

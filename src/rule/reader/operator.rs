@@ -5,7 +5,7 @@ use crate::attr::{Attr, AttrKind, Float};
 use crate::error::Diagnostic;
 use crate::op::{self, Arity, OpDef};
 use crate::rule::Kind;
-use crate::rule::pattern::Entry;
+use crate::rule::pattern::{Ast, Entry, Kind as PatternKind};
 use crate::rule::ron::Text;
 use std::ops::Range;
 
@@ -18,6 +18,23 @@ pub(super) struct Given {
     pub optional: usize,
     /// Whether a rest is among them.
     pub open: bool,
+}
+
+impl Given {
+    /// Of operands as they are written: some of them may not read.
+    pub fn of(children: &[Ast]) -> Self {
+        let spread = |child: &Ast| match &child.kind {
+            PatternKind::Spread { optional, .. } => Some(*optional),
+            // Of each value of a rest.
+            PatternKind::Op { name, .. } if name == "each" => Some(false),
+            _ => None,
+        };
+        Self {
+            single: children.iter().filter(|child| spread(child).is_none()).count(),
+            optional: children.iter().filter(|child| spread(child) == Some(true)).count(),
+            open: children.iter().any(|child| spread(child) == Some(false)),
+        }
+    }
 }
 
 impl Reader<'_> {
@@ -115,6 +132,7 @@ impl Reader<'_> {
     pub(super) fn literal(
         &mut self,
         text: &Text,
+        def: &OpDef,
         attr: &op::AttrDef,
         literal: &Attr,
         range: &Range<usize>,
@@ -125,7 +143,13 @@ impl Reader<'_> {
             _ => literal.clone(),
         };
         if literal.kind() == attr.kind {
-            return Some(literal);
+            let Some((why, advice)) = op::law::broken(def, attr.name, &literal) else { return Some(literal) };
+            self.mistake(
+                format!("no `{}` has `{}: {literal}`: {why}", def.name, attr.name),
+                text.span(range.clone()),
+                advice,
+            );
+            return None;
         }
         self.mistake(
             format!(

@@ -14,6 +14,17 @@ impl Reader<'_> {
         let (name, name_range, children, entries) = match &ast.kind {
             Kind::Var(name) => {
                 let Some(at) = scope.operands.iter().position(|known| known == name) else {
+                    if scope.kind(name) == Some("an attribute") {
+                        self.mistake(
+                            format!("`?{name}` is an attribute, and an operand stands here"),
+                            text.span(ast.range.clone()),
+                            format!(
+                                "a number becomes an operand by `(scalar {{value: ?{name}}})`; an attribute of an op \
+                                 is written `{{name: ?{name}}}`"
+                            ),
+                        );
+                        return None;
+                    }
                     self.unbound(text, &format!("?{name}"), &ast.range, scope);
                     return None;
                 };
@@ -43,26 +54,32 @@ impl Reader<'_> {
                 }
                 return Some(Template::Each(RestVar(at), None));
             }
+            Kind::Wrong => return None,
             Kind::Op { name, name_range, children, attrs } => (name, name_range, children, attrs),
         };
         if name == "each" {
             return self.each(text, ast, children, scope);
         }
-        let def = self.op(text, name, name_range)?;
-        let mut templates = Vec::new();
-        for child in children {
-            templates.push(self.template(text, child, scope)?);
-        }
-        let spread = |child: &Template| match child {
-            Template::Each(var, _) => Some(scope.rests[var.0].optional),
+        // All of it is read before any of it is given up.
+        let def = self.op(text, name, name_range);
+        let templates: Vec<Option<Template>> =
+            children.iter().map(|child| self.template(text, child, scope)).collect();
+        let spread = |child: &Option<Template>| match child {
+            Some(Template::Each(var, _)) => Some(scope.rests[var.0].optional),
             _ => None,
         };
-        let given = Given {
-            single: templates.iter().filter(|child| spread(child).is_none()).count(),
-            optional: templates.iter().filter(|child| spread(child) == Some(true)).count(),
-            open: templates.iter().any(|child| spread(child) == Some(false)),
+        // Where all operands read, an `each` of an optional one is one at most.
+        let given = match templates.iter().all(Option::is_some) {
+            true => Given {
+                single: templates.iter().filter(|child| spread(child).is_none()).count(),
+                optional: templates.iter().filter(|child| spread(child) == Some(true)).count(),
+                open: templates.iter().any(|child| spread(child) == Some(false)),
+            },
+            false => Given::of(children),
         };
         self.once(text, entries);
+        let def = def?;
+        let (mut right, mut known) = (true, Vec::new());
         let mut attrs: Vec<(&'static str, Expr)> = Vec::new();
         let mut rest_attrs = None;
         for entry in entries {
@@ -74,30 +91,36 @@ impl Reader<'_> {
                     }
                 }
                 Entry::Attr { name, range, value } => {
-                    let attr = self.attr_name(text, def, name, range)?;
-                    let expr = match &value.kind {
+                    let attr = self.attr_name(text, def, name, range);
+                    known.push(attr.map(|attr| attr.name));
+                    let expr = attr.and_then(|attr| match &value.kind {
                         ExprKind::Literal(literal) => {
-                            Expr::Literal(self.literal(text, attr, literal, &value.range)?)
+                            self.literal(text, def, attr, literal, &value.range).map(Expr::Literal)
                         }
                         _ => {
                             let attribute = format!("attribute `{}` of `{}`", attr.name, def.name);
-                            self.value(text, value, &attribute, Some(rule::Kind::of(attr.kind)), scope)?.0
+                            let asked = Some(rule::Kind::of(attr.kind));
+                            self.value(text, value, &attribute, asked, scope).map(|(expr, _)| expr)
                         }
-                    };
-                    attrs.push((attr.name, expr));
+                    });
+                    match (attr, expr) {
+                        (Some(attr), Some(expr)) => attrs.push((attr.name, expr)),
+                        _ => right = false,
+                    }
                 }
             }
         }
         let post = match attrs.iter().find(|(name, _)| *name == "post") {
             Some((_, Expr::Literal(Attr::Post(steps)))) => Some(op::post::extras(steps)),
             Some(_) => None,
-            None if rest_attrs.is_none() => Some(0),
+            None if rest_attrs.is_none() && !known.contains(&Some("post")) => Some(0),
             None => None,
         };
         self.arity(text, &ast.range, def, given, post);
-        if rest_attrs.is_none() {
+        let rest = entries.iter().any(|entry| matches!(entry, Entry::Rest { .. }));
+        if !rest && !known.contains(&None) {
             for attr in def.attrs.iter().filter(|attr| attr.default.is_none()) {
-                if !attrs.iter().any(|(name, _)| *name == attr.name) {
+                if !known.contains(&Some(attr.name)) {
                     self.mistake(
                         format!("attribute `{}` of `{}` is missing", attr.name, def.name),
                         text.span(ast.range.clone()),
@@ -109,7 +132,8 @@ impl Reader<'_> {
                 }
             }
         }
-        Some(Template::Op { op: def, children: templates, attrs, rest_attrs })
+        let templates: Option<Vec<Template>> = templates.into_iter().collect();
+        templates.filter(|_| right).map(|children| Template::Op { op: def, children, attrs, rest_attrs })
     }
 
     /// `(each ?xs.. ?x template)`: a template for every value of a rest.

@@ -124,7 +124,21 @@ impl Reader<'_> {
         if scope.incomplete {
             return;
         }
-        let known = scope.known();
+        // A rest of attributes is no variable, whatever its name.
+        let of_attributes = |name: &str| name.starts_with('*');
+        let mut known = scope.known();
+        known.retain(|one| of_attributes(one) == of_attributes(written));
+        if of_attributes(written) {
+            let help = match &known[..] {
+                [] => format!(
+                    "no left side binds a rest of attributes: write `{written}` in the attributes of the op there \
+                     that has them"
+                ),
+                some => format!("the left binds `{}`: write that", some.join("`, `")),
+            };
+            self.mistake(format!("`{written}` is not bound on the left"), text.span(range.clone()), help);
+            return;
+        }
         let bare = |name: &str| name.trim_matches(['?', '*', '.']).to_owned();
         let same = known.iter().find(|one| bare(one) == bare(written));
         let close =

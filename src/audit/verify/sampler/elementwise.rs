@@ -1,7 +1,7 @@
 //! Samplers of elementwise ops.
 
 use super::super::palette::{ones, pair, partner};
-use super::{Ask, Offer, Wish};
+use super::{Ask, Offer, Values, Wish};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, TensorType};
 
@@ -60,7 +60,11 @@ pub(super) fn binary(ask: &mut Ask<'_>) -> Option<Offer> {
         }
         sides
     };
-    Some(Offer { attrs: floats(ask), operands: vec![Wish::any(left), Wish::any(right)] })
+    let mut operands = vec![Wish::any(left), Wish::any(right)];
+    if name == "pow" {
+        operands[1].values = Values::Exponent;
+    }
+    Some(Offer { attrs: floats(ask), operands })
 }
 
 /// The shape of the operand beside one that is settled.

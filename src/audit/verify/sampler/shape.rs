@@ -61,12 +61,16 @@ pub(super) fn slice(ask: &mut Ask<'_>) -> Option<Offer> {
     let mut sizes = ask.list("sizes").unwrap_or_else(|| ask.wish.shape.to_vec());
     if let (Some(known), None) = (&known, ask.list("sizes")) {
         // Whatever fits what is there.
-        sizes = known
-            .iter()
-            .map(|size| if ask.rng.percent(40) { *size } else { ask.rng.below(*size) + 1 })
-            .collect();
+        let fits = sizes.len() == known.len() && sizes.iter().zip(known).all(|(size, all)| size <= all);
+        if !fits || ask.rng.percent(40) {
+            sizes = known
+                .iter()
+                .map(|size| if ask.rng.percent(40) { *size } else { ask.rng.below(*size) + 1 })
+                .collect();
+        }
     }
     let whole = ask.rng.percent(20);
+    let roomy = (!whole && !sizes.is_empty() && ask.rng.percent(40)).then(|| ask.rng.below(sizes.len()));
     let settled_starts = ask.list("starts");
     let settled_steps = match ask.fixed.get("steps") {
         Some(Attr::Ints(steps)) => Some(steps.clone()),
@@ -92,7 +96,12 @@ pub(super) fn slice(ask: &mut Ask<'_>) -> Option<Offer> {
             None => before + if step < 0 { span } else { 0 },
         };
         let first = if step < 0 { start } else { start + span };
-        let after = if plain { 0 } else { ask.rng.below(2) };
+        let after = match roomy == Some(axis) {
+            // As many again may follow: a neighbour.
+            true => (size + 1) * usize::try_from(step.unsigned_abs()).ok()?,
+            false if plain => 0,
+            false => ask.rng.below(2),
+        };
         operand.push(room.unwrap_or(first + 1 + after));
         starts.push(start);
         steps.push(step);

@@ -1,0 +1,106 @@
+//! What attributes may be, whatever the operands: an axis below zero is none of any value.
+//!
+//! What hangs on operands (whether there is such an axis) is asked when an op is typed. This is asked where
+//! an attribute is written, so that the place can be told.
+
+use super::OpDef;
+use crate::attr::Attr;
+
+/// What is wrong with a value of an attribute of an op, and what to write; `None` where nothing is.
+pub(crate) fn broken(op: &OpDef, name: &str, value: &Attr) -> Option<(&'static str, &'static str)> {
+    let name_of = op.logical.unwrap_or(op.name);
+    match (name, value) {
+        ("axis", Attr::Int(axis)) if *axis < 0 => {
+            Some(("an axis is counted from the front", "write it from 0 on: models are imported so"))
+        }
+        ("axes", Attr::Ints(axes)) if axes.iter().any(|axis| *axis < 0) => {
+            Some(("an axis is counted from the front", "write each from 0 on: models are imported so"))
+        }
+        ("axes", Attr::Ints(axes)) if repeats(axes) => {
+            Some(("an axis stands twice", "write each axis once, the smaller one first"))
+        }
+        ("perm", Attr::Ints(perm)) if repeats(perm) || !within(perm) => Some((
+            "it is no order of axes",
+            "write each axis from 0 on once, in the order in which the result has them, as in `[0,2,1]`",
+        )),
+        ("strides" | "dilations" | "kernel", Attr::Ints(list)) if list.len() != 2 => {
+            Some(("windows have rows and columns", "write two numbers, as in `[1,1]`"))
+        }
+        ("strides" | "dilations" | "kernel", Attr::Ints(list)) if list.iter().any(|one| *one < 1) => {
+            Some(("a window has no such size or step", "write numbers from 1 on"))
+        }
+        ("pads", Attr::Ints(list)) if name_of != "pad" && list.len() != 4 => Some((
+            "windows are padded at four sides",
+            "write four numbers, as in `[0,0,0,0]`: top, left, bottom, right",
+        )),
+        ("pads", Attr::Ints(list)) if list.len() % 2 != 0 => Some((
+            "each axis is padded before and after",
+            "write as many numbers for what comes after as for what comes before",
+        )),
+        ("pads", Attr::Ints(list)) if list.iter().any(|one| *one < 0) => {
+            Some(("padding takes nothing away", "write numbers from 0 on; `slice` takes elements away"))
+        }
+        ("steps", Attr::Ints(list)) if list.contains(&0) => {
+            Some(("a step of zero leads nowhere", "write 1 for every element, -1 for them backwards"))
+        }
+        ("starts", Attr::Ints(list)) if list.iter().any(|one| *one < 0) => {
+            Some(("a start is counted from the front", "write each from 0 on: models are imported so"))
+        }
+        ("sizes" | "shape", Attr::Ints(list)) if list.iter().any(|one| *one < 0) => Some((
+            "no size is below zero",
+            "write each size, or compute it, as in `dim(?x, 0)`: none is left to be inferred",
+        )),
+        ("groups" | "into" | "size", Attr::Int(one)) if *one < 1 => {
+            Some(("there is one at least", "write a number from 1 on"))
+        }
+        ("keepdims" | "count-include-pad" | "select-last" | "fmod" | "sum", Attr::Int(flag))
+            if !(0..=1).contains(flag) =>
+        {
+            Some(("it is a flag", "write 0 or 1"))
+        }
+        _ => None,
+    }
+}
+
+fn repeats(list: &[i64]) -> bool {
+    list.iter().enumerate().any(|(at, one)| list[..at].contains(one))
+}
+
+fn within(list: &[i64]) -> bool {
+    list.iter().all(|one| usize::try_from(*one).is_ok_and(|one| one < list.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::broken;
+    use crate::attr::{Attr, Attrs};
+    use crate::op;
+
+    /// What an op says of an operand of `f32` of this shape.
+    fn infers(name: &str, shape: &[usize], attrs: Attrs) -> bool {
+        let def = op::find(name).unwrap();
+        let ty = crate::tensor::TensorType::plain(crate::tensor::DType::F32, shape.to_vec());
+        (def.infer)(&op::complete(def, attrs), &[&ty]).is_ok()
+    }
+
+    #[test]
+    fn what_is_broken_no_op_takes_and_defaults_are_not() {
+        for (name, attr, value) in [
+            ("softmax", "axis", Attr::Int(-1)),
+            ("transpose", "perm", Attr::Ints(vec![0, 0])),
+            ("transpose", "perm", Attr::Ints(vec![1, 2])),
+            ("reduce-sum", "axes", Attr::Ints(vec![-1])),
+            ("reshape", "shape", Attr::Ints(vec![-1])),
+        ] {
+            let def = op::find(name).unwrap();
+            assert!(broken(def, attr, &value).is_some(), "{name} {attr}: {value}");
+            assert!(!infers(name, &[2, 3], Attrs::new().with(attr, value.clone())), "{name} {attr}: {value}");
+        }
+        for def in op::all() {
+            for attr in &def.attrs {
+                let wrong = attr.default.as_ref().and_then(|value| broken(def, attr.name, value));
+                assert!(wrong.is_none(), "{} {}", def.name, attr.name);
+            }
+        }
+    }
+}
