@@ -189,19 +189,22 @@ impl Cache {
     pub fn keep(&self, key: &Key, session: &Session, origin: Origin) -> Result<(), Error> {
         let constants = session.constants();
         let (encoded, weights) = encode(key, session, &constants, origin)?;
-        let bytes = (encoded.len() + weights.values().map(|bytes| bytes.len()).sum::<usize>()) as u64;
-        if bytes > self.limit {
-            return Err(Error::Cache(format!(
-                "it takes {bytes} bytes, and the cache is limited to {} bytes",
-                self.limit
-            )));
-        }
+        self.allows(encoded.len() + weights.values().map(|bytes| bytes.len()).sum::<usize>())?;
         for (digest, bytes) in weights {
             weights::write(&self.folder, digest, bytes)?;
         }
         self.folder.write(Kind::Plan, &key.fingerprint().to_string(), &[&encoded])?;
         prune::tidy(&self.folder, self.limit);
         Ok(())
+    }
+
+    /// That the limit allows an entry of so many bytes.
+    fn allows(&self, bytes: usize) -> Result<(), Error> {
+        if bytes as u64 <= self.limit {
+            return Ok(());
+        }
+        let limit = self.limit;
+        Err(Error::Cache(format!("it takes {bytes} bytes, and the cache is limited to {limit} bytes")))
     }
 
     /// The entries, the last used first.

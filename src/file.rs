@@ -5,7 +5,7 @@
 //! else in this crate writes files.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -27,6 +27,36 @@ pub fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).open(path)?;
         return parts.iter().try_for_each(|bytes| file.write_all(bytes));
     }
+    put(path, parts)
+}
+
+/// Opens a file for reading; `None` where there is none. What is there and is no plain file, such as a pipe, is
+/// an error, and is not waited for.
+pub(crate) fn open(path: &Path) -> io::Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let file = match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    if file.metadata()?.is_file() { Ok(Some(file)) } else { Err(io::Error::other("it is no plain file")) }
+}
+
+/// The content of a file that [`open`] opens.
+pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let Some(mut file) = open(path)? else { return Ok(None) };
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// Writes a plain file, and removes what killed writers of it have left.
+///
+/// # Errors
+/// What the system says; the file is then as it was.
+pub(crate) fn put(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     sweep(path);
     replace(path, parts)
 }

@@ -9,7 +9,7 @@ use ovolo::compile::{self, Options};
 use ovolo::graph::{Graph, text};
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::pass::{Curve, Point};
-use ovolo::pass::pipeline::PassSpec;
+use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
 use ovolo::plan::Plan;
 use ovolo::session::Session;
 use std::path::Path;
@@ -96,6 +96,38 @@ fn the_curve_falls_and_every_point_of_it_can_be_had() {
         assert_eq!(plan(&graph, &weighed(1e9)).arena, points.last().unwrap().arena);
         assert_eq!(plan(&graph, &weighed(0.0)).arena, points[0].arena);
     }
+}
+
+#[test]
+fn the_curve_begins_within_the_limit() {
+    let graph = text::parse(SCRATCH).unwrap();
+    let all = plans(&graph, &common::options(2));
+    assert!(all.len() > 1, "{all:?}");
+    for (at, point) in all.iter().enumerate() {
+        assert_eq!(plans(&graph, &limited(Some(point.arena))), all[at..]);
+    }
+    let least = all.last().unwrap().arena;
+    let error = curve::memory_curve(&graph, &limited(Some(least - 1)), &mut |_, _| {}).unwrap_err();
+    assert!(error.to_string().starts_with(&format!("the smallest plan that was found needs {least} bytes")));
+}
+
+/// `nasrnn` with merges: no extraction from its e-graph is proven within its limits.
+#[test]
+fn the_work_of_a_search_has_a_limit_where_the_e_graph_is_hard() {
+    let graph = model("nasrnn");
+    let mut options = common::options(2);
+    let (_, text) = SHIPPED.iter().find(|(name, _)| *name == "passes/merged.ron").unwrap();
+    options.pipeline = Pipeline::read("passes/merged.ron", text).unwrap();
+    for pass in &mut options.pipeline.passes {
+        match pass {
+            PassSpec::Extract(settings) => settings.cost = "flops".into(),
+            PassSpec::Plan(settings) => settings.limit = Some(1000),
+            PassSpec::Rewrite(_) => {}
+        }
+    }
+    let error = compile::compile(graph, &options).unwrap_err().to_string();
+    assert!(error.starts_with("the smallest plan that was found needs "), "{error}");
+    assert!(error.contains("\nthe search ended at its limit of work (12000000 steps)"), "{error}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::graph::Graph;
 use crate::pass::{self, Curve};
 
 /// The plans of a model from the fastest to the smallest, each faster than all that are smaller; the fastest is
-/// within the pipeline's limit of memory. `progress` is told how much of how much work is done.
+/// within the pipeline's limit of memory. `progress` is told how many of how many million steps are done.
 ///
 /// # Errors
 /// As compiling; or if the pipeline has no `Extract`.

@@ -5,7 +5,7 @@
 
 use super::entry::Entry;
 use super::folder::Kind;
-use super::{Cache, Digest, Key, Origin, weights};
+use super::{Cache, Digest, Key, Origin, prune, weights};
 use crate::error::Error;
 use crate::file;
 use crate::session::Session;
@@ -49,7 +49,8 @@ impl Cache {
     /// Reads an entry from a file and keeps it with its weights. `fits` says why it is of no use here.
     ///
     /// # Errors
-    /// If the file cannot be read, is damaged, or is of no use; or the cache cannot be written to.
+    /// If the file cannot be read, is damaged, or is of no use; or the cache cannot be written to, or its limit
+    /// does not allow what is in the file.
     pub fn load(&self, file: &Path, fits: &dyn Fn(&Entry) -> Result<(), String>) -> Result<Entry, Error> {
         let damaged = |why: &str| Error::Cache(format!("{}: {why}", file.display()));
         let map = crate::onnx::weight::map(file).map_err(Error::io(file))?;
@@ -76,11 +77,13 @@ impl Cache {
         {
             return Err(damaged(&format!("the checksum of weight {} is wrong", digest.short())));
         }
+        self.allows(encoded.len() + contents.iter().map(|bytes| bytes.len()).sum::<usize>())?;
         fits(&entry).map_err(|why| damaged(&why))?;
         for (digest, weight) in parts {
             weights::write(&self.folder, digest, weight)?;
         }
         self.folder.write(Kind::Plan, &entry.key.fingerprint().to_string(), &[encoded])?;
+        prune::tidy(&self.folder, self.limit);
         Ok(entry)
     }
 }

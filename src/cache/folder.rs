@@ -7,7 +7,7 @@
 use crate::error::Error;
 use crate::file::{self, PART, is_abandoned};
 use memmap2::Mmap;
-use std::fs::{self, File, FileTimes, OpenOptions};
+use std::fs::{self, File, FileTimes};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -88,15 +88,8 @@ impl Folder {
         file::replace(&path, parts).map_err(Error::io(path))
     }
 
-    /// Opens a file; `None` where there is none. What is there and is no file, such as a pipe, is an error, and
-    /// is not waited for.
     fn open(&self, kind: Kind, name: &str) -> io::Result<Option<File>> {
-        let mut options = OpenOptions::new();
-        options.read(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
-        let Some(file) = present(options.open(self.place(kind, name)))? else { return Ok(None) };
-        if file.metadata()?.is_file() { Ok(Some(file)) } else { Err(io::Error::other(NO_FILE)) }
+        file::open(&self.place(kind, name))
     }
 
     /// Whether something is there that is no file.
@@ -109,10 +102,7 @@ impl Folder {
     /// # Errors
     /// What the system says.
     pub fn read(&self, kind: Kind, name: &str) -> io::Result<Option<Vec<u8>>> {
-        let Some(mut file) = self.open(kind, name)? else { return Ok(None) };
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(Some(bytes))
+        file::read(&self.place(kind, name))
     }
 
     /// Maps a file; `None` where there is none, or an empty one.
@@ -206,8 +196,6 @@ impl Folder {
 
 /// How the names of tables of what was measured begin.
 const TABLES: [&str; 2] = ["machine-", "times-"];
-/// Why there is no reading what lies in a file's place.
-const NO_FILE: &str = "it is no plain file";
 
 /// Whether a file is named by a digest, and what follows it while it is being written.
 fn is_ours(name: &str) -> bool {

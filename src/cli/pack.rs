@@ -20,10 +20,10 @@ pub(super) struct Pack {
     out: PathBuf,
     /// Bytes that are enough, such as 1048576 or 1MiB: the search ends there, and what needs more fails.
     /// Default: the fewest.
-    #[arg(long, value_name = "BYTES", value_parser = memory)]
+    #[arg(long, value_name = "BYTES", value_parser = capacity)]
     capacity: Option<usize>,
-    /// How many steps the search may take for each table: some microseconds each.
-    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    /// How many steps the search may take for each table: some tens of microseconds each.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
     steps: u64,
     /// Print one JSON object.
     #[arg(long)]
@@ -41,9 +41,6 @@ struct Job<'a> {
 impl Pack {
     pub(super) fn run(&self) -> Outcome {
         let capacity = self.capacity.unwrap_or(0);
-        if self.capacity == Some(0) {
-            return Err("--capacity takes 1 byte or more".into());
-        }
         let planner = Exact { steps: self.steps, capacity };
         let jobs = self.jobs()?;
         std::fs::create_dir_all(&self.out).map_err(|error| format!("{}: {error}", self.out.display()))?;
@@ -67,14 +64,14 @@ impl Pack {
                 }));
             } else {
                 let name = &job.name;
-                let proven = if packing.proven {
-                    format!("proven optimal, {steps} steps")
-                } else if steps == 0 {
-                    "not proven optimal, 0 steps".to_owned()
-                } else {
-                    format!("not proven optimal, {steps} steps, the last {} without gain", steps - gained)
+                let proven = if packing.proven { "proven optimal" } else { "not proven optimal" };
+                let vain = match steps - gained {
+                    vain if vain > 0 && !packing.proven => format!(", the last {vain} without gain"),
+                    _ => String::new(),
                 };
-                print(&format!("{name}: {peak} bytes, lower bound {lower_bound}, {proven}\n"));
+                print(&format!(
+                    "{name}: {peak} bytes, lower bound {lower_bound}, {proven}, {steps} steps{vain}\n"
+                ));
             }
         }
         if self.json {
@@ -115,6 +112,14 @@ impl Pack {
             }
         }
         if wrong.is_empty() { Ok(jobs) } else { Err(wrong.join("\nerror: ")) }
+    }
+}
+
+/// Bytes that are enough: some.
+fn capacity(text: &str) -> Result<usize, String> {
+    match memory(text)? {
+        0 => Err("nothing fits in no bytes".to_owned()),
+        bytes => Ok(bytes),
     }
 }
 

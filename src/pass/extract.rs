@@ -60,7 +60,7 @@ impl Pass for Extract {
 const NOTHING: &str = "nothing that can be run computes the outputs";
 
 /// The plans of a model from the fastest to the smallest, within the pipeline's limit: of each the estimate and
-/// the arena. `progress` is told how much of how much work is done.
+/// the arena. `progress` is told how many of how many million steps are done.
 ///
 /// # Errors
 /// As compiling; or if the pipeline has no `Extract`.

@@ -1,8 +1,8 @@
 //! The work of a search that extracts many times: counted over all of it, never timed.
 //!
-//! One extraction has limits of its own, and a search may need hundreds. Where the first one was not proven
-//! within its limits, those after it have a small share of them, since what they would prove is not much; and
-//! all of them together have a budget. What was left undone for its sake is told.
+//! One extraction has limits of its own, and a search may need hundreds. Once one has reached its limits, those
+//! after it have a small share of them, since what they would prove is not much; and all of them together have
+//! a budget. What was left undone for its sake is told.
 
 use crate::extract::{Exact, ExtractError, Extraction, Extractor, Limits, LocalSearch, Problem};
 use crate::pass::pipeline::Extract as Settings;
@@ -20,15 +20,21 @@ pub(super) struct Effort<'a> {
     left: Cell<Option<usize>>,
 }
 
-/// States and visits of a search in all.
-pub(super) const WORK: usize = 60_000_000;
+/// The steps of a search in all, of some tenths of a microsecond up to a microsecond each.
+pub(super) const WORK: usize = 12_000_000;
 /// The share of the limits that quick extractions have, and the least and the most work that they come to.
 const SHARE: usize = 20;
-const LEAST: usize = 2_000;
+const LEAST: usize = 10_000;
 const MOST: usize = 100_000;
-/// Work that there is to each candidate of a problem before anything is searched, and to each plan.
-const EACH: usize = 20;
-const PLAN: usize = 20_000;
+/// Steps for each candidate of a problem where the first search of all programs ends with a proof, and where
+/// it does not, so that local search and ever smaller problems follow.
+const EACH: [usize; 2] = [3, 40];
+/// The method of a proof at the first search.
+const AT_ONCE: &str = "frontier";
+/// Visits of local search that are a step.
+const VISITS: usize = 16;
+/// Steps for each plan.
+const PLAN: usize = 10_000;
 
 impl<'a> Effort<'a> {
     /// Of an extractor with these settings, without a budget.
@@ -83,11 +89,20 @@ impl<'a> Effort<'a> {
         let found = quick.unwrap_or(self.own).extract(problem);
         if let Some(left) = self.left.get() {
             let size: usize = problem.classes.iter().map(|class| class.nodes.len()).sum();
-            let made = found.as_ref().map_or(0, |found| {
-                let limited = found.report.limit.is_some();
-                found.report.states + if limited { self.allowed[usize::from(quick.is_some())] } else { 0 }
+            let steps = found.as_ref().map_or(0, |Extraction { report, .. }| {
+                if report.limit.is_none() && report.method == AT_ONCE {
+                    return size * EACH[0] + report.states;
+                }
+                let in_vain = match report.limit {
+                    Some(_) => self.allowed[usize::from(quick.is_some())].min(WORK / 4),
+                    None => 0,
+                };
+                size * EACH[1] + report.states / VISITS + in_vain
             });
-            self.left.set(Some(left.saturating_sub(size * EACH + PLAN + made)));
+            if found.as_ref().is_ok_and(|found| found.report.limit.is_some()) {
+                self.hasty.set(true);
+            }
+            self.left.set(Some(left.saturating_sub(steps + PLAN)));
         }
         Some(found)
     }

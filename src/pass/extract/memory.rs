@@ -138,6 +138,10 @@ const ROUNDS: usize = 24;
 /// The price of a byte at first, as a share of the time that an arena of them takes, and what it is then
 /// multiplied by.
 const PRICE: (f64, f64) = (1.0 / 64.0, 4.0);
+/// The price from which on time is of no account, as such a share: a dearer one finds nothing else.
+const DEAREST: f64 = 4096.0;
+/// What work is told in.
+const MILLION: usize = 1_000_000;
 /// The most points of a curve.
 const POINTS: usize = 64;
 
@@ -178,9 +182,8 @@ impl<'a, 'b> Search<'a, 'b> {
             && arena > limit
             && trials.len() < POINTS
         {
-            let done = self.chooser.effort.spent() / (WORK / 100);
             if limit == 0 {
-                progress(done, 100);
+                progress(self.chooser.effort.spent() / MILLION, WORK / MILLION);
             }
             let next = (arena - 1).min((arena - least_step).max(limit));
             let Some(next) = self.fit(next)? else { break };
@@ -189,7 +192,11 @@ impl<'a, 'b> Search<'a, 'b> {
             }
             trials.push(next);
         }
-        progress(100, 100);
+        if limit == 0 {
+            // It is over, however much work is left.
+            let done = (self.chooser.effort.spent() / MILLION).max(1);
+            progress(done, done);
+        }
         Ok(trials)
     }
 
@@ -237,8 +244,11 @@ impl<'a, 'b> Search<'a, 'b> {
                 continue;
             }
             #[allow(clippy::cast_precision_loss)]
-            let first = PRICE.0 * trial.extraction.cost / trial.plan.arena.max(1) as f64;
-            price = if price < first { first } else { price * PRICE.1 };
+            let unit = trial.extraction.cost / trial.plan.arena.max(1) as f64;
+            price = if price < PRICE.0 * unit { PRICE.0 * unit } else { price * PRICE.1 };
+            if price > DEAREST * unit {
+                break;
+            }
         }
         Ok(None)
     }
