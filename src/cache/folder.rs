@@ -206,7 +206,7 @@ fn is_ours(name: &str) -> bool {
 fn present<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if file::is_absent(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -70,8 +70,8 @@ impl Explain {
     fn curve(&self) -> Outcome {
         let options = self.settings.options(&self.settings.pipeline)?;
         let mut bar = load::bar("searching", "million steps");
-        let Curve { points, complete } =
-            curve::memory_curve(&self.settings.graph()?, &options, &mut bar).map_err(|error| error.to_string())?;
+        let Curve { points, complete } = curve::memory_curve(&self.settings.graph()?, &options, &mut bar)
+            .map_err(|error| error.to_string())?;
         drop(bar);
         if !complete {
             eprintln!(

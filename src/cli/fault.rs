@@ -3,7 +3,7 @@
 
 /// Has a read beyond the end of a mapped file end this process with a message and the exit code of a failed
 /// request.
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 pub(super) fn say() {
     extern "C" fn ended(_: libc::c_int) {
         const SAID: &[u8] =
@@ -21,6 +21,6 @@ pub(super) fn say() {
     unsafe { libc::signal(libc::SIGBUS, handler as libc::sighandler_t) };
 }
 
-/// Where the system has no such signal there is nothing to say.
-#[cfg(not(unix))]
+/// Elsewhere the signal has other causes as well, or there is none.
+#[cfg(not(target_os = "linux"))]
 pub(super) fn say() {}

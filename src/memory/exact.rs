@@ -135,12 +135,7 @@ impl Part {
 
     /// Lowers the peak until it is enough, or the least, or the steps are spent; says how many were, and after
     /// how many it was lowered last.
-    fn improve(
-        &mut self,
-        enough: usize,
-        steps: u64,
-        progress: &mut dyn FnMut(u64),
-    ) -> (u64, Option<u64>) {
+    fn improve(&mut self, enough: usize, steps: u64, progress: &mut dyn FnMut(u64)) -> (u64, Option<u64>) {
         let (mut spent, mut gained) = (0, None);
         let worth = self.problem.worth;
         let mut run = FIRST_RUN * worth * self.problem.items.len() as u64;

@@ -258,8 +258,11 @@ fn the_nearest_entry_is_the_one_with_the_fewest_differences() {
     let asked = Request { dims: [("N".to_owned(), 5)].into(), ..base.clone() };
     let nearest = cache.nearest(&key(&asked)).unwrap();
     assert_eq!(nearest.item.name, key(&base).fingerprint().to_string());
-    let fields: Vec<_> =
-        nearest.differences.iter().map(|one| (one.field.as_str(), one.there.as_deref().unwrap_or_default())).collect();
+    let fields: Vec<_> = nearest
+        .differences
+        .iter()
+        .map(|one| (one.field.as_str(), one.there.as_deref().unwrap_or_default()))
+        .collect();
     assert_eq!(fields, [("dims", "N=2")]);
     assert_eq!(cache.folder().list(Kind::Plan).len(), 2);
 }

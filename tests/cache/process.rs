@@ -138,7 +138,11 @@ fn a_run_goes_on_where_the_limit_cannot_be_read_and_removes_nothing() {
         let output = run(&cache, &outputs).env("OVOLO_CACHE_LIMIT", "much").output().unwrap();
         let ran = ran(&output, &outputs);
         assert_eq!(ran.cached, cached);
-        assert!(ran.said.starts_with("note: OVOLO_CACHE_LIMIT: `much` is no number of bytes"), "{}", ran.said);
+        assert!(
+            ran.said.starts_with("note: OVOLO_CACHE_LIMIT: `much` is no number of bytes"),
+            "{}",
+            ran.said
+        );
         assert_eq!(ran.said.lines().count(), 1, "{}", ran.said);
     }
     // Commands that are about the cache do not go on.

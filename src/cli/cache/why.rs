@@ -59,7 +59,8 @@ impl Why {
             );
             for difference in &differences {
                 let Difference { field, here, there } = difference;
-                let said = |value: &Option<String>| value.clone().unwrap_or_else(|| "no such field".to_owned());
+                let said =
+                    |value: &Option<String>| value.clone().unwrap_or_else(|| "no such field".to_owned());
                 let _ = writeln!(text, "  {field}: {} here", said(here));
                 let _ = writeln!(text, "  {:>1$}  {2} there", "", field.len(), said(there));
             }
