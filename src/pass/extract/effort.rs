@@ -26,8 +26,8 @@ pub(super) const WORK: usize = 12_000_000;
 const SHARE: usize = 20;
 const LEAST: usize = 10_000;
 const MOST: usize = 100_000;
-/// Steps for each candidate of a problem where the first search of all programs ends with a proof, and where
-/// it does not, so that local search and ever smaller problems follow.
+/// Steps for each candidate of a problem, and for each that reduction leaves where the first search does not end
+/// with a proof, so that local search and ever smaller problems follow.
 const EACH: [usize; 2] = [3, 40];
 /// The method of a proof at the first search.
 const AT_ONCE: &str = "frontier";
@@ -89,20 +89,20 @@ impl<'a> Effort<'a> {
         let found = quick.unwrap_or(self.own).extract(problem);
         if let Some(left) = self.left.get() {
             let size: usize = problem.classes.iter().map(|class| class.nodes.len()).sum();
-            let steps = found.as_ref().map_or(0, |Extraction { report, .. }| {
+            let more = found.as_ref().map_or(0, |Extraction { report, .. }| {
                 if report.limit.is_none() && report.method == AT_ONCE {
-                    return size * EACH[0] + report.states;
+                    return report.states;
                 }
                 let in_vain = match report.limit {
                     Some(_) => self.allowed[usize::from(quick.is_some())].min(WORK / 4),
                     None => 0,
                 };
-                size * EACH[1] + report.states / VISITS + in_vain
+                report.reduced.nodes * EACH[1] + report.states / VISITS + in_vain
             });
             if found.as_ref().is_ok_and(|found| found.report.limit.is_some()) {
                 self.hasty.set(true);
             }
-            self.left.set(Some(left.saturating_sub(steps + PLAN)));
+            self.left.set(Some(left.saturating_sub(size * EACH[0] + more + PLAN)));
         }
         Some(found)
     }
