@@ -35,8 +35,11 @@ pub use request::{Request, elsewhere};
 
 use crate::cost::Machine;
 use crate::error::Error;
+use crate::graph::NodeId;
 use crate::session::Session;
+use crate::tensor::Tensor;
 use crate::tune::{Basis, Stored};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -57,7 +60,7 @@ pub struct Item {
     /// When it was last used.
     pub used: SystemTime,
     /// What it holds.
-    pub entry: Result<Entry, String>,
+    pub entry: Result<Entry, Miss>,
 }
 
 /// Why there is no session for a key.
@@ -124,8 +127,8 @@ impl Cache {
         self.limit
     }
 
-    /// A session from the entry of a key. What is damaged is removed. `times` is the table of times, for
-    /// a plan that was chosen by one.
+    /// A session from the entry of a key. What is damaged is removed, and so is what the limit does not allow.
+    /// `times` is the table of times, for a plan that was chosen by one.
     ///
     /// # Errors
     /// Why there is none.
@@ -133,7 +136,11 @@ impl Cache {
         let name = key.fingerprint().to_string();
         let found = self.look(key, times);
         match &found {
-            Ok(_) => self.folder.touch(Kind::Plan, &name),
+            Ok(_) => {
+                self.folder.touch(Kind::Plan, &name);
+                // The limit may be another than when something was kept last. What is mapped stays mapped.
+                prune::tidy(&self.folder, self.limit);
+            }
             Err(miss) => {
                 // What cannot be removed is found damaged again.
                 let _ = self.discard(&name, miss);
@@ -164,17 +171,7 @@ impl Cache {
     /// # Errors
     /// Why there is none.
     pub fn look(&self, key: &Key, times: Option<&Stored>) -> Result<Session, Miss> {
-        let name = key.fingerprint().to_string();
-        let damaged = |why: String| Miss::Damaged { why, weights: Vec::new() };
-        let bytes = self
-            .folder
-            .read(Kind::Plan, &name)
-            .map_err(|error| Miss::Unreadable(error.to_string()))?
-            .ok_or(Miss::Absent)?;
-        let entry = Entry::decode(&bytes).map_err(|damage| damaged(damage.to_string()))?;
-        if entry.key != *key {
-            return Err(damaged("its name is another's".to_owned()));
-        }
+        let entry = Entry::read(&self.folder, &key.fingerprint().to_string())?.ok_or(Miss::Absent)?;
         if let Some(why) =
             entry.basis.as_ref().and_then(|basis| basis.differs(times.unwrap_or(&Stored::default())))
         {
@@ -190,26 +187,24 @@ impl Cache {
     /// If they cannot be written, or are larger than the limit; the cache is then as it was, but for
     /// weights that no entry names.
     pub fn keep(&self, key: &Key, session: &Session, origin: Origin) -> Result<(), Error> {
-        let plan = session.plan().clone();
         let constants = session.constants();
-        let (constants, weights) = weights::describe(&constants, plan.threads);
-        let Origin { model, machine, basis } = origin;
-        let entry = Entry { key: key.clone(), model, plan, constants, machine, basis };
-        let encoded = entry.encode().map_err(|damage| Error::Cache(damage.to_string()))?;
-        let bytes = (encoded.len() + weights.values().map(|bytes| bytes.len()).sum::<usize>()) as u64;
-        if bytes > self.limit {
-            return Err(Error::Cache(format!(
-                "it takes {bytes} bytes, and the cache is limited to {}",
-                self.limit
-            )));
-        }
-        let io = |error: std::io::Error| Error::io(self.folder.path())(error);
+        let (encoded, weights) = encode(key, session, &constants, origin)?;
+        self.allows(encoded.len() + weights.values().map(|bytes| bytes.len()).sum::<usize>())?;
         for (digest, bytes) in weights {
-            weights::write(&self.folder, digest, bytes).map_err(io)?;
+            weights::write(&self.folder, digest, bytes)?;
         }
-        self.folder.write(Kind::Plan, &key.fingerprint().to_string(), &[&encoded]).map_err(io)?;
+        self.folder.write(Kind::Plan, &key.fingerprint().to_string(), &[&encoded])?;
         prune::tidy(&self.folder, self.limit);
         Ok(())
+    }
+
+    /// That the limit allows an entry of so many bytes.
+    fn allows(&self, bytes: usize) -> Result<(), Error> {
+        if bytes as u64 <= self.limit {
+            return Ok(());
+        }
+        let limit = self.limit;
+        Err(Error::Cache(format!("it takes {bytes} bytes, and the cache is limited to {limit} bytes")))
     }
 
     /// The entries, the last used first.
@@ -247,11 +242,24 @@ impl Cache {
     /// # Errors
     /// What is wrong with it.
     pub fn verify(&self, item: &Item) -> Result<(), Miss> {
-        let entry =
-            item.entry.as_ref().map_err(|why| Miss::Damaged { why: why.clone(), weights: Vec::new() })?;
+        let entry = item.entry.as_ref().map_err(Clone::clone)?;
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let constants = weights::read(&self.folder, &entry.constants, threads)?;
         let bytes = |node| constants.get(&node).map(|constant| constant.bytes().len());
         entry.plan.check(&bytes).map_err(|why| Miss::Damaged { why, weights: Vec::new() })
     }
+}
+
+/// The bytes of an entry of a session, and those of its weights.
+fn encode<'a>(
+    key: &Key,
+    session: &Session,
+    constants: &[(NodeId, &'a Tensor)],
+    origin: Origin,
+) -> Result<(Vec<u8>, BTreeMap<Digest, &'a [u8]>), Error> {
+    let plan = session.plan().clone();
+    let (constants, weights) = weights::describe(constants, plan.threads);
+    let Origin { model, machine, basis } = origin;
+    let entry = Entry { key: key.clone(), model, plan, constants, machine, basis };
+    Ok((entry.encode().map_err(|damage| Error::Cache(damage.to_string()))?, weights))
 }

@@ -48,8 +48,7 @@ pub fn machine(threads: usize) -> Calibration {
 
 /// The speeds that are kept for so many threads, if they are this version's and this processor's.
 pub fn kept(threads: usize) -> Option<Machine> {
-    let text = std::fs::read_to_string(path(threads)?).ok()?;
-    let kept: Kept = serde_json::from_str(&text).ok()?;
+    let kept: Kept = serde_json::from_slice(&file::read(&path(threads)?).ok()??).ok()?;
     let holds = kept.version == version() && kept.features == features() && kept.threads == threads;
     holds.then_some(kept.machine)
 }
@@ -76,7 +75,7 @@ fn features() -> Vec<String> {
 pub(crate) fn keep(path: &std::path::Path, text: &str) -> std::io::Result<()> {
     let folder = path.parent().ok_or(std::io::ErrorKind::NotFound)?;
     std::fs::create_dir_all(folder)?;
-    file::write(path, &[text.as_bytes()])
+    file::put(path, &[text.as_bytes()])
 }
 
 /// The folder in which what was measured is kept: `OVOLO_CACHE`, or `ovolo` among the user's caches.

@@ -8,6 +8,7 @@ mod compile;
 mod doctor;
 mod explain;
 mod extract;
+mod fault;
 mod features;
 mod load;
 mod pack;
@@ -101,24 +102,17 @@ struct Settings {
     /// Threads, the calling one included. Default: the processors this process may use.
     #[arg(long)]
     threads: Option<usize>,
-    /// The most bytes that the arena of the plan may have, with or without a unit: 4194304, 4MiB, 4MB.
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    /// The most bytes that the arena of the plan may have: 4194304, 4MiB, 4.2MB.
+    #[arg(long, value_name = "BYTES", value_parser = amount::memory)]
     memory_limit: Option<usize>,
     /// Fill initializers that carry no data but say `normal MEAN STD` with seeded values.
     #[arg(long)]
     seeded_weights: bool,
 }
 
-/// A number of bytes.
-fn bytes(text: &str) -> Result<usize, String> {
-    let wrong =
-        || "it takes a whole number of bytes, or a number with KiB, MiB, GiB, kB, MB or GB".to_owned();
-    let size: bytesize::ByteSize = text.parse().map_err(|_| wrong())?;
-    usize::try_from(size.as_u64()).ok().filter(|size| *size < 1 << 60).ok_or_else(wrong)
-}
-
 /// Runs a command; prints what went wrong and gives the exit code.
 pub fn run(arguments: Arguments) -> ExitCode {
+    fault::say();
     let outcome = match arguments.command {
         Command::Run(command) => command.run(),
         Command::Compile(command) => command.run(),

@@ -45,8 +45,10 @@ pub struct Packing {
     pub lower_bound: usize,
     /// Whether no packing has a lower peak: it is the lower bound, or the search was exhaustive.
     pub proven: bool,
-    /// Nodes that a search visited; none for a heuristic.
+    /// Steps that a search took; none for a heuristic.
     pub steps: u64,
+    /// After how many of them the peak was lowered for the last time.
+    pub gained: u64,
 }
 
 /// Gives buffers their offsets.

@@ -6,7 +6,7 @@ mod extract;
 mod plan;
 mod rewrite;
 
-pub use extract::{Kernel, Point, Supposed, chosen, curve, features, priced, supposed};
+pub use extract::{Curve, Kernel, Point, Supposed, check, chosen, curve, features, priced, supposed};
 
 use crate::backend;
 use crate::contract::{Call, Contract};

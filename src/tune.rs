@@ -27,6 +27,7 @@ use crate::contract::{Call, Contract};
 use crate::cost::{CostModel, Entry, Machine, Measured, Roofline, State};
 use crate::egraph::KernelCall;
 use crate::error::Error;
+use crate::file;
 use crate::graph::Graph;
 use check::Checker;
 use clock::{Clock, Runnable, median};
@@ -113,7 +114,7 @@ impl<'a> Tuner<'a> {
         let head = validators(threads);
         let path = folder.map(|folder| folder.join(format!("times-{threads}.txt")));
         let mut notes = Vec::new();
-        let bytes = path.as_ref().and_then(|path| std::fs::read(path).ok());
+        let bytes = path.as_ref().and_then(|path| file::read(path).ok().flatten());
         let stored = bytes.map_or_else(Stored::default, |bytes| {
             let (stored, note) = read(&String::from_utf8_lossy(&bytes), &head);
             notes.extend(note);

@@ -4,12 +4,12 @@
 
 mod common;
 
-use ovolo::audit::curve::memory_curve;
+use ovolo::audit::curve;
 use ovolo::compile::{self, Options};
 use ovolo::graph::{Graph, text};
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
-use ovolo::pass::Point;
-use ovolo::pass::pipeline::PassSpec;
+use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
+use ovolo::pass::{Curve, Point};
 use ovolo::plan::Plan;
 use ovolo::session::Session;
 use std::path::Path;
@@ -38,6 +38,16 @@ fn weighed(memory: f64) -> Options {
         }
     }
     options
+}
+
+fn curve(graph: &Graph, options: &Options) -> Curve {
+    curve::memory_curve(graph, options, &mut |_, _| {}).unwrap()
+}
+
+fn plans(graph: &Graph, options: &Options) -> Vec<Point> {
+    let curve = curve(graph, options);
+    assert!(curve.complete);
+    curve.points
 }
 
 fn plan(graph: &Graph, options: &Options) -> Plan {
@@ -69,7 +79,7 @@ const SCRATCH: &str = "graph scratch {
 #[test]
 fn the_curve_falls_and_every_point_of_it_can_be_had() {
     for (graph, least_points) in [(text::parse(SCRATCH).unwrap(), 2), (model("vgg16"), 2)] {
-        let points = memory_curve(&graph, &common::options(2)).unwrap();
+        let points = plans(&graph, &common::options(2));
         assert!(points.len() >= least_points, "{points:?}");
         for pair in points.windows(2) {
             assert!(pair[0].seconds < pair[1].seconds && pair[0].arena > pair[1].arena, "{pair:?}");
@@ -89,11 +99,43 @@ fn the_curve_falls_and_every_point_of_it_can_be_had() {
 }
 
 #[test]
+fn the_curve_begins_within_the_limit() {
+    let graph = text::parse(SCRATCH).unwrap();
+    let all = plans(&graph, &common::options(2));
+    assert!(all.len() > 1, "{all:?}");
+    for (at, point) in all.iter().enumerate() {
+        assert_eq!(plans(&graph, &limited(Some(point.arena))), all[at..]);
+    }
+    let least = all.last().unwrap().arena;
+    let error = curve::memory_curve(&graph, &limited(Some(least - 1)), &mut |_, _| {}).unwrap_err();
+    assert!(error.to_string().starts_with(&format!("the smallest plan that was found needs {least} bytes")));
+}
+
+/// `nasrnn` with merges: no extraction from its e-graph is proven within its limits.
+#[test]
+fn the_work_of_a_search_has_a_limit_where_the_e_graph_is_hard() {
+    let graph = model("nasrnn");
+    let mut options = common::options(2);
+    let (_, text) = SHIPPED.iter().find(|(name, _)| *name == "passes/merged.ron").unwrap();
+    options.pipeline = Pipeline::read("passes/merged.ron", text).unwrap();
+    for pass in &mut options.pipeline.passes {
+        match pass {
+            PassSpec::Extract(settings) => settings.cost = "flops".into(),
+            PassSpec::Plan(settings) => settings.limit = Some(1000),
+            PassSpec::Rewrite(_) => {}
+        }
+    }
+    let error = compile::compile(graph, &options).unwrap_err().to_string();
+    assert!(error.starts_with("the smallest plan that was found needs "), "{error}");
+    assert!(error.contains("\nthe search ended at its limit of work (12000000 steps)"), "{error}");
+}
+
+#[test]
 fn what_runs_within_a_limit_is_right() {
     let graph = text::parse(SCRATCH).unwrap();
     let inputs = common::inputs(&graph);
     let reference = common::reference(&graph, &inputs);
-    for Point { arena, .. } in memory_curve(&graph, &common::options(2)).unwrap() {
+    for Point { arena, .. } in plans(&graph, &common::options(2)) {
         let compilation = compile::compile(graph.clone(), &limited(Some(arena))).unwrap();
         let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
         let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
@@ -166,7 +208,7 @@ fn what_is_proven_within_a_limit_is_not_beaten_by_fewer_programs() {
         }
     }
     let rival = compile::compile(graph.clone(), &fewer).unwrap().plan;
-    let points = memory_curve(&graph, &common::options(1)).unwrap();
+    let points = plans(&graph, &common::options(1));
     for point in points.iter().filter(|point| point.proven && rival.arena <= point.arena) {
         assert!(point.seconds <= rival.seconds() * (1.0 + 1e-9), "{point:?} against {} s", rival.seconds());
     }
@@ -176,7 +218,7 @@ fn what_is_proven_within_a_limit_is_not_beaten_by_fewer_programs() {
 #[test]
 fn a_limit_leaves_the_worth_of_memory_in_force() {
     let graph = text::parse(SCRATCH).unwrap();
-    let points = memory_curve(&graph, &common::options(2)).unwrap();
+    let points = plans(&graph, &common::options(2));
     let mut options = weighed(1e9);
     for pass in &mut options.pipeline.passes {
         if let PassSpec::Plan(settings) = pass {
@@ -220,7 +262,7 @@ fn copied(plan: &Plan) -> Vec<usize> {
 fn a_concatenation_is_copied_where_a_limit_or_the_worth_of_memory_asks_for_it() {
     // As large as the second operand, the first costs more to copy than the bytes at the peak are worth…
     let graph = early(256, 256);
-    let points = memory_curve(&graph, &common::options(2)).unwrap();
+    let points = plans(&graph, &common::options(2));
     let fastest = plan(&graph, &common::options(2));
     assert_eq!((copied(&fastest), fastest.arena), (vec![], points[0].arena), "{fastest}");
     // …unless there is no other way into the memory.
@@ -236,7 +278,7 @@ fn a_concatenation_is_copied_where_a_limit_or_the_worth_of_memory_asks_for_it() 
     for graph in [graph, early(16, 512)] {
         let inputs = common::inputs(&graph);
         let reference = common::reference(&graph, &inputs);
-        for Point { arena, .. } in memory_curve(&graph, &common::options(2)).unwrap() {
+        for Point { arena, .. } in plans(&graph, &common::options(2)) {
             let compilation = compile::compile(graph.clone(), &limited(Some(arena))).unwrap();
             assert!(compilation.plan.arena <= arena);
             let mut session = Session::new(&compilation.program, compilation.plan).unwrap();

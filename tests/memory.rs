@@ -174,7 +174,39 @@ fn the_program_writes_offsets_and_says_what_it_found() {
     assert_eq!(listing(&at.join("out/deep")), ["small.csv"]);
     let output = pack(&at, &["small.csv", "--out", "out", "--json"]);
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    insta::assert_snapshot!(value, @r#"{"tables":[{"bytes":12,"file":"out/small.csv","fits":true,"lower_bound":12,"name":"small","proven":true,"steps":0}]}"#);
+    insta::assert_snapshot!(value, @r#"{"tables":[{"bytes":12,"file":"out/small.csv","fits":true,"gained":0,"lower_bound":12,"name":"small","proven":true,"steps":0}]}"#);
+}
+
+/// As many buffers at any time, of any size: with a thousand of them a question touches hundreds.
+fn crowd(count: usize) -> String {
+    let mut text = "id,lower,upper,size\n".to_owned();
+    for at in 0..count {
+        let draw = |salt: usize, end: usize| (at * 2_654_435_761 + salt * 40_503) % 1_000_003 % end;
+        let lower = draw(1, 1000);
+        text += &format!("b{at},{lower},{},{}\n", lower + 1 + draw(2, 1000), 1 + draw(3, 10_000));
+    }
+    text
+}
+
+#[test]
+fn steps_are_worth_the_same_however_many_buffers_there_are() {
+    let at = directory("pack-crowd");
+    std::fs::write(at.join("crowd.csv"), crowd(1000)).unwrap();
+    let output = pack(&at, &["crowd.csv", "--out", "out", "--steps", "40000"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{said}");
+    // A question is worth several steps, so they do not go into any number.
+    let steps: u64 = said.split(" steps").next().unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(said.contains("not proven optimal") && (39_000..=40_000).contains(&steps), "{said}");
+    assert!(said.contains(" without gain"), "{said}");
+    let written = std::fs::read_to_string(at.join("out/crowd.csv")).unwrap();
+    assert!(said.starts_with(&format!("crowd: {} bytes", peak(&written))), "{said}");
+    let mut told = Vec::new();
+    let table = Table::read("crowd.csv", crowd(1000).as_bytes()).unwrap();
+    let exact = Exact { steps: 40_000, capacity: 0 };
+    let packing = exact.plan_with(&table.buffers, &mut |done, all| told.push((done, all)));
+    assert!(packing.gained <= packing.steps && packing.steps == steps);
+    assert!(told.is_sorted() && told.last() == Some(&(steps, 40_000)), "{told:?}");
 }
 
 #[test]

@@ -49,17 +49,24 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// Every source file of the library: its module on the ground level, its path, its text.
 fn library() -> Vec<(String, PathBuf, String)> {
+    let mut files = all();
+    files.retain(|(module, ..)| !matches!(module.as_str(), "lib" | "main" | "cli"));
+    files
+}
+
+/// The same of all source files.
+fn all() -> Vec<(String, PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     sources(&root, &mut files);
     files.sort();
     files
         .into_iter()
-        .filter_map(|path| {
+        .map(|path| {
             let relative = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
             let module = relative.split(['/', '.']).next().unwrap().to_owned();
             let text = std::fs::read_to_string(&path).unwrap();
-            (!matches!(module.as_str(), "lib" | "main" | "cli")).then_some((module, path, text))
+            (module, path, text)
         })
         .collect()
 }
@@ -119,6 +126,16 @@ fn only_its_backend_names_onednn_s_library() {
     for (_, path, text) in library() {
         let own = path.to_string_lossy().contains("backend/onednn");
         assert!(own || !code(&text).contains("onednn_sys"), "{} names the library", path.display());
+    }
+}
+
+/// What is written in place is cut short under those who have it mapped.
+#[test]
+fn files_are_written_by_one_module() {
+    for (module, path, text) in all() {
+        for word in ["fs::write(", "File::create", "OpenOptions", "set_len(", "fs::copy("] {
+            assert!(module == "file" || !code(&text).contains(word), "{} has `{word}`", path.display());
+        }
     }
 }
 

@@ -4,13 +4,18 @@ use crate::audit::saturated;
 use crate::compile::Options;
 use crate::error::Error;
 use crate::graph::Graph;
-use crate::pass::{self, Point};
+use crate::pass::{self, Curve};
 
-/// The plans of a model from the fastest to the smallest, each faster than all that are smaller.
+/// The plans of a model from the fastest to the smallest, each faster than all that are smaller; the fastest is
+/// within the pipeline's limit of memory. `progress` is told how many of how many million steps are done.
 ///
 /// # Errors
 /// As compiling; or if the pipeline has no `Extract`.
-pub fn memory_curve(graph: &Graph, options: &Options) -> Result<Vec<Point>, Error> {
+pub fn memory_curve(
+    graph: &Graph,
+    options: &Options,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Curve, Error> {
     let egraph = saturated(graph, options)?;
-    pass::curve(&egraph, &options.context(graph))
+    pass::curve(&egraph, &options.context(graph), progress)
 }

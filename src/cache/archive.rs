@@ -5,9 +5,10 @@
 
 use super::entry::Entry;
 use super::folder::Kind;
-use super::{Cache, Digest, Key, weights};
+use super::{Cache, Digest, Key, Origin, prune, weights};
 use crate::error::Error;
 use crate::file;
+use crate::session::Session;
 use memmap2::Mmap;
 use std::path::Path;
 
@@ -32,16 +33,24 @@ impl Cache {
             let map = self.folder.map(Kind::Weight, &digest.to_string()).map_err(read)?;
             maps.push(map.ok_or_else(|| cache(format!("weight {} is gone", digest.short())))?);
         }
-        let length = (bytes.len() as u64).to_le_bytes();
-        let mut parts: Vec<&[u8]> = vec![MAGIC, &length, &bytes];
-        parts.extend(maps.iter().map(|map| &map[..]));
-        file::write(file, &parts).map_err(Error::io(file))
+        write(file, &bytes, maps.iter().map(|map| &map[..]))
+    }
+
+    /// Writes a session's plan and constants to a file as [`Cache::save`] writes an entry, past any cache.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn save_session(key: &Key, session: &Session, origin: Origin, file: &Path) -> Result<(), Error> {
+        let constants = session.constants();
+        let (encoded, weights) = super::encode(key, session, &constants, origin)?;
+        write(file, &encoded, weights.into_values())
     }
 
     /// Reads an entry from a file and keeps it with its weights. `fits` says why it is of no use here.
     ///
     /// # Errors
-    /// If the file cannot be read, is damaged, or is of no use; or the cache cannot be written to.
+    /// If the file cannot be read, is damaged, or is of no use; or the cache cannot be written to, or its limit
+    /// does not allow what is in the file.
     pub fn load(&self, file: &Path, fits: &dyn Fn(&Entry) -> Result<(), String>) -> Result<Entry, Error> {
         let damaged = |why: &str| Error::Cache(format!("{}: {why}", file.display()));
         let map = crate::onnx::weight::map(file).map_err(Error::io(file))?;
@@ -68,12 +77,21 @@ impl Cache {
         {
             return Err(damaged(&format!("the checksum of weight {} is wrong", digest.short())));
         }
+        self.allows(encoded.len() + contents.iter().map(|bytes| bytes.len()).sum::<usize>())?;
         fits(&entry).map_err(|why| damaged(&why))?;
-        let io = |error: std::io::Error| Error::io(self.folder.path())(error);
         for (digest, weight) in parts {
-            weights::write(&self.folder, digest, weight).map_err(io)?;
+            weights::write(&self.folder, digest, weight)?;
         }
-        self.folder.write(Kind::Plan, &entry.key.fingerprint().to_string(), &[encoded]).map_err(io)?;
+        self.folder.write(Kind::Plan, &entry.key.fingerprint().to_string(), &[encoded])?;
+        prune::tidy(&self.folder, self.limit);
         Ok(entry)
     }
+}
+
+/// Writes the bytes of an entry, and those of its weights in the order of their digests.
+fn write<'a>(file: &Path, entry: &[u8], weights: impl Iterator<Item = &'a [u8]>) -> Result<(), Error> {
+    let length = (entry.len() as u64).to_le_bytes();
+    let mut parts: Vec<&[u8]> = vec![MAGIC, &length, entry];
+    weights.for_each(|bytes| parts.push(bytes));
+    file::write(file, &parts).map_err(Error::io(file))
 }

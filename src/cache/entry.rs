@@ -1,6 +1,7 @@
 //! An entry: a key, the plan that was made for it, and where the plan's constants are.
 
-use super::{Digest, Key};
+use super::folder::{Folder, Kind};
+use super::{Digest, Key, Miss};
 use crate::cost::Machine;
 use crate::graph::NodeId;
 use crate::plan::Plan;
@@ -77,6 +78,22 @@ impl Entry {
             return Err(damage("its checksum is wrong"));
         }
         postcard::from_bytes(body).map_err(|error| Damage(error.to_string()))
+    }
+
+    /// The entry of this name in a folder; `None` where there is none.
+    pub(super) fn read(folder: &Folder, name: &str) -> Result<Option<Self>, Miss> {
+        let damaged = |why: String| Miss::Damaged { why, weights: Vec::new() };
+        let content =
+            folder.read(Kind::Plan, name).map_err(|error| match folder.is_foreign(Kind::Plan, name) {
+                true => damaged(error.to_string()),
+                false => Miss::Unreadable(error.to_string()),
+            })?;
+        let Some(content) = content else { return Ok(None) };
+        let entry = Self::decode(&content).map_err(|damage| damaged(damage.to_string()))?;
+        match entry.key.fingerprint().to_string() == name {
+            true => Ok(Some(entry)),
+            false => Err(damaged("its name is another's".to_owned())),
+        }
     }
 
     /// The weights, each once.

@@ -5,7 +5,7 @@
 //! found by its checksum, and built again.
 
 use crate::error::Error;
-use crate::file::{self, PART};
+use crate::file::{self, PART, is_abandoned};
 use memmap2::Mmap;
 use std::fs::{self, File, FileTimes};
 use std::io::{self, Read};
@@ -42,6 +42,8 @@ pub struct Listed {
     pub bytes: u64,
     /// When it was last used.
     pub used: SystemTime,
+    /// Whether it was being written by a process that is gone.
+    pub(super) abandoned: bool,
 }
 
 /// Bytes that are read at once to be compared.
@@ -73,13 +75,26 @@ impl Folder {
         self.0.join(kind.folder()).join(name)
     }
 
-    /// Writes a file, whole or not at all.
+    /// Writes a file, whole or not at all. What lies in its place and is no file gives way.
     ///
     /// # Errors
-    /// What the system says; the file is then as it was.
-    pub fn write(&self, kind: Kind, name: &str, parts: &[&[u8]]) -> io::Result<()> {
-        fs::create_dir_all(self.0.join(kind.folder()))?;
-        file::write(&self.place(kind, name), parts)
+    /// What the system says, with the place; the file is then as it was.
+    pub fn write(&self, kind: Kind, name: &str, parts: &[&[u8]]) -> Result<(), Error> {
+        let (folder, path) = (self.0.join(kind.folder()), self.place(kind, name));
+        fs::create_dir_all(&folder).map_err(Error::io(folder))?;
+        if fs::symlink_metadata(&path).is_ok_and(|there| !there.is_file()) {
+            self.remove(kind, name)?;
+        }
+        file::replace(&path, parts).map_err(Error::io(path))
+    }
+
+    fn open(&self, kind: Kind, name: &str) -> io::Result<Option<File>> {
+        file::open(&self.place(kind, name))
+    }
+
+    /// Whether something is there that is no file.
+    pub(super) fn is_foreign(&self, kind: Kind, name: &str) -> bool {
+        fs::metadata(self.place(kind, name)).is_ok_and(|there| !there.is_file())
     }
 
     /// The content of a file; `None` where there is none.
@@ -87,11 +102,7 @@ impl Folder {
     /// # Errors
     /// What the system says.
     pub fn read(&self, kind: Kind, name: &str) -> io::Result<Option<Vec<u8>>> {
-        let path = self.place(kind, name);
-        if !path.is_file() {
-            return Ok(None);
-        }
-        present(fs::read(path))
+        file::read(&self.place(kind, name))
     }
 
     /// Maps a file; `None` where there is none, or an empty one.
@@ -99,17 +110,13 @@ impl Folder {
     /// # Errors
     /// What the system says.
     pub fn map(&self, kind: Kind, name: &str) -> io::Result<Option<Mmap>> {
-        let path = self.place(kind, name);
-        if !path.is_file() {
-            return Ok(None);
-        }
-        let Some(file) = present(File::open(path))? else { return Ok(None) };
+        let Some(file) = self.open(kind, name)? else { return Ok(None) };
         if file.metadata()?.len() == 0 {
             return Ok(None);
         }
         // SAFETY: files of the cache are replaced and removed, never written to, so that the bytes stay
         // what they are as long as they are mapped. Another program that cuts one short meanwhile ends
-        // this process, as with any mapped file.
+        // this process, as with any mapped file; the command line says so.
         unsafe { Mmap::map(&file) }.map(Some)
     }
 
@@ -117,7 +124,7 @@ impl Folder {
     /// beside them.
     pub fn holds(&self, kind: Kind, name: &str, bytes: &[u8]) -> bool {
         let same = || {
-            let mut file = File::open(self.place(kind, name))?;
+            let Some(mut file) = self.open(kind, name)? else { return Ok(false) };
             if file.metadata()?.len() != bytes.len() as u64 {
                 return Ok(false);
             }
@@ -137,16 +144,21 @@ impl Folder {
     pub fn touch(&self, kind: Kind, name: &str) {
         let now = FileTimes::new().set_modified(SystemTime::now());
         // Times may be set by the owner of a file that is open for reading.
-        let _ = File::open(self.place(kind, name)).and_then(|file| file.set_times(now));
+        if let Ok(Some(file)) = self.open(kind, name) {
+            let _ = file.set_times(now);
+        }
     }
 
-    /// Removes a file. One that is not there is no error: another process was faster.
+    /// Removes a file, or what lies in its place: the names are the cache's own. One that is not there is no
+    /// error: another process was faster.
     ///
     /// # Errors
     /// What the system says, with the file.
     pub fn remove(&self, kind: Kind, name: &str) -> Result<(), Error> {
         let path = self.place(kind, name);
-        present(fs::remove_file(&path)).map(|_| ()).map_err(Error::io(path))
+        let folder = fs::symlink_metadata(&path).is_ok_and(|there| there.is_dir());
+        let removed = if folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        present(removed).map(|_| ()).map_err(Error::io(path))
     }
 
     /// The files of a kind, by name.
@@ -159,17 +171,31 @@ impl Folder {
         found
     }
 
-    /// The files of a kind, those that are being written among them, in no order. Files of other names are
-    /// somebody else's.
+    /// The files of a kind, those that are being written among them, in no order, and what lies in the place of
+    /// one. Files of other names are somebody else's.
     pub(super) fn files(&self, kind: Kind) -> impl Iterator<Item = Listed> + use<> {
         fs::read_dir(self.0.join(kind.folder())).into_iter().flatten().flatten().filter_map(|entry| {
-            let meta = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-            let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
             let name = entry.file_name().into_string().ok().filter(|name| is_ours(name))?;
-            Some(Listed { name, bytes: meta.len(), used })
+            let meta = entry.metadata().ok()?;
+            let used = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            let bytes = if meta.is_file() { meta.len() } else { 0 };
+            let abandoned = name.ends_with(PART) && is_abandoned(&meta);
+            Some(Listed { name, bytes, used, abandoned })
+        })
+    }
+
+    /// What killed writers of the tables beside plans and weights have left.
+    pub(super) fn abandoned_tables(&self) -> impl Iterator<Item = PathBuf> + use<> {
+        fs::read_dir(&self.0).into_iter().flatten().flatten().filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let ours = TABLES.iter().any(|start| name.starts_with(start)) && name.ends_with(PART);
+            (ours && entry.metadata().is_ok_and(|there| is_abandoned(&there))).then(|| entry.path())
         })
     }
 }
+
+/// How the names of tables of what was measured begin.
+const TABLES: [&str; 2] = ["machine-", "times-"];
 
 /// Whether a file is named by a digest, and what follows it while it is being written.
 fn is_ours(name: &str) -> bool {
@@ -180,7 +206,7 @@ fn is_ours(name: &str) -> bool {
 fn present<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if file::is_absent(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -9,15 +9,15 @@ pub struct Key {
     fields: Vec<(String, String)>,
 }
 
-/// A field in which two keys differ; empty where a key lacks it.
+/// A field in which two keys differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// The field.
     pub field: String,
-    /// Its value in the one key.
-    pub here: String,
+    /// Its value in the one key; `None` where that lacks it.
+    pub here: Option<String>,
     /// Its value in the other.
-    pub there: String,
+    pub there: Option<String>,
 }
 
 impl Key {
@@ -50,13 +50,13 @@ impl Key {
     pub fn differences(&self, other: &Self) -> Vec<Difference> {
         let lacking = other.fields().filter(|(name, _)| self.get(name).is_none());
         self.fields()
-            .map(|(name, here)| (name, here, other.get(name).unwrap_or_default()))
-            .chain(lacking.map(|(name, there)| (name, "", there)))
+            .map(|(name, here)| (name, Some(here), other.get(name)))
+            .chain(lacking.map(|(name, there)| (name, None, Some(there))))
             .filter(|(_, here, there)| here != there)
             .map(|(name, here, there)| Difference {
                 field: name.to_owned(),
-                here: here.to_owned(),
-                there: there.to_owned(),
+                here: here.map(str::to_owned),
+                there: there.map(str::to_owned),
             })
             .collect()
     }

@@ -1,14 +1,12 @@
 //! Keeping the cache small: what was used longest ago goes first.
 
-use super::Item;
 use super::entry::Entry;
 use super::folder::{Folder, Kind, Listed};
+use super::{Item, Miss};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::time::Duration;
 
-/// After so long a file that was being written will never be finished.
-const ABANDONED: Duration = Duration::from_secs(3600);
 /// Weights that no entry names are kept so long, as an entry may be about to name them.
 const GRACE: Duration = Duration::from_secs(600);
 
@@ -48,16 +46,9 @@ impl Pruned {
 pub(super) fn items(folder: &Folder) -> Vec<Item> {
     let mut listed = folder.list(Kind::Plan);
     listed.sort_by(|a, b| (Reverse(a.used), &a.name).cmp(&(Reverse(b.used), &b.name)));
-    let item = |Listed { name, bytes, used }: Listed| {
-        let entry = match folder.read(Kind::Plan, &name) {
-            Ok(Some(content)) => Entry::decode(&content).map_err(|damage| damage.to_string()),
-            Ok(None) => return None, // Another process has removed it.
-            Err(error) => Err(error.to_string()),
-        };
-        let entry = entry.and_then(|entry| match entry.key.fingerprint().to_string() == name {
-            true => Ok(entry),
-            false => Err("its name is another's".to_owned()),
-        });
+    let item = |Listed { name, bytes, used, .. }: Listed| {
+        // One that is not there was removed by another process.
+        let entry = Entry::read(folder, &name).transpose()?;
         Some(Item { name, bytes, used, entry })
     };
     listed.into_iter().filter_map(item).collect()
@@ -68,22 +59,34 @@ pub(super) fn total(folder: &Folder) -> u64 {
     Kind::ALL.iter().flat_map(|kind| folder.files(*kind)).map(|listed| listed.bytes).sum()
 }
 
-/// Removes what killed processes were writing, once it is old enough that nobody writes it any more.
-fn sweep(folder: &Folder, pruned: &mut Pruned) {
+/// Removes what killed processes were writing, once it is old enough that nobody writes it any more; gives
+/// the bytes that are left.
+fn sweep(folder: &Folder, pruned: &mut Pruned) -> u64 {
+    let mut left = 0;
     for kind in Kind::ALL {
-        for listed in folder.files(kind).filter(Listed::is_part) {
-            if listed.used.elapsed().is_ok_and(|age| age > ABANDONED) {
-                pruned.remove(folder, kind, &listed);
+        for listed in folder.files(kind) {
+            if !listed.abandoned || !pruned.remove(folder, kind, &listed) {
+                left += listed.bytes;
             }
         }
     }
+    for path in folder.abandoned_tables() {
+        let bytes = std::fs::metadata(&path).map_or(0, |there| there.len());
+        match std::fs::remove_file(&path) {
+            Ok(()) => {
+                pruned.parts += 1;
+                pruned.bytes += bytes;
+            }
+            Err(error) => pruned.failed.push(format!("{}: {error}", path.display())),
+        }
+    }
+    left
 }
 
 /// Removes what killed processes left and, if the cache is then larger than its limit, all that [`prune`]
-/// removes.
+/// removes. Each file is looked at once where it is not.
 pub(super) fn tidy(folder: &Folder, limit: u64) {
-    sweep(folder, &mut Pruned::default());
-    if total(folder) > limit {
+    if sweep(folder, &mut Pruned::default()) > limit {
         prune(folder, limit);
     }
 }
@@ -105,10 +108,12 @@ pub(super) fn prune(folder: &Folder, limit: u64) -> Pruned {
         };
         let new = named.iter().filter(|name| !wanted.contains(*name));
         let more = bytes + new.filter_map(|name| sizes.get(name.as_str())).sum::<u64>();
-        if entry.is_ok() && held + more <= limit {
+        // What may not be read is perhaps another user's, and sound.
+        let stays = matches!(entry, Ok(_) | Err(Miss::Unreadable(_)));
+        if stays && held + more <= limit {
             held += more;
             wanted.extend(named);
-        } else if pruned.remove(folder, Kind::Plan, &Listed { name, bytes, used }) {
+        } else if pruned.remove(folder, Kind::Plan, &Listed { name, bytes, used, abandoned: false }) {
             dropped.extend(named);
         }
     }

@@ -33,6 +33,9 @@ pub struct Request {
 const FORMAT: &str = "1";
 
 impl Request {
+    /// What the key says of the calibration where no speeds are kept.
+    pub const NO_SPEEDS: &str = "no speeds are kept";
+
     /// The cost model.
     pub fn cost(&self) -> &str {
         let cost = self.pipeline.passes.iter().rev().find_map(|pass| match pass {
@@ -72,7 +75,7 @@ impl Request {
         let calibration = match self.calibration {
             _ if !self.calibrated() => "not asked".to_owned(),
             // Speeds that were measured while the machine was busy are not kept, and differ each time.
-            None => "rough".to_owned(),
+            None => Self::NO_SPEEDS.to_owned(),
             Some(machine) => format!("{machine:?}"),
         };
         let mut key = Key::default()

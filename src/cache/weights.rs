@@ -4,13 +4,13 @@
 use super::entry::{Constant, Value};
 use super::folder::{Folder, Kind};
 use super::{Digest, Miss};
+use crate::error::Error;
 use crate::graph::NodeId;
 use crate::tensor::Tensor;
 use crate::verify;
 use memmap2::Mmap;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 
 /// Constants of fewer bytes stand in the entry: a file takes longer to open than they take to read.
@@ -42,7 +42,7 @@ pub(super) fn describe<'a>(
 }
 
 /// Writes a weight, unless it is there, byte for byte.
-pub(super) fn write(folder: &Folder, digest: Digest, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn write(folder: &Folder, digest: Digest, bytes: &[u8]) -> Result<(), Error> {
     let name = digest.to_string();
     if folder.holds(Kind::Weight, &name, bytes) {
         // Used now: it is not pruned before the entry that names it is there.
@@ -64,10 +64,15 @@ pub(super) fn read(
         if maps.contains_key(&digest) {
             continue;
         }
-        let map = folder
-            .map(Kind::Weight, &digest.to_string())
-            .map_err(|error| Miss::Unreadable(format!("weight {}: {error}", digest.short())))?
-            .ok_or_else(|| Miss::Incomplete(format!("weight {} is gone", digest.short())))?;
+        let name = digest.to_string();
+        let map = folder.map(Kind::Weight, &name).map_err(|error| {
+            let why = format!("weight {}: {error}", digest.short());
+            match folder.is_foreign(Kind::Weight, &name) {
+                true => Miss::Damaged { why, weights: vec![digest] },
+                false => Miss::Unreadable(why),
+            }
+        })?;
+        let map = map.ok_or_else(|| Miss::Incomplete(format!("weight {} is gone", digest.short())))?;
         maps.insert(digest, Arc::new(map));
     }
     let mut named: Vec<(Digest, &[u8])> = maps.iter().map(|(digest, map)| (*digest, &map[..])).collect();

@@ -1,33 +1,66 @@
-//! Amounts as people write and read them.
+//! Amounts as people write and read them: of bytes, one way for every option, variable and message.
+//!
+//! Units are kB, MB, GB and TB, powers of 1000, and KiB, MiB, GiB and TiB, powers of 1024; the B may be left
+//! out. What is printed has the units of 1024.
 
-/// Bytes from a text such as `500M`, `8G` or `1000000`; the letters stand for powers of 1024.
+use bytesize::ByteSize;
+
+/// Bytes from a text such as `1000000`, `500MB` or `1.5GiB`.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let shift = match text[digits.len()..].trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        "t" | "tb" | "tib" => 40,
-        _ => return Err(format!("`{text}` is no number of bytes, such as `500M` or `8G`")),
-    };
-    let number: u64 = digits.parse().map_err(|_| format!("`{text}` is no number of bytes, such as `8G`"))?;
-    number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is more than there can be"))
+    let size = text.trim().parse::<ByteSize>().ok().map(|size| size.as_u64());
+    size.filter(|size| *size < u64::MAX).ok_or_else(|| {
+        format!("`{text}` is no number of bytes, such as 1000000, 500MB (powers of 1000) or 1.5GiB (of 1024)")
+    })
+}
+
+/// The same for memory of this process.
+pub(super) fn memory(text: &str) -> Result<usize, String> {
+    let size = usize::try_from(bytes(text)?).ok().filter(|size| *size < 1 << 60);
+    size.ok_or_else(|| format!("`{text}` is more memory than there can be"))
 }
 
 /// Bytes for people.
 pub(super) fn size(bytes: u64) -> String {
-    #[allow(clippy::cast_precision_loss)]
-    let number = bytes as f64;
-    match bytes {
-        0..1_000 => format!("{bytes} B"),
-        1_000..1_000_000 => format!("{:.1} kB", number / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", number / 1e6),
-        _ => format!("{:.1} GB", number / 1e9),
-    }
+    ByteSize(bytes).display().iec().to_string()
 }
 
 /// So many of something, in words.
 pub(super) fn count(number: usize, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_one_way() {
+        let read = |text: &str| bytes(text).ok();
+        let known = [
+            ("0", 0),
+            ("1000000", 1_000_000),
+            ("12 B", 12),
+            ("500MB", 500_000_000),
+            ("500M", 500_000_000),
+            ("500mib", 500 << 20),
+            ("500Mi", 500 << 20),
+            ("1.5 GiB", 3 << 29),
+            (" 8GiB ", 8 << 30),
+            ("9007199254740993B", 9_007_199_254_740_993),
+        ];
+        for (text, expected) in known {
+            assert_eq!(read(text), Some(expected), "{text}");
+        }
+        for text in ["", "much", "-1", "1.5", "1.5.2 GB", "8 gigs", "G", "99999999EiB", "nan"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+        assert_eq!(memory("4MiB"), Ok(4 << 20));
+        assert!(memory("2EiB").is_err());
+    }
+
+    #[test]
+    fn what_is_printed_can_be_read_again() {
+        assert_eq!([0, 1023, 1024, 8 << 30].map(size), ["0 B", "1023 B", "1.0 KiB", "8.0 GiB"]);
+        assert_eq!(bytes(&size(8 << 30)), Ok(8 << 30));
+    }
 }

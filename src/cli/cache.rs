@@ -5,7 +5,7 @@ mod show;
 mod why;
 
 use super::amount::{bytes, count, size};
-use super::caching::cache;
+use super::caching::limit;
 use super::{Outcome, print};
 use clap::{Args, Subcommand};
 use ovolo::cache::{Item, Miss, Pruned};
@@ -41,7 +41,9 @@ impl Cache {
 
 /// The cache, which must have a folder.
 fn open() -> Result<ovolo::cache::Cache, String> {
-    cache()?.ok_or_else(|| "there is no folder for the cache: set OVOLO_CACHE".to_owned())
+    let folder = ovolo::calibrate::folder();
+    let folder = folder.ok_or_else(|| "there is no folder for the cache: set OVOLO_CACHE".to_owned())?;
+    Ok(ovolo::cache::Cache::new(&folder, limit()?))
 }
 
 /// The first digits of an entry's name.
@@ -51,19 +53,15 @@ fn short(item: &Item) -> &str {
 
 #[derive(Args)]
 pub(super) struct Prune {
-    /// Bytes that may be left, such as `500M` or `8G`. Default: OVOLO_CACHE_LIMIT, or 8G.
-    #[arg(long, value_name = "BYTES")]
-    limit: Option<String>,
+    /// Bytes that may be left, such as 500MB or 8GiB. Default: OVOLO_CACHE_LIMIT, or 8GiB.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    limit: Option<u64>,
 }
 
 impl Prune {
     fn run(&self) -> Outcome {
         let cache = open()?;
-        let limit = match &self.limit {
-            Some(text) => bytes(text).map_err(|why| format!("--limit: {why}"))?,
-            None => cache.limit(),
-        };
-        let pruned = cache.prune(limit);
+        let pruned = cache.prune(self.limit.unwrap_or(cache.limit()));
         print(&format!("{}; {} are left\n", removed(&pruned), size(cache.bytes())));
         stayed(&pruned.failed)
     }

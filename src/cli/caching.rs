@@ -2,7 +2,7 @@
 
 use super::Settings;
 use super::amount::bytes;
-use super::load::{Built, absent, by_times};
+use super::load::{Built, absent, by_times, measure_again};
 use clap::Args;
 use ovolo::cache::{Cache, Key, Miss, Origin, Request};
 use ovolo::compile::Compilation;
@@ -50,7 +50,7 @@ impl Caching {
     pub(super) fn ready(&self, settings: &Settings) -> Result<Ready, String> {
         let request = settings.request(&settings.pipeline)?;
         let absent = pass::absent(&request.pipeline);
-        let cache = if self.no_cache { None } else { cache()? };
+        let cache = if self.no_cache { None } else { cache() };
         // A model without a key is not one that compiles, which says why.
         let key = cache.as_ref().and_then(|_| request.key().ok());
         let (Some(cache), Some(key)) = (cache, key) else {
@@ -61,9 +61,10 @@ impl Caching {
         };
         match cache.find(&key, times(&request).as_ref()) {
             Ok(session) => {
-                if key.get("calibration") == Some("rough") {
+                if key.get("calibration") == Some(Request::NO_SPEEDS) {
                     eprintln!(
-                        "note: the plan goes by speeds that were measured on a busy machine: `ovolo doctor` measures them again"
+                        "note: the plan goes by speeds that were measured on a busy machine: {}",
+                        measure_again(request.threads)
                     );
                 }
                 let entry = Ok(key.fingerprint().short());
@@ -90,13 +91,20 @@ fn session(built: &Built) -> Result<Session, String> {
 }
 
 /// Keeps a session under its key, unless the model is no longer what was asked for; gives the key.
-pub(super) fn keep(
+fn keep(
     cache: &Cache,
     asked: &Key,
     request: &Request,
     built: &Built,
     session: &Session,
 ) -> Result<Key, String> {
+    let (key, origin) = settled(asked, request, built)?;
+    cache.keep(&key, session, origin).map_err(|error| error.to_string())?;
+    Ok(key)
+}
+
+/// The key of what was built, unless the model is no longer what was asked for, and what is kept beside it.
+pub(super) fn settled(asked: &Key, request: &Request, built: &Built) -> Result<(Key, Origin), String> {
     // The calibration may have come with this compilation; a model that was written meanwhile has
     // another key, and the plan may be that of either.
     let request = Request { calibration: built.machine, ..request.clone() };
@@ -106,18 +114,25 @@ pub(super) fn keep(
         return Err("the model changed while it was compiled".to_owned());
     }
     let model = request.model.display().to_string();
-    let origin = Origin { model, machine: built.machine, basis: built.basis.clone() };
-    cache.keep(&key, session, origin).map_err(|error| error.to_string())?;
-    Ok(key)
+    Ok((key, Origin { model, machine: built.machine, basis: built.basis.clone() }))
 }
 
-/// The cache, if there is a folder for it.
-pub(super) fn cache() -> Result<Option<Cache>, String> {
-    let limit = match std::env::var("OVOLO_CACHE_LIMIT") {
-        Ok(text) => bytes(&text).map_err(|why| format!("OVOLO_CACHE_LIMIT: {why}"))?,
-        Err(_) => Cache::LIMIT,
-    };
-    Ok(ovolo::calibrate::folder().map(|folder| Cache::new(&folder, limit)))
+/// The cache, if there is a folder for it. A limit that cannot be read is said, and nothing is removed by it:
+/// it may have been meant to be larger than the usual one.
+pub(super) fn cache() -> Option<Cache> {
+    let limit = limit().unwrap_or_else(|why| {
+        eprintln!("note: {why}; until it is mended nothing is removed from the cache");
+        u64::MAX
+    });
+    ovolo::calibrate::folder().map(|folder| Cache::new(&folder, limit))
+}
+
+/// The bytes that the cache may take.
+pub(super) fn limit() -> Result<u64, String> {
+    match std::env::var_os("OVOLO_CACHE_LIMIT").filter(|text| !text.is_empty()) {
+        Some(text) => bytes(&text.to_string_lossy()).map_err(|why| format!("OVOLO_CACHE_LIMIT: {why}")),
+        None => Ok(Cache::LIMIT),
+    }
 }
 
 /// The table of times that a plan may rest on.

@@ -1,7 +1,9 @@
 //! `ovolo doctor`.
 
+use super::amount::count;
 use super::{Outcome, print};
 use clap::Args;
+use ovolo::plan::MOST_THREADS;
 use ovolo::{backend, calibrate, cost, extract, memory, pass::pipeline, rule};
 use std::fmt::Write;
 
@@ -10,11 +12,15 @@ pub(super) struct Doctor {
     /// As JSON.
     #[arg(long)]
     json: bool,
+    /// Threads to measure speeds for. Default: the processors this process may use.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS as i64))]
+    threads: Option<u16>,
 }
 
 impl Doctor {
     pub(super) fn run(&self) -> Outcome {
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = self.threads.map_or(processors, usize::from);
         let calibrate::Calibration { machine, steady } = calibrate::machine(threads);
         let features = backend::features::detected();
         let backends: Vec<(&str, Result<String, String>)> =
@@ -33,19 +39,20 @@ impl Doctor {
                 })
                 .collect();
             let value = serde_json::json!({
-                "version": env!("CARGO_PKG_VERSION"), "threads": threads, "features": features,
-                "machine": machine, "steady": steady, "backends": backends, "extractors": extractors,
+                "version": env!("CARGO_PKG_VERSION"), "threads": processors, "features": features,
+                "machine": machine, "machine_threads": threads, "steady": steady, "backends": backends, "extractors": extractors,
                 "cost_models": models, "planners": planners, "rules": rules, "pipelines": pipelines,
             });
             print(&format!("{value}\n"));
             return Ok(());
         }
         let mut text = format!("ovolo {}\n", env!("CARGO_PKG_VERSION"));
-        let _ = writeln!(text, "processors this process may use: {threads}");
+        let _ = writeln!(text, "processors this process may use: {processors}");
         let _ = writeln!(text, "instruction sets: {}", features.join(", "));
         let _ = writeln!(
             text,
-            "calibrated: {:.0} GFLOP/s, {:.1} GB/s from memory, {:.1} GB/s from cache, {:.2} us to start a kernel{}",
+            "calibrated for {}: {:.0} GFLOP/s, {:.1} GB/s from memory, {:.1} GB/s from cache, {:.2} us to start a kernel{}",
+            count(threads, "thread", "threads"),
             machine.flops / 1e9,
             machine.memory / 1e9,
             machine.cache / 1e9,

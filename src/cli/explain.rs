@@ -10,7 +10,7 @@ use ovolo::compile::Options;
 use ovolo::egraph::{Flip, RunnerUp};
 use ovolo::extract::Extraction;
 use ovolo::graph::Graph;
-use ovolo::pass::Supposed;
+use ovolo::pass::{Curve, Supposed};
 use ovolo::plan::{Plan, Source};
 use ovolo::report::{self, Page};
 use serde_json::json;
@@ -69,8 +69,15 @@ impl Explain {
     #[allow(clippy::cast_precision_loss)]
     fn curve(&self) -> Outcome {
         let options = self.settings.options(&self.settings.pipeline)?;
-        let points =
-            curve::memory_curve(&self.settings.graph()?, &options).map_err(|error| error.to_string())?;
+        let mut bar = load::bar("searching", "million steps");
+        let Curve { points, complete } = curve::memory_curve(&self.settings.graph()?, &options, &mut bar)
+            .map_err(|error| error.to_string())?;
+        drop(bar);
+        if !complete {
+            eprintln!(
+                "note: the search ended at its limit of work: there may be smaller plans, and faster ones of the same size"
+            );
+        }
         let mut report = String::new();
         let first = points.first().map_or((0.0, 0), |point| (point.seconds, point.arena));
         for point in &points {

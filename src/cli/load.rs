@@ -9,6 +9,7 @@ use ovolo::error::Source;
 use ovolo::graph::{Graph, text};
 use ovolo::npy;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
+use ovolo::pass;
 use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
 use ovolo::plan::{MOST_THREADS, Plan};
 use ovolo::rule::{self, RuleSet};
@@ -24,10 +25,16 @@ pub(super) fn calibrated_machine(threads: usize) -> Calibration {
     let calibrated = ovolo::calibrate::machine(threads);
     if !calibrated.steady {
         eprintln!(
-            "note: the machine was busy while its speed was measured: costs are rough, and it is measured again next time"
+            "note: the machine was busy while its speed was measured, so costs are rough: {}",
+            measure_again(threads)
         );
     }
     calibrated
+}
+
+/// What has the speeds measured again, and what is compiled by them made anew.
+pub(super) fn measure_again(threads: usize) -> String {
+    format!("`ovolo doctor --threads {threads}` measures again, once the machine is at rest")
 }
 
 /// Whether a pipeline prices by measured times.
@@ -166,6 +173,14 @@ impl Settings {
             threads,
             calibration: ovolo::calibrate::kept(threads),
         })
+    }
+
+    /// That a compilation would not be refused, without the work of one.
+    pub(super) fn check(&self, request: &Request) -> Result<(), String> {
+        let rules = read_rules(&request.rules)?;
+        request.pipeline.names(&rules).map_err(|errors| errors.to_string())?;
+        pass::check(&request.pipeline).map_err(|error| error.to_string())?;
+        self.graph().map(|_| ())
     }
 
     /// The options of the compilation.

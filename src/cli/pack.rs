@@ -1,9 +1,11 @@
 //! `ovolo pack`.
 
+use super::amount::memory;
+use super::load::bar;
 use super::{Outcome, print};
 use clap::Args;
 use ovolo::memory::table::Table;
-use ovolo::memory::{Exact, Packing, Planner};
+use ovolo::memory::{Exact, Packing};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -16,11 +18,12 @@ pub(super) struct Pack {
     /// Write each table with its offsets to DIR/NAME.csv.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Bytes that are enough: the search ends there, and what needs more fails. Default: the fewest.
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
-    capacity: Option<u64>,
-    /// How many steps the search may take for each table.
-    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    /// Bytes that are enough, such as 1048576 or 1MiB: the search ends there, and what needs more fails.
+    /// Default: the fewest.
+    #[arg(long, value_name = "BYTES", value_parser = capacity)]
+    capacity: Option<usize>,
+    /// How many steps the search may take for each table: some tens of microseconds each.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
     steps: u64,
     /// Print one JSON object.
     #[arg(long)]
@@ -37,16 +40,13 @@ struct Job<'a> {
 
 impl Pack {
     pub(super) fn run(&self) -> Outcome {
-        let capacity = match self.capacity {
-            Some(bytes) => usize::try_from(bytes).map_err(|error| format!("--capacity {bytes}: {error}"))?,
-            None => 0,
-        };
+        let capacity = self.capacity.unwrap_or(0);
         let planner = Exact { steps: self.steps, capacity };
         let jobs = self.jobs()?;
         std::fs::create_dir_all(&self.out).map_err(|error| format!("{}: {error}", self.out.display()))?;
         let (mut rows, mut failures) = (Vec::new(), Vec::new());
         for job in &jobs {
-            let packing = planner.plan(&job.table.buffers);
+            let packing = plan(&planner, &job.table);
             let fits = self.capacity.is_none() || packing.peak <= capacity;
             if fits {
                 let text = job.table.write(&packing);
@@ -55,16 +55,23 @@ impl Pack {
             } else {
                 failures.push(too_large(job, &packing, capacity));
             }
-            let proven = if packing.proven { "proven optimal" } else { "not proven optimal" };
-            let Packing { peak, lower_bound, steps, .. } = packing;
+            let Packing { peak, lower_bound, steps, gained, .. } = packing;
             if self.json {
                 rows.push(serde_json::json!({
                     "name": job.name, "file": fits.then_some(&job.target), "bytes": peak,
-                    "lower_bound": lower_bound, "proven": packing.proven, "steps": steps, "fits": fits,
+                    "lower_bound": lower_bound, "proven": packing.proven, "steps": steps,
+                    "gained": gained, "fits": fits,
                 }));
             } else {
                 let name = &job.name;
-                print(&format!("{name}: {peak} bytes, lower bound {lower_bound}, {proven}, {steps} steps\n"));
+                let proven = if packing.proven { "proven optimal" } else { "not proven optimal" };
+                let vain = match steps - gained {
+                    vain if vain > 0 && !packing.proven => format!(", the last {vain} without gain"),
+                    _ => String::new(),
+                };
+                print(&format!(
+                    "{name}: {peak} bytes, lower bound {lower_bound}, {proven}, {steps} steps{vain}\n"
+                ));
             }
         }
         if self.json {
@@ -106,6 +113,32 @@ impl Pack {
         }
         if wrong.is_empty() { Ok(jobs) } else { Err(wrong.join("\nerror: ")) }
     }
+}
+
+/// Bytes that are enough: some.
+fn capacity(text: &str) -> Result<usize, String> {
+    match memory(text)? {
+        0 => Err("nothing fits in no bytes".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// Packs a table, with a bar while it is searched.
+fn plan(planner: &Exact, table: &Table) -> Packing {
+    let mut bar = bar("packing", "steps");
+    let count = |steps: u64| usize::try_from(steps).unwrap_or(usize::MAX);
+    let mut shown = (0, 0);
+    let packing = planner.plan_with(&table.buffers, &mut |done, all| {
+        shown = (count(done), count(all));
+        if shown.0 < shown.1 {
+            bar(shown.0, shown.1);
+        }
+    });
+    if shown.1 > 0 {
+        // The search is over, wherever it was.
+        bar(shown.0, shown.0);
+    }
+    packing
 }
 
 fn too_large(job: &Job, packing: &Packing, capacity: usize) -> String {

@@ -1,11 +1,11 @@
 //! `ovolo save-cache` and `ovolo load-cache`.
 
 use super::amount::size;
-use super::caching::{cache, keep, times};
+use super::caching::{cache, settled, times};
 use super::page;
 use super::{Outcome, Settings, print};
 use clap::Args;
-use ovolo::cache::{self, Entry};
+use ovolo::cache::{self, Cache, Entry};
 use ovolo::calibrate;
 use ovolo::cost::Machine;
 use ovolo::session::Session;
@@ -23,16 +23,26 @@ pub(super) struct Save {
 impl Save {
     pub(super) fn run(&self) -> Outcome {
         page::writable("", &self.file)?;
-        let cache = cache()?.ok_or(NO_FOLDER)?;
+        let cache = cache();
         let request = self.settings.request(&self.settings.pipeline)?;
         let mut key = request.key().map_err(|error| error.to_string())?;
-        if cache.find(&key, times(&request).as_ref()).is_err() {
+        let hit = cache.as_ref().filter(|cache| cache.find(&key, times(&request).as_ref()).is_ok());
+        if let Some(cache) = hit {
+            cache.save(&key, &self.file).map_err(|error| error.to_string())?;
+        } else {
             let built = self.settings.build(&request)?;
             let session = Session::new(&built.compilation.program, built.compilation.plan.clone())
                 .map_err(|error| error.to_string())?;
-            key = keep(&cache, &key, &request, &built, &session)?;
+            let origin;
+            (key, origin) = settled(&key, &request, &built)?;
+            // The file needs no cache that can be written.
+            if let Some(cache) = &cache
+                && let Err(why) = cache.keep(&key, &session, origin.clone())
+            {
+                eprintln!("note: the plan is not kept in the cache: {why}");
+            }
+            Cache::save_session(&key, &session, origin, &self.file).map_err(|error| error.to_string())?;
         }
-        cache.save(&key, &self.file).map_err(|error| error.to_string())?;
         let bytes = std::fs::metadata(&self.file).map_or(0, |meta| meta.len());
         print(&format!("{}: entry {}, {}\n", self.file.display(), key.fingerprint().short(), size(bytes)));
         Ok(())
@@ -49,7 +59,7 @@ const NO_FOLDER: &str = "there is no folder for the cache: set OVOLO_CACHE";
 
 impl Load {
     pub(super) fn run(&self) -> Outcome {
-        let cache = cache()?.ok_or(NO_FOLDER)?;
+        let cache = cache().ok_or(NO_FOLDER)?;
         let entry = cache.load(&self.file, &fits).map_err(|error| error.to_string())?;
         print(&format!(
             "entry {} of {}: {} steps, taken over\n",
@@ -67,9 +77,15 @@ fn fits(entry: &Entry) -> Result<(), String> {
     let elsewhere = cache::elsewhere(&entry.key);
     if let Some(first) = elsewhere.first() {
         let more = if elsewhere.len() > 1 { ", and more" } else { "" };
+        let said = |value: &Option<String>| match value {
+            Some(value) => format!("is `{value}`"),
+            None => "does not exist".to_owned(),
+        };
         return Err(format!(
-            "it is of another machine or version: {} is `{}` there and `{}` here{more}",
-            first.field, first.there, first.here
+            "it is of another machine or version: {} {} there and {} here{more}",
+            first.field,
+            said(&first.there),
+            said(&first.here)
         ));
     }
     let threads = entry.plan.threads;

@@ -26,7 +26,9 @@ use std::cmp::Reverse;
 /// Exact search within a number of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exact {
-    /// How many nodes the search may visit, over all parts and restarts. None: heuristics only.
+    /// How many steps the search may take, over all parts and restarts. None: heuristics only. A step is a
+    /// question about one buffer, so that hundreds of buffers take some microseconds; where thousands hang
+    /// together, and a question touches more, it counts for as many steps as it is worth.
     pub steps: u64,
     /// Bytes that are enough: the search ends when the peak is no higher. Zero asks for the least.
     pub capacity: usize,
@@ -44,6 +46,13 @@ impl Planner for Exact {
     }
 
     fn plan(&self, buffers: &[Buffer]) -> Packing {
+        self.plan_with(buffers, &mut |_, _| {})
+    }
+}
+
+impl Exact {
+    /// As [`Planner::plan`]; `progress` is told, while it searches, how many of how many steps were taken.
+    pub fn plan_with(&self, buffers: &[Buffer], progress: &mut dyn FnMut(u64, u64)) -> Packing {
         let mut packing = fit::Best.plan(buffers);
         let enough = packing.lower_bound.max(self.capacity);
         if packing.peak <= enough {
@@ -53,13 +62,18 @@ impl Planner for Exact {
         // them needs is there for the others, too.
         let mut parts: Vec<Part> = components(buffers).into_iter().map(Part::new).collect();
         let mut enough = parts.iter().map(|part| part.least).max().unwrap_or(0).max(self.capacity);
-        let mut left = self.steps;
+        let (mut spent, mut gained) = (0, 0);
         parts.sort_by_key(|part| Reverse(part.least)); // stable: by time among equals
         for part in &mut parts {
-            left -= part.improve(enough, left);
+            let before = spent;
+            let (took, last) = part.improve(enough, self.steps - before, &mut |steps| {
+                progress(before + steps, self.steps);
+            });
+            gained = last.map_or(gained, |last| before + last);
+            spent += took;
             enough = enough.max(part.peak);
         }
-        packing.steps = self.steps - left;
+        (packing.steps, packing.gained) = (spent, gained);
         let peak = parts.iter().map(|part| part.peak).max().unwrap_or(0);
         if peak < packing.peak {
             packing.offsets = vec![0; buffers.len()];
@@ -119,16 +133,18 @@ impl Part {
         Self { problem, offsets, peak, least: lower_bound(&buffers) }
     }
 
-    /// Lowers the peak until it is enough, or the least, or the steps are spent; says how many were.
-    fn improve(&mut self, enough: usize, steps: u64) -> u64 {
-        let mut spent = 0;
-        let mut run = FIRST_RUN * self.problem.items.len() as u64;
+    /// Lowers the peak until it is enough, or the least, or the steps are spent; says how many were, and after
+    /// how many it was lowered last.
+    fn improve(&mut self, enough: usize, steps: u64, progress: &mut dyn FnMut(u64)) -> (u64, Option<u64>) {
+        let (mut spent, mut gained) = (0, None);
+        let worth = self.problem.worth;
+        let mut run = FIRST_RUN * worth * self.problem.items.len() as u64;
         let mut stride = FIRST_STRIDE;
         for round in 0_usize.. {
             for (at, (pick, order)) in STRATEGIES.into_iter().enumerate() {
                 let goal = self.least.max(enough);
-                if self.peak <= goal || spent == steps {
-                    return spent;
+                if self.peak <= goal || steps - spent < worth {
+                    return (spent, gained);
                 }
                 // Even rounds ask for the goal itself; odd ones for a part of the way there, which
                 // grows with success and shrinks without.
@@ -138,8 +154,10 @@ impl Part {
                 let mut search = Search::new(&self.problem, ceiling, &rank, pick);
                 let verdict = search.run(run.min(steps - spent));
                 spent += search.steps();
+                progress(spent);
                 match verdict {
                     Verdict::Packed => {
+                        gained = Some(spent);
                         stride = (stride / 2).max(2);
                         self.offsets = search.offsets();
                         self.peak = self.problem.peak(&self.offsets);
@@ -153,7 +171,7 @@ impl Part {
                 stride = stride.saturating_mul(2);
             }
         }
-        spent
+        (spent, gained)
     }
 
     /// The rank of each item: by the order's key, the largest first, which from the second round on

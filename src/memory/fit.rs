@@ -89,5 +89,5 @@ fn place(buffers: &[Buffer], order: &[usize]) -> Packing {
         placed.insert(position, at);
     }
     let lower_bound = lower_bound(buffers);
-    Packing { offsets, peak, lower_bound, proven: peak == lower_bound, steps: 0 }
+    Packing { offsets, peak, lower_bound, proven: peak == lower_bound, steps: 0, gained: 0 }
 }

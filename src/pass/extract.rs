@@ -3,21 +3,23 @@
 //! What an extraction chose is planned at once: a copy that the plan had to add, or an arena that is too
 //! large, goes back into the prices, and the best of what was planned is kept.
 
+mod effort;
 mod memory;
 mod recorder;
 mod trial;
 
-pub use memory::{Point, too_large};
+pub use memory::{Curve, Point, too_large};
 pub use recorder::Kernel;
 
-use super::pipeline::{Extract as Settings, PassSpec, Plan as PlanSettings};
+use super::pipeline::{Extract as Settings, PassSpec, Pipeline, Plan as PlanSettings};
 use super::{Context, Pass, PassReport, State};
 use crate::contract::Call;
-use crate::cost::{self, CostModel, Given};
+use crate::cost::{self, CostModel, Given, Machine, Measured};
 use crate::egraph::{EGraph, Flip, Pick};
 use crate::error::Error;
 use crate::extract::{self, Extraction, Extractor, Problem};
 use crate::program::Program;
+use effort::Effort;
 use recorder::Recorder;
 use std::sync::Arc;
 use trial::{Chooser, Trial, sources};
@@ -57,16 +59,22 @@ impl Pass for Extract {
 
 const NOTHING: &str = "nothing that can be run computes the outputs";
 
-/// The plans of a model from the fastest to the smallest: of each the estimate and the arena.
+/// The plans of a model from the fastest to the smallest, within the pipeline's limit: of each the estimate and
+/// the arena. `progress` is told how many of how many million steps are done.
 ///
 /// # Errors
 /// As compiling; or if the pipeline has no `Extract`.
-pub fn curve(egraph: &EGraph, context: &Context<'_>) -> Result<Vec<Point>, Error> {
+pub fn curve(
+    egraph: &EGraph,
+    context: &Context<'_>,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Curve, Error> {
     let settings = settings(context)?;
     let extractor = extractor(settings)?;
     let model = cost_model(settings, context)?;
     let chooser = chooser(egraph, &*extractor, &*model, context)?;
-    Ok(memory::curve(&chooser)?.iter().map(Point::of).collect())
+    let trials = memory::curve(&chooser, chooser.settings.limit, progress)?;
+    Ok(Curve { points: trials.iter().map(Point::of).collect(), complete: !chooser.effort.is_spent() })
 }
 
 /// Asks about the program that a pipeline chooses: `question` is given all that it was chosen from, what
@@ -162,6 +170,25 @@ fn choose(chooser: &Chooser<'_>, settings: &Settings) -> Result<Trial, Error> {
     }
 }
 
+/// That there are the extractor and the cost model of a pipeline, each with what it goes by.
+///
+/// # Errors
+/// What there is not.
+pub fn check(pipeline: &Pipeline) -> Result<(), Error> {
+    for pass in &pipeline.passes {
+        let PassSpec::Extract(settings) = pass else { continue };
+        extractor(settings)?;
+        let (machine, measured) = (Machine::NOMINAL, Measured::default());
+        let formula = settings.formula.as_ref();
+        let given = Given { machine: &machine, measured: Some(&measured), formula, program: None };
+        // A program is started by a compilation alone.
+        if settings.process.is_none() {
+            cost::find(&settings.cost, &given).map_err(Error::setting)?;
+        }
+    }
+    Ok(())
+}
+
 /// The settings of the extraction.
 fn settings<'a>(context: &Context<'a>) -> Result<&'a Settings, Error> {
     let settings = context.pipeline.passes.iter().find_map(|pass| match pass {
@@ -224,5 +251,6 @@ fn chooser<'a>(
         _ => None,
     });
     let settings: PlanSettings = settings.unwrap_or_default();
-    Ok(Chooser { pick, extractor, model, context, settings })
+    let effort = Effort::new(extractor, self::settings(context)?);
+    Ok(Chooser { pick, effort, model, context, settings })
 }

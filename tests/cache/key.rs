@@ -73,9 +73,18 @@ fn each_field_changed_alone_is_another_entry() {
         missed(&cache, &key.clone().with(name, ""));
         let differences = key.differences(&other);
         assert_eq!(differences.len(), 1);
-        assert_eq!((differences[0].field.as_str(), differences[0].here.as_str()), (name, value));
+        let difference = &differences[0];
+        assert_eq!((difference.field.as_str(), difference.here.as_deref()), (name, Some(value)));
     }
-    missed(&cache, &key.clone().with("one more", ""));
+    let more = key.clone().with("one more", "");
+    missed(&cache, &more);
+    // What one key lacks is not what is empty there.
+    let sides = |one: &Key, other: &Key| {
+        let found = one.differences(other).swap_remove(0);
+        (found.field, found.here, found.there)
+    };
+    assert_eq!(sides(&key, &more), ("one more".into(), None, Some(String::new())));
+    assert_eq!(sides(&more, &key), ("one more".into(), Some(String::new()), None));
     assert!(same(&outputs(&mut cache.find(&key, None).unwrap()), &expected));
 }
 
@@ -249,8 +258,11 @@ fn the_nearest_entry_is_the_one_with_the_fewest_differences() {
     let asked = Request { dims: [("N".to_owned(), 5)].into(), ..base.clone() };
     let nearest = cache.nearest(&key(&asked)).unwrap();
     assert_eq!(nearest.item.name, key(&base).fingerprint().to_string());
-    let fields: Vec<_> =
-        nearest.differences.iter().map(|one| (one.field.as_str(), one.there.as_str())).collect();
+    let fields: Vec<_> = nearest
+        .differences
+        .iter()
+        .map(|one| (one.field.as_str(), one.there.as_deref().unwrap_or_default()))
+        .collect();
     assert_eq!(fields, [("dims", "N=2")]);
     assert_eq!(cache.folder().list(Kind::Plan).len(), 2);
 }

@@ -131,12 +131,67 @@ fn a_folder_that_cannot_be_made_is_no_obstacle() {
 }
 
 #[test]
-fn an_unknown_limit_is_refused() {
+fn a_run_goes_on_where_the_limit_cannot_be_read_and_removes_nothing() {
     let at = folder("limit-text");
-    let output = run(&at, &at.join("outputs")).env("OVOLO_CACHE_LIMIT", "much").output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
+    let (cache, outputs) = (at.join("cache"), at.join("outputs"));
+    for cached in [false, true] {
+        let output = run(&cache, &outputs).env("OVOLO_CACHE_LIMIT", "much").output().unwrap();
+        let ran = ran(&output, &outputs);
+        assert_eq!(ran.cached, cached);
+        assert!(
+            ran.said.starts_with("note: OVOLO_CACHE_LIMIT: `much` is no number of bytes"),
+            "{}",
+            ran.said
+        );
+        assert_eq!(ran.said.lines().count(), 1, "{}", ran.said);
+    }
+    // Commands that are about the cache do not go on.
+    let mut prune = Command::new(OVOLO);
+    prune.args(["cache", "prune"]).env("OVOLO_CACHE", &cache).env("OVOLO_CACHE_LIMIT", "much");
+    let output = prune.output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(said, "error: OVOLO_CACHE_LIMIT: `much` is no number of bytes, such as `500M` or `8G`\n");
+    assert!(String::from_utf8(output.stderr).unwrap().starts_with("error: OVOLO_CACHE_LIMIT: `much` is no"));
+    assert_eq!(plans(&cache), 1);
+}
+
+#[test]
+fn a_limit_that_was_lowered_acts_on_the_next_run() {
+    let at = folder("lowered");
+    let (cache, outputs) = (at.join("cache"), at.join("outputs"));
+    go(&cache, &outputs);
+    let size = |cache: &Path| files(cache).iter().map(|path| path.metadata().unwrap().len()).sum::<u64>();
+    let one = size(&cache);
+    let other = "compile examples/digits/digits.onnx --dim N=2 --cost flops --threads 2";
+    let mut compile = Command::new(OVOLO);
+    compile.args(other.split(' ')).env("OVOLO_CACHE", &cache).current_dir(env!("CARGO_MANIFEST_DIR"));
+    assert!(compile.output().unwrap().status.success());
+    assert!(plans(&cache) == 2 && size(&cache) > one);
+    let output = run(&cache, &outputs).env("OVOLO_CACHE_LIMIT", one.to_string()).output().unwrap();
+    let ran = ran(&output, &outputs);
+    assert!(ran.cached && ran.said.is_empty(), "{}", ran.said);
+    assert!(plans(&cache) == 1 && size(&cache) <= one);
+    assert!(go(&cache, &outputs).cached, "what was used is what stays");
+}
+
+#[test]
+fn what_killed_writers_of_tables_and_files_left_is_swept() {
+    let at = folder("parts");
+    let (cache, outputs) = (at.join("cache"), at.join("outputs"));
+    go(&cache, &outputs);
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+    let part = |path: PathBuf| {
+        std::fs::File::create(&path).unwrap().set_modified(old).unwrap();
+        path
+    };
+    let table = part(cache.join("times-2.txt.123-0.part"));
+    let foreign = part(cache.join("mine.part"));
+    let saved = part(at.join("digits.cache.123-4.part"));
+    assert!(go(&cache, &outputs).cached && !table.exists() && foreign.exists());
+    let line = "save-cache examples/digits/digits.onnx --dim N=360 --cost flops --threads 2";
+    let mut save = Command::new(OVOLO);
+    save.args(line.split(' ')).arg(at.join("digits.cache")).env("OVOLO_CACHE", &cache);
+    assert!(save.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap().status.success());
+    assert!(at.join("digits.cache").exists() && !saved.exists());
 }
 
 #[cfg(unix)]
@@ -260,6 +315,156 @@ mod unix {
         }
         assert_eq!(files(&cache), before);
         allow_all(&cache, 0o755);
+    }
+
+    #[test]
+    fn a_model_is_saved_where_the_cache_cannot_be_written() {
+        let stage = Stage::new("save-read-only");
+        let (cache, file) = (stage.cache(), stage.outputs().join("digits.cache"));
+        let line = "save-cache examples/digits/digits.onnx --dim N=360 --cost flops --threads 2";
+        let words: Vec<String> =
+            line.split(' ').map(str::to_owned).chain([file.display().to_string()]).collect();
+        let save = || {
+            let _ = std::fs::remove_file(&file);
+            let output = stage.command(&words).output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert!(output.status.success(), "{said}");
+            (said, std::fs::read(&file).unwrap())
+        };
+        std::fs::create_dir_all(&cache).unwrap();
+        allow(&cache, 0o555);
+        let (said, made) = save();
+        assert!(said.starts_with("note: the plan is not kept in the cache: "), "{said}");
+        // From an entry that is there nothing is written but the file.
+        allow(&cache, 0o755);
+        go(&cache, &stage.at.join("other"));
+        allow_all(&cache, 0o555);
+        assert_eq!(save(), (String::new(), made));
+        allow_all(&cache, 0o755);
+    }
+
+    #[test]
+    fn what_may_not_be_read_is_not_called_damaged() {
+        let stage = Stage::new("unreadable");
+        let cache = stage.cache();
+        go(&cache, &stage.at.join("other"));
+        let plan = files(&cache.join("plans")).swap_remove(0);
+        let before = files(&cache);
+        allow(&plan, 0o000);
+        for (line, code) in [("cache list", 0), ("cache verify", 1), ("cache prune", 0)] {
+            let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
+            let output = stage.command(&words).output().unwrap();
+            let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+            assert_eq!(output.status.code(), Some(code), "{line}: {said}");
+            assert!(!said.contains("it is damaged"), "{line}: {said}");
+            assert!(line == "cache prune" || said.contains("it cannot be read: Permission denied"), "{said}");
+        }
+        assert_eq!(files(&cache), before);
+        allow(&plan, 0o644);
+    }
+
+    /// What comes of a command that must end.
+    fn ended(command: &mut Command, what: &str) -> Output {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        for _ in 0..6000 {
+            if child.try_wait().unwrap().is_some() {
+                return child.wait_with_output().unwrap();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        child.kill().unwrap();
+        panic!("{what}: it hangs")
+    }
+
+    fn pipe(path: &Path) {
+        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    }
+
+    #[test]
+    fn what_lies_in_the_place_of_a_file_is_not_waited_for_and_gives_way() {
+        let at = folder("places");
+        let (cache, outputs) = (at.join("cache"), at.join("outputs"));
+        let expected = expected(&at);
+        type Make = fn(&Path);
+        let things: [(&str, Make); 6] = [
+            ("a pipe", pipe),
+            ("a socket", |path| drop(std::os::unix::net::UnixListener::bind(path).unwrap())),
+            ("a folder", |path| std::fs::create_dir(path).unwrap()),
+            ("a folder with a file", |path| {
+                std::fs::create_dir(path).unwrap();
+                std::fs::write(path.join("file"), "content").unwrap();
+            }),
+            ("a link to nothing", |path| std::os::unix::fs::symlink("nothing", path).unwrap()),
+            ("a link to a folder", |path| std::os::unix::fs::symlink("..", path).unwrap()),
+        ];
+        for (what, make) in things {
+            for kind in ["plans", "weights"] {
+                go(&cache, &outputs);
+                let path = files(&cache.join(kind)).swap_remove(0);
+                std::fs::remove_file(&path).unwrap();
+                if what == "a socket" {
+                    // The path of a socket must be short.
+                    let short = std::env::temp_dir().join(format!("ovolo-{}", std::process::id()));
+                    make(&short);
+                    std::fs::rename(short, &path).unwrap();
+                } else {
+                    make(&path);
+                }
+                let go = || ran(&ended(&mut run(&cache, &outputs), what), &outputs);
+                let ran = go();
+                assert!(ran.scores == expected && !ran.cached, "{what} in {kind}");
+                assert!(!ran.said.contains("is not kept"), "{what} in {kind}: {}", ran.said);
+                let again = go();
+                assert!(again.cached && again.said.is_empty(), "{what} in {kind}: {}", again.said);
+            }
+        }
+        // Commands see it, and remove it.
+        let plan = files(&cache.join("plans")).swap_remove(0);
+        std::fs::remove_file(&plan).unwrap();
+        std::fs::create_dir(&plan).unwrap();
+        let verify = |more: &[&str]| {
+            let mut command = Command::new(OVOLO);
+            command.args(["cache", "verify"]).args(more).env("OVOLO_CACHE", &cache).output().unwrap()
+        };
+        let found = String::from_utf8(verify(&[]).stdout).unwrap();
+        assert!(found.contains("it is damaged: it is no plain file"), "{found}");
+        assert!(verify(&["--remove"]).status.success() && !plan.exists());
+        // Tables are files as well.
+        for table in ["machine-2.json", "times-2.txt"] {
+            pipe(&cache.join(table));
+        }
+        let mut list = Command::new(OVOLO);
+        let output = ended(list.args(["cache", "list"]).env("OVOLO_CACHE", &cache), "tables");
+        assert!(output.status.success() && String::from_utf8(output.stdout).unwrap().contains("times-2.txt"));
+    }
+
+    /// Another program may cut a file short at any time: whoever reads it then ends with a message.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_weight_that_is_cut_short_while_it_is_read_ends_the_process_with_a_message() {
+        let at = folder("cut-short");
+        let (cache, outputs) = (at.join("cache"), at.join("outputs"));
+        go(&cache, &outputs);
+        let line = "bench examples/digits/digits.onnx --dim N=360 --cost flops --threads 2 --seconds 60";
+        let mut command = Command::new(OVOLO);
+        command.args(line.split(' ')).env("OVOLO_CACHE", &cache).current_dir(env!("CARGO_MANIFEST_DIR"));
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let maps = format!("/proc/{}/maps", child.id());
+        while !std::fs::read_to_string(&maps).is_ok_and(|maps| maps.contains("/weights/")) {
+            std::thread::yield_now();
+        }
+        // By now it may be comparing them or running.
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        for weight in files(&cache.join("weights")) {
+            std::fs::OpenOptions::new().write(true).open(weight).unwrap().set_len(0).unwrap();
+        }
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.starts_with("error: a file that is being read where it lies"), "{said}");
+        // The next run finds it out and mends it.
+        assert!(!go(&cache, &outputs).cached);
+        assert!(go(&cache, &outputs).cached);
     }
 
     #[test]

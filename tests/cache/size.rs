@@ -57,7 +57,7 @@ fn a_model_that_is_larger_than_the_cache_is_not_kept() {
     let at = folder("larger");
     let request = for_images(1);
     let error = Cache::new(&at, 1000).keep(&key(&request), &build(&request), origin(&request)).unwrap_err();
-    assert!(error.to_string().ends_with("and the cache is limited to 1000"), "{error}");
+    assert!(error.to_string().ends_with("and the cache is limited to 1000 bytes"), "{error}");
     assert!(files(&at).is_empty());
 }
 

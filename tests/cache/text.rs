@@ -9,7 +9,7 @@ fn said(at: &Path, line: &str) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_ovolo"))
         .args(line.split(' '))
         .env("OVOLO_CACHE", at.join("cache"))
-        .env("OVOLO_CACHE_LIMIT", "1G")
+        .env("OVOLO_CACHE_LIMIT", "1GiB")
         .current_dir(at)
         .output()
         .unwrap();
@@ -75,6 +75,11 @@ fn what_the_commands_say() {
     say(&why);
     say("cache why digits.onnx --dim N=1 --cost flops --threads 2");
     say("cache why no-such-model.onnx");
+    // What a run would refuse, and what nothing was measured for.
+    say("cache why digits.onnx --cost flops --threads 1");
+    say("cache why digits.onnx --dim N=1 --cost flopps --threads 1");
+    say("cache why digits.onnx --dim N=1 --cost flops --extractor exakt --threads 1");
+    say("cache why digits.onnx --dim N=360 --cost roofline --threads 1");
     let own =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("passes/native.ron")).unwrap();
     std::fs::write(at.join("native.ron"), own.replace("nodes: 40000", "nodes: 50000")).unwrap();

@@ -4,7 +4,7 @@ use super::super::amount::{count, size};
 use super::super::{Outcome, print};
 use super::{open, short};
 use clap::Args;
-use ovolo::cache::{Entry, Item, Kind};
+use ovolo::cache::{Entry, Item, Kind, Miss};
 use ovolo::calibrate;
 use ovolo::cost::Machine;
 use ovolo::tune::Tuner;
@@ -58,8 +58,8 @@ impl List {
                         settings(entry)
                     );
                 }
-                Err(why) => {
-                    let _ = writeln!(text, "{}  {why}", short(item));
+                Err(miss) => {
+                    let _ = writeln!(text, "{}  {miss}", short(item));
                 }
             }
         }
@@ -103,8 +103,12 @@ fn json(item: &Item) -> serde_json::Value {
             "steps": entry.plan.steps.len(), "weight_bytes": weight_bytes(entry),
             "key": key(entry),
         }),
-        Err(why) => {
-            serde_json::json!({ "entry": item.name, "bytes": item.bytes, "used": used, "damaged": why })
+        Err(miss) => {
+            let damaged = matches!(miss, Miss::Damaged { .. });
+            let why = miss.to_string();
+            serde_json::json!({
+                "entry": item.name, "bytes": item.bytes, "used": used, "damaged": damaged, "why": why,
+            })
         }
     }
 }

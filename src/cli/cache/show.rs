@@ -31,7 +31,7 @@ impl Show {
                 return Err(format!("`{}` may be {} or {}", self.entry, short(first), short(second)));
             }
         };
-        let entry = item.entry.as_ref().map_err(|why| format!("entry {}: {why}", short(item)))?;
+        let entry = item.entry.as_ref().map_err(|miss| format!("entry {}: {miss}", short(item)))?;
         if self.json {
             let value = serde_json::json!({
                 "entry": item.name, "model": entry.model, "plan": entry.plan.to_string(),

@@ -4,7 +4,7 @@ use super::super::caching::times;
 use super::super::{Outcome, Settings, print};
 use super::{open, short};
 use clap::Args;
-use ovolo::cache::Nearest;
+use ovolo::cache::{Difference, Nearest};
 use std::fmt::Write;
 
 #[derive(Args)]
@@ -24,6 +24,10 @@ impl Why {
         let name = key.fingerprint();
         // An entry of this very key that is of no use says so itself.
         let miss = cache.look(&key, times(&request).as_ref()).err();
+        if miss.is_some() {
+            // A run would compile: what it would refuse is refused here.
+            self.settings.check(&request)?;
+        }
         let nearest = match &miss {
             Some(_) => cache.nearest(&key).filter(|nearest| !nearest.differences.is_empty()),
             None => None,
@@ -54,8 +58,11 @@ impl Why {
                 differences.len()
             );
             for difference in &differences {
-                let _ = writeln!(text, "  {}: {} here", difference.field, difference.here);
-                let _ = writeln!(text, "  {:>1$}  {2} there", "", difference.field.len(), difference.there);
+                let Difference { field, here, there } = difference;
+                let said =
+                    |value: &Option<String>| value.clone().unwrap_or_else(|| "no such field".to_owned());
+                let _ = writeln!(text, "  {field}: {} here", said(here));
+                let _ = writeln!(text, "  {:>1$}  {2} there", "", field.len(), said(there));
             }
         }
         print(&text);

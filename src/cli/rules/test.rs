@@ -179,10 +179,6 @@ fn edit(
     }
 }
 
-/// Writes a file whole or not at all.
 fn write(path: &Path, text: &str) -> Result<(), String> {
-    let temporary = path.with_extension("ron.tmp");
-    std::fs::write(&temporary, text)
-        .and_then(|()| std::fs::rename(&temporary, path))
-        .map_err(|error| format!("{}: {error}", path.display()))
+    ovolo::file::write(path, &[text.as_bytes()]).map_err(|error| format!("{}: {error}", path.display()))
 }

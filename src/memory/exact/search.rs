@@ -4,7 +4,7 @@
 //! the skyline has a valley, with higher ground or the end of the part on either side, whatever
 //! comes to lie at its bottom lies inside it, so that one question settles an offset for good: does
 //! this buffer lie at the bottom, or above another one? Both answers are tried, the first one first.
-//! A step is one such question.
+//! A step is one such question, or a part of one that is worth several.
 //!
 //! **Bounds.** In each slice the buffers to come, each no lower than the skyline over its whole life
 //! allows, are stacked by their earliest offsets; if even that stack is above the ceiling, the
@@ -149,7 +149,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Questions asked.
+    /// Steps taken.
     pub(super) fn steps(&self) -> u64 {
         self.steps
     }
@@ -167,7 +167,7 @@ impl<'a> Search<'a> {
         loop {
             turn = match turn {
                 Turn::Open(start, end) => self.open(start, end),
-                Turn::Ask(..) if self.steps == budget => return Verdict::Unknown,
+                Turn::Ask(..) if self.steps + self.problem.worth > budget => return Verdict::Unknown,
                 Turn::Ask(start, end) => self.ask(start, end),
                 // The questions of a part that is packed are settled; the next part's turn.
                 Turn::Packed => match self.frames.last_mut() {
@@ -221,7 +221,7 @@ impl<'a> Search<'a> {
 
     /// Asks about one item, and answers that it lies at the bottom of its valley.
     fn ask(&mut self, start: usize, end: usize) -> Turn {
-        self.steps += 1;
+        self.steps += self.problem.worth;
         let (item, brim) = self.question(start, end);
         let offset = self.earliest[item];
         if self.dominated(item, offset) {
@@ -239,9 +239,9 @@ impl<'a> Search<'a> {
         let Item { first, end, align, .. } = problem.items[item];
         let mut offset = if brim == NO_BRIM { 0 } else { brim.saturating_add(1) };
         let mut below = FULL;
-        for other in problem.slices[first..end].iter().flatten() {
-            if *other != item && !self.placed[*other] {
-                below = below.min(self.earliest[*other] + problem.items[*other].size);
+        for other in problem.live(first, end) {
+            if other != item && !self.placed[other] {
+                below = below.min(self.earliest[other] + problem.items[other].size);
             }
         }
         offset = up(offset.max(below), align);
@@ -353,8 +353,8 @@ impl<'a> Search<'a> {
             self.top[slice] = item;
             self.enqueue(slice);
         }
-        for other in problem.slices[first..end].iter().flatten() {
-            self.lift(*other, offset + size);
+        for other in problem.live(first, end) {
+            self.lift(other, offset + size);
         }
     }
 
@@ -380,11 +380,13 @@ impl<'a> Search<'a> {
             if !std::mem::replace(&mut self.is_touched[slice], true) {
                 self.touched.push(slice);
             }
+            let skyline = self.skyline[slice];
             let to_come = problem.slices[slice].iter().filter(|at| !self.placed[**at]);
-            let bottom = to_come.map(|at| self.earliest[*at]).min().unwrap_or(FULL);
-            if bottom <= self.skyline[slice] {
-                continue;
-            }
+            // The first that can lie as low as the skyline decides that nothing rises.
+            let lowest = to_come.map(|at| self.earliest[*at]).try_fold(FULL, |least, earliest| {
+                if earliest <= skyline { None } else { Some(least.min(earliest)) }
+            });
+            let Some(bottom) = lowest.filter(|bottom| *bottom > skyline) else { continue };
             self.trail.push(Change::Skyline(slice, self.skyline[slice]));
             self.skyline[slice] = bottom;
             if bottom == FULL {

@@ -5,15 +5,18 @@
 //! still too large, kernels at its peak that leave no room for what lies beside them are forbidden too, and
 //! then every byte gets a price that rises until a plan fits. Every plan on the way may keep to the limit by
 //! copies; where one does, plans without them are looked for as well. What is found is a plan that fits, not
-//! always the fastest; it is proven where the first step was enough.
+//! always the fastest; it is proven where the first step was enough. The work of all steps is counted, and where
+//! it is as much as is allowed ([`super::effort`]) the search ends and says so.
 
 use super::NOTHING;
+use super::effort::WORK;
 use super::trial::{Chooser, Trial};
 use crate::contract::Call;
 use crate::egraph::Need;
 use crate::error::Error;
 use crate::extract::Problem;
 use crate::plan::{Placed, Plan};
+use std::cell::RefCell;
 use std::fmt::Write;
 
 /// A plan on the curve.
@@ -25,6 +28,15 @@ pub struct Point {
     pub arena: usize,
     /// Whether no plan of the e-graph within these bytes is faster by the cost model.
     pub proven: bool,
+}
+
+/// The plans from the fastest to the smallest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// Each faster than all that are smaller, the fastest first.
+    pub points: Vec<Point>,
+    /// Whether the search went to its end. Where its work was limited there may be more plans.
+    pub complete: bool,
 }
 
 impl Point {
@@ -40,13 +52,12 @@ pub(super) fn within(chooser: &Chooser<'_>, limit: usize) -> Result<Trial, Error
     if fastest.plan.arena <= limit {
         return Ok(fastest);
     }
-    let search = Search::new(chooser);
+    let search = Search::new(chooser, &fastest);
     if let Some(trial) = search.fit(limit)? {
         return Ok(trial);
     }
-    let mut trials = search.down(fastest, limit)?;
-    let least = trials.pop().expect("it begins with one");
-    if least.plan.arena <= limit { Ok(least) } else { Err(Error::Plan(too_large(&least.plan, limit))) }
+    let least = search.down(fastest, limit, &mut |_, _| {})?.pop().ok_or_else(nothing)?;
+    if least.plan.arena <= limit { Ok(least) } else { Err(search.too_large(least.plan, limit)) }
 }
 
 /// The plan for which time and memory together cost the least, at so many milliseconds a mebibyte; of
@@ -55,23 +66,42 @@ pub(super) fn cheapest(chooser: &Chooser<'_>, worth: f64, limit: Option<usize>) 
     #[allow(clippy::cast_precision_loss)]
     let price =
         |trial: &Trial| trial.extraction.cost + worth * 1e-3 * trial.plan.arena as f64 / f64::from(1 << 20);
-    let mut trials = curve(chooser)?;
-    let least = trials.pop().ok_or_else(|| Error::Extract(NOTHING.into()))?;
-    if let Some(limit) = limit.filter(|limit| least.plan.arena > *limit) {
-        return Err(Error::Plan(too_large(&least.plan, limit)));
-    }
-    trials.retain(|trial| limit.is_none_or(|limit| trial.plan.arena <= limit));
+    let mut trials = curve(chooser, limit, &mut |_, _| {})?;
+    let least = trials.pop().ok_or_else(nothing)?;
     Ok(trials.into_iter().fold(least, |best, trial| if price(&trial) < price(&best) { trial } else { best }))
 }
 
-/// Plans each faster than all that are smaller, the fastest first.
-pub(super) fn curve(chooser: &Chooser<'_>) -> Result<Vec<Trial>, Error> {
-    Search::new(chooser).down(fastest(chooser)?, 0)
+/// Plans each faster than all that are smaller, the fastest within a limit first.
+pub(super) fn curve(
+    chooser: &Chooser<'_>,
+    limit: Option<usize>,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Vec<Trial>, Error> {
+    let fastest = fastest(chooser)?;
+    let search = Search::new(chooser, &fastest);
+    let first = match limit.filter(|limit| fastest.plan.arena > *limit) {
+        None => fastest,
+        Some(limit) => match search.fit(limit)? {
+            Some(trial) => trial,
+            None => {
+                let least = search.down(fastest, limit, progress)?.pop().ok_or_else(nothing)?;
+                if least.plan.arena > limit {
+                    return Err(search.too_large(least.plan, limit));
+                }
+                least
+            }
+        },
+    };
+    search.down(first, 0, progress)
 }
 
 /// The fastest plan, whatever memory it takes.
 fn fastest(chooser: &Chooser<'_>) -> Result<Trial, Error> {
-    chooser.best(&chooser.pick.problem, None)?.ok_or_else(|| Error::Extract(NOTHING.into()))
+    chooser.best(&chooser.pick.problem, None)?.ok_or_else(nothing)
+}
+
+fn nothing() -> Error {
+    Error::Extract(NOTHING.into())
 }
 
 /// What is wrong with a plan that is too large: what is live at its peak.
@@ -99,6 +129,8 @@ fn live(plan: &Plan, step: usize) -> impl Iterator<Item = &Placed> {
 struct Search<'a, 'b> {
     chooser: &'a Chooser<'b>,
     needs: Vec<Vec<Need>>,
+    /// The smallest plan that was seen.
+    least: RefCell<Plan>,
 }
 
 /// How often a limit is tried with other prices.
@@ -106,27 +138,64 @@ const ROUNDS: usize = 24;
 /// The price of a byte at first, as a share of the time that an arena of them takes, and what it is then
 /// multiplied by.
 const PRICE: (f64, f64) = (1.0 / 64.0, 4.0);
+/// The price from which on time is of no account, as such a share: a dearer one finds nothing else.
+const DEAREST: f64 = 4096.0;
+/// What work is told in.
+const MILLION: usize = 1_000_000;
 /// The most points of a curve.
 const POINTS: usize = 64;
 
 impl<'a, 'b> Search<'a, 'b> {
-    fn new(chooser: &'a Chooser<'b>) -> Self {
+    /// A search that begins with the fastest plan.
+    fn new(chooser: &'a Chooser<'b>, fastest: &Trial) -> Self {
         let contracts = |call: &Call<'_>| chooser.context.contract(call);
-        Self { chooser, needs: chooser.pick.needs(chooser.context.threads, &contracts) }
+        let needs = chooser.pick.needs(chooser.context.threads, &contracts);
+        chooser.effort.begin(&fastest.extraction);
+        Self { chooser, needs, least: RefCell::new(fastest.plan.clone()) }
+    }
+
+    /// Why no plan is within a limit: what stands in the way in the smallest that was found.
+    fn too_large(&self, found: Plan, limit: usize) -> Error {
+        let least = self.least.borrow();
+        let plan = if least.arena < found.arena { &*least } else { &found };
+        let mut text = too_large(plan, limit);
+        if self.chooser.effort.is_spent() {
+            let _ = write!(
+                text,
+                "\nthe search ended at its limit of work ({WORK} steps): there may be a smaller plan"
+            );
+        }
+        Error::Plan(text)
     }
 
     /// Plans ever smaller, from one on, until one is within the limit or none smaller is found.
-    fn down(&self, first: Trial, limit: usize) -> Result<Vec<Trial>, Error> {
+    fn down(
+        &self,
+        first: Trial,
+        limit: usize,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Vec<Trial>, Error> {
+        // Where each plan is a long way to the next one, all of them are not to be had.
+        let least_step = if self.chooser.effort.is_hasty() { first.plan.arena / POINTS } else { 0 };
         let mut trials = vec![first];
         while let Some(arena) = trials.last().map(|trial| trial.plan.arena)
             && arena > limit
             && trials.len() < POINTS
         {
-            let Some(next) = self.fit(arena - 1)? else { break };
+            if limit == 0 {
+                progress(self.chooser.effort.spent() / MILLION, WORK / MILLION);
+            }
+            let next = (arena - 1).min((arena - least_step).max(limit));
+            let Some(next) = self.fit(next)? else { break };
             while trials.last().is_some_and(|last| last.extraction.cost >= next.extraction.cost) {
                 trials.pop();
             }
             trials.push(next);
+        }
+        if limit == 0 {
+            // It is over, however much work is left.
+            let done = (self.chooser.effort.spent() / MILLION).max(1);
+            progress(done, done);
         }
         Ok(trials)
     }
@@ -154,7 +223,7 @@ impl<'a, 'b> Search<'a, 'b> {
         let (mut problem, mut price, mut bound) = (allowed.clone(), 0.0, None);
         for _ in 0..ROUNDS {
             let Some(mut trial) = self.chooser.best(&self.priced(&problem, price), planned)? else {
-                if price > 0.0 || bound.is_none() {
+                if price > 0.0 || bound.is_none() || self.chooser.effort.is_spent() {
                     return Ok(None);
                 }
                 // Too much was forbidden: prices alone, then.
@@ -163,6 +232,9 @@ impl<'a, 'b> Search<'a, 'b> {
                 continue;
             };
             let bound = *bound.get_or_insert(trial.extraction.bound);
+            if trial.plan.arena < self.least.borrow().arena {
+                *self.least.borrow_mut() = trial.plan.clone();
+            }
             if trial.plan.arena <= limit {
                 trial.extraction.bound = bound;
                 trial.extraction.proven &= trial.extraction.cost <= bound * (1.0 + 1e-9);
@@ -172,8 +244,11 @@ impl<'a, 'b> Search<'a, 'b> {
                 continue;
             }
             #[allow(clippy::cast_precision_loss)]
-            let first = PRICE.0 * trial.extraction.cost / trial.plan.arena.max(1) as f64;
-            price = if price < first { first } else { price * PRICE.1 };
+            let unit = trial.extraction.cost / trial.plan.arena.max(1) as f64;
+            price = if price < PRICE.0 * unit { PRICE.0 * unit } else { price * PRICE.1 };
+            if price > DEAREST * unit {
+                break;
+            }
         }
         Ok(None)
     }

@@ -1,9 +1,10 @@
 //! A choice with its plan: what it costs is known only then.
 
+use super::effort::Effort;
 use crate::cost::CostModel;
 use crate::egraph::{Chain, Pick, Program};
 use crate::error::Error;
-use crate::extract::{ExtractError, Extraction, Extractor, Problem};
+use crate::extract::{ExtractError, Extraction, Problem};
 use crate::graph::NodeId;
 use crate::pass::Context;
 use crate::pass::pipeline::Plan as Settings;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 /// What chooses, and by what.
 pub(super) struct Chooser<'a> {
     pub pick: Pick<'a>,
-    pub extractor: &'a dyn Extractor,
+    pub effort: Effort<'a>,
     pub model: &'a dyn CostModel,
     pub context: &'a Context<'a>,
     pub settings: Settings,
@@ -39,7 +40,7 @@ impl Chooser<'_> {
     /// A copy that the first choice needs may be dearer than another kernel: its price is added there, and
     /// the choice made anew.
     ///
-    /// `None` where nothing can be run.
+    /// `None` where nothing can be run, or where a search has no work left.
     pub fn best(&self, problem: &Problem, limit: Option<usize>) -> Result<Option<Trial>, Error> {
         let Some(mut best) = self.trial(problem, limit)? else { return Ok(None) };
         let above = |trial: &Trial| limit.is_some_and(|limit| trial.plan.arena > limit);
@@ -75,10 +76,10 @@ impl Chooser<'_> {
 
     /// The choice by some prices, and what it costs by the true ones.
     fn trial(&self, problem: &Problem, limit: Option<usize>) -> Result<Option<Trial>, Error> {
-        let mut extraction = match self.extractor.extract(problem) {
-            Ok(extraction) => extraction,
-            Err(ExtractError::NothingRuns { .. }) => return Ok(None),
-            Err(error) => return Err(Error::Extract(error.to_string())),
+        let mut extraction = match self.effort.extract(problem) {
+            Some(Ok(extraction)) => extraction,
+            None | Some(Err(ExtractError::NothingRuns { .. })) => return Ok(None),
+            Some(Err(error)) => return Err(Error::Extract(error.to_string())),
         };
         let program = self.pick.build(&extraction);
         let plan = plan(&program.graph, &[], Some(self.model), &self.settings, limit, self.context)?;
