@@ -6,7 +6,9 @@ mod extract;
 mod plan;
 mod rewrite;
 
-pub use extract::{Kernel, Point, Supposed, chosen, curve, features, priced, supposed};
+pub use extract::{
+    Chosen, Kernel, Point, Supposed, chosen, curve, estimates, features, planned, priced, supposed,
+};
 
 use crate::backend;
 use crate::contract::{Call, Contract};
@@ -31,6 +33,8 @@ pub struct Context<'a> {
     pub machine: Machine,
     /// Times of kernels in a model with so many constants, for the cost model `measured`.
     pub measured: Option<Measured>,
+    /// Bytes of the graph's constants, for the cost model `learned`.
+    pub constants: usize,
 }
 
 impl Context<'_> {

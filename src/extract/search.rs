@@ -8,7 +8,7 @@ use super::greedy::{SETTLE_STEPS, settle};
 use super::landmark::landmarks;
 use super::reduce::Reduced;
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report, Size};
-use super::{neighbourhood, share};
+use super::{neighbourhood, part, share};
 
 /// Local search from the greedy selection, and a lower bound by landmarks.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,10 @@ impl Extractor for LocalSearch {
 
     fn claim(&self) -> Claim {
         Claim::Heuristic
+    }
+
+    fn with_effort(&self, share: f64) -> Option<Box<dyn Extractor>> {
+        Some(Box::new(Self { steps: part(self.steps, share) }))
     }
 
     fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError> {

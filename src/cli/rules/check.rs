@@ -199,6 +199,7 @@ impl Check {
             rules: Vec::new(),
             cost: None,
             formula: None,
+            learned: None,
             process: None,
             extractor: None,
             memory_limit: None,
