@@ -169,7 +169,8 @@ impl Results<'_> {
                     let more = number(&rule["without"]) / number(&result["with"]) - 1.0;
                     line.extend([rule["rule"].clone(), result["with"].clone(), rule["without"].clone()]);
                     // What is cheaper without a rule differs by how ties fall.
-                    line.extend([more.max(0.0).into(), rule["error"].clone()]);
+                    let more = (!more.is_nan()).then(|| more.max(0.0));
+                    line.extend([more.into(), rule["error"].clone()]);
                     find(tables, "ablation").lines.push(line);
                 }
             }
