@@ -224,3 +224,37 @@ fn a_fitted_model_prices_kernels_and_one_of_elsewhere_is_refused() {
     );
     said(&run(&["compile", "a.ovolo", "--learned", file.to_str().unwrap()]));
 }
+
+#[test]
+fn a_tuning_in_shards_is_one_table_and_other_machines_are_compared() {
+    let at = folder("shards");
+    let text = "graph { x: f32[1,16,14,14] = input\n w: f32[32,16,3,3] = const ~1\n b: f32[32] = const ~2\n \
+                c = conv(x, w, b) {pads: [1,1,1,1]}\n y = relu(c)\n return y }";
+    std::fs::write(at.join("a.ovolo"), text).unwrap();
+    let run = |cache: &str, arguments: &[&str]| {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_ovolo"));
+        run.args(arguments).current_dir(&at).env("OVOLO_CACHE", at.join(cache)).output().unwrap()
+    };
+    for number in ["1", "2"] {
+        let tune = ["tune", "a.ovolo", "--threads", "1", "--json", "--shard", &format!("{number}/2")];
+        assert!(number_of(&json(&run(number, &tune)), "timed") > 0.0);
+    }
+    let merged = json(&run("both", &["merge-times", "1/times-1.txt", "2/times-1.txt", "--json"]));
+    assert!(number_of(&merged, "kernels") > 5.0, "{merged}");
+    // Nothing is timed again.
+    let tuned = json(&run("both", &["tune", "a.ovolo", "--threads", "1", "--json"]));
+    assert_eq!(number_of(&tuned, "timed"), number_of(&tuned, "rough"), "{tuned}");
+    let table = std::fs::read_to_string(at.join("2/times-1.txt")).unwrap();
+    std::fs::write(at.join("there.txt"), table.replacen("processor ", "processor not ", 1)).unwrap();
+    let mixed = run("both", &["merge-times", "1/times-1.txt", "there.txt", "--out", "mixed.txt"]);
+    refused(&mixed, "times of different machines or versions are not of one table");
+    assert!(!at.join("mixed.txt").exists());
+    let compared = said(&run("both", &["merge-times", "2/times-1.txt", "there.txt", "--compare"]));
+    assert!(compared.contains("kernels in both, median ratio 1.000, Spearman 1.000"), "{compared}");
+    assert!(compared.contains("`processor not "), "{compared}");
+    refused(&run("both", &["merge-times", "a.ovolo"]), "a.ovolo: this is no table of times");
+}
+
+fn number_of(value: &Value, key: &str) -> f64 {
+    number(&value[key])
+}

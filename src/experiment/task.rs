@@ -63,10 +63,9 @@ impl Task {
     pub fn name(&self, spec: &Spec) -> String {
         let of = |kind: &str, cell: &Cell, extractor: Option<usize>| {
             let extractor = extractor.map_or_else(String::new, |at| format!(" {}", spec.extractors[at]));
-            format!(
-                "{kind} {} {} {}{extractor}",
-                spec.models[cell.model].name, spec.pipelines[cell.pipeline].0, spec.costs[cell.cost].name
-            )
+            let model = word(&spec.models[cell.model].name);
+            let pipeline = word(&spec.pipelines[cell.pipeline].0);
+            format!("{kind} {model} {pipeline} {}{extractor}", word(&spec.costs[cell.cost].name))
         };
         match self {
             Self::Plan(cell, extractor) => of("plan", cell, Some(*extractor)),
@@ -74,8 +73,14 @@ impl Task {
             Self::Memory(cell) => of("memory", cell, None),
             Self::Gap(cell, extractor) => of("gap", cell, Some(*extractor)),
             Self::Race { model, seed } => {
-                format!("race {} seed {}", spec.models[*model].name, spec.seeds[*seed])
+                format!("race {} seed {}", word(&spec.models[*model].name), spec.seeds[*seed])
             }
         }
     }
+}
+
+/// A name that is told from its neighbours: in quotes where it has spaces or quotes itself.
+fn word(name: &str) -> String {
+    let plain = !name.contains(|c: char| c.is_whitespace() || c == '"');
+    if plain { name.to_owned() } else { format!("{name:?}") }
 }
