@@ -3,8 +3,10 @@
 //! [`example`] runs the examples beside the rules, [`check`] finds rules without a point,
 //! [`verify`] checks every rule numerically on generated instances, and random members of the
 //! e-graphs of whole models against the models; [`runner_up`] names the next best of every choice,
-//! [`what_if`] what would be chosen by other prices, [`curve`] what less memory costs; [`exchange`] writes
+//! [`what_if`] what would be chosen by other prices, [`curve`] what less memory costs, [`ablate`] what each
+//! rule is worth; [`exchange`] writes
 //! a model's e-graph for other extractors, [`feature`] what cost models know of its kernels.
+pub mod ablate;
 pub mod check;
 pub mod curve;
 pub mod example;

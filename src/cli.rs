@@ -6,11 +6,14 @@ mod cache;
 mod caching;
 mod compile;
 mod doctor;
+mod experiment;
 mod explain;
 mod extract;
 mod fault;
 mod features;
+mod fit;
 mod load;
+mod merge;
 mod pack;
 mod page;
 mod progress;
@@ -50,6 +53,12 @@ enum Command {
     Explain(explain::Explain),
     /// Write what cost models know of each kernel among which a model's plan is chosen.
     Features(features::Features),
+    /// Take tables of times together, such as those of shards; or compare those of several machines.
+    MergeTimes(merge::MergeTimes),
+    /// Fit the cost model `learned` to the kernels of some models that were timed.
+    Fit(fit::Fit),
+    /// Compare cost models and extractors on models: tables and a page of plots, from one file.
+    Experiment(experiment::Experiment),
     /// Print a stage of the compilation.
     Dump(compile::Dump),
     /// Compare two stages, or the programs of two pipelines.
@@ -92,9 +101,12 @@ struct Settings {
     /// Price by the formula in this file: the cost model `formula`.
     #[arg(long, value_name = "FILE.ron", conflicts_with = "cost")]
     formula: Option<PathBuf>,
+    /// Price by the model in this file, which `ovolo fit` has written: the cost model `learned`.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cost", "formula"])]
+    learned: Option<PathBuf>,
     /// Price by a program, which this command starts: the cost model `process`. It is given the features of
     /// each kernel as a line of JSON, and answers with a line {"seconds": 1.2e-5}.
-    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["cost", "formula"])]
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["cost", "formula", "learned"])]
     process: Option<String>,
     /// The extractor, in place of the pipeline's.
     #[arg(long)]
@@ -120,6 +132,9 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Tune(command) => command.run(),
         Command::Explain(command) => command.run(),
         Command::Features(command) => command.run(),
+        Command::MergeTimes(command) => command.run(),
+        Command::Fit(command) => command.run(),
+        Command::Experiment(command) => command.run(),
         Command::Dump(command) => command.run(),
         Command::Diff(command) => command.run(),
         Command::Extract(command) => command.run(),

@@ -35,6 +35,7 @@ impl Options {
             threads: self.threads,
             machine: self.machine,
             measured: self.measured.as_ref().map(|measured| measured.of(graph)),
+            constants: graph.constant_bytes(),
         }
     }
 }

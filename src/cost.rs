@@ -5,16 +5,23 @@
 
 mod feature;
 mod formula;
+mod learned;
 mod measured;
+mod noise;
 mod pattern;
 mod process;
+mod random;
+mod rank;
 mod roofline;
 
 pub use feature::{FEATURES, Feature, Value};
 pub use formula::Formula;
+pub use learned::{Example, Fit, HeldOut, LEARNERS, Learned};
 pub use measured::{Asked, Entry, Leaning, Measured, State, Table, key};
+pub use noise::{Noise, Noisy};
 pub use pattern::fits;
 pub use process::{Answer, Process};
+pub use rank::{median_error, spearman};
 pub use roofline::{Machine, Roofline};
 
 use crate::contract::{Call, Contract};
@@ -70,12 +77,16 @@ pub struct Given<'a> {
     pub formula: Option<&'a Source>,
     /// A program that answers.
     pub program: Option<Arc<dyn Answer>>,
+    /// What was fitted.
+    pub fit: Option<Arc<Fit>>,
+    /// Bytes of the model's constants.
+    pub constants: usize,
 }
 
 impl<'a> Given<'a> {
     /// The machine alone.
     pub fn machine(machine: &'a Machine) -> Self {
-        Self { machine, measured: None, formula: None, program: None }
+        Self { machine, measured: None, formula: None, program: None, fit: None, constants: 0 }
     }
 }
 
@@ -102,6 +113,10 @@ pub const COST_MODELS: &[(&str, Make)] = &[
     ("process", |given| match &given.program {
         Some(program) => Ok(Box::new(Process::new(given.machine, Arc::clone(program)))),
         None => Err("the cost model `process` needs a program: name it with `--process COMMAND`".into()),
+    }),
+    ("learned", |given| match &given.fit {
+        Some(fit) => Ok(Box::new(Learned::new(Arc::clone(fit), given.constants))),
+        None => Err("the cost model `learned` needs a fitted model: run `ovolo fit MODEL`".into()),
     }),
 ];
 

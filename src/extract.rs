@@ -17,6 +17,8 @@ mod exact;
 mod exchange;
 mod frontier;
 mod greedy;
+#[cfg(feature = "ilp")]
+mod ilp;
 mod landmark;
 mod naive;
 mod necessary;
@@ -33,14 +35,23 @@ mod table;
 pub use exact::{Exact, Limits};
 pub use exchange::{FormatError, Label, Named};
 pub use greedy::{GreedyDag, GreedyTree};
+#[cfg(feature = "ilp")]
+pub use ilp::Ilp;
 pub use naive::Naive;
 pub use search::LocalSearch;
 
 use std::fmt;
 
 /// Every extractor. A new one is a file and a line here.
-pub const EXTRACTORS: &[&dyn Extractor] =
-    &[&Exact::DEFAULT, &LocalSearch::DEFAULT, &GreedyDag, &GreedyTree, &Naive];
+pub const EXTRACTORS: &[&dyn Extractor] = &[
+    &Exact::DEFAULT,
+    &LocalSearch::DEFAULT,
+    &GreedyDag,
+    &GreedyTree,
+    &Naive,
+    #[cfg(feature = "ilp")]
+    &Ilp::DEFAULT,
+];
 
 /// The extractor with this name.
 pub fn find(name: &str) -> Option<&'static dyn Extractor> {
@@ -54,6 +65,12 @@ pub trait Extractor: Sync {
 
     /// What its results may be held to.
     fn claim(&self) -> Claim;
+
+    /// The same with this share of its limits of work; `None` for one that has none.
+    fn with_effort(&self, share: f64) -> Option<Box<dyn Extractor>> {
+        let _ = share;
+        None
+    }
 
     /// Chooses.
     ///
@@ -72,9 +89,19 @@ impl<T: Extractor + ?Sized> Extractor for &T {
         (**self).claim()
     }
 
+    fn with_effort(&self, share: f64) -> Option<Box<dyn Extractor>> {
+        (**self).with_effort(share)
+    }
+
     fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError> {
         (**self).extract(problem)
     }
+}
+
+/// A share of a limit of work, one at least.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn part(limit: usize, share: f64) -> usize {
+    ((limit as f64 * share) as usize).max(1)
 }
 
 /// What an extractor promises of its results, besides that they are valid selections whose stated

@@ -152,6 +152,11 @@ impl Graph {
         if node.op == CONST { self.constants.get(&node.name) } else { None }
     }
 
+    /// Bytes of all constants, as they were imported.
+    pub fn constant_bytes(&self) -> usize {
+        self.nodes().filter(|(_, node)| node.op == CONST).map(|(_, node)| node.ty.bytes()).sum()
+    }
+
     /// The node with this name.
     pub fn find(&self, name: &str) -> Option<NodeId> {
         self.by_name.get(name).copied()

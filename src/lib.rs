@@ -20,7 +20,7 @@
 //! | 5 | [`egraph`] |
 //! | 6 | [`memory`], [`plan`] |
 //! | 7 | [`backend`], [`mod@file`] |
-//! | 8 | [`pass`], [`mod@compile`], [`calibrate`], [`session`], [`tune`], [`cache`], [`onnx`], [`npy`], [`program`], [`audit`], [`report`] |
+//! | 8 | [`pass`], [`mod@compile`], [`calibrate`], [`session`], [`tune`], [`cache`], [`onnx`], [`npy`], [`program`], [`audit`], [`report`], [`experiment`] |
 //!
 //! # Invariants
 //! - Every choice comes from the e-graph: there is no rewriting before or after it, and no fallback.
@@ -39,6 +39,7 @@ pub mod contract;
 pub mod cost;
 pub mod egraph;
 pub mod error;
+pub mod experiment;
 pub mod extract;
 pub mod file;
 pub mod graph;

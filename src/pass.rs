@@ -6,7 +6,10 @@ mod extract;
 mod plan;
 mod rewrite;
 
-pub use extract::{Curve, Kernel, Point, Supposed, check, chosen, curve, features, priced, supposed};
+pub use extract::{
+    Chosen, Curve, Kernel, Point, Supposed, check, chosen, curve, estimates, features, planned, priced,
+    supposed,
+};
 
 use crate::backend;
 use crate::contract::{Call, Contract};
@@ -31,6 +34,8 @@ pub struct Context<'a> {
     pub machine: Machine,
     /// Times of kernels in a model with so many constants, for the cost model `measured`.
     pub measured: Option<Measured>,
+    /// Bytes of the graph's constants, for the cost model `learned`.
+    pub constants: usize,
 }
 
 impl Context<'_> {

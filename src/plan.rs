@@ -11,6 +11,7 @@ mod check;
 mod draft;
 mod occupant;
 mod overlap;
+mod price;
 mod stored;
 
 pub use check::MOST_THREADS;

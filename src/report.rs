@@ -3,7 +3,8 @@
 //! The page is one file of HTML that a browser shows without network: the graph as it came and as it
 //! is planned, the arena step by step, the cost of each step against its runner-up, and measured times
 //! where there are some. The data is one JSON object in it; all drawing is done by the page's own
-//! script (`report/*.js`). The same data gives the same bytes.
+//! script (`report/*.js`). The same data gives the same bytes. The page of an experiment has plots of its
+//! tables.
 
 use crate::egraph::RunnerUp;
 use crate::graph::{Graph, json};
@@ -51,6 +52,7 @@ pub struct Timing {
 const TEMPLATE: &str = include_str!("report/page.html");
 const STYLE: &str = include_str!("report/page.css");
 const SCRIPT: &str = concat!(
+    include_str!("report/base.js"),
     include_str!("report/model.js"),
     include_str!("report/svg.js"),
     include_str!("report/layers.js"),
@@ -63,19 +65,7 @@ const SCRIPT: &str = concat!(
 impl Page<'_> {
     /// The page as HTML.
     pub fn html(&self) -> String {
-        // In JSON a `<` stands in strings only; escaped, it cannot end the element that holds the data.
-        let data = self.data().to_string().replace('<', "\\u003c");
-        let mut html = String::with_capacity(data.len() + TEMPLATE.len() + STYLE.len() + SCRIPT.len());
-        let mut rest = TEMPLATE;
-        for (mark, text) in [("{style}", STYLE), ("{data}", &data), ("{script}", SCRIPT)] {
-            let (before, after) =
-                rest.split_once(mark).expect("the template has the three marks in this order");
-            html.push_str(before);
-            html.push_str(text);
-            rest = after;
-        }
-        html.push_str(rest);
-        html
+        assemble(TEMPLATE, &self.data(), SCRIPT)
     }
 
     fn data(&self) -> Value {
@@ -93,6 +83,33 @@ impl Page<'_> {
         data["profile"] = self.profile.as_ref().map(profile).into();
         data
     }
+}
+
+/// The page of an experiment, as HTML: its tables, and plots of them.
+pub fn experiment(data: &Value) -> String {
+    const TEMPLATE: &str = include_str!("report/experiment.html");
+    const SCRIPT: &str = concat!(
+        include_str!("report/base.js"),
+        include_str!("report/svg.js"),
+        include_str!("report/plot.js"),
+        include_str!("report/experiment.js"),
+    );
+    assemble(TEMPLATE, data, SCRIPT)
+}
+
+fn assemble(template: &str, data: &Value, script: &str) -> String {
+    // In JSON a `<` stands in strings only; escaped, it cannot end the element that holds the data.
+    let data = data.to_string().replace('<', "\\u003c");
+    let mut html = String::with_capacity(data.len() + template.len() + STYLE.len() + script.len());
+    let mut rest = template;
+    for (mark, text) in [("{style}", STYLE), ("{data}", &data), ("{script}", script)] {
+        let (before, after) = rest.split_once(mark).expect("the template has the three marks in this order");
+        html.push_str(before);
+        html.push_str(text);
+        rest = after;
+    }
+    html.push_str(rest);
+    html
 }
 
 /// A plan as JSON: its steps, and what the arena holds when.

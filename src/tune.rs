@@ -13,10 +13,20 @@ mod basis;
 mod check;
 mod choose;
 mod clock;
+mod fit;
+mod merge;
+mod race;
+mod sample;
+mod shard;
 mod store;
 
 pub use basis::Basis;
-pub use choose::{Tuned, compile};
+pub use choose::{Tuned, compile, settle};
+pub use fit::{examples, fit_head, read_fit};
+pub use merge::{Comparison, Part, compare, merge};
+pub use race::profile;
+pub use sample::{Drawn, Sampling, Timed, draw, time};
+pub use shard::Shard;
 pub use store::{Decision, Stored, checksum, read, validators, write};
 
 use crate::audit;
@@ -94,6 +104,10 @@ pub struct Tuner<'a> {
     pub find: fn(&str) -> Option<&'static dyn Backend>,
     /// Whether to time again what has a rough time, and race plans again then.
     pub refine: bool,
+    /// The part of the kernels that are timed here.
+    pub shard: Shard,
+    /// Plans to draw and time whole, beside those that the times suggest.
+    pub sampling: Option<Sampling>,
     /// Told after every few kernels. Tuning stops, and keeps what it has, where it answers `false`.
     pub progress: Box<dyn FnMut(Progress) -> bool + 'a>,
     /// How long kernels may be timed: beyond it each that is left has the fewest runs.
@@ -129,6 +143,8 @@ impl<'a> Tuner<'a> {
             notes,
             find: backend::find,
             refine: false,
+            shard: Shard::WHOLE,
+            sampling: None,
             progress: Box::new(|_| true),
             budget: Duration::from_secs(25),
         }
@@ -321,6 +337,10 @@ impl<'a> Tuner<'a> {
             }
         }
         jobs.sort_by_key(|job| job.rivals);
+        // Rivals take turns, so they stay together.
+        let mut values: Vec<usize> = jobs.iter().map(|job| job.rivals).collect();
+        values.dedup();
+        jobs.retain(|job| self.shard.has(values.binary_search(&job.rivals).unwrap_or(0)));
         Ok((jobs, tally))
     }
 

@@ -164,3 +164,97 @@ fn a_program_prices_every_kernel() {
     );
     refused(&ovolo(&at, "compile", &["--cost", "process"]), "name it with `--process COMMAND`");
 }
+
+#[test]
+fn a_fitted_model_prices_kernels_and_one_of_elsewhere_is_refused() {
+    let at = folder("fit");
+    let run = |arguments: &[&str]| {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_ovolo"));
+        run.args(arguments).args(["--threads", "1"]).current_dir(&at).env("OVOLO_CACHE", at.join("cache"));
+        run.output().unwrap()
+    };
+    // Three small networks, whose kernels differ.
+    let model = |name: &str, channels: usize, side: usize| {
+        let text = format!(
+            "graph {{ x: f32[1,16,{side},{side}] = input; w: f32[{channels},16,3,3] = const ~1
+             b: f32[{channels}] = const ~2; c = conv(x, w, b) {{pads: [1,1,1,1]}}; r = relu(c)
+             v: f32[32,{channels},1,1] = const ~3; d: f32[32] = const ~4; e = conv(r, v, d); y = sigmoid(e); return y }}"
+        );
+        std::fs::write(at.join(name), text.replace("; ", "\n")).unwrap();
+    };
+    for (name, channels, side) in [("a.ovolo", 32, 14), ("b.ovolo", 48, 20), ("c.ovolo", 16, 28)] {
+        model(name, channels, side);
+    }
+    refused(&run(&["compile", "a.ovolo", "--cost", "learned"]), "run `ovolo fit MODEL`");
+    refused(&run(&["fit", "a.ovolo"]), "the table has no times of its kernels: run `ovolo tune a.ovolo");
+    for name in ["a.ovolo", "b.ovolo", "c.ovolo"] {
+        said(&run(&["tune", name]));
+    }
+    refused(
+        &run(&["fit", "a.ovolo", "--learner", "deep"]),
+        "there is no learner `deep`: there are boosted, linear",
+    );
+    for learner in ["linear", "boosted"] {
+        let fit = ["fit", "a.ovolo", "b.ovolo", "c.ovolo", "--learner", learner];
+        let fitted = json(&run(&[&fit[..], &["--json"]].concat()));
+        assert_eq!(fitted["learner"], learner);
+        let held_out = fitted["held_out"].as_array().unwrap();
+        let models: Vec<&str> = held_out.iter().map(|one| one["model"].as_str().unwrap()).collect();
+        assert_eq!(models, ["a", "b", "c", "all"]);
+        for one in held_out {
+            assert!(number(&one["error"]) >= 0.0 && number(&one["spearman"]) <= 1.0, "{one}");
+        }
+        let plan = json(&run(&["explain", "a.ovolo", "--cost", "learned", "--json"]));
+        let steps = plan["steps"].as_array().unwrap();
+        assert!(!steps.is_empty() && steps.iter().all(|step| number(&step["seconds"]) > 0.0), "{plan}");
+        assert_eq!(plan, json(&run(&["explain", "a.ovolo", "--cost", "learned", "--json"])));
+    }
+    let file = at.join("cache/learned-1.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(at.join("other.json"), text.replacen("\"processor ", "\"processor not ", 1)).unwrap();
+    let other = run(&["compile", "a.ovolo", "--learned", "other.json"]);
+    refused(
+        &other,
+        "other.json: the model was fitted on another machine or by another version: it has `processor not",
+    );
+    std::fs::write(at.join("other.json"), "{}").unwrap();
+    refused(
+        &run(&["compile", "a.ovolo", "--learned", "other.json"]),
+        "no model that `ovolo fit` has written",
+    );
+    said(&run(&["compile", "a.ovolo", "--learned", file.to_str().unwrap()]));
+}
+
+#[test]
+fn a_tuning_in_shards_is_one_table_and_other_machines_are_compared() {
+    let at = folder("shards");
+    let text = "graph { x: f32[1,16,14,14] = input\n w: f32[32,16,3,3] = const ~1\n b: f32[32] = const ~2\n \
+                c = conv(x, w, b) {pads: [1,1,1,1]}\n y = relu(c)\n return y }";
+    std::fs::write(at.join("a.ovolo"), text).unwrap();
+    let run = |cache: &str, arguments: &[&str]| {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_ovolo"));
+        run.args(arguments).current_dir(&at).env("OVOLO_CACHE", at.join(cache)).output().unwrap()
+    };
+    for number in ["1", "2"] {
+        let tune = ["tune", "a.ovolo", "--threads", "1", "--json", "--shard", &format!("{number}/2")];
+        assert!(number_of(&json(&run(number, &tune)), "timed") > 0.0);
+    }
+    let merged = json(&run("both", &["merge-times", "1/times-1.txt", "2/times-1.txt", "--json"]));
+    assert!(number_of(&merged, "kernels") > 5.0, "{merged}");
+    // Nothing is timed again.
+    let tuned = json(&run("both", &["tune", "a.ovolo", "--threads", "1", "--json"]));
+    assert_eq!(number_of(&tuned, "timed"), number_of(&tuned, "rough"), "{tuned}");
+    let table = std::fs::read_to_string(at.join("2/times-1.txt")).unwrap();
+    std::fs::write(at.join("there.txt"), table.replacen("processor ", "processor not ", 1)).unwrap();
+    let mixed = run("both", &["merge-times", "1/times-1.txt", "there.txt", "--out", "mixed.txt"]);
+    refused(&mixed, "times of different machines or versions are not of one table");
+    assert!(!at.join("mixed.txt").exists());
+    let compared = said(&run("both", &["merge-times", "2/times-1.txt", "there.txt", "--compare"]));
+    assert!(compared.contains("kernels in both, median ratio 1.000, Spearman 1.000"), "{compared}");
+    assert!(compared.contains("`processor not "), "{compared}");
+    refused(&run("both", &["merge-times", "a.ovolo"]), "a.ovolo: this is no table of times");
+}
+
+fn number_of(value: &Value, key: &str) -> f64 {
+    number(&value[key])
+}

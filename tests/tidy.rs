@@ -31,6 +31,7 @@ const FLOORS: &[(&str, usize)] = &[
     ("audit", 8),
     ("report", 8),
     ("cache", 8),
+    ("experiment", 8),
 ];
 
 /// Modules that may read files, the clock or the environment.

@@ -289,3 +289,63 @@ fn rough_times_hold_until_a_tuning_that_refines() {
     refining.refine = true;
     assert_eq!(refining.fill(&graph(), &options()).unwrap().timed, marked);
 }
+
+#[test]
+fn plans_are_drawn_and_the_fastest_is_had_again() {
+    let folder = folder("sampled");
+    let mut first = tuner(&folder);
+    first.sampling = Some(tune::Sampling { plans: 6, seed: 3 });
+    let tuned = tune::compile(&graph(), options(), &mut first).unwrap();
+    let ways: Vec<&str> = tuned.sampled.iter().map(|(way, _)| way.as_str()).collect();
+    assert!(ways.len() > 3 && ways[1..].iter().all(|way| way.starts_with("sample-3.")), "{ways:?}");
+    let time = |way: &str| tuned.sampled.iter().find(|(known, _)| known == way).unwrap().1;
+    assert!(time(&tuned.decision.winner) <= time(ways[0]), "it is no slower than what it began with");
+    // The same seed draws the same plans; the winner is compiled again without timing anything.
+    let mut second = tuner(&folder);
+    let again = tune::compile(&graph(), options(), &mut second).unwrap();
+    assert!(again.known && again.sampled.is_empty());
+    assert_eq!(again.compilation.plan.to_string(), tuned.compilation.plan.to_string());
+    let draw = |seed: u64| -> Vec<String> {
+        let mut options = Options { measured: Some(second.measured()), ..options() };
+        let sampling = tune::Sampling { plans: 6, seed };
+        let drawn = tune::draw(&egraph(&options), &graph(), &mut options, sampling).unwrap();
+        drawn.into_iter().map(|one| one.text).collect()
+    };
+    assert_eq!(draw(3), draw(3));
+    assert_ne!(draw(3), draw(4));
+    let distinct: std::collections::BTreeSet<String> = draw(3).into_iter().collect();
+    assert_eq!(distinct.len(), draw(3).len(), "plans differ from each other");
+}
+
+/// The graph's e-graph after all rewriting.
+fn egraph(options: &Options) -> ovolo::egraph::EGraph {
+    let mut egraph = ovolo::egraph::EGraph::new(&graph());
+    for pass in &options.pipeline.passes {
+        if let PassSpec::Rewrite(phase) = pass {
+            let rules = options.pipeline.select(phase, &options.rules).unwrap();
+            let limits = ovolo::egraph::Limits { rounds: phase.rounds, nodes: phase.nodes };
+            egraph.saturate(&rules, limits, &|| std::time::Duration::ZERO).unwrap();
+        }
+    }
+    egraph
+}
+
+#[test]
+fn shards_time_every_kernel_once_and_their_tables_are_one() {
+    let whole = timed(&folder("unsharded"));
+    let mut parts = Vec::new();
+    for number in 1..=3 {
+        let at = folder(&format!("shard-{number}"));
+        let mut tuner = tuner(&at);
+        tuner.shard = format!("{number}/3").parse().unwrap();
+        assert!(tuner.fill(&graph(), &options()).unwrap().timed > 0);
+        let text = std::fs::read_to_string(at.join(format!("times-{THREADS}.txt"))).unwrap();
+        parts.push(tune::Part::read(&format!("shard {number}"), &text).unwrap());
+    }
+    let (merged, text) = tune::merge(&parts).unwrap();
+    assert_eq!(
+        merged.table.entries.keys().collect::<Vec<_>>(),
+        whole.table.entries.keys().collect::<Vec<_>>()
+    );
+    assert_eq!(tune::read(&text, &tune::validators(THREADS)), (merged, None));
+}

@@ -3,7 +3,7 @@
 use super::{Difference, Digest, Key};
 use crate::backend::{self, features};
 use crate::cost::Machine;
-use crate::error::Error;
+use crate::error::{Error, Source};
 use crate::extract::Limits;
 use crate::onnx::{self, MissingWeights};
 use crate::pass::pipeline::{Extract, PassSpec, Pipeline, Plan, Rewrite};
@@ -152,21 +152,29 @@ fn settings(pass: &PassSpec) -> Vec<(&str, &'static str, String)> {
             (name, "nodes", nodes.to_string()),
             (name, "nodes-per-op", nodes_per_op.to_string()),
         ],
-        PassSpec::Extract(Extract { extractor: _, cost: _, formula, process, limits, memory }) => {
+        PassSpec::Extract(Extract {
+            extractor: _,
+            cost: _,
+            formula,
+            learned,
+            process,
+            noise,
+            limits,
+            memory,
+        }) => {
             let Limits { states, beam, work, options } = limits;
             let none = || "none".to_owned();
+            let digest = |source: &Source| Digest::texts([&*source.text]).to_string();
             vec![
                 (EXTRACT, "states", states.to_string()),
                 (EXTRACT, "beam", beam.to_string()),
                 (EXTRACT, "work", work.to_string()),
                 (EXTRACT, "options", options.to_string()),
                 (EXTRACT, "memory", format!("{memory:?}")),
-                (
-                    EXTRACT,
-                    "formula",
-                    formula.as_ref().map_or_else(none, |formula| Digest::texts([&*formula.text]).to_string()),
-                ),
+                (EXTRACT, "formula", formula.as_ref().map_or_else(none, digest)),
+                (EXTRACT, "learned", learned.as_ref().map_or_else(none, digest)),
                 (EXTRACT, "process", process.clone().unwrap_or_else(none)),
+                (EXTRACT, "noise", noise.map_or_else(none, |noise| format!("{noise:?}"))),
             ]
         }
         PassSpec::Plan(Plan { order, planner, limit }) => vec![

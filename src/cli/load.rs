@@ -15,7 +15,7 @@ use ovolo::plan::{MOST_THREADS, Plan};
 use ovolo::rule::{self, RuleSet};
 use ovolo::session::Session;
 use ovolo::tensor::Tensor;
-use ovolo::tune::{self, Basis, Tuned, Tuner};
+use ovolo::tune::{self, Basis, Sampling, Tuned, Tuner};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,13 @@ pub(super) fn by_times(pipeline: &Pipeline) -> bool {
         .any(|pass| matches!(pass, PassSpec::Extract(settings) if settings.cost == "measured"))
 }
 
+/// Where `ovolo fit` keeps its model.
+pub(super) fn learned_file(threads: usize) -> Result<PathBuf, String> {
+    let folder = ovolo::calibrate::folder();
+    let folder = folder.ok_or("there is no folder for the fitted model: set OVOLO_CACHE, or name a file")?;
+    Ok(folder.join(format!("learned-{threads}.json")))
+}
+
 /// A bar on the terminal, if there is one: told how many of how many are done.
 pub(super) fn bar(title: &'static str, of: &'static str) -> impl FnMut(usize, usize) {
     let terminal = std::io::stderr().is_terminal();
@@ -57,8 +64,8 @@ pub(super) fn bar(title: &'static str, of: &'static str) -> impl FnMut(usize, us
     }
 }
 
-/// Compiles by measured times, after tuning what is missing, with a bar while that lasts.
-pub(super) fn tuned(graph: &Graph, options: Options, refine: bool) -> Result<Tuned, String> {
+/// A tuner with the table of this machine, and a bar while it times.
+pub(super) fn tuner(options: &Options) -> Tuner<'static> {
     let folder = ovolo::calibrate::folder();
     if folder.is_none() {
         eprintln!("note: there is no folder for the table of times: set OVOLO_CACHE to keep it");
@@ -67,12 +74,24 @@ pub(super) fn tuned(graph: &Graph, options: Options, refine: bool) -> Result<Tun
     for note in tuner.notes() {
         eprintln!("note: {note}");
     }
-    tuner.refine = refine;
     let mut bar = bar("tuning", "kernels");
     tuner.progress = Box::new(move |progress| {
         bar(progress.done, progress.all);
         true
     });
+    tuner
+}
+
+/// Compiles by measured times, after tuning what is missing, with a bar while that lasts.
+pub(super) fn tuned(
+    graph: &Graph,
+    options: Options,
+    refine: bool,
+    sampling: Option<Sampling>,
+) -> Result<Tuned, String> {
+    let mut tuner = tuner(&options);
+    tuner.refine = refine;
+    tuner.sampling = sampling;
     let tuned = tune::compile(graph, options, &mut tuner).map_err(|error| error.to_string())?;
     for note in tuner.notes() {
         eprintln!("note: {note}");
@@ -124,6 +143,18 @@ impl Settings {
         Ok(dims)
     }
 
+    /// The model of the cost model `learned`: the one that is named, or that of this machine, if there is one.
+    fn fitted(&self, threads: usize) -> Result<Option<Source>, String> {
+        let file = match &self.learned {
+            Some(file) => file.clone(),
+            None => learned_file(threads)?,
+        };
+        if self.learned.is_none() && !file.exists() {
+            return Ok(None);
+        }
+        Ok(Some(Source::new(file.display().to_string(), read(&file)?)))
+    }
+
     fn missing_weights(&self) -> MissingWeights {
         if self.seeded_weights { MissingWeights::Seeded } else { MissingWeights::Refuse }
     }
@@ -156,7 +187,13 @@ impl Settings {
                     settings.cost = "process".to_owned();
                     settings.process.clone_from(&self.process);
                 }
+                if self.learned.is_some() {
+                    settings.cost = "learned".to_owned();
+                }
                 settings.cost = self.cost.clone().unwrap_or_else(|| settings.cost.clone());
+                if settings.cost == "learned" {
+                    settings.learned = self.fitted(self.threads()?)?;
+                }
                 settings.extractor = self.extractor.clone().unwrap_or_else(|| settings.extractor.clone());
             }
             if let PassSpec::Plan(settings) = pass {
@@ -196,7 +233,7 @@ impl Settings {
     pub(super) fn build(&self, request: &Request) -> Result<Built, String> {
         let (options, machine) = options(request)?;
         if by_times(&options.pipeline) {
-            let Tuned { compilation, basis, .. } = tuned(&self.graph()?, options, false)?;
+            let Tuned { compilation, basis, .. } = tuned(&self.graph()?, options, false, None)?;
             return Ok(Built { compilation, machine, basis: Some(basis) });
         }
         let compilation = compile::compile(self.graph()?, &options).map_err(|error| error.to_string())?;
@@ -208,7 +245,7 @@ impl Settings {
         let options = self.options(&self.pipeline)?;
         if by_times(&options.pipeline) {
             // Read again, with the times that the tuning has added.
-            let compilation = tuned(&self.graph()?, options, false)?.compilation;
+            let compilation = tuned(&self.graph()?, options, false, None)?.compilation;
             return Ok((compilation, self.options(&self.pipeline)?));
         }
         let compilation = compile::compile(self.graph()?, &options).map_err(|error| error.to_string())?;

@@ -15,6 +15,11 @@ impl Progress {
         Self { done: 0, all, shown: std::io::stderr().is_terminal() }
     }
 
+    /// The same where some are done.
+    pub fn from(done: usize, all: usize) -> Self {
+        Self { done, ..Self::new(all) }
+    }
+
     /// The next step begins.
     pub fn step(&mut self, what: &str) {
         self.done += 1;

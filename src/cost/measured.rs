@@ -5,7 +5,7 @@
 //! do not. The table is plain data; who fills it is no matter here.
 
 use super::{CostModel, Machine, Query, Roofline};
-use crate::graph::{CONST, Graph};
+use crate::graph::Graph;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -111,9 +111,7 @@ impl Measured {
     /// The same for a model: with its constants.
     #[must_use]
     pub fn of(&self, graph: &Graph) -> Self {
-        let bytes = |node: &crate::graph::Node| if node.op == CONST { node.ty.bytes() } else { 0 };
-        let constants = graph.nodes().map(|(_, node)| bytes(node)).sum();
-        Self { constants, ..self.clone() }
+        Self { constants: graph.constant_bytes(), ..self.clone() }
     }
 
     /// The line of a kernel, if it is of the same implementation.

@@ -9,7 +9,7 @@ use super::order;
 use super::reduce::Reduced;
 use super::relax::{Relaxed, relax};
 use super::search::{LocalSearch, SLACK};
-use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report};
+use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report, part};
 
 /// Finds the cheapest selection and knows that it is, within limits of work; beyond them gives a good
 /// one with a lower bound, and says which limit it was.
@@ -55,6 +55,17 @@ impl Extractor for Exact {
 
     fn claim(&self) -> Claim {
         Claim::Optimal
+    }
+
+    fn with_effort(&self, share: f64) -> Option<Box<dyn Extractor>> {
+        let Limits { states, beam, work, options } = self.limits;
+        let limits = Limits {
+            states: part(states, share).max(2),
+            beam: part(beam, share).max(2),
+            work: part(work, share),
+            options: part(options, share),
+        };
+        Some(Box::new(Self { limits }))
     }
 
     fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError> {

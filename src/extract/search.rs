@@ -9,7 +9,7 @@ use super::landmark::landmarks;
 use super::reduce::Reduced;
 use super::relax::eased;
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report, Size};
-use super::{neighbourhood, order, share};
+use super::{neighbourhood, order, part, share};
 
 /// Local search from the greedy selection, and a lower bound by landmarks.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,10 @@ impl Extractor for LocalSearch {
 
     fn claim(&self) -> Claim {
         Claim::Heuristic
+    }
+
+    fn with_effort(&self, share: f64) -> Option<Box<dyn Extractor>> {
+        Some(Box::new(Self { steps: part(self.steps, share) }))
     }
 
     fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError> {

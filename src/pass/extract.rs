@@ -14,11 +14,14 @@ pub use recorder::Kernel;
 use super::pipeline::{Extract as Settings, PassSpec, Pipeline, Plan as PlanSettings};
 use super::{Context, Pass, PassReport, State};
 use crate::contract::Call;
-use crate::cost::{self, CostModel, Given, Machine, Measured};
+use crate::cost::{self, CostModel, Given, Machine, Measured, Noisy};
 use crate::egraph::{EGraph, Flip, Pick};
 use crate::error::Error;
 use crate::extract::{self, Extraction, Extractor, Problem};
+use crate::graph::Graph;
+use crate::plan::{Plan, Source, Step};
 use crate::program::Program;
+use crate::tune;
 use effort::Effort;
 use recorder::Recorder;
 use std::sync::Arc;
@@ -36,15 +39,10 @@ impl Pass for Extract {
         let egraph = state.egraph.take().unwrap_or_else(|| EGraph::new(&state.graph));
         let extractor = extractor(&self.0)?;
         let model = cost_model(&self.0, context)?;
-        let chooser = chooser(&egraph, &*extractor, &*model, context)?;
-        let Trial { extraction, program, mut plan } = choose(&chooser, &self.0)?;
-        state.sources = sources(&chooser.pick, &program);
-        // Where things came from is asked for the chosen program alone.
-        for step in &mut plan.steps {
-            step.source = state.sources.get(step.node.index()).cloned().unwrap_or_default();
-        }
-        let missing = chooser.pick.missing;
-        state.graph = program.graph;
+        let Chosen { extraction, program, plan, sources, missing } =
+            choice(&egraph, &self.0, &*extractor, &*model, context)?;
+        state.sources = sources;
+        state.graph = program;
         state.chosen = Some(plan);
         let report = PassReport::Extract {
             extractor: extractor.name().to_owned(),
@@ -55,6 +53,61 @@ impl Pass for Extract {
         state.cost = Some(model);
         Ok(report)
     }
+}
+
+/// A program that was chosen, with its plan.
+#[derive(Debug)]
+pub struct Chosen {
+    /// The choice, the copies that the plan adds among its cost.
+    pub extraction: Extraction,
+    /// The program.
+    pub program: Graph,
+    /// Its plan.
+    pub plan: Plan,
+    /// For each node of the program, where it came from.
+    sources: Vec<Source>,
+    /// Lowered ops that had no kernel: op, reason, how often.
+    missing: Vec<(String, String, usize)>,
+}
+
+fn choice(
+    egraph: &EGraph,
+    settings: &Settings,
+    extractor: &dyn Extractor,
+    model: &dyn CostModel,
+    context: &Context<'_>,
+) -> Result<Chosen, Error> {
+    let chooser = chooser(egraph, extractor, model, context)?;
+    let Trial { extraction, program, mut plan } = choose(&chooser, settings)?;
+    let sources = sources(&chooser.pick, &program);
+    // Where things came from is asked for the chosen program alone.
+    for step in &mut plan.steps {
+        step.source = sources.get(step.node.index()).cloned().unwrap_or_default();
+    }
+    Ok(Chosen { extraction, program: program.graph, plan, sources, missing: chooser.pick.missing })
+}
+
+/// What a pipeline chooses of an e-graph, as compiling does.
+///
+/// # Errors
+/// As compiling; or if the pipeline has no `Extract`.
+pub fn planned(egraph: &EGraph, context: &Context<'_>) -> Result<Chosen, Error> {
+    let settings = settings(context)?;
+    let extractor = extractor(settings)?;
+    let model = cost_model(settings, context)?;
+    choice(egraph, settings, &*extractor, &*model, context)
+}
+
+/// What the cost model of a pipeline says of each step of some plans, which others may have chosen. `None` for
+/// a step that it has no price for.
+///
+/// # Errors
+/// A cost model that lacks what it is made of; a kernel that no backend in play has.
+pub fn estimates(plans: &[&Plan], context: &Context<'_>) -> Result<Vec<Vec<Option<f64>>>, Error> {
+    let model = cost_model(settings(context)?, context)?;
+    let contract = |call: &Call<'_>| context.contract(call);
+    let one = |step: &Step| step.price(&*model, context.threads, &contract).map_err(Error::setting);
+    plans.iter().map(|plan| plan.steps.iter().map(one).collect()).collect()
 }
 
 const NOTHING: &str = "nothing that can be run computes the outputs";
@@ -180,9 +233,9 @@ pub fn check(pipeline: &Pipeline) -> Result<(), Error> {
         extractor(settings)?;
         let (machine, measured) = (Machine::NOMINAL, Measured::default());
         let formula = settings.formula.as_ref();
-        let given = Given { machine: &machine, measured: Some(&measured), formula, program: None };
-        // A program is started by a compilation alone.
-        if settings.process.is_none() {
+        let given = Given { measured: Some(&measured), formula, ..Given::machine(&machine) };
+        // A program is started, and a fit read, by a compilation alone.
+        if settings.process.is_none() && settings.learned.is_none() {
             cost::find(&settings.cost, &given).map_err(Error::setting)?;
         }
     }
@@ -214,6 +267,10 @@ fn extractor(settings: &Settings) -> Result<Box<dyn Extractor>, Error> {
 }
 
 fn cost_model(settings: &Settings, context: &Context<'_>) -> Result<Box<dyn CostModel>, Error> {
+    let fit = match &settings.learned {
+        Some(source) => Some(Arc::new(tune::read_fit(source, context.threads).map_err(Error::setting)?)),
+        None => None,
+    };
     let given = Given {
         machine: &context.machine,
         measured: context.measured.as_ref(),
@@ -222,8 +279,14 @@ fn cost_model(settings: &Settings, context: &Context<'_>) -> Result<Box<dyn Cost
             Some(command) => Some(Arc::new(Program::start(command).map_err(Error::setting)?)),
             None => None,
         },
+        fit,
+        constants: context.constants,
     };
-    cost::find(&settings.cost, &given).map_err(Error::setting)
+    let model = cost::find(&settings.cost, &given).map_err(Error::setting)?;
+    Ok(match settings.noise {
+        Some(noise) => Box::new(Noisy::new(model, noise)),
+        None => model,
+    })
 }
 
 /// The choice among the programs of an e-graph, every kernel of it priced.

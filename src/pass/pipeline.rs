@@ -1,5 +1,6 @@
 //! Pipelines: which passes run in which order, with their settings, read from `passes/*.ron`.
 
+use crate::cost::Noise;
 use crate::error::{Diagnostic, Diagnostics, Source, Span, suggestion};
 use crate::extract::Limits;
 use crate::rule::ron::{self, Field, Node, Value};
@@ -67,8 +68,12 @@ pub struct Extract {
     pub cost: String,
     /// The formula of the cost model `formula`.
     pub formula: Option<Source>,
+    /// The fitted model of the cost model `learned`.
+    pub learned: Option<Source>,
     /// The command that starts the program of the cost model `process`.
     pub process: Option<String>,
+    /// How prices are disturbed, to have other good programs.
+    pub noise: Option<Noise>,
     /// Limits of the extractor `exact`.
     pub limits: Limits,
     /// Milliseconds that a mebibyte of the arena is worth.
@@ -375,7 +380,9 @@ impl Reader<'_> {
                 extractor: self.choice(fields, "extractor", "exact", &extractors()),
                 cost: self.choice(fields, "cost", "roofline", &cost_models()),
                 formula: None,
+                learned: None,
                 process: None,
+                noise: None,
                 limits: Limits {
                     states: self.count(fields, "states", 2).unwrap_or(Limits::DEFAULT.states),
                     beam: self.count(fields, "beam", 2).unwrap_or(Limits::DEFAULT.beam),

@@ -3,8 +3,11 @@
 //! Extraction by the times alone gives one plan; by the roofline, and with conversions dearer or cheaper,
 //! others. Those that differ are loaded and run in turns, and the fastest is kept.
 
+use super::race::{Rounds, beats, race};
+use super::sample::{self, Sampling};
 use super::store::{Decision, checksum, settled_seconds};
 use super::{Basis, Tally, Tuner, clock::median};
+use crate::audit;
 use crate::compile::{self, Compilation, Options};
 use crate::contract::{Call, Contract};
 use crate::cost::{Leaning, Query, State};
@@ -13,16 +16,11 @@ use crate::graph::Graph;
 use crate::op;
 use crate::pass::pipeline::PassSpec;
 use crate::plan::Base;
-use crate::session::Session;
-use crate::tensor::{Tensor, TensorType};
+use crate::tensor::TensorType;
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
 
-/// How long plans are timed in all, and the fewest and the most runs of each.
-const TIME: Duration = Duration::from_secs(4);
-const RUNS: [usize; 2] = [5, 101];
-/// A plan takes the place of one before it where the median of their ratios is below this.
-const FASTER: f64 = 0.98;
+/// Runs of each plan that was drawn.
+const RUNS: usize = 15;
 
 /// A compiled model, and how it was chosen.
 pub struct Tuned {
@@ -36,6 +34,8 @@ pub struct Tuned {
     pub known: bool,
     /// What of the table the choice rests on.
     pub basis: Basis,
+    /// Plans that were drawn and timed whole: ways and median seconds.
+    pub sampled: Vec<(String, f64)>,
 }
 
 impl Tuned {
@@ -73,41 +73,7 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
         ("dear-conversions", Leaning::Conversions(1.2)),
         ("cheap-conversions", Leaning::Conversions(0.8)),
     ];
-    options.measured = Some(tuner.measured());
-    // One compilation tells whether anything is missing, without a second saturation where nothing is.
-    let mut tally = if tuner.refine { tuner.fill(graph, &options)? } else { Tally::default() };
-    options.measured = Some(tuner.measured());
-    let mut filled = tuner.refine;
-    let mut chosen = BTreeSet::new();
-    let mut first = compile::compile(graph.clone(), &options);
-    loop {
-        let Ok(compilation) = &first else {
-            if filled {
-                break;
-            }
-            filled = true;
-            tally = tuner.fill(graph, &options)?;
-            options.measured = Some(tuner.measured());
-            first = compile::compile(graph.clone(), &options);
-            continue;
-        };
-        // An estimate that wins after all, as another pipeline lacks its rivals, is no time to go by.
-        let guessed = guessed(graph, compilation, &options);
-        if guessed.is_empty() || guessed.is_subset(&chosen) {
-            break;
-        }
-        chosen.extend(guessed);
-        let before = tally;
-        tally = tuner.fill_with(graph, &options, &chosen)?;
-        tally.known = tally.known.saturating_sub(before.timed + before.wrong);
-        tally.timed += before.timed;
-        tally.wrong += before.wrong;
-        tally.rough += before.rough;
-        tally.disturbed += before.disturbed;
-        options.measured = Some(tuner.measured());
-        first = compile::compile(graph.clone(), &options);
-    }
-    let first = first?;
+    let (first, tally) = settle(graph, &mut options, tuner)?;
     let key = checksum(&first.plan.to_string());
     let by = |leaning: Leaning, options: &mut Options| {
         if let Some(measured) = &mut options.measured {
@@ -115,17 +81,28 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
         }
         compile::compile(graph.clone(), options)
     };
-    let afresh = tuner.refine && tally.timed > 0;
+    let afresh = tuner.refine && tally.timed > 0 || tuner.sampling.is_some();
     if let Some(decision) = tuner.stored.decisions.get(&key).cloned().filter(|_| !afresh) {
         if decision.plan == key {
             let basis = Basis::new(&tuner.stored, options.measured.as_ref(), &key);
-            return Ok(Tuned { compilation: first, tally, decision, known: true, basis });
+            return Ok(Tuned {
+                compilation: first,
+                tally,
+                decision,
+                known: true,
+                basis,
+                sampled: Vec::new(),
+            });
         }
-        if let Some((_, leaning)) = ways.iter().find(|(way, _)| *way == decision.winner) {
-            let compilation = by(*leaning, &mut options)?;
+        let noise = sample::noise(&decision.winner);
+        let leaning = ways.iter().find(|(way, _)| *way == decision.winner).map(|(_, leaning)| *leaning);
+        if let Some(leaning) = leaning.or(noise.map(|_| Leaning::None)) {
+            sample::disturb(&mut options, noise);
+            let compilation = by(leaning, &mut options)?;
+            sample::disturb(&mut options, None);
             if checksum(&compilation.plan.to_string()) == decision.plan {
                 let basis = Basis::new(&tuner.stored, options.measured.as_ref(), &key);
-                return Ok(Tuned { compilation, tally, decision, known: true, basis });
+                return Ok(Tuned { compilation, tally, decision, known: true, basis, sampled: Vec::new() });
             }
         }
     }
@@ -137,7 +114,8 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
             plans.push((way, text, compilation));
         }
     }
-    let runs = if plans.len() > 1 { race(&plans)? } else { vec![Vec::new()] };
+    let programs: Vec<_> = plans.iter().map(|(_, _, one)| (&one.program, &one.plan)).collect();
+    let runs = if plans.len() > 1 { race(&programs, Rounds::USUAL)? } else { vec![Vec::new()] };
     let times: Vec<f64> = runs.iter().map(|runs| median(runs).0).collect();
     let mut winner = 0;
     for at in 1..runs.len() {
@@ -146,7 +124,7 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
         }
     }
     let (way, text, _) = &plans[winner];
-    let decision = Decision {
+    let mut decision = Decision {
         winner: (*way).to_owned(),
         plan: text.clone(),
         times: plans
@@ -156,11 +134,102 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
             .map(|((way, ..), seconds)| ((*way).to_owned(), settled_seconds(*seconds)))
             .collect(),
     };
+    let (_, _, mut compilation) = plans.swap_remove(winner);
+    let mut sampled = Vec::new();
+    if let Some(sampling) = tuner.sampling {
+        if let Some(measured) = &mut options.measured {
+            measured.leaning = Leaning::None;
+        }
+        sampled = sample(graph, &mut options, sampling, &mut compilation, &mut decision)?;
+    }
     tuner.stored.decisions.insert(key.clone(), decision.clone());
     tuner.keep();
     let basis = Basis::new(&tuner.stored, options.measured.as_ref(), &key);
-    let (_, _, compilation) = plans.swap_remove(winner);
-    Ok(Tuned { compilation, tally, decision, known: false, basis })
+    Ok(Tuned { compilation, tally, decision, known: false, basis, sampled })
+}
+
+/// Draws plans, times each with the best so far, and takes the best in place of the one that has won. Gives
+/// what each took.
+fn sample(
+    graph: &Graph,
+    options: &mut Options,
+    sampling: Sampling,
+    compilation: &mut Compilation,
+    decision: &mut Decision,
+) -> Result<Vec<(String, f64)>, Error> {
+    let egraph = audit::saturated(graph, options)?;
+    let mut drawn = sample::draw(&egraph, graph, options, sampling)?;
+    drawn.retain(|one| one.draw.is_some() && one.text != decision.plan);
+    let mut plans = vec![(&compilation.program, &compilation.plan)];
+    plans.extend(drawn.iter().map(|one| (&one.chosen.program, &one.chosen.plan)));
+    if plans.len() == 1 {
+        return Ok(Vec::new());
+    }
+    let timed = sample::time(&plans, RUNS, &mut |_| {})?;
+    let way = |at: usize| match at.checked_sub(1).and_then(|at| drawn.get(at)) {
+        Some(one) => one.way(sampling.seed),
+        None => decision.winner.clone(),
+    };
+    let seconds = |at: usize| settled_seconds(timed.seconds[at]);
+    let sampled: Vec<(String, f64)> = (0..plans.len()).map(|at| (way(at), seconds(at))).collect();
+    let (way, before) = (way(timed.best), seconds(0));
+    if let Some(best) = timed.best.checked_sub(1).and_then(|at| drawn.get(at)) {
+        sample::disturb(options, sample::noise(&way));
+        let found = compile::compile(graph.clone(), options);
+        sample::disturb(options, None);
+        decision.times.retain(|(known, _)| *known != decision.winner);
+        decision.times.extend([(decision.winner.clone(), before), (way.clone(), seconds(timed.best))]);
+        (decision.winner, decision.plan) = (way, best.text.clone());
+        *compilation = found?;
+    }
+    Ok(sampled)
+}
+
+/// Compiles by measured times alone, after timing what the table lacks: what has no time, and what a plan
+/// would take although it goes by an estimate. The options have the times then.
+///
+/// # Errors
+/// As compiling and tuning.
+pub fn settle(
+    graph: &Graph,
+    options: &mut Options,
+    tuner: &mut Tuner<'_>,
+) -> Result<(Compilation, Tally), Error> {
+    options.measured = Some(tuner.measured());
+    // One compilation tells whether anything is missing, without a second saturation where nothing is.
+    let mut tally = if tuner.refine { tuner.fill(graph, options)? } else { Tally::default() };
+    options.measured = Some(tuner.measured());
+    let mut filled = tuner.refine;
+    let mut chosen = BTreeSet::new();
+    let mut first = compile::compile(graph.clone(), options);
+    loop {
+        let Ok(compilation) = &first else {
+            if filled {
+                break;
+            }
+            filled = true;
+            tally = tuner.fill(graph, options)?;
+            options.measured = Some(tuner.measured());
+            first = compile::compile(graph.clone(), options);
+            continue;
+        };
+        // An estimate that wins after all, as another pipeline lacks its rivals, is no time to go by.
+        let guessed = guessed(graph, compilation, options);
+        if guessed.is_empty() || guessed.is_subset(&chosen) {
+            break;
+        }
+        chosen.extend(guessed);
+        let before = tally;
+        tally = tuner.fill_with(graph, options, &chosen)?;
+        tally.known = tally.known.saturating_sub(before.timed + before.wrong);
+        tally.timed += before.timed;
+        tally.wrong += before.wrong;
+        tally.rough += before.rough;
+        tally.disturbed += before.disturbed;
+        options.measured = Some(tuner.measured());
+        first = compile::compile(graph.clone(), options);
+    }
+    Ok((first?, tally))
 }
 
 /// The kernels of a plan that go by an estimate.
@@ -186,43 +255,4 @@ fn guessed(graph: &Graph, compilation: &Compilation, options: &Options) -> BTree
         (entry.state == State::Skipped).then(|| measured.key(&query))
     });
     keys.collect()
-}
-
-/// Seconds of the runs of plans that take turns, round by round.
-fn race(plans: &[(&str, String, Compilation)]) -> Result<Vec<Vec<f64>>, Error> {
-    let mut sessions = Vec::with_capacity(plans.len());
-    for (_, _, compilation) in plans {
-        let session = Session::new(&compilation.program, compilation.plan.clone());
-        sessions.push(session.map_err(|error| Error::setting(error.to_string()))?);
-    }
-    let inputs: Vec<Tensor> = plans
-        .first()
-        .map(|(_, _, one)| one.plan.inputs.iter().map(|(_, ty)| Tensor::zeros(ty.clone())).collect())
-        .unwrap_or_default();
-    let inputs: Vec<&Tensor> = inputs.iter().collect();
-    let mut times = vec![Vec::new(); sessions.len()];
-    let start = Instant::now();
-    for round in 0..=RUNS[1] {
-        if round > RUNS[0] && start.elapsed() > TIME {
-            break;
-        }
-        for (session, times) in sessions.iter_mut().zip(&mut times) {
-            let start = Instant::now();
-            session.run(&inputs).map_err(|error| Error::setting(error.to_string()))?;
-            // The first round warms caches and threads.
-            if round > 0 {
-                times.push(start.elapsed().as_secs_f64());
-            }
-        }
-    }
-    Ok(times)
-}
-
-/// Whether a plan is faster than another, round by round: clearly in the middle, and in three of four
-/// rounds at all, so that noise does not decide.
-fn beats(plan: &[f64], other: &[f64]) -> bool {
-    let mut ratios: Vec<f64> = plan.iter().zip(other).map(|(plan, other)| plan / other).collect();
-    ratios.sort_by(f64::total_cmp);
-    let at = |quarters: usize| ratios.get(ratios.len() * quarters / 4).copied().unwrap_or(f64::INFINITY);
-    at(2) < FASTER && at(3) < 1.0
 }

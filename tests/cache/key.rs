@@ -2,7 +2,8 @@
 
 use crate::fixture::{digits, filled, folder, key, origin, outputs, request, same};
 use ovolo::cache::{Cache, Key, Kind, Miss, Request};
-use ovolo::cost::Machine;
+use ovolo::cost::{Machine, Noise};
+use ovolo::error::Source;
 use ovolo::onnx::MissingWeights;
 use ovolo::onnx::proto::{ModelProto, StringStringEntryProto};
 use ovolo::pass::pipeline::PassSpec;
@@ -10,7 +11,7 @@ use prost::Message;
 use std::path::Path;
 
 /// The fields of a key whose pipeline has one backend, but for a field for each rule file.
-const FIELDS: [&str; 35] = [
+const FIELDS: [&str; 37] = [
     "model",
     "external data",
     "dims",
@@ -35,7 +36,9 @@ const FIELDS: [&str; 35] = [
     "extract.options",
     "extract.memory",
     "extract.formula",
+    "extract.learned",
     "extract.process",
+    "extract.noise",
     "plan.order",
     "plan.planner",
     "plan.limit",
@@ -142,6 +145,8 @@ fn each_setting_changes_its_own_field() {
     assert_eq!(extract(|settings| settings.limits.work += 1), ["extract.work"]);
     assert_eq!(extract(|settings| settings.limits.options += 1), ["extract.options"]);
     assert_eq!(extract(|settings| settings.memory = 0.5), ["extract.memory"]);
+    assert_eq!(extract(|settings| settings.learned = Some(Source::new("a", "b"))), ["extract.learned"]);
+    assert_eq!(extract(|settings| settings.noise = Some(Noise::draw(1, 2))), ["extract.noise"]);
     assert_eq!(extract(|settings| settings.extractor = "greedy-dag".into()), ["extractor"]);
     assert_eq!(extract(|settings| settings.cost = "roofline".into()), ["cost model", "calibration"]);
     let plan = |change: fn(&mut ovolo::pass::pipeline::Plan)| {

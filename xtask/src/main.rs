@@ -3,6 +3,7 @@
 mod models;
 mod onednn;
 mod python;
+mod ray;
 
 use std::process::ExitCode;
 
@@ -13,6 +14,7 @@ type Task = (&'static str, &'static str, fn() -> Result<(), String>);
 const TASKS: &[Task] = &[
     ("models", "make the models, inputs and ONNX Runtime's outputs that the value tests need", models::run),
     ("onednn", "fetch the library oneDNN, which the backend of that name needs", onednn::run),
+    ("ray", "install the Python package Ray, which the test of experiments on a cluster needs", ray::run),
 ];
 
 fn main() -> ExitCode {

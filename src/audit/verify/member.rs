@@ -75,13 +75,7 @@ pub fn members(
     seed: u64,
     reference: bool,
 ) -> Result<Members, MemberError> {
-    let context = Context {
-        rules: &options.rules,
-        pipeline: &options.pipeline,
-        threads: options.threads,
-        machine: options.machine,
-        measured: None,
-    };
+    let context = Context { measured: None, ..options.context(graph) };
     crate::verify::verify(graph.clone()).map_err(Error::from)?;
     let mut state = State {
         graph: graph.clone(),

@@ -3,8 +3,7 @@
 use crate::cli::progress::Progress;
 use crate::cli::{Outcome, Settings, print};
 use clap::Args;
-use ovolo::compile::{self, Compilation};
-use ovolo::pass::PassReport;
+use ovolo::audit::ablate::{self, Worth};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -36,34 +35,20 @@ pub(in crate::cli) struct Ablate {
     json: bool,
 }
 
-/// A rule, and the cost without it, or why there is no program without it.
-type Worth = (String, Result<f64, String>);
-
 impl Ablate {
     pub(super) fn run(&self) -> Outcome {
         for model in &self.models {
             let settings = self.settings(model);
             let mut options = settings.options(&self.pipeline)?;
             let graph = settings.graph()?;
-            let with = compile::compile(graph.clone(), &options)
-                .map_err(|error| format!("{}: {error}", model.display()))?;
-            let whole = cost(&with);
-            let applied = applied(&with);
-            let all = options.rules.clone();
-            let mut worths: Vec<Worth> = Vec::new();
-            let mut progress = Progress::new(applied.len());
-            for rule in &applied {
-                progress.step(&format!("{} {rule}", model.display()));
-                options.rules = all.without(rule);
-                let without = compile::compile(graph.clone(), &options);
-                let without = without.map(|without| cost(&without)).map_err(|error| error.to_string());
-                worths.push((rule.clone(), without));
-            }
-            drop(progress);
-            worths.sort_by(|a, b| {
-                let worth = |one: &Result<f64, String>| *one.as_ref().unwrap_or(&f64::INFINITY);
-                worth(&b.1).total_cmp(&worth(&a.1)).then_with(|| a.0.cmp(&b.0))
+            let mut progress = None;
+            let found = ablate::rules(&graph, &mut options, &mut |at, all, rule| {
+                progress
+                    .get_or_insert_with(|| Progress::from(at, all))
+                    .step(&format!("{} {rule}", model.display()));
             });
+            drop(progress);
+            let (whole, worths) = found.map_err(|error| format!("{}: {error}", model.display()))?;
             print(&self.report(model, whole, &worths));
         }
         Ok(())
@@ -77,6 +62,7 @@ impl Ablate {
             rules: self.rules.clone(),
             cost: Some(self.cost.clone()),
             formula: None,
+            learned: None,
             process: None,
             extractor: None,
             memory_limit: None,
@@ -96,7 +82,7 @@ impl Ablate {
                 self.cost
             );
         }
-        for (rule, without) in worths {
+        for Worth { rule, without } in worths {
             if self.json {
                 let value = serde_json::json!({
                     "model": model.display().to_string(), "rule": rule, "with": whole, "without": without.as_ref().ok(),
@@ -115,25 +101,4 @@ impl Ablate {
         }
         text
     }
-}
-
-fn cost(compilation: &Compilation) -> f64 {
-    match compilation.extraction() {
-        Some(PassReport::Extract { extraction, .. }) => extraction.cost,
-        _ => compilation.plan.seconds(),
-    }
-}
-
-/// The rules that changed the e-graph. Taking away any other changes nothing.
-fn applied(compilation: &Compilation) -> Vec<String> {
-    let mut rules: Vec<String> = Vec::new();
-    for stage in &compilation.stages {
-        if let Some(PassReport::Rewrite(phase)) = &stage.report {
-            let names = phase.growth.iter().filter(|rule| rule.applied > 0).map(|rule| rule.rule.clone());
-            rules.extend(names);
-        }
-    }
-    rules.sort();
-    rules.dedup();
-    rules
 }

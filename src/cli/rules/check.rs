@@ -200,6 +200,7 @@ impl Check {
             rules: Vec::new(),
             cost: None,
             formula: None,
+            learned: None,
             process: None,
             extractor: None,
             memory_limit: None,

@@ -117,6 +117,7 @@ impl Verify {
                 rules: self.source.rules.clone(),
                 cost: Some("flops".into()),
                 formula: None,
+                learned: None,
                 process: None,
                 extractor: None,
                 memory_limit: None,

@@ -1,0 +1,343 @@
+//! The model `learned`: seconds as a function of a kernel's features, fitted on kernels that were timed.
+//!
+//! What is learned is the logarithm of the time as a multiple of the roofline's estimate, so that a kernel
+//! unlike any that was seen is priced near its roofline; a prediction stays within the multiples that were
+//! seen. A fit is plain data, with what it depends on and how well it does on models that were held out.
+
+mod boost;
+mod encode;
+mod linear;
+
+use super::rank::{median_error, spearman};
+use super::{CostModel, FEATURES, Machine, Query, Roofline, Value};
+use boost::Boosted;
+use encode::{Encoder, Row};
+use linear::Linear;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A kernel that was timed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Example {
+    /// The model that has it.
+    pub model: String,
+    /// The text of its call.
+    pub call: String,
+    /// Its features, in the order of [`FEATURES`].
+    pub features: Vec<Value>,
+    /// Seconds by the roofline of the machine.
+    pub estimate: f64,
+    /// Bytes of the model's constants, if it reads any.
+    pub constants: usize,
+    /// Seconds that it took.
+    pub seconds: f64,
+}
+
+/// How a fit learns.
+pub const LEARNERS: &[&str] = &["boosted", "linear"];
+
+/// The fewest examples that are worth fitting.
+const FEWEST: usize = 20;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Learner {
+    Boosted(Boosted),
+    Linear(Linear),
+}
+
+impl Learner {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Boosted(_) => LEARNERS[0],
+            Self::Linear(_) => LEARNERS[1],
+        }
+    }
+
+    fn predict(&self, row: &Row) -> f64 {
+        match self {
+            Self::Boosted(boosted) => boosted.predict(row),
+            Self::Linear(line) => line.predict(row),
+        }
+    }
+}
+
+/// How well a learner does on a model that it was not fitted on, nor on any kernel that is also in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeldOut {
+    /// The model; `all` for those of all models together.
+    pub model: String,
+    /// Its kernels.
+    pub kernels: usize,
+    /// Spearman's rank correlation of predictions and times; `None` where there is no order.
+    pub spearman: Option<f64>,
+    /// The median of what predictions are off by, as a share of the times.
+    pub error: Option<f64>,
+}
+
+/// A fitted model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fit {
+    /// What the times depended on: versions, processor, threads.
+    pub head: Vec<String>,
+    features: Vec<String>,
+    /// The machine whose roofline it corrects.
+    machine: Machine,
+    encoder: Encoder,
+    learner: Learner,
+    /// The least and the largest logarithm of a multiple that was seen.
+    range: (f64, f64),
+    /// Kernels that it was fitted on.
+    pub kernels: usize,
+    /// How well it does on models that were held out; empty where there was one model only.
+    pub held_out: Vec<HeldOut>,
+}
+
+impl Fit {
+    /// Fits a learner, and once more without each model to see how it does on that.
+    ///
+    /// # Errors
+    /// A learner that is none, and too few examples.
+    pub fn new(
+        learner: &str,
+        head: Vec<String>,
+        machine: Machine,
+        examples: &[Example],
+    ) -> Result<Self, String> {
+        if !LEARNERS.contains(&learner) {
+            return Err(format!("there is no learner `{learner}`: there are {}", LEARNERS.join(", ")));
+        }
+        let all: Vec<&Example> =
+            examples.iter().filter(|one| one.seconds > 0.0 && one.estimate > 0.0).collect();
+        if all.len() < FEWEST {
+            return Err(format!(
+                "{} kernels with times are too few to learn from, {FEWEST} are needed: run `ovolo tune MODEL`",
+                all.len()
+            ));
+        }
+        let (encoder, fitted, range) = fit(learner, &all);
+        let features = FEATURES.iter().map(|feature| feature.name.to_owned()).collect();
+        let held_out = held_out(learner, &all);
+        Ok(Self { head, features, machine, encoder, learner: fitted, range, kernels: all.len(), held_out })
+    }
+
+    /// The name of the learner.
+    pub fn learner(&self) -> &'static str {
+        self.learner.name()
+    }
+
+    /// The text that [`Fit::read`] reads.
+    pub fn write(&self) -> String {
+        serde_json::to_string(self).expect("a fit is plain data") + "\n"
+    }
+
+    /// Reads a fit for a machine that is told by `head`.
+    ///
+    /// # Errors
+    /// A text that is no fit, or one of another machine, of another version, or of other features.
+    pub fn read(text: &str, head: &[String]) -> Result<Self, String> {
+        let fit: Self = serde_json::from_str(text)
+            .map_err(|error| format!("this is no model that `ovolo fit` has written: {error}"))?;
+        if let Some((found, expected)) = differs(&fit.head, head) {
+            return Err(format!(
+                "the model was fitted on another machine or by another version: it has `{found}` where \
+                 `{expected}` is; run `ovolo fit` here"
+            ));
+        }
+        let features: Vec<String> = FEATURES.iter().map(|feature| feature.name.to_owned()).collect();
+        if let Some((found, expected)) = differs(&fit.features, &features) {
+            return Err(format!(
+                "the model was fitted on other features: it has `{found}` where `{expected}` is; run `ovolo fit` again"
+            ));
+        }
+        let numbers = 3 + FEATURES.iter().filter(|feature| feature.is_number()).count();
+        let takes = match &fit.learner {
+            Learner::Boosted(boosted) => boosted.takes(numbers),
+            Learner::Linear(line) => line.takes(numbers),
+        };
+        if takes && fit.encoder.whole() {
+            Ok(fit)
+        } else {
+            Err("the model is damaged: run `ovolo fit` again".to_owned())
+        }
+    }
+
+    fn seconds(&self, features: &[Value], estimate: f64, constants: usize) -> f64 {
+        #[allow(clippy::cast_precision_loss)]
+        let row = self.encoder.row(features, estimate, constants as f64);
+        estimate * self.learner.predict(&row).clamp(self.range.0, self.range.1).exp()
+    }
+}
+
+/// The first line in which two lists differ; empty where one has none.
+fn differs<'a>(found: &'a [String], expected: &'a [String]) -> Option<(&'a str, &'a str)> {
+    let line = |lines: &'a [String], at: usize| lines.get(at).map_or("", String::as_str);
+    (0..found.len().max(expected.len()))
+        .map(|at| (line(found, at), line(expected, at)))
+        .find(|(found, expected)| found != expected)
+}
+
+fn fit(learner: &str, examples: &[&Example]) -> (Encoder, Learner, (f64, f64)) {
+    let encoder = Encoder::new(examples);
+    #[allow(clippy::cast_precision_loss)]
+    let row = |one: &&Example| encoder.row(&one.features, one.estimate, one.constants as f64);
+    let rows: Vec<Row> = examples.iter().map(row).collect();
+    let targets: Vec<f64> = examples.iter().map(|one| (one.seconds / one.estimate).ln()).collect();
+    let sizes: Vec<usize> = encoder.sizes().collect();
+    let fitted = if learner == LEARNERS[0] {
+        Learner::Boosted(Boosted::fit(&rows, &targets, &sizes))
+    } else {
+        Learner::Linear(Linear::fit(&rows, &targets, sizes))
+    };
+    let range = targets
+        .iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), one| (least.min(*one), most.max(*one)));
+    (encoder, fitted, range)
+}
+
+fn held_out(learner: &str, examples: &[&Example]) -> Vec<HeldOut> {
+    let models: BTreeSet<&str> = examples.iter().map(|one| one.model.as_str()).collect();
+    let (mut found, mut predicted, mut seen) = (Vec::new(), Vec::new(), Vec::new());
+    for model in models {
+        let (test, rest): (Vec<&Example>, Vec<&Example>) =
+            examples.iter().copied().partition(|one| one.model == model);
+        let calls: BTreeSet<&str> = test.iter().map(|one| one.call.as_str()).collect();
+        let train: Vec<&Example> =
+            rest.into_iter().filter(|one| !calls.contains(one.call.as_str())).collect();
+        if train.len() < FEWEST {
+            continue;
+        }
+        let (encoder, learner, range) = fit(learner, &train);
+        #[allow(clippy::cast_precision_loss)]
+        let seconds = |one: &&Example| {
+            let row = encoder.row(&one.features, one.estimate, one.constants as f64);
+            one.estimate * learner.predict(&row).clamp(range.0, range.1).exp()
+        };
+        let predictions: Vec<f64> = test.iter().map(seconds).collect();
+        let times: Vec<f64> = test.iter().map(|one| one.seconds).collect();
+        found.push(score(model, &predictions, &times));
+        predicted.extend(predictions);
+        seen.extend(times);
+    }
+    if found.len() > 1 {
+        found.push(score("all", &predicted, &seen));
+    }
+    found
+}
+
+fn score(model: &str, predicted: &[f64], seen: &[f64]) -> HeldOut {
+    HeldOut {
+        model: model.to_owned(),
+        kernels: seen.len(),
+        spearman: spearman(predicted, seen),
+        error: median_error(predicted, seen),
+    }
+}
+
+/// The model `learned`.
+#[derive(Clone, Debug)]
+pub struct Learned {
+    fit: Arc<Fit>,
+    roofline: Roofline,
+    constants: usize,
+}
+
+impl Learned {
+    /// Prices the kernels of a model with so many bytes of constants.
+    pub fn new(fit: Arc<Fit>, constants: usize) -> Self {
+        let roofline = Roofline::new("roofline", fit.machine);
+        Self { fit, roofline, constants }
+    }
+}
+
+impl CostModel for Learned {
+    fn name(&self) -> &'static str {
+        "learned"
+    }
+
+    fn seconds(&self, query: &Query<'_>) -> Option<f64> {
+        let estimate = self.roofline.seconds(query)?;
+        if query.contract.view_of.is_some() || estimate <= 0.0 {
+            return Some(0.0);
+        }
+        let features: Vec<Value> = FEATURES.iter().map(|feature| feature.value(query)).collect();
+        let constants = if query.constant.contains(&true) { self.constants } else { 0 };
+        Some(self.fit.seconds(&features, estimate, constants)).filter(|seconds| seconds.is_finite())
+    }
+
+    fn copy(&self, bytes: usize) -> f64 {
+        self.fit.machine.copy(bytes)
+    }
+
+    fn lacking(&self) -> String {
+        "its model gives no finite time for them: run `ovolo fit` again".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kernels whose time is their estimate times what their op and their constants make of it.
+    fn examples() -> Vec<Example> {
+        let text = |feature: &crate::cost::Feature, at: usize| match feature.name {
+            "op" => Value::Text(format!("native.op{}", at % 4)),
+            _ if feature.is_number() => Value::Number((at % 97 * (1 + at % 5)) as f64),
+            _ => Value::Text("plain".to_owned()),
+        };
+        (0..600)
+            .map(|at| {
+                let features: Vec<Value> = FEATURES.iter().map(|feature| text(feature, at)).collect();
+                let estimate = 1e-6 * (1 + at % 97 * (1 + at % 5)) as f64;
+                let constants = if at % 2 == 0 { 0 } else { 1 << 20 };
+                let seconds = estimate * (1 + at % 4) as f64 * if at % 2 == 0 { 1.0 } else { 1.3 };
+                let model = format!("model{}", at / 200);
+                Example { model, call: at.to_string(), features, estimate, constants, seconds }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_follows_from_features_is_learned_and_models_are_held_out() {
+        let head = vec!["this machine".to_owned()];
+        for learner in LEARNERS {
+            let fit = Fit::new(learner, head.clone(), Machine::NOMINAL, &examples()).expect("it is fitted");
+            let all = fit.held_out.last().expect("there are models");
+            assert_eq!((fit.held_out.len(), all.model.as_str(), all.kernels), (4, "all", 600));
+            assert!(all.spearman > Some(0.99) && all.error < Some(0.05), "{learner}: {all:?}");
+            let again = Fit::read(&fit.write(), &head).expect("it is read");
+            let one = &examples()[7];
+            let [a, b] = [&fit, &again].map(|fit| fit.seconds(&one.features, one.estimate, one.constants));
+            assert!((a / b - 1.0).abs() < 1e-9 && (a / one.seconds - 1.0).abs() < 0.1, "{a} {b} {one:?}");
+        }
+    }
+
+    #[test]
+    fn models_of_elsewhere_and_damaged_ones_are_refused() {
+        let head = vec!["this machine".to_owned()];
+        let fit = Fit::new("linear", head.clone(), Machine::NOMINAL, &examples()).expect("it is fitted");
+        let text = fit.write();
+        let other = Fit::read(&text, &["that machine".to_owned()]).expect_err("it is another machine's");
+        assert!(other.contains("it has `this machine` where `that machine` is"), "{other}");
+        let renamed = Fit::read(&text.replace("\"bytes_out\"", "\"bytes_off\""), &head);
+        let renamed = renamed.expect_err("it has other features");
+        assert!(renamed.contains("it has `bytes_off` where `bytes_out` is"), "{renamed}");
+        for wrong in ["", "{}", "[1, 2]"] {
+            assert!(Fit::read(wrong, &head).expect_err("no fit").contains("no model that `ovolo fit`"));
+        }
+        let short = text.replacen("\"scales\":[[", "\"scales\":[[0.0,1.0],[", 1);
+        assert!(Fit::read(&short, &head).expect_err("damaged").contains("damaged"));
+        let few = Fit::new("linear", head, Machine::NOMINAL, &examples()[..5]).expect_err("too few");
+        assert!(few.contains("5 kernels with times are too few"), "{few}");
+    }
+
+    #[test]
+    fn kernels_of_a_model_that_is_held_out_are_in_no_other_either() {
+        // Every kernel stands in both models: there is nothing to learn from without them.
+        let mut both = examples()[..100].to_vec();
+        both.extend(both.clone().into_iter().map(|one| Example { model: "other".to_owned(), ..one }));
+        let fit = Fit::new("linear", Vec::new(), Machine::NOMINAL, &both).expect("it is fitted");
+        assert_eq!(fit.held_out, []);
+    }
+}

@@ -1,0 +1,241 @@
+//! Regression trees, each fitted to what those before it leave (gradient boosting with squared errors;
+//! Friedman: Greedy Function Approximation, 2001), over values in bins (Ke et al.: LightGBM, 2017).
+//!
+//! A category stands in a row as the mean of its texts' targets, drawn to the mean of all where a text is
+//! rare. Each tree sees a part of the rows and of the columns, by a fixed seed. The learner is written out
+//! here because it is short and the same on every machine: of the crates that have one, `gbdt` and
+//! `forust-ml` are no longer kept, `perpetual` chooses for itself when to stop, and that of `smartcore`
+//! sorts every column at every node, and brings fifteen crates.
+
+use super::encode::Row;
+use crate::cost::random::Random;
+use serde::{Deserialize, Serialize};
+
+/// Trees, and how much of each counts.
+const TREES: usize = 400;
+const RATE: f64 = 0.06;
+/// Questions from the root of a tree to a leaf, at most.
+const DEPTH: usize = 6;
+/// Rows of a leaf, at least.
+const LEAF: usize = 5;
+/// Rows at the mean that a leaf counts in addition.
+const PENALTY: f64 = 1.0;
+/// The same for a text of a category.
+const RARE: f64 = 5.0;
+/// Bins of a column.
+const BINS: usize = 64;
+/// Of ten rows and of ten columns, those that a tree sees.
+const SEEN: [u64; 2] = [7, 6];
+
+/// Fitted trees.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Boosted {
+    numbers: usize,
+    mean: f64,
+    /// For each category the value of each of its texts.
+    texts: Vec<Vec<f64>>,
+    trees: Vec<Vec<Node>>,
+}
+
+/// A node of a tree, by its place.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+enum Node {
+    /// Values of a column up to a limit go to one node, those above it to another.
+    Ask(usize, f64, [usize; 2]),
+    Leaf(f64),
+}
+
+impl Boosted {
+    /// Fits rows to targets.
+    #[allow(clippy::cast_precision_loss)] // Rows are few.
+    pub fn fit(rows: &[Row], targets: &[f64], sizes: &[usize]) -> Self {
+        let mean = targets.iter().sum::<f64>() / targets.len().max(1) as f64;
+        let text = |category: usize, place: usize| {
+            let of = rows.iter().zip(targets).filter(|(row, _)| row.categories[category] == Some(place));
+            let (count, sum) = of.fold((0.0, 0.0), |(count, sum), (_, y)| (count + 1.0, sum + y - mean));
+            sum / (count + RARE)
+        };
+        let texts: Vec<Vec<f64>> = sizes
+            .iter()
+            .enumerate()
+            .map(|(category, size)| (0..*size).map(|place| text(category, place)).collect())
+            .collect();
+        let numbers = rows.first().map_or(0, |row| row.numbers.len());
+        let mut fitted = Self { numbers, mean, texts, trees: Vec::new() };
+        let values: Vec<Vec<f64>> = rows.iter().map(|row| fitted.values(row)).collect();
+        let grid = Grid::new(&values);
+        let mut rest: Vec<f64> = targets.iter().map(|target| target - mean).collect();
+        let mut random = Random(0x6f76_6f6c_6f00);
+        for _ in 0..TREES {
+            let seen: Vec<usize> = (0..rows.len()).filter(|_| random.below(10) < SEEN[0]).collect();
+            let columns: Vec<usize> = (0..grid.limits.len()).filter(|_| random.below(10) < SEEN[1]).collect();
+            let tree = grow(&grid, &columns, seen, &rest);
+            for (values, rest) in values.iter().zip(&mut rest) {
+                *rest -= descend(&tree, values);
+            }
+            fitted.trees.push(tree);
+        }
+        fitted
+    }
+
+    /// The value for a row.
+    pub fn predict(&self, row: &Row) -> f64 {
+        let values = self.values(row);
+        self.mean + self.trees.iter().map(|tree| descend(tree, &values)).sum::<f64>()
+    }
+
+    /// Whether it takes rows of so many numbers, and every node leads somewhere.
+    pub fn takes(&self, numbers: usize) -> bool {
+        let columns = self.numbers + self.texts.len();
+        // Children stand behind their parents, so that every way ends.
+        let sound = |(at, node): (usize, &Node), length: usize| match node {
+            Node::Leaf(_) => true,
+            Node::Ask(column, _, next) => {
+                *column < columns && next.iter().all(|next| (at + 1..length).contains(next))
+            }
+        };
+        let whole =
+            |tree: &Vec<Node>| !tree.is_empty() && tree.iter().enumerate().all(|one| sound(one, tree.len()));
+        self.numbers == numbers && self.trees.iter().all(whole)
+    }
+
+    fn values(&self, row: &Row) -> Vec<f64> {
+        let value = |(place, values): (&Option<usize>, &Vec<f64>)| {
+            place.and_then(|place| values.get(place).copied()).unwrap_or(0.0)
+        };
+        row.numbers.iter().copied().chain(row.categories.iter().zip(&self.texts).map(value)).collect()
+    }
+}
+
+fn descend(tree: &[Node], values: &[f64]) -> f64 {
+    let mut at = 0;
+    loop {
+        match &tree[at] {
+            Node::Leaf(value) => return *value,
+            Node::Ask(column, limit, next) => at = next[usize::from(values[*column] > *limit)],
+        }
+    }
+}
+
+/// The rows' values by column, in bins.
+struct Grid {
+    /// The upper limit of each bin but the last, by column.
+    limits: Vec<Vec<f64>>,
+    /// The bin of each row, by column.
+    bins: Vec<Vec<u8>>,
+}
+
+impl Grid {
+    fn new(values: &[Vec<f64>]) -> Self {
+        let width = values.first().map_or(0, Vec::len);
+        let limits: Vec<Vec<f64>> = (0..width)
+            .map(|column| {
+                let mut sorted: Vec<f64> = values.iter().map(|row| row[column]).collect();
+                sorted.sort_by(f64::total_cmp);
+                sorted.dedup();
+                let bins = sorted.len().min(BINS);
+                // Half way between neighbours, so that what lies near a bin's values falls into it.
+                (1..bins)
+                    .map(|bin| {
+                        let at = bin * sorted.len() / bins;
+                        f64::midpoint(sorted[at - 1], sorted[at])
+                    })
+                    .collect()
+            })
+            .collect();
+        let bin = |limits: &[f64], value: f64| {
+            u8::try_from(limits.partition_point(|limit| value > *limit)).unwrap_or(u8::MAX)
+        };
+        let bins = limits
+            .iter()
+            .enumerate()
+            .map(|(column, limits)| values.iter().map(|row| bin(limits, row[column])).collect())
+            .collect();
+        Self { limits, bins }
+    }
+
+    /// The question that lowers the squared errors most: gain, column, bin.
+    #[allow(clippy::cast_precision_loss)]
+    fn best(&self, columns: &[usize], rows: &[usize], rest: &[f64]) -> Option<(f64, usize, usize)> {
+        let worth = |sum: f64, count: usize| sum * sum / (count as f64 + PENALTY);
+        let total: f64 = rows.iter().map(|row| rest[*row]).sum();
+        let mut best: Option<(f64, usize, usize)> = None;
+        for &column in columns {
+            let mut sums = [(0.0, 0_usize); BINS];
+            for &row in rows {
+                let (sum, count) = &mut sums[usize::from(self.bins[column][row])];
+                *sum += rest[row];
+                *count += 1;
+            }
+            let (mut sum, mut count) = (0.0, 0);
+            for (bin, (of_bin, rows_of_bin)) in sums[..self.limits[column].len()].iter().enumerate() {
+                sum += of_bin;
+                count += rows_of_bin;
+                if count < LEAF || rows.len() - count < LEAF {
+                    continue;
+                }
+                let gain =
+                    worth(sum, count) + worth(total - sum, rows.len() - count) - worth(total, rows.len());
+                if gain > best.map_or(1e-9, |(gain, ..)| gain) {
+                    best = Some((gain, column, bin));
+                }
+            }
+        }
+        best
+    }
+}
+
+/// A tree for what is left of some rows.
+#[allow(clippy::cast_precision_loss)]
+fn grow(grid: &Grid, columns: &[usize], rows: Vec<usize>, rest: &[f64]) -> Vec<Node> {
+    let mut tree = vec![Node::Leaf(0.0)];
+    let mut open = vec![(0, 0, rows)];
+    while let Some((place, depth, rows)) = open.pop() {
+        let found = if depth < DEPTH { grid.best(columns, &rows, rest) } else { None };
+        let Some((_, column, bin)) = found else {
+            let sum: f64 = rows.iter().map(|row| rest[*row]).sum();
+            tree[place] = Node::Leaf(RATE * sum / (rows.len() as f64 + PENALTY));
+            continue;
+        };
+        let next = [tree.len(), tree.len() + 1];
+        tree.extend([Node::Leaf(0.0), Node::Leaf(0.0)]);
+        tree[place] = Node::Ask(column, grid.limits[column][bin], next);
+        let (below, above) = rows.into_iter().partition(|row| usize::from(grid.bins[column][*row]) <= bin);
+        open.push((next[0], depth + 1, below));
+        open.push((next[1], depth + 1, above));
+    }
+    tree
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_with_a_step_and_kinds_is_learned() {
+        let row = |at: usize| Row {
+            numbers: vec![(at % 37) as f64, (at % 11) as f64],
+            categories: vec![Some(at % 3)],
+        };
+        let of = |row: &Row| {
+            let step = if row.numbers[0] > 20.0 { 3.0 } else { 0.0 };
+            step + row.numbers[1] * 0.1 + row.categories[0].map_or(0.0, |kind| kind as f64)
+        };
+        let rows: Vec<Row> = (0..1500).map(row).collect();
+        let targets: Vec<f64> = rows.iter().map(of).collect();
+        let fitted = Boosted::fit(&rows, &targets, &[3]);
+        assert!(fitted.takes(2) && !fitted.takes(3));
+        assert_eq!(fitted, Boosted::fit(&rows, &targets, &[3]), "it is the same each time");
+        for row in &rows {
+            assert!(
+                (fitted.predict(row) - of(row)).abs() < 0.3,
+                "{row:?}: {} {}",
+                fitted.predict(row),
+                of(row)
+            );
+        }
+        // A text that was not seen is like the mean of all.
+        let unseen = Row { numbers: vec![1.0, 5.0], categories: vec![None] };
+        assert!((0.0..4.0).contains(&fitted.predict(&unseen)));
+    }
+}

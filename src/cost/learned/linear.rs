@@ -1,0 +1,133 @@
+//! Least squares with a penalty on large weights (ridge regression; Hoerl and Kennard, 1970).
+//!
+//! The columns are the logarithms of sizes, one for each text of each category, and for each op its own
+//! slopes along the estimate, the operations a byte and the constants: kinds of kernels grow differently.
+//! The weights solve (XᵀX + penalty) w = Xᵀy, by Cholesky's decomposition.
+
+use super::encode::Row;
+use serde::{Deserialize, Serialize};
+
+/// What a weight of one costs, in squared logarithms; columns have a deviation of about one.
+const PENALTY: f64 = 3.0;
+/// The numbers along which each op has slopes of its own: the first ones of a row.
+const SLOPES: usize = 3;
+
+/// A fitted line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Linear {
+    /// The mean and the deviation of each number.
+    scales: Vec<(f64, f64)>,
+    /// How many texts each category has.
+    sizes: Vec<usize>,
+    weights: Vec<f64>,
+}
+
+impl Linear {
+    /// Fits rows to targets.
+    #[allow(clippy::cast_precision_loss)] // Rows are few.
+    pub fn fit(rows: &[Row], targets: &[f64], sizes: Vec<usize>) -> Self {
+        let numbers = rows.first().map_or(0, |row| row.numbers.len());
+        let count = rows.len().max(1) as f64;
+        let scale = |at: usize| {
+            let mean = rows.iter().map(|row| row.numbers[at]).sum::<f64>() / count;
+            let square = rows.iter().map(|row| (row.numbers[at] - mean).powi(2)).sum::<f64>() / count;
+            (mean, square.sqrt().max(1e-6))
+        };
+        let mut line = Self { scales: (0..numbers).map(scale).collect(), sizes, weights: Vec::new() };
+        let width = line.width();
+        let mut matrix = vec![0.0; width * width];
+        let mut right = vec![0.0; width];
+        for (row, target) in rows.iter().zip(targets) {
+            let columns = line.columns(row);
+            for (place, &(a, x)) in columns.iter().enumerate() {
+                right[a] += x * target;
+                for &(b, y) in &columns[..=place] {
+                    matrix[a.max(b) * width + a.min(b)] += x * y;
+                }
+            }
+        }
+        for at in 0..width {
+            // The mean, which is the first column, is free.
+            matrix[at * width + at] += if at == 0 { 1e-9 } else { PENALTY };
+        }
+        line.weights = solve(matrix, right);
+        line
+    }
+
+    /// The value for a row.
+    pub fn predict(&self, row: &Row) -> f64 {
+        self.columns(row).into_iter().map(|(at, x)| x * self.weights[at]).sum()
+    }
+
+    /// Whether it takes rows of so many numbers.
+    pub fn takes(&self, numbers: usize) -> bool {
+        self.scales.len() == numbers && self.weights.len() == self.width()
+    }
+
+    fn width(&self) -> usize {
+        let ops = self.sizes.first().copied().unwrap_or(0);
+        1 + self.scales.len() + self.sizes.iter().sum::<usize>() + SLOPES * ops
+    }
+
+    /// The columns that are not zero, each once.
+    fn columns(&self, row: &Row) -> Vec<(usize, f64)> {
+        let number = |at: usize| (row.numbers[at] - self.scales[at].0) / self.scales[at].1;
+        let mut columns = vec![(0, 1.0)];
+        columns.extend((0..self.scales.len()).map(|at| (1 + at, number(at))));
+        let mut start = 1 + self.scales.len();
+        for (size, place) in self.sizes.iter().zip(&row.categories) {
+            columns.extend(place.map(|place| (start + place, 1.0)));
+            start += size;
+        }
+        if let Some(op) = row.categories.first().copied().flatten() {
+            columns.extend((0..SLOPES).map(|at| (start + SLOPES * op + at, number(at))));
+        }
+        columns
+    }
+}
+
+/// Solves a system whose matrix is symmetric and positive; of it the lower half is given.
+fn solve(mut matrix: Vec<f64>, mut right: Vec<f64>) -> Vec<f64> {
+    let width = right.len();
+    for a in 0..width {
+        for b in 0..=a {
+            let dot: f64 = (0..b).map(|at| matrix[a * width + at] * matrix[b * width + at]).sum();
+            let rest = matrix[a * width + b] - dot;
+            matrix[a * width + b] =
+                if a == b { rest.max(1e-12).sqrt() } else { rest / matrix[b * width + b] };
+        }
+    }
+    for a in 0..width {
+        let dot: f64 = (0..a).map(|at| matrix[a * width + at] * right[at]).sum();
+        right[a] = (right[a] - dot) / matrix[a * width + a];
+    }
+    for a in (0..width).rev() {
+        let dot: f64 = (a + 1..width).map(|at| matrix[at * width + a] * right[at]).sum();
+        right[a] = (right[a] - dot) / matrix[a * width + a];
+    }
+    right
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_is_solved() {
+        // [[4, 2], [2, 3]] [1, 2] = [8, 8].
+        let found = solve(vec![4.0, 0.0, 2.0, 3.0], vec![8.0, 8.0]);
+        assert!((found[0] - 1.0).abs() < 1e-12 && (found[1] - 2.0).abs() < 1e-12, "{found:?}");
+    }
+
+    #[test]
+    fn a_line_is_found_again_for_each_kind() {
+        let row = |x: f64, kind: usize| Row { numbers: vec![x, 0.0, 0.0], categories: vec![Some(kind)] };
+        let of = |x: f64, kind: usize| if kind == 0 { 2.0 * x } else { 5.0 - x };
+        let rows: Vec<Row> = (0..4000).map(|at| row(f64::from(at % 40) / 10.0, at as usize % 2)).collect();
+        let targets: Vec<f64> = (0..4000).map(|at| of(f64::from(at % 40) / 10.0, at as usize % 2)).collect();
+        let line = Linear::fit(&rows, &targets, vec![2]);
+        for (row, target) in rows.iter().zip(&targets) {
+            assert!((line.predict(row) - target).abs() < 0.05, "{row:?}: {} {target}", line.predict(row));
+        }
+    }
+}

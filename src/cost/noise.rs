@@ -1,0 +1,99 @@
+//! Prices that are disturbed: what other good programs are found by.
+//!
+//! An extraction by disturbed prices gives a program that is the cheapest if the prices are off by as much:
+//! programs around the one that the model would choose, the further the larger the spread. A disturbance
+//! follows from a seed and the text of a kernel's call alone, so that it can be had again.
+
+use super::random::mix;
+use super::{CostModel, Query, key};
+
+/// A disturbance of prices.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Noise {
+    /// What it follows from.
+    pub seed: u64,
+    /// The standard deviation of the logarithm of the factors.
+    pub spread: f64,
+}
+
+/// Spreads that draws take in turn: kernels are mispriced by some percent, or by a factor.
+const SPREADS: [f64; 4] = [0.1, 0.25, 0.5, 1.0];
+
+impl Noise {
+    /// One of many for a seed.
+    pub fn draw(seed: u64, at: usize) -> Self {
+        Self { seed: mix(mix(seed) ^ at as u64), spread: SPREADS[at % SPREADS.len()] }
+    }
+
+    /// The factor for a kernel: half of it for its op, so that kinds of kernels change together, and half
+    /// of it for the call.
+    fn factor(&self, op: &str, call: &str) -> f64 {
+        let normal = (self.normal(op) + self.normal(call)) / std::f64::consts::SQRT_2;
+        (self.spread * normal).exp()
+    }
+
+    /// A number of the normal distribution (Box and Muller, 1958).
+    #[allow(clippy::cast_precision_loss)] // 53 bits.
+    fn normal(&self, text: &str) -> f64 {
+        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let unit = |bits: u64| ((bits >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+        let (first, second) = (mix(self.seed ^ hash), mix(mix(self.seed ^ hash)));
+        (-2.0 * unit(first).ln()).sqrt() * (std::f64::consts::TAU * unit(second)).cos()
+    }
+}
+
+/// A model whose choices are disturbed; what a kernel takes is told as it is.
+pub struct Noisy {
+    model: Box<dyn CostModel>,
+    noise: Noise,
+}
+
+impl Noisy {
+    /// Disturbs the choices by a model.
+    pub fn new(model: Box<dyn CostModel>, noise: Noise) -> Self {
+        Self { model, noise }
+    }
+}
+
+impl CostModel for Noisy {
+    fn name(&self) -> &'static str {
+        self.model.name()
+    }
+
+    fn seconds(&self, query: &Query<'_>) -> Option<f64> {
+        self.model.seconds(query)
+    }
+
+    fn copy(&self, bytes: usize) -> f64 {
+        self.model.copy(bytes)
+    }
+
+    fn lacking(&self) -> String {
+        self.model.lacking()
+    }
+
+    fn weight(&self, query: &Query<'_>) -> Option<f64> {
+        let weight = self.model.weight(query)?;
+        Some(weight * self.noise.factor(query.def.name, &key(query)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::cast_precision_loss)]
+    fn factors_can_be_had_again_and_spread_as_they_say() {
+        assert_eq!(Noise::draw(1, 5), Noise::draw(1, 5));
+        assert_ne!(Noise::draw(1, 5).seed, Noise::draw(2, 5).seed);
+        let noise = Noise { seed: 7, spread: 0.5 };
+        let logs: Vec<f64> =
+            (0..4000).map(|at| noise.factor(&format!("op{at}"), &format!("call{at}")).ln()).collect();
+        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+        let deviation = (logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / logs.len() as f64).sqrt();
+        assert!(mean.abs() < 0.03 && (deviation - 0.5).abs() < 0.03, "{mean} {deviation}");
+    }
+}

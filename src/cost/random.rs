@@ -1,0 +1,24 @@
+//! Seeded randomness, the same on every machine.
+
+/// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014): the number
+/// that follows from a state.
+pub(super) fn mix(state: u64) -> u64 {
+    let mut bits = state.wrapping_add(STEP);
+    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
+}
+
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Numbers one after another.
+pub(super) struct Random(pub u64);
+
+impl Random {
+    /// A number below `end`, which is at least 1.
+    pub fn below(&mut self, end: u64) -> u64 {
+        let bits = mix(self.0);
+        self.0 = self.0.wrapping_add(STEP);
+        bits % end
+    }
+}

@@ -1,0 +1,61 @@
+//! How well one list of numbers predicts another: by order, and by size.
+
+/// Spearman's rank correlation; equal numbers share the mean of their ranks. `None` for fewer than two
+/// pairs, and where one list is all equal: there is no order to compare then.
+#[allow(clippy::cast_precision_loss)] // Lists are far shorter than what a float counts.
+pub fn spearman(predicted: &[f64], seen: &[f64]) -> Option<f64> {
+    let (a, b) = (ranks(predicted), ranks(seen));
+    let count = a.len().min(b.len());
+    let mean = (count as f64 - 1.0) / 2.0;
+    let sum = |of: &dyn Fn(usize) -> f64| (0..count).map(of).sum::<f64>();
+    let both = sum(&|at| (a[at] - mean) * (b[at] - mean));
+    let (left, right) = (sum(&|at| (a[at] - mean).powi(2)), sum(&|at| (b[at] - mean).powi(2)));
+    (left > 0.0 && right > 0.0).then(|| both / (left * right).sqrt())
+}
+
+/// The median of what the predictions are off by, as a share of what was seen; `None` for none.
+pub fn median_error(predicted: &[f64], seen: &[f64]) -> Option<f64> {
+    let mut errors: Vec<f64> =
+        predicted.iter().zip(seen).map(|(predicted, seen)| (predicted / seen - 1.0).abs()).collect();
+    errors.sort_by(f64::total_cmp);
+    errors.get(errors.len() / 2).copied()
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut at = 0;
+    while at < order.len() {
+        let equal = order[at..].iter().take_while(|one| values[**one] == values[order[at]]).count().max(1);
+        for one in &order[at..at + equal] {
+            ranks[*one] = at as f64 + (equal as f64 - 1.0) / 2.0;
+        }
+        at += equal;
+    }
+    ranks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_alone_counts_and_ties_share_their_ranks() {
+        assert_eq!(spearman(&[1.0, 2.0, 30.0], &[0.1, 0.2, 0.3]), Some(1.0));
+        assert_eq!(spearman(&[3.0, 2.0, 1.0], &[0.1, 0.2, 0.3]), Some(-1.0));
+        // By hand: ranks 0.5 0.5 2 3 and 0 1 2 3.
+        let tied = spearman(&[1.0, 1.0, 2.0, 3.0], &[1.0, 2.0, 3.0, 4.0]).expect("there is an order");
+        assert!((tied - 4.5 / (4.5_f64 * 5.0).sqrt()).abs() < 1e-12, "{tied}");
+        assert_eq!(spearman(&[1.0, 1.0], &[1.0, 2.0]), None);
+        assert_eq!(spearman(&[], &[]), None);
+    }
+
+    #[test]
+    fn errors_are_shares_of_what_was_seen() {
+        let error = median_error(&[1.1, 2.0, 9.0], &[1.0, 2.0, 3.0]).expect("there are some");
+        assert!((error - 0.1).abs() < 1e-12, "{error}");
+        assert_eq!(median_error(&[], &[]), None);
+    }
+}

@@ -1,0 +1,43 @@
+//! What a cost model says of a step that another may have chosen.
+
+use super::{Base, Step};
+use crate::contract::{Call, Contract};
+use crate::cost::{CostModel, Query};
+use crate::op;
+use crate::tensor::TensorType;
+
+impl Step {
+    /// Seconds of one run by a model, as a plan of its own would have them: what lies in the result already
+    /// is not copied, and what has to be copied first is. `None` where the model has no price.
+    ///
+    /// # Errors
+    /// Why there is no kernel.
+    #[allow(clippy::cast_precision_loss)] // Bytes are far below what a float holds.
+    pub fn price(
+        &self,
+        model: &dyn CostModel,
+        threads: usize,
+        contracts: &dyn Fn(&Call<'_>) -> Result<Contract, String>,
+    ) -> Result<Option<f64>, String> {
+        let inputs: Vec<&TensorType> = self.input_types.iter().collect();
+        let constant: Vec<bool> =
+            self.inputs.iter().map(|place| matches!(place.base, Base::Constant(_))).collect();
+        let call =
+            Call { op: self.op, attrs: &self.attrs, inputs: &inputs, output: &self.output_type, threads };
+        let contract = contracts(&call)?;
+        let def = op::find(self.op).ok_or_else(|| format!("there is no op `{}`", self.op))?;
+        let Some(seconds) = model.seconds(&Query { def, call, constant: &constant, contract: &contract })
+        else {
+            return Ok(None);
+        };
+        let share = if contract.parts.is_empty() {
+            1.0
+        } else {
+            let copied = (0..inputs.len()).filter(|operand| !self.joined.contains(operand));
+            let bytes: usize = copied.map(|operand| inputs[operand].bytes()).sum();
+            bytes as f64 / self.output_type.bytes().max(1) as f64
+        };
+        let first = self.copied.map_or(0.0, |operand| model.copy(inputs[operand].bytes()));
+        Ok(Some(seconds * share + first))
+    }
+}

@@ -1,0 +1,20 @@
+//! `cargo xtask ray`: the Python package Ray, which the test of the example on a cluster needs.
+
+use crate::python::{build_folder, with};
+
+/// From the Python package index.
+const PACKAGES: &[&str] = &["ray==2.60.0"];
+
+/// Installs Ray into an environment of its own in the build folder, as it brings many packages.
+pub fn run() -> Result<(), String> {
+    let folder = build_folder().join("ray");
+    let stamp = folder.join("stamp");
+    if std::fs::read_to_string(&stamp).is_ok_and(|kept| kept == PACKAGES.join(" ")) {
+        println!("{} is up to date", folder.display());
+        return Ok(());
+    }
+    let python = with(&folder, PACKAGES)?;
+    std::fs::write(&stamp, PACKAGES.join(" ")).map_err(|error| format!("{}: {error}", stamp.display()))?;
+    println!("{} has {}", python.display(), PACKAGES.join(", "));
+    Ok(())
+}
