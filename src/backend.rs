@@ -6,6 +6,7 @@
 
 #[cfg(test)]
 mod check;
+pub mod cuda;
 pub mod features;
 pub mod native;
 pub mod onednn;

@@ -7,6 +7,7 @@
 
 mod attention;
 mod elementwise;
+mod grad;
 mod layout;
 mod lowered;
 mod matmul;
@@ -136,6 +137,7 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     reduce::ops,
     shape::ops,
     attention::ops,
+    grad::ops,
     layout::ops,
 ];
 
