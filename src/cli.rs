@@ -9,6 +9,7 @@ mod doctor;
 mod explain;
 mod extract;
 mod features;
+mod kernels;
 mod load;
 mod pack;
 mod page;
@@ -49,6 +50,8 @@ enum Command {
     Explain(explain::Explain),
     /// Write what cost models know of each kernel among which a model's plan is chosen.
     Features(features::Features),
+    /// Compile the kernels that a model's plan for a device takes, and say what came of it.
+    Kernels(kernels::Kernels),
     /// Print a stage of the compilation.
     Dump(compile::Dump),
     /// Compare two stages, or the programs of two pipelines.
@@ -124,6 +127,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Compile(command) => command.run(),
         Command::Bench(command) => command.run(),
         Command::Tune(command) => command.run(),
+        Command::Kernels(command) => command.run(),
         Command::Explain(command) => command.run(),
         Command::Features(command) => command.run(),
         Command::Dump(command) => command.run(),

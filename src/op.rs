@@ -6,6 +6,7 @@
 //! means, in the layouts it names.
 
 mod attention;
+mod device;
 mod elementwise;
 mod grad;
 mod layout;
@@ -139,6 +140,7 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     attention::ops,
     grad::ops,
     layout::ops,
+    device::ops,
 ];
 
 /// Infers the type of a result.

@@ -2,12 +2,16 @@
 //! reference evaluation, and NVRTC makes machine code of it.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 #[path = "cuda/case.rs"]
 mod case;
 #[path = "cuda/host.rs"]
 mod host;
 #[path = "cuda/nvrtc.rs"]
 mod nvrtc;
+#[path = "cuda/plan.rs"]
+mod plan;
 #[path = "cuda/text.rs"]
 mod text;
 
@@ -25,6 +29,14 @@ fn main() {
         trials.push(Trial::test(format!("values::{name}"), move || values(name, &cases())));
         trials.push(Trial::test(format!("machine_code::{name}"), move || nvrtc::compiles(&cases())));
     }
+    for (name, path) in plan::models() {
+        trials.push(Trial::test(format!("model::{name}"), move || plan::model(&name, &path)));
+    }
+    trials.push(Trial::test("plan::chains_stay_on_the_device", plan::chains_stay_on_the_device));
+    trials
+        .push(Trial::test("plan::running_without_a_device_says_so", plan::running_without_a_device_says_so));
+    trials.push(Trial::test("harness::a_missing_barrier_shows", a_missing_barrier_shows));
+    trials.push(Trial::test("harness::a_wrong_index_shows", a_wrong_index_shows));
     trials.push(Trial::test("text::snapshots", text::snapshots));
     trials.push(Trial::test("text::the_same_work_has_one_text", text::the_same_work_has_one_text));
     trials.push(Trial::test("text::does_not_depend_on_order", nvrtc::canonical));
@@ -58,6 +70,45 @@ fn values(name: &str, cases: &[Case]) -> Result<(), Failed> {
             let shown = wrong.iter().take(4).map(String::as_str).collect::<Vec<_>>().join("\n");
             Err(format!("{count} of {} cases are wrong:\n{shown}", cases.len()).into())
         }
+    }
+}
+
+/// The transpose of a matrix whose squares are ragged, with another text; what the processor makes of it.
+fn changed(from: &str, to: &str) -> Result<Option<Result<(), String>>, Failed> {
+    let Some(compiler) = host::compiler() else { return Ok(None) };
+    let x = Random::new(7).tensor(DType::F32, &[40, 70]);
+    let attrs = ovolo::attr::Attrs::new().ints("perm", &[1, 0]);
+    let case = Case::new("transpose", attrs, vec![x]).ok_or("the op refuses")?;
+    let mut job = case.job()?;
+    let kernel = job.kernels.first_mut().ok_or("there is no kernel")?;
+    let text = kernel.text.replace(from, to);
+    if text == kernel.text {
+        return Err(format!("the kernel has no `{from}`").into());
+    }
+    kernel.text = text;
+    let host = Host::new(&compiler, &format!("changed_{}", to.len()), &Module::new([&job]));
+    let reference = case.reference();
+    let mut outcome = Ok(());
+    for backwards in [false, true] {
+        let result = host.run(&job, &[&case.operands[0]], &case.ty, backwards);
+        outcome = outcome.and(result.and_then(|result| agrees(&case, &result, &reference)));
+    }
+    Ok(Some(outcome))
+}
+
+/// What is read before others have written it is garbage in one order of threads or the other.
+fn a_missing_barrier_shows() -> Result<(), Failed> {
+    match changed("__syncthreads();", ";")? {
+        Some(Ok(())) => Err("the kernel is right without its barrier".into()),
+        _ => Ok(()),
+    }
+}
+
+/// An index that is off by one is seen, at the edge too.
+fn a_wrong_index_shows() -> Result<(), Failed> {
+    match changed("y < 40u", "y < 39u")? {
+        Some(Ok(())) => Err("a row that nobody writes is not missed".into()),
+        _ => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 //! A call becomes a [`Job`]: kernels whose text is written for its shapes and types, with how they are
 //! launched. The same work has the same text whatever the names, and a [`Module`] holds each text once.
 
+mod backend;
 mod derivative;
 mod expr;
 mod kernel;
@@ -21,6 +22,7 @@ mod tile;
 mod window;
 mod write;
 
+pub use backend::Cuda;
 pub use kernel::{Argument, Job, Kernel, Launch};
 pub use library::{Found, libraries};
 pub use lower::job;

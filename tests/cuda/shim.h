@@ -13,7 +13,7 @@
 #define __global__
 #define __device__
 #define __forceinline__ inline
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 #define __shared__ static __attribute__((section("ovolo_shared")))
 
 using std::exp; using std::fabs; using std::floor; using std::fmax; using std::fmin; using std::fmod;
