@@ -241,7 +241,12 @@ impl Attrs {
 
     /// The post chain (attribute `post`); empty when the op has none.
     pub fn post(&self) -> &[Step] {
-        match self.get("post") {
+        self.steps("post")
+    }
+
+    /// The chain of an attribute; empty when it is not set.
+    pub fn steps(&self, name: &str) -> &[Step] {
+        match self.get(name) {
             Some(Attr::Post(steps)) => steps,
             _ => &[],
         }

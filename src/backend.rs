@@ -6,6 +6,7 @@
 
 #[cfg(test)]
 mod check;
+pub mod cuda;
 pub mod features;
 pub mod native;
 pub mod onednn;
@@ -45,6 +46,11 @@ pub trait Backend: Sync {
         Ok("part of ovolo".to_owned())
     }
 
+    /// Whether plans for it can be made where it is not: contracts and prices do not ask for it.
+    fn plans_elsewhere(&self) -> bool {
+        false
+    }
+
     /// What its kernels depend on beside what was found: names and values, in a fixed order.
     fn details(&self) -> Vec<(String, String)> {
         Vec::new()
@@ -58,7 +64,7 @@ pub trait Backend: Sync {
 }
 
 /// Every backend. A new one is a file and a line here.
-pub const BACKENDS: &[&dyn Backend] = &[&native::Native, &onednn::OneDnn];
+pub const BACKENDS: &[&dyn Backend] = &[&native::Native, &onednn::OneDnn, &cuda::Cuda];
 
 /// The backend with this name.
 pub fn find(name: &str) -> Option<&'static dyn Backend> {

@@ -18,6 +18,7 @@
 //! ```
 
 mod archive;
+mod cubin;
 mod digest;
 mod entry;
 mod folder;
@@ -26,6 +27,7 @@ mod prune;
 mod request;
 mod weights;
 
+pub use cubin::{Cubins, Made};
 pub use digest::Digest;
 pub use entry::{Constant, Damage, Entry, Value};
 pub use folder::{Folder, Kind, Listed};

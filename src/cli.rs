@@ -12,6 +12,7 @@ mod extract;
 mod fault;
 mod features;
 mod fit;
+mod kernels;
 mod load;
 mod merge;
 mod pack;
@@ -59,6 +60,8 @@ enum Command {
     Fit(fit::Fit),
     /// Compare cost models and extractors on models: tables and a page of plots, from one file.
     Experiment(experiment::Experiment),
+    /// Compile the kernels that a model's plan for a device takes, and say what came of it.
+    Kernels(kernels::Kernels),
     /// Print a stage of the compilation.
     Dump(compile::Dump),
     /// Compare two stages, or the programs of two pipelines.
@@ -130,6 +133,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Command::Compile(command) => command.run(),
         Command::Bench(command) => command.run(),
         Command::Tune(command) => command.run(),
+        Command::Kernels(command) => command.run(),
         Command::Explain(command) => command.run(),
         Command::Features(command) => command.run(),
         Command::MergeTimes(command) => command.run(),

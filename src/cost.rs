@@ -3,6 +3,7 @@
 //! Takes a lowered op with its types and the contract of its implementation, gives seconds. The cost
 //! of a program is the sum over its distinct kernels; the extraction asks once per distinct call.
 
+mod device;
 mod feature;
 mod formula;
 mod learned;

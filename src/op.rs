@@ -6,7 +6,9 @@
 //! means, in the layouts it names.
 
 mod attention;
+mod device;
 mod elementwise;
+mod grad;
 pub(crate) mod law;
 mod layout;
 mod lowered;
@@ -137,7 +139,9 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     reduce::ops,
     shape::ops,
     attention::ops,
+    grad::ops,
     layout::ops,
+    device::ops,
 ];
 
 /// Infers the type of a result.

@@ -61,6 +61,11 @@ pub fn absent(pipeline: &Pipeline) -> Vec<(String, String)> {
     pipeline.backends.iter().filter_map(why).collect()
 }
 
+/// Whether the rules of a backend that is not there are in play all the same.
+pub fn plans_elsewhere(backend: &str) -> bool {
+    backend::find(backend).is_some_and(|backend| backend.plans_elsewhere())
+}
+
 /// A compilation between two passes.
 pub struct State {
     /// The graph: as imported, or as extracted.

@@ -41,6 +41,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("rules/layout.ron", include_str!("../rules/layout.ron")),
     ("rules/native.ron", include_str!("../rules/native.ron")),
     ("rules/onednn.ron", include_str!("../rules/onednn.ron")),
+    ("rules/cuda.ron", include_str!("../rules/cuda.ron")),
 ];
 
 /// What may stand among the operands of an op on a left side, and what it means: for the reference.

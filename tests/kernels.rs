@@ -26,12 +26,16 @@ use std::sync::Arc;
 
 /// The backend that runs only where its library is found.
 const LIBRARY: &str = "onednn";
+/// The backend whose kernels do not run on the processor: `tests/cuda.rs` has them.
+const DEVICE: &str = "cuda";
 
 fn main() {
     let rules = RuleSet::read(SHIPPED).unwrap();
     let mut trials = Vec::new();
     let library = common::onednn_found();
-    for rule in rules.rules().iter().filter(|rule| library || rule.stem() != LIBRARY) {
+    for rule in
+        rules.rules().iter().filter(|rule| rule.stem() != DEVICE && (library || rule.stem() != LIBRARY))
+    {
         if rule.to.iter().any(lowers) {
             let one = Arc::clone(rule);
             trials.push(Trial::test(format!("op::{}", rule.name), move || ops(&one)));

@@ -141,6 +141,14 @@ fn files_are_written_by_one_module() {
 }
 
 #[test]
+fn only_its_backend_names_nvidia_s_libraries() {
+    for (_, path, text) in library() {
+        let own = path.to_string_lossy().contains("backend/cuda");
+        assert!(own || !code(&text).contains("cudarc"), "{} names the binding", path.display());
+    }
+}
+
+#[test]
 fn no_file_leaves_work_undone() {
     for (_, path, text) in library() {
         for word in ["todo!(", "unimplemented!(", "dbg!(", concat!("FIX", "ME")] {

@@ -19,16 +19,19 @@ pub enum Kind {
     Plan,
     /// The bytes of one constant.
     Weight,
+    /// The machine code of generated kernels.
+    Cubin,
 }
 
 impl Kind {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Plan, Self::Weight];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Plan, Self::Weight, Self::Cubin];
 
     fn folder(self) -> &'static str {
         match self {
             Self::Plan => "plans",
             Self::Weight => "weights",
+            Self::Cubin => "cubins",
         }
     }
 }

@@ -10,6 +10,9 @@ use std::time::Duration;
 /// Weights that no entry names are kept so long, as an entry may be about to name them.
 const GRACE: Duration = Duration::from_secs(600);
 
+/// The part of the limit that machine code may have.
+const CUBINS: u64 = 4;
+
 /// What was removed, and what was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
@@ -17,6 +20,8 @@ pub struct Pruned {
     pub plans: usize,
     /// Weights.
     pub weights: usize,
+    /// Machine code.
+    pub cubins: usize,
     /// What processes were writing when they were killed.
     pub parts: usize,
     /// Bytes of all these.
@@ -36,6 +41,7 @@ impl Pruned {
             _ if listed.is_part() => &mut self.parts,
             Kind::Plan => &mut self.plans,
             Kind::Weight => &mut self.weights,
+            Kind::Cubin => &mut self.cubins,
         } += 1;
         self.bytes += listed.bytes;
         true
@@ -101,6 +107,16 @@ pub(super) fn prune(folder: &Folder, limit: u64) -> Pruned {
     let (mut wanted, mut dropped) = (FxHashSet::default(), FxHashSet::default());
     let parts = Kind::ALL.iter().flat_map(|kind| folder.files(*kind)).filter(Listed::is_part);
     let mut held: u64 = parts.map(|listed| listed.bytes).sum();
+    // Machine code is small, and no entry names it: what was used longest ago goes where it is over a share.
+    let mut cubins = folder.list(Kind::Cubin);
+    cubins.sort_by(|a, b| (Reverse(a.used), &a.name).cmp(&(Reverse(b.used), &b.name)));
+    for cubin in cubins {
+        if held + cubin.bytes <= limit / CUBINS {
+            held += cubin.bytes;
+        } else {
+            pruned.remove(folder, Kind::Cubin, &cubin);
+        }
+    }
     for Item { name, bytes, used, entry } in items(folder) {
         let named: Vec<String> = match &entry {
             Ok(entry) => entry.weights().iter().map(|(digest, _)| digest.to_string()).collect(),

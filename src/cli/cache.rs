@@ -68,13 +68,17 @@ impl Prune {
 }
 
 fn removed(pruned: &Pruned) -> String {
-    let Pruned { plans, weights, parts, bytes, .. } = pruned;
+    let Pruned { plans, weights, cubins, parts, bytes, .. } = pruned;
     let parts = match parts {
         0 => String::new(),
         _ => format!(" and {} of killed processes", count(*parts, "file", "files")),
     };
+    let cubins = match cubins {
+        0 => String::new(),
+        _ => format!(" and {}", count(*cubins, "module", "modules")),
+    };
     format!(
-        "{} and {}{parts} removed, {}",
+        "{} and {}{cubins}{parts} removed, {}",
         count(*plans, "plan", "plans"),
         count(*weights, "weight", "weights"),
         size(*bytes)

@@ -37,6 +37,11 @@ impl Caching {
         self.no_cache
     }
 
+    /// The cache, unless it is left alone or there is no folder for it.
+    pub(super) fn cache(&self) -> Option<Cache> {
+        if self.no_cache { None } else { cache() }
+    }
+
     /// The session of a model; what is absent is said.
     pub(super) fn session(&self, settings: &Settings) -> Result<Ready, String> {
         let ready = self.ready(settings)?;
@@ -50,7 +55,7 @@ impl Caching {
     pub(super) fn ready(&self, settings: &Settings) -> Result<Ready, String> {
         let request = settings.request(&settings.pipeline)?;
         let absent = pass::absent(&request.pipeline);
-        let cache = if self.no_cache { None } else { cache() };
+        let cache = self.cache();
         // A model without a key is not one that compiles, which says why.
         let key = cache.as_ref().and_then(|_| request.key().ok());
         let (Some(cache), Some(key)) = (cache, key) else {

@@ -30,7 +30,13 @@ impl Doctor {
         let planners: Vec<&str> = memory::PLANNERS.iter().map(|planner| planner.name()).collect();
         let rules: Vec<&str> = rule::SHIPPED.iter().map(|(name, _)| *name).collect();
         let pipelines: Vec<&str> = pipeline::SHIPPED.iter().map(|(name, _)| *name).collect();
+        let cuda = backend::cuda::libraries();
         if self.json {
+            let library = |(name, found): &backend::cuda::Found| match found {
+                Ok(what) => serde_json::json!({ "name": name, "found": what }),
+                Err(why) => serde_json::json!({ "name": name, "absent": why }),
+            };
+            let cuda: Vec<_> = cuda.iter().map(library).collect();
             let backends: Vec<_> = backends
                 .iter()
                 .map(|(name, found)| match found {
@@ -40,7 +46,7 @@ impl Doctor {
                 .collect();
             let value = serde_json::json!({
                 "version": env!("CARGO_PKG_VERSION"), "threads": processors, "features": features,
-                "machine": machine, "machine_threads": threads, "steady": steady, "backends": backends, "extractors": extractors,
+                "machine": machine, "machine_threads": threads, "steady": steady, "backends": backends, "cuda": cuda, "extractors": extractors,
                 "cost_models": models, "planners": planners, "rules": rules, "pipelines": pipelines,
             });
             print(&format!("{value}\n"));
@@ -61,6 +67,9 @@ impl Doctor {
         );
         for (name, found) in &backends {
             let _ = writeln!(text, "backend {name}: {}", found.as_ref().unwrap_or_else(|why| why));
+        }
+        for (name, found) in &cuda {
+            let _ = writeln!(text, "cuda {name}: {}", found.as_ref().unwrap_or_else(|why| why));
         }
         for (what, names) in [
             ("cost models", models),

@@ -119,6 +119,15 @@ pub(super) fn ops() -> Vec<OpDef> {
     // Names live as long as the registry, which is built once.
     let mut ops: Vec<OpDef> =
         NATIVE.iter().map(|name| lower(Box::leak(format!("native.{name}").into_boxed_str()), name)).collect();
+    ops.extend(super::device::CUDA.iter().map(|(name, of, infer, eval)| OpDef {
+        infer: *infer,
+        eval: *eval,
+        ..lower(name, of)
+    }));
+    ops.extend(
+        ["upload", "download"]
+            .map(|of| lower(if of == "upload" { "cuda.upload" } else { "cuda.download" }, of)),
+    );
     ops.extend(ONEDNN.iter().map(|name| lower(Box::leak(format!("onednn.{name}").into_boxed_str()), name)));
     macro_rules! blocked {
         ($name:literal, $of:literal, $infer:expr) => {

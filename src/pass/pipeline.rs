@@ -12,6 +12,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("passes/native.ron", include_str!("../../passes/native.ron")),
     ("passes/onednn.ron", include_str!("../../passes/onednn.ron")),
     ("passes/cpu.ron", include_str!("../../passes/cpu.ron")),
+    ("passes/cuda.ron", include_str!("../../passes/cuda.ron")),
     ("passes/merged.ron", include_str!("../../passes/merged.ron")),
     ("passes/superoptimise.ron", include_str!("../../passes/superoptimise.ron")),
 ];

@@ -18,6 +18,9 @@ impl Pass for Rewrite {
         let mut rules = context.pipeline.select(&self.0, context.rules).map_err(Error::Pipeline)?;
         // What leads to a backend that is not there is not in play; the compilation says so.
         for (backend, _) in super::absent(context.pipeline) {
+            if super::plans_elsewhere(&backend) {
+                continue;
+            }
             rules.retain(|rule| !rule.leads_to(&backend));
         }
         let limits =

@@ -1,6 +1,6 @@
 //! Host tensors: a type and its bytes.
 
-use super::{DType, Layout, TensorType};
+use super::{DType, Device, Layout, TensorType};
 use memmap2::MmapMut;
 use std::alloc::{Layout as Allocation, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
@@ -198,6 +198,11 @@ impl Tensor {
 
     fn holds<T: Element>(&self) -> bool {
         T::DTYPE == self.ty.dtype || (T::DTYPE == DType::U8 && self.ty.dtype == DType::Bool)
+    }
+
+    /// The same bytes as a value of another device: where they are meant to be, not where they are.
+    pub fn on(&self, device: Device) -> Self {
+        Self { ty: TensorType { device, ..self.ty.clone() }, bytes: self.bytes.clone() }
     }
 
     /// The same values in another layout; padding is zero.

@@ -1,9 +1,11 @@
 //! Developer tasks of the ovolo workspace: `cargo xtask TASK`.
 
 mod models;
+mod nvrtc;
 mod onednn;
 mod python;
 mod ray;
+mod wheel;
 
 use std::process::ExitCode;
 
@@ -13,6 +15,7 @@ type Task = (&'static str, &'static str, fn() -> Result<(), String>);
 /// Every task. A new one is a module and a line here.
 const TASKS: &[Task] = &[
     ("models", "make the models, inputs and ONNX Runtime's outputs that the value tests need", models::run),
+    ("nvrtc", "fetch NVIDIA's run-time compiler, which the backend `cuda` needs", nvrtc::run),
     ("onednn", "fetch the library oneDNN, which the backend of that name needs", onednn::run),
     ("ray", "install the Python package Ray, which the test of experiments on a cluster needs", ray::run),
 ];

@@ -184,7 +184,8 @@ fn widen(tensor: &Tensor) -> Tensor {
         return tensor.clone();
     }
     let layout = tensor.ty().layout.clone();
-    Tensor::from_f64(DType::F64, tensor.ty().shape.clone(), &tensor.to_f64()).to_layout(&layout)
+    let values = Tensor::from_f64(DType::F64, tensor.ty().shape.clone(), &tensor.to_f64());
+    values.to_layout(&layout).on(tensor.ty().device)
 }
 
 /// The first element in which they differ.

@@ -260,10 +260,10 @@ fn fill(ty: &TensorType, filling: &Filling) -> Tensor {
         Filling::Seeded(seed) => return text::random(ty, *seed),
         Filling::Splat(value) => {
             let values = vec![*value; ty.shape.count()];
-            return Tensor::from_f64(ty.dtype, ty.shape.clone(), &values).to_layout(&ty.layout);
+            return Tensor::from_f64(ty.dtype, ty.shape.clone(), &values).to_layout(&ty.layout).on(ty.device);
         }
         Filling::Given(values) => {
-            return Tensor::from_f64(ty.dtype, ty.shape.clone(), values).to_layout(&ty.layout);
+            return Tensor::from_f64(ty.dtype, ty.shape.clone(), values).to_layout(&ty.layout).on(ty.device);
         }
         Filling::Whole(values) if ty.dtype == DType::I64 => {
             return Tensor::from_elements(ty.shape.clone(), values).to_layout(&ty.layout);
@@ -291,5 +291,5 @@ fn fill(ty: &TensorType, filling: &Filling) -> Tensor {
             _ => rng.below(5) as f64 - if positive || ty.dtype == DType::U8 { 0.0 } else { 2.0 },
         })
         .collect();
-    Tensor::from_f64(ty.dtype, ty.shape.clone(), &drawn).to_layout(&ty.layout)
+    Tensor::from_f64(ty.dtype, ty.shape.clone(), &drawn).to_layout(&ty.layout).on(ty.device)
 }

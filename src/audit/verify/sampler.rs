@@ -5,6 +5,7 @@
 //! and its layouts are put in afterwards. A new op is an entry in [`SAMPLERS`]; a test holds that no
 //! op of the registry lacks one.
 
+mod device;
 mod elementwise;
 mod layout;
 mod linear;
@@ -125,6 +126,9 @@ const SAMPLERS: &[(&str, Sampler)] = &[
     ("pack", layout::pack),
     ("unpack", layout::unpack),
     ("reorder", layout::reorder),
+    ("upload", device::upload),
+    ("download", device::download),
+    ("grad", device::gradient),
 ];
 
 /// The sampler of an op.

@@ -70,6 +70,8 @@ pub(super) fn slice(ask: &mut Ask<'_>) -> Option<Offer> {
         }
     }
     let whole = ask.rng.percent(20);
+    // Axes that are whole and backwards: no size tells them from those that are left as they are.
+    let backwards = !whole && ask.rng.percent(20);
     let roomy = (!whole && !sizes.is_empty() && ask.rng.percent(40)).then(|| ask.rng.below(sizes.len()));
     let settled_starts = ask.list("starts");
     let settled_steps = match ask.fixed.get("steps") {
@@ -78,15 +80,17 @@ pub(super) fn slice(ask: &mut Ask<'_>) -> Option<Offer> {
     };
     let (mut operand, mut starts, mut steps) = (Vec::new(), Vec::new(), Vec::new());
     for (axis, size) in sizes.iter().copied().enumerate() {
-        let plain = whole || ask.palette.default(ask.rng);
+        let turned = backwards && ask.rng.percent(60);
+        let plain = whole || !turned && ask.palette.default(ask.rng);
         let room = known.as_ref().map(|known| known.get(axis).copied().unwrap_or(1));
         let step = match &settled_steps {
             Some(steps) => *steps.get(axis)?,
             None if plain => 1,
+            None if turned => -1,
             None => ask.rng.pick(&[1, 1, 2, 3, -1, -2]),
         };
         let span = size.saturating_sub(1) * usize::try_from(step.unsigned_abs()).ok()?;
-        let slack = if plain { 0 } else { ask.rng.below(3) };
+        let slack = if plain || turned { 0 } else { ask.rng.below(3) };
         let before = match room {
             Some(room) => ask.rng.below((room.saturating_sub(span)).max(1)),
             None => slack,
@@ -99,7 +103,7 @@ pub(super) fn slice(ask: &mut Ask<'_>) -> Option<Offer> {
         let after = match roomy == Some(axis) {
             // As many again may follow: a neighbour.
             true => (size + 1) * usize::try_from(step.unsigned_abs()).ok()?,
-            false if plain => 0,
+            false if plain || turned => 0,
             false => ask.rng.below(2),
         };
         operand.push(room.unwrap_or(first + 1 + after));

@@ -1,0 +1,153 @@
+//! What kernels share: element types of 16 bits, vectors, integer arithmetic as the reference has it,
+//! reductions across threads. A module holds the parts that its kernels take, and no others.
+//!
+//! Conversions of 16-bit floats are single instructions of the device; other compilers bring their own
+//! functions of these names, and all else is the same text for them.
+
+/// Every part by its name, in the order in which modules hold them: later ones use earlier ones.
+pub(super) const PARTS: &[(&str, &str)] = &[
+    (
+        "half",
+        r#"#ifdef __CUDACC_RTC__
+__device__ __forceinline__ float float_of_half(unsigned short x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+  return y;
+}
+__device__ __forceinline__ unsigned short half_of_float(float x) {
+  unsigned short y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+#endif
+struct Half { unsigned short bits; };
+__device__ __forceinline__ float widen(Half x) { return float_of_half(x.bits); }
+__device__ __forceinline__ Half to_half(float x) { return Half{half_of_float(x)}; }
+"#,
+    ),
+    (
+        "brain",
+        r#"#ifdef __CUDACC_RTC__
+__device__ __forceinline__ unsigned short brain_of_float(float x) {
+  unsigned short y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+#endif
+struct Brain { unsigned short bits; };
+__device__ __forceinline__ float widen(Brain x) { return __uint_as_float((unsigned)x.bits << 16); }
+__device__ __forceinline__ Brain to_brain(float x) { return Brain{brain_of_float(x)}; }
+"#,
+    ),
+    (
+        "pack",
+        r"template <typename T, int N> struct alignas(sizeof(T) * N) Pack { T of[N]; };
+template <int N, typename T> __device__ __forceinline__ Pack<T, N> load(const T* from) {
+  return *reinterpret_cast<const Pack<T, N>*>(from);
+}
+template <typename T, int N> __device__ __forceinline__ void store(T* to, Pack<T, N> x) {
+  *reinterpret_cast<Pack<T, N>*>(to) = x;
+}
+",
+    ),
+    (
+        "pick",
+        r"__device__ __forceinline__ long long pick(long long at, long long size) {
+  if (at < 0) at += size;
+  return at < 0 ? 0 : at < size ? at : size - 1;
+}
+",
+    ),
+    (
+        "saturate",
+        r"template <typename T> __device__ __forceinline__ T to_integer(double x, double least, double most) {
+  return x != x ? (T)0 : (T)(x < least ? least : x > most ? most : x);
+}
+__device__ __forceinline__ long long to_long(double x) {
+  if (x != x) return 0;
+  if (x >= 9223372036854775808.0) return 9223372036854775807ll;
+  return x <= -9223372036854775808.0 ? -9223372036854775807ll - 1ll : (long long)x;
+}
+",
+    ),
+    (
+        "integer",
+        r"template <typename T> __device__ __forceinline__ T clip_integer(T x, double clipped) {
+  return clipped == (double)x ? x : (T)clipped;
+}
+template <typename T> __device__ __forceinline__ T divide(T a, T b) {
+  if (b == 0) return 0;
+  if (b == -1) return sizeof(T) == 8 && a == (T)(1ull << 63) ? (T)0 : (T)(0ull - (unsigned long long)a);
+  return a / b;
+}
+template <typename T> __device__ __forceinline__ T remainder_c(T a, T b) {
+  return b == 0 || b == -1 ? (T)0 : (T)(a % b);
+}
+template <typename T> __device__ __forceinline__ T remainder_floor(T a, T b) {
+  T r = remainder_c(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? (T)(r + b) : r;
+}
+template <typename T> __device__ __forceinline__ T power(T base, T exponent) {
+  if (exponent < 0 || (long long)exponent > 4294967295ll) return base == 1 ? (T)1 : (T)0;
+  unsigned long long result = 1ull, square = (unsigned long long)(long long)base;
+  for (unsigned long long rest = (unsigned long long)exponent; rest > 0ull; rest >>= 1) {
+    if (rest & 1ull) result *= square;
+    square *= square;
+  }
+  return (T)result;
+}
+",
+    ),
+    (
+        "combine",
+        r"__device__ __forceinline__ float smaller(float a, float b) { return fminf(a, b); }
+__device__ __forceinline__ double smaller(double a, double b) { return fmin(a, b); }
+__device__ __forceinline__ int smaller(int a, int b) { return a < b ? a : b; }
+__device__ __forceinline__ long long smaller(long long a, long long b) { return a < b ? a : b; }
+__device__ __forceinline__ float larger(float a, float b) { return fmaxf(a, b); }
+__device__ __forceinline__ double larger(double a, double b) { return fmax(a, b); }
+__device__ __forceinline__ int larger(int a, int b) { return a > b ? a : b; }
+__device__ __forceinline__ long long larger(long long a, long long b) { return a > b ? a : b; }
+__device__ __forceinline__ float plus(float a, float b) { return a + b; }
+__device__ __forceinline__ double plus(double a, double b) { return a + b; }
+__device__ __forceinline__ int plus(int a, int b) { return (int)((unsigned)a + (unsigned)b); }
+__device__ __forceinline__ long long plus(long long a, long long b) {
+  return (long long)((unsigned long long)a + (unsigned long long)b);
+}
+__device__ __forceinline__ float times(float a, float b) { return a * b; }
+__device__ __forceinline__ double times(double a, double b) { return a * b; }
+__device__ __forceinline__ int times(int a, int b) { return (int)((unsigned)a * (unsigned)b); }
+__device__ __forceinline__ long long times(long long a, long long b) {
+  return (long long)((unsigned long long)a * (unsigned long long)b);
+}
+struct Sum { template <typename T> __device__ static T of(T a, T b) { return plus(a, b); } };
+struct Product { template <typename T> __device__ static T of(T a, T b) { return times(a, b); } };
+struct Least { template <typename T> __device__ static T of(T a, T b) { return smaller(a, b); } };
+struct Most { template <typename T> __device__ static T of(T a, T b) { return larger(a, b); } };
+",
+    ),
+    (
+        "across",
+        r"template <typename Op, typename T> __device__ __forceinline__ T across_warp(T x) {
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes >>= 1) x = Op::of(x, __shfl_xor_sync(0xffffffffu, x, lanes));
+  return x;
+}
+template <typename Op, int WARPS, typename T> __device__ __forceinline__ T across_block(T x, T* shared) {
+  x = across_warp<Op>(x);
+  if ((threadIdx.x & 31u) == 0u) shared[threadIdx.x >> 5] = x;
+  __syncthreads();
+  T all = shared[0];
+#pragma unroll
+  for (int warp = 1; warp < WARPS; ++warp) all = Op::of(all, shared[warp]);
+  __syncthreads();
+  return all;
+}
+",
+    ),
+];
+
+/// The parts of these names, in order.
+pub(super) fn text<'a>(needs: impl Fn(&str) -> bool + 'a) -> impl Iterator<Item = &'static str> + 'a {
+    PARTS.iter().filter(move |(name, _)| needs(name)).map(|(_, text)| *text)
+}

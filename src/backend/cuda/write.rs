@@ -1,0 +1,241 @@
+//! Text of a kernel, statement by statement: what was computed once in a block has one name.
+
+use super::expr::{Expr, Leaf, Node, parameter};
+use super::scalar::{self, Scalar};
+use super::space::{Bound, Index, Meeting, Space};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+
+/// The body of a kernel that is being written.
+pub(super) struct Writer {
+    text: String,
+    /// What each open block has named: the type and the right side, and the name.
+    scopes: Vec<FxHashMap<String, String>>,
+    names: usize,
+    /// Parts of the prelude that the body takes.
+    pub needs: BTreeSet<&'static str>,
+}
+
+impl Writer {
+    pub(super) fn new() -> Self {
+        Self { text: String::new(), scopes: vec![FxHashMap::default()], names: 0, needs: BTreeSet::new() }
+    }
+
+    /// A line.
+    pub(super) fn line(&mut self, line: &str) {
+        for _ in 0..self.scopes.len() {
+            self.text.push_str("  ");
+        }
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    /// A line that begins a block.
+    pub(super) fn open(&mut self, line: &str) {
+        self.line(&format!("{line} {{"));
+        self.scopes.push(FxHashMap::default());
+    }
+
+    /// Ends a block.
+    pub(super) fn close(&mut self) {
+        self.scopes.pop();
+        self.line("}");
+    }
+
+    /// Ends a block and begins its alternative.
+    pub(super) fn otherwise(&mut self, line: &str) {
+        self.scopes.pop();
+        self.line(&format!("}} {line} {{"));
+        self.scopes.push(FxHashMap::default());
+    }
+
+    /// A loop over constants that is unrolled.
+    pub(super) fn unrolled(&mut self, variable: &str, count: usize) {
+        self.line("#pragma unroll");
+        self.open(&format!("for (unsigned {variable} = 0u; {variable} < {count}u; ++{variable})"));
+    }
+
+    /// The name of a value, which is computed here unless the block has it already.
+    pub(super) fn value(&mut self, ty: &str, right: &str) -> String {
+        let simple = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if right.chars().all(simple) && right.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            return right.to_owned();
+        }
+        let key = format!("{ty} {right}");
+        if let Some(name) = self.scopes.iter().rev().find_map(|scope| scope.get(&key)) {
+            return name.clone();
+        }
+        let name = format!("t{}", self.names);
+        self.names += 1;
+        self.line(&format!("const {ty} {name} = {right};"));
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(key, name.clone());
+        }
+        name
+    }
+
+    /// Takes a part of the prelude.
+    pub(super) fn need(&mut self, part: Option<&'static str>) {
+        self.needs.extend(part);
+    }
+
+    /// The body.
+    pub(super) fn finish(self) -> (String, BTreeSet<&'static str>) {
+        (self.text, self.needs)
+    }
+
+    /// Computes an expression; `load` names the elements of leaves, `given` what the kernel computed.
+    ///
+    /// # Errors
+    /// An op that has no text.
+    pub(super) fn expression(
+        &mut self,
+        expr: &Expr,
+        load: &mut dyn FnMut(&mut Self, usize) -> String,
+        inside: &mut dyn FnMut(&mut Self, usize) -> String,
+        given: &str,
+    ) -> Result<String, String> {
+        let ty = Scalar::of(expr.dtype);
+        let (text, need) = match &expr.node {
+            Node::Load(leaf) => (load(self, *leaf), None),
+            Node::Inside(leaf) => (inside(self, *leaf), None),
+            Node::Given => (given.to_owned(), None),
+            Node::Number(value) => return Ok(ty.number(*value)),
+            Node::Unary(op, parameters, x) => {
+                let name = self.named(x, load, inside, given)?;
+                scalar::unary(op, parameters, x.dtype, &name)?
+            }
+            Node::Binary(op, a, b) => {
+                let left = self.expression(a, load, inside, given)?;
+                let right = self.expression(b, load, inside, given)?;
+                scalar::binary(op, a.dtype, &left, &right)?
+            }
+            Node::Select(condition, then, otherwise) => {
+                let condition = self.expression(condition, load, inside, given)?;
+                let then = self.expression(then, load, inside, given)?;
+                let otherwise = self.expression(otherwise, load, inside, given)?;
+                (format!("{condition} ? {then} : {otherwise}"), None)
+            }
+            Node::Cast(x) => {
+                let name = self.named(x, load, inside, given)?;
+                scalar::cast(x.dtype, expr.dtype, &name)
+            }
+        };
+        self.need(need);
+        Ok(self.value(ty.name(), &text))
+    }
+
+    /// The same with a name even for a number: functions name their operand more than once.
+    fn named(
+        &mut self,
+        expr: &Expr,
+        load: &mut dyn FnMut(&mut Self, usize) -> String,
+        inside: &mut dyn FnMut(&mut Self, usize) -> String,
+        given: &str,
+    ) -> Result<String, String> {
+        let text = self.expression(expr, load, inside, given)?;
+        Ok(self.value(Scalar::of(expr.dtype).name(), &text))
+    }
+}
+
+/// How a kernel reads its leaves: in vectors along one group of its walk.
+pub(super) struct Reader<'a> {
+    pub leaves: &'a [Leaf],
+    pub space: &'a Space,
+    pub index: Index,
+    /// The group that vectors lie along, and their elements.
+    pub group: usize,
+    pub width: usize,
+}
+
+impl Reader<'_> {
+    /// How a leaf meets vectors.
+    pub(super) fn meeting(&self, leaf: usize) -> Meeting {
+        let it = &self.leaves[leaf];
+        let together = it.bounds.iter().all(|bound| self.space.holds_together(bound, self.group, self.width));
+        if !together || self.width == 1 {
+            return Meeting::Scattered;
+        }
+        let meeting = self.space.meeting(&it.access, self.group, self.width);
+        match &it.picked {
+            Some(picked) => {
+                let wide = picked.stride.is_multiple_of(self.width);
+                let alone = self.meeting(picked.leaf) == Meeting::Uniform;
+                if alone && (wide || meeting == Meeting::Uniform) { meeting } else { Meeting::Scattered }
+            }
+            None => meeting,
+        }
+    }
+
+    /// Whether all bounds of a leaf hold, at these positions.
+    pub(super) fn inside(&self, writer: &mut Writer, leaf: usize, positions: &[&str]) -> String {
+        let text = self.conditions(writer, &self.leaves[leaf].bounds, positions);
+        writer.value("bool", &text.unwrap_or_else(|| "true".to_owned()))
+    }
+
+    fn conditions(&self, writer: &mut Writer, bounds: &[Bound], positions: &[&str]) -> Option<String> {
+        let mut conditions = Vec::new();
+        for bound in bounds {
+            let at = self.space.offset(&bound.access, positions, self.index);
+            let at = writer.value(self.index.name(), &at);
+            // What is below zero is a large number.
+            conditions.push(format!("{at} < {}", self.index.number(bound.size)));
+        }
+        (!conditions.is_empty()).then(|| conditions.join(" && "))
+    }
+
+    /// Where a leaf's element lies.
+    fn address(&self, writer: &mut Writer, leaf: usize, positions: &[&str]) -> String {
+        let it = &self.leaves[leaf];
+        let offset = self.space.offset(&it.access, positions, self.index);
+        let Some(picked) = &it.picked else { return offset };
+        let position = self.element(writer, picked.leaf, positions);
+        writer.need(Some("pick"));
+        let name = self.index.name();
+        let picked = writer.value(name, &format!("({name})pick({position}, {}ll)", picked.size))
+            + &step(picked.stride, self.index);
+        if offset == self.index.number(0) { picked } else { format!("{offset} + {picked}") }
+    }
+
+    /// One element, as it is computed in.
+    pub(super) fn element(&self, writer: &mut Writer, leaf: usize, positions: &[&str]) -> String {
+        let it = &self.leaves[leaf];
+        let guard = self.conditions(writer, &it.bounds, positions);
+        let guard = guard.map(|text| writer.value("bool", &text));
+        writer.need(scalar::prelude(it.dtype));
+        let ty = Scalar::of(it.dtype);
+        // Where a bound fails the address is computed, and not read.
+        let address = self.address(writer, leaf, positions);
+        let text = scalar::widened(it.dtype, &format!("{}[{address}]", parameter(it.operand)));
+        let text = match guard {
+            Some(guard) => format!("{guard} ? {} : {}", parenthesised(&text), ty.number(0.0)),
+            None => text,
+        };
+        writer.value(ty.name(), &text)
+    }
+
+    /// A vector as it lies in memory.
+    pub(super) fn vector(&self, writer: &mut Writer, leaf: usize, positions: &[&str]) -> String {
+        let it = &self.leaves[leaf];
+        let guard = self.conditions(writer, &it.bounds, positions);
+        let guard = guard.map(|text| writer.value("bool", &text));
+        writer.need(scalar::prelude(it.dtype));
+        writer.need(Some("pack"));
+        let address = self.address(writer, leaf, positions);
+        let ty = format!("Pack<{}, {}>", scalar::memory(it.dtype), self.width);
+        let text = format!("load<{}>({} + ({address}))", self.width, parameter(it.operand));
+        let text = match guard {
+            Some(guard) => format!("{guard} ? {text} : {ty}{{}}"),
+            None => text,
+        };
+        writer.value(&ty, &text)
+    }
+}
+
+fn step(stride: usize, index: Index) -> String {
+    if stride == 1 { String::new() } else { format!(" * {}", index.number(stride)) }
+}
+
+fn parenthesised(text: &str) -> String {
+    if text.contains(' ') { format!("({text})") } else { text.to_owned() }
+}

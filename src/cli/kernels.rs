@@ -1,0 +1,119 @@
+//! `ovolo kernels`: what a plan for a device takes of generated kernels, and their machine code.
+
+use super::caching::Caching;
+use super::{Outcome, Settings, print};
+use clap::Args;
+use ovolo::backend::cuda::nvrtc::{self, Architecture};
+use ovolo::backend::cuda::{Job, Module, job};
+use ovolo::cache::{Cubins, Made};
+use ovolo::contract::Call;
+use ovolo::tensor::TensorType;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Instant;
+
+#[derive(Args)]
+pub(super) struct Kernels {
+    #[command(flatten)]
+    settings: Settings,
+    #[command(flatten)]
+    caching: Caching,
+    /// The architecture that they are compiled for.
+    #[arg(long, default_value = "sm_90", value_name = "sm_XY")]
+    arch: String,
+    /// Print the text of the module instead.
+    #[arg(long)]
+    source: bool,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Kernels {
+    pub(super) fn run(&self) -> Outcome {
+        let architecture = architecture(&self.arch)?;
+        // The pipeline of all other commands has no kernels for a device.
+        let native = self.settings.pipeline == "native";
+        let settings = Settings {
+            pipeline: if native { "cuda".to_owned() } else { self.settings.pipeline.clone() },
+            cost: self.settings.cost.clone().or_else(|| Some("flops".to_owned())),
+            ..self.settings.clone()
+        };
+        let compilation = settings.compile()?;
+        let mut jobs: Vec<Job> = Vec::new();
+        let mut libraries: BTreeMap<String, usize> = BTreeMap::new();
+        let mut copies = 0;
+        for step in compilation.plan.steps.iter().filter(|step| step.op.starts_with("cuda.")) {
+            let inputs: Vec<&TensorType> = step.input_types.iter().collect();
+            let call = Call {
+                op: step.op,
+                attrs: &step.attrs,
+                inputs: &inputs,
+                output: &step.output_type,
+                threads: compilation.plan.threads,
+            };
+            match step.implementation.as_str() {
+                "copy" => copies += 1,
+                name if name.starts_with("cu") => *libraries.entry(name.to_owned()).or_default() += 1,
+                _ => jobs.push(job(&call)?),
+            }
+        }
+        let module = Module::new(&jobs);
+        let source = module.source();
+        if self.source {
+            print(&source);
+            return Ok(());
+        }
+        let launches: usize = jobs.iter().map(|job| job.kernels.len()).sum();
+        let start = Instant::now();
+        let made = self.made(&source, architecture)?;
+        let seconds = start.elapsed().as_secs_f64();
+        let figures = nvrtc::figures(&made.cubin.log);
+        let registers = figures.iter().map(|one| one.registers).max().unwrap_or(0);
+        let spills: usize = figures.iter().map(|one| one.spills).sum();
+        let calls: usize = libraries.values().sum();
+        let kernels = module.kernels().len();
+        if self.json {
+            let value = serde_json::json!({
+                "kernels": kernels, "launches": launches, "copies": copies, "libraries": libraries,
+                "architecture": architecture.to_string(), "compiled": made.fresh, "seconds": seconds,
+                "cubin_bytes": made.cubin.code.len(), "registers": registers, "spill_bytes": spills,
+                "source_bytes": source.len(),
+            });
+            print(&format!("{value}\n"));
+            return Ok(());
+        }
+        let mut text = format!(
+            "{kernels} generated kernels for {launches} launches, {calls} calls of libraries, {copies} copies\n"
+        );
+        for (library, count) in &libraries {
+            let _ = writeln!(text, "  {library}: {count}");
+        }
+        let how = if made.fresh { "compiled" } else { "from the cache" };
+        let _ = writeln!(
+            text,
+            "{architecture}: {how} in {:.1} ms, {} bytes of machine code, at most {registers} registers, {spills} bytes of spills",
+            seconds * 1e3,
+            made.cubin.code.len()
+        );
+        print(&text);
+        Ok(())
+    }
+
+    /// The machine code, from the cache unless that is not wanted.
+    fn made(&self, source: &str, architecture: Architecture) -> Result<Made, String> {
+        let compiler = nvrtc::compiler().map_err(|why| format!("NVRTC is {why}; run `cargo xtask nvrtc`"))?;
+        match self.caching.cache() {
+            Some(cache) => Cubins::new(cache.folder()).get(compiler, source, architecture),
+            None => Ok(Made { cubin: compiler.compile(source, architecture)?, fresh: true }),
+        }
+    }
+}
+
+fn architecture(text: &str) -> Result<Architecture, String> {
+    let digits = text.strip_prefix("sm_").and_then(|digits| digits.parse::<u32>().ok());
+    match digits {
+        Some(number) if number >= 50 => Ok(Architecture(number / 10, number % 10)),
+        _ => Err(format!("`{text}` is no architecture such as `sm_90`")),
+    }
+}

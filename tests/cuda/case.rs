@@ -1,0 +1,605 @@
+//! Calls of every op that kernels are generated for, over many shapes and types.
+
+use ovolo::attr::{Attr, Attrs, Float, Step};
+use ovolo::backend::Call;
+use ovolo::backend::cuda::{self, Job};
+use ovolo::op;
+use ovolo::tensor::{DType, Layout, Tensor, TensorType};
+
+/// The types that kernels are asked for.
+pub const FLOATS: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::F64];
+pub const INTEGERS: [DType; 4] = [DType::I32, DType::I64, DType::I8, DType::U8];
+
+/// One call with values.
+pub struct Case {
+    pub op: &'static str,
+    pub attrs: Attrs,
+    pub operands: Vec<Tensor>,
+    pub ty: TensorType,
+}
+
+impl Case {
+    /// A call of an op; `None` where the op does not take it.
+    pub fn new(op: &'static str, attrs: Attrs, operands: Vec<Tensor>) -> Option<Self> {
+        let def = op::find(op).unwrap();
+        let attrs = op::complete(def, attrs);
+        let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
+        let ty = (def.infer)(&attrs, &types).ok()?;
+        Some(Self { op, attrs, operands, ty })
+    }
+
+    /// The kernels.
+    pub fn job(&self) -> Result<Job, String> {
+        let types: Vec<&TensorType> = self.operands.iter().map(Tensor::ty).collect();
+        cuda::job(&Call { op: self.op, attrs: &self.attrs, inputs: &types, output: &self.ty, threads: 1 })
+    }
+
+    /// The reference.
+    pub fn reference(&self) -> Tensor {
+        let operands: Vec<&Tensor> = self.operands.iter().collect();
+        (op::find(self.op).unwrap().eval)(&self.attrs, &operands, &self.ty)
+    }
+
+    /// What it is, in one line.
+    pub fn name(&self) -> String {
+        let types: Vec<String> = self.operands.iter().map(|operand| operand.ty().to_string()).collect();
+        format!("{}({}){} -> {}", self.op, types.join(", "), self.attrs, self.ty)
+    }
+}
+
+/// Seeded numbers.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 >> 11
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        usize::try_from(self.next() % n.max(1) as u64).unwrap()
+    }
+
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+
+    /// Sizes: one, odd ones, ones that fill vectors.
+    pub fn size(&mut self) -> usize {
+        self.pick(&[1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 32, 33])
+    }
+
+    /// A shape of some rank with at most so many elements; now and then it is empty.
+    pub fn shape(&mut self, rank: usize, most: usize) -> Vec<usize> {
+        let mut shape: Vec<usize> = (0..rank).map(|_| self.size()).collect();
+        while shape.iter().product::<usize>() > most {
+            let at = self.below(rank);
+            shape[at] = self.pick(&[1, 2, 3, 4]);
+        }
+        if rank > 0 && self.below(40) == 0 {
+            shape[rank - 1] = 0;
+        }
+        shape
+    }
+
+    /// Values about zero; small integers of either sign.
+    pub fn tensor(&mut self, dtype: DType, shape: &[usize]) -> Tensor {
+        let count = shape.iter().product::<usize>();
+        let values: Vec<f64> = (0..count)
+            .map(|_| {
+                let unit = self.next() as f64 / (1_u64 << 53) as f64;
+                match dtype {
+                    DType::Bool => f64::from(u8::from(unit < 0.5)),
+                    DType::U8 => (unit * 9.0).floor(),
+                    _ if dtype.is_float() => unit * 5.0 - 2.5,
+                    _ => (unit * 19.0).floor() - 9.0,
+                }
+            })
+            .collect();
+        Tensor::from_f64(dtype, shape, &values)
+    }
+
+    /// Positive values.
+    pub fn positive(&mut self, dtype: DType, shape: &[usize]) -> Tensor {
+        let values: Vec<f64> =
+            self.tensor(DType::F64, shape).to_f64().iter().map(|v| v.abs() + 0.25).collect();
+        Tensor::from_f64(dtype, shape, &values)
+    }
+
+    /// A shape that broadcasts to another.
+    pub fn narrower(&mut self, shape: &[usize]) -> Vec<usize> {
+        let skip = if self.below(3) == 0 { self.below(shape.len() + 1) } else { 0 };
+        shape[skip..].iter().map(|size| if self.below(3) == 0 { 1 } else { *size }).collect()
+    }
+
+    /// A pair of shapes that broadcast with each other.
+    pub fn pair(&mut self) -> (Vec<usize>, Vec<usize>) {
+        let rank = self.below(7);
+        let shape = self.shape(rank, 3000);
+        match self.below(4) {
+            0 => (shape.clone(), shape),
+            1 => (shape.clone(), self.narrower(&shape)),
+            2 => (self.narrower(&shape), shape),
+            _ => (self.narrower(&shape), self.narrower(&shape)),
+        }
+    }
+
+    fn order(&mut self, rank: usize) -> Vec<i64> {
+        let mut order: Vec<i64> = (0..rank as i64).collect();
+        for at in (1..rank).rev() {
+            order.swap(at, self.below(at + 1));
+        }
+        order
+    }
+}
+
+const PLAIN_UNARY: [&str; 23] = [
+    "relu",
+    "sigmoid",
+    "tanh",
+    "erf",
+    "exp",
+    "log",
+    "sqrt",
+    "neg",
+    "abs",
+    "reciprocal",
+    "floor",
+    "ceil",
+    "round",
+    "sign",
+    "softplus",
+    "softsign",
+    "sin",
+    "cos",
+    "silu",
+    "gelu",
+    "gelu-tanh",
+    "hard-swish",
+    "mish",
+];
+
+fn step(op: &'static str, parameters: &[f64]) -> Step {
+    Step { op, parameters: parameters.iter().map(|p| Float(*p)).collect() }
+}
+
+fn post(steps: Vec<Step>) -> Attrs {
+    Attrs::new().with("post", Attr::Post(steps))
+}
+
+/// Elementwise ops of one operand.
+pub fn unary(r: &mut Random) -> Vec<Option<Case>> {
+    let mut cases = Vec::new();
+    let with = [
+        ("leaky-relu", Attrs::new().float("alpha", 0.3)),
+        ("elu", Attrs::new().float("alpha", 0.7)),
+        ("hard-sigmoid", Attrs::new().float("alpha", 0.3).float("beta", 0.4)),
+        ("clip", Attrs::new().float("min", -1.0).float("max", 1.5)),
+        ("clip", Attrs::new().float("max", 1.5)),
+    ];
+    let all = PLAIN_UNARY.iter().map(|op| (*op, Attrs::new())).chain(with);
+    for (op, attrs) in all {
+        for dtype in FLOATS.into_iter().chain(INTEGERS) {
+            let rank = r.below(7);
+            let shape = r.shape(rank, 2000);
+            let x = if matches!(op, "log" | "sqrt") {
+                r.positive(dtype, &shape)
+            } else {
+                r.tensor(dtype, &shape)
+            };
+            // What an integer cannot hold is the same on no two machines.
+            if matches!(op, "exp" | "reciprocal" | "log") && !dtype.is_float() {
+                continue;
+            }
+            cases.push(Case::new(op, attrs.clone(), vec![x]));
+        }
+    }
+    for dtype in FLOATS {
+        let x = r.tensor(dtype, &[5, 7]);
+        cases.push(Case::new("isnan", Attrs::new(), vec![x]));
+    }
+    let shape = r.shape(3, 500);
+    cases.push(Case::new("not", Attrs::new(), vec![r.tensor(DType::Bool, &shape)]));
+    // Enough for several vectors a thread, with some left over.
+    let x = r.tensor(DType::F32, &[1024 * 4 * 1024 + 3]);
+    cases.push(Case::new("relu", Attrs::new(), vec![x]));
+    let x = r.tensor(DType::F16, &[1024 * 8 * 1024, 1]);
+    cases.push(Case::new("abs", Attrs::new(), vec![x]));
+    cases
+}
+
+/// Elementwise ops of two and three operands, with broadcasting.
+pub fn binary(r: &mut Random) -> Vec<Option<Case>> {
+    let mut cases = Vec::new();
+    let numbers = ["add", "sub", "mul", "div", "pow", "min", "max", "mod"];
+    let compare = ["equal", "greater", "less", "greater-equal", "less-equal"];
+    for op in numbers.into_iter().chain(compare) {
+        for dtype in FLOATS.into_iter().chain(INTEGERS) {
+            for _ in 0..2 {
+                let (a, b) = r.pair();
+                let a =
+                    if op == "pow" && dtype.is_float() { r.positive(dtype, &a) } else { r.tensor(dtype, &a) };
+                let b = r.tensor(dtype, &b);
+                cases.push(Case::new(op, Attrs::new(), vec![a, b]));
+            }
+        }
+    }
+    for dtype in FLOATS.into_iter().chain(INTEGERS) {
+        let (a, b) = r.pair();
+        let operands = vec![r.tensor(dtype, &a), r.tensor(dtype, &b)];
+        cases.push(Case::new("mod", Attrs::new().int("fmod", 1), operands));
+    }
+    for op in ["and", "or", "xor"] {
+        let (a, b) = r.pair();
+        cases.push(Case::new(op, Attrs::new(), vec![r.tensor(DType::Bool, &a), r.tensor(DType::Bool, &b)]));
+    }
+    for dtype in FLOATS.into_iter().chain(INTEGERS).chain([DType::Bool]) {
+        let (a, b) = r.pair();
+        let whole =
+            ovolo::tensor::Shape::new(a.clone()).broadcast(&ovolo::tensor::Shape::new(b.clone())).unwrap();
+        let c = r.narrower(&whole);
+        let operands = vec![r.tensor(DType::Bool, &c), r.tensor(dtype, &a), r.tensor(dtype, &b)];
+        cases.push(Case::new("where", Attrs::new(), operands));
+    }
+    let operands = vec![r.tensor(DType::F32, &[1024, 1030, 4]), r.tensor(DType::F32, &[1030, 4])];
+    cases.push(Case::new("add", Attrs::new(), operands));
+    cases
+}
+
+/// Casts between all types.
+pub fn cast(r: &mut Random) -> Vec<Option<Case>> {
+    let mut cases = Vec::new();
+    for from in DType::ALL {
+        for to in DType::ALL {
+            let shape = r.shape(2, 300);
+            let x = r.tensor(from, &shape);
+            cases.push(Case::new("cast", Attrs::new().with("to", Attr::DType(to)), vec![x]));
+        }
+    }
+    cases
+}
+
+/// Chains of elementwise steps.
+pub fn chain(r: &mut Random) -> Vec<Option<Case>> {
+    let mut cases = Vec::new();
+    for _ in 0..40 {
+        let rank = r.below(6);
+        let shape = r.shape(rank, 3000);
+        let mut operands = vec![r.positive(DType::F32, &shape)];
+        let mut steps = Vec::new();
+        for _ in 0..1 + r.below(6) {
+            if r.below(2) == 0 {
+                steps.push(step(r.pick(&["add", "sub", "rsub", "mul", "div", "rdiv", "min", "max"]), &[]));
+                let narrower = r.narrower(&shape);
+                operands.push(r.positive(DType::F32, &narrower));
+            } else {
+                let unary =
+                    r.pick(&["relu", "sigmoid", "tanh", "silu", "gelu", "abs", "softplus", "hard-swish"]);
+                steps.push(step(unary, &[]));
+            }
+        }
+        steps.push(step("clip", &[-3.0, 6.0]));
+        cases.push(Case::new("map", post(steps), operands));
+    }
+    cases
+}
+
+fn axes(r: &mut Random, rank: usize) -> Vec<i64> {
+    (0..rank as i64).filter(|_| r.below(2) == 0).collect()
+}
+
+/// Reductions over any axes, small and large.
+pub fn reduce(r: &mut Random) -> Vec<Option<Case>> {
+    let mut cases = Vec::new();
+    let kinds = ["reduce-sum", "reduce-mean", "reduce-max", "reduce-min", "reduce-prod"];
+    for kind in kinds {
+        for dtype in FLOATS.into_iter().chain([DType::I32, DType::I64]) {
+            for _ in 0..3 {
+                let rank = r.below(6);
+                let most = if kind == "reduce-prod" { 200 } else { 4000 };
+                let shape = r.shape(rank, most);
+                let attrs = Attrs::new().ints("axes", &axes(r, rank)).int("keepdims", r.below(2) as i64);
+                let x =
+                    if kind == "reduce-prod" { r.positive(dtype, &shape) } else { r.tensor(dtype, &shape) };
+                cases.push(Case::new(kind, attrs, vec![x]));
+            }
+        }
+    }
+    // Rows for a thread, a warp, a block and many blocks; columns for one and for many.
+    let shapes: [(&[usize], &[i64]); 11] = [
+        (&[1000, 7], &[1]),
+        (&[33, 1536], &[1]),
+        (&[33, 1537], &[1]),
+        (&[5, 3000], &[1]),
+        (&[2, 70_000], &[1]),
+        (&[300_001], &[0]),
+        (&[700, 48], &[0]),
+        (&[3000, 20], &[0]),
+        (&[5000, 3], &[0]),
+        (&[4, 257, 3, 64], &[0, 2]),
+        (&[3, 50, 4, 1000], &[1, 3]),
+    ];
+    for (shape, axes) in shapes {
+        for (kind, dtype) in [
+            ("reduce-sum", DType::F32),
+            ("reduce-mean", DType::F16),
+            ("reduce-max", DType::I32),
+            ("reduce-min", DType::F64),
+        ] {
+            let attrs = Attrs::new().ints("axes", axes).int("keepdims", 1);
+            cases.push(Case::new(kind, attrs, vec![r.tensor(dtype, shape)]));
+        }
+    }
+    for op in ["arg-max", "arg-min"] {
+        for dtype in [DType::F32, DType::F16, DType::I32, DType::I64] {
+            for last in 0..2 {
+                let rank = 1 + r.below(4);
+                let mut shape = r.shape(rank, 2000);
+                let axis = r.below(rank);
+                shape[axis] = shape[axis].max(1);
+                let attrs = Attrs::new().int("axis", axis as i64).int("select-last", last).int("keepdims", 0);
+                cases.push(Case::new(op, attrs, vec![r.tensor(dtype, &shape)]));
+            }
+        }
+    }
+    cases
+}
+
+/// Softmax and norms.
+pub fn lines(r: &mut Random) -> Vec<Option<Case>> {
+    let mut cases = Vec::new();
+    for op in ["softmax", "log-softmax"] {
+        for dtype in FLOATS {
+            for _ in 0..4 {
+                let rank = 1 + r.below(4);
+                let shape = r.shape(rank, 3000);
+                let axis = r.below(rank) as i64;
+                cases.push(Case::new(op, Attrs::new().int("axis", axis), vec![r.tensor(dtype, &shape)]));
+            }
+            for shape in [&[3_usize, 1000][..], &[2, 1025], &[2, 9000], &[2, 40, 5], &[2, 100, 33]] {
+                cases.push(Case::new(op, Attrs::new().int("axis", 1), vec![r.tensor(dtype, shape)]));
+            }
+        }
+    }
+    for dtype in FLOATS {
+        let shapes: [(&[usize], usize); 8] = [
+            (&[4, 768], 1),
+            (&[3, 5, 7], 1),
+            (&[2, 3, 1030], 2),
+            (&[2, 8200], 1),
+            (&[9001], 0),
+            (&[50, 3], 1),
+            (&[2, 4, 6, 8], 2),
+            (&[6, 1], 1),
+        ];
+        for (shape, axis) in shapes {
+            let inner = &shape[axis..];
+            let operands = vec![r.tensor(dtype, shape), r.tensor(dtype, inner), r.tensor(dtype, inner)];
+            cases.push(Case::new("layer-norm", Attrs::new().int("axis", axis as i64), operands));
+        }
+        for shape in [&[2_usize, 3, 5, 7][..], &[1, 4, 40, 40], &[2, 3, 8]] {
+            let channels = &shape[1..2];
+            let operands = vec![r.tensor(dtype, shape), r.tensor(dtype, channels), r.tensor(dtype, channels)];
+            cases.push(Case::new("instance-norm", Attrs::new().float("epsilon", 1e-3), operands));
+            let operands = vec![
+                r.tensor(dtype, shape),
+                r.tensor(dtype, channels),
+                r.tensor(dtype, channels),
+                r.tensor(dtype, channels),
+                r.positive(dtype, channels),
+            ];
+            cases.push(Case::new("batch-norm", Attrs::new().float("epsilon", 1e-3), operands));
+        }
+        for size in [1, 3, 4, 5] {
+            let attrs = Attrs::new().int("size", size).float("alpha", 0.2);
+            cases.push(Case::new("lrn", attrs, vec![r.tensor(dtype, &[2, 7, 3, 5])]));
+        }
+    }
+    cases
+}
+
+/// Pools.
+pub fn pool(r: &mut Random) -> Vec<Option<Case>> {
+    let mut cases = Vec::new();
+    for dtype in FLOATS {
+        for _ in 0..8 {
+            let shape = [1 + r.below(3), r.size(), 3 + r.size(), 3 + r.size()];
+            let kernel = [1 + r.below(3) as i64, 1 + r.below(3) as i64];
+            let pads: Vec<i64> = (0..4).map(|at| r.below(kernel[at % 2] as usize) as i64).collect();
+            let attrs = Attrs::new()
+                .ints("kernel", &kernel)
+                .ints("strides", &[1 + r.below(3) as i64, 1 + r.below(3) as i64])
+                .ints("pads", &pads);
+            let x = r.tensor(dtype, &shape);
+            let dilated = attrs.clone().ints("dilations", &[1 + r.below(2) as i64, 1]);
+            cases.push(Case::new("max-pool", dilated, vec![x.clone()]));
+            let counted = attrs.int("count-include-pad", r.below(2) as i64);
+            let extra = counted.ints("ceil-extra", &[r.below(2) as i64, 0]);
+            cases.push(Case::new("avg-pool", extra, vec![x]));
+        }
+    }
+    cases
+}
+
+/// Copies: transposes, slices, pads, expansions, concatenations, gathers.
+pub fn moved(r: &mut Random) -> Vec<Option<Case>> {
+    let mut cases = Vec::new();
+    let types = [DType::F32, DType::F16, DType::I64, DType::Bool, DType::I8, DType::BF16];
+    for round in 0..60 {
+        let dtype = types[round % types.len()];
+        let rank = r.below(7);
+        let shape = r.shape(rank, 6000);
+        let order = r.order(rank);
+        cases.push(Case::new("transpose", Attrs::new().ints("perm", &order), vec![r.tensor(dtype, &shape)]));
+
+        let steps: Vec<i64> = shape.iter().map(|_| r.pick(&[1, 1, 2, 3, -1, -2])).collect();
+        let (mut starts, mut sizes) = (Vec::new(), Vec::new());
+        for (size, step) in shape.iter().zip(&steps) {
+            let size = *size as i64;
+            let count =
+                if size == 0 { 0 } else { 1 + r.below(((size - 1) / step.abs() + 1) as usize) as i64 };
+            let reach = (count - 1).max(0) * step.abs();
+            let room = r.below((size - reach).max(1) as usize) as i64;
+            starts.push(if *step > 0 { room } else { room + reach });
+            sizes.push(count);
+        }
+        let attrs = Attrs::new().ints("starts", &starts).ints("sizes", &sizes).ints("steps", &steps);
+        cases.push(Case::new("slice", attrs, vec![r.tensor(dtype, &shape)]));
+
+        let pads: Vec<i64> = (0..2 * rank).map(|_| r.pick(&[0, 0, 1, 2, 4])).collect();
+        let operands = vec![r.tensor(dtype, &shape), r.tensor(dtype, &[])];
+        cases.push(Case::new("pad", Attrs::new().ints("pads", &pads), operands));
+
+        let narrower = r.narrower(&shape);
+        let wanted: Vec<i64> = shape.iter().map(|size| *size as i64).collect();
+        cases.push(Case::new(
+            "expand",
+            Attrs::new().ints("shape", &wanted),
+            vec![r.tensor(dtype, &narrower)],
+        ));
+        if rank == 0 {
+            continue;
+        }
+        let axis = r.below(rank);
+        let operands: Vec<Tensor> = (0..1 + r.below(4))
+            .map(|_| {
+                let mut part = shape.clone();
+                part[axis] = r.below(9);
+                r.tensor(dtype, &part)
+            })
+            .collect();
+        cases.push(Case::new("concat", Attrs::new().int("axis", axis as i64), operands));
+
+        let rank_of_positions = r.below(3);
+        let positions = r.shape(rank_of_positions, 40);
+        let size = shape[axis] as i64;
+        let values: Vec<f64> = (0..positions.iter().product::<usize>())
+            .map(|_| (r.below((2 * size).max(1) as usize) as i64 - size) as f64)
+            .collect();
+        let whole = r.pick(&[DType::I32, DType::I64]);
+        let at = Tensor::from_f64(whole, positions, &values);
+        let attrs = Attrs::new().int("axis", axis as i64);
+        cases.push(Case::new("gather", attrs.clone(), vec![r.tensor(dtype, &shape), at]));
+        let mut positions: Vec<usize> = shape.iter().map(|size| size.min(&5)).copied().collect();
+        positions[axis] = r.below(6);
+        let values: Vec<f64> = (0..positions.iter().product::<usize>())
+            .map(|_| (r.below((2 * size).max(1) as usize) as i64 - size) as f64)
+            .collect();
+        let at = Tensor::from_f64(whole, positions, &values);
+        cases.push(Case::new("gather-elements", attrs, vec![r.tensor(dtype, &shape), at]));
+    }
+    for (shape, perm) in [
+        (&[40_usize, 70][..], &[1_i64, 0][..]),
+        (&[3, 40, 4, 33], &[0, 2, 3, 1]),
+        (&[2, 33, 9, 9], &[0, 3, 2, 1]),
+    ] {
+        for dtype in types {
+            cases.push(Case::new("transpose", Attrs::new().ints("perm", perm), vec![r.tensor(dtype, shape)]));
+        }
+    }
+    cases
+}
+
+/// Conversions between layouts, and ops on other layouts than the default.
+pub fn layout(r: &mut Random) -> Vec<Option<Case>> {
+    let mut cases = Vec::new();
+    let parse = |name: &str| name.parse::<Layout>().unwrap();
+    for name in ["nChw16c", "nChw8c", "nhwc", "OIhw16i16o", "Ohwi32o"] {
+        for channels in [1, 3, 16, 17, 32, 48] {
+            for dtype in [DType::F32, DType::F16] {
+                let layout = parse(name);
+                let plain = r.tensor(dtype, &[2, channels, 5, 9]);
+                let attrs = Attrs::new().with("layout", Attr::Layout(layout.clone()));
+                cases.push(Case::new("pack", attrs, vec![plain.clone()]));
+                let packed = plain.to_layout(&layout);
+                cases.push(Case::new("unpack", Attrs::new(), vec![packed.clone()]));
+                cases.push(Case::new("exp", Attrs::new(), vec![packed.clone()]));
+                let other = r.tensor(dtype, &[2, channels, 1, 1]).to_layout(&layout);
+                cases.push(Case::new("add", Attrs::new(), vec![packed.clone(), other]));
+                let scalar = r.tensor(dtype, &[]);
+                cases.push(Case::new("sub", Attrs::new(), vec![scalar, packed.clone()]));
+                if name == "nhwc" {
+                    let to = Attrs::new().with("layout", Attr::Layout(parse("nChw16c")));
+                    cases.push(Case::new("reorder", to, vec![packed]));
+                } else if name == "nChw16c" {
+                    let to = Attrs::new().with("layout", Attr::Layout(parse("nhwc")));
+                    cases.push(Case::new("reorder", to, vec![packed]));
+                }
+            }
+        }
+    }
+    let matrix = r.tensor(DType::F32, &[37, 70]);
+    let panels = Attrs::new().with("layout", Attr::Layout(parse("Ba32b")));
+    cases.push(Case::new("pack", panels, vec![matrix.clone()]));
+    cases.push(Case::new("unpack", Attrs::new(), vec![matrix.to_layout(&parse("Ba32b"))]));
+    cases
+}
+
+/// Gradients of elementwise ops, with what they sum along.
+pub fn gradient(r: &mut Random) -> Vec<Option<Case>> {
+    let mut cases = Vec::new();
+    let with = [
+        step("leaky-relu", &[0.3]),
+        step("elu", &[0.7]),
+        step("hard-sigmoid", &[0.3, 0.4]),
+        step("clip", &[-1.0, 1.5]),
+    ];
+    for of in PLAIN_UNARY.iter().map(|op| step(op, &[])).chain(with) {
+        for dtype in [DType::F32, DType::F16, DType::F64] {
+            let rank = r.below(5);
+            let shape = r.shape(rank, 1000);
+            let positive = matches!(of.op, "log" | "sqrt" | "reciprocal");
+            let x = if positive { r.positive(dtype, &shape) } else { r.tensor(dtype, &shape) };
+            let attrs = Attrs::new().with("of", Attr::Post(vec![of.clone()]));
+            cases.push(Case::new("grad", attrs, vec![x, r.tensor(dtype, &shape)]));
+        }
+    }
+    for op in ["add", "sub", "mul", "div", "pow", "min", "max"] {
+        for dtype in [DType::F32, DType::BF16] {
+            for operand in 0..2 {
+                for _ in 0..3 {
+                    let (a, b) = r.pair();
+                    let whole =
+                        ovolo::tensor::Shape::new(a.clone()).broadcast(&ovolo::tensor::Shape::new(b.clone()));
+                    let attrs =
+                        Attrs::new().with("of", Attr::Post(vec![step(op, &[])])).int("operand", operand);
+                    let operands =
+                        vec![r.positive(dtype, &a), r.positive(dtype, &b), r.tensor(dtype, &whole.unwrap())];
+                    cases.push(Case::new("grad", attrs, operands));
+                }
+            }
+        }
+    }
+    // A bias in the middle, and a scalar: many elements for each.
+    for (narrow, operand) in [(&[8_usize, 1, 1][..], 1), (&[], 1), (&[33], 1)] {
+        let wide = [16, 8, 31, 33];
+        let attrs = Attrs::new().with("of", Attr::Post(vec![step("mul", &[])])).int("operand", operand);
+        let operands =
+            vec![r.tensor(DType::F32, &wide), r.tensor(DType::F32, narrow), r.tensor(DType::F32, &wide)];
+        cases.push(Case::new("grad", attrs, operands));
+    }
+    cases
+}
+
+/// A family: its name, and the cases of a seed.
+pub type Family = (&'static str, fn(&mut Random) -> Vec<Option<Case>>);
+
+/// Every family.
+pub const FAMILIES: &[Family] = &[
+    ("unary", unary),
+    ("binary", binary),
+    ("cast", cast),
+    ("chain", chain),
+    ("reduce", reduce),
+    ("lines", lines),
+    ("pool", pool),
+    ("moved", moved),
+    ("layout", layout),
+    ("gradient", gradient),
+];

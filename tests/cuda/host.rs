@@ -1,0 +1,177 @@
+//! Kernels on the processor: their own text, compiled by the system's C++ compiler behind a shim.
+
+use libloading::{Library, Symbol};
+use ovolo::backend::cuda::{Argument, Job, Kernel, Module};
+use ovolo::tensor::{Tensor, TensorType};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What nobody has written.
+const POISON: u8 = 0xff;
+/// Bytes of poison on both sides of a buffer.
+const GUARD: usize = 256;
+
+/// A compiled module.
+pub struct Host {
+    library: Library,
+}
+
+/// The C++ compiler, or nothing where there is none; `OVOLO_REQUIRE_CXX`, as in CI, makes that a failure.
+pub fn compiler() -> Option<PathBuf> {
+    let named = std::env::var_os("CXX").filter(|name| !name.is_empty()).map(PathBuf::from);
+    let names = named.into_iter().chain(["c++", "g++", "clang++"].map(PathBuf::from));
+    let works =
+        |name: &PathBuf| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
+    let found = names.into_iter().find(works);
+    if found.is_none() {
+        assert!(std::env::var_os("OVOLO_REQUIRE_CXX").is_none(), "there is no C++ compiler: install g++");
+        println!("skipped: what runs generated kernels on the processor needs a C++ compiler");
+    }
+    found
+}
+
+impl Host {
+    /// Compiles a module.
+    pub fn new(compiler: &Path, name: &str, module: &Module) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let (source, object) = (folder.join(format!("{name}.cpp")), folder.join(format!("{name}.so")));
+        let mut text = include_str!("shim.h").to_owned();
+        text.push_str(&module.source());
+        for kernel in module.kernels() {
+            text.push_str(&trampoline(kernel));
+        }
+        std::fs::write(&source, text).unwrap();
+        let output = Command::new(compiler)
+            .args(["-std=c++17", "-O1", "-fPIC", "-shared", "-fno-strict-aliasing", "-w", "-o"])
+            .arg(&object)
+            .arg(&source)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "{}\n{}",
+            source.display(),
+            said.chars().take(4000).collect::<String>()
+        );
+        // SAFETY: the library was compiled just now, and has no initialisers.
+        let library = unsafe { Library::new(&object) }.unwrap();
+        std::fs::remove_file(&object).unwrap();
+        Self { library }
+    }
+
+    /// Runs a job on operands, threads in one order; the result.
+    pub fn run(
+        &self,
+        job: &Job,
+        operands: &[&Tensor],
+        ty: &TensorType,
+        backwards: bool,
+    ) -> Result<Tensor, String> {
+        let mut inputs: Vec<Guarded> =
+            operands.iter().map(|operand| Guarded::holding(operand.bytes())).collect();
+        let mut output = Guarded::poisoned(ty.bytes());
+        let mut scratch = Guarded::poisoned(job.scratch);
+        for kernel in &job.kernels {
+            let mut arguments: Vec<*mut u8> = kernel
+                .arguments
+                .iter()
+                .map(|argument| match argument {
+                    Argument::Input(operand) => inputs[*operand].pointer(),
+                    Argument::Output => output.pointer(),
+                    Argument::Scratch => scratch.pointer(),
+                })
+                .collect();
+            let launch = [
+                kernel.launch.grid[0],
+                kernel.launch.grid[1],
+                kernel.launch.block[0],
+                kernel.launch.block[1],
+            ];
+            let waits = ["__syncthreads", "__shfl", "across_"].iter().any(|word| kernel.text.contains(word));
+            type Run = unsafe extern "C" fn(*const (), *mut *mut u8, *const u32, i32, i32) -> i32;
+            let name = format!("run_{}", kernel.name);
+            // SAFETY: the shim's function has this signature, the kernel's trampoline takes the arguments that
+            // its description names, and each buffer has the bytes of its type.
+            let code = unsafe {
+                let run: Symbol<'_, Run> = self.library.get(b"ovolo_run").unwrap();
+                let kernel: Symbol<'_, unsafe extern "C" fn()> = self.library.get(name.as_bytes()).unwrap();
+                run(
+                    *kernel as *const (),
+                    arguments.as_mut_ptr(),
+                    launch.as_ptr(),
+                    i32::from(waits),
+                    i32::from(backwards),
+                )
+            };
+            if code != 0 {
+                return Err(format!("not all threads reach a barrier of\n{}", kernel.text));
+            }
+        }
+        for (guarded, operand) in inputs.iter().zip(operands) {
+            if guarded.bytes() != operand.bytes() || !guarded.is_intact() {
+                return Err("an operand was written to".into());
+            }
+        }
+        if !output.is_intact() || !scratch.is_intact() {
+            return Err("something was written beside the result".into());
+        }
+        let mut result = Tensor::zeros(ty.clone());
+        result.bytes_mut().copy_from_slice(output.bytes());
+        Ok(result)
+    }
+}
+
+/// A function that calls a kernel with pointers from a list.
+fn trampoline(kernel: &Kernel) -> String {
+    let start = kernel.text.find(&format!("{}(", kernel.name)).unwrap() + kernel.name.len() + 1;
+    let list = &kernel.text[start..start + kernel.text[start..].find(") {").unwrap()];
+    let arguments: Vec<String> = list
+        .split(", ")
+        .enumerate()
+        .map(|(at, parameter)| {
+            let ty = &parameter[..=parameter.find('*').unwrap()];
+            format!("({ty})a[{at}]")
+        })
+        .collect();
+    format!(
+        "extern \"C\" void run_{}(void** a) {{ {}({}); }}\n",
+        kernel.name,
+        kernel.name,
+        arguments.join(", ")
+    )
+}
+
+/// A buffer in the middle of poison, on the alignment of a device's buffers.
+struct Guarded {
+    bytes: Tensor,
+    length: usize,
+}
+
+impl Guarded {
+    fn poisoned(length: usize) -> Self {
+        let ty = TensorType::plain(ovolo::tensor::DType::U8, [length + 2 * GUARD]);
+        let mut bytes = Tensor::zeros(ty);
+        bytes.bytes_mut().fill(POISON);
+        Self { bytes, length }
+    }
+
+    fn holding(bytes: &[u8]) -> Self {
+        let mut guarded = Self::poisoned(bytes.len());
+        guarded.bytes.bytes_mut()[GUARD..][..bytes.len()].copy_from_slice(bytes);
+        guarded
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes.bytes()[GUARD..][..self.length]
+    }
+
+    fn pointer(&mut self) -> *mut u8 {
+        self.bytes.bytes_mut()[GUARD..].as_mut_ptr()
+    }
+
+    fn is_intact(&self) -> bool {
+        let all = self.bytes.bytes();
+        all[..GUARD].iter().chain(&all[GUARD + self.length..]).all(|byte| *byte == POISON)
+    }
+}
