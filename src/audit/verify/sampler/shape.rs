@@ -71,7 +71,7 @@ pub(super) fn slice(ask: &mut Ask<'_>) -> Option<Offer> {
     }
     let whole = ask.rng.percent(20);
     // Axes that are whole and backwards: no size tells them from those that are left as they are.
-    let backwards = !whole && ask.rng.percent(20);
+    let backwards = !whole && ask.rng.percent(10);
     let roomy = (!whole && !sizes.is_empty() && ask.rng.percent(40)).then(|| ask.rng.below(sizes.len()));
     let settled_starts = ask.list("starts");
     let settled_steps = match ask.fixed.get("steps") {
