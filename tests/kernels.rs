@@ -33,7 +33,9 @@ fn main() {
     let rules = RuleSet::read(SHIPPED).unwrap();
     let mut trials = Vec::new();
     let library = common::onednn_found();
-    for rule in rules.rules().iter().filter(|rule| rule.stem() != DEVICE && (library || rule.stem() != LIBRARY)) {
+    for rule in
+        rules.rules().iter().filter(|rule| rule.stem() != DEVICE && (library || rule.stem() != LIBRARY))
+    {
         if rule.to.iter().any(lowers) {
             let one = Arc::clone(rule);
             trials.push(Trial::test(format!("op::{}", rule.name), move || ops(&one)));
