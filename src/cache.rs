@@ -252,13 +252,16 @@ impl Cache {
     }
 }
 
-/// The bytes of an entry of a session, and those of its weights.
+/// The bytes of an entry, and those of its weights.
+type Encoded<'a> = (Vec<u8>, BTreeMap<Digest, &'a [u8]>);
+
+/// The entry of a session.
 fn encode<'a>(
     key: &Key,
     session: &Session,
     constants: &[(NodeId, &'a Tensor)],
     origin: Origin,
-) -> Result<(Vec<u8>, BTreeMap<Digest, &'a [u8]>), Error> {
+) -> Result<Encoded<'a>, Error> {
     let plan = session.plan().clone();
     let (constants, weights) = weights::describe(constants, plan.threads);
     let Origin { model, machine, basis } = origin;

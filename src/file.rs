@@ -30,6 +30,15 @@ pub fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     put(path, parts)
 }
 
+/// Adds to the end of a file, which need not be there: bytes that are there stay what they are. A loss of power
+/// may leave the last of them in part, which their reader finds out.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    OpenOptions::new().create(true).append(true).open(path)?.write_all(bytes)
+}
+
 /// Opens a file for reading; `None` where there is none. What is there and is no plain file, such as a pipe, is
 /// an error, and is not waited for.
 pub(crate) fn open(path: &Path) -> io::Result<Option<File>> {

@@ -111,13 +111,13 @@ fn the_curve_begins_within_the_limit() {
     assert!(error.to_string().starts_with(&format!("the smallest plan that was found needs {least} bytes")));
 }
 
-/// `nasrnn` with merges: no extraction from its e-graph is proven within its limits.
+/// `nasrnn` with the equalities of superoptimisers: no extraction from its e-graph is proven within its limits.
 #[test]
 fn the_work_of_a_search_has_a_limit_where_the_e_graph_is_hard() {
     let graph = model("nasrnn");
     let mut options = common::options(2);
-    let (_, text) = SHIPPED.iter().find(|(name, _)| *name == "passes/merged.ron").unwrap();
-    options.pipeline = Pipeline::read("passes/merged.ron", text).unwrap();
+    let (_, text) = SHIPPED.iter().find(|(name, _)| *name == "passes/superoptimise.ron").unwrap();
+    options.pipeline = Pipeline::read("passes/superoptimise.ron", text).unwrap();
     for pass in &mut options.pipeline.passes {
         match pass {
             PassSpec::Extract(settings) => settings.cost = "flops".into(),

@@ -13,8 +13,6 @@ use crate::tune::{Shard, validators};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const HEAD: &str = "head.json";
@@ -187,12 +185,7 @@ impl Store {
         value["task"] = task.into();
         let path = self.folder.join(RESULTS);
         let line = format!("{value}\n");
-        OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .and_then(|mut file| file.write_all(line.as_bytes()))
-            .map_err(Error::io(&path))?;
+        file::append(&path, line.as_bytes()).map_err(Error::io(&path))?;
         self.done.insert(task.to_owned(), value);
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::attr::{Float, Step};
-use crate::tensor::{DType, Layout, Shape};
+use crate::tensor::{DType, Device, Layout, Shape};
 
 fn attrs_of(name: &str, attrs: Attrs) -> Attrs {
     complete(find(name).unwrap(), attrs)
@@ -65,7 +65,7 @@ impl Random {
 
     fn tensor(&mut self, ty: &TensorType) -> Tensor {
         let values = self.values(ty.shape.count());
-        Tensor::from_f64(ty.dtype, ty.shape.clone(), &values).to_layout(&ty.layout)
+        Tensor::from_f64(ty.dtype, ty.shape.clone(), &values).to_layout(&ty.layout).on(ty.device)
     }
 
     fn int(&mut self) -> i64 {
@@ -112,6 +112,12 @@ impl Random {
     }
 }
 
+/// Where an operand of an op lies, those of a device mostly there.
+fn memory(op: &str, random: &mut Random) -> Device {
+    let there = op.starts_with("cuda.") || op == "download";
+    if there && random.below(50) > 0 { Device::Cuda(0) } else { Device::Host }
+}
+
 const LAYOUTS: [&str; 10] =
     ["plain", "nChw16c", "nChw8c", "nhwc", "OIhw16i16o", "OIhw8i8o", "Ohwi16o", "Oihw16o", "Ba32b", "plain"];
 
@@ -122,7 +128,7 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
     let mut panicked = Vec::new();
     for def in all() {
         let mut accepted = 0;
-        for _ in 0..6000 {
+        for _ in 0..9000 {
             let rank = random.of(&[0, 1, 2, 3, 4, 4, 4, 4]);
             let mut attrs = Attrs::new();
             for declared in &def.attrs {
@@ -169,6 +175,10 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
                     _ => random.ty(rank, dtype, &["plain"]),
                 })
                 .collect();
+            let types: Vec<TensorType> = types
+                .into_iter()
+                .map(|ty| TensorType { device: memory(def.name, &mut random), ..ty })
+                .collect();
             let refs: Vec<&TensorType> = types.iter().collect();
             let outcome = std::panic::catch_unwind(|| (def.infer)(&attrs, &refs));
             let Ok(inferred) = outcome else {
@@ -186,6 +196,7 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
                 let result = (def.eval)(&attrs, &tensors.iter().collect::<Vec<_>>(), &ty);
                 assert_eq!(*result.ty(), ty);
                 // Padding holds zero.
+                let result = result.on(Device::Host);
                 assert_eq!(result.to_layout(&Layout::PLAIN).to_layout(&ty.layout).bytes(), result.bytes());
                 assert!((def.flops)(&attrs, &refs, &ty) >= 0.0);
             });

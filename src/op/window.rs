@@ -294,7 +294,16 @@ pub(super) fn infer_pool(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorT
     }
     let mut dims = x.shape.to_vec();
     for axis in 0..2 {
-        dims[2 + axis] = Axis::new(attrs, axis, x.shape[2 + axis], kernel[axis])?.outputs()?;
+        let window = Axis::new(attrs, axis, x.shape[2 + axis], kernel[axis])?;
+        dims[2 + axis] = window.outputs()?;
+        // A window of padding alone has no largest value and no mean; other engines refuse it as well.
+        let reach = (window.kernel - 1) * window.dilation + 1;
+        if window.before.max(window.after) >= reach {
+            return Err(format!(
+                "padding of {} hides a window of {reach}: it must be smaller",
+                window.before.max(window.after)
+            ));
+        }
     }
     Ok(TensorType { shape: dims.into_iter().collect::<Vec<_>>().as_slice().into(), ..x.clone() })
 }

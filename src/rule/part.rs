@@ -37,8 +37,11 @@ pub(super) fn before_reshape(part: (&[i64], &[i64]), to: &[i64], from: &[i64]) -
     Ok((first, taken))
 }
 
+/// Axes of the one shape, and those of the other that they are made of.
+type Group = (Range<usize>, Range<usize>);
+
 /// The axes of both shapes in groups with equal products.
-fn groups(to: &[i64], from: &[i64]) -> Result<Vec<(Range<usize>, Range<usize>)>, String> {
+fn groups(to: &[i64], from: &[i64]) -> Result<Vec<Group>, String> {
     let unequal = || format!("{from:?} has not as many elements as {to:?}");
     let mut groups = Vec::new();
     let (mut i, mut j) = (0, 0);

@@ -306,9 +306,9 @@ fn side(walk: &Walk, ty: &TensorType, axis: usize, first: usize) -> Access {
     }
     let mut access = Access::default();
     let mut position = order.len();
-    for dim in 0..ty.shape.rank() {
+    for (dim, outer) in outer.iter().enumerate() {
         let at = order.iter().position(|one| *one == dim).unwrap_or(0);
-        access.parts.push(Part::whole(at, outer[dim] as i64));
+        access.parts.push(Part::whole(at, *outer as i64));
     }
     let mut inner: usize = ty.layout.blocks().iter().map(|block| block.1).product();
     for (_, size) in ty.layout.blocks() {

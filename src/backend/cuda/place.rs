@@ -25,7 +25,8 @@ impl Walk {
     /// split them, where these are filled.
     pub(super) fn split(ty: &TensorType, other: &Layout) -> Self {
         let once = |dim: usize| other.blocks().iter().filter(|block| block.0 == dim).count() <= 1;
-        let whole = (0..ty.shape.rank()).all(|dim| once(dim) && ty.shape[dim] % other.block(dim) == 0);
+        let whole =
+            (0..ty.shape.rank()).all(|dim| once(dim) && ty.shape[dim].is_multiple_of(other.block(dim)));
         if !ty.layout.is_plain() || !whole {
             return Self::new(ty);
         }

@@ -119,7 +119,7 @@ impl Reduce {
             0
         };
         let least = if row { 8 * BLOCK } else { 16 * ROWS };
-        let parts = if blocks == 0 { 1 } else { (units / least).min(2 * BUSY / blocks).max(1) };
+        let parts = (2 * BUSY).checked_div(blocks).map_or(1, |most| (units / least).min(most).max(1));
         if parts < 2 || blocks >= BUSY {
             return Ok(Job {
                 kernels: vec![self.kernel(&space, row, width, &Target::Result)?],
