@@ -91,10 +91,9 @@ pub(super) fn kernel(
         })
         .collect();
     let threads = launch.block[0] * launch.block[1];
-    // Told of the one block that must fit, the assembler keeps `double` values in registers; left to its own
-    // guess of how many should, it spills.
-    let double = parameters.iter().any(|it| it.dtype == DType::F64);
-    let bounds = if double { format!("{threads}, 1") } else { threads.to_string() };
+    // Told of the one block that must fit, the assembler keeps values in registers; left to its own guess of
+    // how many should, it spills some.
+    let bounds = format!("{threads}, 1");
     let signature = |name: &str| {
         format!("extern \"C\" __global__ void __launch_bounds__({bounds}) {name}({})", list.join(", "))
     };
