@@ -223,6 +223,14 @@ impl Attrs {
         }
     }
 
+    /// A string attribute. Panics as [`Attrs::expect_int`] does.
+    pub fn expect_str(&self, name: &str) -> &str {
+        match self.get(name) {
+            Some(Attr::Str(text)) => text,
+            other => panic!("attribute `{name}` is {other:?}, not a string"),
+        }
+    }
+
     /// A layout attribute. Panics as [`Attrs::expect_int`] does.
     pub fn expect_layout(&self, name: &str) -> &Layout {
         match self.get(name) {

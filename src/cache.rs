@@ -23,6 +23,7 @@ mod digest;
 mod entry;
 mod folder;
 mod key;
+mod library;
 mod prune;
 mod request;
 mod weights;
@@ -32,16 +33,17 @@ pub use digest::Digest;
 pub use entry::{Constant, Damage, Entry, Value};
 pub use folder::{Folder, Kind, Listed};
 pub use key::{Difference, Key};
-pub use prune::Pruned;
+pub use prune::{GRACE, Pruned};
 pub use request::{Request, elsewhere};
 
 use crate::cost::Machine;
 use crate::error::Error;
 use crate::graph::NodeId;
-use crate::session::Session;
+use crate::plan::Plan;
+use crate::session::{self, Constants, Session};
 use crate::tensor::Tensor;
 use crate::tune::{Basis, Stored};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -135,8 +137,12 @@ impl Cache {
     /// # Errors
     /// Why there is none.
     pub fn find(&self, key: &Key, times: Option<&Stored>) -> Result<Session, Miss> {
+        self.used(key, self.look(key, times))
+    }
+
+    /// Notes that an entry was used, or removes it where it is of no use.
+    fn used<T>(&self, key: &Key, found: Result<T, Miss>) -> Result<T, Miss> {
         let name = key.fingerprint().to_string();
-        let found = self.look(key, times);
         match &found {
             Ok(_) => {
                 self.folder.touch(Kind::Plan, &name);
@@ -173,6 +179,32 @@ impl Cache {
     /// # Errors
     /// Why there is none.
     pub fn look(&self, key: &Key, times: Option<&Stored>) -> Result<Session, Miss> {
+        let (plan, constants) = self.stored(key, times)?;
+        Session::stored(plan, constants, &Cubins::new(&self.folder))
+            .map_err(|error| Miss::Changed(error.to_string()))
+    }
+
+    /// As [`Cache::find`], of the plan alone: it is checked as a session would be, and no kernel is made, so that
+    /// it is found where it cannot run, too.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn find_plan(&self, key: &Key, times: Option<&Stored>) -> Result<Plan, Miss> {
+        self.used(key, self.look_plan(key, times))
+    }
+
+    /// As [`Cache::find_plan`], and leaves everything as it is.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn look_plan(&self, key: &Key, times: Option<&Stored>) -> Result<Plan, Miss> {
+        let (plan, constants) = self.stored(key, times)?;
+        session::check(&plan, &constants).map_err(|error| Miss::Changed(error.to_string()))?;
+        Ok(plan)
+    }
+
+    /// The plan of an entry and its constants, mapped.
+    fn stored(&self, key: &Key, times: Option<&Stored>) -> Result<(Plan, Constants), Miss> {
         let entry = Entry::read(&self.folder, &key.fingerprint().to_string())?.ok_or(Miss::Absent)?;
         if let Some(why) =
             entry.basis.as_ref().and_then(|basis| basis.differs(times.unwrap_or(&Stored::default())))
@@ -180,22 +212,31 @@ impl Cache {
             return Err(Miss::Changed(why));
         }
         let constants = weights::read(&self.folder, &entry.constants, entry.plan.threads)?;
-        Session::stored(entry.plan, constants).map_err(|error| Miss::Changed(error.to_string()))
+        Ok((entry.plan, constants))
     }
 
     /// Keeps a session's plan and constants under a key, and prunes what the limit does not allow.
     ///
     /// # Errors
-    /// If they cannot be written, or are larger than the limit; the cache is then as it was, but for
-    /// weights that no entry names.
+    /// If they cannot be written, or are larger than the limit; the cache is then as it was.
     pub fn keep(&self, key: &Key, session: &Session, origin: Origin) -> Result<(), Error> {
-        let constants = session.constants();
-        let (encoded, weights) = encode(key, session, &constants, origin)?;
+        self.keep_plan(key, session.plan(), &session.constants(), origin)
+    }
+
+    /// Keeps a plan and the constants that it reads as [`Cache::keep`] does.
+    ///
+    /// # Errors
+    /// As [`Cache::keep`].
+    pub fn keep_plan(
+        &self,
+        key: &Key,
+        plan: &Plan,
+        constants: &[(NodeId, &Tensor)],
+        origin: Origin,
+    ) -> Result<(), Error> {
+        let (encoded, weights) = encode(key, plan, constants, origin)?;
         self.allows(encoded.len() + weights.values().map(|bytes| bytes.len()).sum::<usize>())?;
-        for (digest, bytes) in weights {
-            weights::write(&self.folder, digest, bytes)?;
-        }
-        self.folder.write(Kind::Plan, &key.fingerprint().to_string(), &[&encoded])?;
+        weights::write_entry(&self.folder, &key.fingerprint().to_string(), &encoded, weights)?;
         prune::tidy(&self.folder, self.limit);
         Ok(())
     }
@@ -239,6 +280,26 @@ impl Cache {
         prune::clear(&self.folder)
     }
 
+    /// What no entry names: modules, and weights of entries that are gone or were never finished; by name.
+    pub fn others(&self) -> Vec<(Kind, Listed)> {
+        let named = prune::named(&self.folder);
+        let named: BTreeSet<String> = named.iter().map(ToString::to_string).collect();
+        let weights = self.folder.list(Kind::Weight).into_iter().map(|one| (Kind::Weight, one));
+        let modules = self.folder.list(Kind::Cubin).into_iter().map(|one| (Kind::Cubin, one));
+        weights.filter(|(_, one)| !named.contains(&one.name)).chain(modules).collect()
+    }
+
+    /// Reads every bit of a file that is no entry.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn verify_other(&self, kind: Kind, name: &str) -> Result<(), Miss> {
+        match kind {
+            Kind::Cubin => cubin::check(&self.folder, name),
+            Kind::Plan | Kind::Weight => weights::check(&self.folder, name),
+        }
+    }
+
     /// Reads every bit of an entry.
     ///
     /// # Errors
@@ -255,14 +316,14 @@ impl Cache {
 /// The bytes of an entry, and those of its weights.
 type Encoded<'a> = (Vec<u8>, BTreeMap<Digest, &'a [u8]>);
 
-/// The entry of a session.
+/// The entry of a plan.
 fn encode<'a>(
     key: &Key,
-    session: &Session,
+    plan: &Plan,
     constants: &[(NodeId, &'a Tensor)],
     origin: Origin,
 ) -> Result<Encoded<'a>, Error> {
-    let plan = session.plan().clone();
+    let plan = plan.clone();
     let (constants, weights) = weights::describe(constants, plan.threads);
     let Origin { model, machine, basis } = origin;
     let entry = Entry { key: key.clone(), model, plan, constants, machine, basis };

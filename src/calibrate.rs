@@ -207,7 +207,7 @@ impl<'a> Probe<'a> {
         let def = op::find(op)?;
         let attrs = op::complete(def, crate::attr::Attrs::new());
         let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
-        let output = (def.infer)(&attrs, &types).ok()?;
+        let output = def.result(&attrs, &types).ok()?;
         let call = Call { op, attrs: &attrs, inputs: &types, output: &output, threads: team.threads() };
         let backend = backend::find(def.backend()?)?;
         let contract = backend.contract(&call).ok()?;

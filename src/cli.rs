@@ -24,6 +24,8 @@ mod save;
 mod tune;
 
 use clap::{Args, Parser, Subcommand};
+use ovolo::program::{self, Invocation};
+use ovolo::tensor::Device;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -93,7 +95,7 @@ struct Settings {
     #[arg(long = "dim", value_name = "NAME=N")]
     dims: Vec<String>,
     /// The pipeline: a file, or the name of a shipped one.
-    #[arg(long, default_value = "native")]
+    #[arg(long, env = "OVOLO_PIPELINE", default_value = "cpu")]
     pipeline: String,
     /// Adds the rule files of a directory. May be given more than once.
     #[arg(long, value_name = "DIR")]
@@ -111,15 +113,22 @@ struct Settings {
     /// each kernel as a line of JSON, and answers with a line {"seconds": 1.2e-5}.
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["cost", "formula", "learned"])]
     process: Option<String>,
+    /// How many seconds that program may take for an answer.
+    #[arg(
+        long, value_name = "SECONDS", requires = "process", default_value_t = Invocation::PATIENCE,
+        value_parser = clap::value_parser!(u64).range(1..=86_400)
+    )]
+    process_timeout: u64,
     /// The extractor, in place of the pipeline's.
     #[arg(long)]
     extractor: Option<String>,
     /// Threads, the calling one included. Default: the processors this process may use.
     #[arg(long)]
     threads: Option<usize>,
-    /// The most bytes that the arena of the plan may have: 4194304, 4MiB, 4.2MB.
-    #[arg(long, value_name = "BYTES", value_parser = amount::memory)]
-    memory_limit: Option<usize>,
+    /// The most bytes that the arena of the plan may have: 4194304, 4MiB, 4.2MB. The host's, unless a device
+    /// is named; may be given once for each.
+    #[arg(long, value_name = "[DEVICE=]BYTES", value_parser = amount::of_device)]
+    memory_limit: Vec<(Device, usize)>,
     /// Fill initializers that carry no data but say `normal MEAN STD` with seeded values.
     #[arg(long)]
     seeded_weights: bool,
@@ -128,6 +137,7 @@ struct Settings {
 /// Runs a command; prints what went wrong and gives the exit code.
 pub fn run(arguments: Arguments) -> ExitCode {
     fault::say();
+    program::on_wait(|text| eprintln!("note: {text}"));
     let outcome = match arguments.command {
         Command::Run(command) => command.run(),
         Command::Compile(command) => command.run(),

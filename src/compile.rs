@@ -58,7 +58,7 @@ pub struct Stage {
 /// A compiled model.
 #[derive(Debug)]
 pub struct Compilation {
-    /// Backends of the pipeline that were not there, each with the reason: their rules were not in play.
+    /// Backends of the pipeline none of whose kernels was a candidate, each with the reason.
     pub absent: Vec<(String, String)>,
     /// The stages, from `import` on.
     pub stages: Vec<Stage>,

@@ -22,7 +22,7 @@ pub use measured::{Asked, Entry, Leaning, Measured, State, Table, key};
 pub use noise::{Noise, Noisy};
 pub use pattern::fits;
 pub use process::{Answer, Process};
-pub use rank::{median_error, spearman};
+pub use rank::{median, median_error, spearman};
 pub use roofline::{Machine, Roofline};
 
 use crate::contract::{Call, Contract};
@@ -55,6 +55,12 @@ pub trait CostModel: Sync {
 
     /// Seconds to copy so many bytes from one buffer to another, for what the memory plan adds.
     fn copy(&self, bytes: usize) -> f64;
+
+    /// What went wrong while kernels were priced, beside kernels that the model knows nothing of. To be asked
+    /// once all are priced: what was said of them is not to be used then.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 
     /// What to do where there is no price.
     fn lacking(&self) -> String {

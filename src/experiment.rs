@@ -47,7 +47,9 @@ pub struct Outcome {
     pub tasks: usize,
     /// Those that were done before.
     pub known: usize,
-    /// Those that have no result, each with the reason.
+    /// Those that had failed before, in whole or in part, and were done again.
+    pub again: usize,
+    /// Those that have no result, or not all of one, each with the reason.
     pub failed: Vec<(String, String)>,
     /// What there is to say besides.
     pub notes: Vec<String>,
@@ -74,18 +76,33 @@ pub fn run(
     };
     let mut store = Store::open(folder, Head::new(spec, machine, shard)?)?;
     let mut runner = Runner::new(spec, store.head.machine)?;
+    let stopped = || Error::setting("the experiment was stopped; what was done is kept");
     let all = Task::all(spec);
     let tasks: Vec<Task> =
         all.iter().enumerate().filter(|(at, _)| shard.has(*at)).map(|(_, task)| *task).collect();
     let mut outcome = Outcome { tasks: tasks.len(), ..Outcome::default() };
+    let whole = |store: &Store, name: &str| store.done.get(name).is_some_and(|result| why(result).is_none());
+    let left = tasks.iter().any(|task| !whole(&store, &task.name(spec)));
+    // Where nothing is left to do, nothing is priced again.
+    if spec.timed() && (left || !store.has_times()) {
+        let mut goes_on = true;
+        let all = tasks.len();
+        let times = runner.settle(&mut |task| {
+            goes_on = told(&Progress { done: 0, all, task });
+            goes_on
+        })?;
+        let Some(times) = times.filter(|_| goes_on) else { return Err(stopped()) };
+        store.hold_times(&times)?;
+    }
     for (done, task) in tasks.iter().enumerate() {
         let name = task.name(spec);
-        if store.done.contains_key(&name) {
+        if whole(&store, &name) {
             outcome.known += 1;
             continue;
         }
+        outcome.again += usize::from(store.done.contains_key(&name));
         if !told(&Progress { done, all: tasks.len(), task: name.clone() }) {
-            return Err(Error::setting("the experiment was stopped; what was done is kept"));
+            return Err(stopped());
         }
         let result = runner.run(task).unwrap_or_else(|error| json!({"error": error.to_string()}));
         store.add(&name, result)?;
@@ -100,8 +117,27 @@ pub fn run(
 }
 
 fn failed(done: &BTreeMap<String, Value>) -> Vec<(String, String)> {
-    let why = |(task, result): (&String, &Value)| Some((task.clone(), result["error"].as_str()?.to_owned()));
-    done.iter().filter_map(why).collect()
+    done.iter().filter_map(|(task, result)| Some((task.clone(), why(result)?))).collect()
+}
+
+/// Why there is no result, or what is lacking of it.
+fn why(result: &Value) -> Option<String> {
+    if let Some(error) = result["error"].as_str() {
+        return Some(error.to_owned());
+    }
+    lacking(result).into_iter().next().map(|(what, error)| format!("{what}: {error}"))
+}
+
+/// The cells of a race that are not in it, each with the reason.
+fn lacking(result: &Value) -> Vec<(String, String)> {
+    let cells = result["failed"].as_array().map_or(&[][..], Vec::as_slice);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let one = |cell: &Value| {
+        let words: Vec<String> = ["pipeline", "cost", "extractor"].map(|key| text(&cell[key])).into();
+        let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
+        (words.join(" "), text(&cell["error"]))
+    };
+    cells.iter().map(one).collect()
 }
 
 /// Writes the tables and the page; the names of the files.
@@ -111,7 +147,14 @@ fn finish(
     head: &Head,
     hosts: &[(String, &BTreeMap<String, Value>)],
 ) -> Result<Vec<String>, Error> {
-    let tables = Results { spec, hosts: hosts.to_vec() }.tables();
+    let (tables, empty): (Vec<Table>, Vec<Table>) = Results { spec, hosts: hosts.to_vec() }
+        .tables()
+        .into_iter()
+        .partition(|table| !table.lines.is_empty());
+    // One of an earlier run, such as that of what had failed.
+    for table in &empty {
+        store::remove(folder, &format!("{}.csv", table.name))?;
+    }
     let mut files = Vec::new();
     for table in &tables {
         let name = format!("{}.csv", table.name);
@@ -132,6 +175,11 @@ fn finish(
 }
 
 impl Spec {
+    /// Whether anything is priced by the table of times.
+    pub fn timed(&self) -> bool {
+        self.costs.iter().any(|cost| cost.kind == "measured")
+    }
+
     /// Whether anything hangs on the speeds of the machine.
     pub fn calibrated(&self) -> bool {
         self.costs.iter().any(|cost| cost.kind != "flops")

@@ -58,6 +58,24 @@ pub fn find(name: &str) -> Option<&'static dyn Extractor> {
     EXTRACTORS.iter().find(|extractor| extractor.name() == name).copied()
 }
 
+/// Extractors that a build may lack, and the feature that brings each.
+const OPTIONAL: &[(&str, &str)] = &[("ilp", "ilp")];
+
+/// The feature of a build that has the extractor with this name, where this one does not.
+pub fn needs(name: &str) -> Option<&'static str> {
+    let (_, feature) = OPTIONAL.iter().find(|(known, _)| *known == name)?;
+    find(name).is_none().then_some(*feature)
+}
+
+/// What to say of a name that is none of [`EXTRACTORS`]: which there are, or how to have it.
+pub fn unknown(name: &str) -> String {
+    if let Some(feature) = needs(name) {
+        return format!("this build has no extractor `{name}`: build with `--features {feature}`");
+    }
+    let known: Vec<&str> = EXTRACTORS.iter().map(|one| one.name()).collect();
+    format!("there is no extractor `{name}`: there are {}", known.join(", "))
+}
+
 /// A way to choose among the programs of an e-graph.
 pub trait Extractor: Sync {
     /// The name in pipelines and reports: kebab-case.
@@ -176,6 +194,19 @@ pub struct Extraction {
     pub report: Report,
 }
 
+impl Extraction {
+    /// Has the bound say what is known, to the last bit: the cost where that is proven, and else no more than
+    /// the cost. Both are sums of the same prices, taken in different orders.
+    pub fn settle(&mut self) {
+        self.bound = if self.proven { self.cost } else { self.bound.min(self.cost) };
+    }
+
+    /// The share of the cost that may be too much: 0 where the selection is proven.
+    pub fn gap(&self) -> f64 {
+        if self.cost > 0.0 { (1.0 - self.bound / self.cost).max(0.0) } else { 0.0 }
+    }
+}
+
 /// What an extractor saw and did: all of it counted, nothing timed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
@@ -230,6 +261,16 @@ pub enum ExtractError {
         /// The price.
         cost: f64,
     },
+    /// Prices are so large that sums of them are no numbers.
+    #[error(
+        "the costs are too large to be added: at {class} their sum is beyond {:e}; what cannot be run costs \
+         infinity",
+        f64::MAX
+    )]
+    TooDear {
+        /// The class at which the sum of the dearest candidates of all classes so far is no number.
+        class: ClassId,
+    },
     /// Nothing that can be run computes a root.
     #[error(
         "nothing that can be run computes root {root}: each candidate is unpriced or rests on a class that is, \
@@ -261,10 +302,10 @@ pub enum ExtractError {
 }
 
 impl Problem {
-    /// Checks that classes exist and that prices are prices.
+    /// Checks that classes exist, that prices are prices, and that they can be added.
     ///
     /// # Errors
-    /// [`ExtractError::UnknownClass`], [`ExtractError::BadCost`].
+    /// [`ExtractError::UnknownClass`], [`ExtractError::BadCost`], [`ExtractError::TooDear`].
     pub fn validate(&self) -> Result<(), ExtractError> {
         let classes = self.classes.len();
         let known = |of: &dyn Fn() -> String, class: ClassId| {
@@ -277,15 +318,24 @@ impl Problem {
         for &root in &self.roots {
             known(&|| "a root".to_owned(), root)?;
         }
+        let mut sum = 0.0;
         for (index, class) in self.classes.iter().enumerate() {
+            let mut dearest = 0.0_f64;
             for (node, candidate) in class.nodes.iter().enumerate() {
                 if candidate.cost.is_nan() || candidate.cost < 0.0 {
                     let class = ClassId(index as u32);
                     return Err(ExtractError::BadCost { class, node, cost: candidate.cost });
                 }
+                if candidate.cost.is_finite() {
+                    dearest = dearest.max(candidate.cost);
+                }
                 for &child in &candidate.children {
                     known(&|| format!("candidate {node} of class {index}"), child)?;
                 }
+            }
+            sum += dearest;
+            if !f64::is_finite(sum) {
+                return Err(ExtractError::TooDear { class: ClassId(index as u32) });
             }
         }
         Ok(())

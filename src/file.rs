@@ -30,6 +30,35 @@ pub fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     put(path, parts)
 }
 
+/// Whether two paths lead to one file that is there, by whatever links.
+pub fn same(one: &Path, other: &Path) -> bool {
+    let (Ok(a), Ok(b)) = (fs::metadata(one), fs::metadata(other)) else { return false };
+    #[cfg(unix)]
+    {
+        let identity = |meta: &fs::Metadata| {
+            use std::os::unix::fs::MetadataExt;
+            (meta.dev(), meta.ino())
+        };
+        identity(&a) == identity(&b)
+    }
+    #[cfg(not(unix))]
+    {
+        let place = |path: &Path| path.canonicalize().ok();
+        a.len() == b.len() && place(one).is_some() && place(one) == place(other)
+    }
+}
+
+/// Refuses a file to be written that is one of those that were read.
+///
+/// # Errors
+/// Which of them it is.
+pub fn spare<'a>(file: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), String> {
+    match inputs.into_iter().find(|input| same(file, input)) {
+        Some(input) => Err(format!("it would overwrite {}, which is read", input.display())),
+        None => Ok(()),
+    }
+}
+
 /// Adds to the end of a file, which need not be there: bytes that are there stay what they are. A loss of power
 /// may leave the last of them in part, which their reader finds out.
 ///
@@ -133,6 +162,25 @@ mod tests {
         assert!(write(&folder.join("no/such/folder"), &[b"x"]).is_err());
         assert!(write(&folder, &[b"x"]).is_err(), "a folder is no file");
         assert_eq!(fs::read_dir(&folder).expect("it is listed").count(), 1);
+        fs::remove_dir_all(&folder).expect("it is removed");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_file_is_the_same_by_any_link() {
+        let folder = std::env::temp_dir().join(format!("ovolo-same-{}", std::process::id()));
+        fs::create_dir_all(folder.join("in")).expect("a folder");
+        let at = |name: &str| folder.join(name);
+        fs::write(at("one"), "text").expect("it is written");
+        fs::write(at("two"), "text").expect("it is written");
+        fs::hard_link(at("one"), at("hard")).expect("it is linked");
+        std::os::unix::fs::symlink(at("one"), at("soft")).expect("it is linked");
+        for name in ["one", "hard", "soft", "in/../one"] {
+            assert!(same(&at("one"), &at(name)), "{name}");
+            assert!(spare(&at(name), [at("two").as_path(), at("one").as_path()]).is_err(), "{name}");
+        }
+        assert!(!same(&at("one"), &at("two")) && !same(&at("three"), &at("three")));
+        assert_eq!(spare(&at("two"), [at("one").as_path()]), Ok(()));
         fs::remove_dir_all(&folder).expect("it is removed");
     }
 

@@ -15,10 +15,12 @@
 
 mod exact;
 mod fit;
+mod limit;
 mod order;
 pub mod table;
 
 pub use exact::Exact;
+pub use limit::Limit;
 pub use order::{Task, orders};
 
 /// A range of steps during which so many bytes are needed.

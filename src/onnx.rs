@@ -32,7 +32,7 @@ mod structure;
 pub(crate) mod weight;
 
 pub use error::{OnnxError, Unsupported};
-pub use external::{External, external};
+pub use external::{External, external, symbols};
 pub use input::{check_inputs, check_types};
 
 use crate::graph::Graph;

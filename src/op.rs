@@ -14,9 +14,12 @@ mod layout;
 mod lowered;
 mod matmul;
 mod normalize;
+pub mod pointwise;
 pub mod post;
 mod reduce;
+pub(crate) mod resize;
 mod shape;
+pub(crate) mod transposed;
 mod window;
 pub mod winograd;
 
@@ -87,11 +90,10 @@ pub struct OpDef {
     pub attrs: Vec<AttrDef>,
     /// Properties.
     pub flags: Flags,
-    /// The type of the result. The error says what is wrong with which operand or attribute.
-    pub infer: fn(&Attrs, &[&TensorType]) -> Result<TensorType, String>,
-    /// Reference evaluation (accumulates in `f64`); operands and result as `infer` says.
-    /// Called only on what `infer` accepts.
-    pub eval: fn(&Attrs, &[&Tensor], &TensorType) -> Tensor,
+    /// The type of the result: see [`OpDef::result`].
+    infer: fn(&Attrs, &[&TensorType]) -> Result<TensorType, String>,
+    /// The reference evaluation: see [`OpDef::evaluate`].
+    eval: fn(&Attrs, &[&Tensor], &TensorType) -> Tensor,
     /// Floating-point operations of one evaluation.
     pub flops: fn(&Attrs, &[&TensorType], &TensorType) -> f64,
     /// For a lowered op, the logical op that it computes.
@@ -99,6 +101,20 @@ pub struct OpDef {
 }
 
 impl OpDef {
+    /// The type of the result.
+    ///
+    /// # Errors
+    /// What is wrong with which operand or attribute, and which operand is not where the op takes it.
+    pub fn result(&self, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+        device::infer(self, attrs, types)
+    }
+
+    /// Reference evaluation (accumulates in `f64`); operands and result as [`OpDef::result`] says, which
+    /// accepted them.
+    pub fn evaluate(&self, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+        device::eval(self, attrs, operands, ty)
+    }
+
     /// Work of one evaluation.
     pub fn work(&self, attrs: &Attrs, inputs: &[&TensorType], output: &TensorType) -> Work {
         #[allow(clippy::cast_precision_loss)]
@@ -134,6 +150,9 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     elementwise::ops,
     matmul::ops,
     window::ops,
+    transposed::ops,
+    resize::ops,
+    pointwise::ops,
     winograd::ops,
     normalize::ops,
     reduce::ops,

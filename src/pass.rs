@@ -7,18 +7,18 @@ mod plan;
 mod rewrite;
 
 pub use extract::{
-    Chosen, Curve, Kernel, Point, Supposed, check, chosen, curve, estimates, features, planned, priced,
-    supposed,
+    Chosen, Curve, Kernel, Objective, Point, Supposed, check, chosen, curve, estimates, features, planned,
+    priced, supposed,
 };
 
 use crate::backend;
 use crate::contract::{Call, Contract};
-use crate::cost::{CostModel, Machine, Measured};
+use crate::cost::{CostModel, Fit, Machine, Measured};
 use crate::egraph::{EGraph, Saturation};
 use crate::error::Error;
 use crate::extract::Extraction;
 use crate::graph::Graph;
-use crate::plan::{Plan, Source};
+use crate::plan::{Arena, Plan, Source};
 use crate::rule::RuleSet;
 use pipeline::{PassSpec, Pipeline};
 
@@ -52,8 +52,31 @@ impl Context<'_> {
     }
 }
 
-/// The backends of a pipeline that are not there, each with the reason.
+/// The backends of a pipeline none of whose kernels is a candidate, each with the reason: those that are not
+/// there, and those that a fitted model has no prices for.
 pub fn absent(pipeline: &Pipeline) -> Vec<(String, String)> {
+    let mut found = missing(pipeline);
+    found.extend(unseen(pipeline));
+    found
+}
+
+/// The backends of a pipeline that are there, and of which a fitted model has seen no kernel.
+fn unseen(pipeline: &Pipeline) -> Vec<(String, String)> {
+    let fit = pipeline.passes.iter().find_map(|pass| match pass {
+        PassSpec::Extract(settings) if settings.cost == "learned" => settings.learned.as_ref(),
+        _ => None,
+    });
+    // What is no fit is told by who prices by it.
+    let Some(seen) = fit.and_then(|source| Fit::backends(&source.text).ok()) else { return Vec::new() };
+    let there = |name: &&String| backend::find(name).is_some_and(|backend| backend.found().is_ok());
+    let unseen = pipeline.backends.iter().filter(there).filter(|name| !seen.contains(*name));
+    unseen.map(|name| (name.clone(), format!("its kernels are no candidates: {UNSEEN}"))).collect()
+}
+
+const UNSEEN: &str = "the model of `learned` was fitted on none of them; run `ovolo tune` and `ovolo fit` with a pipeline that has it";
+
+/// The backends of a pipeline that are not there, each with the reason.
+fn missing(pipeline: &Pipeline) -> Vec<(String, String)> {
     let why = |name: &String| match backend::find(name) {
         Some(backend) => backend.found().err().map(|why| (name.clone(), why)),
         None => Some((name.clone(), "there is no such backend".to_owned())),
@@ -93,8 +116,10 @@ pub enum PassReport {
         extractor: String,
         /// The cost model's name.
         cost_model: String,
-        /// What was chosen.
+        /// What was chosen. Its cost, bound and proof are of time alone, within as many bytes as its plan has.
         extraction: Extraction,
+        /// What time and memory come to together, where memory is weighed.
+        objective: Option<Objective>,
         /// Lowered ops that had no kernel: op, reason, how often.
         missing: Vec<(String, String, usize)>,
     },
@@ -102,12 +127,8 @@ pub enum PassReport {
     Plan {
         /// Steps.
         steps: usize,
-        /// Arena bytes.
-        arena: usize,
-        /// The most bytes live at one step.
-        lower_bound: usize,
-        /// Whether no arena can be smaller in the chosen order.
-        proven: bool,
+        /// The arena of each device, the host's first.
+        arenas: Vec<Arena>,
     },
 }
 

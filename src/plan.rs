@@ -1,7 +1,8 @@
 //! The plan: ordered steps, places in memory, and the account of both. Plain data.
 //!
 //! Takes an extracted graph and the contracts of the implementations that were chosen, gives steps
-//! whose operands and results have fixed offsets in one arena. Views cost nothing, a result takes
+//! whose operands and results have fixed offsets in the arena of the device that they lie on: devices share
+//! no memory, so each has one arena, with a lower bound of its own. What names no device means the host. Views cost nothing, a result takes
 //! its operand's buffer where the contract allows it and nobody reads the operand later, and
 //! scratch lives for one step. What is computed from constants alone is no step: it is evaluated
 //! once, when the plan is loaded.
@@ -12,6 +13,7 @@ mod draft;
 mod occupant;
 mod overlap;
 mod price;
+pub mod schedule;
 mod stored;
 
 pub use check::MOST_THREADS;
@@ -19,11 +21,12 @@ pub use check::MOST_THREADS;
 use crate::attr::Attrs;
 use crate::contract::{ALIGN, Call, Contract};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
-use crate::memory;
+use crate::memory::{self, Limit};
 use crate::op;
-use crate::tensor::TensorType;
-use arrange::{Arranged, Arrangement, Subject};
+use crate::tensor::{Device, TensorType};
+use arrange::{Arranged, Arrangement, Packed, Subject};
 use draft::Slot;
+use schedule::Schedule;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -35,8 +38,8 @@ pub enum Base {
     Input(usize),
     /// Those of a constant of the program: a node that depends on no input.
     Constant(NodeId),
-    /// The arena's.
-    Arena,
+    /// Those of the arena of a device.
+    Arena(Device),
 }
 
 /// Where the bytes of a value are.
@@ -80,7 +83,7 @@ pub struct Step {
     pub joined: Vec<usize>,
     /// Scratch bytes.
     pub scratch: usize,
-    /// Where in the arena the scratch is.
+    /// Where the scratch is, in the arena of the result's device.
     pub scratch_offset: usize,
     /// The implementation.
     pub implementation: String,
@@ -118,9 +121,24 @@ impl fmt::Display for Imported {
     }
 }
 
-/// A range of the arena, and the steps during which it is taken: by values or by a step's scratch.
+/// The memory that a plan takes of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Arena {
+    /// The device.
+    pub device: Device,
+    /// Bytes.
+    pub bytes: usize,
+    /// The most bytes live at one step in the chosen order: no arena can be smaller.
+    pub lower_bound: usize,
+    /// Whether no arena can be smaller in the chosen order.
+    pub proven: bool,
+}
+
+/// A range of an arena, and the steps during which it is taken: by values or by a step's scratch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
+    /// Whose arena it is in.
+    pub device: Device,
     /// Where in the arena it begins.
     pub offset: usize,
     /// Bytes, padded to the alignment.
@@ -141,14 +159,16 @@ pub struct Plan {
     pub inputs: Vec<(Arc<str>, TensorType)>,
     /// Outputs: names, types and places, in the model's order.
     pub outputs: Vec<(Arc<str>, TensorType, Place)>,
-    /// What the arena holds when.
+    /// What the arenas hold when.
     pub buffers: Vec<Placed>,
-    /// Bytes of the arena.
+    /// Bytes of the host's arena.
     pub arena: usize,
-    /// The most bytes live at one step in the chosen order: no arena can be smaller.
+    /// The most bytes of the host's arena that are live at one step in the chosen order: it can be no smaller.
     pub lower_bound: usize,
-    /// Whether no arena can be smaller in the chosen order.
+    /// Whether the host's arena can be no smaller in the chosen order.
     pub proven: bool,
+    /// The arenas of all other devices on which there are values, in the order of the devices.
+    pub devices: Vec<Arena>,
     /// Threads the plan was made for.
     pub threads: usize,
 }
@@ -197,8 +217,8 @@ pub struct Settings<'a> {
     pub order: &'a str,
     /// The name of the memory planner.
     pub planner: &'a str,
-    /// Bytes of the arena that are enough, or should be: copies are made for them.
-    pub limit: Option<usize>,
+    /// Bytes of arenas that are enough, or should be: copies are made for them.
+    pub limit: &'a Limit,
 }
 
 impl Plan {
@@ -225,14 +245,16 @@ impl Plan {
             .ok_or_else(|| wrong(format!("`{order}` is no order of execution: it is `peak` or `given`")))?;
         let planner =
             memory::find(planner).ok_or_else(|| wrong(format!("`{planner}` is no memory planner")))?;
-        let Some((arrangement, packing)) = subject.arrange(&orders, planner, *limit) else {
+        let Some((arrangement, Packed { offsets, arenas })) = subject.arrange(&orders, planner, limit) else {
             unreachable!("there is an order of every program")
         };
-        let Arrangement { draft, steps, buffers, buffer_of, steps_before, .. } = arrangement;
+        let (host, others) = arenas.split_first().expect("the first is the host's, of every program");
+        let Arrangement { draft, steps, buffers, devices, buffer_of, steps_before, .. } = arrangement;
         let place = |id: NodeId| match draft.slot(id) {
             Some(Slot::Fixed(place)) => place,
             Some(Slot::Storage(storage, offset)) => {
-                Place { base: Base::Arena, offset: packing.offsets[buffer_of[storage]] + offset }
+                let buffer = buffer_of[storage];
+                Place { base: Base::Arena(devices[buffer]), offset: offsets[buffer] + offset }
             }
             None => unreachable!("every value of a program has a place before it is read"),
         };
@@ -252,14 +274,16 @@ impl Plan {
                 copied: step.copied,
                 joined: step.joined,
                 scratch: step.scratch,
-                scratch_offset: step.scratch_buffer.map_or(0, |buffer| packing.offsets[buffer]),
+                scratch_offset: step.scratch_buffer.map_or(0, |buffer| offsets[buffer]),
                 implementation: contract.map(|contract| contract.implementation.clone()).unwrap_or_default(),
                 seconds: step.seconds,
                 copies: step.copies,
                 source: sources.get(step.node.index()).cloned().unwrap_or_default(),
             }
         };
-        let placed = buffers.iter().zip(&packing.offsets).map(|(buffer, offset)| Placed {
+        let places = devices.iter().zip(&offsets);
+        let placed = buffers.iter().zip(places).map(|(buffer, (device, offset))| Placed {
+            device: *device,
             offset: *offset,
             size: buffer.size,
             lower: steps_before[buffer.lower],
@@ -273,16 +297,35 @@ impl Plan {
                 .map(|(name, id)| (Arc::clone(name), graph[id].ty.clone(), place(id)))
                 .collect(),
             buffers: placed.collect(),
-            arena: packing.peak,
-            lower_bound: packing.lower_bound,
-            proven: packing.proven,
+            arena: host.bytes,
+            lower_bound: host.lower_bound,
+            proven: host.proven,
+            devices: others.to_vec(),
             threads,
         })
     }
 
+    /// The arena of each device, the host's first.
+    pub fn arenas(&self) -> impl Iterator<Item = Arena> + '_ {
+        let Self { arena: bytes, lower_bound, proven, .. } = *self;
+        let host = Arena { device: Device::Host, bytes, lower_bound, proven };
+        std::iter::once(host).chain(self.devices.iter().copied())
+    }
+
+    /// Bytes of the arena of a device; none where nothing lies on it.
+    pub fn arena_of(&self, device: Device) -> usize {
+        self.arenas().find(|arena| arena.device == device).map_or(0, |arena| arena.bytes)
+    }
+
+    /// The first device whose arena is above its limit, with that limit.
+    pub fn above(&self, limit: &Limit) -> Option<(Device, usize)> {
+        limit.iter().find(|(device, most)| self.arena_of(*device) > *most)
+    }
+
     /// The sum of the steps' estimates, in seconds.
     pub fn seconds(&self) -> f64 {
-        self.steps.iter().map(|step| step.seconds).sum()
+        // The sum of nothing is a negative zero.
+        self.steps.iter().fold(0.0, |sum, step| sum + step.seconds)
     }
 }
 
@@ -311,7 +354,9 @@ impl fmt::Display for Plan {
         for (name, ty) in &self.inputs {
             writeln!(f, "input {name}: {ty}")?;
         }
-        for step in &self.steps {
+        let schedule = if self.devices.is_empty() { Schedule::default() } else { Schedule::new(self) };
+        let name = |launch: &schedule::Launch| format!("`{}`", self.steps[launch.step].name);
+        for (at, step) in self.steps.iter().enumerate() {
             let operands: Vec<String> = step.inputs.iter().map(ToString::to_string).collect();
             write!(f, "{}: {} = {}({})", step.name, step.output_type, step.op, operands.join(", "))?;
             let shown = op::find(step.op).map(|def| shown(def, &step.attrs)).unwrap_or_default();
@@ -325,11 +370,22 @@ impl fmt::Display for Plan {
             if step.scratch > 0 {
                 writeln!(f, "  scratch {} at {}", step.scratch, step.scratch_offset)?;
             }
+            if let Some((segment, launch)) = schedule.launch(at) {
+                write!(f, "  segment {segment}, stream {}", launch.stream)?;
+                let after = launch.after.iter().map(|before| name(&schedule.segments[segment][*before]));
+                let after = after.collect::<Vec<_>>().join(", ");
+                writeln!(f, "{}{after}", if after.is_empty() { "" } else { ", after " })?;
+            }
         }
         for (name, ty, place) in &self.outputs {
             writeln!(f, "output {name}: {ty} = {place}")?;
         }
-        writeln!(f, "arena {} bytes, lower bound {}", self.arena, self.lower_bound)
+        if self.devices.is_empty() {
+            return writeln!(f, "arena {} bytes, lower bound {}", self.arena, self.lower_bound);
+        }
+        self.arenas().try_for_each(|Arena { device, bytes, lower_bound, .. }| {
+            writeln!(f, "arena of {device} {bytes} bytes, lower bound {lower_bound}")
+        })
     }
 }
 
@@ -349,7 +405,8 @@ impl fmt::Display for Place {
         match self.base {
             Base::Input(index) => write!(f, "input {index}")?,
             Base::Constant(node) => write!(f, "constant {node}")?,
-            Base::Arena => return write!(f, "@{}", self.offset),
+            Base::Arena(Device::Host) => return write!(f, "@{}", self.offset),
+            Base::Arena(device) => return write!(f, "@{}#{device}", self.offset),
         }
         if self.offset > 0 {
             write!(f, "+{}", self.offset)?;

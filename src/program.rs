@@ -1,16 +1,93 @@
 //! A program outside that answers lines: what the cost model `process` asks.
 //!
 //! It is started with the shell, is given lines on its standard input, and must write a line for each, at
-//! once. It ends with its input.
+//! once, and nothing else. It ends with its input. One that says more, that says nothing for too long, or whose
+//! line does not end is refused, with its command and the number of the line.
 
 use crate::cost::Answer;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How a program is started, and how long it is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invocation {
+    /// What the shell is given.
+    pub command: String,
+    /// The folder that it runs in; the current one where none is named.
+    pub folder: Option<PathBuf>,
+    /// How long an answer may take.
+    pub patience: Duration,
+}
+
+/// Bytes that an answer may have.
+const LONGEST: u64 = 64 << 10;
+/// After so long without an answer there is something to say.
+const NOTE: Duration = Duration::from_secs(5);
+/// How often a program that does not answer is looked at.
+const TICK: Duration = Duration::from_millis(100);
+/// How long a program that closed its output may take to end.
+const ENDING: Duration = Duration::from_secs(1);
+/// How long what nobody has asked for is waited for: at least, at most, and as a multiple of a usual answer.
+const REST: (Duration, Duration, u32) = (Duration::from_millis(20), Duration::from_secs(1), 4);
+/// Lines that wait before a program has to: no more than what shows that it says too much.
+const WAITING: usize = 4;
+
+impl Invocation {
+    /// The seconds that an answer may take where nothing else is said.
+    pub const PATIENCE: u64 = 60;
+
+    /// In the current folder.
+    pub fn new(command: &str) -> Self {
+        let patience = Duration::from_secs(Self::PATIENCE);
+        Self { command: command.to_owned(), folder: None, patience }
+    }
+
+    fn at(&self, word: &str) -> PathBuf {
+        self.folder.as_deref().unwrap_or(Path::new("")).join(word)
+    }
+
+    /// The files that the command names and that are there, in its order.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let apart = |c: char| c.is_whitespace() || "'\";&|<>()=".contains(c);
+        let words = self.command.split(apart).filter(|word| !word.is_empty());
+        let mut files: Vec<PathBuf> = Vec::new();
+        for file in words.map(|word| self.at(word)).filter(|file| file.is_file()) {
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        }
+        files
+    }
+
+    /// What the shell does. One program takes the shell's place, so that nobody else holds its input and
+    /// output open.
+    fn shell(&self) -> String {
+        let more = self.command.contains(|c| ";&|<>(){}`!#\n".contains(c));
+        let first = self.command.split_whitespace().next().unwrap_or_default();
+        let there = |folder: PathBuf| folder.join(first).is_file();
+        let program = if first.contains('/') {
+            self.at(first).is_file()
+        } else {
+            std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(there))
+        };
+        if program && !more { format!("exec {}", self.command) } else { self.command.clone() }
+    }
+}
+
+/// Says how those who wait are told why. The first one counts.
+pub fn on_wait(say: fn(&str)) {
+    let _ = SAY.set(say);
+}
+
+static SAY: OnceLock<fn(&str)> = OnceLock::new();
 
 /// A program that runs.
 pub struct Program {
-    command: String,
+    how: Invocation,
     running: Mutex<Running>,
 }
 
@@ -18,7 +95,19 @@ struct Running {
     child: Child,
     /// Closed when the program is to end.
     input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    said: Receiver<Said>,
+    /// Lines that it was asked.
+    asked: u32,
+    /// How long all answers but the first took: that one waits for the program to start.
+    took: Duration,
+}
+
+/// What a program has said.
+enum Said {
+    Line(String),
+    /// A line without an end.
+    Long,
+    Failed(std::io::Error),
 }
 
 impl Program {
@@ -26,38 +115,176 @@ impl Program {
     ///
     /// # Errors
     /// Where there is no shell, or it cannot be started.
-    pub fn start(command: &str) -> Result<Self, String> {
-        let failed = |error: std::io::Error| format!("--process {command}: {error}");
-        let mut child = Command::new("sh")
-            .args(["-c", command])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(failed)?;
+    pub fn start(how: &Invocation) -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("--process {}: {error}", how.command);
+        let mut command = Command::new("sh");
+        command.args(["-c", &how.shell()]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        if let Some(folder) = how.folder.as_ref().filter(|folder| !folder.as_os_str().is_empty()) {
+            command.current_dir(folder);
+        }
+        let mut child = command.spawn().map_err(failed)?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
-        let output = BufReader::new(output.ok_or_else(|| format!("--process {command}: it has no output"))?);
-        Ok(Self { command: command.to_owned(), running: Mutex::new(Running { child, input, output }) })
+        let output = output.ok_or_else(|| format!("--process {}: it has no output", how.command))?;
+        let (to, said) = sync_channel(WAITING);
+        std::thread::Builder::new().spawn(move || listen(output, &to)).map_err(failed)?;
+        let running = Running { child, input, said, asked: 0, took: Duration::ZERO };
+        Ok(Self { how: how.clone(), running: Mutex::new(running) })
+    }
+
+    /// What is wrong with it, after its name.
+    fn wrong(&self, what: &str) -> String {
+        format!("the program `{}` {what}", self.how.command)
+    }
+
+    /// What is wrong where it said something that nobody asked for.
+    fn unasked(&self, said: &Said, asked: u32) -> String {
+        match said {
+            Said::Line(line) => self.wrong(&format!(
+                "wrote a line that nobody had asked for, after {asked} answer(s): `{}`; it must write one line for \
+                 each that it reads",
+                short(line)
+            )),
+            other => self.failed(other),
+        }
+    }
+
+    fn failed(&self, said: &Said) -> String {
+        match said {
+            Said::Line(line) => self.wrong(&format!("answered `{}`", short(line))),
+            Said::Long => self.wrong(&format!(
+                "wrote {LONGEST} bytes without an end of line: an answer is one short line of JSON"
+            )),
+            Said::Failed(error) => self.wrong(&format!("cannot be read from: {error}")),
+        }
+    }
+}
+
+/// Hands on the lines of a program until it closes its output.
+fn listen(output: ChildStdout, to: &SyncSender<Said>) {
+    let mut output = BufReader::new(output);
+    loop {
+        let mut line = Vec::new();
+        let said = match output.by_ref().take(LONGEST).read_until(b'\n', &mut line) {
+            Ok(0) => return,
+            Ok(_) if line.len() as u64 == LONGEST && !line.ends_with(b"\n") => Said::Long,
+            Ok(_) => Said::Line(String::from_utf8_lossy(&line).into_owned()),
+            Err(error) => Said::Failed(error),
+        };
+        let goes_on = matches!(said, Said::Line(_));
+        if to.send(said).is_err() || !goes_on {
+            return;
+        }
+    }
+}
+
+/// The beginning of a line, for a message.
+fn short(line: &str) -> String {
+    const MOST: usize = 120;
+    let line = line.trim_end();
+    let cut: String = line.chars().take(MOST).collect();
+    if cut.len() < line.len() { format!("{cut}…") } else { cut }
+}
+
+impl Running {
+    /// How it ended, in words; it may run on without its output.
+    fn end(&mut self) -> String {
+        self.input = None;
+        let start = Instant::now();
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return format!("ended before it answered ({status})"),
+                Ok(None) if start.elapsed() < ENDING => std::thread::sleep(TICK / 10),
+                Ok(None) => return "closed its input or output before it answered, and runs on".to_owned(),
+                Err(error) => return format!("ended before it answered ({error})"),
+            }
+        }
+    }
+
+    /// What it says next, `None` where it says no more; or that it says nothing.
+    fn listen(
+        &mut self,
+        patience: Duration,
+        mut note: impl FnMut(),
+    ) -> Result<Option<Said>, RecvTimeoutError> {
+        let start = Instant::now();
+        let mut noted = false;
+        loop {
+            let left = patience.saturating_sub(start.elapsed());
+            match self.said.recv_timeout(left.min(TICK)) {
+                Ok(said) => return Ok(Some(said)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) if left.is_zero() => return Err(RecvTimeoutError::Timeout),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            // Another process may hold the output of one that has ended.
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return Ok(self.said.recv_timeout(TICK).ok());
+            }
+            if !noted && start.elapsed() >= NOTE {
+                noted = true;
+                note();
+            }
+        }
     }
 }
 
 impl Answer for Program {
     fn answer(&self, line: &str) -> Result<String, String> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let Running { child, input, output } = &mut *running;
-        let mut answer = String::new();
-        let asked = match input {
-            Some(input) => writeln!(input, "{line}").and_then(|()| input.flush()),
-            None => Ok(()),
-        };
-        match asked.and_then(|()| output.read_line(&mut answer)) {
-            Ok(0) => {}
-            Ok(_) => return Ok(answer),
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-            Err(error) => return Err(format!("the program `{}`: {error}", self.command)),
+        if let Ok(said) = running.said.try_recv() {
+            return Err(self.unasked(&said, running.asked));
         }
-        *input = None;
-        let how = child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-        Err(format!("the program `{}` ended before it answered ({how})", self.command))
+        let start = Instant::now();
+        let asked = match &mut running.input {
+            Some(input) => writeln!(input, "{line}").and_then(|()| input.flush()),
+            None => Err(ErrorKind::BrokenPipe.into()),
+        };
+        match asked {
+            Ok(()) => running.asked += 1,
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Err(self.wrong(&running.end())),
+            Err(error) => return Err(self.wrong(&format!("cannot be written to: {error}"))),
+        }
+        let number = running.asked;
+        let said = running.listen(self.how.patience, || {
+            if let Some(say) = SAY.get() {
+                say(&self.wrong(&format!(
+                    "has not answered for {} s; this is kernel {number}, and it may take {} s (--process-timeout)",
+                    NOTE.as_secs(),
+                    self.how.patience.as_secs()
+                )));
+            }
+        });
+        match said {
+            Ok(Some(Said::Line(answer))) => {
+                if number > 1 {
+                    running.took += start.elapsed();
+                }
+                Ok(answer)
+            }
+            Ok(Some(other)) => Err(self.failed(&other)),
+            Ok(None) => Err(self.wrong(&running.end())),
+            Err(_) => {
+                running.input = None;
+                Err(self.wrong(&format!(
+                    "has not answered kernel {number} within {} s: it must write a line for each that it reads, \
+                     and flush it; --process-timeout gives it longer",
+                    self.how.patience.as_secs()
+                )))
+            }
+        }
+    }
+
+    fn rest(&self) -> Result<(), String> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.asked == 0 || running.input.is_none() {
+            return Ok(());
+        }
+        let (least, most, times) = REST;
+        let usual = running.took / running.asked;
+        match running.said.recv_timeout((usual * times).clamp(least, most)) {
+            Ok(said) => Err(self.unasked(&said, running.asked)),
+            Err(_) => Ok(()),
+        }
     }
 }
 
@@ -67,5 +294,48 @@ impl Drop for Running {
         // One that does not end with its input is in nobody's way any more.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_program_takes_the_place_of_the_shell_and_names_its_files() {
+        let shell = |command: &str| Invocation::new(command).shell();
+        assert_eq!(shell("cat -u"), "exec cat -u");
+        for other in ["exit 3", "cat | cat", "while read -r line; do :; done", "X=1 cat", ""] {
+            assert_eq!(shell(other), other);
+        }
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+        let command = "tool Cargo.toml 'README.md' Cargo.toml no";
+        let here = Invocation { folder: Some(root.clone()), ..Invocation::new(command) };
+        assert_eq!(here.files(), [root.join("Cargo.toml"), root.join("README.md")]);
+    }
+
+    fn told(command: &str, asks: usize) -> String {
+        let how = Invocation { patience: Duration::from_secs(1), ..Invocation::new(command) };
+        let program = Program::start(&how).expect("there is a shell");
+        let all: Result<Vec<String>, String> = (0..asks).map(|_| program.answer("{}")).collect();
+        all.and_then(|_| program.rest()).expect_err("it does wrong")
+    }
+
+    #[test]
+    fn programs_that_do_not_keep_to_a_line_each_are_refused() {
+        let twice = told("while read -r line; do echo 1; echo 2; done", 3);
+        assert!(twice.contains("wrote a line that nobody had asked for"), "{twice}");
+        // At the end, too.
+        let last = told("read -r line; echo 1; echo 2; cat", 1);
+        assert!(last.contains("nobody had asked for, after 1 answer(s): `2`"), "{last}");
+        let endless = told("yes | tr -d '\\n'", 1);
+        assert!(endless.contains("bytes without an end of line"), "{endless}");
+        let mute = told("sleep 30", 1);
+        assert!(mute.contains("`sleep 30` has not answered kernel 1 within 1 s"), "{mute}");
+        let start = Instant::now();
+        let closed = told("exec 1>&-; sleep 20", 1);
+        assert!(closed.contains("closed its input or output before it answered, and runs on"), "{closed}");
+        assert!(told("exit 3", 1).contains("ended before it answered (exit status: 3)"));
+        assert!(start.elapsed() < Duration::from_secs(15), "nobody waits for what cannot come");
     }
 }

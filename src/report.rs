@@ -8,7 +8,8 @@
 
 use crate::egraph::RunnerUp;
 use crate::graph::{Graph, json};
-use crate::plan::Plan;
+use crate::plan::{Arena, Placed, Plan};
+use crate::tensor::Device;
 use serde_json::{Value, json};
 
 /// What a page shows.
@@ -140,10 +141,35 @@ pub fn plan(plan: &Plan) -> Value {
             })
         })
         .collect();
-    json!({
-        "steps": steps, "seconds": plan.seconds(), "buffers": plan.buffers, "arena": plan.arena,
+    let buffers: Vec<_> = plan.buffers.iter().map(buffer).collect();
+    let mut value = json!({
+        "steps": steps, "seconds": plan.seconds(), "buffers": buffers, "arena": plan.arena,
         "lower_bound": plan.lower_bound, "proven": plan.proven, "threads": plan.threads,
-    })
+    });
+    add_devices(&mut value, &plan.devices);
+    value
+}
+
+/// A buffer as JSON; what names no device is the host's.
+fn buffer(buffer: &Placed) -> Value {
+    let Placed { device, offset, size, lower, upper } = buffer;
+    let mut value = json!({ "offset": offset, "size": size, "lower": lower, "upper": upper });
+    if *device != Device::Host {
+        value["device"] = device.to_string().into();
+    }
+    value
+}
+
+/// Adds the arenas of the devices beside the host, where there are some, to an object that has the host's.
+pub fn add_devices(value: &mut Value, arenas: &[Arena]) {
+    let one = |Arena { device, bytes, lower_bound, proven }: &Arena| {
+        json!({
+            "device": device.to_string(), "arena": bytes, "lower_bound": lower_bound, "proven": proven,
+        })
+    };
+    if !arenas.is_empty() {
+        value["devices"] = arenas.iter().map(one).collect();
+    }
 }
 
 /// The backend of a lowered op.

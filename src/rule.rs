@@ -14,6 +14,7 @@ mod interval;
 mod literal;
 mod part;
 mod pattern;
+mod precision;
 pub mod print;
 mod reader;
 pub(crate) mod ron;
@@ -22,6 +23,7 @@ mod signature;
 pub use example::Example;
 pub use expr::{Arguments, Bindings, Fact, Function, Value, ask, eval, functions};
 pub use interval::Interval;
+pub use precision::Precision;
 pub use signature::{KINDS, Kind};
 
 use crate::attr::Attr;
@@ -41,6 +43,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("rules/layout.ron", include_str!("../rules/layout.ron")),
     ("rules/native.ron", include_str!("../rules/native.ron")),
     ("rules/onednn.ron", include_str!("../rules/onednn.ron")),
+    ("rules/bf16.ron", include_str!("../rules/bf16.ron")),
     ("rules/cuda.ron", include_str!("../rules/cuda.ron")),
 ];
 
@@ -218,9 +221,12 @@ pub struct Rule {
     pub to: Vec<Template>,
     /// Conditions, asked in order.
     pub guards: Vec<Guard>,
+    /// What the right sides round to, where the left sides do not.
+    pub precision: Precision,
     /// Attributes computed before the right sides are built.
     pub lets: Vec<(AttrVar, Expr)>,
-    /// Two left sides that are the same but for names: one match a pair, not two.
+    /// Two left sides whose order does not matter, to them, the guards and the right sides: one match a pair,
+    /// not two.
     pub symmetric: bool,
     /// Names of operand variables.
     pub operand_vars: Vec<String>,
@@ -261,15 +267,27 @@ impl RuleSet {
         (Self { rules: rules.into_iter().map(Arc::new).collect(), gone: Vec::new() }, found)
     }
 
-    /// These rules beside those of another set. A file of that set of which there is a rule here is left
-    /// out: this is another version of it.
+    /// These rules beside those of another set, of which a rule is left out where one here is called so. A
+    /// file of that set is left out whole where one here is another version of it: one of its name with a rule
+    /// of it, or one of whose rules most are called as some of it. What names what is left out selects nothing.
     #[must_use]
     pub fn beside(&self, other: &Self) -> Self {
-        let named = |rule: &Rule| self.rules.iter().any(|own| own.name == rule.name);
+        let named = |rule: &Rule| self.rules.iter().find(|own| own.name == rule.name);
+        let replaced = |rule: &&Arc<Rule>| {
+            named(rule)
+                .is_some_and(|own| own.stem() == rule.stem() || is_version(&self.rules, &own.file, other))
+        };
         let versions: Vec<&str> =
-            other.rules.iter().filter(|rule| named(rule)).map(|rule| rule.file.as_str()).collect();
-        let others = other.rules.iter().filter(|rule| !versions.contains(&rule.file.as_str()));
-        Self { rules: self.rules.iter().chain(others).cloned().collect(), gone: self.gone.clone() }
+            other.rules.iter().filter(replaced).map(|rule| rule.file.as_str()).collect();
+        let (gone, others): (Vec<_>, Vec<_>) = other
+            .rules
+            .iter()
+            .cloned()
+            .partition(|rule| named(rule).is_some() || versions.contains(&rule.file.as_str()));
+        Self {
+            rules: self.rules.iter().cloned().chain(others).collect(),
+            gone: self.gone.iter().cloned().chain(gone).collect(),
+        }
     }
 
     /// The rules, in order.
@@ -293,6 +311,13 @@ impl RuleSet {
         Ok(Self { rules: self.select(names)?, gone: Vec::new() })
     }
 
+    /// The first of the rules of this file or with this name that rounds more than a pipeline of a
+    /// precision allows.
+    pub(crate) fn coarser(&self, name: &str, allowed: Precision) -> Option<&Arc<Rule>> {
+        let named = |rule: &&Arc<Rule>| rule.name == name || rule.stem() == name;
+        self.rules.iter().filter(named).find(|rule| rule.precision > allowed)
+    }
+
     /// The rules of these files (named without folder and ending) or with these names, in the order
     /// of the set. A user's file adds to the shipped one of the same name.
     ///
@@ -304,6 +329,13 @@ impl RuleSet {
         let wanted = |rule: &Rule| names.iter().any(|name| rule.name == *name || rule.stem() == name);
         found.into_result(self.rules.iter().filter(|rule| wanted(rule)).cloned().collect())
     }
+}
+
+/// Whether most rules of a file are called as rules of a set, and more than one is: it is another version.
+pub(crate) fn is_version(rules: &[Arc<Rule>], file: &str, of: &RuleSet) -> bool {
+    let known = |rule: &&Arc<Rule>| of.rules.iter().any(|other| other.name == rule.name);
+    let (named, others): (Vec<_>, Vec<_>) = rules.iter().filter(|rule| rule.file == file).partition(known);
+    named.len() > 1 && named.len() > others.len()
 }
 
 impl RuleSet {

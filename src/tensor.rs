@@ -198,6 +198,19 @@ impl fmt::Display for Device {
     }
 }
 
+impl FromStr for Device {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let index = text.strip_prefix("cuda:").and_then(|index| index.parse().ok()).map(Self::Cuda);
+        match text {
+            "host" => Ok(Self::Host),
+            _ => index
+                .filter(|device| device.to_string() == text)
+                .ok_or_else(|| format!("`{text}` is no device: it is `host`, or `cuda:0` and so on")),
+        }
+    }
+}
+
 /// Everything that memory planning and kernels know about a value.
 ///
 /// Text form: `f32[1,64,56,56]`, with `@LAYOUT` where the layout is not the default one and

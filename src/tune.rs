@@ -22,15 +22,16 @@ mod store;
 
 pub use basis::Basis;
 pub use choose::{Tuned, compile, settle};
-pub use fit::{examples, fit_head, read_fit};
-pub use merge::{Comparison, Part, compare, merge};
+pub use fit::{examples, read_fit};
+pub use merge::{Comparison, Merged, Part, compare, merge};
 pub use race::profile;
 pub use sample::{Drawn, Sampling, Timed, draw, time};
 pub use shard::Shard;
-pub use store::{Decision, Stored, checksum, read, validators, write};
+pub use store::{Decision, Stored, Validators, checksum, read, validators, write};
 
 use crate::audit;
 use crate::backend::{self, Backend, team::Team};
+use crate::cache::Digest;
 use crate::calibrate;
 use crate::compile::Options;
 use crate::contract::{Call, Contract};
@@ -96,7 +97,7 @@ pub struct Tally {
 pub struct Tuner<'a> {
     threads: usize,
     machine: Machine,
-    head: Vec<String>,
+    validators: Validators,
     path: Option<PathBuf>,
     stored: Stored,
     notes: Vec<String>,
@@ -125,19 +126,19 @@ struct Job {
 impl<'a> Tuner<'a> {
     /// A tuner with the table that is kept in a folder; without a folder nothing is kept.
     pub fn open(folder: Option<&Path>, threads: usize, machine: Machine) -> Self {
-        let head = validators(threads);
+        let validators = validators(threads);
         let path = folder.map(|folder| folder.join(format!("times-{threads}.txt")));
         let mut notes = Vec::new();
         let bytes = path.as_ref().and_then(|path| file::read(path).ok().flatten());
         let stored = bytes.map_or_else(Stored::default, |bytes| {
-            let (stored, note) = read(&String::from_utf8_lossy(&bytes), &head);
+            let (stored, note) = read(&String::from_utf8_lossy(&bytes), &validators);
             notes.extend(note);
             stored
         });
         Self {
             threads,
             machine,
-            head,
+            validators,
             path,
             stored,
             notes,
@@ -170,6 +171,16 @@ impl<'a> Tuner<'a> {
         Ok(())
     }
 
+    /// A digest of the lines of some kernels: of what they are priced by.
+    pub fn digest(&self, keys: &BTreeSet<String>) -> String {
+        let line = |key: &String| {
+            let entry = self.stored.table.entries.get(key);
+            format!("{key}\t{}", entry.map_or_else(|| "nothing".to_owned(), store::write_entry))
+        };
+        let lines: Vec<String> = keys.iter().map(line).collect();
+        Digest::texts(lines.iter().map(String::as_str)).to_string()
+    }
+
     /// What is to be said of the table, a line each; then no more.
     pub fn notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
@@ -183,7 +194,7 @@ impl<'a> Tuner<'a> {
     /// Writes the table; a table that cannot be kept is said, and filled again next time.
     fn keep(&mut self) {
         if let Some(path) = &self.path
-            && let Err(error) = calibrate::keep(path, &write(&self.head, &self.stored))
+            && let Err(error) = calibrate::keep(path, &write(&self.validators, &self.stored))
         {
             let note = format!("{}: the table of times is not kept: {error}", path.display());
             if !self.notes.contains(&note) {

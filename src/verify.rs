@@ -170,7 +170,7 @@ fn check_node(graph: &Graph, id: NodeId, node: &Node, report: &mut dyn FnMut(Str
     if types.iter().any(|ty| type_error(ty).is_some()) {
         return; // The operand's own node has been complained about.
     }
-    match (def.infer)(&node.attrs, &types) {
+    match def.result(&node.attrs, &types) {
         Ok(inferred) if inferred == node.ty => {}
         Ok(inferred) => report(format!("recorded as {}, inferred as {inferred}", node.ty)),
         Err(message) => {

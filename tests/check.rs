@@ -239,3 +239,22 @@ fn sides_that_are_typed_otherwise_are_found_with_both_places() {
     assert_eq!(one, check::types(set.rules(), 3, &|_| ()));
     snapshot("types", lines(&one, text));
 }
+
+#[test]
+fn rules_that_round_more_than_a_pipeline_allows_are_found() {
+    let rounds = r#"[
+        // In fewer bits.
+        Rule(name: "fewer-bits", precision: "bf16", from: "(relu ?x)", to: "(cast (relu (cast ?x {to: bf16})) {to: f32})", when: ["is-f32(?x)"]),
+    ]"#;
+    let set = RuleSet::read(&[("mine.ron", rounds)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let found = |precision: &str| {
+        let text = format!(
+            r#"Pipeline(name: "p", passes: [Rewrite(name: "r", rules: ["mine"]), Extract(), Plan()], backends: ["native"], precision: "{precision}")"#
+        );
+        let pipeline = Pipeline::read("p.ron", &text).unwrap_or_else(|errors| panic!("{errors}"));
+        let findings = check::pipelines(set.rules(), &[pipeline]);
+        findings.iter().map(|one| format!("{}: {}", one.kind.name(), one.message)).collect::<Vec<_>>()
+    };
+    assert_eq!(found("f32"), ["too-coarse: it rounds to bf16, and the precision of pipeline `p` is f32"]);
+    assert_eq!(found("bf16"), Vec::<String>::new());
+}

@@ -16,7 +16,13 @@ fn folder(name: &str) -> PathBuf {
 
 fn ovolo(at: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
-    command.args(arguments).current_dir(at).env("OVOLO_CACHE", at.join("cache")).output().unwrap()
+    command
+        .args(arguments)
+        .current_dir(at)
+        .env("OVOLO_CACHE", at.join("cache"))
+        .env("OVOLO_PIPELINE", "native")
+        .output()
+        .unwrap()
 }
 
 fn refused(at: &Path, arguments: &[&str], why: &str) {
@@ -95,7 +101,7 @@ fn findings_have_places_and_notes_come_when_asked_for() {
     let at = rule_file("check", text);
     let (code, report, why) = said(&at, &["rules", "check", "rules/mine.ron"]);
     assert_eq!((code, why.as_str()), (Some(1), "error: 3 findings\n"));
-    assert!(report.contains("rules/mine.ron:4:37") && report.contains("left: f32[2,1]"), "{report}");
+    assert!(report.contains("rules/mine.ron:4:37") && report.contains("left: f32[1,2]"), "{report}");
     assert!(report.ends_with("3 rules, 3 findings, 0 notes\n"), "{report}");
     let allow = ["rules", "check", "rules/mine.ron", "--allow", "undone"];
     let (_, report, _) = said(&at, &allow);
@@ -275,4 +281,174 @@ fn advice_is_what_can_be_done() {
     let (code, report, why) = said(&at, &["rules", "check", "own/mine.ron"]);
     assert_eq!(code, Some(1));
     assert!(format!("{report}{why}").contains("the rule file is empty"), "{report}{why}");
+}
+
+#[test]
+fn a_check_on_models_tells_of_a_shipped_name_and_of_all_else() {
+    let text = "[Rule(name: \"drop-identity-reshape\", from: \"(reshape ?x {shape: ?s})\", to: \"?x\", when: [\"shape-is(?x, ?s)\"]),
+        Rule(name: \"idle\", from: \"(tanh (neg ?x))\", to: \"(tanh (neg ?x))\")]";
+    let at = rule_file("check-on", text);
+    let check = ["rules", "check", "rules/mine.ron", "--on", "."];
+    let (code, report, why) = said(&at, &check);
+    assert_eq!(code, Some(1));
+    assert!(report.contains("name-taken: ") && report.contains("idle"), "{report}{why}");
+    assert!(!why.contains("is called"), "{why}");
+    // What was found is told before what keeps a model from being compiled.
+    std::fs::write(at.join("worse.ovolo"), "graph {").unwrap();
+    let (code, report, why) = said(&at, &check);
+    assert_eq!(code, Some(1));
+    assert!(report.contains("name-taken: ") && why.contains("and then: "), "{report}{why}");
+    // Another version of a shipped file stands in its place, and pipelines that name it still read.
+    std::fs::remove_file(at.join("worse.ovolo")).unwrap();
+    let (_, shipped) = ovolo::rule::SHIPPED.iter().find(|(name, _)| name.ends_with("algebra.ron")).unwrap();
+    std::fs::write(at.join("rules/mine.ron"), shipped).unwrap();
+    let allowed = ["--allow", "unused", "--allow", "never-fires"];
+    let (_, report, why) = said(&at, &[&check[..], &allowed[..]].concat());
+    assert!(!report.contains("name-taken") && !why.contains("is called"), "{report}{why}");
+}
+
+#[test]
+fn what_members_cannot_be_asked_is_refused() {
+    let at = folder("members");
+    let none = ["rules", "verify", "--on", "model.ovolo", "--members", "0"];
+    refused(&at, &none, "--members takes 1 or more");
+    let one = ["rules", "verify", "--rule", "drop-second-relu", "--on", "model.ovolo"];
+    refused(&at, &one, "take away --rule and rule files");
+    let (code, report, why) = said(&at, &["rules", "verify", "--on", "model.ovolo", "--members", "1"]);
+    assert_eq!(code, Some(0), "{report}{why}");
+}
+
+#[test]
+fn blessing_is_advised_for_what_it_would_write() {
+    let rows = r#"[Rule(name: "$a-of-neg", for-each: { a: ["abs", "relu"] }, from: "($a (neg (neg ?x)))", to: "($a ?x)", examples: [
+        Example(fires: "x: f32[2] = input; m = neg(x); n = neg(m); y = $a(n); return y"AFTER),
+        Example(refuses: "x: f32[2] = input; z = neg(x); return z", because: "no match"),
+    ])]"#;
+    // Each row becomes another graph; and one is right as it stands.
+    for after in ["", r#", after: "y = abs(x)""#] {
+        let at = rule_file("bless-rows", &rows.replace("AFTER", after));
+        let (_, _, why) = said(&at, &["rules", "test", "rules/mine.ron"]);
+        assert!(!why.contains("--bless") && why.contains("are wrong or missing"), "{why}");
+        let (_, report, _) = said(&at, &["rules", "test", "rules/mine.ron", "--bless"]);
+        assert!(report.contains("become different graphs"), "{report}");
+        let text = std::fs::read_to_string(at.join("rules/mine.ron")).unwrap();
+        assert_eq!(text, rows.replace("AFTER", after));
+    }
+    let at = rule_file("bless-rows", &rows.replace("AFTER", r#", after: "y = $a(x)""#));
+    assert_eq!(said(&at, &["rules", "test", "rules/mine.ron"]).0, Some(0));
+}
+
+#[test]
+fn a_margin_is_printed_with_digits_enough_to_be_read() {
+    let at = folder("margin");
+    let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/digits/digits.onnx");
+    let ask = ["explain", digits, "--dim", "N=1", "--cost", "flops", "--threads", "1", "--runner-up"];
+    let (_, text, _) = said(&at, &ask);
+    let (_, json, _) = said(&at, &[&ask[..], &["--json"]].concat());
+    let number = |text: &str, before: &str| -> f64 {
+        let from = &text[text.find(before).unwrap() + before.len()..];
+        from.split(' ').next().unwrap().parse().unwrap()
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    let found: Vec<serde_json::Value> =
+        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2 * found.len());
+    for (lines, one) in lines.chunks(2).zip(&found) {
+        let margin = one["margin"].as_f64().unwrap() * 1e6;
+        let told = number(lines[1], ": +");
+        assert!((told - margin).abs() <= 0.05 * margin + 1e-9, "{lines:?}: {margin}");
+        let rise = number(lines[1], "the chosen costs ") - number(lines[0], " at ");
+        assert!((rise - told).abs() <= 0.11 * told + 1e-9, "{lines:?}");
+    }
+}
+
+#[test]
+fn what_is_read_is_never_overwritten() {
+    let at = folder("overwrites");
+    let read = |name: &str| std::fs::read(at.join(name)).unwrap();
+    let model = "graph {\n  x: f32[2] = input\n  y = relu(x)\n  return y\n}\n";
+    std::fs::write(at.join("model.ovolo"), model).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    std::fs::copy(root.join("passes/native.ron"), at.join("own.ron")).unwrap();
+    std::fs::hard_link(at.join("model.ovolo"), at.join("linked.html")).unwrap();
+    std::fs::create_dir_all(at.join("rules")).unwrap();
+    std::fs::write(at.join("rules/own.ron"), "[]").unwrap();
+    let x = ovolo::tensor::Tensor::zeros(ovolo::tensor::TensorType::plain(ovolo::tensor::DType::F32, [2]));
+    ovolo::npy::write(at.join("y.npy"), &x).unwrap();
+    let before: Vec<Vec<u8>> = ["model.ovolo", "own.ron", "rules/own.ron", "y.npy"].map(read).into();
+    for line in [
+        "explain model.ovolo --html model.ovolo",
+        "explain model.ovolo --html ./rules/../model.ovolo",
+        "explain model.ovolo --html linked.html",
+        "explain model.ovolo --pipeline own.ron --html own.ron",
+        "explain model.ovolo --rules rules --html rules/own.ron",
+        "bench model.ovolo --profile --seconds 0.01 --html model.ovolo",
+        "features model.ovolo --out model.ovolo",
+        "dump model.ovolo --egraph model.ovolo",
+        "save-cache model.ovolo model.ovolo",
+        "run model.ovolo --input x=y.npy --output-dir .",
+        "fit model.ovolo --out model.ovolo",
+    ] {
+        let mut arguments: Vec<&str> = line.split(' ').collect();
+        if !line.starts_with("fit") {
+            arguments.extend(["--cost", "flops", "--threads", "1"]);
+        }
+        refused(&at, &arguments, "it would overwrite ");
+    }
+    let times = at.join("times-1.txt");
+    std::fs::write(&times, "ovolo").unwrap();
+    refused(&at, &["merge-times", "times-1.txt", "times-1.txt", "--out", "times-1.txt"], "");
+    assert_eq!(std::fs::read(&times).unwrap(), b"ovolo");
+    assert_eq!(Vec::from(["model.ovolo", "own.ron", "rules/own.ron", "y.npy"].map(read)), before);
+}
+
+#[test]
+fn a_plan_without_steps_has_no_negative_zeros() {
+    let at = folder("no-steps");
+    std::fs::write(at.join("none.ovolo"), "graph {\n  x: f32[2] = input\n  return x\n}\n").unwrap();
+    for line in [
+        "compile none.ovolo --no-cache",
+        "compile none.ovolo",
+        "compile none.ovolo",
+        "explain none.ovolo",
+        "explain none.ovolo --memory-curve",
+        "explain none.ovolo --json",
+        "cache list",
+    ] {
+        let mut arguments: Vec<&str> = line.split(' ').collect();
+        if !line.starts_with("cache") {
+            arguments.extend(["--cost", "flops", "--threads", "1"]);
+        }
+        let (code, text, said) = said(&at, &arguments);
+        assert_eq!(code, Some(0), "{line}: {said}");
+        assert!(!text.contains("-0.0") && !text.contains("-100"), "{line}: {text}");
+    }
+}
+
+#[test]
+fn a_cache_that_is_no_folder_is_a_mistake() {
+    let at = folder("plain-cache");
+    std::fs::write(at.join("cache"), "mine").unwrap();
+    for command in ["list", "verify", "prune", "clear"] {
+        refused(&at, &["cache", command], "it is no folder");
+    }
+    assert_eq!(std::fs::read(at.join("cache")).unwrap(), b"mine");
+    // A run needs none.
+    let x = ovolo::tensor::Tensor::zeros(ovolo::tensor::TensorType::plain(ovolo::tensor::DType::F32, [2]));
+    ovolo::npy::write(at.join("x.npy"), &x).unwrap();
+    let run = ["run", "model.ovolo", "--cost", "flops", "--threads", "1", "--input", "x=x.npy"];
+    assert_eq!(ovolo(&at, &run).status.code(), Some(0));
+}
+
+#[test]
+fn text_from_elsewhere_does_not_reach_the_terminal_as_it_is() {
+    let at = folder("escapes");
+    let name = "new\nline\u{1b}[31m.ovolo";
+    std::fs::write(at.join(name), "graph {\n  x: f32[2] = input\n  y = relu(x)\n  return y\n}\n").unwrap();
+    assert_eq!(ovolo(&at, &["compile", name, "--cost", "flops", "--threads", "1"]).status.code(), Some(0));
+    std::fs::write(at.join("cache/times-2.txt"), b"\x1b[31m\xff\x00\x07 not a table").unwrap();
+    let (_, text, _) = said(&at, &["cache", "list"]);
+    assert!(text.contains("new\\nline\\u{1b}[31m.ovolo"), "{text}");
+    assert!(text.contains("times-2.txt: ") && text.contains("something that is no text"), "{text}");
+    assert!(!text.contains(['\u{1b}', '\u{7}', '\0']), "{text:?}");
 }

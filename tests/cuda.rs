@@ -6,12 +6,16 @@ mod common;
 
 #[path = "cuda/case.rs"]
 mod case;
+#[path = "cuda/device.rs"]
+mod device;
 #[path = "cuda/host.rs"]
 mod host;
 #[path = "cuda/nvrtc.rs"]
 mod nvrtc;
 #[path = "cuda/plan.rs"]
 mod plan;
+#[path = "cuda/standin.rs"]
+mod standin;
 #[path = "cuda/text.rs"]
 mod text;
 
@@ -22,16 +26,30 @@ use ovolo::backend::cuda::{Job, Module};
 use ovolo::tensor::{DType, Tensor};
 
 fn main() {
+    standin::place();
     let mut trials = Vec::new();
     for (number, (name, cases)) in FAMILIES.iter().enumerate() {
         let cases =
             move || cases(&mut Random::new(number as u64 + 1)).into_iter().flatten().collect::<Vec<Case>>();
         trials.push(Trial::test(format!("values::{name}"), move || values(name, &cases())));
         trials.push(Trial::test(format!("machine_code::{name}"), move || nvrtc::compiles(&cases())));
+        trials.push(Trial::test(format!("device::kernels::{name}"), move || device::family(number)));
     }
     for (name, path) in plan::models() {
+        let (of, at) = (name.clone(), path.clone());
         trials.push(Trial::test(format!("model::{name}"), move || plan::model(&name, &path)));
+        trials.push(Trial::test(format!("device::model::{of}"), move || device::model(&of, &at)));
     }
+    for (name, source, streams) in device::GRAPHS {
+        let run = move || device::named(name, source, *streams);
+        trials.push(Trial::test(format!("device::graph::{name}"), run));
+    }
+    trials.push(Trial::test("device::errors_say_what_to_do", device::errors_say_what_to_do));
+    let kept = device::machine_code_and_plans_are_kept;
+    trials.push(Trial::test("device::machine_code_and_plans_are_kept", kept));
+    trials.push(Trial::test("device::mixed", device::mixed));
+    trials.push(Trial::test("device::the_pipeline_mixes", device::the_pipeline_mixes));
+    trials.push(Trial::test("harness::a_missing_wait_shows", device::a_missing_wait_shows));
     trials.push(Trial::test("plan::chains_stay_on_the_device", plan::chains_stay_on_the_device));
     trials
         .push(Trial::test("plan::running_without_a_device_says_so", plan::running_without_a_device_says_so));
@@ -121,10 +139,18 @@ fn agrees(case: &Case, result: &Tensor, reference: &Tensor) -> Result<(), String
         DType::F64 => (1e-10, 1e-11),
         _ => (0.0, 0.0),
     };
-    // Sums of many elements round as often.
+    // Sums of many elements, or products, round as often.
     let most = case.operands.iter().map(|operand| operand.ty().shape.count()).max().unwrap_or(1);
     let share = most as f64 / case.ty.shape.count().max(1) as f64;
-    let absolute = absolute * share.max(1.0).sqrt();
+    let products = match case.op {
+        "matmul" | "conv" | "attention" => {
+            let types: Vec<_> = case.operands.iter().map(Tensor::ty).collect();
+            let def = ovolo::op::find(case.op).ok_or("the op is gone")?;
+            (def.flops)(&case.attrs, &types, &case.ty) / (2 * case.ty.shape.count().max(1)) as f64
+        }
+        _ => 1.0,
+    };
+    let absolute = absolute * share.max(products).max(1.0).sqrt();
     if result.bytes() == reference.bytes() {
         return Ok(());
     }

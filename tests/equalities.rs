@@ -4,13 +4,17 @@
 mod common;
 
 use ovolo::graph::text;
-use ovolo::rule::{Example, RuleSet, SHIPPED};
+use ovolo::rule::{Example, Precision, RuleSet, SHIPPED};
 
 #[test]
 fn both_sides_of_every_example_have_one_value() {
     let rules = RuleSet::read(SHIPPED).unwrap();
     let mut wrong = Vec::new();
     for rule in rules.rules() {
+        let tolerance = match rule.precision {
+            Precision::F32 => 1e-5,
+            Precision::Bf16 => 1e-2,
+        };
         for example in &rule.examples {
             let Example::Fires { graph, after: Some(after), .. } = example else { continue };
             let before = text::parse(&example.graph()).unwrap();
@@ -27,7 +31,7 @@ fn both_sides_of_every_example_have_one_value() {
                 let error = common::relative_error(right, left);
                 let both_nan =
                     left.to_f64().iter().zip(right.to_f64()).all(|(l, r)| l.is_nan() == r.is_nan());
-                if error > 1e-5 || error.is_nan() && !both_nan {
+                if error > tolerance || error.is_nan() && !both_nan {
                     wrong.push(format!("{}: relative L2 error {error:e} on {graph}", rule.name));
                 }
             }

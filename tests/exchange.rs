@@ -20,7 +20,13 @@ fn folder(name: &str) -> PathBuf {
 
 fn ovolo(at: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
-    command.args(arguments).current_dir(at).env("OVOLO_CACHE", at.join("cache")).output().unwrap()
+    command
+        .args(arguments)
+        .current_dir(at)
+        .env("OVOLO_CACHE", at.join("cache"))
+        .env("OVOLO_PIPELINE", "native")
+        .output()
+        .unwrap()
 }
 
 fn json(output: &Output) -> Value {
@@ -123,6 +129,34 @@ fn checked_by_python(at: &Path, file: &str, output: &Output) {
     }
 }
 
+/// Who gives no bound is checked all the same.
+#[test]
+fn a_choice_without_a_bound_is_checked() {
+    let at = folder("exchange-unbound");
+    std::fs::write(
+        at.join("egraph.json"),
+        r#"{"nodes": {"a": {"op": "f", "eclass": "0"}}, "root_eclasses": ["0"]}"#,
+    )
+    .unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/extraction/check.py");
+    for (chosen, whether) in [
+        (r#"{"cost": 1.0, "bound": null, "choices": {"0": "a"}}"#, Some("no bound: sound")),
+        (r#"{"cost": null, "bound": null, "choices": {"0": "a"}}"#, None),
+    ] {
+        std::fs::write(at.join("chosen.json"), chosen).unwrap();
+        let check = Command::new("python3")
+            .arg(&script)
+            .args(["egraph.json", "chosen.json"])
+            .current_dir(&at)
+            .output();
+        let Ok(output) = check else { return eprintln!("skipped: there is no python3") };
+        let said =
+            [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned()).concat();
+        assert_eq!(output.status.success(), whether.is_some(), "{said}");
+        assert!(said.contains(whether.unwrap_or("says no cost")) && !said.contains("Traceback"), "{said}");
+    }
+}
+
 #[test]
 fn a_wrong_choice_is_found_by_the_checker() {
     let at = folder("exchange-wrong");
@@ -175,6 +209,12 @@ fn bad_files_are_refused_with_the_place_and_what_to_do() {
         (node(r#", "children": ["b"]"#), "node `a` has the child `b`, which is no node"),
         (node(r#", "children": ["a"]"#), "nothing that can be run computes the root class `0`"),
         (node(r#", "cost": null"#), "add a node of finite cost there"),
+        (
+            r#"{"nodes": {"a": {"op": "f", "eclass": "0", "cost": 1e308, "children": ["b"]},
+                "b": {"op": "g", "eclass": "1", "cost": 1e308}}, "root_eclasses": ["0"]}"#
+                .to_owned(),
+            "the costs are too large to be added: at the class `1`",
+        ),
     ];
     for (text, why) in files {
         std::fs::write(at.join("egraph.json"), &text).unwrap();
@@ -184,5 +224,7 @@ fn bad_files_are_refused_with_the_place_and_what_to_do() {
         assert!(said.starts_with("error: egraph.json: ") && said.contains(why), "{text}: {said}");
     }
     let output = ovolo(&at, &["extract", "egraph.json", "--extractor", "best"]);
-    assert!(String::from_utf8(output.stderr).unwrap().contains("--extractor best: there are exact, "));
+    assert!(
+        String::from_utf8(output.stderr).unwrap().contains("there is no extractor `best`: there are exact, ")
+    );
 }

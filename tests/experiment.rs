@@ -25,7 +25,13 @@ fn folder(name: &str) -> PathBuf {
 
 fn ovolo(at: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
-    command.args(arguments).current_dir(at).env("OVOLO_CACHE", at.join("cache")).output().unwrap()
+    command
+        .args(arguments)
+        .current_dir(at)
+        .env("OVOLO_CACHE", at.join("cache"))
+        .env("OVOLO_PIPELINE", "native")
+        .output()
+        .unwrap()
 }
 
 fn said(output: &Output) -> String {
@@ -106,6 +112,10 @@ fn the_first_worked_experiment_is_the_same_twice_and_says_what_the_commands_say(
         let exact = plans.iter().find(|other| other["cost"] == row["cost"] && other["extractor"] == "exact");
         assert!(number(exact.unwrap(), "seconds") <= number(row, "seconds") * (1.0 + 1e-9), "{row:?}");
         assert!(row["extractor"] != "exact" || row["proven"] == "true", "{row:?}");
+        assert!(
+            row["proven"] != "true" || row["bound"] == row["seconds"] && number(row, "gap") == 0.0,
+            "{row:?}"
+        );
     }
     let digits = format!("{}/examples/digits/digits.onnx", env!("CARGO_MANIFEST_DIR"));
     let explain = ["explain", &digits, "--dim", "N=1", "--threads", "1", "--cost", "flops", "--json"];
@@ -121,6 +131,7 @@ fn the_first_worked_experiment_is_the_same_twice_and_says_what_the_commands_say(
     assert!(ablation.iter().all(|row| !row["error"].is_empty() || number(row, "more") >= 0.0));
     // More work never gives a worse answer or a weaker bound, for those that go on where they were.
     for row in rows(&at.join("first"), "gap") {
+        assert!(row["effort"].is_empty() || (1e-5..=1.0).contains(&number(&row, "effort")), "{row:?}");
         assert!((0.0..=1.0).contains(&number(&row, "gap")), "{row:?}");
     }
     let memory = rows(&at.join("first"), "memory");
@@ -281,6 +292,18 @@ fn the_page_of_the_second_worked_experiment_has_every_plot() {
     assert_eq!(in_plots("pareto"), 3 + shown);
     let points = rows(&out, "gap").len();
     assert_eq!((in_plots("gap"), in_plots("gap-time")), (2 + points, 2 + points));
+    // More of its limits never stands to the left of less.
+    for panel in ["gap", "gap-time"] {
+        let mut curves = 0;
+        for curve in dom.within(panel).filter(|one| one.get("class") == Some("curve")) {
+            let path = curve.get("d").unwrap();
+            let place = |point: &str| point.split_whitespace().next()?.parse::<f64>().ok();
+            let places: Vec<f64> = path.split(['M', 'L']).filter_map(place).collect();
+            assert!(places.len() > 1 && places.is_sorted(), "{panel}: {path}");
+            curves += 1;
+        }
+        assert!(curves > 0, "{panel}");
+    }
     assert!(count("ablation", "bar-row") > 5);
     let rows_of = |panel: &str| dom.within(panel).filter(|element| element.tag == "tr").count();
     assert_eq!((rows_of("rank"), rows_of("extraction")), (1 + 6, 1 + 6));
@@ -340,4 +363,155 @@ fn all_mistakes_of_a_spec_are_told_at_once_with_their_places() {
     assert!(text.contains("did you mean `flops`?") && text.contains("wrong.ron:1:"), "{text}");
     assert!(!at.join("a b").exists());
     refused(&ovolo(&at, &["experiment", "spec.ron", "--shard", "3/2"]), "it takes NUMBER/COUNT");
+}
+
+/// A small network, whose kernels are soon timed, and a spec of it.
+fn small(at: &Path, costs: &str, more: &str) {
+    let text = "graph { x: f32[1,16,8,8] = input\n w: f32[16,16,3,3] = const ~1\n b: f32[16] = const ~2\n \
+                c = conv(x, w, b) {pads: [1,1,1,1]}\n y = relu(c)\n return y }";
+    std::fs::write(at.join("a.ovolo"), text).unwrap();
+    std::fs::write(at.join("b.ovolo"), text.replace("8,8", "12,12")).unwrap();
+    let spec = format!(
+        "Experiment(name: \"small\", models: [Model(file: \"a.ovolo\"), Model(file: \"b.ovolo\")], costs: [{costs}],
+         machine: Machine(flops: 1e11, memory: 1e10, cache: 5e10, start: 1e-6), {more})"
+    );
+    std::fs::write(at.join("spec.ron"), spec).unwrap();
+}
+
+/// As `ovolo`, with the table of times of another folder.
+fn with_times(at: &Path, times: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
+    command.args(arguments).current_dir(at).env("OVOLO_CACHE", at.join(times)).output().unwrap()
+}
+
+#[test]
+fn results_by_other_times_are_neither_merged_nor_gone_on_with() {
+    let at = folder("times");
+    small(&at, "\"flops\", \"measured\"", "extractors: [\"exact\", \"greedy-dag\"]");
+    said(&with_times(&at, "one", &["experiment", "spec.ron", "--shard", "1/2", "--out", "1"]));
+    said(&with_times(&at, "one", &["experiment", "spec.ron", "--shard", "2/2", "--out", "2"]));
+    // The table has all that any task asks for before the first begins: nothing changes on the way.
+    let table = at.join("one/times-1.txt");
+    let text = std::fs::read_to_string(&table).unwrap();
+    said(&with_times(&at, "one", &["experiment", "spec.ron", "--out", "whole"]));
+    assert_eq!(std::fs::read_to_string(&table).unwrap(), text);
+    said(&with_times(&at, "one", &["experiment", "merge", "spec.ron", "1", "2", "--out", "both"]));
+    same(&at.join("both"), &at.join("whole"));
+
+    // The same table but for one time, with its checksum.
+    std::fs::create_dir_all(at.join("two")).unwrap();
+    let mut changed = false;
+    let lines = text.lines().map(|line| {
+        let Some((content, _)) = line.rsplit_once("\t#").filter(|(content, _)| content.contains(" us\t"))
+        else {
+            return line.to_owned();
+        };
+        if std::mem::replace(&mut changed, true) {
+            return line.to_owned();
+        }
+        let mut fields: Vec<String> = content.split('\t').map(str::to_owned).collect();
+        fields[1] = "123.000 us".to_owned();
+        let content = fields.join("\t");
+        format!("{content}\t#{}", ovolo::tune::checksum(&content))
+    });
+    let other: String = lines.map(|line| line + "\n").collect();
+    std::fs::write(at.join("two/times-1.txt"), other).unwrap();
+    said(&with_times(&at, "two", &["experiment", "spec.ron", "--shard", "2/2", "--out", "3"]));
+    let mixed = with_times(&at, "two", &["experiment", "merge", "spec.ron", "1", "3", "--out", "mixed"]);
+    refused(&mixed, "kernels were priced by other times: give all shards one table");
+    said(&with_times(&at, "two", &["experiment", "spec.ron", "--out", "there"]));
+    let compare = ["experiment", "merge", "spec.ron", "whole", "there", "--out", "beside", "--compare"];
+    said(&with_times(&at, "two", &compare));
+    assert_eq!(rows(&at.join("beside"), "plans").len(), 2 * 8);
+
+    // What was stopped goes on with the same times alone; what is done is done.
+    let results = at.join("whole/results.jsonl");
+    assert!(
+        said(&with_times(&at, "two", &["experiment", "spec.ron", "--out", "whole"]))
+            .contains("8 of them done")
+    );
+    let text = std::fs::read_to_string(&results).unwrap();
+    let cut: String = text.lines().take(5).map(|line| format!("{line}\n")).collect();
+    std::fs::write(&results, cut).unwrap();
+    let resumed = with_times(&at, "two", &["experiment", "spec.ron", "--out", "whole"]);
+    refused(&resumed, "its kernels were priced by other times");
+    // Other kernels in the table are no matter.
+    let more = text_of_another_kernel(&std::fs::read_to_string(&table).unwrap());
+    std::fs::write(&table, more).unwrap();
+    said(&with_times(&at, "one", &["experiment", "spec.ron", "--out", "whole"]));
+    same(&at.join("both"), &at.join("whole"));
+}
+
+fn text_of_another_kernel(table: &str) -> String {
+    let line = table.lines().find(|line| line.contains(" us\t")).unwrap();
+    let content = line.rsplit_once("\t#").unwrap().0.to_owned() + "0";
+    format!("{table}{content}\t#{}\n", ovolo::tune::checksum(&content))
+}
+
+/// A program that answers as it should, and one that ends at its third kernel.
+const RIGHT: &str = "while read -r line; do echo '{\"seconds\": 1e-6}'; done\n";
+const WRONG: &str =
+    "read -r line; echo '{\"seconds\": 1e-6}'; read -r line; echo '{\"seconds\": 1e-6}'; exit 7\n";
+
+#[test]
+fn what_failed_is_tried_again_and_a_changed_program_is_another_experiment() {
+    let at = folder("again");
+    // The spec lies elsewhere than where the command is run: the program is looked for beside the spec.
+    let inner = at.join("specs");
+    std::fs::create_dir_all(&inner).unwrap();
+    small(
+        &inner,
+        "\"flops\", Process(name: \"mine\", command: \"sh scorer.sh\", timeout: 9)",
+        "extractors: [\"exact\", \"greedy-dag\"], rounds: 1",
+    );
+    // What the file names is not in the command, and so no part of what the results hold for.
+    std::fs::write(inner.join("scorer.sh"), ". ./inner.sh\n").unwrap();
+    std::fs::write(inner.join("inner.sh"), WRONG).unwrap();
+    let run = |out: &str| ovolo(&at, &["experiment", "specs/spec.ron", "--out", out]);
+    let first = run("out");
+    refused(&first, "6 task(s) failed, in whole or in part; the first is `plan a native mine exact`");
+    refused(&first, "the program `sh scorer.sh` ended before it answered (exit status: 7)");
+    // The cells that can race have raced, and those that cannot are named.
+    let out = at.join("out");
+    let regret = rows(&out, "measured/regret");
+    assert_eq!(regret.len(), 4, "{regret:?}");
+    assert!(regret.iter().all(|row| row["cost"] == "flops"), "{regret:?}");
+    let failed = rows(&out, "failed");
+    let races: Vec<&str> =
+        failed.iter().filter(|row| row["task"] == "race a seed 1").map(|row| row["cell"].as_str()).collect();
+    assert_eq!((failed.len(), races), (8, vec!["native mine exact", "native mine greedy-dag"]), "{failed:?}");
+    if let Some(browser) = browser() {
+        let dom = drawn(&browser, &out.join("report.html"), "");
+        assert_eq!(dom.within("failed").filter(|one| one.tag == "tr").count(), 1 + 8);
+        let cells: Vec<&str> =
+            dom.within("extraction").filter(|one| one.tag == "td").map(|one| one.text.trim()).collect();
+        assert!(cells.contains(&"–") && !cells.contains(&"0 µs"), "{cells:?}");
+    }
+    // Once mended, they are done again, and nothing else is.
+    std::fs::write(inner.join("inner.sh"), RIGHT).unwrap();
+    let second = said(&run("out"));
+    assert!(second.contains("10 tasks, 4 of them done before, 6 tried again that had failed"), "{second}");
+    assert!(!out.join("failed.csv").exists(), "there is nothing to say any more");
+    assert_eq!(rows(&out, "measured/regret").len(), 8);
+    assert!(said(&run("out")).contains("10 tasks, 10 of them done before; "));
+    // Another scorer is another experiment.
+    std::fs::write(inner.join("scorer.sh"), RIGHT).unwrap();
+    refused(&run("out"), "another experiment, version or machine: cost model mine is");
+}
+
+#[test]
+fn a_backend_that_is_not_there_is_said_in_one_line() {
+    let at = folder("absent");
+    small(&at, "\"flops\"", "extractors: [\"exact\"], pipelines: [\"native\", \"cpu\"]");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
+    command.args(["experiment", "spec.ron"]).current_dir(&at);
+    command.env("OVOLO_CACHE", at.join("cache")).env("OVOLO_ONEDNN", "/no/such/library");
+    let output = command.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    said(&output);
+    let lines: Vec<&str> = told.lines().filter(|line| line.contains("backend")).collect();
+    assert_eq!(
+        lines,
+        ["note: backend onednn: not found (/no/such/library: there is no such file) (pipeline `cpu`)"]
+    );
 }

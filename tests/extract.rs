@@ -306,3 +306,84 @@ fn what_is_wrong_is_named() {
         assert_eq!(nothing.cost, 0.0);
     }
 }
+
+/// A chain of classes with one way each, every eighth of which something else reads as well.
+fn chain(length: usize, root: Class) -> Problem {
+    let node = |at: usize| Candidate {
+        cost: if at.is_multiple_of(3) { 0.0 } else { 1.0 },
+        children: if at + 1 < length { vec![ClassId(at as u32 + 1)] } else { Vec::new() },
+        rank: at as u32,
+    };
+    let mut classes: Vec<Class> = (0..length).map(|at| Class { nodes: vec![node(at)] }).collect();
+    classes.push(root);
+    Problem { classes, roots: vec![ClassId(length as u32)] }
+}
+
+/// What goes over a chain once for each of its classes takes an hour here, and not a second.
+#[test]
+fn long_chains_are_inlined_at_once() {
+    const LENGTH: usize = 200_000;
+    let way = |child: usize, rank: usize, cost: f64| Candidate {
+        cost,
+        children: vec![ClassId(child as u32)],
+        rank: (LENGTH + rank) as u32,
+    };
+    let whole = (0..LENGTH).filter(|at| !at.is_multiple_of(3)).count() as f64;
+    let start = std::time::Instant::now();
+    // Below what must be selected; and below a choice, half of it read twice.
+    let below = Class { nodes: vec![way(0, 0, 1.0)] };
+    let choice = Class { nodes: vec![way(0, 0, 1.0), way(LENGTH / 2, 1, 5e5)] };
+    for (root, cost) in [(below, whole + 1.0), (choice, whole + 1.0)] {
+        let problem = chain(LENGTH, root);
+        for name in ["exact", "local-search"] {
+            let result = find(name).unwrap().extract(&problem).unwrap();
+            sound(&problem, &result, name);
+            assert!(close(result.cost, cost) && result.proven, "{name}: {} {cost}", result.cost);
+        }
+    }
+    assert!(start.elapsed().as_secs() < 120, "{:?}", start.elapsed());
+}
+
+#[test]
+fn costs_whose_sum_is_no_number_are_refused() {
+    let node = |cost: f64, children: &[u32], rank: u32| Class {
+        nodes: vec![Candidate {
+            cost,
+            children: children.iter().map(|child| ClassId(*child)).collect(),
+            rank,
+        }],
+    };
+    let problem =
+        Problem { classes: vec![node(1e308, &[1], 0), node(1e308, &[], 1)], roots: vec![ClassId(0)] };
+    for extractor in EXTRACTORS {
+        let error = extractor.extract(&problem).unwrap_err();
+        assert_eq!(error, ExtractError::TooDear { class: ClassId(1) }, "{}", extractor.name());
+    }
+}
+
+#[test]
+fn a_proof_has_its_bound_at_the_cost_to_the_last_bit() {
+    let up = f64::from_bits(1.5_f64.to_bits() + 1);
+    let of = |bound: f64, proven: bool| {
+        let mut one = Extraction {
+            choice: Vec::new(),
+            cost: 1.5,
+            bound,
+            proven,
+            report: ovolo::extract::Report::default(),
+        };
+        one.settle();
+        (one.bound, one.gap())
+    };
+    assert_eq!([of(up, true), of(1.4, true), of(up, false)], [(1.5, 0.0); 3]);
+    assert_eq!(of(0.75, false), (0.75, 0.5));
+}
+
+#[test]
+fn an_extractor_that_this_build_lacks_is_told_with_its_feature() {
+    use ovolo::extract::unknown;
+    assert!(unknown("best").starts_with("there is no extractor `best`: there are exact, "));
+    if find("ilp").is_none() {
+        assert_eq!(unknown("ilp"), "this build has no extractor `ilp`: build with `--features ilp`");
+    }
+}

@@ -7,11 +7,13 @@ mod common;
 use ovolo::audit::curve;
 use ovolo::compile::{self, Options};
 use ovolo::graph::{Graph, text};
+use ovolo::memory::Limit;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
-use ovolo::pass::{Curve, Point};
+use ovolo::pass::{Curve, PassReport, Point};
 use ovolo::plan::Plan;
 use ovolo::session::Session;
+use ovolo::tensor::Device;
 use std::path::Path;
 
 fn model(name: &str) -> Graph {
@@ -24,7 +26,7 @@ fn limited(limit: Option<usize>) -> Options {
     let mut options = common::options(2);
     for pass in &mut options.pipeline.passes {
         if let PassSpec::Plan(settings) = pass {
-            settings.limit = limit;
+            settings.limit = limit.into();
         }
     }
     options
@@ -41,7 +43,7 @@ fn weighed(memory: f64) -> Options {
 }
 
 fn curve(graph: &Graph, options: &Options) -> Curve {
-    curve::memory_curve(graph, options, &mut |_, _| {}).unwrap()
+    curve::memory_curve(graph, options, Device::Host, &mut |_, _| {}).unwrap()
 }
 
 fn plans(graph: &Graph, options: &Options) -> Vec<Point> {
@@ -107,7 +109,8 @@ fn the_curve_begins_within_the_limit() {
         assert_eq!(plans(&graph, &limited(Some(point.arena))), all[at..]);
     }
     let least = all.last().unwrap().arena;
-    let error = curve::memory_curve(&graph, &limited(Some(least - 1)), &mut |_, _| {}).unwrap_err();
+    let error =
+        curve::memory_curve(&graph, &limited(Some(least - 1)), Device::Host, &mut |_, _| {}).unwrap_err();
     assert!(error.to_string().starts_with(&format!("the smallest plan that was found needs {least} bytes")));
 }
 
@@ -121,7 +124,7 @@ fn the_work_of_a_search_has_a_limit_where_the_e_graph_is_hard() {
     for pass in &mut options.pipeline.passes {
         match pass {
             PassSpec::Extract(settings) => settings.cost = "flops".into(),
-            PassSpec::Plan(settings) => settings.limit = Some(1000),
+            PassSpec::Plan(settings) => settings.limit = Limit::host(1000),
             PassSpec::Rewrite(_) => {}
         }
     }
@@ -222,7 +225,7 @@ fn a_limit_leaves_the_worth_of_memory_in_force() {
     let mut options = weighed(1e9);
     for pass in &mut options.pipeline.passes {
         if let PassSpec::Plan(settings) = pass {
-            settings.limit = Some(usize::MAX >> 8);
+            settings.limit = Limit::host(usize::MAX >> 8);
         }
     }
     assert_eq!(plan(&graph, &options).arena, points.last().unwrap().arena);
@@ -286,4 +289,38 @@ fn a_concatenation_is_copied_where_a_limit_or_the_worth_of_memory_asks_for_it() 
             assert!(common::relative_error(&outputs[0], &reference[0]) < 1e-4);
         }
     }
+}
+
+/// The sum that a weight of memory makes is least among all points of the curve, and says that it is proven only
+/// where nothing is left out.
+#[test]
+fn what_is_proven_under_a_weight_of_memory_is_the_sum() {
+    let mut proven = 0;
+    for graph in [text::parse(SCRATCH).unwrap(), model("squeezenet1_1")] {
+        let points = plans(&graph, &common::options(2));
+        for weight in [1e-6, 0.1, 1.17, 1e3] {
+            let compilation = compile::compile(graph.clone(), &weighed(weight)).unwrap();
+            let Some(PassReport::Extract { extraction, objective: Some(objective), .. }) =
+                compilation.extraction()
+            else {
+                panic!("memory was weighed");
+            };
+            assert_eq!((objective.arena, objective.worth), (compilation.plan.arena, weight));
+            assert_eq!(objective.seconds, extraction.cost);
+            let sum =
+                |seconds: f64, arena: usize| seconds + weight * 1e-3 * arena as f64 / f64::from(1 << 20);
+            assert!((objective.sum() - sum(objective.seconds, objective.arena)).abs() < 1e-15);
+            assert!(objective.bound <= objective.sum(), "{objective:?}");
+            for point in &points {
+                let other = sum(point.seconds, point.arena);
+                assert!(objective.sum() <= other * (1.0 + 1e-9), "{objective:?} {point:?}");
+                assert!(objective.bound <= other * (1.0 + 1e-9), "{objective:?} {point:?}");
+            }
+            assert_eq!(objective.proven(), objective.sum() <= objective.bound * (1.0 + 1e-9));
+            proven += usize::from(objective.proven());
+        }
+        let plain = compile::compile(graph, &common::options(2)).unwrap();
+        assert!(matches!(plain.extraction(), Some(PassReport::Extract { objective: None, .. })));
+    }
+    assert!(proven > 2, "{proven}");
 }

@@ -18,7 +18,12 @@ fn ovolo(at: &Path, command: &str, arguments: &[&str]) -> Output {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/digits/digits.onnx");
     let model = [command, model.to_str().unwrap(), "--dim", "N=1", "--threads", "1"];
     let mut run = Command::new(env!("CARGO_BIN_EXE_ovolo"));
-    let run = run.args(model).args(arguments).current_dir(at).env("OVOLO_CACHE", at.join("cache"));
+    let run = run
+        .args(model)
+        .args(arguments)
+        .current_dir(at)
+        .env("OVOLO_CACHE", at.join("cache"))
+        .env("OVOLO_PIPELINE", "native");
     run.output().unwrap()
 }
 
@@ -92,6 +97,7 @@ fn each_kernel_has_all_features() {
         for (feature, value) in FEATURES.iter().zip(row.iter()).filter(|(feature, _)| feature.is_number()) {
             let number: f64 = value.parse().unwrap();
             assert!(number.is_finite() && number >= 0.0, "{}: {value}", feature.name);
+            assert!(!value.starts_with('-'), "{}: {value}", feature.name);
         }
         let bytes: Vec<f64> = ["bytes_in", "bytes_const", "bytes_out", "bytes"]
             .iter()
@@ -107,6 +113,23 @@ fn each_kernel_has_all_features() {
     );
     let printed = said(&ovolo(&at, "features", &["--cost", "flops"]));
     assert_eq!(printed, std::fs::read_to_string(at.join("kernels.csv")).unwrap());
+    refused(
+        &ovolo(&at, "features", &["--cost", "flops", "--out", "kernels.parquet"]),
+        "--out kernels.parquet: the table is written as CSV",
+    );
+    assert!(!at.join("kernels.parquet").exists());
+    // A price that failed is not one that is unknown.
+    refused(
+        &ovolo(&at, "features", &["--process", "exit 3", "--out", "none.csv"]),
+        "the program `exit 3` ended before it answered (exit status: 3)",
+    );
+    assert!(!at.join("none.csv").exists());
+    let unknown = r#"while read -r line; do echo '{"seconds": null}'; done"#;
+    let table = said(&ovolo(&at, "features", &["--process", unknown]));
+    assert_eq!(table.lines().count(), rows.len() + 1);
+    // A view costs nothing, whoever is asked.
+    let known = |line: &str| line.ends_with(',') || line.ends_with(",0");
+    assert!(table.lines().skip(1).all(known) && table.lines().any(|line| line.ends_with(',')));
 }
 
 #[test]
@@ -131,6 +154,10 @@ fn a_formula_prices_every_kernel() {
         std::fs::write(at.join("mine.ron"), formula).unwrap();
         refused(&ovolo(&at, "compile", &["--formula", "mine.ron"]), why);
     };
+    // A sum may have as many terms as it likes.
+    let terms = "0 + ".repeat(200_000);
+    let plan = estimate(&format!("Formula(seconds: \"{terms}1 - 0 / 2 * 3\")"));
+    assert!(plan["steps"].as_array().unwrap().iter().all(|step| number(&step["seconds"]) == 1.0));
     wrong("Formula(seconds: \"1 + flop\")", "did you mean `flops`?");
     wrong("Formula(seconds: \"1 + op\")", "`op` is text, and no number");
     wrong("Formula(seconds: \"1 + (2\")", "`)` is missing here");
@@ -163,6 +190,18 @@ fn a_program_prices_every_kernel() {
         "its program must know every kernel",
     );
     refused(&ovolo(&at, "compile", &["--cost", "process"]), "name it with `--process COMMAND`");
+    refused(
+        &compile("while read -r line; do echo '{\"second\": 1e-6}'; done"),
+        "the program answered `{\"second\": 1e-6}`, which is not of the form",
+    );
+    refused(
+        &compile("while read -r line; do echo '{\"seconds\": 1e-6}'; echo '{\"seconds\": 2e-6}'; done"),
+        "wrote a line that nobody had asked for",
+    );
+    let slow = ovolo(&at, "compile", &["--process", "sleep 7", "--process-timeout", "6"]);
+    refused(&slow, "the program `sleep 7` has not answered kernel 1 within 6 s");
+    refused(&slow, "note: the program `sleep 7` has not answered for 5 s; this is kernel 1");
+    refused(&ovolo(&at, "compile", &["--process-timeout", "6"]), "--process <COMMAND>");
 }
 
 #[test]
@@ -170,7 +209,11 @@ fn a_fitted_model_prices_kernels_and_one_of_elsewhere_is_refused() {
     let at = folder("fit");
     let run = |arguments: &[&str]| {
         let mut run = Command::new(env!("CARGO_BIN_EXE_ovolo"));
-        run.args(arguments).args(["--threads", "1"]).current_dir(&at).env("OVOLO_CACHE", at.join("cache"));
+        run.args(arguments)
+            .args(["--threads", "1"])
+            .current_dir(&at)
+            .env("OVOLO_CACHE", at.join("cache"))
+            .env("OVOLO_PIPELINE", "native");
         run.output().unwrap()
     };
     // Three small networks, whose kernels differ.
@@ -209,6 +252,15 @@ fn a_fitted_model_prices_kernels_and_one_of_elsewhere_is_refused() {
         assert!(!steps.is_empty() && steps.iter().all(|step| number(&step["seconds"]) > 0.0), "{plan}");
         assert_eq!(plan, json(&run(&["explain", "a.ovolo", "--cost", "learned", "--json"])));
     }
+    // A dimension is of those models that have it, and one that none has is a slip.
+    let digits = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/digits/digits.onnx");
+    let digits = digits.to_str().unwrap();
+    said(&run(&["tune", digits, "--dim", "N=1"]));
+    let both = ["fit", digits, "a.ovolo", "--dim", "N=1", "--out", "both.json"];
+    assert!(said(&run(&both)).contains("kernels of 2 model(s)"));
+    let slip = run(&["fit", digits, "a.ovolo", "--dim", "N=1", "--dim", "M=2"]);
+    refused(&slip, "--dim M=2 fits none of the models: their dimensions without a size are `N`");
+    refused(&run(&["fit", "a.ovolo", "--dim", "N=1"]), "--dim N=1 fits none of the models");
     let file = at.join("cache/learned-1.json");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(at.join("other.json"), text.replacen("\"processor ", "\"processor not ", 1)).unwrap();
@@ -233,7 +285,12 @@ fn a_tuning_in_shards_is_one_table_and_other_machines_are_compared() {
     std::fs::write(at.join("a.ovolo"), text).unwrap();
     let run = |cache: &str, arguments: &[&str]| {
         let mut run = Command::new(env!("CARGO_BIN_EXE_ovolo"));
-        run.args(arguments).current_dir(&at).env("OVOLO_CACHE", at.join(cache)).output().unwrap()
+        run.args(arguments)
+            .current_dir(&at)
+            .env("OVOLO_CACHE", at.join(cache))
+            .env("OVOLO_PIPELINE", "native")
+            .output()
+            .unwrap()
     };
     for number in ["1", "2"] {
         let tune = ["tune", "a.ovolo", "--threads", "1", "--json", "--shard", &format!("{number}/2")];

@@ -128,6 +128,11 @@ fn mistakes_are_reported_with_their_lines() {
         ("a field too few", b"id,lower,upper,size\nb1,0,3\n".to_vec()),
         ("an alignment of zero", b"id,lower,upper,size,alignment\nb1,0,3,4,0\n".to_vec()),
         ("no text", b"id,lower,upper,size\nb1,0,3,4\nb\xff,0,3,4\n".to_vec()),
+        (
+            "a quotation mark that is not closed",
+            b"id,lower,upper,size\n\"b \"\"1\"\"\",0,3,4\n\"b2,0,3,4\nb3,0,3,4\n".to_vec(),
+        ),
+        ("lines that end in CR alone", b"id,lower,upper,size\rb1,0,3,4\rb2,0,3,x\r".to_vec()),
         ("mistakes without end", format!("id,lower,upper,size\n{many}").into_bytes()),
     ];
     let mut report = String::new();
@@ -232,4 +237,27 @@ fn the_program_writes_nothing_when_something_is_wrong() {
     }
     assert_eq!(listing(&at), ["bad.csv", "other", "out", "small.csv"]);
     compare("program-errors", &report);
+}
+
+/// Heuristics on thousands of buffers take as long as a search: they are counted, and told.
+#[test]
+fn heuristics_count_where_there_are_thousands_of_buffers() {
+    let table = Table::read("crowd.csv", crowd(8000).as_bytes()).unwrap();
+    let all = |steps: u64| {
+        let mut told = Vec::new();
+        let packing =
+            Exact { steps, capacity: 0 }.plan_with(&table.buffers, &mut |done, all| told.push((done, all)));
+        (packing, told)
+    };
+    let (first, told) = all(0);
+    assert!(first.steps == 0 && told.is_empty(), "one order is always tried, and no more");
+    let (packing, told) = all(12_000);
+    assert!(packing.steps > 4_000 && packing.steps <= 12_000, "{}", packing.steps);
+    assert!(
+        told.len() > 2 && told[0].0 < 12_000 && told.is_sorted(),
+        "the bar is there from the start: {told:?}"
+    );
+    assert!(packing.peak <= first.peak);
+    let (again, _) = all(12_000);
+    assert_eq!(again, packing);
 }

@@ -60,7 +60,8 @@ fn screened(settings: Settings) -> (Vec<Mutant>, usize) {
 
 #[test]
 fn unsound_mutants_are_caught_and_survivors_are_equivalent() {
-    let settings = Settings { instances: 120, tries: 300, seed: 0, shrink: false };
+    // As many as the command draws: some mistakes show in one instance of fifty.
+    let settings = Settings { instances: 200, tries: 300, seed: 0, shrink: false };
     let (mutants, unchanged) = screened(Settings { instances: 60, ..settings });
     assert!(mutants.len() >= 60, "{} mutants", mutants.len());
     // A mutant's name is its rule's, so that each draws instances of its own.

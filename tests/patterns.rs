@@ -154,9 +154,9 @@ fn patterns_are_printed_as_they_are_written() {
 #[test]
 fn verify_draws_ranges_rests_and_optional_operands() {
     let holds = |body: &str| verify::rule(&rule(body), Settings::default()).holds();
-    assert!(holds("from: \"(relu (mul ?x ?s:0..))\", to: \"(mul (relu ?x) ?s)\""));
-    assert!(!holds("from: \"(relu (mul ?x ?s:..))\", to: \"(mul (relu ?x) ?s)\""));
-    assert!(!holds("from: \"(relu (mul ?x ?s:-1..1))\", to: \"(mul (relu ?x) ?s)\""));
+    assert!(holds("from: \"(relu (mul ?x ?s:0..))\", to: \"(mul (relu ?x) ?s)\", when: [\"is-f32(?x)\"]"));
+    assert!(!holds("from: \"(relu (mul ?x ?s:..))\", to: \"(mul (relu ?x) ?s)\", when: [\"is-f32(?x)\"]"));
+    assert!(!holds("from: \"(relu (mul ?x ?s:-1..1))\", to: \"(mul (relu ?x) ?s)\", when: [\"is-f32(?x)\"]"));
     let flat = "from: \"(concat ?a.. (concat ?b.. {axis: ?n}) ?c.. {axis: ?n})\"";
     assert!(holds(&format!("{flat}, to: \"(concat ?a.. ?b.. ?c.. {{axis: ?n}})\"")));
     assert!(!holds(&format!("{flat}, to: \"(concat ?b.. ?a.. ?c.. {{axis: ?n}})\"")));
@@ -186,5 +186,60 @@ fn left_sides_that_are_nearly_one_stand_in_either_order() {
             "x: f32[2,2] = input; y: f32[2,2] = input; z: f32[2,2] = input; {graph}; return p; return q"
         );
         assert!(after(&graph, rule).contains("exp(x)"), "{graph}");
+    }
+}
+
+/// Pairs whose order matters, to a guard, a `let` or the right sides; and two graphs that differ in the order of
+/// their nodes alone.
+const APART: &[(&str, [&str; 2])] = &[
+    (
+        r#"from: ["(matmul ?x ?a)", "(matmul ?x ?b)"], to: ["(neg (matmul ?x (neg ?a)))", "(matmul ?x ?b)"], when: ["equal(dim(?a, 1), 17)"]"#,
+        [
+            "x: f32[4,8] = input; a: f32[8,17] = const ~1; b: f32[8,16] = const ~2; p = matmul(x, a); q = matmul(x, b); return p; return q",
+            "x: f32[4,8] = input; a: f32[8,17] = const ~1; b: f32[8,16] = const ~2; q = matmul(x, b); p = matmul(x, a); return p; return q",
+        ],
+    ),
+    (
+        r#"from: ["(relu ?x)", "(relu ?y)"], to: ["(relu (max ?x 0.0))", "(relu ?y)"], when: ["rank(?x, 1)", "rank(?y, 2)"]"#,
+        [
+            "x: f32[8] = input; y: f32[2,8] = input; p = relu(x); q = relu(y); return p; return q",
+            "x: f32[8] = input; y: f32[2,8] = input; q = relu(y); p = relu(x); return p; return q",
+        ],
+    ),
+    (
+        r#"from: ["(relu ?x)", "(relu ?y)"], to: ["(relu (reshape ?x {shape: ?s}))", "(relu (reshape ?y {shape: ?t}))"], when: ["same-shape(?x, ?y)"], let: { s: "list(dim(?x, 0))", t: "list(2, 4)" }"#,
+        [
+            "x: f32[8] = input; y: f32[8] = input; p = relu(x); q = relu(y); return p; return q",
+            "x: f32[8] = input; y: f32[8] = input; q = relu(y); p = relu(x); return p; return q",
+        ],
+    ),
+];
+
+#[test]
+fn both_orders_of_two_left_sides_are_tried_where_something_tells_them_apart() {
+    for (body, _) in APART {
+        assert!(!rule(body).symmetric, "{body}");
+    }
+    for (body, graphs) in &APART[..2] {
+        for graph in graphs {
+            assert!(matches!(egraph(graph).probe(&rule(body)), Probe::Fires(_)), "{body}\n{graph}");
+        }
+    }
+}
+
+#[test]
+fn a_pair_whose_order_does_not_matter_is_matched_once() {
+    let shipped = RuleSet::read(ovolo::rule::SHIPPED).unwrap();
+    let pairs: Vec<&Arc<Rule>> = shipped.rules().iter().filter(|rule| rule.from.len() == 2).collect();
+    assert!(pairs.len() >= 7);
+    for rule in pairs {
+        assert!(rule.symmetric, "{}", rule.name);
+    }
+    for body in [
+        r#"from: ["(relu ?x)", "(relu ?y)"], to: ["(max ?x 0.0)", "(max ?y 0.0)"], when: ["is-f32(?y)", "is-f32(?x)"]"#,
+        r#"from: ["(relu ?x)", "(relu ?y)"], to: ["(max ?x 0.0)", "(max ?y 0.0)"], when: ["same-type(?y, ?x)", "rank(?x, 2)"]"#,
+        r#"from: ["(add ?x ?a)", "(add ?x ?b)"], to: ["(add ?x ?a)", "(add ?b ?x)"], when: ["equal(dim(?a, 0), dim(?b, 0))", "less(3, dim(?a, 0))"]"#,
+    ] {
+        assert!(rule(body).symmetric, "{body}");
     }
 }

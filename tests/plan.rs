@@ -5,9 +5,10 @@
 use ovolo::attr::Attrs;
 use ovolo::contract::{Call, Contract};
 use ovolo::graph::{Graph, Node, NodeId};
+use ovolo::memory::Limit;
 use ovolo::op;
 use ovolo::plan::{Base, Place, Plan, Settings};
-use ovolo::tensor::{DType, TensorType};
+use ovolo::tensor::{DType, Device, TensorType};
 use std::sync::Arc;
 
 /// splitmix64.
@@ -28,7 +29,7 @@ fn add(graph: &mut Graph, op: &'static str, attrs: Attrs, inputs: Vec<NodeId>) -
     let def = op::find(op).unwrap();
     let attrs = op::complete(def, attrs);
     let types: Vec<&TensorType> = inputs.iter().map(|input| &graph[*input].ty).collect();
-    let ty = (def.infer)(&attrs, &types).unwrap();
+    let ty = def.result(&attrs, &types).unwrap();
     let name = format!("v{}", graph.len()).into();
     graph.add_node(Node { op, attrs: Arc::new(attrs), inputs, name, ty })
 }
@@ -98,6 +99,8 @@ fn ask(call: &Call<'_>, _: &[bool]) -> Result<(Contract, f64), String> {
                 at += input.bytes();
             }
         }
+        "cuda.upload" | "cuda.download" => {}
+        "cuda.softmax" => contract.in_place = vec![0],
         _ => contract.scratch = 3 * call.inputs[0].bytes(),
     }
     #[allow(clippy::cast_precision_loss)]
@@ -110,6 +113,10 @@ fn copy(bytes: usize) -> f64 {
 }
 
 fn plan(graph: &Graph, order: &str, limit: Option<usize>) -> Plan {
+    within(graph, order, &limit.into())
+}
+
+fn within(graph: &Graph, order: &str, limit: &Limit) -> Plan {
     Plan::new(graph, &[], 1, &ask, &copy, &Settings { order, planner: "exact", limit }).unwrap()
 }
 
@@ -185,7 +192,8 @@ fn a_plan_whose_buffers_were_moved_is_refused() {
         assert_ne!(changed, plan, "{what}");
         report += &format!("{what}: {}\n", check(&changed).expect_err(what));
     };
-    let arena = |plan: &Plan, at: usize| plan.steps[at].inputs.iter().position(|p| p.base == Base::Arena);
+    let arena =
+        |plan: &Plan, at: usize| plan.steps[at].inputs.iter().position(|p| matches!(p.base, Base::Arena(_)));
     let reads = (1..plan.steps.len()).find(|at| arena(&plan, *at).is_some()).unwrap();
     let operand = arena(&plan, reads).unwrap();
     refused("a result over an operand", &|plan| {
@@ -210,7 +218,7 @@ fn a_plan_whose_buffers_were_moved_is_refused() {
         // A value that the step in the middle of its life does not read.
         let found = plan.buffers.iter().find_map(|buffer| {
             let inside = |place: &Place| {
-                place.base == Base::Arena
+                matches!(place.base, Base::Arena(_))
                     && (buffer.offset..buffer.offset + buffer.size).contains(&place.offset)
             };
             let beside = |at: &usize| !plan.steps[*at].inputs.iter().any(inside);
@@ -253,4 +261,139 @@ fn a_result_that_was_moved_onto_another_buffer_is_refused() {
         }
     }
     assert!(tried > 100 && refused == tried, "{refused} of {tried}");
+}
+
+/// A program of which parts lie on two devices beside the host: each value there has been copied there.
+fn spread(seed: u64) -> Graph {
+    let mut random = Random(seed);
+    let mut graph = Graph::new();
+    let rows = |count: usize| TensorType::plain(DType::F32, [count, 16]);
+    let mut values = vec![graph.add_input("x", rows(1 + random.below(30)))];
+    for _ in 0..10 + random.below(30) {
+        let one = values[random.below(values.len())];
+        let ty = graph[one].ty.clone();
+        let on_host = ty.device == Device::Host;
+        let next = match random.below(4) {
+            0 if on_host => {
+                let id = add(&mut graph, "cuda.upload", Attrs::new(), vec![one]);
+                // Uploads are to the first device; a type of its own puts it on the second.
+                let node = Node::clone(&graph[id]);
+                if random.below(2) == 0 || seed.is_multiple_of(2) {
+                    id
+                } else {
+                    let ty = TensorType { device: Device::Cuda(1), ..node.ty.clone() };
+                    let name = format!("{}b", node.name).into();
+                    graph.add_node(Node { ty, name, ..node })
+                }
+            }
+            0 | 1 if !on_host => add(&mut graph, "cuda.download", Attrs::new(), vec![one]),
+            _ if on_host => add(&mut graph, "native.abs", Attrs::new(), vec![one]),
+            2 => {
+                let sum = Attrs::new().ints("axes", &[0]).int("keepdims", 1);
+                add(&mut graph, "cuda.reduce-sum", sum, vec![one])
+            }
+            _ => add(&mut graph, "cuda.softmax", Attrs::new().int("axis", 1), vec![one]),
+        };
+        values.push(next);
+    }
+    for (id, users) in graph.nodes().map(|(id, _)| id).collect::<Vec<_>>().into_iter().zip(graph.users()) {
+        if users.is_empty() {
+            graph.add_output(&format!("y{}", id.index()), id);
+        }
+    }
+    graph
+}
+
+/// The most bytes of a device's buffers that are taken at one step.
+fn most_live(plan: &Plan, device: Device) -> usize {
+    let live = |step: usize| {
+        let taken = |buffer: &&ovolo::plan::Placed| {
+            buffer.device == device && (buffer.lower..buffer.upper).contains(&step)
+        };
+        plan.buffers.iter().filter(taken).map(|buffer| buffer.size).sum::<usize>()
+    };
+    (0..=plan.steps.len()).map(live).max().unwrap_or(0)
+}
+
+#[test]
+fn each_device_has_an_arena_of_its_own() {
+    let (mut several, mut shared, mut smaller) = (0, 0, 0);
+    for seed in 0..300 {
+        let graph = spread(seed);
+        let plan = plan(&graph, "peak", None);
+        let refused: Vec<String> = check(&plan).err().into_iter().collect();
+        // The op that copies knows the first device alone, which is all that is wrong with a second.
+        assert!(
+            refused.iter().all(|why| seed % 2 == 1 && why.contains("recorded as")),
+            "seed {seed}: {refused:?}\n{plan}"
+        );
+        several += usize::from(plan.devices.len() > 1);
+        for arena in plan.arenas() {
+            assert_eq!(arena.lower_bound, most_live(&plan, arena.device), "seed {seed}\n{plan}");
+            assert!(arena.bytes >= arena.lower_bound);
+            assert!(!arena.proven || arena.bytes == arena.lower_bound, "seed {seed}");
+        }
+        for step in &plan.steps {
+            assert_eq!(step.output.base, Base::Arena(step.output_type.device), "seed {seed}");
+        }
+        // Places of one device mean nothing on another.
+        let begins = |device: Device| plan.buffers.iter().any(|b| b.device == device && b.offset == 0);
+        shared += usize::from(begins(Device::Host) && begins(Device::Cuda(0)));
+        let given = self::plan(&graph, "given", None);
+        let total = |plan: &Plan| plan.arenas().map(|arena| arena.lower_bound).sum::<usize>();
+        assert!(total(&plan) <= total(&given), "seed {seed}");
+        smaller += usize::from(total(&plan) < total(&given));
+    }
+    assert!(several > 50 && shared > 100 && smaller > 20, "{several} {shared} {smaller}");
+}
+
+#[test]
+fn a_limit_is_of_one_device() {
+    for seed in 0..100 {
+        let graph = spread(seed);
+        let free = plan(&graph, "peak", None);
+        for arena in free.arenas() {
+            let limit = Limit::default().with(arena.device, arena.bytes);
+            assert_eq!(free.above(&limit), None);
+            assert_eq!(within(&graph, "peak", &limit).arena_of(arena.device), arena.bytes, "seed {seed}");
+            if arena.bytes > 0 {
+                let less = Limit::default().with(arena.device, arena.bytes - 1);
+                assert_eq!(free.above(&less), Some((arena.device, arena.bytes - 1)));
+            }
+        }
+        assert_eq!(free.above(&Limit::default().with(Device::Cuda(7), 0)), None, "nothing is there");
+    }
+}
+
+#[test]
+fn a_value_in_the_memory_of_another_device_is_refused() {
+    let mut graph = Graph::new();
+    let x = graph.add_input("x", TensorType::plain(DType::F32, [4, 16]));
+    let up = add(&mut graph, "cuda.upload", Attrs::new(), vec![x]);
+    let there = add(&mut graph, "cuda.softmax", Attrs::new().int("axis", 1), vec![up]);
+    let down = add(&mut graph, "cuda.download", Attrs::new(), vec![there]);
+    let y = add(&mut graph, "native.abs", Attrs::new(), vec![down]);
+    graph.add_output("y", y);
+    let plan = plan(&graph, "peak", None);
+    check(&plan).unwrap();
+    let text = plan.to_string();
+    assert!(text.contains(" -> @0#cuda:0 ") && text.contains(" -> @0 "), "{text}");
+    assert!(text.contains("arena of host 256 bytes, lower bound 256\narena of cuda:0 "), "{text}");
+    let refused = |change: &dyn Fn(&mut Plan)| {
+        let mut changed = plan.clone();
+        change(&mut changed);
+        check(&changed).unwrap_err()
+    };
+    let host = |place: &mut Place| place.base = Base::Arena(Device::Host);
+    assert!(refused(&|plan| host(&mut plan.steps[0].output)).contains("is in the memory of host"));
+    assert!(refused(&|plan| host(&mut plan.steps[1].inputs[0])).contains("is in the memory of host"));
+    assert!(refused(&|plan| plan.devices[0].bytes = 64).contains("does not lie within 64 bytes"));
+    assert!(refused(&|plan| plan.devices.clear()).contains("does not lie within 0 bytes"));
+    assert!(refused(&|plan| plan.devices[0].device = Device::Host).contains("are in no order"));
+    assert!(refused(&|plan| plan.devices[0].bytes = 1 << 40).contains("than all its buffers"));
+    let moved = refused(&|plan| {
+        let buffer = plan.buffers.iter_mut().find(|buffer| buffer.device != Device::Host).unwrap();
+        buffer.device = Device::Host;
+    });
+    assert!(moved.contains("overlap") || moved.contains("no buffer holds"), "{moved}");
 }

@@ -30,6 +30,7 @@ fn ovolo(arguments: &[&str]) -> Output {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .args(arguments)
         .args(["--cost", "flops", "--threads", "2"])
+        .env("OVOLO_PIPELINE", "native")
         .output()
         .unwrap()
 }
@@ -137,6 +138,33 @@ fn pictures(name: &str, model: &[&str]) {
     costs(&dom, &plan, &runner_ups);
     selection(&drawn(&browser, &file, "#step=2"));
     keyboard(&browser, &file);
+}
+
+/// A plan with a device has a picture of each memory.
+#[test]
+fn each_device_has_a_picture_of_its_memory() {
+    let Some(browser) = browser() else { return };
+    let page = folder("devices").join("page.html");
+    let model = [&DIGITS[..], &["--pipeline", "cuda"]].concat();
+    printed(&[&["explain"], &model[..], &["--html", page.to_str().unwrap()]].concat());
+    let plan: Value =
+        serde_json::from_str(&printed(&[&["explain"], &model[..], &["--json"]].concat())).unwrap();
+    let dom = drawn(&browser, &page, "#step=2");
+    let buffers = plan["buffers"].as_array().unwrap();
+    for (id, device, arena) in [
+        ("buffers", Value::Null, &plan["arena"]),
+        ("buffers-1", "cuda:0".into(), &plan["devices"][0]["arena"]),
+    ] {
+        let steps = plan["steps"].as_array().unwrap().len();
+        assert_eq!(dom.id(id).get("viewBox").unwrap(), format!("0 0 {} {arena}", steps + 1));
+        let drawn =
+            dom.children(dom.id(id)).filter(|one| one.classes().any(|class| class == "buffer")).count();
+        assert_eq!(drawn, buffers.iter().filter(|buffer| buffer["device"] == device).count(), "{id}");
+    }
+    selection(&dom);
+    // A link that says nothing, as links may.
+    let dom = drawn(&browser, &page, "#step=x%");
+    assert!(dom.text("errors").is_empty(), "{}", dom.text("errors"));
 }
 
 #[test]

@@ -97,7 +97,13 @@ fn a_first_start_takes_the_packed_weights_and_little_more() {
     let run = |more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
         command.arg("run").arg(&model).args(["--cost", "flops", "--threads", "2", "--input", "x=x.npy"]);
-        most(command.args(more).env("OVOLO_CACHE", at.join("cache")).current_dir(&at))
+        most(
+            command
+                .args(more)
+                .env("OVOLO_CACHE", at.join("cache"))
+                .env("OVOLO_PIPELINE", "native")
+                .current_dir(&at),
+        )
     };
     let weights = WEIGHTS * BYTES;
     let (none, cold, warm) = (run(&["--no-cache"]), run(&[]), run(&[]));

@@ -97,16 +97,65 @@ fn a_table_is_read_back_as_it_was_and_nothing_is_timed_again() {
 fn a_table_of_another_machine_is_not_used_and_said_so() {
     let folder = folder("validators");
     let first = timed(&folder);
-    let head = tune::validators(THREADS);
-    let text = tune::write(&head, &first);
-    for at in 0..head.len() {
-        let mut other = head.clone();
-        other[at].push_str(" and a half");
+    let validators = tune::validators(THREADS);
+    let text = tune::write(&validators, &first);
+    for at in 0..validators.machine.len() {
+        let mut other = validators.clone();
+        other.machine[at].push_str(" and a half");
         let (stored, note) = tune::read(&text, &other);
         assert_eq!(stored, Stored::default());
         assert!(note.unwrap().contains("another machine's"), "line {at}");
     }
-    assert!(tune::validators(1) != head, "threads are a validator");
+    assert!(tune::validators(1) != validators, "threads are a validator");
+}
+
+#[test]
+fn lines_of_a_library_that_is_not_here_are_kept_and_not_used() {
+    let folder = folder("libraries");
+    let here = tune::validators(THREADS);
+    let file = folder.join(format!("times-{THREADS}.txt"));
+    let entry = ovolo::cost::Entry {
+        state: State::Timed,
+        seconds: 1e-6,
+        samples: 9,
+        spread: 0.0,
+        implementation: "fast".into(),
+        error: None,
+    };
+    // What two versions of a library took for one kernel.
+    let call = "onednn.conv(x) -> y x2".to_owned();
+    let with = |library: &str| {
+        let mut there = here.clone();
+        there.libraries.insert("onednn".into(), library.into());
+        there
+    };
+    let mut stored = timed(&folder);
+    let natives = stored.table.entries.clone();
+    stored.table.entries.insert(call.clone(), entry.clone());
+    std::fs::write(&file, tune::write(&with("oneDNN 3.1"), &stored)).unwrap();
+    let text = || std::fs::read_to_string(&file).unwrap();
+    let (read, note) = tune::read(&text(), &with("oneDNN 3.2"));
+    assert_eq!((note, &read.table.entries), (None, &natives), "native lines hold with any library");
+    assert_eq!(read.others.len(), 1);
+    let mut second = read;
+    second.table.entries.insert(call.clone(), ovolo::cost::Entry { seconds: 2e-6, ..entry.clone() });
+    std::fs::write(&file, tune::write(&with("oneDNN 3.2"), &second)).unwrap();
+    // A machine without the library, or with a third version, tunes: nothing is lost.
+    let mut none = here.clone();
+    none.libraries.remove("onednn");
+    for there in [none, with("oneDNN 3.3")] {
+        let (stored, note) = tune::read(&text(), &there);
+        assert_eq!((note, stored.others.len(), &stored.table.entries), (None, 2, &natives));
+        std::fs::write(&file, tune::write(&there, &stored)).unwrap();
+    }
+    let mut tuner = tuner(&folder);
+    assert_eq!(tuner.notes(), Vec::<String>::new());
+    tuner.refine = true;
+    tuner.fill(&graph(), &options()).unwrap();
+    for (library, seconds) in [("oneDNN 3.1", 1e-6), ("oneDNN 3.2", 2e-6)] {
+        let (stored, _) = tune::read(&text(), &with(library));
+        assert_eq!(stored.table.entries[&call].seconds, seconds, "{library}");
+    }
 }
 
 #[test]
@@ -115,7 +164,7 @@ fn damaged_tables_lose_the_damaged_lines_only() {
     let first = timed(&folder);
     let head = tune::validators(THREADS);
     let text = tune::write(&head, &first);
-    let body: usize = head.iter().map(|line| line.len() + 1).sum();
+    let body: usize = head.machine.iter().map(|line| line.len() + 1).sum();
     let whole = |stored: &Stored| {
         stored.table.entries.iter().all(|(key, entry)| first.table.entries.get(key) == Some(entry))
     };
@@ -342,10 +391,11 @@ fn shards_time_every_kernel_once_and_their_tables_are_one() {
         let text = std::fs::read_to_string(at.join(format!("times-{THREADS}.txt"))).unwrap();
         parts.push(tune::Part::read(&format!("shard {number}"), &text).unwrap());
     }
-    let (merged, text) = tune::merge(&parts).unwrap();
+    let merged = tune::merge(&parts).unwrap();
+    let (stored, note) = tune::read(&merged.text, &tune::validators(THREADS));
+    assert_eq!((note, stored.table.entries.len(), stored.others.len()), (None, merged.kernels, 0));
     assert_eq!(
-        merged.table.entries.keys().collect::<Vec<_>>(),
+        stored.table.entries.keys().collect::<Vec<_>>(),
         whole.table.entries.keys().collect::<Vec<_>>()
     );
-    assert_eq!(tune::read(&text, &tune::validators(THREADS)), (merged, None));
 }

@@ -151,6 +151,72 @@ fn unsound_rules_are_found_whatever_the_seed() {
     assert!(slipped.is_empty(), "{}", slipped.join("\n"));
 }
 
+/// Rules that hold, of which not enough was drawn: each with what the guards or the op's axis demand.
+const DEMANDING: &[&str] = &[
+    r#"from: "(softmax (concat ?x ?y {axis: 0}) {axis: 1})", to: "(concat (softmax ?x {axis: 1}) (softmax ?y {axis: 1}) {axis: 0})""#,
+    r#"from: "(concat (neg ?x) (neg ?y) {axis: 1})", to: "(neg (concat ?x ?y {axis: 1}))", when: ["min-rank(?x, 3)"]"#,
+    r#"from: "(softmax (unpack ?x) {axis: 1})", to: "(unpack (pack (softmax (unpack ?x) {axis: 1}) {layout: nhwc}))", when: ["layout-is(?x, nhwc)"]"#,
+    r#"from: "(relu (unpack ?x))", to: "(unpack (relu ?x))", when: ["layout-is(?x, Bac4b)"]"#,
+    r#"from: "(softmax (relu ?x) {axis: 1})", to: "(softmax (max ?x 0.0) {axis: 1})", when: ["rank(?x, 4)", "is-f32(?x)"]"#,
+    r#"from: "(concat (relu ?x) ?xs.. {axis: 1})", to: "(concat (relu (relu ?x)) ?xs.. {axis: 1})", when: ["all-rank(?xs, 4)"]"#,
+    r#"from: "(relu (relu ?x))", to: "(relu ?x)", when: ["less(4, rank-of(?x))"]"#,
+];
+
+#[test]
+fn what_guards_and_axes_demand_is_drawn() {
+    for body in DEMANDING {
+        let one = verified(&format!("[Rule(name: \"demands\", {body})]"));
+        assert!(one.holds(), "{body}: {one:#?}");
+    }
+}
+
+#[test]
+fn an_axis_says_how_many_there_are_at_least() {
+    let joined = r#"[Rule(name: "joins", from: "(concat (unpack ?x) (unpack ?y) {axis: 1})", to: "(concat (unpack ?x) (unpack ?y) {axis: 1})")]"#;
+    let ranks = verified(joined).coverage.ranks;
+    assert!([2, 3, 4].iter().all(|rank| ranks.contains(rank)), "{ranks:?}");
+    let soft =
+        verified(r#"[Rule(name: "softmax", from: "(softmax ?x {axis: 1})", to: "(softmax ?x {axis: 1})")]"#);
+    assert!([2, 3, 4, 5].iter().all(|rank| soft.coverage.ranks.contains(rank)), "{soft:#?}");
+}
+
+/// Equalities of real numbers of which one side leaves `f64` where the other does not.
+const OVERFLOWING: &[(&str, &str)] = &[
+    ("(log (softmax ?x {axis: ?n}))", "(log-softmax ?x {axis: ?n})"),
+    ("(log (add (exp ?x) 1.0))", "(softplus ?x)"),
+    ("(div (exp ?x) (reduce-sum (exp ?x) {axes: [0], keepdims: 1}))", "(softmax ?x {axis: 0})"),
+    ("(div (exp ?x) (add (exp ?x) 1.0))", "(sigmoid ?x)"),
+    ("(sub ?x (log (reduce-sum (exp ?x) {axes: [0], keepdims: 1})))", "(log-softmax ?x {axis: 0})"),
+    ("(log (exp ?x))", "?x"),
+    ("(log (sigmoid ?x))", "(neg (softplus (neg ?x)))"),
+];
+
+#[test]
+fn a_right_rule_is_not_wrong_because_a_number_is_too_large_and_that_is_told() {
+    let mut overflowed = 0;
+    for (from, to) in OVERFLOWING {
+        let text = format!(
+            r#"[Rule(name: "overflows", from: "{from}", to: "{to}", when: ["is-f32(?x)", "min-rank(?x, 1)"])]"#
+        );
+        for seed in 0..6 {
+            let one = verify::rule(&rule(&text), Settings { seed, ..Settings::default() });
+            assert!(one.holds(), "{from} (seed {seed}): {one:#?}");
+            let counted = one.coverage.features.contains_key(verify::OVERFLOW);
+            assert_eq!(counted, one.coverage.overflow.is_some());
+            overflowed += usize::from(counted);
+        }
+    }
+    assert!(overflowed >= OVERFLOWING.len(), "{overflowed}");
+}
+
+#[test]
+fn an_infinity_in_a_narrow_type_is_no_overflow_of_the_reference() {
+    let one = verified(
+        r#"[Rule(name: "narrow", from: "(cast (cast (exp ?x) {to: f16}) {to: f32})", to: "(exp ?x)", when: ["is-f32(?x)"])]"#,
+    );
+    assert!(matches!(one.verdict, Verdict::Wrong { .. }), "{one:#?}");
+}
+
 #[test]
 fn integers_beyond_what_floats_hold_are_compared_and_printed_exactly() {
     let one = verified(
@@ -159,8 +225,14 @@ fn integers_beyond_what_floats_hold_are_compared_and_printed_exactly() {
     let Verdict::Wrong { case, .. } = &one.verdict else { panic!("{one:#?}") };
     let graph = text::parse(case).unwrap_or_else(|found| panic!("{found}\n{case}"));
     let what = verify::compare_case(&graph).unwrap().unwrap_or_else(|| panic!("{case}"));
-    assert!(case.contains("9007199254740993") || case.contains("9007199254740995"), "{case}");
-    assert!(what.contains("900719925474099"), "{what}");
+    let numbers = |text: &str| -> Vec<i64> {
+        let parts = text.split(|c: char| !c.is_ascii_digit() && c != '-');
+        parts.filter_map(|part| part.parse().ok()).filter(|one: &i64| one.unsigned_abs() > 1 << 53).collect()
+    };
+    let beyond = numbers(&what);
+    // The left side has lost what the right side has, by one or two.
+    assert!(matches!(beyond[..], [left, right] if left != right && left.abs_diff(right) < 1024), "{what}");
+    assert!(numbers(case).contains(&beyond[1]), "{case}");
 }
 
 #[test]
@@ -228,9 +300,8 @@ fn a_rule_without_instances_fails() {
     assert!(!one.holds());
     let Verdict::Uncovered { reasons, .. } = &one.verdict else { panic!("{one:#?}") };
     // A guard's text is told as it is written, with what it saw at first.
-    assert_eq!(reasons[0].guard, Some(0), "{reasons:?}");
-    let text = &reasons[0].text;
-    assert!(text.starts_with("rank(?x, 2): ?x (") && text.ends_with(") is of rank 3, not 2"), "{text}");
+    assert_eq!(reasons[0].guard, Some(1), "{reasons:?}");
+    assert_eq!(reasons[0].text, "equal(rank-of(?x), 3): rank-of(?x) (2) is not 3");
 }
 
 /// Guards that ask for numbers which are not drawn by themselves: the left side, the right side, the guards.
@@ -247,8 +318,8 @@ const ASKING: &[(&str, &str, &str)] = &[
         r#""equal(dim(?x, 1), 64)", "less(63, dim(?w, 0))""#,
     ),
     (
-        "(relu (max-pool ?x {kernel: ?k, *a}))",
-        "(max-pool (relu ?x) {kernel: ?k, *a})",
+        "(neg (neg (max-pool ?x {kernel: ?k, *a})))",
+        "(max-pool ?x {kernel: ?k, *a})",
         r#""less(5, at(?k, 0))", "equal(at(?k, 1), 7)""#,
     ),
     ("(neg (neg (concat ?xs.. {axis: ?n})))", "(concat ?xs.. {axis: ?n})", r#""equal(count(?xs), 9)""#),
@@ -554,7 +625,7 @@ fn resized(graph: &Graph, size: usize) -> Graph {
             (None, Some(op)) => {
                 let operands: Vec<&TensorType> =
                     node.inputs.iter().map(|input| &types[input.index()]).collect();
-                (op.infer)(&node.attrs, &operands).unwrap_or_else(|why| panic!("{}: {why}", node.name))
+                op.result(&node.attrs, &operands).unwrap_or_else(|why| panic!("{}: {why}", node.name))
             }
         };
         let made = match graph.constant(id) {

@@ -38,6 +38,12 @@ const NOES: &[(&str, &str, &str)] = &[
     ("(relu ?x)", "scalar(?x)", "y = relu(x); return y"),
     ("(neg ?i)", "is-f32(?i)", "i: i32[4] = input; y = neg(i); return y"),
     ("(concat ?xs.. {axis: 0})", "all-f32(?xs)", "i: i32[4] = input; y = concat(i, i) {axis: 0}; return y"),
+    ("(neg ?i)", "is-f32-or-bf16(?i)", "i: i32[4] = input; y = neg(i); return y"),
+    (
+        "(concat ?xs.. {axis: 0})",
+        "all-f32-or-bf16(?xs)",
+        "i: i32[4] = input; y = concat(i, i) {axis: 0}; return y",
+    ),
     ("(relu ?x)", "is-dtype(?x, i64)", "y = relu(x); return y"),
     ("(relu ?x)", "rank(?x, 4)", "y = relu(x); return y"),
     ("(concat ?xs.. {axis: 1})", "all-rank(?xs, 4)", "y = concat(x, x) {axis: 1}; return y"),
@@ -201,8 +207,26 @@ fn of_several_left_sides_the_one_that_does_not_stand_is_told() {
     assert!(matches!(why(&both, merge), WhyNot::Fires(_)));
     assert!(matches!(why_at(&both, merge, Some("p")), WhyNot::Fires(_)));
     assert!(matches!(why_at(&both, merge, Some("r")), WhyNot::Fires(_)));
-    // A value at the root of none.
-    assert!(matches!(why_at(&both, merge, Some("q")), WhyNot::Nowhere(_) | WhyNot::Miss { .. }));
+    // A value at the root of none: it is what is told of, by each left side.
+    let WhyNot::Misses(sides) = why_at(&both, merge, Some("q")) else { panic!() };
+    let told: Vec<_> = sides.iter().map(|(side, why)| (side.as_str(), miss(why))).collect();
+    let at = "`q` (f32[3,3])";
+    assert_eq!(
+        told,
+        [
+            ("(matmul ?x ?a)", (0, 7, "(matmul ?x ?a)", at, "it is computed by `sub`")),
+            ("(relu (sub ?x ?b))", (0, 7, "(relu (sub ?x ?b))", at, "it is computed by `sub`")),
+        ]
+    );
+    // The second left side stands there, and the first one nowhere beside it.
+    let alone = format!("{graph}q = sub(x, b); r = relu(q); y = neg(p); return r");
+    let alone = alone.replace("p = matmul(x, a)", "p = matmul(a, a)");
+    let WhyNot::Misses(sides) = why_at(&alone, merge, Some("r")) else { panic!() };
+    assert_eq!(miss(&sides[0].1).4, "it is computed by `relu`");
+    assert_eq!(
+        miss(&sides[1].1),
+        (4, 7, "(matmul ?x ?a)", "some value", "no other `matmul` reads `x` (f32[3,3])")
+    );
     // A guard over what both bind.
     match why(&both, &format!("{merge}, when: [\"same-type(?a, ?b)\"]")) {
         WhyNot::Refused { at, reason, .. } => {
@@ -219,12 +243,21 @@ fn of_a_symmetric_pair_either_value_may_be_asked_about() {
     let graph = "x: f32[3,3] = input; a: f32[3,3] = const ~1; b: f32[3,3] = const ~2; p = matmul(x, a); q = matmul(x, b); return p; return q";
     for node in ["p", "q"] {
         assert!(matches!(why_at(graph, pair, Some(node)), WhyNot::Fires(_)), "{node}");
-        let guarded = format!("{pair}, when: [\"not(const(?a))\"]");
+        let guarded = format!("{pair}, when: [\"not(const(?a))\", \"not(const(?b))\"]");
         match why_at(graph, &guarded, Some(node)) {
             WhyNot::Refused { at, .. } => assert_eq!(at, "`p` (f32[3,3]) and `q` (f32[3,3])"),
             other => panic!("{node}: {other:?}"),
         }
     }
+    // Where the guards tell them apart, each order is a match of its own.
+    let apart = format!("{pair}, when: [\"not(const(?a))\"]");
+    for node in ["p", "q"] {
+        assert!(matches!(why_at(graph, &apart, Some(node)), WhyNot::Refused { times: 2, .. }), "{node}");
+    }
+    // Of a pair, a value of another op is told once.
+    let other = format!("{}; n = neg(p); return n", graph.replace("; return p; return q", ""));
+    let found = why_at(&other, pair, Some("n"));
+    assert_eq!(miss(&found), (0, 6, "(matmul ?x ?a)", "`n` (f32[3,3])", "it is computed by `neg`"));
     // One that has no partner.
     let alone = "x: f32[3,3] = input; y: f32[3,3] = input; a: f32[3,3] = const ~1; p = matmul(x, a); q = matmul(y, a); return p; return q";
     for (node, reads) in [("p", "x"), ("q", "y")] {

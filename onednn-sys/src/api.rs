@@ -82,6 +82,10 @@ api! {
     primitive_execute: fn(Object, Object, c_int, *const RawArg) -> c_int;
     convolution_forward_primitive_desc_create:
         fn(*mut Object, Object, c_int, c_int, Object, Object, Object, Object, Dims, Dims, Dims, Dims, Object) -> c_int;
+    deconvolution_forward_primitive_desc_create:
+        fn(*mut Object, Object, c_int, c_int, Object, Object, Object, Object, Dims, Dims, Dims, Dims, Object) -> c_int;
+    resampling_forward_primitive_desc_create:
+        fn(*mut Object, Object, c_int, c_int, *const f32, Object, Object, Object) -> c_int;
     matmul_primitive_desc_create: fn(*mut Object, Object, Object, Object, Object, Object, Object) -> c_int;
     pooling_forward_primitive_desc_create:
         fn(*mut Object, Object, c_int, c_int, Object, Object, Dims, Dims, Dims, Dims, Dims, Object) -> c_int;

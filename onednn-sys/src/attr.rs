@@ -55,6 +55,9 @@ impl Algorithm {
     pub const REDUCTION_SUM: Self = Self(0x2fff4);
     pub const REDUCTION_MUL: Self = Self(0x2fff5);
     pub const REDUCTION_MEAN: Self = Self(0x2fff6);
+    pub const DECONVOLUTION_DIRECT: Self = Self(0xa);
+    pub const RESAMPLING_NEAREST: Self = Self(0x2fff0);
+    pub const RESAMPLING_LINEAR: Self = Self(0x2fff1);
     pub const SOFTMAX_ACCURATE: Self = Self(0x30000);
     pub const SOFTMAX_LOG: Self = Self(0x30001);
 }

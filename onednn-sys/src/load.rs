@@ -39,6 +39,7 @@ pub struct Library {
     pub(crate) engine: Object,
     pub(crate) threads: Option<crate::thread::OpenMp>,
     path: String,
+    file: PathBuf,
     version: Version,
     revision: String,
     runtime: &'static str,
@@ -63,6 +64,11 @@ impl Library {
     /// The file, or the name by which the system found it.
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// The file that its code is mapped from, as far as the system tells.
+    pub fn file(&self) -> &Path {
+        &self.file
     }
 
     /// What it makes threads with, which it is kept from: `sequential` or `OpenMP`.
@@ -165,11 +171,12 @@ fn open(path: &Path) -> Result<Library, String> {
     })?;
     // SAFETY: the function takes nothing and gives a pointer to what lives as long as the library,
     // in every version since 1.0.
-    let raw = unsafe {
+    let (raw, code) = unsafe {
         let version: libloading::Symbol<'_, unsafe extern "C" fn() -> *const RawVersion> =
             library.get(b"dnnl_version\0").map_err(|error| format!("not oneDNN: {error}"))?;
-        version().as_ref().ok_or("it does not say its version")?
+        (version().as_ref().ok_or("it does not say its version")?, *version as usize)
     };
+    let file = mapped(code).unwrap_or_else(|| path.to_owned());
     let version = Version { major: raw.major, minor: raw.minor, patch: raw.patch };
     if version.major != 3 {
         return Err(format!("oneDNN {version}: versions 3.0 and later 3.x are supported"));
@@ -201,12 +208,39 @@ fn open(path: &Path) -> Result<Library, String> {
     crate::check(status, "an engine on the processor").map_err(|error| error.to_string())?;
     // Its functions are used until the process ends.
     std::mem::forget(library);
-    Ok(Library { api, engine, threads, path: path.display().to_string(), version, revision, runtime })
+    Ok(Library { api, engine, threads, path: path.display().to_string(), file, version, revision, runtime })
+}
+
+/// The file that an address is mapped from, where the system tells (Linux).
+fn mapped(address: usize) -> Option<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    maps.lines().find_map(|line| file_of(line, address))
+}
+
+/// The file of a line such as `7f00-7f10 r-xp 00000000 08:01 1234   /usr/lib/libdnnl.so.3`.
+fn file_of(line: &str, address: usize) -> Option<PathBuf> {
+    let (range, rest) = line.split_once(' ')?;
+    let (from, to) = range.split_once('-')?;
+    let number = |text: &str| usize::from_str_radix(text, 16).ok();
+    let path = &rest[rest.find('/')?..];
+    (number(from)?..number(to)?).contains(&address).then(|| PathBuf::from(path))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_of_the_file_that_is_mapped_there() {
+        let line = "7f00-7f10 r-xp 00000000 08:01 1234      /usr/lib/a library.so.3";
+        assert_eq!(file_of(line, 0x7f00), Some(PathBuf::from("/usr/lib/a library.so.3")));
+        assert_eq!(file_of(line, 0x7f10), None);
+        assert_eq!(file_of("7f00-7f10 rw-p 00000000 00:00 0", 0x7f00), None);
+        if cfg!(target_os = "linux") {
+            let here = file_of as fn(&str, usize) -> Option<PathBuf> as usize;
+            assert_eq!(mapped(here), env::current_exe().ok());
+        }
+    }
 
     #[test]
     fn a_named_place_is_the_only_one() {

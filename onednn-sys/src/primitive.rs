@@ -113,6 +113,68 @@ impl PrimitiveDesc {
         })
     }
 
+    /// A transposed convolution; weights are outputs by inputs, as a convolution's.
+    ///
+    /// # Errors
+    /// If no implementation takes it.
+    pub fn deconvolution(
+        library: &'static Library,
+        [src, weights, bias, dst]: [&Desc; 4],
+        window: &Window,
+        attr: &Attr,
+    ) -> Result<Self, Error> {
+        let attr = attr.finish()?;
+        let (strides, dilations) = (dims(&window.strides), window.skipped());
+        Self::new(library, "a transposed convolution", |raw| {
+            // SAFETY: as for a convolution.
+            unsafe {
+                (library.api.deconvolution_forward_primitive_desc_create)(
+                    raw,
+                    library.engine,
+                    INFERENCE,
+                    Algorithm::DECONVOLUTION_DIRECT.0,
+                    src.raw,
+                    weights.raw,
+                    bias.raw,
+                    dst.raw,
+                    strides.as_ptr(),
+                    dilations.as_ptr(),
+                    window.before.as_ptr(),
+                    window.after.as_ptr(),
+                    attr,
+                )
+            }
+        })
+    }
+
+    /// A resampling from the one size to the other.
+    ///
+    /// # Errors
+    /// If no implementation takes it.
+    pub fn resampling(
+        library: &'static Library,
+        algorithm: Algorithm,
+        [src, dst]: [&Desc; 2],
+        attr: &Attr,
+    ) -> Result<Self, Error> {
+        let attr = attr.finish()?;
+        Self::new(library, "a resampling", |raw| {
+            // SAFETY: as for a convolution; without factors the sizes say them.
+            unsafe {
+                (library.api.resampling_forward_primitive_desc_create)(
+                    raw,
+                    library.engine,
+                    INFERENCE,
+                    algorithm.0,
+                    std::ptr::null(),
+                    src.raw,
+                    dst.raw,
+                    attr,
+                )
+            }
+        })
+    }
+
     /// A product of matrices, or of stacks of them.
     ///
     /// # Errors

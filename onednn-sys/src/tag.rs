@@ -75,4 +75,6 @@ const TAGS: &[(&str, c_int)] = &[
     ("AcB8a2b", 675), ("AcdB8a2b", 676), ("AcdeB8a2b", 677), ("aBdC8b2c", 678), ("aBdeC8b2c", 679),
     ("AB8b32a", 681), ("ABc8b32a", 682), ("ABcd8b32a", 683), ("ABcde8b32a", 684), ("AB8b16a", 689),
     ("ABc8b16a", 690), ("ABcd8b16a", 691), ("ABcde8b16a", 692), ("AB8b8a", 693),
+    ("ABcd16b16a2b", 87), ("ABcd8b16a2b", 104), ("aBCde8c16b2c", 161), ("ABcd16b32a2b", 358), ("ABcd16b48a2b", 359),
+    ("ABcd16b64a2b", 360), ("BA16a16b2a", 381), ("BA16a32b2a", 382), ("BA16a48b2a", 383), ("BA16a64b2a", 384),
 ];

@@ -43,13 +43,15 @@ pub enum Kind {
     Undone,
     /// No pipeline has the rule in a phase.
     NoPipeline,
+    /// A pipeline has it in a phase that does not allow what it rounds to.
+    TooCoarse,
     /// The rule fired on no model of the corpus.
     NeverFires,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Mistyped,
         Self::Impossible,
         Self::NameTaken,
@@ -60,6 +62,7 @@ impl Kind {
         Self::Undrawn,
         Self::Undone,
         Self::NoPipeline,
+        Self::TooCoarse,
         Self::NeverFires,
     ];
 
@@ -76,6 +79,7 @@ impl Kind {
             Self::Undrawn => "undrawn",
             Self::Undone => "undone",
             Self::NoPipeline => "no-pipeline",
+            Self::TooCoarse => "too-coarse",
             Self::NeverFires => "never-fires",
         }
     }
@@ -204,11 +208,7 @@ pub fn rules(rules: &[Arc<Rule>]) -> Vec<Finding> {
 /// file, and so is one of its name.
 pub fn names(rules: &[Arc<Rule>]) -> Vec<Finding> {
     let shipped = |rule: &Rule| SHIPPED.rules().iter().find(|other| other.name == rule.name);
-    let version = |rule: &Rule| {
-        let all = rules.iter().filter(|other| other.file == rule.file);
-        let (named, others): (Vec<_>, Vec<_>) = all.partition(|other| shipped(other).is_some());
-        named.len() > 1 && named.len() > others.len()
-    };
+    let version = |rule: &Rule| rule::is_version(rules, &rule.file, &SHIPPED);
     let taken = rules.iter().filter_map(|rule| Some((rule, shipped(rule)?)));
     taken
         .filter(|(rule, other)| rule.stem() != other.stem() && !version(rule))
@@ -373,6 +373,23 @@ pub fn pipelines(rules: &[Arc<Rule>], pipelines: &[Pipeline]) -> Vec<Finding> {
             false => "no pipeline names it or its file".to_owned(),
         };
         findings.push(Finding::new(Kind::NoPipeline, rule, message, help).at(rule.places.name, ""));
+    }
+    let names = |pass: &PassSpec, rule: &Rule| match pass {
+        PassSpec::Rewrite(phase) => phase.rules.iter().any(|name| *name == rule.name || name == rule.stem()),
+        _ => false,
+    };
+    for rule in rules {
+        let strict = |pipeline: &&Pipeline| {
+            rule.precision > pipeline.precision && pipeline.passes.iter().any(|pass| names(pass, rule))
+        };
+        for pipeline in pipelines.iter().filter(strict) {
+            let message = format!(
+                "it rounds to {}, and the precision of pipeline `{}` is {}",
+                rule.precision, pipeline.name, pipeline.precision
+            );
+            let help = "take it out of that pipeline's phases, or let the pipeline round so";
+            findings.push(Finding::new(Kind::TooCoarse, rule, message, help).at(rule.places.name, ""));
+        }
     }
     findings
 }

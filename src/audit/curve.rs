@@ -5,17 +5,19 @@ use crate::compile::Options;
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::pass::{self, Curve};
+use crate::tensor::Device;
 
-/// The plans of a model from the fastest to the smallest, each faster than all that are smaller; the fastest is
-/// within the pipeline's limit of memory. `progress` is told how many of how many million steps are done.
+/// The plans of a model from the fastest to the smallest by the arena of a device, each faster than all that are
+/// smaller; the fastest is within the pipeline's limits of memory. `progress` is told how many of how many million steps are done.
 ///
 /// # Errors
 /// As compiling; or if the pipeline has no `Extract`.
 pub fn memory_curve(
     graph: &Graph,
     options: &Options,
+    device: Device,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Curve, Error> {
     let egraph = saturated(graph, options)?;
-    pass::curve(&egraph, &options.context(graph), progress)
+    pass::curve(&egraph, &options.context(graph), device, progress)
 }

@@ -30,7 +30,7 @@ mod shrink;
 mod typing;
 
 pub use case::compare as compare_case;
-pub use coverage::{COARSE, Coverage};
+pub use coverage::{COARSE, Coverage, OVERFLOW};
 pub use member::{Member, MemberError, Members, members};
 pub use refusal::Reason;
 pub use typing::{Clash, Typing, typings};
@@ -301,19 +301,41 @@ fn attempt(rule: &Rule, generator: &Generator<'_>, rng: &mut Rng, judge: Judge) 
     }
 }
 
-/// Puts left sides before the guards, builds the right sides and compares.
-fn judge(rule: &Rule, mut draft: Draft) -> Tried {
-    if let Err(refusal) = build::sides(rule, &mut draft) {
-        return Tried::Refused(refusal);
-    }
-    if let Some((side, left, right)) = build::types_differ(&draft) {
-        let what = format!("the left side is of type {left}, the right side of type {right}");
-        return Tried::Wrong(draft, Difference { side, what, at: None });
-    }
-    match check::compare(&draft) {
-        Compared::Agree => Tried::Agrees(draft),
-        Compared::Vacuous => Tried::Refused(Refusal::late("the left side has hardly a number in it")),
-        Compared::Differ(difference) => Tried::Wrong(draft, difference),
+/// What numbers are brought down to, in turn, where `f64` has not what comes of them.
+const SMALLER: [f64; 3] = [20.0, 2.0, 0.5];
+
+/// Puts left sides before the guards, builds the right sides and compares. Where `f64` is left on the way to
+/// one of them, that tells nothing of real numbers: smaller ones are put in the place of those drawn.
+fn judge(rule: &Rule, draft: Draft) -> Tried {
+    let count = draft.values.len();
+    let (mut draft, mut seen) = (draft, None);
+    let mut sizes = SMALLER.iter();
+    loop {
+        if let Err(refusal) = build::sides(rule, &mut draft) {
+            return Tried::Refused(refusal);
+        }
+        if let Some((side, left, right)) = build::types_differ(&draft) {
+            let what = format!("the left side is of type {left}, the right side of type {right}");
+            return Tried::Wrong(draft, Difference { side, what, at: None });
+        }
+        let difference = match check::compare(&draft) {
+            Compared::Agree => return Tried::Agrees(Draft { overflow: seen, ..draft }),
+            Compared::Vacuous => {
+                return Tried::Refused(Refusal::late("the left side has hardly a number in it"));
+            }
+            Compared::Differ(difference) => return Tried::Wrong(draft, difference),
+            Compared::Strained(difference) => difference,
+        };
+        let told = |at: &(Vec<usize>, String, String)| {
+            let (_, left, right) = at;
+            let largest = draft.largest_number();
+            format!("with values up to {largest:?} the left side is {left}, the right side {right}")
+        };
+        seen = seen.or_else(|| difference.at.as_ref().map(told));
+        let Some(smaller) = sizes.find_map(|most| draft.smaller(count, *most)) else {
+            return Tried::Wrong(draft, difference);
+        };
+        draft = smaller;
     }
 }
 

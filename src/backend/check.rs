@@ -134,8 +134,8 @@ fn padding(tensor: &Tensor) -> Option<usize> {
 pub(crate) fn verify(op: &'static str, attrs: &Attrs, inputs: &[&Tensor], tolerance: f64) -> Contract {
     let definition = op::find(op).unwrap_or_else(|| panic!("`{op}` is not in the registry"));
     let types: Vec<&TensorType> = inputs.iter().map(|input| input.ty()).collect();
-    let output = (definition.infer)(attrs, &types).unwrap_or_else(|why| panic!("{op}{attrs}: {why}"));
-    let want = (definition.eval)(attrs, inputs, &output);
+    let output = definition.result(attrs, &types).unwrap_or_else(|why| panic!("{op}{attrs}: {why}"));
+    let want = definition.evaluate(attrs, inputs, &output);
     let listed: Vec<String> = types.iter().map(ToString::to_string).collect();
     let what = format!("{op}{attrs}({})", listed.join(", "));
     let (contract, one) = run(op, attrs, inputs, &output, 1, None);

@@ -5,6 +5,7 @@
 
 mod backend;
 mod derivative;
+mod driver;
 mod expr;
 mod kernel;
 mod library;
@@ -15,7 +16,9 @@ mod module;
 pub mod nvrtc;
 mod place;
 mod prelude;
+mod product;
 mod reduce;
+mod runtime;
 mod scalar;
 mod space;
 mod tile;

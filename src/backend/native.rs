@@ -2,7 +2,8 @@
 //!
 //! Each family is a module with a list of entries: the lowered op, its contract and its kernel.
 //! A call that no fast kernel takes (a rare element type, an odd layout) is given to the op's
-//! reference evaluation, and its contract says so: the implementation is then `reference`.
+//! reference evaluation, and its contract says so: the implementation is then `reference`. Calls on
+//! `bf16` and `f16` take the `f32` kernel between conversions instead, where there is one.
 
 mod ahead;
 mod args;
@@ -26,6 +27,7 @@ mod pool;
 mod rearrange;
 mod reduce;
 mod reference;
+mod resize;
 mod scalar;
 mod select;
 mod slice;
@@ -34,7 +36,9 @@ mod strided;
 #[cfg(test)]
 mod test;
 mod tile;
+mod transposed;
 mod unary;
+mod widen;
 
 #[cfg(test)]
 use super::check;
@@ -72,10 +76,28 @@ const FAMILIES: &[&[Entry]] = &[
     select::ENTRIES,
     conv::ENTRIES,
     pool::ENTRIES,
+    resize::ENTRIES,
+    transposed::ENTRIES,
 ];
 
 fn entry(op: &str) -> Option<&'static Entry> {
     FAMILIES.iter().flat_map(|family| family.iter()).find(|entry| entry.op == op)
+}
+
+/// The contract of the op's own family.
+fn own_contract(call: &Call<'_>) -> Result<Contract, String> {
+    match entry(call.op) {
+        Some(entry) => (entry.contract)(call),
+        None => reference::contract(call),
+    }
+}
+
+/// The kernel of the op's own family.
+fn own_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    match entry(call.op) {
+        Some(entry) => (entry.kernel)(call),
+        None => reference::kernel(call),
+    }
 }
 
 impl Backend for Native {
@@ -84,17 +106,18 @@ impl Backend for Native {
     }
 
     fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {
-        match entry(call.op) {
-            Some(entry) => (entry.contract)(call),
-            None => reference::contract(call),
+        let contract = own_contract(call)?;
+        if contract.implementation != reference::NAME {
+            return Ok(contract);
         }
+        Ok(widen::contract(call, own_contract).unwrap_or(contract))
     }
 
     fn kernel(&self, call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-        match entry(call.op) {
-            Some(entry) => (entry.kernel)(call),
-            None => reference::kernel(call),
+        if self.contract(call)?.implementation.starts_with(widen::NAME) {
+            return widen::kernel(call, own_kernel).unwrap_or_else(|| own_kernel(call));
         }
+        own_kernel(call)
     }
 }
 

@@ -14,13 +14,16 @@ mod normalize;
 mod pool;
 mod reduce;
 mod reorder;
+mod resize;
 mod step;
 #[cfg(test)]
 mod test;
+mod transposed;
 mod work;
 
 use super::{Backend, Call, Contract, Kernel};
 use onednn_sys::Library;
+use std::path::PathBuf;
 use work::Work;
 
 /// The backend.
@@ -32,6 +35,8 @@ type Divide = fn(&'static Library, &Call<'_>) -> Result<Work, String>;
 /// What the backend has kernels for.
 const ENTRIES: &[(&str, Divide)] = &[
     ("onednn.conv", conv::work),
+    ("onednn.conv-transpose", transposed::work),
+    ("onednn.resize", resize::work),
     ("onednn.matmul", matmul::work),
     ("onednn.matmul-packed", matmul::work),
     ("onednn.max-pool", pool::work),
@@ -69,6 +74,13 @@ impl Backend for OneDnn {
         onednn_sys::library().map(|library| format!("{library:?}")).map_err(ToString::to_string)
     }
 
+    fn identity(&self) -> Result<String, String> {
+        let library = onednn_sys::library().map_err(ToString::to_string)?;
+        let details = self.details();
+        let details: String = details.iter().map(|(name, value)| format!(", {name} {value}")).collect();
+        Ok(format!("oneDNN {} ({}){details}", library.version(), library.runtime()))
+    }
+
     fn details(&self) -> Vec<(String, String)> {
         let Ok(library) = onednn_sys::library() else { return Vec::new() };
         // The library reads these when it is loaded, and chooses instruction sets by them.
@@ -79,6 +91,10 @@ impl Backend for OneDnn {
         found.sort();
         found.insert(0, ("revision".to_owned(), library.revision().to_owned()));
         found
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        onednn_sys::library().map(|library| library.file().to_owned()).into_iter().collect()
     }
 
     fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {

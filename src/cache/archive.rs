@@ -8,7 +8,9 @@ use super::folder::Kind;
 use super::{Cache, Digest, Key, Origin, prune, weights};
 use crate::error::Error;
 use crate::file;
-use crate::session::Session;
+use crate::graph::NodeId;
+use crate::plan::Plan;
+use crate::tensor::Tensor;
 use memmap2::Mmap;
 use std::path::Path;
 
@@ -36,13 +38,18 @@ impl Cache {
         write(file, &bytes, maps.iter().map(|map| &map[..]))
     }
 
-    /// Writes a session's plan and constants to a file as [`Cache::save`] writes an entry, past any cache.
+    /// Writes a plan and the constants that it reads to a file as [`Cache::save`] writes an entry, past any cache.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn save_session(key: &Key, session: &Session, origin: Origin, file: &Path) -> Result<(), Error> {
-        let constants = session.constants();
-        let (encoded, weights) = super::encode(key, session, &constants, origin)?;
+    pub fn save_plan(
+        key: &Key,
+        plan: &Plan,
+        constants: &[(NodeId, &Tensor)],
+        origin: Origin,
+        file: &Path,
+    ) -> Result<(), Error> {
+        let (encoded, weights) = super::encode(key, plan, constants, origin)?;
         write(file, &encoded, weights.into_values())
     }
 
@@ -79,10 +86,7 @@ impl Cache {
         }
         self.allows(encoded.len() + contents.iter().map(|bytes| bytes.len()).sum::<usize>())?;
         fits(&entry).map_err(|why| damaged(&why))?;
-        for (digest, weight) in parts {
-            weights::write(&self.folder, digest, weight)?;
-        }
-        self.folder.write(Kind::Plan, &entry.key.fingerprint().to_string(), &[encoded])?;
+        weights::write_entry(&self.folder, &entry.key.fingerprint().to_string(), encoded, parts)?;
         prune::tidy(&self.folder, self.limit);
         Ok(entry)
     }

@@ -1,9 +1,9 @@
 //! Machine code of generated kernels, under the text, the options, the architecture and the compiler's
 //! version: what any of them changes is compiled anew, and nothing else is.
 
-use super::Digest;
 use super::folder::{Folder, Kind};
-use crate::backend::cuda::nvrtc::{Architecture, Compiler, Cubin, OPTIONS};
+use super::{Digest, Miss};
+use crate::backend::cuda::nvrtc::{self, Architecture, Compiler, Cubin, OPTIONS, Source};
 
 /// The cubins of a folder.
 pub struct Cubins<'a> {
@@ -52,6 +52,24 @@ impl<'a> Cubins<'a> {
         let digest = Digest::of(&body).to_string();
         let _ = self.folder.write(Kind::Cubin, &name, &[digest.as_bytes(), &body]);
         Ok(Made { cubin, fresh: true })
+    }
+}
+
+impl Source for Cubins<'_> {
+    fn get(&self, source: &str, architecture: Architecture) -> Result<Cubin, String> {
+        Ok(Cubins::get(self, nvrtc::found()?, source, architecture)?.cubin)
+    }
+}
+
+/// Whether a module is what was written, to the last bit.
+///
+/// # Errors
+/// Why not, or why it cannot be read.
+pub(super) fn check(folder: &Folder, name: &str) -> Result<(), Miss> {
+    let bytes = folder.read(Kind::Cubin, name).map_err(|error| Miss::Unreadable(error.to_string()))?;
+    match bytes.and_then(|bytes| decode(&bytes)) {
+        Some(_) => Ok(()),
+        None => Err(Miss::Damaged { why: "its checksum is wrong".to_owned(), weights: Vec::new() }),
     }
 }
 

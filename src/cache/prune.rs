@@ -2,13 +2,13 @@
 
 use super::entry::Entry;
 use super::folder::{Folder, Kind, Listed};
-use super::{Item, Miss};
+use super::{Digest, Item, Miss};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::time::Duration;
 
 /// Weights that no entry names are kept so long, as an entry may be about to name them.
-const GRACE: Duration = Duration::from_secs(600);
+pub const GRACE: Duration = Duration::from_secs(600);
 
 /// The part of the limit that machine code may have.
 const CUBINS: u64 = 4;
@@ -26,6 +26,8 @@ pub struct Pruned {
     pub parts: usize,
     /// Bytes of all these.
     pub bytes: u64,
+    /// Weights that no entry names and that stay, as they were used less than [`GRACE`] ago; and their bytes.
+    pub young: (usize, u64),
     /// What could not be removed, each with the system's reason.
     pub failed: Vec<String>,
 }
@@ -58,6 +60,14 @@ pub(super) fn items(folder: &Folder) -> Vec<Item> {
         Some(Item { name, bytes, used, entry })
     };
     listed.into_iter().filter_map(item).collect()
+}
+
+/// The weights that entries name.
+pub(super) fn named(folder: &Folder) -> FxHashSet<Digest> {
+    let entries = items(folder).into_iter().filter_map(|item| item.entry.ok());
+    entries
+        .flat_map(|entry| entry.weights().into_iter().map(|(digest, _)| digest).collect::<Vec<_>>())
+        .collect()
 }
 
 /// Bytes of all that is there, what is being written at this moment included.
@@ -135,7 +145,13 @@ pub(super) fn prune(folder: &Folder, limit: u64) -> Pruned {
     }
     for weight in &weights {
         let young = !dropped.contains(&weight.name) && weight.used.elapsed().is_ok_and(|age| age < GRACE);
-        if !wanted.contains(&weight.name) && !young {
+        if wanted.contains(&weight.name) {
+            continue;
+        }
+        if young {
+            pruned.young.0 += 1;
+            pruned.young.1 += weight.bytes;
+        } else {
             pruned.remove(folder, Kind::Weight, weight);
         }
     }

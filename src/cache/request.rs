@@ -1,12 +1,14 @@
 //! What a compilation is asked, and the key that follows from it.
 
-use super::{Difference, Digest, Key};
+use super::{Difference, Digest, Key, library};
 use crate::backend::{self, features};
 use crate::cost::Machine;
 use crate::error::{Error, Source};
 use crate::extract::Limits;
+use crate::memory::Limit;
 use crate::onnx::{self, MissingWeights};
 use crate::pass::pipeline::{Extract, PassSpec, Pipeline, Plan, Rewrite};
+use crate::tensor::Device;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +32,7 @@ pub struct Request {
 }
 
 /// The version of what entries look like.
-const FORMAT: &str = "1";
+const FORMAT: &str = "2";
 
 impl Request {
     /// What the key says of the calibration where no speeds are kept.
@@ -86,7 +88,7 @@ impl Request {
             .with("pipeline", self.passes())
             .with("cost model", self.cost())
             .with("extractor", self.extractor())
-            .with("precision", &self.pipeline.precision)
+            .with("precision", self.pipeline.precision.name())
             .with("calibration", calibration)
             .with("threads", self.threads.to_string());
         for (pass, setting, value) in self.pipeline.passes.iter().flat_map(settings) {
@@ -173,16 +175,25 @@ fn settings(pass: &PassSpec) -> Vec<(&str, &'static str, String)> {
                 (EXTRACT, "memory", format!("{memory:?}")),
                 (EXTRACT, "formula", formula.as_ref().map_or_else(none, digest)),
                 (EXTRACT, "learned", learned.as_ref().map_or_else(none, digest)),
-                (EXTRACT, "process", process.clone().unwrap_or_else(none)),
+                (EXTRACT, "process", process.as_ref().map_or_else(none, |how| how.command.clone())),
                 (EXTRACT, "noise", noise.map_or_else(none, |noise| format!("{noise:?}"))),
             ]
         }
         PassSpec::Plan(Plan { order, planner, limit }) => vec![
             (PLAN, "order", order.clone()),
             (PLAN, "planner", planner.clone()),
-            (PLAN, "limit", limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string())),
+            (PLAN, "limit", limits(limit)),
         ],
     }
+}
+
+/// The limits of arenas, in words.
+fn limits(limit: &Limit) -> String {
+    let one = |(device, bytes): (Device, usize)| match device {
+        Device::Host => bytes.to_string(),
+        device => format!("{device}={bytes}"),
+    };
+    list(&limit.iter().map(one).collect::<Vec<_>>())
 }
 
 /// Where a key differs from what it would be on this machine, in what does not hang on the model.
@@ -208,7 +219,9 @@ fn host<'a>(key: Key, backends: impl Iterator<Item = &'a str>) -> Key {
         let found = backend::find(name).ok_or_else(String::new).and_then(|backend| {
             let details = backend.details();
             let details = details.iter().map(|(name, value)| format!(", {name} {value}"));
-            Ok(backend.found()? + &details.collect::<String>())
+            let files = backend.files();
+            let files = files.iter().map(|file| format!(", content {}", library::content(file, 2)));
+            Ok(backend.found()? + &details.chain(files).collect::<String>())
         });
         // Why it is not there, and where it was looked for, changes nothing.
         key.with(&format!("{BACKEND}{name}"), found.unwrap_or_else(|_| "not there".to_owned()))

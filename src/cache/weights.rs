@@ -3,7 +3,7 @@
 
 use super::entry::{Constant, Value};
 use super::folder::{Folder, Kind};
-use super::{Digest, Miss};
+use super::{Digest, Miss, prune};
 use crate::error::Error;
 use crate::graph::NodeId;
 use crate::tensor::Tensor;
@@ -41,15 +41,54 @@ pub(super) fn describe<'a>(
     (constants.iter().map(one).collect(), kept)
 }
 
-/// Writes a weight, unless it is there, byte for byte.
-pub(super) fn write(folder: &Folder, digest: Digest, bytes: &[u8]) -> Result<(), Error> {
+/// Writes a weight, unless it is there, byte for byte; says whether it was written.
+fn write(folder: &Folder, digest: Digest, bytes: &[u8]) -> Result<bool, Error> {
     let name = digest.to_string();
     if folder.holds(Kind::Weight, &name, bytes) {
         // Used now: it is not pruned before the entry that names it is there.
         folder.touch(Kind::Weight, &name);
-        return Ok(());
+        return Ok(false);
     }
-    folder.write(Kind::Weight, &name, &[bytes])
+    folder.write(Kind::Weight, &name, &[bytes]).map(|()| true)
+}
+
+/// Writes weights and then the entry that names them. Where one of these cannot be written, what was is removed,
+/// unless another entry names it.
+pub(super) fn write_entry<'a>(
+    folder: &Folder,
+    name: &str,
+    encoded: &[u8],
+    weights: impl IntoIterator<Item = (Digest, &'a [u8])>,
+) -> Result<(), Error> {
+    let mut fresh = Vec::new();
+    let all = || {
+        for (digest, bytes) in weights {
+            if write(folder, digest, bytes)? {
+                fresh.push(digest);
+            }
+        }
+        folder.write(Kind::Plan, name, &[encoded])
+    };
+    all().inspect_err(|_| {
+        let named = prune::named(folder);
+        for digest in fresh.iter().filter(|digest| !named.contains(*digest)) {
+            // What cannot be removed now is pruned later.
+            let _ = folder.remove(Kind::Weight, &digest.to_string());
+        }
+    })
+}
+
+/// Whether a weight is what its name says, to the last bit.
+///
+/// # Errors
+/// Why not, or why it cannot be read.
+pub(super) fn check(folder: &Folder, name: &str) -> Result<(), Miss> {
+    let map = folder.map(Kind::Weight, name).map_err(|error| Miss::Unreadable(error.to_string()))?;
+    let bytes: &[u8] = map.as_ref().map_or(&[], |map| map);
+    match Digest::of(bytes).to_string() == name {
+        true => Ok(()),
+        false => Err(Miss::Damaged { why: "its checksum is wrong".to_owned(), weights: Vec::new() }),
+    }
 }
 
 /// The constants, mapped, and each bit of them compared with what it was.

@@ -4,6 +4,7 @@
 //! out. What is printed has the units of 1024.
 
 use bytesize::ByteSize;
+use ovolo::tensor::Device;
 
 /// Bytes from a text such as `1000000`, `500MB` or `1.5GiB`.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
@@ -19,9 +20,22 @@ pub(super) fn memory(text: &str) -> Result<usize, String> {
     size.ok_or_else(|| format!("`{text}` is more memory than there can be"))
 }
 
+/// Bytes of a device's memory: the host's, unless one is named, as in `cuda:0=1GiB`.
+pub(super) fn of_device(text: &str) -> Result<(Device, usize), String> {
+    match text.split_once('=') {
+        Some((device, bytes)) => Ok((device.trim().parse()?, memory(bytes)?)),
+        None => Ok((Device::Host, memory(text)?)),
+    }
+}
+
 /// Bytes for people.
 pub(super) fn size(bytes: u64) -> String {
     ByteSize(bytes).display().iec().to_string()
+}
+
+/// A number that is printed: no zero has a sign.
+pub(super) fn positive(value: f64) -> f64 {
+    if value == 0.0 { 0.0 } else { value }
 }
 
 /// So many of something, in words.
@@ -56,6 +70,11 @@ mod tests {
         }
         assert_eq!(memory("4MiB"), Ok(4 << 20));
         assert!(memory("2EiB").is_err());
+        assert_eq!(of_device("4MiB"), Ok((Device::Host, 4 << 20)));
+        assert_eq!(of_device("cuda:0 = 1GiB"), Ok((Device::Cuda(0), 1 << 30)));
+        for text in ["cuda=1GiB", "cuda:=1", "cuda:00=1", "gpu=1", "cuda:0="] {
+            assert!(of_device(text).is_err(), "{text}");
+        }
     }
 
     #[test]

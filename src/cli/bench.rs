@@ -46,7 +46,7 @@ impl Bench {
             return Err("--seconds takes a positive number".into());
         }
         if let Some(file) = &self.html {
-            page::writable("--html ", file)?;
+            page::writable("--html ", file, &self.settings.inputs())?;
         }
         // A page shows the program, which the cache does not hold.
         let (mut session, cached, program) = match self.html {
@@ -55,18 +55,20 @@ impl Bench {
                 (session, false, Some(program))
             }
             None => {
-                let Ready { session, cached, .. } = self.caching.session(&self.settings)?;
+                let Ready { made: session, cached, .. } = self.caching.session(&self.settings)?;
                 (session, cached, None)
             }
         };
+        let mut read = self.settings.inputs();
         let inputs = match &self.inputs {
             Some(directory) => {
-                let files: Vec<_> = session
+                let files: Vec<(String, PathBuf)> = session
                     .plan()
                     .inputs
                     .iter()
                     .map(|(name, _)| (name.to_string(), directory.join(load::file_name(name))))
                     .collect();
+                read.extend(files.iter().map(|(_, file)| file.clone()));
                 inputs(session.plan(), &files)?
             }
             None => {
@@ -103,7 +105,7 @@ impl Bench {
             (None, false) => None,
         };
         if let Some(directory) = &directory {
-            write_outputs(&session, &outputs, directory)?;
+            write_outputs(&session, &outputs, directory, &read)?;
         }
         let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
         if self.json {

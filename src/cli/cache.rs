@@ -8,7 +8,7 @@ use super::amount::{bytes, count, size};
 use super::caching::limit;
 use super::{Outcome, print};
 use clap::{Args, Subcommand};
-use ovolo::cache::{Item, Miss, Pruned};
+use ovolo::cache::{GRACE, Item, Kind, Listed, Miss, Pruned};
 
 #[derive(Subcommand)]
 pub(super) enum Cache {
@@ -16,11 +16,12 @@ pub(super) enum Cache {
     List(list::List),
     /// Show an entry: its key, its plan, its weights.
     Show(show::Show),
-    /// Remove what was used longest ago, until the cache is small enough.
+    /// Remove what was used longest ago, until the cache is small enough. Weights that no entry names go as well,
+    /// ten minutes after they were used last: before that an entry may be about to name them.
     Prune(Prune),
     /// Remove all entries and weights.
     Clear(Clear),
-    /// Read every bit of every entry, and say what is damaged.
+    /// Read every bit of every entry, weight and module of machine code, and say what is damaged.
     Verify(Verify),
     /// Say whether a run would take its plan from the cache, or what differs from the nearest entry.
     Why(Box<why::Why>),
@@ -43,7 +44,22 @@ impl Cache {
 fn open() -> Result<ovolo::cache::Cache, String> {
     let folder = ovolo::calibrate::folder();
     let folder = folder.ok_or_else(|| "there is no folder for the cache: set OVOLO_CACHE".to_owned())?;
+    if folder.exists() && !folder.is_dir() {
+        return Err(format!("{}: it is no folder, so there is no cache: mend OVOLO_CACHE", folder.display()));
+    }
     Ok(ovolo::cache::Cache::new(&folder, limit()?))
+}
+
+/// What a file that is no entry is called.
+fn other(kind: Kind, listed: &Listed) -> String {
+    let what = if kind == Kind::Cubin { "module" } else { "weight" };
+    format!("{what} {}", listed.name.get(..7).unwrap_or(&listed.name))
+}
+
+/// Text that may come from anywhere, on one line: what would move the cursor or change its colour is spelt out.
+fn shown(text: &str) -> String {
+    let one = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
+    text.chars().map(one).collect()
 }
 
 /// The first digits of an entry's name.
@@ -63,8 +79,22 @@ impl Prune {
         let cache = open()?;
         let pruned = cache.prune(self.limit.unwrap_or(cache.limit()));
         print(&format!("{}; {} are left\n", removed(&pruned), size(cache.bytes())));
+        if let (weights @ 1.., bytes) = pruned.young {
+            print(&format!(
+                "{} that no entry names stay for now, {}: {}\n",
+                count(weights, "weight", "weights"),
+                size(bytes),
+                may_be_wanted()
+            ));
+        }
         stayed(&pruned.failed)
     }
+}
+
+/// Why weights that no entry names are not removed at once.
+fn may_be_wanted() -> String {
+    let minutes = GRACE.as_secs() / 60;
+    format!("they were used in the last {minutes} minutes, and an entry may be about to name them")
 }
 
 fn removed(pruned: &Pruned) -> String {
@@ -150,6 +180,24 @@ impl Verify {
                 Err(error) => failed.push(error.to_string()),
             }
         }
+        let others: Vec<(Kind, Listed, Result<(), Miss>)> = cache
+            .others()
+            .into_iter()
+            .map(|(kind, listed)| {
+                let found = cache.verify_other(kind, &listed.name);
+                (kind, listed, found)
+            })
+            .collect();
+        for (kind, listed, found) in others.iter().filter(|_| self.remove) {
+            match found {
+                Ok(()) => {}
+                Err(Miss::Unreadable(why)) => failed.push(format!("{} {why}", other(*kind, listed))),
+                Err(_) => {
+                    failed.extend(cache.folder().remove(*kind, &listed.name).err().map(|e| e.to_string()))
+                }
+            }
+        }
+        let damaged = others.iter().filter(|(_, _, found)| found.is_err()).count();
         let wrong = checked.iter().filter(|(_, found)| found.is_err()).count();
         if self.json {
             let one = |(item, found): &(&Item, Result<(), Miss>)| {
@@ -157,22 +205,57 @@ impl Verify {
                 serde_json::json!({ "entry": item.name, "sound": found.is_ok(), "why": why })
             };
             let list: Vec<_> = checked.iter().map(one).collect();
-            print(&format!("{}\n", serde_json::json!({ "entries": list })));
+            let of = |wanted: Kind| -> Vec<serde_json::Value> {
+                let mine = others.iter().filter(|(kind, ..)| *kind == wanted);
+                mine.map(|(_, listed, found)| {
+                    let why = found.as_ref().err().map(ToString::to_string);
+                    serde_json::json!({ "name": listed.name, "sound": found.is_ok(), "why": why })
+                })
+                .collect()
+            };
+            let (weights, modules) = (of(Kind::Weight), of(Kind::Cubin));
+            let value =
+                serde_json::json!({ "entries": list, "unnamed_weights": weights, "modules": modules });
+            print(&format!("{value}\n"));
         } else {
             for (item, found) in &checked {
                 let said = found.as_ref().map_or_else(ToString::to_string, |()| "sound".to_owned());
                 print(&format!("{}: {said}\n", short(item)));
             }
+            for (kind, listed, found) in &others {
+                if let Err(miss) = found {
+                    print(&format!("{}: {miss}\n", other(*kind, listed)));
+                }
+            }
             let all = count(checked.len(), "entry", "entries");
             print(&format!("{all}, {} sound\n", checked.len() - wrong));
+            let of = |wanted: Kind| others.iter().filter(|(kind, ..)| *kind == wanted).count();
+            if !others.is_empty() {
+                let weights = count(of(Kind::Weight), "weight", "weights");
+                let modules = count(of(Kind::Cubin), "module", "modules");
+                let sound = others.len() - damaged;
+                print(&format!("{weights} that no entry names and {modules}, {sound} sound\n"));
+            }
+            if of(Kind::Weight) > 0 {
+                print(&format!(
+                    "`ovolo cache prune` removes weights that no entry names, unless {}\n",
+                    may_be_wanted()
+                ));
+            }
         }
-        match wrong {
+        match wrong + damaged {
             0 => Ok(()),
             _ if self.remove => stayed(&failed),
-            _ => Err(format!(
-                "{} to be made again: `--remove` removes what is damaged or not complete",
-                count(wrong, "entry", "entries")
-            )),
+            _ => {
+                let files = match damaged {
+                    0 => String::new(),
+                    _ => format!(" and {}", count(damaged, "file", "files")),
+                };
+                Err(format!(
+                    "{}{files} to be made again: `--remove` removes what is damaged or not complete",
+                    count(wrong, "entry", "entries")
+                ))
+            }
         }
     }
 }

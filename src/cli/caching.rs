@@ -4,11 +4,13 @@ use super::Settings;
 use super::amount::bytes;
 use super::load::{Built, absent, by_times, measure_again};
 use clap::Args;
-use ovolo::cache::{Cache, Key, Miss, Origin, Request};
+use ovolo::cache::{Cache, Cubins, Key, Miss, Origin, Request};
 use ovolo::compile::Compilation;
 use ovolo::cost::Machine;
+use ovolo::error::Error;
 use ovolo::pass;
-use ovolo::session::Session;
+use ovolo::plan::Plan;
+use ovolo::session::{self, Session};
 use ovolo::tune::{Stored, Tuner};
 
 #[derive(Args)]
@@ -18,9 +20,52 @@ pub(super) struct Caching {
     no_cache: bool,
 }
 
-/// A session that is ready to run.
-pub(super) struct Ready {
-    pub(super) session: Session,
+/// What is taken from the cache, or made and kept in it: a session to run, or a plan to look at, which takes no
+/// device.
+pub(super) trait Kept: Sized {
+    fn find(cache: &Cache, key: &Key, times: Option<&Stored>) -> Result<Self, Miss>;
+    /// Makes it of what was built; machine code for a device is kept in the cache, where there is one.
+    fn make(built: &Built, cache: Option<&Cache>) -> Result<Self, String>;
+    fn keep(&self, cache: &Cache, key: &Key, built: &Built, origin: Origin) -> Result<(), Error>;
+}
+
+impl Kept for Session {
+    fn find(cache: &Cache, key: &Key, times: Option<&Stored>) -> Result<Self, Miss> {
+        cache.find(key, times)
+    }
+
+    fn make(built: &Built, cache: Option<&Cache>) -> Result<Self, String> {
+        let Compilation { program, plan, .. } = &built.compilation;
+        match cache {
+            Some(cache) => Self::with(program, plan.clone(), &Cubins::new(cache.folder())),
+            None => Self::new(program, plan.clone()),
+        }
+        .map_err(|error| error.to_string())
+    }
+
+    fn keep(&self, cache: &Cache, key: &Key, _: &Built, origin: Origin) -> Result<(), Error> {
+        cache.keep(key, self, origin)
+    }
+}
+
+impl Kept for Plan {
+    fn find(cache: &Cache, key: &Key, times: Option<&Stored>) -> Result<Self, Miss> {
+        cache.find_plan(key, times)
+    }
+
+    fn make(built: &Built, _: Option<&Cache>) -> Result<Self, String> {
+        Ok(built.compilation.plan.clone())
+    }
+
+    fn keep(&self, cache: &Cache, key: &Key, built: &Built, origin: Origin) -> Result<(), Error> {
+        let constants = session::constants(&built.compilation.program, self);
+        cache.keep_plan(key, self, &session::in_order(&constants), origin)
+    }
+}
+
+/// What is ready, and how it came about.
+pub(super) struct Ready<T = Session> {
+    pub(super) made: T,
     /// Whether it is from the cache.
     pub(super) cached: bool,
     /// Backends that are not there, each with the reason.
@@ -44,28 +89,32 @@ impl Caching {
 
     /// The session of a model; what is absent is said.
     pub(super) fn session(&self, settings: &Settings) -> Result<Ready, String> {
-        let ready = self.ready(settings)?;
+        let ready = self.ready::<Session>(settings)?;
         for line in absent(&ready.absent) {
             eprintln!("{line}");
         }
         Ok(ready)
     }
 
-    /// The session of a model.
-    pub(super) fn ready(&self, settings: &Settings) -> Result<Ready, String> {
+    /// The session of a model, or its plan.
+    pub(super) fn ready<T: Kept>(&self, settings: &Settings) -> Result<Ready<T>, String> {
         let request = settings.request(&settings.pipeline)?;
         let absent = pass::absent(&request.pipeline);
         let cache = self.cache();
         // A model without a key is not one that compiles, which says why.
-        let key = cache.as_ref().and_then(|_| request.key().ok());
-        let (Some(cache), Some(key)) = (cache, key) else {
-            let built = settings.build(&request)?;
-            let (session, compilation) = (session(&built)?, Some(built.compilation));
-            let why = if self.no_cache { "it was not asked" } else { "there is no folder for it" };
-            return Ok(Ready { session, cached: false, absent, compilation, entry: Err(why.to_owned()) });
+        let why = if self.no_cache { "it was not asked" } else { "there is no folder for it" };
+        let keyed = cache.clone().ok_or_else(|| why.to_owned());
+        let keyed = keyed.and_then(|cache| Ok((cache, request.key().map_err(|error| error.to_string())?)));
+        let (cache, key) = match keyed {
+            Ok(keyed) => keyed,
+            Err(why) => {
+                let built = settings.build(&request)?;
+                let (made, compilation) = (T::make(&built, cache.as_ref())?, Some(built.compilation));
+                return Ok(Ready { made, cached: false, absent, compilation, entry: Err(why) });
+            }
         };
-        match cache.find(&key, times(&request).as_ref()) {
-            Ok(session) => {
+        match T::find(&cache, &key, times(&request).as_ref()) {
+            Ok(made) => {
                 if key.get("calibration") == Some(Request::NO_SPEEDS) {
                     eprintln!(
                         "note: the plan goes by speeds that were measured on a busy machine: {}",
@@ -73,7 +122,7 @@ impl Caching {
                     );
                 }
                 let entry = Ok(key.fingerprint().short());
-                return Ok(Ready { session, cached: true, absent, compilation: None, entry });
+                return Ok(Ready { made, cached: true, absent, compilation: None, entry });
             }
             Err(Miss::Absent) => {}
             Err(miss) => {
@@ -81,30 +130,25 @@ impl Caching {
             }
         }
         let built = settings.build(&request)?;
-        let session = session(&built)?;
-        let entry = keep(&cache, &key, &request, &built, &session).map(|key| key.fingerprint().short());
+        let made = T::make(&built, Some(&cache))?;
+        let entry = keep(&cache, &key, &request, &built, &made).map(|key| key.fingerprint().short());
         if let Err(why) = &entry {
             eprintln!("note: the plan is not kept in the cache: {why}");
         }
-        Ok(Ready { session, cached: false, absent, compilation: Some(built.compilation), entry })
+        Ok(Ready { made, cached: false, absent, compilation: Some(built.compilation), entry })
     }
 }
 
-fn session(built: &Built) -> Result<Session, String> {
-    Session::new(&built.compilation.program, built.compilation.plan.clone())
-        .map_err(|error| error.to_string())
-}
-
-/// Keeps a session under its key, unless the model is no longer what was asked for; gives the key.
+/// Keeps what was made under its key, unless the model is no longer what was asked for; gives the key.
 fn keep(
     cache: &Cache,
     asked: &Key,
     request: &Request,
     built: &Built,
-    session: &Session,
+    made: &impl Kept,
 ) -> Result<Key, String> {
     let (key, origin) = settled(asked, request, built)?;
-    cache.keep(&key, session, origin).map_err(|error| error.to_string())?;
+    made.keep(cache, &key, built, origin).map_err(|error| error.to_string())?;
     Ok(key)
 }
 

@@ -3,7 +3,7 @@
 use super::caching::{Caching, Ready};
 use super::load::absent;
 use super::page::writable;
-use super::{Outcome, Settings, print};
+use super::{Outcome, Settings, amount, print};
 use clap::{Args, ValueEnum};
 use ovolo::audit::exchange;
 use ovolo::compile::{self, Compilation, Stage};
@@ -11,7 +11,8 @@ use ovolo::egraph::{EGraph, Growth};
 use ovolo::graph::Graph;
 use ovolo::graph::{diff, dot, json, text};
 use ovolo::pass::PassReport;
-use ovolo::plan::Plan;
+use ovolo::plan::{Arena, Plan};
+use ovolo::report;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -37,8 +38,9 @@ impl Compile {
             self.report(&compilation.plan, Some(&compilation), &compilation.absent, None);
             return Ok(());
         }
-        let Ready { session, cached, absent, compilation, entry } = self.caching.ready(&self.settings)?;
-        self.report(session.plan(), compilation.as_ref(), &absent, Some((cached, &entry)));
+        let Ready { made, cached, absent, compilation, entry } =
+            self.caching.ready::<Plan>(&self.settings)?;
+        self.report(&made, compilation.as_ref(), &absent, Some((cached, &entry)));
         Ok(())
     }
 
@@ -51,12 +53,13 @@ impl Compile {
     ) {
         let stages = compilation.map_or(&[][..], |compilation| &compilation.stages);
         if self.json {
-            let value = serde_json::json!({
+            let mut value = serde_json::json!({
                 "absent": missing, "passes": stages.iter().map(stage_json).collect::<Vec<_>>(),
                 "seconds": plan.seconds(), "arena": plan.arena, "lower_bound": plan.lower_bound,
                 "steps": plan.steps.len(), "cached": cache.is_some_and(|(cached, _)| cached),
                 "entry": cache.and_then(|(_, entry)| entry.as_ref().ok()),
             });
+            report::add_devices(&mut value, &plan.devices);
             print(&format!("{value}\n"));
             return;
         }
@@ -69,8 +72,8 @@ impl Compile {
             Some((true, entry)) => print(&format!(
                 "hit: entry {}: {}, estimate {:.6} ms\n`--no-cache` compiles and shows every pass\n",
                 entry.as_deref().unwrap_or_default(),
-                memory(plan.steps.len(), plan.arena, plan.lower_bound, plan.proven),
-                plan.seconds() * 1e3
+                memory(plan.steps.len(), &plan.arenas().collect::<Vec<Arena>>()),
+                amount::positive(plan.seconds() * 1e3)
             )),
             Some((false, Ok(entry))) => print(&format!("miss: kept as entry {entry}\n")),
             Some((false, Err(why))) => print(&format!("miss: not kept: {why}\n")),
@@ -107,34 +110,56 @@ impl Compile {
                     let _ = writeln!(text, "{}", reason.unwrap_or_default());
                 }
             }
-            Some(PassReport::Extract { extractor, cost_model, extraction, missing }) => {
-                let proven = if extraction.proven { "proven optimal" } else { "unproven" };
-                let gap = if extraction.cost > 0.0 { 1.0 - extraction.bound / extraction.cost } else { 0.0 };
-                let _ = writeln!(
-                    text,
-                    "{:.6} ms by `{cost_model}`, {proven} by `{extractor}` (bound {:.6} ms, gap {:.2} %)",
-                    extraction.cost * 1e3,
-                    extraction.bound * 1e3,
-                    gap * 100.0
-                );
+            Some(PassReport::Extract { extractor, cost_model, extraction, objective, missing }) => {
+                let claim = |sum: f64, bound: f64, proven: bool| {
+                    let proven = if proven { "proven optimal" } else { "unproven" };
+                    let gap = if sum > 0.0 { 1.0 - bound / sum } else { 0.0 };
+                    let (bound, gap) = (amount::positive(bound * 1e3), amount::positive(gap * 100.0));
+                    format!("{proven} by `{extractor}` (bound {bound:.6} ms, gap {gap:.2} %)")
+                };
+                let seconds = amount::positive(extraction.cost * 1e3);
+                let _ = write!(text, "{seconds:.6} ms by `{cost_model}`");
+                let _ = match objective {
+                    None => {
+                        let claim = claim(extraction.cost, extraction.bound, extraction.proven);
+                        writeln!(text, ", {claim}")
+                    }
+                    Some(objective) => writeln!(
+                        text,
+                        " and {:.6} ms for {} bytes at {} ms/MiB: {:.6} ms in all, {}",
+                        objective.memory() * 1e3,
+                        objective.arena,
+                        objective.worth,
+                        objective.sum() * 1e3,
+                        claim(objective.sum(), objective.bound, objective.proven())
+                    ),
+                };
                 for (op, why, count) in missing.iter().filter(|_| self.growth) {
                     let _ = writeln!(text, "             no kernel {count} time(s): `{op}`: {why}");
                 }
             }
-            Some(PassReport::Plan { steps, arena, lower_bound, proven }) => {
-                let _ = writeln!(text, "{}", memory(*steps, *arena, *lower_bound, *proven));
+            Some(PassReport::Plan { steps, arenas }) => {
+                let _ = writeln!(text, "{}", memory(*steps, arenas));
             }
         }
         text
     }
 }
 
-/// Steps and bytes of a plan.
-fn memory(steps: usize, arena: usize, lower_bound: usize, proven: bool) -> String {
-    let proven = if proven { "proven least" } else { "not proven least" };
-    #[allow(clippy::cast_precision_loss)]
-    let ratio = arena.max(1) as f64 / lower_bound.max(1) as f64;
-    format!("{steps} steps, arena {arena} bytes, {ratio:.3} of its lower bound, {proven}")
+/// Steps and bytes of a plan; a line for each device where there are several.
+fn memory(steps: usize, arenas: &[Arena]) -> String {
+    let one = |Arena { bytes, lower_bound, proven, .. }: &Arena| {
+        let proven = if *proven { "proven least" } else { "not proven least" };
+        #[allow(clippy::cast_precision_loss)]
+        let ratio = (*bytes).max(1) as f64 / (*lower_bound).max(1) as f64;
+        format!("{bytes} bytes, {ratio:.3} of its lower bound, {proven}")
+    };
+    match arenas {
+        [host] => format!("{steps} steps, arena {}", one(host)),
+        several => several.iter().fold(format!("{steps} steps"), |text, arena| {
+            format!("{text}\n             arena of {} {}", arena.device, one(arena))
+        }),
+    }
 }
 
 fn stage_json(stage: &Stage) -> serde_json::Value {
@@ -154,18 +179,28 @@ fn stage_json(stage: &Stage) -> serde_json::Value {
                 .map(|round| round.iter().filter(moved).map(growth_json).collect::<Vec<_>>())
                 .collect();
         }
-        Some(PassReport::Extract { extractor, cost_model, extraction, .. }) => {
+        Some(PassReport::Extract { extractor, cost_model, extraction, objective, .. }) => {
             value["extractor"] = extractor.as_str().into();
             value["cost_model"] = cost_model.as_str().into();
             value["cost"] = extraction.cost.into();
             value["bound"] = extraction.bound.into();
             value["proven"] = extraction.proven.into();
+            if let Some(objective) = objective {
+                value["objective"] = serde_json::json!({
+                    "seconds": objective.seconds, "arena": objective.arena, "ms_per_mib": objective.worth,
+                    "memory": objective.memory(), "sum": objective.sum(), "bound": objective.bound,
+                    "proven": objective.proven(),
+                });
+            }
         }
-        Some(PassReport::Plan { steps, arena, lower_bound, proven }) => {
+        Some(PassReport::Plan { steps, arenas }) => {
             value["steps"] = (*steps).into();
-            value["arena"] = (*arena).into();
-            value["lower_bound"] = (*lower_bound).into();
-            value["proven"] = (*proven).into();
+            if let [host, others @ ..] = &arenas[..] {
+                value["arena"] = host.bytes.into();
+                value["lower_bound"] = host.lower_bound.into();
+                value["proven"] = host.proven.into();
+                report::add_devices(&mut value, others);
+            }
         }
     }
     value
@@ -207,7 +242,7 @@ pub(super) struct Dump {
 impl Dump {
     pub(super) fn run(&self) -> Outcome {
         if let Some(file) = &self.egraph {
-            writable("--egraph ", file)?;
+            writable("--egraph ", file, &self.settings.inputs())?;
             let options = self.settings.options(&self.settings.pipeline)?;
             let named =
                 exchange::named(&self.settings.graph()?, &options).map_err(|error| error.to_string())?;
@@ -228,7 +263,7 @@ impl Dump {
             (None, Some(PassReport::Plan { .. }), Format::Text) => compilation.plan.to_string(),
             (None, _, Format::Text) => text::print(&stage.graph),
             (None, Some(PassReport::Plan { .. }), Format::Json) => {
-                format!("{}\n", ovolo::report::plan(&compilation.plan))
+                format!("{}\n", report::plan(&compilation.plan))
             }
             (None, _, Format::Json) => format!("{}\n", json::to_json(&stage.graph)),
             (None, _, Format::Dot) => dot::to_dot(&stage.graph),

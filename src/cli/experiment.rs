@@ -87,7 +87,7 @@ impl Run {
         });
         let mut progress: Option<Progress> = None;
         let done = experiment::run(&spec, &out, self.shard, &mut |now| {
-            progress.get_or_insert_with(|| Progress::from(now.done, now.all)).step(&now.task);
+            progress.get_or_insert_with(|| Progress::new(now.all)).at(now.done, &now.task);
             true
         });
         drop(progress);
@@ -112,23 +112,30 @@ fn told(out: &Path, done: &Done, json: bool) -> Outcome {
         let failed: serde_json::Map<String, serde_json::Value> =
             done.failed.iter().map(|(task, why)| (task.clone(), why.as_str().into())).collect();
         let value = serde_json::json!({
-            "folder": out.display().to_string(), "tasks": done.tasks, "known": done.known, "failed": failed,
-            "files": done.files,
+            "folder": out.display().to_string(), "tasks": done.tasks, "known": done.known,
+            "again": done.again, "failed": failed, "files": done.files,
         });
         print(&format!("{value}\n"));
     } else {
         print(&format!(
-            "{}: {} tasks, {} of them done before; results.jsonl{}\n",
+            "{}: {} tasks, {} of them done before{}; results.jsonl{}\n",
             out.display(),
             done.tasks,
             done.known,
+            if done.again > 0 {
+                format!(", {} tried again that had failed", done.again)
+            } else {
+                String::new()
+            },
             done.files.iter().map(|file| format!(", {file}")).collect::<String>()
         ));
     }
     match done.failed.first() {
         None => Ok(()),
-        Some((task, why)) => {
-            Err(format!("{} task(s) failed; the first is `{task}`: {why}", done.failed.len()))
-        }
+        Some((task, why)) => Err(format!(
+            "{} task(s) failed, in whole or in part; the first is `{task}`: {why}\n  help: `ovolo experiment` tries \
+                 them again",
+            done.failed.len()
+        )),
     }
 }

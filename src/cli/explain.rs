@@ -2,7 +2,7 @@
 
 use super::load::{self, absent};
 use super::page;
-use super::{Outcome, Settings, print};
+use super::{Outcome, Settings, amount, print};
 use clap::Args;
 use ovolo::audit::what_if::{self, Scale};
 use ovolo::audit::{curve, runner_up};
@@ -11,8 +11,9 @@ use ovolo::egraph::{Flip, RunnerUp};
 use ovolo::extract::Extraction;
 use ovolo::graph::Graph;
 use ovolo::pass::{Curve, Supposed};
-use ovolo::plan::{Plan, Source};
+use ovolo::plan::{Arena, Plan, Source};
 use ovolo::report::{self, Page};
+use ovolo::tensor::Device;
 use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -28,9 +29,17 @@ pub(super) struct Explain {
     /// closest calls first.
     #[arg(long)]
     runner_up: bool,
-    /// What less memory costs: the plans from the fastest to the smallest.
-    #[arg(long, conflicts_with = "runner_up")]
-    memory_curve: bool,
+    /// What less memory costs: the plans from the fastest to the smallest, by the host's arena, or by that of
+    /// another device (`--memory-curve=cuda:0`).
+    #[arg(
+        long,
+        value_name = "DEVICE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "host",
+        conflicts_with = "runner_up"
+    )]
+    memory_curve: Option<Device>,
     /// What would be chosen if kernels cost so many times as much: a pattern of ops and a factor. May be
     /// given more than once.
     #[arg(long, value_name = "OPS=FACTOR", value_parser = Scale::read, conflicts_with_all = ["runner_up", "memory_curve", "html"])]
@@ -46,8 +55,8 @@ impl Explain {
         if self.runner_up {
             return self.runner_ups();
         }
-        if self.memory_curve {
-            return self.curve();
+        if let Some(device) = self.memory_curve {
+            return self.curve(device);
         }
         if !self.what_if.is_empty() {
             return self.supposed();
@@ -67,11 +76,12 @@ impl Explain {
 
 impl Explain {
     #[allow(clippy::cast_precision_loss)]
-    fn curve(&self) -> Outcome {
+    fn curve(&self, device: Device) -> Outcome {
         let options = self.settings.options(&self.settings.pipeline)?;
         let mut bar = load::bar("searching", "million steps");
-        let Curve { points, complete } = curve::memory_curve(&self.settings.graph()?, &options, &mut bar)
-            .map_err(|error| error.to_string())?;
+        let Curve { points, complete } =
+            curve::memory_curve(&self.settings.graph()?, &options, device, &mut bar)
+                .map_err(|error| error.to_string())?;
         drop(bar);
         if !complete {
             eprintln!(
@@ -92,9 +102,9 @@ impl Explain {
                 report,
                 "{:12} bytes {:6.1} %  {:12.6} ms {:+7.1} %{}",
                 point.arena,
-                point.arena as f64 / first.1.max(1) as f64 * 100.0,
-                point.seconds * 1e3,
-                (point.seconds / first.0.max(f64::MIN_POSITIVE) - 1.0) * 100.0,
+                if first.1 > 0 { point.arena as f64 / first.1 as f64 * 100.0 } else { 100.0 },
+                amount::positive(point.seconds * 1e3),
+                if first.0 > 0.0 { (point.seconds / first.0 - 1.0) * 100.0 } else { 0.0 },
                 if point.proven { "" } else { "  not proven" }
             );
         }
@@ -103,7 +113,7 @@ impl Explain {
     }
 
     fn page(&self, file: &Path) -> Outcome {
-        page::writable("--html ", file)?;
+        page::writable("--html ", file, &self.settings.inputs())?;
         let (compilation, options) = self.settings.compile_and_options()?;
         for line in absent(&compilation.absent) {
             eprintln!("{line}");
@@ -159,12 +169,13 @@ impl Explain {
                 let _ = write!(instead, ", with {} of type {}{more}", first.node, first.ty);
             }
             let about = if one.proven { "" } else { " (not proven)" };
-            let _ = writeln!(lines, "{}: {} at {:.1} us", one.value, one.chosen, one.seconds * 1e6);
+            let margin = one.margin.max(0.0) * 1e6;
+            let digits = digits(margin);
+            let _ = writeln!(lines, "{}: {} at {:.digits$} us", one.value, one.chosen, one.seconds * 1e6);
             let _ = writeln!(
                 lines,
-                "    runner-up {instead}: +{:.1} us in all{about}; the choice flips if the chosen costs {:.1} us",
-                one.margin.max(0.0) * 1e6,
-                (one.seconds + one.margin.max(0.0)) * 1e6
+                "    runner-up {instead}: +{margin:.digits$} us in all{about}; the choice flips if the chosen costs {:.digits$} us",
+                one.seconds * 1e6 + margin
             );
         }
         print(&lines);
@@ -175,6 +186,18 @@ impl Explain {
 fn runner_ups(graph: &Graph, options: &Options) -> Result<Vec<RunnerUp>, String> {
     let mut bar = load::bar("comparing", "kernels");
     runner_up::runner_ups(graph, options, &mut bar).map_err(|error| error.to_string())
+}
+
+/// The most digits after the point of an amount in microseconds.
+const DIGITS: usize = 9;
+
+/// Digits after the point in which two figures of a margin show: one at least.
+fn digits(margin: f64) -> usize {
+    let shows = |digits: &usize| {
+        let unit = 10_f64.powi(-i32::try_from(*digits).unwrap_or(0));
+        margin >= 10.0 * unit
+    };
+    if margin > 0.0 { (1..DIGITS).find(shows).unwrap_or(DIGITS) } else { 1 }
 }
 
 fn flip_json(flip: &Flip) -> serde_json::Value {
@@ -236,14 +259,19 @@ fn text(plan: &Plan) -> String {
             let _ = writeln!(text, "      and by {}", others.join(", "));
         }
     }
+    let arena =
+        |Arena { bytes, lower_bound, .. }: Arena| format!("{bytes} bytes (lower bound {lower_bound})");
+    let host = plan.arenas().take(1).filter(|_| plan.devices.is_empty());
+    let host: String = host.map(|host| format!("arena {}, ", arena(host))).collect();
     let _ = writeln!(
         text,
-        "{} steps, estimate {:.3} ms, arena {} bytes (lower bound {}), {} thread(s)",
+        "{} steps, estimate {:.3} ms, {host}{} thread(s)",
         plan.steps.len(),
-        plan.seconds() * 1e3,
-        plan.arena,
-        plan.lower_bound,
+        amount::positive(plan.seconds() * 1e3),
         plan.threads
     );
+    for one in plan.arenas().filter(|_| !plan.devices.is_empty()) {
+        let _ = writeln!(text, "arena of {} {}", one.device, arena(one));
+    }
     text
 }

@@ -3,7 +3,7 @@
 use super::load::read;
 use super::{Outcome, print};
 use clap::Args;
-use ovolo::extract::{self, Extractor, Named};
+use ovolo::extract::{self, Named};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -24,8 +24,7 @@ pub(super) struct Extract {
 impl Extract {
     pub(super) fn run(&self) -> Outcome {
         let extractor = extract::find(&self.extractor).ok_or_else(|| {
-            let known: Vec<&str> = extract::EXTRACTORS.iter().map(|one| one.name()).collect();
-            format!("--extractor {}: there are {}", self.extractor, known.join(", "))
+            format!("--extractor {}: {}", self.extractor, extract::unknown(&self.extractor))
         })?;
         let file = self.file.display();
         let named = Named::read(&read(&self.file)?).map_err(|error| format!("{file}: {error}"))?;
@@ -45,14 +44,13 @@ impl Extract {
             print(&format!("{value}\n"));
             return Ok(());
         }
-        let gap = if found.cost > 0.0 { 1.0 - found.bound / found.cost } else { 0.0 };
         let proven = if found.proven { "proven optimal" } else { "not proven optimal" };
         let report = &found.report;
         print(&format!(
             "cost {}, bound {}, gap {:.3} %, {proven}, {seconds:.3} s by `{}` ({})\n",
             found.cost,
             found.bound,
-            gap * 100.0,
+            found.gap() * 100.0,
             extractor.name(),
             report.method
         ));

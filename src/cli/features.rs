@@ -28,7 +28,15 @@ fn columns() -> String {
 impl Features {
     pub(super) fn run(&self) -> Outcome {
         if let Some(file) = &self.out {
-            writable("--out ", file)?;
+            writable("--out ", file, &self.settings.inputs())?;
+            let ending = file.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+            if ending.as_deref().is_some_and(|ending| !["csv", "txt"].contains(&ending)) {
+                return Err(format!(
+                    "--out {}: the table is written as CSV: name a file that ends in .csv; other forms, such as \
+                     Parquet, follow from it: `pandas.read_csv(…).to_parquet(…)`",
+                    file.display()
+                ));
+            }
         }
         let options = self.settings.options(&self.settings.pipeline)?;
         let lines = feature::table(&self.settings.graph()?, &options).map_err(|error| error.to_string())?;

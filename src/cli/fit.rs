@@ -7,7 +7,10 @@ use super::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::compile::Options;
 use ovolo::cost::{Fit as Fitted, HeldOut, LEARNERS};
-use ovolo::tune::{self, Tuner};
+use ovolo::onnx;
+use ovolo::program::Invocation;
+use ovolo::tune::{self, Tuner, Validators};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -16,11 +19,11 @@ pub(super) struct Fit {
     /// The models whose kernels have times: run `ovolo tune` on each first.
     #[arg(required = true)]
     models: Vec<PathBuf>,
-    /// Binds a symbolic dimension of the models.
+    /// Binds a symbolic dimension of those models that have it.
     #[arg(long = "dim", value_name = "NAME=N")]
     dims: Vec<String>,
     /// The pipeline whose candidates are learned: a file, or the name of a shipped one.
-    #[arg(long, default_value = "native")]
+    #[arg(long, env = "OVOLO_PIPELINE", default_value = "cpu")]
     pipeline: String,
     /// Adds the rule files of a directory. May be given more than once.
     #[arg(long, value_name = "DIR")]
@@ -44,10 +47,16 @@ pub(super) struct Fit {
 
 impl Fit {
     pub(super) fn run(&self) -> Outcome {
-        let threads = self.settings(&self.models[0]).threads()?;
+        let threads = self.settings(&self.models[0], Vec::new()).threads()?;
+        let dims = self.dims()?;
         let out = match &self.out {
             Some(file) => {
-                writable("--out ", file)?;
+                let read: Vec<PathBuf> = self
+                    .models
+                    .iter()
+                    .flat_map(|model| self.settings(model, self.dims.clone()).inputs())
+                    .collect();
+                writable("--out ", file, &read)?;
                 file.clone()
             }
             None => learned_file(threads)?,
@@ -60,9 +69,9 @@ impl Fit {
         let measured = tuner.measured();
         let mut examples = Vec::new();
         let mut progress = Progress::new(self.models.len());
-        for model in &self.models {
+        for (model, dims) in self.models.iter().zip(dims) {
             progress.step(&model.display().to_string());
-            let settings = self.settings(model);
+            let settings = self.settings(model, dims);
             let options = Options { machine, ..settings.options(&self.pipeline)? };
             let found = tune::examples(&settings.title(), &settings.graph()?, &options, &measured)
                 .map_err(|error| format!("{}: {error}", model.display()))?;
@@ -76,7 +85,8 @@ impl Fit {
             examples.extend(found);
         }
         drop(progress);
-        let fitted = Fitted::new(&self.learner, tune::fit_head(threads), machine, &examples)?;
+        let Validators { machine: head, libraries } = tune::validators(threads);
+        let fitted = Fitted::new(&self.learner, head, libraries, machine, &examples)?;
         let text = fitted.write();
         if let Some(folder) = out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -97,10 +107,42 @@ impl Fit {
         Ok(())
     }
 
-    fn settings(&self, model: &Path) -> Settings {
+    /// For each model what of `--dim` it has. What none has is a slip.
+    fn dims(&self) -> Result<Vec<Vec<String>>, String> {
+        let name = |dim: &str| dim.split_once('=').map(|(name, _)| name.to_owned());
+        let mut known = BTreeSet::new();
+        let mut dims = Vec::new();
+        for model in &self.models {
+            let graph = model.extension().is_some_and(|extension| extension == "ovolo");
+            let has = match graph {
+                true => BTreeSet::new(),
+                false => onnx::symbols(model).map_err(|error| error.to_string())?,
+            };
+            // One that is malformed is told where it is read.
+            let of_model = |dim: &&String| name(dim).is_none_or(|name| has.contains(&name));
+            dims.push(self.dims.iter().filter(of_model).cloned().collect());
+            known.extend(has);
+        }
+        let strange = self.dims.iter().find(|dim| name(dim).is_some_and(|name| !known.contains(&name)));
+        match strange {
+            None => Ok(dims),
+            Some(dim) if known.is_empty() => {
+                Err(format!("--dim {dim} fits none of the models: all their dimensions have sizes"))
+            }
+            Some(dim) => {
+                let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+                Err(format!(
+                    "--dim {dim} fits none of the models: their dimensions without a size are {}",
+                    known.join(", ")
+                ))
+            }
+        }
+    }
+
+    fn settings(&self, model: &Path, dims: Vec<String>) -> Settings {
         Settings {
             model: model.to_owned(),
-            dims: self.dims.clone(),
+            dims,
             pipeline: self.pipeline.clone(),
             rules: self.rules.clone(),
             // The candidates are the same by whatever model they are priced.
@@ -108,9 +150,10 @@ impl Fit {
             formula: None,
             learned: None,
             process: None,
+            process_timeout: Invocation::PATIENCE,
             extractor: None,
             threads: self.threads,
-            memory_limit: None,
+            memory_limit: Vec::new(),
             seeded_weights: self.seeded_weights,
         }
     }

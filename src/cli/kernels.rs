@@ -8,7 +8,6 @@ use ovolo::backend::cuda::{Job, Module, job};
 use ovolo::cache::{Cubins, Made};
 use ovolo::contract::Call;
 use ovolo::tensor::TensorType;
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Instant;
 
@@ -32,16 +31,16 @@ pub(super) struct Kernels {
 impl Kernels {
     pub(super) fn run(&self) -> Outcome {
         let architecture = architecture(&self.arch)?;
+        let named = self.settings.options(&self.settings.pipeline)?.pipeline;
         // The pipeline of all other commands has no kernels for a device.
-        let native = self.settings.pipeline == "native";
+        let none = !named.backends.iter().any(|backend| backend == "cuda");
         let settings = Settings {
-            pipeline: if native { "cuda".to_owned() } else { self.settings.pipeline.clone() },
+            pipeline: if none { "cuda".to_owned() } else { self.settings.pipeline.clone() },
             cost: self.settings.cost.clone().or_else(|| Some("flops".to_owned())),
             ..self.settings.clone()
         };
         let compilation = settings.compile()?;
         let mut jobs: Vec<Job> = Vec::new();
-        let mut libraries: BTreeMap<String, usize> = BTreeMap::new();
         let mut copies = 0;
         for step in compilation.plan.steps.iter().filter(|step| step.op.starts_with("cuda.")) {
             let inputs: Vec<&TensorType> = step.input_types.iter().collect();
@@ -54,7 +53,6 @@ impl Kernels {
             };
             match step.implementation.as_str() {
                 "copy" => copies += 1,
-                name if name.starts_with("cu") => *libraries.entry(name.to_owned()).or_default() += 1,
                 _ => jobs.push(job(&call)?),
             }
         }
@@ -71,11 +69,10 @@ impl Kernels {
         let figures = nvrtc::figures(&made.cubin.log);
         let registers = figures.iter().map(|one| one.registers).max().unwrap_or(0);
         let spills: usize = figures.iter().map(|one| one.spills).sum();
-        let calls: usize = libraries.values().sum();
         let kernels = module.kernels().len();
         if self.json {
             let value = serde_json::json!({
-                "kernels": kernels, "launches": launches, "copies": copies, "libraries": libraries,
+                "kernels": kernels, "launches": launches, "copies": copies,
                 "architecture": architecture.to_string(), "compiled": made.fresh, "seconds": seconds,
                 "cubin_bytes": made.cubin.code.len(), "registers": registers, "spill_bytes": spills,
                 "source_bytes": source.len(),
@@ -83,12 +80,7 @@ impl Kernels {
             print(&format!("{value}\n"));
             return Ok(());
         }
-        let mut text = format!(
-            "{kernels} generated kernels for {launches} launches, {calls} calls of libraries, {copies} copies\n"
-        );
-        for (library, count) in &libraries {
-            let _ = writeln!(text, "  {library}: {count}");
-        }
+        let mut text = format!("{kernels} generated kernels for {launches} launches, {copies} copies\n");
         let how = if made.fresh { "compiled" } else { "from the cache" };
         let _ = writeln!(
             text,

@@ -12,6 +12,7 @@ use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::pass;
 use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
 use ovolo::plan::{MOST_THREADS, Plan};
+use ovolo::program::Invocation;
 use ovolo::rule::{self, RuleSet};
 use ovolo::session::Session;
 use ovolo::tensor::Tensor;
@@ -19,6 +20,7 @@ use ovolo::tune::{self, Basis, Sampling, Tuned, Tuner};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The speeds of this machine; a reading that is not worth keeping is said.
 pub(super) fn calibrated_machine(threads: usize) -> Calibration {
@@ -183,9 +185,10 @@ impl Settings {
                     settings.cost = "formula".to_owned();
                     settings.formula.clone_from(&formula);
                 }
-                if self.process.is_some() {
+                if let Some(command) = &self.process {
                     settings.cost = "process".to_owned();
-                    settings.process.clone_from(&self.process);
+                    let patience = Duration::from_secs(self.process_timeout);
+                    settings.process = Some(Invocation { patience, ..Invocation::new(command) });
                 }
                 if self.learned.is_some() {
                     settings.cost = "learned".to_owned();
@@ -197,7 +200,9 @@ impl Settings {
                 settings.extractor = self.extractor.clone().unwrap_or_else(|| settings.extractor.clone());
             }
             if let PassSpec::Plan(settings) = pass {
-                settings.limit = self.memory_limit.or(settings.limit);
+                for (device, bytes) in &self.memory_limit {
+                    settings.limit = settings.limit.clone().with(*device, *bytes);
+                }
             }
         }
         let threads = self.threads()?;
@@ -381,8 +386,13 @@ pub(super) fn file_name(name: &str) -> String {
     format!("{}.npy", name.replace('/', "_"))
 }
 
-/// Writes outputs as `NAME.npy`; none of them if two would be one file.
-pub(super) fn write_outputs(session: &Session, outputs: &[Tensor], directory: &Path) -> Result<(), String> {
+/// Writes outputs as `NAME.npy`; none of them if two would be one file, or one would be a file that was read.
+pub(super) fn write_outputs(
+    session: &Session,
+    outputs: &[Tensor],
+    directory: &Path,
+    read: &[PathBuf],
+) -> Result<(), String> {
     let mut files = BTreeMap::new();
     for (name, ..) in &session.plan().outputs {
         if let Some(other) = files.insert(file_name(name), name) {
@@ -391,6 +401,9 @@ pub(super) fn write_outputs(session: &Session, outputs: &[Tensor], directory: &P
                 file_name(name)
             ));
         }
+        let target = directory.join(file_name(name));
+        ovolo::file::spare(&target, read.iter().map(PathBuf::as_path))
+            .map_err(|why| format!("--output-dir {}: {why}", directory.display()))?;
     }
     std::fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     for ((name, _, _), tensor) in session.plan().outputs.iter().zip(outputs) {

@@ -4,7 +4,7 @@ use super::load::read;
 use super::page::writable;
 use super::{Outcome, print};
 use clap::Args;
-use ovolo::tune::{self, Comparison, Part, read as read_table, validators};
+use ovolo::tune::{self, Comparison, Merged, Part, read as read_table, validators};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -36,23 +36,22 @@ impl MergeTimes {
         }
         let out = match &self.out {
             Some(file) => {
-                writable("--out ", file)?;
+                writable("--out ", file, &self.tables)?;
                 file.clone()
             }
             None => own(&mut parts)?,
         };
-        let (merged, text) = tune::merge(&parts)?;
+        let Merged { kernels, decisions, text } = tune::merge(&parts)?;
         ovolo::file::write(&out, &[text.as_bytes()])
             .map_err(|error| format!("{}: {error}", out.display()))?;
-        let (kernels, plans) = (merged.table.entries.len(), merged.decisions.len());
         print(&if self.json {
             let value = serde_json::json!({
-                "file": out.display().to_string(), "kernels": kernels, "decisions": plans,
+                "file": out.display().to_string(), "kernels": kernels, "decisions": decisions,
             });
             format!("{value}\n")
         } else {
             format!(
-                "{}: {kernels} kernels, {plans} decisions of {} tables\n",
+                "{}: {kernels} kernels, {decisions} decisions of {} tables\n",
                 out.display(),
                 self.tables.len()
             )
@@ -94,10 +93,10 @@ fn own(parts: &mut Vec<Part>) -> Result<PathBuf, String> {
         ovolo::calibrate::folder().ok_or("there is no folder for the table: name a file with --out")?;
     let threads = parts.first().and_then(Part::threads).ok_or("the tables do not say their threads")?;
     let file = folder.join(format!("times-{threads}.txt"));
-    let head = validators(threads);
+    let validators = validators(threads);
     let stored = match std::fs::read_to_string(&file) {
         Ok(text) => {
-            let (stored, note) = read_table(&text, &head);
+            let (stored, note) = read_table(&text, &validators);
             if let Some(note) = note {
                 eprintln!("note: {note}");
             }
@@ -105,7 +104,7 @@ fn own(parts: &mut Vec<Part>) -> Result<PathBuf, String> {
         }
         Err(_) => tune::Stored::default(),
     };
-    parts.insert(0, Part::new("this machine", head, stored));
+    parts.insert(0, Part::new("this machine", validators, stored));
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(file)
 }

@@ -22,7 +22,8 @@ pub(super) struct Pack {
     /// Default: the fewest.
     #[arg(long, value_name = "BYTES", value_parser = capacity)]
     capacity: Option<usize>,
-    /// How many steps the search may take for each table: some tens of microseconds each.
+    /// How many steps the search may take for each table: some tens of microseconds each. With thousands of
+    /// buffers the heuristics before it count as well; the first of them is always done.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     steps: u64,
     /// Print one JSON object.
@@ -103,8 +104,9 @@ impl Pack {
                     target.display()
                 ));
             }
-            if same(file, &target) {
-                wrong.push(format!("{shown} would be overwritten; choose another directory for --out"));
+            if let Some(input) = self.files.iter().find(|input| ovolo::file::same(input, &target)) {
+                let input = input.display();
+                wrong.push(format!("{input} would be overwritten; choose another directory for --out"));
             }
             match Table::read(&shown.to_string(), &bytes) {
                 Ok(table) => jobs.push(Job { name, file, target, table }),
@@ -152,9 +154,4 @@ fn too_large(job: &Job, packing: &Packing, capacity: usize) -> String {
         format!("the best found in {steps} steps; raise --steps or --capacity")
     };
     format!("{file}: needs {peak} bytes and {capacity} are allowed: {why}; nothing was written for it")
-}
-
-/// Whether both are there and are one file.
-fn same(a: &Path, b: &Path) -> bool {
-    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }

@@ -1,15 +1,32 @@
 //! Pages with pictures: what they say of the settings, and the files they are written to.
 
+use super::load::rule_files;
 use super::{Settings, print};
+use ovolo::onnx;
 use ovolo::pass::pipeline::PassSpec;
 use ovolo::plan::Plan;
 use ovolo::report::Page;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 impl Settings {
     /// The name of the model's file.
     pub(super) fn title(&self) -> String {
         self.model.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Every file that a compilation reads, as far as they are there.
+    pub(super) fn inputs(&self) -> Vec<PathBuf> {
+        let mut files = vec![self.model.clone(), PathBuf::from(&self.pipeline)];
+        files.extend(self.formula.clone());
+        files.extend(self.learned.clone());
+        for directory in &self.rules {
+            files.extend(rule_files(directory).into_iter().flatten().map(|(name, _)| PathBuf::from(name)));
+        }
+        // What is wrong with the model is said where it is read.
+        if self.model.extension().is_none_or(|extension| extension != "ovolo") {
+            files.extend(onnx::external(&self.model).into_iter().flatten().filter_map(|(_, path)| path));
+        }
+        files
     }
 
     /// How a plan came about, for a reader: names and values.
@@ -29,9 +46,13 @@ impl Settings {
     }
 }
 
-/// Refuses a file that cannot be written, before the work for it is done.
-pub(super) fn writable(what: &str, file: &Path) -> Result<(), String> {
+/// Refuses a file that cannot be written, or would take the place of one that is read, before the work for it is
+/// done.
+pub(super) fn writable(what: &str, file: &Path, inputs: &[PathBuf]) -> Result<(), String> {
     let said = |why: &str| Err(format!("{what}{}: {why}", file.display()));
+    if let Err(why) = ovolo::file::spare(file, inputs.iter().map(PathBuf::as_path)) {
+        return said(&why);
+    }
     if file.is_dir() || file.file_name().is_none() {
         return said("is a directory");
     }

@@ -20,6 +20,12 @@ impl Progress {
         Self { done, ..Self::new(all) }
     }
 
+    /// A step begins, so many being done.
+    pub fn at(&mut self, done: usize, what: &str) {
+        self.done = done;
+        self.step(what);
+    }
+
     /// The next step begins.
     pub fn step(&mut self, what: &str) {
         self.done += 1;

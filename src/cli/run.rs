@@ -36,12 +36,14 @@ impl Run {
                 input.split_once('=').ok_or_else(|| format!("--input takes NAME=FILE.npy, not `{input}`"))?;
             files.push((name.to_owned(), PathBuf::from(file)));
         }
-        let Ready { mut session, cached, .. } = self.caching.session(&self.settings)?;
+        let Ready { made: mut session, cached, .. } = self.caching.session(&self.settings)?;
         let inputs = inputs(session.plan(), &files)?;
         let outputs =
             session.run(&inputs.iter().collect::<Vec<_>>()).map_err(|error| error.to_string())?.to_vec();
         if let Some(directory) = &self.output_dir {
-            write_outputs(&session, &outputs, directory)?;
+            let mut read = self.settings.inputs();
+            read.extend(files.iter().map(|(_, file)| file.clone()).chain(self.labels.clone()));
+            write_outputs(&session, &outputs, directory, &read)?;
         }
         let names: Vec<&str> = session.plan().outputs.iter().map(|(name, _, _)| &**name).collect();
         let accuracy = self.labels.as_ref().map(|path| accuracy(path, &outputs)).transpose()?;

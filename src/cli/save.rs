@@ -8,7 +8,7 @@ use clap::Args;
 use ovolo::cache::{self, Cache, Entry};
 use ovolo::calibrate;
 use ovolo::cost::Machine;
-use ovolo::session::Session;
+use ovolo::session;
 use ovolo::tune::Tuner;
 use std::path::PathBuf;
 
@@ -22,26 +22,28 @@ pub(super) struct Save {
 
 impl Save {
     pub(super) fn run(&self) -> Outcome {
-        page::writable("", &self.file)?;
+        page::writable("", &self.file, &self.settings.inputs())?;
         let cache = cache();
         let request = self.settings.request(&self.settings.pipeline)?;
         let mut key = request.key().map_err(|error| error.to_string())?;
-        let hit = cache.as_ref().filter(|cache| cache.find(&key, times(&request).as_ref()).is_ok());
+        let hit = cache.as_ref().filter(|cache| cache.find_plan(&key, times(&request).as_ref()).is_ok());
         if let Some(cache) = hit {
             cache.save(&key, &self.file).map_err(|error| error.to_string())?;
         } else {
             let built = self.settings.build(&request)?;
-            let session = Session::new(&built.compilation.program, built.compilation.plan.clone())
-                .map_err(|error| error.to_string())?;
+            let plan = &built.compilation.plan;
+            let constants = session::constants(&built.compilation.program, plan);
+            let constants = session::in_order(&constants);
             let origin;
             (key, origin) = settled(&key, &request, &built)?;
             // The file needs no cache that can be written.
             if let Some(cache) = &cache
-                && let Err(why) = cache.keep(&key, &session, origin.clone())
+                && let Err(why) = cache.keep_plan(&key, plan, &constants, origin.clone())
             {
                 eprintln!("note: the plan is not kept in the cache: {why}");
             }
-            Cache::save_session(&key, &session, origin, &self.file).map_err(|error| error.to_string())?;
+            Cache::save_plan(&key, plan, &constants, origin, &self.file)
+                .map_err(|error| error.to_string())?;
         }
         let bytes = std::fs::metadata(&self.file).map_or(0, |meta| meta.len());
         print(&format!("{}: entry {}, {}\n", self.file.display(), key.fingerprint().short(), size(bytes)));

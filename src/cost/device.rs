@@ -22,9 +22,7 @@ struct Speeds {
 const NOMINAL: Speeds =
     Speeds { flops: 6.0e13, memory: 4.5e12, start: 2.5e-6, link: 5.0e10, latency: 8.0e-6 };
 
-/// The share of the device's arithmetic that libraries reach.
-const LIBRARY: f64 = 0.8;
-/// The share that generated kernels reach, which are bound by memory.
+/// The share of the device's arithmetic that generated kernels reach.
 const GENERATED: f64 = 0.3;
 
 /// Seconds of one run.
@@ -37,8 +35,6 @@ pub(super) fn seconds(query: &Query<'_>) -> f64 {
     let work = def.work(call.attrs, call.inputs, call.output);
     // What one kernel leaves to the next is written and read.
     let traffic = (work.bytes + 2.0 * contract.scratch as f64) / NOMINAL.memory;
-    let library = matches!(def.logical, Some("matmul" | "conv" | "attention"));
-    let share = if library { LIBRARY } else { GENERATED };
-    let starts = if contract.scratch > 0 && !library { 2.0 } else { 1.0 };
-    starts * NOMINAL.start + traffic.max(work.flops / (NOMINAL.flops * share))
+    let starts = if contract.scratch > 0 { 2.0 } else { 1.0 };
+    starts * NOMINAL.start + traffic.max(work.flops / (NOMINAL.flops * GENERATED))
 }

@@ -46,7 +46,7 @@ impl Feature {
     /// Its value.
     pub fn value(&self, query: &Query<'_>) -> Value {
         match self.of {
-            Of::Number(of) => Value::Number(of(query)),
+            Of::Number(of) => Value::Number(unsigned(of(query))),
             Of::Text(of) => Value::Text(of(query)),
         }
     }
@@ -54,7 +54,7 @@ impl Feature {
     /// Its value, of a number.
     pub fn number(&self, query: &Query<'_>) -> Option<f64> {
         match self.of {
-            Of::Number(of) => Some(of(query)),
+            Of::Number(of) => Some(unsigned(of(query))),
             Of::Text(_) => None,
         }
     }
@@ -63,6 +63,11 @@ impl Feature {
     pub fn is_number(&self) -> bool {
         matches!(self.of, Of::Number(_))
     }
+}
+
+/// Zero without a sign: a sum of nothing is `-0`.
+fn unsigned(number: f64) -> f64 {
+    number + 0.0
 }
 
 /// Every feature. A new one is a line here.

@@ -34,6 +34,9 @@ enum Expr {
     /// A speed, by its place in [`SPEEDS`].
     Speed(usize),
     Call(&'static Function, Vec<Expr>),
+    /// An expression, and what is done with it from the left to the right: one list, so that no sum is too
+    /// long to be walked through.
+    Chain(Box<Expr>, Vec<(&'static Function, Expr)>),
 }
 
 /// A speed of the machine, for formulas.
@@ -90,6 +93,11 @@ impl Expr {
             Self::Call(function, arguments) => {
                 let values: Vec<f64> = arguments.iter().map(|one| one.eval(machine, feature)).collect();
                 (function.of)(&values)
+            }
+            Self::Chain(first, rest) => {
+                rest.iter().fold(first.eval(machine, feature), |sum, (function, one)| {
+                    (function.of)(&[sum, one.eval(machine, feature)])
+                })
             }
         }
     }
@@ -283,19 +291,25 @@ impl Parser<'_> {
     }
 
     fn sum(&mut self) -> Result<Expr, Wrong> {
-        let mut expr = self.product()?;
-        while let Some(sign) = self.eat(&['+', '-']) {
-            expr = call(sign.encode_utf8(&mut [0; 4]), vec![expr, self.product()?]);
-        }
-        Ok(expr)
+        self.chain(&['+', '-'], Self::product)
     }
 
     fn product(&mut self) -> Result<Expr, Wrong> {
-        let mut expr = self.factor()?;
-        while let Some(sign) = self.eat(&['*', '/']) {
-            expr = call(sign.encode_utf8(&mut [0; 4]), vec![expr, self.factor()?]);
+        self.chain(&['*', '/'], Self::factor)
+    }
+
+    /// Operands with operators of one rank between them.
+    fn chain(
+        &mut self,
+        signs: &[char],
+        operand: impl Fn(&mut Self) -> Result<Expr, Wrong>,
+    ) -> Result<Expr, Wrong> {
+        let first = operand(self)?;
+        let mut rest = Vec::new();
+        while let Some(sign) = self.eat(signs) {
+            rest.push((operator(sign.encode_utf8(&mut [0; 4])), operand(self)?));
         }
-        Ok(expr)
+        Ok(if rest.is_empty() { first } else { Expr::Chain(Box::new(first), rest) })
     }
 
     fn factor(&mut self) -> Result<Expr, Wrong> {
@@ -410,6 +424,9 @@ impl Parser<'_> {
 
 /// An operator on its operands.
 fn call(name: &str, operands: Vec<Expr>) -> Expr {
-    let function = FUNCTIONS.iter().find(|function| function.name == name);
-    Expr::Call(function.expect("operators are in the list"), operands)
+    Expr::Call(operator(name), operands)
+}
+
+fn operator(name: &str) -> &'static Function {
+    FUNCTIONS.iter().find(|function| function.name == name).expect("operators are in the list")
 }

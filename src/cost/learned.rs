@@ -14,7 +14,7 @@ use boost::Boosted;
 use encode::{Encoder, Row};
 use linear::Linear;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A kernel that was timed.
@@ -79,8 +79,10 @@ pub struct HeldOut {
 /// A fitted model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
-    /// What the times depended on: versions, processor, threads.
+    /// What all times depended on: version, processor, threads.
     pub head: Vec<String>,
+    /// The libraries of the backends whose kernels it was fitted on, by their backends.
+    pub libraries: BTreeMap<String, String>,
     features: Vec<String>,
     /// The machine whose roofline it corrects.
     machine: Machine,
@@ -102,6 +104,7 @@ impl Fit {
     pub fn new(
         learner: &str,
         head: Vec<String>,
+        mut libraries: BTreeMap<String, String>,
         machine: Machine,
         examples: &[Example],
     ) -> Result<Self, String> {
@@ -119,7 +122,11 @@ impl Fit {
         let (encoder, fitted, range) = fit(learner, &all);
         let features = FEATURES.iter().map(|feature| feature.name.to_owned()).collect();
         let held_out = held_out(learner, &all);
-        Ok(Self { head, features, machine, encoder, learner: fitted, range, kernels: all.len(), held_out })
+        let seen: BTreeSet<&str> =
+            all.iter().filter_map(|one| one.call.split_once('.')).map(|(name, _)| name).collect();
+        libraries.retain(|backend, _| seen.contains(backend.as_str()));
+        let kernels = all.len();
+        Ok(Self { head, libraries, features, machine, encoder, learner: fitted, range, kernels, held_out })
     }
 
     /// The name of the learner.
@@ -132,14 +139,31 @@ impl Fit {
         serde_json::to_string(self).expect("a fit is plain data") + "\n"
     }
 
-    /// Reads a fit for a machine that is told by `head`.
+    /// The backends whose kernels a fit has seen, and that it has prices for.
+    ///
+    /// # Errors
+    /// A text that is no fit.
+    pub fn backends(text: &str) -> Result<BTreeSet<String>, String> {
+        Ok(Self::parse(text)?.libraries.into_keys().collect())
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        serde_json::from_str(text)
+            .map_err(|error| format!("this is no model that `ovolo fit` has written: {error}"))
+    }
+
+    /// Reads a fit for a machine that is told by `head`, with these libraries by their backends. Not all that
+    /// it was fitted on need be there.
     ///
     /// # Errors
     /// A text that is no fit, or one of another machine, of another version, or of other features.
-    pub fn read(text: &str, head: &[String]) -> Result<Self, String> {
-        let fit: Self = serde_json::from_str(text)
-            .map_err(|error| format!("this is no model that `ovolo fit` has written: {error}"))?;
-        if let Some((found, expected)) = differs(&fit.head, head) {
+    pub fn read(text: &str, head: &[String], libraries: &BTreeMap<String, String>) -> Result<Self, String> {
+        let fit = Self::parse(text)?;
+        let other = fit.libraries.iter().find_map(|(backend, found)| {
+            let expected = libraries.get(backend).filter(|expected| *expected != found)?;
+            Some((found.as_str(), expected.as_str()))
+        });
+        if let Some((found, expected)) = differs(&fit.head, head).or(other) {
             return Err(format!(
                 "the model was fitted on another machine or by another version: it has `{found}` where \
                  `{expected}` is; run `ovolo fit` here"
@@ -257,6 +281,10 @@ impl CostModel for Learned {
     }
 
     fn seconds(&self, query: &Query<'_>) -> Option<f64> {
+        // Of a backend that it has seen nothing of it would only guess.
+        if query.def.backend().is_none_or(|backend| !self.fit.libraries.contains_key(backend)) {
+            return Some(f64::INFINITY);
+        }
         let estimate = self.roofline.seconds(query)?;
         if query.contract.view_of.is_some() || estimate <= 0.0 {
             return Some(0.0);
@@ -293,7 +321,7 @@ mod tests {
                 let constants = if at % 2 == 0 { 0 } else { 1 << 20 };
                 let seconds = estimate * (1 + at % 4) as f64 * if at % 2 == 0 { 1.0 } else { 1.3 };
                 let model = format!("model{}", at / 200);
-                Example { model, call: at.to_string(), features, estimate, constants, seconds }
+                Example { model, call: format!("a.{at}"), features, estimate, constants, seconds }
             })
             .collect()
     }
@@ -302,33 +330,61 @@ mod tests {
     fn what_follows_from_features_is_learned_and_models_are_held_out() {
         let head = vec!["this machine".to_owned()];
         for learner in LEARNERS {
-            let fit = Fit::new(learner, head.clone(), Machine::NOMINAL, &examples()).expect("it is fitted");
+            let fit =
+                Fit::new(learner, head.clone(), here(), Machine::NOMINAL, &examples()).expect("it is fitted");
             let all = fit.held_out.last().expect("there are models");
             assert_eq!((fit.held_out.len(), all.model.as_str(), all.kernels), (4, "all", 600));
             assert!(all.spearman > Some(0.99) && all.error < Some(0.05), "{learner}: {all:?}");
-            let again = Fit::read(&fit.write(), &head).expect("it is read");
+            let again = Fit::read(&fit.write(), &head, &here()).expect("it is read");
             let one = &examples()[7];
             let [a, b] = [&fit, &again].map(|fit| fit.seconds(&one.features, one.estimate, one.constants));
             assert!((a / b - 1.0).abs() < 1e-9 && (a / one.seconds - 1.0).abs() < 0.1, "{a} {b} {one:?}");
         }
     }
 
+    /// The libraries that are here; all examples are of the first.
+    fn here() -> BTreeMap<String, String> {
+        BTreeMap::from(
+            [("a", "A 1"), ("b", "B 1")].map(|(name, library)| (name.to_owned(), library.to_owned())),
+        )
+    }
+
+    #[test]
+    fn a_fit_holds_for_the_libraries_of_the_backends_that_it_has_seen() {
+        let fit =
+            Fit::new("linear", Vec::new(), here(), Machine::NOMINAL, &examples()).expect("it is fitted");
+        assert_eq!(Fit::backends(&fit.write()), Ok(BTreeSet::from(["a".to_owned()])));
+        let with = |backend: &str, library: &str| {
+            let mut libraries = here();
+            libraries.insert(backend.to_owned(), library.to_owned());
+            Fit::read(&fit.write(), &[], &libraries).map(|_| ())
+        };
+        assert_eq!(with("b", "B 2"), Ok(()));
+        assert_eq!(Fit::read(&fit.write(), &[], &BTreeMap::new()).map(|_| ()), Ok(()), "none is there");
+        let why = with("a", "A 2").expect_err("another version");
+        assert!(why.contains("it has `A 1` where `A 2` is"), "{why}");
+    }
+
     #[test]
     fn models_of_elsewhere_and_damaged_ones_are_refused() {
         let head = vec!["this machine".to_owned()];
-        let fit = Fit::new("linear", head.clone(), Machine::NOMINAL, &examples()).expect("it is fitted");
+        let fit =
+            Fit::new("linear", head.clone(), here(), Machine::NOMINAL, &examples()).expect("it is fitted");
         let text = fit.write();
-        let other = Fit::read(&text, &["that machine".to_owned()]).expect_err("it is another machine's");
+        let other =
+            Fit::read(&text, &["that machine".to_owned()], &here()).expect_err("it is another machine's");
         assert!(other.contains("it has `this machine` where `that machine` is"), "{other}");
-        let renamed = Fit::read(&text.replace("\"bytes_out\"", "\"bytes_off\""), &head);
+        let renamed = Fit::read(&text.replace("\"bytes_out\"", "\"bytes_off\""), &head, &here());
         let renamed = renamed.expect_err("it has other features");
         assert!(renamed.contains("it has `bytes_off` where `bytes_out` is"), "{renamed}");
         for wrong in ["", "{}", "[1, 2]"] {
-            assert!(Fit::read(wrong, &head).expect_err("no fit").contains("no model that `ovolo fit`"));
+            assert!(
+                Fit::read(wrong, &head, &here()).expect_err("no fit").contains("no model that `ovolo fit`")
+            );
         }
         let short = text.replacen("\"scales\":[[", "\"scales\":[[0.0,1.0],[", 1);
-        assert!(Fit::read(&short, &head).expect_err("damaged").contains("damaged"));
-        let few = Fit::new("linear", head, Machine::NOMINAL, &examples()[..5]).expect_err("too few");
+        assert!(Fit::read(&short, &head, &here()).expect_err("damaged").contains("damaged"));
+        let few = Fit::new("linear", head, here(), Machine::NOMINAL, &examples()[..5]).expect_err("too few");
         assert!(few.contains("5 kernels with times are too few"), "{few}");
     }
 
@@ -337,7 +393,7 @@ mod tests {
         // Every kernel stands in both models: there is nothing to learn from without them.
         let mut both = examples()[..100].to_vec();
         both.extend(both.clone().into_iter().map(|one| Example { model: "other".to_owned(), ..one }));
-        let fit = Fit::new("linear", Vec::new(), Machine::NOMINAL, &both).expect("it is fitted");
+        let fit = Fit::new("linear", Vec::new(), here(), Machine::NOMINAL, &both).expect("it is fitted");
         assert_eq!(fit.held_out, []);
     }
 }

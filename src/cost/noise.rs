@@ -70,6 +70,10 @@ impl CostModel for Noisy {
         self.model.copy(bytes)
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.model.trouble()
+    }
+
     fn lacking(&self) -> String {
         self.model.lacking()
     }

@@ -17,6 +17,14 @@ pub trait Answer: Send + Sync {
     /// # Errors
     /// Why there is none, with the name of what should have answered.
     fn answer(&self, line: &str) -> Result<String, String>;
+
+    /// That nothing was said beside the answers.
+    ///
+    /// # Errors
+    /// What was said, with the name of who did.
+    fn rest(&self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// The model `process`.
@@ -33,8 +41,10 @@ struct Known {
     trouble: Option<String>,
 }
 
+/// An answer: `seconds` must be there, and may be `null`.
 #[derive(Deserialize)]
 struct Said {
+    #[serde(deserialize_with = "Option::deserialize")]
     seconds: Option<f64>,
 }
 
@@ -95,6 +105,14 @@ impl CostModel for Process {
         self.machine.copy(bytes)
     }
 
+    fn trouble(&self) -> Option<String> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.trouble.is_none() {
+            known.trouble = self.program.rest().err();
+        }
+        known.trouble.clone()
+    }
+
     fn lacking(&self) -> String {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.trouble.clone().unwrap_or_else(|| "its program must know every kernel".to_owned())
@@ -118,8 +136,10 @@ mod tests {
         let ask = |answer| Process::new(&Machine::NOMINAL, Arc::new(Parrot(answer))).ask("{}");
         assert_eq!(ask("{\"seconds\": 2e-5}\n"), Ok(Some(2e-5)));
         assert_eq!(ask("{\"seconds\": null}"), Ok(None));
-        for wrong in ["2e-5", "{\"seconds\": -1}", "{\"seconds\": \"1\"}", ""] {
+        for wrong in ["2e-5", "{\"seconds\": -1}", "{\"seconds\": \"1\"}", "", "{}"] {
             assert!(ask(wrong).is_err(), "{wrong}");
         }
+        let misspelt = ask("{\"second\": 1e-6}").expect_err("`seconds` is not there");
+        assert!(misspelt.contains("answered `{\"second\": 1e-6}`, which is not of the form"), "{misspelt}");
     }
 }

@@ -17,8 +17,15 @@ pub fn spearman(predicted: &[f64], seen: &[f64]) -> Option<f64> {
 pub fn median_error(predicted: &[f64], seen: &[f64]) -> Option<f64> {
     let mut errors: Vec<f64> =
         predicted.iter().zip(seen).map(|(predicted, seen)| (predicted / seen - 1.0).abs()).collect();
-    errors.sort_by(f64::total_cmp);
-    errors.get(errors.len() / 2).copied()
+    median(&mut errors)
+}
+
+/// The middle of some numbers, or the mean of the two in the middle; `None` for none.
+pub fn median(values: &mut [f64]) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let upper = *values.get(values.len() / 2)?;
+    let odd = values.len() % 2 == 1;
+    Some(if odd { upper } else { f64::midpoint(values[values.len() / 2 - 1], upper) })
 }
 
 #[allow(clippy::cast_precision_loss)]
@@ -57,5 +64,8 @@ mod tests {
         let error = median_error(&[1.1, 2.0, 9.0], &[1.0, 2.0, 3.0]).expect("there are some");
         assert!((error - 0.1).abs() < 1e-12, "{error}");
         assert_eq!(median_error(&[], &[]), None);
+        // Of an even number neither of the two in the middle, but what lies between them.
+        let error = median_error(&[1.1, 1.3, 9.0, 1.0], &[1.0; 4]).expect("there are some");
+        assert!((error - 0.2).abs() < 1e-12, "{error}");
     }
 }

@@ -2,8 +2,10 @@
 //! longer, and a fixed time to start (Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009).
 
 use super::{CostModel, Query};
+use crate::attr::Step;
+use crate::op::pointwise;
 use crate::op::winograd::{Parts, parts};
-use crate::tensor::TensorType;
+use crate::tensor::{DType, TensorType};
 use serde::{Deserialize, Serialize};
 
 /// The speeds of a machine, with all threads of the plan at work.
@@ -78,7 +80,11 @@ impl CostModel for Roofline {
             let speed = if *constant { self.machine.memory } else { self.machine.cache };
             traffic += ty.bytes() as f64 / speed;
         }
-        Some(self.machine.start + arithmetic.max(traffic) + 0.25 * arithmetic.min(traffic))
+        if query.contract.implementation.starts_with("widened ") {
+            traffic *= WIDENED;
+        }
+        let functions = functions(query) / self.machine.flops;
+        Some(self.machine.start + arithmetic.max(traffic) + 0.25 * arithmetic.min(traffic) + functions)
     }
 }
 
@@ -87,13 +93,14 @@ impl CostModel for Roofline {
 const EFFICIENCY: &[(&str, f64)] = &[
     ("native.conv-direct", 0.85),
     ("native.conv-first", 0.70),
-    ("native.conv-depthwise", 0.25),
+    ("native.conv-depthwise", 0.35),
     ("native.conv-narrow", 0.50),
     ("native.conv-nhwc", 0.78),
     ("native.conv", 0.68),
     ("native.matmul-packed", 0.92),
     ("native.matmul", 0.85),
     ("native.attention", 0.80),
+    ("native.conv-transpose", 0.08),
 ];
 
 /// The same for kernels of oneDNN, by how their implementations' names begin: a first price, from
@@ -105,6 +112,9 @@ const ONEDNN: &[(&str, &str, f64)] = &[
     ("onednn.conv", "jit_dw:", 0.29),
     ("onednn.conv", "jit:", 0.77),
     ("onednn.conv", "", 0.40),
+    ("onednn.conv-transpose", "jit", 0.60),
+    ("onednn.conv-transpose", "brg", 0.60),
+    ("onednn.conv-transpose", "", 0.30),
     ("onednn.matmul", "brg", 0.86),
     ("onednn.matmul", "", 0.80),
     ("onednn.matmul-packed", "", 1.00),
@@ -112,15 +122,70 @@ const ONEDNN: &[(&str, &str, f64)] = &[
     ("onednn.avg-pool", "jit:", 0.22),
 ];
 
+/// The same in bf16, where instructions for it are emulated, and by these. The first are measured on a
+/// processor with AVX-512 and without them, on which a kernel takes 5 to 11 times as long as in f32; the
+/// second are not measured: they are what twice the operations an instruction would give.
+const BF16: &[(&str, &str, f64, f64)] = &[
+    ("onednn.conv", "jit_bf16_1x1:", 0.16, 1.3),
+    ("onednn.conv", "jit_bf16:", 0.09, 1.3),
+    ("onednn.conv", "jit_dw:", 0.29, 0.29),
+    ("onednn.matmul", "", 0.09, 1.3),
+];
+
+/// What conversions between `f32` and a narrow type cost beside the kernel: as many times its own traffic.
+const WIDENED: f64 = 4.0;
+
 /// The same for the two parts of Winograd's algorithm: matrix products, and transforms, which load
 /// and store about as much as they compute.
 const WINOGRAD: Parts = Parts { products: 0.80, transforms: 0.20 };
+
+/// The same for a 1x1 convolution and the depthwise one that reads it row by row.
+const IN_CACHES: pointwise::Parts = pointwise::Parts { pointwise: 0.76, depthwise: 0.40 };
 
 /// The reference evaluation, one element after another in double precision.
 const REFERENCE: f64 = 0.004;
 
 /// Kernels that are not listed do a few operations an element.
 const OTHERWISE: f64 = 0.10;
+
+/// What an element costs in a function that is a polynomial, a division or a root and no single instruction,
+/// in operations of the best matrix kernel: measured on a processor with AVX-512, less the way to memory.
+const FUNCTIONS: &[(&str, f64)] = &[
+    ("reciprocal", 23.0),
+    ("div", 23.0),
+    ("rdiv", 23.0),
+    ("softsign", 23.0),
+    ("exp", 25.0),
+    ("sqrt", 30.0),
+    ("elu", 33.0),
+    ("sigmoid", 39.0),
+    ("silu", 41.0),
+    ("mish", 47.0),
+    ("log", 56.0),
+    ("tanh", 59.0),
+    ("erf", 79.0),
+    ("gelu-tanh", 81.0),
+    ("gelu", 93.0),
+    ("softplus", 157.0),
+];
+
+/// The same for oneDNN's, against ours.
+const FUNCTIONS_ONEDNN: f64 = 2.0;
+
+/// What all elements cost in the functions that they go through.
+#[allow(clippy::cast_precision_loss)]
+fn functions(query: &Query<'_>) -> f64 {
+    let call = query.call;
+    let cost = |name: &str| FUNCTIONS.iter().find(|(op, _)| *op == name).map_or(0.0, |(_, cost)| *cost);
+    let chain = |steps: &[Step]| steps.iter().map(|step| cost(step.op)).sum::<f64>();
+    let (backend, own) = query.def.name.split_once('.').unwrap_or(("", query.def.name));
+    let mut operations = call.output.shape.count() as f64 * (cost(own) + chain(call.attrs.post()));
+    if query.def.logical == Some("pointwise-depthwise") {
+        let between = pointwise::between(call.inputs).shape.count() as f64;
+        operations += between * chain(call.attrs.steps("inner"));
+    }
+    operations * if backend == "onednn" { FUNCTIONS_ONEDNN } else { 1.0 }
+}
 
 fn efficiency(query: &Query<'_>) -> f64 {
     if query.contract.implementation == "reference" {
@@ -132,8 +197,23 @@ fn efficiency(query: &Query<'_>) -> f64 {
         "native.conv-direct" => {
             known.map_or(OTHERWISE, |(_, share)| *share) * filling(query, query.call.output.layout.block(1))
         }
+        "native.pointwise-depthwise" => in_caches(query),
         "native.conv-nhwc" => known.map_or(OTHERWISE, |(_, share)| *share) * panels(query),
         "native.conv" => known.map_or(OTHERWISE, |(_, share)| *share) * spreading(query),
+        "native.resize" => {
+            if query.call.output.layout.is_plain() {
+                0.015
+            } else {
+                0.10
+            }
+        }
+        "onednn.resize" => {
+            if query.call.output.layout.is_plain() {
+                0.045
+            } else {
+                0.20
+            }
+        }
         "onednn.conv" => onednn(query) * grouping(query) * sharing(query),
         name if name.starts_with("onednn.") => onednn(query),
         _ => known.map_or(OTHERWISE, |(_, share)| *share),
@@ -148,13 +228,24 @@ fn efficiency(query: &Query<'_>) -> f64 {
 }
 
 fn onednn(query: &Query<'_>) -> f64 {
+    let name = &query.contract.implementation;
+    if query.call.inputs[0].dtype == DType::BF16 {
+        let fits =
+            |(op, start, ..): &&(&str, &str, f64, f64)| *op == query.def.name && name.starts_with(start);
+        let by_instructions = name.ends_with("_bf16") || name.contains("amx");
+        return BF16.iter().find(fits).map_or(
+            OTHERWISE,
+            |(_, _, emulated, real)| {
+                if by_instructions { *real } else { *emulated }
+            },
+        );
+    }
     let fits = |(op, start, _): &&(&str, &str, f64)| {
         *op == query.def.name && query.contract.implementation.starts_with(start)
     };
     let share = ONEDNN.iter().find(fits).map_or(OTHERWISE, |(_, _, share)| *share);
     // Of kernels for narrower registers each name says so; blocks of 8 are priced with all others.
     let by_eight = query.call.inputs.iter().any(|ty| ty.layout.blocks().iter().any(|(_, size)| *size == 8));
-    let name = &query.contract.implementation;
     let register = if name.ends_with("sse41") {
         0.15
     } else if name.ends_with("avx2") && !by_eight {
@@ -195,6 +286,15 @@ fn winograd(query: &Query<'_>) -> f64 {
     let parts = parts(query.call.inputs, query.call.output);
     let time = parts.products / WINOGRAD.products + parts.transforms / WINOGRAD.transforms;
     (parts.products + parts.transforms).max(f64::MIN_POSITIVE) / time.max(f64::MIN_POSITIVE)
+}
+
+/// The share that a 1x1 convolution and the depthwise one that reads it reach together.
+fn in_caches(query: &Query<'_>) -> f64 {
+    let parts = pointwise::parts(query.call.inputs, query.call.output);
+    let block = query.call.output.layout.block(1);
+    let time = parts.pointwise / (IN_CACHES.pointwise * filling(query, block))
+        + parts.depthwise / IN_CACHES.depthwise;
+    (parts.pointwise + parts.depthwise).max(f64::MIN_POSITIVE) / time.max(f64::MIN_POSITIVE)
 }
 
 /// How well the input channels of a direct convolution fill their blocks: the last block counts as

@@ -114,7 +114,9 @@ impl EGraph {
         }
         let types: Vec<_> = term.children.iter().map(|child| self.ty(*child)).collect();
         crate::verify::operand_count(term.def(), &term.attrs, term.children.len())?;
-        let ty = (term.def().infer)(&term.attrs, &types)
+        let ty = term
+            .def()
+            .result(&term.attrs, &types)
             .map_err(|why| format!("`{}` cannot be typed: {why}", term.op))?;
         if let Some(why) = crate::verify::size_error(&ty) {
             return Err(why);

@@ -131,7 +131,8 @@ impl Prices<'_> {
             .collect();
         let key = (term.op, term.attrs.clone(), operands);
         if let Some((seconds, joins)) = self.known.get(&key) {
-            return seconds * joins.as_ref().map_or(1.0, |joins| self.share_copied(term, output, joins));
+            let joins = joins.as_ref().filter(|_| seconds.is_finite());
+            return seconds * joins.map_or(1.0, |joins| self.share_copied(term, output, joins));
         }
         let inputs: Vec<&TensorType> = key.2.iter().map(|(ty, _)| ty).collect();
         let constant: Vec<bool> = key.2.iter().map(|(_, constant)| *constant).collect();
@@ -150,7 +151,9 @@ impl Prices<'_> {
                 (f64::INFINITY, None)
             }
         };
-        let share = joins.as_ref().map_or(1.0, |joins| self.share_copied(term, output, joins));
+        // What must not be chosen must not be so however little of it is copied.
+        let joined = joins.as_ref().filter(|_| seconds.is_finite());
+        let share = joined.map_or(1.0, |joins| self.share_copied(term, output, joins));
         self.known.insert(key, (seconds, joins));
         seconds * share
     }

@@ -71,7 +71,7 @@ impl egg::Analysis<Term> for Facts {
         let types: Vec<&TensorType> = term.children.iter().map(|&child| &egraph[child].data.ty).collect();
         let def = term.def();
         let ty = expected.unwrap_or_else(|| {
-            (def.infer)(&term.attrs, &types)
+            def.result(&term.attrs, &types)
                 .unwrap_or_else(|why| panic!("an ill-typed `{}` reached the e-graph: {why}", term.op))
         });
         let constant = term.children.iter().all(|&child| egraph[child].data.constant);
@@ -79,7 +79,7 @@ impl egg::Analysis<Term> for Facts {
             term.children.iter().map(|&child| egraph[child].data.value.as_ref()).collect();
         let value = match values {
             Some(values) if constant && ty.shape.count() <= SMALL => {
-                Some((def.eval)(&term.attrs, &values, &ty))
+                Some(def.evaluate(&term.attrs, &values, &ty))
             }
             _ => None,
         };

@@ -92,7 +92,8 @@ impl EGraph {
         self.search(rule, reach, None)
     }
 
-    /// As [`EGraph::matches`], and notes where the search got furthest without a match.
+    /// As [`EGraph::matches`], and notes where the search got furthest without a match. Asked about one value,
+    /// it begins with the left side that is to stand there.
     pub(super) fn search(
         &self,
         rule: &Rule,
@@ -101,26 +102,33 @@ impl EGraph {
     ) -> Vec<Match> {
         let depth = Depth::of(rule);
         let reach = reach.filter(|_| rule.from.len() == 1);
-        let sizes: Vec<usize> = rule.from.iter().map(size).collect();
+        let only = nearest.as_ref().and_then(|nearest| nearest.only());
+        let first = only.map_or(0, |(position, _)| position);
+        let order: SmallVec<[usize; 3]> =
+            std::iter::once(first).chain((0..rule.from.len()).filter(|at| *at != first)).collect();
         let mut found = vec![Match::empty(rule)];
-        for (position, pattern) in rule.from.iter().enumerate() {
+        let mut stands = 0;
+        for (turn, position) in order.iter().copied().enumerate() {
+            let pattern = &rule.from[position];
+            let only = only.filter(|_| turn == 0).map(|(_, class)| class);
             let mut next = Vec::new();
             for partial in found {
                 let mut tried = false;
-                for class in self.candidates(pattern, &partial) {
+                let candidates = match only {
+                    Some(class) => vec![class],
+                    None => self.candidates(pattern, &partial),
+                };
+                for class in candidates {
                     if reach.is_some_and(|reach| !reach.holds(class, depth)) {
                         continue;
                     }
-                    let already = partial.roots.contains(&class);
-                    if already {
+                    if partial.roots.contains(&class) {
                         continue;
                     }
                     let root = |term: &Term| matches!(pattern, Pattern::Op { op, .. } if op.name == term.op);
                     tried |= nearest.is_some() && self.egg[class].iter().any(root);
-                    if rule.symmetric && position > 0 && class < partial.roots[position - 1] {
-                        continue;
-                    }
-                    if nearest.as_ref().is_some_and(|nearest| !nearest.looks_at(position, class)) {
+                    // Of two whose order does not matter the one of the smaller class is first.
+                    if rule.symmetric && turn > 0 && (class < partial.roots[0]) == (position > first) {
                         continue;
                     }
                     let mut search = Search {
@@ -128,25 +136,32 @@ impl EGraph {
                         bound: partial.clone(),
                         goals: Vec::new(),
                         found: &mut next,
-                        depth: sizes[..position].iter().sum(),
-                        nearest: nearest.as_deref_mut().filter(|nearest| nearest.listens(position)),
+                        depth: stands,
+                        nearest: nearest.as_deref_mut(),
                         trail: None,
                     };
                     search.bound.roots.push(class);
-                    search.root(pattern, class);
+                    search.root(pattern, class, position == 0);
                 }
-                if let (Some(nearest), Pattern::Op { op, .. }) = (&mut nearest, pattern)
-                    && (position > 0 && !tried && nearest.listens(position))
+                let Some(nearest) = nearest.as_deref_mut().filter(|_| !tried) else { continue };
+                if let Some(class) = only {
+                    let why = || format!("it is computed by {}", self.ops(class));
+                    nearest.note(stands, pattern, Some(class), why);
+                } else if let Pattern::Op { op, .. } = pattern
+                    && turn > 0
                 {
-                    nearest.note(sizes[..position].iter().sum(), pattern, None, || {
-                        match self.shared(pattern, &partial) {
-                            Some(operand) => format!("no other `{}` reads {}", op.name, self.label(operand)),
-                            None => format!("there is no other `{}` in the e-graph", op.name),
-                        }
+                    nearest.note(stands, pattern, None, || match self.shared(pattern, &partial) {
+                        Some(operand) => format!("no other `{}` reads {}", op.name, self.label(operand)),
+                        None => format!("there is no other `{}` in the e-graph", op.name),
                     });
                 }
             }
+            stands += size(pattern);
             found = next;
+        }
+        // The roots are told in the order of the left sides.
+        for one in found.iter_mut().filter(|_| first > 0) {
+            one.roots[..=first].rotate_left(1);
         }
         found
     }
@@ -173,7 +188,7 @@ impl EGraph {
                         search.term(pattern, term, *root);
                     }
                 }
-                _ => search.root(pattern, *root),
+                _ => search.root(pattern, *root, false),
             }
             support.extend(trail.whole.unwrap_or_default().into_iter().cloned());
         }
@@ -244,11 +259,10 @@ struct Trail<'a> {
 
 impl<'a> Search<'a, '_> {
     /// A left side at a class. The first left side's node is noted as the head.
-    fn root(&mut self, pattern: &'a Pattern, class: Id) {
+    fn root(&mut self, pattern: &'a Pattern, class: Id, first: bool) {
         let Pattern::Op { op, .. } = pattern else { return };
         let egraph = self.egraph;
         for term in egraph.egg[class].iter().filter(|term| term.op == op.name) {
-            let first = self.bound.head.is_none();
             if first {
                 self.bound.head = Some(term.clone());
             }

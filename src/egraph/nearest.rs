@@ -13,21 +13,15 @@ use std::sync::Arc;
 /// Where a search got furthest.
 #[derive(Default)]
 pub(super) struct Nearest {
-    /// Only this class may be the root of the left side in this position.
+    /// The left side in this position is to stand at this class.
     only: Option<(usize, Id)>,
     miss: Option<(usize, Pattern, Option<Id>, String)>,
 }
 
 impl Nearest {
-    /// Whether a class may be the root of the left side in this position.
-    pub fn looks_at(&self, position: usize, class: Id) -> bool {
-        self.only.is_none_or(|(at, only)| at != position || only == class)
-    }
-
-    /// Whether a miss of the left side in this position says something of the class that is asked about:
-    /// those before it stand anywhere.
-    pub fn listens(&self, position: usize) -> bool {
-        self.only.is_none_or(|(at, _)| at <= position)
+    /// The position of the left side that is to stand at a certain class, and the class.
+    pub fn only(&self) -> Option<(usize, Id)> {
+        self.only
     }
 
     /// A part that does not stand at a class, or anywhere, when so many do. The first that got
@@ -68,6 +62,8 @@ pub enum WhyNot {
         /// What is there.
         why: String,
     },
+    /// The nearest miss of each left side at the value that was asked about.
+    Misses(Vec<(String, Self)>),
     /// There is nothing to begin with: the op at the root of a left side is nowhere.
     Nowhere(String),
 }
@@ -94,6 +90,10 @@ impl fmt::Display for WhyNot {
                 f,
                 "the nearest miss: {stands} of {of} parts of the left side stand; then {at} should be `{part}`, and {why}"
             ),
+            Self::Misses(sides) => {
+                f.write_str("of its left sides none stands there with the others:")?;
+                sides.iter().try_for_each(|(side, why)| write!(f, "\n    as `{side}`, {why}"))
+            }
             Self::Nowhere(pattern) => write!(f, "nothing in the e-graph begins to look like `{pattern}`"),
         }
     }
@@ -125,12 +125,16 @@ impl EGraph {
                 Some(self.egg.find(*id))
             }
         };
-        // The value may be at the root of any left side: of two that are alike, the e-graph keeps one order.
-        let mut nearest = Nearest::default();
+        // The value may be at the root of any left side; of two whose order does not matter, of either.
+        let mut nearest: Vec<Nearest> = Vec::new();
         let mut matches: Vec<Match> = Vec::new();
         for position in 0..if only.is_some() { rule.from.len() } else { 1 } {
+            if nearest.is_empty() || !rule.symmetric {
+                nearest.push(Nearest::default());
+            }
+            let Some(nearest) = nearest.last_mut() else { continue };
             nearest.only = only.map(|class| (position, class));
-            for found in self.search(rule, None, Some(&mut nearest)) {
+            for found in self.search(rule, None, Some(nearest)) {
                 if !matches.contains(&found) {
                     matches.push(found);
                 }
@@ -178,15 +182,23 @@ impl EGraph {
             return Ok(WhyNot::Refused { at, times: refused.len(), reason });
         }
         let names = Names::of(rule);
-        Ok(match nearest.miss {
-            Some((stands, part, class, why)) => WhyNot::Miss {
-                stands,
-                of: rule.from.iter().map(size).sum(),
-                part: names.pattern(&part),
-                at: class.map_or_else(|| "some value".into(), |class| self.label(class)),
-                why,
-            },
-            None => WhyNot::Nowhere(names.pattern(&rule.from[0])),
+        let sides = nearest.into_iter().zip(&rule.from).map(|(nearest, side)| {
+            let why = match nearest.miss {
+                Some((stands, part, class, why)) => WhyNot::Miss {
+                    stands,
+                    of: rule.from.iter().map(size).sum(),
+                    part: names.pattern(&part),
+                    at: class.map_or_else(|| "some value".into(), |class| self.label(class)),
+                    why,
+                },
+                None => WhyNot::Nowhere(names.pattern(side)),
+            };
+            (names.pattern(side), why)
+        });
+        let sides: Vec<(String, WhyNot)> = sides.collect();
+        Ok(match <[(String, WhyNot); 1]>::try_from(sides) {
+            Ok([(_, why)]) => why,
+            Err(sides) => WhyNot::Misses(sides),
         })
     }
 

@@ -3,14 +3,17 @@
 use super::{Contracts, Pick};
 use crate::contract::{Call, Contract};
 use crate::graph::INPUT;
-use crate::tensor::TensorType;
+use crate::tensor::{Device, TensorType};
 
-/// Bytes of the arena that a candidate takes.
+/// Bytes of the arena of its result's device that a candidate takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Need {
+    /// The device.
+    pub device: Device,
     /// Its result, unless an operand's buffer may be that, and its scratch.
     pub own: usize,
-    /// These, and operands that must lie beside them: no arena of any plan that runs it is smaller.
+    /// These, and operands that must lie beside them: no arena of that device is smaller, of any plan that runs
+    /// it.
     pub least: usize,
 }
 
@@ -48,9 +51,11 @@ impl Pick<'_> {
             if contract.view_of.is_some() {
                 return Need::default();
             }
-            let bytes = self.egraph.ty(self.classes[class]).bytes();
+            let ty = self.egraph.ty(self.classes[class]);
+            let (device, bytes) = (ty.device, ty.bytes());
             if !contract.parts.is_empty() {
-                return Need { own: bytes + contract.scratch, least: bytes + contract.scratch };
+                let whole = bytes + contract.scratch;
+                return Need { device, own: whole, least: whole };
             }
             let shares = contract.alias.is_some() || !contract.in_place.is_empty();
             let own = contract.scratch + if shares { 0 } else { bytes };
@@ -58,8 +63,9 @@ impl Pick<'_> {
                 self.problem.classes[class].nodes[place].children.iter().map(|child| child.index()).collect();
             operands.sort_unstable();
             operands.dedup();
-            let beside: usize = operands.iter().map(|operand| counted[*operand]).sum();
-            Need { own, least: (own + beside).max(contract.scratch + bytes) }
+            let there = |operand: &&usize| self.egraph.ty(self.classes[**operand]).device == device;
+            let beside: usize = operands.iter().filter(there).map(|operand| counted[*operand]).sum();
+            Need { device, own, least: (own + beside).max(contract.scratch + bytes) }
         };
         (0..self.classes.len())
             .map(|class| (0..self.terms[class].len()).map(|place| need(class, place)).collect())

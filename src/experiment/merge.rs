@@ -1,6 +1,6 @@
 //! The results of shards as those of one run; those of several machines beside each other.
 
-use super::store::{self, Head, Store};
+use super::store::{self, Head, Store, TIMES};
 use super::task::Task;
 use super::{Outcome, Spec, failed, finish};
 use crate::error::Error;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Fields that tell a machine and its libraries. All others tell the experiment.
-const HOST: &[&str] = &["build", "ovolo", "processor", "features", "threads", "speeds"];
+const HOST: &[&str] = &["build", "ovolo", "processor", "features", "threads", "speeds", TIMES];
 const BACKEND: &str = "backend ";
 
 /// Results that hold for the same.
@@ -108,6 +108,7 @@ pub fn merge(spec: &Spec, folders: &[PathBuf], out: &Path, compare: bool) -> Res
     Ok(Outcome {
         tasks: all.len(),
         known: groups.iter().map(|group| group.done.len()).sum(),
+        again: 0,
         failed: groups.iter().flat_map(|group| failed(&group.done)).collect(),
         notes: Vec::new(),
         files,
@@ -128,10 +129,13 @@ fn refused(first: &Head, other: &Head, compare: bool) -> Option<String> {
         return Some(format!("these are results of different experiments: {name} is {here} and {there}"));
     }
     let (name, here, there) = first.differs(other, &[]).filter(|_| !compare)?;
-    let help = if name == "speeds" {
-        "write the `machine` that all shards go by into the spec, or"
-    } else {
-        "they are not of one kind:"
+    let help = match name {
+        "speeds" => "write the `machine` that all shards go by into the spec, or",
+        TIMES => {
+            "kernels were priced by other times: give all shards one table, such as `ovolo merge-times` makes of \
+             several, or"
+        }
+        _ => "they are not of one kind:",
     };
     Some(format!("{name} is {here} and {there}; {help} put them beside each other with --compare"))
 }

@@ -6,7 +6,7 @@ use super::task::{Cell, Task};
 use crate::audit::{self, ablate};
 use crate::calibrate;
 use crate::compile::Options;
-use crate::cost::Machine;
+use crate::cost::{Machine, Measured};
 use crate::egraph::EGraph;
 use crate::error::Error;
 use crate::extract::{self, Extractor};
@@ -17,9 +17,10 @@ use crate::pass::pipeline::PassSpec;
 use crate::pass::{self, Chosen};
 use crate::plan::Plan;
 use crate::rule::{self, RuleSet};
+use crate::tensor::Device;
 use crate::tune::{self, Sampling, Tuner, checksum};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
 
@@ -34,8 +35,10 @@ pub(super) struct Runner<'a> {
     tuner: Tuner<'a>,
     graph: Option<(usize, Graph)>,
     egraph: Option<((usize, usize), EGraph)>,
-    /// The models and pipelines whose kernels have times.
-    settled: BTreeSet<(usize, usize)>,
+    /// The times that everything is priced by.
+    measured: Option<Measured>,
+    /// The models and pipelines whose kernels have no times, with the reason.
+    untimed: BTreeMap<(usize, usize), String>,
 }
 
 /// A plan of a race.
@@ -54,12 +57,70 @@ impl<'a> Runner<'a> {
             pipeline.names(&rules).map_err(Error::Pipeline)?;
         }
         let tuner = Tuner::open(calibrate::folder().as_deref(), spec.threads, machine);
-        Ok(Self { spec, rules, machine, tuner, graph: None, egraph: None, settled: BTreeSet::new() })
+        Ok(Self {
+            spec,
+            rules,
+            machine,
+            tuner,
+            graph: None,
+            egraph: None,
+            measured: None,
+            untimed: BTreeMap::new(),
+        })
     }
 
-    /// What there is to say of the table of times.
+    /// What there is to say: of the table of times, and of backends none of whose kernels is a candidate.
     pub fn notes(&mut self) -> Vec<String> {
-        self.tuner.notes()
+        let mut notes = self.tuner.notes();
+        for (at, (name, pipeline)) in self.spec.pipelines.iter().enumerate() {
+            let absent = pass::absent(pipeline);
+            let say =
+                |(backend, why): &(String, String), by: String| format!("backend {backend}: {why} ({by})");
+            notes.extend(absent.iter().map(|one| say(one, format!("pipeline `{name}`"))));
+            for cost in 0..self.spec.costs.len() {
+                let cell = Cell { model: 0, pipeline: at, cost };
+                let by = || format!("pipeline `{name}`, cost model `{}`", self.spec.costs[cost].name);
+                let more = pass::absent(&self.options(&cell, "exact").pipeline);
+                notes.extend(more.iter().filter(|one| !absent.contains(one)).map(|one| say(one, by())));
+            }
+        }
+        notes
+    }
+
+    /// Times what the table lacks for all models and pipelines, so that every task goes by the same times,
+    /// whichever comes first. Gives a digest of the lines that they ask for; none where `told`, which hears of
+    /// each model and pipeline, answers `false`.
+    pub fn settle(&mut self, told: &mut dyn FnMut(String) -> bool) -> Result<Option<String>, Error> {
+        let spec = self.spec;
+        let Some(cost) = spec.costs.iter().position(|cost| cost.kind == "measured") else { return Ok(None) };
+        loop {
+            let (mut asked, mut timed) = (BTreeSet::new(), 0);
+            self.untimed.clear();
+            for (model, of) in spec.models.iter().enumerate() {
+                // One that cannot be loaded is told by its tasks.
+                let Ok(graph) = load(&of.file, of) else { continue };
+                for (pipeline, (name, _)) in spec.pipelines.iter().enumerate() {
+                    if !told(format!("times {} {name}", of.name)) {
+                        return Ok(None);
+                    }
+                    let mut options = self.options(&Cell { model, pipeline, cost }, "exact");
+                    match tune::settle(&graph, &mut options, &mut self.tuner) {
+                        Ok((_, tally)) => {
+                            timed += tally.timed + tally.wrong;
+                            asked.extend(options.measured.iter().flat_map(|measured| measured.asked.keys()));
+                        }
+                        Err(error) => {
+                            self.untimed.insert((model, pipeline), error.to_string());
+                        }
+                    }
+                }
+            }
+            // What was timed for one may be a kernel of another, which went by an estimate so far.
+            if timed == 0 {
+                self.measured = Some(self.tuner.measured());
+                return Ok(Some(self.tuner.digest(&asked)));
+            }
+        }
     }
 
     pub fn run(&mut self, task: &Task) -> Result<Value, Error> {
@@ -72,7 +133,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The options of a cell, with its graph and e-graph at hand, and its kernels timed if it asks for times.
+    /// The options of a cell, with its graph and e-graph at hand.
     fn ready(&mut self, cell: &Cell, extractor: &str) -> Result<Options, Error> {
         if self.graph.as_ref().is_none_or(|(model, _)| *model != cell.model) {
             let model = &self.spec.models[cell.model];
@@ -80,17 +141,15 @@ impl<'a> Runner<'a> {
             self.egraph = None;
             self.graph = Some((cell.model, graph));
         }
-        let mut options = self.options(cell, extractor);
+        let options = self.options(cell, extractor);
         if self.egraph.as_ref().is_none_or(|(of, _)| *of != (cell.model, cell.pipeline)) {
             let egraph = audit::saturated(self.graph(), &options)?;
             self.egraph = Some(((cell.model, cell.pipeline), egraph));
         }
-        if self.spec.costs[cell.cost].kind == "measured" && self.settled.insert((cell.model, cell.pipeline)) {
-            let Some((_, graph)) = &self.graph else { unreachable!("it was loaded") };
-            tune::settle(graph, &mut options, &mut self.tuner)?;
-            options = self.options(cell, extractor);
+        match self.untimed.get(&(cell.model, cell.pipeline)) {
+            Some(why) if self.spec.costs[cell.cost].kind == "measured" => Err(Error::setting(why.clone())),
+            _ => Ok(options),
         }
-        Ok(options)
     }
 
     fn graph(&self) -> &Graph {
@@ -112,7 +171,7 @@ impl<'a> Runner<'a> {
             if let PassSpec::Extract(settings) = pass {
                 settings.cost.clone_from(&cost.kind);
                 settings.extractor = extractor.to_owned();
-                settings.process.clone_from(&cost.command);
+                settings.process.clone_from(&cost.program);
                 settings.formula = cost.text.clone().filter(|_| cost.kind == "formula");
                 settings.learned = cost.text.clone().filter(|_| cost.kind == "learned");
             }
@@ -122,7 +181,7 @@ impl<'a> Runner<'a> {
             pipeline,
             threads: self.spec.threads,
             machine: self.machine,
-            measured: (cost.kind == "measured").then(|| self.tuner.measured()),
+            measured: self.measured.clone().filter(|_| cost.kind == "measured"),
             keep_egraph_after: None,
         }
     }
@@ -133,7 +192,7 @@ impl<'a> Runner<'a> {
         let Chosen { extraction, plan, .. } = pass::planned(self.egraph(), &options.context(self.graph()))?;
         let seconds = start.elapsed().as_secs_f64();
         Ok(json!({
-            "cost": extraction.cost, "bound": extraction.bound, "gap": gap(extraction.cost, extraction.bound),
+            "cost": extraction.cost, "bound": extraction.bound, "gap": extraction.gap(),
             "proven": extraction.proven, "method": extraction.report.method, "states": extraction.report.states,
             "steps": plan.steps.len(), "arena": plan.arena, "lower_bound": plan.lower_bound,
             "plan": checksum(&plan.to_string()), "measured": {"seconds": seconds},
@@ -155,7 +214,7 @@ impl<'a> Runner<'a> {
 
     fn memory(&mut self, cell: &Cell) -> Result<Value, Error> {
         let options = self.ready(cell, "exact")?;
-        let curve = pass::curve(self.egraph(), &options.context(self.graph()), &mut |_, _| {})?;
+        let curve = pass::curve(self.egraph(), &options.context(self.graph()), Device::Host, &mut |_, _| {})?;
         let points: Vec<Value> = curve
             .points
             .iter()
@@ -171,17 +230,19 @@ impl<'a> Runner<'a> {
         let known = extract::find(extractor)
             .ok_or_else(|| Error::setting(format!("there is no extractor `{extractor}`")))?;
         // One without limits has one point.
-        let limited: Vec<Box<dyn Extractor>> =
-            EFFORTS.iter().filter_map(|share| known.with_effort(*share)).collect();
-        let whole: Vec<Box<dyn Extractor>> = if limited.is_empty() { vec![Box::new(known)] } else { limited };
+        let limited = EFFORTS.iter().filter_map(|share| Some((Some(*share), known.with_effort(*share)?)));
+        let mut tries: Vec<(Option<f64>, Box<dyn Extractor>)> = limited.collect();
+        if tries.is_empty() {
+            tries.push((None, Box::new(known)));
+        }
         let (mut points, mut times) = (Vec::new(), Vec::new());
-        for extractor in &whole {
+        for (effort, extractor) in &tries {
             let start = Instant::now();
             let found = extractor.extract(&problem).map_err(|error| Error::Extract(error.to_string()))?;
             times.push(start.elapsed().as_secs_f64());
             points.push(json!({
-                "states": found.report.states, "cost": found.cost, "bound": found.bound,
-                "gap": gap(found.cost, found.bound), "proven": found.proven,
+                "effort": effort, "states": found.report.states, "cost": found.cost, "bound": found.bound,
+                "gap": found.gap(), "proven": found.proven,
             }));
         }
         Ok(json!({"points": points, "measured": {"seconds": times}}))
@@ -198,25 +259,26 @@ impl<'a> Runner<'a> {
                 None => entrants.push(Entrant { text, pipeline, chosen, by: vec![by] }),
             }
         };
+        // Of a cell that fails the others know nothing: they race.
+        let mut failed = Vec::new();
         for pipeline in 0..spec.pipelines.len() {
             for cost in 0..spec.costs.len() {
-                let cell = Cell { model, pipeline, cost };
                 for extractor in &spec.extractors {
-                    if extractor == SAMPLE {
-                        let mut options = self.ready(&cell, "exact")?;
-                        let sampling = Sampling { plans: spec.sample, seed };
-                        for drawn in tune::draw(self.egraph(), self.graph(), &mut options, sampling)? {
-                            add(pipeline, cost, SAMPLE, drawn.text, drawn.chosen);
+                    match self.entrants(&Cell { model, pipeline, cost }, extractor, seed) {
+                        Ok(found) => {
+                            found
+                                .into_iter()
+                                .for_each(|(text, one)| add(pipeline, cost, extractor, text, one));
                         }
-                    } else {
-                        let options = self.ready(&cell, extractor)?;
-                        let chosen = pass::planned(self.egraph(), &options.context(self.graph()))?;
-                        add(pipeline, cost, extractor, checksum(&chosen.plan.to_string()), chosen);
+                        Err(error) => failed.push(Lacking { pipeline, cost, extractor, error }),
                     }
                 }
             }
         }
-        let estimates = self.estimates(model, &entrants)?;
+        if entrants.is_empty() && !failed.is_empty() {
+            return Err(failed.swap_remove(0).error);
+        }
+        let estimates = self.estimates(model, &entrants, &mut failed);
         let plans: Vec<Value> = entrants
             .iter()
             .zip(&estimates)
@@ -255,26 +317,70 @@ impl<'a> Runner<'a> {
         }
         Ok(json!({
             "seed": seed, "plans": plans, "kernels": kernels,
+            "failed": failed.iter().map(|one| one.json(spec)).collect::<Vec<_>>(),
             "measured": {"seconds": timed.seconds, "spread": timed.spread, "kernels": seconds},
         }))
     }
 
-    /// For each plan and cost model, what it says of each step.
-    fn estimates(&mut self, model: usize, entrants: &[Entrant]) -> Result<Vec<Vec<Vec<Option<f64>>>>, Error> {
+    /// The plans of a cell: one, or those that are drawn by a seed.
+    fn entrants(&mut self, cell: &Cell, extractor: &str, seed: u64) -> Result<Vec<(String, Chosen)>, Error> {
+        if extractor == SAMPLE {
+            let mut options = self.ready(cell, "exact")?;
+            let sampling = Sampling { plans: self.spec.sample, seed };
+            let drawn = tune::draw(self.egraph(), self.graph(), &mut options, sampling)?;
+            return Ok(drawn.into_iter().map(|one| (one.text, one.chosen)).collect());
+        }
+        let options = self.ready(cell, extractor)?;
+        let chosen = pass::planned(self.egraph(), &options.context(self.graph()))?;
+        Ok(vec![(checksum(&chosen.plan.to_string()), chosen)])
+    }
+
+    /// For each plan and cost model, what it says of each step; nothing where it fails.
+    fn estimates<'f>(
+        &mut self,
+        model: usize,
+        entrants: &[Entrant],
+        failed: &mut Vec<Lacking<'f>>,
+    ) -> Vec<Vec<Vec<Option<f64>>>> {
         let mut found: Vec<Vec<Vec<Option<f64>>>> = vec![Vec::new(); entrants.len()];
         for pipeline in 0..self.spec.pipelines.len() {
             for cost in 0..self.spec.costs.len() {
-                let options = self.ready(&Cell { model, pipeline, cost }, "exact")?;
                 let places: Vec<usize> =
                     (0..entrants.len()).filter(|at| entrants[*at].pipeline == pipeline).collect();
                 let plans: Vec<&Plan> = places.iter().map(|at| &entrants[*at].chosen.plan).collect();
-                let estimates = pass::estimates(&plans, &options.context(self.graph()))?;
+                let options = self.ready(&Cell { model, pipeline, cost }, "exact");
+                let estimates =
+                    options.and_then(|options| pass::estimates(&plans, &options.context(self.graph())));
+                let estimates = estimates.unwrap_or_else(|error| {
+                    // It is told once.
+                    if !failed.iter().any(|one| (one.pipeline, one.cost) == (pipeline, cost)) {
+                        failed.push(Lacking { pipeline, cost, extractor: "", error });
+                    }
+                    plans.iter().map(|plan| vec![None; plan.steps.len()]).collect()
+                });
                 for (at, steps) in places.into_iter().zip(estimates) {
                     found[at].push(steps);
                 }
             }
         }
-        Ok(found)
+        found
+    }
+}
+
+/// A cell that is not in a race; without an extractor, what its cost model says is not.
+struct Lacking<'a> {
+    pipeline: usize,
+    cost: usize,
+    extractor: &'a str,
+    error: Error,
+}
+
+impl Lacking<'_> {
+    fn json(&self, spec: &Spec) -> Value {
+        json!({
+            "pipeline": spec.pipelines[self.pipeline].0, "cost": spec.costs[self.cost].name,
+            "extractor": self.extractor, "error": self.error.to_string(),
+        })
     }
 }
 
@@ -282,10 +388,6 @@ impl<'a> Runner<'a> {
 fn named(spec: &Spec, values: Vec<Value>) -> Value {
     let names = spec.costs.iter().map(|cost| cost.name.clone());
     names.zip(values).collect::<Map<String, Value>>().into()
-}
-
-fn gap(cost: f64, bound: f64) -> f64 {
-    if cost > 0.0 { (1.0 - bound / cost).max(0.0) } else { 0.0 }
 }
 
 fn load(file: &Path, model: &super::spec::Model) -> Result<Graph, Error> {

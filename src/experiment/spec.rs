@@ -13,16 +13,18 @@
 //!     parts: ["ablation", "memory", "gap"],
 //! )
 //! ```
-//! Files are looked for beside the spec.
+//! Files are looked for beside the spec, and a `Process(command: "python3 mine.py", timeout: 60)` runs there.
 
 use crate::cost::{COST_MODELS, Machine};
 use crate::error::{Diagnostic, Diagnostics, Source, Span, suggestion};
-use crate::extract::EXTRACTORS;
+use crate::extract::{self, EXTRACTORS};
 use crate::pass::pipeline::{Pipeline, SHIPPED};
 use crate::plan::MOST_THREADS;
+use crate::program::Invocation;
 use crate::rule::ron::{self, Field, Node, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// An experiment.
 #[derive(Clone, Debug)]
@@ -75,8 +77,8 @@ pub struct Cost {
     pub kind: String,
     /// The text of a formula or of a fitted model.
     pub text: Option<Source>,
-    /// The command of a program.
-    pub command: Option<String>,
+    /// How a program is started: beside the spec.
+    pub program: Option<Invocation>,
 }
 
 /// The extractor that goes by the measured times of whole plans.
@@ -101,6 +103,8 @@ const FIELDS: &[&str] = &[
 const FORM: &str = "write `Experiment(name: …, models: […], costs: […], extractors: […])`";
 /// The most runs of a plan, plans of a draw, and seeds: beyond them a number is a slip.
 const MOST: usize = 10_000;
+/// Seconds of a day: nobody waits longer for a program.
+const DAY: usize = 86_400;
 
 impl Spec {
     /// Reads a spec that lies in a folder.
@@ -417,7 +421,7 @@ impl Reader<'_> {
 
     fn cost(&mut self, node: &Node) -> Option<Cost> {
         let plain =
-            |name: &str| Cost { name: name.to_owned(), kind: name.to_owned(), text: None, command: None };
+            |name: &str| Cost { name: name.to_owned(), kind: name.to_owned(), text: None, program: None };
         let form = "write a name in quotes, `Formula(name: …, file: …)`, `Learned(name: …, file: …)` or \
                     `Process(name: …, command: …)`";
         match &node.value {
@@ -435,8 +439,11 @@ impl Reader<'_> {
             },
             Value::Struct { name, .. } if ["Formula", "Learned", "Process"].contains(&name.as_str()) => {
                 let kind = name.to_lowercase();
-                let what = if kind == "process" { "command" } else { "file" };
-                let fields = self.fields(node, name, &["name", what], form)?;
+                let (what, known) = match kind.as_str() {
+                    "process" => ("command", &["name", "command", "timeout"][..]),
+                    _ => ("file", &["name", "file"][..]),
+                };
+                let fields = self.fields(node, name, known, form)?;
                 let Some(given) = field(fields, what) else {
                     self.mistake(format!("`{name}` lacks `{what}`"), node.span, form);
                     return None;
@@ -445,9 +452,16 @@ impl Reader<'_> {
                     Some(node) => self.text(node, "`name`")?,
                     None => kind.clone(),
                 };
-                let (mut text, mut command) = (None, None);
+                let (mut text, mut program) = (None, None);
                 if kind == "process" {
-                    command = Some(self.text(given, "`command`")?);
+                    let command = self.text(given, "`command`")?;
+                    let seconds = self.number(fields, "timeout", 1, DAY);
+                    let patience = seconds.map_or(Invocation::PATIENCE, |seconds| seconds as u64);
+                    program = Some(Invocation {
+                        folder: Some(self.folder.to_owned()),
+                        patience: Duration::from_secs(patience),
+                        ..Invocation::new(&command)
+                    });
                 } else {
                     text = Some(self.content(given)?);
                 }
@@ -457,7 +471,7 @@ impl Reader<'_> {
                     self.found.append(mistakes);
                     return None;
                 }
-                Some(Cost { name: named, kind, text, command })
+                Some(Cost { name: named, kind, text, program })
             }
             _ => {
                 self.mistake("a cost model should stand here", node.span, form);
@@ -471,6 +485,14 @@ impl Reader<'_> {
         let known: Vec<&str> = EXTRACTORS.iter().map(|one| one.name()).chain([SAMPLE]).collect();
         if known.contains(&name.as_str()) {
             return Some(name);
+        }
+        if let Some(feature) = extract::needs(&name) {
+            self.mistake(
+                format!("this build has no extractor `{name}`"),
+                node.span,
+                format!("build with `--features {feature}`"),
+            );
+            return None;
         }
         self.unknown("extractor", &name, node.span, &known);
         None

@@ -9,16 +9,21 @@ use crate::cache::Digest;
 use crate::cost::Machine;
 use crate::error::Error;
 use crate::file;
-use crate::tune::{Shard, validators};
+use crate::tune::{Shard, Validators, validators};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 const HEAD: &str = "head.json";
 const RESULTS: &str = "results.jsonl";
 /// The version of what results look like.
-const FORMAT: &str = "1";
+const FORMAT: &str = "2";
+/// The field of the times that kernels were priced by: a digest of the lines that were asked for.
+pub(super) const TIMES: &str = "times";
+const NOT_ASKED: &str = "not asked";
+/// Before it is known which lines are.
+const NOT_YET: &str = "not yet";
 
 /// What results hold for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,22 +58,34 @@ impl Head {
             fields.push((format!("pipeline {name}"), Digest::texts([&*pipeline.source.text]).to_string()));
         }
         for cost in &spec.costs {
-            let text = cost.text.as_ref().map(|source| &*source.text).or(cost.command.as_deref());
-            if let Some(text) = text {
-                fields.push((format!("cost model {}", cost.name), Digest::texts([text]).to_string()));
+            let mut texts: Vec<String> = cost.text.iter().map(|source| source.text.to_string()).collect();
+            if let Some(program) = &cost.program {
+                texts.push(program.command.clone());
+                // What a program answers hangs on the files that its command names.
+                for file in program.files() {
+                    let digest = Digest::of_file(&file, spec.threads).map_err(Error::io(&file))?;
+                    texts.push(digest.to_string());
+                }
+            }
+            if !texts.is_empty() {
+                let digest = Digest::texts(texts.iter().map(String::as_str));
+                fields.push((format!("cost model {}", cost.name), digest.to_string()));
             }
         }
         fields.push(("build".to_owned(), env!("OVOLO_BUILD").to_owned()));
-        for line in validators(spec.threads) {
-            let (name, value) = line.split_once(' ').unwrap_or((&line, ""));
-            let backend = value.split_once(": ").filter(|_| name == "backend");
-            fields.push(match backend {
-                Some((backend, found)) => (format!("backend {backend}"), found.to_owned()),
-                None => (name.to_owned(), value.to_owned()),
-            });
+        let Validators { machine: lines, libraries } = validators(spec.threads);
+        for line in &lines {
+            let (name, value) = line.split_once(' ').unwrap_or((line, ""));
+            fields.push((name.to_owned(), value.to_owned()));
         }
-        let speeds = if spec.calibrated() { format!("{machine:?}") } else { "not asked".to_owned() };
+        let backends: BTreeSet<&String> = spec.pipelines.iter().flat_map(|(_, one)| &one.backends).collect();
+        for backend in backends {
+            let library = libraries.get(backend).map_or("not there", String::as_str);
+            fields.push((format!("backend {backend}"), library.to_owned()));
+        }
+        let speeds = if spec.calibrated() { format!("{machine:?}") } else { NOT_ASKED.to_owned() };
         fields.push(("speeds".to_owned(), speeds));
+        fields.push((TIMES.to_owned(), if spec.timed() { NOT_YET } else { NOT_ASKED }.to_owned()));
         Ok(Self { name: spec.name.clone(), spec: spec.source.text.to_string(), fields, machine, shard })
     }
 
@@ -115,15 +132,13 @@ impl Store {
     pub fn open(folder: &Path, head: Head) -> Result<Self, Error> {
         if !folder.join(HEAD).exists() {
             std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
-            let text =
-                serde_json::to_string_pretty(&head).map_err(|error| Error::setting(error.to_string()))?;
-            let path = folder.join(HEAD);
-            file::write(&path, &[text.as_bytes(), b"\n"]).map_err(Error::io(&path))?;
-            return Ok(Self { folder: folder.to_owned(), head, done: BTreeMap::new() });
+            let store = Self { folder: folder.to_owned(), head, done: BTreeMap::new() };
+            store.write_head()?;
+            return Ok(store);
         }
         let kept = Head::read(folder)?;
-        // Speeds that were measured at the beginning hold to the end.
-        if let Some((name, here, there)) = head.differs(&kept, &["speeds"]) {
+        // Speeds that were measured at the beginning hold to the end; times are looked at once they are asked.
+        if let Some((name, here, there)) = head.differs(&kept, &["speeds", TIMES]) {
             return Err(Error::setting(format!(
                 "{}: it has results of another experiment, version or machine: {name} is {there}, and here {here}; \
                  remove it, or name another folder with --out",
@@ -141,6 +156,40 @@ impl Store {
         let mut store = Self { folder: folder.to_owned(), head: kept, done: BTreeMap::new() };
         store.done = store.lines()?;
         Ok(store)
+    }
+
+    fn write_head(&self) -> Result<(), Error> {
+        let text =
+            serde_json::to_string_pretty(&self.head).map_err(|error| Error::setting(error.to_string()))?;
+        let path = self.folder.join(HEAD);
+        file::write(&path, &[text.as_bytes(), b"\n"]).map_err(Error::io(&path))
+    }
+
+    /// Whether it is known which times the results go by.
+    pub fn has_times(&self) -> bool {
+        self.head.fields.iter().any(|(name, value)| name == TIMES && value != NOT_YET)
+    }
+
+    /// Has the results go by times with this digest.
+    ///
+    /// # Errors
+    /// Results that go by other times, and what the system says.
+    pub fn hold_times(&mut self, digest: &str) -> Result<(), Error> {
+        let Some((_, kept)) = self.head.fields.iter_mut().find(|(name, _)| name == TIMES) else {
+            return Err(Error::setting("the head of the results says nothing of times"));
+        };
+        match kept.as_str() {
+            NOT_YET => {
+                digest.clone_into(kept);
+                self.write_head()
+            }
+            kept if kept == digest => Ok(()),
+            kept => Err(Error::setting(format!(
+                "{}: its kernels were priced by other times: {kept}, and here {digest}; remove it, name another \
+                 folder with --out, or bring the table of times back",
+                self.folder.display()
+            ))),
+        }
     }
 
     /// Reads the results in a folder.
@@ -199,6 +248,18 @@ impl Store {
         let text: String = lines.map(|line| format!("{line}\n")).collect();
         let path = self.folder.join(RESULTS);
         file::write(&path, &[text.as_bytes()]).map_err(Error::io(&path))
+    }
+}
+
+/// Removes a file from a folder of results, if it is there.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn remove(folder: &Path, name: &str) -> Result<(), Error> {
+    let path = folder.join(name);
+    match std::fs::remove_file(&path) {
+        Err(error) if !file::is_absent(&error) => Err(Error::io(&path)(error)),
+        _ => Ok(()),
     }
 }
 

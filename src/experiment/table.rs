@@ -3,6 +3,7 @@
 //! What follows from the spec alone is the same each time, byte for byte; what a clock has said, and what
 //! follows from that, stands in tables of its own, whose names begin with `measured/`.
 
+use super::lacking;
 use super::spec::Spec;
 use super::task::Task;
 use crate::cost::{median_error, spearman};
@@ -50,7 +51,7 @@ pub(super) struct Results<'a> {
 }
 
 impl Results<'_> {
-    /// Every table that has lines, and of those for what a clock has said, too.
+    /// Every table, and those for what a clock has said, too.
     pub fn tables(&self) -> Vec<Table> {
         let mut tables = vec![
             Table::new(
@@ -80,7 +81,18 @@ impl Results<'_> {
             Table::new("memory", &["model", "pipeline", "cost", "arena", "seconds", "proven"]),
             Table::new(
                 "gap",
-                &["model", "pipeline", "cost", "extractor", "states", "seconds", "bound", "gap", "proven"],
+                &[
+                    "model",
+                    "pipeline",
+                    "cost",
+                    "extractor",
+                    "effort",
+                    "states",
+                    "seconds",
+                    "bound",
+                    "gap",
+                    "proven",
+                ],
             ),
             Table::new("drawn", &["model", "seed", "pipeline", "plan", "by", "steps", "arena"]),
             Table::new(
@@ -93,8 +105,12 @@ impl Results<'_> {
                 "measured/regret",
                 &["model", "seed", "pipeline", "cost", "extractor", "seconds", "regret"],
             ),
-            Table::new("measured/gap", &["model", "pipeline", "cost", "extractor", "states", "elapsed"]),
+            Table::new(
+                "measured/gap",
+                &["model", "pipeline", "cost", "extractor", "effort", "states", "elapsed"],
+            ),
             Table::new("measured/extraction", &["model", "pipeline", "cost", "extractor", "seconds"]),
+            Table::new("failed", &["task", "cell", "error"]),
         ];
         for name in ["drawn", "measured/kernels"] {
             let costs = self.spec.costs.iter().map(|cost| format!("by {}", cost.name));
@@ -103,8 +119,13 @@ impl Results<'_> {
         for (host, done) in &self.hosts {
             let start: Vec<usize> = tables.iter().map(|table| table.lines.len()).collect();
             for task in Task::all(self.spec) {
-                if let Some(result) = done.get(&task.name(self.spec)) {
-                    self.add(&mut tables, &task, result);
+                let name = task.name(self.spec);
+                let Some(result) = done.get(&name) else { continue };
+                self.add(&mut tables, &task, result);
+                let whole = result["error"].as_str().map(|error| (String::new(), error.to_owned()));
+                for (cell, error) in whole.into_iter().chain(lacking(result)) {
+                    let line = vec![name.clone().into(), cell.into(), error.into()];
+                    find(&mut tables, "failed").lines.push(line);
                 }
             }
             self.rank(find(&mut tables, "measured/rank"), done);
@@ -121,7 +142,6 @@ impl Results<'_> {
                 table.columns.insert(0, "host".to_owned());
             }
         }
-        tables.retain(|table| !table.lines.is_empty());
         tables
     }
 
@@ -186,9 +206,10 @@ impl Results<'_> {
                     let mut line = names(cell);
                     line.push(spec.extractors[*extractor].clone().into());
                     let mut measured = line.clone();
-                    measured.extend([point["states"].clone(), time(result, "seconds", at).into()]);
+                    measured.extend(get(point, &["effort", "states"]));
+                    measured.push(time(result, "seconds", at).into());
                     find(tables, "measured/gap").lines.push(measured);
-                    line.extend(get(point, &["states", "cost", "bound", "gap", "proven"]));
+                    line.extend(get(point, &["effort", "states", "cost", "bound", "gap", "proven"]));
                     find(tables, "gap").lines.push(line);
                 }
             }

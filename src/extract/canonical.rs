@@ -89,6 +89,19 @@ impl Work {
         Size { classes: self.classes.len(), nodes: self.classes.iter().map(Vec::len).sum() }
     }
 
+    /// For each class those that read it, sorted, each once.
+    pub fn readers(&self) -> Vec<Vec<u32>> {
+        let mut readers: Vec<Vec<u32>> = vec![Vec::new(); self.classes.len()];
+        for (class, nodes) in self.classes.iter().enumerate() {
+            for &child in nodes.iter().flat_map(|node| &node.children) {
+                if readers[child as usize].last() != Some(&(class as u32)) {
+                    readers[child as usize].push(class as u32);
+                }
+            }
+        }
+        readers
+    }
+
     /// The extraction of a choice, given by places in `classes[class]`.
     pub fn finish(&self, choice: &[Option<u32>], bound: f64, proven: bool, report: Report) -> Extraction {
         let mut out = Extraction { choice: vec![None; self.total], cost: 0.0, bound, proven, report };
@@ -99,7 +112,7 @@ impl Work {
             out.cost += node.cost;
         }
         out.proven |= bound >= out.cost * ROUNDING;
-        out.bound = if out.proven { out.cost } else { bound };
+        out.settle();
         if out.proven {
             out.report.limit = None;
         }

@@ -7,7 +7,7 @@ use super::component::Components;
 use super::frontier::{Caps, Excess, Network, Plan, Stop};
 use super::order;
 use super::reduce::Reduced;
-use super::relax::{Relaxed, relax};
+use super::relax::{Relaxed, Shared, relax};
 use super::search::{LocalSearch, SLACK};
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report, part};
 
@@ -126,17 +126,18 @@ impl Exact {
             Err(stop) => stop,
         };
         let Limits { states, beam, work: steps, options } = self.limits;
-        let relaxed = match plans.first() {
-            Some(plan) => relax(work, plan, components, steps, |left| self.frontier(left, report)),
-            None => None,
+        let shared = match plans.first() {
+            Some(plan) => Shared::new(work, plan, components, steps),
+            None => Shared::new(work, &order::down(work, components), components, steps),
         };
+        let relaxed = relax(work, &shared, |left| self.frontier(left, report));
         if let Some(found) = relaxed.as_ref().filter(|found| found.proven()) {
             let Relaxed { choice, cost, bound } = found;
             report.method = "frontier without what is shared".to_owned();
             return Found { choice: choice.clone(), cost: *cost, bound: *bound, proven: true };
         }
         let search = LocalSearch { steps: steps.saturating_mul(VISITS) };
-        let mut best = search.search(work, report);
+        let mut best = search.search(work, &shared, report);
         let mut proven = false;
         if let Some(found) = relaxed {
             best.bound = best.bound.max(found.bound);

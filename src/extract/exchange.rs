@@ -248,6 +248,12 @@ impl Named {
                 self.classes[root.index()],
                 self.classes[missing.index()]
             ),
+            ExtractError::TooDear { class } => format!(
+                "the costs are too large to be added: at the class `{}` their sum is beyond {:e}; write null for \
+                 what cannot be run",
+                self.classes[class.index()],
+                f64::MAX
+            ),
             error => error.to_string(),
         }
     }

@@ -34,14 +34,7 @@ pub(super) struct Searched {
 pub(super) fn improve(work: &Work, choice: &mut Vec<Option<u32>>, limit: usize) -> Searched {
     let open = |class: &u32| work.classes[*class as usize].len() > 1;
     let open: Vec<u32> = (0..work.classes.len() as u32).filter(open).collect();
-    let mut readers: Vec<Vec<u32>> = vec![Vec::new(); work.classes.len()];
-    for (class, nodes) in work.classes.iter().enumerate() {
-        for &child in nodes.iter().flat_map(|node| &node.children) {
-            if readers[child as usize].last() != Some(&(class as u32)) {
-                readers[child as usize].push(class as u32);
-            }
-        }
-    }
+    let readers = work.readers();
     if open.is_empty() {
         return Searched { steps: 0, limited: false };
     }

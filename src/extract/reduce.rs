@@ -38,6 +38,8 @@ pub(super) struct Reduced {
     pub removed: Vec<Option<u32>>,
     /// What every selection pays in removed classes.
     pub sunk: f64,
+    /// The classes that were paid for there.
+    sunken: Vec<bool>,
     made: Made,
 }
 
@@ -47,7 +49,8 @@ const LONG: usize = 4;
 impl Reduced {
     pub fn new(work: &Work) -> Self {
         let removed = vec![None; work.classes.len()];
-        let mut reduced = Self { work: work.clone(), removed, sunk: 0.0, made: Made::default() };
+        let sunken = vec![false; work.classes.len()];
+        let mut reduced = Self { work: work.clone(), removed, sunk: 0.0, sunken, made: Made::default() };
         for nodes in &mut reduced.work.classes {
             for (place, node) in nodes.iter_mut().enumerate() {
                 node.index = place as u32;
@@ -115,58 +118,84 @@ impl Reduced {
 
     /// Inlines what has no choice. Whether there was anything.
     fn inline(&mut self, which: Inline) -> bool {
+        self.sink();
         let classes = &mut self.work.classes;
         let mut uses = vec![0_u32; classes.len()];
         for child in classes.iter().flatten().flat_map(|node| &node.children) {
             uses[*child as usize] += 1;
         }
         for &root in &self.work.roots {
-            if let [only] = &mut classes[root as usize][..] {
-                self.sunk += std::mem::take(&mut only.cost);
-            }
             uses[root as usize] += 2;
         }
-        // What each class is replaced by: itself, or what its only candidate reads.
-        let gone = |class: usize| match &classes[class][..] {
+        // What goes, and is replaced by what its only candidate reads.
+        let going = |class: usize| match &classes[class][..] {
             [only] if which == Inline::Free && only.cost == 0.0 => {
-                only.children.len() <= LONG
-                    || uses[class] < 2
-                    || self.work.roots.binary_search(&(class as u32)).is_ok()
+                only.children.len() <= LONG || uses[class] < 2 || self.sunken[class]
             }
             [_] => which == Inline::ReadOnce && uses[class] < 2,
             _ => false,
         };
-        let gone: Vec<bool> = (0..classes.len()).map(gone).collect();
-        let mut changed = false;
-        let mut done = vec![false; classes.len()];
-        for class in 0..classes.len() as u32 {
-            changed |= gone[class as usize];
-            resolve(classes, &gone, &mut done, class);
-        }
-        if !changed {
+        let fate = |class: usize| match (going(class), uses[class]) {
+            (false, _) => Fate::Stays,
+            // A root is in no list of children, so that it counts as read by several.
+            (true, 0 | 1) => Fate::GoesOnce,
+            (true, _) => Fate::Goes,
+        };
+        let fates: Vec<Fate> = (0..classes.len()).map(fate).collect();
+        if fates.iter().all(|fate| *fate == Fate::Stays) {
             return false;
+        }
+        let mut done = vec![false; classes.len()];
+        for class in (0..classes.len() as u32).filter(|class| fates[*class as usize] != Fate::GoesOnce) {
+            resolve(classes, &fates, &mut done, class);
         }
         let mut roots = Vec::new();
         for &root in &self.work.roots {
             match &classes[root as usize][..] {
-                [only] if gone[root as usize] => roots.extend(&only.children),
+                [only] if fates[root as usize] == Fate::Goes => roots.extend(&only.children),
                 _ => roots.push(root),
             }
         }
         roots.sort_unstable();
         roots.dedup();
         self.work.roots = roots;
-        for (class, nodes) in classes.iter_mut().enumerate().filter(|&(class, _)| gone[class]) {
+        for (class, nodes) in classes.iter_mut().enumerate().filter(|&(class, _)| fates[class] != Fate::Stays)
+        {
             self.removed[class] = Some(nodes[0].index);
             *nodes = Vec::new();
         }
         true
     }
+
+    /// Pays for what must be selected and has no choice, and for all below it of which the same is true: a
+    /// chain of such classes in one go.
+    fn sink(&mut self) {
+        let mut stack = self.work.roots.clone();
+        while let Some(class) = stack.pop() {
+            let [only] = &mut self.work.classes[class as usize][..] else { continue };
+            if !std::mem::replace(&mut self.sunken[class as usize], true) {
+                self.sunk += std::mem::take(&mut only.cost);
+                stack.extend(&only.children);
+            }
+        }
+    }
+}
+
+/// What becomes of a class in a pass.
+#[derive(Clone, Copy, PartialEq)]
+enum Fate {
+    Stays,
+    /// It is inlined where it is read.
+    Goes,
+    /// The same, and there is one such place.
+    GoesOnce,
 }
 
 /// Replaces children that are going by what they read, in one class and all that it reads and that
-/// is going. Chains of such classes are not cyclic, or nothing could be selected.
-fn resolve(classes: &mut [Vec<Node>], gone: &[bool], done: &mut [bool], class: u32) {
+/// is going. Chains of such classes are not cyclic, or nothing could be selected. What is read in one place
+/// is walked through there, so that a chain of such classes is gone through once, however long it is; what
+/// is read in several has the list of what it stands for.
+fn resolve(classes: &mut [Vec<Node>], fates: &[Fate], done: &mut [bool], class: u32) {
     let mut stack = vec![class];
     while let Some(&class) = stack.last() {
         if done[class as usize] {
@@ -174,32 +203,53 @@ fn resolve(classes: &mut [Vec<Node>], gone: &[bool], done: &mut [bool], class: u
             continue;
         }
         let before = stack.len();
-        let children = classes[class as usize].iter().flat_map(|node| &node.children);
-        stack.extend(children.copied().filter(|&child| gone[child as usize] && !done[child as usize]));
+        through(classes, fates, class, |child| {
+            if fates[child as usize] == Fate::Goes && !done[child as usize] {
+                stack.push(child);
+            }
+        });
         if stack.len() > before {
             continue;
         }
         let mut nodes = std::mem::take(&mut classes[class as usize]);
         for node in &mut nodes {
-            if node.children.iter().any(|&child| gone[child as usize]) {
-                let mut children = Vec::new();
-                for &child in &node.children {
-                    match &classes[child as usize][..] {
-                        [only] if gone[child as usize] => {
-                            node.cost += only.cost;
-                            children.extend(&only.children);
-                        }
-                        _ => children.push(child),
-                    }
-                }
-                children.sort_unstable();
-                children.dedup();
-                node.children = children;
+            if node.children.iter().all(|&child| fates[child as usize] == Fate::Stays) {
+                continue;
             }
+            let (mut children, mut left) = (Vec::new(), std::mem::take(&mut node.children));
+            while let Some(child) = left.pop() {
+                match (&classes[child as usize][..], fates[child as usize]) {
+                    ([only], Fate::GoesOnce) => {
+                        node.cost += only.cost;
+                        left.extend(&only.children);
+                    }
+                    ([only], Fate::Goes) => {
+                        node.cost += only.cost;
+                        children.extend(&only.children);
+                    }
+                    _ => children.push(child),
+                }
+            }
+            children.sort_unstable();
+            children.dedup();
+            node.children = children;
         }
         classes[class as usize] = nodes;
         done[class as usize] = true;
         stack.pop();
+    }
+}
+
+/// Visits what a class reads, through what goes in one place.
+fn through(classes: &[Vec<Node>], fates: &[Fate], class: u32, mut visit: impl FnMut(u32)) {
+    let mut stack = vec![class];
+    while let Some(class) = stack.pop() {
+        for &child in classes[class as usize].iter().flat_map(|node| &node.children) {
+            match fates[child as usize] {
+                Fate::GoesOnce => stack.push(child),
+                _ => visit(child),
+            }
+        }
     }
 }
 

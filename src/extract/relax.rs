@@ -21,14 +21,6 @@ pub(super) struct Relaxed {
     pub bound: f64,
 }
 
-/// The problem in which every reader of a shared leaf pays the same part of it, if there is one: what a
-/// greedy choice by these prices shares, it shares in common.
-pub(super) fn eased(work: &Work, plan: &Plan, components: &Components, visits: usize) -> Option<Work> {
-    let shared = Shared::new(work, plan, components, visits, Prices::Likely);
-    let parts: Vec<Vec<f64>> = shared.leaves.iter().map(Leaf::evenly).collect();
-    (!parts.is_empty()).then(|| shared.priced(work, &parts))
-}
-
 impl Relaxed {
     /// Whether the bound is the cost.
     pub fn proven(&self) -> bool {
@@ -37,15 +29,14 @@ impl Relaxed {
 }
 
 /// Solves a problem without its shared leaves some times, each time with parts that are closer to who reads
-/// them. `solve` gives the cheapest selection of a problem, if it can. Nothing where no class is shared.
+/// them. `solve` gives the cheapest selection of a problem, if it can. Nothing where no class is shared, or
+/// the parts are no bound.
 pub(super) fn relax(
     work: &Work,
-    plan: &Plan,
-    components: &Components,
-    visits: usize,
+    shared: &Shared,
     mut solve: impl FnMut(&Work) -> Option<Vec<Option<u32>>>,
 ) -> Option<Relaxed> {
-    let shared = Shared::new(work, plan, components, visits, Prices::Sure);
+    let shared = shared.sure();
     if shared.leaves.is_empty() {
         return None;
     }
@@ -97,10 +88,13 @@ const CLOSE: f64 = 1e-11;
 const LONG: usize = 3;
 
 /// A class that several read and that needs nothing which is not there anyhow.
+#[derive(Clone)]
 struct Leaf {
     class: u32,
     /// Of its cheapest candidate that needs nothing else.
     cost: f64,
+    /// Whether nothing makes it for less: parts of the cost are a bound.
+    sure: bool,
     /// The classes that read it.
     readers: Vec<u32>,
 }
@@ -112,34 +106,19 @@ impl Leaf {
     }
 }
 
-/// Which leaves are shared.
-#[derive(Clone, Copy, PartialEq)]
-enum Prices {
-    /// Those that nothing makes for less than their price: parts of it are a bound.
-    Sure,
-    /// Those that may be made of something else for less as well.
-    Likely,
-}
-
-struct Shared {
+/// The leaves that many read, all over the frontier.
+pub(super) struct Shared {
     leaves: Vec<Leaf>,
     /// For each class its place among the leaves.
     leaf: Vec<Option<u32>>,
 }
 
 impl Shared {
-    fn new(work: &Work, plan: &Plan, components: &Components, visits: usize, prices: Prices) -> Self {
+    /// Those of a problem, as far as visits tell.
+    pub fn new(work: &Work, plan: &Plan, components: &Components, visits: usize) -> Self {
         let anyhow = necessary(work, visits);
-        let mut readers: Vec<Vec<u32>> = vec![Vec::new(); work.classes.len()];
-        for (class, nodes) in work.classes.iter().enumerate() {
-            for &child in nodes.iter().flat_map(|node| &node.children) {
-                if readers[child as usize].last() != Some(&(class as u32)) {
-                    readers[child as usize].push(class as u32);
-                }
-            }
-        }
-        let mut shared = Self { leaves: Vec::new(), leaf: vec![None; work.classes.len()] };
-        for (class, readers) in readers.into_iter().enumerate() {
+        let mut leaves = Vec::new();
+        for (class, readers) in work.readers().into_iter().enumerate() {
             let alone =
                 components.classes.get(components.of[class] as usize).is_some_and(|all| all.len() == 1);
             // What it costs with nothing that is not there anyhow, and at least.
@@ -149,18 +128,36 @@ impl Shared {
             let most = nodes().filter(needs_nothing).map(cost).fold(f64::INFINITY, f64::min);
             let least = nodes().map(cost).fold(f64::INFINITY, f64::min);
             if most < f64::INFINITY
-                && (least >= most || prices == Prices::Likely)
                 && plan
                     .life(components, class as u32)
                     .is_some_and(|(first, last)| (last - first) as usize * LONG >= plan.order.len())
                 && alone
                 && !anyhow[class]
             {
-                shared.leaf[class] = Some(shared.leaves.len() as u32);
-                shared.leaves.push(Leaf { class: class as u32, cost: most, readers });
+                leaves.push(Leaf { class: class as u32, cost: most, sure: least >= most, readers });
             }
         }
-        shared
+        Self::of(leaves, work.classes.len())
+    }
+
+    fn of(leaves: Vec<Leaf>, classes: usize) -> Self {
+        let mut leaf = vec![None; classes];
+        for (at, one) in leaves.iter().enumerate() {
+            leaf[one.class as usize] = Some(at as u32);
+        }
+        Self { leaves, leaf }
+    }
+
+    /// Those alone that nothing makes for less than their price.
+    fn sure(&self) -> Self {
+        Self::of(self.leaves.iter().filter(|leaf| leaf.sure).cloned().collect(), self.leaf.len())
+    }
+
+    /// The problem in which every reader of a leaf pays the same part of it, if there is one: what a greedy
+    /// choice by these prices shares, it shares in common.
+    pub fn eased(&self, work: &Work) -> Option<Work> {
+        let parts: Vec<Vec<f64>> = self.leaves.iter().map(Leaf::evenly).collect();
+        (!parts.is_empty()).then(|| self.priced(work, &parts))
     }
 
     /// The problem in which readers pay their parts. The classes that are shared stay, unread.
@@ -201,10 +198,11 @@ mod tests {
         let components = Components::new(&work);
         let plan = order::down(&work, &components);
         let cheapest = |left: &Work| Some(Trees::new(&left.classes).choice);
-        let found = relax(&work, &plan, &components, 1000, cheapest).unwrap();
+        let shared = Shared::new(&work, &plan, &components, 1000);
+        let found = relax(&work, &shared, cheapest).unwrap();
         assert!(found.proven());
         assert_eq!((found.cost, found.bound), (7.0, 7.0));
         assert_eq!(found.choice, [Some(1), Some(1), Some(1), Some(1), Some(0)]);
-        assert!(relax(&work, &plan, &components, 1000, |_| None).is_none());
+        assert!(relax(&work, &shared, |_| None).is_none());
     }
 }

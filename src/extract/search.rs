@@ -7,7 +7,7 @@ use super::component::Components;
 use super::greedy::{SETTLE_STEPS, settle};
 use super::landmark::landmarks;
 use super::reduce::Reduced;
-use super::relax::eased;
+use super::relax::Shared;
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report, Size};
 use super::{neighbourhood, order, part, share};
 
@@ -39,8 +39,11 @@ impl Extractor for LocalSearch {
     fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError> {
         let whole = Work::new(problem)?;
         let reduced = Reduced::new(&whole);
-        let mut report = Report::of(&whole, &reduced, &Components::new(&reduced.work));
-        let found = self.search(&reduced.work, &mut report);
+        let components = Components::new(&reduced.work);
+        let mut report = Report::of(&whole, &reduced, &components);
+        let plan = order::down(&reduced.work, &components);
+        let shared = Shared::new(&reduced.work, &plan, &components, self.steps);
+        let found = self.search(&reduced.work, &shared, &mut report);
         let choice = reduced.restore(&found.choice);
         Ok(whole.finish(&choice, (found.bound + reduced.sunk) * SLACK, false, report))
     }
@@ -60,16 +63,14 @@ pub(super) struct Found {
 
 impl LocalSearch {
     /// Searches a reduced problem.
-    pub(super) fn search(&self, work: &Work, report: &mut Report) -> Found {
+    pub(super) fn search(&self, work: &Work, shared: &Shared, report: &mut Report) -> Found {
         let marks = landmarks(&work.classes, &work.roots, self.steps);
         report.states += marks.steps;
         let bound = chain(&work.classes, &work.roots).max(marks.bound);
         let mut least = marks.beyond;
         least.iter_mut().flatten().for_each(|beyond| *beyond += marks.bound);
         let trees = Trees::new(&work.classes).choice;
-        let components = Components::new(work);
-        let plan = order::down(work, &components);
-        let eased = eased(work, &plan, &components, self.steps);
+        let eased = shared.eased(work);
         let starts = [Some(work), eased.as_ref()].into_iter().flatten().map(|prices| {
             let found = settle(&prices.classes, SETTLE_STEPS / 10);
             let found = found.unwrap_or_else(|| Trees::new(&prices.classes).choice);

@@ -18,7 +18,8 @@
 mod problem;
 mod search;
 
-use super::{Buffer, Packing, Planner, fit, lower_bound};
+use super::fit::{self, Work};
+use super::{Buffer, Packing, Planner, lower_bound};
 use problem::{Problem, components};
 use search::{Pick, Search, Verdict};
 use std::cmp::Reverse;
@@ -26,7 +27,8 @@ use std::cmp::Reverse;
 /// Exact search within a number of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exact {
-    /// How many steps the search may take, over all parts and restarts. None: heuristics only. A step is a
+    /// How many steps the search may take, over all parts and restarts. None: heuristics only, which count as
+    /// well where thousands of buffers make them long. A step is a
     /// question about one buffer, so that hundreds of buffers take some microseconds; where thousands hang
     /// together, and a question touches more, it counts for as many steps as it is worth.
     pub steps: u64,
@@ -51,18 +53,31 @@ impl Planner for Exact {
 }
 
 impl Exact {
-    /// As [`Planner::plan`]; `progress` is told, while it searches, how many of how many steps were taken.
+    /// As [`Planner::plan`]; `progress` is told, while it goes on, how many of how many steps were taken.
     pub fn plan_with(&self, buffers: &[Buffer], progress: &mut dyn FnMut(u64, u64)) -> Packing {
-        let mut packing = fit::Best.plan(buffers);
+        let steps = |pairs: u64| (pairs.saturating_sub(FREE) / PAIRS).min(self.steps);
+        let most = FREE.saturating_add(self.steps.saturating_mul(PAIRS));
+        let mut tell = |pairs: u64| {
+            if steps(pairs) > 0 {
+                progress(steps(pairs), self.steps);
+            }
+        };
+        let mut work = Work::new(most, &mut tell);
+        let mut packing = fit::best(buffers, &mut work);
+        packing.steps = steps(work.done());
         let enough = packing.lower_bound.max(self.capacity);
         if packing.peak <= enough {
             return packing;
         }
         // Parts of the time that share no buffer are packed by themselves; what the highest of
         // them needs is there for the others, too.
-        let mut parts: Vec<Part> = components(buffers).into_iter().map(Part::new).collect();
+        let mut parts: Vec<Part> = components(buffers)
+            .into_iter()
+            .map(|problem| Part::new(problem, &packing.offsets, &mut work))
+            .collect();
+        let heuristic = steps(work.done());
         let mut enough = parts.iter().map(|part| part.least).max().unwrap_or(0).max(self.capacity);
-        let (mut spent, mut gained) = (0, 0);
+        let (mut spent, mut gained) = (heuristic, 0);
         parts.sort_by_key(|part| Reverse(part.least)); // stable: by time among equals
         for part in &mut parts {
             let before = spent;
@@ -88,6 +103,11 @@ impl Exact {
         packing
     }
 }
+
+/// Pairs of buffers that the heuristics look at for a step.
+const PAIRS: u64 = 1 << 12;
+/// So many are no step: with hundreds of buffers the heuristics are done at once.
+const FREE: u64 = 1 << 24;
 
 /// What buffers are ranked by; the first in rank is tried first.
 #[derive(Clone, Copy)]
@@ -127,10 +147,19 @@ struct Part {
 }
 
 impl Part {
-    fn new(problem: Problem) -> Self {
+    /// With the best packing by heuristics, which is no worse than the one that is known of all buffers.
+    fn new(problem: Problem, known: &[usize], work: &mut Work<'_>) -> Self {
         let buffers: Vec<Buffer> = problem.items.iter().map(|item| item.given).collect();
-        let Packing { offsets, peak, .. } = fit::Best.plan(&buffers);
-        Self { problem, offsets, peak, least: lower_bound(&buffers) }
+        let least = lower_bound(&buffers);
+        let offsets: Vec<usize> = problem.items.iter().map(|item| known[item.buffer]).collect();
+        let peak = problem.peak(&offsets);
+        if !work.is_spent() {
+            let own = fit::best(&buffers, work);
+            if own.peak <= peak {
+                return Self { problem, offsets: own.offsets, peak: own.peak, least };
+            }
+        }
+        Self { problem, offsets, peak, least }
     }
 
     /// Lowers the peak until it is enough, or the least, or the steps are spent; says how many were, and after

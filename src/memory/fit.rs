@@ -14,7 +14,45 @@ impl Planner for FirstFit {
     fn plan(&self, buffers: &[Buffer]) -> Packing {
         let mut order: Vec<usize> = (0..buffers.len()).collect();
         order.sort_by_key(|&at| Reverse(buffers[at].size));
-        place(buffers, &order)
+        place(buffers, &order, &mut Work::new(u64::MAX, &mut |_| {}))
+    }
+}
+
+/// How much the heuristics may do: pairs of buffers that are looked at.
+pub(super) struct Work<'a> {
+    /// Pairs that are left.
+    left: u64,
+    done: u64,
+    /// Told, every [`TOLD`] pairs or so, how many were looked at.
+    tell: &'a mut dyn FnMut(u64),
+}
+
+/// So many pairs take some tens of milliseconds.
+const TOLD: u64 = 1 << 24;
+
+impl<'a> Work<'a> {
+    /// So many pairs, above which no further order is tried.
+    pub fn new(most: u64, tell: &'a mut dyn FnMut(u64)) -> Self {
+        Self { left: most, done: 0, tell }
+    }
+
+    /// Whether no further order is to be tried.
+    pub fn is_spent(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Pairs that were looked at.
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
+    fn count(&mut self, pairs: usize) {
+        let before = self.done / TOLD;
+        self.done += pairs as u64;
+        self.left = self.left.saturating_sub(pairs as u64);
+        if self.done / TOLD > before {
+            (self.tell)(self.done);
+        }
     }
 }
 
@@ -30,39 +68,47 @@ impl Planner for Best {
     }
 
     fn plan(&self, buffers: &[Buffer]) -> Packing {
-        let life = |buffer: &Buffer| buffer.upper - buffer.lower;
-        let keys: [Key; 5] = [
-            &|b| (b.size, life(b)),
-            &|b| (b.size.saturating_mul(life(b)), b.size),
-            &|b| (life(b), b.size),
-            &|b| (usize::MAX - b.lower, b.size),
-            &|b| (b.upper, b.size),
-        ];
-        let mut best: Option<Packing> = None;
-        for key in keys {
-            let mut order: Vec<usize> = (0..buffers.len()).collect();
-            order.sort_by_key(|&at| Reverse(key(&buffers[at])));
-            // A buffer that another was placed under moves to the front, and the order is tried again.
-            for _ in 0..8 {
-                let packing = place(buffers, &order);
-                let highest = (0..buffers.len())
-                    .max_by_key(|&at| (packing.offsets[at] + buffers[at].size, Reverse(at)));
-                if best.as_ref().is_none_or(|best| packing.peak < best.peak) {
-                    best = Some(packing);
-                }
-                if best.as_ref().is_some_and(|best| best.peak == best.lower_bound) {
-                    return best.unwrap_or_else(|| place(buffers, &order));
-                }
-                let Some(highest) = highest else { break };
-                order.retain(|&at| at != highest);
-                order.insert(0, highest);
-            }
-        }
-        best.unwrap_or_else(|| place(buffers, &[]))
+        best(buffers, &mut Work::new(u64::MAX, &mut |_| {}))
     }
 }
 
-fn place(buffers: &[Buffer], order: &[usize]) -> Packing {
+/// The best of first fit in several orders, of which the first is tried however little work is left.
+pub(super) fn best(buffers: &[Buffer], work: &mut Work<'_>) -> Packing {
+    let life = |buffer: &Buffer| buffer.upper - buffer.lower;
+    let keys: [Key; 5] = [
+        &|b| (b.size, life(b)),
+        &|b| (b.size.saturating_mul(life(b)), b.size),
+        &|b| (life(b), b.size),
+        &|b| (usize::MAX - b.lower, b.size),
+        &|b| (b.upper, b.size),
+    ];
+    let mut best: Option<Packing> = None;
+    for key in keys {
+        let mut order: Vec<usize> = (0..buffers.len()).collect();
+        order.sort_by_key(|&at| Reverse(key(&buffers[at])));
+        // A buffer that another was placed under moves to the front, and the order is tried again.
+        for _ in 0..8 {
+            if best.is_some() && work.left == 0 {
+                break;
+            }
+            let packing = place(buffers, &order, work);
+            let highest =
+                (0..buffers.len()).max_by_key(|&at| (packing.offsets[at] + buffers[at].size, Reverse(at)));
+            if best.as_ref().is_none_or(|best| packing.peak < best.peak) {
+                best = Some(packing);
+            }
+            if best.as_ref().is_some_and(|best| best.peak == best.lower_bound) {
+                return best.unwrap_or_else(|| place(buffers, &order, work));
+            }
+            let Some(highest) = highest else { break };
+            order.retain(|&at| at != highest);
+            order.insert(0, highest);
+        }
+    }
+    best.unwrap_or_else(|| place(buffers, &[], work))
+}
+
+fn place(buffers: &[Buffer], order: &[usize], work: &mut Work<'_>) -> Packing {
     let mut offsets = vec![0; buffers.len()];
     // Those placed, by offset.
     let mut placed: Vec<usize> = Vec::with_capacity(buffers.len());
@@ -73,7 +119,9 @@ fn place(buffers: &[Buffer], order: &[usize]) -> Packing {
             continue; // never live, and thus in nobody's way at offset 0
         }
         let mut offset = 0;
+        let mut looked = 0;
         for &other in &placed {
+            looked += 1;
             let live = buffers[other].lower < buffer.upper && buffer.lower < buffers[other].upper;
             if !live || buffers[other].size == 0 {
                 continue;
@@ -83,6 +131,7 @@ fn place(buffers: &[Buffer], order: &[usize]) -> Packing {
             }
             offset = offset.max((offsets[other] + buffers[other].size).next_multiple_of(buffer.align.max(1)));
         }
+        work.count(looked);
         offsets[at] = offset;
         peak = peak.max(offset + buffer.size);
         let position = placed.partition_point(|&other| offsets[other] <= offset);

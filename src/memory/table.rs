@@ -38,7 +38,11 @@ impl Table {
     /// twice or unknown, a row with too few or too many fields, a number that is none, is negative or
     /// too large, a buffer that ends before it begins, a name given twice, a table without buffers.
     pub fn read(name: &str, bytes: &[u8]) -> Result<Self, Diagnostics> {
-        let text = String::from_utf8_lossy(bytes);
+        let mut text = String::from_utf8_lossy(bytes);
+        if !text.contains('\n') {
+            // Lines that end in CR alone: places are told by lines, and stay what they are.
+            text = text.replace('\r', "\n").into();
+        }
         let mut reader = Reader { found: Diagnostics::of(name, &text), text: &text };
         if let Err(error) = std::str::from_utf8(bytes) {
             let at = error.valid_up_to();
@@ -104,6 +108,11 @@ impl Reader<'_> {
 
     fn table(mut self) -> Result<Table, Diagnostics> {
         let text = self.text;
+        if let Some(at) = unclosed(text) {
+            let wrong = Diagnostic::new("the quotation mark is not closed");
+            let help = "end the field with another; one that belongs to the text is written twice";
+            return Err(self.refuse(wrong.label(0, Span::new(at, at + 1), "").help(help)));
+        }
         let mut csv = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -213,19 +222,35 @@ impl Reader<'_> {
     fn number(&mut self, row: &Row, column: &str, text: &str) -> Option<usize> {
         let parsed = text.parse::<usize>();
         if parsed.is_err() {
+            let mut help = "write a whole number of 0 or more, in digits only";
             let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             let wrong = if text.is_empty() {
                 "is empty".to_owned()
             } else if text.strip_prefix('-').is_some_and(digits) {
                 format!("is negative: {text}")
             } else if digits(text) {
+                help = "no step is as late, and no memory as large: look for digits too many";
                 format!("is too large: {text}")
             } else {
                 format!("is not a whole number: `{text}`")
             };
-            let help = "write a whole number of 0 or more, in digits only";
             self.found.push(row.wrong(format!("`{column}` {wrong}")).help(help));
         }
         parsed.ok()
     }
+}
+
+/// Where a field in quotation marks begins that does not end.
+fn unclosed(text: &str) -> Option<usize> {
+    let (mut open, mut first) = (None, true);
+    for (at, byte) in text.bytes().enumerate() {
+        match (byte, open) {
+            // Two of them in a field are one of its text: it closes and opens again.
+            (b'"', Some(_)) => open = None,
+            (b'"', None) if first || text.as_bytes()[at - 1] == b'"' => open = Some(at),
+            _ => {}
+        }
+        first = open.is_none() && matches!(byte, b',' | b'\n' | b'\r');
+    }
+    open
 }

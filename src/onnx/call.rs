@@ -108,7 +108,7 @@ impl Builder {
             op::find(op).ok_or_else(|| format!("ovolo has no op `{op}`; this is a mistake in ovolo"))?;
         let attrs = op::complete(def, attrs);
         let types: Vec<&TensorType> = inputs.iter().map(|input| &input.ty).collect();
-        let ty = (def.infer)(&attrs, &types)?;
+        let ty = def.result(&attrs, &types)?;
         checked_type(ty.dtype, ty.shape.to_vec())?;
         if ty.shape.count() == 0 {
             return Ok(Value::constant(name, Tensor::zeros(ty))); // Nothing is known about nothing.
@@ -119,7 +119,7 @@ impl Builder {
             }
             let small = |ty: &TensorType| ty.shape.count() <= FOLDED || !ty.dtype.is_float();
             if types.iter().all(|ty| small(ty)) && ty.shape.count() <= FOLDED_RESULT {
-                return Ok(Value::constant(name, (def.eval)(&attrs, &tensors, &ty)));
+                return Ok(Value::constant(name, def.evaluate(&attrs, &tensors, &ty)));
             }
         }
         let inputs = inputs.iter().map(|input| self.node(input)).collect();

@@ -1,10 +1,11 @@
-//! The files beside a model that hold its external data.
+//! What a model says before it is imported: the files beside it that hold its external data, and its
+//! dimensions without a size.
 
 use super::proto::{ModelProto, NodeProto, TensorProto};
-use super::{OnnxError, folder, weight};
+use super::{OnnxError, folder, signature, weight};
 use prost::Message;
 use prost::bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Files of external data: as the model names them, and where they lie; `None` for one that the
@@ -16,17 +17,7 @@ pub type External = BTreeMap<String, Option<PathBuf>>;
 /// # Errors
 /// If the model cannot be read or decoded.
 pub fn external(model: &Path) -> Result<External, OnnxError> {
-    let path = model.display().to_string();
-    let read = |why: std::io::Error| OnnxError::Read { path: path.clone(), why: why.to_string() };
-    let Some(map) = weight::map(model).map_err(read)? else {
-        return Err(OnnxError::Empty { model: path });
-    };
-    let length = map.len();
-    let proto = ModelProto::decode(Bytes::from_owner(map)).map_err(|why| OnnxError::Damaged {
-        model: path,
-        why: why.to_string(),
-        length,
-    })?;
+    let proto = decoded(model)?;
     let mut files = External::new();
     let mut note = |tensor: &TensorProto| {
         for entry in tensor.external_data.iter().filter(|entry| entry.key == "location") {
@@ -44,4 +35,26 @@ pub fn external(model: &Path) -> Result<External, OnnxError> {
         of_nodes(&function.node, &mut note);
     }
     Ok(files)
+}
+
+/// The names of a model's dimensions without a size: those that can be bound.
+///
+/// # Errors
+/// If the model cannot be read or decoded.
+pub fn symbols(model: &Path) -> Result<BTreeSet<String>, OnnxError> {
+    Ok(signature::symbols_of(&decoded(model)?.graph.unwrap_or_default()))
+}
+
+fn decoded(model: &Path) -> Result<ModelProto, OnnxError> {
+    let path = model.display().to_string();
+    let read = |why: std::io::Error| OnnxError::Read { path: path.clone(), why: why.to_string() };
+    let Some(map) = weight::map(model).map_err(read)? else {
+        return Err(OnnxError::Empty { model: path });
+    };
+    let length = map.len();
+    ModelProto::decode(Bytes::from_owner(map)).map_err(|why| OnnxError::Damaged {
+        model: path,
+        why: why.to_string(),
+        length,
+    })
 }

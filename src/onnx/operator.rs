@@ -12,6 +12,7 @@ mod linear;
 mod normalize;
 mod pool;
 mod reduce;
+mod resample;
 
 use super::call::{Call, Value};
 use rustc_hash::FxHashMap;
@@ -44,7 +45,7 @@ const fn entry(
 const ANY: usize = usize::MAX;
 
 /// The families. A new operator is one line in one of them.
-const FAMILIES: [&[Importer]; 8] = [
+const FAMILIES: [&[Importer]; 9] = [
     arrange::TABLE,
     constant::TABLE,
     elementwise::TABLE,
@@ -53,6 +54,7 @@ const FAMILIES: [&[Importer]; 8] = [
     normalize::TABLE,
     pool::TABLE,
     reduce::TABLE,
+    resample::TABLE,
 ];
 
 static TABLE: LazyLock<FxHashMap<&'static str, &'static Importer>> =

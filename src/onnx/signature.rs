@@ -72,6 +72,19 @@ pub(super) fn input_types<'a>(
     Err(OnnxError::UnboundDims { dims })
 }
 
+/// The names of the dimensions without a size of a graph's inputs.
+pub(super) fn symbols_of(graph: &GraphProto) -> BTreeSet<String> {
+    let initializers: FxHashSet<&str> = graph.initializer.iter().map(|i| i.name.as_str()).collect();
+    let inputs = graph.input.iter().filter(|input| !initializers.contains(input.name.as_str()));
+    inputs
+        .filter_map(|input| Some((input, declared_type(input).ok()?.1?)))
+        .flat_map(|(input, dims)| {
+            let free = dims.iter().enumerate().filter(|(_, dim)| fixed(dim).is_none());
+            free.map(|(axis, dim)| symbol(input, axis, dim))
+        })
+        .collect()
+}
+
 fn symbols(known: &BTreeSet<String>) -> String {
     if known.is_empty() {
         return "every dimension of the model has a size".to_owned();

@@ -36,116 +36,55 @@ fn infer_download(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String
     }
 }
 
-/// The result of an op on a device: all operands are there.
-fn infer(logical: &str, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
-    let device = types.first().map_or(Device::Host, |ty| ty.device);
-    if let Some(operand) = types.iter().position(|ty| ty.device == Device::Host || ty.device != device) {
-        return Err(format!("operand {operand} is {}, not on the device of operand 0", types[operand]));
+/// Where an op's operands lie, and its result.
+#[derive(Clone, Copy, PartialEq)]
+enum Memory {
+    Host,
+    Device,
+    /// It copies from one to the other, and says itself what it takes.
+    Copies,
+}
+
+fn memory(def: &OpDef) -> Memory {
+    match (def.logical.unwrap_or(def.name), def.backend()) {
+        ("upload" | "download", _) => Memory::Copies,
+        (_, Some("cuda")) => Memory::Device,
+        _ => Memory::Host,
+    }
+}
+
+/// The type of an op's result, all operands where the op takes them.
+pub(super) fn infer(def: &OpDef, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    let memory = memory(def);
+    if memory == Memory::Copies {
+        return (def.infer)(attrs, types);
+    }
+    let device = match types.first() {
+        Some(first) if memory == Memory::Device => first.device,
+        _ => Device::Host,
+    };
+    let (there, name) = match memory {
+        Memory::Device => (device != Device::Host, "on the device of operand 0"),
+        _ => (true, "on the host"),
+    };
+    if let Some(operand) = types.iter().position(|ty| !there || ty.device != device) {
+        return Err(format!("operand {operand} is {}, not {name}", types[operand]));
+    }
+    if memory == Memory::Host {
+        return (def.infer)(attrs, types);
     }
     let host: Vec<TensorType> =
         types.iter().map(|ty| TensorType { device: Device::Host, ..(*ty).clone() }).collect();
-    let def = super::find(logical).ok_or("the logical op is not known")?;
     let result = (def.infer)(attrs, &host.iter().collect::<Vec<_>>())?;
     Ok(TensorType { device, ..result })
 }
 
-/// Evaluates the logical op on the host.
-fn eval(logical: &str, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
-    let def = super::find(logical).expect("the logical op is in the registry");
+/// Evaluates an op on the host, wherever its operands lie.
+pub(super) fn eval(def: &OpDef, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+    if memory(def) != Memory::Device {
+        return (def.eval)(attrs, operands, ty);
+    }
     let host: Vec<Tensor> = operands.iter().map(|operand| operand.on(Device::Host)).collect();
     let plain = TensorType { device: Device::Host, ..ty.clone() };
     (def.eval)(attrs, &host.iter().collect::<Vec<_>>(), &plain).on(ty.device)
 }
-
-type Eval = fn(&Attrs, &[&Tensor], &TensorType) -> Tensor;
-
-macro_rules! lowered {
-    ($($name:literal),* $(,)?) => {
-        /// Logical ops that the backend `cuda` has as they are, with all operands on the device.
-        pub(super) const CUDA: &[(&str, &str, Infer, Eval)] = &[$((
-            concat!("cuda.", $name),
-            $name,
-            |attrs, types| infer($name, attrs, types),
-            |attrs, operands, ty| eval($name, attrs, operands, ty),
-        )),*];
-    };
-}
-lowered!(
-    "relu",
-    "sigmoid",
-    "tanh",
-    "erf",
-    "exp",
-    "log",
-    "sqrt",
-    "neg",
-    "abs",
-    "reciprocal",
-    "floor",
-    "ceil",
-    "round",
-    "sign",
-    "softplus",
-    "softsign",
-    "sin",
-    "cos",
-    "silu",
-    "gelu",
-    "gelu-tanh",
-    "hard-swish",
-    "mish",
-    "leaky-relu",
-    "elu",
-    "hard-sigmoid",
-    "clip",
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "pow",
-    "min",
-    "max",
-    "mod",
-    "equal",
-    "greater",
-    "less",
-    "greater-equal",
-    "less-equal",
-    "and",
-    "or",
-    "xor",
-    "not",
-    "isnan",
-    "where",
-    "cast",
-    "map",
-    "matmul",
-    "conv",
-    "attention",
-    "softmax",
-    "log-softmax",
-    "layer-norm",
-    "batch-norm",
-    "instance-norm",
-    "lrn",
-    "max-pool",
-    "avg-pool",
-    "reduce-sum",
-    "reduce-mean",
-    "reduce-max",
-    "reduce-min",
-    "reduce-prod",
-    "arg-max",
-    "arg-min",
-    "reshape",
-    "transpose",
-    "slice",
-    "concat",
-    "gather",
-    "gather-elements",
-    "expand",
-    "pad",
-    "pack",
-    "unpack",
-    "grad",
-);

@@ -53,11 +53,14 @@ pub(crate) fn broken(op: &OpDef, name: &str, value: &Attr) -> Option<(&'static s
         ("groups" | "into" | "size", Attr::Int(one)) if *one < 1 => {
             Some(("there is one at least", "write a number from 1 on"))
         }
-        ("keepdims" | "count-include-pad" | "select-last" | "fmod" | "sum", Attr::Int(flag))
-            if !(0..=1).contains(flag) =>
-        {
-            Some(("it is a flag", "write 0 or 1"))
+        ("output-padding", Attr::Ints(list)) if list.len() != 2 || list.iter().any(|one| *one < 0) => {
+            Some(("rows and columns are added", "write two numbers from 0 on, as in `[0,0]`"))
         }
+        (
+            "keepdims" | "count-include-pad" | "select-last" | "fmod" | "sum" | "exclude-outside"
+            | "antialias",
+            Attr::Int(flag),
+        ) if !(0..=1).contains(flag) => Some(("it is a flag", "write 0 or 1")),
         _ => None,
     }
 }
@@ -80,7 +83,7 @@ mod tests {
     fn infers(name: &str, shape: &[usize], attrs: Attrs) -> bool {
         let def = op::find(name).unwrap();
         let ty = crate::tensor::TensorType::plain(crate::tensor::DType::F32, shape.to_vec());
-        (def.infer)(&op::complete(def, attrs), &[&ty]).is_ok()
+        def.result(&op::complete(def, attrs), &[&ty]).is_ok()
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Lowered ops: what backends have kernels for. Each means what its logical op means, in the
 //! layouts it names; the reference evaluation unpacks, evaluates the logical op, and packs.
 
-use super::{OpDef, attr, matmul, post, reduce, shape, sizes, window, winograd};
+use super::{
+    OpDef, attr, matmul, pointwise, post, reduce, resize, shape, sizes, transposed, window, winograd,
+};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Layout, Tensor, TensorType};
 
@@ -57,6 +59,7 @@ const NATIVE: &[&str] = &[
     "map",
     "matmul",
     "conv",
+    "conv-transpose",
     "softmax",
     "log-softmax",
     "layer-norm",
@@ -81,6 +84,10 @@ const NATIVE: &[&str] = &[
     "unpack",
     "reorder",
 ];
+
+/// Logical ops that the backend `cuda` has as they are, all operands on the device, beside those of [`NATIVE`]
+/// but `reorder` and `conv-transpose`.
+const CUDA: &[&str] = &["max-pool", "avg-pool", "reduce-mean", "concat", "grad", "upload", "download"];
 
 /// Logical ops that oneDNN runs as they are.
 const ONEDNN: &[&str] = &[
@@ -119,15 +126,8 @@ pub(super) fn ops() -> Vec<OpDef> {
     // Names live as long as the registry, which is built once.
     let mut ops: Vec<OpDef> =
         NATIVE.iter().map(|name| lower(Box::leak(format!("native.{name}").into_boxed_str()), name)).collect();
-    ops.extend(super::device::CUDA.iter().map(|(name, of, infer, eval)| OpDef {
-        infer: *infer,
-        eval: *eval,
-        ..lower(name, of)
-    }));
-    ops.extend(
-        ["upload", "download"]
-            .map(|of| lower(if of == "upload" { "cuda.upload" } else { "cuda.download" }, of)),
-    );
+    let cuda = NATIVE.iter().filter(|name| !["reorder", "conv-transpose"].contains(name)).chain(CUDA);
+    ops.extend(cuda.map(|name| lower(Box::leak(format!("cuda.{name}").into_boxed_str()), name)));
     ops.extend(ONEDNN.iter().map(|name| lower(Box::leak(format!("onednn.{name}").into_boxed_str()), name)));
     macro_rules! blocked {
         ($name:literal, $of:literal, $infer:expr) => {
@@ -167,6 +167,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         }
         conv(attrs, types, &[("nChw16c", "Ohwi16o"), ("nChw8c", "Ohwi8o")])
     });
+    blocked!("native.pointwise-depthwise", "pointwise-depthwise", infer_pointwise);
     blocked!("native.conv-nhwc", "conv", |attrs, types| {
         let groups = usize::try_from(attrs.expect_int("groups")).unwrap_or(1).max(1);
         let outputs = types[1].shape.first().copied().unwrap_or(0);
@@ -186,6 +187,8 @@ pub(super) fn ops() -> Vec<OpDef> {
         infer_mean(attrs, types)
     });
     blocked!("native.concat", "concat", infer_concat);
+    blocked!("native.resize", "resize", |attrs, types| pool(types)
+        .and_then(|()| resize::infer(attrs, types)));
     blocked!("onednn.matmul-packed", "matmul", |attrs, types| {
         let types = with_plain(types, 1);
         matmul::infer(attrs, &types.iter().collect::<Vec<_>>())
@@ -193,6 +196,10 @@ pub(super) fn ops() -> Vec<OpDef> {
     blocked!("onednn.max-pool", "max-pool", window::infer_pool);
     blocked!("onednn.avg-pool", "avg-pool", window::infer_pool);
     blocked!("onednn.reduce-mean", "reduce-mean", infer_mean);
+    blocked!("onednn.resize", "resize", resize::infer);
+    blocked!("onednn.conv-transpose", "conv-transpose", |attrs, types| Ok(
+        transposed::infer(attrs, types)?.with_layout(types[0].layout.clone())
+    ));
     blocked!("onednn.concat", "concat", infer_concat);
     blocked!("onednn.conv", "conv", infer_free);
     if let Some(conv) = ops.last_mut() {
@@ -220,7 +227,7 @@ pub(super) fn ops() -> Vec<OpDef> {
 fn eval(logical: &str, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let def = super::find(logical).expect("the logical op is in the registry");
     let plain: Vec<Tensor> = operands.iter().map(|operand| operand.to_layout(&Layout::PLAIN)).collect();
-    let result = (def.eval)(attrs, &plain.iter().collect::<Vec<_>>(), &ty.with_layout(Layout::PLAIN));
+    let result = def.evaluate(attrs, &plain.iter().collect::<Vec<_>>(), &ty.with_layout(Layout::PLAIN));
     result.to_layout(&ty.layout)
 }
 
@@ -233,6 +240,21 @@ fn conv(attrs: &Attrs, types: &[&TensorType], pairs: &[(&str, &str)]) -> Result<
     }
     let result = window::infer_conv(attrs, types)?.with_layout(types[0].layout.clone());
     post::check(attrs.post(), &types[3..], &result)?;
+    Ok(result)
+}
+
+fn infer_pointwise(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    let layouts = [0, 1, 3].map(|operand| types[operand].layout.to_string());
+    match layouts.each_ref().map(String::as_str) {
+        ["nChw16c", "OIhw16i16o", "Oihw16o"] | ["nChw8c", "OIhw8i8o", "Oihw8o"] => {}
+        [x, w, v] => {
+            return Err(format!(
+                "input {x} with weights {w} and {v}: it takes nChw16c with OIhw16i16o and Oihw16o, or nChw8c with OIhw8i8o and Oihw8o"
+            ));
+        }
+    }
+    let result = pointwise::infer(attrs, types)?.with_layout(types[0].layout.clone());
+    post::check(attrs.post(), &types[5..], &result)?;
     Ok(result)
 }
 

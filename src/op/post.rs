@@ -153,7 +153,7 @@ fn check_operand(step: &str, ty: &TensorType, result: &TensorType) -> Result<(),
     if ty.layout.is_plain() && ty.shape.count() == 1 { Ok(()) } else { wrong() }
 }
 
-/// Applies a chain to a default-layout `f32` tensor; extras in any layout.
+/// Applies a chain to a tensor in the default layout; extras in any layout.
 #[must_use]
 pub fn apply(steps: &[Step], extras: &[&Tensor], value: Tensor) -> Tensor {
     if steps.is_empty() {

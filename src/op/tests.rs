@@ -9,7 +9,7 @@ fn attrs_of(name: &str, attrs: Attrs) -> Attrs {
 }
 
 fn infer(name: &str, attrs: Attrs, types: &[TensorType]) -> Result<TensorType, String> {
-    (find(name).unwrap().infer)(&attrs_of(name, attrs), &types.iter().collect::<Vec<_>>())
+    find(name).unwrap().result(&attrs_of(name, attrs), &types.iter().collect::<Vec<_>>())
 }
 
 fn refusal(name: &str, attrs: Attrs, types: &[TensorType]) -> String {
@@ -20,8 +20,8 @@ fn eval(name: &str, attrs: Attrs, operands: &[Tensor]) -> Tensor {
     let attrs = attrs_of(name, attrs);
     let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
     let def = find(name).unwrap();
-    let ty = (def.infer)(&attrs, &types).unwrap_or_else(|why| panic!("{name}{attrs}: {why}"));
-    let result = (def.eval)(&attrs, &operands.iter().collect::<Vec<_>>(), &ty);
+    let ty = def.result(&attrs, &types).unwrap_or_else(|why| panic!("{name}{attrs}: {why}"));
+    let result = def.evaluate(&attrs, &operands.iter().collect::<Vec<_>>(), &ty);
     assert_eq!(*result.ty(), ty, "{name}{attrs}");
     result
 }
@@ -83,7 +83,8 @@ impl Random {
             AttrKind::Ints => {
                 let natural = match name {
                     "pads" => self.of(&[4, 2 * rank]),
-                    "kernel" | "strides" | "dilations" | "ceil-extra" => 2,
+                    "kernel" | "strides" | "dilations" | "ceil-extra" | "output-padding" => 2,
+                    "sizes" => self.of(&[2, rank]),
                     "axes" => self.below(rank + 1),
                     _ => rank,
                 };
@@ -91,7 +92,17 @@ impl Random {
                 let ints: Vec<i64> = (0..length).map(|_| self.int()).collect();
                 Attr::Ints(ints)
             }
-            AttrKind::Str => Attr::Str("x".into()),
+            AttrKind::Str => {
+                let known: &[&str] = match name {
+                    "mode" => &["nearest", "linear", "cubic", "x"],
+                    "coordinates" => {
+                        &["half-pixel", "align-corners", "pytorch-half-pixel", "asymmetric", "x"]
+                    }
+                    "rounding" => &["prefer-ceil", "floor", "ceil", "x"],
+                    _ => &["x"],
+                };
+                Attr::Str(self.of(known).into())
+            }
             AttrKind::DType => Attr::DType(self.of(&DType::ALL)),
             AttrKind::Layout => Attr::Layout(self.of(&LAYOUTS).parse().unwrap()),
             AttrKind::Post => {
@@ -128,7 +139,7 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
     let mut panicked = Vec::new();
     for def in all() {
         let mut accepted = 0;
-        for _ in 0..9000 {
+        for _ in 0..20_000 {
             let rank = random.of(&[0, 1, 2, 3, 4, 4, 4, 4]);
             let mut attrs = Attrs::new();
             for declared in &def.attrs {
@@ -150,6 +161,16 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
                 .map(|operand| match (operand, random.below(4)) {
                     (0, _) if def.name == "winograd-weights" => TensorType::plain(dtype, [3, 2, 3, 3]),
                     (0, _) => x.clone(),
+                    (1..5, _) if def.name.ends_with("pointwise-depthwise") => {
+                        let channels = x.shape.get(1).copied().unwrap_or(1);
+                        let (dims, layouts) = match operand {
+                            1 => (vec![2, channels, 1, 1], ["OIhw16i16o", "OIhw8i8o"]),
+                            3 => (vec![2, 1, random.of(&[1, 2]), 1], ["Oihw16o", "Oihw8o"]),
+                            _ => (vec![2], ["plain"; 2]),
+                        };
+                        let layouts = if def.flags.lowered { layouts } else { ["plain"; 2] };
+                        TensorType::plain(dtype, dims).with_layout(layout(random.of(&layouts)))
+                    }
                     (1, _) if def.name == "native.conv-winograd" => {
                         let (frequencies, channels) = (random.of(&[16, 36, 25]), x.shape.get(1).copied());
                         TensorType::plain(dtype, [frequencies, channels.unwrap_or(1), 2])
@@ -180,7 +201,7 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
                 .map(|ty| TensorType { device: memory(def.name, &mut random), ..ty })
                 .collect();
             let refs: Vec<&TensorType> = types.iter().collect();
-            let outcome = std::panic::catch_unwind(|| (def.infer)(&attrs, &refs));
+            let outcome = std::panic::catch_unwind(|| def.result(&attrs, &refs));
             let Ok(inferred) = outcome else {
                 panicked.push(format!("infer {}{attrs} {types:?}", def.name));
                 break;
@@ -193,7 +214,7 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
             }
             let tensors: Vec<Tensor> = types.iter().map(|ty| random.tensor(ty)).collect();
             let outcome = std::panic::catch_unwind(|| {
-                let result = (def.eval)(&attrs, &tensors.iter().collect::<Vec<_>>(), &ty);
+                let result = def.evaluate(&attrs, &tensors.iter().collect::<Vec<_>>(), &ty);
                 assert_eq!(*result.ty(), ty);
                 // Padding holds zero.
                 let result = result.on(Device::Host);
@@ -251,6 +272,15 @@ fn a_blocked_op_means_its_logical_op() {
         &["nChw8c", "Oihw8o", "plain"],
         0.0,
     );
+    let attrs = window().with("inner", Attr::Post(vec![step("sigmoid", &[])])).with("post", post);
+    let (w, v) = (f32(&[19, 5, 1, 1]), f32(&[19, 1, 3, 2]));
+    check(
+        "native.pointwise-depthwise",
+        attrs,
+        &[x.clone(), w, bias, v, f32(&[19]), extra],
+        &["nChw8c", "OIhw8i8o", "plain", "Oihw8o", "plain", "nChw8c"],
+        0.0,
+    );
     let pool = || window().ints("kernel", &[3, 3]);
     for blocks in ["nChw16c", "nChw8c", "nhwc"] {
         check("native.max-pool", pool(), std::slice::from_ref(&x), &[blocks], 0.0);
@@ -303,6 +333,20 @@ fn convolution_by_hand() {
     let padded = Attrs::new().ints("pads", &[1, 0, 0, 1]).ints("strides", &[2, 1]);
     assert_eq!(conv(padded).to_f64(), [-1.5, -2.5, 0.5, -3.5, -3.5, 6.5]);
     assert_eq!(conv(Attrs::new().ints("dilations", &[2, 2])).to_f64(), [-7.5]);
+    // Padding is of what lies between the convolutions: zero there, where the step would make 0.5 of it.
+    let inner = Attr::Post(vec![step("sigmoid", &[])]);
+    let pair = eval(
+        "pointwise-depthwise",
+        Attrs::new().with("inner", inner).ints("pads", &[1, 0, 0, 0]),
+        &[
+            f32s([1, 1, 1, 1], &[2.]),
+            f32s([1, 1, 1, 1], &[3.]),
+            f32s([1], &[-6.]),
+            f32s([1, 1, 2, 1], &[100., 4.]),
+            f32s([1], &[1.]),
+        ],
+    );
+    assert_eq!(pair.to_f64(), [3.]);
     let grouped = eval(
         "conv",
         Attrs::new().int("groups", 2),
@@ -518,4 +562,19 @@ fn attributes_of_one_name_are_of_one_kind() {
             assert_eq!(*kind, attr.kind, "`{}` of `{first}` and of `{}`", attr.name, def.name);
         }
     }
+}
+
+#[test]
+fn transposed_convolutions_by_hand() {
+    let x = f32s([1, 1, 2, 2], &[1., 2., 3., 4.]);
+    let w = f32s([1, 1, 2, 2], &[1., 10., 100., 1000.]);
+    let run = |attrs: Attrs| eval("conv-transpose", attrs, &[x.clone(), w.clone(), f32s([1], &[0.5])]);
+    let whole = [1.5, 12.5, 20.5, 103.5, 1234.5, 2040.5, 300.5, 3400.5, 4000.5];
+    assert_eq!(run(Attrs::new()).to_f64(), whole);
+    let cut = Attrs::new().ints("pads", &[1, 1, 0, 1]);
+    assert_eq!(run(cut).to_f64(), [1234.5, 3400.5]);
+    let apart = Attrs::new().ints("strides", &[1, 2]).ints("output-padding", &[0, 1]);
+    let rows =
+        [1.5, 10.5, 2.5, 20.5, 0.5, 103.5, 1030.5, 204.5, 2040.5, 0.5, 300.5, 3000.5, 400.5, 4000.5, 0.5];
+    assert_eq!(run(apart).to_f64(), rows);
 }

@@ -224,7 +224,7 @@ pub(super) fn infer_conv(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorT
     Ok(result)
 }
 
-fn eval_conv(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+pub(super) fn eval_conv(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let (x, w) = (operands[0].ty(), operands[1].ty());
     let axis = |index: usize| {
         Axis::new(attrs, index, x.shape[2 + index], w.shape[2 + index]).expect("infer accepted")

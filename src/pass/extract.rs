@@ -8,7 +8,7 @@ mod memory;
 mod recorder;
 mod trial;
 
-pub use memory::{Curve, Point, too_large};
+pub use memory::{Curve, Objective, Point, too_large};
 pub use recorder::Kernel;
 
 use super::pipeline::{Extract as Settings, PassSpec, Pipeline, Plan as PlanSettings};
@@ -19,8 +19,10 @@ use crate::egraph::{EGraph, Flip, Pick};
 use crate::error::Error;
 use crate::extract::{self, Extraction, Extractor, Problem};
 use crate::graph::Graph;
+use crate::memory::Limit;
 use crate::plan::{Plan, Source, Step};
 use crate::program::Program;
+use crate::tensor::Device;
 use crate::tune;
 use effort::Effort;
 use recorder::Recorder;
@@ -39,7 +41,7 @@ impl Pass for Extract {
         let egraph = state.egraph.take().unwrap_or_else(|| EGraph::new(&state.graph));
         let extractor = extractor(&self.0)?;
         let model = cost_model(&self.0, context)?;
-        let Chosen { extraction, program, plan, sources, missing } =
+        let Chosen { extraction, objective, program, plan, sources, missing } =
             choice(&egraph, &self.0, &*extractor, &*model, context)?;
         state.sources = sources;
         state.graph = program;
@@ -48,6 +50,7 @@ impl Pass for Extract {
             extractor: extractor.name().to_owned(),
             cost_model: model.name().to_owned(),
             extraction,
+            objective,
             missing,
         };
         state.cost = Some(model);
@@ -60,6 +63,8 @@ impl Pass for Extract {
 pub struct Chosen {
     /// The choice, the copies that the plan adds among its cost.
     pub extraction: Extraction,
+    /// What time and memory come to together, where memory is weighed.
+    pub objective: Option<Objective>,
     /// The program.
     pub program: Graph,
     /// Its plan.
@@ -78,13 +83,13 @@ fn choice(
     context: &Context<'_>,
 ) -> Result<Chosen, Error> {
     let chooser = chooser(egraph, extractor, model, context)?;
-    let Trial { extraction, program, mut plan } = choose(&chooser, settings)?;
+    let (Trial { extraction, program, mut plan }, objective) = choose(&chooser, settings)?;
     let sources = sources(&chooser.pick, &program);
     // Where things came from is asked for the chosen program alone.
     for step in &mut plan.steps {
         step.source = sources.get(step.node.index()).cloned().unwrap_or_default();
     }
-    Ok(Chosen { extraction, program: program.graph, plan, sources, missing: chooser.pick.missing })
+    Ok(Chosen { extraction, objective, program: program.graph, plan, sources, missing: chooser.pick.missing })
 }
 
 /// What a pipeline chooses of an e-graph, as compiling does.
@@ -107,27 +112,39 @@ pub fn estimates(plans: &[&Plan], context: &Context<'_>) -> Result<Vec<Vec<Optio
     let model = cost_model(settings(context)?, context)?;
     let contract = |call: &Call<'_>| context.contract(call);
     let one = |step: &Step| step.price(&*model, context.threads, &contract).map_err(Error::setting);
-    plans.iter().map(|plan| plan.steps.iter().map(one).collect()).collect()
+    let prices = plans.iter().map(|plan| plan.steps.iter().map(one).collect()).collect();
+    sound(&*model)?;
+    prices
+}
+
+/// That nothing went wrong while kernels were priced.
+fn sound(model: &dyn CostModel) -> Result<(), Error> {
+    match model.trouble() {
+        Some(why) => Err(Error::setting(format!("the cost model `{}`: {why}", model.name()))),
+        None => Ok(()),
+    }
 }
 
 const NOTHING: &str = "nothing that can be run computes the outputs";
 
-/// The plans of a model from the fastest to the smallest, within the pipeline's limit: of each the estimate and
-/// the arena. `progress` is told how many of how many million steps are done.
+/// The plans of a model from the fastest to the smallest, by the arena of a device, within the pipeline's limits:
+/// of each the estimate and that arena. `progress` is told how many of how many million steps are done.
 ///
 /// # Errors
 /// As compiling; or if the pipeline has no `Extract`.
 pub fn curve(
     egraph: &EGraph,
     context: &Context<'_>,
+    device: Device,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Curve, Error> {
     let settings = settings(context)?;
     let extractor = extractor(settings)?;
     let model = cost_model(settings, context)?;
     let chooser = chooser(egraph, &*extractor, &*model, context)?;
-    let trials = memory::curve(&chooser, chooser.settings.limit, progress)?;
-    Ok(Curve { points: trials.iter().map(Point::of).collect(), complete: !chooser.effort.is_spent() })
+    let trials = memory::curve(&chooser, device, &chooser.settings.limit, progress)?;
+    let points = trials.iter().map(|trial| Point::of(trial, device)).collect();
+    Ok(Curve { points, complete: !chooser.effort.is_spent() })
 }
 
 /// Asks about the program that a pipeline chooses: `question` is given all that it was chosen from, what
@@ -144,7 +161,7 @@ pub fn chosen<R>(
     let extractor = extractor(settings)?;
     let model = cost_model(settings, context)?;
     let chooser = chooser(egraph, &*extractor, &*model, context)?;
-    let trial = choose(&chooser, settings)?;
+    let (trial, _) = choose(&chooser, settings)?;
     Ok(question(&chooser.pick, &*extractor, &trial.extraction))
 }
 
@@ -172,6 +189,7 @@ pub fn features(egraph: &EGraph, context: &Context<'_>) -> Result<Vec<Kernel>, E
     let recorder = Recorder::new(&*model);
     let contracts = |call: &Call<'_>| context.contract(call);
     let _ = egraph.problem(&recorder, context.threads, &contracts);
+    sound(&*model)?;
     Ok(recorder.kernels())
 }
 
@@ -202,25 +220,32 @@ pub fn supposed(
     let extractor = extractor(settings)?;
     let model = cost_model(settings, context)?;
     let mut chooser = chooser(egraph, &*extractor, &*model, context)?;
-    let now = choose(&chooser, settings)?.extraction;
+    let now = choose(&chooser, settings)?.0.extraction;
     let scaled = chooser.pick.scaled(factor);
     let cost =
         |problem: &Problem| problem.cost(&now.choice).map_err(|error| Error::Extract(error.to_string()));
     // The copies that the plan adds cost what they did.
     let unchanged = cost(&scaled)? + (now.cost - cost(&chooser.pick.problem)?);
     let priced = std::mem::replace(&mut chooser.pick.problem, scaled);
-    let then = choose(&chooser, settings)?.extraction;
+    let then = choose(&chooser, settings)?.0.extraction;
     let flips = chooser.pick.flips((&priced, &now), (&chooser.pick.problem, &then));
     Ok(Supposed { now, unchanged, then, flips })
 }
 
-/// The program that the settings ask for.
-fn choose(chooser: &Chooser<'_>, settings: &Settings) -> Result<Trial, Error> {
-    match chooser.settings.limit {
-        limit if settings.memory > 0.0 => memory::cheapest(chooser, settings.memory, limit),
-        Some(limit) => memory::within(chooser, limit),
-        None => chooser.best(&chooser.pick.problem, None)?.ok_or_else(|| Error::Extract(NOTHING.into())),
+/// The program that the settings ask for, and the account of time and memory where memory is weighed.
+fn choose(chooser: &Chooser<'_>, settings: &Settings) -> Result<(Trial, Option<Objective>), Error> {
+    let limit = &chooser.settings.limit;
+    if settings.memory > 0.0 {
+        let (trial, objective) = memory::cheapest(chooser, settings.memory, limit)?;
+        return Ok((trial, Some(objective)));
     }
+    let trial = if limit.is_none() {
+        let any = chooser.best(&chooser.pick.problem, &Limit::default())?;
+        any.ok_or_else(|| Error::Extract(NOTHING.into()))?
+    } else {
+        memory::within(chooser, limit)?
+    };
+    Ok((trial, None))
 }
 
 /// That there are the extractor and the cost model of a pipeline, each with what it goes by.
@@ -254,14 +279,8 @@ fn settings<'a>(context: &Context<'a>) -> Result<&'a Settings, Error> {
 }
 
 fn extractor(settings: &Settings) -> Result<Box<dyn Extractor>, Error> {
-    let known = extract::find(&settings.extractor).ok_or_else(|| {
-        let known: Vec<&str> = extract::EXTRACTORS.iter().map(|one| one.name()).collect();
-        Error::setting(format!(
-            "there is no extractor `{}`: there are {}",
-            settings.extractor,
-            known.join(", ")
-        ))
-    })?;
+    let known = extract::find(&settings.extractor)
+        .ok_or_else(|| Error::setting(extract::unknown(&settings.extractor)))?;
     let exact = extract::Exact { limits: settings.limits };
     Ok(if known.name() == exact.name() { Box::new(exact) } else { Box::new(known) })
 }
@@ -276,7 +295,7 @@ fn cost_model(settings: &Settings, context: &Context<'_>) -> Result<Box<dyn Cost
         measured: context.measured.as_ref(),
         formula: settings.formula.as_ref(),
         program: match &settings.process {
-            Some(command) => Some(Arc::new(Program::start(command).map_err(Error::setting)?)),
+            Some(how) => Some(Arc::new(Program::start(how).map_err(Error::setting)?)),
             None => None,
         },
         fit,
@@ -306,6 +325,7 @@ fn chooser<'a>(
             model.lacking()
         )));
     }
+    sound(model)?;
     if let Some(obstacle) = pick.obstacle() {
         return Err(obstacle.into());
     }

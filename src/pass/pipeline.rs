@@ -3,15 +3,20 @@
 use crate::cost::Noise;
 use crate::error::{Diagnostic, Diagnostics, Source, Span, suggestion};
 use crate::extract::Limits;
+use crate::memory::Limit;
+use crate::program::Invocation;
 use crate::rule::ron::{self, Field, Node, Value};
-use crate::rule::{Rule, RuleSet};
+use crate::rule::{Precision, Rule, RuleSet};
+use crate::tensor::Device;
 use std::sync::Arc;
 
 /// The pipelines that ship with ovolo, by name.
 pub const SHIPPED: &[(&str, &str)] = &[
+    ("passes/mixed.ron", include_str!("../../passes/mixed.ron")),
     ("passes/native.ron", include_str!("../../passes/native.ron")),
     ("passes/onednn.ron", include_str!("../../passes/onednn.ron")),
     ("passes/cpu.ron", include_str!("../../passes/cpu.ron")),
+    ("passes/bf16.ron", include_str!("../../passes/bf16.ron")),
     ("passes/cuda.ron", include_str!("../../passes/cuda.ron")),
     ("passes/merged.ron", include_str!("../../passes/merged.ron")),
     ("passes/superoptimise.ron", include_str!("../../passes/superoptimise.ron")),
@@ -27,7 +32,7 @@ pub struct Pipeline {
     /// Backends in play.
     pub backends: Vec<String>,
     /// The least precise arithmetic that is allowed.
-    pub precision: String,
+    pub precision: Precision,
     /// What it was read from.
     pub source: Source,
 }
@@ -71,13 +76,13 @@ pub struct Extract {
     pub formula: Option<Source>,
     /// The fitted model of the cost model `learned`.
     pub learned: Option<Source>,
-    /// The command that starts the program of the cost model `process`.
-    pub process: Option<String>,
+    /// How the program of the cost model `process` is started.
+    pub process: Option<Invocation>,
     /// How prices are disturbed, to have other good programs.
     pub noise: Option<Noise>,
     /// Limits of the extractor `exact`.
     pub limits: Limits,
-    /// Milliseconds that a mebibyte of the arena is worth.
+    /// Milliseconds that a mebibyte of the host's arena is worth.
     pub memory: f64,
 }
 
@@ -88,13 +93,13 @@ pub struct Plan {
     pub order: String,
     /// The planner.
     pub planner: String,
-    /// The most bytes that the arena may have.
-    pub limit: Option<usize>,
+    /// The most bytes that the arena of each device may have.
+    pub limit: Limit,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { order: "peak".into(), planner: "exact".into(), limit: None }
+        Self { order: "peak".into(), planner: "exact".into(), limit: Limit::default() }
     }
 }
 
@@ -115,7 +120,7 @@ const PASSES: &[(&str, &[(&str, bool)])] = &[
             ("memory", false),
         ],
     ),
-    ("Plan", &[("order", false), ("planner", false), ("limit", false)]),
+    ("Plan", &[("order", false), ("planner", false), ("limit", false), ("limits", false)]),
 ];
 
 /// The settings of a pipeline.
@@ -180,10 +185,10 @@ impl Pipeline {
         rules.select(&phase.rules)
     }
 
-    /// Whether every phase names rules that are there.
+    /// Whether every phase names rules that are there, and that round no more than is allowed.
     ///
     /// # Errors
-    /// Every name that is none, with its place.
+    /// Every name that is none, or that stands for a rule that rounds more, with its place.
     pub fn names(&self, rules: &RuleSet) -> Result<(), Diagnostics> {
         let phases = self.passes.iter().filter_map(|pass| match pass {
             PassSpec::Rewrite(phase) => Some(phase),
@@ -201,7 +206,8 @@ impl Pipeline {
         let source = found.add_source(self.source.clone());
         let named = phases.into_iter().flat_map(|phase| phase.rules.iter().map(move |name| (phase, name)));
         for (phase, name) in named {
-            if let Some(diagnostic) = rules.unknown(name) {
+            let unfit = rules.unknown(name).or_else(|| too_coarse(rules, name, self.precision));
+            if let Some(diagnostic) = unfit {
                 let place = phase.places.iter().find(|(known, _)| known == name);
                 found.push(match place {
                     Some((_, span)) => diagnostic.label(source, *span, ""),
@@ -211,6 +217,19 @@ impl Pipeline {
         }
         found.into_result(())
     }
+}
+
+/// That a name stands for a rule that rounds more than is allowed.
+fn too_coarse(rules: &RuleSet, name: &str, allowed: Precision) -> Option<Diagnostic> {
+    let rule = rules.coarser(name, allowed)?;
+    let what = if rule.name == name { String::new() } else { format!(" of `{name}`") };
+    let message = format!(
+        "rule `{}`{what} rounds to {}, and the pipeline's precision is {allowed}",
+        rule.name, rule.precision
+    );
+    let help =
+        format!("write `precision: \"{}\"` if the pipeline may round so, or take it away", rule.precision);
+    Some(Diagnostic::new(message).help(help))
 }
 
 struct Reader<'a> {
@@ -292,10 +311,12 @@ impl Reader<'_> {
             };
             self.known("backend", backend, span, &known);
         }
-        let precision = self.text(fields, "precision").unwrap_or_else(|| "f32".into());
-        if let Some(node) = field(fields, "precision") {
-            self.known("precision", &precision, node.span, &["f32"]);
+        let precision = self.text(fields, "precision");
+        if let (Some(name), Some(node)) = (&precision, field(fields, "precision")) {
+            self.known("precision", name, node.span, &Precision::ALL.map(Precision::name));
         }
+        let precision = precision.and_then(|name| Precision::find(&name)).unwrap_or_default();
+        self.coarse(&passes, precision);
         let name = self.text(fields, "name").unwrap_or_default();
         let unnamed = |node: &Node| matches!(&node.value, Value::Str(text) if text.text.is_empty());
         if lacks(fields, "name", SETTINGS) || field(fields, "name").is_some_and(unnamed) {
@@ -341,6 +362,19 @@ impl Reader<'_> {
         let passes = passes.into_iter().map(|(pass, _)| pass).collect();
         let source = self.found.sources().first()?.clone();
         Some(Pipeline { name, passes, backends, precision, source })
+    }
+
+    /// That no phase names a rule that rounds more than the pipeline allows.
+    fn coarse(&mut self, passes: &[(PassSpec, Span)], precision: Precision) {
+        let Some(rules) = self.rules else { return };
+        for (pass, _) in passes {
+            let PassSpec::Rewrite(phase) = pass else { continue };
+            for (name, span) in &phase.places {
+                if let Some(diagnostic) = too_coarse(rules, name, precision) {
+                    self.found.push(diagnostic.label(0, *span, ""));
+                }
+            }
+        }
     }
 
     fn pass(&mut self, node: &Node) -> Option<PassSpec> {
@@ -395,7 +429,7 @@ impl Reader<'_> {
             _ => PassSpec::Plan(Plan {
                 order: self.choice(fields, "order", "peak", ORDERS),
                 planner: self.choice(fields, "planner", "exact", &planners()),
-                limit: self.count(fields, "limit", 0),
+                limit: self.limit(fields),
             }),
         })
     }
@@ -478,6 +512,30 @@ impl Reader<'_> {
             places.push((text.text.clone(), item.span));
         }
         places
+    }
+
+    /// The limit of the host's arena, and those of devices by their names.
+    fn limit(&mut self, fields: &[Field]) -> Limit {
+        let mut limit = Limit::from(self.count(fields, "limit", 0));
+        let texts = self.texts(fields, "limits").unwrap_or_default();
+        let span = field(fields, "limits").map_or(Span::at(0), |node| node.span);
+        for text in texts {
+            let read = text.split_once('=').and_then(|(device, bytes)| {
+                Some((device.trim().parse::<Device>().ok()?, bytes.trim().parse::<usize>().ok()?))
+            });
+            match read {
+                Some((device, _)) if limit.of(device).is_some() => {
+                    self.mistake(format!("{device} has two limits"), span, "leave one of the two out")
+                }
+                Some((device, bytes)) => limit = limit.with(device, bytes),
+                None => self.mistake(
+                    format!("`{text}` is no limit of a device"),
+                    span,
+                    "write a device and bytes, such as `limits: [\"cuda:0=1048576\"]`",
+                ),
+            }
+        }
+        limit
     }
 
     fn count(&mut self, fields: &[Field], key: &str, least: usize) -> Option<usize> {

@@ -6,6 +6,7 @@ use crate::contract::Call;
 use crate::cost::{self, CostModel, Query};
 use crate::error::Error;
 use crate::graph::Graph;
+use crate::memory::Limit;
 use crate::op;
 use crate::plan::{self, Plan, PlanError, Source};
 
@@ -22,18 +23,13 @@ impl Pass for PlanMemory {
         let plan = match state.chosen.take() {
             Some(plan) => plan,
             None => {
-                plan(&state.graph, &state.sources, state.cost.as_deref(), &self.0, self.0.limit, context)?
+                plan(&state.graph, &state.sources, state.cost.as_deref(), &self.0, &self.0.limit, context)?
             }
         };
-        if let Some(limit) = self.0.limit.filter(|limit| plan.arena > *limit) {
-            return Err(Error::Plan(super::extract::too_large(&plan, limit)));
+        if let Some((device, limit)) = plan.above(&self.0.limit) {
+            return Err(Error::Plan(super::extract::too_large(&plan, device, limit)));
         }
-        let report = PassReport::Plan {
-            steps: plan.steps.len(),
-            arena: plan.arena,
-            lower_bound: plan.lower_bound,
-            proven: plan.proven,
-        };
+        let report = PassReport::Plan { steps: plan.steps.len(), arenas: plan.arenas().collect() };
         state.plan = Some(plan);
         Ok(report)
     }
@@ -45,7 +41,7 @@ pub(super) fn plan(
     sources: &[Source],
     model: Option<&dyn CostModel>,
     settings: &Settings,
-    limit: Option<usize>,
+    limit: &Limit,
     context: &Context<'_>,
 ) -> Result<Plan, PlanError> {
     let ask = |call: &Call<'_>, constant: &[bool]| {

@@ -17,7 +17,7 @@ impl Pass for Rewrite {
     fn run(&self, state: &mut State, context: &Context<'_>) -> Result<PassReport, Error> {
         let mut rules = context.pipeline.select(&self.0, context.rules).map_err(Error::Pipeline)?;
         // What leads to a backend that is not there is not in play; the compilation says so.
-        for (backend, _) in super::absent(context.pipeline) {
+        for (backend, _) in super::missing(context.pipeline) {
             if super::plans_elsewhere(&backend) {
                 continue;
             }

@@ -5,10 +5,12 @@
 //! from then on. Where that raises the peak by more than the copy is worth, or above a limit, the operand
 //! gets a buffer of its own, and is copied.
 
+use super::Arena;
 use super::draft::Draft;
 use crate::contract::{ALIGN, Contract};
 use crate::graph::{Graph, INPUT, Node, NodeId};
-use crate::memory::{self, Buffer, Packing, Planner};
+use crate::memory::{self, Buffer, Limit, Packing, Planner};
+use crate::tensor::Device;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
@@ -46,18 +48,47 @@ pub(super) struct Arrangement {
     pub steps: Vec<Arranged>,
     /// What is to be placed: the values' first, then scratch. Lives are in positions of the order.
     pub buffers: Vec<Buffer>,
+    /// Whose memory each is of.
+    pub devices: Vec<Device>,
     /// For each storage of the draft, its buffer.
     pub buffer_of: Vec<usize>,
     /// For each position, how many steps come before it: views take a position and are no steps.
     pub steps_before: Vec<usize>,
-    /// The most bytes live at one position.
-    bound: usize,
-    /// The first position at which so many are live, and how many there are.
-    peaks: (usize, usize),
+    /// Of each device, the host first, where the most bytes are live at one time.
+    peaks: Vec<Peak>,
     /// Seconds of all copies.
     copies: f64,
     /// Results that operands are computed in, with those operands, the first computed first.
     joins: Vec<(NodeId, Vec<usize>)>,
+}
+
+/// The most bytes of a device that are live at one position.
+#[derive(Clone, Copy)]
+struct Peak {
+    device: Device,
+    bytes: usize,
+    /// The first position at which so many are live, and how many there are.
+    first: usize,
+    count: usize,
+}
+
+/// Where the buffers of an arrangement lie, each in the arena of its device.
+pub(super) struct Packed {
+    pub offsets: Vec<usize>,
+    /// The arena of each device, the host first.
+    pub arenas: Vec<Arena>,
+}
+
+impl Packed {
+    fn bytes(&self, device: Device) -> usize {
+        self.arenas.iter().find(|arena| arena.device == device).map_or(0, |arena| arena.bytes)
+    }
+
+    /// Bytes above the limits, and bytes in all: the fewer the better.
+    fn rank(&self, limit: &Limit) -> (usize, usize) {
+        let excess = limit.iter().map(|(device, most)| self.bytes(device).saturating_sub(most)).sum();
+        (excess, self.arenas.iter().map(|arena| arena.bytes).sum())
+    }
 }
 
 /// How many nodes may be looked at while joins are undone, so that planning stays quick.
@@ -66,61 +97,72 @@ const WORK: usize = 1 << 22;
 const PLACED: usize = 8;
 
 impl Subject<'_> {
-    /// The best arrangement by any of the orders, and its packing: within the limit if there is one that is,
-    /// with the fewest copies; else with the fewest bytes live at one time.
+    /// The best arrangement by any of the orders, and its packing: within the limits if there is one that is,
+    /// with the fewest copies; else with the fewest bytes live at one time, those of all devices together.
     pub fn arrange(
         &self,
         orders: &[Vec<NodeId>],
         planner: &dyn Planner,
-        limit: Option<usize>,
-    ) -> Option<(Arrangement, Packing)> {
-        let mut target = limit;
-        let mut least: Option<(Arrangement, Packing)> = None;
+        limit: &Limit,
+    ) -> Option<(Arrangement, Packed)> {
+        let mut target = limit.clone();
+        let mut least: Option<(Arrangement, Packed)> = None;
         for _ in 0..PLACED {
-            let refined = orders.iter().map(|order| self.refined(order, target));
-            let Some(best) = refined.reduce(|a, b| if b.before(&a, target).is_lt() { b } else { a }) else {
+            let refined = orders.iter().map(|order| self.refined(order, &target));
+            let Some(best) = refined.reduce(|a, b| if b.before(&a, &target).is_lt() { b } else { a }) else {
                 break;
             };
-            let packing = planner.plan(&best.buffers);
-            let (bound, peak) = (best.bound, packing.peak);
-            if least.as_ref().is_none_or(|(_, least)| peak < least.peak) {
-                least = Some((best, packing));
-            }
+            let packed = best.pack(planner);
             // Where there is room in theory alone, less must be live.
-            match (limit, target) {
-                (Some(limit), Some(aim)) if peak > limit && bound <= aim && bound > 0 => {
-                    target = Some(bound - 1);
+            let mut aim = target.clone();
+            for (device, most) in limit.iter() {
+                let bound = best.bound(device);
+                let fits = target.of(device).is_some_and(|target| bound <= target);
+                if packed.bytes(device) > most && fits && bound > 0 {
+                    aim = aim.with(device, bound - 1);
                 }
-                _ => break,
+            }
+            if least.as_ref().is_none_or(|(_, least)| packed.rank(limit) < least.rank(limit)) {
+                least = Some((best, packed));
+            }
+            if std::mem::replace(&mut target, aim.clone()) == aim {
+                break;
             }
         }
         least
     }
 
     /// The arrangement of an order, with joins undone where that is worth it.
-    fn refined(&self, order: &[NodeId], limit: Option<usize>) -> Arrangement {
+    fn refined(&self, order: &[NodeId], limit: &Limit) -> Arrangement {
         let mut work = WORK;
         let mut apart = Apart::new();
         let mut best = self.draft(order, &apart);
         // What the bytes at the peak are worth in seconds: they are written and read, as by a copy.
-        let worth = |one: &Arrangement| one.copies + (self.copy)(one.bound);
+        let worth = |one: &Arrangement| one.copies + (self.copy)(one.total());
         while let Some((next, sets)) =
             self.next(order, &best, &apart, &mut work, |next, best| worth(best) - worth(next))
         {
             (best, apart) = (next, sets);
         }
-        let Some(limit) = limit.filter(|limit| best.bound > *limit) else { return best };
+        if !best.is_above(limit) {
+            return best;
+        }
         #[allow(clippy::cast_precision_loss)]
         let gain = |next: &Arrangement, best: &Arrangement| {
-            let freed = best.bound.saturating_sub(next.bound) as f64;
-            match next.bound.cmp(&best.bound) {
-                Ordering::Less => freed / (next.copies - best.copies).max(f64::MIN_POSITIVE),
+            // Bytes and peaks of the devices on which it is too much.
+            let over = |one: &Arrangement| {
+                let over = best.peaks.iter().zip(&one.peaks).filter(|(best, _)| best.is_above(limit));
+                over.fold((0, 0), |(bytes, count), (_, peak)| (bytes + peak.bytes, count + peak.count))
+            };
+            let ((now, peaks), (then, left)) = (over(best), over(next));
+            match then.cmp(&now) {
+                Ordering::Less => (now - then) as f64 / (next.copies - best.copies).max(f64::MIN_POSITIVE),
                 // One peak of several is gone.
-                Ordering::Equal if next.peaks.1 < best.peaks.1 => f64::MIN_POSITIVE,
+                Ordering::Equal if left < peaks => f64::MIN_POSITIVE,
                 _ => 0.0,
             }
         };
-        while best.bound > limit
+        while best.is_above(limit)
             && let Some((next, sets)) = self.next(order, &best, &apart, &mut work, gain)
         {
             (best, apart) = (next, sets);
@@ -130,7 +172,12 @@ impl Subject<'_> {
             let mut fewer = apart.clone();
             fewer.remove(&pair);
             let again = self.draft(order, &fewer);
-            if again.bound <= best.bound.max(limit) && again.copies < best.copies {
+            let small = again
+                .peaks
+                .iter()
+                .zip(&best.peaks)
+                .all(|(again, best)| again.bytes <= best.bytes.max(limit.of(best.device).unwrap_or(0)));
+            if small && again.copies < best.copies {
                 (best, apart) = (again, fewer);
             }
         }
@@ -161,6 +208,12 @@ impl Subject<'_> {
             }
         }
         found.map(|(_, next, sets)| (next, sets))
+    }
+
+    /// The devices that the values of the program lie on, the host first.
+    fn devices(&self) -> impl Iterator<Item = Device> + use<> {
+        let of = self.graph.nodes().map(|(_, node)| node.ty.device);
+        of.chain([Device::Host]).collect::<BTreeSet<Device>>().into_iter()
     }
 
     /// The arrangement of an order, with these operands apart.
@@ -210,21 +263,26 @@ impl Subject<'_> {
                 copies,
             });
         }
-        let (mut buffers, buffer_of) = draft.buffers();
+        let (mut buffers, mut devices, buffer_of) = draft.buffers();
         for (step, position) in scratches {
             steps[step].scratch_buffer = Some(buffers.len());
             let size = steps[step].scratch.next_multiple_of(ALIGN);
             buffers.push(Buffer { lower: position, upper: position + 1, size, align: ALIGN });
+            devices.push(graph[steps[step].node].ty.device);
         }
         steps_before.extend([steps.len(), steps.len() + 1]);
-        let (bound, peaks) = peaks(&buffers, order.len() + 1);
+        let peaks = self.devices().map(|device| {
+            let mine = buffers.iter().zip(&devices).filter(|(_, of)| **of == device);
+            peak(device, mine.map(|(buffer, _)| buffer), order.len() + 1)
+        });
+        let peaks = peaks.collect();
         Arrangement {
             draft,
             steps,
             buffers,
+            devices,
             buffer_of,
             steps_before,
-            bound,
             peaks,
             copies: copies_in_all,
             joins,
@@ -232,42 +290,80 @@ impl Subject<'_> {
     }
 }
 
+impl Peak {
+    fn is_above(&self, limit: &Limit) -> bool {
+        limit.of(self.device).is_some_and(|limit| self.bytes > limit)
+    }
+}
+
 impl Arrangement {
-    /// Whether the buffer of a value is live at the peak.
-    fn at_peak(&self, id: NodeId) -> bool {
-        let storage = self.draft.storage(id).map(|storage| self.buffers[self.buffer_of[storage]]);
-        storage.is_some_and(|buffer| (buffer.lower..buffer.upper).contains(&self.peaks.0))
+    /// Packs the buffers of each device by themselves: memories do not overlap.
+    fn pack(&self, planner: &dyn Planner) -> Packed {
+        let mut packed = Packed { offsets: vec![0; self.buffers.len()], arenas: Vec::new() };
+        for Peak { device, .. } in &self.peaks {
+            let mine: Vec<usize> =
+                (0..self.buffers.len()).filter(|at| self.devices[*at] == *device).collect();
+            let buffers: Vec<Buffer> = mine.iter().map(|at| self.buffers[*at]).collect();
+            let Packing { offsets, peak, lower_bound, proven, .. } = planner.plan(&buffers);
+            mine.iter().zip(offsets).for_each(|(at, offset)| packed.offsets[*at] = offset);
+            packed.arenas.push(Arena { device: *device, bytes: peak, lower_bound, proven });
+        }
+        packed
     }
 
-    /// Whether it is preferred to another, under a limit.
-    fn before(&self, other: &Self, limit: Option<usize>) -> Ordering {
-        let above = |one: &Self| limit.is_some_and(|limit| one.bound > limit);
+    /// The most bytes live at one position, of one device.
+    fn bound(&self, device: Device) -> usize {
+        self.peaks.iter().find(|peak| peak.device == device).map_or(0, |peak| peak.bytes)
+    }
+
+    /// The sum of the devices' peaks: a byte counts alike wherever it is.
+    fn total(&self) -> usize {
+        self.peaks.iter().map(|peak| peak.bytes).sum()
+    }
+
+    fn is_above(&self, limit: &Limit) -> bool {
+        self.peaks.iter().any(|peak| peak.is_above(limit))
+    }
+
+    /// Whether the buffer of a value is live at the peak of its device.
+    fn at_peak(&self, id: NodeId) -> bool {
+        self.draft.storage(id).map(|storage| self.buffer_of[storage]).is_some_and(|at| {
+            let lives = self.buffers[at].lower..self.buffers[at].upper;
+            self.peaks.iter().any(|peak| peak.device == self.devices[at] && lives.contains(&peak.first))
+        })
+    }
+
+    /// Whether it is preferred to another, under limits.
+    fn before(&self, other: &Self, limit: &Limit) -> Ordering {
         let fewer_copies = self.copies.total_cmp(&other.copies);
-        above(self).cmp(&above(other)).then(match limit {
-            Some(_) if !above(self) => fewer_copies.then(self.bound.cmp(&other.bound)),
-            _ => self.bound.cmp(&other.bound).then(fewer_copies),
+        let less = self.total().cmp(&other.total());
+        self.is_above(limit).cmp(&other.is_above(limit)).then(if limit.is_none() || self.is_above(limit) {
+            less.then(fewer_copies)
+        } else {
+            fewer_copies.then(less)
         })
     }
 }
 
-/// The most bytes live at one position of so many; the first such position, and how many there are.
-fn peaks(buffers: &[Buffer], positions: usize) -> (usize, (usize, usize)) {
+/// Where the most bytes are live at one position of so many.
+fn peak<'a>(device: Device, buffers: impl Iterator<Item = &'a Buffer>, positions: usize) -> Peak {
     let mut begins = vec![0_usize; positions + 1];
     let mut ends = vec![0_usize; positions + 1];
     for buffer in buffers {
         begins[buffer.lower] += buffer.size;
         ends[buffer.upper] += buffer.size;
     }
-    let (mut live, mut bound, mut found) = (0, 0, (0, 0));
+    let mut live = 0;
+    let mut peak = Peak { device, bytes: 0, first: 0, count: 0 };
     for position in 0..positions {
         live = live + begins[position] - ends[position];
-        match live.cmp(&bound) {
-            Ordering::Greater => (bound, found) = (live, (position, 1)),
-            Ordering::Equal => found.1 += 1,
+        match live.cmp(&peak.bytes) {
+            Ordering::Greater => peak = Peak { bytes: live, first: position, count: 1, ..peak },
+            Ordering::Equal => peak.count += 1,
             Ordering::Less => {}
         }
     }
-    (bound, found)
+    peak
 }
 
 /// The share of its time that a kernel takes that need not copy what was computed where it belongs.

@@ -1,6 +1,6 @@
 //! Whether a plan that was not made just now is sound: what the kernels rely on, step by step.
 
-use super::{ALIGN, Base, Place, Plan, Step};
+use super::{ALIGN, Arena, Base, Place, Plan, Step};
 use crate::graph::{Graph, INPUT, Node, NodeId};
 use crate::tensor::TensorType;
 use crate::verify;
@@ -12,7 +12,7 @@ pub const MOST_THREADS: usize = 1024;
 impl Plan {
     /// Checks that each step's op takes its operands and gives its result, and that every buffer lies
     /// within the input, the constant or the arena that it is said to be of; and that what is live in the
-    /// arena lies apart. `constant` tells the bytes of a constant.
+    /// arenas lies apart. `constant` tells the bytes of a constant.
     ///
     /// # Errors
     /// The first step that is not sound, and why.
@@ -30,15 +30,21 @@ impl Plan {
                 return Err(format!("`{name}`: {why}"));
             }
         }
+        if let Some(pair) = self.arenas().zip(&self.devices).find(|(a, b)| a.device >= b.device) {
+            return Err(format!("its arenas of {} and {} are in no order", pair.0.device, pair.1.device));
+        }
         for step in &self.steps {
             self.check_step(step, constant).map_err(|why| format!("step `{}`: {why}", step.name))?;
         }
-        let all = self.steps.iter().try_fold(1_usize, |all, step| {
-            let bytes = step.output_type.bytes().checked_add(step.scratch)?;
-            all.checked_add(bytes)?.checked_add(2 * ALIGN)
-        });
-        if all.is_none_or(|all| self.arena > all) {
-            return Err(format!("its arena of {} bytes is larger than all its buffers together", self.arena));
+        for Arena { device, bytes, .. } in self.arenas() {
+            let mut steps = self.steps.iter().filter(|step| step.output_type.device == device);
+            let all = steps.try_fold(1_usize, |all, step| {
+                let bytes = step.output_type.bytes().checked_add(step.scratch)?;
+                all.checked_add(bytes)?.checked_add(2 * ALIGN)
+            });
+            if all.is_none_or(|all| bytes > all) {
+                return Err(format!("its arena of {bytes} bytes is larger than all its buffers together"));
+            }
         }
         for (name, ty, place) in &self.outputs {
             self.check_place(*place, ty, constant).map_err(|why| format!("output `{name}`: {why}"))?;
@@ -54,14 +60,15 @@ impl Plan {
         for (place, ty) in step.inputs.iter().zip(&step.input_types) {
             self.check_place(*place, ty, constant)?;
         }
-        if step.output.base != Base::Arena {
+        if !matches!(step.output.base, Base::Arena(_)) {
             return Err("its result does not go to the arena".to_owned());
         }
         self.check_place(step.output, &step.output_type, constant)?;
         if !step.output.offset.is_multiple_of(ALIGN) {
             return Err("its result is not aligned".to_owned());
         }
-        within(step.scratch_offset, step.scratch, self.arena).map_err(|why| format!("its scratch {why}"))?;
+        within(step.scratch_offset, step.scratch, self.arena_of(step.output_type.device))
+            .map_err(|why| format!("its scratch {why}"))?;
         if !step.scratch_offset.is_multiple_of(ALIGN) {
             return Err("its scratch is not aligned".to_owned());
         }
@@ -82,9 +89,16 @@ impl Plan {
         constant: &dyn Fn(NodeId) -> Option<usize>,
     ) -> Result<(), String> {
         let held = match place.base {
-            Base::Arena => self.arena,
+            Base::Arena(device) if device != ty.device => {
+                return Err(format!("{ty} at {place} is in the memory of {device}"));
+            }
+            Base::Arena(device) => self.arena_of(device),
             Base::Input(input) => {
-                self.inputs.get(input).ok_or("it reads an input that is not there")?.1.bytes()
+                let (_, input) = self.inputs.get(input).ok_or("it reads an input that is not there")?;
+                if input.device != ty.device {
+                    return Err(format!("{ty} at {place} is in the memory of {}", input.device));
+                }
+                input.bytes()
             }
             Base::Constant(node) => constant(node).ok_or("it reads a constant that is not there")?,
         };

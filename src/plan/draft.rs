@@ -4,6 +4,7 @@ use super::{Base, Place};
 use crate::contract::{ALIGN, Contract};
 use crate::graph::{Graph, INPUT, NodeId};
 use crate::memory::Buffer;
+use crate::tensor::Device;
 
 /// What a value is to the planner.
 #[derive(Clone, Copy)]
@@ -16,6 +17,8 @@ pub(super) enum Slot {
 /// Bytes that one or more values have, one after the other or side by side.
 #[derive(Clone, Copy)]
 pub(super) struct Storage {
+    /// Whose memory it lies in.
+    pub device: Device,
     pub size: usize,
     /// The first and the last position at which it is live.
     pub first: usize,
@@ -93,8 +96,12 @@ impl Draft {
             let others = node.inputs.iter().enumerate().any(|(other, input)| {
                 other != operand && matches!(self.slot(*input), Some(Slot::Storage(s, _)) if s == storage)
             });
-            let Storage { size, last, .. } = self.storages[storage];
-            !others && last <= position && size >= bytes && graph[node.inputs[operand]].ty.bytes() == bytes
+            let Storage { device, size, last, .. } = self.storages[storage];
+            !others
+                && device == node.ty.device
+                && last <= position
+                && size >= bytes
+                && graph[node.inputs[operand]].ty.bytes() == bytes
         });
         self.slots[id.index()] = Some(match taken {
             Some(operand) => match self.slot(node.inputs[operand]) {
@@ -103,6 +110,7 @@ impl Draft {
             },
             None => {
                 self.storages.push(Storage {
+                    device: node.ty.device,
                     size: bytes.max(1).next_multiple_of(ALIGN),
                     first: position,
                     last: position,
@@ -131,8 +139,10 @@ impl Draft {
         for (operand, part) in contract.parts.iter().enumerate().filter(|(operand, _)| wanted(*operand)) {
             let input = graph[id].inputs[operand];
             let Some(Slot::Storage(storage, 0)) = self.slot(input) else { continue };
-            let Storage { size, first, last, .. } = self.storages[storage];
-            let fits = size == graph[input].ty.bytes() && contract.joins(operand, size);
+            let Storage { device, size, first, last, .. } = self.storages[storage];
+            let fits = device == self.storages[whole].device
+                && size == graph[input].ty.bytes()
+                && contract.joins(operand, size);
             // The operand is the last value of its storage so far, since it is read here; whatever takes
             // the whole's place later waits for the operand's last reader as well.
             if storage != whole && fits {
@@ -166,16 +176,17 @@ impl Draft {
         slot
     }
 
-    /// The buffers to place, and for each storage the place of its buffer among them.
-    pub fn buffers(&self) -> (Vec<Buffer>, Vec<usize>) {
-        let (mut buffers, mut index) = (Vec::new(), Vec::new());
+    /// The buffers to place, the device of each, and for each storage the place of its buffer among them.
+    pub fn buffers(&self) -> (Vec<Buffer>, Vec<Device>, Vec<usize>) {
+        let (mut buffers, mut devices, mut index) = (Vec::new(), Vec::new(), Vec::new());
         for storage in &self.storages {
             index.push(buffers.len());
             if storage.within.is_none() {
-                let Storage { size, first, last, .. } = *storage;
+                let Storage { device, size, first, last, .. } = *storage;
+                devices.push(device);
                 buffers.push(Buffer { lower: first, upper: last + 1, size, align: ALIGN });
             }
         }
-        (buffers, index)
+        (buffers, devices, index)
     }
 }

@@ -15,6 +15,7 @@ impl Plan {
         match self.steps.get(at) {
             Some(step)
                 if step.scratch > 0
+                    && step.output_type.device == buffer.device
                     && step.scratch_offset == buffer.offset
                     && buffer.upper == buffer.lower + 1 =>
             {
@@ -30,7 +31,7 @@ impl Plan {
         for step in self.steps.iter().take(at + 1).skip(buffer.lower) {
             let new = step.output.offset..step.output.offset + step.output_type.bytes();
             let inside = (buffer.offset..buffer.offset + buffer.size).contains(&new.start);
-            if step.output.base != Base::Arena || !inside {
+            if step.output.base != Base::Arena(buffer.device) || !inside {
                 continue;
             }
             // What it lies on is gone, but for what sticks out.

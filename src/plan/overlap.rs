@@ -2,7 +2,9 @@
 //! scratch from what it reads, but where the kernel works on an operand's own bytes.
 
 use super::{Base, Place, Plan, Step};
+use crate::tensor::Device;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
 
 impl Plan {
@@ -16,7 +18,8 @@ impl Plan {
         let mut begins = vec![Vec::new(); last + 1];
         let mut ends = vec![Vec::new(); last + 2];
         for (at, buffer) in self.buffers.iter().enumerate() {
-            let inside = buffer.offset.checked_add(buffer.size).is_some_and(|end| end <= self.arena);
+            let arena = self.arena_of(buffer.device);
+            let inside = buffer.offset.checked_add(buffer.size).is_some_and(|end| end <= arena);
             if !inside || buffer.size == 0 || buffer.lower >= buffer.upper || buffer.upper > last + 1 {
                 return Err(format!("buffer {at} does not lie within the arena and the steps"));
             }
@@ -26,11 +29,11 @@ impl Plan {
         let mut live = Live::default();
         for step in 0..=last {
             for at in &ends[step] {
-                live.end(self.range(*at));
+                live.end(&self.span(*at));
             }
             let name = self.steps.get(step).map_or("the end", |step| &step.name);
             for at in &begins[step] {
-                live.begin(self.range(*at)).map_err(|why| format!("at `{name}`: {why}"))?;
+                live.begin(&self.span(*at)).map_err(|why| format!("at `{name}`: {why}"))?;
             }
             match self.steps.get(step) {
                 Some(step) => live.run(step).map_err(|why| format!("step `{name}`: {why}"))?,
@@ -44,48 +47,84 @@ impl Plan {
         Ok(())
     }
 
-    fn range(&self, buffer: usize) -> Range<usize> {
+    fn span(&self, buffer: usize) -> Span {
         let buffer = &self.buffers[buffer];
-        buffer.offset..buffer.offset + buffer.size
+        Span { device: buffer.device, range: buffer.offset..buffer.offset + buffer.size }
     }
 }
 
-/// The buffers that are taken at one step, where each begins: its end, and which bytes of it were written.
+/// Bytes of the arena of a device.
+#[derive(Clone)]
+struct Span {
+    device: Device,
+    range: Range<usize>,
+}
+
+impl Span {
+    fn is_within(&self, other: &Self) -> bool {
+        self.device == other.device
+            && other.range.start <= self.range.start
+            && self.range.end <= other.range.end
+    }
+
+    fn meets(&self, other: &Self) -> bool {
+        let apart = self.range.end <= other.range.start || other.range.end <= self.range.start;
+        self.device == other.device && !apart
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.range.start, self.range.end)?;
+        match self.device {
+            Device::Host => Ok(()),
+            device => write!(f, "#{device}"),
+        }
+    }
+}
+
+/// The buffers that are taken at one step, by device and where each begins: its end, and which bytes of it
+/// were written.
 #[derive(Default)]
-struct Live(BTreeMap<usize, (usize, Vec<Range<usize>>)>);
+struct Live(BTreeMap<(Device, usize), Taken>);
+
+/// Where a buffer ends, and which bytes of it were written.
+type Taken = (usize, Vec<Range<usize>>);
 
 impl Live {
-    fn begin(&mut self, range: Range<usize>) -> Result<(), String> {
-        let below = self.0.range(..range.end).next_back();
-        if let Some((start, (end, _))) = below.filter(|(_, (end, _))| *end > range.start) {
-            return Err(format!("buffers at {start}..{end} and {}..{} overlap", range.start, range.end));
+    fn begin(&mut self, span: &Span) -> Result<(), String> {
+        let Span { device, range } = span;
+        let below = self.0.range((*device, 0)..(*device, range.end)).next_back();
+        if let Some(((_, start), (end, _))) = below.filter(|(_, (end, _))| *end > range.start) {
+            let other = Span { device: *device, range: *start..*end };
+            return Err(format!("buffers at {other} and {span} overlap"));
         }
-        self.0.insert(range.start, (range.end, Vec::new()));
+        self.0.insert((*device, range.start), (range.end, Vec::new()));
         Ok(())
     }
 
-    fn end(&mut self, range: Range<usize>) {
-        self.0.remove(&range.start);
+    fn end(&mut self, span: &Span) {
+        self.0.remove(&(span.device, span.range.start));
     }
 
     /// What was written of the buffer that holds these bytes.
-    fn holder(&mut self, range: &Range<usize>) -> Result<&mut Vec<Range<usize>>, String> {
-        let found = self.0.range_mut(..=range.start).next_back();
+    fn holder(&mut self, span: &Span) -> Result<&mut Vec<Range<usize>>, String> {
+        let found = self.0.range_mut((span.device, 0)..=(span.device, span.range.start)).next_back();
         match found {
-            Some((_, (end, written))) if range.end <= *end => Ok(written),
-            _ => Err(format!("no buffer holds {}..{} then", range.start, range.end)),
+            Some((_, (end, written))) if span.range.end <= *end => Ok(written),
+            _ => Err(format!("no buffer holds {span} then")),
         }
     }
 
     /// That a place of so many bytes holds what a step has written.
     fn reads(&mut self, place: Place, bytes: usize) -> Result<(), String> {
-        let Some(range) = arena(place, bytes) else { return Ok(()) };
-        let written = self.holder(&range)?;
-        let mut from = range.start;
-        while from < range.end {
+        let Some(span) = arena(place, bytes) else { return Ok(()) };
+        let written = self.holder(&span)?;
+        let mut from = span.range.start;
+        while from < span.range.end {
             let further = written.iter().filter(|one| one.start <= from && from < one.end).map(|one| one.end);
             let Some(to) = further.max() else {
-                return Err(format!("nothing has written byte {from} of {}..{}", range.start, range.end));
+                return Err(format!("nothing has written byte {from} of {span}"));
             };
             from = to;
         }
@@ -94,12 +133,13 @@ impl Live {
 
     fn run(&mut self, step: &Step) -> Result<(), String> {
         let output = arena(step.output, step.output_type.bytes()).ok_or("its result is not in the arena")?;
-        let scratch = step.scratch_offset..step.scratch_offset + step.scratch;
+        let range = step.scratch_offset..step.scratch_offset + step.scratch;
+        let scratch = Span { device: step.output_type.device, range };
         if step.scratch > 0 {
             if !self.holder(&scratch)?.is_empty() {
                 return Err("its scratch lies on another value".to_owned());
             }
-            if meet(&scratch, &output) {
+            if scratch.meets(&output) {
                 return Err("its scratch lies in its result".to_owned());
             }
         }
@@ -111,44 +151,40 @@ impl Live {
             operands.filter_map(|(at, (place, ty))| Some((at, *place, arena(*place, ty.bytes())?)));
         // Bytes of the result that the kernel leaves alone, or works on where they lie.
         let shares = |at: usize| step.in_place == Some(at) || step.joined.contains(&at);
-        let shared: Vec<Range<usize>> =
-            operands.clone().filter(|(at, ..)| shares(*at)).map(|(_, _, range)| range).collect();
-        for (at, place, range) in operands {
-            self.reads(place, range.len()).map_err(|why| format!("operand {at}: {why}"))?;
-            if step.scratch > 0 && meet(&scratch, &range) {
+        let shared: Vec<Span> =
+            operands.clone().filter(|(at, ..)| shares(*at)).map(|(_, _, span)| span).collect();
+        for (at, place, span) in operands {
+            self.reads(place, span.range.len()).map_err(|why| format!("operand {at}: {why}"))?;
+            if step.scratch > 0 && scratch.meets(&span) {
                 return Err(format!("its scratch lies on operand {at}"));
             }
-            if shares(at) && !within(&range, &output) {
+            if shares(at) && !span.is_within(&output) {
                 return Err(format!("operand {at} is part of its result, and lies elsewhere"));
             }
             // What is joined once may be copied from there to another part.
-            let joined = !step.joined.is_empty() && shared.iter().any(|one| within(&range, one));
-            if !shares(at) && !joined && meet(&output, &range) {
+            let joined = !step.joined.is_empty() && shared.iter().any(|one| span.is_within(one));
+            if !shares(at) && !joined && output.meets(&span) {
                 return Err(format!("its result lies on operand {at}"));
             }
         }
         let written = self.holder(&output)?;
         let lost = |one: &&Range<usize>| {
-            let both = one.start.max(output.start)..one.end.min(output.end);
-            !both.is_empty() && !shared.iter().any(|operand| within(&both, operand))
+            let range = one.start.max(output.range.start)..one.end.min(output.range.end);
+            let both = Span { range, ..output };
+            !both.range.is_empty() && !shared.iter().any(|operand| both.is_within(operand))
         };
         if let Some(lost) = written.iter().find(lost) {
             return Err(format!("its result lies on the value at {}..{}", lost.start, lost.end));
         }
-        written.push(output);
+        written.push(output.range);
         Ok(())
     }
 }
 
-/// The bytes of the arena that a value takes.
-fn arena(place: Place, bytes: usize) -> Option<Range<usize>> {
-    (place.base == Base::Arena).then(|| place.offset..place.offset + bytes)
-}
-
-fn within(a: &Range<usize>, b: &Range<usize>) -> bool {
-    b.start <= a.start && a.end <= b.end
-}
-
-fn meet(a: &Range<usize>, b: &Range<usize>) -> bool {
-    a.start < b.end && b.start < a.end
+/// The bytes of an arena that a value takes.
+fn arena(place: Place, bytes: usize) -> Option<Span> {
+    match place.base {
+        Base::Arena(device) => Some(Span { device, range: place.offset..place.offset + bytes }),
+        Base::Input(_) | Base::Constant(_) => None,
+    }
 }

@@ -23,6 +23,7 @@ function groups(lines, columns) {
 const panel = id => document.getElementById(id);
 const seconds = { log: true, show: time };
 const share = value => (value === null || value === undefined ? '–' : percent(value));
+const elapsed = value => (value === null || value === undefined ? '–' : time(value));
 const figure = value => (value === null || value === undefined ? '–' : value.toFixed(3));
 
 /** A panel of figures, one for each group, under a legend. */
@@ -103,9 +104,16 @@ function drawExtraction() {
     ...hostColumn, ['model', line => line.model], ['pipeline', line => line.pipeline], ['cost model', line => line.cost], ['extractor', line => line.extractor],
     ['cost', line => (line.seconds === null ? line.error : time(line.seconds)), 'number'], ['gap', line => (line.proven ? 'proven' : share(line.gap)), 'number'],
     ['steps', line => line.steps ?? '–', 'number'], ['arena', line => (line.arena === null ? '–' : bytes(line.arena)), 'number'],
-    ['extracted in', line => time(times.get([line.host, line.model, line.pipeline, line.cost, line.extractor].join(' ')) ?? 0), 'number'],
+    ['extracted in', line => elapsed(times.get([line.host, line.model, line.pipeline, line.cost, line.extractor].join(' '))), 'number'],
     ['plan', line => line.plan ?? '–'],
   ], lines));
+}
+
+function drawFailed() {
+  const lines = table('failed');
+  if (!lines.length) return;
+  const body = frame(panel('failed'), 'What failed');
+  body.append(shownTable([...hostColumn, ['task', line => line.task], ['cell', line => line.cell || '–'], ['why', line => line.error]], lines));
 }
 
 function drawGap() {
@@ -117,14 +125,14 @@ function drawGap() {
         name,
         points: cell.filter(line => line.extractor === name).map(line => ({
           x: of(line), y: line.gap, title: `${name}: cost ${time(line.seconds)}, bound ${time(line.bound)}, gap ${share(line.gap)}, ${line.states} states`,
-        })),
+        })).sort((a, b) => a.x - b.x),
       })),
       { x, y: { name: 'gap to the bound', show: value => percent(value) }, line: true, title },
     ));
     figures(id, heading, extractors, list);
   };
-  const count = value => (value >= 1e6 ? `${digits(value / 1e6)}M` : value >= 1e3 ? `${digits(value / 1e3)}k` : `${value}`);
-  draw('gap', 'Gap over work: states that the extractor may visit', line => Math.max(1, line.states), { name: 'states', log: true, show: count });
+  // An extractor without limits has all of them.
+  draw('gap', 'Gap over work: what share of its limits the extractor has', line => line.effort ?? 1, { name: 'share of the limits', log: true, show: value => `${Number(value.toPrecision(3))}` });
   const times = table('measured/gap');
   if (times.length) draw('gap-time', 'Gap over time', line => times[lines.indexOf(line)].elapsed, { name: 'time', ...seconds });
 }
@@ -170,6 +178,7 @@ function start() {
   drawPlans();
   drawKernels();
   drawExtraction();
+  drawFailed();
   drawGap();
   drawAblation();
   drawPareto();

@@ -1,29 +1,48 @@
-// The arena over the steps: a rectangle for each buffer, steps across and bytes upwards.
+// The arena of each device over the steps: a rectangle for each buffer, steps across and bytes upwards.
 
 const MEMORY_TOP = 18;
 const MEMORY_BOTTOM = 18;
 const MEMORY_LEFT = 62;
 
 function drawMemory(panel) {
-  const { arena, buffers, lower_bound: bound } = data;
-  // After the last step the outputs are copied to the caller.
-  const columns = data.steps.length + 1;
-  const live = new Array(columns).fill(0);
-  for (const buffer of buffers) {
-    for (let step = buffer.lower; step < buffer.upper; step++) live[step] += buffer.size;
-  }
   let factor = 1;
+  const drawn = [];
+  const arrange = () => drawn.forEach(one => one(factor));
   const body = frame(panel, 'Memory: buffers in the arena, step by step', html('span', { class: 'key-line' }, 'thin line: bytes live'), zoom(value => { factor = value; arrange(); }));
-  if (!arena) {
+  const filled = arenas.filter(one => one.arena);
+  if (!filled.length) {
     body.append(html('p', {}, 'No step needs memory of the arena.'));
     return;
   }
+  if (arenas.length === 1) {
+    drawn.push(drawArena(filled[0], 'buffers', body, () => body.clientHeight));
+  } else {
+    // One picture a device, one under the other.
+    filled.forEach((one, at) => {
+      const field = html('div');
+      body.append(html('p', { class: 'device' }, `arena of ${one.device}`), field);
+      drawn.push(drawArena(one, at ? `buffers-${at}` : 'buffers', field, () => body.clientHeight / filled.length));
+    });
+  }
+  arrange();
+  window.addEventListener('resize', arrange);
+}
+
+/** Draws the arena of a device into an element; gives the function that fits it to the window. */
+function drawArena({ device, arena, lower_bound: bound }, id, body, room) {
+  const buffers = data.buffers.flatMap((buffer, at) => (deviceOf(buffer) === device ? [[buffer, at]] : []));
+  // After the last step the outputs are copied to the caller.
+  const columns = data.steps.length + 1;
+  const live = new Array(columns).fill(0);
+  for (const [buffer] of buffers) {
+    for (let step = buffer.lower; step < buffer.upper; step++) live[step] += buffer.size;
+  }
   // In units of steps and bytes, so that every number is exact; the window only stretches it.
   const picture = svg('svg', {
-    id: 'buffers', viewBox: `0 0 ${columns} ${arena}`, preserveAspectRatio: 'none', role: 'img',
+    id, viewBox: `0 0 ${columns} ${arena}`, preserveAspectRatio: 'none', role: 'img',
     'aria-label': `${buffers.length} buffers in an arena of ${exactBytes(arena)}`,
   });
-  buffers.forEach((buffer, at) => {
+  buffers.forEach(([buffer, at]) => {
     const scratch = holds[at].scratch !== undefined;
     picture.append(mark(
       svg(
@@ -38,7 +57,7 @@ function drawMemory(panel) {
       `buffer ${at}`,
     ));
   });
-  const band = svg('rect', { id: 'band', x: -2, width: 1, y: 0, height: arena });
+  const band = svg('rect', { class: 'band', x: -2, width: 1, y: 0, height: arena });
   picture.append(band);
   const notes = svg('svg', { class: 'notes', 'aria-hidden': 'true' });
   const axis = svg('svg', { class: 'axis', 'aria-hidden': 'true' });
@@ -46,8 +65,8 @@ function drawMemory(panel) {
   body.classList.add('timeline');
   body.append(axis, field);
 
-  const arrange = () => {
-    const height = Math.max(body.clientHeight - MEMORY_TOP - MEMORY_BOTTOM - 4, 160);
+  return factor => {
+    const height = Math.max(room() - MEMORY_TOP - MEMORY_BOTTOM - 4, 160);
     const width = Math.round(Math.max(body.clientWidth - MEMORY_LEFT - 12, columns * 4) * factor);
     const [across, up] = [width / columns, height / arena];
     picture.style = `left: 0; top: ${MEMORY_TOP}px; width: ${width}px; height: ${height}px`;
@@ -55,7 +74,7 @@ function drawMemory(panel) {
     fill(notes, { width: width + 8, height: height + MEMORY_TOP + MEMORY_BOTTOM }, []).replaceChildren();
     fill(axis, { width: MEMORY_LEFT, height: height + MEMORY_TOP + MEMORY_BOTTOM }, []).replaceChildren();
     const y = offset => MEMORY_TOP + height - offset * up;
-    buffers.forEach((buffer, at) => {
+    buffers.forEach(([buffer, at]) => {
       const [wide, high] = [(buffer.upper - buffer.lower) * across, buffer.size * up];
       if (wide < 44 || high < 13) return;
       const x = buffer.lower * across + 4;
@@ -87,8 +106,6 @@ function drawMemory(panel) {
       );
     }
   };
-  arrange();
-  window.addEventListener('resize', arrange);
 }
 
 /** A round number, at least so large: 1, 2 or 5 times a power of ten, from `scale` on. */
@@ -106,5 +123,6 @@ function bufferText(at) {
   const what = scratch === undefined
     ? written.map(step => `${data.steps[step].name} (step ${step}, ${bytes(data.steps[step].bytes)})`).join('\n')
     : `scratch of ${data.steps[scratch].name}`;
-  return `${what}\n${exactBytes(size)} at offset ${offset}\n${when}`;
+  const of = arenas.length > 1 ? ` of ${deviceOf(data.buffers[at])}` : '';
+  return `${what}\n${exactBytes(size)} at offset ${offset}${of}\n${when}`;
 }

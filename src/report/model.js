@@ -60,6 +60,9 @@ if (imported) {
   // A form of a value in another layout is called `NAME@LAYOUT`.
   const origin = box => {
     if (imported.boxOf.has(box.name)) return imported.boxOf.get(box.name);
+    // A value on a device has a name of its own: it is what its step computes last.
+    const last = data.steps[box.step]?.imported?.at(-1)?.name;
+    if (box.node.type.device !== 'host' && imported.boxOf.has(last)) return imported.boxOf.get(last);
     const suffix = `@${box.node.type.layout}`;
     return box.name.endsWith(suffix) ? imported.boxOf.get(box.name.slice(0, -suffix.length)) : undefined;
   };
@@ -85,21 +88,30 @@ if (imported) {
 /** For each buffer: the steps whose results it holds, those that read it, and the one whose scratch it is. */
 const holds = data.buffers.map(() => ({ written: [], read: [], scratch: undefined }));
 
-function bufferAt(step, offset) {
+/** The arena of each device, the host's first; what names no device is the host's. */
+const arenas = [{ device: 'host', arena: data.arena, lower_bound: data.lower_bound, proven: data.proven }, ...(data.devices ?? [])];
+const deviceOf = buffer => buffer.device ?? 'host';
+
+function bufferAt(step, { device, offset }) {
   return data.buffers.findIndex(
     buffer =>
+      deviceOf(buffer) === device &&
       buffer.lower <= step && step < buffer.upper && buffer.offset <= offset && offset < buffer.offset + buffer.size,
   );
 }
 
-const arenaOffset = place => (place.startsWith('@') ? Number(place.slice(1)) : undefined);
+/** The device and the offset of a place in an arena. */
+function inArena(place) {
+  const found = /^@(\d+)(?:#(.+))?$/.exec(place);
+  return found ? { device: found[2] ?? 'host', offset: Number(found[1]) } : undefined;
+}
 
 /** For each step, the buffers that it writes, takes as scratch, and reads. */
 const buffersOfStep = data.steps.map((step, at) => {
-  const of = place => (arenaOffset(place) === undefined ? -1 : bufferAt(at, arenaOffset(place)));
+  const of = place => (inArena(place) === undefined ? -1 : bufferAt(at, inArena(place)));
   const written = of(step.output);
   if (written >= 0) holds[written].written.push(at);
-  const scratch = step.scratch > 0 ? bufferAt(at, step.scratch_offset) : -1;
+  const scratch = step.scratch > 0 ? bufferAt(at, { device: inArena(step.output).device, offset: step.scratch_offset }) : -1;
   if (scratch >= 0) holds[scratch].scratch = at;
   const read = [...new Set(step.operands.map(of))].filter(buffer => buffer >= 0 && buffer !== written);
   for (const buffer of read) holds[buffer].read.push(at);
@@ -113,7 +125,10 @@ const buffersOfStep = data.steps.map((step, at) => {
 function owner(buffer) {
   const { written, scratch } = holds[buffer];
   if (scratch !== undefined) return scratch;
-  const range = step => [arenaOffset(data.steps[step].output), arenaOffset(data.steps[step].output) + data.steps[step].bytes];
+  const range = step => {
+    const { offset } = inArena(data.steps[step].output);
+    return [offset, offset + data.steps[step].bytes];
+  };
   const taken = (step, at) => {
     const [from, to] = range(step);
     const over = written.slice(at + 1).find(later => range(later)[0] < to && from < range(later)[1]);

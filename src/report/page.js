@@ -39,15 +39,15 @@ function colours(step) {
 }
 
 function drawHead() {
-  const ratio = data.lower_bound ? data.arena / data.lower_bound : 1;
+  const ratio = one => `${(one.lower_bound ? one.arena / one.lower_bound : 1).toFixed(3)}${one.proven ? ', proven least' : ''}`;
+  const of = one => (arenas.length > 1 ? ` of ${one.device}` : '');
   const count = graph => graph.boxes.filter(box => box.kind === 'node' || box.kind === 'step').length;
   const figures = [
     ...(imported ? [['nodes imported', `${count(imported)}`]] : []),
     ['steps planned', `${count(plan)}`],
     ['estimate', time(data.seconds)],
     ...(data.profile ? [['measured', `${time(data.profile.seconds)} (estimate ${signed(data.seconds / data.profile.seconds - 1)})`]] : []),
-    ['arena', exactBytes(data.arena)],
-    ['over lower bound', `${ratio.toFixed(3)}${data.proven ? ', proven least' : ''}`],
+    ...arenas.flatMap(one => [[`arena${of(one)}`, exactBytes(one.arena)], ['over lower bound', ratio(one)]]),
     ['buffers', `${data.buffers.length}`],
   ];
   document.title = `${data.title} · ovolo`;
@@ -117,7 +117,7 @@ function show(name, scroll) {
   };
   light(near, 'near');
   light(lit, 'lit');
-  document.getElementById('band')?.setAttribute('x', steps.length ? steps[0] : -2);
+  for (const band of document.querySelectorAll('.band')) band.setAttribute('x', steps.length ? steps[0] : -2);
   drawDetails(name);
   if (scroll) {
     for (const body of document.querySelectorAll('.scroll')) {
@@ -193,7 +193,9 @@ function stepDetails(at, row) {
 function where(text) {
   const constant = /^constant %(\d+)/.exec(text);
   if (constant) return `constant ${data.program.nodes[Number(constant[1])].name}`;
-  return text.startsWith('@') ? `offset ${text.slice(1)}` : text;
+  const place = inArena(text);
+  if (!place) return text;
+  return `offset ${place.offset}${place.device === 'host' ? '' : ` of ${place.device}`}`;
 }
 
 function listen() {
@@ -255,7 +257,8 @@ function start() {
   drawGraph(document.getElementById('plan'), plan, 'As planned', 'plan');
   drawDetails(null);
   listen();
-  const linked = decodeURIComponent(location.hash.slice(1)).replace('=', ' ');
+  // Names in links are of the page's own making, without anything to decode; others select nothing.
+  const linked = location.hash.slice(1).replace('=', ' ');
   if (marked.has(linked)) pin(linked, true);
   document.documentElement.dataset.drawn = 'true';
 }

@@ -28,6 +28,13 @@ pub(super) const GUARDS: &[Function] = &[
         let other = rest(v, 0)?.iter().find(|fact| fact.ty.dtype != DType::F32);
         say(other.is_none(), || format!("of {}, {} is not f32", v.show(0), ty_of(other)))
     }),
+    guard("is-f32-or-bf16", "the operand's elements are f32 or bf16", &[Operand], |v| {
+        say(wide_or_half(operand(v, 0)?), || format!("{} is neither f32 nor bf16", v.show(0)))
+    }),
+    guard("all-f32-or-bf16", "every operand's elements are f32 or bf16", &[Rest], |v| {
+        let other = rest(v, 0)?.iter().find(|fact| !wide_or_half(fact));
+        say(other.is_none(), || format!("of {}, {} is neither f32 nor bf16", v.show(0), ty_of(other)))
+    }),
     guard("is-dtype", "the operand's elements are of the type", &[Operand, Kind::DType], |v| {
         let ty = operand(v, 0)?.ty;
         say(*attr(v, 1)? == Attr::DType(ty.dtype), || format!("{} is not {}", v.show(0), v.show(1)))
@@ -140,6 +147,10 @@ fn say(holds: bool, why_not: impl FnOnce() -> String) -> Result<Value<'static>, 
 
 fn ty_of(fact: Option<&Fact<'_>>) -> String {
     fact.map(|fact| fact.ty.to_string()).unwrap_or_default()
+}
+
+fn wide_or_half(fact: &Fact<'_>) -> bool {
+    matches!(fact.ty.dtype, DType::F32 | DType::BF16)
 }
 
 fn rank_of(fact: &Fact<'_>) -> i64 {

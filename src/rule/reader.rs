@@ -6,6 +6,7 @@ mod left;
 mod operator;
 mod right;
 mod scope;
+mod symmetry;
 
 use super::example;
 use super::pattern::{self, Ast, ExprAst, Kind, Mistake};
@@ -13,7 +14,6 @@ use super::ron::{self, Field, Node, Text, Value};
 use super::{AttrVar, Expr, Guard, Places, Rule, Template};
 use crate::error::{Diagnostic, Diagnostics, Source, Span, nearest, suggestion};
 use form::{KEYS, Parts};
-use left::alike;
 use scope::Scope;
 use std::collections::HashMap;
 
@@ -322,7 +322,7 @@ impl Reader<'_> {
         if self.found.len() > before || scope.incomplete {
             return None;
         }
-        let symmetric = patterns.len() == 2 && alike(&patterns[0], &patterns[1]);
+        let symmetric = symmetry::symmetric(&patterns, &templates, &guards, &computed);
         Some(Rule {
             name: name.text,
             doc: doc.to_owned(),
@@ -332,6 +332,7 @@ impl Reader<'_> {
             from: patterns,
             to: templates,
             guards,
+            precision: parts.precision,
             lets: computed,
             symmetric,
             operand_vars: scope.operands,

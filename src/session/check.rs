@@ -25,7 +25,7 @@ pub(super) fn contracts(plan: &Plan) -> Result<(), String> {
             .map_err(|why| format!("step `{}`: {why}", step.name))?;
         let in_place = step.in_place.filter(|operand| contract.alias != Some(*operand));
         let joined = |operand: &usize| {
-            let place = step.inputs.get(*operand).filter(|place| place.base == Base::Arena);
+            let place = step.inputs.get(*operand).filter(|place| matches!(place.base, Base::Arena(_)));
             let part = contract.parts.get(*operand).map(|part| step.output.offset + part);
             part.is_some() && place.map(|place| place.offset) == part
         };

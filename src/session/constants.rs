@@ -97,7 +97,7 @@ fn value(program: &Graph, id: NodeId, readers: &[u32], known: &mut FxHashMap<Nod
             node.inputs.iter().map(|input| value(program, *input, readers, known)).collect();
         let operands: Vec<&Tensor> = operands.iter().collect();
         let def = op::find(node.op).expect("programs hold ops of the registry");
-        (def.eval)(&node.attrs, &operands, &node.ty)
+        def.evaluate(&node.attrs, &operands, &node.ty)
     };
     if readers[id.index()] > 1 {
         known.insert(id, result.clone());

@@ -88,7 +88,7 @@ impl<'a> Checker<'a> {
                 let value = self
                     .made
                     .entry((plain.clone(), at))
-                    .or_insert_with(|| (maker.eval)(&attrs, &[&source], &plain));
+                    .or_insert_with(|| maker.evaluate(&attrs, &[&source], &plain));
                 given.push(value.to_layout(&ty.layout));
                 logical.push(source);
             } else {
@@ -144,12 +144,12 @@ impl<'a> Checker<'a> {
             attrs = attrs.with(name, value.clone());
         }
         let attrs = op::complete(def, attrs);
-        let output = (def.infer)(&attrs, &types).ok()?;
+        let output = def.result(&attrs, &types).ok()?;
         if output != call.output.with_layout(Layout::PLAIN) {
             return None;
         }
         let work = def.work(&attrs, &types, &output);
-        let reference = || Some((def.eval)(&attrs, &values, &output));
+        let reference = || Some(def.evaluate(&attrs, &values, &output));
         if work.flops <= 2e6 && work.bytes <= 1e6 {
             return reference();
         }

@@ -3,7 +3,7 @@
 //! Extraction by the times alone gives one plan; by the roofline, and with conversions dearer or cheaper,
 //! others. Those that differ are loaded and run in turns, and the fastest is kept.
 
-use super::race::{Rounds, beats, race};
+use super::race::{RULE, Rounds, beats, race};
 use super::sample::{self, Sampling};
 use super::store::{Decision, checksum, settled_seconds};
 use super::{Basis, Tally, Tuner, clock::median};
@@ -41,19 +41,7 @@ pub struct Tuned {
 impl Tuned {
     /// The report of the choice, in one line.
     pub fn report(&self) -> String {
-        let Decision { winner, times, .. } = &self.decision;
-        let time = |way: &str| times.iter().find(|(known, _)| known == way).map(|(_, seconds)| *seconds);
-        let list: Vec<String> =
-            times.iter().map(|(way, seconds)| format!("{way} {:.3} ms", seconds * 1e3)).collect();
-        match (times.len(), time(winner), time("measured")) {
-            (2.., Some(best), Some(first)) if winner != "measured" => format!(
-                "plan by {winner}, {:.1} % faster than by measured; of {}",
-                (first / best - 1.0) * 100.0,
-                list.join(", ")
-            ),
-            (2.., ..) => format!("plan by {winner}; of {}", list.join(", ")),
-            _ => format!("plan by {winner}: every way gives the same"),
-        }
+        report(&self.decision)
     }
 }
 
@@ -74,7 +62,9 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
         ("cheap-conversions", Leaning::Conversions(0.8)),
     ];
     let (first, tally) = settle(graph, &mut options, tuner)?;
-    let key = checksum(&first.plan.to_string());
+    let text = checksum(&first.plan.to_string());
+    // The same plan may have other rivals where other libraries are in play.
+    let key = checksum(&format!("{}{text}", tuner.validators.of(&options.pipeline.backends)));
     let by = |leaning: Leaning, options: &mut Options| {
         if let Some(measured) = &mut options.measured {
             measured.leaning = leaning;
@@ -83,7 +73,7 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
     };
     let afresh = tuner.refine && tally.timed > 0 || tuner.sampling.is_some();
     if let Some(decision) = tuner.stored.decisions.get(&key).cloned().filter(|_| !afresh) {
-        if decision.plan == key {
+        if decision.plan == text {
             let basis = Basis::new(&tuner.stored, options.measured.as_ref(), &key);
             return Ok(Tuned {
                 compilation: first,
@@ -106,7 +96,7 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
             }
         }
     }
-    let mut plans = vec![(ways[0].0, key.clone(), first)];
+    let mut plans = vec![(ways[0].0, text, first)];
     for (way, leaning) in &ways[1..] {
         let compilation = by(*leaning, &mut options)?;
         let text = checksum(&compilation.plan.to_string());
@@ -232,6 +222,28 @@ pub fn settle(
     Ok((first?, tally))
 }
 
+fn report(decision: &Decision) -> String {
+    let Decision { winner, times, .. } = decision;
+    let time = |way: &str| times.iter().find(|(known, _)| known == way).map(|(_, seconds)| *seconds);
+    let list: Vec<String> =
+        times.iter().map(|(way, seconds)| format!("{way} {:.3} ms", seconds * 1e3)).collect();
+    let faster = |seconds: f64| times.iter().any(|(_, other)| *other < seconds);
+    // What is faster in its median alone may be so by chance.
+    let kept = match time(winner) {
+        Some(best) if faster(best) => format!(" (not clearly faster: {RULE})"),
+        _ => String::new(),
+    };
+    match (times.len(), time(winner), time("measured")) {
+        (2.., Some(best), Some(first)) if winner != "measured" => format!(
+            "plan by {winner}, {:.1} % faster than by measured; of {}{kept}",
+            (first / best - 1.0) * 100.0,
+            list.join(", ")
+        ),
+        (2.., ..) => format!("plan by {winner}; of {}{kept}", list.join(", ")),
+        _ => format!("plan by {winner}: every way gives the same"),
+    }
+}
+
 /// The kernels of a plan that go by an estimate.
 fn guessed(graph: &Graph, compilation: &Compilation, options: &Options) -> BTreeSet<String> {
     let Some(measured) = options.measured.as_ref().map(|measured| measured.of(graph)) else {
@@ -255,4 +267,23 @@ fn guessed(graph: &Graph, compilation: &Compilation, options: &Options) -> BTree
         (entry.state == State::Skipped).then(|| measured.key(&query))
     });
     keys.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_that_is_slower_in_its_median_says_why_it_stays() {
+        let times = |roofline: f64| vec![("measured".to_owned(), 1e-3), ("roofline".to_owned(), roofline)];
+        let report = |winner: &str, times: Vec<(String, f64)>| {
+            report(&Decision { winner: winner.to_owned(), plan: String::new(), times })
+        };
+        let kept = report("measured", times(0.99e-3));
+        assert!(kept.contains("of measured 1.000 ms, roofline 0.990 ms (not clearly faster: "), "{kept}");
+        assert!(kept.contains("by 2 % in the median") && kept.contains("three of four rounds"), "{kept}");
+        assert!(!report("measured", times(1.1e-3)).contains("clearly"));
+        let won = report("roofline", times(0.5e-3));
+        assert!(won.contains("plan by roofline, 100.0 % faster") && !won.contains("clearly"), "{won}");
+    }
 }

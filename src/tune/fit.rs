@@ -1,6 +1,6 @@
 //! What the cost model `learned` is fitted on, and what it is read from.
 
-use super::validators;
+use super::{Validators, validators};
 use crate::audit;
 use crate::compile::Options;
 use crate::cost::{CostModel, Example, FEATURES, Fit, Measured, Roofline, State, key};
@@ -50,10 +50,6 @@ pub fn examples(
 /// # Errors
 /// What is wrong with it, with the name of the file.
 pub fn read_fit(source: &Source, threads: usize) -> Result<Fit, String> {
-    Fit::read(&source.text, &fit_head(threads)).map_err(|why| format!("{}: {why}", source.name))
-}
-
-/// What a fit depends on: what times do.
-pub fn fit_head(threads: usize) -> Vec<String> {
-    validators(threads)
+    let Validators { machine, libraries } = validators(threads);
+    Fit::read(&source.text, &machine, &libraries).map_err(|why| format!("{}: {why}", source.name))
 }

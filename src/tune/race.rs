@@ -31,6 +31,10 @@ impl Rounds {
 /// A plan takes the place of one before it where the median of their ratios is below this.
 const FASTER: f64 = 0.98;
 
+/// The rule by which a plan keeps its place, in words.
+pub(super) const RULE: &str = "another takes its place only where it is clearly faster: by 2 % in the median of \
+                               their ratios, and at all in three of four rounds";
+
 /// Seconds of the runs of plans that take turns, round by round.
 pub(super) fn race(plans: &[(&Graph, &Plan)], rounds: Rounds) -> Result<Vec<Vec<f64>>, Error> {
     let mut sessions = Vec::with_capacity(plans.len());

@@ -1,10 +1,11 @@
 //! The table of times as text: one kernel a line, sorted, each with a checksum, validators at the head.
 //!
 //! A line reads: what came of it, the median in microseconds, runs, spread, implementation, relative
-//! error, the call, and the checksum of what stands before it. Lines that are damaged are left out, and
-//! counted; a head that is not this machine's empties the table.
+//! error, the library that was timed, the call, and the checksum of what stands before it. Lines that are
+//! damaged are left out, and counted; a head that is not this machine's empties the table. Lines of a library
+//! that is not here, or is another version, are not used, and stay in the table.
 
-use crate::backend;
+use crate::backend::{self, Backend};
 use crate::cost::{Entry, State, Table};
 use rustc_hash::FxHasher;
 use std::collections::BTreeMap;
@@ -27,21 +28,55 @@ pub struct Decision {
 pub struct Stored {
     /// The times.
     pub table: Table,
-    /// The decisions, by the checksum of the plan that the times alone give.
+    /// The decisions, by the checksum of the plan that the times alone give, and the libraries it may use.
     pub decisions: BTreeMap<String, Decision>,
+    /// Times by libraries that are not here: by the library and the call.
+    pub others: BTreeMap<(String, String), Entry>,
 }
 
-/// What the times depend on: versions, the processor, and the threads.
-pub fn validators(threads: usize) -> Vec<String> {
-    let mut head = vec![format!("ovolo {} times, format 1", env!("CARGO_PKG_VERSION"))];
-    for backend in backend::BACKENDS {
-        let found = backend.found().unwrap_or_else(|_| "not there".to_owned());
-        head.push(format!("backend {}: {}", backend.name(), found.replace('\n', " ")));
+/// What times depend on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Validators {
+    /// What all of them do, a line each: the version of ovolo, the processor, the threads.
+    pub machine: Vec<String>,
+    /// What those of a backend's kernels do besides, by the name of the backend: the version of its library,
+    /// and not where that lies. Backends that are not there are left out.
+    pub libraries: BTreeMap<String, String>,
+}
+
+/// What the times of this machine depend on.
+pub fn validators(threads: usize) -> Validators {
+    let machine = vec![
+        format!("ovolo {} times, format 2", env!("CARGO_PKG_VERSION")),
+        format!("processor {}", backend::features::processor()),
+        format!("features {}", backend::features::detected().join(" ")),
+        format!("threads {threads}"),
+    ];
+    let library = |backend: &&dyn Backend| {
+        let identity = backend.identity().ok()?.replace(['\n', '\t'], " ");
+        Some((backend.name().to_owned(), identity))
+    };
+    Validators { machine, libraries: backend::BACKENDS.iter().filter_map(library).collect() }
+}
+
+impl Validators {
+    /// The library by which a call runs here, if there is one.
+    fn library(&self, call: &str) -> Option<&str> {
+        self.libraries.get(backend_of(call)).map(String::as_str)
     }
-    head.push(format!("processor {}", backend::features::processor()));
-    head.push(format!("features {}", backend::features::detected().join(" ")));
-    head.push(format!("threads {threads}"));
-    head
+
+    /// What there is of some backends, for what depends on all of them: names and libraries.
+    pub fn of(&self, backends: &[String]) -> String {
+        let one = |name: &String| {
+            format!("{name}: {}\n", self.libraries.get(name).map_or("not there", String::as_str))
+        };
+        backends.iter().map(one).collect()
+    }
+}
+
+/// The backend whose kernel a call is.
+pub(super) fn backend_of(call: &str) -> &str {
+    call.split_once('.').map_or("", |(backend, _)| backend)
 }
 
 /// Eight hexadecimal digits that change with the text.
@@ -92,18 +127,34 @@ pub(super) fn read_entry(text: &str) -> Option<Entry> {
 }
 
 /// The text of times and decisions.
-pub fn write(head: &[String], stored: &Stored) -> String {
+pub fn write(validators: &Validators, stored: &Stored) -> String {
+    let mut lines: BTreeMap<(&str, &str), &Entry> = BTreeMap::new();
+    for (call, entry) in &stored.table.entries {
+        lines.insert((call, validators.library(call).unwrap_or_default()), entry);
+    }
+    for ((library, call), entry) in &stored.others {
+        lines.entry((call, library)).or_insert(entry);
+    }
+    write_lines(&validators.machine, &lines, &stored.decisions)
+}
+
+/// The text of lines by their calls and libraries.
+pub(super) fn write_lines(
+    machine: &[String],
+    lines: &BTreeMap<(&str, &str), &Entry>,
+    decisions: &BTreeMap<String, Decision>,
+) -> String {
     let mut text = String::new();
-    for line in head {
+    for line in machine {
         let _ = writeln!(text, "{line}");
     }
     let mut line = |content: String| {
         let _ = writeln!(text, "{content}\t#{}", checksum(&content));
     };
-    for (key, entry) in &stored.table.entries {
-        line(format!("{}\t{key}", write_entry(entry)));
+    for ((call, library), entry) in lines {
+        line(format!("{}\t{library}\t{call}", write_entry(entry)));
     }
-    for (key, decision) in &stored.decisions {
+    for (key, decision) in decisions {
         let times: Vec<String> =
             decision.times.iter().map(|(way, seconds)| format!("{way}: {:.3} us", seconds * 1e6)).collect();
         line(format!("plan\t{key}\t{}\t{}\t{}", decision.winner, decision.plan, times.join(", ")));
@@ -112,10 +163,12 @@ pub fn write(head: &[String], stored: &Stored) -> String {
 }
 
 /// Reads a text, and says in a line what of it cannot be used.
-pub fn read(text: &str, head: &[String]) -> (Stored, Option<String>) {
+pub fn read(text: &str, validators: &Validators) -> (Stored, Option<String>) {
     let mut lines = text.lines();
-    for expected in head {
+    for expected in &validators.machine {
         let found = lines.next().unwrap_or("");
+        let text = !found.chars().any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER);
+        let found = if text { found } else { "something that is no text" };
         if found != expected {
             let note = format!(
                 "the table of times is another machine's or version's: it has `{found}` where `{expected}` is; timing anew"
@@ -127,7 +180,7 @@ pub fn read(text: &str, head: &[String]) -> (Stored, Option<String>) {
     let mut damaged = 0;
     for line in lines {
         let whole = line.rsplit_once("\t#").filter(|(content, sum)| checksum(content) == *sum);
-        if whole.and_then(|(content, _)| read_line(content, &mut stored)).is_none() {
+        if whole.and_then(|(content, _)| read_line(content, validators, &mut stored)).is_none() {
             damaged += 1;
         }
     }
@@ -138,7 +191,7 @@ pub fn read(text: &str, head: &[String]) -> (Stored, Option<String>) {
     (stored, note)
 }
 
-fn read_line(content: &str, stored: &mut Stored) -> Option<()> {
+fn read_line(content: &str, validators: &Validators, stored: &mut Stored) -> Option<()> {
     if let Some(plan) = content.strip_prefix("plan\t") {
         let fields: Vec<&str> = plan.split('\t').collect();
         let [key, winner, plan, times] = fields[..] else { return None };
@@ -154,7 +207,13 @@ fn read_line(content: &str, stored: &mut Stored) -> Option<()> {
         stored.decisions.insert(key.to_owned(), decision);
         return Some(());
     }
-    let (entry, key) = content.rsplit_once('\t')?;
-    stored.table.entries.insert(key.to_owned(), read_entry(entry)?);
+    let (rest, call) = content.rsplit_once('\t')?;
+    let (entry, library) = rest.rsplit_once('\t')?;
+    let entry = read_entry(entry)?;
+    if validators.library(call) == Some(library) {
+        stored.table.entries.insert(call.to_owned(), entry);
+    } else {
+        stored.others.insert((library.to_owned(), call.to_owned()), entry);
+    }
     Some(())
 }

@@ -2,6 +2,7 @@
 
 use crate::common;
 use crate::fixture::{build, digits, filled, folder, key, origin, outputs, request, same};
+use ovolo::backend::cuda::nvrtc::Fresh;
 use ovolo::cache::{Cache, Key, Kind, Origin, Request};
 use ovolo::compile;
 use ovolo::graph::text;
@@ -77,7 +78,7 @@ fn a_plan_whose_kernel_answers_otherwise_now_is_not_run() {
     let refused = |change: &dyn Fn(&mut Plan)| {
         let mut plan = session.plan().clone();
         change(&mut plan);
-        match Session::stored(plan, constants()) {
+        match Session::stored(plan, constants(), &Fresh) {
             Ok(_) => panic!("it was taken"),
             Err(error) => error.to_string(),
         }

@@ -4,9 +4,11 @@ use crate::fixture::{digits, filled, folder, key, origin, outputs, request, same
 use ovolo::cache::{Cache, Key, Kind, Miss, Request};
 use ovolo::cost::{Machine, Noise};
 use ovolo::error::Source;
+use ovolo::memory::Limit;
 use ovolo::onnx::MissingWeights;
 use ovolo::onnx::proto::{ModelProto, StringStringEntryProto};
 use ovolo::pass::pipeline::PassSpec;
+use ovolo::tensor::Device;
 use prost::Message;
 use std::path::Path;
 
@@ -125,7 +127,7 @@ fn each_setting_changes_its_own_field() {
     assert_eq!(with(&|request| *request.dims.get_mut("N").unwrap() = 3), ["dims"]);
     assert_eq!(with(&|request| request.missing_weights = MissingWeights::Seeded), ["missing weights"]);
     assert_eq!(with(&|request| request.threads = 2), ["threads"]);
-    assert_eq!(with(&|request| request.pipeline.precision = "f16".into()), ["precision"]);
+    assert_eq!(with(&|request| request.pipeline.precision = ovolo::rule::Precision::Bf16), ["precision"]);
     assert_eq!(with(&|request| request.pipeline.name.push('2')), ["pipeline"]);
     let without_plan = with(&|request| drop(request.pipeline.passes.pop()));
     assert_eq!(without_plan, ["pipeline", "plan.order", "plan.planner", "plan.limit"]);
@@ -157,7 +159,15 @@ fn each_setting_changes_its_own_field() {
     };
     assert_eq!(plan(|settings| settings.order = "given".into()), ["plan.order"]);
     assert_eq!(plan(|settings| settings.planner = "best".into()), ["plan.planner"]);
-    assert_eq!(plan(|settings| settings.limit = Some(1 << 20)), ["plan.limit"]);
+    assert_eq!(plan(|settings| settings.limit = Limit::host(1 << 20)), ["plan.limit"]);
+    let device = Limit::default().with(Device::Cuda(0), 1 << 20);
+    assert_eq!(
+        with(&|request| match request.pipeline.passes.last_mut() {
+            Some(PassSpec::Plan(settings)) => settings.limit = device.clone(),
+            other => panic!("{other:?}"),
+        }),
+        ["plan.limit"]
+    );
     let backends = with(&|request| request.pipeline.backends.push("onednn".into()));
     assert_eq!(backends, ["backend onednn"]);
     for file in 0..base.rules.len() {
@@ -270,4 +280,49 @@ fn the_nearest_entry_is_the_one_with_the_fewest_differences() {
         .collect();
     assert_eq!(fields, [("dims", "N=2")]);
     assert_eq!(cache.folder().list(Kind::Plan).len(), 2);
+}
+
+/// A library that is patched in place, with its length and its time as they were, is another one.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_patched_library_is_another_one() {
+    use ovolo::backend::{Backend, onednn::OneDnn};
+    let Some(library) = OneDnn.files().pop() else {
+        assert!(std::env::var_os("OVOLO_REQUIRE_ONEDNN").is_none(), "oneDNN is not there");
+        println!("skipped: oneDNN is not there");
+        return;
+    };
+    let at = folder("patched");
+    let copy = at.join("libdnnl.so.3");
+    std::fs::copy(library, &copy).unwrap();
+    let modified = || std::fs::metadata(&copy).unwrap().modified().unwrap();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(1000);
+    let aged = || std::fs::File::options().write(true).open(&copy).unwrap().set_modified(old).unwrap();
+    aged();
+    let why = || {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_ovolo"))
+            .args(
+                "cache why examples/digits/digits.onnx --dim N=1 --cost flops --threads 1 --pipeline cpu"
+                    .split(' '),
+            )
+            .env("OVOLO_CACHE", at.join("cache"))
+            .env("OVOLO_ONEDNN", &copy)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().lines().next().unwrap().to_owned()
+    };
+    let first = why();
+    assert_eq!(first, why());
+    assert!(at.join("cache/libraries.txt").exists(), "the content is not read at each start");
+    // A text that nothing runs by.
+    let mut bytes = std::fs::read(&copy).unwrap();
+    let place = bytes.windows(5).rposition(|five| five == b"GCC: ").unwrap();
+    bytes[place] = b'g';
+    let before = modified();
+    std::fs::write(&copy, bytes).unwrap();
+    aged();
+    assert_eq!(before, modified());
+    assert_ne!(first, why());
 }

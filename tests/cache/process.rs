@@ -9,7 +9,11 @@ const OVOLO: &str = env!("CARGO_BIN_EXE_ovolo");
 /// `ovolo run` of the digits, with a cache.
 fn run(cache: &Path, outputs: &Path) -> Command {
     let mut command = Command::new(OVOLO);
-    command.args(arguments(outputs)).env("OVOLO_CACHE", cache).current_dir(env!("CARGO_MANIFEST_DIR"));
+    command
+        .args(arguments(outputs))
+        .env("OVOLO_CACHE", cache)
+        .env("OVOLO_PIPELINE", "native")
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
     command
 }
 
@@ -147,7 +151,11 @@ fn a_run_goes_on_where_the_limit_cannot_be_read_and_removes_nothing() {
     }
     // Commands that are about the cache do not go on.
     let mut prune = Command::new(OVOLO);
-    prune.args(["cache", "prune"]).env("OVOLO_CACHE", &cache).env("OVOLO_CACHE_LIMIT", "much");
+    prune
+        .args(["cache", "prune"])
+        .env("OVOLO_CACHE", &cache)
+        .env("OVOLO_PIPELINE", "native")
+        .env("OVOLO_CACHE_LIMIT", "much");
     let output = prune.output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stderr).unwrap().starts_with("error: OVOLO_CACHE_LIMIT: `much` is no"));
@@ -163,7 +171,11 @@ fn a_limit_that_was_lowered_acts_on_the_next_run() {
     let one = size(&cache);
     let other = "compile examples/digits/digits.onnx --dim N=2 --cost flops --threads 2";
     let mut compile = Command::new(OVOLO);
-    compile.args(other.split(' ')).env("OVOLO_CACHE", &cache).current_dir(env!("CARGO_MANIFEST_DIR"));
+    compile
+        .args(other.split(' '))
+        .env("OVOLO_CACHE", &cache)
+        .env("OVOLO_PIPELINE", "native")
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
     assert!(compile.output().unwrap().status.success());
     assert!(plans(&cache) == 2 && size(&cache) > one);
     let output = run(&cache, &outputs).env("OVOLO_CACHE_LIMIT", one.to_string()).output().unwrap();
@@ -189,7 +201,10 @@ fn what_killed_writers_of_tables_and_files_left_is_swept() {
     assert!(go(&cache, &outputs).cached && !table.exists() && foreign.exists());
     let line = "save-cache examples/digits/digits.onnx --dim N=360 --cost flops --threads 2";
     let mut save = Command::new(OVOLO);
-    save.args(line.split(' ')).arg(at.join("digits.cache")).env("OVOLO_CACHE", &cache);
+    save.args(line.split(' '))
+        .arg(at.join("digits.cache"))
+        .env("OVOLO_CACHE", &cache)
+        .env("OVOLO_PIPELINE", "native");
     assert!(save.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap().status.success());
     assert!(at.join("digits.cache").exists() && !saved.exists());
 }
@@ -253,7 +268,11 @@ mod unix {
         /// The program, run by one who may not write to the cache.
         fn command(&self, arguments: &[String]) -> Command {
             let mut command = Command::new(self.at.join("ovolo"));
-            command.args(arguments).env("OVOLO_CACHE", self.cache()).current_dir(&self.at);
+            command
+                .args(arguments)
+                .env("OVOLO_CACHE", self.cache())
+                .env("OVOLO_PIPELINE", "native")
+                .current_dir(&self.at);
             if self.root {
                 command.uid(NOBODY).gid(NOBODY);
             }
@@ -424,7 +443,13 @@ mod unix {
         std::fs::create_dir(&plan).unwrap();
         let verify = |more: &[&str]| {
             let mut command = Command::new(OVOLO);
-            command.args(["cache", "verify"]).args(more).env("OVOLO_CACHE", &cache).output().unwrap()
+            command
+                .args(["cache", "verify"])
+                .args(more)
+                .env("OVOLO_CACHE", &cache)
+                .env("OVOLO_PIPELINE", "native")
+                .output()
+                .unwrap()
         };
         let found = String::from_utf8(verify(&[]).stdout).unwrap();
         assert!(found.contains("it is damaged: it is no plain file"), "{found}");
@@ -434,7 +459,10 @@ mod unix {
             pipe(&cache.join(table));
         }
         let mut list = Command::new(OVOLO);
-        let output = ended(list.args(["cache", "list"]).env("OVOLO_CACHE", &cache), "tables");
+        let output = ended(
+            list.args(["cache", "list"]).env("OVOLO_CACHE", &cache).env("OVOLO_PIPELINE", "native"),
+            "tables",
+        );
         assert!(output.status.success() && String::from_utf8(output.stdout).unwrap().contains("times-2.txt"));
     }
 
@@ -447,7 +475,11 @@ mod unix {
         go(&cache, &outputs);
         let line = "bench examples/digits/digits.onnx --dim N=360 --cost flops --threads 2 --seconds 60";
         let mut command = Command::new(OVOLO);
-        command.args(line.split(' ')).env("OVOLO_CACHE", &cache).current_dir(env!("CARGO_MANIFEST_DIR"));
+        command
+            .args(line.split(' '))
+            .env("OVOLO_CACHE", &cache)
+            .env("OVOLO_PIPELINE", "native")
+            .current_dir(env!("CARGO_MANIFEST_DIR"));
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let maps = format!("/proc/{}/maps", child.id());
         while !std::fs::read_to_string(&maps).is_ok_and(|maps| maps.contains("/weights/")) {
@@ -496,7 +528,12 @@ mod unix {
         let limits = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
         let mut shell = Command::new("sh");
         shell.args(["-c", &limits, "sh", OVOLO]).args(arguments(outputs));
-        shell.env("OVOLO_CACHE", cache).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap()
+        shell
+            .env("OVOLO_CACHE", cache)
+            .env("OVOLO_PIPELINE", "native")
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap()
     }
 
     #[test]
@@ -530,6 +567,7 @@ mod unix {
             .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", OVOLO])
             .args(arguments(&outputs))
             .env("OVOLO_CACHE", &cache)
+            .env("OVOLO_PIPELINE", "native")
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .output();
         let Some(output) = output.ok().filter(|output| output.status.success()) else {
@@ -553,7 +591,7 @@ fn compiling_fills_the_cache_for_runs_and_says_whether_it_was_used() {
     let compile = |more: &[&str]| {
         let line = "compile examples/digits/digits.onnx --dim N=360 --cost flops --threads 2";
         let mut command = Command::new(OVOLO);
-        command.args(line.split(' ')).args(more).env("OVOLO_CACHE", &cache);
+        command.args(line.split(' ')).args(more).env("OVOLO_CACHE", &cache).env("OVOLO_PIPELINE", "native");
         let output = command.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
         assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
@@ -588,7 +626,12 @@ fn clearing_leaves_what_is_not_ours() {
         std::fs::create_dir_all(cache.join(sub)).unwrap();
         std::fs::write(cache.join(sub).join(name), "mine").unwrap();
     }
-    let cleared = Command::new(OVOLO).args(["cache", "clear"]).env("OVOLO_CACHE", &cache).output().unwrap();
+    let cleared = Command::new(OVOLO)
+        .args(["cache", "clear"])
+        .env("OVOLO_CACHE", &cache)
+        .env("OVOLO_PIPELINE", "native")
+        .output()
+        .unwrap();
     assert!(cleared.status.success());
     assert_eq!(std::fs::read_to_string(cache.join("weights/model.bin")).unwrap(), "mine");
     assert_eq!(std::fs::read_to_string(cache.join("plans/notes.txt")).unwrap(), "mine");

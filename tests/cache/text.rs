@@ -9,6 +9,7 @@ fn said(at: &Path, line: &str) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_ovolo"))
         .args(line.split(' '))
         .env("OVOLO_CACHE", at.join("cache"))
+        .env("OVOLO_PIPELINE", "native")
         .env("OVOLO_CACHE_LIMIT", "1GiB")
         .current_dir(at)
         .output()

@@ -121,7 +121,13 @@ fn run(at: &Path, cache: &str) -> (bool, String) {
 
 fn ovolo(at: &Path, cache: &str, line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
-    command.args(line.split(' ')).env("OVOLO_CACHE", at.join(cache)).current_dir(at).output().unwrap()
+    command
+        .args(line.split(' '))
+        .env("OVOLO_CACHE", at.join(cache))
+        .env("OVOLO_PIPELINE", "native")
+        .current_dir(at)
+        .output()
+        .unwrap()
 }
 
 #[test]

@@ -78,7 +78,7 @@ pub fn values(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
             "const" => graph.constant(id).unwrap().clone(),
             _ => {
                 let operands: Vec<&Tensor> = node.inputs.iter().map(|input| &values[input.index()]).collect();
-                (op::find(node.op).unwrap().eval)(&node.attrs, &operands, &node.ty)
+                op::find(node.op).unwrap().evaluate(&node.attrs, &operands, &node.ty)
             }
         };
         values.push(value);

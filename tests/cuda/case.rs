@@ -24,7 +24,7 @@ impl Case {
         let def = op::find(op).unwrap();
         let attrs = op::complete(def, attrs);
         let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
-        let ty = (def.infer)(&attrs, &types).ok()?;
+        let ty = def.result(&attrs, &types).ok()?;
         Some(Self { op, attrs, operands, ty })
     }
 
@@ -37,7 +37,7 @@ impl Case {
     /// The reference.
     pub fn reference(&self) -> Tensor {
         let operands: Vec<&Tensor> = self.operands.iter().collect();
-        (op::find(self.op).unwrap().eval)(&self.attrs, &operands, &self.ty)
+        op::find(self.op).unwrap().evaluate(&self.attrs, &operands, &self.ty)
     }
 
     /// What it is, in one line.
@@ -587,6 +587,77 @@ pub fn gradient(r: &mut Random) -> Vec<Option<Case>> {
     cases
 }
 
+/// Matrix products, convolutions and attention, with post chains.
+pub fn product(r: &mut Random) -> Vec<Option<Case>> {
+    let mut cases = Vec::new();
+    let matrices: [(&[usize], &[usize]); 8] = [
+        (&[65, 33], &[33, 70]),
+        (&[64, 64], &[64, 64]),
+        (&[1, 100], &[100, 300]),
+        (&[40, 17], &[17, 3]),
+        (&[3, 2, 20, 9], &[2, 9, 30]),
+        (&[2, 20, 5], &[3, 1, 5, 24]),
+        (&[7, 0], &[0, 5]),
+        (&[16, 1], &[1, 16]),
+    ];
+    for (a, b) in matrices {
+        for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64, DType::I32, DType::I64, DType::I8] {
+            let operands = vec![r.tensor(dtype, a), r.tensor(dtype, b)];
+            cases.push(Case::new("matmul", Attrs::new(), operands));
+        }
+        let mut operands = vec![r.tensor(DType::F32, a), r.tensor(DType::F32, b)];
+        let columns = b[b.len() - 1];
+        operands.extend([r.tensor(DType::F32, &[columns]), r.tensor(DType::F32, &[a[a.len() - 2], 1])]);
+        let chain = post(vec![step("add", &[]), step("gelu", &[]), step("rsub", &[])]);
+        cases.push(Case::new("matmul", chain, operands));
+    }
+    // Input, weights, groups, strides, dilations, pads.
+    type Window = ([usize; 4], [usize; 4], i64, [i64; 2], [i64; 2], [i64; 4]);
+    let windows: [Window; 9] = [
+        ([1, 16, 14, 14], [32, 16, 3, 3], 1, [1, 1], [1, 1], [1, 1, 1, 1]),
+        ([2, 3, 33, 31], [20, 3, 7, 7], 1, [2, 2], [1, 1], [3, 3, 3, 3]),
+        ([2, 17, 7, 7], [33, 17, 1, 1], 1, [1, 1], [1, 1], [0, 0, 0, 0]),
+        ([1, 12, 9, 10], [12, 1, 3, 3], 12, [1, 2], [1, 1], [1, 0, 1, 2]),
+        ([2, 32, 8, 8], [64, 8, 3, 3], 4, [1, 1], [1, 1], [1, 1, 1, 1]),
+        ([1, 4, 20, 20], [16, 4, 3, 3], 1, [1, 1], [2, 3], [2, 3, 2, 3]),
+        ([1, 5, 11, 12], [18, 5, 3, 2], 1, [3, 1], [1, 2], [0, 0, 0, 0]),
+        ([3, 8, 1, 1], [24, 8, 1, 1], 1, [1, 1], [1, 1], [0, 0, 0, 0]),
+        ([1, 6, 5, 5], [4, 3, 5, 5], 2, [1, 1], [1, 1], [4, 4, 0, 0]),
+    ];
+    for (x, w, groups, strides, dilations, pads) in windows {
+        for (dtype, fused) in [
+            (DType::F32, false),
+            (DType::F32, true),
+            (DType::F16, true),
+            (DType::BF16, false),
+            (DType::F64, true),
+        ] {
+            let attrs = if fused { post(vec![step("mul", &[]), step("relu", &[])]) } else { Attrs::new() };
+            let attrs = attrs.int("groups", groups).ints("strides", &strides).ints("dilations", &dilations);
+            let mut operands = vec![r.tensor(dtype, &x), r.tensor(dtype, &w), r.tensor(dtype, &[w[0]])];
+            operands.extend(fused.then(|| r.tensor(dtype, &[w[0], 1, 1])));
+            cases.push(Case::new("conv", attrs.ints("pads", &pads), operands));
+        }
+    }
+    for ([batch, heads, rows, length, depth, width], mask) in [
+        ([1, 2, 5, 7, 8, 8], None),
+        ([2, 3, 17, 33, 16, 24], Some(vec![2, 1, 1, 33])),
+        ([1, 1, 1, 300, 4, 300], Some(vec![300])),
+        ([1, 2, 4, 1, 3, 5], Some(vec![2, 4, 1])),
+    ] {
+        for dtype in FLOATS {
+            let mut operands = vec![
+                r.tensor(dtype, &[batch, heads, rows, depth]),
+                r.tensor(dtype, &[batch, heads, length, depth]),
+                r.tensor(dtype, &[batch, heads, length, width]),
+            ];
+            operands.extend(mask.as_ref().map(|mask| r.tensor(dtype, mask)));
+            cases.push(Case::new("attention", Attrs::new().float("scale", 0.25), operands));
+        }
+    }
+    cases
+}
+
 /// A family: its name, and the cases of a seed.
 pub type Family = (&'static str, fn(&mut Random) -> Vec<Option<Case>>);
 
@@ -602,4 +673,5 @@ pub const FAMILIES: &[Family] = &[
     ("moved", moved),
     ("layout", layout),
     ("gradient", gradient),
+    ("product", product),
 ];

@@ -30,30 +30,31 @@ pub fn compiler() -> Option<PathBuf> {
     found
 }
 
+/// Compiles a module for the processor; the library.
+pub fn translate(compiler: &Path, name: &str, module: &Module) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (source, object) = (folder.join(format!("{name}.cpp")), folder.join(format!("{name}.so")));
+    let mut text = include_str!("shim.h").to_owned();
+    text.push_str(&module.source());
+    for kernel in module.kernels() {
+        text.push_str(&trampoline(kernel));
+    }
+    std::fs::write(&source, text).unwrap();
+    let output = Command::new(compiler)
+        .args(["-std=c++17", "-O1", "-fPIC", "-shared", "-fno-strict-aliasing", "-w", "-o"])
+        .arg(&object)
+        .arg(&source)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{}", source.display(), said.chars().take(4000).collect::<String>());
+    object
+}
+
 impl Host {
     /// Compiles a module.
     pub fn new(compiler: &Path, name: &str, module: &Module) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let (source, object) = (folder.join(format!("{name}.cpp")), folder.join(format!("{name}.so")));
-        let mut text = include_str!("shim.h").to_owned();
-        text.push_str(&module.source());
-        for kernel in module.kernels() {
-            text.push_str(&trampoline(kernel));
-        }
-        std::fs::write(&source, text).unwrap();
-        let output = Command::new(compiler)
-            .args(["-std=c++17", "-O1", "-fPIC", "-shared", "-fno-strict-aliasing", "-w", "-o"])
-            .arg(&object)
-            .arg(&source)
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "{}\n{}",
-            source.display(),
-            said.chars().take(4000).collect::<String>()
-        );
+        let object = translate(compiler, name, module);
         // SAFETY: the library was compiled just now, and has no initialisers.
         let library = unsafe { Library::new(&object) }.unwrap();
         std::fs::remove_file(&object).unwrap();
@@ -88,7 +89,7 @@ impl Host {
                 kernel.launch.block[0],
                 kernel.launch.block[1],
             ];
-            let waits = ["__syncthreads", "__shfl", "across_"].iter().any(|word| kernel.text.contains(word));
+            let waits = waits(kernel);
             type Run = unsafe extern "C" fn(*const (), *mut *mut u8, *const u32, i32, i32) -> i32;
             let name = format!("run_{}", kernel.name);
             // SAFETY: the shim's function has this signature, the kernel's trampoline takes the arguments that
@@ -122,7 +123,12 @@ impl Host {
     }
 }
 
-/// A function that calls a kernel with pointers from a list.
+/// Whether threads of a kernel wait for each other.
+fn waits(kernel: &Kernel) -> bool {
+    ["__syncthreads", "__shfl", "across_"].iter().any(|word| kernel.text.contains(word))
+}
+
+/// A function that calls a kernel with pointers from a list; how many they are, and whether threads wait.
 fn trampoline(kernel: &Kernel) -> String {
     let start = kernel.text.find(&format!("{}(", kernel.name)).unwrap() + kernel.name.len() + 1;
     let list = &kernel.text[start..start + kernel.text[start..].find(") {").unwrap()];
@@ -134,10 +140,10 @@ fn trampoline(kernel: &Kernel) -> String {
             format!("({ty})a[{at}]")
         })
         .collect();
+    let (name, count, waits) = (&kernel.name, arguments.len(), i32::from(waits(kernel)));
     format!(
-        "extern \"C\" void run_{}(void** a) {{ {}({}); }}\n",
-        kernel.name,
-        kernel.name,
+        "extern \"C\" void run_{name}(void** a) {{ {name}({}); }}\n\
+        extern \"C\" {{ unsigned count_{name} = {count}; int waits_{name} = {waits}; }}\n",
         arguments.join(", ")
     )
 }

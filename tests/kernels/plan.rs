@@ -60,7 +60,7 @@ fn run(session: &Session, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
             .map(|place| match place.base {
                 Base::Input(input) => given[input].wrapping_add(place.offset),
                 Base::Constant(node) => constants[&node].bytes().as_ptr().wrapping_add(place.offset),
-                Base::Arena => base.cast_const().wrapping_add(place.offset),
+                Base::Arena(_) => base.cast_const().wrapping_add(place.offset),
             })
             .collect();
         if let Some(operand) = step.copied {
@@ -106,7 +106,7 @@ fn run(session: &Session, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
         let bytes = match place.base {
             Base::Input(input) => inputs[input].bytes(),
             Base::Constant(node) => constants[&node].bytes(),
-            Base::Arena => arena.bytes(),
+            Base::Arena(_) => arena.bytes(),
         };
         tensor(ty, &bytes[place.offset..][..ty.bytes()])
     };
@@ -119,8 +119,9 @@ fn range(offset: usize, length: usize) -> Range<usize> {
 
 /// What is read of the arena after each step before it is written again: ranges in order.
 fn live(plan: &Plan) -> Vec<Vec<Range<usize>>> {
-    let in_arena =
-        |place: &Place, ty: &TensorType| (place.base == Base::Arena).then(|| range(place.offset, ty.bytes()));
+    let in_arena = |place: &Place, ty: &TensorType| {
+        matches!(place.base, Base::Arena(_)).then(|| range(place.offset, ty.bytes()))
+    };
     let mut now: Vec<Range<usize>> =
         plan.outputs.iter().filter_map(|(_, ty, place)| in_arena(place, ty)).collect();
     let mut after = Vec::new();

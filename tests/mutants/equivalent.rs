@@ -10,6 +10,7 @@ pub const EQUIVALENT: &[Reason] = &[
         "a window of one element has nothing to dilate",
         &[
             "enlarge-kernel-1x1: left 0: any dilations of conv",
+            "fuse-pointwise-depthwise: left 0: any dilations of conv",
             "merge-convs: left 0: any dilations of conv",
             "merge-convs: left 1: any dilations of conv",
         ],
@@ -26,6 +27,7 @@ pub const EQUIVALENT: &[Reason] = &[
     (
         "of several groups the weights have too few channels for the input, and typing refuses them",
         &[
+            "fuse-pointwise-depthwise: left 0: any groups of conv",
             "split-conv-filters: left 0: any groups of conv",
             "split-conv-sum: left 0: any groups of conv",
             "winograd-4-nChw8c: left 0: any groups of conv",
@@ -139,6 +141,9 @@ pub const EQUIVALENT: &[Reason] = &[
     (
         "true of any convolution: it keeps candidates away that have no kernel",
         &[
+            "onednn-bf16-conv-nhwc: without is-dtype(?x, bf16)",
+            "onednn-bf16-first-conv: without at-most(dim(?x, 1), 4)",
+            "onednn-bf16-first-conv: without is-dtype(?x, bf16)",
             "onednn-depthwise-conv-nhwc: without equal(?g, dim(?x, 1))",
             "onednn-first-conv-nChw8c: without at-most(dim(?x, 1), 4)",
             "onednn-narrow-conv: without equal(dim(?w, 1), 4)",

@@ -2,7 +2,7 @@
 //!
 //! What makes no rule unsound is left out, by kind:
 //! - guards on constness and on lengths of chains, which keep a rule from where it does not pay;
-//! - guards on element types and ranks (`is-f32`, `all-f32`, `rank`, `all-rank`, `min-rank`), which the
+//! - guards on element types and ranks (`is-f32` and the like, `rank`, `all-rank`, `min-rank`), which the
 //!   ops of the right side demand once more: without them typing refuses the match;
 //! - operands of a commutative op swapped, and a zero subtracted that was added;
 //! - changes inside `each` and to a rest, after which operands do not fit in number or layout, and
@@ -66,7 +66,8 @@ fn guards(rule: &Rule, made: &mut Vec<Mutant>) {
 fn is_no_matter(guard: &Expr) -> bool {
     match guard {
         Expr::Call(function, of) => match function.name {
-            "const" | "is-f32" | "all-f32" | "rank" | "all-rank" | "min-rank" => true,
+            "const" | "is-f32" | "all-f32" | "is-f32-or-bf16" | "all-f32-or-bf16" | "rank" | "all-rank"
+            | "min-rank" => true,
             "not" | "any" => of.iter().any(is_no_matter),
             "at-most" => mentions(guard, "steps"),
             _ => false,
@@ -376,7 +377,7 @@ fn lets(rule: &Rule, made: &mut Vec<Mutant>) {
 /// The attribute that says where an operand lies, and nothing of what is computed.
 const PLACE: &str = "sum";
 /// Ops that take operands in any layout: which of them have a kernel, their library says.
-const ANY_LAYOUT: &[&str] = &["onednn.conv", "onednn.matmul-packed"];
+const ANY_LAYOUT: &[&str] = &["onednn.conv", "onednn.conv-transpose", "onednn.matmul-packed"];
 
 /// What is written instead of a function.
 const INSTEAD: &[(&str, &str)] =

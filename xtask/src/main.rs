@@ -1,5 +1,6 @@
 //! Developer tasks of the ovolo workspace: `cargo xtask TASK`.
 
+mod gpu;
 mod models;
 mod nvrtc;
 mod onednn;
@@ -14,6 +15,7 @@ type Task = (&'static str, &'static str, fn() -> Result<(), String>);
 
 /// Every task. A new one is a module and a line here.
 const TASKS: &[Task] = &[
+    ("gpu", "on a device of NVIDIA: values, times beside PyTorch's, sanitizer, one table", gpu::run),
     ("models", "make the models, inputs and ONNX Runtime's outputs that the value tests need", models::run),
     ("nvrtc", "fetch NVIDIA's run-time compiler, which the backend `cuda` needs", nvrtc::run),
     ("onednn", "fetch the library oneDNN, which the backend of that name needs", onednn::run),

@@ -19,6 +19,7 @@ const HARMLESS: &[&str] = &[
     "dilations",
     "groups",
     "post",
+    "inner",
     "epsilon",
     "alpha",
     "beta",
@@ -202,6 +203,9 @@ fn demand(guard: &Expr, element: &mut Domain<'_>, rank: &mut Domain<'_>) {
     };
     match (function.name, arguments.get(1)) {
         ("is-f32", _) => element.keep(var.0, |at| DType::ALL[at] == DType::F32),
+        ("is-f32-or-bf16", _) => {
+            element.keep(var.0, |at| matches!(DType::ALL[at], DType::F32 | DType::BF16));
+        }
         ("is-dtype", Some(Expr::Literal(Attr::DType(dtype)))) => {
             element.keep(var.0, |at| DType::ALL[at] == *dtype);
         }

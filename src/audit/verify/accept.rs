@@ -66,7 +66,7 @@ fn table(operands: usize, kinds: usize, ask: &dyn Fn(&[usize]) -> Option<usize>)
 fn infer(op: &OpDef, attrs: &Attrs, types: &[TensorType]) -> Option<TensorType> {
     let types: Vec<&TensorType> = types.iter().collect();
     verify::operand_count(op, attrs, types.len()).ok()?;
-    (op.infer)(attrs, &types).ok()
+    op.result(attrs, &types).ok()
 }
 
 /// Attributes and operand types that the op takes.

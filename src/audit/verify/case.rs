@@ -135,7 +135,7 @@ pub fn compare(graph: &Graph) -> Result<Option<String>, String> {
     Ok(match check::compare(&draft) {
         Compared::Agree => None,
         Compared::Vacuous => return Err("the sides have hardly a number in them".to_owned()),
-        Compared::Differ(difference) => Some(difference.to_string()),
+        Compared::Differ(difference) | Compared::Strained(difference) => Some(difference.to_string()),
     })
 }
 

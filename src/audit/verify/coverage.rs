@@ -8,6 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The feature of instances that are compared in the types as they are, with their rounding.
 pub const COARSE: &str = "compared coarsely";
 
+/// The feature of instances for which smaller values were drawn: with those drawn first, `f64` has not what
+/// comes of them on the way to one side.
+pub const OVERFLOW: &str = "overflow, drawn smaller";
+
 /// Coverage of one rule.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Coverage {
@@ -20,8 +24,12 @@ pub struct Coverage {
     /// Distinct attributes of the left sides' ops.
     pub attributes: usize,
     /// Instances that had a feature: `padding`, `broadcast`, `size 1`, `odd channels`,
-    /// `attribute not at its default`, [`COARSE`], and each alternative of an `any` guard that held.
+    /// `attribute not at its default`, [`COARSE`], [`OVERFLOW`], and each alternative of an `any` guard that
+    /// held.
     pub features: BTreeMap<String, usize>,
+    /// Of the first of those that overflowed, what was seen: equal as real numbers, the sides are not equal in
+    /// numbers of so many bits.
+    pub overflow: Option<String>,
 }
 
 /// Gathers coverage.
@@ -32,6 +40,7 @@ pub(super) struct Seen {
     ranks: BTreeSet<usize>,
     attributes: BTreeSet<String>,
     features: BTreeMap<String, usize>,
+    overflow: Option<String>,
 }
 
 impl Seen {
@@ -48,8 +57,13 @@ impl Seen {
                 feature("padding");
             }
         }
-        if !Precision::of(draft).wide {
+        // A rule that rounds is held to real numbers as well.
+        if draft.precision == rule::Precision::F32 && !Precision::of(draft).wide {
             feature(COARSE);
+        }
+        if let Some(what) = &draft.overflow {
+            feature(OVERFLOW);
+            self.overflow.get_or_insert_with(|| what.clone());
         }
         for at in below {
             let value = &draft.values[at];
@@ -108,6 +122,7 @@ impl Seen {
             ranks: self.ranks.into_iter().collect(),
             attributes: self.attributes.len(),
             features: self.features,
+            overflow: self.overflow,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::attr::{Attr, Attrs};
 use crate::graph::text;
 use crate::op::{self, OpDef};
 use crate::rule::print::Names;
-use crate::rule::{AttrVar, Bindings, Expr, Fact, OperandVar, RestVar, Rule};
+use crate::rule::{AttrVar, Bindings, Expr, Fact, OperandVar, Precision, RestVar, Rule};
 use crate::tensor::{DType, Tensor, TensorType};
 use std::sync::{Arc, OnceLock};
 
@@ -75,6 +75,8 @@ pub(super) struct Draft {
     pub largest: usize,
     /// What the rule calls its variables, for reasons.
     pub names: Option<Arc<Names>>,
+    /// What the rule rounds to.
+    pub precision: Precision,
     /// The values.
     pub values: Vec<Value>,
     /// Operand variables.
@@ -89,6 +91,8 @@ pub(super) struct Draft {
     pub left: Vec<usize>,
     /// The right sides.
     pub right: Vec<usize>,
+    /// What was seen with larger values, of which `f64` has not what comes: these are smaller.
+    pub overflow: Option<String>,
 }
 
 impl Draft {
@@ -97,6 +101,7 @@ impl Draft {
         Self {
             largest,
             names: None,
+            precision: Precision::default(),
             values: Vec::new(),
             operands: Vec::new(),
             rests: Vec::new(),
@@ -104,12 +109,14 @@ impl Draft {
             rest_attrs: Vec::new(),
             left: Vec::new(),
             right: Vec::new(),
+            overflow: None,
         }
     }
 
     /// Nothing bound.
     pub fn new(rule: &Rule, largest: usize) -> Self {
         Self {
+            precision: rule.precision,
             operands: vec![None; rule.operand_vars.len()],
             rests: vec![None; rule.rest_vars.len()],
             attrs: vec![None; rule.attr_vars.len()],
@@ -170,7 +177,7 @@ impl Draft {
         }
         crate::verify::operand_count(op, &attrs, inputs.len())?;
         let types: Vec<&TensorType> = inputs.iter().map(|input| &self.values[*input].ty).collect();
-        let ty = (op.infer)(&attrs, &types).map_err(|why| format!("`{}` cannot be typed: {why}", op.name))?;
+        let ty = op.result(&attrs, &types).map_err(|why| format!("`{}` cannot be typed: {why}", op.name))?;
         self.fits(&ty)?;
         if ty.shape.contains(&0) {
             return Err(format!("a value of type {ty} has no elements, so there is nothing to compare"));
@@ -183,6 +190,43 @@ impl Draft {
         let constant = inputs.iter().all(|input| self.values[*input].constant);
         self.values.push(Value { op: Some(op), attrs, inputs, ty, leaf: None, constant, work });
         Ok(self.values.len() - 1)
+    }
+
+    /// The first so many values, which are the left sides, with every floating-point number that is drawn
+    /// brought within this of zero, and in order; `None` where all are.
+    pub fn smaller(&self, count: usize, most: f64) -> Option<Self> {
+        let mut smaller = Self { right: Vec::new(), ..self.clone() };
+        smaller.values.truncate(count);
+        let mut changed = false;
+        for at in 0..count {
+            let Some(leaf) = &self.values[at].leaf else { continue };
+            let kept = matches!(
+                leaf.values,
+                Filling::Splat(_) | Filling::Whole(_) | Filling::Drawn(Values::Exponent, _)
+            );
+            let Some(value) = self.tensor(at).filter(|value| !kept && value.ty().dtype.is_float()) else {
+                continue;
+            };
+            let mut values = value.to_f64();
+            let largest = values.iter().fold(0.0, |largest: f64, one| largest.max(one.abs()));
+            if largest <= most {
+                continue;
+            }
+            let half = most / 2.0;
+            for one in values.iter_mut().filter(|one| one.abs() > half) {
+                *one = one.signum() * (half + half * (one.abs() - half) / (largest - half));
+            }
+            smaller.values[at].leaf = Some(Leaf::new(leaf.constant, Filling::Given(values)));
+            changed = true;
+        }
+        changed.then_some(smaller)
+    }
+
+    /// The largest number of a leaf.
+    pub fn largest_number(&self) -> f64 {
+        let leaves = (0..self.values.len()).filter(|at| self.values[*at].ty.dtype.is_float());
+        let numbers = leaves.filter_map(|at| self.tensor(at)).flat_map(Tensor::to_f64);
+        numbers.fold(0.0, |largest, one| largest.max(one.abs()))
     }
 
     /// The value of a leaf.

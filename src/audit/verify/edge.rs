@@ -10,14 +10,20 @@ use super::rng::Rng;
 use super::sampler::Values;
 use crate::attr::{Attr, Attrs, Step};
 use crate::op::OpDef;
-use crate::rule::{AttrPattern, Expr, Pattern, Rule, Template};
+use crate::rule::{AttrPattern, Expr, Pattern, Precision, Rule, Template};
 use crate::tensor::DType;
 
 /// How many instances in a hundred are at the edge.
 const SHARE: usize = 30;
-/// How many pools of integers in a hundred have an end of their type for certain: few instances are of
-/// each.
+/// Of those with integers: few are of each type, and each has ends, and squares beyond them.
+const WHOLE_SHARE: usize = 60;
+/// How many pools of integers in a hundred have an end of their type for certain, and how many a number
+/// whose square is beyond it: few instances are of each.
 const ENDS: usize = 60;
+/// How many pools in a hundred have what a cast takes apart or makes equal: with some, nothing else.
+const TAKEN_APART: usize = 50;
+/// How many pools in a hundred have the large numbers of a rule: they hide what small ones show.
+const LARGE_SHARE: usize = 50;
 
 /// What is drawn for any float: sums and products of a few are exact in every type.
 const FLOATS: &[f64] = &[0.0, 0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.0, -2.0, 2.5, -2.5, 3.0, -3.0];
@@ -45,17 +51,69 @@ const I64: &[i64] = &[
     i64::MIN,
     i64::MAX,
 ];
+/// Numbers whose squares are beyond the type, and wrap: to below zero, to zero, to less than they are.
+const WRAP_I8: &[f64] = &[12.0, -12.0, 13.0, 16.0];
+const WRAP_U8: &[f64] = &[16.0, 17.0, 20.0, 129.0];
+const WRAP_I32: &[f64] = &[50_000.0, -50_000.0, 46_341.0, 65_536.0];
+const WRAP_I64: &[i64] = &[3_037_000_500, -3_037_000_500, 4_000_000_000, 1 << 32];
 const I32_MOST: f64 = 2_147_483_647.0;
 const I32_LEAST: f64 = -2_147_483_648.0;
 
 /// What a narrower type that the instance casts to has not: for `f16` what is beyond its range, for `f32`
-/// what is beyond that of it.
-const BEYOND_F16: &[f64] = &[70_000.0, -1e5];
-const BEYOND_F32: &[f64] = &[1e39, -1e40];
+/// what is beyond that of it; and what is so small that it is zero there.
+const BEYOND_F16: &[f64] = &[70_000.0, -1e5, 1e-8, -1e-9];
+const BEYOND_F32: &[f64] = &[1e39, -1e40, 1e-50, -1e-60];
 /// The first integers that a float of 24 or 53 bits has not, and others like them.
 const BEYOND_24: &[i64] = &[16_777_217, -16_777_219, 33_554_435];
 const BEYOND_I32: &[f64] = &[16_777_217.0, -16_777_219.0, 33_554_435.0];
 const BEYOND_53: &[i64] = &[9_007_199_254_740_993, -9_007_199_254_740_995, 16_777_217];
+
+/// Numbers of a type that a cast makes equal.
+struct Twins {
+    from: &'static [DType],
+    to: &'static [DType],
+    pairs: &'static [[f64; 2]],
+}
+
+const F32_UP: &[DType] = &[DType::F32, DType::F64];
+const WHOLE_UP: &[DType] = &[DType::I32, DType::I64];
+/// Every two are next to each other, or nearly so, in the wider type.
+const TWINS: &[Twins] = &[
+    Twins {
+        from: &[DType::F64],
+        to: &[DType::F32],
+        pairs: &[[1.0, 1.000_000_000_1], [-2.5, -2.500_000_001]],
+    },
+    Twins { from: F32_UP, to: &[DType::F16, DType::BF16], pairs: &[[1.0, 1.000_1], [-2.5, -2.500_1]] },
+    Twins { from: &[DType::F16], to: &[DType::BF16], pairs: &[[1.0, 1.001_953_125]] },
+    Twins { from: &[DType::BF16], to: &[DType::F16], pairs: &[[1e-9, 0.0], [1e5, 2e5]] },
+    Twins {
+        from: WHOLE_UP,
+        to: &[DType::F32],
+        pairs: &[[16_777_216.0, 16_777_217.0], [-16_777_218.0, -16_777_219.0]],
+    },
+    Twins { from: WHOLE_UP, to: &[DType::F16], pairs: &[[2048.0, 2049.0], [-4096.0, -4097.0]] },
+    Twins { from: WHOLE_UP, to: &[DType::BF16], pairs: &[[256.0, 257.0], [-512.0, -513.0]] },
+    // A whole number and what a cast cuts off.
+    Twins { from: F32_UP, to: &[DType::I8, DType::I32, DType::I64], pairs: &[[1.0, 1.5], [-2.0, -2.5]] },
+    Twins { from: WHOLE_UP, to: &[DType::I8, DType::U8], pairs: &[[1.0, 257.0], [127.0, -129.0]] },
+];
+/// No `f64` are these.
+const TWINS_53: &[[i64; 2]] = &[
+    [9_007_199_254_740_992, 9_007_199_254_740_993],
+    [-9_007_199_254_740_994, -9_007_199_254_740_995],
+    [4_611_686_018_427_387_904, 4_611_686_018_427_387_905],
+];
+
+/// Two numbers of a type that one of the casts makes equal.
+fn twins(dtype: DType, casts: &[DType], rng: &mut Rng) -> Option<[f64; 2]> {
+    let fitting = TWINS.iter().filter(|one| one.from.contains(&dtype));
+    let fitting: Vec<&Twins> = fitting.filter(|one| one.to.iter().any(|to| casts.contains(to))).collect();
+    (!fitting.is_empty()).then(|| {
+        let twins = rng.pick(&fitting);
+        rng.pick(twins.pairs)
+    })
+}
 
 /// Ops whose transforms divide by what is no power of two: a sum that is zero comes out of them as
 /// 1e-17, and a step with a pole there (`pow`, `div`) tells the two apart, which no rule is to blame for.
@@ -77,7 +135,27 @@ pub(super) fn rounds(rule: &Rule) -> bool {
             Template::Op { op, children, .. } => INEXACT.contains(&op.name) || children.iter().any(inexact),
         }
     }
-    rule.to.iter().any(inexact)
+    rule.precision > Precision::F32 || rule.to.iter().any(inexact)
+}
+
+/// The element types that a rule's right sides cast to.
+pub(super) fn targets(rule: &Rule) -> Vec<DType> {
+    fn cast(template: &Template, found: &mut Vec<DType>) {
+        match template {
+            Template::Operand(_) | Template::Scalar(_) | Template::Each(_, None) => {}
+            Template::Each(_, Some((_, inner))) => cast(inner, found),
+            Template::Op { children, attrs, .. } => {
+                found.extend(attrs.iter().filter_map(|(_, expr)| match expr {
+                    Expr::Literal(Attr::DType(to)) => Some(*to),
+                    _ => None,
+                }));
+                children.iter().for_each(|child| cast(child, found));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    rule.to.iter().for_each(|template| cast(template, &mut found));
+    found
 }
 
 /// Numbers that a rule's sides hold.
@@ -146,12 +224,14 @@ fn of_attrs(attrs: &Attrs, found: &mut Vec<f64>) {
 /// two of them. Real numbers have one zero.
 pub(super) fn beside(rng: &mut Rng, numbers: &[f64]) -> f64 {
     let one = rng.pick(numbers);
+    // One more than a million is a million to whoever compares.
+    let step = if one.abs() < LARGE_NUMBER { 1.0 } else { one.abs() / 8.0 };
     let beside = match rng.below(12) {
         0..=2 => one,
-        3 => one + 0.5,
-        4 => one - 0.5,
-        5 => one + 1.0,
-        6 => one - 1.0,
+        3 => one + 0.5 * step,
+        4 => one - 0.5 * step,
+        5 => one + step,
+        6 => one - step,
         7 => one * 2.0,
         8 => one * 0.5,
         9 => -one,
@@ -160,56 +240,79 @@ pub(super) fn beside(rng: &mut Rng, numbers: &[f64]) -> f64 {
     beside + 0.0
 }
 
-/// Now and then fills a draft's leaves from a few values at the edge. What must have a certain value
-/// keeps it, and so do exponents and positions in an axis.
-pub(super) fn fill(draft: &mut Draft, literals: &[f64], rng: &mut Rng) {
-    if !rng.percent(SHARE) {
-        return;
-    }
-    let mut written = literals.to_vec();
-    draft.values.iter().for_each(|value| of_attrs(&value.attrs, &mut written));
-    let leaves = draft.values.iter().filter_map(|value| value.leaf.as_ref());
-    written.extend(leaves.filter_map(|leaf| match leaf.values {
-        Filling::Splat(value) => Some(value),
-        _ => None,
-    }));
-    written.retain(|value| value.is_finite() && value.abs() < LARGEST);
-    let casts = casts(draft);
-    let mut pools: Vec<(DType, bool, Pool)> = Vec::new();
-    for value in &mut draft.values {
-        let Some(leaf) = &value.leaf else { continue };
-        let positive = match leaf.values {
-            Filling::Seeded(_) | Filling::Drawn(Values::Any, _) => false,
-            Filling::Drawn(Values::Positive, _) => true,
-            Filling::Drawn(Values::Below(_) | Values::Exponent, _)
-            | Filling::Splat(_)
-            | Filling::Given(_)
-            | Filling::Whole(_) => continue,
-        };
-        let dtype = value.ty.dtype;
-        if dtype == DType::Bool {
-            continue;
-        }
-        let known = pools.iter().position(|(of, sign, _)| (*of, *sign) == (dtype, positive));
-        let at = known.unwrap_or_else(|| {
-            let pool = match dtype {
-                DType::I64 => Pool::Whole(integers(positive, &written, &casts, rng)),
-                _ => Pool::Any(pool(dtype, positive, &written, &casts, rng)),
-            };
-            pools.push((dtype, positive, pool));
-            pools.len() - 1
+/// What a rule says of values at the edge.
+pub(super) struct Edge {
+    /// Numbers that it holds.
+    pub literals: Vec<f64>,
+    /// Element types that its right sides cast to.
+    pub targets: Vec<DType>,
+}
+
+impl Edge {
+    /// Now and then fills a draft's leaves from a few values at the edge. What must have a certain value
+    /// keeps it, and so do exponents and positions in an axis.
+    pub fn fill(&self, draft: &mut Draft, rng: &mut Rng) {
+        let whole = draft.values.iter().any(|value| {
+            let dtype = value.ty.dtype;
+            !dtype.is_float() && dtype != DType::Bool && value.leaf.as_ref().and_then(positive).is_some()
         });
-        let count = value.ty.shape.count();
-        let filling = match &pools[at].2 {
-            Pool::Whole(some) => Filling::Whole((0..count).map(|_| rng.pick(some)).collect()),
-            Pool::Any(some) => Filling::Given((0..count).map(|_| rng.pick(some)).collect()),
-        };
-        value.leaf = Some(Leaf::new(leaf.constant, filling));
+        if !rng.percent(if whole { WHOLE_SHARE } else { SHARE }) {
+            return;
+        }
+        let mut written = self.literals.clone();
+        draft.values.iter().for_each(|value| of_attrs(&value.attrs, &mut written));
+        let leaves = draft.values.iter().filter_map(|value| value.leaf.as_ref());
+        written.extend(leaves.filter_map(|leaf| match leaf.values {
+            Filling::Splat(value) => Some(value),
+            _ => None,
+        }));
+        let large = rng.percent(LARGE_SHARE);
+        written.retain(|value| value.is_finite() && (large || value.abs() < LARGE_NUMBER));
+        let mut casts = casts(draft);
+        casts.extend(&self.targets);
+        let mut pools: Vec<(DType, bool, Pool)> = Vec::new();
+        for value in &mut draft.values {
+            let Some((leaf, positive)) = value.leaf.as_ref().and_then(|leaf| Some((leaf, positive(leaf)?)))
+            else {
+                continue;
+            };
+            let dtype = value.ty.dtype;
+            if dtype == DType::Bool {
+                continue;
+            }
+            let known = pools.iter().position(|(of, sign, _)| (*of, *sign) == (dtype, positive));
+            let at = known.unwrap_or_else(|| {
+                let pool = match dtype {
+                    DType::I64 => Pool::Whole(integers(positive, &written, &casts, rng)),
+                    _ => Pool::Any(pool(dtype, positive, &written, &casts, rng)),
+                };
+                pools.push((dtype, positive, pool));
+                pools.len() - 1
+            });
+            let count = value.ty.shape.count();
+            let filling = match &pools[at].2 {
+                Pool::Whole(some) => Filling::Whole((0..count).map(|_| rng.pick(some)).collect()),
+                Pool::Any(some) => Filling::Given((0..count).map(|_| rng.pick(some)).collect()),
+            };
+            value.leaf = Some(Leaf::new(leaf.constant, filling));
+        }
     }
 }
 
-/// Numbers of a rule that are drawn as values are below this: the squares of others hide small ones.
-const LARGEST: f64 = 1e6;
+/// Whether a leaf must be positive; `None` of one that must be more than that.
+fn positive(leaf: &Leaf) -> Option<bool> {
+    match leaf.values {
+        Filling::Seeded(_) | Filling::Drawn(Values::Any, _) => Some(false),
+        Filling::Drawn(Values::Positive, _) => Some(true),
+        Filling::Drawn(Values::Below(_) | Values::Exponent, _)
+        | Filling::Splat(_)
+        | Filling::Given(_)
+        | Filling::Whole(_) => None,
+    }
+}
+
+/// Numbers of a rule from here on are drawn less often, and what is beside them is farther from them.
+const LARGE_NUMBER: f64 = 1e6;
 
 /// A few values of an element type; 64-bit integers are no `f64`.
 enum Pool {
@@ -232,11 +335,19 @@ fn integers(positive: bool, written: &[f64], casts: &[DType], rng: &mut Rng) -> 
         _ if casts.contains(&DType::F32) => BEYOND_24,
         _ => &[],
     };
-    if !beyond.is_empty() && rng.percent(50) {
+    if !beyond.is_empty() && rng.percent(TAKEN_APART) {
         some.push(rng.pick(beyond));
     }
+    #[allow(clippy::cast_possible_truncation)]
+    let pair = match twins(DType::I64, casts, rng) {
+        _ if casts.contains(&DType::F64) && rng.percent(50) => Some(rng.pick(TWINS_53)),
+        pair => pair.map(|pair| pair.map(|one| one as i64)),
+    };
     if rng.percent(ENDS) {
         some.push(rng.pick(&[i64::MIN, i64::MAX]));
+    }
+    if rng.percent(ENDS) {
+        some.push(rng.pick(WRAP_I64));
     }
     for _ in 0..2 {
         if !written.is_empty() {
@@ -244,13 +355,23 @@ fn integers(positive: bool, written: &[f64], casts: &[DType], rng: &mut Rng) -> 
             some.push(beside(rng, written).round() as i64);
         }
     }
+    join(&mut some, pair, rng);
     some.retain(fits);
     if some.is_empty() { vec![1] } else { some }
 }
 
+/// Puts two numbers that a cast makes equal among others, or in their place: what is larger than both would
+/// be what is found.
+fn join<T: Copy>(some: &mut Vec<T>, pair: Option<[T; 2]>, rng: &mut Rng) {
+    let Some(pair) = pair.filter(|_| rng.percent(TAKEN_APART)) else { return };
+    if rng.percent(50) {
+        some.clear();
+    }
+    some.extend(pair);
+}
+
 /// A few values of an element type.
 fn pool(dtype: DType, positive: bool, written: &[f64], casts: &[DType], rng: &mut Rng) -> Vec<f64> {
-    let wide = matches!(dtype, DType::F32 | DType::F64);
     let all: Vec<f64> = match dtype {
         DType::I8 => I8.to_vec(),
         DType::U8 | DType::Bool => U8.to_vec(),
@@ -269,17 +390,21 @@ fn pool(dtype: DType, positive: bool, written: &[f64], casts: &[DType], rng: &mu
         DType::I32 if casts.contains(&DType::F32) => BEYOND_I32,
         _ => &[],
     };
-    if !beyond.is_empty() && rng.percent(50) {
+    if !beyond.is_empty() && rng.percent(TAKEN_APART) {
         some.push(rng.pick(beyond));
     }
-    let ends: &[f64] = match dtype {
-        DType::I8 => &[-128.0, 127.0],
-        DType::U8 => &[0.0, 255.0],
-        DType::I32 => &[I32_LEAST, I32_MOST],
-        _ => &[],
+    let pair = twins(dtype, casts, rng);
+    let (ends, wrap): (&[f64], &[f64]) = match dtype {
+        DType::I8 => (&[-128.0, 127.0], WRAP_I8),
+        DType::U8 => (&[0.0, 255.0], WRAP_U8),
+        DType::I32 => (&[I32_LEAST, I32_MOST], WRAP_I32),
+        _ => (&[], &[]),
     };
     if !ends.is_empty() && rng.percent(ENDS) {
         some.push(rng.pick(ends));
+    }
+    if !wrap.is_empty() && rng.percent(ENDS) {
+        some.push(rng.pick(wrap));
     }
     for _ in 0..3 {
         if written.is_empty() {
@@ -287,10 +412,29 @@ fn pool(dtype: DType, positive: bool, written: &[f64], casts: &[DType], rng: &mu
         }
         let near = beside(rng, written);
         let near = if dtype.is_float() { near } else { near.round() };
-        if wide || near.abs() <= 100.0 {
+        let (least, most) = range(dtype);
+        // Narrow floats round: numbers about a rule's own small ones are no other numbers.
+        let rounds = matches!(dtype, DType::F16 | DType::BF16) && near.abs() > 100.0;
+        if (least..=most).contains(&near) && (!rounds || near.abs() >= LARGE_NUMBER) {
             some.push(near);
         }
     }
+    join(&mut some, pair, rng);
     some.retain(fits);
     if some.is_empty() { vec![1.0] } else { some }
+}
+
+/// The least and the most finite number of a type.
+fn range(dtype: DType) -> (f64, f64) {
+    match dtype {
+        DType::Bool => (0.0, 1.0),
+        DType::I8 => (-128.0, 127.0),
+        DType::U8 => (0.0, 255.0),
+        DType::I32 => (I32_LEAST, I32_MOST),
+        DType::I64 => (-9.2e18, 9.2e18),
+        DType::F16 => (-65_504.0, 65_504.0),
+        DType::BF16 => (-3.38e38, 3.38e38),
+        DType::F32 => (f64::from(f32::MIN), f64::from(f32::MAX)),
+        DType::F64 => (f64::MIN, f64::MAX),
+    }
 }

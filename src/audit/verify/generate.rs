@@ -2,11 +2,11 @@
 //! leaves up.
 
 use super::draft::{Draft, Filling, LARGEST};
-use super::edge;
+use super::edge::{self, Edge};
 use super::hint::{self, Hints};
 use super::palette::{Palette, ones};
 use super::rng::Rng;
-use super::sampler::{self, Ask, Offer, Values, Wish};
+use super::sampler::{self, Ask, Offer, Rank, Values, Wish};
 use crate::attr::{Attr, Attrs};
 use crate::op::OpDef;
 use crate::rule::print::Names;
@@ -20,14 +20,16 @@ pub(super) struct Generator<'a> {
     hints: Hints,
     palette: Palette,
     names: Arc<Names>,
-    /// Numbers that the rule holds, for values at the edge; `None` where it has none of those.
-    literals: Option<Vec<f64>>,
+    /// What values at the edge are; `None` where the rule has none of those.
+    edge: Option<Edge>,
 }
 
 /// The most values that a rest stands for.
 const LONGEST_REST: usize = 6;
 /// The most that a guard may wish for.
 const LONGEST_WISHED: usize = 16;
+/// How many roots in a hundred are of any rank, whatever is known of it.
+const FREE: usize = 6;
 /// The most values of a rest that others follow.
 const MIDDLE_REST: usize = 3;
 
@@ -36,8 +38,8 @@ impl<'a> Generator<'a> {
     pub fn new(rule: &'a Rule, palette: &Palette) -> Self {
         let numbers = edge::literals(rule);
         let palette = palette.with(&hint::wishes(rule), &numbers);
-        let literals = (!edge::rounds(rule)).then_some(numbers);
-        Self { rule, hints: Hints::new(rule), palette, names: Arc::new(Names::of(rule)), literals }
+        let edge = (!edge::rounds(rule)).then(|| Edge { literals: numbers, targets: edge::targets(rule) });
+        Self { rule, hints: Hints::new(rule), palette, names: Arc::new(Names::of(rule)), edge }
     }
 
     /// One left side; it need not satisfy the guards.
@@ -47,7 +49,7 @@ impl<'a> Generator<'a> {
     pub fn left(&self, rng: &mut Rng) -> Result<Draft, String> {
         let mut draft = Draft::new(self.rule, self.palette.largest);
         draft.names = Some(Arc::clone(&self.names));
-        let dtype = if self.hints.wants_f32() { DType::F32 } else { self.palette.dtype(rng) };
+        let dtype = self.hints.dtype(rng, &self.palette);
         for pattern in &self.rule.from {
             let wish = match draft.left.first() {
                 // Further results are of the first one's type as often as not.
@@ -57,8 +59,8 @@ impl<'a> Generator<'a> {
             let root = self.value(pattern, &Wish::any(wish), &mut draft, rng)?;
             draft.left.push(root);
         }
-        match &self.literals {
-            Some(literals) => edge::fill(&mut draft, literals, rng),
+        match &self.edge {
+            Some(edge) => edge.fill(&mut draft, rng),
             None if edge::powers(&draft) => return Err("a power is taken of what the rule rounds".into()),
             None => {}
         }
@@ -67,7 +69,12 @@ impl<'a> Generator<'a> {
 
     /// The wished type of the first result.
     fn root(&self, pattern: &Pattern, dtype: DType, rng: &mut Rng) -> TensorType {
-        let rank = self.rank(pattern).unwrap_or_else(|| self.palette.any_rank(rng));
+        // What is read off may say too much: now and then it is left to chance.
+        let rank = match self.rank(pattern).filter(|_| !rng.percent(FREE)) {
+            Some(Rank::Exactly(rank)) => rank,
+            Some(Rank::AtLeast(least)) => self.palette.rank_from(rng, least),
+            None => self.palette.any_rank(rng),
+        };
         let ty = TensorType::plain(dtype, self.palette.shape(rng, rank));
         let agnostic = matches!(pattern, Pattern::Op { op, .. } if op.flags.layout_agnostic);
         match self.palette.layout(rng, rank).filter(|_| agnostic && rng.percent(15)) {
@@ -76,11 +83,12 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// The rank that a pattern's value must have, where the pattern or the guards say.
-    fn rank(&self, pattern: &Pattern) -> Option<usize> {
+    /// What the pattern and the guards say of the rank of a pattern's value.
+    fn rank(&self, pattern: &Pattern) -> Option<Rank> {
         match pattern {
             Pattern::Operand(var) => self.hints.rank(var.0),
-            Pattern::Number(..) | Pattern::Rest(_) | Pattern::Optional(_) => None,
+            Pattern::Rest(var) => self.hints.rest_rank(var.0),
+            Pattern::Number(..) | Pattern::Optional(_) => None,
             Pattern::Op { op, children, attrs, .. } => {
                 let literals = attrs.iter().filter_map(|(name, value)| match value {
                     AttrPattern::Literal(value) => Some((*name, value.clone())),
@@ -89,8 +97,13 @@ impl<'a> Generator<'a> {
                 let fixed = literals.fold(Attrs::new(), |attrs, (name, value)| attrs.with(name, value));
                 // A value of few dimensions broadcasts, and says nothing of the result.
                 let ranks = children.iter().filter_map(|child| self.rank(child));
-                let ranks = ranks.filter(|rank| *rank > 1 || children.len() == 1);
-                sampler::result_rank(op, &fixed, ranks.max())
+                let ranks = ranks.filter(|rank| rank.least() > 1 || children.len() == 1);
+                // Of several the largest; where it is not known, what is known is the least.
+                let ranks = ranks.reduce(|one, other| match (one, other) {
+                    (Rank::Exactly(one), Rank::Exactly(other)) => Rank::Exactly(one.max(other)),
+                    _ => Rank::AtLeast(one.least().max(other.least())),
+                });
+                sampler::result_rank(op, &fixed, ranks)
             }
         }
     }

@@ -6,17 +6,21 @@
 use super::draft::{Draft, LARGEST};
 use super::palette::Palette;
 use super::rng::Rng;
+use super::sampler::Rank;
 use crate::attr::{Attr, Float};
 use crate::rule::{self, Expr, Rule, Value};
-use crate::tensor::{DType, TensorType};
+use crate::tensor::{DType, Layout, TensorType};
 
 /// The hints of one operand variable.
 #[derive(Clone, Debug, Default)]
 struct Operand {
     dtype: Option<DType>,
+    /// It is of `f32` or `bf16`.
+    f32_or_bf16: bool,
     constant: Option<bool>,
     one: bool,
-    rank: Option<usize>,
+    rank: Option<Rank>,
+    layout: Option<Layout>,
     splat: Option<f64>,
     /// Expressions that its shape equals.
     shapes: Vec<Expr>,
@@ -24,6 +28,19 @@ struct Operand {
     same: Vec<usize>,
     /// Sizes of axes, which count from the end where they are negative.
     sizes: Vec<(i64, usize)>,
+}
+
+impl Operand {
+    /// Notes what a guard says of its rank; no number that is below zero is one.
+    fn known(&mut self, rank: Option<usize>, rank_of: fn(usize) -> Rank) {
+        let Some(rank) = rank.map(rank_of) else { return };
+        self.rank = Some(self.rank.map_or(rank, |known| known.and(rank)));
+    }
+
+    /// What is known of its rank; a layout names the axes of its own.
+    fn rank(&self) -> Option<Rank> {
+        self.layout.as_ref().and_then(Layout::rank).map(Rank::Exactly).or(self.rank)
+    }
 }
 
 /// Guards and functions whose numbers are compared with sizes and attributes, or make such numbers.
@@ -89,7 +106,12 @@ impl Hints {
             let rest = &mut self.rests[var.0];
             match (function.name, literal(1)) {
                 ("all-f32" | "is-f32", _) => rest.dtype = Some(DType::F32),
-                ("all-rank" | "rank", Some(Attr::Int(rank))) => rest.rank = usize::try_from(*rank).ok(),
+                ("all-f32-or-bf16" | "is-f32-or-bf16", _) => rest.f32_or_bf16 = true,
+                ("all-rank" | "rank", Some(Attr::Int(rank))) => {
+                    rest.known(usize::try_from(*rank).ok(), Rank::Exactly)
+                }
+                ("min-rank", Some(Attr::Int(rank))) => rest.known(usize::try_from(*rank).ok(), Rank::AtLeast),
+                ("layout-is", Some(Attr::Layout(layout))) => rest.layout = Some(layout.clone()),
                 _ => {}
             }
             return;
@@ -107,6 +129,15 @@ impl Hints {
             }
             return;
         }
+        // `less(2, rank-of(?x))`, `at-most(3, rank-of(?x))`.
+        if let ("less" | "at-most", Some(Attr::Int(bound)), Some(Expr::Call(inner, of))) =
+            (function.name, literal(0), second())
+            && let ("rank-of", Some(Expr::Operand(var))) = (inner.name, of.first())
+        {
+            let least = bound.saturating_add(i64::from(function.name == "less"));
+            self.operands[var.0].known(usize::try_from(least).ok(), Rank::AtLeast);
+            return;
+        }
         let Some(Expr::Operand(var)) = arguments.first() else { return };
         if let ("same-type" | "same-shape", Some(Expr::Operand(other))) = (function.name, second()) {
             self.operands[var.0].same.push(other.0);
@@ -115,12 +146,14 @@ impl Hints {
         let operand = &mut self.operands[var.0];
         match (function.name, literal(1)) {
             ("is-f32", _) => operand.dtype = Some(DType::F32),
+            ("is-f32-or-bf16", _) => operand.f32_or_bf16 = true,
             ("const", _) => operand.constant = Some(true),
             ("scalar", _) => operand.one = true,
             ("is-dtype", Some(Attr::DType(dtype))) => operand.dtype = Some(*dtype),
-            ("rank", Some(Attr::Int(rank))) => operand.rank = usize::try_from(*rank).ok(),
-            // As many as are drawn anyway need no hint.
-            ("min-rank", Some(Attr::Int(rank))) if *rank > 4 => operand.rank = usize::try_from(*rank).ok(),
+            ("rank", Some(Attr::Int(rank))) => operand.known(usize::try_from(*rank).ok(), Rank::Exactly),
+            ("min-rank", Some(Attr::Int(rank))) => operand.known(usize::try_from(*rank).ok(), Rank::AtLeast),
+            ("layout-is", Some(Attr::Layout(layout))) => operand.layout = Some(layout.clone()),
+            ("plain", _) => operand.layout = Some(Layout::PLAIN),
             ("value-is", Some(value)) => {
                 operand.constant = Some(true);
                 operand.splat = match value {
@@ -146,7 +179,7 @@ impl Hints {
                 match (function.name, of.get(1), right) {
                     ("shape-of", ..) => operand.shapes.push(right.clone()),
                     ("rank-of", _, Expr::Literal(Attr::Int(rank))) => {
-                        operand.rank = usize::try_from(*rank).ok()
+                        operand.known(usize::try_from(*rank).ok(), Rank::Exactly);
                     }
                     ("dim", Some(Expr::Literal(Attr::Int(axis))), Expr::Literal(Attr::Int(size))) => {
                         operand.sizes.extend(usize::try_from(*size).ok().map(|size| (*axis, size)));
@@ -158,15 +191,31 @@ impl Hints {
         }
     }
 
-    /// Whether some operand must be of `f32`: then all mostly are.
-    pub fn wants_f32(&self) -> bool {
-        self.operands.iter().chain(&self.rests).any(|operand| operand.dtype == Some(DType::F32))
+    /// The element type that most operands are of: what some operand must be of, or else any.
+    pub fn dtype(&self, rng: &mut Rng, palette: &Palette) -> DType {
+        let any = |wanted: fn(&Operand) -> bool| self.operands.iter().chain(&self.rests).any(wanted);
+        if any(|operand| operand.dtype == Some(DType::F32)) {
+            DType::F32
+        } else if any(|operand| operand.f32_or_bf16) {
+            f32_or_bf16(rng)
+        } else {
+            palette.dtype(rng)
+        }
     }
 
-    /// The rank that an operand variable must have.
-    pub fn rank(&self, var: usize) -> Option<usize> {
-        let operand = &self.operands[var];
-        operand.rank.or(if operand.one { None } else { operand.shapes.iter().find_map(literal_rank) })
+    /// What the guards say of the rank of an operand variable, or of one that has its type.
+    pub fn rank(&self, var: usize) -> Option<Rank> {
+        let own = |var: usize| {
+            let operand = &self.operands[var];
+            let shape = || operand.shapes.iter().find_map(literal_rank).map(Rank::Exactly);
+            operand.rank().or_else(|| if operand.one { None } else { shape() })
+        };
+        own(var).or_else(|| self.operands[var].same.iter().find_map(|other| own(*other)))
+    }
+
+    /// What the guards say of the rank of each value of a rest.
+    pub fn rest_rank(&self, var: usize) -> Option<Rank> {
+        self.rests[var].rank()
     }
 
     /// The value that an attribute variable must have, as far as it can be computed yet.
@@ -213,11 +262,24 @@ impl Hints {
 }
 
 fn finish(hint: &Operand, ty: &mut TensorType, rng: &mut Rng, palette: &Palette) {
-    if let Some(rank) = hint.rank.filter(|rank| *rank != ty.shape.rank()) {
-        *ty = TensorType::plain(ty.dtype, palette.shape(rng, rank));
+    let here = ty.shape.rank();
+    match hint.rank() {
+        Some(Rank::Exactly(rank)) if rank != here => {
+            *ty = TensorType::plain(ty.dtype, palette.shape(rng, rank));
+        }
+        Some(Rank::AtLeast(least)) if least > here => {
+            let rank = palette.rank_from(rng, least);
+            *ty = TensorType::plain(ty.dtype, palette.shape(rng, rank));
+        }
+        _ => {}
+    }
+    if let Some(layout) = &hint.layout {
+        ty.layout = layout.clone();
     }
     if let Some(dtype) = hint.dtype {
         ty.dtype = dtype;
+    } else if hint.f32_or_bf16 && !matches!(ty.dtype, DType::F32 | DType::BF16) {
+        ty.dtype = f32_or_bf16(rng);
     }
     for (axis, size) in &hint.sizes {
         let mut shape = ty.shape.to_vec();
@@ -227,6 +289,10 @@ fn finish(hint: &Operand, ty: &mut TensorType, rng: &mut Rng, palette: &Palette)
             ty.shape = shape.into();
         }
     }
+}
+
+fn f32_or_bf16(rng: &mut Rng) -> DType {
+    rng.pick(&[DType::F32, DType::F32, DType::BF16])
 }
 
 fn literal_rank(expr: &Expr) -> Option<usize> {

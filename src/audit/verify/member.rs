@@ -13,6 +13,7 @@ use crate::extract::{Extractor, GreedyTree};
 use crate::graph::{Graph, Node};
 use crate::op;
 use crate::pass::{self, Context, Pass, State, pipeline::PassSpec};
+use crate::rule::Precision;
 use crate::session::Session;
 use crate::tensor::{Tensor, TensorType};
 
@@ -21,6 +22,17 @@ use crate::tensor::{Tensor, TensorType};
 /// Rounding in `f32` grows with a network's depth: members of the test models differ by 1e-7 to some
 /// 1e-6. A wrong rule or kernel shows in the first digits.
 pub const TOLERANCE: f64 = 1e-4;
+
+/// The same where rules round to `bf16`: some 2^-9 each time, over the depth of a small network.
+const COARSE: f64 = 1e-2;
+
+/// What members of a pipeline of this precision may differ by.
+pub(super) fn tolerance(precision: Precision) -> f64 {
+    match precision {
+        Precision::F32 => TOLERANCE,
+        Precision::Bf16 => COARSE,
+    }
+}
 
 /// Models of at most so many operations are always held to the reference evaluation.
 const SMALL: f64 = 1e7;
@@ -146,7 +158,7 @@ pub fn members(
             .to_vec();
         let expected = expected.get_or_insert_with(|| outputs.clone());
         let error = outputs.iter().zip(expected.iter()).map(|(a, b)| distance(a, b)).fold(0.0, f64::max);
-        let program = (error > TOLERANCE).then(|| chosen.graph.to_string());
+        let program = (error > tolerance(options.pipeline.precision)).then(|| chosen.graph.to_string());
         list.push(Member { number, ops, error, rules, program });
     }
     Ok(Members { list, reference })
@@ -170,7 +182,7 @@ pub(super) fn evaluate(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
             constant.clone()
         } else if let Some(def) = op::find(node.op) {
             let operands: Vec<&Tensor> = node.inputs.iter().map(|input| &values[input.index()]).collect();
-            (def.eval)(&node.attrs, &operands, &node.ty)
+            def.evaluate(&node.attrs, &operands, &node.ty)
         } else {
             given.next().expect("a verified graph's other leaves are its inputs").clone()
         };

@@ -148,6 +148,16 @@ impl Palette {
         rng.pick(&[0, 1, 2, 2, 3, 3, 4, 4, 4, 5]).min(self.rank)
     }
 
+    /// A rank of which this is the least.
+    pub fn rank_from(&self, rng: &mut Rng, least: usize) -> usize {
+        match self.any_rank(rng) {
+            rank if rank > least => rank,
+            // Where few are as high, the next one is drawn as well.
+            _ if least >= self.rank && rng.percent(40) => least + 1,
+            _ => least,
+        }
+    }
+
     /// An element type; mostly the one that networks are made of.
     pub fn dtype(&self, rng: &mut Rng) -> DType {
         if rng.percent(55) { DType::F32 } else { rng.pick(&DType::ALL) }

@@ -97,6 +97,9 @@ const SAMPLERS: &[(&str, Sampler)] = &[
     ("matmul", linear::matmul),
     ("attention", linear::attention),
     ("conv", window::conv),
+    ("conv-transpose", window::conv_transpose),
+    ("resize", window::resize),
+    ("pointwise-depthwise", window::pointwise_depthwise),
     ("widen-groups", window::widen_groups),
     ("winograd-weights", window::winograd_weights),
     ("native.conv-winograd", window::winograd),
@@ -211,6 +214,14 @@ impl Ask<'_> {
         self.int(name).map_or_else(|| self.rng.percent(50), |flag| flag != 0)
     }
 
+    /// A chain of unary steps, settled or drawn.
+    pub fn unary(&mut self, name: &str) -> Vec<Step> {
+        match self.fixed.get(name) {
+            Some(Attr::Post(steps)) => steps.clone(),
+            _ => chain(self.rng, self.palette, 0, 0),
+        }
+    }
+
     /// A post chain, settled or drawn, for an op of `base` operands; and wishes for its extra
     /// operands, which broadcast to the result.
     pub fn post(&mut self, base: usize, result: &TensorType) -> Option<(Vec<Step>, Vec<Wish>)> {
@@ -305,32 +316,72 @@ fn chain(rng: &mut Rng, palette: &Palette, least: usize, most: usize) -> Vec<Ste
     kinds.into_iter().map(step).collect()
 }
 
-/// The rank that an op's result must have, where the op or what is settled says.
-pub(super) fn result_rank(op: &OpDef, fixed: &Attrs, child: Option<usize>) -> Option<usize> {
+/// What is known of a value's rank before it is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rank {
+    /// It is this.
+    Exactly(usize),
+    /// It is this or more.
+    AtLeast(usize),
+}
+
+impl Rank {
+    /// The least that it may be.
+    pub fn least(self) -> usize {
+        match self {
+            Self::Exactly(rank) | Self::AtLeast(rank) => rank,
+        }
+    }
+
+    /// What is known of the rank of what both are said of.
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::AtLeast(one), Self::AtLeast(other)) => Self::AtLeast(one.max(other)),
+            (exact @ Self::Exactly(_), _) | (_, exact) => exact,
+        }
+    }
+}
+
+/// What is known of the rank of an op's result, from the op, its settled attributes and its operands. An
+/// axis that is written says that there are so many, and not that it is the last.
+pub(super) fn result_rank(op: &OpDef, fixed: &Attrs, child: Option<Rank>) -> Option<Rank> {
     let length = |name: &str| match fixed.get(name) {
-        Some(Attr::Ints(list)) => Some(list.len()),
+        Some(Attr::Ints(list)) => Some(Rank::Exactly(list.len())),
         _ => None,
     };
+    let both = |least: Option<usize>| match (child, least.map(Rank::AtLeast)) {
+        (Some(child), Some(least)) => Some(child.and(least)),
+        (child, least) => child.or(least),
+    };
     match op.logical.unwrap_or(op.name) {
-        "conv" | "max-pool" | "avg-pool" | "attention" | "widen-groups" => Some(4),
+        "conv"
+        | "conv-transpose"
+        | "pointwise-depthwise"
+        | "resize"
+        | "max-pool"
+        | "avg-pool"
+        | "attention"
+        | "widen-groups" => Some(Rank::Exactly(4)),
         "reshape" | "expand" => length("shape"),
         "transpose" => length("perm").or(child),
         "slice" => length("sizes").or_else(|| length("starts")).or_else(|| length("steps")).or(child),
-        "pad" => length("pads").map(|pads| pads / 2).or(child),
-        "scalar" => Some(0),
+        "pad" => match length("pads") {
+            Some(pads) => Some(Rank::Exactly(pads.least() / 2)),
+            None => child,
+        },
+        "scalar" => Some(Rank::Exactly(0)),
         "gather" | "gather-elements" => None,
         name if name.starts_with("reduce-") || name.starts_with("arg-") => {
-            // With its axes kept, the last of them is an axis of the result.
-            let keeps = fixed.get("keepdims") == Some(&Attr::Int(1));
-            child.filter(|_| keeps).or_else(|| match fixed.get("axes") {
-                Some(Attr::Ints(axes)) if keeps => {
-                    axes.last().and_then(|axis| usize::try_from(axis + 1).ok()).map(|rank| rank.max(2))
-                }
+            // With its axes kept, each of them is an axis of the result.
+            let kept = fixed.get("keepdims") == Some(&Attr::Int(1));
+            let last = match fixed.get("axes") {
+                Some(Attr::Ints(axes)) => axes.iter().max().and_then(|axis| usize::try_from(axis + 1).ok()),
                 _ => None,
-            })
+            };
+            both(last).filter(|_| kept)
         }
-        _ => child.or_else(|| match (fixed.get("axis"), op.attr("axis")) {
-            (Some(Attr::Int(axis)), Some(_)) => usize::try_from(axis + 1).ok().map(|rank| rank.max(1)),
+        _ => both(match (fixed.get("axis"), op.attr("axis")) {
+            (Some(Attr::Int(axis)), Some(_)) => usize::try_from(axis + 1).ok(),
             _ => None,
         }),
     }

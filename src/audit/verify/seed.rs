@@ -1,7 +1,7 @@
 //! The examples of a rule that fire, as instances: the matcher and the e-graph's own right side,
 //! where generated instances have the verifier's.
 
-use super::member::{TOLERANCE, distance, evaluate, operations};
+use super::member::{distance, evaluate, operations, tolerance};
 use crate::audit::check::mistakes;
 use crate::audit::example::LARGEST;
 use crate::egraph::{EGraph, Probe};
@@ -33,7 +33,7 @@ pub(super) fn check(rule: &Rule, seed: u64) -> Result<usize, (String, String)> {
             let [left, right] = [&before, &after].map(|graph| evaluate(graph, &inputs(graph, seed ^ round)));
             let error =
                 left.iter().zip(&right).map(|(left, right)| distance(right, left)).fold(0.0, f64::max);
-            if error > TOLERANCE {
+            if error > tolerance(rule.precision) {
                 let what = format!("an example becomes what is not equal to it: relative error {error:.1e}");
                 return Err((what, format!("// before\n{before}// after\n{after}")));
             }

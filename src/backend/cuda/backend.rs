@@ -1,14 +1,11 @@
-//! The backend in the list: contracts of generated kernels and of libraries.
+//! The backend in the list: contracts of generated kernels, and plans on a device.
 
 use super::job;
-use crate::backend::{Backend, Call, Contract, Kernel};
+use super::runtime::Runtime;
+use crate::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
 
 /// The backend.
 pub struct Cuda;
-
-/// Ops that a library computes.
-const LIBRARIES: &[(&str, &str)] =
-    &[("cuda.conv", "cudnn"), ("cuda.matmul", "cublaslt"), ("cuda.attention", "cudnn-attention")];
 
 impl Backend for Cuda {
     fn name(&self) -> &'static str {
@@ -29,9 +26,6 @@ impl Backend for Cuda {
         if matches!(call.op, "cuda.upload" | "cuda.download") {
             return Ok(named("copy"));
         }
-        if let Some((_, library)) = LIBRARIES.iter().find(|(op, _)| *op == call.op) {
-            return Ok(named(library));
-        }
         if call.op == "cuda.reshape" {
             return Ok(Contract { view_of: Some(0), ..named("view") });
         }
@@ -42,11 +36,13 @@ impl Backend for Cuda {
         Ok(Contract { scratch: job.scratch, in_place: job.in_place, ..named(&name) })
     }
 
+    fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, String>> {
+        let missing = |why| format!("kernels of `cuda` need a device of NVIDIA, and none was found: {why}");
+        let runtime = self.found().map_err(missing).and_then(|_| Runtime::new(loading));
+        Some(runtime.map(|runtime| Box::new(runtime) as Box<dyn Runner>))
+    }
+
     fn kernel(&self, _: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-        let why = match self.found() {
-            Ok(driver) => format!("{driver} is there, and this version does not run plans on it yet"),
-            Err(why) => format!("no device was found: {why}"),
-        };
-        Err(format!("kernels of `cuda` need a device of NVIDIA: {why}"))
+        Err("a step on a device runs with its plan, not alone".to_owned())
     }
 }

@@ -91,9 +91,9 @@ pub(super) fn kernel(
         })
         .collect();
     let threads = launch.block[0] * launch.block[1];
-    // Told of the one block that must fit, the assembler keeps values in registers; left to its own guess of
+    // Told of the two blocks that must fit, the assembler keeps values in registers; left to its own guess of
     // how many should, it spills some.
-    let bounds = format!("{threads}, 1");
+    let bounds = format!("{threads}, 2");
     let signature = |name: &str| {
         format!("extern \"C\" __global__ void __launch_bounds__({bounds}) {name}({})", list.join(", "))
     };

@@ -43,6 +43,46 @@ pub(super) const NVRTC: Wanted = Wanted {
     remedy: "run `cargo xtask nvrtc`, or install a CUDA toolkit and set OVOLO_NVRTC",
 };
 
+/// What is called of the driver: the binding panics where one is missing, so they are asked for first.
+const ENTRIES: &[&str] = &[
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuDeviceGetCount",
+    "cuDeviceGet",
+    "cuDeviceGetAttribute",
+    "cuDevicePrimaryCtxRetain",
+    "cuDevicePrimaryCtxRelease_v2",
+    "cuCtxSetCurrent",
+    "cuCtxSynchronize",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuMemAlloc_v2",
+    "cuMemFree_v2",
+    "cuMemHostAlloc",
+    "cuMemFreeHost",
+    "cuMemcpyHtoD_v2",
+    "cuMemcpyHtoDAsync_v2",
+    "cuMemcpyDtoHAsync_v2",
+    "cuModuleLoadData",
+    "cuModuleGetFunction",
+    "cuModuleUnload",
+    "cuLaunchKernel",
+    "cuStreamCreate",
+    "cuStreamDestroy_v2",
+    "cuStreamSynchronize",
+    "cuStreamWaitEvent",
+    "cuStreamBeginCapture_v2",
+    "cuStreamEndCapture",
+    "cuEventCreate",
+    "cuEventDestroy_v2",
+    "cuEventRecord",
+    "cuEventSynchronize",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphLaunch",
+    "cuGraphDestroy",
+    "cuGraphExecDestroy",
+];
+
 /// Convolutions and attention.
 const CUDNN: Wanted = Wanted {
     title: "cuDNN",
@@ -85,7 +125,7 @@ pub(super) fn driver() -> Result<String, String> {
 
 /// The driver's version and devices.
 fn driver_version() -> Result<String, String> {
-    let path = DRIVER.open("cuInit")?;
+    let path = DRIVER.open(ENTRIES)?;
     let (mut version, mut count) = (0, 0);
     let said = |what: &str, code: driver::sys::CUresult| match code {
         driver::sys::CUresult::CUDA_SUCCESS => Ok(()),
@@ -104,14 +144,14 @@ fn driver_version() -> Result<String, String> {
 }
 
 fn cudnn_version() -> Result<String, String> {
-    let path = CUDNN.open("cudnnGetVersion")?;
+    let path = CUDNN.open(&["cudnnGetVersion"])?;
     // SAFETY: the library is open, and the function takes nothing and gives a number.
     let version = unsafe { cudnn::sys::cudnnGetVersion() };
     Ok(format!("{}.{}.{} ({})", version / 10_000, version / 100 % 100, version % 100, path.display()))
 }
 
 fn cublaslt_version() -> Result<String, String> {
-    let path = CUBLASLT.open("cublasLtGetVersion")?;
+    let path = CUBLASLT.open(&["cublasLtGetVersion"])?;
     // SAFETY: the library is open, and the function takes nothing and gives a number.
     let version = unsafe { cublaslt::sys::cublasLtGetVersion() };
     Ok(format!("{}.{}.{} ({})", version / 10_000, version / 100 % 100, version % 100, path.display()))
@@ -122,13 +162,13 @@ impl Wanted {
     ///
     /// # Errors
     /// Where it was looked for, and what was wrong with what was there.
-    pub(super) fn open(&self, function: &str) -> Result<PathBuf, String> {
+    pub(super) fn open(&self, functions: &[&str]) -> Result<PathBuf, String> {
         let named = std::env::var_os(self.variable).filter(|value| !value.is_empty());
         let program = std::env::current_exe().unwrap_or_default();
         let toolkit = ["CUDA_HOME", "CUDA_PATH"].iter().find_map(std::env::var_os).map(PathBuf::from);
         let mut tried = Vec::new();
         for place in self.places(named.as_deref(), &program, toolkit.as_deref()) {
-            match load(&place, function) {
+            match load(&place, functions) {
                 Ok(()) => return Ok(place),
                 Err(error) => tried.push(error),
             }
@@ -160,13 +200,15 @@ impl Wanted {
     }
 }
 
-/// Opens a library that has a function, and leaves it open.
-fn load(place: &Path, function: &str) -> Result<(), String> {
+/// Opens a library that has these functions, and leaves it open.
+fn load(place: &Path, functions: &[&str]) -> Result<(), String> {
     // SAFETY: loading a library runs its initialisers; the user chose this one, or the system has it.
     let library = unsafe { Library::new(place) }.map_err(|error| error.to_string())?;
-    // SAFETY: the function is only looked for.
-    let found = unsafe { library.get::<unsafe extern "C" fn()>(function.as_bytes()) };
-    found.map_err(|error| format!("{}: {error}", place.display()))?;
+    for function in functions {
+        // SAFETY: the function is only looked for.
+        let found = unsafe { library.get::<unsafe extern "C" fn()>(function.as_bytes()) };
+        found.map_err(|error| format!("{}: {error}", place.display()))?;
+    }
     std::mem::forget(library);
     Ok(())
 }
@@ -182,7 +224,7 @@ mod tests {
         let folder = std::env::temp_dir();
         assert_eq!(places(&folder.to_string_lossy()), [folder.join("libnvrtc.so.13")]);
         let nowhere = Wanted { files: &["libnowhere.so"], beside: None, ..NVRTC };
-        let error = nowhere.open("nothing").err().unwrap_or_default();
+        let error = nowhere.open(&["nothing"]).err().unwrap_or_default();
         assert!(error.starts_with("not found (") && error.contains("libnowhere.so"), "{error}");
     }
 

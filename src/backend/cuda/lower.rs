@@ -6,11 +6,12 @@ use super::kernel::Job;
 use super::lines::{Kind, Lines};
 use super::map::Map;
 use super::place::Walk;
+use super::product;
 use super::reduce::{Combine, Reduce, combined};
 use super::space::{Access, Bound, Part};
 use super::tile::Tile;
 use super::window;
-use crate::attr::Attrs;
+use crate::attr::{Attrs, Step};
 use crate::contract::Call;
 use crate::op::{self, post};
 use crate::tensor::{DType, TensorType};
@@ -18,15 +19,15 @@ use crate::tensor::{DType, TensorType};
 /// What computes a call.
 ///
 /// # Errors
-/// Why nothing generated does: the op is a library's, or takes what no kernel is written for.
+/// Why nothing does: it takes what no kernel is written for.
 pub fn job(call: &Call<'_>) -> Result<Job, String> {
     let name = call.op.split_once('.').map_or(call.op, |(_, name)| name);
     let def = op::find(name).ok_or_else(|| format!("there is no op `{name}`"))?;
     let attrs = call.attrs;
     match name {
-        "matmul" | "conv" | "attention" => {
-            Err(format!("`{name}` is a library's: nothing is generated for it"))
-        }
+        "matmul" => product::matmul(call),
+        "conv" => product::conv(call),
+        "attention" => product::attention(call),
         "map" => map(call),
         "where" => pointwise(call, |x| Ok(Expr::select(x[0].clone(), x[1].clone(), x[2].clone()))),
         "cast" => pointwise(call, |x| Ok(x[0].clone().cast(attrs.expect_dtype("to")))),
@@ -97,25 +98,28 @@ fn pointwise(call: &Call<'_>, build: impl Fn(&[Expr]) -> Result<Expr, String>) -
 }
 
 fn map(call: &Call<'_>) -> Result<Job, String> {
-    pointwise(call, |x| {
-        let mut extras = x[1..].iter();
-        let mut value = x[0].clone();
-        for step in call.attrs.post() {
-            let parameters = step.parameters.iter().map(|p| p.0).collect();
-            value = if post::is_binary(step) {
-                let extra = extras.next().ok_or("a step lacks its operand")?.clone();
-                match step.op {
-                    "rsub" => Expr::binary("sub", extra, value),
-                    "rdiv" => Expr::binary("div", extra, value),
-                    "rpow" => Expr::binary("pow", extra, value),
-                    op => Expr::binary(op, value, extra),
-                }
-            } else {
-                Expr::unary(step.op, parameters, value)
-            };
-        }
-        Ok(value)
-    })
+    pointwise(call, |x| chain(call.attrs.post(), x))
+}
+
+/// A post chain on the first of some values; the others are its steps' operands.
+pub(super) fn chain(steps: &[Step], x: &[Expr]) -> Result<Expr, String> {
+    let mut extras = x[1..].iter();
+    let mut value = x[0].clone();
+    for step in steps {
+        let parameters = step.parameters.iter().map(|p| p.0).collect();
+        value = if post::is_binary(step) {
+            let extra = extras.next().ok_or("a step lacks its operand")?.clone();
+            match step.op {
+                "rsub" => Expr::binary("sub", extra, value),
+                "rdiv" => Expr::binary("div", extra, value),
+                "rpow" => Expr::binary("pow", extra, value),
+                op => Expr::binary(op, value, extra),
+            }
+        } else {
+            Expr::unary(step.op, parameters, value)
+        };
+    }
+    Ok(value)
 }
 
 fn batch_norm(call: &Call<'_>) -> Result<Job, String> {

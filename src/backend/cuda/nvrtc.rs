@@ -69,6 +69,32 @@ pub fn compiler() -> Result<&'static Compiler, &'static String> {
     FOUND.get_or_init(Compiler::open).as_ref()
 }
 
+/// The compiler; or what is missing, and what to do.
+///
+/// # Errors
+/// That it is not there.
+pub fn found() -> Result<&'static Compiler, String> {
+    compiler().map_err(|why| format!("NVRTC is {why}; {}", NVRTC.remedy))
+}
+
+/// Where machine code comes from.
+pub trait Source {
+    /// The machine code of a module for an architecture.
+    ///
+    /// # Errors
+    /// What the compiler says, or that there is none.
+    fn get(&self, source: &str, architecture: Architecture) -> Result<Cubin, String>;
+}
+
+/// From the compiler, which is found when it is asked.
+pub struct Fresh;
+
+impl Source for Fresh {
+    fn get(&self, source: &str, architecture: Architecture) -> Result<Cubin, String> {
+        found()?.compile(source, architecture)
+    }
+}
+
 impl fmt::Debug for Compiler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "NVRTC {} ({})", self.version(), self.path.display())
@@ -77,7 +103,7 @@ impl fmt::Debug for Compiler {
 
 impl Compiler {
     fn open() -> Result<Self, String> {
-        let path = NVRTC.open("nvrtcGetCUBIN")?;
+        let path = NVRTC.open(&["nvrtcGetCUBIN"])?;
         // SAFETY: it only asks the system for libraries.
         if !unsafe { sys::is_culib_present() } {
             return Err(format!("{}: the binding does not find it under its name", path.display()));

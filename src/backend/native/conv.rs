@@ -10,6 +10,8 @@ mod first;
 mod narrow;
 mod nhwc;
 mod plain;
+mod pointwise;
+mod rows;
 #[cfg(test)]
 mod test;
 mod tile;
@@ -19,7 +21,7 @@ use super::chain::{Action, Area, apply};
 use super::lanes::{Level, level};
 use super::padding::Padding;
 use super::{Entry, plain_contract};
-use crate::attr::Step;
+use crate::attr::{Attrs, Step};
 use crate::backend::{Args, Call, Contract};
 use crate::op::post;
 use crate::tensor::{DType, TensorType};
@@ -32,6 +34,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     Entry { op: "native.conv-narrow", contract: narrow::contract, kernel: narrow::kernel },
     Entry { op: "native.conv-nhwc", contract: nhwc::contract, kernel: nhwc::kernel },
     Entry { op: "native.conv", contract: plain::contract, kernel: plain::kernel },
+    Entry { op: "native.pointwise-depthwise", contract: pointwise::contract, kernel: pointwise::kernel },
     Entry { op: "native.conv-winograd", contract: winograd::contract, kernel: winograd::kernel },
 ];
 
@@ -60,7 +63,11 @@ struct Geometry {
 impl Geometry {
     /// The sizes of a call, or why no vector kernel takes it.
     fn new(call: &Call<'_>) -> Result<Self, String> {
-        let (x, w, y) = (call.inputs[0], call.inputs[1], call.output);
+        Self::between(call.attrs, call.inputs[0], call.inputs[1], call.output)
+    }
+
+    /// The sizes of a convolution of `x` with `w` to `y`, or why no vector kernel takes it.
+    fn between(attrs: &Attrs, x: &TensorType, w: &TensorType, y: &TensorType) -> Result<Self, String> {
         if x.dtype != DType::F32 {
             return Err(format!("the input is {x}, not f32"));
         }
@@ -69,15 +76,15 @@ impl Geometry {
             return Err("blocks of 16 channels need AVX-512".into());
         }
         let pair = |name: &str| -> [usize; 2] {
-            let values = call.attrs.expect_ints(name);
+            let values = attrs.expect_ints(name);
             [0, 1].map(|at| usize::try_from(values[at]).unwrap_or(0))
         };
         let pads: Vec<usize> =
-            call.attrs.expect_ints("pads").iter().map(|pad| usize::try_from(*pad).unwrap_or(0)).collect();
+            attrs.expect_ints("pads").iter().map(|pad| usize::try_from(*pad).unwrap_or(0)).collect();
         Ok(Self {
             batch: x.shape[0],
             block,
-            groups: usize::try_from(call.attrs.expect_int("groups")).unwrap_or(1),
+            groups: usize::try_from(attrs.expect_int("groups")).unwrap_or(1),
             channels: x.shape[1],
             outputs: w.shape[0],
             input: [x.shape[2], x.shape[3]],
@@ -104,6 +111,20 @@ impl Geometry {
             .find(|tap| at(*tap) < self.pads[0] + self.input[0])
             .map_or(0, |tap| tap + 1);
         first..end.max(first)
+    }
+
+    /// Rows from the first that a kernel meets to behind the last.
+    fn reach(&self) -> usize {
+        (self.kernel[0] - 1) * self.dilations[0] + 1
+    }
+
+    /// Output columns of which all kernel columns meet the input.
+    fn inner_columns(&self) -> std::ops::Range<usize> {
+        let reach = (self.kernel[1] - 1) * self.dilations[1];
+        let last = (self.pads[1] + self.input[1]).checked_sub(reach + 1);
+        let end = last.map_or(0, |last| last / self.strides[1] + 1);
+        let first = self.pads[1].div_ceil(self.strides[1]).min(self.output[1]);
+        first..end.clamp(first, self.output[1])
     }
 
     /// Whether all kernel columns of these output columns meet the input.

@@ -8,9 +8,12 @@ use crate::backend::{Args, Call, Contract, Kernel};
 use crate::op::{self, OpDef};
 use crate::tensor::{Tensor, TensorType};
 
+/// The implementation's name.
+pub(super) const NAME: &str = "reference";
+
 /// The contract of the reference kernel, for any op of the registry that the backend is asked for.
 pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
-    definition(call).map(|_| plain_contract("reference"))
+    definition(call).map(|_| plain_contract(NAME))
 }
 
 /// The reference kernel.
@@ -49,7 +52,7 @@ impl Kernel for Reference {
             })
             .collect();
         let operands: Vec<&Tensor> = inputs.iter().collect();
-        let result = (self.definition.eval)(&self.attrs, &operands, &self.output);
+        let result = self.definition.evaluate(&self.attrs, &operands, &self.output);
         // SAFETY: the result's buffer holds as many bytes as its type says, and no operand is it.
         unsafe { std::ptr::copy_nonoverlapping(result.bytes().as_ptr(), args.output, self.output.bytes()) };
     }

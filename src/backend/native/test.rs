@@ -1,6 +1,6 @@
 //! Every family against the ops' reference evaluations.
 
-use super::check::{Random, verify};
+use super::check::{Random, run, verify};
 use crate::attr::{Attr, Attrs, Float, Step};
 use crate::op;
 use crate::tensor::{DType, Layout, Tensor};
@@ -98,6 +98,22 @@ fn unary_ops_agree_with_the_reference() {
     let mut x = random.f32([9]);
     x.elements_mut::<f32>()[3] = f32::NAN;
     verify("native.isnan", &attrs(), &[&x], 0.0);
+}
+
+#[test]
+fn gates_hold_at_the_ends() {
+    let ends =
+        [f32::NEG_INFINITY, -3e38, -104.0, -88.0, -87.0, -1e-30, 0.0, 1e-30, 88.0, 3e38, f32::INFINITY];
+    let x = Tensor::from_elements([11], &ends);
+    let sigmoid: fn(f64) -> f64 = |x| 1.0 / (1.0 + (-x).exp());
+    for (name, exact) in [("native.sigmoid", sigmoid), ("native.tanh", f64::tanh)] {
+        let (_, y) = run(op::find(name).unwrap().name, &attrs(), &[&x], x.ty(), 1, None);
+        for (x, y) in ends.iter().zip(y.elements::<f32>()) {
+            let exact = exact(f64::from(*x));
+            let error = (f64::from(*y) - exact).abs();
+            assert!(error <= 2e-7 * exact.abs() + 2e-38, "{name} of {x} is {y}, not {exact}");
+        }
+    }
 }
 
 /// Pairs of shapes that broadcast.
@@ -475,4 +491,72 @@ fn every_lowered_op_but_convolutions_has_a_kernel_of_its_own() {
         .filter(|name| !name.contains("conv") && !name.contains("-pool") && !name.contains("winograd"))
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn narrow_types_take_the_kernels_of_f32() {
+    let mut random = Random::new(21);
+    for dtype in [DType::BF16, DType::F16] {
+        // The result is rounded once, and the reference rounds before the chain as well.
+        let close = if dtype == DType::BF16 { 2e-2 } else { 3e-3 };
+        let mut narrow = |shape: &[usize]| random.tensor(dtype, shape);
+        let (x, w, b) = (narrow(&[1, 5, 9, 7]), narrow(&[6, 5, 3, 3]), narrow(&[6]));
+        let attributes = attrs().ints("pads", &[1, 1, 1, 1]).with("post", post(&["relu"]));
+        let contract = verify("native.conv", &complete("native.conv", attributes), &[&x, &w, &b], close);
+        assert!(contract.implementation.starts_with("widened "), "{}", contract.implementation);
+        let (a, m) = (narrow(&[3, 40]), narrow(&[40, 33]));
+        let contract = verify("native.matmul", &complete("native.matmul", attrs()), &[&a, &m], close);
+        assert!(contract.implementation.starts_with("widened "), "{}", contract.implementation);
+        let pool = attrs().ints("kernel", &[2, 2]);
+        let x = x.to_layout(&layout("nChw8c"));
+        let contract = verify("native.avg-pool", &complete("native.avg-pool", pool), &[&x], close);
+        assert!(contract.implementation.starts_with("widened "), "{}", contract.implementation);
+    }
+    let (x, y) = (random.tensor(DType::BF16, [2, 300]), random.tensor(DType::BF16, [300]));
+    let contract = verify("native.map", &attrs().with("post", post(&["mul", "tanh"])), &[&x, &y], 2e-2);
+    assert!(contract.implementation.starts_with("widened "), "{}", contract.implementation);
+}
+
+fn complete(op: &str, attributes: Attrs) -> Attrs {
+    op::complete(op::find(op).unwrap(), attributes)
+}
+
+#[test]
+fn images_of_other_sizes_agree_with_the_reference() {
+    let mut random = Random::new(22);
+    let text = |text: &str| Attr::Str(text.into());
+    for name in ["plain", "nChw16c", "nChw8c", "nhwc"] {
+        let x = random.f32([2, 19, 6, 5]).to_layout(&layout(name));
+        for mode in ["nearest", "linear", "cubic"] {
+            for (sizes, coordinates) in [
+                ([12, 10], "half-pixel"),
+                ([4, 7], "align-corners"),
+                ([13, 1], "asymmetric"),
+                ([1, 1], "pytorch-half-pixel"),
+            ] {
+                let attributes = attrs()
+                    .ints("sizes", &sizes)
+                    .with("mode", text(mode))
+                    .with("coordinates", text(coordinates));
+                verify("native.resize", &complete("native.resize", attributes), &[&x], 1e-5);
+            }
+        }
+    }
+    for (shape, weights, attributes) in [
+        ([1, 3, 5, 7], [3, 4, 3, 3], attrs()),
+        ([2, 4, 9, 8], [4, 3, 4, 4], attrs().ints("strides", &[2, 2]).ints("pads", &[1, 1, 1, 1])),
+        ([1, 6, 4, 4], [6, 2, 2, 3], attrs().ints("strides", &[3, 2]).int("groups", 3)),
+        ([1, 2, 3, 5], [2, 2, 3, 3], attrs().ints("dilations", &[2, 3]).ints("strides", &[2, 2])),
+        (
+            [1, 8, 20, 33],
+            [8, 8, 3, 3],
+            attrs().ints("strides", &[2, 2]).ints("output-padding", &[1, 1]).ints("pads", &[1, 0, 1, 2]),
+        ),
+        ([1, 1, 1, 1], [1, 1, 1, 1], attrs().ints("strides", &[4, 4]).ints("output-padding", &[3, 2])),
+    ] {
+        let groups = attributes.get("groups").map_or(1, |_| 3);
+        let (x, w, b) = (random.f32(shape), random.f32(weights), random.f32([weights[1] * groups]));
+        let attributes = complete("native.conv-transpose", attributes);
+        verify("native.conv-transpose", &attributes, &[&x, &w, &b], 1e-5);
+    }
 }

@@ -63,6 +63,24 @@ pub(super) fn of(library: &'static Library, ty: &TensorType) -> Result<Desc, Str
     shaped(library, &ty.shape, &ty.layout, data_type(ty.dtype)?)
 }
 
+/// Weights `[I, O, h, w]` of a transposed convolution, which the library takes as `[O, I, h, w]`.
+pub(super) fn transposed(library: &'static Library, ty: &TensorType) -> Result<Desc, String> {
+    let [inputs, outputs, rows, columns] = <[usize; 4]>::try_from(&ty.shape[..]).map_err(|_| "no weights")?;
+    let swapped = |dim: usize| if dim < 2 { 1 - dim } else { dim };
+    let layout = &ty.layout;
+    let mut name: String =
+        layout.order(4).into_iter().map(|dim| letter(swapped(dim), layout.block(dim) > 1)).collect();
+    for (dim, size) in layout.blocks() {
+        let _ = write!(name, "{size}{}", letter(swapped(*dim), false));
+    }
+    let desc = tagged(library, &name, &[outputs, inputs, rows, columns], data_type(ty.dtype)?)?;
+    if desc.bytes() == ty.bytes() {
+        Ok(desc)
+    } else {
+        Err(format!("{ty} takes {} bytes in oneDNN, not {}", desc.bytes(), ty.bytes()))
+    }
+}
+
 /// Weights `[O, I / groups, h, w]` of so many groups, of which oneDNN makes a dimension.
 pub(super) fn weights(library: &'static Library, ty: &TensorType, groups: usize) -> Result<Desc, String> {
     if groups == 1 {

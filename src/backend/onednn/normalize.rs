@@ -2,6 +2,7 @@
 
 use super::work::{Place, Work, choose, part, threads};
 use super::{Call, desc};
+use crate::tensor::DType;
 use onednn_sys::{Algorithm, Arg, Attr, Desc, Library, PrimitiveDesc};
 
 /// Rows of the last axes of a call, from `axis` on: how many, and the elements of one.
@@ -73,6 +74,9 @@ pub(super) fn layer_norm(library: &'static Library, call: &Call<'_>) -> Result<W
     let rows = rows(call, axis)?;
     #[allow(clippy::cast_possible_truncation)]
     let epsilon = call.attrs.expect_float("epsilon") as f32;
+    if call.output.dtype != DType::F32 {
+        return Err("it takes a scale and a shift in f32 alone".to_owned());
+    }
     if call.inputs[1..].iter().any(|ty| ty.shape.count() != rows.1 || !ty.layout.is_plain()) {
         return Err("it takes a scale and a shift for each element of a row".to_owned());
     }

@@ -5,7 +5,7 @@ use super::work::Place;
 use crate::attr::Step;
 use crate::op::post;
 use crate::tensor::TensorType;
-use onednn_sys::{Algorithm, Arg, Attr, DataType, Library};
+use onednn_sys::{Algorithm, Arg, Attr, Library};
 use std::ops::Range;
 
 /// The function that a step is, with its parameters; `None` for binary ones.
@@ -102,7 +102,7 @@ impl Chain<'_> {
                 continue;
             }
             if self.alias() == Some(operand) {
-                attr.sum(DataType::F32).map_err(said)?;
+                attr.sum(desc::data_type(self.inputs[operand].dtype)?).map_err(said)?;
             } else {
                 let (algorithm, negated) = binary(step)?;
                 if negated {

@@ -5,7 +5,7 @@ use crate::attr::{Attr, Attrs, Step};
 use crate::backend::check::{Random, verify};
 use crate::backend::{Backend, Call, Contract};
 use crate::op;
-use crate::tensor::{Tensor, TensorType};
+use crate::tensor::{DType, Tensor, TensorType};
 
 /// Sums reach some tens, of which single precision keeps six digits.
 const TOLERANCE: f64 = 1e-4;
@@ -37,7 +37,7 @@ fn complete(op: &str, attrs: Attrs) -> Attrs {
 /// What the backend says of a call.
 fn ask(op: &'static str, attrs: &Attrs, inputs: &[&Tensor], threads: usize) -> Result<Contract, String> {
     let types: Vec<&TensorType> = inputs.iter().map(|input| input.ty()).collect();
-    let output = (op::find(op).unwrap().infer)(attrs, &types)?;
+    let output = op::find(op).unwrap().result(attrs, &types)?;
     OneDnn.contract(&Call { op, attrs, inputs: &types, output: &output, threads })
 }
 
@@ -171,7 +171,7 @@ fn chains_follow_a_convolution() {
         for layouts in LAYOUTS {
             let (attrs, [x, w, b]) = operands(shape, layouts, random);
             let types = [x.ty(), w.ty(), b.ty()];
-            let result = (op::find("onednn.conv").unwrap().infer)(&attrs, &types).unwrap();
+            let result = op::find("onednn.conv").unwrap().result(&attrs, &types).unwrap();
             let [n, c, h, v] = <[usize; 4]>::try_from(&result.shape[..]).unwrap();
             let whole = layout(&random.f32([n, c, h, v]), layouts[2]);
             let channel = layout(&random.f32([1, c, 1, 1]), layouts[2]);
@@ -369,4 +369,132 @@ fn what_only_the_reference_computes_is_refused() {
     let attrs = complete("onednn.map", Attrs::new().with("post", Attr::Post(vec![step("sigmoid")])));
     let why = ask("onednn.map", &attrs, &[&x], 1).unwrap_err();
     assert_eq!(why, "oneDNN has only its reference implementation for this");
+}
+
+/// Results are rounded to 8 bits, and the reference rounds before a chain as well.
+const TOLERANCE_BF16: f64 = 2e-2;
+
+/// Checks a call in bf16 where the backend takes it; the implementation's name.
+fn check_bf16(op: &'static str, attrs: &Attrs, inputs: &[&Tensor]) -> Option<String> {
+    ask(op, attrs, inputs, 2).ok()?;
+    Some(verify(op, attrs, inputs, TOLERANCE_BF16).implementation)
+}
+
+#[test]
+fn kernels_in_bf16_agree() {
+    if !found() {
+        return;
+    }
+    let random = &mut Random::new(8);
+    let mut bf16 = |shape: &[usize], name: &str| layout(&random.tensor(DType::BF16, shape), name);
+    let mut names: Vec<String> = Vec::new();
+    for shape in SHAPES {
+        let (images, channels, outputs, groups, [height, width], kernel, pads, stride, dilation) = *shape;
+        for layouts in [
+            ["plain", "plain", "plain"],
+            ["nChw16c", "OIhw8i16o2i", "nChw16c"],
+            ["nhwc", "OIhw8i16o2i", "nhwc"],
+            ["plain", "OhwI16o2i", "nChw16c"],
+            ["nChw16c", "Oihw16o", "nChw16c"],
+            ["nhwc", "Oihw16o", "nhwc"],
+        ] {
+            let attrs = Attrs::new()
+                .int("groups", i64::try_from(groups).unwrap())
+                .ints("pads", &pads)
+                .ints("strides", &[stride, stride])
+                .ints("dilations", &[dilation, dilation])
+                .with("layout", Attr::Layout(layouts[2].parse().unwrap()));
+            let attrs = complete("onednn.conv", attrs);
+            let x = bf16(&[images, channels, height, width], layouts[0]);
+            let w = bf16(&[outputs, channels / groups, kernel, kernel], layouts[1]);
+            let b = bf16(&[outputs], "plain");
+            if let Some(name) = check_bf16("onednn.conv", &attrs, &[&x, &w, &b]) {
+                names.push(format!("{} {name}", layouts.join(" ")));
+            }
+        }
+    }
+    names.sort();
+    names.dedup();
+    println!("{names:#?}");
+    for (width, kernel) in [(1, "brg"), (7, "brg"), (64, "brg")] {
+        let (a, b, row) = (bf16(&[width, 96], "plain"), bf16(&[96, 48], "plain"), bf16(&[48], "plain"));
+        let attrs = Attrs::new().with("post", Attr::Post(vec![step("add"), step("relu")]));
+        let attrs = complete("onednn.matmul", attrs);
+        let name = check_bf16("onednn.matmul", &attrs, &[&a, &b, &row]);
+        assert!(!wide() || name.is_some_and(|name| name.contains("gemm") || name.contains(kernel)));
+    }
+    let x = bf16(&[1, 32, 12, 11], "nChw16c");
+    let pool = complete("onednn.avg-pool", Attrs::new().ints("kernel", &[2, 2]));
+    let relu = complete("onednn.map", Attrs::new().with("post", Attr::Post(vec![step("relu")])));
+    let (soft, rows) = (Attrs::new().int("axis", 1), bf16(&[7, 33], "plain"));
+    for (op, attrs, x) in [
+        ("onednn.avg-pool", &pool, &x),
+        ("onednn.map", &relu, &x),
+        ("onednn.unpack", &Attrs::new(), &x),
+        ("onednn.softmax", &soft, &rows),
+    ] {
+        let name = check_bf16(op, attrs, &[x]);
+        assert!(!wide() || name.is_some(), "{op}: {:?}", ask(op, attrs, &[x], 2));
+    }
+    let (scale, shift) = (bf16(&[33], "plain"), bf16(&[33], "plain"));
+    let attrs = complete("onednn.layer-norm", Attrs::new().int("axis", 1));
+    let why = ask("onednn.layer-norm", &attrs, &[&rows, &scale, &shift], 1).unwrap_err();
+    assert_eq!(why, "it takes a scale and a shift in f32 alone");
+    if wide() {
+        for part in ["nChw16c OIhw8i16o2i", "nhwc OIhw8i16o2i", "plain OhwI16o2i", "nChw16c Oihw16o"] {
+            assert!(names.iter().any(|name| name.starts_with(part)), "none in {part}: {names:#?}");
+        }
+    }
+}
+
+#[test]
+fn images_of_other_sizes_agree() {
+    if !found() {
+        return;
+    }
+    let random = &mut Random::new(9);
+    let text = |text: &str| Attr::Str(text.into());
+    for shape in [[1, 20, 7, 5], [3, 32, 4, 4]] {
+        for name in ["plain", "nChw16c", "nChw8c", "nhwc"] {
+            let x = layout(&random.f32(shape), name);
+            let resize = |mode: &str, sizes: [i64; 2]| {
+                complete("onednn.resize", Attrs::new().ints("sizes", &sizes).with("mode", text(mode)))
+            };
+            let [h, w] = [shape[2], shape[3]].map(|size| i64::try_from(size).unwrap());
+            runs("onednn.resize", &resize("linear", [2 * h, 2 * w]), &[&x], "jit");
+            runs("onednn.resize", &resize("linear", [3, 9]), &[&x], "jit");
+            runs("onednn.resize", &resize("nearest", [2 * h, 3 * w]), &[&x], "jit");
+            let why = ask("onednn.resize", &resize("cubic", [3, 3]), &[&x], 1).unwrap_err();
+            assert_eq!(why, "oneDNN has no mode \"cubic\"");
+            let corners = resize("linear", [9, 9]).with("coordinates", text("align-corners"));
+            let why = ask("onednn.resize", &corners, &[&x], 1).unwrap_err();
+            assert_eq!(why, "oneDNN places elements by half pixels and the sizes");
+        }
+    }
+    let mut names = Vec::new();
+    for (x, w, stride, pads, added) in [
+        ([1, 32, 7, 6], [32, 16, 2, 2], 2, [0, 0, 0, 0], 0),
+        ([3, 24, 5, 5], [24, 20, 4, 4], 2, [1, 1, 1, 1], 0),
+        ([1, 16, 6, 6], [16, 48, 3, 3], 1, [1, 1, 1, 1], 0),
+        ([2, 16, 6, 6], [16, 3, 3, 3], 2, [1, 1, 1, 1], 1),
+    ] {
+        let attrs = Attrs::new()
+            .ints("strides", &[stride, stride])
+            .ints("pads", &pads)
+            .ints("output-padding", &[added, added]);
+        let attrs = complete("onednn.conv-transpose", attrs);
+        let (image, weights, bias) = (random.f32(x), random.f32(w), random.f32([w[1]]));
+        for layouts in [["plain", "plain"], ["nChw16c", "ABcd16a16b"], ["nhwc", "ABcd16a16b"]] {
+            let operands = [&layout(&image, layouts[0]), &layout(&weights, layouts[1]), &bias];
+            if let Some(name) = check("onednn.conv-transpose", &attrs, &operands) {
+                names.push(format!("{} {name}", layouts.join(" ")));
+            }
+        }
+    }
+    names.sort();
+    names.dedup();
+    println!("{names:#?}");
+    for part in ["plain plain", "nChw16c ABcd16a16b", "nhwc ABcd16a16b"] {
+        assert!(!wide() || names.iter().any(|name| name.starts_with(part)), "none in {part}: {names:#?}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::super::amount::{count, size};
 use super::super::{Outcome, print};
-use super::{open, short};
+use super::{open, short, shown};
 use clap::Args;
 use ovolo::cache::{Entry, Item, Kind, Miss};
 use ovolo::calibrate;
@@ -34,11 +34,12 @@ impl List {
         let items = cache.items();
         let tables = tables(cache.folder().path());
         let weights = cache.folder().list(Kind::Weight).len();
+        let modules = cache.folder().list(Kind::Cubin).len();
         if self.json {
             let list: Vec<_> = items.iter().map(json).collect();
             let value = serde_json::json!({
                 "folder": cache.folder().path(), "entries": list, "weights": weights,
-                "bytes": cache.bytes(), "limit": cache.limit(), "tables": tables,
+                "modules": modules, "bytes": cache.bytes(), "limit": cache.limit(), "tables": tables,
             });
             print(&format!("{value}\n"));
             return Ok(());
@@ -54,25 +55,26 @@ impl List {
                         entry.plan.steps.len(),
                         size(weight_bytes(entry)),
                         ago(item.used),
-                        entry.model,
-                        settings(entry)
+                        shown(&entry.model),
+                        shown(&settings(entry))
                     );
                 }
                 Err(miss) => {
-                    let _ = writeln!(text, "{}  {miss}", short(item));
+                    let _ = writeln!(text, "{}  {}", short(item), shown(&miss.to_string()));
                 }
             }
         }
         let _ = writeln!(
             text,
-            "{}, {}: {} of {}",
+            "{}, {}{}: {} of {}",
             count(items.len(), "entry", "entries"),
             count(weights, "weight", "weights"),
+            if modules > 0 { format!(", {}", count(modules, "module", "modules")) } else { String::new() },
             size(cache.bytes()),
             size(cache.limit())
         );
         for Table { file, what } in &tables {
-            let _ = writeln!(text, "{file}: {what}");
+            let _ = writeln!(text, "{}: {}", shown(file), shown(what));
         }
         print(&text);
         Ok(())
@@ -149,6 +151,9 @@ fn describe(folder: &Path, file: &str) -> Option<String> {
             }
             None => "not used: of another machine or version, or damaged".to_owned(),
         });
+    }
+    if file == "libraries.txt" {
+        return Some("digests of the libraries of backends".to_owned());
     }
     let threads = threads("times-", ".txt")?;
     let mut tuner = Tuner::open(Some(folder), threads, Machine::NOMINAL);

@@ -1,11 +1,12 @@
 //! `ovolo cache show`.
 
-use super::super::amount::size;
+use super::super::amount::{positive, size};
 use super::super::{Outcome, print};
 use super::list::{ago, key, weight_bytes};
-use super::{open, short};
+use super::{open, short, shown};
 use clap::Args;
 use ovolo::cache::{Entry, Item, Value};
+use ovolo::report;
 use std::fmt::Write;
 
 #[derive(Args)]
@@ -33,11 +34,12 @@ impl Show {
         };
         let entry = item.entry.as_ref().map_err(|miss| format!("entry {}: {miss}", short(item)))?;
         if self.json {
-            let value = serde_json::json!({
+            let mut value = serde_json::json!({
                 "entry": item.name, "model": entry.model, "plan": entry.plan.to_string(),
                 "seconds": entry.plan.seconds(), "arena": entry.plan.arena,
                 "key": key(entry),
             });
+            report::add_devices(&mut value, &entry.plan.devices);
             print(&format!("{value}\n"));
             return Ok(());
         }
@@ -47,13 +49,17 @@ impl Show {
 
     fn text(&self, item: &Item, entry: &Entry, items: &[Item]) -> String {
         let plan = &entry.plan;
-        let mut text = format!("entry {}\nmodel {}, used {}\n", item.name, entry.model, ago(item.used));
+        let mut text =
+            format!("entry {}\nmodel {}, used {}\n", item.name, shown(&entry.model), ago(item.used));
+        let devices = plan.devices.iter();
+        let devices = devices.map(|arena| format!(" and {} of {}", arena.bytes, arena.device));
         let _ = writeln!(
             text,
-            "plan: {} steps, arena {} bytes, estimate {:.3} ms",
+            "plan: {} steps, arena {} bytes{}, estimate {:.3} ms",
             plan.steps.len(),
             plan.arena,
-            plan.seconds() * 1e3
+            devices.collect::<String>(),
+            positive(plan.seconds() * 1e3)
         );
         let weights = entry.weights();
         let here = entry.constants.iter().filter(|constant| matches!(constant.value, Value::Here(_))).count();
@@ -73,7 +79,7 @@ impl Show {
         }
         let _ = writeln!(text, "key:");
         for (name, value) in entry.key.fields() {
-            let _ = writeln!(text, "  {name}: {value}");
+            let _ = writeln!(text, "  {}: {}", shown(name), shown(value));
         }
         if self.plan {
             let _ = write!(text, "{plan}");

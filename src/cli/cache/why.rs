@@ -2,7 +2,7 @@
 
 use super::super::caching::times;
 use super::super::{Outcome, Settings, print};
-use super::{open, short};
+use super::{open, short, shown};
 use clap::Args;
 use ovolo::cache::{Difference, Nearest};
 use std::fmt::Write;
@@ -23,7 +23,7 @@ impl Why {
         let key = request.key().map_err(|error| error.to_string())?;
         let name = key.fingerprint();
         // An entry of this very key that is of no use says so itself.
-        let miss = cache.look(&key, times(&request).as_ref()).err();
+        let miss = cache.look_plan(&key, times(&request).as_ref()).err();
         if miss.is_some() {
             // A run would compile: what it would refuse is refused here.
             self.settings.check(&request)?;
@@ -49,7 +49,7 @@ impl Why {
             Some(miss) => format!("miss: entry {}: {miss}\n", name.short()),
         };
         if let Some(Nearest { item, differences }) = nearest {
-            let model = item.entry.as_ref().map(|entry| entry.model.clone()).unwrap_or_default();
+            let model = item.entry.as_ref().map(|entry| shown(&entry.model)).unwrap_or_default();
             let fields = if differences.len() == 1 { "field" } else { "fields" };
             let _ = writeln!(
                 text,
@@ -59,8 +59,9 @@ impl Why {
             );
             for difference in &differences {
                 let Difference { field, here, there } = difference;
-                let said =
-                    |value: &Option<String>| value.clone().unwrap_or_else(|| "no such field".to_owned());
+                let said = |value: &Option<String>| {
+                    value.as_deref().map_or_else(|| "no such field".to_owned(), shown)
+                };
                 let _ = writeln!(text, "  {field}: {} here", said(here));
                 let _ = writeln!(text, "  {:>1$}  {2} there", "", field.len(), said(there));
             }

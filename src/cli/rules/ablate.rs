@@ -4,6 +4,7 @@ use crate::cli::progress::Progress;
 use crate::cli::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::audit::ablate::{self, Worth};
+use ovolo::program::Invocation;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -64,8 +65,9 @@ impl Ablate {
             formula: None,
             learned: None,
             process: None,
+            process_timeout: Invocation::PATIENCE,
             extractor: None,
-            memory_limit: None,
+            memory_limit: Vec::new(),
             threads: Some(self.threads),
             seeded_weights: self.seeded_weights,
         }

@@ -12,6 +12,7 @@ use ovolo::error::{Diagnostic, Diagnostics, Label, Source};
 use ovolo::graph::Graph;
 use ovolo::pass::PassReport;
 use ovolo::pass::pipeline::{PassSpec, SHIPPED};
+use ovolo::program::Invocation;
 use ovolo::rule::{self, Rule, RuleSet};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
@@ -67,10 +68,13 @@ impl Check {
         findings.extend(check::types(set.rules(), threads(self.threads)?, &done));
         drop(progress);
         findings.extend(check::pipelines(set.rules(), &pipelines));
-        if !self.on.is_empty() {
-            let (fired, models) = self.corpus(&beside, &names)?;
-            findings.extend(check::corpus(set.rules(), &fired, models));
-        }
+        // What keeps a model from being compiled keeps no finding from being told.
+        let corpus = (!self.on.is_empty()).then(|| self.corpus(&beside, &names)).transpose();
+        let corpus = corpus.map(|fired| {
+            if let Some((fired, models)) = fired {
+                findings.extend(check::corpus(set.rules(), &fired, models));
+            }
+        });
         let findings = check::arranged(findings, beside.rules());
         let loaded = loaded.with(rule::SHIPPED);
         if self.json {
@@ -85,7 +89,12 @@ impl Check {
             .filter(|(count, _)| *count > 0)
             .map(|(count, what)| format!("{count} {what}{}", if count == 1 { "" } else { "s" }))
             .collect();
-        if told.is_empty() { Ok(()) } else { Err(told.join(", ")) }
+        match (corpus, told.is_empty()) {
+            (Ok(()), true) => Ok(()),
+            (Ok(()), false) => Err(told.join(", ")),
+            (Err(why), true) => Err(why),
+            (Err(why), false) => Err(format!("{}, and then: {why}", told.join(", "))),
+        }
     }
 
     fn is_note(&self, finding: &Finding) -> bool {
@@ -202,8 +211,9 @@ impl Check {
             formula: None,
             learned: None,
             process: None,
+            process_timeout: Invocation::PATIENCE,
             extractor: None,
-            memory_limit: None,
+            memory_limit: Vec::new(),
             threads: None,
             seeded_weights: true,
         };

@@ -6,9 +6,10 @@ use clap::Args;
 use ovolo::audit::example::{self, Verdict};
 use ovolo::error::Span;
 use ovolo::rule::{Example, Rule};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 #[derive(Args)]
 pub(in crate::cli) struct Test {
@@ -29,17 +30,20 @@ impl Test {
             return self.bless(&loaded);
         }
         let mut text = String::new();
-        let (mut wrong, mut examples, mut blessable) = (0, 0, 0);
+        let (mut wrong, mut examples) = (0, 0);
+        let all: Vec<Vec<Verdict>> = loaded.set.rules().iter().map(|rule| example::run(rule)).collect();
         // The shipped rules are part of the program.
         let files = !(self.source.files.is_empty() && self.source.rules.is_empty());
-        for rule in loaded.set.rules() {
-            let verdicts = example::run(rule);
+        let blessings = loaded.files.iter().filter(|_| files).map(|(file, _)| {
+            let of_file = loaded.set.rules().iter().zip(&all).filter(|(rule, _)| rule.file == *file);
+            Blessing::of(&loaded, of_file).mended
+        });
+        let blessable: usize = blessings.sum();
+        for (rule, verdicts) in loaded.set.rules().iter().zip(&all) {
             let lacks = example::lacks(rule);
             examples += verdicts.len();
             wrong += verdicts.iter().filter(|verdict| verdict.wrong.is_some()).count();
             wrong += usize::from(lacks.is_some());
-            let known = |verdict: &&Verdict| verdict.wrong.as_ref().is_some_and(|one| one.actual.is_some());
-            blessable += if files { verdicts.iter().filter(known).count() } else { 0 };
             if self.json {
                 let failures: Vec<_> = verdicts
                     .iter()
@@ -63,7 +67,7 @@ impl Test {
                 let place = loaded.place(rule, rule.places.name);
                 let _ = writeln!(text, "{} ({place}): {lacks}", rule.name);
             }
-            for verdict in &verdicts {
+            for verdict in verdicts {
                 let Some(why) = &verdict.wrong else { continue };
                 let place = loaded.place(rule, rule.examples[verdict.index].place().graph);
                 let _ = writeln!(text, "{} ({place}): {}", rule.name, why.message);
@@ -95,31 +99,29 @@ impl Test {
         let mut report = String::new();
         let (mut blessed, mut wrong, mut examples) = (0, 0, 0);
         for (file, text) in &loaded.files {
-            let mut edits: BTreeMap<usize, (Span, String)> = BTreeMap::new();
-            let mut clashes: Vec<(Span, String)> = Vec::new();
             let before = wrong;
-            for rule in loaded.set.rules().iter().filter(|rule| rule.file == *file) {
+            let of_file = loaded.set.rules().iter().filter(|rule| rule.file == *file);
+            let of_file: Vec<(&Arc<Rule>, Vec<Verdict>)> =
+                of_file.map(|rule| (rule, example::run(rule))).collect();
+            for (rule, verdicts) in &of_file {
                 if let Some(lacks) = example::lacks(rule) {
                     wrong += 1;
                     let place = loaded.place(rule, rule.places.name);
                     let _ = writeln!(report, "{} ({place}): {lacks}", rule.name);
                 }
-                for verdict in example::run(rule) {
-                    examples += 1;
+                examples += verdicts.len();
+                for verdict in verdicts {
                     if let Some(why) = verdict.wrong.as_ref().filter(|wrong| wrong.actual.is_none()) {
                         wrong += 1;
                         let place = loaded.place(rule, rule.examples[verdict.index].place().graph);
                         let _ = writeln!(report, "{} ({place}): {}", rule.name, why.message);
                     }
-                    if let Err(clash) = edit(loaded, rule, &verdict, &mut edits) {
-                        clashes.push(clash);
-                    }
                 }
             }
-            clashes.dedup_by_key(|(span, _)| *span);
-            for (span, clash) in clashes {
+            let of_file = of_file.iter().map(|(rule, verdicts)| (*rule, verdicts));
+            let Blessing { edits, clashes, .. } = Blessing::of(loaded, of_file);
+            for clash in clashes {
                 wrong += 1;
-                edits.remove(&span.start);
                 let _ = writeln!(report, "{clash}");
             }
             if edits.is_empty() {
@@ -149,33 +151,85 @@ impl Test {
     }
 }
 
-/// The edit that makes an example right. Rows of a `for-each` that share one text must agree.
-fn edit(
-    loaded: &Loaded,
-    rule: &Rule,
-    verdict: &Verdict,
-    edits: &mut BTreeMap<usize, (Span, String)>,
-) -> Result<(), (Span, String)> {
-    let Some(actual) = verdict.wrong.as_ref().and_then(|wrong| wrong.actual.as_ref()) else { return Ok(()) };
-    let example = &rule.examples[verdict.index];
-    let place = example.place();
-    let literal = format!("{actual:?}");
-    let (span, new) = match (place.expected, example) {
-        (Some(span), _) => (span, literal),
-        (None, Example::Fires { .. }) => (Span::at(place.graph.end), format!(", after: {literal}")),
-        (None, Example::Refuses { .. }) => (Span::at(place.graph.end), format!(", because: {literal}")),
-    };
-    match edits.insert(span.start, (span, new.clone())) {
-        Some((_, before)) if before != new => {
-            let place = loaded.place(rule, place.graph);
-            let what = format!(
-                "{} ({place}): its rows of `for-each` become different graphs: write what is expected with \
-                 `$key`, or an example for each row with `for`:\n    {before}\n    {new}",
-                rule.name
-            );
-            Err((span, what))
+/// What makes the examples of a file right.
+#[derive(Default)]
+struct Blessing {
+    /// What is written in the place of what, by where it begins.
+    edits: BTreeMap<usize, (Span, String)>,
+    /// Examples that are made right by that.
+    mended: usize,
+    /// What cannot be written: rows of a `for-each` share one text, and become different graphs.
+    clashes: Vec<String>,
+}
+
+/// A text that an example shares with those of other rows.
+struct Shared<'a> {
+    rule: &'a Rule,
+    place: Span,
+    span: Span,
+    /// What would be written in its place for each row that is wrong, and how many are.
+    wanted: BTreeSet<String>,
+    wrong: usize,
+    /// Whether some row is right as it is.
+    kept: bool,
+}
+
+impl Blessing {
+    /// Of the rules of one file, with what came of their examples.
+    fn of<'a>(loaded: &Loaded, rules: impl Iterator<Item = (&'a Arc<Rule>, &'a Vec<Verdict>)>) -> Self {
+        let mut texts: BTreeMap<usize, Shared<'_>> = BTreeMap::new();
+        for (rule, verdicts) in rules {
+            for verdict in verdicts {
+                let example = &rule.examples[verdict.index];
+                let place = example.place();
+                let span = place.expected.unwrap_or(Span::at(place.graph.end));
+                let actual = verdict.wrong.as_ref().map(|wrong| wrong.actual.as_ref());
+                let text = texts.entry(span.start).or_insert(Shared {
+                    rule,
+                    place: place.graph,
+                    span,
+                    wanted: BTreeSet::new(),
+                    wrong: 0,
+                    kept: false,
+                });
+                match actual {
+                    None => text.kept = true,
+                    Some(None) => {}
+                    Some(Some(actual)) => {
+                        let key = match example {
+                            _ if place.expected.is_some() => "",
+                            Example::Fires { .. } => ", after: ",
+                            Example::Refuses { .. } => ", because: ",
+                        };
+                        text.wanted.insert(format!("{key}{actual:?}"));
+                        text.wrong += 1;
+                    }
+                }
+            }
         }
-        _ => Ok(()),
+        let mut blessing = Self::default();
+        for (at, text) in texts {
+            let Shared { rule, place, span, wanted, wrong, kept } = text;
+            let mut wanted = wanted.into_iter();
+            match (wanted.next(), wanted.next()) {
+                (None, _) => {}
+                (Some(new), None) if !kept => {
+                    blessing.mended += wrong;
+                    blessing.edits.insert(at, (span, new));
+                }
+                (Some(one), other) => {
+                    let other =
+                        other.unwrap_or_else(|| "what stands there, which is right for others".into());
+                    blessing.clashes.push(format!(
+                        "{} ({}): its rows of `for-each` become different graphs: write what is expected with \
+                         `$key`, or an example for each row with `for`:\n    {one}\n    {other}",
+                        rule.name,
+                        loaded.place(rule, place)
+                    ));
+                }
+            }
+        }
+        blessing
     }
 }
 

@@ -7,6 +7,7 @@ use super::{Loaded, Source, threads};
 use clap::Args;
 use ovolo::audit::verify::{self, Member, Members, Reason, Verdict, Verification};
 use ovolo::error::Span;
+use ovolo::program::Invocation;
 use ovolo::rule::Rule;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -59,6 +60,18 @@ impl Verify {
         }
         if let Some(path) = &self.case {
             return self.case(path);
+        }
+        if !self.models.is_empty() {
+            if self.members == 0 {
+                return Err("--members takes 1 or more".into());
+            }
+            if !self.source.only.is_empty() || !self.source.files.is_empty() {
+                return Err(
+                    "--on takes all rules that its pipeline names, with those of --rules DIR: members are of the \
+                     e-graph of all of them, so take away --rule and rule files, or take away --on"
+                        .into(),
+                );
+            }
         }
         if self.models.is_empty() { self.rules() } else { self.members() }
     }
@@ -119,8 +132,9 @@ impl Verify {
                 formula: None,
                 learned: None,
                 process: None,
+                process_timeout: Invocation::PATIENCE,
                 extractor: None,
-                memory_limit: None,
+                memory_limit: Vec::new(),
                 threads: Some(threads(self.threads)?),
                 seeded_weights: self.seeded_weights,
             };
@@ -182,6 +196,15 @@ fn table(all: &[Verification]) -> String {
     if !coarse.is_empty() {
         let _ = writeln!(text, "compared with the rounding of narrow types alone: {}", coarse.join(", "));
     }
+    for one in all {
+        if let Some(overflow) = &one.coverage.overflow {
+            let _ = writeln!(
+                text,
+                "{}: equal as real numbers, not in f32 or f64: {overflow}; smaller values were compared",
+                one.rule
+            );
+        }
+    }
     let _ = writeln!(text, "{held} of {} rules hold on {instances} instances", all.len());
     text
 }
@@ -198,7 +221,9 @@ fn failure(one: &Verification, rule: &Rule, loaded: &Loaded) -> String {
             let limit = if *worked_out { ", where the limit on work ended it" } else { "" };
             let advice = match reasons.iter().any(|reason| reason.guard.is_some()) {
                 true => "Loosen its guards, or mend them if nothing can satisfy them.",
-                false => "No guard is to blame: mend its sides, so that what they are made of fits together.",
+                false => {
+                    "No guard is to blame: mend its sides, so that what they are made of fits together, or write an example that fires, if they do."
+                }
             };
             let _ = writeln!(text, "{} instances in {} tries{limit}. {advice}", one.instances, one.tries);
             for reason in reasons {
@@ -248,6 +273,7 @@ fn json(one: &Verification, rule: &Rule, loaded: &Loaded) -> serde_json::Value {
             "ranks": one.coverage.ranks,
             "attributes": one.coverage.attributes,
             "features": one.coverage.features,
+            "overflow": one.coverage.overflow,
         },
     })
 }

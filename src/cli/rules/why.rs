@@ -13,7 +13,7 @@ pub(in crate::cli) struct WhyNotCommand {
     rule: String,
     #[command(flatten)]
     settings: Settings,
-    /// Ask about this value only: it is computed by the op at the root of the (first) left side.
+    /// Ask about this value only: whether it stands at the root of a left side, of any of several.
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
     /// As JSON, a line for each phase that has the rule.
@@ -65,7 +65,7 @@ impl WhyNotCommand {
                 phase.name, saturation.stop, rule.name, growth.matched, growth.applied, growth.refused
             );
             let _ = writeln!(report, "  {why}");
-            if limited && matches!(why, WhyNot::Miss { .. } | WhyNot::Nowhere(_)) {
+            if limited && matches!(why, WhyNot::Miss { .. } | WhyNot::Misses(_) | WhyNot::Nowhere(_)) {
                 let _ = writeln!(
                     report,
                     "  The phase did not end by itself: what the rule needs may not have been made yet."

@@ -161,7 +161,7 @@ impl Builder<'_> {
         }
         let inputs = inputs.into_iter().collect::<Option<Vec<NodeId>>>()?;
         let types: Vec<&TensorType> = inputs.iter().map(|&input| &self.graph[input].ty).collect();
-        let inferred = (def.infer)(&attrs, &types).and_then(|ty| verify::size_error(&ty).map_or(Ok(ty), Err));
+        let inferred = def.result(&attrs, &types).and_then(|ty| verify::size_error(&ty).map_or(Ok(ty), Err));
         let inferred = match inferred {
             Ok(inferred) => inferred,
             Err(message) => {

@@ -96,8 +96,11 @@ fn the_least_peak_of_small_instances_is_found_and_proven() {
 fn every_strategy_finds_the_least_peak_and_refutes_the_one_below() {
     for seed in 0..1500 {
         let buffers = instance(seed);
+        let mut tell = |_| {};
+        let mut work = Work::new(u64::MAX, &mut tell);
+        let known = fit::best(&buffers, &mut work).offsets;
         for problem in components(&buffers) {
-            let part = Part::new(problem.clone());
+            let part = Part::new(problem.clone(), &known, &mut work);
             let members: Vec<Buffer> = problem.items.iter().map(|item| item.given).collect();
             let best = brute(&members);
             for (at, (pick, order)) in STRATEGIES.into_iter().enumerate() {

@@ -7,6 +7,10 @@
 //! copies; where one does, plans without them are looked for as well. What is found is a plan that fits, not
 //! always the fastest; it is proven where the first step was enough. The work of all steps is counted, and where
 //! it is as much as is allowed ([`super::effort`]) the search ends and says so.
+//!
+//! Each limit is of the arena of one device. Where memory is weighed against time, what is weighed is the host's
+//! arena, and what each step has proven of time becomes a bound on the sum: no plan between two limits is faster
+//! than the bound of the larger, or smaller than the smaller allows.
 
 use super::NOTHING;
 use super::effort::WORK;
@@ -15,7 +19,9 @@ use crate::contract::Call;
 use crate::egraph::Need;
 use crate::error::Error;
 use crate::extract::Problem;
+use crate::memory::Limit;
 use crate::plan::{Placed, Plan};
+use crate::tensor::Device;
 use std::cell::RefCell;
 use std::fmt::Write;
 
@@ -39,65 +45,99 @@ pub struct Curve {
     pub complete: bool,
 }
 
-impl Point {
-    pub(super) fn of(trial: &Trial) -> Self {
-        let Trial { extraction, plan, .. } = trial;
-        Self { seconds: extraction.cost, arena: plan.arena, proven: extraction.proven }
+/// What the time of a plan and the host's arena come to together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Objective {
+    /// The estimate of one run, in seconds.
+    pub seconds: f64,
+    /// Bytes of the host's arena.
+    pub arena: usize,
+    /// Milliseconds that a mebibyte of it is worth.
+    pub worth: f64,
+    /// No plan within the limits has a lower sum, in seconds.
+    pub bound: f64,
+}
+
+impl Objective {
+    /// The sum, in seconds.
+    pub fn sum(&self) -> f64 {
+        self.seconds + self.memory()
+    }
+
+    /// What the bytes are worth, in seconds.
+    pub fn memory(&self) -> f64 {
+        worth(self.arena, self.worth)
+    }
+
+    /// Whether no plan has a lower sum.
+    pub fn proven(&self) -> bool {
+        self.sum() <= self.bound * (1.0 + ROUNDING)
     }
 }
 
-/// The fastest plan that was found within a limit.
-pub(super) fn within(chooser: &Chooser<'_>, limit: usize) -> Result<Trial, Error> {
+/// Sums of the same numbers in another order.
+const ROUNDING: f64 = 1e-9;
+
+/// What so many bytes are worth, in seconds.
+#[allow(clippy::cast_precision_loss)] // Bytes are far below what a float holds.
+fn worth(bytes: usize, milliseconds: f64) -> f64 {
+    milliseconds * 1e-3 * bytes as f64 / f64::from(1 << 20)
+}
+
+impl Point {
+    pub(super) fn of(trial: &Trial, device: Device) -> Self {
+        let Trial { extraction, plan, .. } = trial;
+        Self { seconds: extraction.cost, arena: plan.arena_of(device), proven: extraction.proven }
+    }
+}
+
+/// The fastest plan that was found within limits.
+pub(super) fn within(chooser: &Chooser<'_>, limit: &Limit) -> Result<Trial, Error> {
     let fastest = fastest(chooser)?;
-    if fastest.plan.arena <= limit {
+    if fastest.plan.above(limit).is_none() {
         return Ok(fastest);
     }
     let search = Search::new(chooser, &fastest);
-    if let Some(trial) = search.fit(limit)? {
-        return Ok(trial);
-    }
-    let least = search.down(fastest, limit, &mut |_, _| {})?.pop().ok_or_else(nothing)?;
-    if least.plan.arena <= limit { Ok(least) } else { Err(search.too_large(least.plan, limit)) }
+    search.within(fastest, limit, &mut |_, _| {})
 }
 
-/// The plan for which time and memory together cost the least, at so many milliseconds a mebibyte; of
-/// those within a limit.
-pub(super) fn cheapest(chooser: &Chooser<'_>, worth: f64, limit: Option<usize>) -> Result<Trial, Error> {
-    #[allow(clippy::cast_precision_loss)]
-    let price =
-        |trial: &Trial| trial.extraction.cost + worth * 1e-3 * trial.plan.arena as f64 / f64::from(1 << 20);
-    let mut trials = curve(chooser, limit, &mut |_, _| {})?;
-    let least = trials.pop().ok_or_else(nothing)?;
-    Ok(trials.into_iter().fold(least, |best, trial| if price(&trial) < price(&best) { trial } else { best }))
+/// The plan for which time and the host's memory together cost the least, at so many milliseconds a mebibyte; of
+/// those within limits.
+pub(super) fn cheapest(
+    chooser: &Chooser<'_>,
+    worth: f64,
+    limit: &Limit,
+) -> Result<(Trial, Objective), Error> {
+    let fastest = fastest(chooser)?;
+    let search = Search::new(chooser, &fastest);
+    let mut trials = search.curve(fastest, Device::Host, limit, &mut |_, _| {})?;
+    let account = |trial: &Trial| {
+        let (seconds, arena) = (trial.extraction.cost, trial.plan.arena);
+        Objective { seconds, arena, worth, bound: 0.0 }
+    };
+    let last = trials.pop().ok_or_else(nothing)?;
+    let best = trials
+        .into_iter()
+        .fold(last, |best, trial| if account(&trial).sum() < account(&best).sum() { trial } else { best });
+    let objective = account(&best);
+    let bound = search.bound(worth, limit.of(Device::Host).unwrap_or(usize::MAX));
+    Ok((best, Objective { bound: bound.min(objective.sum()), ..objective }))
 }
 
-/// Plans each faster than all that are smaller, the fastest within a limit first.
+/// Plans each faster than all that are smaller by the arena of a device, the fastest within limits first.
 pub(super) fn curve(
     chooser: &Chooser<'_>,
-    limit: Option<usize>,
+    device: Device,
+    limit: &Limit,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Vec<Trial>, Error> {
     let fastest = fastest(chooser)?;
-    let search = Search::new(chooser, &fastest);
-    let first = match limit.filter(|limit| fastest.plan.arena > *limit) {
-        None => fastest,
-        Some(limit) => match search.fit(limit)? {
-            Some(trial) => trial,
-            None => {
-                let least = search.down(fastest, limit, progress)?.pop().ok_or_else(nothing)?;
-                if least.plan.arena > limit {
-                    return Err(search.too_large(least.plan, limit));
-                }
-                least
-            }
-        },
-    };
-    search.down(first, 0, progress)
+    Search::new(chooser, &fastest).curve(fastest, device, limit, progress)
 }
 
 /// The fastest plan, whatever memory it takes.
 fn fastest(chooser: &Chooser<'_>) -> Result<Trial, Error> {
-    chooser.best(&chooser.pick.problem, None)?.ok_or_else(nothing)
+    chooser.best(&chooser.pick.problem, &Limit::default())?.ok_or_else(nothing)
 }
 
 fn nothing() -> Error {
@@ -105,14 +145,17 @@ fn nothing() -> Error {
 }
 
 /// What is wrong with a plan that is too large: what is live at its peak.
-pub fn too_large(plan: &Plan, limit: usize) -> String {
-    let live = |step: &usize| live(plan, *step).map(|buffer| buffer.size).sum::<usize>();
+pub fn too_large(plan: &Plan, device: Device, limit: usize) -> String {
+    let live = |step: &usize| live(plan, device, *step).map(|buffer| buffer.size).sum::<usize>();
     let peak = (0..plan.steps.len()).max_by_key(|step| (live(step), std::cmp::Reverse(*step))).unwrap_or(0);
-    let mut text =
-        format!("the smallest plan that was found needs {} bytes, and {limit} are allowed", plan.arena);
+    let of = if plan.devices.is_empty() { String::new() } else { format!(" of {device}") };
+    let mut text = format!(
+        "the smallest plan that was found needs {} bytes{of}, and {limit} are allowed",
+        plan.arena_of(device)
+    );
     let Some(step) = plan.steps.get(peak) else { return text };
     let _ = write!(text, "\nat step `{}` ({}) these stand in the way:", step.name, step.op);
-    let mut buffers: Vec<&Placed> = self::live(plan, peak).collect();
+    let mut buffers: Vec<&Placed> = self::live(plan, device, peak).collect();
     buffers.sort_by_key(|buffer| (std::cmp::Reverse(buffer.size), buffer.offset));
     for buffer in buffers {
         let _ = write!(text, "\n  {:>12} bytes: {}", buffer.size, plan.occupants(buffer, peak));
@@ -121,16 +164,21 @@ pub fn too_large(plan: &Plan, limit: usize) -> String {
     text
 }
 
-/// The buffers that are live while a step runs.
-fn live(plan: &Plan, step: usize) -> impl Iterator<Item = &Placed> {
-    plan.buffers.iter().filter(move |buffer| (buffer.lower..buffer.upper).contains(&step))
+/// The buffers of a device that are live while a step runs.
+fn live(plan: &Plan, device: Device, step: usize) -> impl Iterator<Item = &Placed> {
+    plan.buffers
+        .iter()
+        .filter(move |buffer| buffer.device == device && (buffer.lower..buffer.upper).contains(&step))
 }
 
 struct Search<'a, 'b> {
     chooser: &'a Chooser<'b>,
     needs: Vec<Vec<Need>>,
-    /// The smallest plan that was seen.
+    /// The smallest plan that was seen, by what is above the limits that were asked for.
     least: RefCell<Plan>,
+    /// Bytes of the host's arena, and the seconds that no plan within them is faster than: infinite where there
+    /// is none.
+    levels: RefCell<Vec<(usize, f64)>>,
 }
 
 /// How often a limit is tried with other prices.
@@ -151,14 +199,51 @@ impl<'a, 'b> Search<'a, 'b> {
         let contracts = |call: &Call<'_>| chooser.context.contract(call);
         let needs = chooser.pick.needs(chooser.context.threads, &contracts);
         chooser.effort.begin(&fastest.extraction);
-        Self { chooser, needs, least: RefCell::new(fastest.plan.clone()) }
+        let levels = RefCell::new(vec![(usize::MAX, fastest.extraction.bound)]);
+        Self { chooser, needs, least: RefCell::new(fastest.plan.clone()), levels }
+    }
+
+    /// Plans each faster than all that are smaller by the arena of a device, the fastest within limits first.
+    fn curve(
+        &self,
+        fastest: Trial,
+        device: Device,
+        limit: &Limit,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Vec<Trial>, Error> {
+        let first = match fastest.plan.above(limit) {
+            None => fastest,
+            Some(_) => self.within(fastest, limit, progress)?,
+        };
+        self.down(first, device, 0, limit, progress)
+    }
+
+    /// A plan within limits: a fast one, or else the one that is reached by ever smaller plans, device by device.
+    fn within(
+        &self,
+        fastest: Trial,
+        limit: &Limit,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Trial, Error> {
+        if let Some(trial) = self.fit(limit)? {
+            return Ok(trial);
+        }
+        let (mut trial, mut kept) = (fastest, Limit::default());
+        for (device, most) in limit.iter() {
+            trial = self.down(trial, device, most, &kept, progress)?.pop().ok_or_else(nothing)?;
+            if trial.plan.arena_of(device) > most {
+                return Err(self.too_large(trial.plan, device, most));
+            }
+            kept = kept.with(device, most);
+        }
+        Ok(trial)
     }
 
     /// Why no plan is within a limit: what stands in the way in the smallest that was found.
-    fn too_large(&self, found: Plan, limit: usize) -> Error {
+    fn too_large(&self, found: Plan, device: Device, limit: usize) -> Error {
         let least = self.least.borrow();
-        let plan = if least.arena < found.arena { &*least } else { &found };
-        let mut text = too_large(plan, limit);
+        let plan = if least.arena_of(device) < found.arena_of(device) { &*least } else { &found };
+        let mut text = too_large(plan, device, limit);
         if self.chooser.effort.is_spent() {
             let _ = write!(
                 text,
@@ -168,17 +253,21 @@ impl<'a, 'b> Search<'a, 'b> {
         Error::Plan(text)
     }
 
-    /// Plans ever smaller, from one on, until one is within the limit or none smaller is found.
+    /// Plans ever smaller by the arena of a device, from one on, until one is within the limit or none smaller is
+    /// found that keeps to the other limits.
     fn down(
         &self,
         first: Trial,
+        device: Device,
         limit: usize,
+        others: &Limit,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Vec<Trial>, Error> {
         // Where each plan is a long way to the next one, all of them are not to be had.
-        let least_step = if self.chooser.effort.is_hasty() { first.plan.arena / POINTS } else { 0 };
+        let hasty = self.chooser.effort.is_hasty();
+        let least_step = if hasty { first.plan.arena_of(device) / POINTS } else { 0 };
         let mut trials = vec![first];
-        while let Some(arena) = trials.last().map(|trial| trial.plan.arena)
+        while let Some(arena) = trials.last().map(|trial| trial.plan.arena_of(device))
             && arena > limit
             && trials.len() < POINTS
         {
@@ -186,7 +275,7 @@ impl<'a, 'b> Search<'a, 'b> {
                 progress(self.chooser.effort.spent() / MILLION, WORK / MILLION);
             }
             let next = (arena - 1).min((arena - least_step).max(limit));
-            let Some(next) = self.fit(next)? else { break };
+            let Some(next) = self.fit(&others.clone().with(device, next))? else { break };
             while trials.last().is_some_and(|last| last.extraction.cost >= next.extraction.cost) {
                 trials.pop();
             }
@@ -200,15 +289,81 @@ impl<'a, 'b> Search<'a, 'b> {
         Ok(trials)
     }
 
+    /// No plan whose host's arena has at most so many bytes has a lower sum of time and memory.
+    fn bound(&self, worth: f64, most: usize) -> f64 {
+        let mut levels = self.levels.borrow().clone();
+        levels.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.total_cmp(&b.1)));
+        let least = self.least_arena();
+        let (mut bound, mut seconds) = (f64::INFINITY, 0.0_f64);
+        for (at, (limit, faster)) in levels.iter().enumerate() {
+            seconds = seconds.max(*faster);
+            // The smallest plan that is within this limit and above the next.
+            let smallest = levels.get(at + 1).map_or(0, |(next, _)| next.saturating_add(1)).max(least);
+            if smallest <= (*limit).min(most) {
+                bound = bound.min(seconds + self::worth(smallest, worth));
+            }
+        }
+        bound
+    }
+
+    /// Bytes that the host's arena has at the least, whatever is chosen: with less, the kernels that are left
+    /// compute no outputs.
+    fn least_arena(&self) -> usize {
+        let host = self.needs.iter().flatten().filter(|need| need.device == Device::Host);
+        let mut known: Vec<usize> = host.map(|need| need.least).chain([0]).collect();
+        known.sort_unstable();
+        known.dedup();
+        let enough = known.partition_point(|bytes| !self.runs_within(*bytes));
+        known.get(enough).copied().unwrap_or(0)
+    }
+
+    /// Whether kernels that need at most so many bytes of the host compute the outputs.
+    fn runs_within(&self, bytes: usize) -> bool {
+        let Problem { classes, roots, .. } = &self.chooser.pick.problem;
+        let mut runs = vec![false; classes.len()];
+        // The candidates that read each class, and how many of a candidate's operands nothing computes yet.
+        let mut readers: Vec<Vec<(usize, usize)>> = vec![Vec::new(); classes.len()];
+        let mut missing: Vec<Vec<usize>> = Vec::with_capacity(classes.len());
+        let mut ready = Vec::new();
+        for (class, needs) in self.needs.iter().enumerate() {
+            let mut counts = Vec::with_capacity(needs.len());
+            for (place, (node, need)) in classes[class].nodes.iter().zip(needs).enumerate() {
+                let allowed = need.device != Device::Host || need.least <= bytes;
+                let allowed = allowed && node.cost.is_finite();
+                counts.push(if allowed { node.children.len() } else { usize::MAX });
+                if allowed {
+                    node.children.iter().for_each(|child| readers[child.index()].push((class, place)));
+                    if node.children.is_empty() {
+                        ready.push(class);
+                    }
+                }
+            }
+            missing.push(counts);
+        }
+        while let Some(class) = ready.pop() {
+            if std::mem::replace(&mut runs[class], true) {
+                continue;
+            }
+            for (reader, place) in &readers[class] {
+                let left = &mut missing[*reader][*place];
+                *left -= 1;
+                if *left == 0 {
+                    ready.push(*reader);
+                }
+            }
+        }
+        roots.iter().all(|root| runs[root.index()])
+    }
+
     /// A fast plan within a limit, if one is found.
-    fn fit(&self, limit: usize) -> Result<Option<Trial>, Error> {
-        let with_copies = self.search(limit, Some(limit))?;
+    fn fit(&self, limit: &Limit) -> Result<Option<Trial>, Error> {
+        let with_copies = self.search(limit, limit)?;
         let copies = |trial: &Trial| trial.plan.steps.iter().map(|step| step.copies).sum::<f64>();
         if with_copies.as_ref().is_some_and(|trial| copies(trial) == 0.0) {
             return Ok(with_copies);
         }
         // Another kernel may be cheaper than the copies.
-        let without = self.search(limit, None)?;
+        let without = self.search(limit, &Limit::default())?;
         Ok(match (with_copies, without) {
             (Some(a), Some(b)) => Some(if b.extraction.cost < a.extraction.cost { b } else { a }),
             (a, b) => a.or(b),
@@ -216,14 +371,18 @@ impl<'a, 'b> Search<'a, 'b> {
     }
 
     /// A fast plan within a limit, if one is found, of those that are planned for that limit or for none.
-    fn search(&self, limit: usize, planned: Option<usize>) -> Result<Option<Trial>, Error> {
+    fn search(&self, limit: &Limit, planned: &Limit) -> Result<Option<Trial>, Error> {
         // No plan within the limit runs a kernel that needs more by itself.
         let mut allowed = self.chooser.pick.problem.clone();
-        self.forbid(&mut allowed, |_, need| need.least > limit);
+        self.forbid(&mut allowed, |_, need| limit.of(need.device).is_some_and(|most| need.least > most));
         let (mut problem, mut price, mut bound) = (allowed.clone(), 0.0, None);
         for _ in 0..ROUNDS {
-            let Some(mut trial) = self.chooser.best(&self.priced(&problem, price), planned)? else {
-                if price > 0.0 || bound.is_none() || self.chooser.effort.is_spent() {
+            let Some(mut trial) = self.chooser.best(&self.priced(&problem, limit, price), planned)? else {
+                let spent = self.chooser.effort.is_spent();
+                if bound.is_none() && !spent {
+                    self.level(limit, f64::INFINITY);
+                }
+                if price > 0.0 || bound.is_none() || spent {
                     return Ok(None);
                 }
                 // Too much was forbidden: prices alone, then.
@@ -231,26 +390,36 @@ impl<'a, 'b> Search<'a, 'b> {
                 price = f64::MIN_POSITIVE;
                 continue;
             };
+            if bound.is_none() {
+                self.level(limit, trial.extraction.bound);
+            }
             let bound = *bound.get_or_insert(trial.extraction.bound);
-            if trial.plan.arena < self.least.borrow().arena {
+            let bytes = |plan: &Plan| limit.iter().map(|(device, _)| plan.arena_of(device)).sum::<usize>();
+            if bytes(&trial.plan) < bytes(&self.least.borrow()) {
                 *self.least.borrow_mut() = trial.plan.clone();
             }
-            if trial.plan.arena <= limit {
+            if trial.plan.above(limit).is_none() {
                 trial.extraction.bound = bound;
-                trial.extraction.proven &= trial.extraction.cost <= bound * (1.0 + 1e-9);
+                trial.extraction.proven &= trial.extraction.cost <= bound * (1.0 + ROUNDING);
+                trial.extraction.settle();
                 return Ok(Some(trial));
             }
             if price == 0.0 && self.make_room(&trial, limit, &mut problem) {
                 continue;
             }
             #[allow(clippy::cast_precision_loss)]
-            let unit = trial.extraction.cost / trial.plan.arena.max(1) as f64;
+            let unit = trial.extraction.cost / bytes(&trial.plan).max(1) as f64;
             price = if price < PRICE.0 * unit { PRICE.0 * unit } else { price * PRICE.1 };
             if price > DEAREST * unit {
                 break;
             }
         }
         Ok(None)
+    }
+
+    /// Notes what no plan within a limit is faster than.
+    fn level(&self, limit: &Limit, seconds: f64) {
+        self.levels.borrow_mut().push((limit.of(Device::Host).unwrap_or(usize::MAX), seconds));
     }
 
     fn forbid(&self, problem: &mut Problem, too_much: impl Fn(usize, &Need) -> bool) -> bool {
@@ -268,10 +437,12 @@ impl<'a, 'b> Search<'a, 'b> {
 
     /// Forbids, where a plan is above the limit, the kernels that leave no room for what lies beside
     /// them; says whether there were any.
-    fn make_room(&self, trial: &Trial, limit: usize, problem: &mut Problem) -> bool {
+    fn make_room(&self, trial: &Trial, limit: &Limit, problem: &mut Problem) -> bool {
         let mut room = vec![usize::MAX; self.needs.len()];
         for (at, step) in trial.plan.steps.iter().enumerate() {
-            let live: usize = live(&trial.plan, at).map(|buffer| buffer.size).sum();
+            let device = step.output_type.device;
+            let Some(limit) = limit.of(device) else { continue };
+            let live: usize = live(&trial.plan, device, at).map(|buffer| buffer.size).sum();
             let Some((class, place)) = trial.candidate(step.node).filter(|_| live > limit) else { continue };
             let beside = live.saturating_sub(self.needs[class][place].least);
             let left = limit.saturating_sub(beside);
@@ -283,13 +454,15 @@ impl<'a, 'b> Search<'a, 'b> {
         self.forbid(problem, |class, need| need.least > room[class])
     }
 
-    /// The problem with a price for every byte of results and scratch.
+    /// The problem with a price for every byte of results and scratch on a device that has a limit.
     #[allow(clippy::cast_precision_loss)]
-    fn priced(&self, problem: &Problem, price: f64) -> Problem {
+    fn priced(&self, problem: &Problem, limit: &Limit, price: f64) -> Problem {
         let mut priced = problem.clone();
         for (class, needs) in priced.classes.iter_mut().zip(&self.needs) {
             for (node, need) in class.nodes.iter_mut().zip(needs) {
-                node.cost += price * need.own as f64;
+                if limit.of(need.device).is_some() {
+                    node.cost += price * need.own as f64;
+                }
             }
         }
         priced

@@ -6,6 +6,7 @@ use crate::egraph::{Chain, Pick, Program};
 use crate::error::Error;
 use crate::extract::{ExtractError, Extraction, Problem};
 use crate::graph::NodeId;
+use crate::memory::Limit;
 use crate::pass::Context;
 use crate::pass::pipeline::Plan as Settings;
 use crate::pass::plan::plan;
@@ -41,9 +42,9 @@ impl Chooser<'_> {
     /// the choice made anew.
     ///
     /// `None` where nothing can be run, or where a search has no work left.
-    pub fn best(&self, problem: &Problem, limit: Option<usize>) -> Result<Option<Trial>, Error> {
+    pub fn best(&self, problem: &Problem, limit: &Limit) -> Result<Option<Trial>, Error> {
         let Some(mut best) = self.trial(problem, limit)? else { return Ok(None) };
-        let above = |trial: &Trial| limit.is_some_and(|limit| trial.plan.arena > limit);
+        let above = |trial: &Trial| trial.plan.above(limit).is_some();
         let (bound, proven) = (best.extraction.bound, best.extraction.proven);
         let mut priced: Option<Problem> = None;
         let mut copies = self.copies(&best);
@@ -68,14 +69,14 @@ impl Chooser<'_> {
                 best = next;
             }
         }
-        // Sums of the same prices in another order.
-        best.extraction.bound = bound.min(best.extraction.cost);
+        best.extraction.bound = bound;
         best.extraction.proven = proven && best.extraction.cost <= bound * (1.0 + ROUNDING);
+        best.extraction.settle();
         Ok(Some(best))
     }
 
     /// The choice by some prices, and what it costs by the true ones.
-    fn trial(&self, problem: &Problem, limit: Option<usize>) -> Result<Option<Trial>, Error> {
+    fn trial(&self, problem: &Problem, limit: &Limit) -> Result<Option<Trial>, Error> {
         let mut extraction = match self.effort.extract(problem) {
             Some(Ok(extraction)) => extraction,
             None | Some(Err(ExtractError::NothingRuns { .. })) => return Ok(None),

@@ -2,11 +2,11 @@
 
 use super::Reader;
 use crate::error::{Diagnostic, Span, suggestion};
-use crate::rule::Places;
 use crate::rule::ron::{Field, Node, Text, Value};
+use crate::rule::{Places, Precision};
 
 /// The keys of a rule.
-pub(super) const KEYS: &[&str] = &["name", "from", "to", "when", "let", "for-each", "examples"];
+pub(super) const KEYS: &[&str] = &["name", "from", "to", "when", "let", "for-each", "precision", "examples"];
 
 /// What a rule is read from, before `for-each` is written out.
 pub(super) struct Parts<'a> {
@@ -15,6 +15,7 @@ pub(super) struct Parts<'a> {
     pub to: Vec<&'a Text>,
     pub when: Vec<&'a Text>,
     pub lets: Vec<(&'a Field, &'a Text)>,
+    pub precision: Precision,
 }
 
 impl Parts<'_> {
@@ -102,7 +103,28 @@ impl Reader<'_> {
                 _ => self.mistake("`let` is a map", field.node.span, "write `let: { k: \"…\" }`"),
             }
         }
-        Some(Parts { name: name_text, from: from_texts, to: to_texts, when, lets })
+        let precision = self.precision(fields);
+        Some(Parts { name: name_text, from: from_texts, to: to_texts, when, lets, precision })
+    }
+
+    /// What the rule rounds to.
+    fn precision(&mut self, fields: &[Field]) -> Precision {
+        let Some(field) = fields.iter().find(|field| field.key == "precision") else {
+            return Precision::default();
+        };
+        let named = match &field.node.value {
+            Value::Str(text) => Precision::find(&text.text),
+            _ => None,
+        };
+        if named.is_none() {
+            let names = Precision::ALL.map(|one| format!("`\"{one}\"`"));
+            self.mistake(
+                "there is no such precision",
+                field.node.span,
+                format!("there are {}: the second is of rules that round", names.join(" and ")),
+            );
+        }
+        named.unwrap_or_default()
     }
 
     /// A string, or a list of strings.

@@ -9,7 +9,6 @@ use crate::op;
 use crate::rule::pattern::{Ast, Entry, ExprAst, ExprKind, Kind};
 use crate::rule::ron::Text;
 use crate::rule::{self, AttrPattern, AttrVar, OperandVar, Pattern, RestAttrVar, RestVar};
-use std::collections::BTreeMap;
 
 impl Reader<'_> {
     pub(super) fn pattern(&mut self, text: &Text, ast: &Ast, scope: &mut Scope) -> Option<Pattern> {
@@ -75,8 +74,8 @@ impl Reader<'_> {
                 }
             }
         }
-        let post = attrs.iter().find_map(|(_, value)| match value {
-            AttrPattern::Literal(Attr::Post(steps)) => Some(op::post::extras(steps)),
+        let post = attrs.iter().find_map(|(name, value)| match value {
+            AttrPattern::Literal(Attr::Post(steps)) if *name == "post" => Some(op::post::extras(steps)),
             _ => None,
         });
         let no_post = def.attr("post").is_some() && rest_attrs.is_none() && !known.contains(&Some("post"));
@@ -152,62 +151,6 @@ impl Reader<'_> {
                 );
                 None
             }
-        }
-    }
-}
-
-/// Whether two left sides are one but for names: exchanging the variables of one with those of the other
-/// gives the same two.
-pub(super) fn alike(one: &Pattern, other: &Pattern) -> bool {
-    let [one, other] = [one, other].map(|pattern| {
-        let mut parts = Vec::new();
-        parts_of(pattern, &mut parts);
-        parts
-    });
-    let mut exchanged: BTreeMap<(char, usize), (char, usize)> = BTreeMap::new();
-    one.len() == other.len()
-        && one.iter().zip(&other).all(|pair| match pair {
-            (Part::Text(one), Part::Text(other)) => one == other,
-            (Part::Var(one), Part::Var(other)) => {
-                *exchanged.entry(*one).or_insert(*other) == *other
-                    && *exchanged.entry(*other).or_insert(*one) == *one
-            }
-            _ => false,
-        })
-}
-
-/// A part of a pattern's text.
-enum Part {
-    Text(String),
-    /// The variable of a kind with this index.
-    Var((char, usize)),
-}
-
-fn parts_of(pattern: &Pattern, parts: &mut Vec<Part>) {
-    match pattern {
-        Pattern::Operand(var) => parts.push(Part::Var(('?', var.0))),
-        Pattern::Number(interval, var) => {
-            parts.push(Part::Text(interval.to_string()));
-            parts.extend(var.map(|var| Part::Var(('?', var.0))));
-        }
-        Pattern::Rest(var) => parts.push(Part::Var(('.', var.0))),
-        Pattern::Optional(var) => parts.push(Part::Var(('o', var.0))),
-        Pattern::Op { op, children, attrs, rest_attrs } => {
-            parts.push(Part::Text(format!("({}", op.name)));
-            children.iter().for_each(|child| parts_of(child, parts));
-            let mut attrs: Vec<_> = attrs.iter().collect();
-            attrs.sort_by_key(|(name, _)| *name);
-            for (name, expected) in attrs {
-                match expected {
-                    AttrPattern::Literal(value) => parts.push(Part::Text(format!("{name}: {value}"))),
-                    AttrPattern::Var(var) => {
-                        parts.push(Part::Text((*name).to_owned()));
-                        parts.push(Part::Var(('a', var.0)));
-                    }
-                }
-            }
-            parts.extend(rest_attrs.map(|var| Part::Var(('*', var.0))));
-            parts.push(Part::Text(")".to_owned()));
         }
     }
 }

@@ -112,7 +112,9 @@ pub(super) fn scalar(ask: &mut Ask<'_>) -> Option<Offer> {
 /// A chain on a value of the wished type.
 pub(super) fn map(ask: &mut Ask<'_>) -> Option<Offer> {
     let mut ty = ask.known(0).unwrap_or(ask.wish).clone();
-    ty.dtype = DType::F32;
+    if ty.dtype != DType::BF16 {
+        ty.dtype = DType::F32;
+    }
     let (steps, extras) = ask.post(1, &ty)?;
     let mut operands = vec![Wish::any(ty)];
     operands.extend(extras);

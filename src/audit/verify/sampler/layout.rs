@@ -83,6 +83,13 @@ const LAYOUTS: &[(&str, &[&[&str]])] = &[
         "native.conv-narrow",
         &[&["nChw16c", "Ohwi16o", "plain", "nChw16c"], &["nChw8c", "Ohwi8o", "plain", "nChw8c"]],
     ),
+    (
+        "native.pointwise-depthwise",
+        &[
+            &["nChw16c", "OIhw16i16o", "plain", "Oihw16o", "plain", "nChw16c"],
+            &["nChw8c", "OIhw8i8o", "plain", "Oihw8o", "plain", "nChw8c"],
+        ],
+    ),
     ("native.conv-nhwc", &[&["nhwc", "Ohwi32o", "plain", "nhwc"]]),
     (
         "native.conv-winograd",
@@ -91,12 +98,15 @@ const LAYOUTS: &[(&str, &[&[&str]])] = &[
     ("native.matmul-packed", &[&["plain", "Ba32b", "plain"]]),
     ("native.max-pool", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
     ("native.avg-pool", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
+    ("native.resize", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
     ("native.reduce-mean", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
     ("native.concat", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
     (
         "onednn.conv",
         &[&["nhwc", "OIhw16i16o", "plain", "nhwc"], &["nChw16c", "OIhw16i16o", "plain", "nChw16c"]],
     ),
+    ("onednn.conv-transpose", &[&["nhwc", "ABcd16a16b", "plain"], &["nChw16c", "ABcd16a16b", "plain"]]),
+    ("onednn.resize", &[&["plain"], &["nChw16c"], &["nhwc"]]),
     ("onednn.matmul-packed", &[&["plain", "BA16a64b", "plain"]]),
     ("onednn.max-pool", &[&["plain"], &["nChw16c"], &["nhwc"]]),
     ("onednn.avg-pool", &[&["plain"], &["nChw16c"], &["nhwc"]]),

@@ -160,6 +160,121 @@ pub(super) fn conv(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs, operands })
 }
 
+/// Input, weights and bias of a transposed convolution that fit.
+pub(super) fn conv_transpose(ask: &mut Ask<'_>) -> Option<Offer> {
+    let [n, mut outputs, h, w] = image(ask);
+    let (x, weights) = (ask.known(0).cloned(), ask.known(1).cloned());
+    if let Some(bias) = ask.known(2) {
+        outputs = *bias.shape.first()?;
+    }
+    let groups = ask.int("groups").unwrap_or_else(|| grouping(ask, outputs)).max(1);
+    let mut narrow = (outputs / groups).max(1);
+    let mut inputs = groups * ask.rng.pick(&[1, 1, 2, 3, 8, 16]);
+    let mut kernels = [None, None];
+    if let Some(weights) = &weights {
+        let [i, o, kh, kw] = four(weights)?;
+        (inputs, narrow, kernels) = (i, o, [Some(kh), Some(kw)]);
+    }
+    if let Some(x) = &x {
+        inputs = four(x)?[1];
+    }
+    let windows = [0, 1].map(|axis| Window::draw(ask, axis, kernels[axis]));
+    let dtype = [&x, &weights].into_iter().flatten().next().unwrap_or(ask.wish).dtype;
+    let added = windows.each_ref().map(|window| {
+        let most = window.stride.max(window.dilation);
+        if ask.palette.default(ask.rng) { 0 } else { ask.rng.below(most) }
+    });
+    let input = |axis: usize, wished: usize| {
+        let window = &windows[axis];
+        let reach = (window.kernel.max(1) - 1) * window.dilation + 1 + added[axis];
+        (wished + window.before + window.after).saturating_sub(reach) / window.stride.max(1) + 1
+    };
+    let x_shape = match &x {
+        Some(x) => x.shape.to_vec(),
+        None => vec![n, inputs, input(0, h), input(1, w)],
+    };
+    let int = |value: usize| i64::try_from(value).unwrap_or(1);
+    let attrs = attributes(ask, &windows).int("groups", int(groups)).ints("output-padding", &added.map(int));
+    let operands = vec![
+        Wish::plain(dtype, x_shape),
+        Wish::plain(dtype, vec![inputs, narrow, windows[0].kernel, windows[1].kernel]),
+        Wish::plain(dtype, vec![narrow * groups]),
+    ];
+    Some(Offer { attrs, operands })
+}
+
+/// An image of another size.
+pub(super) fn resize(ask: &mut Ask<'_>) -> Option<Offer> {
+    let [n, c, h, w] = image(ask);
+    let x = match ask.known(0) {
+        Some(known) => four(known)?,
+        None => [n, c, ask.rng.pick(&ask.palette.spatial), ask.rng.pick(&ask.palette.spatial)],
+    };
+    let mut attrs = Attrs::new();
+    attrs.set("sizes", Attr::Ints(vec![i64::try_from(h).ok()?, i64::try_from(w).ok()?]));
+    let coordinates =
+        ["half-pixel", "half-pixel-symmetric", "pytorch-half-pixel", "align-corners", "asymmetric"];
+    for (name, values) in [
+        ("mode", &["nearest", "linear", "cubic"][..]),
+        ("coordinates", &coordinates[..]),
+        ("rounding", &["prefer-floor", "prefer-ceil", "floor", "ceil"][..]),
+    ] {
+        attrs.set(name, Attr::Str(ask.rng.pick(values).into()));
+    }
+    for (name, input, output) in [("row-scale", x[2], h), ("column-scale", x[3], w)] {
+        // A scale is what the sizes were rounded from.
+        #[allow(clippy::cast_precision_loss)]
+        let scale = (output as f64 + ask.rng.pick(&[0.0, 0.25, 0.5])) / input.max(1) as f64;
+        attrs = attrs.float(name, if ask.palette.default(ask.rng) { 0.0 } else { scale });
+    }
+    let coefficient = if ask.palette.default(ask.rng) { -0.75 } else { -0.5 };
+    attrs = attrs.float("cubic-coefficient", coefficient);
+    for name in ["exclude-outside", "antialias"] {
+        attrs = attrs.int(name, i64::from(ask.flag(name)));
+    }
+    let dtype = if ask.wish.dtype.is_float() { ask.wish.dtype } else { DType::F32 };
+    Some(Offer { attrs, operands: vec![Wish::plain(dtype, x.to_vec())] })
+}
+
+/// Input, weights of a 1x1 convolution, and a filter for each of its outputs.
+pub(super) fn pointwise_depthwise(ask: &mut Ask<'_>) -> Option<Offer> {
+    let [mut n, mut outputs, h, w] = image(ask);
+    let known = |operand: usize| ask.known(operand).and_then(four);
+    let (x, weights, filters) = (known(0), known(1), known(3));
+    let bias = [2, 4].into_iter().find_map(|operand| ask.known(operand)?.shape.first().copied());
+    if let Some(count) = weights.or(filters).map(|shape| shape[0]).or(bias) {
+        outputs = count;
+    }
+    let channels = weights.map(|shape| shape[1]).or(x.map(|shape| shape[1]));
+    let channels = channels.unwrap_or_else(|| ask.rng.pick(&ask.palette.channels));
+    let windows = [0, 1].map(|axis| Window::draw(ask, axis, filters.map(|shape| shape[2 + axis])));
+    let slack = ask.rng.below(3);
+    let mut sizes = [windows[0].input(h, slack), windows[1].input(w, slack)];
+    if let Some([images, _, rows, columns]) = x {
+        (n, sizes) = (images, [rows, columns]);
+    }
+    let out = |axis: usize| {
+        let window = &windows[axis];
+        let padded = sizes[axis] + window.before + window.after;
+        let reach = window.kernel.checked_sub(1)? * window.dilation + 1;
+        Some(padded.checked_sub(reach)? / window.stride.max(1) + 1)
+    };
+    let dtype = [0, 1, 3].into_iter().find_map(|operand| ask.known(operand)).unwrap_or(ask.wish).dtype;
+    let result = TensorType::plain(dtype, vec![n, outputs, out(0)?, out(1)?]);
+    let inner = ask.unary("inner");
+    let (steps, extras) = ask.post(5, &result)?;
+    let attrs = attributes(ask, &windows).with("inner", Attr::Post(inner)).with("post", Attr::Post(steps));
+    let mut operands = vec![
+        Wish::plain(dtype, vec![n, channels, sizes[0], sizes[1]]),
+        Wish::plain(dtype, vec![outputs, channels, 1, 1]),
+        Wish::plain(dtype, vec![outputs]),
+        Wish::plain(dtype, vec![outputs, 1, windows[0].kernel, windows[1].kernel]),
+        Wish::plain(dtype, vec![outputs]),
+    ];
+    operands.extend(extras);
+    Some(Offer { attrs, operands })
+}
+
 /// A number of groups that divides the channels: one, each channel a group, or any.
 fn grouping(ask: &mut Ask<'_>, channels: usize) -> usize {
     let divisors = divisors(channels);

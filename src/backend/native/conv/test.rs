@@ -79,7 +79,7 @@ fn check(
     let [x, w, bias] = shape.operands(&mut random);
     let conv = op::find("conv").unwrap();
     let logical = op::complete(conv, shape.attrs());
-    let result = (conv.infer)(&logical, &[x.ty(), w.ty(), bias.ty()]).unwrap();
+    let result = conv.result(&logical, &[x.ty(), w.ty(), bias.ty()]).unwrap();
     let (packed, weights) = (x.to_layout(&layouts.0.parse().unwrap()), ready(&w));
     for (post, extras) in chains(&result) {
         let extras: Vec<Tensor> = extras.into_iter().map(|dims| random.f32(dims)).collect();
@@ -93,11 +93,11 @@ fn check(
         // The lowered op means what the logical op means.
         let types: Vec<&TensorType> = operands.iter().map(|operand| operand.ty()).collect();
         let definition = op::find(op).unwrap();
-        let ty = (definition.infer)(&attrs, &types).unwrap();
-        let got = (definition.eval)(&attrs, &operands, &ty);
+        let ty = definition.result(&attrs, &types).unwrap();
+        let got = definition.evaluate(&attrs, &operands, &ty);
         let mut plain = vec![&x, &w, &bias];
         plain.extend(&extras);
-        let want = (conv.eval)(&logical.clone().with("post", post), &plain, &result);
+        let want = conv.evaluate(&logical.clone().with("post", post), &plain, &result);
         assert_close(op, &got.to_layout(&crate::tensor::Layout::PLAIN), &want, TOLERANCE);
     }
 }
@@ -132,8 +132,8 @@ fn winograd_agrees_with_the_reference() {
                 let ready = |w: &Tensor| {
                     let definition = op::find("winograd-weights").unwrap();
                     let attrs = Attrs::new().int("tile", tile);
-                    let ty = (definition.infer)(&attrs, &[w.ty()]).unwrap();
-                    let u = (definition.eval)(&attrs, &[w], &ty);
+                    let ty = definition.result(&attrs, &[w.ty()]).unwrap();
+                    let u = definition.evaluate(&attrs, &[w], &ty);
                     u.to_layout(&format!("Cab{block}c").parse().unwrap())
                 };
                 let attrs = Attrs::new().ints("pads", &shape.pads);
@@ -183,6 +183,77 @@ fn depthwise_agrees_with_the_reference() {
             let layout = format!("nChw{block}c");
             let ready = packed(&format!("Oihw{block}o"));
             check("native.conv-depthwise", shape, &shape.attrs(), (&layout, &layout), &ready);
+        }
+    }
+}
+
+/// Sizes and attributes as of the depthwise convolution, which has `outputs` channels.
+fn check_pointwise_depthwise(shape: &Shape, (raise, inner): (f32, &[Step]), block: usize) {
+    let mut random = Random::new(5);
+    let [height, width] = shape.image;
+    let [rows, columns] = shape.kernel;
+    let x = random.f32([shape.batch, shape.channels, height, width]);
+    let w = random.f32([shape.outputs, shape.channels, 1, 1]);
+    let b: Vec<f32> = random.f32([shape.outputs]).elements::<f32>().iter().map(|one| one + raise).collect();
+    let b = Tensor::from_elements([shape.outputs], &b);
+    let (v, c) = (random.f32([shape.outputs, 1, rows, columns]), random.f32([shape.outputs]));
+    let definition = op::find("native.pointwise-depthwise").unwrap();
+    let attrs = Attrs::new()
+        .ints("pads", &shape.pads)
+        .ints("strides", &shape.strides)
+        .ints("dilations", &shape.dilations)
+        .with("inner", Attr::Post(inner.to_vec()));
+    let lay = |tensor: &Tensor, layout: String| tensor.to_layout(&layout.parse().unwrap());
+    let blocked = |tensor: &Tensor| lay(tensor, format!("nChw{block}c"));
+    let base =
+        [blocked(&x), lay(&w, format!("OIhw{block}i{block}o")), b, lay(&v, format!("Oihw{block}o")), c];
+    let attrs = op::complete(definition, attrs);
+    let result = definition.result(&attrs, &base.each_ref().map(Tensor::ty)).unwrap();
+    for (post, extras) in chains(&result) {
+        let extras: Vec<Tensor> = extras.into_iter().map(|dims| blocked(&random.f32(dims))).collect();
+        let operands: Vec<&Tensor> = base.iter().chain(&extras).collect();
+        let attrs = attrs.clone().with("post", post);
+        let contract = verify("native.pointwise-depthwise", &attrs, &operands, TOLERANCE);
+        assert_ne!(contract.implementation, "reference", "{attrs}");
+    }
+}
+
+#[test]
+fn pointwise_depthwise_agrees_with_the_reference() {
+    let step = |op: &'static str, parameters: &[f64]| Step {
+        op,
+        parameters: parameters.iter().map(|value| crate::attr::Float(*value)).collect(),
+    };
+    let inners = [
+        (0.0, vec![]),
+        (0.0, vec![step("clip", &[0.0, 6.0])]),
+        (0.0, vec![step("silu", &[])]),
+        // Of the padding's zeros this makes minus infinity, and zero times that is no number. No sum is
+        // below -134.
+        (200.0, vec![step("log", &[])]),
+    ];
+    let shapes = [
+        Shape { channels: 5, outputs: 17, image: [9, 30], ..PLAIN },
+        Shape { batch: 2, channels: 33, outputs: 3, strides: [2, 2], image: [11, 35], ..PLAIN },
+        // Enough rows for tasks that share some.
+        Shape { channels: 16, outputs: 40, image: [70, 13], ..PLAIN },
+        Shape { channels: 3, outputs: 16, strides: [3, 1], image: [41, 8], kernel: [2, 3], ..PLAIN },
+        Shape {
+            channels: 8,
+            outputs: 33,
+            kernel: [5, 5],
+            pads: [2, 4, 1, 0],
+            dilations: [1, 2],
+            image: [40, 21],
+            ..PLAIN
+        },
+        // Rows that lie in the padding alone.
+        Shape { outputs: 20, kernel: [3, 1], pads: [4, 0, 5, 0], dilations: [2, 1], image: [2, 6], ..PLAIN },
+        Shape { batch: 0, ..PLAIN },
+    ];
+    for shape in &shapes {
+        for block in blocks() {
+            inners.iter().for_each(|(raise, inner)| check_pointwise_depthwise(shape, (*raise, inner), block));
         }
     }
 }

@@ -1,0 +1,131 @@
+//! What is in the files of a backend's library: tens of megabytes, which a warm start has no time to read.
+//!
+//! The digest of a file's content is kept beside the entries, under all that the system tells of the file: its
+//! place, length, number, and when its content and its status changed last. What writes a file, puts another in its
+//! place, or sets its times back changes one of these, and the content is read again. What is not noticed is what
+//! goes past the system: a disk that is written to as a device, or a clock that was set back to the same
+//! nanosecond. Without a folder the content is read once a process.
+
+use super::Digest;
+use crate::{calibrate, file};
+use rustc_hash::FxHashMap;
+use std::fs::Metadata;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// The file in which digests are kept.
+pub(super) const TABLE: &str = "libraries.txt";
+
+/// A file that was changed this lately may be changed again without a new time.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// The digest of a file's content; why there is none, in words.
+pub(super) fn content(path: &Path, threads: usize) -> String {
+    content_in(path, threads, calibrate::folder().as_deref())
+}
+
+fn content_in(path: &Path, threads: usize, folder: Option<&Path>) -> String {
+    static KNOWN: Mutex<Option<FxHashMap<String, Digest>>> = Mutex::new(None);
+    let meta = match std::fs::metadata(path) {
+        Ok(meta) => meta,
+        Err(error) => return format!("not read: {error}"),
+    };
+    let name = stamp(path, &meta);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_with(|| folder.map(read).unwrap_or_default());
+    if let Some(digest) = known.get(&name) {
+        return digest.to_string();
+    }
+    let digest = match Digest::of_file(path, threads) {
+        Ok(digest) => digest,
+        Err(error) => return format!("not read: {error}"),
+    };
+    let settled = meta.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > FRESH));
+    if settled && std::fs::metadata(path).is_ok_and(|meta| stamp(path, &meta) == name) {
+        // What the file was before is of no use.
+        let place = place(path);
+        known.retain(|other, _| !other.ends_with(&place));
+        known.insert(name, digest);
+        if let Some(folder) = folder {
+            keep(folder, known);
+        }
+    }
+    digest.to_string()
+}
+
+/// All that the system tells of a file, on one line.
+fn stamp(path: &Path, meta: &Metadata) -> String {
+    let modified = meta.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+    let mut text = format!("{} {}", meta.len(), modified.unwrap_or_default().as_nanos());
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let changed = i128::from(meta.ctime()) * 1_000_000_000 + i128::from(meta.ctime_nsec());
+        text = format!("{text} {changed} {}:{}", meta.dev(), meta.ino());
+    }
+    text + &place(path)
+}
+
+/// The place of a file, which ends what is told of it.
+fn place(path: &Path) -> String {
+    format!(" {:?}", path.display().to_string())
+}
+
+/// The digests that are kept. A line that is damaged names no file there is.
+fn read(folder: &Path) -> FxHashMap<String, Digest> {
+    let text = file::read(&folder.join(TABLE)).ok().flatten();
+    let text = String::from_utf8(text.unwrap_or_default()).unwrap_or_default();
+    let line = |line: &str| {
+        let (digest, name) = line.split_once(' ')?;
+        let (name, sum) = name.rsplit_once(' ')?;
+        let digest: Digest = digest.parse().ok()?;
+        (check(&digest, name) == sum).then(|| (name.to_owned(), digest))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// Keeps digests. Where they cannot be kept, they are made again.
+fn keep(folder: &Path, known: &FxHashMap<String, Digest>) {
+    let mut lines: Vec<String> =
+        known.iter().map(|(name, digest)| format!("{digest} {name} {}\n", check(digest, name))).collect();
+    lines.sort_unstable();
+    let _ = calibrate::keep(&folder.join(TABLE), &lines.concat());
+}
+
+/// What ends a line.
+fn check(digest: &Digest, name: &str) -> String {
+    Digest::texts([digest.to_string().as_str(), name]).short()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_change_is_noticed_that_keeps_length_and_time() {
+        let folder = std::env::temp_dir().join(format!("ovolo-library-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("lib.so");
+        let old = std::time::SystemTime::now() - Duration::from_secs(1000);
+        let write = |text: &str| {
+            fs::write(&path, text).expect("it is written");
+            fs::File::options()
+                .write(true)
+                .open(&path)
+                .and_then(|file| file.set_modified(old))
+                .expect("a time");
+        };
+        write("one");
+        let one = content_in(&path, 1, Some(&folder));
+        assert_eq!(one, content_in(&path, 1, Some(&folder)));
+        assert_eq!(one, Digest::of(b"one").to_string());
+        write("two");
+        assert_eq!(content_in(&path, 1, Some(&folder)), Digest::of(b"two").to_string());
+        let kept = read(&folder);
+        assert_eq!(kept.values().collect::<Vec<_>>(), [&Digest::of(b"two")], "{kept:?}");
+        assert!(content_in(&folder.join("none"), 1, None).starts_with("not read: "));
+        fs::remove_dir_all(&folder).expect("it is removed");
+    }
+}

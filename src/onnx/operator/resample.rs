@@ -1,0 +1,363 @@
+//! Images in other sizes: transposed convolution, and resampling.
+
+use super::{Call, Importer, Results, Value, entry};
+use crate::attr::{Attr, Attrs};
+use crate::onnx::call::{axis, signed};
+use crate::tensor::{Tensor, TensorType};
+
+pub(super) const TABLE: &[Importer] = &[
+    entry("ConvTranspose", 2, 3, conv_transpose),
+    entry("Resize", 1, 4, resize),
+    entry("Upsample", 1, 2, upsample),
+];
+
+/// Along one axis: what an op's attributes say, after `auto_pad` and `output_shape` are resolved.
+struct Transposed {
+    stride: i64,
+    dilation: i64,
+    before: i64,
+    after: i64,
+    added: i64,
+}
+
+impl Transposed {
+    /// Rows or columns of a result that is to have so many.
+    fn sized(mut self, natural: i64, wanted: i64, upper: bool) -> Result<Self, String> {
+        let total = natural + self.added - wanted;
+        let half = total.div_euclid(2);
+        (self.before, self.after) = if upper { (half, total - half) } else { (total - half, half) };
+        if self.before < 0 {
+            return Err(format!(
+                "its result is to have {wanted} of {natural} elements of an axis, which lack"
+            ));
+        }
+        // What is beyond the last window is added there.
+        self.added += (-self.after).max(0);
+        self.after = self.after.max(0);
+        Ok(self)
+    }
+}
+
+/// One- and two-dimensional; one dimension becomes two, of which the first is 1.
+fn conv_transpose(call: &mut Call<'_>) -> Results {
+    let (x, w) = (call.input(0)?, call.input(1)?);
+    let spatial = match x.rank() {
+        rank @ (3 | 4) if w.rank() == rank => rank - 2,
+        rank @ (3 | 4) => {
+            return Err(format!("its image has {rank} dimensions, and its weights {}", w.rank()));
+        }
+        rank => {
+            return Err(format!(
+                "it works on {} dimensions beside batch and channels; ovolo does one and two",
+                rank.max(2) - 2
+            ));
+        }
+    };
+    let kernel = signed(&w.dims()[2..]);
+    if let Some(given) = call.ints("kernel_shape")?.filter(|given| *given != kernel) {
+        return Err(format!("its attribute `kernel_shape` is {given:?}, but its weights have {kernel:?}"));
+    }
+    let list = |name: &'static str, length: usize, least: i64, default: i64| {
+        let values = call.ints(name)?.map_or_else(|| vec![default; length], <[i64]>::to_vec);
+        if values.len() != length {
+            return Err(format!("its attribute `{name}` has {} numbers, and needs {length}", values.len()));
+        }
+        if values.iter().any(|&value| value < least || value > i64::from(i32::MAX)) {
+            return Err(format!(
+                "its attribute `{name}` is {values:?}, and its numbers must be at least {least}"
+            ));
+        }
+        Ok(values)
+    };
+    let (strides, dilations) = (list("strides", spatial, 1, 1)?, list("dilations", spatial, 1, 1)?);
+    let (pads, added) = (list("pads", 2 * spatial, 0, 0)?, list("output_padding", spatial, 0, 0)?);
+    let wanted = call.ints("output_shape")?;
+    if let Some(wanted) = wanted.filter(|wanted| wanted.len() != spatial) {
+        return Err(format!("its attribute `output_shape` is {wanted:?}, and needs {spatial} numbers"));
+    }
+    let padding = call.text("auto_pad", "NOTSET")?;
+    let size = signed(&x.dims()[2..]);
+    let mut axes = Vec::with_capacity(spatial);
+    for at in 0..spatial {
+        let natural = (size[at] - 1) * strides[at] + (kernel[at] - 1) * dilations[at] + 1;
+        let (before, after) = (pads[at], pads[spatial + at]);
+        let one =
+            Transposed { stride: strides[at], dilation: dilations[at], before, after, added: added[at] };
+        axes.push(match (padding, wanted.map(|wanted| wanted[at])) {
+            ("NOTSET" | "", None) => one,
+            ("VALID", None) => Transposed { before: 0, after: 0, ..one },
+            ("NOTSET" | "" | "VALID" | "SAME_LOWER", Some(wanted)) => one.sized(natural, wanted, false)?,
+            ("SAME_UPPER", Some(wanted)) => one.sized(natural, wanted, true)?,
+            ("SAME_UPPER" | "SAME_LOWER", None) => {
+                one.sized(natural, size[at] * strides[at], padding == "SAME_UPPER")?
+            }
+            (other, _) => {
+                return Err(format!(
+                    "its attribute `auto_pad` is `{other}`, not NOTSET, VALID, SAME_UPPER or SAME_LOWER"
+                ));
+            }
+        });
+    }
+    let group = call.int("group", 1)?;
+    let outputs = usize::try_from(group).ok().and_then(|groups| w.dims()[1].checked_mul(groups));
+    let outputs = outputs.filter(|_| group > 0);
+    let outputs =
+        outputs.ok_or_else(|| format!("its attribute `group` is {group}, and must be at least 1"))?;
+    let bias = match call.optional(2) {
+        Some(bias) => bias,
+        None => call.constant("bias", Tensor::zeros(TensorType::plain(w.ty.dtype, [outputs]))),
+    };
+    let flat = spatial == 1;
+    let (x, w) = if flat { (lifted(call, "image", &x)?, lifted(call, "weights", &w)?) } else { (x, w) };
+    let pair = |of: fn(&Transposed) -> i64, first: i64| {
+        let mut list: Vec<i64> = axes.iter().map(of).collect();
+        if flat {
+            list.insert(0, first);
+        }
+        list
+    };
+    let attrs = Attrs::new()
+        .ints("strides", &pair(|axis| axis.stride, 1))
+        .ints("pads", &[pair(|axis| axis.before, 0), pair(|axis| axis.after, 0)].concat())
+        .ints("dilations", &pair(|axis| axis.dilation, 1))
+        .ints("output-padding", &pair(|axis| axis.added, 0))
+        .int("groups", group);
+    if !flat {
+        return Ok(vec![call.result("conv-transpose", attrs, &[&x, &w, &bias])?]);
+    }
+    let image = call.helper("row", "conv-transpose", attrs, &[&x, &w, &bias])?;
+    let mut dims = image.dims().to_vec();
+    dims.remove(2);
+    Ok(vec![call.reshape(None, &image, &dims)?])
+}
+
+/// A line of pixels as an image of one row.
+fn lifted(call: &mut Call<'_>, suffix: &str, x: &Value) -> Result<Value, String> {
+    let mut dims = x.dims().to_vec();
+    dims.insert(2, 1);
+    call.reshape(Some(suffix), x, &dims)
+}
+
+/// What a resampling does to one axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Size {
+    output: usize,
+    scale: f64,
+}
+
+/// The numbers of an operand that must be known, if it is given and has any.
+fn numbers(call: &Call<'_>, at: usize, what: &str) -> Result<Option<Vec<f64>>, String> {
+    let Some(value) = call.optional(at) else { return Ok(None) };
+    let tensor = value.known().ok_or_else(|| {
+        format!(
+            "its {what} `{}` are computed while the model runs, and ovolo fixes all shapes before",
+            value.name
+        )
+    })?;
+    Ok(Some(tensor.to_f64()).filter(|numbers| !numbers.is_empty()))
+}
+
+fn upsample(call: &mut Call<'_>) -> Results {
+    let x = call.input(0)?;
+    let scales = match call.floats("scales")? {
+        Some(scales) => scales.iter().map(|scale| f64::from(*scale)).collect(),
+        None => numbers(call, 1, "scales")?.ok_or("its scales are missing")?,
+    };
+    let sizes = scaled(&x, &scales)?;
+    let attrs = legacy(call)?;
+    resample(call, &x, &sizes, attrs)
+}
+
+/// Before opset 11 places are those of `asymmetric`, and the nearest is the one below.
+fn legacy(call: &Call<'_>) -> Result<Attrs, String> {
+    let mode = match call.text("mode", "nearest")? {
+        mode @ ("nearest" | "linear") => mode,
+        "bilinear" => "linear",
+        other => return Err(format!("its attribute `mode` is `{other}`, not nearest or linear")),
+    };
+    let text = |text: &str| Attr::Str(text.into());
+    Ok(Attrs::new()
+        .with("mode", text(mode))
+        .with("coordinates", text("asymmetric"))
+        .with("rounding", text("floor")))
+}
+
+/// Sizes by scales, rounded down.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn scaled(x: &Value, scales: &[f64]) -> Result<Vec<Size>, String> {
+    if scales.len() != x.rank() {
+        return Err(format!("it has {} scales for {}", scales.len(), x.ty));
+    }
+    if let Some(scale) = scales.iter().find(|scale| !(**scale > 0.0 && scale.is_finite())) {
+        return Err(format!("its scale {scale} is not a number above zero"));
+    }
+    let size = |(size, scale): (&usize, &f64)| Size {
+        output: (*size as f64 * scale).floor() as usize,
+        scale: *scale,
+    };
+    Ok(x.dims().iter().zip(scales).map(size).collect())
+}
+
+fn resize(call: &mut Call<'_>) -> Results {
+    let x = call.input(0)?;
+    if call.opset < 11 {
+        let scales = numbers(call, 1, "scales")?.ok_or("its scales are missing")?;
+        let sizes = scaled(&x, &scales)?;
+        let attrs = legacy(call)?;
+        return resample(call, &x, &sizes, attrs);
+    }
+    let mode = match call.text("mode", "nearest")? {
+        mode @ ("nearest" | "linear" | "cubic") => mode,
+        other => return Err(format!("its attribute `mode` is `{other}`, not nearest, linear or cubic")),
+    };
+    let coordinates = match call.text("coordinate_transformation_mode", "half_pixel")? {
+        "half_pixel" => "half-pixel",
+        "half_pixel_symmetric" => "half-pixel-symmetric",
+        "pytorch_half_pixel" => "pytorch-half-pixel",
+        "align_corners" => "align-corners",
+        "asymmetric" => "asymmetric",
+        other => {
+            return Err(format!(
+                "its attribute `coordinate_transformation_mode` is `{other}`; ovolo does half_pixel, \
+                 half_pixel_symmetric, pytorch_half_pixel, align_corners and asymmetric"
+            ));
+        }
+    };
+    let rounding = match call.text("nearest_mode", "round_prefer_floor")? {
+        "round_prefer_floor" => "prefer-floor",
+        "round_prefer_ceil" => "prefer-ceil",
+        "floor" => "floor",
+        "ceil" => "ceil",
+        other => return Err(format!("its attribute `nearest_mode` is `{other}`, which is none")),
+    };
+    call.ignore(&["extrapolation_value"]); // Of `tf_crop_and_resize` alone.
+    let sizes = sizes(call, &x)?;
+    let text = |text: &str| Attr::Str(text.into());
+    let attrs = Attrs::new()
+        .with("mode", text(mode))
+        .with("coordinates", text(coordinates))
+        .with("rounding", text(rounding))
+        .float("cubic-coefficient", call.float("cubic_coeff_a", -0.75)?)
+        .int("exclude-outside", i64::from(call.flag("exclude_outside", false)?))
+        .int("antialias", i64::from(call.flag("antialias", false)?));
+    resample(call, &x, &sizes, attrs)
+}
+
+/// What becomes of each axis.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn sizes(call: &Call<'_>, x: &Value) -> Result<Vec<Size>, String> {
+    let all: Vec<usize> = (0..x.rank()).collect();
+    let axes = match call.ints("axes")? {
+        Some(axes) => axes.iter().map(|one| axis(*one, x.rank())).collect::<Result<Vec<_>, _>>()?,
+        None => all,
+    };
+    let policy = call.text("keep_aspect_ratio_policy", "stretch")?;
+    let given = |what: &str, numbers: &[f64]| match numbers.len() == axes.len() {
+        true => Ok(()),
+        false => Err(format!("it has {} {what} for {} axes", numbers.len(), axes.len())),
+    };
+    let mut found: Vec<Size> = x.dims().iter().map(|&output| Size { output, scale: 1.0 }).collect();
+    if let Some(scales) = numbers(call, 2, "scales")? {
+        given("scales", &scales)?;
+        let mut whole = vec![1.0; x.rank()];
+        axes.iter().zip(&scales).for_each(|(axis, scale)| whole[*axis] = *scale);
+        return scaled(x, &whole);
+    }
+    let wanted = numbers(call, 3, "sizes")?.ok_or("it has neither scales nor sizes")?;
+    given("sizes", &wanted)?;
+    if let Some(size) = wanted.iter().find(|size| **size < 1.0 || **size > f64::from(i32::MAX)) {
+        return Err(format!("its size {size} is no number of elements"));
+    }
+    let ratios = axes.iter().zip(&wanted).map(|(axis, size)| size / x.dims()[*axis] as f64);
+    let common = match policy {
+        "stretch" => None,
+        "not_larger" => Some(ratios.fold(f64::INFINITY, f64::min)),
+        "not_smaller" => Some(ratios.fold(0.0, f64::max)),
+        other => {
+            return Err(format!(
+                "its attribute `keep_aspect_ratio_policy` is `{other}`, not stretch, not_larger or not_smaller"
+            ));
+        }
+    };
+    for (axis, size) in axes.iter().zip(&wanted) {
+        let elements = x.dims()[*axis] as f64;
+        found[*axis] = match common {
+            None => Size { output: *size as usize, scale: size / elements },
+            Some(scale) => Size { output: (scale * elements + 0.5).floor() as usize, scale },
+        };
+    }
+    Ok(found)
+}
+
+/// Rows and columns at once; any other axis as the rows of images that are made for it.
+fn resample(call: &mut Call<'_>, x: &Value, sizes: &[Size], attrs: Attrs) -> Results {
+    let rank = x.rank();
+    let changed = |at: usize| {
+        let Size { output, scale } = sizes[at];
+        #[allow(clippy::float_cmp)]
+        let kept = output == x.dims()[at] && scale == 1.0;
+        !kept
+    };
+    let result: Vec<usize> = sizes.iter().map(|size| size.output).collect();
+    if result.contains(&0) {
+        return Err(format!("its result would have the shape {result:?}"));
+    }
+    let mut steps: Vec<[Option<usize>; 2]> =
+        (0..rank.saturating_sub(2)).filter(|at| changed(*at)).map(|at| [Some(at), None]).collect();
+    let last: Vec<usize> = (rank.saturating_sub(2)..rank).filter(|at| changed(*at)).collect();
+    match last[..] {
+        [] => {}
+        [one] if one + 1 == rank => steps.push([None, Some(one)]),
+        [one] => steps.push([Some(one), None]),
+        _ => steps.push([Some(rank - 2), Some(rank - 1)]),
+    }
+    let mut value = x.clone();
+    for (at, [row, column]) in steps.iter().enumerate() {
+        let dims = value.dims().to_vec();
+        // What is beside the rows is columns, unless columns are asked for.
+        let (before, after) = match (row, column) {
+            (Some(row), Some(_)) => (*row, rank - 1),
+            (Some(row), None) => (*row, *row + 1),
+            (None, column) => (column.unwrap_or(0), column.unwrap_or(0)),
+        };
+        let rows = row.map_or(1, |row| dims[row]);
+        let columns = dims[after..].iter().product::<usize>();
+        let image = match rank == 4 && before == 2 && row.is_some() {
+            true => value.clone(),
+            false => {
+                let planes = dims[..before].iter().product::<usize>();
+                call.reshape(Some(&format!("image{at}")), &value, &[1, planes, rows, columns])?
+            }
+        };
+        let size = |axis: &Option<usize>, otherwise: usize| axis.map_or(otherwise, |axis| sizes[axis].output);
+        let wanted = [size(row, rows), size(column, columns)];
+        let scale = |axis: &Option<usize>| axis.map_or(0.0, |axis| sizes[axis].scale);
+        let attrs = attrs
+            .clone()
+            .ints("sizes", &signed(&wanted))
+            .float("row-scale", exact(scale(row), rows, wanted[0]))
+            .float("column-scale", exact(scale(column), columns, wanted[1]));
+        if at + 1 == steps.len() && rank == 4 && image.name == value.name {
+            return Ok(vec![call.result("resize", attrs, &[&image])?]);
+        }
+        let image = call.helper(&format!("resized{at}"), "resize", attrs, &[&image])?;
+        let mut dims = dims;
+        for axis in [row, column].into_iter().flatten() {
+            dims[*axis] = sizes[*axis].output;
+        }
+        let suffix = format!("step{at}");
+        let suffix = (at + 1 < steps.len()).then_some(suffix.as_str());
+        value = call.reshape(suffix, &image, &dims)?;
+        if at + 1 == steps.len() {
+            return Ok(vec![value]);
+        }
+    }
+    Ok(vec![call.reshape(None, x, &result)?])
+}
+
+/// A scale, or 0 where it is what the sizes say.
+#[allow(clippy::cast_precision_loss)]
+fn exact(scale: f64, input: usize, output: usize) -> f64 {
+    let said = output as f64 / input as f64;
+    if (scale - said).abs() <= 1e-12 * said { 0.0 } else { scale }
+}

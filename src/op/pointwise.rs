@@ -1,0 +1,106 @@
+//! A 1x1 convolution and the depthwise convolution that reads it, as one op: what lies between them is
+//! nowhere in memory.
+
+use super::{Arity, Flags, OpDef, attr, plain, post, post_attr, rank, window};
+use crate::attr::{Attr, AttrKind, Attrs};
+use crate::tensor::{Tensor, TensorType};
+
+pub(super) fn ops() -> Vec<OpDef> {
+    let ints =
+        |name, default: &[i64], doc| attr(name, AttrKind::Ints, Some(Attr::Ints(default.to_vec())), doc);
+    vec![OpDef {
+        name: "pointwise-depthwise",
+        doc: "1x1 convolution of x[N,C,H,W] with w[O,C,1,1] and a bias[O], a chain of unary steps, depthwise convolution of that with v[O,1,h,w] and a bias[O], then a post chain",
+        arity: Arity::Post(5),
+        attrs: vec![
+            attr(
+                "inner",
+                AttrKind::Post,
+                Some(Attr::Post(Vec::new())),
+                "unary steps on each element between the convolutions",
+            ),
+            ints("strides", &[1, 1], "rows and columns between windows of the depthwise convolution"),
+            ints(
+                "pads",
+                &[0, 0, 0, 0],
+                "zeros around what it reads, after the inner steps: at the top, left, bottom and right",
+            ),
+            ints("dilations", &[1, 1], "rows and columns between the elements of a window"),
+            post_attr(),
+        ],
+        flags: Flags::default(),
+        infer: |attrs, types| {
+            plain(types)?;
+            let result = infer(attrs, types)?;
+            post::check(attrs.post(), &types[5..], &result)?;
+            Ok(result)
+        },
+        eval,
+        flops: |_, types, output| {
+            let Parts { pointwise, depthwise } = parts(types, output);
+            pointwise + depthwise
+        },
+        logical: None,
+    }]
+}
+
+/// The attributes of the 1x1 convolution.
+fn first(attrs: &Attrs) -> Attrs {
+    let attrs = Attrs::new().with("post", Attr::Post(attrs.steps("inner").to_vec())).int("groups", 1);
+    attrs.ints("strides", &[1, 1]).ints("pads", &[0; 4]).ints("dilations", &[1, 1])
+}
+
+/// The attributes of the depthwise convolution of so many channels.
+pub fn second(attrs: &Attrs, channels: usize) -> Attrs {
+    attrs.clone().int("groups", i64::try_from(channels).unwrap_or(i64::MAX))
+}
+
+/// The type of what lies between the convolutions, in the input's layout.
+pub fn between(types: &[&TensorType]) -> TensorType {
+    let (x, w) = (types[0], types[1]);
+    TensorType::plain(x.dtype, [x.shape[0], w.shape[0], x.shape[2], x.shape[3]]).with_layout(x.layout.clone())
+}
+
+/// The logical result: layouts, and the extra operands, are the caller's.
+pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    rank(types, 1, 4)?;
+    rank(types, 3, 4)?;
+    let (w, v) = (types[1], types[3]);
+    if w.shape[2..] != [1, 1] {
+        return Err(format!("operand 1 is {w}, not weights of 1x1"));
+    }
+    let logical: Vec<TensorType> =
+        types[..5].iter().map(|ty| TensorType::plain(ty.dtype, ty.shape.clone())).collect();
+    let inner = window::infer_conv(&first(attrs), &[&logical[0], &logical[1], &logical[2]])?;
+    if v.shape[..2] != [w.shape[0], 1] {
+        return Err(format!("operand 3 is {v}, not one filter for each output of {w}"));
+    }
+    let plain = second(attrs, w.shape[0]).with("post", Attr::Post(Vec::new()));
+    window::infer_conv(&plain, &[&inner, &logical[3], &logical[4]])
+}
+
+fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+    let types: Vec<&TensorType> = operands.iter().map(|operand| operand.ty()).collect();
+    let inner = between(&types);
+    let inner = window::eval_conv(&first(attrs), &operands[..3], &inner);
+    let mut rest = vec![&inner];
+    rest.extend(&operands[3..]);
+    window::eval_conv(&second(attrs, types[1].shape[0]), &rest, ty)
+}
+
+/// Floating-point operations of the parts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parts {
+    /// Of the 1x1 convolution.
+    pub pointwise: f64,
+    /// Of the depthwise convolution.
+    pub depthwise: f64,
+}
+
+/// What each of the two convolutions computes.
+pub fn parts(types: &[&TensorType], output: &TensorType) -> Parts {
+    Parts {
+        pointwise: window::flops_conv(&Attrs::new(), &types[..2], &between(types)),
+        depthwise: window::flops_conv(&Attrs::new(), &[types[0], types[3]], output),
+    }
+}

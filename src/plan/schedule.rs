@@ -1,0 +1,223 @@
+//! What of a plan runs beside what: the queues of a device's steps, and where one waits for another.
+//!
+//! Takes a plan, gives its steps in segments: steps of a device that follow one another, with the stream that
+//! each is queued on and the steps of other streams that it waits for. A step waits for those before it that
+//! write what it reads or writes, or read what it writes: buffers share places, so it is bytes that tell, not
+//! values. Steps of the host run between segments, and wait for those that they share bytes with. It follows
+//! from the plan alone.
+
+use super::{Base, Plan, Step};
+use crate::op;
+use crate::tensor::{Device, TensorType};
+use std::ops::Range;
+
+/// The most streams that steps are spread over: more branches than these are rare, and share.
+pub const STREAMS: usize = 4;
+
+/// A step of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// The step.
+    pub step: usize,
+    /// The queue that it is put on.
+    pub stream: usize,
+    /// Launches of this segment, by their place in it, on other streams that must be done first; what those
+    /// wait for themselves is not named again.
+    pub after: Vec<usize>,
+}
+
+/// What runs next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A step of the host, once this segment and all before it are done.
+    Host(usize, Option<usize>),
+    /// The next segment of the device's steps; nobody waits for it yet.
+    Segment(usize),
+}
+
+/// The order of a plan with a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// What runs, in order.
+    pub items: Vec<Item>,
+    /// The segments; all steps of one come after those of the one before it.
+    pub segments: Vec<Vec<Launch>>,
+}
+
+/// The backend of the device whose queue a step is put on: it has a result or an operand on one.
+pub fn device(step: &Step) -> Option<&'static str> {
+    let there = |ty: &TensorType| ty.device != Device::Host;
+    let any = there(&step.output_type) || step.input_types.iter().any(there);
+    op::find(step.op).and_then(op::OpDef::backend).filter(|_| any)
+}
+
+/// The bytes of the devices' arenas that a step touches.
+struct Bytes {
+    reads: Vec<(Device, Range<usize>)>,
+    writes: Vec<(Device, Range<usize>)>,
+}
+
+impl Bytes {
+    fn of(step: &Step) -> Self {
+        let operands = step.inputs.iter().zip(&step.input_types);
+        let reads = operands.filter_map(|(place, ty)| match place.base {
+            Base::Arena(device) => Some((device, place.offset..place.offset + ty.bytes())),
+            Base::Input(_) | Base::Constant(_) => None,
+        });
+        let device = step.output_type.device;
+        let output = step.output.offset..step.output.offset + step.output_type.bytes();
+        let scratch = step.scratch_offset..step.scratch_offset + step.scratch;
+        Self { reads: reads.collect(), writes: vec![(device, output), (device, scratch)] }
+    }
+
+    /// Whether two steps must keep their order.
+    fn meets(&self, other: &Self) -> bool {
+        type Ranges = [(Device, Range<usize>)];
+        let meet = |a: &Ranges, b: &Ranges| {
+            let one = |(on, a): &(Device, Range<usize>), (at, b): &(Device, Range<usize>)| {
+                on == at && a.start.max(b.start) < a.end.min(b.end)
+            };
+            a.iter().any(|a| b.iter().any(|b| one(a, b)))
+        };
+        meet(&self.writes, &other.writes)
+            || meet(&self.writes, &other.reads)
+            || meet(&self.reads, &other.writes)
+    }
+}
+
+impl Schedule {
+    /// The schedule of a plan.
+    pub fn new(plan: &Plan) -> Self {
+        let bytes: Vec<Bytes> = plan.steps.iter().map(Bytes::of).collect();
+        let mut schedule = Self::default();
+        let mut open = Vec::new();
+        for (at, step) in plan.steps.iter().enumerate() {
+            if device(step).is_some() {
+                open.push(at);
+                continue;
+            }
+            schedule.close(&mut open, &bytes);
+            let met =
+                |segment: &Vec<Launch>| segment.iter().any(|launch| bytes[launch.step].meets(&bytes[at]));
+            let after = schedule.segments.iter().rposition(met);
+            schedule.items.push(Item::Host(at, after));
+        }
+        schedule.close(&mut open, &bytes);
+        schedule
+    }
+
+    fn close(&mut self, open: &mut Vec<usize>, bytes: &[Bytes]) {
+        if !open.is_empty() {
+            self.items.push(Item::Segment(self.segments.len()));
+            self.segments.push(segment(&std::mem::take(open), bytes));
+        }
+    }
+
+    /// Where a step of a device is queued: the segment, and the launch in it.
+    pub fn launch(&self, step: usize) -> Option<(usize, &Launch)> {
+        let numbered = self.segments.iter().enumerate();
+        numbered
+            .flat_map(|(at, segment)| segment.iter().map(move |launch| (at, launch)))
+            .find(|(_, l)| l.step == step)
+    }
+}
+
+/// Streams for some steps. One goes where the last step is one that it waits for, so that a chain has one
+/// stream; else where nothing is queued that it need not wait for; else where the queue ended first.
+fn segment(steps: &[usize], bytes: &[Bytes]) -> Vec<Launch> {
+    let mut launches: Vec<Launch> = Vec::with_capacity(steps.len());
+    // For each launch, how many launches of each stream are known to be done when it begins, itself included
+    // in its own: streams keep their order.
+    let mut done: Vec<[usize; STREAMS]> = Vec::with_capacity(steps.len());
+    let mut queued: [Vec<usize>; STREAMS] = Default::default();
+    for (at, &step) in steps.iter().enumerate() {
+        let waits: Vec<usize> = (0..at).filter(|before| bytes[steps[*before]].meets(&bytes[step])).collect();
+        let last = |stream: usize| queued[stream].last().copied();
+        let chain = (0..STREAMS).filter(|stream| last(*stream).is_some_and(|last| waits.contains(&last)));
+        let stream = chain.max_by_key(|stream| last(*stream)).unwrap_or_else(|| {
+            // An empty queue comes before all others.
+            (0..STREAMS).min_by_key(|stream| (last(*stream), *stream)).unwrap_or(0)
+        });
+        let mut known = last(stream).map_or([0; STREAMS], |last| done[last]);
+        let mut after = Vec::new();
+        for &before in waits.iter().rev() {
+            let of = launches[before].stream;
+            if known[of] < done[before][of] {
+                after.push(before);
+                known.iter_mut().zip(done[before]).for_each(|(known, done)| *known = (*known).max(done));
+            }
+        }
+        queued[stream].push(at);
+        known[stream] = queued[stream].len();
+        done.push(known);
+        launches.push(Launch { step, stream, after });
+    }
+    launches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From one byte to another.
+    type Span = (usize, usize);
+
+    /// Steps that read and write these bytes of the arena.
+    fn scheduled(steps: &[(&[Span], Span)]) -> Vec<Launch> {
+        let range = |(from, to): Span| from..to;
+        let bytes: Vec<Bytes> = steps
+            .iter()
+            .map(|(reads, writes)| Bytes {
+                reads: reads.iter().map(|one| (Device::Host, range(*one))).collect(),
+                writes: vec![(Device::Host, range(*writes))],
+            })
+            .collect();
+        segment(&(0..steps.len()).collect::<Vec<_>>(), &bytes)
+    }
+
+    fn launch(step: usize, stream: usize, after: &[usize]) -> Launch {
+        Launch { step, stream, after: after.to_vec() }
+    }
+
+    #[test]
+    fn branches_have_streams_and_meet() {
+        let launches = scheduled(&[
+            (&[], (0, 4)),
+            (&[], (4, 8)),
+            (&[(0, 4)], (8, 12)),
+            (&[(4, 8)], (12, 16)),
+            (&[(8, 12), (12, 16)], (16, 20)),
+            (&[(16, 20)], (20, 24)),
+        ]);
+        let expected = [
+            launch(0, 0, &[]),
+            launch(1, 1, &[]),
+            launch(2, 0, &[]),
+            launch(3, 1, &[]),
+            launch(4, 1, &[2]),
+            launch(5, 1, &[]),
+        ];
+        assert_eq!(launches, expected);
+    }
+
+    #[test]
+    fn a_place_is_written_again_once_it_was_read_and_once_it_was_written() {
+        // The last step reads nothing, and takes the place of what step 1 reads.
+        let read = scheduled(&[(&[], (0, 4)), (&[(0, 4)], (4, 8)), (&[], (8, 12)), (&[(8, 12)], (0, 4))]);
+        assert_eq!(read[3], launch(3, 1, &[1]));
+        let written = scheduled(&[(&[], (0, 8)), (&[], (8, 16)), (&[(8, 16)], (4, 8))]);
+        assert_eq!(written[2], launch(2, 1, &[0]));
+    }
+
+    #[test]
+    fn what_is_waited_for_already_is_not_named_again() {
+        let launches = scheduled(&[
+            (&[], (0, 4)),
+            (&[], (4, 8)),
+            (&[(0, 4), (4, 8)], (8, 12)),
+            (&[(0, 4), (8, 12)], (12, 16)),
+        ]);
+        assert_eq!(launches[2], launch(2, 1, &[0]));
+        assert_eq!(launches[3], launch(3, 1, &[]));
+    }
+}

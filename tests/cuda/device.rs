@@ -1,0 +1,535 @@
+//! Plans through the runtime, on a device or on the stand-in for one: values, and what the runtime does on the
+//! way. On the stand-in each plan runs in several orders of what may run in several.
+
+use super::case::{Case, FAMILIES, Random};
+use super::standin::{self, ORDERS, Standin};
+use super::{agrees, common, nvrtc, plan};
+use libtest_mimic::Failed;
+use ovolo::backend::cuda::Module;
+use ovolo::backend::cuda::nvrtc::{Architecture, Cubin, Fresh, Source};
+use ovolo::backend::{Call, find};
+use ovolo::cache::{Cache, Cubins};
+use ovolo::graph::{Graph, Node, text};
+use ovolo::memory::Limit;
+use ovolo::onnx::{self, ImportOptions, MissingWeights};
+use ovolo::op;
+use ovolo::pass::pipeline::PassSpec;
+use ovolo::plan::schedule::Schedule;
+use ovolo::plan::{Base, Plan, Settings};
+use ovolo::session::Session;
+use ovolo::tensor::{Device, Tensor, TensorType};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// Runs of a session: the first queues each step, the second keeps them, the others replay.
+const RUNS: usize = 4;
+
+/// Graphs that take the runtime's ways: a name, a text, and how many streams the plan takes at least.
+pub const GRAPHS: &[(&str, &str, usize)] = &[
+    (
+        "two_steps",
+        "x: f32[4,64] = input\ny = softmax(x) {axis: 1}\nz = transpose(y) {perm: [1,0]}\nreturn z",
+        1,
+    ),
+    (
+        "branches",
+        "x: f32[48,40] = input\ny: f32[48,40] = input\na = softmax(x) {axis: 1}\nb = reduce-sum(y) {axes: [1]}\n\
+        c = transpose(y) {perm: [1,0]}\nd = softmax(c) {axis: 0}\ne = transpose(d) {perm: [1,0]}\n\
+        f = layer-norm(a, g, h) {axis: 1}\ng: f32[40] = const ~1\nh: f32[40] = const ~2\n\
+        i = mul(f, b)\nj = concat(i, e) {axis: 0}\nreturn j\nreturn b",
+        2,
+    ),
+    (
+        "places_are_used_again",
+        "x: f32[32,64] = input\na = softmax(x) {axis: 1}\nb = transpose(a) {perm: [1,0]}\nc = softmax(b) {axis: 1}\n\
+        d = transpose(c) {perm: [1,0]}\ne = softmax(d) {axis: 0}\nf = transpose(e) {perm: [1,0]}\n\
+        g = softmax(f) {axis: 0}\nreturn g",
+        1,
+    ),
+    ("scratch", "x: f32[70000] = input\ny = reduce-sum(x) {axes: [0]}\nreturn y", 1),
+    (
+        "inputs_and_constants_are_outputs",
+        "x: f32[3,5] = input\nw: f32[2,2] = const ~3\ny = softmax(x) {axis: 1}\nreturn y\nreturn x\nreturn w",
+        1,
+    ),
+    (
+        "several_types",
+        "x: f32[6,8] = input\ni: i64[3] = input\nc: bool[8] = input\ny = gather(x, i) {axis: 0}\n\
+        z = where(c, y, x0)\nx0: f32[1,8] = const ~4\nk = arg-max(z) {axis: 1}\nreturn z\nreturn k",
+        2,
+    ),
+    ("nothing_is_copied_of_nothing", "x: f32[0,4] = input\ny = exp(x)\nreturn y", 1),
+];
+
+/// Machine code that is compiled once for all sessions of a test.
+#[derive(Default)]
+struct Kept(Mutex<HashMap<String, Cubin>>);
+
+impl Source for Kept {
+    fn get(&self, source: &str, architecture: Architecture) -> Result<Cubin, String> {
+        let mut kept = self.0.lock().unwrap();
+        if let Some(cubin) = kept.get(source) {
+            return Ok(cubin.clone());
+        }
+        let cubin = Fresh.get(source, architecture)?;
+        kept.insert(source.to_owned(), cubin.clone());
+        Ok(cubin)
+    }
+}
+
+/// Whether plans can run: on a device, or on the stand-in with machine code for its looks.
+fn ready() -> bool {
+    if standin::on_device() {
+        return true;
+    }
+    if standin::get().is_none() {
+        println!("skipped: the stand-in for a device needs a C++ compiler");
+        return false;
+    }
+    nvrtc::compiler().is_some()
+}
+
+/// A graph of lines, constants and inputs first.
+fn parsed(source: &str) -> Result<Graph, String> {
+    let (leaves, ops): (Vec<&str>, Vec<&str>) =
+        source.lines().map(str::trim).partition(|line| line.contains("= input") || line.contains("= const"));
+    let lines: Vec<&str> = leaves.into_iter().chain(ops).collect();
+    text::parse(&format!("graph {{\n{}\n}}", lines.join("\n"))).map_err(|error| error.to_string())
+}
+
+/// A graph through a pipeline gives the reference's values.
+pub fn graph(name: &str, pipeline: &str, graph: Graph, streams: usize) -> Result<(), Failed> {
+    if !ready() {
+        return Ok(());
+    }
+    let inputs = |run: usize| -> Vec<Tensor> {
+        let one = |node: &Node| common::random(&format!("{}{run}", node.name), node.ty.dtype, &node.ty.shape);
+        graph.inputs().map(|(_, node)| one(node)).collect()
+    };
+    let runs: Vec<Vec<Tensor>> = (0..RUNS).map(inputs).collect();
+    let references: Vec<Vec<Tensor>> = runs.iter().map(|inputs| common::reference(&graph, inputs)).collect();
+    let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline(pipeline, 2))
+        .map_err(|error| error.to_string())?;
+    let schedule = Schedule::new(&compilation.plan);
+    let taken = schedule.segments.iter().flatten().map(|launch| launch.stream + 1).max().unwrap_or(0);
+    if taken < streams {
+        return Err(format!("{taken} streams, not {streams}:\n{}", compilation.plan).into());
+    }
+    let near = |run: usize, outputs: &[Tensor]| {
+        for (output, reference) in outputs.iter().zip(&references[run]) {
+            let error = common::relative_error(output, reference);
+            if !small(error) {
+                return Err(format!("run {run}: relative error {error:e}"));
+            }
+        }
+        Ok(())
+    };
+    played(name, &compilation.program, &compilation.plan, &runs, &near)
+}
+
+/// One of the graphs.
+pub fn named(name: &str, source: &str, streams: usize) -> Result<(), Failed> {
+    graph(name, "cuda", parsed(source)?, streams)
+}
+
+/// Whether a relative error is what rounding makes; that of a NaN is not.
+fn small(error: f64) -> bool {
+    error <= 1e-4
+}
+
+type Near<'a> = &'a dyn Fn(usize, &[Tensor]) -> Result<(), String>;
+
+/// A plan runs, in all orders on the stand-in, and leaves nothing behind.
+fn played(
+    name: &str,
+    program: &Graph,
+    plan: &Plan,
+    runs: &[Vec<Tensor>],
+    near: Near<'_>,
+) -> Result<(), Failed> {
+    ordered(name, program, plan, runs, near, &ORDERS)
+}
+
+/// The same in some orders.
+fn ordered(
+    name: &str,
+    program: &Graph,
+    plan: &Plan,
+    runs: &[Vec<Tensor>],
+    near: Near<'_>,
+    orders: &[i32],
+) -> Result<(), Failed> {
+    let _turn = standin::turn();
+    let Some(standin) = standin::get() else {
+        run(None, program, plan, runs, near, &Fresh)?;
+        return Ok(());
+    };
+    standin.register(name, &module(plan)?);
+    let kept = Kept::default();
+    for &order in orders {
+        standin.order(order);
+        let outcome = run(Some(standin), program, plan, runs, near, &kept);
+        let outcome = outcome.and(standin.faults()).and(match standin.live() {
+            0 => Ok(()),
+            live => Err(format!("{live} handles are left")),
+        });
+        outcome.map_err(|why| format!("order {order}: {why}\n{plan}"))?;
+    }
+    Ok(())
+}
+
+/// The generated kernels of a plan.
+fn module(plan: &Plan) -> Result<Module, String> {
+    Ok(Module::new(&plan::generated(plan)?.0))
+}
+
+/// What no run may do: it was done when the session was made.
+const NEVER: &[&str] =
+    &["cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate", "cuModuleLoadData"];
+
+fn run(
+    standin: Option<&Standin>,
+    program: &Graph,
+    plan: &Plan,
+    runs: &[Vec<Tensor>],
+    near: Near<'_>,
+    code: &dyn Source,
+) -> Result<(), String> {
+    let mut session = Session::with(program, plan.clone(), code).map_err(|error| error.to_string())?;
+    let calls = |entry: &str| standin.map_or(0, |standin| standin.calls(entry));
+    let made: Vec<_> = NEVER.iter().map(|entry| calls(entry)).collect();
+    for (number, inputs) in runs.iter().enumerate() {
+        let before = ["cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuGraphInstantiateWithFlags"].map(calls);
+        let inputs: Vec<&Tensor> = inputs.iter().collect();
+        near(number, session.run(&inputs).map_err(|error| error.to_string())?)?;
+        let after = ["cuLaunchKernel", "cuMemcpyHtoDAsync_v2", "cuGraphInstantiateWithFlags"].map(calls);
+        if number > 1 && before != after {
+            return Err(format!("run {number} does not replay: {before:?}, then {after:?}"));
+        }
+    }
+    for (entry, before) in NEVER.iter().zip(made) {
+        if calls(entry) != before {
+            return Err(format!("`{entry}` was called while the plan ran"));
+        }
+    }
+    let inputs: Vec<&Tensor> = runs[0].iter().collect();
+    let times = session.profile(&inputs).map_err(|error| error.to_string())?;
+    if times.len() != plan.steps.len() {
+        return Err("a step has no time".to_owned());
+    }
+    near(0, session.run(&inputs).map_err(|error| error.to_string())?)
+}
+
+/// Steps of the host between those of the device, as they come: what the device computes is read by the host
+/// and goes back, and places on the host are used again.
+const MIXED: &str = "x: f32[24,40] = input\ny: f32[24,40] = input\na = cuda.upload(x)\n\
+    b = cuda.softmax(a) {axis: 1}\nc = cuda.download(b)\nd = native.exp(y)\ne = native.add(c, d)\nf = cuda.upload(e)\n\
+    g = cuda.transpose(f) {perm: [1,0]}\nh = cuda.download(g)\ni = native.transpose(d) {perm: [1,0]}\n\
+    j = native.mul(h, i)\nk = cuda.upload(j)\nl = cuda.softmax(k) {axis: 0}\nm = cuda.download(l)\n\
+    n = native.add(m, h)\nreturn n\nreturn c";
+
+/// A plan of the host and the device together.
+pub fn mixed() -> Result<(), Failed> {
+    if !ready() {
+        return Ok(());
+    }
+    let graph = parsed(MIXED)?;
+    let plan = planned(&graph)?;
+    let schedule = Schedule::new(&plan);
+    if schedule.segments.len() < 3 {
+        return Err(format!("{} segments:\n{plan}", schedule.segments.len()).into());
+    }
+    let inputs = |run: usize| -> Vec<Tensor> {
+        let one = |node: &Node| common::random(&format!("{}{run}", node.name), node.ty.dtype, &node.ty.shape);
+        graph.inputs().map(|(_, node)| one(node)).collect()
+    };
+    let runs: Vec<Vec<Tensor>> = (0..RUNS).map(inputs).collect();
+    let references: Vec<Vec<Tensor>> = runs.iter().map(|inputs| common::reference(&graph, inputs)).collect();
+    let near = |run: usize, outputs: &[Tensor]| {
+        let far = |(output, reference)| !small(common::relative_error(output, reference));
+        match outputs.iter().zip(&references[run]).position(far) {
+            Some(at) => Err(format!("run {run}: output {at} is wrong")),
+            None => Ok(()),
+        }
+    };
+    played("mixed", &graph, &plan, &runs, &near)
+}
+
+/// The pipeline `mixed` has the device compute what is worth a copy, and the host what is not.
+pub fn the_pipeline_mixes() -> Result<(), Failed> {
+    let chosen = |source: &str| -> Result<Vec<&'static str>, String> {
+        let mut options = common::pipeline("mixed", 2);
+        for pass in &mut options.pipeline.passes {
+            if let PassSpec::Extract(settings) = pass {
+                settings.cost = "roofline".into();
+            }
+        }
+        let compilation =
+            ovolo::compile::compile(parsed(source)?, &options).map_err(|error| error.to_string())?;
+        Ok(compilation.plan.steps.iter().map(|step| step.op).collect())
+    };
+    let source = |size: usize| {
+        format!("x: f32[{size},{size}] = input\nw: f32[{size},{size}] = const ~1\ny = matmul(x, w)\nreturn y")
+    };
+    let (large, small) = (chosen(&source(1024))?, chosen(&source(16))?);
+    if large != ["cuda.upload", "cuda.matmul", "cuda.download"] {
+        return Err(format!("a large product is {large:?}").into());
+    }
+    if small.iter().any(|op| op.starts_with("cuda.")) {
+        return Err(format!("a small product is {small:?}").into());
+    }
+    Ok(())
+}
+
+/// The plan of a graph of lowered ops, in their order.
+fn planned(graph: &Graph) -> Result<Plan, String> {
+    let ask = |call: &Call<'_>, _: &[bool]| {
+        let name = call.op.split_once('.').map_or("", |(name, _)| name);
+        let backend = find(name).ok_or_else(|| format!("there is no backend `{name}`"))?;
+        backend.contract(call).map(|contract| (contract, 0.0))
+    };
+    let settings = Settings { order: "given", planner: "best", limit: &Limit::default() };
+    Plan::new(graph, &[], 1, &ask, &|_| 0.0, &settings).map_err(|error| error.to_string())
+}
+
+/// A model, stripped: its own weights are not there, seeded ones are.
+pub fn model(name: &str, path: &Path) -> Result<(), Failed> {
+    // The stand-in takes minutes for a large one.
+    if !standin::on_device() && !SMALL.contains(&name) || !ready() {
+        return Ok(());
+    }
+    let options = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
+    let loaded = onnx::load(path, &options).map_err(|error| error.to_string())?.graph;
+    let inputs = common::inputs(&loaded);
+    let native = common::compile(loaded.clone(), 2);
+    let mut reference = Session::new(&native.program, native.plan).map_err(|error| error.to_string())?;
+    let reference =
+        reference.run(&inputs.iter().collect::<Vec<_>>()).map_err(|error| error.to_string())?.to_vec();
+    let compilation =
+        ovolo::compile::compile(loaded, &common::pipeline("cuda", 2)).map_err(|error| error.to_string())?;
+    let near = |_: usize, outputs: &[Tensor]| {
+        for (output, reference) in outputs.iter().zip(&reference) {
+            let error = common::relative_error(output, reference);
+            if !small(error) {
+                return Err(format!("relative error {error:e}"));
+            }
+        }
+        Ok(())
+    };
+    let runs = vec![inputs; if standin::on_device() { RUNS } else { 2 }];
+    let orders = if standin::on_device() { &ORDERS[..] } else { &ORDERS[2..3] };
+    ordered(name, &compilation.program, &compilation.plan, &runs, &near, orders)
+}
+
+/// The models that the stand-in runs.
+const SMALL: &[&str] = &["nasrnn"];
+
+/// The cases of a family as one plan: each operand is copied to the device, the result back.
+fn lowered(cases: &[Case]) -> Result<Graph, String> {
+    let mut graph = Graph::new();
+    let add = |graph: &mut Graph, op: &str, attrs: &ovolo::attr::Attrs, inputs: Vec<_>, name: &str| {
+        let def = op::find(op).ok_or_else(|| format!("there is no op `{op}`"))?;
+        let types: Vec<TensorType> =
+            inputs.iter().map(|input: &ovolo::graph::NodeId| graph[*input].ty.clone()).collect();
+        let ty = def.result(attrs, &types.iter().collect::<Vec<_>>())?;
+        let attrs = Arc::new(attrs.clone());
+        Ok::<_, String>(graph.add_node(Node { op: def.name, attrs, inputs, name: name.into(), ty }))
+    };
+    let none = ovolo::attr::Attrs::new();
+    for (number, case) in cases.iter().enumerate() {
+        let mut operands = Vec::new();
+        for (at, operand) in case.operands.iter().enumerate() {
+            let name = format!("c{number}.x{at}");
+            let input = graph.add_input(&name, operand.ty().clone());
+            operands.push(add(&mut graph, "cuda.upload", &none, vec![input], &format!("{name}.upload"))?);
+        }
+        let op = format!("cuda.{}", case.op);
+        let result = add(&mut graph, &op, &case.attrs, operands, &format!("c{number}.result"))?;
+        let output = add(&mut graph, "cuda.download", &none, vec![result], &format!("c{number}"))?;
+        graph.add_output(&format!("c{number}"), output);
+    }
+    Ok(graph)
+}
+
+/// The values of a family's kernels, all in one plan.
+pub fn family(number: usize) -> Result<(), Failed> {
+    if !ready() {
+        return Ok(());
+    }
+    let (name, cases) = FAMILIES[number];
+    let cases: Vec<Case> = cases(&mut Random::new(number as u64 + 1)).into_iter().flatten().collect();
+    // A view is no kernel, and some conversions are asked for alone. The stand-in is slow, and the kernels'
+    // values are tested without it: some of them do for the way there.
+    let there = |case: &Case| case.op != "reshape" && op::find(&format!("cuda.{}", case.op)).is_some();
+    let share = if standin::on_device() { 1 } else { 4 };
+    let cases: Vec<Case> = cases.into_iter().filter(there).step_by(share).collect();
+    let graph = lowered(&cases)?;
+    let plan = planned(&graph)?;
+    let inputs: Vec<Tensor> = cases.iter().flat_map(|case| case.operands.clone()).collect();
+    let near = |_: usize, outputs: &[Tensor]| {
+        for (case, output) in cases.iter().zip(outputs) {
+            agrees(case, &output.on(Device::Host), &case.reference())
+                .map_err(|why| format!("{}: {why}", case.name()))?;
+        }
+        Ok(())
+    };
+    let runs = [inputs.clone(), inputs.clone(), inputs];
+    ordered(name, &graph, &plan, &runs, &near, &ORDERS[..2])
+}
+
+/// What the driver says comes with the step, its own words and what to do.
+pub fn errors_say_what_to_do() -> Result<(), Failed> {
+    let (Some(standin), true) = (standin::get(), ready()) else { return Ok(()) };
+    let graph = parsed(GRAPHS[0].1)?;
+    let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline("cuda", 2))
+        .map_err(|error| error.to_string())?;
+    let _turn = standin::turn();
+    standin.register("errors", &module(&compilation.plan)?);
+    let kept = Kept::default();
+    let inputs = common::inputs(&graph);
+    let inputs: Vec<&Tensor> = inputs.iter().collect();
+    let reference = common::reference(&graph, &common::inputs(&graph));
+    let load = || Session::with(&compilation.program, compilation.plan.clone(), &kept);
+    let says = |error: String, words: &[&str]| match words.iter().find(|word| !error.contains(**word)) {
+        Some(word) => Err(format!("`{error}` does not say `{word}`")),
+        None => Ok(()),
+    };
+    for (entry, after, code, words) in [
+        (
+            "cuMemAlloc_v2",
+            0,
+            2,
+            &["bytes for the plan", "CUDA_ERROR_OUT_OF_MEMORY: out of memory", "smaller"][..],
+        ),
+        ("cuMemHostAlloc", 0, 2, &["pinned", "CUDA_ERROR_OUT_OF_MEMORY"]),
+        ("cuModuleLoadData", 0, 200, &["CUDA_ERROR_INVALID_IMAGE", "ovolo cache clear"]),
+        ("cuModuleGetFunction", 1, 500, &["CUDA_ERROR_NOT_FOUND: named symbol not found", "transpose"]),
+        ("cuStreamCreate", 0, 2, &["cuStreamCreate", "CUDA_ERROR_OUT_OF_MEMORY"]),
+    ] {
+        standin.fail(entry, after, code);
+        match load() {
+            Ok(_) => return Err(format!("`{entry}` fails, and there is a session").into()),
+            Err(error) => says(error.to_string(), words)?,
+        }
+        if standin.live() != 0 {
+            return Err(format!("handles are left where `{entry}` fails").into());
+        }
+    }
+    let upload = compilation.plan.steps.first().map(|step| step.name.to_string()).unwrap_or_default();
+    for (entry, runs, words) in [
+        (
+            "cuLaunchKernel",
+            0,
+            &["softmax`", "cuda.softmax", "CUDA_ERROR_ILLEGAL_ADDRESS", "compute-sanitizer"][..],
+        ),
+        ("cuMemcpyHtoDAsync_v2", 0, &[upload.as_str(), "cuda.upload", "CUDA_ERROR_ILLEGAL_ADDRESS"]),
+        ("cuLaunchKernel", 1, &["softmax", "CUDA_ERROR_ILLEGAL_ADDRESS"]),
+        ("cuGraphInstantiateWithFlags", 1, &["cuGraphInstantiate", "CUDA_ERROR_ILLEGAL_ADDRESS"]),
+        ("cuGraphLaunch", 1, &["cuGraphLaunch", "CUDA_ERROR_ILLEGAL_ADDRESS"]),
+        (
+            "cuEventSynchronize",
+            0,
+            &["one of the", "cuda.upload", "cuda.download", "CUDA_ERROR_ILLEGAL_ADDRESS"],
+        ),
+    ] {
+        let mut session = load().map_err(|error| error.to_string())?;
+        for _ in 0..runs {
+            session.run(&inputs).map_err(|error| error.to_string())?;
+        }
+        standin.fail(entry, 0, 700);
+        match session.run(&inputs) {
+            Ok(_) => return Err(format!("`{entry}` fails, and the run does not").into()),
+            Err(error) => says(error.to_string(), words)?,
+        }
+        // What failed once and not again leaves a session that runs.
+        let outputs = session.run(&inputs).map_err(|error| format!("after `{entry}`: {error}"))?;
+        if !small(common::relative_error(&outputs[0], &reference[0])) {
+            return Err(format!("after `{entry}` the values are wrong").into());
+        }
+    }
+    standin.faults()?;
+    Ok(())
+}
+
+/// Machine code is compiled once for all sessions that keep it, and a plan that was stored runs as it did; one
+/// whose values lie in the wrong memory is refused.
+pub fn machine_code_and_plans_are_kept() -> Result<(), Failed> {
+    let (Some(standin), true) = (standin::get(), ready()) else { return Ok(()) };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("device_cache");
+    let _ = std::fs::remove_dir_all(&folder);
+    let cache = Cache::new(&folder, Cache::LIMIT);
+    let cubins = Cubins::new(cache.folder());
+    let graph = parsed(GRAPHS[1].1)?;
+    let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline("cuda", 2))
+        .map_err(|error| error.to_string())?;
+    let plan = compilation.plan;
+    let module = module(&plan)?;
+    let _turn = standin::turn();
+    standin.register("kept", &module);
+    let inputs = common::inputs(&graph);
+    let inputs: Vec<&Tensor> = inputs.iter().collect();
+    let mut first =
+        Session::with(&compilation.program, plan.clone(), &cubins).map_err(|error| error.to_string())?;
+    let outputs = first.run(&inputs).map_err(|error| error.to_string())?.to_vec();
+    let compiler = nvrtc::compiler().ok_or("there is no compiler")?;
+    if cubins.get(compiler, &module.source(), Architecture(9, 0))?.fresh {
+        return Err("the machine code was not kept".into());
+    }
+    let constants = || first.constants().into_iter().map(|(node, value)| (node, value.clone())).collect();
+    let mut again = Session::stored(plan.clone(), constants(), &cubins).map_err(|error| error.to_string())?;
+    let repeated = again.run(&inputs).map_err(|error| error.to_string())?;
+    if outputs.iter().zip(repeated).any(|(a, b)| a.bytes() != b.bytes()) {
+        return Err("the stored plan gives other values".into());
+    }
+    for bytes in [0, plan.devices[0].bytes - 64, usize::MAX] {
+        let mut wrong = plan.clone();
+        wrong.devices[0].bytes = bytes;
+        if Session::stored(wrong, constants(), &cubins).is_ok() {
+            return Err(format!("a plan with {bytes} bytes on the device is taken").into());
+        }
+    }
+    for (at, step) in plan.steps.iter().enumerate() {
+        let mut wrong = plan.clone();
+        wrong.steps[at].output.base = match step.output.base {
+            Base::Arena(Device::Host) => Base::Arena(Device::Cuda(0)),
+            _ => Base::Arena(Device::Host),
+        };
+        if Session::stored(wrong, constants(), &cubins).is_ok() {
+            return Err(format!("a plan whose step {at} writes to the other memory is taken").into());
+        }
+    }
+    Ok(())
+}
+
+/// The stand-in sees what it is for: a wait that is left out gives a wrong value in some order.
+pub fn a_missing_wait_shows() -> Result<(), Failed> {
+    let (Some(standin), true) = (standin::get(), ready()) else { return Ok(()) };
+    let graph = parsed(GRAPHS[1].1)?;
+    let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline("cuda", 2))
+        .map_err(|error| error.to_string())?;
+    let _turn = standin::turn();
+    standin.register("missing", &module(&compilation.plan)?);
+    let kept = Kept::default();
+    let inputs = common::inputs(&graph);
+    let reference = common::reference(&graph, &inputs);
+    for entry in ["cuStreamWaitEvent", "cuEventSynchronize"] {
+        let mut wrong = false;
+        for order in ORDERS {
+            standin.order(order);
+            let mut session = Session::with(&compilation.program, compilation.plan.clone(), &kept)
+                .map_err(|error| error.to_string())?;
+            standin.ignore(entry);
+            let inputs: Vec<&Tensor> = inputs.iter().collect();
+            let outputs = session.run(&inputs).map_err(|error| error.to_string())?.to_vec();
+            standin.ignore("");
+            let far = |(output, reference)| !small(common::relative_error(output, reference));
+            wrong |= outputs.iter().zip(&reference).any(far);
+        }
+        let _ = standin.faults();
+        if !wrong {
+            return Err(format!("without `{entry}` all values are right").into());
+        }
+    }
+    Ok(())
+}

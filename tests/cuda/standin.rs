@@ -1,0 +1,131 @@
+//! The stand-in for the driver, from Rust: it is compiled, put in the driver's place, and asked what happened.
+
+use super::host;
+use libloading::Library;
+use ovolo::backend::cuda::Module;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Where it is in place; one plan at a time runs on it, as it counts what happens.
+pub struct Standin {
+    library: Library,
+    compiler: PathBuf,
+}
+
+static PLACED: OnceLock<Option<Standin>> = OnceLock::new();
+static ONE: Mutex<()> = Mutex::new(());
+
+/// Puts it in the driver's place, before the driver is looked for: unless `OVOLO_TEST_DEVICE` is set, as on a
+/// machine with a device, or there is no C++ compiler.
+pub fn place() {
+    PLACED.get_or_init(|| {
+        if on_device() {
+            return None;
+        }
+        let compiler = host::compiler()?;
+        let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libstandin.so");
+        let output = Command::new(&compiler)
+            // The name is the one that the binding asks for first.
+            .args(["-std=c++17", "-O1", "-fPIC", "-shared", "-Wl,-soname,libcuda.so", "-o"])
+            .arg(&object)
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cuda/standin.cpp"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        // SAFETY: no other thread runs yet.
+        unsafe { std::env::set_var("OVOLO_CUDA_DRIVER", &object) };
+        // SAFETY: the library was compiled just now.
+        let library = unsafe { Library::new(&object) }.unwrap();
+        Some(Standin { library, compiler })
+    });
+}
+
+/// Whether tests run on a device.
+pub fn on_device() -> bool {
+    std::env::var_os("OVOLO_TEST_DEVICE").is_some()
+}
+
+/// The turn of a plan: others wait.
+pub fn turn() -> MutexGuard<'static, ()> {
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The stand-in, where it is in place.
+pub fn get() -> Option<&'static Standin> {
+    PLACED.get().and_then(Option::as_ref)
+}
+
+/// In which order work runs that may run in several: others as late as may be, as early, or by chance.
+pub const ORDERS: [c_int; 4] = [0, 1, 2, 3];
+
+impl Standin {
+    fn call(&self, name: &str, text: &str) -> c_int {
+        let text = CString::new(text).unwrap();
+        // SAFETY: the functions of this form take a text and give a number.
+        unsafe {
+            let entry = self.library.get::<unsafe extern "C" fn(*const c_char) -> c_int>(name.as_bytes());
+            entry.unwrap()(text.as_ptr())
+        }
+    }
+
+    /// Makes the kernels of a module known.
+    pub fn register(&self, name: &str, module: &Module) {
+        if module.kernels().len() > 0 {
+            let library = host::translate(&self.compiler, &format!("device_{name}"), module);
+            assert_eq!(self.call("standin_register", library.to_str().unwrap()), 0);
+        }
+    }
+
+    /// How often an entry was called.
+    pub fn calls(&self, entry: &str) -> c_int {
+        self.call("standin_calls", entry)
+    }
+
+    /// How many handles there are of all kinds.
+    pub fn live(&self) -> c_int {
+        // SAFETY: no text asks for all.
+        unsafe {
+            let entry = self.library.get::<unsafe extern "C" fn(*const c_char) -> c_int>(b"standin_live");
+            entry.unwrap()(std::ptr::null())
+        }
+    }
+
+    /// In which order work runs from now on.
+    pub fn order(&self, how: c_int) {
+        // SAFETY: the function takes two numbers.
+        unsafe {
+            let entry = self.library.get::<unsafe extern "C" fn(c_int, u64) -> c_int>(b"standin_order");
+            entry.unwrap()(how, 0x9E37_79B9 * (how.unsigned_abs() as u64 + 1));
+        }
+    }
+
+    /// Lets an entry fail once, after so many calls.
+    pub fn fail(&self, entry: &str, after: c_int, code: c_int) {
+        let text = CString::new(entry).unwrap();
+        // SAFETY: the function takes a text and two numbers.
+        unsafe {
+            type Fail = unsafe extern "C" fn(*const c_char, c_int, c_int) -> c_int;
+            self.library.get::<Fail>(b"standin_fail").unwrap()(text.as_ptr(), after, code);
+        }
+    }
+
+    /// Lets an entry do nothing.
+    pub fn ignore(&self, entry: &str) {
+        self.call("standin_ignore", entry);
+    }
+
+    /// What was misused since it was asked last.
+    pub fn faults(&self) -> Result<(), String> {
+        let mut text = [0_u8; 512];
+        // SAFETY: the function writes a text of at most so many bytes.
+        let count = unsafe {
+            type Faults = unsafe extern "C" fn(*mut c_char, usize) -> c_int;
+            let entry = self.library.get::<Faults>(b"standin_faults").unwrap();
+            entry(text.as_mut_ptr().cast(), text.len())
+        };
+        let first = CStr::from_bytes_until_nul(&text).unwrap().to_string_lossy();
+        if count == 0 { Ok(()) } else { Err(format!("{count} fault(s), the first: {first}")) }
+    }
+}
