@@ -3,7 +3,7 @@
 //! Measured with the native backend's own kernels: a packed matrix product for arithmetic, copies
 //! larger and smaller than the last cache for traffic, and a tiny kernel for the time to start one.
 
-use crate::backend::{self, Args, Kernel, team::Team};
+use crate::backend::{self, Args, Kernel, features::Isa, team::Team};
 use crate::contract::Call;
 use crate::cost::Machine;
 use crate::file;
@@ -68,7 +68,7 @@ fn version() -> String {
 }
 
 fn features() -> Vec<String> {
-    backend::features::detected().iter().map(ToString::to_string).collect()
+    backend::features::planned().iter().map(ToString::to_string).collect()
 }
 
 /// Writes a file into the folder of what was measured, which need not be there yet.
@@ -108,6 +108,10 @@ const OWN: f64 = 0.9;
 /// The fastest of several sittings, and whether it is worth keeping: they had settled by the last of
 /// them, and nothing else took the processors meanwhile.
 fn measure(threads: usize) -> (Machine, bool) {
+    // No kernel runs: what is planned is for another processor.
+    if Isa::planned() > Isa::host() {
+        return (Machine::NOMINAL, false);
+    }
     let team = Team::new(threads);
     const SIDE: usize = 768;
     let copy = |bytes: usize| {

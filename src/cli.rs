@@ -24,6 +24,7 @@ mod save;
 mod tune;
 
 use clap::{Args, Parser, Subcommand};
+use ovolo::backend::features::Isa;
 use ovolo::program::{self, Invocation};
 use ovolo::tensor::Device;
 use std::io::Write;
@@ -138,6 +139,10 @@ struct Settings {
 pub fn run(arguments: Arguments) -> ExitCode {
     fault::say();
     program::on_wait(|text| eprintln!("note: {text}"));
+    if let Err(why) = Isa::wanted() {
+        eprintln!("error: {why}");
+        return ExitCode::FAILURE;
+    }
     let outcome = match arguments.command {
         Command::Run(command) => command.run(),
         Command::Compile(command) => command.run(),

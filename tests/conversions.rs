@@ -9,23 +9,40 @@ use ovolo::audit::runner_up::runner_ups;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use std::path::{Path, PathBuf};
 
-const CONVERSIONS: [&str; 3] = ["native.pack", "native.unpack", "native.reorder"];
+const CONVERSIONS: [&str; 6] = [
+    "native.pack",
+    "native.unpack",
+    "native.reorder",
+    "onednn.pack",
+    "onednn.unpack",
+    "onednn.reorder",
+];
 
 fn main() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models");
     let mut models: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
     models.sort();
-    let trials = models.into_iter().map(|path| {
+    let mut pipelines = vec!["native"];
+    if common::onednn_found() {
+        pipelines.push("cpu");
+    }
+    let mut trials = Vec::new();
+    for path in models {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        Trial::test(name, move || no_step_is_needless(&path))
-    });
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
+        for pipeline in pipelines.clone() {
+            let path = path.clone();
+            trials.push(Trial::test(format!("{name}_by_{pipeline}"), move || {
+                no_step_is_needless(&path, pipeline)
+            }));
+        }
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-fn no_step_is_needless(path: &Path) -> Result<(), Failed> {
+fn no_step_is_needless(path: &Path, pipeline: &str) -> Result<(), Failed> {
     let import = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
     let graph = onnx::load(path, &import).unwrap().graph;
-    let found = runner_ups(&graph, &common::options(2), &mut |_, _| ()).unwrap();
+    let found = runner_ups(&graph, &common::pipeline(pipeline, 2), &mut |_, _| ()).unwrap();
     let conversion = |op: &str| CONVERSIONS.iter().any(|name| op.split(' ').next() == Some(name));
     for step in &found {
         if !step.proven || step.margin < -1e-9 * step.seconds {
@@ -38,7 +55,7 @@ fn no_step_is_needless(path: &Path) -> Result<(), Failed> {
         return Err(format!("the runner-up of {} reads as it does: {}", same.value, same.chosen).into());
     }
     let conversions = found.iter().filter(|step| conversion(&step.chosen)).count();
-    println!("{}: {} steps, {conversions} conversions", path.display(), found.len());
+    println!("{}, {pipeline}: {} steps, {conversions} conversions", path.display(), found.len());
     if found.is_empty() {
         return Err("there is nothing to compare".into());
     }

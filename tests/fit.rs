@@ -58,6 +58,9 @@ fn plan(graph: &Graph, options: &Options) -> Plan {
 
 /// Compares with `snapshots/fit/NAME.snap`.
 fn compare(name: &str, report: &str) {
+    if !common::snapshots() {
+        return;
+    }
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path("../snapshots/fit");
     settings.set_prepend_module_to_snapshot(false);
@@ -181,6 +184,10 @@ fn operands_are_computed_where_they_belong() {
 
 #[test]
 fn the_concatenations_of_squeezenet_are_no_steps() {
+    // In plain layouts its images are no multiples of a cache line.
+    if !common::snapshots() {
+        return;
+    }
     let plan = plan(&model("squeezenet1_1"), &common::options(2));
     assert!(plan.steps.iter().all(|step| !step.op.ends_with(".concat")), "{plan}");
 }

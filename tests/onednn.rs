@@ -101,7 +101,7 @@ fn a_copy_is_priced_and_another_kernel_taken() {
 
 #[test]
 fn a_residual_that_the_kernel_reads_otherwise_is_copied_first() {
-    if !onednn_found() {
+    if !onednn_found() || !common::wide() {
         return;
     }
     // In lowered form there is no other kernel.
@@ -176,7 +176,7 @@ fn steps(plan: &Plan) -> Vec<String> {
 
 #[test]
 fn in_bf16_chains_of_layers_are_cast_at_their_ends_alone() {
-    if !onednn_found() {
+    if !onednn_found() || !common::wide() {
         return;
     }
     let source = "graph { x: f32[1,16,14,14] = input; v: f32[32,16,3,3] = const ~1; a: f32[32] = const ~2;
@@ -200,7 +200,7 @@ fn in_bf16_chains_of_layers_are_cast_at_their_ends_alone() {
 
 #[test]
 fn where_weights_take_the_time_products_are_in_bf16() {
-    if !onednn_found() {
+    if !onednn_found() || !common::wide() {
         return;
     }
     let source = "graph { x: f32[1,2048] = input; w: f32[2048,1024] = const ~1; y = matmul(x, w); return y }";
@@ -210,7 +210,7 @@ fn where_weights_take_the_time_products_are_in_bf16() {
 
 #[test]
 fn a_model_in_bf16_runs_on_kernels_in_bf16() {
-    if !onednn_found() {
+    if !onednn_found() || !common::wide() {
         return;
     }
     let source = "graph { x: bf16[1,16,14,14] = input; v: bf16[32,16,3,3] = const ~1; a: bf16[32] = const ~2;

@@ -13,8 +13,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 fn main() {
+    // Snapshots are of programs for AVX-512, on any processor.
+    if let Some(passed) = common::again_for_avx512() {
+        std::process::exit(i32::from(!passed));
+    }
     let set = RuleSet::read(SHIPPED).unwrap_or_else(|errors| panic!("{errors}"));
-    let onednn = common::onednn_found();
+    let snapshots = common::snapshots();
+    let onednn = common::onednn_found() && common::wide();
     let trials = set
         .rules()
         .iter()
@@ -22,7 +27,7 @@ fn main() {
             let (one, other, set) = (Arc::clone(rule), Arc::clone(rule), set.clone());
             let mut trials = vec![Trial::test(format!("examples::{}", rule.name), move || examples(&one))];
             // What a rule that leads to oneDNN is worth shows where the library says which kernels it has.
-            if !["onednn", "bf16"].contains(&rule.stem()) || onednn {
+            if snapshots && (!["onednn", "bf16"].contains(&rule.stem()) || onednn) {
                 trials.push(Trial::test(format!("worth::{}", rule.name), move || worth(&other, &set)));
             }
             trials

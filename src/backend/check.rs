@@ -141,10 +141,15 @@ pub(crate) fn verify(op: &'static str, attrs: &Attrs, inputs: &[&Tensor], tolera
     let (contract, one) = run(op, attrs, inputs, &output, 1, None);
     assert_close(&what, &one, &want, tolerance);
     let (_, two) = run(op, attrs, inputs, &output, 2, None);
-    assert!(one.bytes() == two.bytes(), "{what}: two threads give another result than one");
+    if op.starts_with("native.") {
+        assert!(one.bytes() == two.bytes(), "{what}: two threads give another result than one");
+    } else {
+        // A library may add up otherwise where its part is smaller.
+        assert_close(&format!("{what} by two threads"), &two, &want, tolerance);
+    }
     for &operand in &contract.in_place {
         let (_, placed) = run(op, attrs, inputs, &output, 2, Some(operand));
-        assert!(one.bytes() == placed.bytes(), "{what}: in place of operand {operand} the result is another");
+        assert!(two.bytes() == placed.bytes(), "{what}: in place of operand {operand} the result is another");
     }
     contract
 }

@@ -42,6 +42,7 @@ mod widen;
 
 #[cfg(test)]
 use super::check;
+use super::features::{self, Isa};
 use super::{Backend, Call, Contract, Kernel};
 
 /// The native backend.
@@ -114,6 +115,13 @@ impl Backend for Native {
     }
 
     fn kernel(&self, call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+        let (planned, host) = (Isa::planned(), Isa::host());
+        if planned > host {
+            return Err(format!(
+                "{} has plans made for {planned}, and this processor has {host}: unset it to run here",
+                features::ISA
+            ));
+        }
         if self.contract(call)?.implementation.starts_with(widen::NAME) {
             return widen::kernel(call, own_kernel).unwrap_or_else(|| own_kernel(call));
         }

@@ -214,7 +214,7 @@ fn host<'a>(key: Key, backends: impl Iterator<Item = &'a str>) -> Key {
         .with("ovolo", env!("CARGO_PKG_VERSION"))
         .with("build", env!("OVOLO_BUILD"))
         .with("processor", features::processor())
-        .with("instruction sets", list(&features::detected()));
+        .with("instruction sets", list(&features::planned()));
     backends.fold(key, |key, name| {
         let found = backend::find(name).ok_or_else(String::new).and_then(|backend| {
             let details = backend.details();

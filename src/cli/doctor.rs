@@ -22,7 +22,7 @@ impl Doctor {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = self.threads.map_or(processors, usize::from);
         let calibrate::Calibration { machine, steady } = calibrate::machine(threads);
-        let features = backend::features::detected();
+        let features = backend::features::planned();
         let backends: Vec<(&str, Result<String, String>)> =
             backend::BACKENDS.iter().map(|backend| (backend.name(), backend.found())).collect();
         let extractors: Vec<&str> = extract::EXTRACTORS.iter().map(|one| one.name()).collect();

@@ -1,6 +1,7 @@
 //! From settings on the command line to a compiled model.
 
 use super::Settings;
+use ovolo::backend::features::Isa;
 use ovolo::cache::Request;
 use ovolo::calibrate::Calibration;
 use ovolo::compile::{self, Compilation, Options};
@@ -25,7 +26,13 @@ use std::time::Duration;
 /// The speeds of this machine; a reading that is not worth keeping is said.
 pub(super) fn calibrated_machine(threads: usize) -> Calibration {
     let calibrated = ovolo::calibrate::machine(threads);
-    if !calibrated.steady {
+    if Isa::planned() > Isa::host() {
+        eprintln!(
+            "note: plans are for {}, which this processor has not: they can be looked at and not run, and costs \
+             are of a nominal machine",
+            Isa::planned()
+        );
+    } else if !calibrated.steady {
         eprintln!(
             "note: the machine was busy while its speed was measured, so costs are rough: {}",
             measure_again(threads)

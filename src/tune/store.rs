@@ -49,7 +49,7 @@ pub fn validators(threads: usize) -> Validators {
     let machine = vec![
         format!("ovolo {} times, format 2", env!("CARGO_PKG_VERSION")),
         format!("processor {}", backend::features::processor()),
-        format!("features {}", backend::features::detected().join(" ")),
+        format!("features {}", backend::features::planned().join(" ")),
         format!("threads {threads}"),
     ];
     let library = |backend: &&dyn Backend| {

@@ -1,6 +1,7 @@
 //! What the test binaries share.
 #![allow(dead_code, clippy::unwrap_used)]
 
+use ovolo::backend::features::{self, Isa};
 use ovolo::compile::{self, Compilation, Options};
 use ovolo::cost::Machine;
 use ovolo::graph::Graph;
@@ -50,6 +51,36 @@ pub fn onednn_found() -> bool {
             false
         }
     }
+}
+
+/// Whether the processor has AVX-512, without which oneDNN has no kernels in `nChw16c` or in bf16.
+pub fn wide() -> bool {
+    let wide = Isa::host() == Isa::Avx512;
+    if !wide {
+        println!("skipped: kernels of oneDNN that need AVX-512, which this processor has not");
+    }
+    wide
+}
+
+/// Whether plans are those that snapshots are made of: for AVX-512.
+pub fn snapshots() -> bool {
+    let those = Isa::planned() == Isa::Avx512;
+    if !those {
+        println!("skipped: snapshots of plans, which are for avx512 and not for {}", Isa::planned());
+    }
+    those
+}
+
+/// On a processor without AVX-512, runs this test program once more with plans for it, unless it was told
+/// for which; whether that passes.
+pub fn again_for_avx512() -> Option<bool> {
+    if Isa::planned() == Isa::Avx512 || std::env::var_os(features::ISA).is_some() {
+        return None;
+    }
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    again.args(std::env::args_os().skip(1)).env(features::ISA, Isa::Avx512.name());
+    println!("with plans for avx512:");
+    Some(again.status().unwrap().success())
 }
 
 /// Relative L2 error, computed in `f64`.

@@ -390,11 +390,11 @@ mod tests {
         check::<[f32; 8]>("portable");
         #[cfg(target_arch = "x86_64")]
         {
-            use super::super::lanes::{Level, level};
-            if level() != Level::Portable {
+            use super::super::lanes::Isa;
+            if Isa::running() >= Isa::Avx2 {
                 check::<std::arch::x86_64::__m256>("avx2");
             }
-            if level() == Level::Avx512 {
+            if Isa::running() == Isa::Avx512 {
                 check::<std::arch::x86_64::__m512>("avx512");
             }
         }

@@ -18,7 +18,7 @@ mod tile;
 mod winograd;
 
 use super::chain::{Action, Area, apply};
-use super::lanes::{Level, level};
+use super::lanes::Isa;
 use super::padding::Padding;
 use super::{Entry, plain_contract};
 use crate::attr::{Attrs, Step};
@@ -72,7 +72,7 @@ impl Geometry {
             return Err(format!("the input is {x}, not f32"));
         }
         let block = y.layout.block(1);
-        if block == 16 && level() != Level::Avx512 {
+        if block == 16 && Isa::planned() != Isa::Avx512 {
             return Err("blocks of 16 channels need AVX-512".into());
         }
         let pair = |name: &str| -> [usize; 2] {
@@ -147,16 +147,7 @@ impl Geometry {
 fn contract(name: &str, scratch: usize) -> Contract {
     Contract {
         scratch,
-        ..plain_contract(&format!(
-            "{name}-{}",
-            if level() == Level::Avx512 {
-                "avx512"
-            } else if level() == Level::Avx2 {
-                "avx2"
-            } else {
-                "portable"
-            }
-        ))
+        ..plain_contract(&format!("{name}-{}", Isa::planned()))
     }
 }
 

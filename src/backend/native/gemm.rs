@@ -5,7 +5,7 @@
 //! Sums run over k in one order, whatever the number of threads.
 
 use super::ahead::Ahead;
-use super::lanes::{Lanes, Level, level};
+use super::lanes::{Isa, Lanes};
 
 /// Columns of a panel.
 pub(super) const PANEL: usize = 32;
@@ -46,14 +46,14 @@ pub(super) struct Micro {
     pub(super) name: &'static str,
 }
 
-/// The engine for this processor.
+/// The engine for the instruction set that plans are made for.
 pub(super) fn micro() -> &'static Micro {
-    match level() {
+    match Isa::planned() {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => &Micro { functions: x86::AVX512, wide: x86::WIDE512, name: "avx512" },
+        Isa::Avx512 => &Micro { functions: x86::AVX512, wide: x86::WIDE512, name: "avx512" },
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => &Micro { functions: x86::AVX2, wide: x86::AVX2, name: "avx2" },
-        Level::Portable => &Micro { functions: PORTABLE, wide: PORTABLE, name: "portable" },
+        Isa::Avx2 => &Micro { functions: x86::AVX2, wide: x86::AVX2, name: "avx2" },
+        _ => &Micro { functions: PORTABLE, wide: PORTABLE, name: "portable" },
     }
 }
 
@@ -267,10 +267,10 @@ mod tests {
         let mut all = vec![Micro { functions: PORTABLE, wide: PORTABLE, name: "portable" }];
         #[cfg(target_arch = "x86_64")]
         {
-            if level() != Level::Portable {
+            if Isa::running() >= Isa::Avx2 {
                 all.push(Micro { functions: x86::AVX2, wide: x86::AVX2, name: "avx2" });
             }
-            if level() == Level::Avx512 {
+            if Isa::running() == Isa::Avx512 {
                 all.push(Micro { functions: x86::AVX512, wide: x86::WIDE512, name: "avx512" });
             }
         }

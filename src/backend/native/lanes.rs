@@ -1,40 +1,9 @@
 //! Vectors of `f32`, one trait for every instruction set.
 //!
 //! Kernels are generic over [`Lanes`] and inlined into functions compiled for one instruction
-//! set, which [`level`] finds at run time; [`widened`] writes these functions.
+//! set, which [`Isa::running`] finds at run time; [`widened`] writes these functions.
 
-use std::sync::OnceLock;
-
-/// The instruction sets that kernels are compiled for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Level {
-    /// 16 lanes (AVX-512F, DQ, BW, VL).
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-    /// 8 lanes (AVX2 and FMA).
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    /// What the compiler makes of arrays.
-    Portable,
-}
-
-/// The best instruction set of this processor.
-pub(super) fn level() -> Level {
-    static LEVEL: OnceLock<Level> = OnceLock::new();
-    *LEVEL.get_or_init(|| {
-        #[cfg(target_arch = "x86_64")]
-        {
-            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-            if avx2 && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
-                return Level::Avx512;
-            }
-            if avx2 {
-                return Level::Avx2;
-            }
-        }
-        Level::Portable
-    })
-}
+pub(super) use crate::backend::features::Isa;
 
 /// Writes `fn $name(args)`, which runs `$body::<V>(args)` compiled for the processor's instruction set;
 /// `of $lanes` asks for no more lanes than that.
@@ -66,13 +35,13 @@ macro_rules! widened {
             }
             // SAFETY: the instruction set is one that the processor has.
             unsafe {
-                match $crate::backend::native::lanes::level() {
+                match $crate::backend::native::lanes::Isa::running() {
                     #[cfg(target_arch = "x86_64")]
-                    $crate::backend::native::lanes::Level::Avx512 if $lanes >= 16 => avx512($($arg),*),
+                    $crate::backend::native::lanes::Isa::Avx512 if $lanes >= 16 => avx512($($arg),*),
                     #[cfg(target_arch = "x86_64")]
-                    $crate::backend::native::lanes::Level::Avx512
-                    | $crate::backend::native::lanes::Level::Avx2 => avx2($($arg),*),
-                    $crate::backend::native::lanes::Level::Portable => $body::<[f32; 8]>($($arg),*),
+                    $crate::backend::native::lanes::Isa::Avx512
+                    | $crate::backend::native::lanes::Isa::Avx2 => avx2($($arg),*),
+                    _ => $body::<[f32; 8]>($($arg),*),
                 }
             }
         }

@@ -15,7 +15,7 @@ pub(super) unsafe fn transpose<T: bytemuck::Pod>(
     columns: usize,
 ) {
     #[cfg(target_arch = "x86_64")]
-    let wide = size_of::<T>() == 4 && is_x86_feature_detected!("avx512f");
+    let wide = size_of::<T>() == 4 && super::lanes::Isa::running() == super::lanes::Isa::Avx512;
     for column in (0..columns).step_by(16) {
         for row in (0..rows).step_by(16) {
             let (height, width) = ((rows - row).min(16), (columns - column).min(16));

@@ -3,6 +3,7 @@
 use super::OneDnn;
 use crate::attr::{Attr, Attrs, Step};
 use crate::backend::check::{Random, verify};
+use crate::backend::features::Isa;
 use crate::backend::{Backend, Call, Contract};
 use crate::op;
 use crate::tensor::{DType, Tensor, TensorType};
@@ -66,7 +67,7 @@ fn runs(op: &'static str, attrs: &Attrs, inputs: &[&Tensor], name: &str) {
 }
 
 fn wide() -> bool {
-    crate::backend::features::detected().contains(&"avx512f")
+    Isa::host() == Isa::Avx512
 }
 
 /// A convolution: images, channels, outputs, groups, size, kernel, padding, stride, dilation.
@@ -263,6 +264,10 @@ fn pools_agree() {
     let x = random.f32([1, 20, 13, 11]);
     let many = random.f32([3, 20, 13, 11]);
     for name in ["plain", "nChw16c", "nChw8c", "nhwc"] {
+        // Without AVX-512 some layouts have only plain code.
+        if !wide() && name != "nChw8c" {
+            continue;
+        }
         for x in [&x, &many] {
             let x = layout(x, name);
             for (kernel, stride, pads) in
@@ -300,6 +305,9 @@ fn rows_and_elements_agree() {
         assert!(check("onednn.layer-norm", &attrs, &[&x, &scale, &shift]).is_some());
     }
     for name in ["plain", "nhwc", "nChw16c", "nChw8c"] {
+        if !wide() && name == "nChw16c" {
+            continue;
+        }
         let x = layout(&random.f32([1, 32, 24, 23]), name);
         let y = layout(&random.f32([1, 32, 24, 23]), name);
         let c = layout(&random.f32([1, 32, 1, 1]), name);

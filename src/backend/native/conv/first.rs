@@ -7,7 +7,7 @@
 
 use super::{Finish, Geometry, contract as named};
 use crate::backend::native::args::{Buffers, Shared};
-use crate::backend::native::lanes::{Lanes, Level, level};
+use crate::backend::native::lanes::{Isa, Lanes};
 use crate::backend::native::reference;
 use crate::backend::{Args, Call, Contract, Kernel};
 
@@ -164,11 +164,11 @@ impl First {
                 }
             }
         }
-        let micro: (fn(usize, usize) -> Function, usize) = match (level(), geometry.block) {
+        let micro: (fn(usize, usize) -> Function, usize) = match (Isa::planned(), geometry.block) {
             #[cfg(target_arch = "x86_64")]
-            (Level::Avx512, 16) => (wide::pick, PIXELS_512),
+            (Isa::Avx512, 16) => (wide::pick, PIXELS_512),
             #[cfg(target_arch = "x86_64")]
-            (Level::Avx512 | Level::Avx2, _) => (narrow::pick, PIXELS_256),
+            (Isa::Avx512 | Isa::Avx2, _) => (narrow::pick, PIXELS_256),
             _ => (portable::pick, PIXELS_256),
         };
         Ok(Self { geometry, finish, threads, band, rows, columns, taps, micro })

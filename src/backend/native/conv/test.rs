@@ -104,7 +104,7 @@ fn check(
 
 /// Block sizes that this processor has kernels for.
 fn blocks() -> Vec<usize> {
-    let wide = super::level() == super::Level::Avx512;
+    let wide = super::Isa::planned() == super::Isa::Avx512;
     if wide { vec![16, 8] } else { vec![8] }
 }
 

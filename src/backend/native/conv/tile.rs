@@ -1,7 +1,7 @@
 //! Tiles of a direct convolution: some pixels of a row by some blocks of output channels.
 
 use crate::backend::native::ahead::Ahead;
-use crate::backend::native::lanes::{Lanes, Level, level};
+use crate::backend::native::lanes::{Isa, Lanes};
 
 /// Pixels in a tile of 1, 2 or 3 blocks, so that the sums, the weights and a pixel's value fit into
 /// 32 registers.
@@ -68,11 +68,11 @@ pub(super) struct Micro {
 
 /// The functions for blocks of so many channels.
 pub(super) fn micro(block: usize) -> Micro {
-    match (level(), block) {
+    match (Isa::planned(), block) {
         #[cfg(target_arch = "x86_64")]
-        (Level::Avx512, 16) => Micro { function: x86::avx512, pixels: PIXELS_512 },
+        (Isa::Avx512, 16) => Micro { function: x86::avx512, pixels: PIXELS_512 },
         #[cfg(target_arch = "x86_64")]
-        (Level::Avx512 | Level::Avx2, _) => Micro { function: x86::avx2, pixels: PIXELS_256 },
+        (Isa::Avx512 | Isa::Avx2, _) => Micro { function: x86::avx2, pixels: PIXELS_256 },
         _ => Micro { function: portable_function, pixels: PIXELS_256 },
     }
 }

@@ -19,7 +19,7 @@ use self::set::Set;
 use self::transform::{Store, Strip};
 use super::{Finish, Geometry, contract as named};
 use crate::backend::native::args::{Buffers, Shared};
-use crate::backend::native::lanes::{Level, level};
+use crate::backend::native::lanes::Isa;
 use crate::backend::native::reference;
 use crate::backend::{Args, Call, Contract, Kernel};
 use crate::op::winograd::tile_of;
@@ -67,7 +67,7 @@ impl Winograd {
     fn new(call: &Call<'_>) -> Result<Self, String> {
         let (x, u, y) = (call.inputs[0], call.inputs[1], call.output);
         let block = y.layout.block(1);
-        if block == 16 && level() != Level::Avx512 {
+        if block == 16 && Isa::planned() != Isa::Avx512 {
             return Err("blocks of 16 channels need AVX-512".into());
         }
         let tile = tile_of(u).ok_or_else(|| format!("{u} are no transformed weights"))?;

@@ -2,7 +2,7 @@
 
 use super::product::{Product, ROWS_256, ROWS_512, product};
 use super::transform::{Store, Strip, gather, scatter};
-use crate::backend::native::lanes::{Level, level};
+use crate::backend::native::lanes::Isa;
 
 /// The functions for one width of blocks and one tile size.
 pub(super) struct Set {
@@ -17,11 +17,11 @@ pub(super) struct Set {
 impl Set {
     /// The functions for blocks of so many channels and tiles of `size` by `size` inputs.
     pub fn new(block: usize, size: usize) -> Self {
-        match (level(), block) {
+        match (Isa::planned(), block) {
             #[cfg(target_arch = "x86_64")]
-            (Level::Avx512, 16) => wide::set(size),
+            (Isa::Avx512, 16) => wide::set(size),
             #[cfg(target_arch = "x86_64")]
-            (Level::Avx512 | Level::Avx2, _) => narrow::set(size),
+            (Isa::Avx512 | Isa::Avx2, _) => narrow::set(size),
             _ => portable::set(size),
         }
     }
