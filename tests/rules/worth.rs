@@ -60,9 +60,14 @@ fn pipeline_with(rule: &Rule) -> Option<Pipeline> {
         }
         _ => false,
     };
-    // Plain pipelines first: the fewer rules, the plainer the snapshot.
+    // Those first that choose alike on every machine; which kernels oneDNN has depends on the processor. Then
+    // plain pipelines: the fewer passes, the plainer the snapshot.
+    let library = |pass: &PassSpec| match pass {
+        PassSpec::Rewrite(settings) => settings.rules.iter().any(|name| name == "onednn"),
+        _ => false,
+    };
     let mut with: Vec<Pipeline> = shipped.filter(|pipeline| pipeline.passes.iter().any(has)).collect();
-    with.sort_by_key(|pipeline| pipeline.passes.len());
+    with.sort_by_key(|pipeline| (pipeline.passes.iter().any(library), pipeline.passes.len()));
     with.into_iter().next()
 }
 
