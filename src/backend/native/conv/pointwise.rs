@@ -59,6 +59,9 @@ impl Pair {
         let middle = between(call.inputs);
         let attrs = second(call.attrs, middle.shape[1]);
         let mut geometry = Geometry::between(&attrs, &middle, call.inputs[3], call.output)?;
+        if geometry.block == 1 {
+            return Err(format!("the result is {}, not in blocks of channels", call.output));
+        }
         let (columns, before) = (geometry.input[1], geometry.pads[1]);
         let across = (geometry.kernel[1] - 1) * geometry.dilations[1] + 1;
         if before.max(geometry.pads_after[1]) > across {
