@@ -83,15 +83,23 @@ impl Compilation {
 /// # Errors
 /// If the graph does not verify or a pass fails.
 pub fn compile(graph: Graph, options: &Options) -> Result<Compilation, Error> {
+    compile_into(graph, options, &mut Vec::new())
+}
+
+/// As [`compile`]; where a pass fails, `stages` holds those before it, and is empty elsewhere.
+///
+/// # Errors
+/// As of [`compile`].
+pub fn compile_into(graph: Graph, options: &Options, stages: &mut Vec<Stage>) -> Result<Compilation, Error> {
     let context = options.context(&graph);
     let graph = verify::verify(graph)?.into_inner();
-    let mut stages = vec![Stage {
+    stages.push(Stage {
         name: "import".into(),
         graph: graph.clone(),
         egraph: None,
         report: None,
         time: Duration::ZERO,
-    }];
+    });
     let mut state = State { graph, egraph: None, sources: Vec::new(), cost: None, chosen: None, plan: None };
     for pass in pass::passes(&options.pipeline) {
         let start = Instant::now();
@@ -115,5 +123,6 @@ pub fn compile(graph: Graph, options: &Options) -> Result<Compilation, Error> {
             options.pipeline.name
         ))
     })?;
+    let stages = std::mem::take(stages);
     Ok(Compilation { absent: pass::absent(&options.pipeline), stages, program: state.graph, plan })
 }

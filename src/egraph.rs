@@ -121,6 +121,8 @@ pub struct EGraph {
     /// What was done with the matches of each rule, so that none is tried twice.
     tried: FxHashMap<String, saturate::Tried>,
     pool: shared::Pool,
+    /// Phases that a limit stopped, each with the limit.
+    limited: Vec<(String, Stop)>,
 }
 
 impl EGraph {
@@ -153,7 +155,14 @@ impl EGraph {
             graph.outputs().map(|(name, id): (_, NodeId)| (Arc::clone(name), ids[id.index()])).collect();
         let inputs = graph.inputs().map(|(_, node)| (Arc::clone(&node.name), node.ty.clone())).collect();
         let origins = provenance::Origins::new(egg.nodes().len());
-        Self { egg, named, inputs, outputs, origins, tried: FxHashMap::default(), pool }
+        Self { egg, named, inputs, outputs, origins, tried: FxHashMap::default(), pool, limited: Vec::new() }
+    }
+
+    /// Notes how a phase ended: where a value cannot be computed, a limit that stopped one is told.
+    pub(crate) fn ended(&mut self, phase: &str, stop: &Stop) {
+        if *stop != Stop::Saturated {
+            self.limited.push((phase.to_owned(), stop.clone()));
+        }
     }
 
     /// The number of e-nodes.

@@ -15,6 +15,7 @@ mod overlap;
 mod price;
 pub mod schedule;
 mod stored;
+mod view;
 
 pub use check::MOST_THREADS;
 
@@ -91,7 +92,7 @@ pub struct Step {
     pub seconds: f64,
     /// Of them those that memory planning adds: copies that a better place for an operand would save.
     pub copies: f64,
-    /// Where the op came from.
+    /// Where the op came from, and the views that it reads.
     pub source: Source,
 }
 
@@ -278,7 +279,7 @@ impl Plan {
                 implementation: contract.map(|contract| contract.implementation.clone()).unwrap_or_default(),
                 seconds: step.seconds,
                 copies: step.copies,
-                source: sources.get(step.node.index()).cloned().unwrap_or_default(),
+                source: Source::default(),
             }
         };
         let places = devices.iter().zip(&offsets);
@@ -289,7 +290,7 @@ impl Plan {
             lower: steps_before[buffer.lower],
             upper: steps_before[buffer.upper],
         });
-        Ok(Self {
+        let mut plan = Self {
             steps: steps.into_iter().map(step).collect(),
             inputs: graph.inputs().map(|(_, node)| (Arc::clone(&node.name), node.ty.clone())).collect(),
             outputs: graph
@@ -302,7 +303,23 @@ impl Plan {
             proven: host.proven,
             devices: others.to_vec(),
             threads,
-        })
+        };
+        plan.come_from(graph, sources);
+        Ok(plan)
+    }
+
+    /// Says of each step where it came from, by where each node of the plan's program did.
+    pub(crate) fn come_from(&mut self, graph: &Graph, sources: &[Source]) {
+        // Most plans are made to be compared, and nobody asks where they come from.
+        if sources.is_empty() {
+            return;
+        }
+        let mut runs = vec![false; graph.len()];
+        self.steps.iter().for_each(|step| runs[step.node.index()] = true);
+        let told = view::sources(graph, sources, &constants(graph), &runs);
+        for step in &mut self.steps {
+            step.source = told.get(step.node.index()).cloned().unwrap_or_default();
+        }
     }
 
     /// The arena of each device, the host's first.

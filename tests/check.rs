@@ -88,6 +88,49 @@ fn what_is_nearly_a_finding_is_none() {
 }
 
 #[test]
+fn operands_that_commute_are_compared_in_both_orders() {
+    let pairs = [
+        ("(mul (relu ?x) ?c:2)", "(mul ?c:2 (relu ?x))", "(relu (mul ?x ?c))"),
+        ("(add (relu ?x) (neg ?y))", "(add (neg ?y) (relu ?x))", "(sub (relu ?x) ?y)"),
+        // Where the order that is tried first binds too much.
+        ("(add (mul ?x ?y) (relu ?y))", "(add (mul ?x ?y) (relu ?x))", ""),
+    ];
+    for (one, other, to) in pairs {
+        let [to, other_to] = match to {
+            "" => ["(relu ?y)", "(relu ?x)"],
+            to => [to, to],
+        };
+        let when = "is-f32(?x)";
+        let text = format!(
+            "[Rule(name: \"one\", from: \"{one}\", to: \"{to}\"), Rule(name: \"other\", from: \"{other}\", to: \"{other_to}\", when: [\"{when}\"])]"
+        );
+        let set = RuleSet::read(&[("mine.ron", &text)]).unwrap_or_else(|errors| panic!("{errors}"));
+        let found = check::rules(set.rules());
+        assert!(found.iter().any(|one| one.kind == Kind::Subsumed && one.rule.name == "other"), "{found:#?}");
+    }
+}
+
+#[test]
+fn what_no_op_can_be_told_is_read_without_a_panic_and_at_once() {
+    let text = r#"[
+        Rule(name: "into-a-pad", from: "(relu (pad ?x ?v {pads: ?p}))", to: "(pad (relu ?x) (relu ?v) {pads: ?p})"),
+        Rule(name: "out-of-a-pad", from: "(pad (relu ?x) ?v {pads: ?p})", to: "(pad (relu ?x) ?v {pads: ?p})"),
+        Rule(name: "any-pad", from: "(pad (relu ?x) ?v {*p})", to: "(relu (pad (relu ?x) ?v {*p}))"),
+        Rule(name: "too-large", from: "(reshape ?x {shape: [9223372036854775807,2]})", to: "?x"),
+        Rule(name: "too-large-in-all", from: "(reshape ?x {shape: [100003,100003,100003,100003]})", to: "?x"),
+    ]"#;
+    let set = RuleSet::read(&[("mine.ron", text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let start = std::time::Instant::now();
+    let findings = check::rules(set.rules());
+    assert_eq!(
+        findings.iter().map(|one| (one.kind, &*one.rule.name)).collect::<Vec<_>>(),
+        [(Kind::Idle, "out-of-a-pad"),]
+    );
+    check::types(set.rules(), 1, &|_| ());
+    assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
+}
+
+#[test]
 fn what_can_never_match_is_found() {
     let guards = [
         "equal(?n, 1)\", \"is-f32(?x)\", \"equal(?n, 2)",

@@ -452,3 +452,25 @@ fn text_from_elsewhere_does_not_reach_the_terminal_as_it_is() {
     assert!(text.contains("times-2.txt: ") && text.contains("something that is no text"), "{text}");
     assert!(!text.contains(['\u{1b}', '\u{7}', '\0']), "{text:?}");
 }
+
+#[test]
+fn a_limit_that_leaves_a_value_without_a_kernel_is_named_and_what_grew_is_printed() {
+    let at = folder("limit");
+    let pipeline = r#"Pipeline(name: "small", passes: [
+        Rewrite(name: "few", rules: ["fuse", "native"], nodes: 1, nodes-per-op: 0),
+        Extract(extractor: "exact", cost: "flops"),
+        Plan(order: "peak", planner: "exact"),
+    ], backends: ["native"])"#;
+    std::fs::write(at.join("small.ron"), pipeline).unwrap();
+    let compile = ["compile", "model.ovolo", "--pipeline", "small.ron", "--no-cache"];
+    refused(&at, &compile, "phase `few` stopped at the limit on nodes");
+    refused(&at, &compile, "Raise the limit of that phase in the pipeline");
+    let output = ovolo(&at, &[&compile[..], &["--growth"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.contains("few: stopped at the limit on nodes after"), "{printed}");
+    let output = ovolo(&at, &[&compile[..], &["--growth", "--json"]].concat());
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["passes"][1]["pass"], "few", "{value}");
+    assert!(value["error"].as_str().unwrap().contains("phase `few` stopped"), "{value}");
+}

@@ -9,14 +9,8 @@ use ovolo::audit::runner_up::runner_ups;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use std::path::{Path, PathBuf};
 
-const CONVERSIONS: [&str; 6] = [
-    "native.pack",
-    "native.unpack",
-    "native.reorder",
-    "onednn.pack",
-    "onednn.unpack",
-    "onednn.reorder",
-];
+const CONVERSIONS: [&str; 6] =
+    ["native.pack", "native.unpack", "native.reorder", "onednn.pack", "onednn.unpack", "onednn.reorder"];
 
 fn main() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models");

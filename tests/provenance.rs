@@ -162,3 +162,18 @@ fn chains_of_removals_and_removed_outputs_are_told() {
     assert!(!told.is_empty(), "{found:?}");
     assert!(told.iter().all(|step| step.2.contains(&"drop-identity-reshape".to_owned())), "{told:?}");
 }
+
+#[test]
+fn a_view_is_told_where_it_is_read_or_where_it_lies() {
+    let found = sources(
+        "graph { x: f32[2,6] = input; a = exp(x); flat = reshape(a) {shape: [3,4]}; y = softmax(flat) {axis: 1}; return y }",
+    );
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!(found[0].1, ["a (exp)"]);
+    assert_eq!(found[1].1, ["flat (reshape)", "y (softmax)"]);
+    // Nothing reads it: it is what its step computes, in another shape.
+    let found =
+        sources("graph { x: f32[2,6] = input; a = exp(x); flat = reshape(a) {shape: [3,4]}; return flat }");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].1, ["a (exp)", "flat (reshape)"]);
+}

@@ -162,6 +162,36 @@ const DEMANDING: &[&str] = &[
     r#"from: "(relu (relu ?x))", to: "(relu ?x)", when: ["less(4, rank-of(?x))"]"#,
 ];
 
+/// Literals beside ops that change the element type of what the guard speaks of.
+const OF_ANOTHER_TYPE: &[&str] = &[
+    r#"from: "(add (cast ?x {to: i32}) 0)", to: "(cast ?x {to: i32})", when: ["is-f32(?x)"]"#,
+    r#"from: "(mul (arg-max ?x {*a}) 1)", to: "(arg-max ?x {*a})", when: ["is-f32(?x)"]"#,
+    r#"from: "(add 0 (neg (cast (relu ?x) {to: i64})))", to: "(neg (cast (relu ?x) {to: i64}))", when: ["is-f32(?x)"]"#,
+    r#"from: "(less (cast ?x {to: i32}) 3)", to: "(not (greater-equal (cast ?x {to: i32}) (cast (scalar {value: 3.0}) {to: i32})))", when: ["is-f32(?x)"]"#,
+];
+
+#[test]
+fn a_literal_has_the_type_of_what_stands_beside_it() {
+    for body in OF_ANOTHER_TYPE {
+        let one = verified(&format!("[Rule(name: \"literal\", {body})]"));
+        assert!(one.holds() && one.tries < 1000, "{body}: {one:#?}");
+    }
+}
+
+#[test]
+fn what_is_no_number_is_drawn_where_a_rule_asks_for_it_and_is_equal_to_itself() {
+    let one = verified(
+        r#"[Rule(name: "asks", from: "(where (isnan ?x) ?x (relu ?x))", to: "(where (isnan (neg ?x)) (neg (neg ?x)) (relu ?x))", when: ["is-f32(?x)"])]"#,
+    );
+    assert!(one.holds(), "{one:#?}");
+    let one = verified(
+        r#"[Rule(name: "drops", from: "(where (isnan ?x) 0.0 ?x)", to: "?x", when: ["is-f32(?x)"])]"#,
+    );
+    let Verdict::Wrong { case, .. } = &one.verdict else { panic!("{one:#?}") };
+    let graph = text::parse(case).unwrap_or_else(|found| panic!("{found}\n{case}"));
+    assert!(case.contains("NaN") && verify::compare_case(&graph).unwrap().is_some(), "{case}");
+}
+
 #[test]
 fn what_guards_and_axes_demand_is_drawn() {
     for body in DEMANDING {

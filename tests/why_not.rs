@@ -265,3 +265,29 @@ fn of_a_symmetric_pair_either_value_may_be_asked_about() {
         assert_eq!(miss(&found).4, format!("no other `matmul` reads `{reads}` (f32[3,3])"), "{node}");
     }
 }
+
+#[test]
+fn the_nearest_miss_of_several_left_sides_is_the_nearest_of_all() {
+    let graph = "x: f32[4,8] = input; w: f32[8,16] = input; v: f32[8,16] = input; c: f32[16] = input
+        a = matmul(x, w); b = matmul(x, v, c) {post: <add>}; return a; return b";
+    // Both left sides are alike, and the one that stands is the later one.
+    let alike =
+        "from: [\"(matmul ?x ?a ?c {post: ?q})\", \"(matmul ?x ?b ?d {post: ?q})\"], to: [\"?x\", \"?x\"]";
+    let found = why(graph, alike);
+    assert_eq!(miss(&found).0, 4, "{found}");
+    assert_eq!(miss(&found).0, miss_at(graph, alike, "b"), "{found}");
+    // The first left side stands nowhere, and the second does.
+    let unlike = "from: [\"(relu ?x)\", \"(matmul ?x ?w)\"], to: [\"?x\", \"?x\"]";
+    let found = why(graph, unlike);
+    let (stands, of, part, ..) = miss(&found);
+    assert_eq!((stands, of, part), (3, 5, "(relu ?x)"), "{found}");
+}
+
+/// The parts that stand at a value, as the left side that stands nearest there.
+fn miss_at(graph: &str, body: &str, node: &str) -> usize {
+    let found = why_at(graph, body, Some(node));
+    match &found {
+        WhyNot::Misses(sides) => sides.iter().map(|(_, why)| miss(why).0).max().unwrap(),
+        why => miss(why).0,
+    }
+}

@@ -6,6 +6,7 @@
 //! findings at once, in the order of the rules, each with its places.
 
 mod contradiction;
+mod order;
 mod same;
 mod untyped;
 
@@ -523,9 +524,21 @@ fn equation(rule: &Rule, backwards: bool) -> String {
 /// Whether every match of `special` is one of `general`, with the same right sides, and no guard of
 /// `general` can say no where those of `special` agree.
 fn subsumes(general: &Rule, special: &Rule) -> bool {
-    if general.from.len() != special.from.len() || !general.lets.is_empty() || !special.lets.is_empty() {
+    let root = |pattern: &Pattern| match pattern {
+        Pattern::Op { op, .. } => op.name,
+        _ => "",
+    };
+    if !general.from.iter().map(root).eq(special.from.iter().map(root))
+        || !general.lets.is_empty()
+        || !special.lets.is_empty()
+    {
         return false;
     }
+    order::orders(&special.from).iter().any(|from| covers(general, special, from))
+}
+
+/// Whether a rule subsumes another one whose left sides are these.
+fn covers(general: &Rule, special: &Rule, from: &[Pattern]) -> bool {
     let names = Names::of(special);
     let mut cover = Cover {
         special: &names,
@@ -534,7 +547,7 @@ fn subsumes(general: &Rule, special: &Rule) -> bool {
         attrs: vec![None; general.attr_vars.len()],
         rest_attrs: vec![None; general.rest_attr_vars.len()],
     };
-    if !general.from.iter().zip(&special.from).all(|(general, special)| cover.pattern(general, special)) {
+    if !general.from.iter().zip(from).all(|(general, special)| cover.pattern(general, special)) {
         return false;
     }
     let bound =

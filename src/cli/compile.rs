@@ -34,7 +34,10 @@ pub(super) struct Compile {
 impl Compile {
     pub(super) fn run(&self) -> Outcome {
         if self.caching.off() || self.growth {
-            let compilation = self.settings.compile()?;
+            let mut stages = Vec::new();
+            let compilation =
+                self.settings.compile_into(&mut stages).inspect_err(|why| self.failed(why, &stages));
+            let compilation = compilation?;
             self.report(&compilation.plan, Some(&compilation), &compilation.absent, None);
             return Ok(());
         }
@@ -42,6 +45,19 @@ impl Compile {
             self.caching.ready::<Plan>(&self.settings)?;
         self.report(&made, compilation.as_ref(), &absent, Some((cached, &entry)));
         Ok(())
+    }
+
+    /// What the passes did before one failed, where it was asked for.
+    fn failed(&self, why: &str, stages: &[Stage]) {
+        if !self.growth {
+            return;
+        }
+        if self.json {
+            let passes: Vec<_> = stages.iter().map(stage_json).collect();
+            print(&format!("{}\n", serde_json::json!({ "error": why, "passes": passes })));
+            return;
+        }
+        print(&stages.iter().map(|stage| self.stage_text(stage)).collect::<String>());
     }
 
     fn report(

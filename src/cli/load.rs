@@ -4,7 +4,7 @@ use super::Settings;
 use ovolo::backend::features::Isa;
 use ovolo::cache::Request;
 use ovolo::calibrate::Calibration;
-use ovolo::compile::{self, Compilation, Options};
+use ovolo::compile::{self, Compilation, Options, Stage};
 use ovolo::cost::Machine;
 use ovolo::error::Source;
 use ovolo::graph::{Graph, text};
@@ -238,17 +238,27 @@ impl Settings {
     }
 
     pub(super) fn compile(&self) -> Result<Compilation, String> {
-        Ok(self.build(&self.request(&self.pipeline)?)?.compilation)
+        self.compile_into(&mut Vec::new())
+    }
+
+    /// As [`Settings::compile`]; where a pass fails, `stages` holds those before it.
+    pub(super) fn compile_into(&self, stages: &mut Vec<Stage>) -> Result<Compilation, String> {
+        Ok(self.build_into(&self.request(&self.pipeline)?, stages)?.compilation)
     }
 
     /// Compiles what a request asks for.
     pub(super) fn build(&self, request: &Request) -> Result<Built, String> {
+        self.build_into(request, &mut Vec::new())
+    }
+
+    fn build_into(&self, request: &Request, stages: &mut Vec<Stage>) -> Result<Built, String> {
         let (options, machine) = options(request)?;
         if by_times(&options.pipeline) {
             let Tuned { compilation, basis, .. } = tuned(&self.graph()?, options, false, None)?;
             return Ok(Built { compilation, machine, basis: Some(basis) });
         }
-        let compilation = compile::compile(self.graph()?, &options).map_err(|error| error.to_string())?;
+        let compilation =
+            compile::compile_into(self.graph()?, &options, stages).map_err(|error| error.to_string())?;
         Ok(Built { compilation, machine, basis: None })
     }
 

@@ -239,6 +239,15 @@ impl Pick<'_> {
         for (op, why, count) in &self.missing {
             text.push_str(&format!("\n  refused {count} time(s): `{op}`: {why}"));
         }
+        for (phase, stop) in &self.egraph.limited {
+            text.push_str(&format!("\n  phase `{phase}` {stop}"));
+        }
+        if !self.egraph.limited.is_empty() {
+            text.push_str(
+                "\nRaise the limit of that phase in the pipeline (`rounds`; `nodes` and `nodes-per-op`): rules that \
+                 lower the op may not have had their turn. If that does not help:",
+            );
+        }
         text.push_str("\nAdd a rule that lowers the op, or a backend that has a kernel for it.");
         text
     }

@@ -92,8 +92,8 @@ impl EGraph {
         self.search(rule, reach, None)
     }
 
-    /// As [`EGraph::matches`], and notes where the search got furthest without a match. Asked about one value,
-    /// it begins with the left side that is to stand there.
+    /// As [`EGraph::matches`], and notes where the search got furthest without a match, beginning with the left
+    /// side that it asks for.
     pub(super) fn search(
         &self,
         rule: &Rule,
@@ -102,16 +102,16 @@ impl EGraph {
     ) -> Vec<Match> {
         let depth = Depth::of(rule);
         let reach = reach.filter(|_| rule.from.len() == 1);
-        let only = nearest.as_ref().and_then(|nearest| nearest.only());
-        let first = only.map_or(0, |(position, _)| position);
+        let only = nearest.as_ref().and_then(|nearest| nearest.only);
+        let first = nearest.as_ref().map_or(0, |nearest| nearest.first);
         let order: SmallVec<[usize; 3]> =
             std::iter::once(first).chain((0..rule.from.len()).filter(|at| *at != first)).collect();
         let mut found = vec![Match::empty(rule)];
         let mut stands = 0;
         for (turn, position) in order.iter().copied().enumerate() {
             let pattern = &rule.from[position];
-            let only = only.filter(|_| turn == 0).map(|(_, class)| class);
-            let mut next = Vec::new();
+            let only = only.filter(|_| turn == 0);
+            let (mut next, mut other_order) = (Vec::new(), Vec::new());
             for partial in found {
                 let mut tried = false;
                 let candidates = match only {
@@ -127,15 +127,18 @@ impl EGraph {
                     }
                     let root = |term: &Term| matches!(pattern, Pattern::Op { op, .. } if op.name == term.op);
                     tried |= nearest.is_some() && self.egg[class].iter().any(root);
-                    // Of two whose order does not matter the one of the smaller class is first.
-                    if rule.symmetric && turn > 0 && (class < partial.roots[0]) == (position > first) {
+                    // Of two whose order does not matter the one of the smaller class is first; but the
+                    // nearest miss may be in the other order, since there is none where this one stands.
+                    let twice =
+                        rule.symmetric && turn > 0 && (class < partial.roots[0]) == (position > first);
+                    if twice && nearest.is_none() {
                         continue;
                     }
                     let mut search = Search {
                         egraph: self,
                         bound: partial.clone(),
                         goals: Vec::new(),
-                        found: &mut next,
+                        found: if twice { &mut other_order } else { &mut next },
                         depth: stands,
                         nearest: nearest.as_deref_mut(),
                         trail: None,

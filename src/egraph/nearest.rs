@@ -13,17 +13,14 @@ use std::sync::Arc;
 /// Where a search got furthest.
 #[derive(Default)]
 pub(super) struct Nearest {
-    /// The left side in this position is to stand at this class.
-    only: Option<(usize, Id)>,
+    /// The position of the left side that the search begins with.
+    pub first: usize,
+    /// The class at which it is to stand.
+    pub only: Option<Id>,
     miss: Option<(usize, Pattern, Option<Id>, String)>,
 }
 
 impl Nearest {
-    /// The position of the left side that is to stand at a certain class, and the class.
-    pub fn only(&self) -> Option<(usize, Id)> {
-        self.only
-    }
-
     /// A part that does not stand at a class, or anywhere, when so many do. The first that got
     /// furthest is kept.
     pub fn note(&mut self, depth: usize, pattern: &Pattern, class: Option<Id>, why: impl FnOnce() -> String) {
@@ -133,11 +130,18 @@ impl EGraph {
                 nearest.push(Nearest::default());
             }
             let Some(nearest) = nearest.last_mut() else { continue };
-            nearest.only = only.map(|class| (position, class));
+            (nearest.first, nearest.only) = (position, only);
             for found in self.search(rule, None, Some(nearest)) {
                 if !matches.contains(&found) {
                     matches.push(found);
                 }
+            }
+        }
+        // Without a match, the nearest miss of all begins with any left side.
+        if let ([nearest], None, true) = (&mut nearest[..], only, matches.is_empty() && !rule.symmetric) {
+            for position in 1..rule.from.len() {
+                nearest.first = position;
+                self.search(rule, None, Some(nearest));
             }
         }
         let record = self.record(&rule.name);

@@ -86,9 +86,7 @@ fn choice(
     let (Trial { extraction, program, mut plan }, objective) = choose(&chooser, settings)?;
     let sources = sources(&chooser.pick, &program);
     // Where things came from is asked for the chosen program alone.
-    for step in &mut plan.steps {
-        step.source = sources.get(step.node.index()).cloned().unwrap_or_default();
-    }
+    plan.come_from(&program.graph, &sources);
     Ok(Chosen { extraction, objective, program: program.graph, plan, sources, missing: chooser.pick.missing })
 }
 

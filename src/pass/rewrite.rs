@@ -27,6 +27,8 @@ impl Pass for Rewrite {
             Limits { rounds: self.0.rounds, nodes: self.0.nodes + self.0.nodes_per_op * state.graph.len() };
         let start = Instant::now();
         let egraph = state.egraph.get_or_insert_with(|| EGraph::new(&state.graph));
-        Ok(PassReport::Rewrite(egraph.saturate(&rules, limits, &|| start.elapsed())?))
+        let saturation = egraph.saturate(&rules, limits, &|| start.elapsed())?;
+        egraph.ended(&self.0.name, &saturation.stop);
+        Ok(PassReport::Rewrite(saturation))
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::audit::verify::accept::{self, RANKS, Table};
-use crate::op::OpDef;
+use crate::op::{AttrDef, OpDef};
 use crate::rule::print::Names;
 use crate::rule::{AttrPattern, Expr, Pattern, Rule};
 use crate::tensor::DType;
@@ -75,8 +75,12 @@ impl Op<'_> {
 
     fn ranks(&self) -> Option<Table> {
         let attrs = self.literals();
-        let open = |name: &str| attrs.get(name).is_none() && !HARMLESS.contains(&name);
-        let known = !self.open && !self.def.attrs.iter().any(|attr| open(attr.name));
+        // A list without a default has an entry for each axis, as that of `pad`: it is the rank.
+        let harmless = |attr: &AttrDef| {
+            HARMLESS.contains(&attr.name) && (attr.default.is_some() || attr.kind != AttrKind::Ints)
+        };
+        let open = |attr: &AttrDef| attrs.get(attr.name).is_none() && !harmless(attr);
+        let known = !self.open && !self.def.attrs.iter().any(open);
         if known { accept::ranks(self.def, &attrs, self.values.len() - 1) } else { None }
     }
 }

@@ -39,8 +39,12 @@ pub(crate) fn dtypes(op: &'static OpDef, fixed: &Attrs, operands: usize) -> Opti
 
 /// The ranks that an op with these attributes takes; `None` where that is not known.
 pub(crate) fn ranks(op: &'static OpDef, attrs: &Attrs, operands: usize) -> Option<Table> {
-    let (_, like) = fitting(op, attrs, operands)?;
-    let attrs = op::complete(op, attrs.clone());
+    let (offered, like) = fitting(op, attrs, operands)?;
+    // What has no default is as it was offered: no op is typed without it.
+    let needed = op.attrs.iter().filter(|def| def.default.is_none() && attrs.get(def.name).is_none());
+    let needed = needed.filter_map(|def| Some((def.name, offered.get(def.name)?.clone())));
+    let attrs = needed.fold(attrs.clone(), |attrs, (name, value)| attrs.with(name, value));
+    let attrs = op::complete(op, attrs);
     let table = table(operands, RANKS, &|ranks| {
         let types: Vec<TensorType> =
             like.iter().zip(ranks).map(|(ty, rank)| TensorType::plain(ty.dtype, vec![1; *rank])).collect();

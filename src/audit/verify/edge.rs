@@ -22,6 +22,8 @@ const WHOLE_SHARE: usize = 60;
 const ENDS: usize = 60;
 /// How many pools in a hundred have what a cast takes apart or makes equal: with some, nothing else.
 const TAKEN_APART: usize = 50;
+/// How many pools in a hundred have what is no number, where the rule asks for it.
+const NO_NUMBERS: usize = 70;
 /// How many pools in a hundred have the large numbers of a rule: they hide what small ones show.
 const LARGE_SHARE: usize = 50;
 
@@ -62,7 +64,12 @@ const I32_LEAST: f64 = -2_147_483_648.0;
 /// What a narrower type that the instance casts to has not: for `f16` what is beyond its range, for `f32`
 /// what is beyond that of it; and what is so small that it is zero there.
 const BEYOND_F16: &[f64] = &[70_000.0, -1e5, 1e-8, -1e-9];
+/// What rounds to the largest of `f16`, and in `bf16` to more than that.
+const LARGEST_F16: &[f64] = &[65_510.0, -65_510.0];
 const BEYOND_F32: &[f64] = &[1e39, -1e40, 1e-50, -1e-60];
+/// Floats that an integer type has not: a cast gives its ends, and one by a wider type what wraps.
+const OUTSIDE_I32: &[f64] = &[3e9, -3e9, 4_294_967_296.0, -1e12];
+const OUTSIDE_I64: &[f64] = &[1e19, -1e19, 1e25, -1e30];
 /// The first integers that a float of 24 or 53 bits has not, and others like them.
 const BEYOND_24: &[i64] = &[16_777_217, -16_777_219, 33_554_435];
 const BEYOND_I32: &[f64] = &[16_777_217.0, -16_777_219.0, 33_554_435.0];
@@ -158,6 +165,24 @@ pub(super) fn targets(rule: &Rule) -> Vec<DType> {
     found
 }
 
+/// Whether one of a rule's sides asks whether a value is no number.
+pub(super) fn asks_for_none(rule: &Rule) -> bool {
+    fn asks(op: &OpDef) -> bool {
+        op.logical.unwrap_or(op.name) == "isnan"
+    }
+    fn left(pattern: &Pattern) -> bool {
+        matches!(pattern, Pattern::Op { op, children, .. } if asks(op) || children.iter().any(left))
+    }
+    fn right(template: &Template) -> bool {
+        match template {
+            Template::Operand(_) | Template::Scalar(_) | Template::Each(_, None) => false,
+            Template::Each(_, Some((_, inner))) => right(inner),
+            Template::Op { op, children, .. } => asks(op) || children.iter().any(right),
+        }
+    }
+    rule.from.iter().any(left) || rule.to.iter().any(right)
+}
+
 /// Numbers that a rule's sides hold.
 pub(super) fn literals(rule: &Rule) -> Vec<f64> {
     let mut found = Vec::new();
@@ -246,6 +271,8 @@ pub(super) struct Edge {
     pub literals: Vec<f64>,
     /// Element types that its right sides cast to.
     pub targets: Vec<DType>,
+    /// Whether it asks what is no number: then some of the values are none.
+    pub none: bool,
 }
 
 impl Edge {
@@ -284,7 +311,13 @@ impl Edge {
             let at = known.unwrap_or_else(|| {
                 let pool = match dtype {
                     DType::I64 => Pool::Whole(integers(positive, &written, &casts, rng)),
-                    _ => Pool::Any(pool(dtype, positive, &written, &casts, rng)),
+                    _ => {
+                        let mut some = pool(dtype, positive, &written, &casts, rng);
+                        if self.none && dtype.is_float() && rng.percent(NO_NUMBERS) {
+                            some.push(f64::NAN);
+                        }
+                        Pool::Any(some)
+                    }
                 };
                 pools.push((dtype, positive, pool));
                 pools.len() - 1
@@ -384,14 +417,10 @@ fn pool(dtype: DType, positive: bool, written: &[f64], casts: &[DType], rng: &mu
     let fits = |value: &f64| if positive { *value > 0.0 } else { dtype != DType::U8 || *value >= 0.0 };
     let all: Vec<f64> = all.into_iter().filter(fits).collect();
     let mut some: Vec<f64> = (0..2 + rng.below(4)).map(|_| rng.pick(&all)).collect();
-    let beyond = match dtype {
-        DType::F32 | DType::F64 if casts.contains(&DType::F16) => BEYOND_F16,
-        DType::F64 if casts.contains(&DType::F32) || casts.contains(&DType::BF16) => BEYOND_F32,
-        DType::I32 if casts.contains(&DType::F32) => BEYOND_I32,
-        _ => &[],
-    };
+    let beyond = beyond(dtype, casts);
     if !beyond.is_empty() && rng.percent(TAKEN_APART) {
-        some.push(rng.pick(beyond));
+        let numbers = rng.pick(&beyond);
+        some.push(rng.pick(numbers));
     }
     let pair = twins(dtype, casts, rng);
     let (ends, wrap): (&[f64], &[f64]) = match dtype {
@@ -422,6 +451,21 @@ fn pool(dtype: DType, positive: bool, written: &[f64], casts: &[DType], rng: &mu
     join(&mut some, pair, rng);
     some.retain(fits);
     if some.is_empty() { vec![1.0] } else { some }
+}
+
+/// Numbers of a type that a type which the instance casts to has not, a list for each way to lose them.
+fn beyond(dtype: DType, casts: &[DType]) -> Vec<&'static [f64]> {
+    let to = |dtype: DType| casts.contains(&dtype);
+    let (wide, narrow) = (matches!(dtype, DType::F32 | DType::F64), dtype == DType::BF16);
+    let lists: [(bool, &'static [f64]); 6] = [
+        (wide && to(DType::F16), BEYOND_F16),
+        (wide && to(DType::F16) && to(DType::BF16), LARGEST_F16),
+        (dtype == DType::F64 && (to(DType::F32) || to(DType::BF16)), BEYOND_F32),
+        ((wide || narrow) && to(DType::I32), OUTSIDE_I32),
+        ((wide || narrow) && to(DType::I64), OUTSIDE_I64),
+        (dtype == DType::I32 && to(DType::F32), BEYOND_I32),
+    ];
+    lists.into_iter().filter(|(lost, _)| *lost).map(|(_, numbers)| numbers).collect()
 }
 
 /// The least and the most finite number of a type.

@@ -1,7 +1,7 @@
 //! Left sides for a rule: types and attributes by wishes from the root down, then typed from the
 //! leaves up.
 
-use super::draft::{Draft, Filling, LARGEST};
+use super::draft::{Draft, Filling};
 use super::edge::{self, Edge};
 use super::hint::{self, Hints};
 use super::palette::{Palette, ones};
@@ -38,7 +38,11 @@ impl<'a> Generator<'a> {
     pub fn new(rule: &'a Rule, palette: &Palette) -> Self {
         let numbers = edge::literals(rule);
         let palette = palette.with(&hint::wishes(rule), &numbers);
-        let edge = (!edge::rounds(rule)).then(|| Edge { literals: numbers, targets: edge::targets(rule) });
+        let edge = (!edge::rounds(rule)).then(|| Edge {
+            literals: numbers,
+            targets: edge::targets(rule),
+            none: edge::asks_for_none(rule),
+        });
         Self { rule, hints: Hints::new(rule), palette, names: Arc::new(Names::of(rule)), edge }
     }
 
@@ -108,6 +112,21 @@ impl<'a> Generator<'a> {
         }
     }
 
+    /// What the pattern, the guards and what is drawn already say of the element type of a pattern's value.
+    fn element(&self, pattern: &Pattern, draft: &Draft) -> Option<DType> {
+        match pattern {
+            Pattern::Operand(var) => match draft.operands[var.0] {
+                Some(bound) => Some(draft.values[bound].ty.dtype),
+                None => self.hints.element(var.0),
+            },
+            Pattern::Rest(_) | Pattern::Number(..) | Pattern::Optional(_) => None,
+            Pattern::Op { op, children, .. } => {
+                let child = || children.iter().find_map(|child| self.element(child, draft));
+                sampler::result_dtype(op, &self.fixed(pattern, draft), &child)
+            }
+        }
+    }
+
     fn value(
         &self,
         pattern: &Pattern,
@@ -172,6 +191,10 @@ impl<'a> Generator<'a> {
         let Pattern::Op { children, .. } = pattern else { return Err("no op".into()) };
         // What is wished is mostly what is made; samplers count its elements.
         draft.fits(&wish.ty)?;
+        // Below what changes the element type, that of the root says nothing.
+        let mut wish = wish.clone();
+        wish.ty.dtype = self.element(pattern, draft).unwrap_or(wish.ty.dtype);
+        let wish = &wish;
         let (slots, open) = slots(children, draft, &self.palette, rng);
         let mut inputs: Vec<Option<usize>> = slots
             .iter()
@@ -179,7 +202,12 @@ impl<'a> Generator<'a> {
                 Slot::Bound(value) => Some(*value),
                 Slot::Child(Pattern::Operand(var)) => draft.operands[var.0],
                 // A number adds no dimension, so what stands beside it has the wished shape.
-                Slot::Child(child @ Pattern::Number(..)) => self.value(child, wish, draft, rng).ok(),
+                Slot::Child(child @ Pattern::Number(..)) => {
+                    let beside = children.iter().find_map(|child| self.element(child, draft));
+                    let dtype = beside.unwrap_or(wish.ty.dtype);
+                    let wish = Wish { ty: TensorType { dtype, ..wish.ty.clone() }, values: wish.values };
+                    self.value(child, &wish, draft, rng).ok()
+                }
                 Slot::Child(_) | Slot::Item(_) => None,
             })
             .collect();
@@ -193,7 +221,7 @@ impl<'a> Generator<'a> {
                 .ok_or_else(|| format!("nothing to offer for `{}`", op.name))
         };
         let before = self.fixed(pattern, draft);
-        if let Some((name, value)) = before.iter().find(|(_, value)| beyond(value)) {
+        if let Some((name, value)) = before.iter().find(|(_, value)| sampler::beyond(value)) {
             return Err(format!(
                 "attribute `{name}` of `{}` is {value}: no value has so many elements that is evaluated",
                 op.name
@@ -366,17 +394,6 @@ fn slots<'a>(
         }
     }
     (slots, None)
-}
-
-/// Whether an attribute holds a number that is no size of what is evaluated, nor anything else that an op
-/// is told. Large ones make values that no memory holds, and loops that do not end.
-fn beyond(value: &Attr) -> bool {
-    let large = |one: &i64| one.unsigned_abs() > 8 * LARGEST as u64;
-    match value {
-        Attr::Int(one) => large(one),
-        Attr::Ints(list) => list.iter().any(large),
-        _ => false,
-    }
 }
 
 /// What a number of an interval is drawn from, as far as it is in it.

@@ -213,6 +213,11 @@ impl Hints {
         own(var).or_else(|| self.operands[var].same.iter().find_map(|other| own(*other)))
     }
 
+    /// What the guards say of the element type of an operand variable.
+    pub fn element(&self, var: usize) -> Option<DType> {
+        self.operands[var].dtype
+    }
+
     /// What the guards say of the rank of each value of a rest.
     pub fn rest_rank(&self, var: usize) -> Option<Rank> {
         self.rests[var].rank()

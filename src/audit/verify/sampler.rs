@@ -13,6 +13,7 @@ mod reduce;
 mod shape;
 mod window;
 
+use super::draft::LARGEST;
 use super::palette::Palette;
 use super::rng::Rng;
 use crate::attr::{Attr, Attrs, Float, Step};
@@ -149,8 +150,22 @@ pub(super) fn find(op: &OpDef) -> Option<Sampler> {
     }
 }
 
-/// Asks the op's sampler.
+/// Whether an attribute holds a number that is no size of what is evaluated, nor anything else that an op
+/// is told. Large ones make values that no memory holds, and loops that do not end.
+pub(super) fn beyond(value: &Attr) -> bool {
+    let large = |one: &i64| one.unsigned_abs() > 8 * LARGEST as u64;
+    match value {
+        Attr::Int(one) => large(one),
+        Attr::Ints(list) => list.iter().any(large),
+        _ => false,
+    }
+}
+
+/// Asks the op's sampler; there is no offer for numbers that are [`beyond`] what is evaluated.
 pub(super) fn offer(ask: &mut Ask<'_>) -> Option<Offer> {
+    if ask.fixed.iter().any(|(_, value)| beyond(value)) {
+        return None;
+    }
     let mut offer = find(ask.op)?(ask)?;
     layout::lower(ask, &mut offer);
     // What the sampler had no say in is filled from the declarations.
@@ -384,6 +399,23 @@ pub(super) fn result_rank(op: &OpDef, fixed: &Attrs, child: Option<Rank>) -> Opt
             (Some(Attr::Int(axis)), Some(_)) => usize::try_from(axis + 1).ok(),
             _ => None,
         }),
+    }
+}
+
+/// What is known of the element type of an op's result, from its settled attributes and its operands;
+/// `child` is asked where the result has their type.
+pub(super) fn result_dtype(op: &OpDef, fixed: &Attrs, child: &dyn Fn() -> Option<DType>) -> Option<DType> {
+    match op.logical.unwrap_or(op.name) {
+        "cast" => match fixed.get("to") {
+            Some(Attr::DType(to)) => Some(*to),
+            _ => None,
+        },
+        "arg-max" | "arg-min" => Some(DType::I64),
+        "isnan" | "not" | "and" | "or" | "xor" | "equal" | "greater" | "less" | "greater-equal"
+        | "less-equal" => Some(DType::Bool),
+        "reshape" | "transpose" | "slice" | "expand" | "concat" | "pad" => child(),
+        _ if op.flags.elementwise => child(),
+        _ => None,
     }
 }
 

@@ -145,10 +145,7 @@ impl Geometry {
 }
 
 fn contract(name: &str, scratch: usize) -> Contract {
-    Contract {
-        scratch,
-        ..plain_contract(&format!("{name}-{}", Isa::planned()))
-    }
+    Contract { scratch, ..plain_contract(&format!("{name}-{}", Isa::planned())) }
 }
 
 /// What happens to a sum before it is stored, and after.

@@ -219,10 +219,16 @@ fn failure(one: &Verification, rule: &Rule, loaded: &Loaded) -> String {
         }
         Verdict::Uncovered { reasons, worked_out } => {
             let limit = if *worked_out { ", where the limit on work ended it" } else { "" };
-            let advice = match reasons.iter().any(|reason| reason.guard.is_some()) {
-                true => "Loosen its guards, or mend them if nothing can satisfy them.",
-                false => {
+            let advice = match (reasons.iter().any(|reason| reason.guard.is_some()), one.examples) {
+                (true, 0) => "Loosen its guards, or mend them if nothing can satisfy them.",
+                (true, _) => {
+                    "Its examples fire and agree, but they are too few to say: what the guards ask for is not drawn. Loosen them, or write the numbers that they compute as literals, which are drawn; `--on MODEL` compares members of a model that the rule fires on."
+                }
+                (false, 0) => {
                     "No guard is to blame: mend its sides, so that what they are made of fits together, or write an example that fires, if they do."
+                }
+                (false, _) => {
+                    "Its examples fire and agree, but they are too few to say: what the sides are made of is not drawn. Write a variable in place of a literal or an attribute that is seldom met, or a wider range, and ask for it in `when`; `--on MODEL` compares members of a model that the rule fires on."
                 }
             };
             let _ = writeln!(text, "{} instances in {} tries{limit}. {advice}", one.instances, one.tries);

@@ -24,7 +24,9 @@ pub(super) fn reshape(ask: &mut Ask<'_>) -> Option<Offer> {
         (Some(known), None) => (known.shape.to_vec(), refactor(ask.rng, known.shape.count())),
         (None, settled) => {
             let shape = settled.unwrap_or(wish);
-            let other = refactor(ask.rng, shape.iter().product());
+            // Factors of what is never evaluated are not worth the search for them.
+            let count = shape.iter().try_fold(1usize, |count, size| count.checked_mul(*size));
+            let other = refactor(ask.rng, count.filter(|count| *count <= ask.palette.largest)?);
             (if ask.rng.percent(25) { shape.clone() } else { other }, shape)
         }
     };

@@ -222,12 +222,18 @@ fn check_pointwise_depthwise(shape: &Shape, (raise, inner): (f32, &[Step]), bloc
 #[test]
 fn pointwise_depthwise_has_no_kernel_outside_of_blocks() {
     let plain = |shape: &[usize]| TensorType::plain(DType::F32, shape.to_vec());
-    let types = [plain(&[1, 8, 9, 9]), plain(&[16, 8, 1, 1]), plain(&[16]), plain(&[16, 1, 3, 3]), plain(&[16])];
+    let types =
+        [plain(&[1, 8, 9, 9]), plain(&[16, 8, 1, 1]), plain(&[16]), plain(&[16, 1, 3, 3]), plain(&[16])];
     let inputs: Vec<&TensorType> = types.iter().collect();
     let attrs = op::complete(op::find("native.pointwise-depthwise").unwrap(), Attrs::new());
     let output = plain(&[1, 16, 7, 7]);
-    let call =
-        Call { op: "native.pointwise-depthwise", attrs: &attrs, inputs: &inputs, output: &output, threads: 2 };
+    let call = Call {
+        op: "native.pointwise-depthwise",
+        attrs: &attrs,
+        inputs: &inputs,
+        output: &output,
+        threads: 2,
+    };
     assert_eq!(super::pointwise::contract(&call).unwrap().implementation, "reference");
 }
 
