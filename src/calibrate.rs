@@ -170,6 +170,7 @@ fn measure(threads: usize) -> (Machine, bool) {
         memory: rate(1, nominal.memory),
         cache: rate(2, nominal.cache),
         start: 1.0 / rate(3, 1.0 / nominal.start),
+        lanes: Isa::planned().lanes(),
     };
     (machine, idle == 2 && had.as_secs_f64() >= OWN * wanted.as_secs_f64())
 }

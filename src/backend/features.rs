@@ -29,6 +29,14 @@ impl Isa {
         }
     }
 
+    /// `f32` elements of a vector.
+    pub const fn lanes(self) -> usize {
+        match self {
+            Self::Portable | Self::Avx2 => 8,
+            Self::Avx512 => 16,
+        }
+    }
+
     /// The best that this processor has.
     pub fn host() -> Self {
         static HOST: OnceLock<Isa> = OnceLock::new();

@@ -19,11 +19,13 @@ pub struct Machine {
     pub cache: f64,
     /// Seconds to start a kernel.
     pub start: f64,
+    /// `f32` elements of a vector of that matrix kernel. Kernels for narrower ones do less at a time.
+    pub lanes: usize,
 }
 
 impl Machine {
     /// A round machine that is nobody's: what snapshots use.
-    pub const NOMINAL: Self = Self { flops: 2.0e11, memory: 2.0e10, cache: 6.0e10, start: 1.0e-6 };
+    pub const NOMINAL: Self = Self { flops: 2.0e11, memory: 2.0e10, cache: 6.0e10, start: 1.0e-6, lanes: 16 };
 
     /// Seconds to copy so many bytes that were just written.
     #[allow(clippy::cast_precision_loss)]
@@ -71,7 +73,7 @@ impl CostModel for Roofline {
             return Some(super::device::seconds(query));
         }
         let flops = (def.flops)(call.attrs, call.inputs, call.output);
-        let arithmetic = flops / (self.machine.flops * efficiency(query));
+        let arithmetic = flops / (self.machine.flops * efficiency(query, self.machine.lanes));
         let mut traffic = call.output.bytes() as f64 / self.machine.cache;
         for (operand, (ty, constant)) in call.inputs.iter().zip(*constant).enumerate() {
             if query.contract.alias == Some(operand) {
@@ -187,7 +189,7 @@ fn functions(query: &Query<'_>) -> f64 {
     operations * if backend == "onednn" { FUNCTIONS_ONEDNN } else { 1.0 }
 }
 
-fn efficiency(query: &Query<'_>) -> f64 {
+fn efficiency(query: &Query<'_>, lanes: usize) -> f64 {
     if query.contract.implementation == "reference" {
         return REFERENCE;
     }
@@ -214,8 +216,8 @@ fn efficiency(query: &Query<'_>) -> f64 {
                 0.20
             }
         }
-        "onednn.conv" => onednn(query) * grouping(query) * sharing(query),
-        name if name.starts_with("onednn.") => onednn(query),
+        "onednn.conv" => onednn(query, lanes) * grouping(query) * sharing(query),
+        name if name.starts_with("onednn.") => onednn(query, lanes),
         _ => known.map_or(OTHERWISE, |(_, share)| *share),
     };
     // Lanes that hold padding work for nothing.
@@ -223,11 +225,12 @@ fn efficiency(query: &Query<'_>) -> f64 {
     #[allow(clippy::cast_precision_loss)]
     let useful = ty.shape.count().max(1) as f64 / ty.layout.padded_count(&ty.shape).max(1) as f64;
     let by_eight = |ty: &TensorType| ty.layout.blocks().iter().any(|(_, size)| *size == 8);
-    let narrow = if by_eight(ty) || query.call.inputs.iter().any(|ty| by_eight(ty)) { 0.55 } else { 1.0 };
+    let half = lanes > 8 && (by_eight(ty) || query.call.inputs.iter().any(|ty| by_eight(ty)));
+    let narrow = if half { 0.55 } else { 1.0 };
     share * useful * narrow
 }
 
-fn onednn(query: &Query<'_>) -> f64 {
+fn onednn(query: &Query<'_>, lanes: usize) -> f64 {
     let name = &query.contract.implementation;
     if query.call.inputs[0].dtype == DType::BF16 {
         let fits =
@@ -248,7 +251,7 @@ fn onednn(query: &Query<'_>) -> f64 {
     let by_eight = query.call.inputs.iter().any(|ty| ty.layout.blocks().iter().any(|(_, size)| *size == 8));
     let register = if name.ends_with("sse41") {
         0.15
-    } else if name.ends_with("avx2") && !by_eight {
+    } else if lanes > 8 && name.ends_with("avx2") && !by_eight {
         0.50
     } else {
         1.0

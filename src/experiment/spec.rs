@@ -520,7 +520,7 @@ impl Reader<'_> {
             }
         };
         let [flops, memory, cache, start] = known.map(&mut speed);
-        Some(Machine { flops: flops?, memory: memory?, cache: cache?, start: start? })
+        Some(Machine { flops: flops?, memory: memory?, cache: cache?, start: start?, ..Machine::NOMINAL })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The transpose of a matrix of elements, in tiles of 16 × 16.
+//! The transpose of a matrix of elements, in tiles of 16 × 16, or of 8 × 8 by AVX2.
 
 /// Writes `target[r, c] = source[c, r]` for `rows` × `columns` elements: a column of the result is
 /// contiguous in the source, which goes on by `source_stride` from one to the next; rows of the
@@ -14,19 +14,28 @@ pub(super) unsafe fn transpose<T: bytemuck::Pod>(
     rows: usize,
     columns: usize,
 ) {
-    #[cfg(target_arch = "x86_64")]
-    let wide = size_of::<T>() == 4 && super::lanes::Isa::running() == super::lanes::Isa::Avx512;
-    for column in (0..columns).step_by(16) {
-        for row in (0..rows).step_by(16) {
-            let (height, width) = ((rows - row).min(16), (columns - column).min(16));
+    // Tiles in registers are of four-byte elements.
+    let four = size_of::<T>() == 4;
+    let isa = if four { super::lanes::Isa::running() } else { super::lanes::Isa::Portable };
+    let side = if isa == super::lanes::Isa::Avx2 { 8 } else { 16 };
+    for column in (0..columns).step_by(side) {
+        for row in (0..rows).step_by(side) {
+            let (height, width) = ((rows - row).min(side), (columns - column).min(side));
             // SAFETY: the tile is within the bounds that the caller promises.
             unsafe {
                 let from = source.offset(column as isize * source_stride + row as isize);
                 let to = target.offset(row as isize * target_stride + column as isize);
                 #[cfg(target_arch = "x86_64")]
-                if wide {
-                    tile_avx512(from.cast(), source_stride, to.cast(), target_stride, height, width);
-                    continue;
+                match isa {
+                    super::lanes::Isa::Avx512 => {
+                        tile_avx512(from.cast(), source_stride, to.cast(), target_stride, height, width);
+                        continue;
+                    }
+                    super::lanes::Isa::Avx2 if (height, width) == (8, 8) => {
+                        tile_avx2(from.cast(), source_stride, to.cast(), target_stride);
+                        continue;
+                    }
+                    _ => {}
                 }
                 for c in 0..width as isize {
                     for r in 0..height as isize {
@@ -34,6 +43,46 @@ pub(super) unsafe fn transpose<T: bytemuck::Pod>(
                     }
                 }
             }
+        }
+    }
+}
+
+/// One whole tile of 8 × 8 four-byte elements.
+///
+/// # Safety
+/// As [`transpose`]; the processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn tile_avx2(source: *const f32, source_stride: isize, target: *mut f32, target_stride: isize) {
+    use std::arch::x86_64::*;
+    let mut a = [_mm256_setzero_ps(); 8];
+    for (c, vector) in a.iter_mut().enumerate() {
+        // SAFETY: eight rows of this column, as the caller promises.
+        *vector = unsafe { _mm256_loadu_ps(source.offset(c as isize * source_stride)) };
+    }
+    // Pairs, then quads within each half, then the halves.
+    let mut b = [_mm256_setzero_ps(); 8];
+    for i in 0..4 {
+        b[2 * i] = _mm256_unpacklo_ps(a[2 * i], a[2 * i + 1]);
+        b[2 * i + 1] = _mm256_unpackhi_ps(a[2 * i], a[2 * i + 1]);
+    }
+    let mut quads = [_mm256_setzero_ps(); 8];
+    for i in 0..2 {
+        let (low, high, low2, high2) = (b[4 * i], b[4 * i + 1], b[4 * i + 2], b[4 * i + 3]);
+        quads[4 * i] = _mm256_shuffle_ps::<0x44>(low, low2);
+        quads[4 * i + 1] = _mm256_shuffle_ps::<0xee>(low, low2);
+        quads[4 * i + 2] = _mm256_shuffle_ps::<0x44>(high, high2);
+        quads[4 * i + 3] = _mm256_shuffle_ps::<0xee>(high, high2);
+    }
+    for r in 0..4 {
+        let (first, second) = (
+            _mm256_permute2f128_ps::<0x20>(quads[r], quads[4 + r]),
+            _mm256_permute2f128_ps::<0x31>(quads[r], quads[4 + r]),
+        );
+        // SAFETY: rows of eight columns, as the caller promises.
+        unsafe {
+            _mm256_storeu_ps(target.offset(r as isize * target_stride), first);
+            _mm256_storeu_ps(target.offset((4 + r as isize) * target_stride), second);
         }
     }
 }
