@@ -7,6 +7,23 @@ pub(crate) type Object = *mut c_void;
 /// Sizes of dimensions, as an array of at most 12.
 pub(crate) type Dims = *const i64;
 
+/// What makes a convolution, or a transposed one.
+pub(crate) type Convolution = unsafe extern "C" fn(
+    *mut Object,
+    Object,
+    c_int,
+    c_int,
+    Object,
+    Object,
+    Object,
+    Object,
+    Dims,
+    Dims,
+    Dims,
+    Dims,
+    Object,
+) -> c_int;
+
 /// What `dnnl_version` gives.
 #[repr(C)]
 pub(crate) struct RawVersion {

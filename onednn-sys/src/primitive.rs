@@ -1,6 +1,6 @@
 //! Primitives: what the library can compute, and computing it.
 
-use crate::api::{Object, RawArg};
+use crate::api::{Convolution, Object, RawArg};
 use crate::attr::{Algorithm, Attr};
 use crate::desc::{Desc, dims};
 use crate::load::Library;
@@ -85,32 +85,12 @@ impl PrimitiveDesc {
     pub fn convolution(
         library: &'static Library,
         algorithm: Algorithm,
-        [src, weights, bias, dst]: [&Desc; 4],
+        descs: [&Desc; 4],
         window: &Window,
         attr: &Attr,
     ) -> Result<Self, Error> {
-        let attr = attr.finish()?;
-        let (strides, dilations) = (dims(&window.strides), window.skipped());
-        Self::new(library, "a convolution", |raw| {
-            // SAFETY: descriptors, attributes and arrays live until the call returns.
-            unsafe {
-                (library.api.convolution_forward_primitive_desc_create)(
-                    raw,
-                    library.engine,
-                    INFERENCE,
-                    algorithm.0,
-                    src.raw,
-                    weights.raw,
-                    bias.raw,
-                    dst.raw,
-                    strides.as_ptr(),
-                    dilations.as_ptr(),
-                    window.before.as_ptr(),
-                    window.after.as_ptr(),
-                    attr,
-                )
-            }
-        })
+        let create = library.api.convolution_forward_primitive_desc_create;
+        Self::windowed(library, ("a convolution", create), algorithm, descs, window, attr)
     }
 
     /// A transposed convolution; weights are outputs by inputs, as a convolution's.
@@ -119,20 +99,34 @@ impl PrimitiveDesc {
     /// If no implementation takes it.
     pub fn deconvolution(
         library: &'static Library,
+        descs: [&Desc; 4],
+        window: &Window,
+        attr: &Attr,
+    ) -> Result<Self, Error> {
+        let create = library.api.deconvolution_forward_primitive_desc_create;
+        let direct = Algorithm::DECONVOLUTION_DIRECT;
+        Self::windowed(library, ("a transposed convolution", create), direct, descs, window, attr)
+    }
+
+    /// What one of the functions for convolutions creates.
+    fn windowed(
+        library: &'static Library,
+        (what, create): (&'static str, Convolution),
+        algorithm: Algorithm,
         [src, weights, bias, dst]: [&Desc; 4],
         window: &Window,
         attr: &Attr,
     ) -> Result<Self, Error> {
         let attr = attr.finish()?;
         let (strides, dilations) = (dims(&window.strides), window.skipped());
-        Self::new(library, "a transposed convolution", |raw| {
-            // SAFETY: as for a convolution.
+        Self::new(library, what, |raw| {
+            // SAFETY: descriptors, attributes and arrays live until the call returns.
             unsafe {
-                (library.api.deconvolution_forward_primitive_desc_create)(
+                create(
                     raw,
                     library.engine,
                     INFERENCE,
-                    Algorithm::DECONVOLUTION_DIRECT.0,
+                    algorithm.0,
                     src.raw,
                     weights.raw,
                     bias.raw,

@@ -1,6 +1,6 @@
 //! Transposed convolution: what a convolution reads, this writes.
 
-use super::{Arity, Flags, OpDef, attr, count, plain, rank, sizes};
+use super::{Arity, Flags, OpDef, attr, count, plain, sizes, window};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
 
@@ -94,17 +94,8 @@ impl Axis {
 
 /// The result's type; layouts are the caller's.
 pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
-    rank(types, 0, 4)?;
-    rank(types, 1, 4)?;
-    rank(types, 2, 1)?;
+    let groups = window::grouped(attrs, types)?;
     let (x, w, bias) = (types[0], types[1], types[2]);
-    if x.dtype != w.dtype || x.dtype != bias.dtype || !x.dtype.is_float() {
-        return Err(format!("the operands are {x}, {w} and {bias}: they must be of one floating-point type"));
-    }
-    let groups = usize::try_from(attrs.expect_int("groups"))
-        .ok()
-        .filter(|g| *g > 0)
-        .ok_or("attribute `groups` is at least 1")?;
     if w.shape[0] != x.shape[1] || x.shape[1] % groups != 0 {
         return Err(format!("weights {w} with {groups} group(s) do not fit the input {x}"));
     }

@@ -196,8 +196,8 @@ impl Axis {
     }
 }
 
-/// The logical result of a convolution: layouts are the caller's.
-pub(super) fn infer_conv(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+/// The groups of an image, weights and a bias of one floating-point type, of a convolution or a transposed one.
+pub(super) fn grouped(attrs: &Attrs, types: &[&TensorType]) -> Result<usize, String> {
     rank(types, 0, 4)?;
     rank(types, 1, 4)?;
     rank(types, 2, 1)?;
@@ -205,10 +205,14 @@ pub(super) fn infer_conv(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorT
     if x.dtype != w.dtype || x.dtype != bias.dtype || !x.dtype.is_float() {
         return Err(format!("the operands are {x}, {w} and {bias}: they must be of one floating-point type"));
     }
-    let groups = usize::try_from(attrs.expect_int("groups"))
-        .ok()
-        .filter(|g| *g > 0)
-        .ok_or("attribute `groups` is at least 1")?;
+    let groups = usize::try_from(attrs.expect_int("groups")).ok().filter(|groups| *groups > 0);
+    groups.ok_or_else(|| "attribute `groups` is at least 1".to_owned())
+}
+
+/// The logical result of a convolution: layouts are the caller's.
+pub(super) fn infer_conv(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    let groups = grouped(attrs, types)?;
+    let (x, w, bias) = (types[0], types[1], types[2]);
     if w.shape[1].checked_mul(groups) != Some(x.shape[1]) || w.shape[0] % groups != 0 {
         return Err(format!("weights {w} with {groups} group(s) do not fit the input {x}"));
     }
