@@ -10,6 +10,7 @@ pub mod cuda;
 pub mod features;
 pub mod native;
 pub mod onednn;
+pub mod seat;
 pub mod team;
 
 pub use crate::contract::{Call, Contract};

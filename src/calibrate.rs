@@ -3,6 +3,7 @@
 //! Measured with the native backend's own kernels: a packed matrix product for arithmetic, copies
 //! larger and smaller than the last cache for traffic, and a tiny kernel for the time to start one.
 
+use crate::backend::seat::Seating;
 use crate::backend::{self, Args, Kernel, features::Isa, team::Team};
 use crate::contract::Call;
 use crate::cost::Machine;
@@ -61,6 +62,39 @@ pub fn keep_machine(threads: usize, machine: Machine) -> std::io::Result<()> {
     let path = path(threads).ok_or(std::io::ErrorKind::NotFound)?;
     let kept = Kept { version: version(), features: features(), threads, machine };
     keep(&path, &serde_json::to_string(&kept)?)
+}
+
+/// The shortest round trip between as many threads of this processor, in seconds.
+#[derive(Serialize, Deserialize)]
+struct KeptSeating {
+    version: String,
+    processor: String,
+    round_trip: f64,
+}
+
+fn seating_path(threads: usize) -> Option<PathBuf> {
+    Some(folder()?.join(format!("seating-{threads}.json")))
+}
+
+/// How this team sits, by what is kept and what is seen now.
+pub fn seating(team: &Team) -> Seating {
+    let kept = || -> Option<f64> {
+        let kept: KeptSeating =
+            serde_json::from_slice(&file::read(&seating_path(team.threads())?).ok()??).ok()?;
+        (kept.version == version() && kept.processor == backend::features::processor())
+            .then_some(kept.round_trip)
+    };
+    let seating = Seating::find(team, kept());
+    keep_seating(team, &seating);
+    seating
+}
+
+/// Keeps what is news of a seating. One that cannot be kept is found again next time.
+pub fn keep_seating(team: &Team, seating: &Seating) {
+    if let (Some(round_trip), Some(path)) = (seating.news(), seating_path(team.threads())) {
+        let kept = KeptSeating { version: version(), processor: backend::features::processor(), round_trip };
+        let _ = serde_json::to_string(&kept).map(|text| keep(&path, &text));
+    }
 }
 
 fn version() -> String {

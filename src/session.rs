@@ -10,6 +10,7 @@ use crate::plan::schedule::{self, Item, Schedule};
 use crate::plan::{Base, Place, Plan};
 use crate::tensor::{DType, Device, Tensor, TensorType};
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A plan with its kernels, constants, arena and threads.
@@ -33,7 +34,7 @@ pub struct Session {
     /// Kept alive for the pointers in `operands`.
     constants: Constants,
     outputs: Vec<Tensor>,
-    team: Team,
+    team: Arc<Team>,
 }
 
 // SAFETY: the pointers point into the arena, `constants` (owned) or the inputs of the present call.
@@ -121,7 +122,7 @@ impl Session {
     }
 
     fn load(plan: Plan, constants: Constants, code: &dyn Source) -> Result<Self, SessionError> {
-        let team = Team::new(plan.threads);
+        let team = Arc::new(Team::new(plan.threads));
         let take = |ty: TensorType| {
             let bytes = ty.bytes();
             Tensor::try_zeros(ty).ok_or(SessionError::Memory(bytes))
@@ -178,6 +179,19 @@ impl Session {
             outputs,
             team,
         })
+    }
+
+    /// The same on a team of as many threads that other sessions run on as well, one at a time.
+    #[must_use]
+    pub fn on(mut self, team: &Arc<Team>) -> Self {
+        debug_assert_eq!(team.threads(), self.plan.threads);
+        self.team = Arc::clone(team);
+        self
+    }
+
+    /// The threads.
+    pub fn team(&self) -> &Team {
+        &self.team
     }
 
     /// The plan.

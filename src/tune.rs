@@ -2,7 +2,8 @@
 //!
 //! Takes a graph and its pipeline, times every candidate that the saturated e-graph holds and that the
 //! table lacks, and keeps the table in one readable file. Candidates of one value take turns; the value
-//! of each is the median of runs that no other process disturbed; close ones run more often. One whose
+//! of each is the median of runs that nothing disturbed: no other process, and no virtual machine that moves its
+//! processors ([`backend::seat`]); close ones run more often. One whose
 //! result is wrong is recorded, and never chosen. A candidate whose estimate is many times that of
 //! another kernel for the same value is not timed: its estimate stands, and its line says so.
 //!
@@ -41,7 +42,7 @@ use crate::error::Error;
 use crate::file;
 use crate::graph::Graph;
 use check::Checker;
-use clock::{Clock, Runnable, median};
+use clock::{Clock, Runnable, lower_quartile, median};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -56,10 +57,10 @@ const BATCH: usize = 48;
 const RUNS: [usize; 3] = [3, 7, 13];
 /// What is not far from the best, and what is close to it.
 const NEAR: [f64; 2] = [1.4, 1.06];
-/// Between a run that was disturbed and the next try.
-const PAUSE: Duration = Duration::from_millis(2);
 /// Tries of one run that nothing disturbs.
 const TRIES: usize = 5;
+/// How long a tuning waits in all for threads to sit as they should.
+const PATIENCE: Duration = Duration::from_secs(12);
 /// Seconds that the runs of one kernel may take once it had the fewest.
 const LONG: f64 = 0.15;
 /// How often the table is written.
@@ -83,13 +84,13 @@ pub struct Tally {
     pub known: usize,
     /// Those that were timed.
     pub timed: usize,
-    /// Those of them whose time is rough, as other processes took the processors.
+    /// Those of them whose time is rough, as their runs were disturbed.
     pub rough: usize,
     /// Those whose result was wrong.
     pub wrong: usize,
     /// Those that are hopeless by their estimate.
     pub skipped: usize,
-    /// Runs that another process disturbed, and that do not count.
+    /// Runs that were disturbed, and that do not count.
     pub disturbed: usize,
 }
 
@@ -224,7 +225,7 @@ impl<'a> Tuner<'a> {
             return Ok(tally);
         }
         let team = Team::new(self.threads);
-        let mut clock = Clock::new(&team, measured.constants);
+        let mut clock = Clock::new(&team, measured.constants, PATIENCE);
         let mut checker = Checker::new(&team);
         let mut best: FxHashMap<usize, f64> = FxHashMap::default();
         let (start, mut kept) = (Instant::now(), Instant::now());
@@ -251,6 +252,7 @@ impl<'a> Tuner<'a> {
                 return Err(Error::setting("tuning was stopped; what was timed is kept"));
             }
         }
+        clock.keep();
         if start.elapsed() > self.budget {
             self.notes.push(format!(
                 "tuning took its {:.0} s before all kernels had their runs: the last ones have {}",
@@ -260,7 +262,8 @@ impl<'a> Tuner<'a> {
         }
         if tally.rough > 0 {
             self.notes.push(format!(
-                "{} kernel(s) were timed while other processes took the processors: `ovolo tune` times them again",
+                "{} kernel(s) were timed while other processes took the processors, or these were far from each other: \
+                 `ovolo tune` times them again",
                 tally.rough
             ));
         }
@@ -418,7 +421,7 @@ impl<'a> Tuner<'a> {
                 // Where the machine is never at rest, the least disturbed of some tries counts.
                 let mut seconds = f64::INFINITY;
                 let mut peace = false;
-                for _ in 0..if Instant::now() > end { 1 } else { TRIES } {
+                for _ in 0..TRIES {
                     let (tried, disturbed) = clock.sample(runnable);
                     if !disturbed {
                         (seconds, peace) = (tried, true);
@@ -426,17 +429,20 @@ impl<'a> Tuner<'a> {
                     }
                     seconds = seconds.min(tried);
                     tally.disturbed += 1;
-                    // Who waits a little is sooner left alone.
-                    if Instant::now() < end {
-                        std::thread::sleep(PAUSE);
+                    if Instant::now() > end || !clock.rest() {
+                        break;
                     }
                 }
                 runnable.samples.push(seconds);
                 runnable.rough += usize::from(!peace);
-                let (middle, spread) = median(&runnable.samples);
+                let (mut middle, spread) = median(&runnable.samples);
                 let entry = &mut entries[*at];
-                (entry.seconds, entry.spread, entry.samples) = (middle, spread, runnable.samples.len());
                 let rough = 2 * runnable.rough > runnable.samples.len();
+                if rough {
+                    // What disturbs makes slower: the faster ones are less wrong.
+                    middle = lower_quartile(&runnable.samples);
+                }
+                (entry.seconds, entry.spread, entry.samples) = (middle, spread, runnable.samples.len());
                 entry.state = if rough { State::Rough } else { State::Timed };
                 if round + 1 >= RUNS[0] {
                     let best = best.entry(jobs[*at].rivals).or_insert(f64::INFINITY);

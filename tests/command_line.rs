@@ -1,28 +1,18 @@
 //! The command line refuses what it cannot do as asked, in words, before anything is written.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::ovolo;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 /// A folder of this test's own, with a model whose two outputs have nearly one name.
 fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = common::folder(name);
     let model = "graph {\n  x: f32[2] = input\n  \"a/b\" = relu(x)\n  a_b = neg(x)\n  return \"a/b\"\n  return a_b\n}\n";
     std::fs::write(folder.join("model.ovolo"), model).unwrap();
     folder
-}
-
-fn ovolo(at: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
-    command
-        .args(arguments)
-        .current_dir(at)
-        .env("OVOLO_CACHE", at.join("cache"))
-        .env("OVOLO_PIPELINE", "native")
-        .output()
-        .unwrap()
 }
 
 fn refused(at: &Path, arguments: &[&str], why: &str) {

@@ -5,29 +5,14 @@
 #[path = "extract/synthetic.rs"]
 mod synthetic;
 
+mod common;
+
+use common::{folder, ovolo};
 use ovolo::extract::{EXTRACTORS, Label, Named, Problem};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-
-fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
-fn ovolo(at: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
-    command
-        .args(arguments)
-        .current_dir(at)
-        .env("OVOLO_CACHE", at.join("cache"))
-        .env("OVOLO_PIPELINE", "native")
-        .output()
-        .unwrap()
-}
 
 fn json(output: &Output) -> Value {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -7,7 +7,10 @@ mod browser;
 #[allow(dead_code)]
 mod dom;
 
+mod common;
+
 use browser::{browser, drawn};
+use common::ovolo;
 use ovolo::error::Source;
 use ovolo::experiment::{self, Spec};
 use ovolo::tune::Shard;
@@ -17,21 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("experiment").join(name);
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
-fn ovolo(at: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
-    command
-        .args(arguments)
-        .current_dir(at)
-        .env("OVOLO_CACHE", at.join("cache"))
-        .env("OVOLO_PIPELINE", "native")
-        .output()
-        .unwrap()
+    common::folder(&format!("experiment/{name}"))
 }
 
 fn said(output: &Output) -> String {

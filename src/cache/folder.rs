@@ -198,7 +198,7 @@ impl Folder {
 }
 
 /// How the names of tables of what was measured begin.
-const TABLES: [&str; 3] = ["machine-", "times-", "libraries"];
+const TABLES: [&str; 4] = ["machine-", "seating-", "times-", "libraries"];
 
 /// Whether a file is named by a digest, and what follows it while it is being written.
 fn is_ours(name: &str) -> bool {

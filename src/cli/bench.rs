@@ -5,6 +5,7 @@ use super::load::{self, inputs, write_outputs};
 use super::page;
 use super::{Outcome, Settings, print};
 use clap::Args;
+use ovolo::calibrate;
 use ovolo::cost::Machine;
 use ovolo::plan::{Base, Plan, Step};
 use ovolo::report::{Page, Profile, Timing};
@@ -80,11 +81,13 @@ impl Bench {
             }
         };
         let inputs: Vec<&Tensor> = inputs.iter().collect();
-        let times = measure(&mut session, &inputs, self.seconds)?;
+        let Times { all: times, seated } = measure(&mut session, &inputs, self.seconds)?;
         let median = times[times.len() / 2];
+        // Estimates are of threads that sit as they should.
+        let usual = seated.get(seated.len() / 2).copied().filter(|_| seated.len() >= SEATED);
         let outputs = session.run(&inputs).map_err(|error| error.to_string())?.to_vec();
         if self.profile {
-            let profile = profile(&mut session, &inputs, times.len().clamp(3, 200), median)?;
+            let profile = profile(&mut session, &inputs, times.len().clamp(3, 200), usual.unwrap_or(median))?;
             print(&table(session.plan(), &profile));
             if let (Some(file), Some(program)) = (&self.html, &program) {
                 let shown = Page {
@@ -112,34 +115,63 @@ impl Bench {
             let line = serde_json::json!({
                 "median_ms": milliseconds(median), "min_ms": milliseconds(times[0]), "runs": times.len(),
                 "estimate_ms": session.plan().seconds() * 1e3,
+                "seated_median_ms": usual.map(milliseconds), "seated_runs": seated.len(),
                 "outputs": directory, "cached": cached,
             });
             print(&format!("{line}\n"));
         } else {
             print(&format!(
-                "median {:.3} ms, fastest {:.3} ms, {} runs, {} thread(s), estimate {:.3} ms\n",
+                "median {:.3} ms, fastest {:.3} ms, {} runs, {} thread(s), estimate {:.3} ms{}\n",
                 milliseconds(median),
                 milliseconds(times[0]),
                 times.len(),
                 session.plan().threads,
-                session.plan().seconds() * 1e3
+                session.plan().seconds() * 1e3,
+                match usual {
+                    _ if seated.len() == times.len() => String::new(),
+                    Some(usual) => format!(
+                        "; median {:.3} ms of the {} runs in which each thread had a core of its own near the others",
+                        milliseconds(usual),
+                        seated.len()
+                    ),
+                    None => "; the threads shared a core, or were far from each other".to_owned(),
+                }
             ));
         }
         Ok(())
     }
 }
 
-/// Times of runs, sorted, after one that is not counted.
-fn measure(session: &mut Session, inputs: &[&Tensor], seconds: f64) -> Result<Vec<Duration>, String> {
+/// The fewest runs with threads that sit as they should of which a median is taken.
+const SEATED: usize = 3;
+
+/// Times of runs, sorted.
+#[derive(Default)]
+struct Times {
+    /// Of all runs.
+    all: Vec<Duration>,
+    /// Of those in which the threads sat as they should.
+    seated: Vec<Duration>,
+}
+
+/// Times runs, after one that is not counted.
+fn measure(session: &mut Session, inputs: &[&Tensor], seconds: f64) -> Result<Times, String> {
     session.run(inputs).map_err(|error| error.to_string())?;
+    let mut seating = calibrate::seating(session.team());
     let begin = Instant::now();
-    let mut times = Vec::new();
-    while times.len() < 3 || begin.elapsed().as_secs_f64() < seconds {
+    let mut times = Times::default();
+    while times.all.len() < 3 || begin.elapsed().as_secs_f64() < seconds {
         let start = Instant::now();
         session.run(inputs).map_err(|error| error.to_string())?;
-        times.push(start.elapsed());
+        let time = start.elapsed();
+        times.all.push(time);
+        if seating.holds(session.team()) {
+            times.seated.push(time);
+        }
     }
-    times.sort_unstable();
+    calibrate::keep_seating(session.team(), &seating);
+    times.all.sort_unstable();
+    times.seated.sort_unstable();
     Ok(times)
 }
 
@@ -153,11 +185,12 @@ fn profile(
     let machine = load::calibrated_machine(session.plan().threads).machine;
     let stream = if session.constant_bytes() > CACHED { machine.memory } else { machine.cache };
     let mut samples: Vec<Vec<Duration>> = vec![Vec::new(); session.plan().steps.len()];
-    for _ in 0..runs {
-        for (sample, time) in
-            samples.iter_mut().zip(session.profile(inputs).map_err(|error| error.to_string())?)
-        {
-            sample.push(time);
+    let mut seating = calibrate::seating(session.team());
+    for run in 0..runs {
+        let times = session.profile(inputs).map_err(|error| error.to_string())?;
+        // Where threads never sit as they should, what there is counts.
+        if seating.holds(session.team()) || run + SEATED >= runs {
+            samples.iter_mut().zip(times).for_each(|(sample, time)| sample.push(time));
         }
     }
     let timing = |(times, step): (&mut Vec<Duration>, &Step)| {

@@ -3,7 +3,7 @@
 //! Extraction by the times alone gives one plan; by the roofline, and with conversions dearer or cheaper,
 //! others. Those that differ are loaded and run in turns, and the fastest is kept.
 
-use super::race::{RULE, Rounds, beats, race};
+use super::race::{RULE, Rounds, race};
 use super::sample::{self, Sampling};
 use super::store::{Decision, checksum, settled_seconds};
 use super::{Basis, Tally, Tuner, clock::median};
@@ -105,11 +105,12 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
         }
     }
     let programs: Vec<_> = plans.iter().map(|(_, _, one)| (&one.program, &one.plan)).collect();
-    let runs = if plans.len() > 1 { race(&programs, Rounds::USUAL)? } else { vec![Vec::new()] };
-    let times: Vec<f64> = runs.iter().map(|runs| median(runs).0).collect();
+    let entrants = if plans.len() > 1 { &programs[..] } else { &[] };
+    let race = race(entrants, Rounds::USUAL)?;
+    let times: Vec<f64> = (0..entrants.len()).map(|at| median(&race.times(at)).0).collect();
     let mut winner = 0;
-    for at in 1..runs.len() {
-        if beats(&runs[at], &runs[winner]) {
+    for at in 1..entrants.len() {
+        if race.beats(at, winner) {
             winner = at;
         }
     }

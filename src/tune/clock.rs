@@ -5,15 +5,20 @@
 //! many other weights were read since, as many as in the plan, and no eviction need be timed or waited
 //! for. Results and scratch are in one arena, as in a plan.
 
-use crate::backend::{Args, Kernel, team::Team};
+use crate::backend::{Args, Kernel, seat::Seating, team::Team};
+use crate::calibrate;
 use crate::contract::Contract;
 use crate::egraph::KernelCall;
 use crate::tensor::{DType, Tensor, TensorType};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const ALIGN: usize = 64;
 /// Bytes of noise that operands are written from, few enough to stay in the nearest caches.
 const NOISE: usize = 16 << 10;
+/// Between a run that was disturbed and the next try: who waits a little is sooner left alone.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How long to wait for threads to sit as they should, at one time.
+const WAIT: Duration = Duration::from_millis(400);
 
 /// Where an operand comes from.
 enum Source {
@@ -33,7 +38,7 @@ pub(super) struct Runnable {
     scratch: usize,
     alias: Option<usize>,
     pub samples: Vec<f64>,
-    /// Samples that another process disturbed.
+    /// Samples that were disturbed.
     pub rough: usize,
 }
 
@@ -44,11 +49,14 @@ pub(super) struct Clock<'a> {
     at: usize,
     noise: Tensor,
     arena: Tensor,
+    seating: Seating,
+    /// How long may still be waited for threads to sit as they should.
+    patience: Duration,
 }
 
 impl<'a> Clock<'a> {
-    /// A clock for a model with so many bytes of constants.
-    pub fn new(team: &'a Team, constants: usize) -> Self {
+    /// A clock for a model with so many bytes of constants, which waits so long for a better seating in all.
+    pub fn new(team: &'a Team, constants: usize, patience: Duration) -> Self {
         let bytes = |bytes: usize| Tensor::zeros(TensorType::plain(DType::U8, [bytes]));
         let mut noise = bytes(NOISE);
         for (at, value) in noise.bytes_mut().chunks_exact_mut(4).enumerate() {
@@ -56,7 +64,8 @@ impl<'a> Clock<'a> {
             let sample = (at.wrapping_mul(2_654_435_761) >> 7 & 0xffff) as f32 / 65536.0 - 0.4;
             value.copy_from_slice(&sample.to_le_bytes());
         }
-        let mut clock = Self { team, ring: bytes(0), at: 0, noise, arena: bytes(0) };
+        let seating = calibrate::seating(team);
+        let mut clock = Self { team, ring: bytes(0), at: 0, noise, arena: bytes(0), seating, patience };
         clock.grow_ring(constants.max(1 << 20));
         clock
     }
@@ -117,7 +126,21 @@ impl<'a> Clock<'a> {
         Runnable { kernel, sources, output, scratch, alias: contract.alias, samples: Vec::new(), rough: 0 }
     }
 
-    /// Seconds of one run, and whether another process took a processor meanwhile.
+    /// Keeps what was learned of the seating.
+    pub fn keep(&self) {
+        calibrate::keep_seating(self.team, &self.seating);
+    }
+
+    /// Waits a little after a disturbed run. Whether another try is worth it.
+    pub fn rest(&mut self) -> bool {
+        std::thread::sleep(PAUSE.min(self.patience));
+        let (holds, waited) = self.seating.wait(self.team, WAIT.min(self.patience));
+        self.patience = self.patience.saturating_sub(waited);
+        holds
+    }
+
+    /// Seconds of one run, and whether it was disturbed: another process took a processor meanwhile, or the
+    /// threads do not sit as they should.
     pub fn sample(&mut self, runnable: &Runnable) -> (f64, bool) {
         let arena = self.arena.bytes_mut().as_mut_ptr();
         let mut inputs: Vec<*const u8> = Vec::with_capacity(runnable.sources.len());
@@ -149,7 +172,7 @@ impl<'a> Clock<'a> {
         let start = Instant::now();
         runnable.kernel.run(&args);
         let seconds = start.elapsed().as_secs_f64();
-        (seconds, switches() != before)
+        (seconds, switches() != before || !self.seating.holds(self.team))
     }
 }
 
@@ -169,6 +192,13 @@ fn switches() -> i64 {
         return 0;
     }
     usage.ru_nivcsw
+}
+
+/// What a quarter of the samples are below.
+pub(super) fn lower_quartile(samples: &[f64]) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 4).copied().unwrap_or(f64::INFINITY)
 }
 
 /// The median and half the distance between the quartiles, as a share of it.

@@ -1,12 +1,15 @@
 //! Plans that are run in turns, whole, so that what slows the machine slows all of them.
 
 use super::clock::median;
+use crate::backend::team::Team;
+use crate::calibrate;
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::pass::Chosen;
 use crate::plan::Plan;
 use crate::session::Session;
 use crate::tensor::Tensor;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often plans are run.
@@ -35,40 +38,92 @@ const FASTER: f64 = 0.98;
 pub(super) const RULE: &str = "another takes its place only where it is clearly faster: by 2 % in the median of \
                                their ratios, and at all in three of four rounds";
 
-/// Seconds of the runs of plans that take turns, round by round.
-pub(super) fn race(plans: &[(&Graph, &Plan)], rounds: Rounds) -> Result<Vec<Vec<f64>>, Error> {
-    let mut sessions = Vec::with_capacity(plans.len());
-    for (program, plan) in plans {
-        let session = Session::new(program, (*plan).clone());
-        sessions.push(session.map_err(|error| Error::setting(error.to_string()))?);
-    }
-    let inputs = plans.first().map(|(_, plan)| zeros(plan)).unwrap_or_default();
-    let inputs: Vec<&Tensor> = inputs.iter().collect();
-    let mut times = vec![Vec::new(); sessions.len()];
-    let start = Instant::now();
-    for round in 0..=rounds.runs[1] {
-        if round > rounds.runs[0] && start.elapsed() > rounds.time {
-            break;
-        }
-        for (session, times) in sessions.iter_mut().zip(&mut times) {
-            let start = Instant::now();
-            session.run(&inputs).map_err(|error| Error::setting(error.to_string()))?;
-            // The first round warms caches and threads.
-            if round > 0 {
-                times.push(start.elapsed().as_secs_f64());
-            }
-        }
-    }
-    Ok(times)
+/// How long a race waits in all for threads to sit as they should, and at one time.
+const PATIENCE: [Duration; 2] = [Duration::from_secs(4), Duration::from_millis(400)];
+/// Runs that do not count are run again, until there were so many times the rounds that are wanted.
+const AGAIN: usize = 2;
+
+/// Runs of some entrants, round by round: seconds, and whether the threads sat as they should.
+pub(super) struct Race {
+    rounds: Vec<Vec<(f64, bool)>>,
+    /// Where fewer count, all do.
+    least: usize,
 }
 
-/// Whether a plan is faster than another, round by round: clearly in the middle, and in three of four
-/// rounds at all, so that noise does not decide.
-pub(super) fn beats(plan: &[f64], other: &[f64]) -> bool {
-    let mut ratios: Vec<f64> = plan.iter().zip(other).map(|(plan, other)| plan / other).collect();
-    ratios.sort_by(f64::total_cmp);
-    let at = |quarters: usize| ratios.get(ratios.len() * quarters / 4).copied().unwrap_or(f64::INFINITY);
-    at(2) < FASTER && at(3) < 1.0
+impl Race {
+    fn new(wanted: usize) -> Self {
+        Self { rounds: Vec::new(), least: wanted.div_ceil(3) }
+    }
+
+    /// Whether one of so many entrants has fewer runs that count, and not yet too many others.
+    fn wants(&self, runs: usize, entrants: usize) -> bool {
+        let counted = |at: usize| self.rounds.iter().filter(|round| round[at].1).count();
+        self.rounds.len() < runs
+            || self.rounds.len() < AGAIN * runs && (0..entrants).any(|at| counted(at) < runs)
+    }
+
+    /// Seconds of the runs of one that count.
+    pub fn times(&self, at: usize) -> Vec<f64> {
+        self.counted(&[at]).map(|round| round[at].0).collect()
+    }
+
+    /// How many times the seconds of another one took, in rounds that count for both.
+    pub fn ratios(&self, at: usize, other: usize) -> Vec<f64> {
+        self.counted(&[at, other]).map(|round| round[at].0 / round[other].0).collect()
+    }
+
+    /// Whether one is faster than another, round by round: clearly in the middle, and in three of four rounds
+    /// at all, so that noise does not decide.
+    pub fn beats(&self, at: usize, other: usize) -> bool {
+        let mut ratios = self.ratios(at, other);
+        ratios.sort_by(f64::total_cmp);
+        let at = |quarters: usize| ratios.get(ratios.len() * quarters / 4).copied().unwrap_or(f64::INFINITY);
+        at(2) < FASTER && at(3) < 1.0
+    }
+
+    /// The rounds in which the runs of these count; all where they are too few.
+    fn counted<'a>(&'a self, of: &'a [usize]) -> impl Iterator<Item = &'a Vec<(f64, bool)>> {
+        let well = |round: &Vec<(f64, bool)>| of.iter().all(|at| round[*at].1);
+        let few = self.rounds.iter().filter(|round| well(round)).count() < self.least;
+        self.rounds.iter().filter(move |round| few || well(round))
+    }
+}
+
+/// Runs plans in turns on one team.
+pub(super) fn race(plans: &[(&Graph, &Plan)], rounds: Rounds) -> Result<Race, Error> {
+    let wrong = |error: crate::session::SessionError| Error::setting(error.to_string());
+    let mut race = Race::new(rounds.runs[0]);
+    let Some((_, first)) = plans.first() else { return Ok(race) };
+    let inputs = zeros(first);
+    let inputs: Vec<&Tensor> = inputs.iter().collect();
+    let team = Arc::new(Team::new(first.threads));
+    let mut sessions = Vec::with_capacity(plans.len());
+    for (program, plan) in plans {
+        sessions.push(Session::new(program, (*plan).clone()).map_err(wrong)?.on(&team));
+    }
+    // What warms caches and threads is not counted.
+    for session in &mut sessions {
+        session.run(&inputs).map_err(wrong)?;
+    }
+    let mut seating = calibrate::seating(&team);
+    let mut patience = PATIENCE[0];
+    let start = Instant::now();
+    while race.wants(rounds.runs[1], plans.len()) {
+        if !race.wants(rounds.runs[0], plans.len()) && start.elapsed() > rounds.time {
+            break;
+        }
+        let (_, waited) = seating.wait(&team, PATIENCE[1].min(patience));
+        patience = patience.saturating_sub(waited);
+        let mut round = Vec::with_capacity(sessions.len());
+        for session in &mut sessions {
+            let start = Instant::now();
+            session.run(&inputs).map_err(wrong)?;
+            round.push((start.elapsed().as_secs_f64(), seating.holds(&team)));
+        }
+        race.rounds.push(round);
+    }
+    calibrate::keep_seating(&team, &seating);
+    Ok(race)
 }
 
 /// The median seconds of each step of a plan, over so many runs.
@@ -80,16 +135,43 @@ pub fn profile(chosen: &Chosen, runs: usize) -> Result<Vec<f64>, Error> {
     let mut session = Session::new(&chosen.program, chosen.plan.clone()).map_err(wrong)?;
     let inputs = zeros(&chosen.plan);
     let inputs: Vec<&Tensor> = inputs.iter().collect();
-    let mut times: Vec<Vec<f64>> = vec![Vec::new(); chosen.plan.steps.len()];
     session.run(&inputs).map_err(wrong)?;
-    for _ in 0..runs.max(1) {
-        for (times, time) in times.iter_mut().zip(session.profile(&inputs).map_err(wrong)?) {
-            times.push(time.as_secs_f64());
-        }
+    let mut seating = calibrate::seating(session.team());
+    // Steps are what takes part here, and all of a run count or none.
+    let mut race = Race::new(runs.max(1));
+    while race.wants(runs.max(1), 1) {
+        let times = session.profile(&inputs).map_err(wrong)?;
+        let held = seating.holds(session.team());
+        race.rounds.push(times.iter().map(|time| (time.as_secs_f64(), held)).collect());
     }
-    Ok(times.iter().map(|times| median(times).0).collect())
+    Ok((0..chosen.plan.steps.len()).map(|step| median(&race.times(step)).0).collect())
 }
 
 fn zeros(plan: &Plan) -> Vec<Tensor> {
     plan.inputs.iter().map(|(_, ty)| Tensor::zeros(ty.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disturbed_runs_count_only_where_there_are_too_few_others() {
+        let mut race = Race::new(6);
+        for round in 0..6 {
+            // The second is slower by half, and looks faster where the first is disturbed.
+            let disturbed = round % 3 == 0;
+            race.rounds.push(vec![(if disturbed { 4.0 } else { 2.0 }, !disturbed), (3.0, true)]);
+        }
+        assert_eq!(race.times(0), [2.0; 4]);
+        assert_eq!(race.times(1), [3.0; 6]);
+        assert_eq!(race.ratios(1, 0), [1.5; 4]);
+        assert!(race.beats(0, 1) && !race.beats(1, 0));
+        assert!(race.wants(6, 2) && !race.wants(4, 2) && !race.wants(3, 2));
+        for round in &mut race.rounds {
+            round[1].1 = false;
+        }
+        assert_eq!(race.times(1).len(), 6);
+        assert_eq!(race.ratios(1, 0), [0.75, 1.5, 1.5, 0.75, 1.5, 1.5]);
+    }
 }

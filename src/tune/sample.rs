@@ -7,7 +7,7 @@
 
 use super::checksum;
 use super::clock::median;
-use super::race::{Rounds, beats, race};
+use super::race::{Rounds, race};
 use crate::compile::Options;
 use crate::cost::Noise;
 use crate::egraph::EGraph;
@@ -137,8 +137,8 @@ pub fn time(plans: &[(&Graph, &Plan)], rounds: usize, told: &mut dyn FnMut(usize
             from += 1;
         }
         let programs: Vec<_> = entrants.iter().map(|at| plans[*at]).collect();
-        let runs = race(&programs, limits)?;
-        let (base, base_spread) = median(&runs[0]);
+        let race = race(&programs, limits)?;
+        let (base, base_spread) = median(&race.times(0));
         if seconds[0].is_nan() {
             (seconds[0], spread[0]) = (base, base_spread);
         }
@@ -146,12 +146,10 @@ pub fn time(plans: &[(&Graph, &Plan)], rounds: usize, told: &mut dyn FnMut(usize
         let mut ahead = incumbent;
         for (place, at) in entrants.iter().enumerate() {
             if seconds[*at].is_nan() {
-                let ratios: Vec<f64> =
-                    runs[place].iter().zip(&runs[0]).map(|(one, first)| one / first).collect();
-                let (ratio, share) = median(&ratios);
+                let (ratio, share) = median(&race.ratios(place, 0));
                 (seconds[*at], spread[*at]) = (seconds[0] * ratio, share);
             }
-            if beats(&runs[place], &runs[ahead]) {
+            if race.beats(place, ahead) {
                 ahead = place;
             }
         }

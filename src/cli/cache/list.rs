@@ -152,6 +152,10 @@ fn describe(folder: &Path, file: &str) -> Option<String> {
             None => "not used: of another machine or version, or damaged".to_owned(),
         });
     }
+    if let Some(threads) = threads("seating-", ".json") {
+        let threads = count(threads, "thread", "threads");
+        return Some(format!("how well {threads} were seen to sit on their cores"));
+    }
     if file == "libraries.txt" {
         return Some("digests of the libraries of backends".to_owned());
     }
