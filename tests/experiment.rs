@@ -352,6 +352,16 @@ fn all_mistakes_of_a_spec_are_told_at_once_with_their_places() {
     assert!(text.contains("did you mean `flops`?") && text.contains("wrong.ron:1:"), "{text}");
     assert!(!at.join("a b").exists());
     refused(&ovolo(&at, &["experiment", "spec.ron", "--shard", "3/2"]), "it takes NUMBER/COUNT");
+    // What only the extractor `sample` takes.
+    for (field, why) in [
+        ("spread: 2", "how far the extractor `sample` goes"),
+        ("sample: 5", "that the extractor `sample` draws"),
+    ] {
+        small(&at, "\"flops\"", &format!("extractors: [\"exact\"], {field}"));
+        refused(&ovolo(&at, &["experiment", "spec.ron"]), why);
+    }
+    small(&at, "\"flops\"", "extractors: [\"sample\"], sample: 5, rounds: 1, spread: 11");
+    refused(&ovolo(&at, &["experiment", "spec.ron"]), "`spread` is a whole number");
 }
 
 /// A small network, whose kernels are soon timed, and a spec of it.

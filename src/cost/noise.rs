@@ -25,6 +25,13 @@ impl Noise {
         Self { seed: mix(mix(seed) ^ at as u64), spread: SPREADS[at % SPREADS.len()] }
     }
 
+    /// One so many times as wide.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn wider(self, times: usize) -> Self {
+        Self { spread: self.spread * times as f64, ..self }
+    }
+
     /// The factor for a kernel: half of it for its op, so that kinds of kernels change together, and half
     /// of it for the call.
     fn factor(&self, op: &str, call: &str) -> f64 {
@@ -93,6 +100,7 @@ mod tests {
     fn factors_can_be_had_again_and_spread_as_they_say() {
         assert_eq!(Noise::draw(1, 5), Noise::draw(1, 5));
         assert_ne!(Noise::draw(1, 5).seed, Noise::draw(2, 5).seed);
+        assert_eq!(Noise::draw(1, 5).wider(3), Noise { spread: 0.75, ..Noise::draw(1, 5) });
         let noise = Noise { seed: 7, spread: 0.5 };
         let logs: Vec<f64> =
             (0..4000).map(|at| noise.factor(&format!("op{at}"), &format!("call{at}")).ln()).collect();

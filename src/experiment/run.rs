@@ -327,7 +327,8 @@ impl<'a> Runner<'a> {
         if extractor == SAMPLE {
             let mut options = self.ready(cell, "exact")?;
             let sampling = Sampling { plans: self.spec.sample, seed };
-            let drawn = tune::draw(self.egraph(), self.graph(), &mut options, sampling)?;
+            let spread = self.spec.spread;
+            let drawn = tune::draw(self.egraph(), self.graph(), &mut options, sampling, spread)?;
             return Ok(drawn.into_iter().map(|one| (one.text, one.chosen)).collect());
         }
         let options = self.ready(cell, extractor)?;

@@ -49,6 +49,8 @@ pub struct Spec {
     pub machine: Option<Machine>,
     /// Plans that the extractor [`SAMPLE`] draws.
     pub sample: usize,
+    /// How far it goes from the extracted one: spreads of disturbed prices are so many times the usual ones.
+    pub spread: usize,
     /// Runs of each plan; with none, nothing is timed.
     pub rounds: usize,
     /// What else is asked, of [`PARTS`].
@@ -97,12 +99,15 @@ const FIELDS: &[&str] = &[
     "threads",
     "machine",
     "sample",
+    "spread",
     "rounds",
     "parts",
 ];
 const FORM: &str = "write `Experiment(name: …, models: […], costs: […], extractors: […])`";
 /// The most runs of a plan, plans of a draw, and seeds: beyond them a number is a slip.
 const MOST: usize = 10_000;
+/// The widest spread: by it prices are drawn more than they are known.
+const MOST_SPREAD: usize = 10;
 /// Seconds of a day: nobody waits longer for a program.
 const DAY: usize = 86_400;
 
@@ -198,7 +203,15 @@ impl Reader<'_> {
         let threads = self.number(fields, "threads", 1, MOST_THREADS).unwrap_or(1);
         let sample = self.number(fields, "sample", 1, MOST);
         let rounds = self.number(fields, "rounds", 0, MOST).unwrap_or(0);
+        let spread = self.number(fields, "spread", 1, MOST_SPREAD).unwrap_or(1);
         let samples = extractors.iter().any(|name| name == SAMPLE);
+        if let (false, Some(node)) = (samples || extractors.is_empty(), field(fields, "spread")) {
+            self.mistake(
+                "`spread` is how far the extractor `sample` goes, which is not among the extractors",
+                node.span,
+                "add `\"sample\"` to `extractors`",
+            );
+        }
         match (samples, sample, field(fields, "sample")) {
             (false, _, Some(node)) if !extractors.is_empty() => self.mistake(
                 "`sample` is the number of plans that the extractor `sample` draws, which is not among the extractors",
@@ -227,6 +240,7 @@ impl Reader<'_> {
             threads,
             machine,
             sample: sample.unwrap_or(0),
+            spread,
             rounds,
             parts: parts.into_iter().collect(),
         })

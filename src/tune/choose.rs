@@ -149,7 +149,7 @@ fn sample(
     decision: &mut Decision,
 ) -> Result<Vec<(String, f64)>, Error> {
     let egraph = audit::saturated(graph, options)?;
-    let mut drawn = sample::draw(&egraph, graph, options, sampling)?;
+    let mut drawn = sample::draw(&egraph, graph, options, sampling, 1)?;
     drawn.retain(|one| one.draw.is_some() && one.text != decision.plan);
     let mut plans = vec![(&compilation.program, &compilation.plan)];
     plans.extend(drawn.iter().map(|one| (&one.chosen.program, &one.chosen.plan)));

@@ -69,7 +69,7 @@ pub(super) fn disturb(options: &mut Options, noise: Option<Noise>) {
     }
 }
 
-/// The extracted plan, and plans around it that differ from it and from each other, fewer than were asked for
+/// The extracted plan, and plans around it, by disturbances so many times as wide as usual, that differ from it and from each other, fewer than were asked for
 /// where no more were found.
 ///
 /// # Errors
@@ -79,6 +79,7 @@ pub fn draw(
     graph: &Graph,
     options: &mut Options,
     sampling: Sampling,
+    spread: usize,
 ) -> Result<Vec<Drawn>, Error> {
     let one = |options: &Options| -> Result<(String, Chosen), Error> {
         let chosen = pass::planned(egraph, &options.context(graph))?;
@@ -91,7 +92,7 @@ pub fn draw(
         if drawn.len() > sampling.plans {
             break;
         }
-        disturb(options, Some(Noise::draw(sampling.seed, draw)));
+        disturb(options, Some(Noise::draw(sampling.seed, draw).wider(spread)));
         let found = one(options);
         disturb(options, None);
         let (text, chosen) = found?;
