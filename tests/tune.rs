@@ -357,7 +357,7 @@ fn plans_are_drawn_and_the_fastest_is_had_again() {
     let draw = |seed: u64| -> Vec<String> {
         let mut options = Options { measured: Some(second.measured()), ..options() };
         let sampling = tune::Sampling { plans: 6, seed };
-        let drawn = tune::draw(&egraph(&options), &graph(), &mut options, sampling).unwrap();
+        let drawn = tune::draw(&egraph(&options), &graph(), &mut options, sampling, 1).unwrap();
         drawn.into_iter().map(|one| one.text).collect()
     };
     assert_eq!(draw(3), draw(3));

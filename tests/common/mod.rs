@@ -79,7 +79,7 @@ pub fn again_for_avx512() -> Option<bool> {
     if Isa::planned() == Isa::Avx512 || std::env::var_os(features::ISA).is_some() {
         return None;
     }
-    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    let mut again = Command::new(std::env::current_exe().unwrap());
     again.args(std::env::args_os().skip(1)).env(features::ISA, Isa::Avx512.name());
     println!("with plans for avx512:");
     Some(again.status().unwrap().success())
