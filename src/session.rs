@@ -182,9 +182,12 @@ impl Session {
     }
 
     /// The same on a team of as many threads that other sessions run on as well, one at a time.
+    ///
+    /// # Panics
+    /// If the team has another number of threads: kernels have scratch for each of the plan's.
     #[must_use]
     pub fn on(mut self, team: &Arc<Team>) -> Self {
-        debug_assert_eq!(team.threads(), self.plan.threads);
+        assert_eq!(team.threads(), self.plan.threads, "a plan runs on a team of its own size");
         self.team = Arc::clone(team);
         self
     }

@@ -55,8 +55,8 @@ impl Seen {
 /// How a team was seen to sit.
 #[derive(Clone, Debug)]
 pub struct Seating {
-    /// The shortest round trip of threads on cores of their own, in seconds; none where there is nothing to tell: one thread, or more threads
-    /// than processors.
+    /// The shortest round trip of threads on cores of their own, in seconds; none where there is nothing to
+    /// tell: one thread, or more threads than processors.
     near: Option<f64>,
     /// Whether it is another than what was known.
     news: bool,
@@ -119,11 +119,17 @@ impl Seating {
 
     /// Whether the team sits as it should now.
     pub fn holds(&mut self, team: &Team) -> bool {
-        let Some(near) = self.near else { return true };
-        let Some(now) = Seen::look(team) else { return false };
+        if self.near.is_none() {
+            return true;
+        }
+        Seen::look(team).is_some_and(|now| self.judge(now))
+    }
+
+    /// Whether what was seen is as it should be; it is learned from.
+    fn judge(&mut self, now: Seen) -> bool {
         self.learn(now);
         self.note(now.calculation);
-        now.trip <= NEAR * near && now.calculation <= WHOLE * self.usual()
+        self.near.is_some_and(|near| now.trip <= NEAR * near) && now.calculation <= WHOLE * self.usual()
     }
 
     /// Waits until the team sits as well, for so long at most: sleeping threads are seated anew. Whether it
@@ -268,15 +274,32 @@ mod tests {
     }
 
     #[test]
-    fn a_far_worker_and_a_slow_thread_are_told() {
-        let team = Team::new(2);
-        let known = |near, usual| Seating { near: Some(near), news: false, recent: [usual; RECENT].into() };
-        assert!(!known(1e-15, 1.0).holds(&team), "no round trip is that fast");
-        assert!(!known(1.0, 1e-15).holds(&team), "no calculation is that fast");
-        let mut slow = known(1.0, 1.0);
-        assert_eq!(slow.news(), None);
-        if slow.holds(&team) {
-            assert!(slow.news().unwrap() < 1.0, "a shorter trip is news");
-        }
+    fn far_threads_and_halves_of_cores_are_told_and_a_wrong_beginning_is_mended() {
+        let [one_core, near, far] = [45e-9, 90e-9, 450e-9];
+        let [whole, half] = [3e-6, 6e-6];
+        let mut seating = Seating { near: None, news: false, recent: [half; 40].into() };
+        // A team that was seen on one core alone: that is the best it knows.
+        assert!(seating.judge(Seen { trip: one_core, calculation: half }));
+        assert_eq!(seating.news(), Some(one_core));
+        // Then on two, by which it was not one before; then far, on halves beside others, and near again.
+        assert!(seating.judge(Seen { trip: near, calculation: whole }));
+        assert_eq!(seating.news(), Some(near));
+        (0..RECENT).for_each(|_| seating.note(whole));
+        assert!(!seating.judge(Seen { trip: far, calculation: whole }));
+        assert!(!seating.judge(Seen { trip: one_core, calculation: half }));
+        assert!(!seating.judge(Seen { trip: near, calculation: half }));
+        assert!(seating.judge(Seen { trip: 1.4 * near, calculation: 1.1 * whole }));
+        assert_eq!(seating.news(), Some(near));
+    }
+
+    #[test]
+    fn what_is_known_is_no_news() {
+        let seating = Seating { near: Some(90e-9), news: false, recent: [3e-6; 40].into() };
+        let mut same = seating.clone();
+        assert!(same.judge(Seen { trip: 90e-9, calculation: 3e-6 }));
+        assert_eq!(same.news(), None);
+        let mut shorter = seating;
+        assert!(shorter.judge(Seen { trip: 80e-9, calculation: 3e-6 }));
+        assert_eq!(shorter.news(), Some(80e-9));
     }
 }

@@ -184,16 +184,19 @@ fn profile(
 ) -> Result<Profile, String> {
     let machine = load::calibrated_machine(session.plan().threads).machine;
     let stream = if session.constant_bytes() > CACHED { machine.memory } else { machine.cache };
-    let mut samples: Vec<Vec<Duration>> = vec![Vec::new(); session.plan().steps.len()];
+    let (mut all, mut seated) = (Vec::new(), Vec::new());
     let mut seating = calibrate::seating(session.team());
-    for run in 0..runs {
+    for _ in 0..runs {
         let times = session.profile(inputs).map_err(|error| error.to_string())?;
-        // Where threads never sit as they should, what there is counts.
-        if seating.holds(session.team()) || run + SEATED >= runs {
-            samples.iter_mut().zip(times).for_each(|(sample, time)| sample.push(time));
+        if seating.holds(session.team()) {
+            seated.push(times.clone());
         }
+        all.push(times);
     }
-    let timing = |(times, step): (&mut Vec<Duration>, &Step)| {
+    // Where threads hardly sit as they should, what there is counts.
+    let counted = if seated.len() < SEATED { all } else { seated };
+    let timing = |(at, step): (usize, &Step)| {
+        let mut times: Vec<Duration> = counted.iter().map(|times| times[at]).collect();
         times.sort_unstable();
         let seconds = times[times.len() / 2].as_secs_f64();
         let def = ovolo::op::find(step.op).ok_or("an op of the plan is not in the registry")?;
@@ -202,7 +205,7 @@ fn profile(
         let (peak, bound) = of_peak(step, flops, &machine, stream, seconds);
         Ok(Timing { seconds, flops, peak, bound })
     };
-    let steps = samples.iter_mut().zip(&session.plan().steps).map(timing).collect::<Result<_, String>>()?;
+    let steps = session.plan().steps.iter().enumerate().map(timing).collect::<Result<_, String>>()?;
     Ok(Profile { seconds: whole.as_secs_f64(), steps })
 }
 

@@ -42,6 +42,8 @@ pub(super) const RULE: &str = "another takes its place only where it is clearly 
 const PATIENCE: [Duration; 2] = [Duration::from_secs(4), Duration::from_millis(400)];
 /// Runs that do not count are run again, until there were so many times the rounds that are wanted.
 const AGAIN: usize = 2;
+/// Undisturbed runs that are enough to go by them alone.
+const ENOUGH: usize = 5;
 
 /// Runs of some entrants, round by round: seconds, and whether the threads sat as they should.
 pub(super) struct Race {
@@ -52,7 +54,7 @@ pub(super) struct Race {
 
 impl Race {
     fn new(wanted: usize) -> Self {
-        Self { rounds: Vec::new(), least: wanted.div_ceil(3) }
+        Self { rounds: Vec::new(), least: wanted.min(ENOUGH) }
     }
 
     /// Whether one of so many entrants has fewer runs that count, and not yet too many others.
@@ -139,7 +141,7 @@ pub fn profile(chosen: &Chosen, runs: usize) -> Result<Vec<f64>, Error> {
     let mut seating = calibrate::seating(session.team());
     // Steps are what takes part here, and all of a run count or none.
     let mut race = Race::new(runs.max(1));
-    while race.wants(runs.max(1), 1) {
+    while race.wants(runs.max(1), chosen.plan.steps.len().min(1)) {
         let times = session.profile(&inputs).map_err(wrong)?;
         let held = seating.holds(session.team());
         race.rounds.push(times.iter().map(|time| (time.as_secs_f64(), held)).collect());
@@ -157,21 +159,31 @@ mod tests {
 
     #[test]
     fn disturbed_runs_count_only_where_there_are_too_few_others() {
-        let mut race = Race::new(6);
-        for round in 0..6 {
+        let mut race = Race::new(9);
+        for round in 0..9 {
             // The second is slower by half, and looks faster where the first is disturbed.
             let disturbed = round % 3 == 0;
             race.rounds.push(vec![(if disturbed { 4.0 } else { 2.0 }, !disturbed), (3.0, true)]);
         }
-        assert_eq!(race.times(0), [2.0; 4]);
-        assert_eq!(race.times(1), [3.0; 6]);
-        assert_eq!(race.ratios(1, 0), [1.5; 4]);
+        assert_eq!(race.times(0), [2.0; 6]);
+        assert_eq!(race.times(1), [3.0; 9]);
+        assert_eq!(race.ratios(1, 0), [1.5; 6]);
         assert!(race.beats(0, 1) && !race.beats(1, 0));
-        assert!(race.wants(6, 2) && !race.wants(4, 2) && !race.wants(3, 2));
-        for round in &mut race.rounds {
+        assert!(race.wants(9, 2) && !race.wants(6, 2) && !race.wants(4, 2));
+        // Four rounds are too few to go by.
+        for round in &mut race.rounds[..3] {
             round[1].1 = false;
         }
-        assert_eq!(race.times(1).len(), 6);
-        assert_eq!(race.ratios(1, 0), [0.75, 1.5, 1.5, 0.75, 1.5, 1.5]);
+        assert_eq!(race.times(1), [3.0; 6]);
+        assert_eq!(race.ratios(1, 0), [0.75, 1.5, 1.5, 0.75, 1.5, 1.5, 0.75, 1.5, 1.5]);
+        assert!(!race.beats(0, 1), "faster in the middle, and not in three of four rounds");
+    }
+
+    #[test]
+    fn a_plan_without_steps_is_profiled() {
+        let mut race = Race::new(3);
+        assert!(race.wants(3, 0));
+        race.rounds.extend([const { Vec::new() }; 3]);
+        assert!(!race.wants(3, 0));
     }
 }
