@@ -9,7 +9,7 @@
 //!
 //! Two figures tell it: the time in which a cache line goes from the caller to the farthest worker and back
 //! (under another last cache several times that of the same), and how fast all threads calculate together
-//! (in halves of cores half as fast as in whole ones).
+//! (in halves of cores half as fast as in whole ones). One thread has the second alone.
 
 use super::team::Team;
 use std::collections::VecDeque;
@@ -37,17 +37,20 @@ const PAUSE: Duration = Duration::from_millis(4);
 /// What was seen of a seating, in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// A round trip of a cache line.
+    /// A round trip of a cache line; 0 for one thread.
     trip: f64,
     /// The calculation of the slowest thread, while all calculate.
     calculation: f64,
 }
 
 impl Seen {
-    /// A look at a team of two threads or more; `None` where one of them has no processor.
+    /// A look at a team; `None` where one of its threads has no processor.
     fn look(team: &Team) -> Option<Self> {
-        // A worker that slept is only waked by the first.
-        let trip = round_trip(team).or_else(|| round_trip(team))?;
+        let trip = match team.threads() {
+            1 => 0.0,
+            // A worker that slept is only waked by the first.
+            _ => round_trip(team).or_else(|| round_trip(team))?,
+        };
         Some(Self { trip, calculation: together(team)? })
     }
 }
@@ -56,7 +59,7 @@ impl Seen {
 #[derive(Clone, Debug)]
 pub struct Seating {
     /// The shortest round trip of threads on cores of their own, in seconds; none where there is nothing to
-    /// tell: one thread, or more threads than processors.
+    /// tell: more threads than processors.
     near: Option<f64>,
     /// Whether it is another than what was known.
     news: bool,
@@ -69,10 +72,6 @@ impl Seating {
     /// Looks at a team for a tenth of a second; the shortest round trip may be known.
     pub fn find(team: &Team, known: Option<f64>) -> Self {
         let mut seating = Self { near: known, news: false, recent: VecDeque::new() };
-        if team.threads() < 2 {
-            seating.near = None;
-            return seating;
-        }
         let mut looks: Vec<Seen> = Vec::new();
         for look in 0..LOOKS {
             if look > 0 {
@@ -112,9 +111,9 @@ impl Seating {
         }
     }
 
-    /// The shortest round trip, if it is another than what was known.
+    /// The shortest round trip, if there is one and it is another than what was known.
     pub fn news(&self) -> Option<f64> {
-        self.near.filter(|_| self.news)
+        self.near.filter(|near| self.news && *near > 0.0)
     }
 
     /// Whether the team sits as it should now.
@@ -258,10 +257,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_thread_sits_well_and_more_are_told_in_time() {
-        let alone = Team::new(1);
-        assert!(Seating::find(&alone, None).holds(&alone));
-        for threads in [2, 5] {
+    fn every_team_is_told_in_time() {
+        for threads in [1, 2, 5] {
             // Whatever the machine has: workers without a processor are given up, not waited for.
             let team = Team::new(threads);
             let mut seating = Seating::find(&team, None);
@@ -290,6 +287,14 @@ mod tests {
         assert!(!seating.judge(Seen { trip: near, calculation: half }));
         assert!(seating.judge(Seen { trip: 1.4 * near, calculation: 1.1 * whole }));
         assert_eq!(seating.news(), Some(near));
+    }
+
+    #[test]
+    fn one_thread_is_told_by_its_calculation() {
+        let mut seating = Seating { near: None, news: false, recent: [3e-6; 40].into() };
+        assert!(seating.judge(Seen { trip: 0.0, calculation: 3.1e-6 }));
+        assert!(!seating.judge(Seen { trip: 0.0, calculation: 6e-6 }));
+        assert_eq!(seating.news(), None, "it has no round trip to keep");
     }
 
     #[test]

@@ -130,11 +130,16 @@ impl Bench {
                 match usual {
                     _ if seated.len() == times.len() => String::new(),
                     Some(usual) => format!(
-                        "; median {:.3} ms of the {} runs in which each thread had a core of its own near the others",
+                        "; median {:.3} ms of the {} runs in which {}",
                         milliseconds(usual),
-                        seated.len()
+                        seated.len(),
+                        if session.plan().threads == 1 {
+                            "the thread had a core of its own"
+                        } else {
+                            "each thread had a core of its own near the others"
+                        }
                     ),
-                    None => "; the threads shared a core, or were far from each other".to_owned(),
+                    None => "; threads shared a core, or were far from each other".to_owned(),
                 }
             ));
         }
