@@ -26,6 +26,12 @@ use team::Team;
 pub trait Kernel: Send + Sync {
     /// Computes the result. Does not allocate.
     fn run(&self, args: &Args<'_>);
+
+    /// Seconds that the last run took on a device, copies there and back apart; nothing of kernels of the host,
+    /// which are timed from outside.
+    fn seconds(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// The buffers of one step. Lengths are those of the types in the [`Call`], in bytes.
@@ -102,6 +108,12 @@ pub trait Backend: Sync {
         self.found()
     }
 
+    /// The backend that runs plans on the device where its kernels run: itself, unless its kernels are a
+    /// library's for the device of another.
+    fn runs_with(&self) -> &'static str {
+        self.name()
+    }
+
     /// Whether plans for it can be made where it is not: contracts and prices do not ask for it.
     fn plans_elsewhere(&self) -> bool {
         false
@@ -128,12 +140,13 @@ pub trait Backend: Sync {
         None
     }
 
-    /// Makes the kernel for a call whose contract was given.
+    /// Makes the kernel for a call whose contract was given; one of a device takes operands of the host, and
+    /// gives its result there.
     fn kernel(&self, call: &Call<'_>) -> Result<Box<dyn Kernel>, String>;
 }
 
 /// Every backend. A new one is a file and a line here.
-pub const BACKENDS: &[&dyn Backend] = &[&native::Native, &onednn::OneDnn, &cuda::Cuda];
+pub const BACKENDS: &[&dyn Backend] = &[&native::Native, &onednn::OneDnn, &cuda::Cuda, &cuda::CublasLt];
 
 /// The backend with this name.
 pub fn find(name: &str) -> Option<&'static dyn Backend> {

@@ -6,6 +6,7 @@
 //! means, in the layouts it names.
 
 mod attention;
+mod cublaslt;
 mod device;
 mod elementwise;
 mod grad;
@@ -130,6 +131,11 @@ impl OpDef {
     /// The name of the backend that has the kernel, for a lowered op.
     pub fn backend(&self) -> Option<&'static str> {
         self.name.split_once('.').map(|(backend, _)| backend)
+    }
+
+    /// Whether it is an op of a backend whose kernels run on a device; copies to and from one are.
+    pub fn runs_on_device(&self) -> bool {
+        device::runs_there(self)
     }
 }
 

@@ -45,6 +45,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("rules/onednn.ron", include_str!("../rules/onednn.ron")),
     ("rules/bf16.ron", include_str!("../rules/bf16.ron")),
     ("rules/cuda.ron", include_str!("../rules/cuda.ron")),
+    ("rules/cublaslt.ron", include_str!("../rules/cublaslt.ron")),
 ];
 
 /// What may stand among the operands of an op on a left side, and what it means: for the reference.

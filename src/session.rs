@@ -342,7 +342,8 @@ fn runner(
             return Err(format!("`{name}` is {ty}: inputs and outputs of a plan are the host's"));
         }
     }
-    let mut names = plan.steps.iter().filter_map(schedule::device);
+    let home = |name| backend::find(name).map_or(name, backend::Backend::runs_with);
+    let mut names = plan.steps.iter().filter_map(schedule::device).map(home);
     let Some(name) = names.next() else { return Ok(None) };
     if let Some(other) = names.find(|other| *other != name) {
         return Err(format!("the plan has steps on the devices of `{name}` and of `{other}`"));

@@ -224,6 +224,12 @@ impl<'a> Tuner<'a> {
         if jobs.is_empty() {
             return Ok(tally);
         }
+        let backends: BTreeSet<&str> = jobs.iter().filter_map(|job| job.call.def.backend()).collect();
+        for name in backends {
+            if let Some(Err(why)) = (self.find)(name).map(Backend::found) {
+                return Err(Error::setting(format!("kernels of `{name}` are timed where it is: {why}")));
+            }
+        }
         let team = Team::new(self.threads);
         let mut clock = Clock::new(&team, measured.constants, PATIENCE);
         let mut checker = Checker::new(&team);

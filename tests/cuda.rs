@@ -10,6 +10,8 @@ mod case;
 mod device;
 #[path = "cuda/host.rs"]
 mod host;
+#[path = "cuda/library.rs"]
+mod library;
 #[path = "cuda/nvrtc.rs"]
 mod nvrtc;
 #[path = "cuda/plan.rs"]
@@ -37,12 +39,17 @@ fn main() {
     }
     for (name, path) in plan::models() {
         let (of, at) = (name.clone(), path.clone());
+        let (with, there) = (name.clone(), path.clone());
         trials.push(Trial::test(format!("model::{name}"), move || plan::model(&name, &path)));
+        trials.push(Trial::test(format!("library::model::{with}"), move || plan::libraries(&with, &there)));
         trials.push(Trial::test(format!("device::model::{of}"), move || device::model(&of, &at)));
     }
     for (name, source, streams) in device::GRAPHS {
         let run = move || device::named(name, source, *streams);
         trials.push(Trial::test(format!("device::graph::{name}"), run));
+    }
+    for (name, test) in library::TESTS {
+        trials.push(Trial::test(format!("library::{name}"), *test));
     }
     trials.push(Trial::test("device::errors_say_what_to_do", device::errors_say_what_to_do));
     let kept = device::machine_code_and_plans_are_kept;

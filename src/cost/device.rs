@@ -1,14 +1,16 @@
 //! Prices of a device's kernels, and of copies to and from it: roofline over nominal speeds.
 
 use super::Query;
+use crate::attr::{Attr, Attrs};
+use crate::tensor::DType;
 
-/// The backend whose kernels run there.
-pub(super) const BACKEND: &str = "cuda";
-
-/// The speeds of a device, as its data sheet has them: H200, float32 without tensor cores.
+/// The speeds of a device, as its data sheet has them: H200.
 struct Speeds {
-    /// Operations a second.
+    /// Operations a second in float32, without tensor cores.
     flops: f64,
+    /// The same in f16 and bf16, and in float64, with them.
+    half: f64,
+    double: f64,
     /// Bytes a second of its memory.
     memory: f64,
     /// Seconds to start a kernel.
@@ -19,11 +21,25 @@ struct Speeds {
     latency: f64,
 }
 
-const NOMINAL: Speeds =
-    Speeds { flops: 6.0e13, memory: 4.5e12, start: 2.5e-6, link: 5.0e10, latency: 8.0e-6 };
+const NOMINAL: Speeds = Speeds {
+    flops: 6.0e13,
+    half: 9.9e14,
+    double: 6.7e13,
+    memory: 4.5e12,
+    start: 2.5e-6,
+    link: 5.0e10,
+    latency: 8.0e-6,
+};
 
-/// The share of the device's arithmetic that generated kernels reach.
+/// The share of the device's arithmetic that generated kernels reach; they use no tensor cores.
 const GENERATED: f64 = 0.3;
+/// The same of libraries' kernels, in float32 and float64, and in narrow types, which few shapes keep fed.
+const LIBRARY: f64 = 0.75;
+const LIBRARY_HALF: f64 = 0.55;
+/// Elements of a result that keep all multiprocessors of the device at work: a square of 128 by 64 each.
+const FULL: f64 = 132.0 * 128.0 * 64.0;
+/// What a library's further guesses cost more than its first one, each, until they are measured.
+const GUESS: f64 = 0.03;
 
 /// Seconds of one run.
 #[allow(clippy::cast_precision_loss)]
@@ -33,8 +49,47 @@ pub(super) fn seconds(query: &Query<'_>) -> f64 {
         return NOMINAL.latency + call.output.bytes() as f64 / NOMINAL.link;
     }
     let work = def.work(call.attrs, call.inputs, call.output);
+    if def.backend() != Some("cuda") {
+        return library(query, work.flops, work.bytes);
+    }
     // What one kernel leaves to the next is written and read.
     let traffic = (work.bytes + 2.0 * contract.scratch as f64) / NOMINAL.memory;
     let starts = if contract.scratch > 0 { 2.0 } else { 1.0 };
-    starts * NOMINAL.start + traffic.max(work.flops / (NOMINAL.flops * GENERATED))
+    let busy = if matches!(def.logical, Some("matmul" | "conv")) { busy(query) } else { 1.0 };
+    starts * NOMINAL.start + traffic.max(work.flops / (NOMINAL.flops * GENERATED * busy))
+}
+
+/// The share of the device that a product keeps at work: a small result leaves multiprocessors idle; those at work
+/// share what is summed, up to a point.
+#[allow(clippy::cast_precision_loss)]
+fn busy(query: &Query<'_>) -> f64 {
+    (query.call.output.shape.count() as f64 / FULL).clamp(1.0 / 32.0, 1.0).sqrt()
+}
+
+/// Seconds of a library's kernel. Its scratch is what it may take: few algorithms do.
+#[allow(clippy::cast_precision_loss)]
+fn library(query: &Query<'_>, flops: f64, bytes: f64) -> f64 {
+    let call = query.call;
+    let (speed, share) = match call.inputs[0].dtype {
+        DType::F16 | DType::BF16 => (NOMINAL.half, LIBRARY_HALF),
+        DType::F64 => (NOMINAL.double, LIBRARY),
+        _ => (NOMINAL.flops, LIBRARY),
+    };
+    let arithmetic = flops / (speed * share * busy(query));
+    let seconds = NOMINAL.start + (bytes / NOMINAL.memory).max(arithmetic);
+    let guess = int(call.attrs, "algorithm") as f64;
+    // Of the same algorithm, the scratch that most want is the first choice.
+    let scratch = match int(call.attrs, "workspace") {
+        4 => 0.0,
+        0 => 0.2,
+        _ => 0.1,
+    };
+    seconds * (1.0 + GUESS * (guess + scratch))
+}
+
+fn int(attrs: &Attrs, name: &str) -> i64 {
+    match attrs.get(name) {
+        Some(Attr::Int(value)) => *value,
+        _ => 0,
+    }
 }

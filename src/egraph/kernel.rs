@@ -43,9 +43,9 @@ impl KernelCall {
         })
     }
 
-    /// Whether it only changes the form of its operand.
+    /// Whether it only changes the form of its operand, or where it lies.
     pub fn converts(&self) -> bool {
-        matches!(self.def.logical, Some("pack" | "unpack" | "reorder"))
+        matches!(self.def.logical, Some("pack" | "unpack" | "reorder" | "upload" | "download"))
     }
 }
 

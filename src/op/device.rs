@@ -36,6 +36,14 @@ fn infer_download(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String
     }
 }
 
+/// Backends whose kernels run on a device.
+const BACKENDS: &[&str] = &["cuda", "cublaslt"];
+
+/// Whether an op is of a backend whose kernels run on a device.
+pub(super) fn runs_there(def: &OpDef) -> bool {
+    def.backend().is_some_and(|backend| BACKENDS.contains(&backend))
+}
+
 /// Where an op's operands lie, and its result.
 #[derive(Clone, Copy, PartialEq)]
 enum Memory {
@@ -46,9 +54,9 @@ enum Memory {
 }
 
 fn memory(def: &OpDef) -> Memory {
-    match (def.logical.unwrap_or(def.name), def.backend()) {
-        ("upload" | "download", _) => Memory::Copies,
-        (_, Some("cuda")) => Memory::Device,
+    match def.logical.unwrap_or(def.name) {
+        "upload" | "download" => Memory::Copies,
+        _ if runs_there(def) => Memory::Device,
         _ => Memory::Host,
     }
 }

@@ -2,7 +2,8 @@
 //! layouts it names; the reference evaluation unpacks, evaluates the logical op, and packs.
 
 use super::{
-    OpDef, attr, matmul, pointwise, post, reduce, resize, shape, sizes, transposed, window, winograd,
+    OpDef, attr, cublaslt, matmul, pointwise, post, reduce, resize, shape, sizes, transposed, window,
+    winograd,
 };
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Layout, Tensor, TensorType};
@@ -220,6 +221,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         ]);
     }
     ops.extend(winograd::lowered());
+    ops.extend(cublaslt::lowered(find("matmul")));
     ops
 }
 

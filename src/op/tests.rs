@@ -125,7 +125,7 @@ impl Random {
 
 /// Where an operand of an op lies, those of a device mostly there.
 fn memory(op: &str, random: &mut Random) -> Device {
-    let there = op.starts_with("cuda.") || op == "download";
+    let there = find(op).is_some_and(OpDef::runs_on_device) || op == "download";
     if there && random.below(50) > 0 { Device::Cuda(0) } else { Device::Host }
 }
 

@@ -10,7 +10,7 @@ use crate::contract::{Call, Contract};
 use crate::egraph::KernelCall;
 use crate::graph::text::random;
 use crate::op;
-use crate::tensor::{DType, Layout, Tensor, TensorType};
+use crate::tensor::{DType, Device, Layout, Tensor, TensorType};
 use rustc_hash::FxHashMap;
 
 /// The largest relative error (L2) of a result in 32 bits or more, Winograd's algorithm included.
@@ -80,7 +80,7 @@ impl<'a> Checker<'a> {
         let below = call.inputs.first().map_or(1, |ty| ty.shape.iter().copied().min().unwrap_or(1)).max(1);
         let (mut logical, mut given) = (Vec::new(), Vec::new());
         for (at, ty) in call.inputs.iter().enumerate() {
-            let plain = ty.with_layout(Layout::PLAIN);
+            let plain = on_host(ty);
             let maker = MADE.iter().find(|(op, operand, ..)| *op == call.def.name && *operand == at);
             let made = maker.and_then(|(_, _, name, from)| Some((op::find(name)?, from(&plain)?)));
             if let Some((maker, (source, attrs))) = made {
@@ -145,7 +145,7 @@ impl<'a> Checker<'a> {
         }
         let attrs = op::complete(def, attrs);
         let output = def.result(&attrs, &types).ok()?;
-        if output != call.output.with_layout(Layout::PLAIN) {
+        if output != on_host(&call.output) {
             return None;
         }
         let work = def.work(&attrs, &types, &output);
@@ -186,6 +186,11 @@ impl<'a> Checker<'a> {
         let kernel = native.kernel(&trusted).ok()?;
         Some(run(&*kernel, &contract, operands, output, self.team))
     }
+}
+
+/// A type in the default layout on the host, where what is compared is computed.
+fn on_host(ty: &TensorType) -> TensorType {
+    TensorType { device: Device::Host, ..ty.with_layout(Layout::PLAIN) }
 }
 
 /// Whether a call is that of the native kernel in the default layout.

@@ -1,6 +1,6 @@
 //! Plans for a device, made where there is none.
 
-use super::{common, nvrtc};
+use super::{common, nvrtc, standin};
 use libtest_mimic::Failed;
 use ovolo::backend::cuda::{Job, Module, job};
 use ovolo::backend::{Call, cuda};
@@ -9,6 +9,7 @@ use ovolo::graph::{Graph, text};
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::plan::Plan;
 use ovolo::tensor::{Device, TensorType};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,8 +23,11 @@ pub fn models() -> Vec<(String, PathBuf)> {
     files.into_iter().map(|path| (path.file_stem().unwrap().to_string_lossy().into_owned(), path)).collect()
 }
 
-fn planned(graph: Graph) -> Result<compile::Compilation, String> {
-    compile::compile(graph, &common::pipeline("cuda", 2)).map_err(|error| error.to_string())
+/// By generated kernels alone, or with those of libraries.
+fn planned(graph: Graph, libraries: bool) -> Result<compile::Compilation, String> {
+    let mut options = common::pipeline("cuda", 2);
+    options.pipeline.backends.retain(|backend| libraries || backend == "cuda");
+    compile::compile(graph, &options).map_err(|error| error.to_string())
 }
 
 /// The generated kernels of a plan, and how many steps are copies.
@@ -51,7 +55,7 @@ pub fn model(name: &str, path: &Path) -> Result<(), Failed> {
     let options = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
     let graph = onnx::load(path, &options).map_err(|error| error.to_string())?.graph;
     let (inputs, outputs) = (graph.inputs().count(), graph.outputs().count());
-    let plan = planned(graph)?.plan;
+    let plan = planned(graph, false)?.plan;
     let (jobs, copies) = generated(&plan)?;
     if copies != inputs + outputs {
         return Err(format!("{copies} copies for {inputs} inputs and {outputs} outputs").into());
@@ -65,11 +69,7 @@ pub fn model(name: &str, path: &Path) -> Result<(), Failed> {
     let launches: usize = jobs.iter().map(|job| job.kernels.len()).sum();
     let report =
         format!("{} generated kernels, {launches} launches, {copies} copies", module.kernels().len());
-    let mut settings = insta::Settings::clone_current();
-    settings.set_snapshot_path(Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/cuda/models"));
-    settings.set_prepend_module_to_snapshot(false);
-    settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!(name, report));
+    snapshot("models", name, &report);
     let Some(compiler) = nvrtc::compiler() else { return Ok(()) };
     for architecture in nvrtc::ARCHITECTURES {
         let cubin = compiler.compile(&module.source(), architecture)?;
@@ -82,6 +82,42 @@ pub fn model(name: &str, path: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
+fn snapshot(folder: &str, name: &str, text: &str) {
+    let mut settings = insta::Settings::clone_current();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/cuda").join(folder);
+    settings.set_snapshot_path(path);
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, text));
+}
+
+/// What libraries compute of a model, by op, implementation and steps; the rest is generated.
+pub fn libraries(name: &str, path: &Path) -> Result<(), Failed> {
+    if standin::get().is_none() {
+        println!("skipped: which kernels of libraries plans take, without the stand-ins for them");
+        return Ok(());
+    }
+    let options = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
+    let graph = onnx::load(path, &options).map_err(|error| error.to_string())?.graph;
+    let plan = planned(graph, true)?.plan;
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for step in &plan.steps {
+        let name = match step.op.split_once('.') {
+            Some(("cuda", op)) if !["matmul", "conv", "attention"].contains(&op) => {
+                "others, views and copies".to_owned()
+            }
+            _ => {
+                let steps: Vec<&str> = step.attrs.post().iter().map(|step| step.op).collect();
+                format!("{} {} <{}>", step.op, step.implementation, steps.join(","))
+            }
+        };
+        *counts.entry(name).or_default() += 1;
+    }
+    let lines: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    snapshot("libraries", name, &lines.join("\n"));
+    Ok(())
+}
+
 /// A chain stays on the device, and names do not show in its kernels.
 pub fn chains_stay_on_the_device() -> Result<(), Failed> {
     let source = |x: &str, y: &str| {
@@ -91,7 +127,7 @@ pub fn chains_stay_on_the_device() -> Result<(), Failed> {
     };
     let plan = |x: &str, y: &str| {
         let graph = text::parse(&source(x, y)).map_err(|error| error.to_string())?;
-        planned(graph).map(|compilation| compilation.plan)
+        planned(graph, true).map(|compilation| compilation.plan)
     };
     let plan_of_one = plan("x", "y")?;
     let steps: Vec<&str> = plan_of_one.steps.iter().map(|step| step.op).collect();

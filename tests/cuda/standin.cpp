@@ -196,6 +196,12 @@ ENTRY cuDeviceGetAttribute(int* value, int attribute, int device) {
   *value = attribute == 75 ? 9 : 0;
   return SUCCESS;
 }
+ENTRY cuDeviceGetName(char* name, int bytes, int device) {
+  BEGIN_ANYWHERE;
+  if (device != 7) return INVALID_DEVICE;
+  snprintf(name, bytes, "Stand-in");
+  return SUCCESS;
+}
 ENTRY cuDevicePrimaryCtxRetain(void** context, int device) {
   BEGIN_ANYWHERE;
   if (device != 7) return INVALID_DEVICE;
@@ -520,6 +526,20 @@ ENTRY cuGraphLaunch(Graph* replay, Stream* stream) {
   if (!replays.count(replay)) return INVALID_HANDLE;
   return enqueue(stream, [=] { run_graph(*replay); });
 }
+
+// For the stand-ins of libraries: what they do on a stream, and what they need of the device.
+ENTRY standin_enqueue(Stream* stream, void (*run)(void*), void (*drop)(void*), void* with) {
+  Guard guard(lock);
+  std::shared_ptr<void> kept(with, drop);
+  return enqueue(stream, [=] { run(kept.get()); });
+}
+extern "C" __attribute__((visibility("default"))) void* standin_reach(uint64_t address, size_t bytes) {
+  Guard guard(lock);
+  return reach(address, bytes);
+}
+ENTRY standin_begin(const char* name) { Guard guard(lock); return begin(name, true); }
+ENTRY standin_count(const char* what, int more) { Guard guard(lock); live[what] += more; return 0; }
+ENTRY standin_fault(const char* what) { Guard guard(lock); fault(what); return 0; }
 
 // For tests.
 ENTRY standin_register(const char* path) {

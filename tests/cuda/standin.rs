@@ -1,4 +1,5 @@
-//! The stand-in for the driver, from Rust: it is compiled, put in the driver's place, and asked what happened.
+//! The stand-ins for the driver and for NVIDIA's libraries, from Rust: they are compiled, put in their places, and
+//! asked what happened.
 
 use super::host;
 use libloading::Library;
@@ -12,7 +13,12 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 pub struct Standin {
     library: Library,
     compiler: PathBuf,
+    /// Those of the libraries: variables and what is in their places.
+    libraries: Vec<(&'static str, Library)>,
 }
+
+/// The libraries: the variable that names one, the source of the stand-in, and the name that the binding asks for.
+const LIBRARIES: &[(&str, &str, &str)] = &[("OVOLO_CUBLASLT", "cublaslt", "libcublasLt.so")];
 
 static PLACED: OnceLock<Option<Standin>> = OnceLock::new();
 static ONE: Mutex<()> = Mutex::new(());
@@ -25,21 +31,34 @@ pub fn place() {
             return None;
         }
         let compiler = host::compiler()?;
-        let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libstandin.so");
-        let output = Command::new(&compiler)
-            // The name is the one that the binding asks for first.
-            .args(["-std=c++17", "-O1", "-fPIC", "-shared", "-Wl,-soname,libcuda.so", "-o"])
-            .arg(&object)
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cuda/standin.cpp"))
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let (driver, library) = made(&compiler, "standin", "libcuda.so", None);
         // SAFETY: no other thread runs yet.
-        unsafe { std::env::set_var("OVOLO_CUDA_DRIVER", &object) };
-        // SAFETY: the library was compiled just now.
-        let library = unsafe { Library::new(&object) }.unwrap();
-        Some(Standin { library, compiler })
+        unsafe { std::env::set_var("OVOLO_CUDA_DRIVER", &driver) };
+        let one = |(variable, source, name): &(&'static str, &str, &str)| {
+            let (object, library) = made(&compiler, source, name, Some(&driver));
+            // SAFETY: no other thread runs yet.
+            unsafe { std::env::set_var(variable, &object) };
+            (*variable, library)
+        };
+        let libraries = LIBRARIES.iter().map(one).collect();
+        Some(Standin { library, compiler, libraries })
     });
+}
+
+/// Compiles a stand-in under the name that the binding asks for first, and opens it.
+fn made(compiler: &Path, source: &str, name: &str, driver: Option<&Path>) -> (PathBuf, Library) {
+    let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{source}.so"));
+    let output = Command::new(compiler)
+        .args(["-std=c++17", "-O1", "-fPIC", "-shared", &format!("-Wl,-soname,{name}"), "-o"])
+        .arg(&object)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cuda/{source}.cpp")))
+        .args(driver)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // SAFETY: the library was compiled just now.
+    let library = unsafe { Library::new(&object) }.unwrap();
+    (object, library)
 }
 
 /// Whether tests run on a device.
@@ -89,6 +108,16 @@ impl Standin {
         unsafe {
             let entry = self.library.get::<unsafe extern "C" fn(*const c_char) -> c_int>(b"standin_live");
             entry.unwrap()(std::ptr::null())
+        }
+    }
+
+    /// Lets an algorithm of the library that a variable names take so many microseconds more.
+    pub fn delay(&self, variable: &str, algorithm: c_int, microseconds: c_int) {
+        let (_, library) = self.libraries.iter().find(|(known, _)| *known == variable).unwrap();
+        // SAFETY: the function takes two numbers.
+        unsafe {
+            type Delay = unsafe extern "C" fn(c_int, c_int) -> c_int;
+            library.get::<Delay>(b"standin_delay").unwrap()(algorithm, microseconds);
         }
     }
 

@@ -125,7 +125,7 @@ fn left(pattern: &Pattern, root: bool, give: &mut dyn FnMut(String, Pattern)) {
                 );
             }
             for (at, (name, value)) in attrs.iter().enumerate() {
-                if matches!(value, AttrPattern::Literal(_)) && *name != PLACE {
+                if matches!(value, AttrPattern::Literal(_)) && !PLACES.contains(name) {
                     let mut fewer = attrs.clone();
                     fewer.remove(at);
                     give(format!("any {name} of {}", op.name), with(children.clone(), fewer));
@@ -327,7 +327,7 @@ fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
                 give(format!("no {name}"), only.clone());
             }
             for (at, (attr, value)) in attrs.iter().enumerate() {
-                if *attr == PLACE {
+                if PLACES.contains(attr) {
                     continue;
                 }
                 let default = op.attr(attr).and_then(|def| def.default.clone());
@@ -374,8 +374,8 @@ fn lets(rule: &Rule, made: &mut Vec<Mutant>) {
     }
 }
 
-/// The attribute that says where an operand lies, and nothing of what is computed.
-const PLACE: &str = "sum";
+/// Attributes that say where an operand lies, or which kernel a library takes, and nothing of what is computed.
+const PLACES: &[&str] = &["sum", "algorithm", "workspace"];
 /// Ops that take operands in any layout: which of them have a kernel, their library says.
 const ANY_LAYOUT: &[&str] = &["onednn.conv", "onednn.conv-transpose", "onednn.matmul-packed"];
 

@@ -49,6 +49,7 @@ pub fn run() -> Result<(), String> {
     crate::nvrtc::run()?;
     let mut rows = vec![Row { what: "device".into(), outcome: Ok(device.to_owned()) }];
     rows.push(row("values of kernels, plans and models", tests("device::", None)));
+    rows.push(row("values of libraries' kernels", tests("library::", None)));
     models(&ovolo, &mut rows);
     for (name, source, tensors) in STREAMS {
         rows.push(row(name, stream(&ovolo, source, *tensors)));

@@ -1,7 +1,8 @@
 //! The backend in the list: contracts of generated kernels, and plans on a device.
 
-use super::job;
+use super::alone::Alone;
 use super::runtime::Runtime;
+use super::{job, library, nvrtc};
 use crate::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
 
 /// The backend.
@@ -14,7 +15,14 @@ impl Backend for Cuda {
 
     /// The driver with a device; what else there is `ovolo doctor` says.
     fn found(&self) -> Result<String, String> {
-        super::library::driver().map(|driver| format!("driver {driver}"))
+        library::driver().map(|driver| format!("driver {driver}"))
+    }
+
+    fn identity(&self) -> Result<String, String> {
+        let driver = library::driver_identity()?;
+        let compiler = nvrtc::compiler()
+            .map_or_else(|_| "no NVRTC".to_owned(), |one| format!("NVRTC {}", one.version()));
+        Ok(format!("driver {driver}, {compiler}"))
     }
 
     fn plans_elsewhere(&self) -> bool {
@@ -23,7 +31,7 @@ impl Backend for Cuda {
 
     fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {
         let named = |name: &str| Contract { implementation: name.to_owned(), ..Contract::default() };
-        if matches!(call.op, "cuda.upload" | "cuda.download") {
+        if library::copies(call.op) {
             return Ok(named("copy"));
         }
         if call.op == "cuda.reshape" {
@@ -42,7 +50,7 @@ impl Backend for Cuda {
         Some(runtime.map(|runtime| Box::new(runtime) as Box<dyn Runner>))
     }
 
-    fn kernel(&self, _: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-        Err("a step on a device runs with its plan, not alone".to_owned())
+    fn kernel(&self, call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+        Ok(Box::new(Alone::new(call, &self.contract(call)?)?))
     }
 }

@@ -78,6 +78,11 @@ impl Context {
         Ok(super::nvrtc::Architecture(number(MAJOR)?, number(MINOR)?))
     }
 
+    /// What the device is called.
+    pub fn name(&self) -> Result<String, String> {
+        result::device::get_name(self.device).of("cuDeviceGetName")
+    }
+
     /// Waits for everything, and says what went wrong with it.
     pub fn synchronize(&self) -> Result<(), String> {
         result::ctx::synchronize().of("cuCtxSynchronize")
@@ -194,6 +199,11 @@ impl Stream {
     pub fn new(context: &Rc<Context>) -> Result<Self, String> {
         let handle = result::stream::create(result::stream::StreamKind::NonBlocking).of("cuStreamCreate")?;
         Ok(Self { handle, context: Rc::clone(context) })
+    }
+
+    /// The queue as the libraries' bindings take it.
+    pub fn raw<T>(&self) -> *mut T {
+        self.handle.cast()
     }
 
     /// Lets what is queued from now on wait for an event.

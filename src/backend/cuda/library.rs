@@ -50,6 +50,7 @@ const ENTRIES: &[&str] = &[
     "cuDeviceGetCount",
     "cuDeviceGet",
     "cuDeviceGetAttribute",
+    "cuDeviceGetName",
     "cuDevicePrimaryCtxRetain",
     "cuDevicePrimaryCtxRelease_v2",
     "cuCtxSetCurrent",
@@ -98,8 +99,35 @@ const CUBLASLT: Wanted = Wanted {
     variable: "OVOLO_CUBLASLT",
     files: &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"],
     beside: None,
-    remedy: "install a CUDA toolkit and set OVOLO_CUBLASLT",
+    remedy: "install a CUDA toolkit, or the wheel `nvidia-cublas`, and set OVOLO_CUBLASLT",
 };
+
+/// What is called of cuBLASLt, as of the driver.
+const CUBLASLT_ENTRIES: &[&str] = &[
+    "cublasLtGetVersion",
+    "cublasLtCreate",
+    "cublasLtDestroy",
+    "cublasLtMatmulDescCreate",
+    "cublasLtMatmulDescDestroy",
+    "cublasLtMatmulDescSetAttribute",
+    "cublasLtMatrixLayoutCreate",
+    "cublasLtMatrixLayoutDestroy",
+    "cublasLtMatrixLayoutSetAttribute",
+    "cublasLtMatmulPreferenceCreate",
+    "cublasLtMatmulPreferenceDestroy",
+    "cublasLtMatmulPreferenceSetAttribute",
+    "cublasLtMatmulAlgoGetHeuristic",
+    "cublasLtMatmul",
+];
+
+/// A library that is open.
+#[derive(Clone, Debug)]
+pub(super) struct Opened {
+    /// Its version: `12.8.4`.
+    pub version: String,
+    /// Where it lies.
+    pub path: PathBuf,
+}
 
 /// What was found of one library, with its version; or why it is not there, and what to do.
 pub type Found = (&'static str, Result<String, String>);
@@ -109,11 +137,12 @@ pub fn libraries() -> Vec<Found> {
     let found = |wanted: &Wanted, what: Result<String, String>| {
         (wanted.title, what.map_err(|why| format!("{why}; {}", wanted.remedy)))
     };
+    let opened = |one: Opened| format!("{} ({})", one.version, one.path.display());
     vec![
         (DRIVER.title, driver()),
         found(&NVRTC, super::nvrtc::compiler().map(|compiler| format!("{compiler:?}")).map_err(Clone::clone)),
         found(&CUDNN, cudnn_version()),
-        found(&CUBLASLT, cublaslt_version()),
+        (CUBLASLT.title, cublaslt().map(opened)),
     ]
 }
 
@@ -150,11 +179,54 @@ fn cudnn_version() -> Result<String, String> {
     Ok(format!("{}.{}.{} ({})", version / 10_000, version / 100 % 100, version % 100, path.display()))
 }
 
-fn cublaslt_version() -> Result<String, String> {
-    let path = CUBLASLT.open(&["cublasLtGetVersion"])?;
-    // SAFETY: the library is open, and the function takes nothing and gives a number.
-    let version = unsafe { cublaslt::sys::cublasLtGetVersion() };
-    Ok(format!("{}.{}.{} ({})", version / 10_000, version / 100 % 100, version % 100, path.display()))
+/// What the device's times depend on: the driver's version, and the device; not where they lie.
+pub(super) fn driver_identity() -> Result<String, String> {
+    static FOUND: OnceLock<Result<String, String>> = OnceLock::new();
+    let ask = || {
+        driver()?;
+        let mut version = 0;
+        // SAFETY: the driver is open, and writes a number.
+        unsafe { driver::sys::cuDriverGetVersion(&raw mut version) }
+            .result()
+            .map_err(|error| super::driver::said("cuDriverGetVersion", error))?;
+        Ok(format!("CUDA {}.{} on {}", version / 1000, version % 1000 / 10, device()?))
+    };
+    FOUND.get_or_init(ask).clone()
+}
+
+/// The device: what it is called, and its architecture.
+pub(super) fn device() -> Result<String, String> {
+    let context = super::driver::Context::new()?;
+    Ok(format!("{} {}", context.name()?, context.architecture()?))
+}
+
+/// Whether an op is a copy to the device or from it.
+pub(super) fn copies(op: &str) -> bool {
+    matches!(op, "cuda.upload" | "cuda.download")
+}
+
+/// cuBLASLt, looked for at the first call; or why it is not there, and what to do.
+pub(super) fn cublaslt() -> Result<Opened, String> {
+    static FOUND: OnceLock<Result<Opened, String>> = OnceLock::new();
+    let open = || {
+        let path = CUBLASLT.open(CUBLASLT_ENTRIES)?;
+        // SAFETY: it only asks the system for libraries.
+        if !unsafe { cublaslt::sys::is_culib_present() } {
+            return Err(format!("{}: the binding does not find it under its name", path.display()));
+        }
+        // SAFETY: the library is open, and the function takes nothing and gives a number.
+        let version = unsafe { cublaslt::sys::cublasLtGetVersion() };
+        if !matches!(version / 10_000, 12 | 13) {
+            return Err(format!(
+                "{}: cuBLASLt {}, and 12 and 13 are supported",
+                path.display(),
+                version / 10_000
+            ));
+        }
+        let version = format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100);
+        Ok(Opened { version, path })
+    };
+    FOUND.get_or_init(|| open().map_err(|why| format!("{why}; {}", CUBLASLT.remedy))).clone()
 }
 
 impl Wanted {

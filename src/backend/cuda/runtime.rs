@@ -5,19 +5,19 @@
 //! pinned, so that copies run beside all else. The first run queues each step; the second lets the driver keep
 //! what is queued, segment by segment, and replays that; so do all others.
 
+use super::command::{self, Buffers, Command, Libraries};
 use super::driver::{Code, Context, Event, Memory, Pinned, Replay, Stream};
-use super::job;
-use super::kernel::{Argument, Job, Launch};
+use super::kernel::Job;
 use super::module::Module;
+use super::{job, library};
 use crate::backend::{Loading, Runner};
 use crate::contract::Call;
 use crate::graph::NodeId;
 use crate::plan::schedule;
 use crate::plan::{Base, Place, Plan, Step};
 use crate::tensor::{Device, Tensor, TensorType};
-use cudarc::driver::sys::{CUdeviceptr, CUfunction};
+use cudarc::driver::sys::CUdeviceptr;
 use rustc_hash::FxHashMap;
-use std::ffi::c_void;
 use std::rc::Rc;
 
 /// Where constants begin in their memory: the widest access.
@@ -65,27 +65,6 @@ struct Segment {
     end: Event,
 }
 
-/// What a step queues.
-enum Command {
-    Upload { to: CUdeviceptr, from: *const u8, bytes: usize },
-    Download { to: *mut u8, from: CUdeviceptr, bytes: usize },
-    Kernel { function: CUfunction, launch: Launch, parameters: Parameters },
-}
-
-/// The values of a kernel's parameters, and where they are.
-struct Parameters {
-    _values: Box<[CUdeviceptr]>,
-    pointers: Box<[*mut c_void]>,
-}
-
-impl Parameters {
-    fn new(values: Vec<CUdeviceptr>) -> Self {
-        let mut values = values.into_boxed_slice();
-        let pointers = values.iter_mut().map(|value| std::ptr::from_mut(value).cast()).collect();
-        Self { _values: values, pointers }
-    }
-}
-
 impl Runtime {
     /// Loads a plan: takes the memory, copies the constants, loads the machine code.
     ///
@@ -116,14 +95,18 @@ impl Runtime {
             offsets: &offsets,
             pinned: &pinned,
             staged: &staged,
+            threads: plan.threads,
         };
+        let mut libraries = Libraries::new(&context);
         let named = |step: &Step, why: String| format!("`{}` ({}): {why}", step.name, step.op);
         let commands = plan
             .steps
             .iter()
             .zip(&jobs)
             .map(|(step, job)| {
-                places.commands(step, job.as_ref(), code.as_ref()).map_err(|why| named(step, why))
+                places
+                    .commands(step, job.as_ref(), code.as_ref(), &mut libraries)
+                    .map_err(|why| named(step, why))
             })
             .collect::<Result<_, _>>()?;
         let segments =
@@ -167,7 +150,7 @@ impl Runtime {
                 .iter()
                 .filter_map(|before| segment.marks[*before].as_ref())
                 .try_for_each(|mark| stream.wait(mark))
-                .and_then(|()| commands[launch.step].iter_mut().try_for_each(|one| one.queue(stream)))
+                .and_then(|()| commands[launch.step].iter_mut().try_for_each(|one| queue(one, stream)))
                 .and_then(|()| mark.as_ref().map_or(Ok(()), |mark| mark.record(stream)));
             queued.map_err(|why| format!("{}: {why}", names[launch.step]))?;
         }
@@ -251,7 +234,7 @@ impl Runner for Runtime {
         let stream = streams.first().ok_or("there is no stream")?;
         commands[step]
             .iter_mut()
-            .try_for_each(|one| one.queue(stream))
+            .try_for_each(|one| queue(one, stream))
             .and_then(|()| stream.synchronize())
             .map_err(|why| format!("{}: {why}", names[step]))
     }
@@ -277,26 +260,17 @@ impl Segment {
     }
 }
 
-impl Command {
-    fn queue(&mut self, stream: &Stream) -> Result<(), String> {
-        // SAFETY: the plan gives values that are live together places apart, each with the bytes of its type,
-        // and the schedule has those wait that share bytes; the parameters are those of the kernel's job.
-        unsafe {
-            match self {
-                Self::Upload { to, from, bytes } => stream.upload(*to, *from, *bytes),
-                Self::Download { to, from, bytes } => stream.download(*to, *from, *bytes),
-                Self::Kernel { function, launch, parameters } => {
-                    stream.launch(*function, *launch, &mut parameters.pointers)
-                }
-            }
-        }
-    }
+/// Queues what a step of a plan does.
+fn queue(command: &mut Command, stream: &Stream) -> Result<(), String> {
+    // SAFETY: the plan gives values that are live together places apart, each with the bytes of its type,
+    // and the schedule has those wait that share bytes.
+    unsafe { command.queue(stream) }
 }
 
 /// The generated kernels of each step that has some.
 fn jobs(plan: &Plan) -> Result<Vec<Option<Job>>, String> {
     let one = |step: &Step| {
-        if schedule::device(step).is_none() || matches!(step.op, "cuda.upload" | "cuda.download") {
+        if schedule::device(step).is_none() || library::copies(step.op) {
             return Ok(None);
         }
         if step.copied.is_some() || !step.joined.is_empty() {
@@ -305,17 +279,19 @@ fn jobs(plan: &Plan) -> Result<Vec<Option<Job>>, String> {
                 step.name, step.op
             ));
         }
+        if !step.op.starts_with("cuda.") {
+            return Ok(None);
+        }
         let inputs: Vec<&TensorType> = step.input_types.iter().collect();
-        let call = Call {
-            op: step.op,
-            attrs: &step.attrs,
-            inputs: &inputs,
-            output: &step.output_type,
-            threads: plan.threads,
-        };
+        let call = call(step, &inputs, plan.threads);
         job(&call).map(Some).map_err(|why| format!("`{}` ({}): {why}", step.name, step.op))
     };
     plan.steps.iter().map(one).collect()
+}
+
+/// What a step computes.
+fn call<'a>(step: &'a Step, inputs: &'a [&'a TensorType], threads: usize) -> Call<'a> {
+    Call { op: step.op, attrs: &step.attrs, inputs, output: &step.output_type, threads }
 }
 
 /// Where each constant that the device reads begins, and the bytes of all.
@@ -362,6 +338,7 @@ struct Places<'a> {
     offsets: &'a FxHashMap<NodeId, usize>,
     pinned: &'a Pinned,
     staged: &'a [(usize, usize)],
+    threads: usize,
 }
 
 impl Places<'_> {
@@ -393,38 +370,38 @@ impl Places<'_> {
         Ok(self.pinned.pointer().wrapping_add(offset))
     }
 
-    fn commands(&self, step: &Step, job: Option<&Job>, code: Option<&Code>) -> Result<Vec<Command>, String> {
+    fn commands(
+        &self,
+        step: &Step,
+        job: Option<&Job>,
+        code: Option<&Code>,
+        libraries: &mut Libraries,
+    ) -> Result<Vec<Command>, String> {
         let bytes = step.output_type.bytes();
-        if bytes == 0 {
+        if bytes == 0 || schedule::device(step).is_none() {
             return Ok(Vec::new());
         }
-        match (step.op, job) {
-            ("cuda.upload", _) => {
+        match step.op {
+            "cuda.upload" => {
                 let (to, from) = (self.device(step.output)?, self.host(step.inputs[0])?);
-                Ok(vec![Command::Upload { to, from, bytes }])
+                return Ok(vec![Command::Upload { to, from, bytes }]);
             }
-            ("cuda.download", _) => {
+            "cuda.download" => {
                 let (to, from) = (self.host(step.output)?, self.device(step.inputs[0])?);
-                Ok(vec![Command::Download { to, from, bytes }])
+                return Ok(vec![Command::Download { to, from, bytes }]);
             }
-            (_, None) => Ok(Vec::new()),
-            (_, Some(job)) => {
-                let code = code.ok_or("there is no machine code")?;
-                let scratch = Place { base: Base::Arena(DEVICE), offset: step.scratch_offset };
-                let kernel = |kernel: &super::Kernel| {
-                    let values = kernel.arguments.iter().map(|argument| match argument {
-                        Argument::Input(operand) => self.device(step.inputs[*operand]),
-                        Argument::Output => self.device(step.output),
-                        Argument::Scratch => self.device(scratch),
-                    });
-                    let parameters = Parameters::new(values.collect::<Result<_, _>>()?);
-                    Ok(Command::Kernel {
-                        function: code.function(&kernel.name)?,
-                        launch: kernel.launch,
-                        parameters,
-                    })
-                };
-                job.kernels.iter().map(kernel).collect()
+            _ => {}
+        }
+        let buffers = Buffers {
+            inputs: step.inputs.iter().map(|place| self.device(*place)).collect::<Result<_, _>>()?,
+            output: self.device(step.output)?,
+            scratch: self.device(Place { base: Base::Arena(DEVICE), offset: step.scratch_offset })?,
+        };
+        match job {
+            Some(job) => command::kernels(job, code.ok_or("there is no machine code")?, &buffers),
+            None => {
+                let inputs: Vec<&TensorType> = step.input_types.iter().collect();
+                Ok(vec![libraries.command(&call(step, &inputs, self.threads), &buffers)?])
             }
         }
     }

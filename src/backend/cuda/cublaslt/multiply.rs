@@ -1,0 +1,317 @@
+//! A product that is ready to be queued: descriptors, the algorithm, and addresses.
+
+use super::WORKSPACE_ALIGN;
+use super::problem::{Function, Problem};
+use crate::backend::cuda::command::{Buffers, Queued};
+use crate::backend::cuda::driver::{Context, Stream};
+use crate::backend::cuda::library;
+use crate::contract::{ALIGN, Call};
+use crate::tensor::DType;
+use cudarc::cublaslt::sys::{self, cublasStatus_t as Status};
+use cudarc::driver::sys::CUdeviceptr;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::rc::Rc;
+
+/// What the library said of a call, and what to do.
+fn said(call: &str, status: Status) -> Result<(), String> {
+    let remedy = match status {
+        Status::CUBLAS_STATUS_SUCCESS => return Ok(()),
+        Status::CUBLAS_STATUS_NOT_INITIALIZED | Status::CUBLAS_STATUS_ALLOC_FAILED => {
+            "end what else uses the device's memory"
+        }
+        Status::CUBLAS_STATUS_NOT_SUPPORTED | Status::CUBLAS_STATUS_ARCH_MISMATCH => {
+            "`ovolo tune` finds what runs on this device; without `cublaslt` in the pipeline's backends generated \
+             kernels do"
+        }
+        Status::CUBLAS_STATUS_EXECUTION_FAILED => {
+            "`compute-sanitizer ovolo run …` names the kernel that is wrong"
+        }
+        _ => "`ovolo doctor` says which version of the library there is: install another one",
+    };
+    Err(format!("{call}: {status:?}; {remedy}"))
+}
+
+/// The library with a context.
+pub(in crate::backend::cuda) struct Handle {
+    raw: sys::cublasLtHandle_t,
+    context: Rc<Context>,
+}
+
+impl Handle {
+    /// Opens the library for a context, which is this thread's.
+    ///
+    /// # Errors
+    /// That it is not there, or what it said.
+    pub fn new(context: &Rc<Context>) -> Result<Rc<Self>, String> {
+        library::cublaslt().map_err(|why| format!("the plan takes cuBLASLt, which is {why}"))?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: the library is open, and writes a handle.
+        said("cublasLtCreate", unsafe { sys::cublasLtCreate(&raw mut raw) })?;
+        Ok(Rc::new(Self { raw, context: Rc::clone(context) }))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.context.enter().is_ok() {
+            // SAFETY: the handle is of this context, and nobody else gives it back.
+            let _ = unsafe { sys::cublasLtDestroy(self.raw) };
+        }
+    }
+}
+
+/// A descriptor that goes with this value; it holds nothing of the device.
+struct Descriptor<T: Copy> {
+    raw: T,
+    free: unsafe fn(T) -> Status,
+}
+
+impl<T: Copy> Drop for Descriptor<T> {
+    fn drop(&mut self) {
+        // SAFETY: it was made by the library, and nobody else gives it back.
+        let _ = unsafe { (self.free)(self.raw) };
+    }
+}
+
+type Matrix = Descriptor<sys::cublasLtMatrixLayout_t>;
+type Operation = Descriptor<sys::cublasLtMatmulDesc_t>;
+type Preference = Descriptor<sys::cublasLtMatmulPreference_t>;
+
+/// Sets an attribute of a descriptor to a number or an address.
+macro_rules! set {
+    ($function:ident, $descriptor:expr, $attribute:expr, $value:expr) => {{
+        let value = $value;
+        // SAFETY: the descriptor is there, and the library copies the value, whose size is said.
+        let status = unsafe {
+            sys::$function($descriptor.raw, $attribute, (&raw const value).cast(), size_of_val(&value))
+        };
+        said(concat!(stringify!($function), " of ", stringify!($attribute)), status)
+    }};
+}
+
+/// One number in the type that sums are scaled in.
+#[derive(Clone, Copy)]
+union Scale {
+    single: f32,
+    double: f64,
+}
+
+impl Scale {
+    fn new(dtype: DType, value: f32) -> Self {
+        if dtype == DType::F64 { Self { double: f64::from(value) } } else { Self { single: value } }
+    }
+}
+
+/// A product with addresses.
+pub(in crate::backend::cuda) struct Multiply {
+    operation: Operation,
+    /// Of the right operand, the left one, what is added, and the result.
+    matrices: [Matrix; 4],
+    places: [CUdeviceptr; 4],
+    /// What the product is scaled by, and what is added.
+    scales: [Scale; 2],
+    algorithm: sys::cublasLtMatmulAlgo_t,
+    workspace: (CUdeviceptr, usize),
+    handle: Rc<Handle>,
+}
+
+impl Multiply {
+    /// Has the library choose an algorithm for a call.
+    ///
+    /// # Errors
+    /// That it has none, or what it said.
+    pub fn new(handle: &Rc<Handle>, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
+        let problem = Problem::new(call)?;
+        let Problem { dtype, rows, columns, depth, batch, strides, .. } = problem;
+        let operation = operation(&problem, buffers)?;
+        let whole = rows * columns;
+        let added = problem.residual.map_or(buffers.output, |operand| buffers.inputs[operand]);
+        let result = || matrix(dtype, columns, rows, batch, whole);
+        let matrices = [
+            matrix(dtype, columns, depth, batch, strides[1])?,
+            matrix(dtype, depth, rows, batch, strides[0])?,
+            result()?,
+            result()?,
+        ];
+        let begin = buffers.scratch.next_multiple_of(WORKSPACE_ALIGN as u64);
+        let chosen = choose(handle, &operation, &matrices, &problem)?;
+        Ok(Self {
+            operation,
+            matrices,
+            places: [buffers.inputs[1], buffers.inputs[0], added, buffers.output],
+            scales: [1.0, if problem.residual.is_some() { 1.0 } else { 0.0 }]
+                .map(|one| Scale::new(dtype, one)),
+            algorithm: chosen.algo,
+            workspace: (if chosen.workspaceSize > 0 { begin } else { 0 }, chosen.workspaceSize),
+            handle: Rc::clone(handle),
+        })
+    }
+}
+
+impl Queued for Multiply {
+    fn queue(&mut self, stream: &Stream) -> Result<(), String> {
+        let [right, left, added, result] = &self.matrices;
+        let at = self.places.map(|place| place as *mut c_void);
+        let [alpha, beta] = &self.scales;
+        // SAFETY: the descriptors tell what lies at the addresses, in memory that outlives this value; the
+        // algorithm is the library's own for them, and the scratch is as large as it said.
+        let status = unsafe {
+            sys::cublasLtMatmul(
+                self.handle.raw,
+                self.operation.raw,
+                ptr::from_ref(alpha).cast(),
+                at[0],
+                right.raw,
+                at[1],
+                left.raw,
+                ptr::from_ref(beta).cast(),
+                at[2],
+                added.raw,
+                at[3],
+                result.raw,
+                &raw const self.algorithm,
+                self.workspace.0 as *mut c_void,
+                self.workspace.1,
+                stream.raw(),
+            )
+        };
+        said("cublasLtMatmul", status)
+    }
+}
+
+fn data_type(dtype: DType) -> Result<sys::cudaDataType_t, String> {
+    match dtype {
+        DType::F32 => Ok(sys::cudaDataType_t::CUDA_R_32F),
+        DType::F16 => Ok(sys::cudaDataType_t::CUDA_R_16F),
+        DType::BF16 => Ok(sys::cudaDataType_t::CUDA_R_16BF),
+        DType::F64 => Ok(sys::cudaDataType_t::CUDA_R_64F),
+        other => Err(format!("the library multiplies no {other}")),
+    }
+}
+
+/// What is computed: in which precision, and what becomes of the sums.
+fn operation(problem: &Problem, buffers: &Buffers) -> Result<Operation, String> {
+    use sys::cublasLtEpilogue_t as Epilogue;
+    use sys::cublasLtMatmulDescAttributes_t as Attribute;
+    let (compute, scale) = match problem.dtype {
+        DType::F64 => (sys::cublasComputeType_t::CUBLAS_COMPUTE_64F, DType::F64),
+        _ => (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, DType::F32),
+    };
+    let mut raw = ptr::null_mut();
+    // SAFETY: the library is open, and writes a descriptor.
+    let status = unsafe { sys::cublasLtMatmulDescCreate(&raw mut raw, compute, data_type(scale)?) };
+    said("cublasLtMatmulDescCreate", status)?;
+    let operation = Descriptor { raw, free: sys::cublasLtMatmulDescDestroy };
+    let epilogue = match (problem.function, problem.bias) {
+        (Function::Nothing, None) => Epilogue::CUBLASLT_EPILOGUE_DEFAULT,
+        (Function::Nothing, Some(_)) => Epilogue::CUBLASLT_EPILOGUE_BIAS,
+        (Function::Relu, None) => Epilogue::CUBLASLT_EPILOGUE_RELU,
+        (Function::Relu, Some(_)) => Epilogue::CUBLASLT_EPILOGUE_RELU_BIAS,
+        (Function::GeluTanh, None) => Epilogue::CUBLASLT_EPILOGUE_GELU,
+        (Function::GeluTanh, Some(_)) => Epilogue::CUBLASLT_EPILOGUE_GELU_BIAS,
+    };
+    set!(cublasLtMatmulDescSetAttribute, operation, Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue)?;
+    if let Some(bias) = problem.bias {
+        let address = buffers.inputs[bias];
+        set!(
+            cublasLtMatmulDescSetAttribute,
+            operation,
+            Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+            address
+        )?;
+    }
+    Ok(operation)
+}
+
+/// A matrix in columns that lie side by side, and how far the next one is.
+fn matrix(dtype: DType, rows: usize, columns: usize, batch: usize, stride: usize) -> Result<Matrix, String> {
+    use sys::cublasLtMatrixLayoutAttribute_t as Attribute;
+    let signed = |size: usize| i64::try_from(size).map_err(|error| error.to_string());
+    let mut raw = ptr::null_mut();
+    let ty = data_type(dtype)?;
+    // SAFETY: the library is open, and writes a descriptor.
+    let status = unsafe {
+        sys::cublasLtMatrixLayoutCreate(&raw mut raw, ty, rows as u64, columns as u64, signed(rows)?)
+    };
+    said("cublasLtMatrixLayoutCreate", status)?;
+    let matrix = Descriptor { raw, free: sys::cublasLtMatrixLayoutDestroy };
+    if batch > 1 {
+        let count = i32::try_from(batch).map_err(|error| error.to_string())?;
+        set!(cublasLtMatrixLayoutSetAttribute, matrix, Attribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, count)?;
+        let stride = signed(stride)?;
+        let attribute = Attribute::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET;
+        set!(cublasLtMatrixLayoutSetAttribute, matrix, attribute, stride)?;
+    }
+    Ok(matrix)
+}
+
+/// The algorithm with the problem's number among those that the library names.
+fn choose(
+    handle: &Handle,
+    operation: &Operation,
+    matrices: &[Matrix; 4],
+    problem: &Problem,
+) -> Result<sys::cublasLtMatmulHeuristicResult_t, String> {
+    use sys::cublasLtMatmulPreferenceAttributes_t as Attribute;
+    let mut raw = ptr::null_mut();
+    // SAFETY: the library is open, and writes a descriptor.
+    let status = unsafe { sys::cublasLtMatmulPreferenceCreate(&raw mut raw) };
+    said("cublasLtMatmulPreferenceCreate", status)?;
+    let preference: Preference = Descriptor { raw, free: sys::cublasLtMatmulPreferenceDestroy };
+    let most = Attribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
+    set!(cublasLtMatmulPreferenceSetAttribute, preference, most, problem.workspace)?;
+    // Buffers of a plan begin on this; where one begins on more, the choice is the same.
+    let least = u32::try_from(ALIGN).unwrap_or(1);
+    for attribute in [
+        Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+        Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+        Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+    ] {
+        set!(cublasLtMatmulPreferenceSetAttribute, preference, attribute, least)?;
+    }
+    let wanted = problem.algorithm + 1;
+    let mut results: Vec<MaybeUninit<sys::cublasLtMatmulHeuristicResult_t>> =
+        vec![MaybeUninit::uninit(); wanted];
+    let mut count = 0;
+    let [right, left, added, result] = matrices;
+    // SAFETY: all descriptors are there, and so is room for as many results as are asked for.
+    let status = unsafe {
+        sys::cublasLtMatmulAlgoGetHeuristic(
+            handle.raw,
+            operation.raw,
+            right.raw,
+            left.raw,
+            added.raw,
+            result.raw,
+            preference.raw,
+            i32::try_from(wanted).unwrap_or(i32::MAX),
+            results.as_mut_ptr().cast(),
+            &raw mut count,
+        )
+    };
+    // Where there is none, versions differ in whether that is an error.
+    if status != Status::CUBLAS_STATUS_NOT_SUPPORTED {
+        said("cublasLtMatmulAlgoGetHeuristic", status)?;
+    }
+    let count = usize::try_from(count).unwrap_or(0);
+    if status == Status::CUBLAS_STATUS_NOT_SUPPORTED || count < wanted {
+        return Err(format!(
+            "cuBLASLt has {count} algorithm(s) for this product within {} bytes of scratch, and number {} is asked \
+             for: `ovolo tune` finds those that there are",
+            problem.workspace, problem.algorithm
+        ));
+    }
+    // SAFETY: the library has written as many as it counts.
+    let chosen = unsafe { results[problem.algorithm].assume_init() };
+    said("cublasLtMatmulAlgoGetHeuristic", chosen.state)?;
+    if chosen.workspaceSize > problem.workspace {
+        return Err(format!(
+            "cuBLASLt wants {} bytes of scratch, and was told of {}",
+            chosen.workspaceSize, problem.workspace
+        ));
+    }
+    Ok(chosen)
+}

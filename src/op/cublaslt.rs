@@ -1,0 +1,50 @@
+//! The op that cuBLASLt has kernels for: a matrix product on a device.
+
+use super::{Flags, OpDef, attr, matmul};
+use crate::attr::{Attr, AttrKind, Attrs};
+use crate::tensor::{DType, TensorType};
+
+/// Element types that the library multiplies.
+const TYPES: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F64];
+
+/// The lowered form of `matmul`.
+pub(super) fn lowered(matmul: &OpDef) -> Vec<OpDef> {
+    let mut attrs = matmul.attrs.clone();
+    let int = |name, default, doc| attr(name, AttrKind::Int, Some(Attr::Int(default)), doc);
+    attrs.extend([
+        int(
+            "algorithm",
+            0,
+            "which of the algorithms that the library names for the product, the best guess first",
+        ),
+        int("workspace", 4, "MiB of scratch that the algorithm may take"),
+    ]);
+    vec![OpDef {
+        name: "cublaslt.matmul",
+        doc: matmul.doc,
+        arity: matmul.arity,
+        attrs,
+        flags: Flags { lowered: true, ..Flags::default() },
+        infer,
+        eval: matmul.eval,
+        flops: matmul.flops,
+        logical: Some("matmul"),
+    }]
+}
+
+fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    let result = matmul::infer(attrs, types)?;
+    if !TYPES.contains(&result.dtype) {
+        return Err(format!(
+            "the operands are {} and {}: it takes f32, f16, bf16 and f64",
+            types[0], types[1]
+        ));
+    }
+    for name in ["algorithm", "workspace"] {
+        let value = attrs.expect_int(name);
+        if !(0..1 << 16).contains(&value) {
+            return Err(format!("attribute `{name}` is {value}, not between 0 and 65535"));
+        }
+    }
+    Ok(result)
+}

@@ -1,0 +1,479 @@
+//! NVIDIA's libraries, on a device or on the stand-ins for them: values, what is refused and why, what is chosen, and
+//! what tuning makes of the candidates.
+
+use super::case::{Case, Random};
+use super::device::{self, Kept};
+use super::standin::{self, ORDERS};
+use super::{agrees, common};
+use libtest_mimic::Failed;
+use ovolo::attr::{Attr, Attrs, Step};
+use ovolo::backend::cuda::{Job, Module, job};
+use ovolo::backend::{Args, Call, find, team::Team};
+use ovolo::cost::{Machine, State};
+use ovolo::graph::{Graph, Node};
+use ovolo::op;
+use ovolo::pass::pipeline::PassSpec;
+use ovolo::session::Session;
+use ovolo::tensor::{DType, Device, Tensor, TensorType};
+use ovolo::tune::{self, Tuner};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+type Test = fn() -> Result<(), Failed>;
+
+/// The tests, by name.
+pub const TESTS: &[(&str, Test)] = &[
+    ("products", products),
+    ("products_that_are_refused", products_that_are_refused),
+    ("products_are_chosen_with_what_follows_them", products_are_chosen_with_what_follows_them),
+    ("errors_say_what_to_do", errors_say_what_to_do),
+    ("a_call_alone", a_call_alone),
+    ("tuning_picks_the_fastest_algorithm", tuning_picks_the_fastest_algorithm),
+    ("where_a_library_is_not_there_plans_say_so", where_a_library_is_not_there_plans_say_so),
+];
+
+/// Post chains by their steps.
+fn post(steps: &[&'static str]) -> Attrs {
+    let step = |op: &&'static str| Step { op, parameters: Vec::new() };
+    Attrs::new().with("post", Attr::Post(steps.iter().map(step).collect()))
+}
+
+/// A call of a library: the logical op with its operands, and what the lowered op is told besides.
+struct One {
+    case: Case,
+    more: Attrs,
+}
+
+/// Products in every type, with batches, steps and algorithms.
+fn product_cases() -> Vec<One> {
+    let r = &mut Random::new(11);
+    let shapes: &[(&[usize], &[usize])] = &[
+        (&[5, 7], &[7, 3]),
+        (&[1, 33], &[33, 17]),
+        (&[64, 48], &[48, 40]),
+        (&[16, 1], &[1, 1]),
+        (&[2, 3, 5, 8], &[8, 6]),
+        (&[4, 9, 5], &[4, 5, 7]),
+        (&[9, 5], &[4, 5, 7]),
+        (&[3, 4, 9, 5], &[1, 1, 5, 7]),
+        (&[2, 3, 4, 5], &[2, 3, 5, 6]),
+        (&[1, 4, 5], &[6, 5, 4]),
+    ];
+    let chains: &[&[&str]] = &[
+        &[],
+        &["relu"],
+        &["gelu-tanh"],
+        &["row"],
+        &["row", "relu"],
+        &["row", "gelu-tanh"],
+        &["whole"],
+        &["whole", "relu"],
+        &["row", "whole", "relu"],
+        &["whole", "row"],
+    ];
+    let mut list = Vec::new();
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
+        for (number, (a, b)) in shapes.iter().enumerate() {
+            for (at, chain) in chains.iter().enumerate() {
+                let epilogue = chain.iter().any(|step| *step != "whole");
+                if dtype == DType::F64 && epilogue || (at + number) % 2 == 1 && dtype != DType::F32 {
+                    continue;
+                }
+                let mut operands = vec![r.tensor(dtype, a), r.tensor(dtype, b)];
+                let Some(plain) = Case::new("matmul", Attrs::new(), operands.clone()) else { unreachable!() };
+                let columns = *b.last().unwrap();
+                let steps: Vec<&'static str> = chain
+                    .iter()
+                    .map(|step| match *step {
+                        "row" => {
+                            operands.push(r.tensor(dtype, &[columns]));
+                            "add"
+                        }
+                        "whole" => {
+                            operands.push(r.tensor(dtype, &plain.ty.shape));
+                            "add"
+                        }
+                        step => step,
+                    })
+                    .collect();
+                let case = Case::new("matmul", post(&steps), operands).unwrap();
+                let more = Attrs::new()
+                    .int("algorithm", ((at + number) % 2) as i64)
+                    .int("workspace", if at % 3 == 0 { 4 } else { 1 });
+                list.push(One { case, more });
+            }
+        }
+    }
+    list
+}
+
+/// The cases as one plan: each operand is copied to the device, the result back.
+fn lowered(prefix: &str, cases: &[One]) -> Result<Graph, String> {
+    let mut graph = Graph::new();
+    let add = |graph: &mut Graph, op: &str, attrs: &Attrs, inputs: Vec<ovolo::graph::NodeId>, name: &str| {
+        let def = op::find(op).ok_or_else(|| format!("there is no op `{op}`"))?;
+        let attrs = op::complete(def, attrs.clone());
+        let types: Vec<TensorType> = inputs.iter().map(|input| graph[*input].ty.clone()).collect();
+        let ty = def.result(&attrs, &types.iter().collect::<Vec<_>>())?;
+        Ok::<_, String>(graph.add_node(Node {
+            op: def.name,
+            attrs: Arc::new(attrs),
+            inputs,
+            name: name.into(),
+            ty,
+        }))
+    };
+    let none = Attrs::new();
+    for (number, One { case, more }) in cases.iter().enumerate() {
+        let mut operands = Vec::new();
+        for (at, operand) in case.operands.iter().enumerate() {
+            let name = format!("c{number}.x{at}");
+            let input = graph.add_input(&name, operand.ty().clone());
+            operands.push(add(&mut graph, "cuda.upload", &none, vec![input], &format!("{name}.upload"))?);
+        }
+        let mut attrs = case.attrs.clone();
+        for (name, value) in more.iter() {
+            attrs = attrs.with(name, value.clone());
+        }
+        let result = add(
+            &mut graph,
+            &format!("{prefix}.{}", case.op),
+            &attrs,
+            operands,
+            &format!("c{number}.result"),
+        )?;
+        let output = add(&mut graph, "cuda.download", &none, vec![result], &format!("c{number}"))?;
+        graph.add_output(&format!("c{number}"), output);
+    }
+    Ok(graph)
+}
+
+/// Calls of a library have the reference's values.
+fn values(prefix: &str, cases: &[One]) -> Result<(), Failed> {
+    if !device::ready() || !there(prefix) {
+        return Ok(());
+    }
+    let graph = lowered(prefix, cases)?;
+    let plan = device::planned(&graph)?;
+    let inputs: Vec<Tensor> = cases.iter().flat_map(|one| one.case.operands.clone()).collect();
+    let near = |_: usize, outputs: &[Tensor]| {
+        for (One { case, more }, output) in cases.iter().zip(outputs) {
+            agrees(case, &output.on(Device::Host), &case.reference())
+                .map_err(|why| format!("{}{more}: {why}", case.name()))?;
+        }
+        Ok(())
+    };
+    let runs = [inputs.clone(), inputs.clone(), inputs];
+    device::ordered(prefix, &graph, &plan, &runs, &near, &ORDERS[..3])
+}
+
+/// Whether a library is there; on the stand-ins it must be.
+fn there(name: &str) -> bool {
+    match find(name).unwrap().found() {
+        Ok(_) => true,
+        Err(why) => {
+            assert!(standin::get().is_none(), "{name}: {why}");
+            println!("skipped: what runs on `{name}`, which is {why}");
+            false
+        }
+    }
+}
+
+fn products() -> Result<(), Failed> {
+    values("cublaslt", &product_cases())
+}
+
+/// A call of a lowered op in the default layout on the device, for its contract.
+fn contract(
+    name: &str,
+    attrs: &Attrs,
+    operands: &[(DType, &[usize])],
+) -> Result<ovolo::contract::Contract, String> {
+    let def = op::find(name).ok_or("there is no such op")?;
+    let attrs = op::complete(def, attrs.clone());
+    let there = |(dtype, shape): &(DType, &[usize])| TensorType {
+        device: Device::Cuda(0),
+        ..TensorType::plain(*dtype, *shape)
+    };
+    let types: Vec<TensorType> = operands.iter().map(there).collect();
+    let types: Vec<&TensorType> = types.iter().collect();
+    let output = def.result(&attrs, &types)?;
+    let call = Call { op: def.name, attrs: &attrs, inputs: &types, output: &output, threads: 1 };
+    find(def.backend().unwrap_or_default()).ok_or("there is no such backend")?.contract(&call)
+}
+
+/// What is refused says why, and what is taken has its scratch and its places.
+fn products_that_are_refused() -> Result<(), Failed> {
+    const F: DType = DType::F32;
+    let (m, k): (&[usize], &[usize]) = (&[4, 8], &[8, 6]);
+    let whole: &[usize] = &[4, 6];
+    type Operands<'a> = &'a [(DType, &'a [usize])];
+    let refused: &[(&[&'static str], Operands<'_>, &str)] = &[
+        (&["gelu"], &[(F, m), (F, k)], "no step `gelu`"),
+        (&["relu", "add"], &[(F, m), (F, k), (F, &[6])], "no step `add` there"),
+        (&["add"], &[(F, m), (F, k), (F, &[4, 1])], "f32[4,1]"),
+        (&["add", "add", "add"], &[(F, m), (F, k), (F, &[6]), (F, whole), (F, whole)], "one value"),
+        (&["mul"], &[(F, m), (F, k), (F, &[6])], "no step `mul`"),
+        (&["relu"], &[(DType::F64, m), (DType::F64, k)], "in f64"),
+        (&["add"], &[(DType::F64, m), (DType::F64, k), (DType::F64, &[6])], "in f64"),
+        (&[], &[(DType::I32, m), (DType::I32, k)], "it takes f32, f16, bf16 and f64"),
+        (&[], &[(F, &[0, 8]), (F, k)], "a dimension is 0"),
+        (&[], &[(F, &[2, 1, 4, 8]), (F, &[2, 3, 8, 6])], "repeats some of its matrices"),
+    ];
+    for (steps, operands, words) in refused {
+        match contract("cublaslt.matmul", &post(steps), operands) {
+            Err(why) if why.contains(words) => {}
+            other => return Err(format!("{steps:?} of {operands:?}: {other:?}, not `{words}`").into()),
+        }
+    }
+    let attrs = post(&["add", "add", "relu"]).int("algorithm", 2).int("workspace", 3);
+    let taken = contract("cublaslt.matmul", &attrs, &[(F, m), (F, k), (F, whole), (F, &[6])])?;
+    // The scratch begins on 256 bytes wherever a plan's buffer begins.
+    if (taken.implementation.as_str(), taken.scratch, &taken.in_place[..])
+        != ("f32-algorithm-2", (3 << 20) + 192, &[2])
+    {
+        return Err(format!("{taken:?}").into());
+    }
+    let bare = contract("cublaslt.matmul", &Attrs::new().int("workspace", 0), &[(F, m), (F, k)])?;
+    if bare.scratch != 0 || !bare.in_place.is_empty() {
+        return Err(format!("{bare:?}").into());
+    }
+    if contract("cublaslt.matmul", &Attrs::new().int("algorithm", -1), &[(F, m), (F, k)]).is_ok() {
+        return Err("an algorithm below zero is taken".into());
+    }
+    Ok(())
+}
+
+/// The ops of a plan with their post chains.
+fn chosen(source: &str) -> Result<Vec<String>, Failed> {
+    let compilation = ovolo::compile::compile(device::parsed(source)?, &common::pipeline("cuda", 2))
+        .map_err(|error| error.to_string())?;
+    let step = |step: &ovolo::plan::Step| {
+        let steps: Vec<&str> = step.attrs.post().iter().map(|step| step.op).collect();
+        format!("{} <{}>", step.op, steps.join(","))
+    };
+    Ok(compilation.plan.steps.iter().map(step).collect())
+}
+
+/// A product takes along what is added and its activation, and what it has no epilogue for stands apart.
+fn products_are_chosen_with_what_follows_them() -> Result<(), Failed> {
+    if !device::ready() || !there("cublaslt") {
+        return Ok(());
+    }
+    let block = "x: f32[96,128] = input\nw: f32[128,128] = const ~1\nb: f32[128] = const ~2\nv: f32[128,128] = const ~3\n\
+        h = matmul(x, w)\ni = add(h, b)\nj = relu(i)\nk = matmul(j, v)\nl = add(k, x0)\nx0: f32[96,128] = input\n\
+        m = add(l, b)\nn = relu(m)\nreturn n";
+    device::graph("block", "cuda", device::parsed(block)?, 1)?;
+    let plan = chosen(block)?;
+    let products: Vec<&String> = plan.iter().filter(|step| step.contains("matmul")).collect();
+    if products != ["cublaslt.matmul <add,relu>", "cublaslt.matmul <add,add,relu>"] {
+        return Err(format!("{plan:?}").into());
+    }
+    let other =
+        "x: f32[512,1024] = input\nw: f32[1024,1024] = const ~1\nh = matmul(x, w)\ni = sigmoid(h)\nreturn i";
+    let plan = chosen(other)?;
+    if !plan.iter().any(|step| step == "cublaslt.matmul <>")
+        || !plan.iter().any(|step| step == "cuda.map <sigmoid>")
+    {
+        return Err(format!("{plan:?}").into());
+    }
+    Ok(())
+}
+
+/// What a library says comes with the step, its own words and what to do; nothing is left behind.
+fn errors_say_what_to_do() -> Result<(), Failed> {
+    let (Some(standin), true) = (standin::get(), device::ready() && there("cublaslt")) else { return Ok(()) };
+    let r = &mut Random::new(3);
+    let operands = vec![r.tensor(DType::F32, &[4, 8]), r.tensor(DType::F32, &[8, 4])];
+    let one = |algorithm: i64| One {
+        case: Case::new("matmul", Attrs::new(), operands.clone()).unwrap(),
+        more: Attrs::new().int("algorithm", algorithm),
+    };
+    let load = |algorithm: i64| -> Result<Session, String> {
+        let graph = lowered("cublaslt", &[one(algorithm)])?;
+        let plan = device::planned(&graph)?;
+        Session::with(&graph, plan, &Kept::default()).map_err(|error| error.to_string())
+    };
+    let inputs: Vec<&Tensor> = operands.iter().collect();
+    let _turn = standin::turn();
+    let says = |what: Result<String, String>, words: &[&str]| match what {
+        Err(error) if words.iter().all(|word| error.contains(word)) => Ok(()),
+        other => Err(format!("{other:?} does not say {words:?}")),
+    };
+    let made = |load: Result<Session, String>| load.map(|_| "a session".to_owned());
+    says(made(load(7)), &["c0.result", "cuBLASLt has 3 algorithm(s)", "number 7", "ovolo tune"])?;
+    for entry in ["cublasLtCreate", "cublasLtMatmulAlgoGetHeuristic"] {
+        standin.fail(entry, 0, 13);
+        says(
+            made(load(0)),
+            &["cublaslt.matmul", entry, "CUBLAS_STATUS_EXECUTION_FAILED", "compute-sanitizer"],
+        )?;
+    }
+    let mut session = load(0)?;
+    standin.fail("cublasLtMatmul", 0, 13);
+    let run = session.run(&inputs).map(|_| "values".to_owned()).map_err(|error| error.to_string());
+    says(run, &["c0.result", "cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED"])?;
+    session.run(&inputs).map_err(|error| error.to_string())?;
+    drop(session);
+    standin.faults()?;
+    match standin.live() {
+        0 => Ok(()),
+        live => Err(format!("{live} handles are left").into()),
+    }
+}
+
+/// A call of the device by itself takes operands of the host, gives the result there, and tells its time.
+fn a_call_alone() -> Result<(), Failed> {
+    let (Some(standin), true) = (standin::get(), device::ready() && there("cublaslt")) else { return Ok(()) };
+    let r = &mut Random::new(5);
+    let operands = [r.tensor(DType::F32, &[6, 8]), r.tensor(DType::F32, &[8, 5]), r.tensor(DType::F32, &[5])];
+    let case = Case::new("matmul", post(&["add", "relu"]), operands.to_vec()).unwrap();
+    let _turn = standin::turn();
+    let there = |ty: &TensorType| TensorType { device: Device::Cuda(0), ..ty.clone() };
+    let team = Team::new(1);
+    let alone =
+        |op: &'static str, attrs: &Attrs, types: &[TensorType], output: &TensorType, given: &[&Tensor]| {
+            let types: Vec<&TensorType> = types.iter().collect();
+            let call = Call { op, attrs, inputs: &types, output, threads: 1 };
+            let backend = find(op.split_once('.').unwrap().0).unwrap();
+            if let Ok(job) = job(&call) {
+                standin.register("alone", &Module::new([&job]));
+            }
+            let kernel = backend.kernel(&call)?;
+            let mut result = Tensor::zeros(TensorType { device: Device::Host, ..output.clone() });
+            let inputs: Vec<*const u8> = given.iter().map(|one| one.bytes().as_ptr()).collect();
+            let output = result.bytes_mut().as_mut_ptr();
+            for _ in 0..2 {
+                kernel.run(&Args { inputs: &inputs, output, scratch: std::ptr::null_mut(), team: &team });
+            }
+            match kernel.seconds() {
+                Some(seconds) if seconds > 0.0 => Ok(result),
+                other => Err(format!("`{op}` tells {other:?}")),
+            }
+        };
+    let types: Vec<TensorType> = operands.iter().map(|one| there(one.ty())).collect();
+    let given: Vec<&Tensor> = operands.iter().collect();
+    for op in ["cublaslt.matmul", "cuda.matmul"] {
+        let def = op::find(op).unwrap();
+        let attrs = op::complete(def, case.attrs.clone());
+        let result = alone(def.name, &attrs, &types, &there(&case.ty), &given)?;
+        agrees(&case, &result, &case.reference()).map_err(|why| format!("{op}: {why}"))?;
+    }
+    let none = Attrs::new();
+    for (op, from, to) in [
+        ("cuda.upload", operands[0].ty().clone(), types[0].clone()),
+        ("cuda.download", types[0].clone(), operands[0].ty().clone()),
+    ] {
+        let copied = alone(op, &none, &[from], &to, &given[..1])?;
+        if copied.bytes() != operands[0].bytes() {
+            return Err(format!("`{op}` changes what it copies").into());
+        }
+    }
+    standin.faults()?;
+    match standin.live() {
+        0 => Ok(()),
+        live => Err(format!("{live} handles are left").into()),
+    }
+}
+
+/// Candidates are timed on the device, with the versions that their times hold for; the fastest is in the plan, and
+/// what the library has not is never chosen.
+fn tuning_picks_the_fastest_algorithm() -> Result<(), Failed> {
+    let (Some(standin), true) = (standin::get(), device::ready() && there("cublaslt")) else { return Ok(()) };
+    let graph = device::parsed("x: f32[8,8] = input\nw: f32[8,8] = const ~1\ny = matmul(x, w)\nreturn y")?;
+    let mut options = common::pipeline("cuda", 1);
+    for pass in &mut options.pipeline.passes {
+        if let PassSpec::Extract(settings) = pass {
+            settings.cost = "measured".into();
+        }
+    }
+    let _turn = standin::turn();
+    let ty = TensorType { device: Device::Cuda(0), ..TensorType::plain(DType::F32, [8, 8]) };
+    let def = op::find("cuda.matmul").unwrap();
+    let attrs = op::complete(def, Attrs::new());
+    let call = Call { op: def.name, attrs: &attrs, inputs: &[&ty, &ty], output: &ty, threads: 1 };
+    let generated: Job = job(&call)?;
+    standin.register("tuned", &Module::new([&generated]));
+    for (algorithm, microseconds) in [(0, 300), (1, 300), (2, 0)] {
+        standin.delay("OVOLO_CUBLASLT", algorithm, microseconds);
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tuned_device");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    let mut tuner = Tuner::open(Some(&folder), 1, Machine::NOMINAL);
+    let tuned = tune::compile(&graph, options, &mut tuner);
+    for algorithm in 0..3 {
+        standin.delay("OVOLO_CUBLASLT", algorithm, 0);
+    }
+    let tuned = tuned.map_err(|error| error.to_string())?;
+    let table = std::fs::read_to_string(folder.join("times-1.txt")).map_err(|error| error.to_string())?;
+    let line = |words: &[&str]| table.lines().find(|line| words.iter().all(|word| line.contains(word)));
+    for words in [
+        &[
+            "timed\t",
+            "f32-algorithm-2\terror",
+            "cuBLASLt 12.9.4, CUDA 12.9 on Stand-in sm_90",
+            "cublaslt.matmul",
+        ][..],
+        &["wrong\t", "f32-algorithm-3", "cublaslt.matmul"],
+        &["timed\t", "copy\terror 0.0e0", "driver CUDA 12.9 on Stand-in sm_90, NVRTC 1", "cuda.upload"],
+        &["timed\t", "copy\terror 0.0e0", "cuda.download"],
+    ] {
+        line(words).ok_or_else(|| format!("no line has {words:?}:\n{table}"))?;
+    }
+    let entry = |algorithm: usize| {
+        let named = format!("f32-algorithm-{algorithm}");
+        let of = tuner.stored().table.entries.values().find(|entry| entry.implementation == named);
+        of.map(|entry| (entry.state, entry.seconds)).ok_or_else(|| format!("{named} has no line"))
+    };
+    let (slow, fast) = (entry(0)?, entry(2)?);
+    if slow.0 != State::Timed || slow.1 < 3e-4 || fast.1 >= slow.1 {
+        return Err(format!("times are {slow:?} and {fast:?}").into());
+    }
+    let plan = tuned.compilation.plan.to_string();
+    if plan.contains("f32-algorithm-0")
+        || plan.contains("f32-algorithm-1")
+        || plan.contains("f32-algorithm-3")
+    {
+        return Err(format!("a slow algorithm is taken:\n{plan}\n{table}").into());
+    }
+    standin.faults()?;
+    match standin.live() {
+        0 => Ok(()),
+        live => Err(format!("{live} handles are left").into()),
+    }
+}
+
+/// Without the library generated kernels compute products, and the compilation says what is not there.
+fn where_a_library_is_not_there_plans_say_so() -> Result<(), Failed> {
+    let model = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no_library.ovolo");
+    let source = "graph {\nx: f32[64,64] = input\nw: f32[64,64] = const ~1\ny = matmul(x, w)\nreturn y\n}";
+    std::fs::write(&model, source).map_err(|error| error.to_string())?;
+    let run = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_ovolo"))
+            .args(arguments)
+            .env("OVOLO_CUBLASLT", "/nowhere/libcublasLt.so")
+            .output()
+            .map(|output| String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+            .map_err(|error| error.to_string())
+    };
+    let path = model.to_string_lossy();
+    let said = run(&["compile", "--no-cache", "--cost", "flops", "--pipeline", "cuda", &path])?;
+    if !said.contains("backend cublaslt: not found (/nowhere/libcublasLt.so")
+        || !said.contains("OVOLO_CUBLASLT")
+    {
+        return Err(said.into());
+    }
+    let plan = run(&["dump", "--cost", "flops", "--pipeline", "cuda", "--after", "plan", &path])?;
+    if !plan.contains("cuda.matmul") || plan.contains("cublaslt.") {
+        return Err(plan.into());
+    }
+    let doctor = run(&["doctor", "--threads", "1"])?;
+    let line =
+        doctor.lines().find(|line| line.starts_with("cuda cuBLASLt: not found (/nowhere/libcublasLt.so"));
+    match line {
+        Some(line) if line.contains("set OVOLO_CUBLASLT") => Ok(()),
+        _ => Err(doctor.into()),
+    }
+}
