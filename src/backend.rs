@@ -146,7 +146,8 @@ pub trait Backend: Sync {
 }
 
 /// Every backend. A new one is a file and a line here.
-pub const BACKENDS: &[&dyn Backend] = &[&native::Native, &onednn::OneDnn, &cuda::Cuda, &cuda::CublasLt];
+pub const BACKENDS: &[&dyn Backend] =
+    &[&native::Native, &onednn::OneDnn, &cuda::Cuda, &cuda::CublasLt, &cuda::CuDnn];
 
 /// The backend with this name.
 pub fn find(name: &str) -> Option<&'static dyn Backend> {

@@ -7,6 +7,7 @@
 
 mod attention;
 mod cublaslt;
+mod cudnn;
 mod device;
 mod elementwise;
 mod grad;

@@ -46,6 +46,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("rules/bf16.ron", include_str!("../rules/bf16.ron")),
     ("rules/cuda.ron", include_str!("../rules/cuda.ron")),
     ("rules/cublaslt.ron", include_str!("../rules/cublaslt.ron")),
+    ("rules/cudnn.ron", include_str!("../rules/cudnn.ron")),
 ];
 
 /// What may stand among the operands of an op on a left side, and what it means: for the reference.

@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// The backend that runs only where its library is found.
 const LIBRARY: &str = "onednn";
 /// The backends whose kernels do not run on the processor: `tests/cuda.rs` has them.
-const DEVICE: &[&str] = &["cuda", "cublaslt"];
+const DEVICE: &[&str] = &["cuda", "cublaslt", "cudnn"];
 
 fn main() {
     let rules = RuleSet::read(SHIPPED).unwrap();

@@ -20,7 +20,10 @@ fn main() {
     // What rules that lead to NVIDIA's libraries are worth shows in the programs that can run; which is chosen would
     // depend on whether a library is there.
     // SAFETY: no other thread runs yet.
-    unsafe { std::env::set_var("OVOLO_CUBLASLT", "/nowhere/libcublasLt.so") };
+    unsafe {
+        std::env::set_var("OVOLO_CUBLASLT", "/nowhere/libcublasLt.so");
+        std::env::set_var("OVOLO_CUDNN", "/nowhere/libcudnn.so");
+    }
     let set = RuleSet::read(SHIPPED).unwrap_or_else(|errors| panic!("{errors}"));
     let snapshots = common::snapshots();
     let onednn = common::onednn_found() && common::wide();

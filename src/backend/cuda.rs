@@ -3,13 +3,14 @@
 //! A call becomes a [`Job`]: kernels whose text is written for its shapes and types, with how they are
 //! launched. The same work has the same text whatever the names, and a [`Module`] holds each text once.
 //!
-//! NVIDIA's libraries are backends of their own ([`CublasLt`]), whose calls are queued beside those kernels: a plan
+//! NVIDIA's libraries are backends of their own ([`CublasLt`], [`CuDnn`]), whose calls are queued beside those kernels: a plan
 //! with any of them is this backend's to run.
 
 mod alone;
 mod backend;
 mod command;
 mod cublaslt;
+mod cudnn;
 mod derivative;
 mod driver;
 mod expr;
@@ -33,6 +34,7 @@ mod write;
 
 pub use backend::Cuda;
 pub use cublaslt::CublasLt;
+pub use cudnn::CuDnn;
 pub use kernel::{Argument, Job, Kernel, Launch};
 pub use library::{Found, libraries};
 pub use lower::job;

@@ -41,6 +41,9 @@ const FULL: f64 = 132.0 * 128.0 * 64.0;
 /// What a library's further guesses cost more than its first one, each, until they are measured.
 const GUESS: f64 = 0.03;
 
+/// The algorithms of convolutions, by their numbers, those first that have a kernel for most shapes.
+const CONVOLUTIONS: &[i64] = &[1, 0, 6, 7, 2, 5, 4];
+
 /// Seconds of one run.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn seconds(query: &Query<'_>) -> f64 {
@@ -76,15 +79,35 @@ fn library(query: &Query<'_>, flops: f64, bytes: f64) -> f64 {
         _ => (NOMINAL.flops, LIBRARY),
     };
     let arithmetic = flops / (speed * share * busy(query));
-    let seconds = NOMINAL.start + (bytes / NOMINAL.memory).max(arithmetic);
-    let guess = int(call.attrs, "algorithm") as f64;
+    let mut seconds = NOMINAL.start + (bytes / NOMINAL.memory).max(arithmetic);
+    if narrow(query) && query.def.logical == Some("conv") && call.output.layout.is_plain() {
+        // Tensor cores take channels side by side: the library moves what lies otherwise, there and back.
+        seconds += 2.0 * (NOMINAL.start + bytes / NOMINAL.memory);
+    }
+    seconds * (1.0 + GUESS * guess(query))
+}
+
+/// Whether elements are of the types that tensor cores multiply.
+fn narrow(query: &Query<'_>) -> bool {
+    matches!(query.call.inputs[0].dtype, DType::F16 | DType::BF16)
+}
+
+/// Which guess a library's algorithm is: its own order, or ours.
+#[allow(clippy::cast_precision_loss)]
+fn guess(query: &Query<'_>) -> f64 {
+    let algorithm = int(query.call.attrs, "algorithm");
+    if query.def.logical == Some("conv") {
+        // Without tensor cores what lies in `nchw` has more kernels.
+        let layout = if narrow(query) || query.call.output.layout.is_plain() { 0.0 } else { 0.5 };
+        return layout + CONVOLUTIONS.iter().position(|known| *known == algorithm).unwrap_or(0) as f64;
+    }
     // Of the same algorithm, the scratch that most want is the first choice.
-    let scratch = match int(call.attrs, "workspace") {
+    let scratch = match int(query.call.attrs, "workspace") {
         4 => 0.0,
         0 => 0.2,
         _ => 0.1,
     };
-    seconds * (1.0 + GUESS * (guess + scratch))
+    algorithm as f64 + scratch
 }
 
 fn int(attrs: &Attrs, name: &str) -> i64 {

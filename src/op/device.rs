@@ -37,7 +37,7 @@ fn infer_download(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String
 }
 
 /// Backends whose kernels run on a device.
-const BACKENDS: &[&str] = &["cuda", "cublaslt"];
+const BACKENDS: &[&str] = &["cuda", "cublaslt", "cudnn"];
 
 /// Whether an op is of a backend whose kernels run on a device.
 pub(super) fn runs_there(def: &OpDef) -> bool {

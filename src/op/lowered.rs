@@ -2,7 +2,7 @@
 //! layouts it names; the reference evaluation unpacks, evaluates the logical op, and packs.
 
 use super::{
-    OpDef, attr, cublaslt, matmul, pointwise, post, reduce, resize, shape, sizes, transposed, window,
+    OpDef, attr, cublaslt, cudnn, matmul, pointwise, post, reduce, resize, shape, sizes, transposed, window,
     winograd,
 };
 use crate::attr::{Attr, AttrKind, Attrs};
@@ -222,11 +222,12 @@ pub(super) fn ops() -> Vec<OpDef> {
     }
     ops.extend(winograd::lowered());
     ops.extend(cublaslt::lowered(find("matmul")));
+    ops.extend(cudnn::lowered(find("conv")));
     ops
 }
 
 /// Evaluates the logical op in the default layout.
-fn eval(logical: &str, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+pub(super) fn eval(logical: &str, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let def = super::find(logical).expect("the logical op is in the registry");
     let plain: Vec<Tensor> = operands.iter().map(|operand| operand.to_layout(&Layout::PLAIN)).collect();
     let result = def.evaluate(attrs, &plain.iter().collect::<Vec<_>>(), &ty.with_layout(Layout::PLAIN));

@@ -14,7 +14,7 @@ use ovolo::graph::{Graph, Node};
 use ovolo::op;
 use ovolo::pass::pipeline::PassSpec;
 use ovolo::session::Session;
-use ovolo::tensor::{DType, Device, Tensor, TensorType};
+use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
 use ovolo::tune::{self, Tuner};
 use std::path::Path;
 use std::process::Command;
@@ -26,6 +26,9 @@ type Test = fn() -> Result<(), Failed>;
 pub const TESTS: &[(&str, Test)] = &[
     ("products", products),
     ("products_that_are_refused", products_that_are_refused),
+    ("convolutions", convolutions),
+    ("convolutions_that_are_refused", convolutions_that_are_refused),
+    ("convolutions_are_chosen_with_what_follows_them", convolutions_are_chosen_with_what_follows_them),
     ("products_are_chosen_with_what_follows_them", products_are_chosen_with_what_follows_them),
     ("errors_say_what_to_do", errors_say_what_to_do),
     ("a_call_alone", a_call_alone),
@@ -43,6 +46,22 @@ fn post(steps: &[&'static str]) -> Attrs {
 struct One {
     case: Case,
     more: Attrs,
+    /// The layout of images and weights.
+    layout: Layout,
+}
+
+impl One {
+    /// The operands as they lie.
+    fn operands(&self) -> Vec<Tensor> {
+        let image = |one: &&Tensor| one.ty().shape.rank() == 4 && !self.layout.is_plain();
+        let lay = |one: &Tensor| if image(&one) { one.to_layout(&self.layout) } else { one.clone() };
+        self.case.operands.iter().map(lay).collect()
+    }
+
+    /// All attributes.
+    fn attrs(&self) -> Attrs {
+        self.more.iter().fold(self.case.attrs.clone(), |attrs, (name, value)| attrs.with(name, value.clone()))
+    }
 }
 
 /// Products in every type, with batches, steps and algorithms.
@@ -99,13 +118,95 @@ fn product_cases() -> Vec<One> {
                     .collect();
                 let case = Case::new("matmul", post(&steps), operands).unwrap();
                 let more = Attrs::new()
-                    .int("algorithm", ((at + number) % 2) as i64)
+                    .int("algorithm", if standin::on_device() { 0 } else { ((at + number) % 2) as i64 })
                     .int("workspace", if at % 3 == 0 { 4 } else { 1 });
-                list.push(One { case, more });
+                list.push(One { case, more, layout: Layout::PLAIN });
             }
         }
     }
     list
+}
+
+/// Convolutions in every type and layout, by every algorithm that there is for them.
+fn convolution_cases() -> Result<Vec<One>, String> {
+    let r = &mut Random::new(12);
+    // Input, weights, pads, strides, dilations, groups.
+    type Shape = (&'static [usize], &'static [usize], i64, i64, i64, i64);
+    let shapes: &[Shape] = &[
+        (&[1, 3, 9, 8], &[4, 3, 3, 3], 1, 1, 1, 1),
+        (&[2, 5, 7, 7], &[6, 5, 1, 1], 0, 1, 1, 1),
+        (&[1, 4, 11, 10], &[3, 4, 5, 5], 2, 1, 1, 1),
+        (&[1, 3, 12, 12], &[4, 3, 7, 7], 3, 2, 1, 1),
+        (&[1, 2, 9, 9], &[4, 2, 3, 3], 2, 1, 2, 1),
+        (&[1, 6, 8, 8], &[6, 1, 3, 3], 1, 1, 1, 6),
+        (&[2, 4, 8, 8], &[8, 2, 3, 3], 1, 2, 1, 2),
+    ];
+    let chains: &[&[&'static str]] = &[&[], &["relu"], &["add"], &["add", "relu"]];
+    let mut list = Vec::new();
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
+        for (x, w, pad, stride, dilation, groups) in shapes {
+            for chain in chains {
+                let bare = Attrs::new()
+                    .ints("pads", &[*pad; 4])
+                    .ints("strides", &[*stride; 2])
+                    .ints("dilations", &[*dilation; 2])
+                    .int("groups", *groups);
+                let mut operands = vec![r.tensor(dtype, x), r.tensor(dtype, w), r.tensor(dtype, &w[..1])];
+                let plain = Case::new("conv", bare.clone(), operands.clone()).ok_or("refused")?;
+                if chain.contains(&"add") {
+                    operands.push(r.tensor(dtype, &plain.ty.shape));
+                }
+                let steps = post(chain).get("post").cloned().ok_or("no steps")?;
+                for layout in ["plain", "nhwc"] {
+                    for algorithm in [0, 1, 2, 4, 5, 6, 7] {
+                        let case =
+                            Case::new("conv", bare.clone().with("post", steps.clone()), operands.clone());
+                        let one = One {
+                            case: case.ok_or("refused")?,
+                            more: Attrs::new().int("algorithm", algorithm),
+                            layout: layout.parse()?,
+                        };
+                        let types: Vec<TensorType> =
+                            one.operands().iter().map(|one| one.ty().clone()).collect();
+                        if contract("cudnn.conv", &one.attrs(), &types).is_ok() {
+                            list.push(one);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(list)
+}
+
+/// Convolutions have the reference's values, in every type and layout, by every algorithm.
+fn convolutions() -> Result<(), Failed> {
+    if !there("cudnn") {
+        return Ok(());
+    }
+    let cases = convolution_cases()?;
+    let count = |algorithm: i64, dtype: DType, layout: &str| {
+        let is = |one: &&One| {
+            one.more.expect_int("algorithm") == algorithm
+                && one.case.ty.dtype == dtype
+                && one.layout.to_string() == layout
+        };
+        cases.iter().filter(is).count()
+    };
+    for (algorithm, plain, nhwc) in
+        [(0, 21, 21), (1, 24, 24), (2, 12, 0), (4, 9, 0), (5, 6, 0), (6, 3, 0), (7, 6, 0)]
+    {
+        let counted = (count(algorithm, DType::F32, "plain"), count(algorithm, DType::F32, "nhwc"));
+        if counted != (plain, nhwc) {
+            return Err(format!("algorithm {algorithm} has {counted:?} cases in f32").into());
+        }
+    }
+    for dtype in [DType::F16, DType::BF16, DType::F64] {
+        if (count(1, dtype, "plain"), count(1, dtype, "nhwc")) != (24, 24) {
+            return Err(format!("{dtype} has {} cases", count(1, dtype, "nhwc")).into());
+        }
+    }
+    values("cudnn", &cases)
 }
 
 /// The cases as one plan: each operand is copied to the device, the result back.
@@ -125,21 +226,17 @@ fn lowered(prefix: &str, cases: &[One]) -> Result<Graph, String> {
         }))
     };
     let none = Attrs::new();
-    for (number, One { case, more }) in cases.iter().enumerate() {
+    for (number, one) in cases.iter().enumerate() {
         let mut operands = Vec::new();
-        for (at, operand) in case.operands.iter().enumerate() {
+        for (at, operand) in one.operands().iter().enumerate() {
             let name = format!("c{number}.x{at}");
             let input = graph.add_input(&name, operand.ty().clone());
             operands.push(add(&mut graph, "cuda.upload", &none, vec![input], &format!("{name}.upload"))?);
         }
-        let mut attrs = case.attrs.clone();
-        for (name, value) in more.iter() {
-            attrs = attrs.with(name, value.clone());
-        }
         let result = add(
             &mut graph,
-            &format!("{prefix}.{}", case.op),
-            &attrs,
+            &format!("{prefix}.{}", one.case.op),
+            &one.attrs(),
             operands,
             &format!("c{number}.result"),
         )?;
@@ -156,11 +253,14 @@ fn values(prefix: &str, cases: &[One]) -> Result<(), Failed> {
     }
     let graph = lowered(prefix, cases)?;
     let plan = device::planned(&graph)?;
-    let inputs: Vec<Tensor> = cases.iter().flat_map(|one| one.case.operands.clone()).collect();
+    let inputs: Vec<Tensor> = cases.iter().flat_map(One::operands).collect();
     let near = |_: usize, outputs: &[Tensor]| {
-        for (One { case, more }, output) in cases.iter().zip(outputs) {
-            agrees(case, &output.on(Device::Host), &case.reference())
-                .map_err(|why| format!("{}{more}: {why}", case.name()))?;
+        for (One { case, more, layout }, output) in cases.iter().zip(outputs) {
+            if output.ty().layout != *layout {
+                return Err(format!("{}{more}: the result is {}", case.name(), output.ty()));
+            }
+            agrees(case, &output.on(Device::Host).to_layout(&Layout::PLAIN), &case.reference())
+                .map_err(|why| format!("{}{more} in {layout}: {why}", case.name()))?;
         }
         Ok(())
     };
@@ -184,18 +284,11 @@ fn products() -> Result<(), Failed> {
     values("cublaslt", &product_cases())
 }
 
-/// A call of a lowered op in the default layout on the device, for its contract.
-fn contract(
-    name: &str,
-    attrs: &Attrs,
-    operands: &[(DType, &[usize])],
-) -> Result<ovolo::contract::Contract, String> {
+/// The contract of a lowered op on the device.
+fn contract(name: &str, attrs: &Attrs, operands: &[TensorType]) -> Result<ovolo::contract::Contract, String> {
     let def = op::find(name).ok_or("there is no such op")?;
     let attrs = op::complete(def, attrs.clone());
-    let there = |(dtype, shape): &(DType, &[usize])| TensorType {
-        device: Device::Cuda(0),
-        ..TensorType::plain(*dtype, *shape)
-    };
+    let there = |ty: &TensorType| TensorType { device: Device::Cuda(0), ..ty.clone() };
     let types: Vec<TensorType> = operands.iter().map(there).collect();
     let types: Vec<&TensorType> = types.iter().collect();
     let output = def.result(&attrs, &types)?;
@@ -205,9 +298,15 @@ fn contract(
 
 /// What is refused says why, and what is taken has its scratch and its places.
 fn products_that_are_refused() -> Result<(), Failed> {
+    if !there("cublaslt") {
+        return Ok(());
+    }
     const F: DType = DType::F32;
     let (m, k): (&[usize], &[usize]) = (&[4, 8], &[8, 6]);
     let whole: &[usize] = &[4, 6];
+    let types = |operands: &[(DType, &[usize])]| -> Vec<TensorType> {
+        operands.iter().map(|(dtype, shape)| TensorType::plain(*dtype, *shape)).collect()
+    };
     type Operands<'a> = &'a [(DType, &'a [usize])];
     let refused: &[(&[&'static str], Operands<'_>, &str)] = &[
         (&["gelu"], &[(F, m), (F, k)], "no step `gelu`"),
@@ -222,25 +321,124 @@ fn products_that_are_refused() -> Result<(), Failed> {
         (&[], &[(F, &[2, 1, 4, 8]), (F, &[2, 3, 8, 6])], "repeats some of its matrices"),
     ];
     for (steps, operands, words) in refused {
-        match contract("cublaslt.matmul", &post(steps), operands) {
+        match contract("cublaslt.matmul", &post(steps), &types(operands)) {
             Err(why) if why.contains(words) => {}
             other => return Err(format!("{steps:?} of {operands:?}: {other:?}, not `{words}`").into()),
         }
     }
     let attrs = post(&["add", "add", "relu"]).int("algorithm", 2).int("workspace", 3);
-    let taken = contract("cublaslt.matmul", &attrs, &[(F, m), (F, k), (F, whole), (F, &[6])])?;
+    let taken = contract("cublaslt.matmul", &attrs, &types(&[(F, m), (F, k), (F, whole), (F, &[6])]))?;
     // The scratch begins on 256 bytes wherever a plan's buffer begins.
     if (taken.implementation.as_str(), taken.scratch, &taken.in_place[..])
         != ("f32-algorithm-2", (3 << 20) + 192, &[2])
     {
         return Err(format!("{taken:?}").into());
     }
-    let bare = contract("cublaslt.matmul", &Attrs::new().int("workspace", 0), &[(F, m), (F, k)])?;
+    let bare = contract("cublaslt.matmul", &Attrs::new().int("workspace", 0), &types(&[(F, m), (F, k)]))?;
     if bare.scratch != 0 || !bare.in_place.is_empty() {
         return Err(format!("{bare:?}").into());
     }
-    if contract("cublaslt.matmul", &Attrs::new().int("algorithm", -1), &[(F, m), (F, k)]).is_ok() {
+    if contract("cublaslt.matmul", &Attrs::new().int("algorithm", -1), &types(&[(F, m), (F, k)])).is_ok() {
         return Err("an algorithm below zero is taken".into());
+    }
+    Ok(())
+}
+
+/// What is refused says why, and what is taken has as much scratch as its algorithm can want.
+fn convolutions_that_are_refused() -> Result<(), Failed> {
+    if !there("cudnn") {
+        return Ok(());
+    }
+    let of = |more: Attrs, dtype: DType, steps: &[&'static str], layouts: [&str; 2]| {
+        let image = |shape: &[usize], layout: &str| {
+            TensorType::plain(dtype, shape).with_layout(layout.parse().unwrap())
+        };
+        let mut types = vec![
+            image(&[1, 4, 8, 8], layouts[0]),
+            image(&[4, 4, 3, 3], layouts[1]),
+            TensorType::plain(dtype, [4]),
+        ];
+        if steps.contains(&"add") {
+            types.push(image(&[1, 4, 8, 8], layouts[0]));
+        }
+        let attrs = more.with("post", post(steps).get("post").cloned().unwrap());
+        contract("cudnn.conv", &attrs, &types)
+    };
+    let same = || Attrs::new().ints("pads", &[1, 1, 1, 1]);
+    let algorithm = |number: i64| same().int("algorithm", number);
+    let (f, plain, nhwc) = (DType::F32, ["plain"; 2], ["nhwc"; 2]);
+    let two = |attrs: Attrs, name: &'static str| attrs.ints(name, &[2, 2]);
+    for (answer, words) in [
+        (of(Attrs::new().ints("pads", &[0, 0, 1, 1]), f, &[], plain), "differ before and after"),
+        (of(algorithm(3), f, &[], plain), "the library has 0, 1, 2, 4, 5, 6 and 7"),
+        (of(same(), f, &["sigmoid"], plain), "no step `sigmoid`"),
+        (of(same(), f, &["relu", "add"], plain), "no step `add` there"),
+        (of(same(), f, &[], ["nhwc", "plain"]), "both in nhwc"),
+        (of(same(), DType::I32, &[], plain), "it takes f32, f16, bf16 and f64"),
+        (of(algorithm(2), f, &[], nhwc), "gemm takes no nhwc"),
+        (of(algorithm(0), f, &["add"], plain), "adds a value only where `relu` follows"),
+        (of(algorithm(6), DType::BF16, &[], plain), "takes no bf16"),
+        (of(algorithm(6), DType::F64, &[], plain), "takes no f64"),
+        (of(two(Attrs::new(), "dilations").int("algorithm", 1), f, &[], plain), "takes no dilation"),
+        (of(two(Attrs::new(), "strides").int("algorithm", 7), f, &[], plain), "takes no strides"),
+    ] {
+        match answer {
+            Err(why) if why.contains(words) => {}
+            other => return Err(format!("{other:?}, not `{words}`").into()),
+        }
+    }
+    let names: Vec<String> = [0, 1, 2, 4, 5, 6, 7]
+        .into_iter()
+        .map(|number| of(algorithm(number), f, &["relu"], plain).map(|contract| contract.implementation))
+        .collect::<Result<_, _>>()?;
+    let wanted = [
+        "implicit-gemm",
+        "implicit-precomp-gemm",
+        "gemm",
+        "fft",
+        "fft-tiling",
+        "winograd",
+        "winograd-nonfused",
+    ];
+    if names != wanted.map(|name| format!("f32-{name}")) {
+        return Err(format!("{names:?}").into());
+    }
+    let scratch = |number: i64| of(algorithm(number), f, &["relu"], plain).map(|contract| contract.scratch);
+    if scratch(0)? != 0 || scratch(1)? < 16 << 20 || scratch(2)? <= scratch(1)? {
+        return Err(format!("{:?}", (scratch(0)?, scratch(1)?, scratch(2)?)).into());
+    }
+    Ok(())
+}
+
+/// Convolutions take a bias, a residual and `relu` along, and layers in `nhwc` stay in it where that is cheaper.
+fn convolutions_are_chosen_with_what_follows_them() -> Result<(), Failed> {
+    if !device::ready() || !there("cudnn") {
+        return Ok(());
+    }
+    let block = |dtype: &str| {
+        format!(
+            "x: {dtype}[1,16,14,14] = input\nw: {dtype}[16,16,3,3] = const ~1\nb: {dtype}[16] = const ~2\n\
+            v: {dtype}[16,16,3,3] = const ~3\nc = conv(x, w, b) {{pads: [1,1,1,1]}}\nd = relu(c)\n\
+            e = conv(d, v, b) {{pads: [1,1,1,1]}}\nf = add(e, x)\ng = relu(f)\nreturn g"
+        )
+    };
+    device::graph("residual", "cuda", device::parsed(&block("f32"))?, 1)?;
+    let convolutions = |source: &str| -> Result<Vec<String>, Failed> {
+        let plan = chosen(source)?;
+        Ok(plan.into_iter().filter(|step| step.contains("conv") || step.contains("pack")).collect())
+    };
+    let plan = convolutions(&block("f32"))?;
+    if plan != ["cudnn.conv <relu>", "cudnn.conv <add,relu>"] {
+        return Err(format!("{plan:?}").into());
+    }
+    let plan = convolutions(
+        &block("bf16")
+            .replace("[1,16,14,14]", "[8,256,28,28]")
+            .replace("16,16", "256,256")
+            .replace("[16]", "[256]"),
+    )?;
+    if plan != ["cuda.pack <>", "cudnn.conv <relu>", "cudnn.conv <add,relu>", "cuda.unpack <>"] {
+        return Err(format!("{plan:?}").into());
     }
     Ok(())
 }
@@ -289,6 +487,7 @@ fn errors_say_what_to_do() -> Result<(), Failed> {
     let one = |algorithm: i64| One {
         case: Case::new("matmul", Attrs::new(), operands.clone()).unwrap(),
         more: Attrs::new().int("algorithm", algorithm),
+        layout: Layout::PLAIN,
     };
     let load = |algorithm: i64| -> Result<Session, String> {
         let graph = lowered("cublaslt", &[one(algorithm)])?;
@@ -454,19 +653,25 @@ fn where_a_library_is_not_there_plans_say_so() -> Result<(), Failed> {
         Command::new(env!("CARGO_BIN_EXE_ovolo"))
             .args(arguments)
             .env("OVOLO_CUBLASLT", "/nowhere/libcublasLt.so")
+            .env("OVOLO_CUDNN", "/nowhere/libcudnn.so")
             .output()
             .map(|output| String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
             .map_err(|error| error.to_string())
     };
     let path = model.to_string_lossy();
     let said = run(&["compile", "--no-cache", "--cost", "flops", "--pipeline", "cuda", &path])?;
-    if !said.contains("backend cublaslt: not found (/nowhere/libcublasLt.so")
-        || !said.contains("OVOLO_CUBLASLT")
-    {
-        return Err(said.into());
+    for words in [
+        "backend cublaslt: not found (/nowhere/libcublasLt.so",
+        "backend cudnn: not found (/nowhere/libcudnn.so",
+        "set OVOLO_CUBLASLT",
+        "set OVOLO_CUDNN",
+    ] {
+        if !said.contains(words) {
+            return Err(format!("`{words}` is not in\n{said}").into());
+        }
     }
     let plan = run(&["dump", "--cost", "flops", "--pipeline", "cuda", "--after", "plan", &path])?;
-    if !plan.contains("cuda.matmul") || plan.contains("cublaslt.") {
+    if !plan.contains("cuda.matmul") || plan.contains("cublaslt.") || plan.contains("cudnn.") {
         return Err(plan.into());
     }
     let doctor = run(&["doctor", "--threads", "1"])?;

@@ -18,7 +18,8 @@ pub struct Standin {
 }
 
 /// The libraries: the variable that names one, the source of the stand-in, and the name that the binding asks for.
-const LIBRARIES: &[(&str, &str, &str)] = &[("OVOLO_CUBLASLT", "cublaslt", "libcublasLt.so")];
+const LIBRARIES: &[(&str, &str, &str)] =
+    &[("OVOLO_CUBLASLT", "cublaslt", "libcublasLt.so"), ("OVOLO_CUDNN", "cudnn", "libcudnn.so")];
 
 static PLACED: OnceLock<Option<Standin>> = OnceLock::new();
 static ONE: Mutex<()> = Mutex::new(());

@@ -1,9 +1,10 @@
 //! What a step puts on a queue: copies, kernels, and calls of libraries, with the addresses of their operands.
 
-use super::cublaslt;
 use super::driver::{Code, Context, Stream};
 use super::kernel::{Argument, Job, Launch};
+use super::{cublaslt, cudnn};
 use crate::contract::Call;
+use crate::tensor::DType;
 use cudarc::driver::sys::{CUdeviceptr, CUfunction};
 use std::ffi::c_void;
 use std::rc::Rc;
@@ -46,15 +47,43 @@ impl Parameters {
     }
 }
 
+/// A descriptor of a library that goes with this value; it holds nothing of the device.
+pub(super) struct Descriptor<T: Copy, S> {
+    pub raw: T,
+    /// What gives it back.
+    pub free: unsafe fn(T) -> S,
+}
+
+impl<T: Copy, S> Drop for Descriptor<T, S> {
+    fn drop(&mut self) {
+        // SAFETY: it was made by the library, and nobody else gives it back.
+        let _ = unsafe { (self.free)(self.raw) };
+    }
+}
+
+/// A factor in the type that libraries scale by: `f64` for that type, and `f32` for all others.
+#[derive(Clone, Copy)]
+pub(super) union Scale {
+    single: f32,
+    double: f64,
+}
+
+impl Scale {
+    pub fn new(dtype: DType, value: f32) -> Self {
+        if dtype == DType::F64 { Self { double: f64::from(value) } } else { Self { single: value } }
+    }
+}
+
 /// The libraries of a context, each opened when the first of its calls is made.
 pub(super) struct Libraries {
     context: Rc<Context>,
     cublaslt: Option<Rc<cublaslt::Handle>>,
+    cudnn: Option<Rc<cudnn::Handle>>,
 }
 
 impl Libraries {
     pub fn new(context: &Rc<Context>) -> Self {
-        Self { context: Rc::clone(context), cublaslt: None }
+        Self { context: Rc::clone(context), cublaslt: None, cudnn: None }
     }
 
     /// What a call of a library's op queues.
@@ -62,6 +91,13 @@ impl Libraries {
     /// # Errors
     /// That no library has it; or what the library said, and what to do.
     pub fn command(&mut self, call: &Call<'_>, buffers: &Buffers) -> Result<Command, String> {
+        if call.op.starts_with("cudnn.") {
+            let handle = match &self.cudnn {
+                Some(handle) => Rc::clone(handle),
+                None => Rc::clone(self.cudnn.insert(cudnn::Handle::new(&self.context)?)),
+            };
+            return Ok(Command::Library(Box::new(cudnn::Convolve::new(&handle, call, buffers)?)));
+        }
         if !call.op.starts_with("cublaslt.") {
             return Err(format!("no library computes `{}`", call.op));
         }

@@ -41,6 +41,7 @@ impl Backend for CublasLt {
     }
 
     fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {
+        library::cublaslt().map_err(|why| format!("cuBLASLt is {why}"))?;
         let problem = Problem::new(call)?;
         let scratch = match problem.workspace {
             0 => 0,

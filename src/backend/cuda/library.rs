@@ -84,13 +84,13 @@ const ENTRIES: &[&str] = &[
     "cuGraphExecDestroy",
 ];
 
-/// Convolutions and attention.
+/// Convolutions.
 const CUDNN: Wanted = Wanted {
     title: "cuDNN",
     variable: "OVOLO_CUDNN",
     files: &["libcudnn.so.9", "libcudnn.so"],
     beside: None,
-    remedy: "install cuDNN 9.10 or newer and set OVOLO_CUDNN",
+    remedy: "install cuDNN 9, or the wheel `nvidia-cudnn`, and set OVOLO_CUDNN",
 };
 
 /// Matrix products.
@@ -120,6 +120,32 @@ const CUBLASLT_ENTRIES: &[&str] = &[
     "cublasLtMatmul",
 ];
 
+/// What is called of cuDNN.
+const CUDNN_ENTRIES: &[&str] = &[
+    "cudnnGetVersion",
+    "cudnnCreate",
+    "cudnnDestroy",
+    "cudnnSetStream",
+    "cudnnCreateTensorDescriptor",
+    "cudnnDestroyTensorDescriptor",
+    "cudnnSetTensor4dDescriptor",
+    "cudnnCreateFilterDescriptor",
+    "cudnnDestroyFilterDescriptor",
+    "cudnnSetFilter4dDescriptor",
+    "cudnnCreateConvolutionDescriptor",
+    "cudnnDestroyConvolutionDescriptor",
+    "cudnnSetConvolution2dDescriptor",
+    "cudnnSetConvolutionGroupCount",
+    "cudnnSetConvolutionMathType",
+    "cudnnCreateActivationDescriptor",
+    "cudnnDestroyActivationDescriptor",
+    "cudnnSetActivationDescriptor",
+    "cudnnGetConvolutionForwardWorkspaceSize",
+    "cudnnConvolutionForward",
+    "cudnnConvolutionBiasActivationForward",
+    "cudnnAddTensor",
+];
+
 /// A library that is open.
 #[derive(Clone, Debug)]
 pub(super) struct Opened {
@@ -141,7 +167,7 @@ pub fn libraries() -> Vec<Found> {
     vec![
         (DRIVER.title, driver()),
         found(&NVRTC, super::nvrtc::compiler().map(|compiler| format!("{compiler:?}")).map_err(Clone::clone)),
-        found(&CUDNN, cudnn_version()),
+        (CUDNN.title, cudnn().map(opened)),
         (CUBLASLT.title, cublaslt().map(opened)),
     ]
 }
@@ -172,11 +198,24 @@ fn driver_version() -> Result<String, String> {
     Ok(format!("CUDA {}.{}, {count} device(s) ({})", version / 1000, version % 1000 / 10, path.display()))
 }
 
-fn cudnn_version() -> Result<String, String> {
-    let path = CUDNN.open(&["cudnnGetVersion"])?;
-    // SAFETY: the library is open, and the function takes nothing and gives a number.
-    let version = unsafe { cudnn::sys::cudnnGetVersion() };
-    Ok(format!("{}.{}.{} ({})", version / 10_000, version / 100 % 100, version % 100, path.display()))
+/// cuDNN, looked for at the first call; or why it is not there, and what to do.
+pub(super) fn cudnn() -> Result<Opened, String> {
+    static FOUND: OnceLock<Result<Opened, String>> = OnceLock::new();
+    let open = || {
+        let path = CUDNN.open(CUDNN_ENTRIES)?;
+        // SAFETY: it only asks the system for libraries.
+        if !unsafe { cudnn::sys::is_culib_present() } {
+            return Err(format!("{}: the binding does not find it under its name", path.display()));
+        }
+        // SAFETY: the library is open, and the function takes nothing and gives a number.
+        let version = unsafe { cudnn::sys::cudnnGetVersion() };
+        if version / 10_000 != 9 {
+            return Err(format!("{}: cuDNN of version {version}, and 9 is supported", path.display()));
+        }
+        let version = format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100);
+        Ok(Opened { version, path })
+    };
+    FOUND.get_or_init(|| open().map_err(|why| format!("{why}; {}", CUDNN.remedy))).clone()
 }
 
 /// What the device's times depend on: the driver's version, and the device; not where they lie.

@@ -2,7 +2,7 @@
 
 use super::WORKSPACE_ALIGN;
 use super::problem::{Function, Problem};
-use crate::backend::cuda::command::{Buffers, Queued};
+use crate::backend::cuda::command::{Buffers, Descriptor, Queued, Scale};
 use crate::backend::cuda::driver::{Context, Stream};
 use crate::backend::cuda::library;
 use crate::contract::{ALIGN, Call};
@@ -62,22 +62,9 @@ impl Drop for Handle {
     }
 }
 
-/// A descriptor that goes with this value; it holds nothing of the device.
-struct Descriptor<T: Copy> {
-    raw: T,
-    free: unsafe fn(T) -> Status,
-}
-
-impl<T: Copy> Drop for Descriptor<T> {
-    fn drop(&mut self) {
-        // SAFETY: it was made by the library, and nobody else gives it back.
-        let _ = unsafe { (self.free)(self.raw) };
-    }
-}
-
-type Matrix = Descriptor<sys::cublasLtMatrixLayout_t>;
-type Operation = Descriptor<sys::cublasLtMatmulDesc_t>;
-type Preference = Descriptor<sys::cublasLtMatmulPreference_t>;
+type Matrix = Descriptor<sys::cublasLtMatrixLayout_t, Status>;
+type Operation = Descriptor<sys::cublasLtMatmulDesc_t, Status>;
+type Preference = Descriptor<sys::cublasLtMatmulPreference_t, Status>;
 
 /// Sets an attribute of a descriptor to a number or an address.
 macro_rules! set {
@@ -89,19 +76,6 @@ macro_rules! set {
         };
         said(concat!(stringify!($function), " of ", stringify!($attribute)), status)
     }};
-}
-
-/// One number in the type that sums are scaled in.
-#[derive(Clone, Copy)]
-union Scale {
-    single: f32,
-    double: f64,
-}
-
-impl Scale {
-    fn new(dtype: DType, value: f32) -> Self {
-        if dtype == DType::F64 { Self { double: f64::from(value) } } else { Self { single: value } }
-    }
 }
 
 /// A product with addresses.

@@ -1,0 +1,330 @@
+//! A convolution that is ready to be queued: descriptors, the algorithm, and addresses.
+
+use super::WORKSPACE_ALIGN;
+use super::problem::{Algorithm, Problem};
+use crate::backend::cuda::command::{Buffers, Descriptor, Queued, Scale};
+use crate::backend::cuda::driver::{Context, Stream};
+use crate::backend::cuda::library;
+use crate::contract::Call;
+use crate::tensor::DType;
+use cudarc::cudnn::sys::{self, cudnnConvolutionFwdAlgo_t as Forward, cudnnStatus_t as Status};
+use cudarc::driver::sys::CUdeviceptr;
+use std::ffi::c_void;
+use std::ptr;
+use std::rc::Rc;
+
+/// What the library said of a call, and what to do.
+fn said(call: &str, status: Status) -> Result<(), String> {
+    let remedy = match status as u32 {
+        0 => return Ok(()),
+        1001..=1008 => {
+            "its parts are of one version and lie side by side: `ovolo doctor` says where it was found"
+        }
+        3000..=3999 => {
+            "`ovolo tune` finds what runs on this device; without `cudnn` in the pipeline's backends generated kernels do"
+        }
+        5000..=5999 => "`compute-sanitizer ovolo run …` names the kernel that is wrong",
+        _ => "`ovolo doctor` says which version of the library there is: install another one",
+    };
+    Err(format!("{call}: {status:?}; {remedy}"))
+}
+
+/// The library with a context.
+pub(in crate::backend::cuda) struct Handle {
+    raw: sys::cudnnHandle_t,
+    context: Rc<Context>,
+}
+
+impl Handle {
+    /// Opens the library for a context, which is this thread's.
+    ///
+    /// # Errors
+    /// That it is not there, or what it said.
+    pub fn new(context: &Rc<Context>) -> Result<Rc<Self>, String> {
+        library::cudnn().map_err(|why| format!("the plan takes cuDNN, which is {why}"))?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: the library is open, and writes a handle.
+        said("cudnnCreate", unsafe { sys::cudnnCreate(&raw mut raw) })?;
+        Ok(Rc::new(Self { raw, context: Rc::clone(context) }))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.context.enter().is_ok() {
+            // SAFETY: the handle is of this context, and nobody else gives it back.
+            let _ = unsafe { sys::cudnnDestroy(self.raw) };
+        }
+    }
+}
+
+type Tensor = Descriptor<sys::cudnnTensorDescriptor_t, Status>;
+type Filter = Descriptor<sys::cudnnFilterDescriptor_t, Status>;
+type Window = Descriptor<sys::cudnnConvolutionDescriptor_t, Status>;
+type Activation = Descriptor<sys::cudnnActivationDescriptor_t, Status>;
+
+/// A convolution with addresses.
+pub(in crate::backend::cuda) struct Convolve {
+    x: Tensor,
+    w: Filter,
+    bias: Tensor,
+    y: Tensor,
+    window: Window,
+    /// With the bias, what is added and `relu` in one call; otherwise the bias is added in another one.
+    activation: Option<Activation>,
+    /// Of the operands: data, weights, bias, what is added, and the result.
+    places: [CUdeviceptr; 5],
+    /// One, and what the value that is added is multiplied by.
+    scales: [Scale; 2],
+    zero: Scale,
+    algorithm: Forward,
+    workspace: (CUdeviceptr, usize),
+    handle: Rc<Handle>,
+}
+
+impl Convolve {
+    /// Makes a call's descriptors, and asks for its scratch.
+    ///
+    /// # Errors
+    /// That the library has no kernel for it, or wants more scratch than the plan has.
+    pub fn new(handle: &Rc<Handle>, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
+        let problem = Problem::new(call)?;
+        let ty = data_type(problem.dtype)?;
+        let format = if problem.nhwc {
+            sys::cudnnTensorFormat_t::CUDNN_TENSOR_NHWC
+        } else {
+            sys::cudnnTensorFormat_t::CUDNN_TENSOR_NCHW
+        };
+        let x = tensor(format, ty, problem.x)?;
+        let y = tensor(format, ty, problem.y)?;
+        let bias = tensor(format, ty, [1, problem.y[1], 1, 1])?;
+        let w = filter(format, ty, problem.w)?;
+        let window = window(&problem)?;
+        let algorithm = forward(problem.algorithm);
+        let mut wanted = 0;
+        // SAFETY: all descriptors are there, and the library writes a number.
+        let status = unsafe {
+            sys::cudnnGetConvolutionForwardWorkspaceSize(
+                handle.raw,
+                x.raw,
+                w.raw,
+                window.raw,
+                y.raw,
+                algorithm,
+                &raw mut wanted,
+            )
+        };
+        said("cudnnGetConvolutionForwardWorkspaceSize", status)?;
+        let given = problem.workspace();
+        if wanted > given {
+            return Err(format!(
+                "cuDNN wants {wanted} bytes of scratch for {}, and the plan has {given}: `ovolo tune` finds algorithms \
+                 that want less",
+                problem.name()
+            ));
+        }
+        // Without `relu` the library has one algorithm that adds the bias as well.
+        let fused = problem.relu || problem.algorithm == Algorithm::ImplicitProductWithIndices;
+        let added = problem.residual.map_or(buffers.output, |operand| buffers.inputs[operand]);
+        let scale = |one: bool| Scale::new(problem.dtype, if one { 1.0 } else { 0.0 });
+        Ok(Self {
+            x,
+            w,
+            bias,
+            y,
+            window,
+            activation: if fused { Some(activation(problem.relu)?) } else { None },
+            places: [buffers.inputs[0], buffers.inputs[1], buffers.inputs[2], added, buffers.output],
+            scales: [scale(true), scale(problem.residual.is_some())],
+            zero: scale(false),
+            algorithm,
+            workspace: (
+                if wanted > 0 { buffers.scratch.next_multiple_of(WORKSPACE_ALIGN as u64) } else { 0 },
+                wanted,
+            ),
+            handle: Rc::clone(handle),
+        })
+    }
+}
+
+impl Queued for Convolve {
+    fn queue(&mut self, stream: &Stream) -> Result<(), String> {
+        let [x, w, bias, added, y] = self.places.map(|place| place as *mut c_void);
+        let at = |scale: &Scale| ptr::from_ref(scale).cast::<c_void>();
+        let (one, share, zero) = (at(&self.scales[0]), at(&self.scales[1]), at(&self.zero));
+        let (workspace, bytes) = (self.workspace.0 as *mut c_void, self.workspace.1);
+        let raw = self.handle.raw;
+        // SAFETY: the handle and the stream are there.
+        said("cudnnSetStream", unsafe { sys::cudnnSetStream(raw, stream.raw()) })?;
+        if let Some(activation) = &self.activation {
+            // SAFETY: the descriptors tell what lies at the addresses, in memory that outlives this value, and the
+            // scratch is as large as the library said.
+            let status = unsafe {
+                sys::cudnnConvolutionBiasActivationForward(
+                    raw,
+                    one,
+                    self.x.raw,
+                    x,
+                    self.w.raw,
+                    w,
+                    self.window.raw,
+                    self.algorithm,
+                    workspace,
+                    bytes,
+                    share,
+                    self.y.raw,
+                    added,
+                    self.bias.raw,
+                    bias,
+                    activation.raw,
+                    self.y.raw,
+                    y,
+                )
+            };
+            return said("cudnnConvolutionBiasActivationForward", status);
+        }
+        // SAFETY: as above.
+        let status = unsafe {
+            sys::cudnnConvolutionForward(
+                raw,
+                one,
+                self.x.raw,
+                x,
+                self.w.raw,
+                w,
+                self.window.raw,
+                self.algorithm,
+                workspace,
+                bytes,
+                zero,
+                self.y.raw,
+                y,
+            )
+        };
+        said("cudnnConvolutionForward", status)?;
+        // SAFETY: as above.
+        let status = unsafe { sys::cudnnAddTensor(raw, one, self.bias.raw, bias, one, self.y.raw, y) };
+        said("cudnnAddTensor", status)
+    }
+}
+
+fn forward(algorithm: Algorithm) -> Forward {
+    match algorithm {
+        Algorithm::ImplicitProduct => Forward::CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM,
+        Algorithm::ImplicitProductWithIndices => Forward::CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
+        Algorithm::Product => Forward::CUDNN_CONVOLUTION_FWD_ALGO_GEMM,
+        Algorithm::Fourier => Forward::CUDNN_CONVOLUTION_FWD_ALGO_FFT,
+        Algorithm::FourierOfTiles => Forward::CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING,
+        Algorithm::Winograd => Forward::CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD,
+        Algorithm::WinogradInSteps => Forward::CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED,
+    }
+}
+
+fn data_type(dtype: DType) -> Result<sys::cudnnDataType_t, String> {
+    match dtype {
+        DType::F32 => Ok(sys::cudnnDataType_t::CUDNN_DATA_FLOAT),
+        DType::F16 => Ok(sys::cudnnDataType_t::CUDNN_DATA_HALF),
+        DType::BF16 => Ok(sys::cudnnDataType_t::CUDNN_DATA_BFLOAT16),
+        DType::F64 => Ok(sys::cudnnDataType_t::CUDNN_DATA_DOUBLE),
+        other => Err(format!("the library convolves no {other}")),
+    }
+}
+
+/// Sizes as the library counts them.
+fn counted<const N: usize>(sizes: [usize; N]) -> Result<[i32; N], String> {
+    let mut counted = [0; N];
+    for (to, size) in counted.iter_mut().zip(sizes) {
+        *to = i32::try_from(size).map_err(|_| format!("a size of {size} is more than the library counts"))?;
+    }
+    Ok(counted)
+}
+
+/// Makes a descriptor by one function, and one that gives it back.
+macro_rules! made {
+    ($create:ident, $destroy:ident) => {{
+        let mut raw = ptr::null_mut();
+        // SAFETY: the library is open, and writes a descriptor.
+        said(stringify!($create), unsafe { sys::$create(&raw mut raw) })?;
+        Descriptor { raw, free: sys::$destroy }
+    }};
+}
+
+fn tensor(
+    format: sys::cudnnTensorFormat_t,
+    ty: sys::cudnnDataType_t,
+    sizes: [usize; 4],
+) -> Result<Tensor, String> {
+    let [n, c, h, w] = counted(sizes)?;
+    let tensor = made!(cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor);
+    // SAFETY: the descriptor is there.
+    let status = unsafe { sys::cudnnSetTensor4dDescriptor(tensor.raw, format, ty, n, c, h, w) };
+    said("cudnnSetTensor4dDescriptor", status)?;
+    Ok(tensor)
+}
+
+fn filter(
+    format: sys::cudnnTensorFormat_t,
+    ty: sys::cudnnDataType_t,
+    sizes: [usize; 4],
+) -> Result<Filter, String> {
+    let [k, c, h, w] = counted(sizes)?;
+    let filter = made!(cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor);
+    // SAFETY: the descriptor is there.
+    let status = unsafe { sys::cudnnSetFilter4dDescriptor(filter.raw, ty, format, k, c, h, w) };
+    said("cudnnSetFilter4dDescriptor", status)?;
+    Ok(filter)
+}
+
+/// Padding, strides, dilations and groups, and in which precision sums are made.
+fn window(problem: &Problem) -> Result<Window, String> {
+    use sys::cudnnMathType_t as Math;
+    let [top, left, down, along, rows, columns, groups] = counted([
+        problem.pads[0],
+        problem.pads[1],
+        problem.strides[0],
+        problem.strides[1],
+        problem.dilations[0],
+        problem.dilations[1],
+        problem.groups,
+    ])?;
+    let (sums, math) = match problem.dtype {
+        DType::F64 => (DType::F64, Math::CUDNN_FMA_MATH),
+        // Without this the library rounds to TF32.
+        DType::F32 => (DType::F32, Math::CUDNN_FMA_MATH),
+        _ => (DType::F32, Math::CUDNN_TENSOR_OP_MATH),
+    };
+    let mode = sys::cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION;
+    let window = made!(cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor);
+    // SAFETY: the descriptor is there.
+    let status = unsafe {
+        sys::cudnnSetConvolution2dDescriptor(
+            window.raw,
+            top,
+            left,
+            down,
+            along,
+            rows,
+            columns,
+            mode,
+            data_type(sums)?,
+        )
+    };
+    said("cudnnSetConvolution2dDescriptor", status)?;
+    // SAFETY: as above.
+    said("cudnnSetConvolutionGroupCount", unsafe { sys::cudnnSetConvolutionGroupCount(window.raw, groups) })?;
+    // SAFETY: as above.
+    said("cudnnSetConvolutionMathType", unsafe { sys::cudnnSetConvolutionMathType(window.raw, math) })?;
+    Ok(window)
+}
+
+/// `relu`, or nothing.
+fn activation(relu: bool) -> Result<Activation, String> {
+    use sys::cudnnActivationMode_t as Mode;
+    let mode = if relu { Mode::CUDNN_ACTIVATION_RELU } else { Mode::CUDNN_ACTIVATION_IDENTITY };
+    let activation = made!(cudnnCreateActivationDescriptor, cudnnDestroyActivationDescriptor);
+    let nan = sys::cudnnNanPropagation_t::CUDNN_NOT_PROPAGATE_NAN;
+    // SAFETY: the descriptor is there.
+    let status = unsafe { sys::cudnnSetActivationDescriptor(activation.raw, mode, nan, 0.0) };
+    said("cudnnSetActivationDescriptor", status)?;
+    Ok(activation)
+}
