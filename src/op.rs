@@ -21,6 +21,7 @@ pub mod post;
 mod reduce;
 pub(crate) mod resize;
 mod shape;
+mod tf32;
 pub(crate) mod transposed;
 mod window;
 pub mod winograd;

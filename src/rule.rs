@@ -47,6 +47,8 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("rules/cuda.ron", include_str!("../rules/cuda.ron")),
     ("rules/cublaslt.ron", include_str!("../rules/cublaslt.ron")),
     ("rules/cudnn.ron", include_str!("../rules/cudnn.ron")),
+    ("rules/tf32.ron", include_str!("../rules/tf32.ron")),
+    ("rules/f16.ron", include_str!("../rules/f16.ron")),
 ];
 
 /// What may stand among the operands of an op on a left side, and what it means: for the reference.
@@ -317,7 +319,7 @@ impl RuleSet {
     /// precision allows.
     pub(crate) fn coarser(&self, name: &str, allowed: Precision) -> Option<&Arc<Rule>> {
         let named = |rule: &&Arc<Rule>| rule.name == name || rule.stem() == name;
-        self.rules.iter().filter(named).find(|rule| rule.precision > allowed)
+        self.rules.iter().filter(named).find(|rule| !allowed.allows(rule.precision))
     }
 
     /// The rules of these files (named without folder and ending) or with these names, in the order

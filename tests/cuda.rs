@@ -42,7 +42,11 @@ fn main() {
         let (with, there) = (name.clone(), path.clone());
         trials.push(Trial::test(format!("model::{name}"), move || plan::model(&name, &path)));
         trials.push(Trial::test(format!("library::model::{with}"), move || plan::libraries(&with, &there)));
-        trials.push(Trial::test(format!("device::model::{of}"), move || device::model(&of, &at)));
+        for pipeline in ["cuda", "cuda-tf32", "cuda-f16", "cuda-bf16"] {
+            let title = format!("device::model::{of}::{pipeline}");
+            let (of, at) = (of.clone(), at.clone());
+            trials.push(Trial::test(title, move || device::model(&of, &at, pipeline)));
+        }
     }
     for (name, source, streams) in device::GRAPHS {
         let run = move || device::named(name, source, *streams);

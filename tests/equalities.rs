@@ -13,7 +13,7 @@ fn both_sides_of_every_example_have_one_value() {
     for rule in rules.rules() {
         let tolerance = match rule.precision {
             Precision::F32 => 1e-5,
-            Precision::Bf16 => 1e-2,
+            Precision::Tf32 | Precision::F16 | Precision::Bf16 => 1e-2,
         };
         for example in &rule.examples {
             let Example::Fires { graph, after: Some(after), .. } = example else { continue };

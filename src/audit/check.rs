@@ -381,7 +381,7 @@ pub fn pipelines(rules: &[Arc<Rule>], pipelines: &[Pipeline]) -> Vec<Finding> {
     };
     for rule in rules {
         let strict = |pipeline: &&Pipeline| {
-            rule.precision > pipeline.precision && pipeline.passes.iter().any(|pass| names(pass, rule))
+            !pipeline.precision.allows(rule.precision) && pipeline.passes.iter().any(|pass| names(pass, rule))
         };
         for pipeline in pipelines.iter().filter(strict) {
             let message = format!(

@@ -8,8 +8,9 @@ use crate::tensor::DType;
 struct Speeds {
     /// Operations a second in float32, without tensor cores.
     flops: f64,
-    /// The same in f16 and bf16, and in float64, with them.
+    /// The same in f16 and bf16, in TF32, and in float64, with them.
     half: f64,
+    tf32: f64,
     double: f64,
     /// Bytes a second of its memory.
     memory: f64,
@@ -24,6 +25,7 @@ struct Speeds {
 const NOMINAL: Speeds = Speeds {
     flops: 6.0e13,
     half: 9.9e14,
+    tf32: 4.9e14,
     double: 6.7e13,
     memory: 4.5e12,
     start: 2.5e-6,
@@ -76,6 +78,7 @@ fn library(query: &Query<'_>, flops: f64, bytes: f64) -> f64 {
     let (speed, share) = match call.inputs[0].dtype {
         DType::F16 | DType::BF16 => (NOMINAL.half, LIBRARY_HALF),
         DType::F64 => (NOMINAL.double, LIBRARY),
+        _ if int(call.attrs, "tf32") == 1 => (NOMINAL.tf32, LIBRARY_HALF),
         _ => (NOMINAL.flops, LIBRARY),
     };
     let arithmetic = flops / (speed * share * busy(query));
@@ -87,9 +90,9 @@ fn library(query: &Query<'_>, flops: f64, bytes: f64) -> f64 {
     seconds * (1.0 + GUESS * guess(query))
 }
 
-/// Whether elements are of the types that tensor cores multiply.
+/// Whether tensor cores that multiply narrow types are at work.
 fn narrow(query: &Query<'_>) -> bool {
-    matches!(query.call.inputs[0].dtype, DType::F16 | DType::BF16)
+    matches!(query.call.inputs[0].dtype, DType::F16 | DType::BF16) || int(query.call.attrs, "tf32") == 1
 }
 
 /// Which guess a library's algorithm is: its own order, or ours.

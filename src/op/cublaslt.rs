@@ -1,6 +1,6 @@
 //! The op that cuBLASLt has kernels for: a matrix product on a device.
 
-use super::{Flags, OpDef, attr, matmul};
+use super::{Flags, OpDef, attr, matmul, tf32};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, TensorType};
 
@@ -18,6 +18,7 @@ pub(super) fn lowered(matmul: &OpDef) -> Vec<OpDef> {
             "which of the algorithms that the library names for the product, the best guess first",
         ),
         int("workspace", 4, "MiB of scratch that the algorithm may take"),
+        tf32::attribute(),
     ]);
     vec![OpDef {
         name: "cublaslt.matmul",
@@ -26,7 +27,9 @@ pub(super) fn lowered(matmul: &OpDef) -> Vec<OpDef> {
         attrs,
         flags: Flags { lowered: true, ..Flags::default() },
         infer,
-        eval: matmul.eval,
+        eval: |attrs, operands, ty| {
+            matmul::eval(attrs, &tf32::rounded(attrs, operands).iter().collect::<Vec<_>>(), ty)
+        },
         flops: matmul.flops,
         logical: Some("matmul"),
     }]
@@ -40,6 +43,7 @@ fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
             types[0], types[1]
         ));
     }
+    tf32::check(attrs, result.dtype)?;
     for name in ["algorithm", "workspace"] {
         let value = attrs.expect_int(name);
         if !(0..1 << 16).contains(&value) {

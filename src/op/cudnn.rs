@@ -1,6 +1,6 @@
 //! The op that cuDNN has kernels for: a convolution on a device, channels outermost or innermost.
 
-use super::{Flags, OpDef, attr, lowered, post, window};
+use super::{Flags, OpDef, attr, lowered, post, tf32, window};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, TensorType};
 
@@ -19,6 +19,7 @@ pub(super) fn lowered(conv: &OpDef) -> Vec<OpDef> {
         "which of the library's: 0 an implicit product, 1 the same with its indices computed before, 2 a product, 4 by \
          Fourier transforms, 5 of tiles, 6 Winograd's, 7 in steps",
     ));
+    attrs.push(tf32::attribute());
     vec![OpDef {
         name: "cudnn.conv",
         doc: conv.doc,
@@ -26,7 +27,10 @@ pub(super) fn lowered(conv: &OpDef) -> Vec<OpDef> {
         attrs,
         flags: Flags { lowered: true, ..Flags::default() },
         infer,
-        eval: |attrs, operands, ty| lowered::eval("conv", attrs, operands, ty),
+        eval: |attrs, operands, ty| {
+            let rounded = tf32::rounded(attrs, operands);
+            lowered::eval("conv", attrs, &rounded.iter().collect::<Vec<_>>(), ty)
+        },
         flops: conv.flops,
         logical: Some("conv"),
     }]
@@ -45,6 +49,7 @@ fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     if !TYPES.contains(&x.dtype) {
         return Err(format!("operand 0 is {x}: it takes f32, f16, bf16 and f64"));
     }
+    tf32::check(attrs, x.dtype)?;
     let algorithm = attrs.expect_int("algorithm");
     if !ALGORITHMS.contains(&algorithm) {
         return Err(format!("attribute `algorithm` is {algorithm}: the library has 0, 1, 2, 4, 5, 6 and 7"));

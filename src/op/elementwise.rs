@@ -464,8 +464,8 @@ pub(super) fn ops() -> Vec<OpDef> {
         attrs: vec![post_attr()],
         flags: Flags { elementwise: false, ..FLAGS },
         infer: |attrs, types| {
-            if !matches!(types[0].dtype, DType::F32 | DType::BF16) {
-                return Err(format!("operand 0 is {}, neither f32 nor bf16", types[0]));
+            if !matches!(types[0].dtype, DType::F32 | DType::F16 | DType::BF16) {
+                return Err(format!("operand 0 is {}, none of f32, f16 and bf16", types[0]));
             }
             post::check(attrs.post(), &types[1..], types[0])?;
             Ok(types[0].clone())

@@ -48,7 +48,7 @@ fn split(shape: &Shape) -> (Shape, [usize; 2]) {
     (Shape::from(&shape[..rank - 2]), [shape[rank - 2], shape[rank - 1]])
 }
 
-fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+pub(super) fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let [a, b] = [operands[0].ty(), operands[1].ty()].map(|ty| &ty.shape);
     let result = match (operands[0].to_i64(), operands[1].to_i64()) {
         // Integers are exact, and wrap as the hardware does.

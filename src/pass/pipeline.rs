@@ -18,6 +18,9 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("passes/cpu.ron", include_str!("../../passes/cpu.ron")),
     ("passes/bf16.ron", include_str!("../../passes/bf16.ron")),
     ("passes/cuda.ron", include_str!("../../passes/cuda.ron")),
+    ("passes/cuda-tf32.ron", include_str!("../../passes/cuda-tf32.ron")),
+    ("passes/cuda-f16.ron", include_str!("../../passes/cuda-f16.ron")),
+    ("passes/cuda-bf16.ron", include_str!("../../passes/cuda-bf16.ron")),
     ("passes/merged.ron", include_str!("../../passes/merged.ron")),
     ("passes/superoptimise.ron", include_str!("../../passes/superoptimise.ron")),
 ];

@@ -4,7 +4,7 @@
 //! logical op in the default layout, which the tests hold to the reference. Results start as poison, and
 //! padding must come out as zero.
 
-use crate::attr::Attrs;
+use crate::attr::{Attr, Attrs};
 use crate::backend::{Args, Kernel, team::Team};
 use crate::contract::{Call, Contract};
 use crate::egraph::KernelCall;
@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 /// The largest relative error (L2) of a result in 32 bits or more, Winograd's algorithm included.
 const TOLERANCE: f64 = 1e-4;
-/// The same where a type of 16 bits is in play.
+/// The same where a type of 16 bits, or TF32, is in play.
 const TOLERANCE_HALF: f64 = 2e-2;
 
 /// Operands that another op makes of the logical op's: lowered op, operand, maker, and from the made
@@ -69,8 +69,12 @@ impl<'a> Checker<'a> {
         }
         let error = relative_error(&plain.to_f64(), &expected);
         let half = |ty: &TensorType| matches!(ty.dtype, DType::F16 | DType::BF16);
-        let tolerance =
-            if call.inputs.iter().chain([&call.output]).any(half) { TOLERANCE_HALF } else { TOLERANCE };
+        let rounds = matches!(call.attrs.get("tf32"), Some(Attr::Int(1)));
+        let tolerance = if rounds || call.inputs.iter().chain([&call.output]).any(half) {
+            TOLERANCE_HALF
+        } else {
+            TOLERANCE
+        };
         (Some(error), error <= tolerance)
     }
 

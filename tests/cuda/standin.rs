@@ -50,7 +50,15 @@ pub fn place() {
 fn made(compiler: &Path, source: &str, name: &str, driver: Option<&Path>) -> (PathBuf, Library) {
     let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{source}.so"));
     let output = Command::new(compiler)
-        .args(["-std=c++17", "-O1", "-fPIC", "-shared", &format!("-Wl,-soname,{name}"), "-o"])
+        .args([
+            "-std=c++17",
+            "-O2",
+            "-ftree-vectorize",
+            "-fPIC",
+            "-shared",
+            &format!("-Wl,-soname,{name}"),
+            "-o",
+        ])
         .arg(&object)
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cuda/{source}.cpp")))
         .args(driver)

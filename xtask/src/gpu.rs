@@ -29,6 +29,10 @@ const MODELS: &[&str] = &[
     "nasrnn",
 ];
 
+/// Precisions beside float32, and the pipelines that round so.
+const PRECISIONS: &[(&str, &str)] =
+    &[("TF32", "cuda-tf32"), ("float16", "cuda-f16"), ("bfloat16", "cuda-bf16")];
+
 /// Kernels that memory bounds, and the bytes that each moves: tensors of 256 MiB.
 const STREAMS: &[(&str, &str, f64)] = &[
     ("relu of 256 MiB", "x: f32[67108864] = input\ny = relu(x)\nreturn y", 2.0),
@@ -101,18 +105,22 @@ fn tests(name: &str, under: Option<&str>) -> Result<String, String> {
     Ok(counted.unwrap_or("no test ran").to_owned())
 }
 
-/// The median of a model's runs, and PyTorch's beside it.
+/// The median of a model's runs in milliseconds, by a pipeline.
+fn median(ovolo: &Path, name: &str, pipeline: &str) -> Result<f64, String> {
+    let model = root().join("tests/models").join(format!("{name}.onnx"));
+    let mut command = Command::new(ovolo);
+    command
+        .args(["bench", "--seeded-weights", "--pipeline", pipeline, "--seconds", "3", "--json"])
+        .arg(model);
+    let said = text(&finished(&mut command)?);
+    number(&said, "\"median_ms\":").ok_or_else(|| "there is no median".to_owned())
+}
+
+/// The median of a model's runs in each precision, and PyTorch's in float32 beside it.
 fn models(ovolo: &Path, rows: &mut Vec<Row>) {
     let torch = torch();
     for name in MODELS {
-        let model = root().join("tests/models").join(format!("{name}.onnx"));
-        let mut command = Command::new(ovolo);
-        command
-            .args(["bench", "--seeded-weights", "--pipeline", "cuda", "--seconds", "3", "--json"])
-            .arg(model);
-        let ours = finished(&mut command).and_then(|output| {
-            number(&text(&output), "\"median_ms\":").ok_or_else(|| "there is no median".to_owned())
-        });
+        let ours = median(ovolo, name, "cuda");
         let peer = match &torch {
             Ok(lines) => lines.iter().find_map(|line| line.strip_prefix(&format!("{name} "))).map_or_else(
                 || "PyTorch: not measured: the script has no such model".to_owned(),
@@ -120,12 +128,17 @@ fn models(ovolo: &Path, rows: &mut Vec<Row>) {
             ),
             Err(why) => format!("PyTorch: not measured: {why}"),
         };
-        rows.push(row(&format!("{name}, batch 1, ms"), ours.map(|ours| format!("{ours:.3}; {peer}"))));
+        rows.push(row(
+            &format!("{name}, batch 1, float32, ms"),
+            ours.map(|ours| format!("{ours:.3}; {peer}")),
+        ));
+        for (precision, pipeline) in PRECISIONS {
+            let ours = median(ovolo, name, pipeline).map(|ours| format!("{ours:.3}"));
+            rows.push(row(&format!("{name}, batch 1, {precision}, ms"), ours));
+        }
     }
-    rows.push(row(
-        "batches of 8 and 32, TF32, float16",
-        Ok("not measured: the models have a batch of 1, and no pipeline has another precision yet".into()),
-    ));
+    rows.push(row("batches of 8 and 32", Ok("not measured: the models have a batch of 1".into())));
+    rows.push(row("PyTorch in TF32 and float16", Ok("not measured: its script knows float32 alone".into())));
 }
 
 /// A line of PyTorch's times for each model it has.

@@ -22,6 +22,8 @@ const SMALLEST: f64 = 0.1;
 
 /// Of sums and chains in `bf16`, of which each rounding is 2^-9.
 const BF16: f64 = 1e-1;
+/// The same in TF32 and `f16`, of which each is 2^-12.
+const F16: f64 = 2e-2;
 
 /// How two sides differ.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,8 +69,9 @@ pub(super) enum Compared {
 pub(super) fn compare(draft: &Draft) -> Compared {
     let precisions = match draft.precision {
         rule::Precision::F32 => vec![Precision::of(draft)],
-        rule::Precision::Bf16 => {
-            let rounded = linear(draft).then_some(Precision { wide: false, tolerance: BF16 });
+        rounding => {
+            let tolerance = if rounding == rule::Precision::Bf16 { BF16 } else { F16 };
+            let rounded = linear(draft).then_some(Precision { wide: false, tolerance });
             [Precision { wide: true, tolerance: TOLERANCE }].into_iter().chain(rounded).collect()
         }
     };
@@ -162,7 +165,7 @@ impl Precision {
                 Self { wide: true, tolerance: TOLERANCE.max(rounded) }
             }
             [DType::BF16, ..] => Self { wide: false, tolerance: BF16 },
-            [DType::F16, ..] => Self { wide: false, tolerance: 2e-2 },
+            [DType::F16, ..] => Self { wide: false, tolerance: F16 },
             // One rounding to f32 is 6e-8; a few of them, magnified by differences of values.
             [_, ..] => Self { wide: false, tolerance: 1e-4 },
         }

@@ -142,7 +142,7 @@ pub(super) fn rounds(rule: &Rule) -> bool {
             Template::Op { op, children, .. } => INEXACT.contains(&op.name) || children.iter().any(inexact),
         }
     }
-    rule.precision > Precision::F32 || rule.to.iter().any(inexact)
+    rule.precision != Precision::F32 || rule.to.iter().any(inexact)
 }
 
 /// The element types that a rule's right sides cast to.

@@ -25,11 +25,14 @@ pub const TOLERANCE: f64 = 1e-4;
 
 /// The same where rules round to `bf16`: some 2^-9 each time, over the depth of a small network.
 const COARSE: f64 = 1e-2;
+/// The same in TF32 and `f16`, which keep three bits more.
+const FINER: f64 = 3e-3;
 
 /// What members of a pipeline of this precision may differ by.
 pub(super) fn tolerance(precision: Precision) -> f64 {
     match precision {
         Precision::F32 => TOLERANCE,
+        Precision::Tf32 | Precision::F16 => FINER,
         Precision::Bf16 => COARSE,
     }
 }

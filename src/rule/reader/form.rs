@@ -121,7 +121,7 @@ impl Reader<'_> {
             self.mistake(
                 "there is no such precision",
                 field.node.span,
-                format!("there are {}: the second is of rules that round", names.join(" and ")),
+                format!("there are {}: all but the first are of rules that round", names.join(", ")),
             );
         }
         named.unwrap_or_default()

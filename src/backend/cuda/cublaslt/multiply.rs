@@ -171,6 +171,7 @@ fn operation(problem: &Problem, buffers: &Buffers) -> Result<Operation, String> 
     use sys::cublasLtMatmulDescAttributes_t as Attribute;
     let (compute, scale) = match problem.dtype {
         DType::F64 => (sys::cublasComputeType_t::CUBLAS_COMPUTE_64F, DType::F64),
+        _ if problem.tf32 => (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F_FAST_TF32, DType::F32),
         _ => (sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, DType::F32),
     };
     let mut raw = ptr::null_mut();

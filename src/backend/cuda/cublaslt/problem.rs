@@ -28,6 +28,8 @@ pub(super) struct Problem {
     /// The operand that is added element by element.
     pub residual: Option<usize>,
     pub function: Function,
+    /// Whether operands are rounded to TF32.
+    pub tf32: bool,
     /// Which of the library's algorithms.
     pub algorithm: usize,
     /// Bytes of scratch that it may take.
@@ -76,6 +78,7 @@ impl Problem {
             bias: None,
             residual: None,
             function: Function::Nothing,
+            tf32: number("tf32") == 1,
             algorithm: number("algorithm"),
             workspace: number("workspace") << 20,
         };
@@ -120,6 +123,7 @@ impl Problem {
 
     /// The implementation's name.
     pub fn name(&self) -> String {
-        format!("{}-algorithm-{}", self.dtype, self.algorithm)
+        let precision = if self.tf32 { "tf32".to_owned() } else { self.dtype.to_string() };
+        format!("{precision}-algorithm-{}", self.algorithm)
     }
 }

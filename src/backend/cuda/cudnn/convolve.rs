@@ -290,7 +290,7 @@ fn window(problem: &Problem) -> Result<Window, String> {
     let (sums, math) = match problem.dtype {
         DType::F64 => (DType::F64, Math::CUDNN_FMA_MATH),
         // Without this the library rounds to TF32.
-        DType::F32 => (DType::F32, Math::CUDNN_FMA_MATH),
+        DType::F32 if !problem.tf32 => (DType::F32, Math::CUDNN_FMA_MATH),
         _ => (DType::F32, Math::CUDNN_TENSOR_OP_MATH),
     };
     let mode = sys::cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION;

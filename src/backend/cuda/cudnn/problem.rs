@@ -66,6 +66,8 @@ pub(super) struct Problem {
     /// The operand that is added element by element.
     pub residual: Option<usize>,
     pub relu: bool,
+    /// Whether operands are rounded to TF32.
+    pub tf32: bool,
     pub algorithm: Algorithm,
 }
 
@@ -112,6 +114,7 @@ impl Problem {
             groups: usize::try_from(call.attrs.expect_int("groups")).unwrap_or(1),
             residual: None,
             relu: false,
+            tf32: call.attrs.expect_int("tf32") == 1,
             algorithm: Algorithm::of(call.attrs.expect_int("algorithm"))?,
         };
         problem.follow(call)?;
@@ -224,6 +227,7 @@ impl Problem {
 
     /// The implementation's name.
     pub fn name(&self) -> String {
-        format!("{}-{}", self.dtype, self.algorithm.name())
+        let precision = if self.tf32 { "tf32".to_owned() } else { self.dtype.to_string() };
+        format!("{precision}-{}", self.algorithm.name())
     }
 }
