@@ -26,8 +26,8 @@ use std::sync::Arc;
 
 /// The backend that runs only where its library is found.
 const LIBRARY: &str = "onednn";
-/// The backends whose kernels do not run on the processor: `tests/cuda.rs` has them.
-const DEVICE: &[&str] = &["cuda", "cublaslt", "cudnn"];
+/// Rule sets that lead to kernels which do not run on the processor: `tests/cuda.rs` has them.
+const DEVICE: &[&str] = &["cuda", "cublaslt", "cudnn", "tf32"];
 
 fn main() {
     let rules = RuleSet::read(SHIPPED).unwrap();
