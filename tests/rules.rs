@@ -19,8 +19,10 @@ fn main() {
     }
     // What rules that lead to NVIDIA's libraries are worth shows in the programs that can run; which is chosen would
     // depend on whether a library is there.
+    // oneDNN is held to what all processors with AVX-512 have in common: its candidates are the same then.
     // SAFETY: no other thread runs yet.
     unsafe {
+        std::env::set_var("ONEDNN_MAX_CPU_ISA", "AVX512_CORE");
         std::env::set_var("OVOLO_CUBLASLT", "/nowhere/libcublasLt.so");
         std::env::set_var("OVOLO_CUDNN", "/nowhere/libcudnn.so");
     }

@@ -42,6 +42,9 @@ pub(super) const RULE: &str = "another takes its place only where it is clearly 
 const PATIENCE: [Duration; 2] = [Duration::from_secs(4), Duration::from_millis(400)];
 /// Runs that do not count are run again, until there were so many times the rounds that are wanted.
 const AGAIN: usize = 2;
+/// A run that took less is done once more, and the second counts: what it works on may stay in a cache, from
+/// which the other entrants drove it.
+const WARM: Duration = Duration::from_millis(20);
 /// Undisturbed runs that are enough to go by them alone.
 const ENOUGH: usize = 5;
 
@@ -118,9 +121,16 @@ pub(super) fn race(plans: &[(&Graph, &Plan)], rounds: Rounds) -> Result<Race, Er
         patience = patience.saturating_sub(waited);
         let mut round = Vec::with_capacity(sessions.len());
         for session in &mut sessions {
-            let start = Instant::now();
-            session.run(&inputs).map_err(wrong)?;
-            round.push((start.elapsed().as_secs_f64(), seating.holds(&team)));
+            let mut run = || -> Result<Duration, Error> {
+                let start = Instant::now();
+                session.run(&inputs).map_err(wrong)?;
+                Ok(start.elapsed())
+            };
+            let mut took = run()?;
+            if took < WARM {
+                took = run()?;
+            }
+            round.push((took.as_secs_f64(), seating.holds(&team)));
         }
         race.rounds.push(round);
     }
