@@ -29,9 +29,9 @@ const MODELS: &[&str] = &[
     "nasrnn",
 ];
 
-/// Precisions beside float32, and the pipelines that round so.
+/// Precisions, and the pipelines that round so.
 const PRECISIONS: &[(&str, &str)] =
-    &[("TF32", "cuda-tf32"), ("float16", "cuda-f16"), ("bfloat16", "cuda-bf16")];
+    &[("float32", "cuda"), ("TF32", "cuda-tf32"), ("float16", "cuda-f16"), ("bfloat16", "cuda-bf16")];
 
 /// Kernels that memory bounds, and the bytes that each moves: tensors of 256 MiB.
 const STREAMS: &[(&str, &str, f64)] = &[
@@ -116,29 +116,48 @@ fn median(ovolo: &Path, name: &str, pipeline: &str) -> Result<f64, String> {
     number(&said, "\"median_ms\":").ok_or_else(|| "there is no median".to_owned())
 }
 
-/// The median of a model's runs in each precision, and PyTorch's in float32 beside it.
+/// The median of a model's runs in each precision, PyTorch's beside it, and the ratios of each precision.
 fn models(ovolo: &Path, rows: &mut Vec<Row>) {
     let torch = torch();
-    for name in MODELS {
-        let ours = median(ovolo, name, "cuda");
-        let peer = match &torch {
-            Ok(lines) => lines.iter().find_map(|line| line.strip_prefix(&format!("{name} "))).map_or_else(
-                || "PyTorch: not measured: the script has no such model".to_owned(),
-                |times| format!("PyTorch {times}"),
-            ),
-            Err(why) => format!("PyTorch: not measured: {why}"),
-        };
-        rows.push(row(
-            &format!("{name}, batch 1, float32, ms"),
-            ours.map(|ours| format!("{ours:.3}; {peer}")),
-        ));
-        for (precision, pipeline) in PRECISIONS {
-            let ours = median(ovolo, name, pipeline).map(|ours| format!("{ours:.3}"));
-            rows.push(row(&format!("{name}, batch 1, {precision}, ms"), ours));
+    for (precision, pipeline) in PRECISIONS {
+        let mut ratios = Vec::new();
+        for name in MODELS {
+            let ours = median(ovolo, name, pipeline);
+            let peer = match &torch {
+                Ok(lines) => {
+                    peer(lines, name, precision).ok_or_else(|| "the script has no such model".to_owned())
+                }
+                Err(why) => Err(why.clone()),
+            };
+            if let (Ok(ours), Ok((_, best))) = (&ours, &peer) {
+                ratios.push(ours / best);
+            }
+            let peer = peer.map_or_else(|why| format!("not measured: {why}"), |(times, _)| times);
+            rows.push(row(
+                &format!("{name}, batch 1, {precision}, ms"),
+                ours.map(|ours| format!("{ours:.3}; PyTorch {peer}")),
+            ));
         }
+        let said = if ratios.is_empty() {
+            "not measured: PyTorch was not".to_owned()
+        } else {
+            format!("{:.3} over {} models", geometric_mean(&ratios), ratios.len())
+        };
+        rows.push(row(&format!("ours / the best of PyTorch's, {precision}, geometric mean"), Ok(said)));
     }
     rows.push(row("batches of 8 and 32", Ok("not measured: the models have a batch of 1".into())));
-    rows.push(row("PyTorch in TF32 and float16", Ok("not measured: its script knows float32 alone".into())));
+}
+
+/// PyTorch's times of a model in a precision, and the least of them.
+fn peer(lines: &[String], name: &str, precision: &str) -> Option<(String, f64)> {
+    let times = lines.iter().find_map(|line| line.strip_prefix(&format!("{name} {precision} ")))?;
+    let numbers = times.split([' ', ',']).filter_map(|word| word.parse::<f64>().ok());
+    Some((times.to_owned(), numbers.reduce(f64::min)?))
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn geometric_mean(ratios: &[f64]) -> f64 {
+    (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
 }
 
 /// A line of PyTorch's times for each model it has.
@@ -197,4 +216,19 @@ fn sanitizer(ovolo: &Path) -> Vec<Row> {
 fn number(text: &str, key: &str) -> Option<f64> {
     let rest = &text[text.find(key)? + key.len()..];
     rest.split([',', '}']).next()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_faster_of_two_peers_counts_in_its_own_precision() {
+        let lines = ["vgg16 float32 eager 3.250, compiled 2.750", "vgg16 TF32 eager 1.500, compiled 1.750"];
+        let lines = lines.map(str::to_owned);
+        assert_eq!(peer(&lines, "vgg16", "float32").unwrap().1, 2.75);
+        assert_eq!(peer(&lines, "vgg16", "TF32"), Some(("eager 1.500, compiled 1.750".to_owned(), 1.5)));
+        assert_eq!(peer(&lines, "vgg16", "float16"), None);
+        assert!((geometric_mean(&[0.5, 2.0]) - 1.0).abs() < 1e-12);
+    }
 }
