@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_without_steps_is_profiled() {
+    fn runs_of_nobody_end() {
         let mut race = Race::new(3);
         assert!(race.wants(3, 0));
         race.rounds.extend([const { Vec::new() }; 3]);

@@ -3,7 +3,7 @@
 use super::driver::{Code, Context, Stream};
 use super::kernel::{Argument, Job, Launch};
 use super::{cublaslt, cudnn};
-use crate::contract::Call;
+use crate::contract::{ALIGN, Call};
 use crate::tensor::DType;
 use cudarc::driver::sys::{CUdeviceptr, CUfunction};
 use std::ffi::c_void;
@@ -31,6 +31,21 @@ pub(super) struct Buffers {
     pub inputs: Vec<CUdeviceptr>,
     pub output: CUdeviceptr,
     pub scratch: CUdeviceptr,
+}
+
+/// Where libraries want their scratch to begin; buffers of a plan begin on less.
+const WORKSPACE_ALIGN: usize = 256;
+
+/// Bytes of a plan's scratch in which a library has so many, wherever it begins.
+pub(super) fn workspace(bytes: usize) -> usize {
+    if bytes == 0 { 0 } else { bytes + WORKSPACE_ALIGN - ALIGN }
+}
+
+impl Buffers {
+    /// Where a library's scratch begins.
+    pub fn workspace(&self) -> CUdeviceptr {
+        self.scratch.next_multiple_of(WORKSPACE_ALIGN as u64)
+    }
 }
 
 /// The values of a kernel's parameters, and where they are.

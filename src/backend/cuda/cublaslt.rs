@@ -10,16 +10,13 @@ mod multiply;
 mod problem;
 
 use super::alone::Alone;
-use super::{Cuda, library};
+use super::{Cuda, command, library};
 use crate::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
 pub(super) use multiply::{Handle, Multiply};
 use problem::Problem;
 
 /// The backend.
 pub struct CublasLt;
-
-/// Where the library wants its scratch to begin; buffers of a plan begin on less.
-const WORKSPACE_ALIGN: usize = 256;
 
 impl Backend for CublasLt {
     fn name(&self) -> &'static str {
@@ -43,10 +40,7 @@ impl Backend for CublasLt {
     fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {
         library::cublaslt().map_err(|why| format!("cuBLASLt is {why}"))?;
         let problem = Problem::new(call)?;
-        let scratch = match problem.workspace {
-            0 => 0,
-            bytes => bytes + WORKSPACE_ALIGN - crate::contract::ALIGN,
-        };
+        let scratch = command::workspace(problem.workspace);
         Ok(Contract {
             implementation: problem.name(),
             in_place: problem.residual.into_iter().collect(),

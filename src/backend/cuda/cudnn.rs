@@ -9,16 +9,13 @@ mod convolve;
 mod problem;
 
 use super::alone::Alone;
-use super::{Cuda, library};
+use super::{Cuda, command, library};
 use crate::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
 pub(super) use convolve::{Convolve, Handle};
 use problem::Problem;
 
 /// The backend.
 pub struct CuDnn;
-
-/// Where scratch begins for the library; buffers of a plan begin on less.
-const WORKSPACE_ALIGN: usize = 256;
 
 impl Backend for CuDnn {
     fn name(&self) -> &'static str {
@@ -42,10 +39,7 @@ impl Backend for CuDnn {
     fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {
         library::cudnn().map_err(|why| format!("cuDNN is {why}"))?;
         let problem = Problem::new(call)?;
-        let scratch = match problem.workspace() {
-            0 => 0,
-            bytes => bytes + WORKSPACE_ALIGN - crate::contract::ALIGN,
-        };
+        let scratch = command::workspace(problem.workspace());
         Ok(Contract { implementation: problem.name(), scratch, ..Contract::default() })
     }
 

@@ -1,6 +1,5 @@
 //! A product that is ready to be queued: descriptors, the algorithm, and addresses.
 
-use super::WORKSPACE_ALIGN;
 use super::problem::{Function, Problem};
 use crate::backend::cuda::command::{Buffers, Descriptor, Queued, Scale};
 use crate::backend::cuda::driver::{Context, Stream};
@@ -109,7 +108,7 @@ impl Multiply {
             result()?,
             result()?,
         ];
-        let begin = buffers.scratch.next_multiple_of(WORKSPACE_ALIGN as u64);
+        let begin = buffers.workspace();
         let chosen = choose(handle, &operation, &matrices, &problem)?;
         Ok(Self {
             operation,

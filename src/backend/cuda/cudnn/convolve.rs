@@ -1,6 +1,5 @@
 //! A convolution that is ready to be queued: descriptors, the algorithm, and addresses.
 
-use super::WORKSPACE_ALIGN;
 use super::problem::{Algorithm, Problem};
 use crate::backend::cuda::command::{Buffers, Descriptor, Queued, Scale};
 use crate::backend::cuda::driver::{Context, Stream};
@@ -138,10 +137,7 @@ impl Convolve {
             scales: [scale(true), scale(problem.residual.is_some())],
             zero: scale(false),
             algorithm,
-            workspace: (
-                if wanted > 0 { buffers.scratch.next_multiple_of(WORKSPACE_ALIGN as u64) } else { 0 },
-                wanted,
-            ),
+            workspace: (if wanted > 0 { buffers.workspace() } else { 0 }, wanted),
             handle: Rc::clone(handle),
         })
     }
