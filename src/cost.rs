@@ -18,7 +18,7 @@ mod roofline;
 pub use feature::{FEATURES, Feature, Value};
 pub use formula::Formula;
 pub use learned::{Example, Fit, HeldOut, LEARNERS, Learned};
-pub use measured::{Asked, Entry, Leaning, Measured, State, Table, key};
+pub use measured::{Asked, Entry, InPlans, Leaning, Measured, State, Table, key};
 pub use noise::{Noise, Noisy};
 pub use pattern::fits;
 pub use process::{Answer, Process};

@@ -7,14 +7,16 @@
 //! result is wrong is recorded, and never chosen. A candidate whose estimate is many times that of
 //! another kernel for the same value is not timed: its estimate stands, and its line says so.
 //!
-//! The time of a plan is not quite the sum of its kernels' times, so [`compile`] also times the few best
-//! plans whole, and keeps which one won beside the times.
+//! What a kernel takes within a plan is not quite what it takes alone, so the plan that comes of these times is run
+//! with some around it, step by step ([`in_plan`]). And the time of a plan is not quite the sum of its kernels', so
+//! [`compile`] also times the few best plans whole, and keeps which one won beside the times.
 
 mod basis;
 mod check;
 mod choose;
 mod clock;
 mod fit;
+mod in_plan;
 mod merge;
 mod race;
 mod sample;
@@ -36,11 +38,14 @@ use crate::cache::Digest;
 use crate::calibrate;
 use crate::compile::Options;
 use crate::contract::{Call, Contract};
-use crate::cost::{CostModel, Entry, Machine, Measured, Roofline, State};
+use crate::cost::{CostModel, Entry, InPlans, Machine, Measured, Query, Roofline, State};
 use crate::egraph::KernelCall;
 use crate::error::Error;
 use crate::file;
 use crate::graph::Graph;
+use crate::op;
+use crate::plan::{Base, Step};
+use crate::tensor::TensorType;
 use check::Checker;
 use clock::{Clock, Runnable, lower_quartile, median};
 use rustc_hash::FxHashMap;
@@ -92,6 +97,8 @@ pub struct Tally {
     pub skipped: usize,
     /// Runs that were disturbed, and that do not count.
     pub disturbed: usize,
+    /// Those that were timed within whole plans.
+    pub in_plans: usize,
 }
 
 /// Times kernels into a table.
@@ -348,6 +355,7 @@ impl<'a> Tuner<'a> {
                         seconds: job.call.seconds,
                         samples: 0,
                         spread: 0.0,
+                        in_plans: InPlans::Unknown,
                         implementation: job.contract.implementation,
                         error: None,
                     };
@@ -386,6 +394,7 @@ impl<'a> Tuner<'a> {
                 seconds: job.call.seconds,
                 samples: 0,
                 spread: 0.0,
+                in_plans: InPlans::Unknown,
                 implementation: job.contract.implementation.clone(),
                 error: None,
             };
@@ -458,6 +467,18 @@ impl<'a> Tuner<'a> {
         }
         entries
     }
+}
+
+/// The key of a step's line in the table, and what came of timing it; `None` where there is no line.
+fn key_of(step: &Step, threads: usize, measured: &Measured) -> Option<(String, State)> {
+    let inputs: Vec<&TensorType> = step.input_types.iter().collect();
+    let constant: Vec<bool> =
+        step.inputs.iter().map(|place| matches!(place.base, Base::Constant(_))).collect();
+    let contract = Contract { implementation: step.implementation.clone(), ..Contract::default() };
+    let call = Call { op: step.op, attrs: &step.attrs, inputs: &inputs, output: &step.output_type, threads };
+    let query = Query { def: op::find(step.op)?, call, constant: &constant, contract: &contract };
+    let entry = measured.entry(&query)?;
+    Some((measured.key(&query), entry.state))
 }
 
 /// For each kernel the number of the value it computes: classes that conversions connect hold one value

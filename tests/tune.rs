@@ -6,7 +6,7 @@ mod common;
 use ovolo::backend::{self, Args, Backend, Kernel};
 use ovolo::compile::{self, Options};
 use ovolo::contract::{Call, Contract};
-use ovolo::cost::{Leaning, Machine, Measured, State};
+use ovolo::cost::{Entry, InPlans, Leaning, Machine, Measured, State};
 use ovolo::graph::Graph;
 use ovolo::pass::pipeline::PassSpec;
 use ovolo::tune::{self, Stored, Tuner};
@@ -114,11 +114,12 @@ fn lines_of_a_library_that_is_not_here_are_kept_and_not_used() {
     let folder = folder("libraries");
     let here = tune::validators(THREADS);
     let file = folder.join(format!("times-{THREADS}.txt"));
-    let entry = ovolo::cost::Entry {
+    let entry = Entry {
         state: State::Timed,
         seconds: 1e-6,
         samples: 9,
         spread: 0.0,
+        in_plans: InPlans::Unknown,
         implementation: "fast".into(),
         error: None,
     };
@@ -138,7 +139,7 @@ fn lines_of_a_library_that_is_not_here_are_kept_and_not_used() {
     assert_eq!((note, &read.table.entries), (None, &natives), "native lines hold with any library");
     assert_eq!(read.others.len(), 1);
     let mut second = read;
-    second.table.entries.insert(call.clone(), ovolo::cost::Entry { seconds: 2e-6, ..entry.clone() });
+    second.table.entries.insert(call.clone(), Entry { seconds: 2e-6, ..entry.clone() });
     std::fs::write(&file, tune::write(&with("oneDNN 3.2"), &second)).unwrap();
     // A machine without the library, or with a third version, tunes: nothing is lost.
     let mut none = here.clone();
@@ -318,6 +319,54 @@ fn the_best_plan_is_decided_once() {
     assert!(warm.known);
     assert_eq!(warm.decision, first.stored().decisions.values().next().unwrap().clone());
     assert_eq!(warm.compilation.plan.to_string(), cold.compilation.plan.to_string());
+}
+
+#[test]
+fn what_a_plan_takes_is_priced_by_its_time_within_plans() {
+    let folder = folder("in-plans");
+    let mut first = tuner(&folder);
+    let mut settings = options();
+    let (chosen, tally) = tune::settle(&graph(), &mut settings, &mut first).unwrap();
+    assert!(tally.in_plans > 0);
+    let stored = first.stored().clone();
+    let timed = |entry: &Entry| matches!(entry.in_plans, InPlans::Timed(_));
+    let likely = stored.table.entries.values().filter(|entry| matches!(entry.in_plans, InPlans::Likely(_)));
+    assert!(likely.count() > 0, "not all candidates are in some plan");
+    // Each step of the plan counts what it took in one.
+    for step in &chosen.plan.steps {
+        let of_step = |(key, entry): &(&String, &Entry)| {
+            key.starts_with(step.op) && timed(entry) && (entry.price() - step.seconds).abs() < 1e-12
+        };
+        let view = step.seconds == 0.0;
+        assert!(view || stored.table.entries.iter().any(|line| of_step(&line)), "{}: {step:?}", step.name);
+    }
+    // With all of that known nothing is timed, and the plan is the same.
+    let mut second = tuner(&folder);
+    let (again, tally) = tune::settle(&graph(), &mut options(), &mut second).unwrap();
+    assert_eq!((tally.timed, tally.in_plans), (0, 0));
+    assert_eq!(again.plan.to_string(), chosen.plan.to_string());
+    assert_eq!(*second.stored(), stored);
+}
+
+#[test]
+fn a_time_within_plans_counts_in_place_of_the_time_alone() {
+    let folder = folder("in-plans-counts");
+    let mut stored = timed(&folder);
+    let direct = |stored: &mut Stored, in_plans: InPlans| {
+        for (key, entry) in &mut stored.table.entries {
+            if key.starts_with("native.conv-direct") {
+                (entry.state, entry.seconds, entry.in_plans) = (State::Timed, 1e-3, in_plans);
+            }
+        }
+    };
+    for (in_plans, taken) in
+        [(InPlans::Unknown, false), (InPlans::Likely(1e-9), true), (InPlans::Timed(1e-9), true)]
+    {
+        direct(&mut stored, in_plans);
+        let text = tune::write(&tune::validators(THREADS), &stored);
+        let (read, _) = tune::read(&text, &tune::validators(THREADS));
+        assert_eq!(plan(measured(&read)).unwrap().contains("conv-direct"), taken, "{in_plans:?}");
+    }
 }
 
 #[test]

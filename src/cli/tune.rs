@@ -45,6 +45,7 @@ impl Tune {
             let value = serde_json::json!({
                 "seconds": seconds, "kernels": tally.kernels, "known": tally.known, "timed": tally.timed, "rough": tally.rough,
                 "skipped": tally.skipped, "wrong": tally.wrong, "disturbed": tally.disturbed,
+                "in_plans": tally.in_plans,
                 "plan": tuned.decision.winner, "sampled": tuned.sampled, "times": times, "known_plan": tuned.known,
                 "estimate": plan.seconds(),
             });
@@ -77,7 +78,7 @@ impl Tune {
         for note in tuner.notes() {
             eprintln!("note: {note}");
         }
-        let Tally { kernels, known, timed, rough, skipped, wrong, disturbed } = tally;
+        let Tally { kernels, known, timed, rough, skipped, wrong, disturbed, .. } = tally;
         print(&if self.json {
             let value = serde_json::json!({
                 "shard": shard.to_string(), "kernels": kernels, "known": known, "timed": timed, "rough": rough,

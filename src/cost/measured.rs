@@ -38,13 +38,27 @@ impl State {
     }
 }
 
+/// What a kernel takes within whole plans, where others ran before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum InPlans {
+    /// Nothing is known of it.
+    #[default]
+    Unknown,
+    /// Seconds, if it departs from its time alone as kernels like it do.
+    Likely(f64),
+    /// Seconds, of plans that were timed step by step.
+    Timed(f64),
+}
+
 /// A kernel's line in the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// What came of it.
     pub state: State,
-    /// The median of one run's seconds; for what was skipped, the estimate.
+    /// The median of one run's seconds by itself; for what was skipped, the estimate.
     pub seconds: f64,
+    /// What one run takes within whole plans.
+    pub in_plans: InPlans,
     /// Runs that were timed.
     pub samples: usize,
     /// Half the distance between the quartiles, as a share of the median.
@@ -53,6 +67,19 @@ pub struct Entry {
     pub implementation: String,
     /// The relative error of the result (L2), where it was compared.
     pub error: Option<f64>,
+}
+
+impl Entry {
+    /// Seconds that a plan is to count: those within plans, where they are known.
+    pub fn price(&self) -> f64 {
+        match self.state {
+            State::Wrong => f64::INFINITY,
+            _ => match self.in_plans {
+                InPlans::Timed(seconds) | InPlans::Likely(seconds) => seconds,
+                InPlans::Unknown => self.seconds,
+            },
+        }
+    }
 }
 
 /// Timed kernels by the text of their calls.
@@ -141,8 +168,7 @@ impl CostModel for Measured {
         if query.contract.view_of.is_some() {
             return Some(0.0);
         }
-        let entry = self.entry(query)?;
-        Some(if entry.state == State::Wrong { f64::INFINITY } else { entry.seconds })
+        self.entry(query).map(Entry::price)
     }
 
     fn copy(&self, bytes: usize) -> f64 {

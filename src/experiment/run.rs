@@ -106,7 +106,7 @@ impl<'a> Runner<'a> {
                     let mut options = self.options(&Cell { model, pipeline, cost }, "exact");
                     match tune::settle(&graph, &mut options, &mut self.tuner) {
                         Ok((_, tally)) => {
-                            timed += tally.timed + tally.wrong;
+                            timed += tally.timed + tally.wrong + tally.in_plans;
                             asked.extend(options.measured.iter().flat_map(|measured| measured.asked.keys()));
                         }
                         Err(error) => {

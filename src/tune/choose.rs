@@ -6,17 +6,13 @@
 use super::race::{RULE, Rounds, race};
 use super::sample::{self, Sampling};
 use super::store::{Decision, checksum, settled_seconds};
-use super::{Basis, Tally, Tuner, clock::median};
+use super::{Basis, Tally, Tuner, clock::median, in_plan, key_of};
 use crate::audit;
 use crate::compile::{self, Compilation, Options};
-use crate::contract::{Call, Contract};
-use crate::cost::{Leaning, Query, State};
+use crate::cost::{Leaning, State};
 use crate::error::Error;
 use crate::graph::Graph;
-use crate::op;
 use crate::pass::pipeline::PassSpec;
-use crate::plan::Base;
-use crate::tensor::TensorType;
 use std::collections::BTreeSet;
 
 /// Runs of each plan that was drawn.
@@ -176,8 +172,8 @@ fn sample(
     Ok(sampled)
 }
 
-/// Compiles by measured times alone, after timing what the table lacks: what has no time, and what a plan
-/// would take although it goes by an estimate. The options have the times then.
+/// Compiles by measured times alone, after timing what the table lacks: what has no time, what a plan would take
+/// although it goes by an estimate, and what the plan takes and was in none before. The options have the times then.
 ///
 /// # Errors
 /// As compiling and tuning.
@@ -186,11 +182,40 @@ pub fn settle(
     options: &mut Options,
     tuner: &mut Tuner<'_>,
 ) -> Result<(Compilation, Tally), Error> {
+    let (mut first, mut tally) = settle_alone(graph, options, tuner, tuner.refine)?;
+    let (mut egraph, mut anchor) = (None, None);
+    for round in 0..in_plan::ROUNDS {
+        let measured = tuner.measured().of(graph);
+        if !tuner.shard.whole() || in_plan::lacking(&first.plan, &measured).is_empty() {
+            break;
+        }
+        let egraph = match &mut egraph {
+            Some(egraph) => egraph,
+            none => none.insert(audit::saturated(graph, options)?),
+        };
+        let plans = if round == 0 { in_plan::AROUND.plans } else { 0 };
+        let drawn = sample::draw(egraph, graph, options, Sampling { plans, ..in_plan::AROUND }, 1)?;
+        let asked = options.measured.as_ref().map(|measured| measured.asked.keys()).unwrap_or_default();
+        let drawn = drawn.into_iter().map(|one| one.chosen).collect();
+        tally.in_plans += tuner.time_in_plans(graph, drawn, &asked, &mut anchor)?;
+        let (again, more) = settle_alone(graph, options, tuner, false)?;
+        (first, tally.timed, tally.wrong) = (again, tally.timed + more.timed, tally.wrong + more.wrong);
+    }
+    Ok((first, tally))
+}
+
+/// The same by the times of kernels as they are: alone, where they were in no plan.
+fn settle_alone(
+    graph: &Graph,
+    options: &mut Options,
+    tuner: &mut Tuner<'_>,
+    refine: bool,
+) -> Result<(Compilation, Tally), Error> {
     options.measured = Some(tuner.measured());
     // One compilation tells whether anything is missing, without a second saturation where nothing is.
-    let mut tally = if tuner.refine { tuner.fill(graph, options)? } else { Tally::default() };
+    let mut tally = if refine { tuner.fill(graph, options)? } else { Tally::default() };
     options.measured = Some(tuner.measured());
-    let mut filled = tuner.refine;
+    let mut filled = refine;
     let mut chosen = BTreeSet::new();
     let mut first = compile::compile(graph.clone(), options);
     loop {
@@ -251,23 +276,8 @@ fn guessed(graph: &Graph, compilation: &Compilation, options: &Options) -> BTree
         return BTreeSet::new();
     };
     let plan = &compilation.plan;
-    let keys = plan.steps.iter().filter_map(|step| {
-        let inputs: Vec<&TensorType> = step.input_types.iter().collect();
-        let constant: Vec<bool> =
-            step.inputs.iter().map(|place| matches!(place.base, Base::Constant(_))).collect();
-        let contract = Contract { implementation: step.implementation.clone(), ..Contract::default() };
-        let call = Call {
-            op: step.op,
-            attrs: &step.attrs,
-            inputs: &inputs,
-            output: &step.output_type,
-            threads: plan.threads,
-        };
-        let query = Query { def: op::find(step.op)?, call, constant: &constant, contract: &contract };
-        let entry = measured.entry(&query)?;
-        (entry.state == State::Skipped).then(|| measured.key(&query))
-    });
-    keys.collect()
+    let keys = plan.steps.iter().filter_map(|step| key_of(step, plan.threads, &measured));
+    keys.filter(|(_, state)| *state == State::Skipped).map(|(key, _)| key).collect()
 }
 
 #[cfg(test)]

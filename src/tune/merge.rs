@@ -1,7 +1,7 @@
 //! Tables of times taken together, or compared.
 
 use super::store::{self, Decision, Stored, Validators, backend_of, write_entry};
-use crate::cost::{Entry, State, median, spearman};
+use crate::cost::{Entry, InPlans, State, median, spearman};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A table with its name and its head.
@@ -110,7 +110,8 @@ impl Part {
 }
 
 /// One table of several; the same in whatever order they come. Of two lines for a kernel the better stays:
-/// timed before rough, and more runs before fewer.
+/// timed before rough, what was in
+/// plans before what was not, and more runs before fewer.
 ///
 /// # Errors
 /// Tables of different machines, libraries or versions.
@@ -148,7 +149,7 @@ pub fn merge(parts: &[Part]) -> Result<Merged, String> {
 }
 
 /// What decides between two lines, the larger stays; the text last, so that no order of the tables counts.
-fn worth(entry: &Entry) -> (usize, usize, String) {
+fn worth(entry: &Entry) -> (usize, bool, usize, String) {
     let state = match entry.state {
         // A result that was wrong once is not to be trusted.
         State::Wrong => 3,
@@ -156,7 +157,7 @@ fn worth(entry: &Entry) -> (usize, usize, String) {
         State::Rough => 1,
         State::Skipped => 0,
     };
-    (state, entry.samples, write_entry(entry))
+    (state, matches!(entry.in_plans, InPlans::Timed(_)), entry.samples, write_entry(entry))
 }
 
 /// Compares each table with the first one.
@@ -207,9 +208,9 @@ mod tests {
         Part::read(name, &store::write(&validators, &stored)).expect("a table")
     }
 
-    const FAST: &str = "timed\t1.000 us\t9 runs\t1.0 %\tfast\tunchecked";
-    const SLOW: &str = "timed\t2.000 us\t3 runs\t1.0 %\tslow\tunchecked";
-    const GUESS: &str = "skipped\t9.000 us\t0 runs\t0.0 %\tslow\tunchecked";
+    const FAST: &str = "timed\t1.000 us\t9 runs\t1.0 %\tin no plan\tfast\tunchecked";
+    const SLOW: &str = "timed\t2.000 us\t3 runs\t1.0 %\tin no plan\tslow\tunchecked";
+    const GUESS: &str = "skipped\t9.000 us\t0 runs\t0.0 %\tin no plan\tslow\tunchecked";
 
     #[test]
     fn tables_are_one_in_whatever_order_and_the_better_line_stays() {

@@ -1,13 +1,13 @@
 //! Plans that are run in turns, whole, so that what slows the machine slows all of them.
 
 use super::clock::median;
-use crate::backend::team::Team;
+use crate::backend::{seat::Seating, team::Team};
 use crate::calibrate;
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::pass::Chosen;
 use crate::plan::Plan;
-use crate::session::Session;
+use crate::session::{Session, SessionError};
 use crate::tensor::Tensor;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,6 +24,9 @@ pub(super) struct Rounds {
 impl Rounds {
     /// For a choice among a few.
     pub const USUAL: Self = Self { runs: [5, 101], time: Duration::from_secs(4) };
+
+    /// For the steps of plans.
+    pub const STEPS: Self = Self { runs: [7, 25], time: Duration::from_secs(4) };
 
     /// So many, however long they take.
     pub const fn exactly(runs: usize) -> Self {
@@ -42,8 +45,8 @@ pub(super) const RULE: &str = "another takes its place only where it is clearly 
 const PATIENCE: [Duration; 2] = [Duration::from_secs(4), Duration::from_millis(400)];
 /// Runs that do not count are run again, until there were so many times the rounds that are wanted.
 const AGAIN: usize = 2;
-/// A run that took less is done once more, and the second counts: what it works on may stay in a cache, from
-/// which the other entrants drove it.
+/// A plan runs so long before the run that counts: what it works on may stay in a cache, from which the other
+/// entrants drove it, and which takes it back in the course of some runs.
 const WARM: Duration = Duration::from_millis(20);
 /// Undisturbed runs that are enough to go by them alone.
 const ENOUGH: usize = 5;
@@ -96,7 +99,26 @@ impl Race {
 
 /// Runs plans in turns on one team.
 pub(super) fn race(plans: &[(&Graph, &Plan)], rounds: Rounds) -> Result<Race, Error> {
-    let wrong = |error: crate::session::SessionError| Error::setting(error.to_string());
+    in_turns(plans, rounds, plans.len(), &mut |session, inputs, seating, round| {
+        let start = Instant::now();
+        session.run(inputs)?;
+        round.push((start.elapsed().as_secs_f64(), seating.holds(session.team())));
+        Ok(())
+    })
+}
+
+/// Adds what one run of a session took to a round.
+type Measure<'a> =
+    dyn FnMut(&mut Session, &[&Tensor], &mut Seating, &mut Vec<(f64, bool)>) -> Result<(), SessionError> + 'a;
+
+/// Runs plans in turns on one team, with so many entrants in all.
+fn in_turns(
+    plans: &[(&Graph, &Plan)],
+    rounds: Rounds,
+    entrants: usize,
+    measure: &mut Measure<'_>,
+) -> Result<Race, Error> {
+    let wrong = |error: SessionError| Error::setting(error.to_string());
     let mut race = Race::new(rounds.runs[0]);
     let Some((_, first)) = plans.first() else { return Ok(race) };
     let inputs = zeros(first);
@@ -113,24 +135,16 @@ pub(super) fn race(plans: &[(&Graph, &Plan)], rounds: Rounds) -> Result<Race, Er
     let mut seating = calibrate::seating(&team);
     let mut patience = PATIENCE[0];
     let start = Instant::now();
-    while race.wants(rounds.runs[1], plans.len()) {
-        if !race.wants(rounds.runs[0], plans.len()) && start.elapsed() > rounds.time {
+    while race.wants(rounds.runs[1], entrants) {
+        if !race.wants(rounds.runs[0], entrants) && start.elapsed() > rounds.time {
             break;
         }
         let (_, waited) = seating.wait(&team, PATIENCE[1].min(patience));
         patience = patience.saturating_sub(waited);
-        let mut round = Vec::with_capacity(sessions.len());
+        let mut round = Vec::with_capacity(entrants);
         for session in &mut sessions {
-            let mut run = || -> Result<Duration, Error> {
-                let start = Instant::now();
-                session.run(&inputs).map_err(wrong)?;
-                Ok(start.elapsed())
-            };
-            let mut took = run()?;
-            if took < WARM {
-                took = run()?;
-            }
-            round.push((took.as_secs_f64(), seating.holds(&team)));
+            warm(|| session.run(&inputs).map(drop)).map_err(wrong)?;
+            measure(session, &inputs, &mut seating, &mut round).map_err(wrong)?;
         }
         race.rounds.push(round);
     }
@@ -143,20 +157,35 @@ pub(super) fn race(plans: &[(&Graph, &Plan)], rounds: Rounds) -> Result<Race, Er
 /// # Errors
 /// A plan that cannot be loaded or run.
 pub fn profile(chosen: &Chosen, runs: usize) -> Result<Vec<f64>, Error> {
-    let wrong = |error: crate::session::SessionError| Error::setting(error.to_string());
-    let mut session = Session::new(&chosen.program, chosen.plan.clone()).map_err(wrong)?;
-    let inputs = zeros(&chosen.plan);
-    let inputs: Vec<&Tensor> = inputs.iter().collect();
-    session.run(&inputs).map_err(wrong)?;
-    let mut seating = calibrate::seating(session.team());
-    // Steps are what takes part here, and all of a run count or none.
-    let mut race = Race::new(runs.max(1));
-    while race.wants(runs.max(1), chosen.plan.steps.len().min(1)) {
-        let times = session.profile(&inputs).map_err(wrong)?;
+    let steps = steps(&[(&chosen.program, &chosen.plan)], Rounds::exactly(runs.max(1)))?;
+    Ok(steps.into_iter().flatten().collect())
+}
+
+/// For plans that are run in turns on one team, the median seconds of each step.
+pub(super) fn steps(plans: &[(&Graph, &Plan)], rounds: Rounds) -> Result<Vec<Vec<f64>>, Error> {
+    // Steps are what takes part here.
+    let steps = plans.iter().map(|(_, plan)| plan.steps.len()).sum();
+    let race = in_turns(plans, rounds, steps, &mut |session, inputs, seating, round| {
+        let times = session.profile(inputs)?;
         let held = seating.holds(session.team());
-        race.rounds.push(times.iter().map(|time| (time.as_secs_f64(), held)).collect());
+        round.extend(times.iter().map(|time| (time.as_secs_f64(), held)));
+        Ok(())
+    })?;
+    let mut at = 0..steps;
+    let medians = |(_, plan): &(&Graph, &Plan)| {
+        at.by_ref().take(plan.steps.len()).map(|step| median(&race.times(step)).0).collect()
+    };
+    Ok(plans.iter().map(medians).collect())
+}
+
+/// Runs something until it ran for [`WARM`]. What takes longer by itself fills the caches anew in each run.
+fn warm(mut run: impl FnMut() -> Result<(), SessionError>) -> Result<(), SessionError> {
+    let start = Instant::now();
+    run()?;
+    while start.elapsed() < WARM {
+        run()?;
     }
-    Ok((0..chosen.plan.steps.len()).map(|step| median(&race.times(step)).0).collect())
+    Ok(())
 }
 
 fn zeros(plan: &Plan) -> Vec<Tensor> {

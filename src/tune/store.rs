@@ -1,12 +1,12 @@
 //! The table of times as text: one kernel a line, sorted, each with a checksum, validators at the head.
 //!
-//! A line reads: what came of it, the median in microseconds, runs, spread, implementation, relative
-//! error, the library that was timed, the call, and the checksum of what stands before it. Lines that are
+//! A line reads: what came of it, the median in microseconds, runs, spread, the time within plans, implementation,
+//! relative error, the library that was timed, the call, and the checksum of what stands before it. Lines that are
 //! damaged are left out, and counted; a head that is not this machine's empties the table. Lines of a library
 //! that is not here, or is another version, are not used, and stay in the table.
 
 use crate::backend::{self, Backend};
-use crate::cost::{Entry, State, Table};
+use crate::cost::{Entry, InPlans, State, Table};
 use rustc_hash::FxHasher;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -47,7 +47,7 @@ pub struct Validators {
 /// What the times of this machine depend on.
 pub fn validators(threads: usize) -> Validators {
     let machine = vec![
-        format!("ovolo {} times, format 2", env!("CARGO_PKG_VERSION")),
+        format!("ovolo {} times, format 3", env!("CARGO_PKG_VERSION")),
         format!("processor {}", backend::features::processor()),
         format!("features {}", backend::features::planned().join(" ")),
         format!("threads {threads}"),
@@ -97,10 +97,18 @@ pub(super) fn settled_seconds(seconds: f64) -> f64 {
     format!("{:.3}", seconds * 1e6).parse::<f64>().map_or(seconds, |micro| micro / 1e6)
 }
 
+/// What stands for the time within plans where nothing is known of it.
+const UNKNOWN: &str = "in no plan";
+
 pub(super) fn write_entry(entry: &Entry) -> String {
     let error = entry.error.map_or_else(|| "unchecked".to_owned(), |error| format!("error {error:.1e}"));
+    let in_plans = match entry.in_plans {
+        InPlans::Unknown => UNKNOWN.to_owned(),
+        InPlans::Likely(seconds) => format!("in plans about {:.3} us", seconds * 1e6),
+        InPlans::Timed(seconds) => format!("in plans {:.3} us", seconds * 1e6),
+    };
     format!(
-        "{}\t{:.3} us\t{} runs\t{:.1} %\t{}\t{error}",
+        "{}\t{:.3} us\t{} runs\t{:.1} %\t{in_plans}\t{}\t{error}",
         entry.state.name(),
         entry.seconds * 1e6,
         entry.samples,
@@ -111,19 +119,30 @@ pub(super) fn write_entry(entry: &Entry) -> String {
 
 pub(super) fn read_entry(text: &str) -> Option<Entry> {
     let fields: Vec<&str> = text.split('\t').collect();
-    let [state, time, runs, spread, implementation, error] = fields[..] else { return None };
+    let [state, time, runs, spread, in_plans, implementation, error] = fields[..] else { return None };
     let number = |text: &str| text.parse::<f64>().ok().filter(|number| *number >= 0.0);
     Some(Entry {
         state: State::ALL.into_iter().find(|known| known.name() == state)?,
         seconds: number(time.strip_suffix(" us")?)? / 1e6,
         samples: runs.strip_suffix(" runs")?.parse().ok()?,
         spread: number(spread.strip_suffix(" %")?)? / 100.0,
+        in_plans: read_in_plans(in_plans)?,
         implementation: implementation.to_owned(),
         error: match error {
             "unchecked" => None,
             _ => Some(number(error.strip_prefix("error ")?)?),
         },
     })
+}
+
+fn read_in_plans(text: &str) -> Option<InPlans> {
+    if text == UNKNOWN {
+        return Some(InPlans::Unknown);
+    }
+    let time = text.strip_prefix("in plans ")?.strip_suffix(" us")?;
+    let likely = time.strip_prefix("about ");
+    let seconds = likely.unwrap_or(time).parse::<f64>().ok().filter(|number| *number >= 0.0)? / 1e6;
+    Some(if likely.is_some() { InPlans::Likely(seconds) } else { InPlans::Timed(seconds) })
 }
 
 /// The text of times and decisions.

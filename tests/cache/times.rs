@@ -4,7 +4,7 @@ use crate::common;
 use crate::fixture::{folder, outputs, same};
 use ovolo::cache::{Cache, Key, Miss, Origin};
 use ovolo::compile::Options;
-use ovolo::cost::{Entry, Machine, State};
+use ovolo::cost::{Entry, InPlans, Machine, State};
 use ovolo::graph::text;
 use ovolo::pass::pipeline::PassSpec;
 use ovolo::session::Session;
@@ -73,6 +73,7 @@ fn a_plan_holds_as_long_as_the_lines_it_was_chosen_by() {
                     seconds: 1e-6,
                     samples: 3,
                     spread: 0.0,
+                    in_plans: InPlans::Unknown,
                     implementation: "new".into(),
                     error: None,
                 };

@@ -1,0 +1,180 @@
+//! The times of kernels within whole plans.
+//!
+//! What a kernel takes hangs on what runs before it. One that writes past the caches leaves its result in memory,
+//! a residual was computed long ago, and whether weights stay in the last cache from one run to the next is the
+//! processor's secret. Alone, a kernel meets a guess of that state. So the plan that the times alone give is run
+//! whole, with some around it, each step by the clock, and what a kernel takes there is its price from then on.
+//! Those that are in none of them are taken to depart from their times alone as kernels of the same op do; where
+//! that brings one into the next plan, it is run as well.
+
+use super::clock::median;
+use super::race::{Rounds, steps};
+use super::sample::Sampling;
+use super::store::settled;
+use super::{Tuner, key_of};
+use crate::cost::{Entry, InPlans, Measured, State};
+use crate::error::Error;
+use crate::graph::Graph;
+use crate::pass::Chosen;
+use crate::plan::{Plan, schedule};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+/// The plans that are drawn around the first one, by a seed that nobody would give.
+pub(super) const AROUND: Sampling = Sampling { plans: 12, seed: 0x1_0000_0000 };
+/// Extractions after which a plan may keep kernels that were not timed within one.
+pub(super) const ROUNDS: usize = 6;
+/// Bytes of constants of plans that are run in turns.
+const BYTES: usize = 1 << 30;
+/// Kernels of an op that are enough to tell how others of it depart from their times alone.
+const FEW: usize = 3;
+/// How long plans are run; the first ones are in any case.
+const BUDGET: Duration = Duration::from_secs(10);
+
+/// The lines of a plan's kernels that have no time within plans, and could have one: the steps of a device are timed
+/// on it.
+pub(super) fn lacking(plan: &Plan, measured: &Measured) -> BTreeSet<String> {
+    if plan.steps.iter().any(|step| schedule::device(step).is_some()) {
+        return BTreeSet::new();
+    }
+    let keys = plan.steps.iter().filter_map(|step| key_of(step, plan.threads, measured));
+    keys.map(|(key, _)| key).filter(|key| measured.table.entries.get(key).is_some_and(is_alone)).collect()
+}
+
+/// Whether a kernel was timed, and in no plan.
+fn is_alone(entry: &Entry) -> bool {
+    matches!(entry.state, State::Timed | State::Rough) && !matches!(entry.in_plans, InPlans::Timed(_))
+}
+
+/// A plan that is run beside all others, and what it took at first: others count as if all had run at once.
+pub(super) struct Anchor {
+    chosen: Chosen,
+    seconds: f64,
+}
+
+impl Tuner<'_> {
+    /// Runs plans, and keeps for each kernel that has no time within plans the median over these plans of its
+    /// mean time in one; gives how many kernels got one. Of those that were asked for and are in none of these
+    /// plans, what is likely is kept. The first plan becomes the anchor where there is none.
+    ///
+    /// # Errors
+    /// A plan that cannot be loaded or run.
+    pub(super) fn time_in_plans(
+        &mut self,
+        graph: &Graph,
+        plans: Vec<Chosen>,
+        asked: &BTreeSet<String>,
+        anchor: &mut Option<Anchor>,
+    ) -> Result<usize, Error> {
+        let measured = self.measured().of(graph);
+        let start = Instant::now();
+        let mut times: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        let mut plans: VecDeque<Chosen> =
+            plans.into_iter().filter(|one| !lacking(&one.plan, &measured).is_empty()).collect();
+        while !plans.is_empty() && (times.is_empty() || start.elapsed() < BUDGET) {
+            let (mut turn, mut bytes) = (Vec::new(), 0);
+            if let Some(Anchor { chosen, .. }) = &*anchor {
+                turn.push((&chosen.program, &chosen.plan));
+            }
+            for one in &plans {
+                bytes += one.program.constant_bytes();
+                if !turn.is_empty() && bytes > BYTES {
+                    break;
+                }
+                turn.push((&one.program, &one.plan));
+            }
+            let took = steps(&turn, Rounds::STEPS)?;
+            let whole: f64 = took[0].iter().sum();
+            let scale = anchor.as_ref().map_or(1.0, |anchor| anchor.seconds / whole);
+            for ((_, plan), took) in turn.iter().zip(&took) {
+                for (key, seconds) in means(plan, took, &measured) {
+                    times.entry(key).or_default().push(seconds * scale);
+                }
+            }
+            let done = turn.len() - usize::from(anchor.is_some());
+            let mut done = plans.drain(..done);
+            if anchor.is_none() {
+                *anchor = done.next().map(|chosen| Anchor { chosen, seconds: whole });
+            }
+        }
+        let mut ratios = Ratios::default();
+        let mut count = 0;
+        for (key, seconds) in times {
+            let Some(entry) = self.stored.table.entries.get_mut(&key) else { continue };
+            let seconds = median(&seconds).0;
+            ratios.add(&key, seconds / entry.seconds);
+            if is_alone(entry) {
+                entry.in_plans = InPlans::Timed(seconds);
+                *entry = settled(entry);
+                count += 1;
+            }
+        }
+        for key in asked {
+            if let Some(entry) = self.stored.table.entries.get_mut(key)
+                && is_alone(entry)
+                && let Some(ratio) = ratios.of(key)
+            {
+                entry.in_plans = InPlans::Likely(entry.seconds * ratio);
+                *entry = settled(entry);
+            }
+        }
+        self.keep();
+        Ok(count)
+    }
+}
+
+/// The mean seconds of each kernel of a plan, by its line in the table.
+#[allow(clippy::cast_precision_loss)]
+fn means(plan: &Plan, steps: &[f64], measured: &Measured) -> BTreeMap<String, f64> {
+    let mut sums: BTreeMap<String, (f64, usize)> = BTreeMap::new();
+    for (step, seconds) in plan.steps.iter().zip(steps) {
+        if let Some((key, _)) = key_of(step, plan.threads, measured) {
+            let (sum, count) = sums.entry(key).or_default();
+            (*sum, *count) = (*sum + seconds, *count + 1);
+        }
+    }
+    sums.into_iter().map(|(key, (sum, count))| (key, sum / count as f64)).collect()
+}
+
+/// How many times as long as alone kernels take within plans.
+#[derive(Default)]
+struct Ratios {
+    all: Vec<f64>,
+    of_op: BTreeMap<String, Vec<f64>>,
+}
+
+impl Ratios {
+    fn add(&mut self, key: &str, ratio: f64) {
+        self.all.push(ratio);
+        self.of_op.entry(op_of(key).to_owned()).or_default().push(ratio);
+    }
+
+    /// The median of kernels of the same op, or of all where there are few.
+    fn of(&self, key: &str) -> Option<f64> {
+        let like = self.of_op.get(op_of(key)).filter(|ratios| ratios.len() >= FEW).unwrap_or(&self.all);
+        (!like.is_empty()).then(|| median(like).0)
+    }
+}
+
+/// The op of the call that a key tells.
+fn op_of(key: &str) -> &str {
+    key.split(['{', '(']).next().unwrap_or(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_like_others_depart_as_those_do() {
+        let mut ratios = Ratios::default();
+        assert_eq!(ratios.of("native.map(f32[1])"), None);
+        for ratio in [2.0, 2.0, 3.0] {
+            ratios.add("native.map{post: <relu>}(f32[1])", ratio);
+        }
+        ratios.add("native.concat(f32[1])", 9.0);
+        ratios.add("native.pad(f32[1])", 8.0);
+        assert_eq!(ratios.of("native.map(f32[1])"), Some(2.0));
+        assert_eq!(ratios.of("native.concat(f32[1])"), Some(3.0), "one is too few to go by");
+    }
+}
