@@ -1,4 +1,4 @@
-//! How long the exact extractor takes on e-graphs shaped like networks.
+//! How long the exact extractor takes on e-graphs shaped like networks, and wired at random.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "../tests/extract/synthetic.rs"]
@@ -7,7 +7,7 @@ mod synthetic;
 use criterion::{Criterion, criterion_group, criterion_main};
 use ovolo::extract::{Exact, Extractor};
 use std::hint::black_box;
-use synthetic::{dense, inception, residual, transformer, unet};
+use synthetic::{dense, inception, residual, transformer, unet, wired};
 
 fn extract(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("extract-exact");
@@ -27,5 +27,21 @@ fn extract(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, extract);
+/// What is not proven within the limits: the gap is printed, and at most 5 %.
+fn bounded(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("extract-wired");
+    group.sample_size(10);
+    for (seed, nodes) in [(1, 64), (2, 64), (3, 256), (4, 256)] {
+        let problem = wired(seed, nodes);
+        let result = Exact::DEFAULT.extract(&problem).unwrap();
+        let gap = 1.0 - result.bound / result.cost;
+        eprintln!("extract-wired/{nodes}-{seed}: gap {:.2} %", gap * 100.0);
+        assert!(gap <= 0.05, "{nodes} nodes, seed {seed}: {:?}", result.report);
+        let name = format!("{nodes}-{seed}");
+        group.bench_function(name, |bencher| bencher.iter(|| Exact::DEFAULT.extract(black_box(&problem))));
+    }
+    group.finish();
+}
+
+criterion_group!(benches, extract, bounded);
 criterion_main!(benches);
