@@ -29,7 +29,7 @@ const BYTES: usize = 1 << 30;
 /// Kernels of an op that are enough to tell how others of it depart from their times alone.
 const FEW: usize = 3;
 /// How long plans are run; the first ones are in any case.
-const BUDGET: Duration = Duration::from_secs(10);
+const BUDGET: Duration = Duration::from_secs(8);
 
 /// The lines of a plan's kernels that have no time within plans, and could have one: the steps of a device are timed
 /// on it.
@@ -72,16 +72,17 @@ impl Tuner<'_> {
         let mut plans: VecDeque<Chosen> =
             plans.into_iter().filter(|one| !lacking(&one.plan, &measured).is_empty()).collect();
         while !plans.is_empty() && (times.is_empty() || start.elapsed() < BUDGET) {
-            let (mut turn, mut bytes) = (Vec::new(), 0);
+            let (mut turn, mut new, mut bytes) = (Vec::new(), 0, 0);
             if let Some(Anchor { chosen, .. }) = &*anchor {
                 turn.push((&chosen.program, &chosen.plan));
             }
             for one in &plans {
                 bytes += one.program.constant_bytes();
-                if !turn.is_empty() && bytes > BYTES {
+                if new > 0 && bytes > BYTES {
                     break;
                 }
                 turn.push((&one.program, &one.plan));
+                new += 1;
             }
             let took = steps(&turn, Rounds::STEPS)?;
             let whole: f64 = took[0].iter().sum();
@@ -91,8 +92,7 @@ impl Tuner<'_> {
                     times.entry(key).or_default().push(seconds * scale);
                 }
             }
-            let done = turn.len() - usize::from(anchor.is_some());
-            let mut done = plans.drain(..done);
+            let mut done = plans.drain(..new);
             if anchor.is_none() {
                 *anchor = done.next().map(|chosen| Anchor { chosen, seconds: whole });
             }

@@ -26,7 +26,7 @@ impl Rounds {
     pub const USUAL: Self = Self { runs: [5, 101], time: Duration::from_secs(4) };
 
     /// For the steps of plans.
-    pub const STEPS: Self = Self { runs: [7, 25], time: Duration::from_secs(4) };
+    pub const STEPS: Self = Self { runs: [5, 25], time: Duration::from_secs(3) };
 
     /// So many, however long they take.
     pub const fn exactly(runs: usize) -> Self {
@@ -46,7 +46,8 @@ const PATIENCE: [Duration; 2] = [Duration::from_secs(4), Duration::from_millis(4
 /// Runs that do not count are run again, until there were so many times the rounds that are wanted.
 const AGAIN: usize = 2;
 /// A plan runs so long before the run that counts: what it works on may stay in a cache, from which the other
-/// entrants drove it, and which takes it back in the course of some runs.
+/// entrants drove it, and which takes it back in the course of some runs. One that takes longer by itself fills the
+/// caches anew in each run.
 const WARM: Duration = Duration::from_millis(20);
 /// Undisturbed runs that are enough to go by them alone.
 const ENOUGH: usize = 5;
@@ -129,8 +130,12 @@ fn in_turns(
         sessions.push(Session::new(program, (*plan).clone()).map_err(wrong)?.on(&team));
     }
     // What warms caches and threads is not counted.
+    let mut long = Vec::with_capacity(sessions.len());
     for session in &mut sessions {
         session.run(&inputs).map_err(wrong)?;
+        let start = Instant::now();
+        session.run(&inputs).map_err(wrong)?;
+        long.push(start.elapsed() >= WARM);
     }
     let mut seating = calibrate::seating(&team);
     let mut patience = PATIENCE[0];
@@ -142,8 +147,10 @@ fn in_turns(
         let (_, waited) = seating.wait(&team, PATIENCE[1].min(patience));
         patience = patience.saturating_sub(waited);
         let mut round = Vec::with_capacity(entrants);
-        for session in &mut sessions {
-            warm(|| session.run(&inputs).map(drop)).map_err(wrong)?;
+        for (session, long) in sessions.iter_mut().zip(&long) {
+            if !long {
+                warm(|| session.run(&inputs).map(drop)).map_err(wrong)?;
+            }
             measure(session, &inputs, &mut seating, &mut round).map_err(wrong)?;
         }
         race.rounds.push(round);
@@ -178,7 +185,7 @@ pub(super) fn steps(plans: &[(&Graph, &Plan)], rounds: Rounds) -> Result<Vec<Vec
     Ok(plans.iter().map(medians).collect())
 }
 
-/// Runs something until it ran for [`WARM`]. What takes longer by itself fills the caches anew in each run.
+/// Runs something until it ran for [`WARM`].
 fn warm(mut run: impl FnMut() -> Result<(), SessionError>) -> Result<(), SessionError> {
     let start = Instant::now();
     run()?;
