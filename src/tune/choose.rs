@@ -13,7 +13,9 @@ use crate::cost::{Leaning, State};
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::pass::pipeline::PassSpec;
+use crate::plan::Plan;
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 /// Runs of each plan that was drawn.
 const RUNS: usize = 15;
@@ -183,10 +185,16 @@ pub fn settle(
     tuner: &mut Tuner<'_>,
 ) -> Result<(Compilation, Tally), Error> {
     let (mut first, mut tally) = settle_alone(graph, options, tuner, tuner.refine)?;
+    let known = |plan: &Plan, tuner: &Tuner<'_>| in_plan::is_known(plan, &tuner.measured().of(graph));
+    if !tuner.shard.whole() || known(&first.plan, tuner) {
+        return Ok((first, tally));
+    }
     let (mut egraph, mut anchor) = (None, None);
+    let start = Instant::now();
     for round in 0..in_plan::ROUNDS {
         let measured = tuner.measured().of(graph);
-        if !tuner.shard.whole() || in_plan::lacking(&first.plan, &measured).is_empty() {
+        let late = round > 0 && start.elapsed() > in_plan::BUDGET;
+        if late || in_plan::lacking(&first.plan, &measured).is_empty() {
             break;
         }
         let egraph = match &mut egraph {

@@ -28,8 +28,8 @@ pub(super) const ROUNDS: usize = 6;
 const BYTES: usize = 1 << 30;
 /// Kernels of an op that are enough to tell how others of it depart from their times alone.
 const FEW: usize = 3;
-/// How long plans are run; the first ones are in any case.
-const BUDGET: Duration = Duration::from_secs(8);
+/// How long plans are drawn, loaded and run; the first ones are in any case.
+pub(super) const BUDGET: Duration = Duration::from_secs(8);
 
 /// The lines of a plan's kernels that have no time within plans, and could have one: the steps of a device are timed
 /// on it.
@@ -39,6 +39,14 @@ pub(super) fn lacking(plan: &Plan, measured: &Measured) -> BTreeSet<String> {
     }
     let keys = plan.steps.iter().filter_map(|step| key_of(step, plan.threads, measured));
     keys.map(|(key, _)| key).filter(|key| measured.table.entries.get(key).is_some_and(is_alone)).collect()
+}
+
+/// Whether it is known of all kernels of a plan what they take, or likely take, within one: a plan whose kernels were
+/// weighed by that once stays as it is.
+pub(super) fn is_known(plan: &Plan, measured: &Measured) -> bool {
+    let known =
+        |key: &String| measured.table.entries.get(key).is_none_or(|entry| entry.in_plans != InPlans::Unknown);
+    lacking(plan, measured).iter().all(known)
 }
 
 /// Whether a kernel was timed, and in no plan.
