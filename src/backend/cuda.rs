@@ -8,6 +8,7 @@
 
 mod alone;
 mod backend;
+mod calls;
 mod command;
 mod cublaslt;
 mod cudnn;

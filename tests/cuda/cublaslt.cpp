@@ -36,9 +36,17 @@ template <class T> static int drop(T* one, const char* what) {
   delete one;
   return SUCCESS;
 }
-#define BEGIN Guard guard(lock); if (standin_begin(__func__)) return EXECUTION_FAILED
+#define BEGIN Guard guard(lock); if (int code = standin_begin(__func__)) return code
 
 EXPORT size_t cublasLtGetVersion() { return 120904; }
+EXPORT const char* cublasLtGetStatusName(int status) {
+  switch (status) {
+    case INVALID_VALUE: return "CUBLAS_STATUS_INVALID_VALUE";
+    case EXECUTION_FAILED: return "CUBLAS_STATUS_EXECUTION_FAILED";
+    case NOT_SUPPORTED: return "CUBLAS_STATUS_NOT_SUPPORTED";
+    default: return nullptr;
+  }
+}
 EXPORT int cublasLtCreate(Handle** handle) { BEGIN; return make(handle, new Handle, "cublaslt handle"); }
 EXPORT int cublasLtDestroy(Handle* handle) { BEGIN; return drop(handle, "cublaslt handle"); }
 EXPORT int cublasLtMatmulDescCreate(Operation** operation, int compute, int scale) {
@@ -131,6 +139,7 @@ EXPORT int cublasLtMatmulAlgoGetHeuristic(Handle* handle, Operation* operation, 
     result.algorithm.data[0] = print_of(*operation, layouts);
     result.algorithm.data[1] = (uint64_t)i;
     result.workspace = wanted_by(i);
+    result.state = standin_begin("cublasLtMatmulHeuristicResult_t");
   }
   return *count ? SUCCESS : NOT_SUPPORTED;
 }

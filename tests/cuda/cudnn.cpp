@@ -38,9 +38,17 @@ template <class T> static int drop(T* one, const char* what) {
   delete one;
   return SUCCESS;
 }
-#define BEGIN Guard guard(lock); if (standin_begin(__func__)) return EXECUTION_FAILED
+#define BEGIN Guard guard(lock); if (int code = standin_begin(__func__)) return code
 
 EXPORT size_t cudnnGetVersion() { return 91002; }
+EXPORT const char* cudnnGetErrorString(int status) {
+  switch (status) {
+    case BAD_PARAM: return "CUDNN_STATUS_BAD_PARAM";
+    case NOT_SUPPORTED: return "CUDNN_STATUS_NOT_SUPPORTED";
+    case EXECUTION_FAILED: return "CUDNN_STATUS_EXECUTION_FAILED";
+    default: return nullptr;
+  }
+}
 EXPORT int cudnnCreate(Handle** handle) { BEGIN; return make(handle, "cudnn handle"); }
 EXPORT int cudnnDestroy(Handle* handle) { BEGIN; return drop(handle, "cudnn handle"); }
 EXPORT int cudnnSetStream(Handle* handle, void* stream) {

@@ -407,12 +407,19 @@ pub fn errors_say_what_to_do() -> Result<(), Failed> {
             "cuMemAlloc_v2",
             0,
             2,
-            &["bytes for the plan", "CUDA_ERROR_OUT_OF_MEMORY: out of memory", "smaller"][..],
+            &["bytes for the plan", "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory", "smaller"][..],
         ),
         ("cuMemHostAlloc", 0, 2, &["pinned", "CUDA_ERROR_OUT_OF_MEMORY"]),
         ("cuModuleLoadData", 0, 200, &["CUDA_ERROR_INVALID_IMAGE", "ovolo cache clear"]),
-        ("cuModuleGetFunction", 1, 500, &["CUDA_ERROR_NOT_FOUND: named symbol not found", "transpose"]),
+        ("cuModuleGetFunction", 1, 500, &["CUDA_ERROR_NOT_FOUND (500): named symbol not found", "transpose"]),
         ("cuStreamCreate", 0, 2, &["cuStreamCreate", "CUDA_ERROR_OUT_OF_MEMORY"]),
+        // What no driver answers that is known.
+        (
+            "cuEventCreate",
+            0,
+            31999,
+            &["cuEventCreate: code 31999, which the library has no name for", "doctor"],
+        ),
     ] {
         standin.fail(entry, after, code);
         match load() {

@@ -618,10 +618,15 @@ fn errors_say_what_to_do() -> Result<(), Failed> {
             &["cublaslt.matmul", entry, "CUBLAS_STATUS_EXECUTION_FAILED", "compute-sanitizer"],
         )?;
     }
+    // What no library answers that is known, from a function and in what it writes.
+    for entry in ["cublasLtCreate", "cublasLtMatmulHeuristicResult_t"] {
+        standin.fail(entry, 0, 31999);
+        says(made(load(0)), &["cublaslt.matmul", "code 31999, which the library has no name for", "doctor"])?;
+    }
     let mut session = load(0)?;
     standin.fail("cublasLtMatmul", 0, 13);
     let run = session.run(&inputs).map(|_| "values".to_owned()).map_err(|error| error.to_string());
-    says(run, &["c0.result", "cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED"])?;
+    says(run, &["c0.result", "cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED (13)"])?;
     session.run(&inputs).map_err(|error| error.to_string())?;
     drop(session);
     standin.faults()?;

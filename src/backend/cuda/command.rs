@@ -1,5 +1,6 @@
 //! What a step puts on a queue: copies, kernels, and calls of libraries, with the addresses of their operands.
 
+use super::calls::Status;
 use super::driver::{Code, Context, Stream};
 use super::kernel::{Argument, Job, Launch};
 use super::{cublaslt, cudnn};
@@ -63,13 +64,13 @@ impl Parameters {
 }
 
 /// A descriptor of a library that goes with this value; it holds nothing of the device.
-pub(super) struct Descriptor<T: Copy, S> {
+pub(super) struct Descriptor<T: Copy> {
     pub raw: T,
     /// What gives it back.
-    pub free: unsafe fn(T) -> S,
+    pub free: unsafe extern "C" fn(T) -> Status,
 }
 
-impl<T: Copy, S> Drop for Descriptor<T, S> {
+impl<T: Copy> Drop for Descriptor<T> {
     fn drop(&mut self) {
         // SAFETY: it was made by the library, and nobody else gives it back.
         let _ = unsafe { (self.free)(self.raw) };

@@ -6,12 +6,14 @@
 //! it takes is an attribute, and so a choice of rules: the library names some for a product when a plan is loaded.
 //! Its scratch is the plan's.
 
+mod calls;
 mod multiply;
 mod problem;
 
 use super::alone::Alone;
 use super::{Cuda, command, library};
 use crate::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
+pub(super) use calls::Calls;
 pub(super) use multiply::{Handle, Multiply};
 use problem::Problem;
 
@@ -24,11 +26,11 @@ impl Backend for CublasLt {
     }
 
     fn found(&self) -> Result<String, String> {
-        library::cublaslt().map(|found| format!("cuBLASLt {} ({})", found.version, found.path.display()))
+        library::cublaslt().map(|found| format!("cuBLASLt {found}"))
     }
 
     fn identity(&self) -> Result<String, String> {
-        let version = library::cublaslt()?.version;
+        let version = &library::cublaslt()?.version;
         let device = library::driver_identity().unwrap_or_else(|_| "no device".to_owned());
         Ok(format!("cuBLASLt {version}, {device}"))
     }

@@ -5,12 +5,14 @@
 //! documentation as far as that goes, and is held to the library when a plan is loaded. Its scratch is the plan's: as
 //! much as an algorithm can want, since how much it does want the library says on a device alone.
 
+mod calls;
 mod convolve;
 mod problem;
 
 use super::alone::Alone;
 use super::{Cuda, command, library};
 use crate::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
+pub(super) use calls::Calls;
 pub(super) use convolve::{Convolve, Handle};
 use problem::Problem;
 
@@ -23,11 +25,11 @@ impl Backend for CuDnn {
     }
 
     fn found(&self) -> Result<String, String> {
-        library::cudnn().map(|found| format!("cuDNN {} ({})", found.version, found.path.display()))
+        library::cudnn().map(|found| format!("cuDNN {found}"))
     }
 
     fn identity(&self) -> Result<String, String> {
-        let version = library::cudnn()?.version;
+        let version = &library::cudnn()?.version;
         let device = library::driver_identity().unwrap_or_else(|_| "no device".to_owned());
         Ok(format!("cuDNN {version}, {device}"))
     }

@@ -2,12 +2,13 @@
 //!
 //! Each is looked for where its variable says (a file or a folder), and nowhere else then; otherwise beside
 //! the build folder that this program lies in, in the folder of a CUDA toolkit, and where the system looks.
-//! The binding finds a library by its name alone, and panics where it finds none: so it is opened here
-//! first, and then there under its name.
+//! What is called of it is looked up then, so that a library which lacks something is refused here.
 
-use cudarc::{cublaslt, cudnn, driver};
+use super::calls::{Calls, Status};
+use super::{cublaslt, cudnn, driver};
 use libloading::Library;
 use std::ffi::OsStr;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -43,47 +44,6 @@ pub(super) const NVRTC: Wanted = Wanted {
     remedy: "run `cargo xtask nvrtc`, or install a CUDA toolkit and set OVOLO_NVRTC",
 };
 
-/// What is called of the driver: the binding panics where one is missing, so they are asked for first.
-const ENTRIES: &[&str] = &[
-    "cuInit",
-    "cuDriverGetVersion",
-    "cuDeviceGetCount",
-    "cuDeviceGet",
-    "cuDeviceGetAttribute",
-    "cuDeviceGetName",
-    "cuDevicePrimaryCtxRetain",
-    "cuDevicePrimaryCtxRelease_v2",
-    "cuCtxSetCurrent",
-    "cuCtxSynchronize",
-    "cuGetErrorName",
-    "cuGetErrorString",
-    "cuMemAlloc_v2",
-    "cuMemFree_v2",
-    "cuMemHostAlloc",
-    "cuMemFreeHost",
-    "cuMemcpyHtoD_v2",
-    "cuMemcpyHtoDAsync_v2",
-    "cuMemcpyDtoHAsync_v2",
-    "cuModuleLoadData",
-    "cuModuleGetFunction",
-    "cuModuleUnload",
-    "cuLaunchKernel",
-    "cuStreamCreate",
-    "cuStreamDestroy_v2",
-    "cuStreamSynchronize",
-    "cuStreamWaitEvent",
-    "cuStreamBeginCapture_v2",
-    "cuStreamEndCapture",
-    "cuEventCreate",
-    "cuEventDestroy_v2",
-    "cuEventRecord",
-    "cuEventSynchronize",
-    "cuGraphInstantiateWithFlags",
-    "cuGraphLaunch",
-    "cuGraphDestroy",
-    "cuGraphExecDestroy",
-];
-
 /// Convolutions.
 const CUDNN: Wanted = Wanted {
     title: "cuDNN",
@@ -102,58 +62,24 @@ const CUBLASLT: Wanted = Wanted {
     remedy: "install a CUDA toolkit, or the wheel `nvidia-cublas`, and set OVOLO_CUBLASLT",
 };
 
-/// What is called of cuBLASLt, as of the driver.
-const CUBLASLT_ENTRIES: &[&str] = &[
-    "cublasLtGetVersion",
-    "cublasLtCreate",
-    "cublasLtDestroy",
-    "cublasLtMatmulDescCreate",
-    "cublasLtMatmulDescDestroy",
-    "cublasLtMatmulDescSetAttribute",
-    "cublasLtMatrixLayoutCreate",
-    "cublasLtMatrixLayoutDestroy",
-    "cublasLtMatrixLayoutSetAttribute",
-    "cublasLtMatmulPreferenceCreate",
-    "cublasLtMatmulPreferenceDestroy",
-    "cublasLtMatmulPreferenceSetAttribute",
-    "cublasLtMatmulAlgoGetHeuristic",
-    "cublasLtMatmul",
-];
-
-/// What is called of cuDNN.
-const CUDNN_ENTRIES: &[&str] = &[
-    "cudnnGetVersion",
-    "cudnnCreate",
-    "cudnnDestroy",
-    "cudnnSetStream",
-    "cudnnCreateTensorDescriptor",
-    "cudnnDestroyTensorDescriptor",
-    "cudnnSetTensor4dDescriptor",
-    "cudnnCreateFilterDescriptor",
-    "cudnnDestroyFilterDescriptor",
-    "cudnnSetFilter4dDescriptor",
-    "cudnnCreateConvolutionDescriptor",
-    "cudnnDestroyConvolutionDescriptor",
-    "cudnnSetConvolution2dDescriptor",
-    "cudnnSetConvolutionGroupCount",
-    "cudnnSetConvolutionMathType",
-    "cudnnCreateActivationDescriptor",
-    "cudnnDestroyActivationDescriptor",
-    "cudnnSetActivationDescriptor",
-    "cudnnGetConvolutionForwardWorkspaceSize",
-    "cudnnConvolutionForward",
-    "cudnnConvolutionBiasActivationForward",
-    "cudnnAddTensor",
-];
-
-/// A library that is open.
-#[derive(Clone, Debug)]
-pub(super) struct Opened {
+/// A library that is open, for as long as the process lasts.
+pub(super) struct Opened<T> {
     /// Its version: `12.8.4`.
     pub version: String,
     /// Where it lies.
     pub path: PathBuf,
+    /// Its functions.
+    pub calls: T,
 }
+
+impl<T> fmt::Display for Opened<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.version, self.path.display())
+    }
+}
+
+/// What came of looking for a library, once.
+type Once<T> = OnceLock<Result<Opened<T>, String>>;
 
 /// What was found of one library, with its version; or why it is not there, and what to do.
 pub type Found = (&'static str, Result<String, String>);
@@ -163,71 +89,57 @@ pub fn libraries() -> Vec<Found> {
     let found = |wanted: &Wanted, what: Result<String, String>| {
         (wanted.title, what.map_err(|why| format!("{why}; {}", wanted.remedy)))
     };
-    let opened = |one: Opened| format!("{} ({})", one.version, one.path.display());
     vec![
-        (DRIVER.title, driver()),
+        (DRIVER.title, driver().map(ToString::to_string)),
         found(&NVRTC, super::nvrtc::compiler().map(|compiler| format!("{compiler:?}")).map_err(Clone::clone)),
-        (CUDNN.title, cudnn().map(opened)),
-        (CUBLASLT.title, cublaslt().map(opened)),
+        (CUDNN.title, cudnn().map(ToString::to_string)),
+        (CUBLASLT.title, cublaslt().map(ToString::to_string)),
     ]
 }
 
 /// The driver with its devices, looked for at the first call; or why there is none, and what to do.
-pub(super) fn driver() -> Result<String, String> {
-    static FOUND: OnceLock<Result<String, String>> = OnceLock::new();
-    FOUND.get_or_init(|| driver_version().map_err(|why| format!("{why}; {}", DRIVER.remedy))).clone()
-}
-
-/// The driver's version and devices.
-fn driver_version() -> Result<String, String> {
-    let path = DRIVER.open(ENTRIES)?;
-    let (mut version, mut count) = (0, 0);
-    let said = |what: &str, code: driver::sys::CUresult| match code {
-        driver::sys::CUresult::CUDA_SUCCESS => Ok(()),
-        code => Err(format!("{}: {what} says {code:?}", path.display())),
-    };
-    // SAFETY: the library is open and the functions are in every version; the pointers are to locals.
-    unsafe {
-        said("cuInit", driver::sys::cuInit(0))?;
-        said("cuDriverGetVersion", driver::sys::cuDriverGetVersion(&raw mut version))?;
-        said("cuDeviceGetCount", driver::sys::cuDeviceGetCount(&raw mut count))?;
-    }
-    if count == 0 {
-        return Err(format!("{}: there is no device", path.display()));
-    }
-    Ok(format!("CUDA {}.{}, {count} device(s) ({})", version / 1000, version % 1000 / 10, path.display()))
+pub(super) fn driver() -> Result<&'static Opened<driver::Calls>, String> {
+    static FOUND: Once<driver::Calls> = OnceLock::new();
+    DRIVER.once(&FOUND, |path, calls| {
+        let (mut version, mut count) = (0, 0);
+        let said = |what: &str, status: Status| {
+            calls.of(what, status).map_err(|why| format!("{}: {why}", path.display()))
+        };
+        // SAFETY: the library is open, and writes numbers.
+        unsafe {
+            said("cuInit", (calls.cuInit)(0))?;
+            said("cuDriverGetVersion", (calls.cuDriverGetVersion)(&raw mut version))?;
+            said("cuDeviceGetCount", (calls.cuDeviceGetCount)(&raw mut count))?;
+        }
+        if count == 0 {
+            return Err(format!("{}: there is no device", path.display()));
+        }
+        Ok(format!("CUDA {}.{}, {count} device(s)", version / 1000, version % 1000 / 10))
+    })
 }
 
 /// cuDNN, looked for at the first call; or why it is not there, and what to do.
-pub(super) fn cudnn() -> Result<Opened, String> {
-    static FOUND: OnceLock<Result<Opened, String>> = OnceLock::new();
-    let open = || {
-        let path = CUDNN.open(CUDNN_ENTRIES)?;
-        // SAFETY: it only asks the system for libraries.
-        if !unsafe { cudnn::sys::is_culib_present() } {
-            return Err(format!("{}: the binding does not find it under its name", path.display()));
-        }
-        // SAFETY: the library is open, and the function takes nothing and gives a number.
-        let version = unsafe { cudnn::sys::cudnnGetVersion() };
-        if version / 10_000 != 9 {
-            return Err(format!("{}: cuDNN of version {version}, and 9 is supported", path.display()));
-        }
-        let version = format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100);
-        Ok(Opened { version, path })
-    };
-    FOUND.get_or_init(|| open().map_err(|why| format!("{why}; {}", CUDNN.remedy))).clone()
+pub(super) fn cudnn() -> Result<&'static Opened<cudnn::Calls>, String> {
+    static FOUND: Once<cudnn::Calls> = OnceLock::new();
+    // SAFETY: the function takes nothing and gives a number.
+    CUDNN.numbered(&FOUND, &[9], |calls| unsafe { (calls.cudnnGetVersion)() })
+}
+
+/// cuBLASLt, looked for at the first call; or why it is not there, and what to do.
+pub(super) fn cublaslt() -> Result<&'static Opened<cublaslt::Calls>, String> {
+    static FOUND: Once<cublaslt::Calls> = OnceLock::new();
+    // SAFETY: the function takes nothing and gives a number.
+    CUBLASLT.numbered(&FOUND, &[12, 13], |calls| unsafe { (calls.cublasLtGetVersion)() })
 }
 
 /// What the device's times depend on: the driver's version, and the device; not where they lie.
 pub(super) fn driver_identity() -> Result<String, String> {
     static FOUND: OnceLock<Result<String, String>> = OnceLock::new();
     let ask = || {
-        driver()?;
+        let calls = &driver()?.calls;
         let mut version = 0;
         // SAFETY: the driver is open, and writes a number.
-        unsafe { driver::sys::cuDriverGetVersion(&raw mut version) }
-            .result()
-            .map_err(|error| super::driver::said("cuDriverGetVersion", error))?;
+        calls.of("cuDriverGetVersion", unsafe { (calls.cuDriverGetVersion)(&raw mut version) })?;
         Ok(format!("CUDA {}.{} on {}", version / 1000, version % 1000 / 10, device()?))
     };
     FOUND.get_or_init(ask).clone()
@@ -235,7 +147,7 @@ pub(super) fn driver_identity() -> Result<String, String> {
 
 /// The device: what it is called, and its architecture.
 pub(super) fn device() -> Result<String, String> {
-    let context = super::driver::Context::new()?;
+    let context = driver::Context::new()?;
     Ok(format!("{} {}", context.name()?, context.architecture()?))
 }
 
@@ -244,47 +156,62 @@ pub(super) fn copies(op: &str) -> bool {
     matches!(op, "cuda.upload" | "cuda.download")
 }
 
-/// cuBLASLt, looked for at the first call; or why it is not there, and what to do.
-pub(super) fn cublaslt() -> Result<Opened, String> {
-    static FOUND: OnceLock<Result<Opened, String>> = OnceLock::new();
-    let open = || {
-        let path = CUBLASLT.open(CUBLASLT_ENTRIES)?;
-        // SAFETY: it only asks the system for libraries.
-        if !unsafe { cublaslt::sys::is_culib_present() } {
-            return Err(format!("{}: the binding does not find it under its name", path.display()));
-        }
-        // SAFETY: the library is open, and the function takes nothing and gives a number.
-        let version = unsafe { cublaslt::sys::cublasLtGetVersion() };
-        if !matches!(version / 10_000, 12 | 13) {
-            return Err(format!(
-                "{}: cuBLASLt {}, and 12 and 13 are supported",
-                path.display(),
-                version / 10_000
-            ));
-        }
-        let version = format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100);
-        Ok(Opened { version, path })
-    };
-    FOUND.get_or_init(|| open().map_err(|why| format!("{why}; {}", CUBLASLT.remedy))).clone()
-}
-
 impl Wanted {
     /// Opens the library at the first of its places that has one, for as long as the process lasts.
     ///
     /// # Errors
     /// Where it was looked for, and what was wrong with what was there.
-    pub(super) fn open(&self, functions: &[&str]) -> Result<PathBuf, String> {
+    pub(super) fn open<T: Calls>(&self) -> Result<(PathBuf, T), String> {
         let named = std::env::var_os(self.variable).filter(|value| !value.is_empty());
         let program = std::env::current_exe().unwrap_or_default();
         let toolkit = ["CUDA_HOME", "CUDA_PATH"].iter().find_map(std::env::var_os).map(PathBuf::from);
         let mut tried = Vec::new();
         for place in self.places(named.as_deref(), &program, toolkit.as_deref()) {
-            match load(&place, functions) {
-                Ok(()) => return Ok(place),
+            match load(&place) {
+                Ok(calls) => return Ok((place, calls)),
                 Err(error) => tried.push(error),
             }
         }
         Err(format!("not found ({})", tried.join("; ")))
+    }
+
+    /// The same, at the first call, where it answers a version that will do; otherwise why it does not, and what to
+    /// do.
+    fn once<T: Calls>(
+        &self,
+        found: &'static Once<T>,
+        version: impl FnOnce(&Path, &T) -> Result<String, String>,
+    ) -> Result<&'static Opened<T>, String> {
+        let open = || {
+            let (path, calls) = self.open::<T>()?;
+            let version = version(&path, &calls)?;
+            Ok(Opened { version, path, calls })
+        };
+        let found = found.get_or_init(|| open().map_err(|why: String| format!("{why}; {}", self.remedy)));
+        found.as_ref().map_err(Clone::clone)
+    }
+
+    /// The same of a library that tells its version as one number, and has one of these major ones.
+    fn numbered<T: Calls>(
+        &self,
+        found: &'static Once<T>,
+        supported: &[usize],
+        version: impl FnOnce(&T) -> usize,
+    ) -> Result<&'static Opened<T>, String> {
+        self.once(found, |path, calls| {
+            let version = version(calls);
+            let (major, minor, patch) = (version / 10_000, version / 100 % 100, version % 100);
+            if supported.contains(&major) {
+                return Ok(format!("{major}.{minor}.{patch}"));
+            }
+            let supported: Vec<String> = supported.iter().map(ToString::to_string).collect();
+            Err(format!(
+                "{}: {} of version {major}.{minor}.{patch} (it answers {version}), and {} is supported",
+                path.display(),
+                self.title,
+                supported.join(" or ")
+            ))
+        })
     }
 
     /// Where to look, in order.
@@ -311,17 +238,13 @@ impl Wanted {
     }
 }
 
-/// Opens a library that has these functions, and leaves it open.
-fn load(place: &Path, functions: &[&str]) -> Result<(), String> {
+/// Opens a library, finds its functions, and leaves it open.
+fn load<T: Calls>(place: &Path) -> Result<T, String> {
     // SAFETY: loading a library runs its initialisers; the user chose this one, or the system has it.
     let library = unsafe { Library::new(place) }.map_err(|error| error.to_string())?;
-    for function in functions {
-        // SAFETY: the function is only looked for.
-        let found = unsafe { library.get::<unsafe extern "C" fn()>(function.as_bytes()) };
-        found.map_err(|error| format!("{}: {error}", place.display()))?;
-    }
+    let calls = T::find(&library).map_err(|error| format!("{}: {error}", place.display()))?;
     std::mem::forget(library);
-    Ok(())
+    Ok(calls)
 }
 
 #[cfg(test)]
@@ -335,7 +258,7 @@ mod tests {
         let folder = std::env::temp_dir();
         assert_eq!(places(&folder.to_string_lossy()), [folder.join("libnvrtc.so.13")]);
         let nowhere = Wanted { files: &["libnowhere.so"], beside: None, ..NVRTC };
-        let error = nowhere.open(&["nothing"]).err().unwrap_or_default();
+        let error = nowhere.open::<driver::Calls>().err().unwrap_or_default();
         assert!(error.starts_with("not found (") && error.contains("libnowhere.so"), "{error}");
     }
 

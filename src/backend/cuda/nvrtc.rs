@@ -3,8 +3,12 @@
 //! It needs neither a device nor its driver. Takes the text of a module, gives a cubin and what the
 //! assembler said of it: registers, stack and spills of each kernel.
 
+mod calls;
+
+use super::calls::Status;
 use super::library::NVRTC;
-use cudarc::nvrtc::sys::{self, nvrtcProgram, nvrtcResult};
+pub(super) use calls::Calls;
+use cudarc::nvrtc::sys::nvrtcProgram;
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;
 use std::path::PathBuf;
@@ -36,6 +40,7 @@ pub const OPTIONS: &[&str] = &[
 pub struct Compiler {
     path: PathBuf,
     version: (i32, i32),
+    calls: Calls,
 }
 
 /// A compiled module.
@@ -103,22 +108,15 @@ impl fmt::Debug for Compiler {
 
 impl Compiler {
     fn open() -> Result<Self, String> {
-        let path = NVRTC.open(&["nvrtcGetCUBIN"])?;
-        // SAFETY: it only asks the system for libraries.
-        if !unsafe { sys::is_culib_present() } {
-            return Err(format!("{}: the binding does not find it under its name", path.display()));
-        }
+        let (path, calls) = NVRTC.open::<Calls>()?;
         let (mut major, mut minor) = (0, 0);
         // SAFETY: the function writes two numbers.
-        match unsafe { sys::nvrtcVersion(&raw mut major, &raw mut minor) } {
-            nvrtcResult::NVRTC_SUCCESS if matches!(major, 12 | 13) => {
-                Ok(Self { path, version: (major, minor) })
-            }
-            nvrtcResult::NVRTC_SUCCESS => {
-                Err(format!("{}: NVRTC {major}.{minor}, and 12 and 13 are supported", path.display()))
-            }
-            code => Err(format!("{}: {code:?}", path.display())),
+        let status = unsafe { (calls.nvrtcVersion)(&raw mut major, &raw mut minor) };
+        calls.of(status).map_err(|why| format!("{}: {why}", path.display()))?;
+        if matches!(major, 12 | 13) {
+            return Ok(Self { path, version: (major, minor), calls });
         }
+        Err(format!("{}: NVRTC {major}.{minor}, and 12 and 13 are supported", path.display()))
     }
 
     /// Its version.
@@ -138,61 +136,67 @@ impl Compiler {
             .collect::<Result<_, _>>()
             .map_err(|error| error.to_string())?;
         let source = CString::new(source).map_err(|error| error.to_string())?;
-        let program = Program::new(&source)?;
+        let calls = &self.calls;
+        let program = Program::new(calls, &source)?;
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let count = i32::try_from(pointers.len()).unwrap_or(0);
         // SAFETY: the program is there, and so are as many strings as said.
-        let code = unsafe { sys::nvrtcCompileProgram(program.0, count, pointers.as_ptr()) };
-        let log = program.bytes(sys::nvrtcGetProgramLogSize, sys::nvrtcGetProgramLog)?;
+        let status = unsafe { (calls.nvrtcCompileProgram)(program.handle, count, pointers.as_ptr()) };
+        let log = program.bytes(calls.nvrtcGetProgramLogSize, calls.nvrtcGetProgramLog)?;
         let log = CStr::from_bytes_until_nul(&log).map(|log| log.to_string_lossy().into_owned());
         let log = log.unwrap_or_default();
-        if code != nvrtcResult::NVRTC_SUCCESS {
-            return Err(format!("{code:?}: {log}"));
-        }
-        let code = program.bytes(sys::nvrtcGetCUBINSize, sys::nvrtcGetCUBIN)?;
+        calls.of(status).map_err(|why| format!("{why}: {log}"))?;
+        let code = program.bytes(calls.nvrtcGetCUBINSize, calls.nvrtcGetCUBIN)?;
         Ok(Cubin { code, log })
     }
 }
 
+impl Calls {
+    /// What a call came to: success, or what the library calls the number.
+    fn of(&self, status: Status) -> Result<(), String> {
+        if status == Status::SUCCESS {
+            return Ok(());
+        }
+        // SAFETY: the library has a text that lasts for any number.
+        Err(unsafe { status.named((self.nvrtcGetErrorString)(status)) })
+    }
+}
+
 /// A program of NVRTC, which goes with this value.
-struct Program(nvrtcProgram);
+struct Program<'a> {
+    handle: nvrtcProgram,
+    calls: &'a Calls,
+}
 
-type Size = unsafe fn(nvrtcProgram, *mut usize) -> nvrtcResult;
-type Bytes = unsafe fn(nvrtcProgram, *mut c_char) -> nvrtcResult;
+type Size = unsafe extern "C" fn(nvrtcProgram, *mut usize) -> Status;
+type Bytes = unsafe extern "C" fn(nvrtcProgram, *mut c_char) -> Status;
 
-impl Program {
-    fn new(source: &CStr) -> Result<Self, String> {
+impl<'a> Program<'a> {
+    fn new(calls: &'a Calls, source: &CStr) -> Result<Self, String> {
         let mut handle = ptr::null_mut();
         let (name, none) = (c"module.cu".as_ptr(), ptr::null());
         // SAFETY: the source is copied, and there are no headers.
-        let code = unsafe { sys::nvrtcCreateProgram(&raw mut handle, source.as_ptr(), name, 0, none, none) };
-        match code {
-            nvrtcResult::NVRTC_SUCCESS => Ok(Self(handle)),
-            code => Err(format!("{code:?}")),
-        }
+        let status =
+            unsafe { (calls.nvrtcCreateProgram)(&raw mut handle, source.as_ptr(), name, 0, none, none) };
+        calls.of(status)?;
+        Ok(Self { handle, calls })
     }
 
     fn bytes(&self, size: Size, bytes: Bytes) -> Result<Vec<u8>, String> {
         let mut length = 0;
-        // SAFETY: the program is there, and the buffer has the size that it says.
-        unsafe {
-            match size(self.0, &raw mut length) {
-                nvrtcResult::NVRTC_SUCCESS => {}
-                code => return Err(format!("{code:?}")),
-            }
-            let mut buffer = vec![0_u8; length];
-            match bytes(self.0, buffer.as_mut_ptr().cast()) {
-                nvrtcResult::NVRTC_SUCCESS => Ok(buffer),
-                code => Err(format!("{code:?}")),
-            }
-        }
+        // SAFETY: the program is there.
+        self.calls.of(unsafe { size(self.handle, &raw mut length) })?;
+        let mut buffer = vec![0_u8; length];
+        // SAFETY: as above, and the buffer has the size that it says.
+        self.calls.of(unsafe { bytes(self.handle, buffer.as_mut_ptr().cast()) })?;
+        Ok(buffer)
     }
 }
 
-impl Drop for Program {
+impl Drop for Program<'_> {
     fn drop(&mut self) {
         // SAFETY: the program was made by this library, and nobody else has it.
-        let _ = unsafe { sys::nvrtcDestroyProgram(&raw mut self.0) };
+        let _ = unsafe { (self.calls.nvrtcDestroyProgram)(&raw mut self.handle) };
     }
 }
 

@@ -1,39 +1,48 @@
 //! A product that is ready to be queued: descriptors, the algorithm, and addresses.
 
+use super::Calls;
 use super::problem::{Function, Problem};
+use crate::backend::cuda::calls::Status;
 use crate::backend::cuda::command::{Buffers, Descriptor, Queued, Scale};
 use crate::backend::cuda::driver::{Context, Stream};
 use crate::backend::cuda::library;
 use crate::contract::{ALIGN, Call};
 use crate::tensor::DType;
-use cudarc::cublaslt::sys::{self, cublasStatus_t as Status};
+use cudarc::cublaslt::sys;
 use cudarc::driver::sys::CUdeviceptr;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::rc::Rc;
 
-/// What the library said of a call, and what to do.
-fn said(call: &str, status: Status) -> Result<(), String> {
-    let remedy = match status {
-        Status::CUBLAS_STATUS_SUCCESS => return Ok(()),
-        Status::CUBLAS_STATUS_NOT_INITIALIZED | Status::CUBLAS_STATUS_ALLOC_FAILED => {
-            "end what else uses the device's memory"
-        }
-        Status::CUBLAS_STATUS_NOT_SUPPORTED | Status::CUBLAS_STATUS_ARCH_MISMATCH => {
-            "`ovolo tune` finds what runs on this device; without `cublaslt` in the pipeline's backends generated \
-             kernels do"
-        }
-        Status::CUBLAS_STATUS_EXECUTION_FAILED => {
-            "`compute-sanitizer ovolo run …` names the kernel that is wrong"
-        }
-        _ => "`ovolo doctor` says which version of the library there is: install another one",
-    };
-    Err(format!("{call}: {status:?}; {remedy}"))
+const NOT_SUPPORTED: u32 = sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED as u32;
+
+impl Calls {
+    /// What a call came to: success, or what the library calls the number, and what to do.
+    fn of(&self, call: &str, status: Status) -> Result<(), String> {
+        const NOT_INITIALIZED: u32 = sys::cublasStatus_t::CUBLAS_STATUS_NOT_INITIALIZED as u32;
+        const ALLOC_FAILED: u32 = sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED as u32;
+        const ARCH_MISMATCH: u32 = sys::cublasStatus_t::CUBLAS_STATUS_ARCH_MISMATCH as u32;
+        const EXECUTION_FAILED: u32 = sys::cublasStatus_t::CUBLAS_STATUS_EXECUTION_FAILED as u32;
+        let remedy = match status.0 {
+            0 => return Ok(()),
+            NOT_INITIALIZED | ALLOC_FAILED => "end what else uses the device's memory",
+            NOT_SUPPORTED | ARCH_MISMATCH => {
+                "`ovolo tune` finds what runs on this device; without `cublaslt` in the pipeline's backends generated \
+                 kernels do"
+            }
+            EXECUTION_FAILED => "`compute-sanitizer ovolo run …` names the kernel that is wrong",
+            _ => "`ovolo doctor` says which version of the library there is: install another one",
+        };
+        // SAFETY: the library has a text that lasts, or none, for any number.
+        let name = unsafe { status.named((self.cublasLtGetStatusName)(status)) };
+        Err(format!("{call}: {name}; {remedy}"))
+    }
 }
 
 /// The library with a context.
 pub(in crate::backend::cuda) struct Handle {
+    calls: &'static Calls,
     raw: sys::cublasLtHandle_t,
     context: Rc<Context>,
 }
@@ -44,11 +53,12 @@ impl Handle {
     /// # Errors
     /// That it is not there, or what it said.
     pub fn new(context: &Rc<Context>) -> Result<Rc<Self>, String> {
-        library::cublaslt().map_err(|why| format!("the plan takes cuBLASLt, which is {why}"))?;
+        let found = library::cublaslt().map_err(|why| format!("the plan takes cuBLASLt, which is {why}"))?;
+        let calls = &found.calls;
         let mut raw = ptr::null_mut();
         // SAFETY: the library is open, and writes a handle.
-        said("cublasLtCreate", unsafe { sys::cublasLtCreate(&raw mut raw) })?;
-        Ok(Rc::new(Self { raw, context: Rc::clone(context) }))
+        calls.of("cublasLtCreate", unsafe { (calls.cublasLtCreate)(&raw mut raw) })?;
+        Ok(Rc::new(Self { calls, raw, context: Rc::clone(context) }))
     }
 }
 
@@ -56,24 +66,24 @@ impl Drop for Handle {
     fn drop(&mut self) {
         if self.context.enter().is_ok() {
             // SAFETY: the handle is of this context, and nobody else gives it back.
-            let _ = unsafe { sys::cublasLtDestroy(self.raw) };
+            let _ = unsafe { (self.calls.cublasLtDestroy)(self.raw) };
         }
     }
 }
 
-type Matrix = Descriptor<sys::cublasLtMatrixLayout_t, Status>;
-type Operation = Descriptor<sys::cublasLtMatmulDesc_t, Status>;
-type Preference = Descriptor<sys::cublasLtMatmulPreference_t, Status>;
+type Matrix = Descriptor<sys::cublasLtMatrixLayout_t>;
+type Operation = Descriptor<sys::cublasLtMatmulDesc_t>;
+type Preference = Descriptor<sys::cublasLtMatmulPreference_t>;
 
 /// Sets an attribute of a descriptor to a number or an address.
 macro_rules! set {
-    ($function:ident, $descriptor:expr, $attribute:expr, $value:expr) => {{
+    ($calls:expr, $function:ident, $descriptor:expr, $attribute:expr, $value:expr) => {{
         let value = $value;
         // SAFETY: the descriptor is there, and the library copies the value, whose size is said.
         let status = unsafe {
-            sys::$function($descriptor.raw, $attribute, (&raw const value).cast(), size_of_val(&value))
+            ($calls.$function)($descriptor.raw, $attribute, (&raw const value).cast(), size_of_val(&value))
         };
-        said(concat!(stringify!($function), " of ", stringify!($attribute)), status)
+        $calls.of(concat!(stringify!($function), " of ", stringify!($attribute)), status)
     }};
 }
 
@@ -98,13 +108,14 @@ impl Multiply {
     pub fn new(handle: &Rc<Handle>, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
         let problem = Problem::new(call)?;
         let Problem { dtype, rows, columns, depth, batch, strides, .. } = problem;
-        let operation = operation(&problem, buffers)?;
+        let calls = handle.calls;
+        let operation = operation(calls, &problem, buffers)?;
         let whole = rows * columns;
         let added = problem.residual.map_or(buffers.output, |operand| buffers.inputs[operand]);
-        let result = || matrix(dtype, columns, rows, batch, whole);
+        let result = || matrix(calls, dtype, columns, rows, batch, whole);
         let matrices = [
-            matrix(dtype, columns, depth, batch, strides[1])?,
-            matrix(dtype, depth, rows, batch, strides[0])?,
+            matrix(calls, dtype, columns, depth, batch, strides[1])?,
+            matrix(calls, dtype, depth, rows, batch, strides[0])?,
             result()?,
             result()?,
         ];
@@ -116,8 +127,8 @@ impl Multiply {
             places: [buffers.inputs[1], buffers.inputs[0], added, buffers.output],
             scales: [1.0, if problem.residual.is_some() { 1.0 } else { 0.0 }]
                 .map(|one| Scale::new(dtype, one)),
-            algorithm: chosen.algo,
-            workspace: (if chosen.workspaceSize > 0 { begin } else { 0 }, chosen.workspaceSize),
+            algorithm: chosen.algorithm,
+            workspace: (if chosen.workspace > 0 { begin } else { 0 }, chosen.workspace),
             handle: Rc::clone(handle),
         })
     }
@@ -131,7 +142,7 @@ impl Queued for Multiply {
         // SAFETY: the descriptors tell what lies at the addresses, in memory that outlives this value; the
         // algorithm is the library's own for them, and the scratch is as large as it said.
         let status = unsafe {
-            sys::cublasLtMatmul(
+            (self.handle.calls.cublasLtMatmul)(
                 self.handle.raw,
                 self.operation.raw,
                 ptr::from_ref(alpha).cast(),
@@ -150,7 +161,7 @@ impl Queued for Multiply {
                 stream.raw(),
             )
         };
-        said("cublasLtMatmul", status)
+        self.handle.calls.of("cublasLtMatmul", status)
     }
 }
 
@@ -165,7 +176,7 @@ fn data_type(dtype: DType) -> Result<sys::cudaDataType_t, String> {
 }
 
 /// What is computed: in which precision, and what becomes of the sums.
-fn operation(problem: &Problem, buffers: &Buffers) -> Result<Operation, String> {
+fn operation(calls: &Calls, problem: &Problem, buffers: &Buffers) -> Result<Operation, String> {
     use sys::cublasLtEpilogue_t as Epilogue;
     use sys::cublasLtMatmulDescAttributes_t as Attribute;
     let (compute, scale) = match problem.dtype {
@@ -175,9 +186,9 @@ fn operation(problem: &Problem, buffers: &Buffers) -> Result<Operation, String> 
     };
     let mut raw = ptr::null_mut();
     // SAFETY: the library is open, and writes a descriptor.
-    let status = unsafe { sys::cublasLtMatmulDescCreate(&raw mut raw, compute, data_type(scale)?) };
-    said("cublasLtMatmulDescCreate", status)?;
-    let operation = Descriptor { raw, free: sys::cublasLtMatmulDescDestroy };
+    let status = unsafe { (calls.cublasLtMatmulDescCreate)(&raw mut raw, compute, data_type(scale)?) };
+    calls.of("cublasLtMatmulDescCreate", status)?;
+    let operation = Descriptor { raw, free: calls.cublasLtMatmulDescDestroy };
     let epilogue = match (problem.function, problem.bias) {
         (Function::Nothing, None) => Epilogue::CUBLASLT_EPILOGUE_DEFAULT,
         (Function::Nothing, Some(_)) => Epilogue::CUBLASLT_EPILOGUE_BIAS,
@@ -186,10 +197,17 @@ fn operation(problem: &Problem, buffers: &Buffers) -> Result<Operation, String> 
         (Function::GeluTanh, None) => Epilogue::CUBLASLT_EPILOGUE_GELU,
         (Function::GeluTanh, Some(_)) => Epilogue::CUBLASLT_EPILOGUE_GELU_BIAS,
     };
-    set!(cublasLtMatmulDescSetAttribute, operation, Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue)?;
+    set!(
+        calls,
+        cublasLtMatmulDescSetAttribute,
+        operation,
+        Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE,
+        epilogue
+    )?;
     if let Some(bias) = problem.bias {
         let address = buffers.inputs[bias];
         set!(
+            calls,
             cublasLtMatmulDescSetAttribute,
             operation,
             Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER,
@@ -200,26 +218,58 @@ fn operation(problem: &Problem, buffers: &Buffers) -> Result<Operation, String> 
 }
 
 /// A matrix in columns that lie side by side, and how far the next one is.
-fn matrix(dtype: DType, rows: usize, columns: usize, batch: usize, stride: usize) -> Result<Matrix, String> {
+fn matrix(
+    calls: &Calls,
+    dtype: DType,
+    rows: usize,
+    columns: usize,
+    batch: usize,
+    stride: usize,
+) -> Result<Matrix, String> {
     use sys::cublasLtMatrixLayoutAttribute_t as Attribute;
     let signed = |size: usize| i64::try_from(size).map_err(|error| error.to_string());
     let mut raw = ptr::null_mut();
     let ty = data_type(dtype)?;
     // SAFETY: the library is open, and writes a descriptor.
     let status = unsafe {
-        sys::cublasLtMatrixLayoutCreate(&raw mut raw, ty, rows as u64, columns as u64, signed(rows)?)
+        (calls.cublasLtMatrixLayoutCreate)(&raw mut raw, ty, rows as u64, columns as u64, signed(rows)?)
     };
-    said("cublasLtMatrixLayoutCreate", status)?;
-    let matrix = Descriptor { raw, free: sys::cublasLtMatrixLayoutDestroy };
+    calls.of("cublasLtMatrixLayoutCreate", status)?;
+    let matrix = Descriptor { raw, free: calls.cublasLtMatrixLayoutDestroy };
     if batch > 1 {
         let count = i32::try_from(batch).map_err(|error| error.to_string())?;
-        set!(cublasLtMatrixLayoutSetAttribute, matrix, Attribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, count)?;
+        set!(
+            calls,
+            cublasLtMatrixLayoutSetAttribute,
+            matrix,
+            Attribute::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+            count
+        )?;
         let stride = signed(stride)?;
         let attribute = Attribute::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET;
-        set!(cublasLtMatrixLayoutSetAttribute, matrix, attribute, stride)?;
+        set!(calls, cublasLtMatrixLayoutSetAttribute, matrix, attribute, stride)?;
     }
     Ok(matrix)
 }
+
+/// What the library says of an algorithm: the binding's type, with a plain number for its state.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Heuristic {
+    algorithm: sys::cublasLtMatmulAlgo_t,
+    workspace: usize,
+    state: Status,
+    _waves: f32,
+    _reserved: [i32; 4],
+}
+
+const _: () = {
+    use std::mem::offset_of;
+    type Bound = sys::cublasLtMatmulHeuristicResult_t;
+    assert!(size_of::<Heuristic>() == size_of::<Bound>());
+    assert!(offset_of!(Heuristic, workspace) == offset_of!(Bound, workspaceSize));
+    assert!(offset_of!(Heuristic, state) == offset_of!(Bound, state));
+};
 
 /// The algorithm with the problem's number among those that the library names.
 fn choose(
@@ -227,15 +277,16 @@ fn choose(
     operation: &Operation,
     matrices: &[Matrix; 4],
     problem: &Problem,
-) -> Result<sys::cublasLtMatmulHeuristicResult_t, String> {
+) -> Result<Heuristic, String> {
     use sys::cublasLtMatmulPreferenceAttributes_t as Attribute;
+    let calls = handle.calls;
     let mut raw = ptr::null_mut();
     // SAFETY: the library is open, and writes a descriptor.
-    let status = unsafe { sys::cublasLtMatmulPreferenceCreate(&raw mut raw) };
-    said("cublasLtMatmulPreferenceCreate", status)?;
-    let preference: Preference = Descriptor { raw, free: sys::cublasLtMatmulPreferenceDestroy };
+    let status = unsafe { (calls.cublasLtMatmulPreferenceCreate)(&raw mut raw) };
+    calls.of("cublasLtMatmulPreferenceCreate", status)?;
+    let preference: Preference = Descriptor { raw, free: calls.cublasLtMatmulPreferenceDestroy };
     let most = Attribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
-    set!(cublasLtMatmulPreferenceSetAttribute, preference, most, problem.workspace)?;
+    set!(calls, cublasLtMatmulPreferenceSetAttribute, preference, most, problem.workspace)?;
     // Buffers of a plan begin on this; where one begins on more, the choice is the same.
     let least = u32::try_from(ALIGN).unwrap_or(1);
     for attribute in [
@@ -244,16 +295,15 @@ fn choose(
         Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
         Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
     ] {
-        set!(cublasLtMatmulPreferenceSetAttribute, preference, attribute, least)?;
+        set!(calls, cublasLtMatmulPreferenceSetAttribute, preference, attribute, least)?;
     }
     let wanted = problem.algorithm + 1;
-    let mut results: Vec<MaybeUninit<sys::cublasLtMatmulHeuristicResult_t>> =
-        vec![MaybeUninit::uninit(); wanted];
+    let mut results: Vec<MaybeUninit<Heuristic>> = vec![MaybeUninit::uninit(); wanted];
     let mut count = 0;
     let [right, left, added, result] = matrices;
     // SAFETY: all descriptors are there, and so is room for as many results as are asked for.
     let status = unsafe {
-        sys::cublasLtMatmulAlgoGetHeuristic(
+        (calls.cublasLtMatmulAlgoGetHeuristic)(
             handle.raw,
             operation.raw,
             right.raw,
@@ -267,11 +317,11 @@ fn choose(
         )
     };
     // Where there is none, versions differ in whether that is an error.
-    if status != Status::CUBLAS_STATUS_NOT_SUPPORTED {
-        said("cublasLtMatmulAlgoGetHeuristic", status)?;
+    if status.0 != NOT_SUPPORTED {
+        calls.of("cublasLtMatmulAlgoGetHeuristic", status)?;
     }
     let count = usize::try_from(count).unwrap_or(0);
-    if status == Status::CUBLAS_STATUS_NOT_SUPPORTED || count < wanted {
+    if status.0 == NOT_SUPPORTED || count < wanted {
         return Err(format!(
             "cuBLASLt has {count} algorithm(s) for this product within {} bytes of scratch, and number {} is asked \
              for: `ovolo tune` finds those that there are",
@@ -280,11 +330,11 @@ fn choose(
     }
     // SAFETY: the library has written as many as it counts.
     let chosen = unsafe { results[problem.algorithm].assume_init() };
-    said("cublasLtMatmulAlgoGetHeuristic", chosen.state)?;
-    if chosen.workspaceSize > problem.workspace {
+    calls.of("cublasLtMatmulAlgoGetHeuristic", chosen.state)?;
+    if chosen.workspace > problem.workspace {
         return Err(format!(
             "cuBLASLt wants {} bytes of scratch, and was told of {}",
-            chosen.workspaceSize, problem.workspace
+            chosen.workspace, problem.workspace
         ));
     }
     Ok(chosen)

@@ -1,35 +1,42 @@
 //! A convolution that is ready to be queued: descriptors, the algorithm, and addresses.
 
+use super::Calls;
 use super::problem::{Algorithm, Problem};
+use crate::backend::cuda::calls::Status;
 use crate::backend::cuda::command::{Buffers, Descriptor, Queued, Scale};
 use crate::backend::cuda::driver::{Context, Stream};
 use crate::backend::cuda::library;
 use crate::contract::Call;
 use crate::tensor::DType;
-use cudarc::cudnn::sys::{self, cudnnConvolutionFwdAlgo_t as Forward, cudnnStatus_t as Status};
+use cudarc::cudnn::sys::{self, cudnnConvolutionFwdAlgo_t as Forward};
 use cudarc::driver::sys::CUdeviceptr;
 use std::ffi::c_void;
 use std::ptr;
 use std::rc::Rc;
 
-/// What the library said of a call, and what to do.
-fn said(call: &str, status: Status) -> Result<(), String> {
-    let remedy = match status as u32 {
-        0 => return Ok(()),
-        1001..=1008 => {
-            "its parts are of one version and lie side by side: `ovolo doctor` says where it was found"
-        }
-        3000..=3999 => {
-            "`ovolo tune` finds what runs on this device; without `cudnn` in the pipeline's backends generated kernels do"
-        }
-        5000..=5999 => "`compute-sanitizer ovolo run …` names the kernel that is wrong",
-        _ => "`ovolo doctor` says which version of the library there is: install another one",
-    };
-    Err(format!("{call}: {status:?}; {remedy}"))
+impl Calls {
+    /// What a call came to: success, or what the library calls the number, and what to do.
+    fn of(&self, call: &str, status: Status) -> Result<(), String> {
+        let remedy = match status.0 {
+            0 => return Ok(()),
+            1001..=1008 => {
+                "its parts are of one version and lie side by side: `ovolo doctor` says where it was found"
+            }
+            3000..=3999 => {
+                "`ovolo tune` finds what runs on this device; without `cudnn` in the pipeline's backends generated kernels do"
+            }
+            5000..=5999 => "`compute-sanitizer ovolo run …` names the kernel that is wrong",
+            _ => "`ovolo doctor` says which version of the library there is: install another one",
+        };
+        // SAFETY: the library has a text that lasts, or none, for any number.
+        let name = unsafe { status.named((self.cudnnGetErrorString)(status)) };
+        Err(format!("{call}: {name}; {remedy}"))
+    }
 }
 
 /// The library with a context.
 pub(in crate::backend::cuda) struct Handle {
+    calls: &'static Calls,
     raw: sys::cudnnHandle_t,
     context: Rc<Context>,
 }
@@ -40,11 +47,12 @@ impl Handle {
     /// # Errors
     /// That it is not there, or what it said.
     pub fn new(context: &Rc<Context>) -> Result<Rc<Self>, String> {
-        library::cudnn().map_err(|why| format!("the plan takes cuDNN, which is {why}"))?;
+        let found = library::cudnn().map_err(|why| format!("the plan takes cuDNN, which is {why}"))?;
+        let calls = &found.calls;
         let mut raw = ptr::null_mut();
         // SAFETY: the library is open, and writes a handle.
-        said("cudnnCreate", unsafe { sys::cudnnCreate(&raw mut raw) })?;
-        Ok(Rc::new(Self { raw, context: Rc::clone(context) }))
+        calls.of("cudnnCreate", unsafe { (calls.cudnnCreate)(&raw mut raw) })?;
+        Ok(Rc::new(Self { calls, raw, context: Rc::clone(context) }))
     }
 }
 
@@ -52,15 +60,15 @@ impl Drop for Handle {
     fn drop(&mut self) {
         if self.context.enter().is_ok() {
             // SAFETY: the handle is of this context, and nobody else gives it back.
-            let _ = unsafe { sys::cudnnDestroy(self.raw) };
+            let _ = unsafe { (self.calls.cudnnDestroy)(self.raw) };
         }
     }
 }
 
-type Tensor = Descriptor<sys::cudnnTensorDescriptor_t, Status>;
-type Filter = Descriptor<sys::cudnnFilterDescriptor_t, Status>;
-type Window = Descriptor<sys::cudnnConvolutionDescriptor_t, Status>;
-type Activation = Descriptor<sys::cudnnActivationDescriptor_t, Status>;
+type Tensor = Descriptor<sys::cudnnTensorDescriptor_t>;
+type Filter = Descriptor<sys::cudnnFilterDescriptor_t>;
+type Window = Descriptor<sys::cudnnConvolutionDescriptor_t>;
+type Activation = Descriptor<sys::cudnnActivationDescriptor_t>;
 
 /// A convolution with addresses.
 pub(in crate::backend::cuda) struct Convolve {
@@ -88,22 +96,23 @@ impl Convolve {
     /// That the library has no kernel for it, or wants more scratch than the plan has.
     pub fn new(handle: &Rc<Handle>, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
         let problem = Problem::new(call)?;
+        let calls = handle.calls;
         let ty = data_type(problem.dtype)?;
         let format = if problem.nhwc {
             sys::cudnnTensorFormat_t::CUDNN_TENSOR_NHWC
         } else {
             sys::cudnnTensorFormat_t::CUDNN_TENSOR_NCHW
         };
-        let x = tensor(format, ty, problem.x)?;
-        let y = tensor(format, ty, problem.y)?;
-        let bias = tensor(format, ty, [1, problem.y[1], 1, 1])?;
-        let w = filter(format, ty, problem.w)?;
-        let window = window(&problem)?;
+        let x = tensor(calls, format, ty, problem.x)?;
+        let y = tensor(calls, format, ty, problem.y)?;
+        let bias = tensor(calls, format, ty, [1, problem.y[1], 1, 1])?;
+        let w = filter(calls, format, ty, problem.w)?;
+        let window = window(calls, &problem)?;
         let algorithm = forward(problem.algorithm);
         let mut wanted = 0;
         // SAFETY: all descriptors are there, and the library writes a number.
         let status = unsafe {
-            sys::cudnnGetConvolutionForwardWorkspaceSize(
+            (calls.cudnnGetConvolutionForwardWorkspaceSize)(
                 handle.raw,
                 x.raw,
                 w.raw,
@@ -113,7 +122,7 @@ impl Convolve {
                 &raw mut wanted,
             )
         };
-        said("cudnnGetConvolutionForwardWorkspaceSize", status)?;
+        calls.of("cudnnGetConvolutionForwardWorkspaceSize", status)?;
         let given = problem.workspace();
         if wanted > given {
             return Err(format!(
@@ -132,7 +141,7 @@ impl Convolve {
             bias,
             y,
             window,
-            activation: if fused { Some(activation(problem.relu)?) } else { None },
+            activation: if fused { Some(activation(calls, problem.relu)?) } else { None },
             places: [buffers.inputs[0], buffers.inputs[1], buffers.inputs[2], added, buffers.output],
             scales: [scale(true), scale(problem.residual.is_some())],
             zero: scale(false),
@@ -149,14 +158,14 @@ impl Queued for Convolve {
         let at = |scale: &Scale| ptr::from_ref(scale).cast::<c_void>();
         let (one, share, zero) = (at(&self.scales[0]), at(&self.scales[1]), at(&self.zero));
         let (workspace, bytes) = (self.workspace.0 as *mut c_void, self.workspace.1);
-        let raw = self.handle.raw;
+        let (calls, raw) = (self.handle.calls, self.handle.raw);
         // SAFETY: the handle and the stream are there.
-        said("cudnnSetStream", unsafe { sys::cudnnSetStream(raw, stream.raw()) })?;
+        calls.of("cudnnSetStream", unsafe { (calls.cudnnSetStream)(raw, stream.raw()) })?;
         if let Some(activation) = &self.activation {
             // SAFETY: the descriptors tell what lies at the addresses, in memory that outlives this value, and the
             // scratch is as large as the library said.
             let status = unsafe {
-                sys::cudnnConvolutionBiasActivationForward(
+                (calls.cudnnConvolutionBiasActivationForward)(
                     raw,
                     one,
                     self.x.raw,
@@ -177,11 +186,11 @@ impl Queued for Convolve {
                     y,
                 )
             };
-            return said("cudnnConvolutionBiasActivationForward", status);
+            return calls.of("cudnnConvolutionBiasActivationForward", status);
         }
         // SAFETY: as above.
         let status = unsafe {
-            sys::cudnnConvolutionForward(
+            (calls.cudnnConvolutionForward)(
                 raw,
                 one,
                 self.x.raw,
@@ -197,10 +206,10 @@ impl Queued for Convolve {
                 y,
             )
         };
-        said("cudnnConvolutionForward", status)?;
+        calls.of("cudnnConvolutionForward", status)?;
         // SAFETY: as above.
-        let status = unsafe { sys::cudnnAddTensor(raw, one, self.bias.raw, bias, one, self.y.raw, y) };
-        said("cudnnAddTensor", status)
+        let status = unsafe { (calls.cudnnAddTensor)(raw, one, self.bias.raw, bias, one, self.y.raw, y) };
+        calls.of("cudnnAddTensor", status)
     }
 }
 
@@ -237,42 +246,44 @@ fn counted<const N: usize>(sizes: [usize; N]) -> Result<[i32; N], String> {
 
 /// Makes a descriptor by one function, and one that gives it back.
 macro_rules! made {
-    ($create:ident, $destroy:ident) => {{
+    ($calls:ident, $create:ident, $destroy:ident) => {{
         let mut raw = ptr::null_mut();
         // SAFETY: the library is open, and writes a descriptor.
-        said(stringify!($create), unsafe { sys::$create(&raw mut raw) })?;
-        Descriptor { raw, free: sys::$destroy }
+        $calls.of(stringify!($create), unsafe { ($calls.$create)(&raw mut raw) })?;
+        Descriptor { raw, free: $calls.$destroy }
     }};
 }
 
 fn tensor(
+    calls: &Calls,
     format: sys::cudnnTensorFormat_t,
     ty: sys::cudnnDataType_t,
     sizes: [usize; 4],
 ) -> Result<Tensor, String> {
     let [n, c, h, w] = counted(sizes)?;
-    let tensor = made!(cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor);
+    let tensor = made!(calls, cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor);
     // SAFETY: the descriptor is there.
-    let status = unsafe { sys::cudnnSetTensor4dDescriptor(tensor.raw, format, ty, n, c, h, w) };
-    said("cudnnSetTensor4dDescriptor", status)?;
+    let status = unsafe { (calls.cudnnSetTensor4dDescriptor)(tensor.raw, format, ty, n, c, h, w) };
+    calls.of("cudnnSetTensor4dDescriptor", status)?;
     Ok(tensor)
 }
 
 fn filter(
+    calls: &Calls,
     format: sys::cudnnTensorFormat_t,
     ty: sys::cudnnDataType_t,
     sizes: [usize; 4],
 ) -> Result<Filter, String> {
     let [k, c, h, w] = counted(sizes)?;
-    let filter = made!(cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor);
+    let filter = made!(calls, cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor);
     // SAFETY: the descriptor is there.
-    let status = unsafe { sys::cudnnSetFilter4dDescriptor(filter.raw, ty, format, k, c, h, w) };
-    said("cudnnSetFilter4dDescriptor", status)?;
+    let status = unsafe { (calls.cudnnSetFilter4dDescriptor)(filter.raw, ty, format, k, c, h, w) };
+    calls.of("cudnnSetFilter4dDescriptor", status)?;
     Ok(filter)
 }
 
 /// Padding, strides, dilations and groups, and in which precision sums are made.
-fn window(problem: &Problem) -> Result<Window, String> {
+fn window(calls: &Calls, problem: &Problem) -> Result<Window, String> {
     use sys::cudnnMathType_t as Math;
     let [top, left, down, along, rows, columns, groups] = counted([
         problem.pads[0],
@@ -290,10 +301,10 @@ fn window(problem: &Problem) -> Result<Window, String> {
         _ => (DType::F32, Math::CUDNN_TENSOR_OP_MATH),
     };
     let mode = sys::cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION;
-    let window = made!(cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor);
+    let window = made!(calls, cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor);
     // SAFETY: the descriptor is there.
     let status = unsafe {
-        sys::cudnnSetConvolution2dDescriptor(
+        (calls.cudnnSetConvolution2dDescriptor)(
             window.raw,
             top,
             left,
@@ -305,22 +316,26 @@ fn window(problem: &Problem) -> Result<Window, String> {
             data_type(sums)?,
         )
     };
-    said("cudnnSetConvolution2dDescriptor", status)?;
+    calls.of("cudnnSetConvolution2dDescriptor", status)?;
     // SAFETY: as above.
-    said("cudnnSetConvolutionGroupCount", unsafe { sys::cudnnSetConvolutionGroupCount(window.raw, groups) })?;
+    calls.of("cudnnSetConvolutionGroupCount", unsafe {
+        (calls.cudnnSetConvolutionGroupCount)(window.raw, groups)
+    })?;
     // SAFETY: as above.
-    said("cudnnSetConvolutionMathType", unsafe { sys::cudnnSetConvolutionMathType(window.raw, math) })?;
+    calls.of("cudnnSetConvolutionMathType", unsafe {
+        (calls.cudnnSetConvolutionMathType)(window.raw, math)
+    })?;
     Ok(window)
 }
 
 /// `relu`, or nothing.
-fn activation(relu: bool) -> Result<Activation, String> {
+fn activation(calls: &Calls, relu: bool) -> Result<Activation, String> {
     use sys::cudnnActivationMode_t as Mode;
     let mode = if relu { Mode::CUDNN_ACTIVATION_RELU } else { Mode::CUDNN_ACTIVATION_IDENTITY };
-    let activation = made!(cudnnCreateActivationDescriptor, cudnnDestroyActivationDescriptor);
+    let activation = made!(calls, cudnnCreateActivationDescriptor, cudnnDestroyActivationDescriptor);
     let nan = sys::cudnnNanPropagation_t::CUDNN_NOT_PROPAGATE_NAN;
     // SAFETY: the descriptor is there.
-    let status = unsafe { sys::cudnnSetActivationDescriptor(activation.raw, mode, nan, 0.0) };
-    said("cudnnSetActivationDescriptor", status)?;
+    let status = unsafe { (calls.cudnnSetActivationDescriptor)(activation.raw, mode, nan, 0.0) };
+    calls.of("cudnnSetActivationDescriptor", status)?;
     Ok(activation)
 }
