@@ -1,20 +1,86 @@
 #!/usr/bin/env python3
-"""Time PyTorch on a device: eager and torch.compile, batch 1, medians in ms.
+"""What `cargo xtask gpu` asks of PyTorch.
 
-Prints `NAME PRECISION eager E, compiled C` for each model that its package has, in float32 (without
-TF32), TF32, float16 and bfloat16. torch, torchvision and transformers must be importable; what is not
-there is said, and fails.
+    gpu.py model NAME BATCH FOLDER [--precisions P,P] [--without-times]
+    gpu.py copy MIB...
+    gpu.py error REFERENCE_FOLDER FOLDER
+
+`model` makes a network with seeded weights and inputs of a batch, and writes FOLDER/model.onnx (opset 17, every
+size fixed), FOLDER/inputs/NAME.npy and FOLDER/outputs/NAME.npy: what PyTorch computes in float32 on the processor.
+Then it prints a line for each precision, with tabs between: the precision, the median ms of eager and of
+torch.compile on the device, and the relative L2 error of eager against those outputs. `--without-times` leaves these
+lines out, and needs no device. `copy` prints for each size the MiB, a tab, and the GB/s of copying a tensor on the
+device, what is read and what is written both counted. `error` prints the relative L2 error of the arrays of a folder
+against those of the same names in another.
+
+torch, torchvision, transformers, onnx and numpy must be importable; what is not there is said, and fails.
 """
+import argparse
+import os
 import sys
 import time
 
+PRECISIONS = ["float32", "TF32", "float16", "bfloat16"]
+TORCHVISION = ["resnet50", "mobilenet_v2", "vgg16", "inception_v3", "resnext50_32x4d", "efficientnet_b0", "vit_b_16"]
+MODELS = TORCHVISION + ["bert_base"]
+# Before each median, and for it.
+WARM_UP, RUNS = 10, 100
+
+
+def relative_error(reference, value):
+    import numpy as np
+
+    reference, value = reference.astype(np.float64), value.astype(np.float64)
+    return float(np.linalg.norm(value - reference) / np.linalg.norm(reference))
+
+
+def made(name, batch):
+    """The network, its inputs by name, and the names of its outputs."""
+    import torch
+
+    torch.manual_seed(0)
+    if name == "bert_base":
+        from transformers import BertConfig, BertModel
+
+        class Bert(torch.nn.Module):
+            """Positional inputs, and its two outputs as a pair."""
+
+            def __init__(self):
+                super().__init__()
+                self.bert = BertModel(BertConfig())
+
+            def forward(self, tokens, mask):
+                out = self.bert(input_ids=tokens, attention_mask=mask)
+                return out.last_hidden_state, out.pooler_output
+
+        tokens = torch.randint(0, 1000, (batch, 128))
+        return Bert().eval(), {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}, ["hidden", "pooled"]
+    import torchvision
+
+    settings = {"init_weights": True} if name == "inception_v3" else {}
+    size = 299 if name == "inception_v3" else 224
+    model = getattr(torchvision.models, name)(weights=None, **settings).eval()
+    return model, {"input": torch.randn(batch, 3, size, size)}, ["output"]
+
+
+def tensors(outputs):
+    return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
+
+
+def save(folder, names, values):
+    import numpy as np
+
+    os.makedirs(folder, exist_ok=True)
+    for name, value in zip(names, values):
+        np.save(os.path.join(folder, name + ".npy"), value.detach().float().numpy() if value.is_floating_point() else value.numpy())
+
 
 def median(run, torch):
-    for _ in range(10):
+    for _ in range(WARM_UP):
         run()
     torch.cuda.synchronize()
     times = []
-    for _ in range(100):
+    for _ in range(RUNS):
         start = time.perf_counter()
         run()
         torch.cuda.synchronize()
@@ -22,40 +88,101 @@ def median(run, torch):
     return sorted(times)[len(times) // 2]
 
 
-def main():
-    try:
-        import torch
-        import torchvision
-        from transformers import BertConfig, BertModel
-    except ImportError as error:
-        sys.exit(f"{error}: install torch, torchvision and transformers")
+def times(model, inputs, reference, precision, torch):
+    """The median ms of eager and compiled, and eager's relative L2 error."""
+    dtype = getattr(torch, "float32" if precision == "TF32" else precision)
+    torch.backends.cuda.matmul.allow_tf32 = precision == "TF32"
+    torch.backends.cudnn.allow_tf32 = precision == "TF32"
+    # What was compiled under the other setting is not taken for this one.
+    torch.compiler.reset()
+    model = model.to(device="cuda", dtype=dtype)
+    given = [value.to(device="cuda", dtype=dtype if value.is_floating_point() else None) for value in inputs]
+    compiled = torch.compile(model)
+    error = max(relative_error(a.numpy(), b.float().cpu().numpy()) for a, b in zip(reference, tensors(model(*given))))
+    return median(lambda: model(*given), torch), median(lambda: compiled(*given), torch), error
+
+
+def device(torch):
     if not torch.cuda.is_available():
         sys.exit("torch sees no device")
-    names = ["resnet50", "mobilenet_v2", "squeezenet1_1", "vgg16", "resnext50_32x4d", "efficientnet_b0", "vit_b_16"]
-    image = torch.randn(1, 3, 224, 224, device="cuda")
-    models = [(name, getattr(torchvision.models, name)(weights=None), (image,)) for name in names]
-    wide = torch.randn(1, 3, 299, 299, device="cuda")
-    models.append(("inception_v3", torchvision.models.inception_v3(weights=None, init_weights=False), (wide,)))
-    tokens = torch.randint(0, 1000, (1, 128), device="cuda")
-    models.append(("bert_base", BertModel(BertConfig()), (tokens, torch.ones_like(tokens))))
-    precisions = [
-        ("float32", torch.float32),
-        ("TF32", torch.float32),
-        ("float16", torch.float16),
-        ("bfloat16", torch.bfloat16),
-    ]
+
+
+def model(arguments):
+    import torch
+
+    if not arguments.without_times:
+        device(torch)
+    network, inputs, names = made(arguments.name, arguments.batch)
+    values = tuple(inputs.values())
     with torch.inference_mode():
-        for name, model, inputs in models:
-            for precision, dtype in precisions:
-                torch.backends.cuda.matmul.allow_tf32 = precision == "TF32"
-                torch.backends.cudnn.allow_tf32 = precision == "TF32"
-                # What was compiled under the other setting is not taken for this one.
-                torch.compiler.reset()
-                model = model.to(device="cuda", dtype=dtype).eval()
-                given = [value.to(dtype) if value.is_floating_point() else value for value in inputs]
-                compiled = torch.compile(model)
-                eager, fast = median(lambda: model(*given), torch), median(lambda: compiled(*given), torch)
-                print(f"{name} {precision} eager {eager:.3f}, compiled {fast:.3f}", flush=True)
+        reference = tensors(network(*values))
+        save(os.path.join(arguments.folder, "inputs"), inputs, values)
+        save(os.path.join(arguments.folder, "outputs"), names, reference)
+        # The exporter by tracing: it fixes every size, as the models of the tests have them. It knows attention by
+        # its parts, and not the one call that PyTorch takes for it where it is not watched.
+        torch.backends.mha.set_fastpath_enabled(False)
+        torch.onnx.export(
+            network,
+            values,
+            os.path.join(arguments.folder, "model.onnx"),
+            input_names=list(inputs),
+            output_names=names,
+            opset_version=17,
+            dynamo=False,
+        )
+        torch.backends.mha.set_fastpath_enabled(True)
+        if arguments.without_times:
+            return
+        for precision in arguments.precisions.split(","):
+            eager, compiled, error = times(network, values, reference, precision, torch)
+            print(f"{precision}\t{eager:.4f}\t{compiled:.4f}\t{error:.2e}", flush=True)
+            # What was rounded is not taken back by a wider type.
+            network, _, _ = made(arguments.name, arguments.batch)
+
+
+def copy(arguments):
+    import torch
+
+    device(torch)
+    for mebibytes in arguments.sizes:
+        x = torch.ones(mebibytes << 18, device="cuda")
+        y = torch.empty_like(x)
+        # As many one after another as kernels are timed in.
+        many = 32
+        milliseconds = median(lambda: [y.copy_(x) for _ in range(many)], torch) / many
+        print(f"{mebibytes}\t{2 * (mebibytes << 20) / milliseconds / 1e6:.1f}", flush=True)
+
+
+def error(arguments):
+    import numpy as np
+
+    names = sorted(os.listdir(arguments.reference))
+    load = lambda folder, name: np.load(os.path.join(folder, name))
+    print(f"{max(relative_error(load(arguments.reference, name), load(arguments.folder, name)) for name in names):.2e}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    command = commands.add_parser("model")
+    command.add_argument("name", choices=MODELS)
+    command.add_argument("batch", type=int)
+    command.add_argument("folder")
+    command.add_argument("--precisions", default=",".join(PRECISIONS))
+    command.add_argument("--without-times", action="store_true")
+    command.set_defaults(run=model)
+    command = commands.add_parser("copy")
+    command.add_argument("sizes", type=int, nargs="+", metavar="MIB")
+    command.set_defaults(run=copy)
+    command = commands.add_parser("error")
+    command.add_argument("reference")
+    command.add_argument("folder")
+    command.set_defaults(run=error)
+    arguments = parser.parse_args()
+    try:
+        arguments.run(arguments)
+    except ImportError as missing:
+        sys.exit(f"{missing}: install torch, torchvision, transformers, onnx and numpy")
 
 
 if __name__ == "__main__":

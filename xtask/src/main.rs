@@ -10,28 +10,41 @@ mod wheel;
 
 use std::process::ExitCode;
 
-/// A task: its name, what it does, and the function.
-type Task = (&'static str, &'static str, fn() -> Result<(), String>);
+/// A task: its name, what it does, and the function, which is given the words behind the name.
+type Task = (&'static str, &'static str, fn(&[String]) -> Result<(), String>);
 
 /// Every task. A new one is a module and a line here.
 const TASKS: &[Task] = &[
-    ("gpu", "on a device of NVIDIA: values, times beside PyTorch's, sanitizer, one table", gpu::run),
+    (
+        "gpu",
+        "on a device of NVIDIA: values, times beside PyTorch's, sanitizer, one table; words choose lines of it",
+        gpu::run,
+    ),
     ("models", "make the models, inputs and ONNX Runtime's outputs that the value tests need", models::run),
     ("nvrtc", "fetch NVIDIA's run-time compiler, which the backend `cuda` needs", nvrtc::run),
     ("onednn", "fetch the library oneDNN, which the backend of that name needs", onednn::run),
     ("ray", "install the Python package Ray, which the test of experiments on a cluster needs", ray::run),
 ];
 
+/// Refuses words behind the name of a task that takes none.
+fn none(words: &[String]) -> Result<(), String> {
+    match words.first() {
+        Some(word) => Err(format!("the task takes nothing, and not `{word}`")),
+        None => Ok(()),
+    }
+}
+
 fn main() -> ExitCode {
-    let name = std::env::args().nth(1).unwrap_or_default();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (name, words) = words.split_first().map_or(("", &[][..]), |(name, words)| (name, words));
     let Some((_, _, task)) = TASKS.iter().find(|(known, _, _)| *known == name) else {
-        eprintln!("usage: cargo xtask TASK");
+        eprintln!("usage: cargo xtask TASK [WORD…]");
         for (name, doc, _) in TASKS {
             eprintln!("  {name}: {doc}");
         }
         return ExitCode::from(2);
     };
-    match task() {
+    match task(words) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("error: {message}");

@@ -8,7 +8,8 @@ use std::process::Command;
 const PACKAGES: &[&str] = &["numpy==2.4.6", "onnx==1.23.2", "onnxruntime==1.31.1"];
 
 /// Makes the models in the build folder, unless they are there already.
-pub fn run() -> Result<(), String> {
+pub fn run(words: &[String]) -> Result<(), String> {
+    crate::none(words)?;
     let (root, target) = (root(), build_folder());
     let script = root.join("xtask/python/models.py");
     let sources = root.join("tests/models");

@@ -12,6 +12,7 @@ const ONEDNN: Wheel = Wheel {
 };
 
 /// Fetches the library into `onednn` in the build folder, unless it is there already.
-pub fn run() -> Result<(), String> {
+pub fn run(words: &[String]) -> Result<(), String> {
+    crate::none(words)?;
     ONEDNN.fetch()
 }

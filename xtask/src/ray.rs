@@ -6,7 +6,8 @@ use crate::python::{build_folder, with};
 const PACKAGES: &[&str] = &["ray==2.60.0"];
 
 /// Installs Ray into an environment of its own in the build folder, as it brings many packages.
-pub fn run() -> Result<(), String> {
+pub fn run(words: &[String]) -> Result<(), String> {
+    crate::none(words)?;
     let folder = build_folder().join("ray");
     let stamp = folder.join("stamp");
     if std::fs::read_to_string(&stamp).is_ok_and(|kept| kept == PACKAGES.join(" ")) {

@@ -1,0 +1,208 @@
+//! Networks beside PyTorch's: times and errors by batch and precision.
+//!
+//! PyTorch makes each network with seeded weights, and writes it as ONNX for its batch; both run it then, ours by
+//! measured times, so that each algorithm is one that won here.
+
+use super::table::{Row, Table, open};
+use super::{finished, script, text};
+use crate::python::{build_folder, remove};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Those that count.
+const NETWORKS: &[&str] = &[
+    "resnet50",
+    "mobilenet_v2",
+    "vgg16",
+    "inception_v3",
+    "resnext50_32x4d",
+    "efficientnet_b0",
+    "bert_base",
+    "vit_b_16",
+];
+const BATCHES: &[usize] = &[1, 8, 32];
+/// Precisions, and the pipelines that round so.
+const PRECISIONS: &[(&str, &str)] =
+    &[("float32", "cuda"), ("TF32", "cuda-tf32"), ("float16", "cuda-f16"), ("bfloat16", "cuda-bf16")];
+
+/// The name of a line.
+fn named(network: &str, batch: usize, precision: &str) -> String {
+    format!("{network}, batch {batch}, {precision}, ms")
+}
+
+/// Measures all networks that are asked for, and their means.
+pub fn measure(ovolo: &Path, table: &mut Table) -> Result<(), String> {
+    for batch in BATCHES {
+        for network in NETWORKS {
+            let wanted: Vec<&str> = PRECISIONS
+                .iter()
+                .map(|(precision, _)| *precision)
+                .filter(|precision| table.wanted(&named(network, *batch, precision)))
+                .collect();
+            let folder = build_folder().join("gpu").join(format!("{network}-{batch}"));
+            let peers = if wanted.is_empty() {
+                Ok(Vec::new())
+            } else {
+                remove(&folder)?;
+                std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+                eprintln!("measuring {network} of PyTorch, batch {batch}");
+                finished(&mut model(network, *batch, &folder, &wanted)).map(|said| peers(&text(&said)))
+            };
+            for (precision, pipeline) in PRECISIONS {
+                table.measure(&named(network, *batch, precision), || {
+                    let peers = peers.as_ref().map_err(|why| open(why))?;
+                    let peer = peers.iter().find(|peer| peer.precision == *precision);
+                    let peer = peer.ok_or_else(|| open("the script has no line of it"))?;
+                    let (milliseconds, error) = ours(ovolo, &folder, pipeline)?;
+                    Ok(peer.beside(milliseconds, error))
+                })?;
+            }
+            // The weights of all would not fit everywhere.
+            remove(&folder)?;
+        }
+    }
+    for batch in BATCHES {
+        for (precision, _) in PRECISIONS {
+            let of: Vec<String> = NETWORKS.iter().map(|network| named(network, *batch, precision)).collect();
+            table.mean(
+                &format!("ours / the best of PyTorch's, batch {batch}, {precision}, geometric mean"),
+                &of,
+            );
+        }
+    }
+    Ok(())
+}
+
+/// What makes a network, and times PyTorch's.
+fn model(network: &str, batch: usize, folder: &Path, precisions: &[&str]) -> Command {
+    let mut command = script();
+    command.args(["model", network, &batch.to_string()]).arg(folder);
+    command.args(["--precisions", &precisions.join(",")]);
+    command
+}
+
+/// PyTorch's times of a network in a precision.
+#[derive(Debug, PartialEq)]
+struct Peer {
+    precision: String,
+    eager: f64,
+    compiled: f64,
+    /// Relative L2, against the processor in float32.
+    error: f64,
+}
+
+impl Peer {
+    /// The line with ours beside.
+    fn beside(&self, milliseconds: f64, error: f64) -> Row {
+        let Self { eager, compiled, error: theirs, .. } = self;
+        let ratio = milliseconds / eager.min(*compiled);
+        Row {
+            ratio: Some(ratio),
+            said: format!(
+                "{milliseconds:.3}; PyTorch eager {eager:.3}, compiled {compiled:.3}; ours / the better {ratio:.3}; \
+                 relative L2 error {error:.1e}, PyTorch's {theirs:.1e}"
+            ),
+        }
+    }
+}
+
+/// The lines of the script.
+fn peers(said: &str) -> Vec<Peer> {
+    let peer = |line: &str| {
+        let mut parts = line.split('\t');
+        let precision = parts.next()?.to_owned();
+        let mut number = || parts.next()?.parse::<f64>().ok();
+        Some(Peer { precision, eager: number()?, compiled: number()?, error: number()? })
+    };
+    said.lines().filter_map(peer).collect()
+}
+
+/// What both runs of ours are told.
+fn told(ovolo: &Path, command: &str, folder: &Path, pipeline: &str) -> Command {
+    let mut told = Command::new(ovolo);
+    told.args([command, "--pipeline", pipeline, "--cost", "measured"]).arg(folder.join("model.onnx"));
+    told
+}
+
+/// The median of our runs in milliseconds, and the relative L2 error.
+fn ours(ovolo: &Path, folder: &Path, pipeline: &str) -> Result<(f64, f64), String> {
+    let results = folder.join("results");
+    remove(&results)?;
+    let mut run = told(ovolo, "run", folder, pipeline);
+    run.arg("--output-dir").arg(&results);
+    for (name, file) in inputs(&folder.join("inputs"))? {
+        run.arg("--input").arg(format!("{name}={}", file.display()));
+    }
+    finished(&mut run)?;
+    let said = finished(script().arg("error").arg(folder.join("outputs")).arg(&results))?;
+    let error = text(&said).trim().parse::<f64>().map_err(|error| error.to_string())?;
+    let mut bench = told(ovolo, "bench", folder, pipeline);
+    bench.args(["--seconds", "3", "--json"]);
+    let said = text(&finished(&mut bench)?);
+    let said: serde_json::Value = serde_json::from_str(&said).map_err(|error| error.to_string())?;
+    let median = said["median_ms"].as_f64().ok_or("there is no median")?;
+    Ok((median, error))
+}
+
+/// The inputs of a network by their files.
+fn inputs(folder: &Path) -> Result<Vec<(String, PathBuf)>, String> {
+    let said = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(said)? {
+        let path = entry.map_err(said)?.path();
+        if let Some(name) = path.file_stem() {
+            files.push((name.to_string_lossy().into_owned(), path.clone()));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_faster_of_two_peers_counts_in_its_own_precision() {
+        let said = "a warning\nfloat32\t3.2500\t2.7500\t1.00e-06\nTF32\t1.5\t1.75\t2.00e-04\n";
+        let peers = peers(said);
+        let tf32 = Peer { precision: "TF32".into(), eager: 1.5, compiled: 1.75, error: 2e-4 };
+        assert_eq!(peers[1], tf32);
+        assert_eq!(peers.len(), 2);
+        let row = peers[0].beside(5.5, 2e-6);
+        assert_eq!(row.ratio, Some(2.0));
+        assert_eq!(
+            row.said,
+            "5.500; PyTorch eager 3.250, compiled 2.750; ours / the better 2.000; relative L2 error 2.0e-6, \
+             PyTorch's 1.0e-6"
+        );
+        assert_eq!(peers[1].beside(1.5, 0.0).ratio, Some(1.0));
+    }
+
+    #[test]
+    fn the_script_is_told_of_a_network_with_its_batch_and_precisions() {
+        let command = model("vgg16", 8, Path::new("there"), &["TF32", "float16"]);
+        let said: Vec<_> =
+            command.get_args().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+        assert_eq!(said, ["model", "vgg16", "8", "there", "--precisions", "TF32,float16"]);
+    }
+
+    #[test]
+    fn the_script_knows_every_network_and_precision() {
+        // It reads its arguments before it asks for any package.
+        let said = |words: &[&str]| match script().args(words).output() {
+            Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned() + &text(&output),
+            Err(error) => {
+                eprintln!("skipped: python3: {error}");
+                NETWORKS.join(" ")
+            }
+        };
+        let refused = said(&["model", "a-network", "1", "there"]);
+        let missing: Vec<&&str> = NETWORKS.iter().filter(|network| !refused.contains(**network)).collect();
+        assert!(missing.is_empty(), "{missing:?}: {refused}");
+        let script = std::fs::read_to_string(crate::python::root().join("xtask/python/gpu.py")).unwrap();
+        for (precision, _) in PRECISIONS {
+            assert!(script.contains(&format!("\"{precision}\"")), "{precision}");
+        }
+    }
+}
