@@ -1,5 +1,6 @@
 //! Developer tasks of the ovolo workspace: `cargo xtask TASK`.
 
+mod cuda_libraries;
 mod gpu;
 mod models;
 mod nvrtc;
@@ -15,6 +16,11 @@ type Task = (&'static str, &'static str, fn(&[String]) -> Result<(), String>);
 
 /// Every task. A new one is a module and a line here.
 const TASKS: &[Task] = &[
+    (
+        "cuda-libraries",
+        "fetch NVIDIA's libraries cuBLASLt and cuDNN (1.3 GB), which backends of these names need",
+        cuda_libraries::run,
+    ),
     (
         "gpu",
         "on a device of NVIDIA: values, times beside PyTorch's, sanitizer, one table; words choose lines of it",

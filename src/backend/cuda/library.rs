@@ -49,8 +49,8 @@ const CUDNN: Wanted = Wanted {
     title: "cuDNN",
     variable: "OVOLO_CUDNN",
     files: &["libcudnn.so.9", "libcudnn.so"],
-    beside: None,
-    remedy: "install cuDNN 9, or the wheel `nvidia-cudnn`, and set OVOLO_CUDNN",
+    beside: Some("cudnn"),
+    remedy: "run `cargo xtask cuda-libraries`, or install cuDNN 9 and set OVOLO_CUDNN",
 };
 
 /// Matrix products.
@@ -58,8 +58,8 @@ const CUBLASLT: Wanted = Wanted {
     title: "cuBLASLt",
     variable: "OVOLO_CUBLASLT",
     files: &["libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"],
-    beside: None,
-    remedy: "install a CUDA toolkit, or the wheel `nvidia-cublas`, and set OVOLO_CUBLASLT",
+    beside: Some("cublas"),
+    remedy: "run `cargo xtask cuda-libraries`, or install a CUDA toolkit and set OVOLO_CUBLASLT",
 };
 
 /// A library that is open, for as long as the process lasts.

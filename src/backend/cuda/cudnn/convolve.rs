@@ -5,7 +5,7 @@ use super::problem::{Algorithm, Problem};
 use crate::backend::cuda::calls::Status;
 use crate::backend::cuda::command::{Buffers, Descriptor, Queued, Scale};
 use crate::backend::cuda::driver::{Context, Stream};
-use crate::backend::cuda::library;
+use crate::backend::cuda::{library, nvrtc};
 use crate::contract::Call;
 use crate::tensor::DType;
 use cudarc::cudnn::sys::{self, cudnnConvolutionFwdAlgo_t as Forward};
@@ -49,6 +49,8 @@ impl Handle {
     pub fn new(context: &Rc<Context>) -> Result<Rc<Self>, String> {
         let found = library::cudnn().map_err(|why| format!("the plan takes cuDNN, which is {why}"))?;
         let calls = &found.calls;
+        // It looks for these by their names when it needs them, and finds them where they are open.
+        let _ = (library::cublaslt(), nvrtc::compiler());
         let mut raw = ptr::null_mut();
         // SAFETY: the library is open, and writes a handle.
         calls.of("cudnnCreate", unsafe { (calls.cudnnCreate)(&raw mut raw) })?;
