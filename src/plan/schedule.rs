@@ -1,7 +1,9 @@
 //! What of a plan runs beside what: the queues of a device's steps, and where one waits for another.
 //!
 //! Takes a plan, gives its steps in segments: steps of a device that follow one another, with the stream that
-//! each is queued on and the steps of other streams that it waits for. A step waits for those before it that
+//! each is queued on and the steps of other streams that it waits for. Copies to a device have a stream of their
+//! own, and so have those from it: a device copies in both directions beside its kernels, and a copy that stood
+//! behind a kernel on its stream would wait for it without need. A step waits for those before it that
 //! write what it reads or writes, or read what it writes: buffers share places, so it is bytes that tell, not
 //! values. Steps of the host run between segments, and wait for those that they share bytes with. It follows
 //! from the plan alone.
@@ -11,8 +13,10 @@ use crate::op;
 use crate::tensor::{Device, TensorType};
 use std::ops::Range;
 
-/// The most streams that steps are spread over: more branches than these are rare, and share.
-pub const STREAMS: usize = 4;
+/// The most streams that kernels are spread over: more branches than these are rare, and share.
+const KERNELS: usize = 4;
+/// All streams: those of kernels, that of copies to the device, and that of copies from it.
+const STREAMS: usize = KERNELS + 2;
 
 /// A step of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +55,37 @@ pub fn device(step: &Step) -> Option<&'static str> {
     op::find(step.op).and_then(op::OpDef::backend).filter(|_| any)
 }
 
-/// The bytes of the devices' arenas that a step touches.
+/// What a step is to a device, which does one of each kind at a time beside the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Kernel,
+    Upload,
+    Download,
+}
+
+impl Kind {
+    fn of(step: &Step) -> Self {
+        let host = |ty: &TensorType| ty.device == Device::Host;
+        match (step.input_types.iter().all(host), host(&step.output_type)) {
+            (true, false) => Self::Upload,
+            (false, true) => Self::Download,
+            _ => Self::Kernel,
+        }
+    }
+
+    /// The streams that it may be queued on.
+    fn streams(self) -> Range<usize> {
+        match self {
+            Self::Kernel => 0..KERNELS,
+            Self::Upload => KERNELS..KERNELS + 1,
+            Self::Download => KERNELS + 1..STREAMS,
+        }
+    }
+}
+
+/// What a step is, and the bytes of the arenas that it touches.
 struct Bytes {
+    kind: Kind,
     reads: Vec<(Device, Range<usize>)>,
     writes: Vec<(Device, Range<usize>)>,
 }
@@ -67,7 +100,11 @@ impl Bytes {
         let device = step.output_type.device;
         let output = step.output.offset..step.output.offset + step.output_type.bytes();
         let scratch = step.scratch_offset..step.scratch_offset + step.scratch;
-        Self { reads: reads.collect(), writes: vec![(device, output), (device, scratch)] }
+        Self {
+            kind: Kind::of(step),
+            reads: reads.collect(),
+            writes: vec![(device, output), (device, scratch)],
+        }
     }
 
     /// Whether two steps must keep their order.
@@ -122,8 +159,9 @@ impl Schedule {
     }
 }
 
-/// Streams for some steps. One goes where the last step is one that it waits for, so that a chain has one
-/// stream; else where nothing is queued that it need not wait for; else where the queue ended first.
+/// Streams for some steps. Of those of its kind, one goes where the last step is one that it waits for, so that a
+/// chain has one stream; else where nothing is queued that it need not wait for; else where the queue ended first.
+/// They are numbered as they are first used.
 fn segment(steps: &[usize], bytes: &[Bytes]) -> Vec<Launch> {
     let mut launches: Vec<Launch> = Vec::with_capacity(steps.len());
     // For each launch, how many launches of each stream are known to be done when it begins, itself included
@@ -133,10 +171,11 @@ fn segment(steps: &[usize], bytes: &[Bytes]) -> Vec<Launch> {
     for (at, &step) in steps.iter().enumerate() {
         let waits: Vec<usize> = (0..at).filter(|before| bytes[steps[*before]].meets(&bytes[step])).collect();
         let last = |stream: usize| queued[stream].last().copied();
-        let chain = (0..STREAMS).filter(|stream| last(*stream).is_some_and(|last| waits.contains(&last)));
+        let streams = bytes[step].kind.streams();
+        let chain = streams.clone().filter(|stream| last(*stream).is_some_and(|last| waits.contains(&last)));
         let stream = chain.max_by_key(|stream| last(*stream)).unwrap_or_else(|| {
             // An empty queue comes before all others.
-            (0..STREAMS).min_by_key(|stream| (last(*stream), *stream)).unwrap_or(0)
+            streams.min_by_key(|stream| (last(*stream), *stream)).unwrap_or(0)
         });
         let mut known = last(stream).map_or([0; STREAMS], |last| done[last]);
         let mut after = Vec::new();
@@ -152,6 +191,14 @@ fn segment(steps: &[usize], bytes: &[Bytes]) -> Vec<Launch> {
         done.push(known);
         launches.push(Launch { step, stream, after });
     }
+    let mut numbers: Vec<usize> = Vec::new();
+    for launch in &mut launches {
+        let number = numbers.iter().position(|stream| *stream == launch.stream);
+        launch.stream = number.unwrap_or_else(|| {
+            numbers.push(launch.stream);
+            numbers.len() - 1
+        });
+    }
     launches
 }
 
@@ -162,12 +209,19 @@ mod tests {
     /// From one byte to another.
     type Span = (usize, usize);
 
-    /// Steps that read and write these bytes of the arena.
+    /// Kernels that read and write these bytes of the arena.
     fn scheduled(steps: &[(&[Span], Span)]) -> Vec<Launch> {
+        let kernels: Vec<_> = steps.iter().map(|(reads, writes)| (Kind::Kernel, *reads, *writes)).collect();
+        of_kinds(&kernels)
+    }
+
+    /// Steps of these kinds that do.
+    fn of_kinds(steps: &[(Kind, &[Span], Span)]) -> Vec<Launch> {
         let range = |(from, to): Span| from..to;
         let bytes: Vec<Bytes> = steps
             .iter()
-            .map(|(reads, writes)| Bytes {
+            .map(|(kind, reads, writes)| Bytes {
+                kind: *kind,
                 reads: reads.iter().map(|one| (Device::Host, range(*one))).collect(),
                 writes: vec![(Device::Host, range(*writes))],
             })
@@ -177,6 +231,33 @@ mod tests {
 
     fn launch(step: usize, stream: usize, after: &[usize]) -> Launch {
         Launch { step, stream, after: after.to_vec() }
+    }
+
+    #[test]
+    fn copies_have_streams_of_their_own_and_wait_for_what_they_must() {
+        let launches = of_kinds(&[
+            (Kind::Upload, &[], (0, 4)),
+            (Kind::Kernel, &[(0, 4)], (4, 8)),
+            (Kind::Kernel, &[(4, 8)], (8, 12)),
+            // Beside both kernels: its bytes are nobody's.
+            (Kind::Upload, &[], (12, 16)),
+            // Beside the second kernel: it takes the place of what the first one has read.
+            (Kind::Upload, &[], (0, 4)),
+            (Kind::Download, &[(8, 12)], (100, 104)),
+            (Kind::Kernel, &[(12, 16)], (16, 20)),
+            (Kind::Download, &[(4, 8)], (104, 108)),
+        ]);
+        let expected = [
+            launch(0, 0, &[]),
+            launch(1, 1, &[0]),
+            launch(2, 1, &[]),
+            launch(3, 0, &[]),
+            launch(4, 0, &[1]),
+            launch(5, 2, &[2]),
+            launch(6, 3, &[3]),
+            launch(7, 2, &[]),
+        ];
+        assert_eq!(launches, expected);
     }
 
     #[test]

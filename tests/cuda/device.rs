@@ -516,6 +516,64 @@ pub fn machine_code_and_plans_are_kept() -> Result<(), Failed> {
     Ok(())
 }
 
+/// Copies have streams of their own, and run beside kernels where they share no bytes with them.
+pub fn copies_run_beside_kernels() -> Result<(), Failed> {
+    let (Some(standin), true) = (standin::get(), ready()) else { return Ok(()) };
+    // The second input is copied there while the first one is worked on, and the first result back while the second
+    // one is: they share no bytes, since what comes of the first is read at the end.
+    let graph = parsed(
+        "x: f32[40,40] = input\ny: f32[40,40] = input\na = softmax(x) {axis: 1}\nb = transpose(a) {perm: [1,0]}\n         c = softmax(y) {axis: 1}\nd = concat(b, c) {axis: 0}\ne = softmax(d) {axis: 0}\nreturn a\nreturn e",
+    )?;
+    let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline("cuda", 2))
+        .map_err(|error| error.to_string())?;
+    let plan = &compilation.plan;
+    let schedule = Schedule::new(plan);
+    let copies = |op: &str| -> Vec<usize> {
+        let launches = schedule.segments.iter().flatten();
+        let mut streams: Vec<usize> =
+            launches.filter(|one| plan.steps[one.step].op == op).map(|one| one.stream).collect();
+        streams.dedup();
+        streams
+    };
+    let (up, down) = (copies("cuda.upload"), copies("cuda.download"));
+    let kernels = copies("cuda.softmax");
+    if up.len() != 1
+        || down.len() != 1
+        || up == down
+        || kernels.contains(&up[0])
+        || kernels.contains(&down[0])
+    {
+        return Err(format!("uploads on {up:?}, downloads on {down:?}, kernels on {kernels:?}").into());
+    }
+    let _turn = standin::turn();
+    standin.register("beside", &module(plan)?);
+    let kept = Kept::default();
+    let inputs = common::inputs(&graph);
+    let reference = common::reference(&graph, &inputs);
+    let inputs: Vec<&Tensor> = inputs.iter().collect();
+    standin.beside();
+    let mut beside = [0; RUNS];
+    for order in ORDERS {
+        standin.order(order);
+        let mut session =
+            Session::with(&compilation.program, plan.clone(), &kept).map_err(|error| error.to_string())?;
+        for (run, beside) in beside.iter_mut().enumerate() {
+            let outputs = session.run(&inputs).map_err(|error| error.to_string())?;
+            let far = |(output, reference)| !small(common::relative_error(output, reference));
+            if outputs.iter().zip(&reference).any(far) {
+                return Err(format!("order {order}, run {run}: the values are wrong").into());
+            }
+            *beside += standin.beside();
+        }
+    }
+    // Queued step by step, and replayed.
+    if beside.contains(&0) {
+        return Err(format!("in some run no copy is beside a kernel in any order: {beside:?}\n{plan}").into());
+    }
+    standin.faults()?;
+    Ok(())
+}
+
 /// The stand-in sees what it is for: a wait that is left out gives a wrong value in some order.
 pub fn a_missing_wait_shows() -> Result<(), Failed> {
     let (Some(standin), true) = (standin::get(), ready()) else { return Ok(()) };

@@ -88,10 +88,11 @@ static unsigned char* reach(uint64_t address, size_t bytes) {
 // Work, streams, events and graphs.
 struct Event;
 struct Stream;
-struct Node { std::function<void()> run; std::set<size_t> after; };
+enum Kind { OTHER, KERNEL, COPY };
+struct Node { std::function<void()> run; std::set<size_t> after; Kind kind = OTHER; };
 struct Graph { std::vector<Node> nodes; };
 struct Capture { Stream* origin; std::set<Stream*> streams; Graph graph; bool broken = false; };
-struct Work { std::function<void()> run; Event* marks = nullptr; Event* awaits = nullptr; uint64_t ticket = 0; };
+struct Work { std::function<void()> run; Event* marks = nullptr; Event* awaits = nullptr; uint64_t ticket = 0; Kind kind = OTHER; uint64_t number = 0; };
 struct Event {
   uint64_t recorded = 0, done = 0;
   Stream* stream = nullptr;
@@ -103,6 +104,12 @@ static std::set<Stream*> streams;
 static std::set<Event*> events;
 static std::set<Graph*> graphs, replays;
 
+// How often a copy ran before a kernel that was queued before it, or a kernel before such a copy: they are work for
+// a device at one time.
+static long beside;
+static bool apart(Kind one, Kind other) { return (one == COPY && other == KERNEL) || (one == KERNEL && other == COPY); }
+static uint64_t queued;
+
 static bool may_run(Stream* stream) {
   if (stream->queue.empty() || stream->busy) return false;
   const Work& work = stream->queue.front();
@@ -111,6 +118,9 @@ static bool may_run(Stream* stream) {
 static void run_one(Stream* stream) {
   Work work = stream->queue.front();
   stream->queue.pop_front();
+  bool overtakes = false;
+  for (Stream* other : streams) for (const Work& one : other->queue) overtakes |= one.number < work.number && apart(one.kind, work.kind);
+  beside += overtakes;
   stream->busy = true;
   if (work.run) work.run();
   if (work.marks) work.marks->done = work.ticket;
@@ -149,20 +159,26 @@ static void run_graph(const Graph& graph) {
       if (can) ready.push_back(i);
     }
     size_t next = order == 0 ? ready.back() : order == 1 ? ready.front() : ready[random_below(ready.size())];
+    bool overtakes = false;
+    for (size_t i = 0; i < next; ++i) overtakes |= !done[i] && apart(graph.nodes[i].kind, graph.nodes[next].kind);
+    beside += overtakes;
     graph.nodes[next].run();
     done[next] = true;
   }
 }
 // Puts work on a stream, or into the graph that is being made of it.
-static int enqueue(Stream* stream, std::function<void()> run) {
+static int enqueue(Stream* stream, std::function<void()> run, Kind kind = OTHER) {
   if (!streams.count(stream)) return INVALID_HANDLE;
   if (stream->capture) {
     std::vector<Node>& nodes = stream->capture->graph.nodes;
-    nodes.push_back({std::move(run), stream->frontier});
+    nodes.push_back({std::move(run), stream->frontier, kind});
     stream->frontier = {nodes.size() - 1};
     return SUCCESS;
   }
-  stream->queue.push_back({std::move(run)});
+  Work work{std::move(run)};
+  work.kind = kind;
+  work.number = ++queued;
+  stream->queue.push_back(std::move(work));
   return SUCCESS;
 }
 static bool capturing() {
@@ -300,13 +316,13 @@ ENTRY cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, Stream* 
   BEGIN;
   if (!reach(to, bytes)) return INVALID_VALUE;
   if (!holder(host_blocks, (uint64_t)from, bytes)) fault("a copy from memory that is not pinned");
-  return enqueue(stream, [=] { memcpy(reach(to, bytes), from, bytes); });
+  return enqueue(stream, [=] { memcpy(reach(to, bytes), from, bytes); }, COPY);
 }
 ENTRY cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, Stream* stream) {
   BEGIN;
   if (!reach(from, bytes)) return INVALID_VALUE;
   if (!holder(host_blocks, (uint64_t)to, bytes)) fault("a copy to memory that is not pinned");
-  return enqueue(stream, [=] { memcpy(to, reach(from, bytes), bytes); });
+  return enqueue(stream, [=] { memcpy(to, reach(from, bytes), bytes); }, COPY);
 }
 
 struct Module { std::string image; };
@@ -380,7 +396,7 @@ ENTRY cuLaunchKernel(Function* function, unsigned x, unsigned y, unsigned z, uns
     for (uint64_t address : addresses) pointers.push_back(reach(address, 0));
     unsigned launch[4] = {x, y, threads, rows};
     if (function->run(function->kernel, pointers.data(), launch, function->waits, order & 1)) fault("not all threads reach a barrier");
-  });
+  }, KERNEL);
 }
 
 ENTRY cuStreamCreate(Stream** stream, unsigned flags) {
@@ -553,6 +569,13 @@ ENTRY standin_register(const char* path) {
 ENTRY standin_order(int how, uint64_t with) { Guard guard(lock); order = how; seed = with | 1; return 0; }
 // How often an entry was called.
 ENTRY standin_calls(const char* name) { Guard guard(lock); return (int)calls[name]; }
+// How often a copy and a kernel ran beside each other since it was asked last.
+ENTRY standin_beside(const char*) {
+  Guard guard(lock);
+  long count = beside;
+  beside = 0;
+  return (int)count;
+}
 // How many of a kind there are.
 ENTRY standin_live(const char* what) {
   Guard guard(lock);

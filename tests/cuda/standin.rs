@@ -111,6 +111,11 @@ impl Standin {
         self.call("standin_calls", entry)
     }
 
+    /// How often a copy and a kernel ran in another order than they were queued in, since it was asked last.
+    pub fn beside(&self) -> c_int {
+        self.call("standin_beside", "")
+    }
+
     /// How many handles there are of all kinds.
     pub fn live(&self) -> c_int {
         // SAFETY: no text asks for all.

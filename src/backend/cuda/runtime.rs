@@ -2,7 +2,7 @@
 //!
 //! Everything of a plan that is the device's lies in one piece of its memory, laid out by the planner, and its
 //! constants in another. The host's part of the arena, and copies of the inputs that the device reads, are
-//! pinned, so that copies run beside all else. The first run queues each step; the second lets the driver keep
+//! pinned, so that copies run beside all else, on streams of their own. The first run queues each step; the second lets the driver keep
 //! what is queued, segment by segment, and replays that; so do all others.
 
 use super::command::{self, Buffers, Command, Libraries};
