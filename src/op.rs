@@ -23,6 +23,7 @@ pub(crate) mod resize;
 mod shape;
 mod tf32;
 pub(crate) mod transposed;
+pub(crate) mod tree;
 mod window;
 pub mod winograd;
 
@@ -156,6 +157,7 @@ impl std::fmt::Debug for OpDef {
 /// The families of logical ops, each a list of definitions. A new op is one entry in one of them.
 const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     elementwise::ops,
+    tree::ops,
     matmul::ops,
     window::ops,
     transposed::ops,

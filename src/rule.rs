@@ -36,6 +36,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("rules/algebra.ron", include_str!("../rules/algebra.ron")),
     ("rules/part.ron", include_str!("../rules/part.ron")),
     ("rules/fuse.ron", include_str!("../rules/fuse.ron")),
+    ("rules/tree.ron", include_str!("../rules/tree.ron")),
     ("rules/merge.ron", include_str!("../rules/merge.ron")),
     ("rules/taso.ron", include_str!("../rules/taso.ron")),
     ("rules/taso-multi.ron", include_str!("../rules/taso-multi.ron")),

@@ -251,7 +251,7 @@ fn step_error(written: &Step) -> Option<String> {
 /// the name is not that of a step.
 pub(crate) fn step(name: &str) -> Option<(&'static str, Vec<Option<Float>>)> {
     let step = Step { op: post::step_name(name)?, parameters: Vec::new() };
-    if post::is_binary(&step) {
+    if post::is_binary(&step) || op::tree::step_name(step.op).is_some() {
         return Some((step.op, Vec::new()));
     }
     let default = |attr: &AttrDef| match attr.default {

@@ -107,7 +107,7 @@ unary_evals!(
 );
 
 /// Keeps the padding of a blocked operand out: evaluates in the default layout and packs again.
-fn relayout(result: Tensor, ty: &TensorType) -> Tensor {
+pub(super) fn relayout(result: Tensor, ty: &TensorType) -> Tensor {
     result.to_layout(&ty.layout)
 }
 

@@ -88,7 +88,8 @@ const NATIVE: &[&str] = &[
 
 /// Logical ops that the backend `cuda` has as they are, all operands on the device, beside those of [`NATIVE`]
 /// but `reorder` and `conv-transpose`.
-const CUDA: &[&str] = &["max-pool", "avg-pool", "reduce-mean", "concat", "grad", "upload", "download"];
+const CUDA: &[&str] =
+    &["max-pool", "avg-pool", "reduce-mean", "concat", "grad", "tree", "upload", "download"];
 
 /// Logical ops that oneDNN runs as they are.
 const ONEDNN: &[&str] = &[

@@ -1,5 +1,6 @@
 //! Post chains: elementwise steps on a result, and the scalar functions they are made of.
 
+use super::tree;
 use crate::attr::Step;
 use crate::tensor::{Layout, Tensor, TensorType};
 
@@ -78,10 +79,16 @@ pub fn is_binary(step: &Step) -> bool {
     binary(step.op, 1.0, 1.0).is_some()
 }
 
-/// The number of extra operands of a chain.
+/// Whether a step takes an operand: a binary one, and in a tree one that begins another value.
+#[must_use]
+pub fn takes_operand(step: &Step) -> bool {
+    is_binary(step) || step.op == tree::PUSH
+}
+
+/// The number of extra operands of a chain or a tree.
 #[must_use]
 pub fn extras(steps: &[Step]) -> usize {
-    steps.iter().filter(|step| is_binary(step)).count()
+    steps.iter().filter(|step| takes_operand(step)).count()
 }
 
 /// The steps that take an extra operand.
@@ -94,10 +101,10 @@ pub fn step_names() -> Vec<&'static str> {
     BINARY.into_iter().chain(unary.filter(|name| !BINARY.contains(name))).collect()
 }
 
-/// The canonical name of a step's op, if it may be a step.
+/// The canonical name of a step's op, if it may be a step of a chain or a tree.
 #[must_use]
 pub fn step_name(name: &str) -> Option<&'static str> {
-    BINARY.into_iter().find(|known| *known == name).or_else(|| {
+    BINARY.into_iter().find(|known| *known == name).or_else(|| tree::step_name(name)).or_else(|| {
         let def = super::find(name)?;
         unary(name, &[0.0, 0.0], 0.5).map(|_| def.name)
     })
@@ -134,7 +141,7 @@ pub fn check(steps: &[Step], extras: &[&TensorType], result: &TensorType) -> Res
     }
 }
 
-fn check_operand(step: &str, ty: &TensorType, result: &TensorType) -> Result<(), String> {
+pub(super) fn check_operand(step: &str, ty: &TensorType, result: &TensorType) -> Result<(), String> {
     if ty.dtype != result.dtype {
         return Err(format!("the operand of post step `{step}` is {ty}, the result {result}"));
     }

@@ -290,6 +290,55 @@ pub fn chain(r: &mut Random) -> Vec<Option<Case>> {
     cases
 }
 
+/// Trees of elementwise steps: chains that meet, at any depth.
+pub fn tree(r: &mut Random) -> Vec<Option<Case>> {
+    let mut cases = Vec::new();
+    for dtype in [DType::F32, DType::F32, DType::F16, DType::BF16] {
+        for _ in 0..12 {
+            let rank = r.below(5);
+            let shape = r.shape(rank, 3000);
+            let (mut operands, mut steps) = (vec![r.positive(dtype, &shape)], Vec::new());
+            grow(r, dtype, &shape, 2, &mut operands, &mut steps);
+            steps.push(step("clip", &[-3.0, 6.0]));
+            cases.push(Case::new("tree", post(steps), operands));
+        }
+    }
+    // A gate, with enough for several vectors a thread and some left over.
+    let wide = [1024 * 4 * 1024 + 3];
+    let operands = vec![r.tensor(DType::F32, &wide), r.tensor(DType::F32, &wide)];
+    let gate = ["sigmoid", "push", "tanh", "pop-mul"].map(|op| step(op, &[])).to_vec();
+    cases.push(Case::new("tree", post(gate), operands));
+    cases
+}
+
+/// Steps on a value, some of which are other values with steps of their own.
+fn grow(
+    r: &mut Random,
+    dtype: DType,
+    shape: &[usize],
+    depth: usize,
+    operands: &mut Vec<Tensor>,
+    steps: &mut Vec<Step>,
+) {
+    for _ in 0..1 + r.below(3) {
+        let narrower = r.narrower(shape);
+        match r.below(3) {
+            0 => steps.push(step(r.pick(&["sigmoid", "tanh", "abs", "softplus"]), &[])),
+            1 => {
+                steps.push(step(r.pick(&["add", "sub", "rsub", "mul", "div", "min", "max"]), &[]));
+                operands.push(r.positive(dtype, &narrower));
+            }
+            _ if depth > 0 => {
+                steps.push(step("push", &[]));
+                operands.push(r.positive(dtype, &narrower));
+                grow(r, dtype, shape, depth - 1, operands, steps);
+                steps.push(step(r.pick(&["pop-add", "pop-sub", "pop-mul", "pop-min", "pop-max"]), &[]));
+            }
+            _ => {}
+        }
+    }
+}
+
 fn axes(r: &mut Random, rank: usize) -> Vec<i64> {
     (0..rank as i64).filter(|_| r.below(2) == 0).collect()
 }
@@ -667,6 +716,7 @@ pub const FAMILIES: &[Family] = &[
     ("binary", binary),
     ("cast", cast),
     ("chain", chain),
+    ("tree", tree),
     ("reduce", reduce),
     ("lines", lines),
     ("pool", pool),

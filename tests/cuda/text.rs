@@ -32,6 +32,14 @@ fn calls() -> Vec<(&'static str, Option<Case>)> {
                 vec![f32(&[8, 768]), f32(&[768]), f32(&[8, 1])],
             ),
         ),
+        (
+            "fused_tree",
+            Case::new(
+                "tree",
+                none().with("post", chain(&["add", "push", "sub", "pop-mul"])),
+                vec![f32(&[8, 768]), f32(&[768]), f32(&[8, 768]), f32(&[8, 1])],
+            ),
+        ),
         ("sum_of_rows", Case::new("reduce-sum", none().ints("axes", &[1]), vec![f32(&[64, 512])])),
         ("mean_of_columns", Case::new("reduce-mean", none().ints("axes", &[0]), vec![f32(&[512, 64])])),
         (

@@ -95,6 +95,7 @@ const SAMPLERS: &[(&str, Sampler)] = &[
     ("cast", elementwise::cast),
     ("scalar", elementwise::scalar),
     ("map", elementwise::map),
+    ("tree", elementwise::tree),
     ("matmul", linear::matmul),
     ("attention", linear::attention),
     ("conv", window::conv),
@@ -240,16 +241,30 @@ impl Ask<'_> {
     /// A post chain, settled or drawn, for an op of `base` operands; and wishes for its extra
     /// operands, which broadcast to the result.
     pub fn post(&mut self, base: usize, result: &TensorType) -> Option<(Vec<Step>, Vec<Wish>)> {
+        self.steps(base, result, chain)
+    }
+
+    /// The same of a tree.
+    pub fn tree(&mut self, result: &TensorType) -> Option<(Vec<Step>, Vec<Wish>)> {
+        self.steps(1, result, tree)
+    }
+
+    fn steps(
+        &mut self,
+        base: usize,
+        result: &TensorType,
+        draw: fn(&mut Rng, &Palette, usize, usize) -> Vec<Step>,
+    ) -> Option<(Vec<Step>, Vec<Wish>)> {
         let (least, most) = (self.least.saturating_sub(base), self.most.checked_sub(base)?);
         let steps = match self.fixed.get("post") {
             Some(Attr::Post(steps)) => steps.clone(),
-            _ => chain(self.rng, self.palette, least, most),
+            _ => draw(self.rng, self.palette, least, most),
         };
         let extras = post::extras(&steps);
         if !(least..=most).contains(&extras) {
             return None;
         }
-        let binary: Vec<&Step> = steps.iter().filter(|step| post::is_binary(step)).collect();
+        let taking: Vec<&Step> = steps.iter().filter(|step| post::takes_operand(step)).collect();
         let wishes = (0..extras).map(|at| {
             let mut ty = result.clone();
             if result.layout.is_plain() {
@@ -258,7 +273,7 @@ impl Ask<'_> {
                 // A plain value of one element goes with any layout.
                 ty = TensorType::plain(result.dtype, super::palette::ones(self.rng, 1));
             }
-            match binary[at].op {
+            match taking[at].op {
                 "pow" => Wish { ty, values: Values::Exponent },
                 _ => Wish::any(ty),
             }
@@ -329,6 +344,26 @@ fn chain(rng: &mut Rng, palette: &Palette, least: usize, most: usize) -> Vec<Ste
         Step { op, parameters: parameters.collect() }
     };
     kinds.into_iter().map(step).collect()
+}
+
+/// A tree: a chain, or two that meet, and at times a third.
+fn tree(rng: &mut Rng, palette: &Palette, least: usize, most: usize) -> Vec<Step> {
+    let mut steps = chain(rng, palette, least, most);
+    let one = |name: &str| {
+        let (op, _) = crate::verify::step(name).expect("trees have the step");
+        Step { op, parameters: Vec::new() }
+    };
+    for _ in 0..rng.below(3) {
+        let left = most.saturating_sub(post::extras(&steps));
+        if left == 0 {
+            break;
+        }
+        let pop =
+            one(rng.pick(&["pop-add", "pop-sub", "pop-mul", "pop-sub", "pop-div", "pop-min", "pop-max"]));
+        let other = chain(rng, palette, 0, (left - 1).min(1));
+        steps.extend(std::iter::once(one("push")).chain(other).chain([pop]));
+    }
+    steps
 }
 
 /// What is known of a value's rank before it is drawn.

@@ -361,7 +361,7 @@ fn without_step(value: &mut Value, step: usize) {
     let mut chain = value.attrs.post().to_vec();
     let first = value.inputs.len().saturating_sub(post::extras(&chain));
     let gone = chain.remove(step);
-    if post::is_binary(&gone) {
+    if post::takes_operand(&gone) {
         let operand = first + post::extras(&chain[..step]);
         if operand < value.inputs.len() {
             value.inputs.remove(operand);

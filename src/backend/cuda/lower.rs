@@ -13,7 +13,7 @@ use super::tile::Tile;
 use super::window;
 use crate::attr::{Attrs, Step};
 use crate::contract::Call;
-use crate::op::{self, post};
+use crate::op::{self, post, tree};
 use crate::tensor::{DType, TensorType};
 
 /// What computes a call.
@@ -28,7 +28,7 @@ pub fn job(call: &Call<'_>) -> Result<Job, String> {
         "matmul" => product::matmul(call),
         "conv" => product::conv(call),
         "attention" => product::attention(call),
-        "map" => map(call),
+        "map" | "tree" => map(call),
         "where" => pointwise(call, |x| Ok(Expr::select(x[0].clone(), x[1].clone(), x[2].clone()))),
         "cast" => pointwise(call, |x| Ok(x[0].clone().cast(attrs.expect_dtype("to")))),
         "batch-norm" => batch_norm(call),
@@ -101,13 +101,19 @@ fn map(call: &Call<'_>) -> Result<Job, String> {
     pointwise(call, |x| chain(call.attrs.post(), x))
 }
 
-/// A post chain on the first of some values; the others are its steps' operands.
+/// A post chain or a tree on the first of some values; the others are its steps' operands.
 pub(super) fn chain(steps: &[Step], x: &[Expr]) -> Result<Expr, String> {
     let mut extras = x[1..].iter();
     let mut value = x[0].clone();
+    let mut aside = Vec::new();
     for step in steps {
         let parameters = step.parameters.iter().map(|p| p.0).collect();
-        value = if post::is_binary(step) {
+        value = if step.op == tree::PUSH {
+            aside.push(value);
+            extras.next().ok_or("a step lacks its operand")?.clone()
+        } else if let Some(binary) = tree::popped(step.op) {
+            Expr::binary(binary, aside.pop().ok_or("nothing is put aside")?, value)
+        } else if post::is_binary(step) {
             let extra = extras.next().ok_or("a step lacks its operand")?.clone();
             match step.op {
                 "rsub" => Expr::binary("sub", extra, value),

@@ -2,7 +2,7 @@
 
 use super::super::palette::{ones, pair, partner};
 use super::{Ask, Offer, Values, Wish};
-use crate::attr::{Attr, AttrKind, Attrs};
+use crate::attr::{Attr, AttrKind, Attrs, Step};
 use crate::tensor::{DType, TensorType};
 
 /// The operand is what the result is wished to be.
@@ -111,11 +111,22 @@ pub(super) fn scalar(ask: &mut Ask<'_>) -> Option<Offer> {
 
 /// A chain on a value of the wished type.
 pub(super) fn map(ask: &mut Ask<'_>) -> Option<Offer> {
+    steps(ask, |ask, ty| ask.post(1, ty))
+}
+
+pub(super) fn tree(ask: &mut Ask<'_>) -> Option<Offer> {
+    steps(ask, |ask, ty| ask.tree(ty))
+}
+
+type Drawn = Option<(Vec<Step>, Vec<Wish>)>;
+
+/// An op of so many steps on its first operand.
+fn steps(ask: &mut Ask<'_>, draw: impl Fn(&mut Ask<'_>, &TensorType) -> Drawn) -> Option<Offer> {
     let mut ty = ask.known(0).unwrap_or(ask.wish).clone();
-    if ty.dtype != DType::BF16 {
+    if !matches!(ty.dtype, DType::F16 | DType::BF16) {
         ty.dtype = DType::F32;
     }
-    let (steps, extras) = ask.post(1, &ty)?;
+    let (steps, extras) = draw(ask, &ty)?;
     let mut operands = vec![Wish::any(ty)];
     operands.extend(extras);
     Some(Offer { attrs: Attrs::new().with("post", Attr::Post(steps)), operands })

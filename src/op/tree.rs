@@ -1,0 +1,116 @@
+//! Trees of elementwise steps: chains that meet.
+//!
+//! A tree is written as its chain in postfix order, with a stack beside the value. `push` puts the value aside and
+//! begins another one with the next operand; `pop-OP` takes what was put aside last as the left side of OP, and the
+//! value as its right side. `(a + b) * (c - d)` is `<add,push,sub,pop-mul>` of `a, b, c, d`.
+
+use super::elementwise::{Broadcast, relayout};
+use super::{Arity, Flags, OpDef, count, post, post_attr};
+use crate::attr::Step;
+use crate::tensor::{DType, Layout, Tensor, TensorType};
+
+/// The steps that take the value that was put aside, and the binary steps that they are.
+const POPS: [(&str, &str); 7] = [
+    ("pop-add", "add"),
+    ("pop-sub", "sub"),
+    ("pop-mul", "mul"),
+    ("pop-div", "div"),
+    ("pop-min", "min"),
+    ("pop-max", "max"),
+    ("pop-pow", "pow"),
+];
+
+/// What begins another value.
+pub const PUSH: &str = "push";
+
+/// The canonical name of a step that trees alone have.
+pub(crate) fn step_name(name: &str) -> Option<&'static str> {
+    std::iter::once(PUSH).chain(POPS.iter().map(|(pop, _)| *pop)).find(|known| *known == name)
+}
+
+/// The binary step of what was put aside and the value, where a step is one that takes it.
+pub(crate) fn popped(step: &str) -> Option<&'static str> {
+    POPS.iter().find(|(pop, _)| *pop == step).map(|(_, binary)| *binary)
+}
+
+/// Checks that what is put aside is taken, and the other steps as those of a chain.
+///
+/// # Errors
+/// A step that finds nothing put aside, something that is left there, or what [`post::check`] says.
+fn check(steps: &[Step], extras: &[&TensorType], result: &TensorType) -> Result<(), String> {
+    let mut depth = 0_usize;
+    let mut rest = extras;
+    for step in steps {
+        let taken;
+        (taken, rest) = rest.split_at(usize::from(post::takes_operand(step)).min(rest.len()));
+        if step.op == PUSH {
+            depth += 1;
+            let ty = taken.first().ok_or("step `push` lacks its operand")?;
+            post::check_operand(PUSH, ty, result)?;
+        } else if popped(step.op).is_some() {
+            depth = depth.checked_sub(1).ok_or_else(|| format!("nothing is put aside for `{}`", step.op))?;
+        } else {
+            post::check(std::slice::from_ref(step), taken, result)?;
+        }
+    }
+    match (depth, rest.len()) {
+        (0, 0) => Ok(()),
+        (0, more) => Err(format!("{more} operand(s) more than the tree has steps that take one")),
+        (depth, _) => Err(format!("{depth} value(s) are put aside and not taken")),
+    }
+}
+
+/// The value of a tree: each node in `f64`.
+fn apply(steps: &[Step], operands: &[&Tensor], ty: &TensorType) -> Tensor {
+    let mut rest = operands.iter();
+    let mut spread = || {
+        let operand = rest.next().expect("a checked tree has its operands").to_layout(&Layout::PLAIN);
+        let values = operand.to_f64();
+        let index = Broadcast::new(&operand.ty().shape, &ty.shape);
+        (0..ty.shape.count()).map(|position| values[index.at(position)]).collect::<Vec<f64>>()
+    };
+    let mut value = spread();
+    let mut aside: Vec<Vec<f64>> = Vec::new();
+    for step in steps {
+        let parameters: Vec<f64> = step.parameters.iter().map(|p| p.0).collect();
+        if step.op == PUSH {
+            aside.push(std::mem::replace(&mut value, spread()));
+        } else if let Some(binary) = popped(step.op) {
+            let left = aside.pop().expect("a checked tree has put something aside");
+            for (value, left) in value.iter_mut().zip(left) {
+                *value = post::binary(binary, left, *value).unwrap_or(f64::NAN);
+            }
+        } else if post::is_binary(step) {
+            for (value, right) in value.iter_mut().zip(spread()) {
+                *value = post::binary(step.op, *value, right).unwrap_or(f64::NAN);
+            }
+        } else {
+            for value in &mut value {
+                *value = post::unary(step.op, &parameters, *value).unwrap_or(f64::NAN);
+            }
+        }
+    }
+    Tensor::from_f64(ty.dtype, ty.shape.clone(), &value)
+}
+
+pub(super) fn ops() -> Vec<OpDef> {
+    vec![OpDef {
+        name: "tree",
+        doc: "chains of elementwise steps that meet: `push` puts the value aside and begins one with the next \
+              operand, `pop-OP` is OP of what was put aside and the value",
+        arity: Arity::Post(1),
+        attrs: vec![post_attr()],
+        flags: Flags { layout_agnostic: true, ..Flags::default() },
+        infer: |attrs, types| {
+            if !matches!(types[0].dtype, DType::F32 | DType::F16 | DType::BF16) {
+                return Err(format!("operand 0 is {}, none of f32, f16 and bf16", types[0]));
+            }
+            check(attrs.post(), &types[1..], types[0])?;
+            Ok(types[0].clone())
+        },
+        eval: |attrs, operands, ty| relayout(apply(attrs.post(), operands, ty), ty),
+        #[allow(clippy::cast_precision_loss)]
+        flops: |attrs, _, output| count(output) * attrs.post().len() as f64,
+        logical: None,
+    }]
+}
