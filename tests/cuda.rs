@@ -60,6 +60,7 @@ fn main() {
     trials.push(Trial::test("device::machine_code_and_plans_are_kept", kept));
     trials.push(Trial::test("device::mixed", device::mixed));
     trials.push(Trial::test("device::the_pipeline_mixes", device::the_pipeline_mixes));
+    trials.push(Trial::test("device::models_in_f16_fuse", device::models_in_f16_fuse));
     trials.push(Trial::test("device::copies_run_beside_kernels", device::copies_run_beside_kernels));
     trials.push(Trial::test("harness::a_missing_wait_shows", device::a_missing_wait_shows));
     trials.push(Trial::test("plan::chains_stay_on_the_device", plan::chains_stay_on_the_device));

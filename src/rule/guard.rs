@@ -31,6 +31,10 @@ pub(super) const GUARDS: &[Function] = &[
     guard("is-f32-or-bf16", "the operand's elements are f32 or bf16", &[Operand], |v| {
         say(wide_or_half(operand(v, 0)?), || format!("{} is neither f32 nor bf16", v.show(0)))
     }),
+    guard("is-f32-or-16-bit", "the operand's elements are f32, f16 or bf16", &[Operand], |v| {
+        let fits = matches!(operand(v, 0)?.ty.dtype, DType::F32 | DType::F16 | DType::BF16);
+        say(fits, || format!("{} is none of f32, f16 and bf16", v.show(0)))
+    }),
     guard("all-f32-or-bf16", "every operand's elements are f32 or bf16", &[Rest], |v| {
         let other = rest(v, 0)?.iter().find(|fact| !wide_or_half(fact));
         say(other.is_none(), || format!("of {}, {} is neither f32 nor bf16", v.show(0), ty_of(other)))

@@ -516,6 +516,43 @@ pub fn machine_code_and_plans_are_kept() -> Result<(), Failed> {
     Ok(())
 }
 
+/// A model in `f16` fuses as one in `f32` does: the gate is one kernel on the device, and on the processor its ops
+/// are steps of chains; values are the reference's within the rounding of the type.
+pub fn models_in_f16_fuse() -> Result<(), Failed> {
+    let graph = parsed(
+        "x: f16[24,40] = input\nc: f16[24,32] = input\nw: f16[40,32] = const ~1\nb: f16[32] = const ~2\n\
+         m = matmul(x, w)\na = add(m, b)\ns = sigmoid(a)\nt = tanh(c)\ny = mul(s, t)\nreturn y",
+    )?;
+    let inputs = common::inputs(&graph);
+    let reference = common::reference(&graph, &inputs);
+    let near = |_: usize, outputs: &[Tensor]| {
+        let error = common::relative_error(&outputs[0], &reference[0]);
+        if error <= 2e-3 { Ok(()) } else { Err(format!("relative error {error:e}")) }
+    };
+    for (pipeline, kernels) in [
+        ("cuda", &["cuda.matmul", "cublaslt.matmul", "cuda.tree"][..]),
+        ("native", &["native.matmul", "native.map"]),
+    ] {
+        let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline(pipeline, 2))
+            .map_err(|error| error.to_string())?;
+        let plan = &compilation.plan;
+        let copies = ["cuda.upload", "cuda.download"];
+        if let Some(step) = plan.steps.iter().find(|step| ![kernels, &copies[..]].concat().contains(&step.op))
+        {
+            return Err(format!("{pipeline}: `{}` is not fused\n{plan}", step.op).into());
+        }
+        if pipeline != "cuda" {
+            let mut session = Session::with(&compilation.program, plan.clone(), &Fresh)
+                .map_err(|error| error.to_string())?;
+            let inputs: Vec<&Tensor> = inputs.iter().collect();
+            near(0, session.run(&inputs).map_err(|error| error.to_string())?)?;
+        } else if ready() {
+            played("f16", &compilation.program, plan, &vec![inputs.clone(); RUNS], &near)?;
+        }
+    }
+    Ok(())
+}
+
 /// Copies have streams of their own, and run beside kernels where they share no bytes with them.
 pub fn copies_run_beside_kernels() -> Result<(), Failed> {
     let (Some(standin), true) = (standin::get(), ready()) else { return Ok(()) };

@@ -210,6 +210,9 @@ fn demand(guard: &Expr, element: &mut Domain<'_>, rank: &mut Domain<'_>) {
         ("is-f32-or-bf16", _) => {
             element.keep(var.0, |at| matches!(DType::ALL[at], DType::F32 | DType::BF16));
         }
+        ("is-f32-or-16-bit", _) => {
+            element.keep(var.0, |at| matches!(DType::ALL[at], DType::F32 | DType::F16 | DType::BF16));
+        }
         ("is-dtype", Some(Expr::Literal(Attr::DType(dtype)))) => {
             element.keep(var.0, |at| DType::ALL[at] == *dtype);
         }

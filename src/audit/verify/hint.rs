@@ -11,12 +11,15 @@ use crate::attr::{Attr, Float};
 use crate::rule::{self, Expr, Rule, Value};
 use crate::tensor::{DType, Layout, TensorType};
 
+const F32_OR_BF16: &[DType] = &[DType::F32, DType::F32, DType::BF16];
+const F32_OR_16_BIT: &[DType] = &[DType::F32, DType::F32, DType::F16, DType::BF16];
+
 /// The hints of one operand variable.
 #[derive(Clone, Debug, Default)]
 struct Operand {
     dtype: Option<DType>,
-    /// It is of `f32` or `bf16`.
-    f32_or_bf16: bool,
+    /// Types that it is one of, as often as they are drawn.
+    among: Option<&'static [DType]>,
     constant: Option<bool>,
     one: bool,
     rank: Option<Rank>,
@@ -106,7 +109,7 @@ impl Hints {
             let rest = &mut self.rests[var.0];
             match (function.name, literal(1)) {
                 ("all-f32" | "is-f32", _) => rest.dtype = Some(DType::F32),
-                ("all-f32-or-bf16" | "is-f32-or-bf16", _) => rest.f32_or_bf16 = true,
+                ("all-f32-or-bf16" | "is-f32-or-bf16", _) => rest.among = Some(F32_OR_BF16),
                 ("all-rank" | "rank", Some(Attr::Int(rank))) => {
                     rest.known(usize::try_from(*rank).ok(), Rank::Exactly)
                 }
@@ -146,7 +149,8 @@ impl Hints {
         let operand = &mut self.operands[var.0];
         match (function.name, literal(1)) {
             ("is-f32", _) => operand.dtype = Some(DType::F32),
-            ("is-f32-or-bf16", _) => operand.f32_or_bf16 = true,
+            ("is-f32-or-bf16", _) => operand.among = Some(F32_OR_BF16),
+            ("is-f32-or-16-bit", _) => operand.among = Some(F32_OR_16_BIT),
             ("const", _) => operand.constant = Some(true),
             ("scalar", _) => operand.one = true,
             ("is-dtype", Some(Attr::DType(dtype))) => operand.dtype = Some(*dtype),
@@ -196,8 +200,8 @@ impl Hints {
         let any = |wanted: fn(&Operand) -> bool| self.operands.iter().chain(&self.rests).any(wanted);
         if any(|operand| operand.dtype == Some(DType::F32)) {
             DType::F32
-        } else if any(|operand| operand.f32_or_bf16) {
-            f32_or_bf16(rng)
+        } else if let Some(list) = self.operands.iter().chain(&self.rests).find_map(|one| one.among) {
+            rng.pick(list)
         } else {
             palette.dtype(rng)
         }
@@ -283,8 +287,8 @@ fn finish(hint: &Operand, ty: &mut TensorType, rng: &mut Rng, palette: &Palette)
     }
     if let Some(dtype) = hint.dtype {
         ty.dtype = dtype;
-    } else if hint.f32_or_bf16 && !matches!(ty.dtype, DType::F32 | DType::BF16) {
-        ty.dtype = f32_or_bf16(rng);
+    } else if let Some(list) = hint.among.filter(|list| !list.contains(&ty.dtype)) {
+        ty.dtype = rng.pick(list);
     }
     for (axis, size) in &hint.sizes {
         let mut shape = ty.shape.to_vec();
@@ -294,10 +298,6 @@ fn finish(hint: &Operand, ty: &mut TensorType, rng: &mut Rng, palette: &Palette)
             ty.shape = shape.into();
         }
     }
-}
-
-fn f32_or_bf16(rng: &mut Rng) -> DType {
-    rng.pick(&[DType::F32, DType::F32, DType::BF16])
 }
 
 fn literal_rank(expr: &Expr) -> Option<usize> {
