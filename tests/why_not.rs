@@ -39,6 +39,7 @@ const NOES: &[(&str, &str, &str)] = &[
     ("(neg ?i)", "is-f32(?i)", "i: i32[4] = input; y = neg(i); return y"),
     ("(concat ?xs.. {axis: 0})", "all-f32(?xs)", "i: i32[4] = input; y = concat(i, i) {axis: 0}; return y"),
     ("(neg ?i)", "is-f32-or-bf16(?i)", "i: i32[4] = input; y = neg(i); return y"),
+    ("(neg ?i)", "is-f32-or-16-bit(?i)", "i: i32[4] = input; y = neg(i); return y"),
     (
         "(concat ?xs.. {axis: 0})",
         "all-f32-or-bf16(?xs)",
