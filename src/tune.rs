@@ -246,7 +246,11 @@ impl<'a> Tuner<'a> {
         for batch in jobs.chunks(BATCH) {
             let end = start + self.budget;
             let entries = self.batch(batch, &mut clock, &mut checker, &mut best, end, &mut tally);
-            for (job, entry) in batch.iter().zip(entries) {
+            for (job, mut entry) in batch.iter().zip(entries) {
+                let before = self.stored.table.entries.get(&job.key);
+                if let Some(before) = before.filter(|before| before.implementation == entry.implementation) {
+                    entry.in_plans = before.in_plans;
+                }
                 match entry.state {
                     State::Wrong => tally.wrong += 1,
                     _ => tally.timed += 1,

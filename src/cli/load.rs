@@ -112,6 +112,9 @@ pub(super) fn tuned(
             tally.kernels, tally.known, tally.timed, tally.skipped, tally.wrong, tally.disturbed
         );
     }
+    if tally.in_plans > 0 {
+        eprintln!("tuned: {} kernels timed within plans", tally.in_plans);
+    }
     eprintln!("{}", tuned.report());
     Ok(tuned)
 }

@@ -52,8 +52,9 @@ impl Tune {
             print(&format!("{value}\n"));
         } else {
             print(&format!(
-                "{} kernels timed in {seconds:.1} s; {}; estimate {:.3} ms\n",
+                "{} kernels timed, {} within plans, in {seconds:.1} s; {}; estimate {:.3} ms\n",
                 tally.timed,
+                tally.in_plans,
                 tuned.report(),
                 plan.seconds() * 1e3
             ));

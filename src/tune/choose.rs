@@ -13,9 +13,7 @@ use crate::cost::{Leaning, State};
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::pass::pipeline::PassSpec;
-use crate::plan::Plan;
 use std::collections::BTreeSet;
-use std::time::Instant;
 
 /// Runs of each plan that was drawn.
 const RUNS: usize = 15;
@@ -184,31 +182,49 @@ pub fn settle(
     options: &mut Options,
     tuner: &mut Tuner<'_>,
 ) -> Result<(Compilation, Tally), Error> {
-    let (mut first, mut tally) = settle_alone(graph, options, tuner, tuner.refine)?;
-    let known = |plan: &Plan, tuner: &Tuner<'_>| in_plan::is_known(plan, &tuner.measured().of(graph));
-    if !tuner.shard.whole() || known(&first.plan, tuner) {
+    let (first, tally) = settle_alone(graph, options, tuner, tuner.refine)?;
+    if !tuner.shard.whole() || in_plan::is_known(&first.plan, &tuner.measured().of(graph)) {
         return Ok((first, tally));
     }
-    let (mut egraph, mut anchor) = (None, None);
-    let start = Instant::now();
+    // What was timed above is not timed again between the plans.
+    let refine = std::mem::replace(&mut tuner.refine, false);
+    let settled = settle_in_plans(graph, options, tuner, first, tally);
+    tuner.refine = refine;
+    settled
+}
+
+/// The same from there on, by what kernels take within plans.
+fn settle_in_plans(
+    graph: &Graph,
+    options: &mut Options,
+    tuner: &mut Tuner<'_>,
+    mut first: Compilation,
+    mut tally: Tally,
+) -> Result<(Compilation, Tally), Error> {
+    let asked = |options: &Options| {
+        options.measured.as_ref().map(|measured| measured.asked.keys()).unwrap_or_default()
+    };
+    let egraph = audit::saturated(graph, options)?;
+    let mut around = in_plan::Around::new();
     for round in 0..in_plan::ROUNDS {
         let measured = tuner.measured().of(graph);
-        let late = round > 0 && start.elapsed() > in_plan::BUDGET;
-        if late || in_plan::lacking(&first.plan, &measured).is_empty() {
+        if round > 0 && around.late() || in_plan::lacking(&first.plan, &measured).is_empty() {
             break;
         }
-        let egraph = match &mut egraph {
-            Some(egraph) => egraph,
-            none => none.insert(audit::saturated(graph, options)?),
-        };
         let plans = if round == 0 { in_plan::AROUND.plans } else { 0 };
-        let drawn = sample::draw(egraph, graph, options, Sampling { plans, ..in_plan::AROUND }, 1)?;
-        let asked = options.measured.as_ref().map(|measured| measured.asked.keys()).unwrap_or_default();
+        let drawn = sample::draw(&egraph, graph, options, Sampling { plans, ..in_plan::AROUND }, 1)?;
         let drawn = drawn.into_iter().map(|one| one.chosen).collect();
-        tally.in_plans += tuner.time_in_plans(graph, drawn, &asked, &mut anchor)?;
+        tally.in_plans += around.time(tuner, graph, drawn)?;
+        around.guess(tuner, &asked(options));
         let (again, more) = settle_alone(graph, options, tuner, false)?;
-        (first, tally.timed, tally.wrong) = (again, tally.timed + more.timed, tally.wrong + more.wrong);
+        first = again;
+        tally.timed += more.timed;
+        tally.wrong += more.wrong;
+        tally.rough += more.rough;
+        tally.disturbed += more.disturbed;
     }
+    // What the last extraction had timed is priced as the others are, from the next start on.
+    around.guess(tuner, &asked(options));
     Ok((first, tally))
 }
 

@@ -10,13 +10,13 @@
 use super::clock::median;
 use super::race::{Rounds, steps};
 use super::sample::Sampling;
-use super::store::settled;
+use super::store::{backend_of, settled};
 use super::{Tuner, key_of};
 use crate::cost::{Entry, InPlans, Measured, State};
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::pass::Chosen;
-use crate::plan::{Plan, schedule};
+use crate::plan::{Plan, Step, schedule};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -28,8 +28,8 @@ pub(super) const ROUNDS: usize = 6;
 const BYTES: usize = 1 << 30;
 /// Kernels of an op that are enough to tell how others of it depart from their times alone.
 const FEW: usize = 3;
-/// How long plans are drawn, loaded and run; the first ones are in any case.
-pub(super) const BUDGET: Duration = Duration::from_secs(8);
+/// After how long no more plans are run, by what they are likely to take; the first one is in any case.
+const BUDGET: Duration = Duration::from_secs(8);
 
 /// The lines of a plan's kernels that have no time within plans, and could have one: the steps of a device are timed
 /// on it.
@@ -37,8 +37,15 @@ pub(super) fn lacking(plan: &Plan, measured: &Measured) -> BTreeSet<String> {
     if plan.steps.iter().any(|step| schedule::device(step).is_some()) {
         return BTreeSet::new();
     }
-    let keys = plan.steps.iter().filter_map(|step| key_of(step, plan.threads, measured));
+    let whole = plan.steps.iter().filter(|step| is_whole(step));
+    let keys = whole.filter_map(|step| key_of(step, plan.threads, measured));
     keys.map(|(key, _)| key).filter(|key| measured.table.entries.get(key).is_some_and(is_alone)).collect()
+}
+
+/// Whether a step does what its kernel does alone: no operand lies in the result already, and none is copied there
+/// first. Plans price these by what the kernel takes alone.
+fn is_whole(step: &Step) -> bool {
+    step.joined.is_empty() && step.copied.is_none()
 }
 
 /// Whether it is known of all kernels of a plan what they take, or likely take, within one: a plan whose kernels were
@@ -54,39 +61,45 @@ fn is_alone(entry: &Entry) -> bool {
     matches!(entry.state, State::Timed | State::Rough) && !matches!(entry.in_plans, InPlans::Timed(_))
 }
 
-/// A plan that is run beside all others, and what it took at first: others count as if all had run at once.
-pub(super) struct Anchor {
-    chosen: Chosen,
-    seconds: f64,
+/// What is known of the plans of a model that were run.
+pub(super) struct Around {
+    start: Instant,
+    /// A plan that is run beside all others, and what it took at first: others count as if all had run at once.
+    anchor: Option<(Chosen, f64)>,
+    ratios: Ratios,
 }
 
-impl Tuner<'_> {
+impl Around {
+    /// Nothing yet. Time is counted from now on.
+    pub fn new() -> Self {
+        Self { start: Instant::now(), anchor: None, ratios: Ratios::default() }
+    }
+
+    /// Whether plans were run for as long as they may.
+    pub fn late(&self) -> bool {
+        self.start.elapsed() > BUDGET
+    }
+
     /// Runs plans, and keeps for each kernel that has no time within plans the median over these plans of its
-    /// mean time in one; gives how many kernels got one. Of those that were asked for and are in none of these
-    /// plans, what is likely is kept. The first plan becomes the anchor where there is none.
+    /// mean time in one; gives how many kernels got one. The first plan becomes the anchor where there is none.
     ///
     /// # Errors
     /// A plan that cannot be loaded or run.
-    pub(super) fn time_in_plans(
-        &mut self,
-        graph: &Graph,
-        plans: Vec<Chosen>,
-        asked: &BTreeSet<String>,
-        anchor: &mut Option<Anchor>,
-    ) -> Result<usize, Error> {
-        let measured = self.measured().of(graph);
-        let start = Instant::now();
+    pub fn time(&mut self, tuner: &mut Tuner<'_>, graph: &Graph, plans: Vec<Chosen>) -> Result<usize, Error> {
+        let measured = tuner.measured().of(graph);
         let mut times: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         let mut plans: VecDeque<Chosen> =
             plans.into_iter().filter(|one| !lacking(&one.plan, &measured).is_empty()).collect();
-        while !plans.is_empty() && (times.is_empty() || start.elapsed() < BUDGET) {
-            let (mut turn, mut new, mut bytes) = (Vec::new(), 0, 0);
-            if let Some(Anchor { chosen, .. }) = &*anchor {
-                turn.push((&chosen.program, &chosen.plan));
-            }
+        while !plans.is_empty() && (times.is_empty() || !self.late()) {
+            let left = BUDGET.saturating_sub(self.start.elapsed()).as_secs_f64();
+            let mut turn: Vec<_> =
+                self.anchor.iter().map(|(chosen, _)| (&chosen.program, &chosen.plan)).collect();
+            let (mut new, mut bytes) = (0, 0);
+            let mut seconds: f64 = turn.iter().map(|(_, plan)| Rounds::STEPS.seconds(plan.seconds())).sum();
             for one in &plans {
                 bytes += one.program.constant_bytes();
-                if new > 0 && bytes > BYTES {
+                seconds += Rounds::STEPS.seconds(one.plan.seconds());
+                if new > 0 && (bytes > BYTES || seconds > left) {
                     break;
                 }
                 turn.push((&one.program, &one.plan));
@@ -94,40 +107,45 @@ impl Tuner<'_> {
             }
             let took = steps(&turn, Rounds::STEPS)?;
             let whole: f64 = took[0].iter().sum();
-            let scale = anchor.as_ref().map_or(1.0, |anchor| anchor.seconds / whole);
+            let scale = self.anchor.as_ref().map_or(1.0, |(_, seconds)| seconds / whole);
             for ((_, plan), took) in turn.iter().zip(&took) {
                 for (key, seconds) in means(plan, took, &measured) {
                     times.entry(key).or_default().push(seconds * scale);
                 }
             }
             let mut done = plans.drain(..new);
-            if anchor.is_none() {
-                *anchor = done.next().map(|chosen| Anchor { chosen, seconds: whole });
+            if self.anchor.is_none() {
+                self.anchor = done.next().map(|chosen| (chosen, whole));
             }
         }
-        let mut ratios = Ratios::default();
         let mut count = 0;
         for (key, seconds) in times {
-            let Some(entry) = self.stored.table.entries.get_mut(&key) else { continue };
-            let seconds = median(&seconds).0;
-            ratios.add(&key, seconds / entry.seconds);
+            let Some(entry) = tuner.stored.table.entries.get_mut(&key) else { continue };
             if is_alone(entry) {
+                let seconds = median(&seconds).0;
+                self.ratios.add(&key, seconds / entry.seconds);
                 entry.in_plans = InPlans::Timed(seconds);
                 *entry = settled(entry);
                 count += 1;
             }
         }
+        Ok(count)
+    }
+
+    /// Keeps what is likely of kernels that were asked for, are in no plan that was run, and of which nothing was
+    /// known.
+    pub fn guess(&self, tuner: &mut Tuner<'_>, asked: &BTreeSet<String>) {
         for key in asked {
-            if let Some(entry) = self.stored.table.entries.get_mut(key)
+            if let Some(entry) = tuner.stored.table.entries.get_mut(key)
                 && is_alone(entry)
-                && let Some(ratio) = ratios.of(key)
+                && entry.in_plans == InPlans::Unknown
+                && let Some(ratio) = self.ratios.of(key)
             {
                 entry.in_plans = InPlans::Likely(entry.seconds * ratio);
                 *entry = settled(entry);
             }
         }
-        self.keep();
-        Ok(count)
+        tuner.keep();
     }
 }
 
@@ -135,7 +153,7 @@ impl Tuner<'_> {
 #[allow(clippy::cast_precision_loss)]
 fn means(plan: &Plan, steps: &[f64], measured: &Measured) -> BTreeMap<String, f64> {
     let mut sums: BTreeMap<String, (f64, usize)> = BTreeMap::new();
-    for (step, seconds) in plan.steps.iter().zip(steps) {
+    for (step, seconds) in plan.steps.iter().zip(steps).filter(|(step, _)| is_whole(step)) {
         if let Some((key, _)) = key_of(step, plan.threads, measured) {
             let (sum, count) = sums.entry(key).or_default();
             (*sum, *count) = (*sum + seconds, *count + 1);
@@ -147,20 +165,20 @@ fn means(plan: &Plan, steps: &[f64], measured: &Measured) -> BTreeMap<String, f6
 /// How many times as long as alone kernels take within plans.
 #[derive(Default)]
 struct Ratios {
-    all: Vec<f64>,
+    of_backend: BTreeMap<String, Vec<f64>>,
     of_op: BTreeMap<String, Vec<f64>>,
 }
 
 impl Ratios {
     fn add(&mut self, key: &str, ratio: f64) {
-        self.all.push(ratio);
+        self.of_backend.entry(backend_of(key).to_owned()).or_default().push(ratio);
         self.of_op.entry(op_of(key).to_owned()).or_default().push(ratio);
     }
 
-    /// The median of kernels of the same op, or of all where there are few.
+    /// The median of kernels of the same op, or of the same backend where there are few.
     fn of(&self, key: &str) -> Option<f64> {
-        let like = self.of_op.get(op_of(key)).filter(|ratios| ratios.len() >= FEW).unwrap_or(&self.all);
-        (!like.is_empty()).then(|| median(like).0)
+        let same = self.of_op.get(op_of(key)).filter(|ratios| ratios.len() >= FEW);
+        same.or_else(|| self.of_backend.get(backend_of(key))).map(|ratios| median(ratios).0)
     }
 }
 
@@ -184,5 +202,6 @@ mod tests {
         ratios.add("native.pad(f32[1])", 8.0);
         assert_eq!(ratios.of("native.map(f32[1])"), Some(2.0));
         assert_eq!(ratios.of("native.concat(f32[1])"), Some(3.0), "one is too few to go by");
+        assert_eq!(ratios.of("cuda.map(f32[1])"), None, "what runs elsewhere is not like these");
     }
 }

@@ -28,6 +28,12 @@ impl Rounds {
     /// For the steps of plans.
     pub const STEPS: Self = Self { runs: [5, 25], time: Duration::from_secs(3) };
 
+    /// About how long a plan with such an estimate is run.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn seconds(self, estimate: f64) -> f64 {
+        (self.runs[0] + 2) as f64 * if estimate < WARM.as_secs_f64() { WARM.as_secs_f64() } else { estimate }
+    }
+
     /// So many, however long they take.
     pub const fn exactly(runs: usize) -> Self {
         Self { runs: [runs, runs], time: Duration::ZERO }

@@ -30,8 +30,15 @@ pub fn run(words: &[String]) -> Result<(), String> {
     crate::nvrtc::run(&[])?;
     let commit = finished(Command::new("git").current_dir(root()).args(["rev-parse", "HEAD"]));
     let commit = commit.map_or_else(|why| why, |output| text(&output).trim().to_owned());
+    // What was measured before a change that is not committed is not this program's.
+    let changed = finished(Command::new("git").current_dir(root()).args(["status", "--porcelain"]));
+    let changed = !changed.is_ok_and(|output| text(&output).trim().is_empty());
     let file = build_folder().join("gpu/rows.tsv");
-    let mut table = Table::open(&file, &format!("{device}, commit {commit}"), words)?;
+    if changed && file.exists() {
+        std::fs::remove_file(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    let with = if changed { " with changes" } else { "" };
+    let mut table = Table::open(&file, &format!("{device}, commit {commit}{with}"), words)?;
     table.measure("values of kernels, plans and models", || tests("device::", None).map(Row::said))?;
     table.measure("values of libraries' kernels", || tests("library::", None).map(Row::said))?;
     network::measure(&ovolo, &mut table)?;
