@@ -8,7 +8,7 @@
 //! another kernel for the same value is not timed: its estimate stands, and its line says so.
 //!
 //! What a kernel takes within a plan is not quite what it takes alone, so the plan that comes of these times is run
-//! with some around it, step by step ([`in_plan`]). And the time of a plan is not quite the sum of its kernels', so
+//! with some around it, step by step (`in_plan`). And the time of a plan is not quite the sum of its kernels', so
 //! [`compile`] also times the few best plans whole, and keeps which one won beside the times.
 
 mod basis;
