@@ -39,10 +39,9 @@ impl State {
 }
 
 /// What a kernel takes within whole plans, where others ran before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum InPlans {
     /// Nothing is known of it.
-    #[default]
     Unknown,
     /// Seconds, if it departs from its time alone as kernels like it do.
     Likely(f64),

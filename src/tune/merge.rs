@@ -110,8 +110,7 @@ impl Part {
 }
 
 /// One table of several; the same in whatever order they come. Of two lines for a kernel the better stays:
-/// timed before rough, what was in
-/// plans before what was not, and more runs before fewer.
+/// timed before rough, what was timed within plans before what was not, and more runs before fewer.
 ///
 /// # Errors
 /// Tables of different machines, libraries or versions.

@@ -31,7 +31,7 @@ impl Rounds {
     /// About how long a plan with such an estimate is run.
     #[allow(clippy::cast_precision_loss)]
     pub fn seconds(self, estimate: f64) -> f64 {
-        (self.runs[0] + 2) as f64 * if estimate < WARM.as_secs_f64() { WARM.as_secs_f64() } else { estimate }
+        (self.runs[0] + 2) as f64 * estimate.max(WARM.as_secs_f64())
     }
 
     /// So many, however long they take.

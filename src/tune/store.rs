@@ -120,7 +120,6 @@ pub(super) fn write_entry(entry: &Entry) -> String {
 pub(super) fn read_entry(text: &str) -> Option<Entry> {
     let fields: Vec<&str> = text.split('\t').collect();
     let [state, time, runs, spread, in_plans, implementation, error] = fields[..] else { return None };
-    let number = |text: &str| text.parse::<f64>().ok().filter(|number| *number >= 0.0);
     Some(Entry {
         state: State::ALL.into_iter().find(|known| known.name() == state)?,
         seconds: number(time.strip_suffix(" us")?)? / 1e6,
@@ -135,13 +134,17 @@ pub(super) fn read_entry(text: &str) -> Option<Entry> {
     })
 }
 
+fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number| *number >= 0.0)
+}
+
 fn read_in_plans(text: &str) -> Option<InPlans> {
     if text == UNKNOWN {
         return Some(InPlans::Unknown);
     }
     let time = text.strip_prefix("in plans ")?.strip_suffix(" us")?;
     let likely = time.strip_prefix("about ");
-    let seconds = likely.unwrap_or(time).parse::<f64>().ok().filter(|number| *number >= 0.0)? / 1e6;
+    let seconds = number(likely.unwrap_or(time))? / 1e6;
     Some(if likely.is_some() { InPlans::Likely(seconds) } else { InPlans::Timed(seconds) })
 }
 
