@@ -223,8 +223,10 @@ fn settle_in_plans(
         tally.rough += more.rough;
         tally.disturbed += more.disturbed;
     }
-    // What the last extraction had timed is priced as the others are, from the next start on.
-    around.guess(tuner, &asked(options));
+    // What the last extraction had timed is priced as the others are, and the plan follows from the table as it stays.
+    while around.guess(tuner, &asked(options)) {
+        (first, _) = settle_alone(graph, options, tuner, false)?;
+    }
     Ok((first, tally))
 }
 

@@ -43,7 +43,7 @@ pub(super) fn lacking(plan: &Plan, measured: &Measured) -> BTreeSet<String> {
 }
 
 /// Whether a step does what its kernel does alone: no operand lies in the result already, and none is copied there
-/// first. Plans price these by what the kernel takes alone.
+/// first. Plans price these from what a whole run takes.
 fn is_whole(step: &Step) -> bool {
     step.joined.is_empty() && step.copied.is_none()
 }
@@ -133,8 +133,9 @@ impl Around {
     }
 
     /// Keeps what is likely of kernels that were asked for, are in no plan that was run, and of which nothing was
-    /// known.
-    pub fn guess(&self, tuner: &mut Tuner<'_>, asked: &BTreeSet<String>) {
+    /// known. Whether there were any.
+    pub fn guess(&self, tuner: &mut Tuner<'_>, asked: &BTreeSet<String>) -> bool {
+        let mut any = false;
         for key in asked {
             if let Some(entry) = tuner.stored.table.entries.get_mut(key)
                 && is_alone(entry)
@@ -143,9 +144,11 @@ impl Around {
             {
                 entry.in_plans = InPlans::Likely(entry.seconds * ratio);
                 *entry = settled(entry);
+                any = true;
             }
         }
         tuner.keep();
+        any
     }
 }
 
