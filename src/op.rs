@@ -21,6 +21,7 @@ pub mod post;
 mod reduce;
 pub(crate) mod resize;
 mod shape;
+pub mod strassen;
 mod tf32;
 pub(crate) mod transposed;
 pub(crate) mod tree;
@@ -164,6 +165,7 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     resize::ops,
     pointwise::ops,
     winograd::ops,
+    strassen::ops,
     normalize::ops,
     reduce::ops,
     shape::ops,

@@ -41,6 +41,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("rules/taso.ron", include_str!("../rules/taso.ron")),
     ("rules/taso-multi.ron", include_str!("../rules/taso-multi.ron")),
     ("rules/winograd.ron", include_str!("../rules/winograd.ron")),
+    ("rules/strassen.ron", include_str!("../rules/strassen.ron")),
     ("rules/layout.ron", include_str!("../rules/layout.ron")),
     ("rules/native.ron", include_str!("../rules/native.ron")),
     ("rules/onednn.ron", include_str!("../rules/onednn.ron")),

@@ -32,6 +32,7 @@ mod scalar;
 mod select;
 mod slice;
 mod softmax;
+mod strassen;
 mod strided;
 #[cfg(test)]
 mod test;

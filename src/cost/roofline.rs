@@ -141,6 +141,9 @@ const WIDENED: f64 = 4.0;
 /// and store about as much as they compute.
 const WINOGRAD: Parts = Parts { products: 0.80, transforms: 0.20 };
 
+/// The same for the seven products of Strassen's algorithm, of large halves.
+const STRASSEN: f64 = 0.90;
+
 /// The same for a 1x1 convolution and the depthwise one that reads it row by row.
 const IN_CACHES: pointwise::Parts = pointwise::Parts { pointwise: 0.76, depthwise: 0.40 };
 
@@ -196,6 +199,7 @@ fn efficiency(query: &Query<'_>, lanes: usize) -> f64 {
     let known = EFFICIENCY.iter().find(|(op, _)| *op == query.def.name);
     let share = match query.def.name {
         "native.conv-winograd" => winograd(query),
+        "native.matmul-strassen" | "native.conv-strassen" => STRASSEN * halves(query),
         "native.conv-direct" => {
             known.map_or(OTHERWISE, |(_, share)| *share) * filling(query, query.call.output.layout.block(1))
         }
@@ -289,6 +293,15 @@ fn winograd(query: &Query<'_>) -> f64 {
     let parts = parts(query.call.inputs, query.call.output);
     let time = parts.products / WINOGRAD.products + parts.transforms / WINOGRAD.transforms;
     (parts.products + parts.transforms).max(f64::MIN_POSITIVE) / time.max(f64::MIN_POSITIVE)
+}
+
+/// What is left of a share by sums: those of products are made once for all of the inner dimension, those of
+/// the left operand once for all columns. Fitted to nine products on a processor with AVX-512.
+#[allow(clippy::cast_precision_loss)]
+fn halves(query: &Query<'_>) -> f64 {
+    let u = query.call.inputs[1];
+    let (inner, columns) = (u.shape[1].max(1) as f64, u.shape[2].max(1) as f64);
+    1.0 / (1.0 + 10.0 / inner + 14.0 / columns)
 }
 
 /// The share that a 1x1 convolution and the depthwise one that reads it reach together.

@@ -2,8 +2,8 @@
 //! layouts it names; the reference evaluation unpacks, evaluates the logical op, and packs.
 
 use super::{
-    OpDef, attr, cublaslt, cudnn, matmul, pointwise, post, reduce, resize, shape, sizes, transposed, window,
-    winograd,
+    OpDef, attr, cublaslt, cudnn, matmul, pointwise, post, reduce, resize, shape, sizes, strassen,
+    transposed, window, winograd,
 };
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Layout, Tensor, TensorType};
@@ -222,6 +222,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         ]);
     }
     ops.extend(winograd::lowered());
+    ops.extend(strassen::lowered());
     ops.extend(cublaslt::lowered(find("matmul")));
     ops.extend(cudnn::lowered(find("conv")));
     ops

@@ -160,6 +160,7 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
             let types: Vec<TensorType> = (0..operands)
                 .map(|operand| match (operand, random.below(4)) {
                     (0, _) if def.name == "winograd-weights" => TensorType::plain(dtype, [3, 2, 3, 3]),
+                    (0, _) if def.name == "strassen-weights" => TensorType::plain(dtype, [2, 4, 1, 1]),
                     (0, _) => x.clone(),
                     (1..5, _) if def.name.ends_with("pointwise-depthwise") => {
                         let channels = x.shape.get(1).copied().unwrap_or(1);
@@ -176,6 +177,13 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
                         TensorType::plain(dtype, [frequencies, channels.unwrap_or(1), 2])
                             .with_layout(layout(random.of(&["Cab16c", "Cab8c"])))
                     }
+                    (1, _) if def.name.ends_with("-strassen") => {
+                        let axis =
+                            if def.name.contains("conv") { 1 } else { x.shape.rank().saturating_sub(1) };
+                        let depth = x.shape.get(axis).map_or(1, |depth| depth.div_ceil(2));
+                        TensorType::plain(dtype, [random.of(&[7, 7, 6]), depth, 1])
+                            .with_layout(layout(random.of(&["Cab16c", "Cab8c"])))
+                    }
                     (1, _) if def.name == "native.conv-narrow" => {
                         let weights = TensorType::plain(dtype, [2, random.of(&[2, 3]), 1, 2]);
                         weights.with_layout(layout(random.of(&["Ohwi16o", "Ohwi8o"])))
@@ -183,7 +191,10 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
                     (1, _) if def.name == "native.conv-nhwc" => {
                         random.ty(4, dtype, &["plain"]).with_layout(layout("Ohwi32o"))
                     }
-                    (2, _) if ["native.conv-winograd", "native.conv-narrow"].contains(&def.name) => {
+                    (2, _)
+                        if ["native.conv-winograd", "native.conv-narrow", "native.conv-strassen"]
+                            .contains(&def.name) =>
+                    {
                         TensorType::plain(dtype, [2])
                     }
                     (_, 0) => x.clone(),

@@ -21,17 +21,27 @@ const TOLERANCE_HALF: f64 = 2e-2;
 /// Operands that another op makes of the logical op's: lowered op, operand, maker, and from the made
 /// type, what it was made of and how.
 type Maker = fn(&TensorType) -> Option<(TensorType, Attrs)>;
-const MADE: &[(&str, usize, &str, Maker)] = &[("native.conv-winograd", 1, "winograd-weights", |made| {
-    let tile = i64::try_from(op::winograd::tile_of(made)?).ok()?;
-    let weights = TensorType::plain(made.dtype, [made.shape[2], made.shape[1], 3, 3]);
-    Some((weights, Attrs::new().int("tile", tile)))
-})];
+const MADE: &[(&str, usize, &str, Maker)] = &[
+    ("native.conv-winograd", 1, "winograd-weights", |made| {
+        let tile = i64::try_from(op::winograd::tile_of(made)?).ok()?;
+        let weights = TensorType::plain(made.dtype, [made.shape[2], made.shape[1], 3, 3]);
+        Some((weights, Attrs::new().int("tile", tile)))
+    }),
+    ("native.matmul-strassen", 1, "strassen-weights", |made| {
+        Some((TensorType::plain(made.dtype, op::strassen::whole(made)?), Attrs::new()))
+    }),
+    ("native.conv-strassen", 1, "strassen-weights", |made| {
+        let [channels, outputs] = op::strassen::whole(made)?;
+        Some((TensorType::plain(made.dtype, [outputs, channels, 1, 1]), Attrs::new()))
+    }),
+];
 
 /// Compares kernels with what they should give.
 pub(super) struct Checker<'a> {
     team: &'a Team,
     values: FxHashMap<(usize, TensorType, usize), Tensor>,
-    made: FxHashMap<(TensorType, usize), Tensor>,
+    /// By what they were made of, and their own types.
+    made: FxHashMap<(TensorType, TensorType, usize), Tensor>,
     expected: FxHashMap<String, Option<Vec<f64>>>,
 }
 
@@ -91,7 +101,7 @@ impl<'a> Checker<'a> {
                 let source = self.value(at, &source, below);
                 let value = self
                     .made
-                    .entry((plain.clone(), at))
+                    .entry((source.ty().clone(), plain.clone(), at))
                     .or_insert_with(|| maker.evaluate(&attrs, &[&source], &plain));
                 given.push(value.to_layout(&ty.layout));
                 logical.push(source);

@@ -33,6 +33,14 @@ pub const EQUIVALENT: &[Reason] = &[
             "winograd-4-nChw8c: left 0: any groups of conv",
         ],
     ),
+    (
+        "how large a product has to be is a matter of its price",
+        &[
+            "strassen-conv-nChw8c: without at-most(64, dim(?w, 0))",
+            "strassen-conv-nChw8c: without at-most(64, dim(?w, 1))",
+            "strassen-matmul-Cab8c: without at-most(64, dim(?b, 0))",
+        ],
+    ),
     ("the op takes one group and refuses others", &["pack-first-conv-nChw8c: left 0: any groups of conv"]),
     (
         "side by side in another axis, the parts have as many channels as the weights were for both",

@@ -124,7 +124,13 @@ fn twins(dtype: DType, casts: &[DType], rng: &mut Rng) -> Option<[f64; 2]> {
 
 /// Ops whose transforms divide by what is no power of two: a sum that is zero comes out of them as
 /// 1e-17, and a step with a pole there (`pow`, `div`) tells the two apart, which no rule is to blame for.
-const INEXACT: &[&str] = &["winograd-weights", "native.conv-winograd"];
+const INEXACT: &[&str] = &[
+    "winograd-weights",
+    "native.conv-winograd",
+    "strassen-weights",
+    "native.matmul-strassen",
+    "native.conv-strassen",
+];
 
 /// Whether a power is taken of what a rule's right sides round: whether an exponent is a whole number, and
 /// so whether a negative base has that power, hangs on its last bit.

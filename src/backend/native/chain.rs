@@ -155,6 +155,21 @@ pub(super) struct Area {
     pub extra_column: usize,
 }
 
+impl Area {
+    /// Nothing, to begin with.
+    pub(super) const NONE: Self = Self {
+        source: std::ptr::null(),
+        source_row: 0,
+        target: std::ptr::null_mut(),
+        target_row: 0,
+        rows: 0,
+        columns: 0,
+        extra: std::ptr::null(),
+        extra_row: 0,
+        extra_column: 0,
+    };
+}
+
 widened! {
     /// Runs one step over an area.
     ///

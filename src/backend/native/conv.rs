@@ -12,6 +12,7 @@ mod nhwc;
 mod plain;
 mod pointwise;
 mod rows;
+mod strassen;
 #[cfg(test)]
 mod test;
 mod tile;
@@ -35,6 +36,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     Entry { op: "native.conv-nhwc", contract: nhwc::contract, kernel: nhwc::kernel },
     Entry { op: "native.conv", contract: plain::contract, kernel: plain::kernel },
     Entry { op: "native.pointwise-depthwise", contract: pointwise::contract, kernel: pointwise::kernel },
+    Entry { op: "native.conv-strassen", contract: strassen::contract, kernel: strassen::kernel },
     Entry { op: "native.conv-winograd", contract: winograd::contract, kernel: winograd::kernel },
 ];
 

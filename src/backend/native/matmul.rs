@@ -1,12 +1,16 @@
-//! `matmul` and `matmul-packed`, with steps on the result.
+//! `matmul`, `matmul-packed` and `matmul-strassen`, with steps on the result.
 //!
 //! The result is cut into bands of rows and panels of 32 columns; a task computes one such piece
 //! over blocks of the inner dimension, so that what it reads again stays in the second-level cache.
 
+mod steps;
+mod strassen;
+
+use self::steps::Steps;
 use super::ahead::Ahead;
 use super::args::{Buffers, Shared};
 use super::broadcast::Broadcast;
-use super::chain::{Action, Area, apply};
+use super::chain::Area;
 use super::gemm::{Micro, PANEL, Tile, WIDE, micro};
 use super::{Entry, plain_contract, reference};
 use crate::backend::{Args, Call, Contract, Kernel};
@@ -17,6 +21,7 @@ use std::mem::MaybeUninit;
 pub(super) const ENTRIES: &[Entry] = &[
     Entry { op: "native.matmul", contract, kernel },
     Entry { op: "native.matmul-packed", contract, kernel },
+    Entry { op: "native.matmul-strassen", contract: strassen::contract, kernel: strassen::kernel },
 ];
 
 /// Rows of the inner dimension in one pass: a panel of them takes 128 KiB.
@@ -47,44 +52,7 @@ struct Plan {
     pack: bool,
     block: usize,
     band: usize,
-    steps: Vec<(Action, usize)>,
-    extras: Vec<Extra>,
-}
-
-/// An extra operand of the steps: its offset for each row of the result, and a step along columns.
-#[derive(Debug)]
-struct Extra {
-    /// (rows, step) loops, outermost first.
-    loops: Vec<(usize, usize)>,
-    column: usize,
-}
-
-impl Extra {
-    fn new(output: &TensorType, ty: &TensorType) -> Option<Self> {
-        let columns = output.shape.last().copied()?;
-        let column = usize::from(ty.shape.last().copied() == Some(columns) && columns > 1);
-        // Without its last dimension the operand steps by whole rows of its own.
-        let outer = |ty: &TensorType| TensorType {
-            shape: Shape::new(&ty.shape[..ty.shape.rank().saturating_sub(1)]),
-            ..ty.clone()
-        };
-        let width = if column == 1 { columns } else { 1 };
-        let broadcast = Broadcast::new(&outer(output), [&outer(ty)])?;
-        let mut loops: Vec<_> =
-            broadcast.outer().iter().map(|(count, [step])| (*count, step * width)).collect();
-        loops.push((broadcast.length, broadcast.strides[0] * width));
-        Some(Self { loops, column })
-    }
-
-    fn offset(&self, row: usize) -> usize {
-        let mut rest = row;
-        let mut offset = 0;
-        for (count, step) in self.loops.iter().rev() {
-            offset += rest % count * step;
-            rest /= count;
-        }
-        offset
-    }
+    steps: Steps,
 }
 
 impl Plan {
@@ -126,14 +94,7 @@ fn plan(call: &Call<'_>) -> Option<Plan> {
             }
         });
     }
-    let actions = Action::chain(call.attrs.post()).ok()?;
-    let extras: Option<Vec<_>> = call.inputs[2..].iter().map(|ty| Extra::new(call.output, ty)).collect();
-    let mut next = 0;
-    let steps = actions.into_iter().map(|action| {
-        next += usize::from(action.binary);
-        (action, next.saturating_sub(1))
-    });
-    let steps: Vec<_> = steps.collect();
+    let steps = Steps::new(call)?;
     let block =
         if rows <= FEW_ROWS { depth.max(1) } else { depth.div_ceil(depth.div_ceil(DEPTH).max(1)).max(1) };
     let few = !packed && rows <= micro().wide_rows();
@@ -156,7 +117,6 @@ fn plan(call: &Call<'_>) -> Option<Plan> {
         // Bands of nearly equal height.
         band: rows.div_ceil(bands).next_multiple_of(tallest).min(rows.max(1)),
         steps,
-        extras: extras?,
     })
 }
 
@@ -285,8 +245,16 @@ impl MatMul {
                         self.micro.block(&part, end - first);
                     }
                     if last {
-                        let row = batch * plan.rows + row + first;
-                        self.finish(args, &part, c, row, column, end - first);
+                        let area = Area {
+                            source: part.c,
+                            source_row: part.c_stride,
+                            target: c,
+                            target_row: plan.columns,
+                            rows: end - first,
+                            columns,
+                            ..Area::NONE
+                        };
+                        plan.steps.apply(args, area, batch * plan.rows + row + first, column);
                     }
                 }
                 if last {
@@ -309,57 +277,5 @@ impl MatMul {
         }
         let from = plan.batch[at.batch].1 + at.panel * plan.panel_stride + done * PANEL;
         Ahead::new(Shared::<f32>::input(args, 1).at(from), plan.block.min(plan.depth - done) * PANEL)
-    }
-
-    /// The steps on a tile: from where it was computed to the result.
-    ///
-    /// # Safety
-    /// Tile and result are in bounds.
-    unsafe fn finish(
-        &self,
-        args: &Args<'_>,
-        tile: &Tile,
-        c: *mut f32,
-        row: usize,
-        column: usize,
-        rows: usize,
-    ) {
-        let plan = &self.plan;
-        for (index, (action, extra)) in plan.steps.iter().enumerate() {
-            let (target, target_row) =
-                if index + 1 == plan.steps.len() { (c, plan.columns) } else { (tile.c, tile.c_stride) };
-            let mut area = Area {
-                source: tile.c,
-                source_row: tile.c_stride,
-                target,
-                target_row,
-                rows,
-                columns: tile.columns,
-                extra: std::ptr::null(),
-                extra_row: 0,
-                extra_column: 0,
-            };
-            if !action.binary {
-                // SAFETY: the tile is in bounds.
-                unsafe { apply(action, &area) };
-                continue;
-            }
-            let operand = Shared::<f32>::input(args, 2 + extra);
-            let extra = &plan.extras[*extra];
-            // As many rows at a time as the operand has a fixed step for.
-            let (period, step) = *extra.loops.last().unwrap_or(&(1, 0));
-            (area.extra_row, area.extra_column) = (step, extra.column);
-            let mut done = 0;
-            while done < rows {
-                let at = row + done;
-                area.rows = (period - at % period).min(rows - done);
-                area.source = tile.c.wrapping_add(done * tile.c_stride);
-                area.target = target.wrapping_add(done * target_row);
-                area.extra = operand.at(extra.offset(at) + column * extra.column);
-                // SAFETY: the rows are of the tile; the operand broadcasts to the result.
-                unsafe { apply(action, &area) };
-                done += area.rows;
-            }
-        }
     }
 }

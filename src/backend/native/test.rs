@@ -1,6 +1,7 @@
 //! Every family against the ops' reference evaluations.
 
 use super::check::{Random, run, verify};
+use super::lanes::Isa;
 use crate::attr::{Attr, Attrs, Float, Step};
 use crate::op;
 use crate::tensor::{DType, Layout, Tensor};
@@ -327,6 +328,26 @@ fn products_agree_with_the_reference() {
         verify("native.matmul", &chain, &[&a, &b, operands[0], operands[1], operands[2]], 1e-5);
         let packed = b.to_layout(&layout("Ba32b"));
         verify("native.matmul-packed", &chain, &[&a, &packed, operands[0], operands[1], operands[2]], 1e-5);
+    }
+    for (batch, m, n, k) in
+        [(1, 2, 2, 2), (2, 7, 70, 30), (3, 67, 96, 66), (1, 401, 34, 140), (1, 197, 640, 1400)]
+    {
+        let (a, b) = (random.f32([batch, m, k]), random.f32([k, n]));
+        let extras = [random.f32([n]), random.f32([batch, m, n]), random.f32([m, 1])];
+        let definition = op::find("strassen-weights").unwrap();
+        let ty = definition.result(&attrs(), &[b.ty()]).unwrap();
+        let sums = definition.evaluate(&attrs(), &[&b], &ty);
+        for name in ["Cab16c", "Cab8c"] {
+            let u = sums.to_layout(&layout(name));
+            let chain = attrs().with("post", post(&["add", "gelu", "mul", "add"]));
+            let operands = [&a, &u, &extras[0], &extras[1], &extras[2]];
+            // Sums of sums lose up to a digit more than plain ones do.
+            verify("native.matmul-strassen", &chain, &operands, 1e-3);
+            let contract =
+                verify("native.matmul-strassen", &attrs().with("post", post(&[])), &[&a, &u], 1e-3);
+            let wide = name == "Cab16c" && Isa::planned() != Isa::Avx512;
+            assert_eq!(contract.implementation == "reference", wide, "{name}");
+        }
     }
     let none = attrs().with("post", post(&[]));
     for (a, b) in [

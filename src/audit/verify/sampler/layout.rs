@@ -95,6 +95,11 @@ const LAYOUTS: &[(&str, &[&[&str]])] = &[
         "native.conv-winograd",
         &[&["nChw16c", "Cab16c", "plain", "nChw16c"], &["nChw8c", "Cab8c", "plain", "nChw8c"]],
     ),
+    (
+        "native.conv-strassen",
+        &[&["nChw16c", "Cab16c", "plain", "nChw16c"], &["nChw8c", "Cab8c", "plain", "nChw8c"]],
+    ),
+    ("native.matmul-strassen", &[&["plain", "Cab16c", "plain"], &["plain", "Cab8c", "plain"]]),
     ("native.matmul-packed", &[&["plain", "Ba32b", "plain"]]),
     ("native.max-pool", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
     ("native.avg-pool", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),

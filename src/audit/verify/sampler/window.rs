@@ -329,6 +329,23 @@ pub(super) fn winograd(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs: attributes(ask, &windows).with("post", Attr::Post(steps)), operands })
 }
 
+/// An image, and the sums of weights of an even number of channels and outputs.
+pub(super) fn conv_strassen(ask: &mut Ask<'_>) -> Option<Offer> {
+    let [n, outputs, h, w] = image(ask);
+    let (inputs, outputs) =
+        (2 * ask.rng.pick(&ask.palette.channels).max(1), outputs.next_multiple_of(2).max(2));
+    let block = ask.rng.pick(&["nChw16c", "nChw8c"]).parse().ok()?;
+    let result = TensorType::plain(DType::F32, [n, outputs, h, w]).with_layout(block);
+    let (steps, extras) = ask.post(3, &result)?;
+    let mut operands = vec![
+        Wish::plain(DType::F32, vec![n, inputs, h, w]),
+        Wish::plain(DType::F32, vec![7, inputs / 2, outputs / 2]),
+        Wish::plain(DType::F32, vec![outputs]),
+    ];
+    operands.extend(extras);
+    Some(Offer { attrs: Attrs::new().with("post", Attr::Post(steps)), operands })
+}
+
 /// An image and a window.
 pub(super) fn pool(ask: &mut Ask<'_>) -> Option<Offer> {
     let [n, c, h, w] = image(ask);

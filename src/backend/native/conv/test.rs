@@ -146,6 +146,33 @@ fn winograd_agrees_with_the_reference() {
 }
 
 #[test]
+fn strassen_agrees_with_the_reference() {
+    let pointwise = Shape { kernel: [1, 1], pads: [0; 4], ..PLAIN };
+    let shapes = [
+        Shape { channels: 32, outputs: 32, ..pointwise },
+        // An odd number of pixels, and halves that part an image.
+        Shape { batch: 3, channels: 64, outputs: 96, image: [3, 5], ..pointwise },
+        Shape { channels: 32, outputs: 160, image: [1, 1], ..pointwise },
+        // Several bands of pixels.
+        Shape { channels: 96, outputs: 64, image: [23, 37], ..pointwise },
+        Shape { batch: 0, channels: 32, outputs: 32, ..pointwise },
+    ];
+    for shape in &shapes {
+        for block in blocks() {
+            let ready = |w: &Tensor| strassen_weights(w).to_layout(&format!("Cab{block}c").parse().unwrap());
+            let layout = format!("nChw{block}c");
+            check("native.conv-strassen", shape, &Attrs::new(), (&layout, &layout), &ready);
+        }
+    }
+}
+
+fn strassen_weights(w: &Tensor) -> Tensor {
+    let definition = op::find("strassen-weights").unwrap();
+    let ty = definition.result(&Attrs::new(), &[w.ty()]).unwrap();
+    definition.evaluate(&Attrs::new(), &[w], &ty)
+}
+
+#[test]
 fn direct_agrees_with_the_reference() {
     let shapes = [
         PLAIN,

@@ -1,0 +1,85 @@
+//! `native.matmul-strassen`: a product with constant weights by Strassen's algorithm.
+
+use super::super::chain::{Action, Area, apply};
+use super::super::strassen::{Left, Part, Strassen};
+use super::super::{plain_contract, reference};
+use super::steps::Steps;
+use crate::backend::native::args::{Buffers, Shared};
+use crate::backend::native::lanes::Isa;
+use crate::backend::{Args, Call, Contract, Kernel};
+
+pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+    match Product::new(call) {
+        Ok(product) => Ok(Contract {
+            scratch: product.strassen.scratch() * size_of::<f32>(),
+            ..plain_contract(&format!("strassen-{}", Isa::planned()))
+        }),
+        Err(_) => reference::contract(call),
+    }
+}
+
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    match Product::new(call) {
+        Ok(product) => Ok(Box::new(product)),
+        Err(_) => reference::kernel(call),
+    }
+}
+
+struct Product {
+    strassen: Strassen,
+    steps: Steps,
+    /// Rows of the left operand, and elements of one.
+    rows: usize,
+    depth: usize,
+    columns: usize,
+    /// Elements of a row that are a block of the left operand.
+    lanes: usize,
+}
+
+impl Product {
+    fn new(call: &Call<'_>) -> Result<Self, String> {
+        let (u, y) = (call.inputs[1], call.output);
+        let columns = y.shape[y.shape.rank() - 1];
+        let rows = y.shape[..y.shape.rank() - 1].iter().product();
+        if let Some(extra) = call.inputs[2..].iter().find(|ty| !ty.layout.is_plain() || ty.dtype != y.dtype) {
+            return Err(format!("an extra operand is {extra}"));
+        }
+        let steps = Steps::new(call).ok_or("an extra operand does not broadcast by rows")?;
+        let strassen = Strassen::new(rows, u, call.threads)?;
+        Ok(Self { strassen, steps, rows, depth: 2 * u.shape[1], columns, lanes: u.layout.block(2) })
+    }
+}
+
+impl Kernel for Product {
+    fn run(&self, args: &Args<'_>) {
+        let (buffers, result) = (Buffers::new(args), Shared::<f32>::output(args));
+        let left = Left {
+            from: args.inputs[0].cast(),
+            rows: self.rows,
+            image: 0,
+            row: self.depth,
+            block: self.lanes,
+        };
+        let take = |part: &Part| {
+            let area = Area {
+                source: part.from,
+                source_row: part.stride,
+                target: result.at(part.row * self.columns + part.column),
+                target_row: self.columns,
+                rows: part.rows,
+                columns: part.columns,
+                ..Area::NONE
+            };
+            // SAFETY: the part is within the result, and this thread's alone.
+            unsafe {
+                if self.steps.is_empty() {
+                    apply(&Action::COPY, &area);
+                } else {
+                    self.steps.apply(buffers.args(), area, part.row, part.column);
+                }
+            }
+        };
+        // SAFETY: the operands have the sizes that the product was made for.
+        unsafe { self.strassen.run(args, left, args.inputs[1].cast(), take) };
+    }
+}

@@ -1,0 +1,263 @@
+//! Strassen's algorithm in one level, for matrix products and 1x1 convolutions: see `op::strassen`.
+//!
+//! Sums of the left operand are made once, in blocks of lanes, so that every row of a block is a fixed
+//! distance from one address. Then a task has a band of their rows and a group of panels of columns: it
+//! computes all four quarters of that part of the result in its own scratch memory, product by product, each
+//! taken to its quarters as it leaves the registers, and hands them out while they are in its cache.
+//!
+//! Relative error (L2) against the product in `f64`, for uniform operands: 5.9e-7 for 768 inner elements and
+//! 1.2e-6 for 3072, of the plain kernel 4.4e-7 and 8.6e-7. What is not finite spreads to the other half of the
+//! rows and columns.
+
+mod sums;
+mod tile;
+
+use self::sums::{Quarters, sums};
+use self::tile::{Set, Tile, ways};
+use super::args::Shared;
+use super::lanes::Isa;
+use crate::backend::Args;
+use crate::op::strassen::{PRODUCTS, whole};
+use crate::tensor::TensorType;
+
+/// Elements of one sum of a band: 512 KiB, half of a second-level cache.
+const BAND: usize = 128 << 10;
+/// Rows of a band at most, so that a group has some panels.
+const ROWS: usize = 192;
+/// Elements of the quarters that a task computes: 192 KiB.
+const GROUP: usize = 48 << 10;
+/// Blocks of lanes of the left operand that are a task's.
+const LEFT: usize = 512;
+
+/// The left operand: images of rows, of blocks of elements. Distances are in elements.
+#[derive(Clone, Copy)]
+pub(super) struct Left {
+    pub from: *const f32,
+    /// Rows of an image, and between images.
+    pub rows: usize,
+    pub image: usize,
+    /// Between rows, and between blocks of as many elements of a row as there are lanes.
+    pub row: usize,
+    pub block: usize,
+}
+
+/// A part of the result: some rows of a panel of columns, in the thread's scratch memory.
+pub(super) struct Part {
+    pub from: *mut f32,
+    /// Elements between rows.
+    pub stride: usize,
+    /// Where it belongs.
+    pub row: usize,
+    pub rows: usize,
+    pub column: usize,
+    pub columns: usize,
+}
+
+/// A product: its sizes, and how it is cut.
+pub(super) struct Strassen {
+    /// Of the left operand.
+    rows: usize,
+    depth: usize,
+    columns: usize,
+    /// Lanes of a vector, and of a block of weights.
+    lanes: usize,
+    set: Set,
+    /// Rows of the upper half, and of a band of it.
+    half: usize,
+    band: usize,
+    bands: usize,
+    /// Panels of two blocks of half the columns, and how many groups they are cut into.
+    panels: usize,
+    groups: usize,
+    threads: usize,
+}
+
+impl Strassen {
+    /// A product of so many rows with what `u` has the sums of; why no vector kernel takes it.
+    pub fn new(rows: usize, u: &TensorType, threads: usize) -> Result<Self, String> {
+        let lanes = u.layout.block(2);
+        let [depth, columns] = whole(u).ok_or_else(|| format!("{u} are no sums of weights"))?;
+        let set = match (Isa::planned(), lanes) {
+            (Isa::Avx512, 16) => Set::wide(),
+            (_, 16) => return Err("blocks of 16 columns need AVX-512".into()),
+            _ => Set::narrow(),
+        };
+        let half = rows.div_ceil(2);
+        let inner = (depth / 2).max(1);
+        let most = (BAND / inner).min(ROWS).max(set.rows()) / set.rows() * set.rows();
+        // A thread that multiplies the sums it made finds them in its own cache.
+        let apart = half >= 2 * set.rows() * threads || half.div_ceil(most) >= threads;
+        let bands = half.div_ceil(most).max(1).next_multiple_of(if apart { threads } else { 1 });
+        let band = half.div_ceil(bands);
+        let panels = (columns / 2).div_ceil(2 * lanes);
+        let group = (GROUP / (4 * band * 2 * lanes).max(1)).max(1);
+        let groups = panels.div_ceil(group).next_multiple_of(if apart { 1 } else { threads }).min(panels);
+        Ok(Self {
+            rows,
+            depth,
+            columns,
+            lanes,
+            set,
+            half,
+            band,
+            bands,
+            panels,
+            groups: groups.max(1),
+            threads,
+        })
+    }
+
+    /// Blocks of lanes of a sum of the left operand.
+    fn blocks(&self) -> usize {
+        (self.depth / 2).div_ceil(self.lanes)
+    }
+
+    /// Elements of a sum of the left operand.
+    fn sum(&self) -> usize {
+        self.blocks() * self.half * self.lanes
+    }
+
+    /// Elements of a quarter of what a task computes.
+    fn quarter(&self) -> usize {
+        self.panels.div_ceil(self.groups) * self.band * 2 * self.lanes
+    }
+
+    /// Elements of scratch memory.
+    pub fn scratch(&self) -> usize {
+        PRODUCTS.len() * self.sum() + 4 * self.threads * self.quarter()
+    }
+
+    /// Computes the product with weights `u`, and gives each part of the result to `take`, which no other
+    /// thread does with that part.
+    ///
+    /// # Safety
+    /// Operands are as large as the sizes say, and scratch as [`Strassen::scratch`].
+    pub unsafe fn run(&self, args: &Args<'_>, left: Left, u: *const f32, take: impl Fn(&Part) + Sync) {
+        if self.rows * self.columns == 0 {
+            return;
+        }
+        let space = Shared::<f32>::scratch(args);
+        let (left, u) = (Shared::new((&raw const left).cast_mut()), Shared::new(u.cast_mut()));
+        // As many for each thread as for the others, as bands are.
+        let pieces = (self.half * self.blocks()).div_ceil(LEFT).next_multiple_of(self.threads).min(self.half);
+        args.team.share(self.threads, pieces, |_, piece| {
+            let cut = |piece: usize| self.half * piece / pieces;
+            // SAFETY: these rows of the sums are this task's alone; `left` outlives the call.
+            unsafe { self.sums(&*left.at(0), space.at(0), cut(piece)..cut(piece + 1)) };
+        });
+        args.team.share(self.threads, self.groups * self.bands, |lane, task| {
+            let quarters = space.at(PRODUCTS.len() * self.sum() + 4 * lane * self.quarter());
+            // SAFETY: the lane's memory is its own, and the sums are there.
+            unsafe { self.task(space.at(0), u.at(0), quarters, task, &take) };
+        });
+    }
+
+    /// The sums of some rows of the upper half and those below them.
+    ///
+    /// # Safety
+    /// No other thread writes these rows of the sums.
+    unsafe fn sums(&self, left: &Left, to: *mut f32, range: std::ops::Range<usize>) {
+        let (inner, lanes) = (self.depth / 2, self.lanes);
+        let place = |row: usize| {
+            let (image, row) = (row / left.rows, row % left.rows);
+            (left.from.wrapping_add(image * left.image + row * left.row), left.rows - row)
+        };
+        let mut row = range.start;
+        while row < range.end {
+            let (upper, above) = place(row);
+            let below = row + self.half < self.rows;
+            let (lower, under) = if below { place(row + self.half) } else { (upper, 1) };
+            let rows = above.min(under).min(range.end - row);
+            let rows = if below { rows.min(self.rows - self.half - row) } else { 1 };
+            for block in 0..self.blocks() {
+                let first = block * lanes;
+                let right = inner + first;
+                let quarters = Quarters {
+                    upper: [first, right].map(|at| upper.wrapping_add(at / lanes * left.block + at % lanes)),
+                    lower: [first, right].map(|at| lower.wrapping_add(at / lanes * left.block + at % lanes)),
+                    below,
+                    row: left.row,
+                    rows,
+                    lanes: lanes.min(inner - first),
+                    to: to.wrapping_add((block * self.half + row) * lanes),
+                    sum: self.sum(),
+                };
+                // SAFETY: rows and lanes are within the operand and the sums.
+                unsafe { sums(&quarters, lanes) };
+            }
+            row += rows;
+        }
+    }
+
+    /// All products of a band and a group.
+    ///
+    /// # Safety
+    /// The sums are there, and no other thread uses `quarters`.
+    unsafe fn task(
+        &self,
+        left: *const f32,
+        u: *const f32,
+        quarters: *mut f32,
+        task: usize,
+        take: &impl Fn(&Part),
+    ) {
+        let (lanes, inner, half) = (self.lanes, self.depth / 2, self.half);
+        let (band, group) = (task / self.groups, task % self.groups);
+        let cut = |group: usize| self.panels * group / self.groups;
+        let (panels, next) = (cut(group)..cut(group + 1), cut(group + 1) % self.panels);
+        let (top, end) = (half * band / self.bands, half * (band + 1) / self.bands);
+        let columns = self.columns / 2;
+        let blocks = columns.div_ceil(lanes);
+        let between = PRODUCTS.len() * inner * lanes;
+        let weights =
+            |product: usize, panel: usize| u.wrapping_add(2 * panel * between + product * inner * lanes);
+        let stride = 2 * lanes;
+        let place = |quarter: usize, panel: usize| {
+            let offset = quarter * self.quarter() + (panel - panels.start) * (end - top) * stride;
+            quarters.wrapping_add(offset)
+        };
+        let mut begun = [false; 4];
+        for (index, product) in PRODUCTS.iter().enumerate() {
+            let to = ways(&product.result, &mut begun);
+            for panel in panels.clone() {
+                let ahead = if panel + 1 < panels.end {
+                    weights(index, panel + 1)
+                } else if index + 1 < PRODUCTS.len() {
+                    weights(index + 1, panels.start)
+                } else {
+                    weights(0, next)
+                };
+                let tile = Tile {
+                    v: left.wrapping_add(index * self.sum() + top * lanes),
+                    v_block: half * lanes,
+                    depth: inner,
+                    u: weights(index, panel),
+                    u_block: between,
+                    ahead,
+                    to: to.map(|(quarter, _)| place(quarter, panel)),
+                    ways: to.map(|(_, way)| way),
+                };
+                // SAFETY: the band's rows of the sums, the panel's weights, and this thread's quarters.
+                unsafe { self.set.block(&tile, end - top, (blocks - 2 * panel).min(2)) };
+            }
+        }
+        for panel in panels.clone() {
+            for quarter in 0..4 {
+                let (lower, right) = (quarter / 2 == 1, quarter % 2 == 1);
+                let row = top + if lower { half } else { 0 };
+                let rows = (end - top).min(self.rows.saturating_sub(row));
+                let first = panel * stride;
+                if rows > 0 {
+                    take(&Part {
+                        from: place(quarter, panel),
+                        stride,
+                        row,
+                        rows,
+                        column: first + if right { columns } else { 0 },
+                        columns: (columns - first).min(stride),
+                    });
+                }
+            }
+        }
+    }
+}
