@@ -290,7 +290,7 @@ fn grouping(query: &Query<'_>) -> f64 {
 
 /// The share that Winograd's algorithm reaches, by how much of it is products.
 fn winograd(query: &Query<'_>) -> f64 {
-    let parts = parts(query.call.inputs, query.call.output);
+    let parts = parts(query.call.attrs, query.call.inputs, query.call.output);
     let time = parts.products / WINOGRAD.products + parts.transforms / WINOGRAD.transforms;
     (parts.products + parts.transforms).max(f64::MIN_POSITIVE) / time.max(f64::MIN_POSITIVE)
 }

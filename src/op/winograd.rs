@@ -1,95 +1,125 @@
-//! Winograd's minimal filtering for 3x3 convolutions without strides: F(2,3) and F(4,3).
+//! Winograd's minimal filtering for convolutions without strides: F(m,r) along each axis.
 //!
-//! A tile of `m` by `m` outputs is `A' [(G g G') * (B' d B)] A`, where `g` is the filter, `d` the
-//! `m + 2` by `m + 2` inputs and `*` multiplies element by element; over channels that product is a
-//! matrix product for each of the `(m + 2)^2` elements ("frequencies"). The matrices are those of
-//! Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (CVPR 2016), with the points
-//! 0, 1, -1 and infinity, and for tiles of 4 also 2 and -2. (Tiles of 6 were measured on every shape
-//! of the shipped models: not one was faster by more than noise, and they lose half a digit more.)
+//! A tile of `m` by `n` outputs is `A' [(G g H') * (B' d C)] D`, where `g` is the filter of `r` by `s` taps, `d`
+//! the `m + r - 1` by `n + s - 1` inputs and `*` multiplies element by element; over channels that product is a
+//! matrix product for each of the elements ("frequencies"). Along an axis of one tap a tile has one output and
+//! nothing is transformed. The matrices are those of Toom and Cook, as in Lavin and Gray, "Fast Algorithms for
+//! Convolutional Neural Networks" (CVPR 2016), with the points 0, infinity and pairs of [`POINTS`]: one pair for
+//! four inputs, two for six, and so on. (Tiles of 6 for 3 taps were measured on every shape of the shipped
+//! models: not one was faster by more than noise, and they lose half a digit more.)
 
 use super::{Arity, Flags, OpDef, attr, plain, post, post_attr, rank, window};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Layout, Tensor, TensorType};
 
-/// The matrices of one tile size.
-struct Form {
-    /// Rows and columns of a tile of outputs.
-    tile: usize,
-    /// `B'`, `G` and `A'`, row by row.
-    input: &'static [f64],
-    filter: &'static [f64],
-    output: &'static [f64],
+/// Points of interpolation, each with its negative. The last was picked among ten for the least error of F(4,7).
+pub const POINTS: [f64; 4] = [1.0, 2.0, 0.5, 4.0 / 3.0];
+
+/// Taps of a filter along an axis, and outputs of a tile.
+const AXES: [(usize, usize); 5] = [(1, 1), (3, 2), (3, 4), (5, 4), (7, 4)];
+
+/// An axis of tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// Of the filter.
+    pub taps: usize,
+    /// Outputs of a tile.
+    pub tile: usize,
 }
 
-impl Form {
-    /// Rows and columns of a tile of inputs.
-    fn size(&self) -> usize {
-        self.tile + 2
+impl Axis {
+    fn new(taps: usize, tile: i64) -> Option<Self> {
+        let tile = usize::try_from(tile).ok()?;
+        AXES.contains(&(taps, tile)).then_some(Self { taps, tile })
+    }
+
+    /// Inputs of a tile, and its frequencies.
+    pub fn size(self) -> usize {
+        self.taps + self.tile - 1
+    }
+
+    /// The matrices, row by row.
+    fn form(self) -> Form {
+        let size = self.size();
+        let finite: Vec<f64> =
+            std::iter::once(0.0).chain(POINTS.iter().flat_map(|p| [*p, -*p])).take(size - 1).collect();
+        // The product of `x - q` over all points but one, by rising powers.
+        let product = |except: Option<usize>| {
+            let mut polynomial = vec![1.0];
+            for (_, point) in finite.iter().enumerate().filter(|(at, _)| Some(*at) != except) {
+                polynomial.insert(0, 0.0);
+                for power in 1..polynomial.len() {
+                    polynomial[power - 1] -= point * polynomial[power];
+                }
+            }
+            polynomial.resize(size, 0.0);
+            polynomial
+        };
+        let powers = |point: f64, count: usize| (0..count).map(move |power| point.powi(power as i32));
+        let mut form = Form { input: Vec::new(), filter: Vec::new(), output: vec![0.0; self.tile * size] };
+        for (at, point) in finite.iter().enumerate() {
+            form.input.extend(product(Some(at)));
+            let others = finite.iter().enumerate().filter(|(other, _)| *other != at);
+            let scale: f64 = others.map(|(_, other)| point - other).product();
+            form.filter.extend(powers(*point, self.taps).map(|power| power / scale));
+            for (row, power) in powers(*point, self.tile).enumerate() {
+                form.output[row * size + at] = power;
+            }
+        }
+        form.input.extend(product(None));
+        form.filter.extend((0..self.taps).map(|tap| if tap + 1 == self.taps { 1.0 } else { 0.0 }));
+        form.output[self.tile * size - 1] = 1.0;
+        form
     }
 }
 
-const FORMS: [Form; 2] = [
-    Form {
-        tile: 2,
-        #[rustfmt::skip]
-        input: &[
-            1., 0., -1., 0.,
-            0., 1., 1., 0.,
-            0., -1., 1., 0.,
-            0., 1., 0., -1.,
-        ],
-        filter: &[1., 0., 0., 0.5, 0.5, 0.5, 0.5, -0.5, 0.5, 0., 0., 1.],
-        output: &[1., 1., 1., 0., 0., 1., -1., -1.],
-    },
-    Form {
-        tile: 4,
-        #[rustfmt::skip]
-        input: &[
-            4., 0., -5., 0., 1., 0.,
-            0., -4., -4., 1., 1., 0.,
-            0., 4., -4., -1., 1., 0.,
-            0., -2., -1., 2., 1., 0.,
-            0., 2., -1., -2., 1., 0.,
-            0., 4., 0., -5., 0., 1.,
-        ],
-        #[rustfmt::skip]
-        filter: &[
-            1. / 4., 0., 0.,
-            -1. / 6., -1. / 6., -1. / 6.,
-            -1. / 6., 1. / 6., -1. / 6.,
-            1. / 24., 1. / 12., 1. / 6.,
-            1. / 24., -1. / 12., 1. / 6.,
-            0., 0., 1.,
-        ],
-        #[rustfmt::skip]
-        output: &[
-            1., 1., 1., 1., 1., 0.,
-            0., 1., -1., 2., -2., 0.,
-            0., 1., 1., 4., 4., 0.,
-            0., 1., -1., 8., -8., 1.,
-        ],
-    },
-];
+/// The matrices of an axis, row by row: `B'`, `G` and `A'`.
+struct Form {
+    input: Vec<f64>,
+    filter: Vec<f64>,
+    output: Vec<f64>,
+}
+
+/// Rows and columns of tiles, for a filter of so many taps.
+pub fn axes(taps: [usize; 2], attrs: &Attrs) -> Option<[Axis; 2]> {
+    let [rows, columns] = attrs.expect_ints("tile") else { return None };
+    let axes = [Axis::new(taps[0], *rows)?, Axis::new(taps[1], *columns)?];
+    (axes[0].size() * axes[1].size() > 1).then_some(axes)
+}
+
+/// The same for a lowered convolution, which says how many taps its filter has.
+pub fn axes_of(attrs: &Attrs) -> Option<[Axis; 2]> {
+    let [rows, columns] = attrs.expect_ints("kernel") else { return None };
+    axes([usize::try_from(*rows).ok()?, usize::try_from(*columns).ok()?], attrs)
+}
+
+/// What tiles there are, for messages.
+fn known(tile: &[i64], taps: &str) -> String {
+    let known: Vec<String> = AXES.iter().map(|(taps, tile)| format!("{tile} for {taps}")).collect();
+    format!(
+        "attribute `tile` is {tile:?} for {taps}: along an axis it is {}, not for both 1",
+        known.join(", ")
+    )
+}
 
 /// The transform of weights: pure arithmetic on constants, as `widen-groups` is.
 pub(super) fn ops() -> Vec<OpDef> {
     vec![OpDef {
         name: "winograd-weights",
-        doc: "3x3 weights w[O,C,3,3] as Winograd's algorithm takes them: u[(tile+2)^2,C,O]",
+        doc: "weights w[O,C,r,s] as Winograd's algorithm takes them: u[(m+r-1)(n+s-1),C,O] for tiles of m by n",
         arity: Arity::Exactly(1),
-        attrs: vec![attr("tile", AttrKind::Int, None, "rows and columns of a tile of outputs: 2 or 4")],
+        attrs: vec![tile_attr()],
         flags: Flags::default(),
         infer: |attrs, types| {
             plain(types)?;
             rank(types, 0, 4)?;
             let w = types[0];
-            if w.dtype != DType::F32 || w.shape[2..] != [3, 3] {
-                return Err(format!("operand 0 is {w}, not f32 weights of 3x3"));
+            if w.dtype != DType::F32 {
+                return Err(format!("operand 0 is {w}, not f32 weights"));
             }
-            let tile = attrs.expect_int("tile");
-            let form = FORMS.iter().find(|form| i64::try_from(form.tile) == Ok(tile));
-            let size = form.ok_or_else(|| format!("attribute `tile` is {tile}, not 2 or 4"))?.size();
-            Ok(TensorType::plain(w.dtype, [size * size, w.shape[1], w.shape[0]]))
+            let axes = axes([w.shape[2], w.shape[3]], attrs)
+                .ok_or_else(|| known(attrs.expect_ints("tile"), &format!("weights {w}")))?;
+            Ok(TensorType::plain(w.dtype, [axes[0].size() * axes[1].size(), w.shape[1], w.shape[0]]))
         },
         eval: eval_weights,
         flops: |_, _, _| 0.0,
@@ -97,14 +127,25 @@ pub(super) fn ops() -> Vec<OpDef> {
     }]
 }
 
+fn tile_attr() -> super::AttrDef {
+    attr(
+        "tile",
+        AttrKind::Ints,
+        None,
+        "rows and columns of a tile of outputs: 2 or 4 for 3 taps, 4 for 5 and 7, 1 for 1",
+    )
+}
+
 /// The lowered convolution.
 pub(super) fn lowered() -> Vec<OpDef> {
     let pads = Some(Attr::Ints(vec![0; 4]));
     vec![OpDef {
         name: "native.conv-winograd",
-        doc: "a 3x3 convolution without strides, by Winograd's algorithm, from transformed weights; then a post chain",
+        doc: "a convolution without strides, by Winograd's algorithm, from transformed weights; then a post chain",
         arity: Arity::Post(3),
         attrs: vec![
+            attr("kernel", AttrKind::Ints, None, "rows and columns of the filter"),
+            tile_attr(),
             attr("pads", AttrKind::Ints, pads, "padding at the top, left, bottom and right"),
             post_attr(),
         ],
@@ -116,16 +157,6 @@ pub(super) fn lowered() -> Vec<OpDef> {
     }]
 }
 
-/// The form of transformed weights.
-fn form_of(u: &TensorType) -> Option<&'static Form> {
-    FORMS.iter().find(|form| u.shape.first() == Some(&(form.size() * form.size())))
-}
-
-/// Rows and columns of a tile of outputs, from the type of the transformed weights.
-pub fn tile_of(u: &TensorType) -> Option<usize> {
-    form_of(u).map(|form| form.tile)
-}
-
 fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     let (x, u) = (types[0], types[1]);
     let layouts = (x.layout.to_string(), u.layout.to_string());
@@ -135,10 +166,16 @@ fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
             layouts.0, layouts.1
         ));
     }
-    if x.dtype != DType::F32 || form_of(u).is_none() {
-        return Err(format!("input {x} with weights {u}: it takes f32, and weights of 16 or 36 frequencies"));
+    let kernel = attrs.expect_ints("kernel");
+    let [rows, columns] =
+        axes_of(attrs).ok_or_else(|| known(attrs.expect_ints("tile"), &format!("a filter of {kernel:?}")))?;
+    let frequencies = rows.size() * columns.size();
+    if x.dtype != DType::F32 || u.shape.first() != Some(&frequencies) {
+        return Err(format!(
+            "input {x} with weights {u}: it takes f32, and weights of {frequencies} frequencies"
+        ));
     }
-    let w = TensorType::plain(u.dtype, [u.shape[2], u.shape[1], 3, 3]);
+    let w = TensorType::plain(u.dtype, [u.shape[2], u.shape[1], rows.taps, columns.taps]);
     let unit = Attrs::new().ints("strides", &[1, 1]).ints("dilations", &[1, 1]).int("groups", 1);
     let unit = unit.ints("pads", attrs.expect_ints("pads")).with("post", Attr::Post(Vec::new()));
     let result = window::infer_conv(&unit, &[x, &w, types[2]])?.with_layout(x.layout.clone());
@@ -146,34 +183,46 @@ fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     Ok(result)
 }
 
-/// `left * middle * left'`, where `left` has `rows` rows and `middle` `inner` by `inner` elements.
-fn sandwich(left: &[f64], rows: usize, inner: usize, middle: &[f64]) -> Vec<f64> {
-    let mut half = vec![0.0; rows * inner];
+/// A matrix of so many columns.
+struct Matrix<'a>(&'a [f64], usize);
+
+impl Matrix<'_> {
+    fn rows(&self) -> usize {
+        self.0.len() / self.1
+    }
+}
+
+/// `left * middle * right'`.
+fn sandwich(left: &Matrix<'_>, right: &Matrix<'_>, middle: &[f64]) -> Vec<f64> {
+    let (rows, columns) = (left.rows(), right.rows());
+    let mut half = vec![0.0; rows * right.1];
     for row in 0..rows {
-        for column in 0..inner {
-            half[row * inner + column] =
-                (0..inner).map(|i| left[row * inner + i] * middle[i * inner + column]).sum();
+        for column in 0..right.1 {
+            half[row * right.1 + column] =
+                (0..left.1).map(|i| left.0[row * left.1 + i] * middle[i * right.1 + column]).sum();
         }
     }
-    let mut whole = vec![0.0; rows * rows];
+    let mut whole = vec![0.0; rows * columns];
     for row in 0..rows {
-        for column in 0..rows {
-            whole[row * rows + column] =
-                (0..inner).map(|i| half[row * inner + i] * left[column * inner + i]).sum();
+        for column in 0..columns {
+            whole[row * columns + column] =
+                (0..right.1).map(|i| half[row * right.1 + i] * right.0[column * right.1 + i]).sum();
         }
     }
     whole
 }
 
-#[allow(clippy::cast_possible_truncation)]
-fn eval_weights(_: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
-    let form = form_of(ty).expect("infer accepted");
+fn eval_weights(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+    let taps = [2, 3].map(|axis| operands[0].ty().shape[axis]);
+    let axes = axes(taps, attrs).expect("infer accepted");
+    let forms = axes.map(Axis::form);
+    let [rows, columns] = [0, 1].map(|axis| Matrix(&forms[axis].filter, taps[axis]));
     let (channels, outputs) = (ty.shape[1], ty.shape[2]);
     let mut result = vec![0.0; ty.shape.count()];
     let filters = operands[0].to_f64();
-    for (index, filter) in filters.chunks_exact(9).enumerate().take(channels * outputs) {
+    for (index, filter) in filters.chunks_exact(taps[0] * taps[1]).enumerate().take(channels * outputs) {
         let (output, channel) = (index / channels, index % channels);
-        for (frequency, value) in sandwich(form.filter, form.size(), 3, filter).into_iter().enumerate() {
+        for (frequency, value) in sandwich(&rows, &columns, filter).into_iter().enumerate() {
             result[(frequency * channels + channel) * outputs + output] = value;
         }
     }
@@ -183,8 +232,10 @@ fn eval_weights(_: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
 fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let plain: Vec<Tensor> = operands.iter().map(|operand| operand.to_layout(&Layout::PLAIN)).collect();
     let (x, u) = (plain[0].ty(), plain[1].ty());
-    let form = form_of(u).expect("infer accepted");
-    let (tile, size) = (form.tile, form.size());
+    let axes = axes_of(attrs).expect("infer accepted");
+    let (tile, size, forms) = (axes.map(|axis| axis.tile), axes.map(Axis::size), axes.map(Axis::form));
+    let inputs_by = [0, 1].map(|axis| Matrix(&forms[axis].input, size[axis]));
+    let outputs_by = [0, 1].map(|axis| Matrix(&forms[axis].output, size[axis]));
     let (xs, us, bias) = (plain[0].to_f64(), plain[1].to_f64(), plain[2].to_f64());
     let (channels, outputs) = (u.shape[1], u.shape[2]);
     let [height, width, rows, columns] = [x.shape[2], x.shape[3], ty.shape[2], ty.shape[3]];
@@ -192,20 +243,21 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
         attrs.expect_ints("pads").iter().map(|pad| usize::try_from(*pad).unwrap_or(0)).collect();
     let mut result = vec![0.0; ty.shape.count()];
     for image in 0..x.shape[0] {
-        for (top, left) in
-            (0..rows).step_by(tile).flat_map(|top| (0..columns).step_by(tile).map(move |left| (top, left)))
+        for (top, left) in (0..rows)
+            .step_by(tile[0])
+            .flat_map(|top| (0..columns).step_by(tile[1]).map(move |left| (top, left)))
         {
             let at = |channel: usize, row: usize, column: usize| {
                 let row = (top + row).checked_sub(pads[0]).filter(|row| *row < height)?;
                 let column = (left + column).checked_sub(pads[1]).filter(|column| *column < width)?;
                 Some(xs[((image * channels + channel) * height + row) * width + column])
             };
-            let mut sums = vec![vec![0.0; size * size]; outputs];
+            let mut sums = vec![vec![0.0; size[0] * size[1]]; outputs];
             for channel in 0..channels {
-                let inputs: Vec<f64> = (0..size * size)
-                    .map(|index| at(channel, index / size, index % size).unwrap_or(0.0))
+                let inputs: Vec<f64> = (0..size[0] * size[1])
+                    .map(|index| at(channel, index / size[1], index % size[1]).unwrap_or(0.0))
                     .collect();
-                let inputs = sandwich(form.input, size, size, &inputs);
+                let inputs = sandwich(&inputs_by[0], &inputs_by[1], &inputs);
                 for (output, sums) in sums.iter_mut().enumerate() {
                     for (frequency, sum) in sums.iter_mut().enumerate() {
                         *sum += inputs[frequency] * us[(frequency * channels + channel) * outputs + output];
@@ -213,11 +265,11 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
                 }
             }
             for (output, sums) in sums.iter().enumerate() {
-                let values = sandwich(form.output, tile, size, sums);
-                for row in 0..tile.min(rows - top) {
-                    for column in 0..tile.min(columns - left) {
+                let values = sandwich(&outputs_by[0], &outputs_by[1], sums);
+                for row in 0..tile[0].min(rows - top) {
+                    for column in 0..tile[1].min(columns - left) {
                         let to = ((image * outputs + output) * rows + top + row) * columns + left + column;
-                        result[to] = bias[output] + values[row * tile + column];
+                        result[to] = bias[output] + values[row * tile[1] + column];
                     }
                 }
             }
@@ -228,8 +280,8 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     post::apply(attrs.post(), &extras, result).to_layout(&ty.layout)
 }
 
-fn flops(_: &Attrs, types: &[&TensorType], output: &TensorType) -> f64 {
-    let Parts { products, transforms } = parts(types, output);
+fn flops(attrs: &Attrs, types: &[&TensorType], output: &TensorType) -> f64 {
+    let Parts { products, transforms } = parts(attrs, types, output);
     products + transforms
 }
 
@@ -244,18 +296,49 @@ pub struct Parts {
 
 /// What a convolution really computes: whole tiles, and whole blocks of channels in transforms.
 #[allow(clippy::cast_precision_loss)]
-pub fn parts(types: &[&TensorType], output: &TensorType) -> Parts {
-    let Some(form) = form_of(types[1]) else { return Parts::default() };
-    let (tile, size) = (form.tile, form.size());
-    let across = |axis: usize| output.shape[axis].div_ceil(tile);
-    let tiles = (output.shape[0] * across(2) * across(3)) as f64;
-    let taken = |matrix: &[f64]| matrix.iter().filter(|factor| **factor != 0.0).count() as f64;
+pub fn parts(attrs: &Attrs, types: &[&TensorType], output: &TensorType) -> Parts {
+    let Some(axes) = axes_of(attrs) else { return Parts::default() };
+    let (forms, size) = (axes.map(Axis::form), axes.map(Axis::size));
+    let across = |axis: usize| output.shape[2 + axis].div_ceil(axes[axis].tile);
+    let tiles = (output.shape[0] * across(0) * across(1)) as f64;
+    // Of an axis of one tap nothing is transformed.
+    let taken = |axis: usize, matrix: &[f64]| match axes[axis].taps {
+        1 => 0,
+        _ => matrix.iter().filter(|factor| **factor != 0.0).count(),
+    };
     let (channels, outputs) = (types[1].shape[1], types[1].shape[2]);
     let whole = |channels: usize| channels.next_multiple_of(output.layout.block(1)) as f64;
-    let inputs = size as f64 * 2.0 * taken(form.input) * whole(channels);
-    let results = (size + tile) as f64 * taken(form.output) * whole(outputs);
+    // Columns first, then rows.
+    let inputs = size[1] * taken(0, &forms[0].input) + size[0] * taken(1, &forms[1].input);
+    let results = size[1] * taken(0, &forms[0].output) + axes[0].tile * taken(1, &forms[1].output);
     Parts {
-        products: 2.0 * tiles * (size * size * channels * outputs) as f64,
-        transforms: 2.0 * tiles * (inputs + results),
+        products: 2.0 * tiles * (size[0] * size[1] * channels * outputs) as f64,
+        transforms: 2.0 * tiles * (inputs as f64 * whole(channels) + results as f64 * whole(outputs)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every axis gives the sums of the filter's taps, whatever the inputs.
+    #[test]
+    fn tiles_are_convolutions() {
+        for (taps, tile) in AXES {
+            let axis = Axis { taps, tile };
+            let (form, size) = (axis.form(), axis.size());
+            let times = |matrix: &[f64], vector: &[f64]| -> Vec<f64> {
+                let rows = matrix.chunks_exact(vector.len());
+                rows.map(|row| row.iter().zip(vector).map(|(a, b)| a * b).sum()).collect()
+            };
+            let filter: Vec<f64> = (0..taps).map(|i| (i as f64 * 1.7).sin()).collect();
+            let inputs: Vec<f64> = (0..size).map(|i| (i as f64 * 2.3).cos()).collect();
+            let (u, v) = (times(&form.filter, &filter), times(&form.input, &inputs));
+            let product: Vec<f64> = u.iter().zip(&v).map(|(u, v)| u * v).collect();
+            for (at, value) in times(&form.output, &product).into_iter().enumerate() {
+                let want: f64 = filter.iter().zip(&inputs[at..]).map(|(g, d)| g * d).sum();
+                assert!((value - want).abs() < 1e-12, "F({tile},{taps})[{at}]: {value}, not {want}");
+            }
+        }
     }
 }

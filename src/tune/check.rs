@@ -18,19 +18,19 @@ const TOLERANCE: f64 = 1e-4;
 /// The same where a type of 16 bits, or TF32, is in play.
 const TOLERANCE_HALF: f64 = 2e-2;
 
-/// Operands that another op makes of the logical op's: lowered op, operand, maker, and from the made
-/// type, what it was made of and how.
-type Maker = fn(&TensorType) -> Option<(TensorType, Attrs)>;
+/// Operands that another op makes of the logical op's: lowered op, operand, maker, and from the lowered
+/// op's attributes and the made type, what it was made of and how.
+type Maker = fn(&Attrs, &TensorType) -> Option<(TensorType, Attrs)>;
 const MADE: &[(&str, usize, &str, Maker)] = &[
-    ("native.conv-winograd", 1, "winograd-weights", |made| {
-        let tile = i64::try_from(op::winograd::tile_of(made)?).ok()?;
-        let weights = TensorType::plain(made.dtype, [made.shape[2], made.shape[1], 3, 3]);
-        Some((weights, Attrs::new().int("tile", tile)))
+    ("native.conv-winograd", 1, "winograd-weights", |attrs, made| {
+        let [rows, columns] = op::winograd::axes_of(attrs)?;
+        let weights = TensorType::plain(made.dtype, [made.shape[2], made.shape[1], rows.taps, columns.taps]);
+        Some((weights, Attrs::new().ints("tile", attrs.expect_ints("tile"))))
     }),
-    ("native.matmul-strassen", 1, "strassen-weights", |made| {
+    ("native.matmul-strassen", 1, "strassen-weights", |_, made| {
         Some((TensorType::plain(made.dtype, op::strassen::whole(made)?), Attrs::new()))
     }),
-    ("native.conv-strassen", 1, "strassen-weights", |made| {
+    ("native.conv-strassen", 1, "strassen-weights", |_, made| {
         let [channels, outputs] = op::strassen::whole(made)?;
         Some((TensorType::plain(made.dtype, [outputs, channels, 1, 1]), Attrs::new()))
     }),
@@ -96,7 +96,8 @@ impl<'a> Checker<'a> {
         for (at, ty) in call.inputs.iter().enumerate() {
             let plain = on_host(ty);
             let maker = MADE.iter().find(|(op, operand, ..)| *op == call.def.name && *operand == at);
-            let made = maker.and_then(|(_, _, name, from)| Some((op::find(name)?, from(&plain)?)));
+            let made =
+                maker.and_then(|(_, _, name, from)| Some((op::find(name)?, from(&call.attrs, &plain)?)));
             if let Some((maker, (source, attrs))) = made {
                 let source = self.value(at, &source, below);
                 let value = self

@@ -39,6 +39,8 @@ pub const EQUIVALENT: &[Reason] = &[
             "strassen-conv-nChw8c: without at-most(64, dim(?w, 0))",
             "strassen-conv-nChw8c: without at-most(64, dim(?w, 1))",
             "strassen-matmul-Cab8c: without at-most(64, dim(?b, 0))",
+            "strassen-matmul-Cab8c: without at-most(64, dim(?b, 1))",
+            "strassen-matmul-Cab8c: without at-most(mul(64, dim(?b, 0)), product(shape-of(?a)))",
         ],
     ),
     ("the op takes one group and refuses others", &["pack-first-conv-nChw8c: left 0: any groups of conv"]),

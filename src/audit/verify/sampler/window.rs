@@ -298,35 +298,66 @@ pub(super) fn widen_groups(ask: &mut Ask<'_>) -> Option<Offer> {
     })
 }
 
-/// Filters of 3 by 3 for the wished tile.
+/// Filters that Winograd's algorithm takes, and tiles of outputs.
+const WINOGRAD: [([usize; 2], [usize; 2]); 7] = [
+    ([3, 3], [2, 2]),
+    ([3, 3], [4, 4]),
+    ([1, 3], [1, 4]),
+    ([3, 1], [4, 1]),
+    ([5, 5], [4, 4]),
+    ([1, 7], [1, 4]),
+    ([7, 1], [4, 1]),
+];
+
+/// Sizes as an attribute.
+fn sizes(sizes: [usize; 2]) -> [i64; 2] {
+    sizes.map(|size| i64::try_from(size).unwrap_or(0))
+}
+
+/// Filters for the wished tile.
 pub(super) fn winograd_weights(ask: &mut Ask<'_>) -> Option<Offer> {
-    let tile = ask.int("tile").unwrap_or_else(|| ask.rng.pick(&[2, 4]));
+    let known = ask.list("tile").and_then(|tile| Some([*tile.first()?, *tile.get(1)?]));
+    let ways: Vec<_> = WINOGRAD.iter().filter(|(_, tile)| known.is_none_or(|known| known == *tile)).collect();
+    if ways.is_empty() {
+        return None;
+    }
+    let ([rows, columns], tile) = *ask.rng.pick(&ways);
     let (outputs, inputs) = match &ask.wish.shape[..] {
         [_, inputs, outputs] => (*outputs, *inputs),
         _ => (ask.rng.pick(&ask.palette.channels), ask.rng.pick(&ask.palette.channels)),
     };
-    let operand = Wish::plain(DType::F32, vec![outputs, inputs, 3, 3]);
-    Some(Offer { attrs: Attrs::new().int("tile", i64::try_from(tile).ok()?), operands: vec![operand] })
+    let operand = Wish::plain(DType::F32, vec![outputs, inputs, rows, columns]);
+    Some(Offer { attrs: Attrs::new().ints("tile", &sizes(tile)), operands: vec![operand] })
 }
 
-/// An image, and weights of 3 by 3 filters in the frequencies of a tile.
+/// An image, and weights in the frequencies of a tile.
 pub(super) fn winograd(ask: &mut Ask<'_>) -> Option<Offer> {
     let [n, outputs, h, w] = image(ask);
-    let windows = [0, 1].map(|axis| Window { stride: 1, dilation: 1, ..Window::draw(ask, axis, Some(3)) });
+    let (kernel, tile) = ask.rng.pick(&WINOGRAD);
+    let windows =
+        [0, 1].map(|axis| Window { stride: 1, dilation: 1, ..Window::draw(ask, axis, Some(kernel[axis])) });
     let inputs = ask.rng.pick(&ask.palette.channels);
-    let sizes = [windows[0].input(h, 0), windows[1].input(w, 0)];
-    let out = |axis: usize| (sizes[axis] + windows[axis].before + windows[axis].after).checked_sub(2);
+    let inputs_by = [windows[0].input(h, 0), windows[1].input(w, 0)];
+    let out = |axis: usize| {
+        (inputs_by[axis] + windows[axis].before + windows[axis].after).checked_sub(kernel[axis] - 1)
+    };
     let block = ask.rng.pick(&["nChw16c", "nChw8c"]).parse().ok()?;
     let result = TensorType::plain(DType::F32, [n, outputs, out(0)?, out(1)?]).with_layout(block);
     let (steps, extras) = ask.post(3, &result)?;
-    let frequencies = ask.rng.pick(&[16, 36]);
+    let frequencies = (0..2).map(|axis| kernel[axis] + tile[axis] - 1).product();
     let mut operands = vec![
-        Wish::plain(DType::F32, vec![n, inputs, sizes[0], sizes[1]]),
+        Wish::plain(DType::F32, vec![n, inputs, inputs_by[0], inputs_by[1]]),
         Wish::plain(DType::F32, vec![frequencies, inputs, outputs]),
         Wish::plain(DType::F32, vec![outputs]),
     ];
     operands.extend(extras);
-    Some(Offer { attrs: attributes(ask, &windows).with("post", Attr::Post(steps)), operands })
+    Some(Offer {
+        attrs: attributes(ask, &windows)
+            .ints("kernel", &sizes(kernel))
+            .ints("tile", &sizes(tile))
+            .with("post", Attr::Post(steps)),
+        operands,
+    })
 }
 
 /// An image, and the sums of weights of an even number of channels and outputs.

@@ -114,6 +114,17 @@ fn packed(layout: &str) -> impl Fn(&Tensor) -> Tensor + use<> {
     move |w| w.to_layout(&layout)
 }
 
+/// Filters and tiles of Winograd's algorithm.
+const FORMS: [([i64; 2], [i64; 2]); 7] = [
+    ([3, 3], [2, 2]),
+    ([3, 3], [4, 4]),
+    ([1, 3], [1, 4]),
+    ([3, 1], [4, 1]),
+    ([5, 5], [4, 4]),
+    ([1, 7], [1, 4]),
+    ([7, 1], [4, 1]),
+];
+
 #[test]
 fn winograd_agrees_with_the_reference() {
     let shapes = [
@@ -129,15 +140,25 @@ fn winograd_agrees_with_the_reference() {
     ];
     for shape in &shapes {
         for block in blocks() {
-            for tile in [2, 4] {
+            for (kernel, tile) in FORMS {
+                let shape = &Shape { kernel: kernel.map(|size| size as usize), ..*shape };
+                // Some filters do not fit into some images.
+                let fits = |axis: usize| {
+                    let padded = shape.image[axis] as i64 + shape.pads[axis] + shape.pads[axis + 2];
+                    padded >= kernel[axis]
+                };
+                if !fits(0) || !fits(1) {
+                    continue;
+                }
                 let ready = |w: &Tensor| {
                     let definition = op::find("winograd-weights").unwrap();
-                    let attrs = Attrs::new().int("tile", tile);
+                    let attrs = Attrs::new().ints("tile", &tile);
                     let ty = definition.result(&attrs, &[w.ty()]).unwrap();
                     let u = definition.evaluate(&attrs, &[w], &ty);
                     u.to_layout(&format!("Cab{block}c").parse().unwrap())
                 };
-                let attrs = Attrs::new().ints("pads", &shape.pads);
+                let attrs =
+                    Attrs::new().ints("pads", &shape.pads).ints("kernel", &kernel).ints("tile", &tile);
                 let layout = format!("nChw{block}c");
                 check("native.conv-winograd", shape, &attrs, (&layout, &layout), &ready);
             }

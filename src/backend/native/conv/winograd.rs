@@ -1,5 +1,5 @@
-//! `native.conv-winograd`: 3x3 convolutions without strides by Winograd's algorithm, in blocks of
-//! channels.
+//! `native.conv-winograd`: convolutions without strides by Winograd's algorithm, in blocks of channels: filters
+//! of 3x3 and 5x5, and of 3 or 7 taps along one axis.
 //!
 //! Tiles of inputs are transformed, multiplied by the transformed weights, one matrix product for
 //! each element of a tile, and transformed back; bias, residual and bounds are added on the way.
@@ -8,7 +8,8 @@
 //! that holds many tiles, so that weights are read from memory once for many products.
 //!
 //! Relative error (L2) against the direct sum in `f64`, for uniform inputs and weights, 64 and 512
-//! channels: 2.6e-7 and 6.9e-7 with tiles of 2, 1.7e-6 and 4.0e-6 with tiles of 4.
+//! channels: 2.6e-7 and 6.9e-7 with tiles of 2 for 3x3, 1.7e-6 and 4.0e-6 with tiles of 4; for 48 channels
+//! 2.7e-6 with 5x5, for 192 4.1e-6 with 7 taps along an axis, for 384 1.3e-6 with 3.
 
 mod product;
 mod set;
@@ -22,7 +23,7 @@ use crate::backend::native::args::{Buffers, Shared};
 use crate::backend::native::lanes::Isa;
 use crate::backend::native::reference;
 use crate::backend::{Args, Call, Contract, Kernel};
-use crate::op::winograd::tile_of;
+use crate::op::winograd::{Axis, axes_of};
 use std::ops::Range;
 
 /// Bytes of transformed tiles that one thread keeps in its second-level cache.
@@ -34,7 +35,7 @@ const TASK: usize = 24;
 
 pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
     match Winograd::new(call) {
-        Ok(one) => Ok(named(&format!("winograd{}", one.tile), one.scratch() * size_of::<f32>())),
+        Ok(one) => Ok(named(&one.name(), one.scratch() * size_of::<f32>())),
         Err(_) => reference::contract(call),
     }
 }
@@ -50,8 +51,8 @@ struct Winograd {
     geometry: Geometry,
     finish: Finish,
     set: Set,
-    /// Rows and columns of a tile of outputs.
-    tile: usize,
+    /// Rows and columns of tiles.
+    axes: [Axis; 2],
     /// Rows and columns of tiles of an image.
     across: [usize; 2],
     /// Blocks of input and output channels.
@@ -65,12 +66,13 @@ struct Winograd {
 
 impl Winograd {
     fn new(call: &Call<'_>) -> Result<Self, String> {
-        let (x, u, y) = (call.inputs[0], call.inputs[1], call.output);
+        let (x, y) = (call.inputs[0], call.output);
         let block = y.layout.block(1);
         if block == 16 && Isa::planned() != Isa::Avx512 {
             return Err("blocks of 16 channels need AVX-512".into());
         }
-        let tile = tile_of(u).ok_or_else(|| format!("{u} are no transformed weights"))?;
+        let axes = axes_of(call.attrs).ok_or("no such tiles")?;
+        let set = Set::new(block, axes).ok_or("no kernel for these tiles")?;
         let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, y)?;
         let pads: Vec<usize> =
             call.attrs.expect_ints("pads").iter().map(|pad| usize::try_from(*pad).unwrap_or(0)).collect();
@@ -81,17 +83,17 @@ impl Winograd {
             channels: x.shape[1],
             outputs: y.shape[1],
             input: [x.shape[2], x.shape[3]],
-            kernel: [3, 3],
+            kernel: axes.map(|axis| axis.taps),
             output: [y.shape[2], y.shape[3]],
             strides: [1, 1],
             dilations: [1, 1],
             pads: [pads[0], pads[1]],
             pads_after: [pads[2], pads[3]],
         };
-        let across = geometry.output.map(|size| size.div_ceil(tile));
+        let across = [0, 1].map(|axis| geometry.output[axis].div_ceil(axes[axis].tile));
         let (inputs, outputs) = (geometry.channels.div_ceil(block), geometry.output_blocks());
         let tiles = geometry.batch * across[0] * across[1];
-        let frequencies = (tile + 2) * (tile + 2);
+        let frequencies = axes[0].size() * axes[1].size();
         // Bytes of one tile, transformed, in and out.
         let bytes = frequencies * (inputs + outputs) * block * size_of::<f32>();
         let near = (NEAR / bytes.max(1)).max(1);
@@ -104,8 +106,17 @@ impl Winograd {
         } else {
             (tiles.div_ceil(tiles.div_ceil((FAR / bytes.max(1)).max(1)).max(1)), 0)
         };
-        let set = Set::new(block, tile + 2);
-        Ok(Self { geometry, finish, set, tile, across, inputs, outputs, chunk, lanes })
+        Ok(Self { geometry, finish, set, axes, across, inputs, outputs, chunk, lanes })
+    }
+
+    /// How contracts name it: by outputs of a tile along the axes that are transformed, and by filters of other
+    /// than 3 by 3 taps.
+    fn name(&self) -> String {
+        let [rows, columns] = self.axes;
+        if rows == columns && rows.taps == 3 {
+            return format!("winograd{}", rows.tile);
+        }
+        format!("winograd{}x{}-{}x{}", rows.tile, columns.tile, rows.taps, columns.taps)
     }
 
     /// Elements between the frequencies of a chunk with so many blocks of channels. An odd number
@@ -115,7 +126,7 @@ impl Winograd {
     }
 
     fn frequencies(&self) -> usize {
-        (self.tile + 2) * (self.tile + 2)
+        self.axes[0].size() * self.axes[1].size()
     }
 
     /// Elements of scratch of a chunk.
@@ -160,11 +171,12 @@ impl Winograd {
         let mut to = space.wrapping_add((block * self.chunk + tiles.start - first) * lanes);
         self.rows(tiles, |image, row, column, count| {
             let strip = Strip {
-                row: (row * self.tile).cast_signed() - pads[0].cast_signed(),
-                column: (column * self.tile).cast_signed() - pads[1].cast_signed(),
+                row: (row * self.axes[0].tile).cast_signed() - pads[0].cast_signed(),
+                column: (column * self.axes[1].tile).cast_signed() - pads[1].cast_signed(),
                 rows: height,
                 columns: width,
                 count,
+                step: self.axes[1].tile,
                 tiles: to,
                 frequency: self.frequency(self.inputs),
             };
@@ -248,11 +260,12 @@ impl Winograd {
         let mut from = space.wrapping_add(sums + (block * self.chunk + tiles.start - first) * lanes);
         self.rows(tiles, |image, row, column, count| {
             let strip = Strip {
-                row: (row * self.tile).cast_signed(),
-                column: (column * self.tile).cast_signed(),
+                row: (row * self.axes[0].tile).cast_signed(),
+                column: (column * self.axes[1].tile).cast_signed(),
                 rows: height,
                 columns: width,
                 count,
+                step: self.axes[1].tile,
                 tiles: from,
                 frequency: self.frequency(self.outputs),
             };
@@ -270,8 +283,9 @@ impl Winograd {
             // SAFETY: the strip is within the chunk, the plane within the result and the residual.
             unsafe { (self.set.gather)(&strip, &store) };
             if !self.finish.steps.is_empty() {
-                let columns = (column * self.tile)..((column + count) * self.tile).min(width);
-                for line in row * self.tile..((row + 1) * self.tile).min(height) {
+                let [down, over] = self.axes.map(|axis| axis.tile);
+                let columns = (column * over)..((column + count) * over).min(width);
+                for line in row * down..((row + 1) * down).min(height) {
                     let pixel = line * width + columns.start;
                     // SAFETY: the pixels are of these tiles.
                     unsafe { self.finish.second(args, &self.geometry, image, block, pixel, columns.len()) };

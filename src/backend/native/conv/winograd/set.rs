@@ -1,10 +1,11 @@
-//! The functions of Winograd's algorithm, compiled for each instruction set and tile size.
+//! The functions of Winograd's algorithm, compiled for each instruction set and form of tiles.
 
 use super::product::{Product, ROWS_256, ROWS_512, product};
 use super::transform::{Store, Strip, gather, scatter};
 use crate::backend::native::lanes::Isa;
+use crate::op::winograd::Axis;
 
-/// The functions for one width of blocks and one tile size.
+/// The functions for one width of blocks and one form of tiles.
 pub(super) struct Set {
     pub scatter: unsafe fn(&Strip, *const f32),
     pub gather: unsafe fn(&Strip, &Store),
@@ -15,14 +16,14 @@ pub(super) struct Set {
 }
 
 impl Set {
-    /// The functions for blocks of so many channels and tiles of `size` by `size` inputs.
-    pub fn new(block: usize, size: usize) -> Self {
+    /// The functions for blocks of so many channels and tiles of these axes; `None` where there are none.
+    pub fn new(block: usize, axes: [Axis; 2]) -> Option<Self> {
         match (Isa::planned(), block) {
             #[cfg(target_arch = "x86_64")]
-            (Isa::Avx512, 16) => wide::set(size),
+            (Isa::Avx512, 16) => wide::set(axes),
             #[cfg(target_arch = "x86_64")]
-            (Isa::Avx512 | Isa::Avx2, _) => narrow::set(size),
-            _ => portable::set(size),
+            (Isa::Avx512 | Isa::Avx2, _) => narrow::set(axes),
+            _ => portable::set(axes),
         }
     }
 
@@ -45,17 +46,20 @@ macro_rules! module {
             /// # Safety
             /// As [`super::scatter`].
             $(#[$feature])?
-            unsafe fn to<const S: usize>(strip: &Strip, plane: *const f32) {
+            unsafe fn to<const R: usize, const C: usize>(strip: &Strip, plane: *const f32) {
                 // SAFETY: as the caller promises.
-                unsafe { scatter::<$lanes, S>(strip, plane) }
+                unsafe { scatter::<$lanes, R, C>(strip, plane) }
             }
 
             /// # Safety
             /// As [`super::gather`].
             $(#[$feature])?
-            unsafe fn from<const S: usize>(strip: &Strip, store: &Store) {
+            unsafe fn from<const R: usize, const C: usize, const M: usize, const N: usize>(
+                strip: &Strip,
+                store: &Store,
+            ) {
                 // SAFETY: as the caller promises.
-                unsafe { gather::<$lanes, S>(strip, store) }
+                unsafe { gather::<$lanes, R, C, M, N>(strip, store) }
             }
 
             /// # Safety
@@ -73,12 +77,19 @@ macro_rules! module {
                 }
             }
 
-            pub(super) fn set(size: usize) -> Set {
-                let (scatter, gather): (unsafe fn(&Strip, *const f32), unsafe fn(&Strip, &Store)) = match size {
-                    4 => (to::<4>, from::<4>),
-                    _ => (to::<6>, from::<6>),
+            pub(super) fn set(axes: [Axis; 2]) -> Option<Set> {
+                type Transforms = (unsafe fn(&Strip, *const f32), unsafe fn(&Strip, &Store));
+                let (scatter, gather): Transforms = match axes.map(|axis| (axis.taps, axis.tile)) {
+                    [(3, 2), (3, 2)] => (to::<4, 4>, from::<4, 4, 2, 2>),
+                    [(3, 4), (3, 4)] => (to::<6, 6>, from::<6, 6, 4, 4>),
+                    [(1, 1), (3, 4)] => (to::<1, 6>, from::<1, 6, 1, 4>),
+                    [(3, 4), (1, 1)] => (to::<6, 1>, from::<6, 1, 4, 1>),
+                    [(5, 4), (5, 4)] => (to::<8, 8>, from::<8, 8, 4, 4>),
+                    [(1, 1), (7, 4)] => (to::<1, 10>, from::<1, 10, 1, 4>),
+                    [(7, 4), (1, 1)] => (to::<10, 1>, from::<10, 1, 4, 1>),
+                    _ => return None,
                 };
-                Set { scatter, gather, product: pick, rows: $rows }
+                Some(Set { scatter, gather, product: pick, rows: $rows })
             }
         }
     };
