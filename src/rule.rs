@@ -49,6 +49,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("rules/cuda.ron", include_str!("../rules/cuda.ron")),
     ("rules/cublaslt.ron", include_str!("../rules/cublaslt.ron")),
     ("rules/cudnn.ron", include_str!("../rules/cudnn.ron")),
+    ("rules/cudnn-graph.ron", include_str!("../rules/cudnn-graph.ron")),
     ("rules/tf32.ron", include_str!("../rules/tf32.ron")),
     ("rules/f16.ron", include_str!("../rules/f16.ron")),
 ];

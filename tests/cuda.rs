@@ -8,6 +8,8 @@ mod common;
 mod case;
 #[path = "cuda/device.rs"]
 mod device;
+#[path = "cuda/graph.rs"]
+mod graph;
 #[path = "cuda/host.rs"]
 mod host;
 #[path = "cuda/library.rs"]
@@ -52,7 +54,7 @@ fn main() {
         let run = move || device::named(name, source, *streams);
         trials.push(Trial::test(format!("device::graph::{name}"), run));
     }
-    for (name, test) in library::TESTS {
+    for (name, test) in library::TESTS.iter().chain(graph::TESTS) {
         trials.push(Trial::test(format!("library::{name}"), *test));
     }
     trials.push(Trial::test("device::errors_say_what_to_do", device::errors_say_what_to_do));

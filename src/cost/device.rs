@@ -38,10 +38,15 @@ const GENERATED: f64 = 0.3;
 /// The same of libraries' kernels, in float32 and float64, and in narrow types, which few shapes keep fed.
 const LIBRARY: f64 = 0.75;
 const LIBRARY_HALF: f64 = 0.55;
+/// The same of engines of graphs that take any chain without tensor cores: the library's last resort.
+const LAST_RESORT: f64 = 0.1;
 /// Elements of a result that keep all multiprocessors of the device at work: a square of 128 by 64 each.
 const FULL: f64 = 132.0 * 128.0 * 64.0;
 /// What a library's further guesses cost more than its first one, each, until they are measured.
 const GUESS: f64 = 0.03;
+
+/// What an engine of a graph costs more than the call of the library's that does the same, in such guesses.
+const GRAPH: f64 = 0.25;
 
 /// The algorithms of convolutions, by their numbers, those first that have a kernel for most shapes.
 const CONVOLUTIONS: &[i64] = &[1, 0, 6, 7, 2, 5, 4];
@@ -79,6 +84,7 @@ fn library(query: &Query<'_>, flops: f64, bytes: f64) -> f64 {
         DType::F16 | DType::BF16 => (NOMINAL.half, LIBRARY_HALF),
         DType::F64 => (NOMINAL.double, LIBRARY),
         _ if int(call.attrs, "tf32") == 1 => (NOMINAL.tf32, LIBRARY_HALF),
+        _ if chained(query) => (NOMINAL.flops, LAST_RESORT),
         _ => (NOMINAL.flops, LIBRARY),
     };
     let arithmetic = flops / (speed * share * busy(query));
@@ -95,10 +101,24 @@ fn narrow(query: &Query<'_>) -> bool {
     matches!(query.call.inputs[0].dtype, DType::F16 | DType::BF16) || int(query.call.attrs, "tf32") == 1
 }
 
+/// Whether a graph follows a convolution by more than what engines that are compiled ahead take.
+fn chained(query: &Query<'_>) -> bool {
+    query.def.name == "cudnn.conv-graph"
+        && query.call.attrs.post().iter().any(|step| !matches!(step.op, "add" | "relu"))
+}
+
 /// Which guess a library's algorithm is: its own order, or ours.
 #[allow(clippy::cast_precision_loss)]
 fn guess(query: &Query<'_>) -> f64 {
     let algorithm = int(query.call.attrs, "algorithm");
+    let engine = int(query.call.attrs, "engine") as f64;
+    if query.def.logical == Some("attention") {
+        return engine;
+    }
+    if query.def.name == "cudnn.conv-graph" {
+        let layout = if narrow(query) || query.call.output.layout.is_plain() { 0.0 } else { 0.5 };
+        return layout + GRAPH + engine;
+    }
     if query.def.logical == Some("conv") {
         // Without tensor cores what lies in `nchw` has more kernels.
         let layout = if narrow(query) || query.call.output.layout.is_plain() { 0.0 } else { 0.5 };

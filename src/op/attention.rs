@@ -23,7 +23,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     }]
 }
 
-fn infer(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+pub(super) fn infer(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     plain(types)?;
     for operand in 0..3 {
         rank(types, operand, 4)?;

@@ -1,16 +1,42 @@
-//! The op that cuDNN has kernels for: a convolution on a device, channels outermost or innermost.
+//! The ops that cuDNN has kernels for: a convolution on a device, channels outermost or innermost, by a call of the
+//! library's or by a graph of operations, and attention by such a graph.
 
-use super::{Flags, OpDef, attr, lowered, post, tf32, window};
+use super::{AttrDef, Flags, OpDef, attention, attr, lowered, post, tf32, window};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, TensorType};
 
+/// Engines of graphs that an op may name.
+const ENGINES: i64 = 1 << 16;
 /// Element types that the library convolves.
 const TYPES: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F64];
 /// The library's forward algorithms, by its numbers: all but the third, which it has no kernel for.
 pub const ALGORITHMS: &[i64] = &[0, 1, 2, 4, 5, 6, 7];
 
-/// The lowered form of `conv`.
-pub(super) fn lowered(conv: &OpDef) -> Vec<OpDef> {
+/// Which engine computes a graph.
+fn engine() -> AttrDef {
+    attr(
+        "engine",
+        AttrKind::Int,
+        Some(Attr::Int(0)),
+        "which of the engines that the library names for the graph, the best guess first",
+    )
+}
+
+fn check_engine(attrs: &Attrs) -> Result<(), String> {
+    let engine = attrs.expect_int("engine");
+    if (0..ENGINES).contains(&engine) {
+        return Ok(());
+    }
+    Err(format!("attribute `engine` is {engine}, not between 0 and {}", ENGINES - 1))
+}
+
+/// The lowered forms of `conv` and `attention`.
+pub(super) fn lowered(conv: &OpDef, attention: &OpDef) -> Vec<OpDef> {
+    vec![of_call(conv), of_graph(conv), of_attention(attention)]
+}
+
+/// A convolution as a call of the library's.
+fn of_call(conv: &OpDef) -> OpDef {
     let mut attrs = conv.attrs.clone();
     attrs.push(attr(
         "algorithm",
@@ -20,11 +46,23 @@ pub(super) fn lowered(conv: &OpDef) -> Vec<OpDef> {
          Fourier transforms, 5 of tiles, 6 Winograd's, 7 in steps",
     ));
     attrs.push(tf32::attribute());
-    vec![OpDef {
+    OpDef { name: "cudnn.conv", attrs, infer, ..convolution(conv) }
+}
+
+/// The same as a graph of operations.
+fn of_graph(conv: &OpDef) -> OpDef {
+    let mut attrs = conv.attrs.clone();
+    attrs.extend([engine(), tf32::attribute()]);
+    OpDef { name: "cudnn.conv-graph", attrs, infer: infer_graph, ..convolution(conv) }
+}
+
+/// What both share.
+fn convolution(conv: &OpDef) -> OpDef {
+    OpDef {
         name: "cudnn.conv",
         doc: conv.doc,
         arity: conv.arity,
-        attrs,
+        attrs: Vec::new(),
         flags: Flags { lowered: true, ..Flags::default() },
         infer,
         eval: |attrs, operands, ty| {
@@ -33,10 +71,53 @@ pub(super) fn lowered(conv: &OpDef) -> Vec<OpDef> {
         },
         flops: conv.flops,
         logical: Some("conv"),
-    }]
+    }
+}
+
+/// Attention as a graph of operations.
+fn of_attention(attention: &OpDef) -> OpDef {
+    let mut attrs = attention.attrs.clone();
+    attrs.push(engine());
+    OpDef {
+        name: "cudnn.attention",
+        doc: attention.doc,
+        arity: attention.arity,
+        attrs,
+        flags: Flags { lowered: true, ..Flags::default() },
+        infer: infer_attention,
+        eval: attention.eval,
+        flops: attention.flops,
+        logical: Some("attention"),
+    }
+}
+
+fn infer_attention(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    let result = attention::infer(attrs, types)?;
+    if !matches!(result.dtype, DType::F16 | DType::BF16) {
+        return Err(format!("operand 0 is {}: it takes f16 and bf16", types[0]));
+    }
+    check_engine(attrs)?;
+    Ok(result)
+}
+
+fn infer_graph(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    if types[0].dtype == DType::F64 {
+        return Err(format!("operand 0 is {}: a graph takes f32, f16 and bf16", types[0]));
+    }
+    check_engine(attrs)?;
+    convolved(attrs, types)
 }
 
 fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    let algorithm = attrs.expect_int("algorithm");
+    if !ALGORITHMS.contains(&algorithm) {
+        return Err(format!("attribute `algorithm` is {algorithm}: the library has 0, 1, 2, 4, 5, 6 and 7"));
+    }
+    convolved(attrs, types)
+}
+
+/// The result of a convolution whose operands lie as the library takes them.
+fn convolved(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     let (x, w) = (types[0], types[1]);
     match (x.layout.to_string().as_str(), w.layout.to_string().as_str()) {
         ("plain", "plain") | ("nhwc", "nhwc") => {}
@@ -50,10 +131,6 @@ fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
         return Err(format!("operand 0 is {x}: it takes f32, f16, bf16 and f64"));
     }
     tf32::check(attrs, x.dtype)?;
-    let algorithm = attrs.expect_int("algorithm");
-    if !ALGORITHMS.contains(&algorithm) {
-        return Err(format!("attribute `algorithm` is {algorithm}: the library has 0, 1, 2, 4, 5, 6 and 7"));
-    }
     let result = window::infer_conv(attrs, types)?.with_layout(x.layout.clone());
     post::check(attrs.post(), &types[3..], &result)?;
     Ok(result)

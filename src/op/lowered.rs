@@ -224,7 +224,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     ops.extend(winograd::lowered());
     ops.extend(strassen::lowered());
     ops.extend(cublaslt::lowered(find("matmul")));
-    ops.extend(cudnn::lowered(find("conv")));
+    ops.extend(cudnn::lowered(find("conv"), find("attention")));
     ops
 }
 

@@ -185,8 +185,16 @@ fn module(plan: &Plan) -> Result<Module, String> {
 }
 
 /// What no run may do: it was done when the session was made.
-const NEVER: &[&str] =
-    &["cuMemAlloc_v2", "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate", "cuModuleLoadData"];
+const NEVER: &[&str] = &[
+    "cuMemAlloc_v2",
+    "cuMemHostAlloc",
+    "cuStreamCreate",
+    "cuEventCreate",
+    "cuModuleLoadData",
+    "cudnnCreate",
+    "cudnnBackendCreateDescriptor",
+    "cudnnBackendFinalize",
+];
 
 fn run(
     standin: Option<&Standin>,

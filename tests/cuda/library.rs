@@ -20,7 +20,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-type Test = fn() -> Result<(), Failed>;
+pub type Test = fn() -> Result<(), Failed>;
 
 /// The tests, by name.
 pub const TESTS: &[(&str, Test)] = &[
@@ -39,29 +39,31 @@ pub const TESTS: &[(&str, Test)] = &[
 ];
 
 /// Post chains by their steps.
-fn post(steps: &[&'static str]) -> Attrs {
+pub fn post(steps: &[&'static str]) -> Attrs {
     let step = |op: &&'static str| Step { op, parameters: Vec::new() };
     Attrs::new().with("post", Attr::Post(steps.iter().map(step).collect()))
 }
 
 /// A call of a library: the logical op with its operands, and what the lowered op is told besides.
-struct One {
-    case: Case,
-    more: Attrs,
+pub struct One {
+    pub case: Case,
+    pub more: Attrs,
     /// The layout of images and weights.
-    layout: Layout,
+    pub layout: Layout,
+    /// What the lowered op is called behind the logical one's name.
+    pub form: &'static str,
 }
 
 impl One {
     /// The operands as they lie.
-    fn operands(&self) -> Vec<Tensor> {
+    pub fn operands(&self) -> Vec<Tensor> {
         let image = |one: &&Tensor| one.ty().shape.rank() == 4 && !self.layout.is_plain();
         let lay = |one: &Tensor| if image(&one) { one.to_layout(&self.layout) } else { one.clone() };
         self.case.operands.iter().map(lay).collect()
     }
 
     /// All attributes.
-    fn attrs(&self) -> Attrs {
+    pub fn attrs(&self) -> Attrs {
         self.more.iter().fold(self.case.attrs.clone(), |attrs, (name, value)| attrs.with(name, value.clone()))
     }
 }
@@ -122,7 +124,7 @@ fn product_cases() -> Vec<One> {
                 let more = Attrs::new()
                     .int("algorithm", if standin::on_device() { 0 } else { ((at + number) % 2) as i64 })
                     .int("workspace", if at % 3 == 0 { 4 } else { 1 });
-                list.push(One { case, more, layout: Layout::PLAIN });
+                list.push(One { case, more, layout: Layout::PLAIN, form: "" });
             }
         }
     }
@@ -167,6 +169,7 @@ fn convolution_cases() -> Result<Vec<One>, String> {
                             case: case.ok_or("refused")?,
                             more: Attrs::new().int("algorithm", algorithm),
                             layout: layout.parse()?,
+                            form: "",
                         };
                         let types: Vec<TensorType> =
                             one.operands().iter().map(|one| one.ty().clone()).collect();
@@ -212,7 +215,7 @@ fn convolutions() -> Result<(), Failed> {
 }
 
 /// The cases as one plan: each operand is copied to the device, the result back.
-fn lowered(prefix: &str, cases: &[One]) -> Result<Graph, String> {
+pub fn lowered(prefix: &str, cases: &[One]) -> Result<Graph, String> {
     let mut graph = Graph::new();
     let add = |graph: &mut Graph, op: &str, attrs: &Attrs, inputs: Vec<ovolo::graph::NodeId>, name: &str| {
         let def = op::find(op).ok_or_else(|| format!("there is no op `{op}`"))?;
@@ -237,7 +240,7 @@ fn lowered(prefix: &str, cases: &[One]) -> Result<Graph, String> {
         }
         let result = add(
             &mut graph,
-            &format!("{prefix}.{}", one.case.op),
+            &format!("{prefix}.{}{}", one.case.op, one.form),
             &one.attrs(),
             operands,
             &format!("c{number}.result"),
@@ -249,7 +252,7 @@ fn lowered(prefix: &str, cases: &[One]) -> Result<Graph, String> {
 }
 
 /// Calls of a library have the reference's values.
-fn values(prefix: &str, cases: &[One]) -> Result<(), Failed> {
+pub fn values(prefix: &str, cases: &[One]) -> Result<(), Failed> {
     if !device::ready() || !there(prefix) {
         return Ok(());
     }
@@ -257,7 +260,7 @@ fn values(prefix: &str, cases: &[One]) -> Result<(), Failed> {
     let plan = device::planned(&graph)?;
     let inputs: Vec<Tensor> = cases.iter().flat_map(One::operands).collect();
     let near = |_: usize, outputs: &[Tensor]| {
-        for (One { case, more, layout }, output) in cases.iter().zip(outputs) {
+        for (One { case, more, layout, .. }, output) in cases.iter().zip(outputs) {
             if output.ty().layout != *layout {
                 return Err(format!("{}{more}: the result is {}", case.name(), output.ty()));
             }
@@ -271,7 +274,7 @@ fn values(prefix: &str, cases: &[One]) -> Result<(), Failed> {
 }
 
 /// Whether a library is there; on the stand-ins it must be.
-fn there(name: &str) -> bool {
+pub fn there(name: &str) -> bool {
     match find(name).unwrap().found() {
         Ok(_) => true,
         Err(why) => {
@@ -287,7 +290,11 @@ fn products() -> Result<(), Failed> {
 }
 
 /// The contract of a lowered op on the device.
-fn contract(name: &str, attrs: &Attrs, operands: &[TensorType]) -> Result<ovolo::contract::Contract, String> {
+pub fn contract(
+    name: &str,
+    attrs: &Attrs,
+    operands: &[TensorType],
+) -> Result<ovolo::contract::Contract, String> {
     let def = op::find(name).ok_or("there is no such op")?;
     let attrs = op::complete(def, attrs.clone());
     let there = |ty: &TensorType| TensorType { device: Device::Cuda(0), ..ty.clone() };
@@ -446,7 +453,7 @@ fn convolutions_are_chosen_with_what_follows_them() -> Result<(), Failed> {
 }
 
 /// The ops of a plan with their post chains.
-fn chosen(source: &str) -> Result<Vec<String>, Failed> {
+pub fn chosen(source: &str) -> Result<Vec<String>, Failed> {
     let compilation = ovolo::compile::compile(device::parsed(source)?, &common::pipeline("cuda", 2))
         .map_err(|error| error.to_string())?;
     let step = |step: &ovolo::plan::Step| {
@@ -500,22 +507,21 @@ fn tf32_rounds_what_is_multiplied_and_nothing_else() -> Result<(), Failed> {
     let f32 = |r: &mut Random, shape: &[usize]| r.tensor(DType::F32, shape);
     let product = vec![f32(r, &[24, 40]), f32(r, &[40, 16]), f32(r, &[16]), f32(r, &[24, 16])];
     let image = vec![f32(r, &[1, 8, 9, 9]), f32(r, &[8, 8, 3, 3]), f32(r, &[8]), f32(r, &[1, 8, 9, 9])];
+    let convolution = || Case::new("conv", post(&["add", "relu"]).ints("pads", &[1; 4]), image.clone());
     let cases = [
-        ("cublaslt", Case::new("matmul", post(&["add", "add", "relu"]), product), Layout::PLAIN),
-        (
-            "cudnn",
-            Case::new("conv", post(&["add", "relu"]).ints("pads", &[1; 4]), image.clone()),
-            Layout::PLAIN,
-        ),
-        ("cudnn", Case::new("conv", post(&["add", "relu"]).ints("pads", &[1; 4]), image), "nhwc".parse()?),
+        ("cublaslt", Case::new("matmul", post(&["add", "add", "relu"]), product), Layout::PLAIN, ""),
+        ("cudnn", convolution(), Layout::PLAIN, ""),
+        ("cudnn", convolution(), "nhwc".parse()?, ""),
+        ("cudnn", convolution(), Layout::PLAIN, "-graph"),
+        ("cudnn", convolution(), "nhwc".parse()?, "-graph"),
     ];
-    for (prefix, case, layout) in cases {
+    for (prefix, case, layout, form) in cases {
         let case = case.ok_or("refused")?;
         let mut rounded = case.operands.clone();
         rounded[..2].iter_mut().for_each(|one| *one = tf32(one));
         let rounded = Case { operands: rounded, op: case.op, attrs: case.attrs.clone(), ty: case.ty.clone() };
         let (expected, exact) = (rounded.reference(), case.reference());
-        let one = One { case, more: Attrs::new().int("tf32", 1), layout };
+        let one = One { case, more: Attrs::new().int("tf32", 1), layout, form };
         let graph = lowered(prefix, std::slice::from_ref(&one))?;
         let plan = device::planned(&graph)?;
         let step = plan.steps.iter().find(|step| step.op.starts_with(prefix)).ok_or("no call")?;
@@ -597,6 +603,7 @@ fn errors_say_what_to_do() -> Result<(), Failed> {
         case: Case::new("matmul", Attrs::new(), operands.clone()).unwrap(),
         more: Attrs::new().int("algorithm", algorithm),
         layout: Layout::PLAIN,
+        form: "",
     };
     let load = |algorithm: i64| -> Result<Session, String> {
         let graph = lowered("cublaslt", &[one(algorithm)])?;

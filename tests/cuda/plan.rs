@@ -82,7 +82,7 @@ pub fn model(name: &str, path: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-fn snapshot(folder: &str, name: &str, text: &str) {
+pub fn snapshot(folder: &str, name: &str, text: &str) {
     let mut settings = insta::Settings::clone_current();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/cuda").join(folder);
     settings.set_snapshot_path(path);

@@ -37,13 +37,15 @@ typedef std::lock_guard<std::recursive_mutex> Guard;
 
 // What happened, and what is there.
 static std::vector<std::string> faults;
-static std::map<std::string, long> calls;
-static std::map<std::string, long> live;
+// Of the thread that asks: others may ask a library meanwhile what it has.
+static thread_local std::map<std::string, long> calls;
+static thread_local std::map<std::string, long> live;
 static int order;
 static uint64_t seed = 1;
-static std::string failing, ignored;
-static long failing_after;
-static int failing_code;
+static thread_local std::string failing;
+static std::string ignored;
+static thread_local long failing_after;
+static thread_local int failing_code;
 
 static void fault(const std::string& what) { faults.push_back(what); }
 static size_t random_below(size_t n) {

@@ -49,6 +49,20 @@ pub fn place() {
 /// Compiles a stand-in under the name that the binding asks for first, and opens it.
 fn made(compiler: &Path, source: &str, name: &str, driver: Option<&Path>) -> (PathBuf, Library) {
     let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{source}.so"));
+    compiled(compiler, source, name, driver, &[], &object);
+    // SAFETY: the library was compiled just now.
+    let library = unsafe { Library::new(&object) }.unwrap();
+    (object, library)
+}
+
+fn compiled(
+    compiler: &Path,
+    source: &str,
+    name: &str,
+    driver: Option<&Path>,
+    definitions: &[&str],
+    object: &Path,
+) {
     let output = Command::new(compiler)
         .args([
             "-std=c++17",
@@ -59,15 +73,13 @@ fn made(compiler: &Path, source: &str, name: &str, driver: Option<&Path>) -> (Pa
             &format!("-Wl,-soname,{name}"),
             "-o",
         ])
-        .arg(&object)
+        .arg(object)
+        .args(definitions)
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cuda/{source}.cpp")))
         .args(driver)
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // SAFETY: the library was compiled just now.
-    let library = unsafe { Library::new(&object) }.unwrap();
-    (object, library)
 }
 
 /// Whether tests run on a device.
@@ -133,6 +145,26 @@ impl Standin {
             type Delay = unsafe extern "C" fn(c_int, c_int) -> c_int;
             library.get::<Delay>(b"standin_delay").unwrap()(algorithm, microseconds);
         }
+    }
+
+    /// What cuDNN was told of the last graph of operations.
+    pub fn told(&self) -> String {
+        let (_, library) = self.libraries.iter().find(|(known, _)| *known == "OVOLO_CUDNN").unwrap();
+        let mut text = vec![0_u8; 1 << 14];
+        // SAFETY: the function writes a text of at most so many bytes.
+        unsafe {
+            type Told = unsafe extern "C" fn(*mut c_char, usize) -> c_int;
+            library.get::<Told>(b"standin_told").unwrap()(text.as_mut_ptr().cast(), text.len());
+        }
+        CStr::from_bytes_until_nul(&text).unwrap().to_string_lossy().into_owned()
+    }
+
+    /// Compiles cuDNN as another version, with definitions of its source; where it lies.
+    pub fn version(&self, name: &str, definitions: &[&str]) -> PathBuf {
+        let driver = std::env::var_os("OVOLO_CUDA_DRIVER").map(PathBuf::from);
+        let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{name}.so"));
+        compiled(&self.compiler, "cudnn", "libcudnn.so", driver.as_deref(), definitions, &object);
+        object
     }
 
     /// In which order work runs from now on.

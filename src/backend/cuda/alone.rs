@@ -95,6 +95,7 @@ impl Alone {
                 inputs: operands.iter().map(|operand| memory.at(operand.offset)).collect(),
                 output: memory.at(output.offset),
                 scratch: memory.at(scratch),
+                bytes: contract.scratch,
             };
             if call.op.starts_with("cuda.") {
                 let job = super::job(call)?;

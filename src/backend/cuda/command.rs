@@ -32,6 +32,8 @@ pub(super) struct Buffers {
     pub inputs: Vec<CUdeviceptr>,
     pub output: CUdeviceptr,
     pub scratch: CUdeviceptr,
+    /// Bytes of the scratch.
+    pub bytes: usize,
 }
 
 /// Where libraries want their scratch to begin; buffers of a plan begin on less.
@@ -46,6 +48,11 @@ impl Buffers {
     /// Where a library's scratch begins.
     pub fn workspace(&self) -> CUdeviceptr {
         self.scratch.next_multiple_of(WORKSPACE_ALIGN as u64)
+    }
+
+    /// Bytes that a library has there.
+    pub fn room(&self) -> usize {
+        self.bytes.saturating_sub(WORKSPACE_ALIGN - ALIGN)
     }
 }
 
@@ -112,7 +119,7 @@ impl Libraries {
                 Some(handle) => Rc::clone(handle),
                 None => Rc::clone(self.cudnn.insert(cudnn::Handle::new(&self.context)?)),
             };
-            return Ok(Command::Library(Box::new(cudnn::Convolve::new(&handle, call, buffers)?)));
+            return Ok(Command::Library(cudnn::queued(&handle, call, buffers)?));
         }
         if !call.op.starts_with("cublaslt.") {
             return Err(format!("no library computes `{}`", call.op));

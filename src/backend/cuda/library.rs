@@ -92,7 +92,7 @@ pub fn libraries() -> Vec<Found> {
     vec![
         (DRIVER.title, driver().map(ToString::to_string)),
         found(&NVRTC, super::nvrtc::compiler().map(|compiler| format!("{compiler:?}")).map_err(Clone::clone)),
-        (CUDNN.title, cudnn().map(ToString::to_string)),
+        (CUDNN.title, cudnn().map(|found| found.calls.told(found))),
         (CUBLASLT.title, cublaslt().map(ToString::to_string)),
     ]
 }
@@ -119,10 +119,9 @@ pub(super) fn driver() -> Result<&'static Opened<driver::Calls>, String> {
 }
 
 /// cuDNN, looked for at the first call; or why it is not there, and what to do.
-pub(super) fn cudnn() -> Result<&'static Opened<cudnn::Calls>, String> {
-    static FOUND: Once<cudnn::Calls> = OnceLock::new();
-    // SAFETY: the function takes nothing and gives a number.
-    CUDNN.numbered(&FOUND, &[9], |calls| unsafe { (calls.cudnnGetVersion)() })
+pub(super) fn cudnn() -> Result<&'static Opened<cudnn::Functions>, String> {
+    static FOUND: Once<cudnn::Functions> = OnceLock::new();
+    CUDNN.numbered(&FOUND, &[9], |calls| calls.version())
 }
 
 /// cuBLASLt, looked for at the first call; or why it is not there, and what to do.

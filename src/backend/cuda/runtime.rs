@@ -396,6 +396,7 @@ impl Places<'_> {
             inputs: step.inputs.iter().map(|place| self.device(*place)).collect::<Result<_, _>>()?,
             output: self.device(step.output)?,
             scratch: self.device(Place { base: Base::Arena(DEVICE), offset: step.scratch_offset })?,
+            bytes: step.scratch,
         };
         match job {
             Some(job) => command::kernels(job, code.ok_or("there is no machine code")?, &buffers),
