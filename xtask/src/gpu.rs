@@ -2,13 +2,14 @@
 //!
 //! Values of every generated kernel and of the models of the tests against the reference, on the device; times and
 //! errors of networks beside PyTorch's, by batch and precision, with the geometric means of ours over the better of
-//! eager and compiled; the share of the copy's bandwidth that fused kernels reach; and the sanitizer. What could not
+//! eager and compiled; convolutions and attention by each way that there is to compute them; the share of the copy's bandwidth that fused kernels reach; and the sanitizer. What could not
 //! be measured stands in the table with the reason. Where there is no device it says so, and fails.
 //!
 //! With words, only lines whose names have all of them are measured. What was measured is kept in `gpu/rows.tsv` in
 //! the build folder, and stands in the table of every later run of the same commit on the same device, so that the
 //! table may be made in parts.
 
+mod engine;
 mod network;
 mod stream;
 mod table;
@@ -41,6 +42,8 @@ pub fn run(words: &[String]) -> Result<(), String> {
     let mut table = Table::open(&file, &format!("{device}, commit {commit}{with}"), words)?;
     table.measure("values of kernels, plans and models", || tests("device::", None).map(Row::said))?;
     table.measure("values of libraries' kernels", || tests("library::", None).map(Row::said))?;
+    table.measure("values of cuDNN's graphs", || tests("library::graphs", None).map(Row::said))?;
+    engine::measure(&ovolo, &mut table)?;
     network::measure(&ovolo, &mut table)?;
     stream::measure(&ovolo, &mut table)?;
     sanitizer(&ovolo, &mut table)?;

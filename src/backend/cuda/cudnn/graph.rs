@@ -14,6 +14,8 @@ mod descriptor;
 mod engine;
 mod execute;
 mod operation;
+#[cfg(test)]
+mod test;
 mod told;
 
 use crate::backend::cuda::command;

@@ -47,6 +47,8 @@ pub(super) enum Value<'a> {
     Descriptors(&'a [&'a Descriptor]),
     Handle(sys::cudnnHandle_t),
     Pointers(&'a [*mut c_void]),
+    #[cfg(test)]
+    Text(&'a str),
 }
 
 impl Library {
@@ -101,6 +103,8 @@ impl Library {
                 (Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, raw.len(), raw.as_ptr().cast())
             }
             Value::Handle(handle) => (Type::CUDNN_TYPE_HANDLE, 1, ptr::from_ref(handle).cast()),
+            #[cfg(test)]
+            Value::Text(text) => (Type::CUDNN_TYPE_CHAR, text.len(), text.as_ptr().cast()),
             Value::Pointers(list) => (Type::CUDNN_TYPE_VOID_PTR, list.len(), list.as_ptr().cast()),
         };
         let count = i64::try_from(count).unwrap_or(i64::MAX);

@@ -2,21 +2,40 @@
 
 use super::descriptor::{Descriptor, Failure, Library, Value as Given, data_type};
 use super::operation::{Function, Graph, Operation, Place, Value};
-use crate::backend::cuda::cudnn::Handle;
 use crate::tensor::DType;
 use cudarc::cudnn::sys::{
-    cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
+    self, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
     cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode,
     cudnnBackendNumericalNote_t as Note, cudnnConvolutionMode_t, cudnnNanPropagation_t,
     cudnnPointwiseMode_t as Pointwise,
 };
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 /// Bytes that addresses of values are multiples of.
 const ALIGN: i64 = 16;
-/// Most notes of an engine, of all that the library has.
+/// Most notes of an engine, and most settings, of all that the library has.
 const NOTES: usize = 32;
+const KNOBS: usize = 64;
+
+/// What a graph is to run on.
+#[derive(Clone, Copy)]
+pub(super) enum Target<'a> {
+    /// The device of a handle.
+    Handle(sys::cudnnHandle_t),
+    /// A device that is described, and need not be there: it makes plans, and runs none.
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests ask the library without a device"))]
+    Described(&'a Descriptor),
+}
+
+impl Target<'_> {
+    /// Tells a descriptor of it, by one attribute or the other.
+    fn tell(self, library: Library, one: &Descriptor, handle: Name, described: Name) -> Result<(), Failure> {
+        match self {
+            Self::Handle(raw) => library.set(one, handle, Given::Handle(raw)),
+            Self::Described(device) => library.set(one, described, Given::Descriptors(&[device])),
+        }
+    }
+}
 
 /// A graph that the library knows, and the engines that it names; all descriptors that they are made of stay.
 pub(super) struct Engines {
@@ -41,7 +60,7 @@ impl Engines {
     ///
     /// # Errors
     /// What the library said.
-    pub fn new(handle: &Rc<Handle>, library: Library, graph: &Graph) -> Result<Self, Failure> {
+    pub fn new(target: Target<'_>, library: Library, graph: &Graph) -> Result<Self, Failure> {
         let mut parts = Vec::new();
         for (number, value) in graph.values.iter().enumerate() {
             parts.push(tensor(library, number, value)?);
@@ -54,14 +73,16 @@ impl Engines {
         }
         let all: Vec<&Descriptor> = operations.iter().collect();
         let told = library.create(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
-        library.set(&told, Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, Given::Handle(handle.raw))?;
+        if let Target::Handle(raw) = target {
+            library.set(&told, Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, Given::Handle(raw))?;
+        }
         library.set(&told, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, Given::Descriptors(&all))?;
         library.finish(&told, "a graph of operations")?;
         parts.extend(operations);
         let mut list = Vec::new();
         let mut known: BTreeSet<Identity> = BTreeSet::new();
         for mode in [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK, Mode::CUDNN_HEUR_MODE_B] {
-            for config in configs(library, &told, mode)? {
+            for config in configs(target, library, &told, mode)? {
                 let (identity, notes) = described(library, &config)?;
                 if allowed(graph, &notes) && known.insert(identity) {
                     list.push(Engine { workspace: wanted(library, &config), config });
@@ -77,13 +98,14 @@ impl Engines {
     /// That it cannot be on this device, or what else the library said.
     pub fn plan(
         &self,
-        handle: &Rc<Handle>,
+        target: Target<'_>,
         library: Library,
         number: usize,
     ) -> Result<(Descriptor, usize), Failure> {
         debug_assert!(!self.graph.raw.is_null(), "the graph outlives its plans");
         let plan = library.create(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
-        library.set(&plan, Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Given::Handle(handle.raw))?;
+        let by = (Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
+        target.tell(library, &plan, by.0, by.1)?;
         let config = [&self.list[number].config];
         library.set(&plan, Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, Given::Descriptors(&config))?;
         library.finish(&plan, "the plan of an engine")?;
@@ -105,11 +127,19 @@ fn allowed(graph: &Graph, notes: &[u32]) -> bool {
 }
 
 /// The engines that the library names in a mode, with their settings.
-fn configs(library: Library, graph: &Descriptor, mode: Mode) -> Result<Vec<Descriptor>, Failure> {
+fn configs(
+    target: Target<'_>,
+    library: Library,
+    graph: &Descriptor,
+    mode: Mode,
+) -> Result<Vec<Descriptor>, Failure> {
     let heuristic = library.create(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?;
     library.set(&heuristic, Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, Given::Descriptors(&[graph]))?;
     let named = Given::Named(Type::CUDNN_TYPE_HEUR_MODE, mode as u32);
     library.set(&heuristic, Name::CUDNN_ATTR_ENGINEHEUR_MODE, named)?;
+    if let Target::Described(device) = target {
+        library.set(&heuristic, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, Given::Descriptors(&[device]))?;
+    }
     match library.finish(&heuristic, "a heuristic") {
         // Versions differ in whether it is an error that a mode has none.
         Err(failure) if failure.unsupported => return Ok(Vec::new()),
@@ -138,8 +168,8 @@ fn described(library: Library, config: &Descriptor) -> Result<(Identity, Vec<u32
         NOTES,
     )?;
     let choices = Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES;
-    let count = library.count(config, choices, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR)?;
-    let knobs = library.descriptors(config, choices, Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, count)?;
+    // It does not tell how many there are without room for them.
+    let knobs = library.descriptors(config, choices, Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, KNOBS)?;
     let mut settings = Vec::new();
     for knob in &knobs {
         let name = Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE;

@@ -1,7 +1,7 @@
 //! A graph that is ready to be queued: the plan of its engine, and addresses.
 
 use super::descriptor::{Descriptor, Library, Value};
-use super::engine::{Engines, uid};
+use super::engine::{Engines, Target, uid};
 use super::operation::Place;
 use super::{attention, lacking, number};
 use crate::backend::cuda::command::{Buffers, Queued};
@@ -35,12 +35,13 @@ impl Execute {
         let library = Library::new(&found.calls)?;
         attention::supported(call)?;
         let graph = super::graph(call)?;
-        let engines = Engines::new(handle, library, &graph)?;
+        let target = Target::Handle(handle.raw);
+        let engines = Engines::new(target, library, &graph)?;
         let number = number(call);
         if number >= engines.list.len() {
             return Err(lacking(engines.list.len(), number));
         }
-        let (plan, wanted) = engines.plan(handle, library, number)?;
+        let (plan, wanted) = engines.plan(target, library, number)?;
         if wanted > buffers.room() {
             return Err(format!(
                 "cuDNN wants {wanted} bytes of scratch for engine {number}, and the plan has {}: compile it again on \

@@ -1,7 +1,7 @@
 //! What the library tells of graphs on the device, asked once a process for each.
 
 use super::descriptor::Library;
-use super::engine::Engines;
+use super::engine::{Engines, Target};
 use super::operation::Graph;
 use crate::backend::cuda::cudnn::Handle;
 use crate::backend::cuda::driver::Context;
@@ -31,7 +31,7 @@ pub(super) fn engines(graph: &Graph) -> Result<Option<Told>, String> {
         return Ok(Some(Arc::clone(told)));
     }
     let handle = Handle::new(&Context::new()?)?;
-    let told: Told = match Engines::new(&handle, with, graph) {
+    let told: Told = match Engines::new(Target::Handle(handle.raw), with, graph) {
         Ok(engines) => engines.list.iter().map(|engine| engine.workspace).collect(),
         Err(failure) if failure.unsupported => Arc::new([]),
         Err(failure) => return Err(failure.text),
