@@ -10,8 +10,9 @@ use crate::op;
 use crate::tensor::{DType, Device, Layout, TensorType};
 use cudarc::cudnn::sys::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW};
+use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Says to the process that it is the one to ask the library.
 const ASKING: &str = "OVOLO_TEST_ASKS_CUDNN";
@@ -68,21 +69,27 @@ fn the_library_makes_plans_of_graphs() {
 fn driver() -> Result<(), String> {
     let folder = std::env::temp_dir().join(format!("ovolo-cudnn-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    let (source, object) = (folder.join("driver.cpp"), folder.join("libcuda.so.1"));
-    std::fs::write(&source, DRIVER).map_err(|error| error.to_string())?;
-    let compiled = ["c++", "g++", "clang++"].iter().find_map(|compiler| {
-        let mut command = Command::new(compiler);
-        command.args(["-shared", "-fPIC", "-w", "-Wl,-soname,libcuda.so.1", "-o"]);
-        command.arg(&object).arg(&source).output().ok()
-    });
+    let object = folder.join("libcuda.so.1");
+    let compiled = ["c++", "g++", "clang++"].iter().find_map(|compiler| compiled(compiler, &object).ok());
     let opened = match compiled {
         // SAFETY: the library was compiled just now, and has no initialisers.
-        Some(output) if output.status.success() => unsafe { open(&object) },
-        Some(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        Some(true) => unsafe { open(&object) },
+        Some(false) => Err("the stand-in for the driver does not compile".to_owned()),
         None => Err("there is no C++ compiler".to_owned()),
     };
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
     opened
+}
+
+/// Compiles it by a compiler, where that is there; whether it could.
+fn compiled(compiler: &str, object: &Path) -> std::io::Result<bool> {
+    let mut command = Command::new(compiler);
+    command.args(["-shared", "-fPIC", "-w", "-Wl,-soname,libcuda.so.1", "-x", "c++", "-", "-o"]);
+    let mut child = command.arg(object).stdin(Stdio::piped()).spawn()?;
+    if let Some(mut source) = child.stdin.take() {
+        source.write_all(DRIVER.as_bytes())?;
+    }
+    Ok(child.wait()?.success())
 }
 
 /// Opens a library for all others to find, for as long as the process lasts.
