@@ -375,7 +375,7 @@ fn lets(rule: &Rule, made: &mut Vec<Mutant>) {
 }
 
 /// Attributes that say where an operand lies, or which kernel a library takes, and nothing of what is computed.
-const PLACES: &[&str] = &["sum", "algorithm", "workspace", "tf32"];
+const PLACES: &[&str] = &["sum", "algorithm", "engine", "workspace", "tf32"];
 /// Ops that take operands in any layout: which of them have a kernel, their library says.
 const ANY_LAYOUT: &[&str] = &["onednn.conv", "onednn.conv-transpose", "onednn.matmul-packed"];
 
