@@ -30,7 +30,7 @@ pub const EQUIVALENT: &[Reason] = &[
             "fuse-pointwise-depthwise: left 0: any groups of conv",
             "split-conv-filters: left 0: any groups of conv",
             "split-conv-sum: left 0: any groups of conv",
-            "winograd-4-nChw8c: left 0: any groups of conv",
+            "winograd-7x1-nChw8c: left 0: any groups of conv",
         ],
     ),
     (

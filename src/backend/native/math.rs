@@ -105,7 +105,13 @@ pub(super) unsafe fn tanh<V: Lanes>(x: V) -> V {
 #[inline(always)]
 pub(super) unsafe fn sigmoid<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
-    unsafe { V::splat(1.0).div(exp(V::splat(0.0).sub(x)).add(V::splat(1.0))) }
+    unsafe {
+        let (zero, most) = (V::splat(0.0), V::splat(87.0));
+        let negated = zero.sub(x);
+        let value = exp(most.min(negated)).add(V::splat(1.0)).reciprocal();
+        // Below the sum would overflow, and the result is no normal number.
+        V::select(most.less(negated), zero, value)
+    }
 }
 
 /// `erf x`: a fit of erf x / x below one, else 1 - e^(-x q(x)) with a fit of -ln(erfc x) / x.
