@@ -499,8 +499,16 @@ fn enlarge(expr: &mut Expr, large: i64, at: &mut usize) -> bool {
 
 #[test]
 fn lowered_ops_on_the_left_are_drawn_in_their_layouts() {
-    for op in ["conv-direct", "conv-depthwise", "conv-first", "conv-narrow", "conv-winograd", "matmul-packed"]
-    {
+    for op in [
+        "conv-direct",
+        "conv-depthwise",
+        "conv-first",
+        "conv-narrow",
+        "conv-winograd",
+        "conv-strassen",
+        "matmul-strassen",
+        "matmul-packed",
+    ] {
         let one = verified(&format!(
             r#"[Rule(name: "keep-{op}", from: "(native.{op} ?x.. {{*a}})", to: "(native.{op} ?x.. {{*a}})")]"#
         ));

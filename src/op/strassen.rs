@@ -232,6 +232,12 @@ fn eval_conv(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
 fn flops(_: &Attrs, types: &[&TensorType], output: &TensorType) -> f64 {
     let Some([depth, columns]) = whole(types[1]) else { return 0.0 };
     let (depth, columns) = (depth as f64 / 2.0, columns as f64 / 2.0);
-    let rows = (output.shape.count() as f64 / (2.0 * columns).max(1.0) / 2.0).ceil();
+    // Images, and rows of one: pixels of a convolution.
+    let (images, rows) = match output.layout.is_plain() {
+        true => output.shape.split_at(output.shape.rank() - 2),
+        false => output.shape.split_at(1),
+    };
+    let rows = if output.layout.is_plain() { rows[0] } else { rows[1] * rows[2] };
+    let rows = (images.iter().product::<usize>() * rows.div_ceil(2)) as f64;
     rows * (14.0 * depth * columns + 5.0 * depth + 8.0 * columns)
 }

@@ -81,7 +81,7 @@ impl Random {
             AttrKind::Int => Attr::Int(self.int()),
             AttrKind::Float => Attr::Float(Float(self.of(&[0.0, 0.5, -1.0, f64::INFINITY, f64::NAN]))),
             AttrKind::Ints => {
-                if name == "tile" {
+                if name == "tile" && self.below(2) > 0 {
                     return Attr::Ints([0, 1].map(|_| self.of(&[1, 2, 4, 4])).to_vec());
                 }
                 let natural = match name {
@@ -149,6 +149,10 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
                 if declared.default.is_none() || random.below(3) == 0 {
                     attrs.set(declared.name, random.attr(declared.name, declared.kind, rank));
                 }
+            }
+            if def.name == "native.conv-winograd" && random.below(4) > 0 {
+                attrs.set("kernel", Attr::Ints(random.of(&[vec![3, 3], vec![1, 7]])));
+                attrs.set("tile", Attr::Ints(random.of(&[vec![4, 4], vec![2, 2], vec![1, 4]])));
             }
             let attrs = complete(def, attrs);
             let extras = post::extras(attrs.post());

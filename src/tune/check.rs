@@ -40,8 +40,8 @@ const MADE: &[(&str, usize, &str, Maker)] = &[
 pub(super) struct Checker<'a> {
     team: &'a Team,
     values: FxHashMap<(usize, TensorType, usize), Tensor>,
-    /// By what they were made of, and their own types.
-    made: FxHashMap<(TensorType, TensorType, usize), Tensor>,
+    /// By what they were made of and how, and their own types.
+    made: FxHashMap<(TensorType, TensorType, String), Tensor>,
     expected: FxHashMap<String, Option<Vec<f64>>>,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Checker<'a> {
                 let source = self.value(at, &source, below);
                 let value = self
                     .made
-                    .entry((source.ty().clone(), plain.clone(), at))
+                    .entry((source.ty().clone(), plain.clone(), format!("{at}{attrs}")))
                     .or_insert_with(|| maker.evaluate(&attrs, &[&source], &plain));
                 given.push(value.to_layout(&ty.layout));
                 logical.push(source);

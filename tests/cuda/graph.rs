@@ -547,8 +547,11 @@ fn older_versions_have_fewer_graphs() -> Result<(), Failed> {
             // The stand-in for the library is linked with that for the driver.
             .env("LD_PRELOAD", std::env::var_os("OVOLO_CUDA_DRIVER").unwrap_or_default())
             .output()
-            .map(|output| String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
             .map_err(|error| error.to_string())
+            .and_then(|output| {
+                let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+                if output.status.success() { Ok(said) } else { Err(said) }
+            })
     };
     let path = model.to_string_lossy();
     let plan = ["dump", "--cost", "roofline", "--pipeline", "cuda", "--after", "plan", &path];

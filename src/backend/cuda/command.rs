@@ -70,7 +70,8 @@ impl Parameters {
     }
 }
 
-/// A descriptor of a library that goes with this value; it holds nothing of the device.
+/// A descriptor of a library that goes with this value; where it holds something of
+/// the device, as a plan of a graph does, the device must be the current one when it is given back.
 pub(super) struct Descriptor<T: Copy> {
     pub raw: T,
     /// What gives it back.

@@ -106,10 +106,10 @@ pub(super) unsafe fn tanh<V: Lanes>(x: V) -> V {
 pub(super) unsafe fn sigmoid<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
-        let (zero, most) = (V::splat(0.0), V::splat(87.0));
+        let (zero, most) = (V::splat(0.0), V::splat(87.33));
         let negated = zero.sub(x);
         let value = exp(most.min(negated)).add(V::splat(1.0)).reciprocal();
-        // Below the sum would overflow, and the result is no normal number.
+        // Past it the result is no normal number, and the reciprocal would be none.
         V::select(most.less(negated), zero, value)
     }
 }

@@ -4,7 +4,7 @@ use super::check::{Random, run, verify};
 use super::lanes::Isa;
 use crate::attr::{Attr, Attrs, Float, Step};
 use crate::op;
-use crate::tensor::{DType, Layout, Tensor};
+use crate::tensor::{DType, Layout, Tensor, TensorType};
 
 const TOLERANCE: f64 = 2e-6;
 
@@ -104,7 +104,7 @@ fn unary_ops_agree_with_the_reference() {
 #[test]
 fn gates_hold_at_the_ends() {
     let ends =
-        [f32::NEG_INFINITY, -3e38, -104.0, -88.0, -87.0, -1e-30, 0.0, 1e-30, 88.0, 3e38, f32::INFINITY];
+        [f32::NEG_INFINITY, -3e38, -104.0, -88.0, -87.3, -1e-30, 0.0, 1e-30, 88.0, 3e38, f32::INFINITY];
     let x = Tensor::from_elements([11], &ends);
     let sigmoid: fn(f64) -> f64 = |x| 1.0 / (1.0 + (-x).exp());
     for (name, exact) in [("native.sigmoid", sigmoid), ("native.tanh", f64::tanh)] {
@@ -512,6 +512,35 @@ fn every_lowered_op_but_convolutions_has_a_kernel_of_its_own() {
         .filter(|name| !name.contains("conv") && !name.contains("-pool") && !name.contains("winograd"))
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn strassen_keeps_images_apart_and_errors_relative_to_the_larger_of_two_rows() {
+    let mut random = Random::new(3);
+    let (mut a, b) = (random.f32([2, 6, 64]), random.f32([64, 64]));
+    let definition = op::find("strassen-weights").unwrap();
+    let ty = definition.result(&attrs(), &[b.ty()]).unwrap();
+    let u = definition.evaluate(&attrs(), &[&b], &ty).to_layout(&layout("Cab8c"));
+    let chain = attrs().with("post", post(&[]));
+    // Row 1 of the first image is summed with row 4; the second image has a row that is no number.
+    a.elements_mut::<f32>()[64..128].iter_mut().for_each(|value| *value *= 1e4);
+    a.elements_mut::<f32>()[7 * 64] = f32::NAN;
+    let output = TensorType::plain(DType::F32, [2, 6, 64]);
+    let (_, y) = run("native.matmul-strassen", &chain, &[&a, &u], &output, 2, None);
+    let plain = op::find("matmul").unwrap().evaluate(&chain, &[&a, &b], &output);
+    let (got, want) = (y.to_f64(), plain.to_f64());
+    for row in 0..12 {
+        let row_of = |values: &[f64]| values[row * 64..(row + 1) * 64].to_vec();
+        let (got, want) = (row_of(&got), row_of(&want));
+        if row == 7 || row == 10 {
+            assert!(got.iter().any(|value| value.is_nan()), "row {row}");
+            continue;
+        }
+        let scale = if row == 1 || row == 4 { 1e4 } else { 1.0 };
+        for (got, want) in got.iter().zip(&want) {
+            assert!((got - want).abs() < 2e-5 * scale, "row {row}: {got}, not {want}");
+        }
+    }
 }
 
 #[test]

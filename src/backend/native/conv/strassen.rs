@@ -1,6 +1,6 @@
 //! `native.conv-strassen`: a 1x1 convolution by Strassen's algorithm, in blocks of channels.
 //!
-//! Pixels of all images are the rows of a product; halves of the channels are whole blocks.
+//! Pixels are the rows of a product; halves of the channels are whole blocks.
 
 use super::{Finish, Geometry, contract as named};
 use crate::backend::native::args::{Buffers, Shared};
@@ -55,7 +55,7 @@ impl Pointwise {
             pads: [0, 0],
             pads_after: [0, 0],
         };
-        let strassen = Strassen::new(x.shape[0] * size[0] * size[1], u, call.threads)?;
+        let strassen = Strassen::new([x.shape[0], size[0] * size[1]], u, call.threads)?;
         Ok(Self { strassen, geometry, finish })
     }
 
@@ -71,33 +71,29 @@ impl Pointwise {
         let (lanes, pixels) = (self.geometry.block, self.pixels());
         for block in 0..part.columns / lanes {
             let output = part.column / lanes + block;
-            let mut done = 0;
-            while done < part.rows {
-                let (image, pixel) = ((part.row + done) / pixels, (part.row + done) % pixels);
-                let count = (pixels - pixel).min(part.rows - done);
-                let at = ((image * self.geometry.output_blocks() + output) * pixels + pixel) * lanes;
-                let run = Run {
-                    from: part.from.wrapping_add(done * part.stride + block * lanes),
-                    stride: part.stride,
-                    pixels: count,
-                    bias: args.inputs[2].cast::<f32>().wrapping_add(output * lanes),
-                    residual: self.finish.residual.map_or(std::ptr::null(), |operand| {
-                        args.inputs[operand].cast::<f32>().wrapping_add(at)
-                    }),
-                    low: self.finish.low,
-                    high: self.finish.high,
-                    to: args.output.cast::<f32>().wrapping_add(at),
-                };
-                // SAFETY: the run is of the part.
-                unsafe {
-                    if lanes == 16 {
-                        wide(&run)
-                    } else {
-                        narrow(&run)
-                    }
-                    self.finish.second(args, &self.geometry, image, output, pixel, count);
+            let (image, pixel) = (part.row / pixels, part.row % pixels);
+            let at = ((image * self.geometry.output_blocks() + output) * pixels + pixel) * lanes;
+            let run = Run {
+                from: part.from.wrapping_add(block * lanes),
+                stride: part.stride,
+                pixels: part.rows,
+                bias: args.inputs[2].cast::<f32>().wrapping_add(output * lanes),
+                residual: self
+                    .finish
+                    .residual
+                    .map_or(std::ptr::null(), |operand| args.inputs[operand].cast::<f32>().wrapping_add(at)),
+                low: self.finish.low,
+                high: self.finish.high,
+                to: args.output.cast::<f32>().wrapping_add(at),
+            };
+            // SAFETY: the run is of the part.
+            unsafe {
+                if lanes == 16 {
+                    wide(&run)
+                } else {
+                    narrow(&run)
                 }
-                done += count;
+                self.finish.second(args, &self.geometry, image, output, pixel, part.rows);
             }
         }
     }
@@ -151,7 +147,6 @@ impl Kernel for Pointwise {
         let (buffers, lanes) = (Buffers::new(args), self.geometry.block);
         let left = Left {
             from: args.inputs[0].cast(),
-            rows: self.pixels(),
             image: self.geometry.channels * self.pixels(),
             row: lanes,
             block: self.pixels() * lanes,

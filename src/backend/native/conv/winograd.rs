@@ -303,7 +303,7 @@ impl Winograd {
         for first in (0..tiles).step_by(self.chunk) {
             let count = self.chunk.min(tiles - first);
             let parts = |blocks: usize| {
-                if threads == 1 {
+                if threads == 1 || blocks == 0 {
                     return 1;
                 }
                 (8 * threads)

@@ -28,7 +28,7 @@ pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 struct Product {
     strassen: Strassen,
     steps: Steps,
-    /// Rows of the left operand, and elements of one.
+    /// Rows of an image of the left operand, and elements of one.
     rows: usize,
     depth: usize,
     columns: usize,
@@ -40,12 +40,13 @@ impl Product {
     fn new(call: &Call<'_>) -> Result<Self, String> {
         let (u, y) = (call.inputs[1], call.output);
         let columns = y.shape[y.shape.rank() - 1];
-        let rows = y.shape[..y.shape.rank() - 1].iter().product();
+        let rows = y.shape[y.shape.rank() - 2];
+        let images = y.shape[..y.shape.rank() - 2].iter().product();
         if let Some(extra) = call.inputs[2..].iter().find(|ty| !ty.layout.is_plain() || ty.dtype != y.dtype) {
             return Err(format!("an extra operand is {extra}"));
         }
         let steps = Steps::new(call).ok_or("an extra operand does not broadcast by rows")?;
-        let strassen = Strassen::new(rows, u, call.threads)?;
+        let strassen = Strassen::new([images, rows], u, call.threads)?;
         Ok(Self { strassen, steps, rows, depth: 2 * u.shape[1], columns, lanes: u.layout.block(2) })
     }
 }
@@ -55,8 +56,7 @@ impl Kernel for Product {
         let (buffers, result) = (Buffers::new(args), Shared::<f32>::output(args));
         let left = Left {
             from: args.inputs[0].cast(),
-            rows: self.rows,
-            image: 0,
+            image: self.rows * self.depth,
             row: self.depth,
             block: self.lanes,
         };

@@ -123,7 +123,9 @@ fn allowed(graph: &Graph, notes: &[u32]) -> bool {
     let narrows = has(Note::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
     !has(Note::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
         && !has(Note::CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)
-        && (graph.tf32 || !rounds && !narrows)
+        // TF32 rounds inputs; to convert them to a type of 16 bits is another matter.
+        && !narrows
+        && (graph.tf32 || !rounds)
 }
 
 /// The engines that the library names in a mode, with their settings.

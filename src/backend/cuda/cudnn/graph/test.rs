@@ -63,6 +63,7 @@ fn the_library_makes_plans_of_graphs() {
         .expect("a test runs again");
     print!("{}", String::from_utf8_lossy(&output.stdout));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "the test was not found: {test}");
 }
 
 /// Compiles and opens the stand-in for the driver's library.
