@@ -34,6 +34,10 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
+        "how far rounding to f16 moves attention by large scores shows in less than one of 200 instances",
+        &["round-attention-f16: without at-most(?s, 0.25)", "round-attention-f16: without less(0.0, ?s)"],
+    ),
+    (
         "how large a product has to be is a matter of its price",
         &[
             "strassen-conv-nChw8c: without at-most(64, dim(?w, 0))",
