@@ -170,10 +170,7 @@ pub fn ordered(
     for &order in orders {
         standin.order(order);
         let outcome = run(Some(standin), program, plan, runs, near, &kept);
-        let outcome = outcome.and(standin.faults()).and(match standin.live() {
-            0 => Ok(()),
-            live => Err(format!("{live} handles are left")),
-        });
+        let outcome = outcome.and(standin.faults()).and(standin.nothing_left());
         outcome.map_err(|why| format!("order {order}: {why}\n{plan}"))?;
     }
     Ok(())

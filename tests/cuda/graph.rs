@@ -385,10 +385,7 @@ fn errors_say_what_to_do() -> Result<(), Failed> {
     session.run(&inputs).map_err(|error| error.to_string())?;
     drop(session);
     standin.faults()?;
-    match standin.live() {
-        0 => Ok(()),
-        live => Err(format!("{live} handles are left").into()),
-    }
+    Ok(standin.nothing_left()?)
 }
 
 /// What a tuner measures of a graph in a new folder, the plan that it comes to, and the table that it leaves.
@@ -493,10 +490,7 @@ fn tuning_picks_the_fastest_engine() -> Result<(), Failed> {
         return Err(format!("a slow or a wrong engine is taken:\n{plan}\n{table}").into());
     }
     standin.faults()?;
-    match standin.live() {
-        0 => Ok(()),
-        live => Err(format!("{live} handles are left").into()),
-    }
+    Ok(standin.nothing_left()?)
 }
 
 /// Copies to a device and from it are timed like kernels, each for its bytes, and a plan counts what was measured.

@@ -637,10 +637,7 @@ fn errors_say_what_to_do() -> Result<(), Failed> {
     session.run(&inputs).map_err(|error| error.to_string())?;
     drop(session);
     standin.faults()?;
-    match standin.live() {
-        0 => Ok(()),
-        live => Err(format!("{live} handles are left").into()),
-    }
+    Ok(standin.nothing_left()?)
 }
 
 /// A call of the device by itself takes operands of the host, gives the result there, and tells its time.
@@ -691,10 +688,7 @@ fn a_call_alone() -> Result<(), Failed> {
         }
     }
     standin.faults()?;
-    match standin.live() {
-        0 => Ok(()),
-        live => Err(format!("{live} handles are left").into()),
-    }
+    Ok(standin.nothing_left()?)
 }
 
 /// Candidates are timed on the device, with the versions that their times hold for; the fastest is in the plan, and
@@ -759,10 +753,7 @@ fn tuning_picks_the_fastest_algorithm() -> Result<(), Failed> {
         return Err(format!("a slow algorithm is taken:\n{plan}\n{table}").into());
     }
     standin.faults()?;
-    match standin.live() {
-        0 => Ok(()),
-        live => Err(format!("{live} handles are left").into()),
-    }
+    Ok(standin.nothing_left()?)
 }
 
 /// Without the library generated kernels compute products, and the compilation says what is not there.

@@ -137,6 +137,14 @@ impl Standin {
         }
     }
 
+    /// An error where handles of any kind are left.
+    pub fn nothing_left(&self) -> Result<(), String> {
+        match self.live() {
+            0 => Ok(()),
+            live => Err(format!("{live} handles are left")),
+        }
+    }
+
     /// Lets an algorithm of the library that a variable names take so many microseconds more.
     pub fn delay(&self, variable: &str, algorithm: c_int, microseconds: c_int) {
         let (_, library) = self.libraries.iter().find(|(known, _)| *known == variable).unwrap();
