@@ -287,7 +287,7 @@ unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
             Function::Softsign => each!(x => x.div(x.abs().add(one))),
             Function::Sin => each!(x => x.each(f32::sin)),
             Function::Cos => each!(x => x.each(f32::cos)),
-            Function::Silu => each!(x => x.mul(math::sigmoid(x))),
+            Function::Silu => each!(x => math::silu(x)),
             Function::Gelu => each!(x => math::gelu(x)),
             Function::GeluTanh => each!(x => math::gelu_tanh(x)),
             Function::HardSwish => each!(x => {

@@ -81,14 +81,6 @@ pub(super) trait Lanes: Copy {
     unsafe fn sub(self, other: Self) -> Self;
     unsafe fn mul(self, other: Self) -> Self;
     unsafe fn div(self, other: Self) -> Self;
-
-    /// `1 / self` to an ulp or two, for numbers between 2^-126 and 2^126.
-    #[inline(always)]
-    unsafe fn reciprocal(self) -> Self {
-        // SAFETY: as the caller promises.
-        unsafe { Self::splat(1.0).div(self) }
-    }
-
     /// `self * factor + term`, rounded once where the processor can.
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self;
     unsafe fn min(self, other: Self) -> Self;
@@ -327,15 +319,6 @@ mod x86 {
         unsafe fn pick(self, from: &[i32; 16]) -> Self {
             // SAFETY: as the trait demands.
             unsafe { _mm512_permutexvar_ps(_mm512_loadu_si512(from.as_ptr().cast()), self) }
-        }
-        #[inline(always)]
-        unsafe fn reciprocal(self) -> Self {
-            // SAFETY: the processor has the instruction set.
-            unsafe {
-                // 14 bits, and twice as many by a step of Newton's method: a division takes three times as long.
-                let guess = _mm512_rcp14_ps(self);
-                guess.mul(self.mul_add(_mm512_sub_ps(_mm512_setzero_ps(), guess), _mm512_set1_ps(2.0)))
-            }
         }
         #[inline(always)]
         unsafe fn sum(self) -> f32 {
