@@ -24,6 +24,7 @@ mod matmul;
 mod normalize;
 mod padding;
 mod pool;
+mod product;
 mod rearrange;
 mod reduce;
 mod reference;

@@ -15,9 +15,6 @@ use crate::tensor::{DType, Layout, Tensor, TensorType};
 /// Points of interpolation, each with its negative. The last was picked among ten for the least error of F(4,7).
 pub const POINTS: [f64; 4] = [1.0, 2.0, 0.5, 4.0 / 3.0];
 
-/// Taps of a filter along an axis, and outputs of a tile.
-const AXES: [(usize, usize); 5] = [(1, 1), (3, 2), (3, 4), (5, 4), (7, 4)];
-
 /// An axis of tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axis {
@@ -27,12 +24,22 @@ pub struct Axis {
     pub tile: usize,
 }
 
-impl Axis {
-    fn new(taps: usize, tile: i64) -> Option<Self> {
-        let tile = usize::try_from(tile).ok()?;
-        AXES.contains(&(taps, tile)).then_some(Self { taps, tile })
-    }
+/// Rows and columns of the tiles that there are.
+pub const FORMS: [[Axis; 2]; 7] = [
+    form([3, 3], [2, 2]),
+    form([3, 3], [4, 4]),
+    form([1, 3], [1, 4]),
+    form([3, 1], [4, 1]),
+    form([5, 5], [4, 4]),
+    form([1, 7], [1, 4]),
+    form([7, 1], [4, 1]),
+];
 
+const fn form(taps: [usize; 2], tile: [usize; 2]) -> [Axis; 2] {
+    [Axis { taps: taps[0], tile: tile[0] }, Axis { taps: taps[1], tile: tile[1] }]
+}
+
+impl Axis {
     /// Inputs of a tile, and its frequencies.
     pub fn size(self) -> usize {
         self.taps + self.tile - 1
@@ -82,9 +89,16 @@ struct Form {
 
 /// Rows and columns of tiles, for a filter of so many taps.
 pub fn axes(taps: [usize; 2], attrs: &Attrs) -> Option<[Axis; 2]> {
-    let [rows, columns] = attrs.expect_ints("tile") else { return None };
-    let axes = [Axis::new(taps[0], *rows)?, Axis::new(taps[1], *columns)?];
-    (axes[0].size() * axes[1].size() > 1).then_some(axes)
+    let asked = attrs.expect_ints("tile");
+    FORMS
+        .into_iter()
+        .find(|form| form.map(|axis| axis.taps) == taps && sizes(form.map(|axis| axis.tile)) == asked)
+}
+
+/// Sizes as attributes have them.
+#[allow(clippy::cast_possible_wrap)]
+pub fn sizes(sizes: [usize; 2]) -> [i64; 2] {
+    sizes.map(|size| size as i64)
 }
 
 /// The same for a lowered convolution, which says how many taps its filter has.
@@ -95,11 +109,14 @@ pub fn axes_of(attrs: &Attrs) -> Option<[Axis; 2]> {
 
 /// What tiles there are, for messages.
 fn known(tile: &[i64], taps: &str) -> String {
-    let known: Vec<String> = AXES.iter().map(|(taps, tile)| format!("{tile} for {taps}")).collect();
-    format!(
-        "attribute `tile` is {tile:?} for {taps}: along an axis it is {}, not for both 1",
-        known.join(", ")
-    )
+    let known: Vec<String> = FORMS
+        .iter()
+        .map(|form| {
+            let [tile, taps] = [form.map(|axis| axis.tile), form.map(|axis| axis.taps)];
+            format!("{tile:?} for {taps:?}")
+        })
+        .collect();
+    format!("attribute `tile` is {tile:?} for {taps}: it is {}", known.join(", "))
 }
 
 /// The transform of weights: pure arithmetic on constants, as `widen-groups` is.
@@ -132,7 +149,8 @@ fn tile_attr() -> super::AttrDef {
         "tile",
         AttrKind::Ints,
         None,
-        "rows and columns of a tile of outputs: 2 or 4 for 3 taps, 4 for 5 and 7, 1 for 1",
+        "rows and columns of a tile of outputs: for 3x3 filters 2 or 4 each, for 5x5 4 each, for 3 or 7 taps along \
+         one axis 4 along that and 1 along the other",
     )
 }
 
@@ -324,8 +342,8 @@ mod tests {
     /// Every axis gives the sums of the filter's taps, whatever the inputs.
     #[test]
     fn tiles_are_convolutions() {
-        for (taps, tile) in AXES {
-            let axis = Axis { taps, tile };
+        for axis in FORMS.into_iter().flatten() {
+            let Axis { taps, tile } = axis;
             let (form, size) = (axis.form(), axis.size());
             let times = |matrix: &[f64], vector: &[f64]| -> Vec<f64> {
                 let rows = matrix.chunks_exact(vector.len());

@@ -11,18 +11,19 @@
 //! what is not finite spreads from one to the other. Images are apart.
 
 mod sums;
-mod tile;
 
 use self::sums::{Quarters, sums};
-use self::tile::{Set, Tile, ways};
 use super::args::Shared;
-use super::lanes::Isa;
+use super::product::{Product, Set, Way};
 use crate::backend::Args;
 use crate::op::strassen::{PRODUCTS, whole};
 use crate::tensor::TensorType;
 
 /// Elements of one sum of a band: 512 KiB, half of a second-level cache.
 const BAND: usize = 128 << 10;
+/// Inner elements that are multiplied at once, so that weights of a panel come from the second-level cache for each
+/// tile of rows but the first.
+const DEPTH: usize = 512;
 /// Rows of a band at most, so that a group has some panels.
 const ROWS: usize = 192;
 /// Elements of the quarters that a task computes: 192 KiB.
@@ -59,6 +60,8 @@ pub(super) struct Strassen {
     rows: usize,
     upper: usize,
     depth: usize,
+    /// Inner elements of a half that are multiplied at once: whole blocks of lanes.
+    step: usize,
     columns: usize,
     /// Lanes of a vector, and of a block of weights.
     lanes: usize,
@@ -78,15 +81,13 @@ impl Strassen {
     pub fn new([images, rows]: [usize; 2], u: &TensorType, threads: usize) -> Result<Self, String> {
         let lanes = u.layout.block(2);
         let [depth, columns] = whole(u).ok_or_else(|| format!("{u} are no sums of weights"))?;
-        let set = match (Isa::planned(), lanes) {
-            (Isa::Avx512, 16) => Set::wide(),
-            (_, 16) => return Err("blocks of 16 columns need AVX-512".into()),
-            _ => Set::narrow(),
-        };
+        let set = Set::new(lanes)?;
         let upper = rows.div_ceil(2);
         let half = images * upper;
         let inner = (depth / 2).max(1);
-        let most = (BAND / inner).min(ROWS).max(set.rows()) / set.rows() * set.rows();
+        let depths = inner.div_ceil(DEPTH).max(1);
+        let step = inner.div_ceil(depths).next_multiple_of(lanes);
+        let most = (BAND / step.max(1)).min(ROWS).max(set.rows()) / set.rows() * set.rows();
         // A thread that multiplies the sums it made finds them in its own cache.
         let apart = half >= 2 * set.rows() * threads || half.div_ceil(most) >= threads;
         let bands = half.div_ceil(most).max(1).next_multiple_of(if apart { threads } else { 1 });
@@ -98,6 +99,7 @@ impl Strassen {
             rows,
             upper,
             depth,
+            step,
             columns,
             lanes,
             set,
@@ -219,27 +221,37 @@ impl Strassen {
         };
         let mut begun = [false; 4];
         for (index, product) in PRODUCTS.iter().enumerate() {
-            let to = ways(&product.result, &mut begun);
-            for panel in panels.clone() {
-                let ahead = if panel + 1 < panels.end {
-                    weights(index, panel + 1)
-                } else if index + 1 < PRODUCTS.len() {
-                    weights(index + 1, panels.start)
-                } else {
-                    weights(0, next)
-                };
-                let tile = Tile {
-                    v: left.wrapping_add(index * self.sum() + top * lanes),
-                    v_block: half * lanes,
-                    depth: inner,
-                    u: weights(index, panel),
-                    u_block: between,
-                    ahead,
-                    to: to.map(|(quarter, _)| place(quarter, panel)),
-                    ways: to.map(|(_, way)| way),
-                };
-                // SAFETY: the band's rows of the sums, the panel's weights, and this thread's quarters.
-                unsafe { self.set.block(&tile, end - top, (blocks - 2 * panel).min(2)) };
+            let first = ways(&product.result, &mut begun);
+            let again = first.map(|(quarter, way)| (quarter, if way == Way::Set { Way::Add } else { way }));
+            for from in (0..inner).step_by(self.step) {
+                let to = if from == 0 { first } else { again };
+                let depth = self.step.min(inner - from);
+                for panel in panels.clone() {
+                    let at = |product, panel, from: usize| weights(product, panel).wrapping_add(from * lanes);
+                    let ahead = if panel + 1 < panels.end {
+                        at(index, panel + 1, from)
+                    } else if from + depth < inner {
+                        at(index, panels.start, from + depth)
+                    } else if index + 1 < PRODUCTS.len() {
+                        at(index + 1, panels.start, 0)
+                    } else {
+                        at(0, next, 0)
+                    };
+                    let one = Product {
+                        v: left.wrapping_add(index * self.sum() + (from / lanes * half + top) * lanes),
+                        v_block: half * lanes,
+                        depth,
+                        u: at(index, panel, from),
+                        u_block: between,
+                        ahead,
+                        to: to.map(|(quarter, _)| place(quarter, panel)),
+                        ways: to.map(|(_, way)| way),
+                        row: stride,
+                        column: lanes,
+                    };
+                    // SAFETY: the band's rows of the sums, the panel's weights, and this thread's quarters.
+                    unsafe { self.set.run(&one, end - top, (blocks - 2 * panel).min(2)) };
+                }
             }
         }
         for panel in panels.clone() {
@@ -266,5 +278,45 @@ impl Strassen {
                 }
             }
         }
+    }
+}
+
+/// The quarters that a product is part of and how it goes there, when those that have `begun` hold sums.
+fn ways(factors: &[f64; 4], begun: &mut [bool; 4]) -> [(usize, Way); 2] {
+    let mut ways = [(0, Way::None); 2];
+    let parts = factors.iter().enumerate().filter(|(_, factor)| **factor != 0.0);
+    for (to, (quarter, factor)) in ways.iter_mut().zip(parts) {
+        let way = match (begun[quarter], *factor > 0.0) {
+            (false, _) => Way::Set,
+            (true, true) => Way::Add,
+            (true, false) => Way::Subtract,
+        };
+        begun[quarter] = true;
+        *to = (quarter, way);
+    }
+    ways
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_quarter_is_set_once_and_then_added_to() {
+        let mut begun = [false; 4];
+        let mut set = [0; 4];
+        for product in &PRODUCTS {
+            let parts = product.result.iter().filter(|factor| **factor != 0.0).count();
+            let ways = ways(&product.result, &mut begun);
+            // A tile goes to two quarters at most, and the first part of a quarter is not negated.
+            assert_eq!(ways.iter().filter(|(_, way)| *way != Way::None).count(), parts);
+            for (quarter, way) in ways {
+                if way == Way::Set {
+                    set[quarter] += 1;
+                    assert_eq!(product.result[quarter], 1.0);
+                }
+            }
+        }
+        assert_eq!(set, [1; 4]);
     }
 }

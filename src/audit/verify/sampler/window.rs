@@ -3,6 +3,7 @@
 use super::super::palette::divisors;
 use super::{Ask, Offer, Wish};
 use crate::attr::{Attr, Attrs};
+use crate::op::winograd::{Axis, FORMS, sizes};
 use crate::tensor::{DType, TensorType};
 
 /// A window along rows or columns.
@@ -298,42 +299,30 @@ pub(super) fn widen_groups(ask: &mut Ask<'_>) -> Option<Offer> {
     })
 }
 
-/// Filters that Winograd's algorithm takes, and tiles of outputs.
-const WINOGRAD: [([usize; 2], [usize; 2]); 7] = [
-    ([3, 3], [2, 2]),
-    ([3, 3], [4, 4]),
-    ([1, 3], [1, 4]),
-    ([3, 1], [4, 1]),
-    ([5, 5], [4, 4]),
-    ([1, 7], [1, 4]),
-    ([7, 1], [4, 1]),
-];
-
-/// Sizes as an attribute.
-fn sizes(sizes: [usize; 2]) -> [i64; 2] {
-    sizes.map(|size| i64::try_from(size).unwrap_or(0))
-}
-
 /// Filters for the wished tile.
 pub(super) fn winograd_weights(ask: &mut Ask<'_>) -> Option<Offer> {
     let known = ask.list("tile").and_then(|tile| Some([*tile.first()?, *tile.get(1)?]));
-    let ways: Vec<_> = WINOGRAD.iter().filter(|(_, tile)| known.is_none_or(|known| known == *tile)).collect();
+    let tile = |form: [Axis; 2]| form.map(|axis| axis.tile);
+    let ways: Vec<_> =
+        FORMS.into_iter().filter(|form| known.is_none_or(|known| known == tile(*form))).collect();
     if ways.is_empty() {
         return None;
     }
-    let ([rows, columns], tile) = *ask.rng.pick(&ways);
+    let form = ask.rng.pick(&ways);
+    let [rows, columns] = form.map(|axis| axis.taps);
     let (outputs, inputs) = match &ask.wish.shape[..] {
         [_, inputs, outputs] => (*outputs, *inputs),
         _ => (ask.rng.pick(&ask.palette.channels), ask.rng.pick(&ask.palette.channels)),
     };
     let operand = Wish::plain(DType::F32, vec![outputs, inputs, rows, columns]);
-    Some(Offer { attrs: Attrs::new().ints("tile", &sizes(tile)), operands: vec![operand] })
+    Some(Offer { attrs: Attrs::new().ints("tile", &sizes(tile(form))), operands: vec![operand] })
 }
 
 /// An image, and weights in the frequencies of a tile.
 pub(super) fn winograd(ask: &mut Ask<'_>) -> Option<Offer> {
     let [n, outputs, h, w] = image(ask);
-    let (kernel, tile) = ask.rng.pick(&WINOGRAD);
+    let form = ask.rng.pick(&FORMS);
+    let (kernel, tile) = (form.map(|axis| axis.taps), form.map(|axis| axis.tile));
     let windows =
         [0, 1].map(|axis| Window { stride: 1, dilation: 1, ..Window::draw(ask, axis, Some(kernel[axis])) });
     let inputs = ask.rng.pick(&ask.palette.channels);
@@ -344,7 +333,7 @@ pub(super) fn winograd(ask: &mut Ask<'_>) -> Option<Offer> {
     let block = ask.rng.pick(&["nChw16c", "nChw8c"]).parse().ok()?;
     let result = TensorType::plain(DType::F32, [n, outputs, out(0)?, out(1)?]).with_layout(block);
     let (steps, extras) = ask.post(3, &result)?;
-    let frequencies = (0..2).map(|axis| kernel[axis] + tile[axis] - 1).product();
+    let frequencies = form.iter().map(|axis| axis.size()).product();
     let mut operands = vec![
         Wish::plain(DType::F32, vec![n, inputs, inputs_by[0], inputs_by[1]]),
         Wish::plain(DType::F32, vec![frequencies, inputs, outputs]),

@@ -3,7 +3,7 @@
 use super::super::check::{Random, assert_close, verify};
 use crate::attr::{Attr, Attrs, Step};
 use crate::backend::Call;
-use crate::op;
+use crate::op::{self, winograd};
 use crate::tensor::{DType, Tensor, TensorType};
 
 /// Sums reach some tens; transforms in single precision keep five to six digits of them.
@@ -114,17 +114,6 @@ fn packed(layout: &str) -> impl Fn(&Tensor) -> Tensor + use<> {
     move |w| w.to_layout(&layout)
 }
 
-/// Filters and tiles of Winograd's algorithm.
-const FORMS: [([i64; 2], [i64; 2]); 7] = [
-    ([3, 3], [2, 2]),
-    ([3, 3], [4, 4]),
-    ([1, 3], [1, 4]),
-    ([3, 1], [4, 1]),
-    ([5, 5], [4, 4]),
-    ([1, 7], [1, 4]),
-    ([7, 1], [4, 1]),
-];
-
 #[test]
 fn winograd_agrees_with_the_reference() {
     let shapes = [
@@ -142,8 +131,10 @@ fn winograd_agrees_with_the_reference() {
     ];
     for shape in &shapes {
         for block in blocks() {
-            for (kernel, tile) in FORMS {
-                let shape = &Shape { kernel: kernel.map(|size| size as usize), ..*shape };
+            for form in winograd::FORMS {
+                let (taps, tile) = (form.map(|axis| axis.taps), form.map(|axis| axis.tile));
+                let (kernel, tile) = (winograd::sizes(taps), winograd::sizes(tile));
+                let shape = &Shape { kernel: taps, ..*shape };
                 // Some filters do not fit into some images.
                 let fits = |axis: usize| {
                     let padded = shape.image[axis] as i64 + shape.pads[axis] + shape.pads[axis + 2];
@@ -176,6 +167,8 @@ fn strassen_agrees_with_the_reference() {
         // An odd number of pixels, and halves that part an image.
         Shape { batch: 3, channels: 64, outputs: 96, image: [3, 5], ..pointwise },
         Shape { channels: 32, outputs: 160, image: [1, 1], ..pointwise },
+        // Channels in two parts, of which the second is smaller.
+        Shape { channels: 1056, outputs: 64, image: [3, 5], ..pointwise },
         // Several bands of pixels.
         Shape { channels: 96, outputs: 64, image: [23, 37], ..pointwise },
         Shape { batch: 0, channels: 32, outputs: 32, ..pointwise },

@@ -11,16 +11,14 @@
 //! channels: 2.6e-7 and 6.9e-7 with tiles of 2 for 3x3, 1.7e-6 and 4.0e-6 with tiles of 4; for 48 channels
 //! 2.7e-6 with 5x5, for 192 4.1e-6 with 7 taps along an axis, for 384 1.3e-6 with 3.
 
-mod product;
-mod set;
+mod forms;
 mod transform;
 
-use self::product::Product;
-use self::set::Set;
+use self::forms::Transforms;
 use self::transform::{Store, Strip};
 use super::{Finish, Geometry, contract as named};
 use crate::backend::native::args::{Buffers, Shared};
-use crate::backend::native::lanes::Isa;
+use crate::backend::native::product::{Product, Set, Way};
 use crate::backend::native::reference;
 use crate::backend::{Args, Call, Contract, Kernel};
 use crate::op::winograd::{Axis, axes_of};
@@ -50,7 +48,8 @@ pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 struct Winograd {
     geometry: Geometry,
     finish: Finish,
-    set: Set,
+    transforms: Transforms,
+    products: Set,
     /// Rows and columns of tiles.
     axes: [Axis; 2],
     /// Rows and columns of tiles of an image.
@@ -68,11 +67,9 @@ impl Winograd {
     fn new(call: &Call<'_>) -> Result<Self, String> {
         let (x, y) = (call.inputs[0], call.output);
         let block = y.layout.block(1);
-        if block == 16 && Isa::planned() != Isa::Avx512 {
-            return Err("blocks of 16 channels need AVX-512".into());
-        }
         let axes = axes_of(call.attrs).ok_or("no such tiles")?;
-        let set = Set::new(block, axes).ok_or("no kernel for these tiles")?;
+        let products = Set::new(block)?;
+        let transforms = Transforms::new(block, axes).ok_or("no kernel for these tiles")?;
         let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, y)?;
         let pads: Vec<usize> =
             call.attrs.expect_ints("pads").iter().map(|pad| usize::try_from(*pad).unwrap_or(0)).collect();
@@ -106,7 +103,7 @@ impl Winograd {
         } else {
             (tiles.div_ceil(tiles.div_ceil((FAR / bytes.max(1)).max(1)).max(1)), 0)
         };
-        Ok(Self { geometry, finish, set, axes, across, inputs, outputs, chunk, lanes })
+        Ok(Self { geometry, finish, transforms, products, axes, across, inputs, outputs, chunk, lanes })
     }
 
     /// How contracts name it: by outputs of a tile along the axes that are transformed, and by filters of other
@@ -182,7 +179,7 @@ impl Winograd {
             };
             let plane = (image * self.inputs + block) * height * width * lanes;
             // SAFETY: the strip is within the chunk, and the plane within the input.
-            unsafe { (self.set.scatter)(&strip, args.inputs[0].cast::<f32>().wrapping_add(plane)) };
+            unsafe { (self.transforms.scatter)(&strip, args.inputs[0].cast::<f32>().wrapping_add(plane)) };
             to = to.wrapping_add(count * lanes);
         });
     }
@@ -206,7 +203,6 @@ impl Winograd {
         let sums =
             self.frequencies() * self.frequency(self.inputs) + frequency * self.frequency(self.outputs);
         let m = space.wrapping_add(sums);
-        let pieces = tiles.div_ceil(self.set.rows);
         let weights = |output: usize, frequency: usize| {
             let offset = (output * self.frequencies() + frequency) * depth * lanes;
             args.inputs[1].cast::<f32>().wrapping_add(offset)
@@ -219,27 +215,20 @@ impl Winograd {
             } else {
                 weights(next.1, next.0)
             };
-            for piece in 0..pieces {
-                let (first, end) = (tiles * piece / pieces, tiles * (piece + 1) / pieces);
-                let product = Product {
-                    v: v.wrapping_add(first * lanes),
-                    v_block: self.chunk * lanes,
-                    depth,
-                    u,
-                    u_block,
-                    // The first pieces ask for the weights; those after ask for what is there.
-                    ahead: match (pieces, piece) {
-                        (1, _) => [ahead, ahead.wrapping_add(u_block)],
-                        (_, 0) => [ahead, u],
-                        (_, 1) => [u, ahead.wrapping_add(u_block)],
-                        _ => [u, u],
-                    },
-                    m: m.wrapping_add((output * self.chunk + first) * lanes),
-                    m_block: self.chunk * lanes,
-                };
-                // SAFETY: tiles and blocks are within the chunk and the weights.
-                unsafe { self.set.product(&product, end - first, (outputs.end - output).min(2)) };
-            }
+            let product = Product {
+                v,
+                v_block: self.chunk * lanes,
+                depth,
+                u,
+                u_block,
+                ahead,
+                to: [m.wrapping_add(output * self.chunk * lanes), std::ptr::null_mut()],
+                ways: [Way::Set, Way::None],
+                row: lanes,
+                column: self.chunk * lanes,
+            };
+            // SAFETY: tiles and blocks are within the chunk and the weights.
+            unsafe { self.products.run(&product, tiles, (outputs.end - output).min(2)) };
         }
     }
 
@@ -281,7 +270,7 @@ impl Winograd {
                 high: self.finish.high,
             };
             // SAFETY: the strip is within the chunk, the plane within the result and the residual.
-            unsafe { (self.set.gather)(&strip, &store) };
+            unsafe { (self.transforms.gather)(&strip, &store) };
             if !self.finish.steps.is_empty() {
                 let [down, over] = self.axes.map(|axis| axis.tile);
                 let columns = (column * over)..((column + count) * over).min(width);
