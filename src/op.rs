@@ -21,6 +21,7 @@ pub mod post;
 mod reduce;
 pub(crate) mod resize;
 mod shape;
+mod squeeze;
 pub mod strassen;
 mod tf32;
 pub(crate) mod transposed;
@@ -164,6 +165,7 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     transposed::ops,
     resize::ops,
     pointwise::ops,
+    squeeze::ops,
     winograd::ops,
     strassen::ops,
     normalize::ops,

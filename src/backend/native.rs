@@ -33,6 +33,7 @@ mod scalar;
 mod select;
 mod slice;
 mod softmax;
+mod squeeze;
 mod strassen;
 mod strided;
 #[cfg(test)]
@@ -79,6 +80,7 @@ const FAMILIES: &[&[Entry]] = &[
     select::ENTRIES,
     conv::ENTRIES,
     pool::ENTRIES,
+    squeeze::ENTRIES,
     resize::ENTRIES,
     transposed::ENTRIES,
 ];

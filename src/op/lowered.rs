@@ -2,7 +2,7 @@
 //! layouts it names; the reference evaluation unpacks, evaluates the logical op, and packs.
 
 use super::{
-    OpDef, attr, cublaslt, cudnn, matmul, pointwise, post, reduce, resize, shape, sizes, strassen,
+    OpDef, attr, cublaslt, cudnn, matmul, pointwise, post, reduce, resize, shape, sizes, squeeze, strassen,
     transposed, window, winograd,
 };
 use crate::attr::{Attr, AttrKind, Attrs};
@@ -170,6 +170,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         conv(attrs, types, &[("nChw16c", "Ohwi16o"), ("nChw8c", "Ohwi8o")])
     });
     blocked!("native.pointwise-depthwise", "pointwise-depthwise", infer_pointwise);
+    blocked!("native.squeeze-excite", "squeeze-excite", infer_squeeze);
     blocked!("native.conv-nhwc", "conv", |attrs, types| {
         let groups = usize::try_from(attrs.expect_int("groups")).unwrap_or(1).max(1);
         let outputs = types[1].shape.first().copied().unwrap_or(0);
@@ -261,6 +262,19 @@ fn infer_pointwise(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, S
     let result = pointwise::infer(attrs, types)?.with_layout(types[0].layout.clone());
     post::check(attrs.post(), &types[5..], &result)?;
     Ok(result)
+}
+
+fn infer_squeeze(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    let layouts = [0, 1, 3].map(|operand| types[operand].layout.to_string());
+    match layouts.each_ref().map(String::as_str) {
+        ["nChw16c", "Oihw16o", "Oihw16o"] | ["nChw8c", "Oihw8o", "Oihw8o"] => {}
+        [x, w, v] => {
+            return Err(format!(
+                "input {x} with weights {w} and {v}: it takes nChw16c with Oihw16o, or nChw8c with Oihw8o"
+            ));
+        }
+    }
+    Ok(squeeze::infer(attrs, types)?.with_layout(types[0].layout.clone()))
 }
 
 fn infer_first(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {

@@ -181,6 +181,17 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
                         let layouts = if def.flags.lowered { layouts } else { ["plain"; 2] };
                         TensorType::plain(dtype, dims).with_layout(layout(random.of(&layouts)))
                     }
+                    (1..5, _) if def.name.ends_with("squeeze-excite") => {
+                        let channels = x.shape.get(1).copied().unwrap_or(1);
+                        let (dims, layouts) = match operand {
+                            1 => (vec![2, channels, 1, 1], ["Oihw16o", "Oihw8o"]),
+                            2 => (vec![2], ["plain"; 2]),
+                            3 => (vec![random.of(&[channels, 2]), 2, 1, 1], ["Oihw16o", "Oihw8o"]),
+                            _ => (vec![channels], ["plain"; 2]),
+                        };
+                        let layouts = if def.flags.lowered { layouts } else { ["plain"; 2] };
+                        TensorType::plain(dtype, dims).with_layout(layout(random.of(&layouts)))
+                    }
                     (1, _) if def.name == "native.conv-winograd" => {
                         let (frequencies, channels) = (random.of(&[16, 36, 10]), x.shape.get(1).copied());
                         TensorType::plain(dtype, [frequencies, channels.unwrap_or(1), 2])
@@ -299,6 +310,15 @@ fn a_blocked_op_means_its_logical_op() {
         attrs,
         &[x.clone(), w, bias, v, f32(&[19]), extra],
         &["nChw8c", "OIhw8i8o", "plain", "Oihw8o", "plain", "nChw8c"],
+        0.0,
+    );
+    let gates = Attrs::new().with("inner", Attr::Post(vec![step("silu", &[])]));
+    let gates = gates.with("gate", Attr::Post(vec![step("sigmoid", &[])]));
+    check(
+        "native.squeeze-excite",
+        gates,
+        &[x.clone(), f32(&[3, 5, 1, 1]), f32(&[3]), f32(&[5, 3, 1, 1]), f32(&[5])],
+        &["nChw8c", "Oihw8o", "plain", "Oihw8o", "plain"],
         0.0,
     );
     let pool = || window().ints("kernel", &[3, 3]);

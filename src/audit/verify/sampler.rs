@@ -102,6 +102,7 @@ const SAMPLERS: &[(&str, Sampler)] = &[
     ("conv-transpose", window::conv_transpose),
     ("resize", window::resize),
     ("pointwise-depthwise", window::pointwise_depthwise),
+    ("squeeze-excite", window::squeeze_excite),
     ("widen-groups", window::widen_groups),
     ("winograd-weights", window::winograd_weights),
     ("native.conv-winograd", window::winograd),
@@ -410,6 +411,7 @@ pub(super) fn result_rank(op: &OpDef, fixed: &Attrs, child: Option<Rank>) -> Opt
         "conv"
         | "conv-transpose"
         | "pointwise-depthwise"
+        | "squeeze-excite"
         | "resize"
         | "max-pool"
         | "avg-pool"

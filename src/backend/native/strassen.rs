@@ -1,7 +1,7 @@
 //! Strassen's algorithm in one level, for matrix products and 1x1 convolutions: see `op::strassen`.
 //!
-//! Sums of the left operand are made once, in blocks of lanes, so that every row of a block is a fixed
-//! distance from one address. Then a task has a band of their rows and a group of panels of columns: it
+//! Sums of the left operand are made once, or once by each thread, in blocks of lanes, so that every row of a block is
+//! a fixed distance from one address. Then a task has a band of their rows and a group of panels of columns: it
 //! computes all four quarters of that part of the result in its own scratch memory, product by product, each
 //! taken to its quarters as it leaves the registers, and hands them out while they are in its cache.
 //!
@@ -28,6 +28,12 @@ const DEPTH: usize = 512;
 const ROWS: usize = 192;
 /// Elements of the quarters that a task computes: 192 KiB.
 const GROUP: usize = 48 << 10;
+/// Fewer rows of a half for each thread than these are too few to read all weights for.
+const FEW: usize = 56;
+/// Columns for each thread beside which the sums of the left operand are a twentieth of the work.
+const SPREAD: usize = 96;
+/// Elements between the flags of threads: a line of the cache.
+const FLAG: usize = 16;
 /// Blocks of lanes of the left operand that are a task's.
 const LEFT: usize = 512;
 
@@ -74,6 +80,8 @@ pub(super) struct Strassen {
     panels: usize,
     groups: usize,
     threads: usize,
+    /// Copies of the sums of the left operand: one, or one for each thread.
+    copies: usize,
 }
 
 impl Strassen {
@@ -88,8 +96,10 @@ impl Strassen {
         let depths = inner.div_ceil(DEPTH).max(1);
         let step = inner.div_ceil(depths).next_multiple_of(lanes);
         let most = (BAND / step.max(1)).min(ROWS).max(set.rows()) / set.rows() * set.rows();
-        // A thread that multiplies the sums it made finds them in its own cache.
-        let apart = half >= 2 * set.rows() * threads || half.div_ceil(most) >= threads;
+        // A thread that multiplies the sums it made finds them in its own cache: it has rows of its own where there
+        // are many, else columns, and makes all the sums for itself where that is little beside the products.
+        let own = threads > 1 && half < FEW * threads && half <= most && columns >= SPREAD * threads;
+        let apart = !own && (half >= 2 * set.rows() * threads || half.div_ceil(most) >= threads);
         let bands = half.div_ceil(most).max(1).next_multiple_of(if apart { threads } else { 1 });
         let band = half.div_ceil(bands);
         let panels = (columns / 2).div_ceil(2 * lanes);
@@ -109,6 +119,7 @@ impl Strassen {
             panels,
             groups: groups.max(1),
             threads,
+            copies: if own { threads } else { 1 },
         })
     }
 
@@ -129,7 +140,8 @@ impl Strassen {
 
     /// Elements of scratch memory.
     pub fn scratch(&self) -> usize {
-        PRODUCTS.len() * self.sum() + 4 * self.threads * self.quarter()
+        let flags = if self.copies > 1 { FLAG * self.copies } else { 0 };
+        flags + self.copies * PRODUCTS.len() * self.sum() + 4 * self.threads * self.quarter()
     }
 
     /// Computes the product with weights `u`, and gives each part of the result to `take`, which no other
@@ -143,17 +155,33 @@ impl Strassen {
         }
         let space = Shared::<f32>::scratch(args);
         let (left, u) = (Shared::new((&raw const left).cast_mut()), Shared::new(u.cast_mut()));
-        // As many for each thread as for the others, as bands are.
-        let pieces = (self.half * self.blocks()).div_ceil(LEFT).next_multiple_of(self.threads).min(self.half);
-        args.team.share(self.threads, pieces, |_, piece| {
-            let cut = |piece: usize| self.half * piece / pieces;
-            // SAFETY: these rows of the sums are this task's alone; `left` outlives the call.
-            unsafe { self.sums(&*left.at(0), space.at(0), cut(piece)..cut(piece + 1)) };
-        });
+        let sums = |copy: usize| space.at(copy * PRODUCTS.len() * self.sum());
+        let quarters = Shared::new(sums(self.copies));
+        let flags = Shared::new(quarters.at(4 * self.threads * self.quarter()));
+        if self.copies > 1 {
+            // SAFETY: no task runs yet.
+            (0..self.copies).for_each(|copy| unsafe { *flags.at(FLAG * copy) = 0.0 });
+        } else {
+            // As many for each thread as for the others, as bands are.
+            let pieces = (self.half * self.blocks()).div_ceil(LEFT);
+            let pieces = pieces.next_multiple_of(self.threads).min(self.half);
+            args.team.share(self.threads, pieces, |_, piece| {
+                let cut = |piece: usize| self.half * piece / pieces;
+                // SAFETY: these rows of the sums are this task's alone; `left` outlives the call.
+                unsafe { self.sums(&*left.at(0), sums(0), cut(piece)..cut(piece + 1)) };
+            });
+        }
         args.team.share(self.threads, self.groups * self.bands, |lane, task| {
-            let quarters = space.at(PRODUCTS.len() * self.sum() + 4 * lane * self.quarter());
-            // SAFETY: the lane's memory is its own, and the sums are there.
-            unsafe { self.task(space.at(0), u.at(0), quarters, task, &take) };
+            let copy = if self.copies > 1 { lane } else { 0 };
+            // SAFETY: the lane's memory is its own, and the sums are there, or are made at its first task.
+            unsafe {
+                if self.copies > 1 && *flags.at(FLAG * copy) == 0.0 {
+                    self.sums(&*left.at(0), sums(copy), 0..self.half);
+                    *flags.at(FLAG * copy) = 1.0;
+                }
+                let quarters = quarters.at(4 * lane * self.quarter());
+                self.task(sums(copy), u.at(0), quarters, task, &take);
+            }
         });
     }
 

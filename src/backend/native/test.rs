@@ -515,6 +515,38 @@ fn every_lowered_op_but_convolutions_has_a_kernel_of_its_own() {
 }
 
 #[test]
+fn squeeze_and_excite_agrees_with_the_reference() {
+    let mut random = Random::new(31);
+    // Channels that fill blocks and that do not, fewer pixels than sums side by side, several tasks, nothing.
+    let shapes = [
+        ([1, 5, 2, 3], 1),
+        ([2, 32, 7, 7], 8),
+        ([1, 40, 33, 20], 17),
+        ([3, 16, 1, 1], 3),
+        ([0, 8, 3, 3], 2),
+        ([1, 8, 0, 3], 2),
+        ([1, 8, 3, 3], 0),
+    ];
+    // The last makes something of padding that is no number.
+    for gate in [vec!["sigmoid"], vec!["hard-sigmoid"], vec!["abs", "log"]] {
+        let attrs = attrs().with("inner", post(&["silu"])).with("gate", post(&gate));
+        for (shape, hidden) in shapes {
+            let channels = shape[1];
+            for (x, w) in [("nChw16c", "Oihw16o"), ("nChw8c", "Oihw8o")] {
+                let operands = [
+                    random.f32(shape).to_layout(&layout(x)),
+                    random.f32([hidden, channels, 1, 1]).to_layout(&layout(w)),
+                    random.f32([hidden]),
+                    random.f32([channels, hidden, 1, 1]).to_layout(&layout(w)),
+                    random.f32([channels]),
+                ];
+                verify("native.squeeze-excite", &attrs, &operands.iter().collect::<Vec<_>>(), TOLERANCE);
+            }
+        }
+    }
+}
+
+#[test]
 fn strassen_keeps_images_apart_and_errors_relative_to_the_larger_of_two_rows() {
     let mut random = Random::new(3);
     let (mut a, b) = (random.f32([2, 6, 64]), random.f32([64, 64]));

@@ -90,6 +90,13 @@ const LAYOUTS: &[(&str, &[&[&str]])] = &[
             &["nChw8c", "OIhw8i8o", "plain", "Oihw8o", "plain", "nChw8c"],
         ],
     ),
+    (
+        "native.squeeze-excite",
+        &[
+            &["nChw16c", "Oihw16o", "plain", "Oihw16o", "plain"],
+            &["nChw8c", "Oihw8o", "plain", "Oihw8o", "plain"],
+        ],
+    ),
     ("native.conv-nhwc", &[&["nhwc", "Ohwi32o", "plain", "nhwc"]]),
     (
         "native.conv-winograd",

@@ -276,6 +276,29 @@ pub(super) fn pointwise_depthwise(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs, operands })
 }
 
+/// An image, and weights from its channels and back to them.
+pub(super) fn squeeze_excite(ask: &mut Ask<'_>) -> Option<Offer> {
+    let shape = ask.known(0).and_then(four).unwrap_or_else(|| image(ask));
+    let known = |operand: usize| ask.known(operand).and_then(four);
+    let hidden = known(1).map(|shape| shape[0]).or(known(3).map(|shape| shape[1]));
+    let hidden = hidden.or(ask.known(2).and_then(|ty| ty.shape.first().copied()));
+    let channels = shape[1];
+    let hidden = hidden.unwrap_or_else(|| ask.rng.pick(&ask.palette.channels));
+    let dtype = [0, 1, 3].into_iter().find_map(|operand| ask.known(operand)).unwrap_or(ask.wish).dtype;
+    let steps = |steps| Attr::Post(steps);
+    let attrs = Attrs::new().with("inner", steps(ask.unary("inner"))).with("gate", steps(ask.unary("gate")));
+    Some(Offer {
+        attrs,
+        operands: vec![
+            Wish::plain(dtype, shape.to_vec()),
+            Wish::plain(dtype, vec![hidden, channels, 1, 1]),
+            Wish::plain(dtype, vec![hidden]),
+            Wish::plain(dtype, vec![channels, hidden, 1, 1]),
+            Wish::plain(dtype, vec![channels]),
+        ],
+    })
+}
+
 /// A number of groups that divides the channels: one, each channel a group, or any.
 fn grouping(ask: &mut Ask<'_>, channels: usize) -> usize {
     let divisors = divisors(channels);

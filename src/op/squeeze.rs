@@ -1,0 +1,79 @@
+//! Squeeze and excite: channels times gates that a small network makes of their means, as in J. Hu, L. Shen and
+//! G. Sun, "Squeeze-and-Excitation Networks" (CVPR 2018).
+
+use super::{Arity, Flags, OpDef, attr, plain, post, rank, window};
+use crate::attr::{Attr, AttrKind, Attrs};
+use crate::tensor::{Tensor, TensorType};
+
+pub(super) fn ops() -> Vec<OpDef> {
+    let steps = |name, doc| attr(name, AttrKind::Post, Some(Attr::Post(Vec::new())), doc);
+    vec![OpDef {
+        name: "squeeze-excite",
+        doc: "x[N,C,H,W], each channel times a gate: of the means of channels, a 1x1 convolution with w[R,C,1,1] and a bias[R], then one with v[C,R,1,1] and a bias[C]",
+        arity: Arity::Exactly(5),
+        attrs: vec![
+            steps("inner", "unary steps on each result of the first convolution"),
+            steps("gate", "unary steps on each result of the second"),
+        ],
+        flags: Flags::default(),
+        infer: |attrs, types| {
+            plain(types)?;
+            infer(attrs, types)
+        },
+        eval,
+        flops: |_, types, output| {
+            let gates = 4.0 * types[1].shape.count() as f64 * output.shape[0] as f64;
+            gates + 2.0 * output.shape.count() as f64
+        },
+        logical: None,
+    }]
+}
+
+/// The attributes of one of the convolutions, which ends with these steps.
+fn dense(attrs: &Attrs, steps: &str) -> Attrs {
+    let attrs = Attrs::new().with("post", Attr::Post(attrs.steps(steps).to_vec())).int("groups", 1);
+    attrs.ints("strides", &[1, 1]).ints("pads", &[0; 4]).ints("dilations", &[1, 1])
+}
+
+/// The types of the means, of what lies between the convolutions, and of the gates.
+fn between(attrs: &Attrs, types: &[&TensorType]) -> Result<[TensorType; 3], String> {
+    rank(types, 0, 4)?;
+    rank(types, 1, 4)?;
+    rank(types, 3, 4)?;
+    let x = types[0];
+    for operand in [1, 3] {
+        if types[operand].shape[2..] != [1, 1] {
+            return Err(format!("operand {operand} is {}, not weights of 1x1", types[operand]));
+        }
+    }
+    let logical: Vec<TensorType> =
+        types.iter().map(|ty| TensorType::plain(ty.dtype, ty.shape.clone())).collect();
+    let means = TensorType::plain(x.dtype, [x.shape[0], x.shape[1], 1, 1]);
+    let hidden = window::infer_conv(&dense(attrs, "inner"), &[&means, &logical[1], &logical[2]])?;
+    post::check(attrs.steps("inner"), &[], &hidden)?;
+    let gates = window::infer_conv(&dense(attrs, "gate"), &[&hidden, &logical[3], &logical[4]])?;
+    post::check(attrs.steps("gate"), &[], &gates)?;
+    if gates != means {
+        return Err(format!("gates are {gates} for {x}: it takes one for each channel"));
+    }
+    Ok([means, hidden, gates])
+}
+
+/// The logical result: layouts are the caller's.
+pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    between(attrs, types)?;
+    Ok(TensorType::plain(types[0].dtype, types[0].shape.clone()))
+}
+
+fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+    let types: Vec<&TensorType> = operands.iter().map(|operand| operand.ty()).collect();
+    let [means, hidden, gates] = between(attrs, &types).expect("infer accepted");
+    let of = |op: &str, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType| {
+        super::find(op).expect("it is in the registry").evaluate(attrs, operands, ty)
+    };
+    let axes = Attrs::new().ints("axes", &[2, 3]).int("keepdims", 1);
+    let means = of("reduce-mean", &axes, &operands[..1], &means);
+    let hidden = window::eval_conv(&dense(attrs, "inner"), &[&means, operands[1], operands[2]], &hidden);
+    let gates = window::eval_conv(&dense(attrs, "gate"), &[&hidden, operands[3], operands[4]], &gates);
+    of("mul", &Attrs::new(), &[operands[0], &gates], ty)
+}
