@@ -527,8 +527,10 @@ fn squeeze_and_excite_agrees_with_the_reference() {
         ([1, 8, 0, 3], 2),
         ([1, 8, 3, 3], 0),
     ];
-    // The last makes something of padding that is no number.
-    for gate in [vec!["sigmoid"], vec!["hard-sigmoid"], vec!["abs", "log"]] {
+    // The last makes something of padding that is no number, and its errors are larger by the logarithm's slope.
+    for (gate, tolerance) in
+        [(vec!["sigmoid"], TOLERANCE), (vec!["hard-sigmoid"], TOLERANCE), (vec!["abs", "log"], 1e-4)]
+    {
         let attrs = attrs().with("inner", post(&["silu"])).with("gate", post(&gate));
         for (shape, hidden) in shapes {
             let channels = shape[1];
@@ -540,7 +542,7 @@ fn squeeze_and_excite_agrees_with_the_reference() {
                     random.f32([channels, hidden, 1, 1]).to_layout(&layout(w)),
                     random.f32([channels]),
                 ];
-                verify("native.squeeze-excite", &attrs, &operands.iter().collect::<Vec<_>>(), TOLERANCE);
+                verify("native.squeeze-excite", &attrs, &operands.iter().collect::<Vec<_>>(), tolerance);
             }
         }
     }
