@@ -26,6 +26,7 @@ mod store;
 pub use basis::Basis;
 pub use choose::{Tuned, compile, settle};
 pub use fit::{examples, read_fit};
+pub use in_plan::Within;
 pub use merge::{Comparison, Merged, Part, compare, merge};
 pub use race::profile;
 pub use sample::{Drawn, Sampling, Timed, draw, time};
@@ -71,12 +72,26 @@ const LONG: f64 = 0.15;
 /// How often the table is written.
 const KEEP: Duration = Duration::from_secs(3);
 
+/// What is said where [`Tuner::progress`] answers `false`.
+const STOPPED: &str = "tuning was stopped; what was timed is kept";
+
+/// What is being timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Kernels, each alone.
+    Kernels,
+    /// Plans, for the times of their kernels within them.
+    Plans,
+}
+
 /// How far tuning has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Kernels that are done.
+    /// What is being timed.
+    pub stage: Stage,
+    /// Those that are done.
     pub done: usize,
-    /// Kernels to time.
+    /// Those to time.
     pub all: usize,
 }
 
@@ -117,7 +132,9 @@ pub struct Tuner<'a> {
     pub shard: Shard,
     /// Plans to draw and time whole, beside those that the times suggest.
     pub sampling: Option<Sampling>,
-    /// Told after every few kernels. Tuning stops, and keeps what it has, where it answers `false`.
+    /// Plans to time kernels within, in place of some seconds of those next to the extracted one.
+    pub within: Option<Within>,
+    /// Told after every few kernels, or plans. Tuning stops, and keeps what it has, where it answers `false`.
     pub progress: Box<dyn FnMut(Progress) -> bool + 'a>,
     /// How long kernels may be timed: beyond it each that is left has the fewest runs.
     pub budget: Duration,
@@ -154,6 +171,7 @@ impl<'a> Tuner<'a> {
             refine: false,
             shard: Shard::WHOLE,
             sampling: None,
+            within: None,
             progress: Box::new(|_| true),
             budget: Duration::from_secs(25),
         }
@@ -260,13 +278,13 @@ impl<'a> Tuner<'a> {
             }
             checker.forget();
             done += batch.len();
-            let goes_on = (self.progress)(Progress { done, all: jobs.len() });
+            let goes_on = (self.progress)(Progress { stage: Stage::Kernels, done, all: jobs.len() });
             if kept.elapsed() > KEEP || !goes_on {
                 self.keep();
                 kept = Instant::now();
             }
             if !goes_on {
-                return Err(Error::setting("tuning was stopped; what was timed is kept"));
+                return Err(Error::setting(STOPPED));
             }
         }
         clock.keep();

@@ -9,7 +9,7 @@ use ovolo::contract::{Call, Contract};
 use ovolo::cost::{Entry, InPlans, Leaning, Machine, Measured, State};
 use ovolo::graph::Graph;
 use ovolo::pass::pipeline::PassSpec;
-use ovolo::tune::{self, Stored, Tuner};
+use ovolo::tune::{self, Stage, Stored, Tuner, Within};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -346,6 +346,29 @@ fn what_a_plan_takes_is_priced_by_its_time_within_plans() {
     assert_eq!((tally.timed, tally.in_plans), (0, 0));
     assert_eq!(again.plan.to_string(), chosen.plan.to_string());
     assert_eq!(*second.stored(), stored);
+    drop(second);
+    // Plans that are farther off have others, which are timed where they are asked for; what was known stays.
+    let mut seen = Vec::new();
+    let mut third = tuner(&folder);
+    third.within = Some(Within { plans: 20, spread: 4 });
+    third.progress = Box::new(|progress| {
+        seen.extend((progress.stage == Stage::Plans).then_some((progress.done, progress.all)));
+        true
+    });
+    let (_, tally) = tune::settle(&graph(), &mut options(), &mut third).unwrap();
+    assert!(tally.in_plans > 0, "{tally:?}");
+    for (key, entry) in stored.table.entries.iter().filter(|(_, entry)| timed(entry)) {
+        assert_eq!(third.stored().table.entries.get(key), Some(entry), "{key} is not timed again");
+    }
+    drop(third);
+    assert!(matches!(seen[..], [(0, _), ..]), "{seen:?}");
+    let (done, all) = *seen.last().unwrap();
+    assert!(done == all && all > 0, "{seen:?}");
+    // Stopped between plans, it says so.
+    let mut fourth = tuner(&self::folder("in-plans-stopped"));
+    fourth.progress = Box::new(|progress| progress.stage == Stage::Kernels);
+    let stopped = tune::settle(&graph(), &mut options(), &mut fourth).unwrap_err().to_string();
+    assert!(stopped.contains("kept"), "{stopped}");
 }
 
 #[test]

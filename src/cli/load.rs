@@ -17,7 +17,7 @@ use ovolo::program::Invocation;
 use ovolo::rule::{self, RuleSet};
 use ovolo::session::Session;
 use ovolo::tensor::Tensor;
-use ovolo::tune::{self, Basis, Sampling, Tuned, Tuner};
+use ovolo::tune::{self, Basis, Tuned, Tuner};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -83,24 +83,25 @@ pub(super) fn tuner(options: &Options) -> Tuner<'static> {
     for note in tuner.notes() {
         eprintln!("note: {note}");
     }
-    let mut bar = bar("tuning", "kernels");
+    let (mut kernels, mut plans) = (bar("tuning", "kernels"), bar("within plans", "plans"));
     tuner.progress = Box::new(move |progress| {
-        bar(progress.done, progress.all);
+        match progress.stage {
+            tune::Stage::Kernels => kernels(progress.done, progress.all),
+            tune::Stage::Plans => plans(progress.done, progress.all),
+        }
         true
     });
     tuner
 }
 
-/// Compiles by measured times, after tuning what is missing, with a bar while that lasts.
+/// Compiles by measured times, after tuning what is missing by a tuner that is `set`, with a bar while that lasts.
 pub(super) fn tuned(
     graph: &Graph,
     options: Options,
-    refine: bool,
-    sampling: Option<Sampling>,
+    set: impl FnOnce(&mut Tuner<'static>),
 ) -> Result<Tuned, String> {
     let mut tuner = tuner(&options);
-    tuner.refine = refine;
-    tuner.sampling = sampling;
+    set(&mut tuner);
     let tuned = tune::compile(graph, options, &mut tuner).map_err(|error| error.to_string())?;
     for note in tuner.notes() {
         eprintln!("note: {note}");
@@ -257,7 +258,7 @@ impl Settings {
     fn build_into(&self, request: &Request, stages: &mut Vec<Stage>) -> Result<Built, String> {
         let (options, machine) = options(request)?;
         if by_times(&options.pipeline) {
-            let Tuned { compilation, basis, .. } = tuned(&self.graph()?, options, false, None)?;
+            let Tuned { compilation, basis, .. } = tuned(&self.graph()?, options, |_| {})?;
             return Ok(Built { compilation, machine, basis: Some(basis) });
         }
         let compilation =
@@ -270,7 +271,7 @@ impl Settings {
         let options = self.options(&self.pipeline)?;
         if by_times(&options.pipeline) {
             // Read again, with the times that the tuning has added.
-            let compilation = tuned(&self.graph()?, options, false, None)?.compilation;
+            let compilation = tuned(&self.graph()?, options, |_| {})?.compilation;
             return Ok((compilation, self.options(&self.pipeline)?));
         }
         let compilation = compile::compile(self.graph()?, &options).map_err(|error| error.to_string())?;

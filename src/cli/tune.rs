@@ -5,7 +5,7 @@ use super::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::compile::Options;
 use ovolo::graph::Graph;
-use ovolo::tune::{Sampling, Shard, Tally};
+use ovolo::tune::{Sampling, Shard, Tally, Within};
 use std::time::Instant;
 
 #[derive(Args)]
@@ -18,6 +18,12 @@ pub(super) struct Tune {
     /// The seed of what is drawn.
     #[arg(long, default_value_t = 1, requires = "sample")]
     seed: u64,
+    /// Time kernels within so many plans around the extracted one, however long that takes.
+    #[arg(long, value_name = "PLANS", conflicts_with = "shard", value_parser = clap::value_parser!(u16).range(1..))]
+    within: Option<u16>,
+    /// How far from the extracted plan these are drawn.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "within", value_parser = clap::value_parser!(u16).range(1..))]
+    spread: u16,
     /// Only time the kernels of one of several shards, such as 2/4; `ovolo merge-times` takes the tables together.
     #[arg(long, value_name = "N/COUNT", conflicts_with = "sample")]
     shard: Option<Shard>,
@@ -36,7 +42,10 @@ impl Tune {
             return self.part(&graph, &options, shard);
         }
         let sampling = (self.sample > 0).then_some(Sampling { plans: self.sample, seed: self.seed });
-        let tuned = tuned(&graph, options, true, sampling)?;
+        let within = self.within.map(|plans| Within { plans: plans.into(), spread: self.spread.into() });
+        let tuned = tuned(&graph, options, |tuner| {
+            (tuner.refine, tuner.sampling, tuner.within) = (true, sampling, within);
+        })?;
         let seconds = start.elapsed().as_secs_f64();
         let (tally, plan) = (&tuned.tally, &tuned.compilation.plan);
         if self.json {

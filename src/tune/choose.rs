@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::graph::Graph;
 use crate::pass::pipeline::PassSpec;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Runs of each plan that was drawn.
 const RUNS: usize = 15;
@@ -67,7 +68,7 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
         }
         compile::compile(graph.clone(), options)
     };
-    let afresh = tuner.refine && tally.timed > 0 || tuner.sampling.is_some();
+    let afresh = tuner.refine && tally.timed + tally.in_plans > 0 || tuner.sampling.is_some();
     if let Some(decision) = tuner.stored.decisions.get(&key).cloned().filter(|_| !afresh) {
         if decision.plan == text {
             let basis = Basis::new(&tuner.stored, options.measured.as_ref(), &key);
@@ -183,7 +184,8 @@ pub fn settle(
     tuner: &mut Tuner<'_>,
 ) -> Result<(Compilation, Tally), Error> {
     let (first, tally) = settle_alone(graph, options, tuner, tuner.refine)?;
-    if !tuner.shard.whole() || in_plan::is_known(&first.plan, &tuner.measured().of(graph)) {
+    let known = tuner.within.is_none() && in_plan::is_known(&first.plan, &tuner.measured().of(graph));
+    if !tuner.shard.whole() || known {
         return Ok((first, tally));
     }
     // What was timed above is not timed again between the plans.
@@ -205,14 +207,19 @@ fn settle_in_plans(
         options.measured.as_ref().map(|measured| measured.asked.keys()).unwrap_or_default()
     };
     let egraph = audit::saturated(graph, options)?;
-    let mut around = in_plan::Around::new();
+    let mut within = tuner.within.unwrap_or(in_plan::NEXT);
+    let budget = if tuner.within.is_some() { Duration::MAX } else { in_plan::BUDGET };
+    let mut around = in_plan::Around::new(budget);
     for round in 0..in_plan::ROUNDS {
         let measured = tuner.measured().of(graph);
-        if round > 0 && around.late() || in_plan::lacking(&first.plan, &measured).is_empty() {
+        let asked_for = round == 0 && tuner.within.is_some();
+        let lacks = asked_for || !in_plan::lacking(&first.plan, &measured).is_empty();
+        if !lacks || round > 0 && around.late() {
             break;
         }
-        let plans = if round == 0 { in_plan::AROUND.plans } else { 0 };
-        let drawn = sample::draw(&egraph, graph, options, Sampling { plans, ..in_plan::AROUND }, 1)?;
+        let sampling = Sampling { plans: within.plans, seed: in_plan::SEED };
+        let drawn = sample::draw(&egraph, graph, options, sampling, within.spread)?;
+        within.plans = 0;
         let drawn = drawn.into_iter().map(|one| one.chosen).collect();
         tally.in_plans += around.time(tuner, graph, drawn)?;
         around.guess(tuner, &asked(options));

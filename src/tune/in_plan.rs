@@ -9,9 +9,8 @@
 
 use super::clock::median;
 use super::race::{Rounds, steps};
-use super::sample::Sampling;
 use super::store::{backend_of, settled};
-use super::{Tuner, key_of};
+use super::{Progress, STOPPED, Stage, Tuner, key_of};
 use crate::cost::{Entry, InPlans, Measured, State};
 use crate::error::Error;
 use crate::graph::Graph;
@@ -20,16 +19,28 @@ use crate::plan::{Plan, Step, schedule};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// The plans that are drawn around the first one, by a seed that nobody would give.
-pub(super) const AROUND: Sampling = Sampling { plans: 12, seed: 0x1_0000_0000 };
+/// Which plans kernels are timed within, beside the extracted one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Within {
+    /// How many are drawn around it.
+    pub plans: usize,
+    /// How far from it: how many times as much as usual prices are disturbed.
+    pub spread: usize,
+}
+
+/// The plans that are drawn where no others are asked for.
+pub(super) const NEXT: Within = Within { plans: 12, spread: 1 };
+/// The seed of these draws, one that nobody would give.
+pub(super) const SEED: u64 = 0x1_0000_0000;
 /// Extractions after which a plan may keep kernels that were not timed within one.
 pub(super) const ROUNDS: usize = 6;
 /// Bytes of constants of plans that are run in turns.
 const BYTES: usize = 1 << 30;
 /// Kernels of an op that are enough to tell how others of it depart from their times alone.
 const FEW: usize = 3;
-/// After how long no more plans are run, by what they are likely to take; the first one is in any case.
-const BUDGET: Duration = Duration::from_secs(8);
+/// After how long no more plans are run where none are asked for, by what they are likely to take; the first one is in
+/// any case.
+pub(super) const BUDGET: Duration = Duration::from_secs(8);
 
 /// The lines of a plan's kernels that have no time within plans, and could have one: the steps of a device are timed
 /// on it.
@@ -64,6 +75,7 @@ fn is_alone(entry: &Entry) -> bool {
 /// What is known of the plans of a model that were run.
 pub(super) struct Around {
     start: Instant,
+    budget: Duration,
     /// A plan that is run beside all others, and what it took at first: others count as if all had run at once.
     anchor: Option<(Chosen, f64)>,
     ratios: Ratios,
@@ -71,27 +83,32 @@ pub(super) struct Around {
 
 impl Around {
     /// Nothing yet. Time is counted from now on.
-    pub fn new() -> Self {
-        Self { start: Instant::now(), anchor: None, ratios: Ratios::default() }
+    pub fn new(budget: Duration) -> Self {
+        Self { start: Instant::now(), budget, anchor: None, ratios: Ratios::default() }
     }
 
     /// Whether plans were run for as long as they may.
     pub fn late(&self) -> bool {
-        self.start.elapsed() > BUDGET
+        self.start.elapsed() > self.budget
     }
 
     /// Runs plans, and keeps for each kernel that has no time within plans the median over these plans of its
     /// mean time in one; gives how many kernels got one. The first plan becomes the anchor where there is none.
     ///
     /// # Errors
-    /// A plan that cannot be loaded or run.
+    /// A plan that cannot be loaded or run; that tuning was stopped.
     pub fn time(&mut self, tuner: &mut Tuner<'_>, graph: &Graph, plans: Vec<Chosen>) -> Result<usize, Error> {
         let measured = tuner.measured().of(graph);
         let mut times: BTreeMap<String, Vec<f64>> = BTreeMap::new();
         let mut plans: VecDeque<Chosen> =
             plans.into_iter().filter(|one| !lacking(&one.plan, &measured).is_empty()).collect();
+        let (all, mut stopped) = (plans.len(), false);
         while !plans.is_empty() && (times.is_empty() || !self.late()) {
-            let left = BUDGET.saturating_sub(self.start.elapsed()).as_secs_f64();
+            stopped = !(tuner.progress)(Progress { stage: Stage::Plans, done: all - plans.len(), all });
+            if stopped {
+                break;
+            }
+            let left = self.budget.saturating_sub(self.start.elapsed()).as_secs_f64();
             let mut turn: Vec<_> =
                 self.anchor.iter().map(|(chosen, _)| (&chosen.program, &chosen.plan)).collect();
             let (mut new, mut bytes) = (0, 0);
@@ -99,7 +116,7 @@ impl Around {
             for one in &plans {
                 bytes += one.program.constant_bytes();
                 seconds += Rounds::STEPS.seconds(one.plan.seconds());
-                if new > 0 && (bytes > BYTES || seconds > left) {
+                if new > NEXT.plans || new > 0 && (bytes > BYTES || seconds > left) {
                     break;
                 }
                 turn.push((&one.program, &one.plan));
@@ -118,6 +135,9 @@ impl Around {
                 self.anchor = done.next().map(|chosen| (chosen, whole));
             }
         }
+        if all > 0 && !stopped {
+            stopped = !(tuner.progress)(Progress { stage: Stage::Plans, done: all - plans.len(), all });
+        }
         let mut count = 0;
         for (key, seconds) in times {
             let Some(entry) = tuner.stored.table.entries.get_mut(&key) else { continue };
@@ -128,6 +148,10 @@ impl Around {
                 *entry = settled(entry);
                 count += 1;
             }
+        }
+        if stopped {
+            tuner.keep();
+            return Err(Error::setting(STOPPED));
         }
         Ok(count)
     }

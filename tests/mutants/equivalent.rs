@@ -13,7 +13,20 @@ pub const EQUIVALENT: &[Reason] = &[
             "fuse-pointwise-depthwise: left 0: any dilations of conv",
             "merge-convs: left 0: any dilations of conv",
             "merge-convs: left 1: any dilations of conv",
+            "fuse-squeeze-excite: left 0: any dilations of conv",
+            "fuse-squeeze-excite: left 0: any dilations of conv (2)",
         ],
+    ),
+    (
+        "an image of one element has one window",
+        &[
+            "fuse-squeeze-excite: left 0: any strides of conv",
+            "fuse-squeeze-excite: left 0: any strides of conv (2)",
+        ],
+    ),
+    (
+        "of means without their axes a convolution cannot be typed",
+        &["fuse-squeeze-excite: left 0: any keepdims of reduce-mean"],
     ),
     (
         "with weights of one type, the other convolution, of one group, says how many channels the input has",
@@ -31,6 +44,8 @@ pub const EQUIVALENT: &[Reason] = &[
             "split-conv-filters: left 0: any groups of conv",
             "split-conv-sum: left 0: any groups of conv",
             "winograd-7x1-nChw8c: left 0: any groups of conv",
+            "fuse-squeeze-excite: left 0: any groups of conv",
+            "fuse-squeeze-excite: left 0: any groups of conv (2)",
         ],
     ),
     (

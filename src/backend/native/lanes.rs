@@ -70,6 +70,8 @@ pub(super) fn prefetch<T>(from: *const T) {
 #[allow(clippy::missing_safety_doc)]
 pub(super) trait Lanes: Copy {
     const COUNT: usize;
+    /// Whether [`Lanes::mul_add`] rounds once.
+    const FUSED: bool;
     type Mask: Copy;
     unsafe fn splat(value: f32) -> Self;
     unsafe fn load(from: *const f32) -> Self;
@@ -141,6 +143,7 @@ mod portable {
 
     impl Lanes for [f32; 8] {
         const COUNT: usize = 8;
+        const FUSED: bool = false;
         type Mask = [bool; 8];
 
         #[inline(always)]
@@ -246,6 +249,7 @@ mod x86 {
 
     impl Lanes for __m512 {
         const COUNT: usize = 16;
+        const FUSED: bool = true;
         type Mask = __mmask16;
 
         #[inline(always)]
@@ -344,6 +348,7 @@ mod x86 {
 
     impl Lanes for __m256 {
         const COUNT: usize = 8;
+        const FUSED: bool = true;
         type Mask = __m256;
 
         #[inline(always)]

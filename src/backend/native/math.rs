@@ -98,23 +98,24 @@ pub(super) unsafe fn tanh<V: Lanes>(x: V) -> V {
     }
 }
 
-/// `e^x`, or `e^-x` where it is negated, for x between -104 and 104: [`exp`] without a care for others, and with one
-/// product in place of two to find the remainder, by which it is off by 2e-9 for each doubling.
+/// `e^-x` for x between -104 and 105: [`exp`] without a care for others, and where products are rounded once with
+/// the sum, with one of them in place of two to find the remainder, by which it is off by 2e-9 for each doubling.
 ///
 /// # Safety
 /// As [`exp`].
 #[inline(always)]
-unsafe fn exp_within<V: Lanes, const NEGATED: bool>(x: V) -> V {
+unsafe fn exp_of_negative<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
-        let sign = if NEGATED { -1.0 } else { 1.0 };
-        let one = V::splat(1.0);
-        let n = x.mul(V::splat(sign * std::f32::consts::LOG2_E)).round_even();
-        // Of -x it is the remainder negated: terms of odd powers change their signs.
-        let r = n.mul_add(V::splat(-sign * std::f32::consts::LN_2), x);
-        let terms = [1.392_620_3e-3, sign * 8.363_195e-3, 4.166_655_5e-2, sign * 0.166_665_77, 0.5];
-        let linear = if NEGATED { one.sub(r) } else { one.add(r) };
-        polynomial(r, &terms).mul_add(r.mul(r), linear).scale(n)
+        let n = x.mul(V::splat(-std::f32::consts::LOG2_E)).round_even();
+        // The remainder of -x negated: terms of odd powers change their signs.
+        let r = if V::FUSED {
+            n.mul_add(V::splat(std::f32::consts::LN_2), x)
+        } else {
+            n.mul_add(V::splat(-2.121_944_4e-4), n.mul_add(V::splat(0.693_359_375), x))
+        };
+        let p = polynomial(r, &[1.392_620_3e-3, -8.363_195e-3, 4.166_655_5e-2, -0.166_665_77, 0.5]);
+        p.mul_add(r.mul(r), V::splat(1.0).sub(r)).scale(n)
     }
 }
 
@@ -128,7 +129,7 @@ unsafe fn one_and_exp_of_negative<V: Lanes>(x: V) -> V {
     unsafe {
         // Past these the power is infinite, or nothing beside one; a NaN is the right operand and stays.
         let x = V::splat(-104.0).max(V::splat(104.0).min(x));
-        exp_within::<V, true>(x).add(V::splat(1.0))
+        exp_of_negative(x).add(V::splat(1.0))
     }
 }
 
@@ -224,7 +225,7 @@ pub(super) unsafe fn softplus<V: Lanes>(x: V) -> V {
 pub(super) unsafe fn gelu<V: Lanes>(x: V) -> V {
     // SAFETY: as the caller promises.
     unsafe {
-        // At 23 the power is zero; a NaN is the right operand and stays.
+        // At 34 the power is zero; a NaN is the right operand and stays.
         let half = V::splat(17.0).min(x.mul(V::splat(0.5))).abs();
         let t = V::splat(23.2).min(half.mul(V::splat(std::f32::consts::SQRT_2)));
         let q = polynomial(
@@ -242,7 +243,7 @@ pub(super) unsafe fn gelu<V: Lanes>(x: V) -> V {
                 1.128_381,
             ],
         );
-        let erfc = exp_within::<V, true>(t.mul(q));
+        let erfc = exp_of_negative(t.mul(q));
         V::splat(0.0).max(x).sub(half.mul(erfc))
     }
 }

@@ -32,6 +32,8 @@ const GROUP: usize = 48 << 10;
 const FEW: usize = 56;
 /// Columns for each thread beside which the sums of the left operand are a twentieth of the work.
 const SPREAD: usize = 96;
+/// Elements that copies of these sums may have in all: 32 MiB.
+const COPIES: usize = 8 << 20;
 /// Elements between the flags of threads: a line of the cache.
 const FLAG: usize = 16;
 /// Blocks of lanes of the left operand that are a task's.
@@ -98,7 +100,8 @@ impl Strassen {
         let most = (BAND / step.max(1)).min(ROWS).max(set.rows()) / set.rows() * set.rows();
         // A thread that multiplies the sums it made finds them in its own cache: it has rows of its own where there
         // are many, else columns, and makes all the sums for itself where that is little beside the products.
-        let own = threads > 1 && half < FEW * threads && half <= most && columns >= SPREAD * threads;
+        let room = threads * PRODUCTS.len() * half * inner.next_multiple_of(lanes) <= COPIES;
+        let own = threads > 1 && half < FEW * threads && half <= most && columns >= SPREAD * threads && room;
         let apart = !own && (half >= 2 * set.rows() * threads || half.div_ceil(most) >= threads);
         let bands = half.div_ceil(most).max(1).next_multiple_of(if apart { threads } else { 1 });
         let band = half.div_ceil(bands);
@@ -251,7 +254,8 @@ impl Strassen {
         for (index, product) in PRODUCTS.iter().enumerate() {
             let first = ways(&product.result, &mut begun);
             let again = first.map(|(quarter, way)| (quarter, if way == Way::Set { Way::Add } else { way }));
-            for from in (0..inner).step_by(self.step) {
+            // Of no inner elements the sums are zeros.
+            for from in (0..inner.max(1)).step_by(self.step) {
                 let to = if from == 0 { first } else { again };
                 let depth = self.step.min(inner - from);
                 for panel in panels.clone() {

@@ -103,16 +103,30 @@ fn unary_ops_agree_with_the_reference() {
 
 #[test]
 fn gates_hold_at_the_ends() {
-    let ends =
-        [f32::NEG_INFINITY, -3e38, -104.0, -88.0, -87.3, -1e-30, 0.0, 1e-30, 88.0, 3e38, f32::INFINITY];
-    let x = Tensor::from_elements([11], &ends);
+    let ends = [
+        f32::NEG_INFINITY,
+        -3e38,
+        -104.0,
+        -88.0,
+        -87.3,
+        -80.0,
+        -40.5,
+        -20.0,
+        -1e-30,
+        0.0,
+        1e-30,
+        88.0,
+        3e38,
+        f32::INFINITY,
+    ];
+    let x = Tensor::from_elements([14], &ends);
     let sigmoid: fn(f64) -> f64 = |x| 1.0 / (1.0 + (-x).exp());
     for (name, exact) in [("native.sigmoid", sigmoid), ("native.tanh", f64::tanh)] {
         let (_, y) = run(op::find(name).unwrap().name, &attrs(), &[&x], x.ty(), 1, None);
         for (x, y) in ends.iter().zip(y.elements::<f32>()) {
             let exact = exact(f64::from(*x));
             let error = (f64::from(*y) - exact).abs();
-            assert!(error <= 2e-7 * exact.abs() + 2e-38, "{name} of {x} is {y}, not {exact}");
+            assert!(error <= 4e-7 * exact.abs() + 2e-38, "{name} of {x} is {y}, not {exact}");
         }
     }
 }
@@ -330,7 +344,7 @@ fn products_agree_with_the_reference() {
         verify("native.matmul-packed", &chain, &[&a, &packed, operands[0], operands[1], operands[2]], 1e-5);
     }
     for (batch, m, n, k) in
-        [(1, 2, 2, 2), (2, 7, 70, 30), (3, 67, 96, 66), (1, 401, 34, 140), (1, 197, 640, 1400)]
+        [(1, 2, 2, 2), (1, 2, 2, 0), (2, 7, 70, 30), (3, 67, 96, 66), (1, 401, 34, 140), (1, 197, 640, 1400)]
     {
         let (a, b) = (random.f32([batch, m, k]), random.f32([k, n]));
         let extras = [random.f32([n]), random.f32([batch, m, n]), random.f32([m, 1])];

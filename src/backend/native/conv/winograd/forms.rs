@@ -4,10 +4,13 @@ use super::transform::{Store, Strip, gather, scatter};
 use crate::backend::native::lanes::Isa;
 use crate::op::winograd::Axis;
 
+type Scatter = unsafe fn(&Strip, *const f32);
+type Gather = unsafe fn(&Strip, &Store);
+
 /// The functions for one width of blocks and one form of tiles.
 pub(super) struct Transforms {
-    pub scatter: unsafe fn(&Strip, *const f32),
-    pub gather: unsafe fn(&Strip, &Store),
+    pub scatter: Scatter,
+    pub gather: Gather,
 }
 
 impl Transforms {
@@ -49,7 +52,8 @@ macro_rules! module {
             }
 
             pub(super) fn set(axes: [Axis; 2]) -> Option<Transforms> {
-                let (scatter, gather): (unsafe fn(&Strip, *const f32), unsafe fn(&Strip, &Store)) = match axes.map(|axis| (axis.taps, axis.tile)) {
+                let forms = axes.map(|axis| (axis.taps, axis.tile));
+                let (scatter, gather): (Scatter, Gather) = match forms {
                     [(3, 2), (3, 2)] => (to::<4, 4>, from::<4, 4, 2, 2>),
                     [(3, 4), (3, 4)] => (to::<6, 6>, from::<6, 6, 4, 4>),
                     [(1, 1), (3, 4)] => (to::<1, 6>, from::<1, 6, 1, 4>),
