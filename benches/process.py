@@ -132,7 +132,8 @@ def main():
     parser.add_argument("--turns", type=int, default=5)
     options = parser.parse_args()
     options.ovolo = shutil.which(options.ovolo) or sys.exit(f"{options.ovolo}: no such program")
-    found = sorted(name for name in os.listdir(options.folder) if not name.startswith("light_"))
+    models = (name for name in os.listdir(options.folder) if not name.startswith("light_"))
+    found = sorted(name for name in models if os.path.exists(os.path.join(options.folder, name, "model.onnx")))
     names = options.models.split(",") if options.models else found
     head = HEADS[options.what]
     print("| | " + " | ".join(head) + " |\n" + "|---" * (len(head) + 1) + "|", flush=True)
