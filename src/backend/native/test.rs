@@ -126,7 +126,9 @@ fn gates_hold_at_the_ends() {
         for (x, y) in ends.iter().zip(y.elements::<f32>()) {
             let exact = exact(f64::from(*x));
             let error = (f64::from(*y) - exact).abs();
-            assert!(error <= 4e-7 * exact.abs() + 2e-38, "{name} of {x} is {y}, not {exact}");
+            // Far below zero a power is off by 2e-9 for each doubling.
+            let relative = if (-81.0..-30.0).contains(x) { 4e-7 } else { 2e-7 };
+            assert!(error <= relative * exact.abs() + 2e-38, "{name} of {x} is {y}, not {exact}");
         }
     }
 }
