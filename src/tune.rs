@@ -29,7 +29,7 @@ pub use fit::{examples, read_fit};
 pub use in_plan::Within;
 pub use merge::{Comparison, Merged, Part, compare, merge};
 pub use race::profile;
-pub use sample::{Drawn, Sampling, Timed, draw, time};
+pub use sample::{Drawn, Sampling, Timed, draw, draw_evenly, time};
 pub use shard::Shard;
 pub use store::{Decision, Stored, Validators, checksum, read, validators, write};
 

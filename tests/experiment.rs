@@ -254,6 +254,11 @@ fn the_page_of_the_second_worked_experiment_has_every_plot() {
     assert_eq!(rank.len(), 3 * 2);
     for row in &rank {
         assert!((-1.0..=1.0).contains(&number(row, "spearman")), "{row:?}");
+        // Plans are timed round by round; of kernels there is a median alone.
+        match row["of"].as_str() {
+            "plans" => assert!((-1.0..=1.0).contains(&number(row, "repeat")), "{row:?}"),
+            _ => assert_eq!(row["repeat"], ""),
+        }
     }
     let drawn_plans = rows(&out, "drawn");
     // A plan costs by a model what the model's own extraction says.
@@ -355,6 +360,7 @@ fn all_mistakes_of_a_spec_are_told_at_once_with_their_places() {
     // What only the extractor `sample` takes.
     for (field, why) in [
         ("spread: 2", "how far the extractor `sample` goes"),
+        ("among: 4", "of how many plans the extractor `sample` keeps one"),
         ("sample: 5", "that the extractor `sample` draws"),
     ] {
         small(&at, "\"flops\"", &format!("extractors: [\"exact\"], {field}"));
@@ -362,6 +368,8 @@ fn all_mistakes_of_a_spec_are_told_at_once_with_their_places() {
     }
     small(&at, "\"flops\"", "extractors: [\"sample\"], sample: 5, rounds: 1, spread: 11");
     refused(&ovolo(&at, &["experiment", "spec.ron"]), "`spread` is a whole number");
+    small(&at, "\"flops\"", "extractors: [\"sample\"], sample: 5, rounds: 1, among: 0");
+    refused(&ovolo(&at, &["experiment", "spec.ron"]), "`among` is a whole number");
 }
 
 /// A small network, whose kernels are soon timed, and a spec of it.

@@ -436,6 +436,22 @@ fn plans_are_drawn_and_the_fastest_is_had_again() {
     assert_ne!(draw(3), draw(4));
     let distinct: std::collections::BTreeSet<String> = draw(3).into_iter().collect();
     assert_eq!(distinct.len(), draw(3).len(), "plans differ from each other");
+    // Of more plans those stay whose prices lie farther from each other, the extracted one among them.
+    let drawn = |among: usize| -> Vec<(Option<usize>, f64)> {
+        let mut options = Options { measured: Some(second.measured()), ..options() };
+        let sampling = tune::Sampling { plans: 4, seed: 3 };
+        let drawn = tune::draw_evenly(&egraph(&options), &graph(), &mut options, sampling, 2, among).unwrap();
+        drawn.into_iter().map(|one| (one.draw, one.chosen.plan.seconds())).collect()
+    };
+    let closest = |drawn: &[(Option<usize>, f64)]| {
+        let mut prices: Vec<f64> = drawn.iter().map(|(_, seconds)| *seconds).collect();
+        prices.sort_by(f64::total_cmp);
+        prices.windows(2).map(|pair| pair[1] / pair[0]).fold(f64::INFINITY, f64::min)
+    };
+    let (few, many) = (drawn(1), drawn(5));
+    assert!(few.len() <= 5 && many.len() == 5 && many[0].0.is_none(), "{many:?}");
+    assert_eq!(many, drawn(5));
+    assert!(closest(&many) >= closest(&few), "{many:?} {few:?}");
 }
 
 /// The graph's e-graph after all rewriting.

@@ -6,6 +6,7 @@
 #![allow(clippy::cast_precision_loss)] // Sizes and counts are far below what a float holds.
 
 use super::Query;
+use super::roofline::functions;
 use crate::attr::Attr;
 use crate::tensor::TensorType;
 
@@ -86,6 +87,9 @@ pub const FEATURES: &[Feature] = &[
     text("layout_in", "the layout of the first operand", |query| {
         query.call.inputs.first().map(|ty| ty.layout.to_string()).unwrap_or_default()
     }),
+    text("layout_second", "the layout of the second operand, of a convolution its weights", |query| {
+        query.call.inputs.get(1).map(|ty| ty.layout.to_string()).unwrap_or_default()
+    }),
     text("layout_out", "the layout of the result", |query| query.call.output.layout.to_string()),
     text("dtype", "the element type of the result", |query| query.call.output.dtype.to_string()),
     number("threads", "threads of the plan", |query| query.call.threads as f64),
@@ -146,6 +150,12 @@ pub const FEATURES: &[Feature] = &[
     number("post", "steps on each element of the result before it is stored", |query| {
         query.call.attrs.post().len() as f64
     }),
+    number(
+        "functions",
+        "operations that the roofline counts for functions that are no single instruction, `exp` or `sigmoid`, \
+         of all elements",
+        functions,
+    ),
 ];
 
 const fn text(name: &'static str, doc: &'static str, of: fn(&Query<'_>) -> String) -> Feature {

@@ -11,7 +11,7 @@ mod linear;
 use super::rank::{median_error, spearman};
 use super::{CostModel, FEATURES, Machine, Query, Roofline, Value};
 use boost::Boosted;
-use encode::{Encoder, Row};
+use encode::{DERIVED, Encoder, Row};
 use linear::Linear;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -175,7 +175,7 @@ impl Fit {
                 "the model was fitted on other features: it has `{found}` where `{expected}` is; run `ovolo fit` again"
             ));
         }
-        let numbers = 3 + FEATURES.iter().filter(|feature| feature.is_number()).count();
+        let numbers = DERIVED + FEATURES.iter().filter(|feature| feature.is_number()).count();
         let takes = match &fit.learner {
             Learner::Boosted(boosted) => boosted.takes(numbers),
             Learner::Linear(line) => line.takes(numbers),
@@ -210,7 +210,9 @@ fn fit(learner: &str, examples: &[&Example]) -> (Encoder, Learner, (f64, f64)) {
     let targets: Vec<f64> = examples.iter().map(|one| (one.seconds / one.estimate).ln()).collect();
     let sizes: Vec<usize> = encoder.sizes().collect();
     let fitted = if learner == LEARNERS[0] {
-        Learner::Boosted(Boosted::fit(&rows, &targets, &sizes))
+        // A plan takes the sum of its kernels: long ones count for more, and short ones are told less exactly.
+        let weights: Vec<f64> = examples.iter().map(|one| one.seconds.sqrt()).collect();
+        Learner::Boosted(Boosted::fit(&rows, &targets, &weights, &sizes))
     } else {
         Learner::Linear(Linear::fit(&rows, &targets, sizes))
     };
@@ -222,24 +224,16 @@ fn fit(learner: &str, examples: &[&Example]) -> (Encoder, Learner, (f64, f64)) {
 
 fn held_out(learner: &str, examples: &[&Example]) -> Vec<HeldOut> {
     let models: BTreeSet<&str> = examples.iter().map(|one| one.model.as_str()).collect();
+    // A fit for each, side by side.
+    let all: Vec<Option<(Vec<f64>, Vec<f64>)>> = std::thread::scope(|scope| {
+        let fits: Vec<_> =
+            models.iter().map(|model| scope.spawn(|| without(model, learner, examples))).collect();
+        fits.into_iter().map(|fit| fit.join().expect("fitting does not panic")).collect()
+    });
     let (mut found, mut predicted, mut seen) = (Vec::new(), Vec::new(), Vec::new());
-    for model in models {
-        let (test, rest): (Vec<&Example>, Vec<&Example>) =
-            examples.iter().copied().partition(|one| one.model == model);
-        let calls: BTreeSet<&str> = test.iter().map(|one| one.call.as_str()).collect();
-        let train: Vec<&Example> =
-            rest.into_iter().filter(|one| !calls.contains(one.call.as_str())).collect();
-        if train.len() < FEWEST {
-            continue;
-        }
-        let (encoder, learner, range) = fit(learner, &train);
-        #[allow(clippy::cast_precision_loss)]
-        let seconds = |one: &&Example| {
-            let row = encoder.row(&one.features, one.estimate, one.constants as f64);
-            one.estimate * learner.predict(&row).clamp(range.0, range.1).exp()
-        };
-        let predictions: Vec<f64> = test.iter().map(seconds).collect();
-        let times: Vec<f64> = test.iter().map(|one| one.seconds).collect();
+    for (model, (predictions, times)) in
+        models.into_iter().zip(all).filter_map(|(model, fit)| Some((model, fit?)))
+    {
         found.push(score(model, &predictions, &times));
         predicted.extend(predictions);
         seen.extend(times);
@@ -248,6 +242,25 @@ fn held_out(learner: &str, examples: &[&Example]) -> Vec<HeldOut> {
         found.push(score("all", &predicted, &seen));
     }
     found
+}
+
+/// For the kernels of a model the seconds that a fit on the others gives, and those that they took; `None` where the
+/// others are too few.
+fn without(model: &str, learner: &str, examples: &[&Example]) -> Option<(Vec<f64>, Vec<f64>)> {
+    let (test, rest): (Vec<&Example>, Vec<&Example>) =
+        examples.iter().copied().partition(|one| one.model == model);
+    let calls: BTreeSet<&str> = test.iter().map(|one| one.call.as_str()).collect();
+    let train: Vec<&Example> = rest.into_iter().filter(|one| !calls.contains(one.call.as_str())).collect();
+    if train.len() < FEWEST {
+        return None;
+    }
+    let (encoder, learner, range) = fit(learner, &train);
+    #[allow(clippy::cast_precision_loss)]
+    let seconds = |one: &&Example| {
+        let row = encoder.row(&one.features, one.estimate, one.constants as f64);
+        one.estimate * learner.predict(&row).clamp(range.0, range.1).exp()
+    };
+    Some((test.iter().map(seconds).collect(), test.iter().map(|one| one.seconds).collect()))
 }
 
 fn score(model: &str, predicted: &[f64], seen: &[f64]) -> HeldOut {

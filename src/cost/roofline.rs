@@ -179,7 +179,7 @@ const FUNCTIONS_ONEDNN: f64 = 2.0;
 
 /// What all elements cost in the functions that they go through.
 #[allow(clippy::cast_precision_loss)]
-fn functions(query: &Query<'_>) -> f64 {
+pub(super) fn functions(query: &Query<'_>) -> f64 {
     let call = query.call;
     let cost = |name: &str| FUNCTIONS.iter().find(|(op, _)| *op == name).map_or(0.0, |(_, cost)| *cost);
     let chain = |steps: &[Step]| steps.iter().map(|step| cost(step.op)).sum::<f64>();

@@ -318,7 +318,9 @@ impl<'a> Runner<'a> {
         Ok(json!({
             "seed": seed, "plans": plans, "kernels": kernels,
             "failed": failed.iter().map(|one| one.json(spec)).collect::<Vec<_>>(),
-            "measured": {"seconds": timed.seconds, "spread": timed.spread, "kernels": seconds},
+            "measured": {
+                "seconds": timed.seconds, "spread": timed.spread, "halves": timed.halves, "kernels": seconds,
+            },
         }))
     }
 
@@ -327,8 +329,9 @@ impl<'a> Runner<'a> {
         if extractor == SAMPLE {
             let mut options = self.ready(cell, "exact")?;
             let sampling = Sampling { plans: self.spec.sample, seed };
-            let spread = self.spec.spread;
-            let drawn = tune::draw(self.egraph(), self.graph(), &mut options, sampling, spread)?;
+            let Spec { spread, among, .. } = *self.spec;
+            let drawn =
+                tune::draw_evenly(self.egraph(), self.graph(), &mut options, sampling, spread, among)?;
             return Ok(drawn.into_iter().map(|one| (one.text, one.chosen)).collect());
         }
         let options = self.ready(cell, extractor)?;

@@ -51,6 +51,8 @@ pub struct Spec {
     pub sample: usize,
     /// How far it goes from the extracted one: spreads of disturbed prices are so many times the usual ones.
     pub spread: usize,
+    /// Plans that are drawn for each that stays; those stay whose estimates spread most evenly.
+    pub among: usize,
     /// Runs of each plan; with none, nothing is timed.
     pub rounds: usize,
     /// What else is asked, of [`PARTS`].
@@ -100,6 +102,7 @@ const FIELDS: &[&str] = &[
     "machine",
     "sample",
     "spread",
+    "among",
     "rounds",
     "parts",
 ];
@@ -108,6 +111,8 @@ const FORM: &str = "write `Experiment(name: …, models: […], costs: […], ex
 const MOST: usize = 10_000;
 /// The widest spread: by it prices are drawn more than they are known.
 const MOST_SPREAD: usize = 10;
+/// The most draws for a plan that stays: each is an extraction.
+const MOST_AMONG: usize = 100;
 /// Seconds of a day: nobody waits longer for a program.
 const DAY: usize = 86_400;
 
@@ -205,12 +210,18 @@ impl Reader<'_> {
         let rounds = self.number(fields, "rounds", 0, MOST).unwrap_or(0);
         let spread = self.number(fields, "spread", 1, MOST_SPREAD).unwrap_or(1);
         let samples = extractors.iter().any(|name| name == SAMPLE);
-        if let (false, Some(node)) = (samples || extractors.is_empty(), field(fields, "spread")) {
-            self.mistake(
-                "`spread` is how far the extractor `sample` goes, which is not among the extractors",
-                node.span,
-                "add `\"sample\"` to `extractors`",
-            );
+        let among = self.number(fields, "among", 1, MOST_AMONG).unwrap_or(1);
+        for (key, meaning) in [
+            ("spread", "how far the extractor `sample` goes"),
+            ("among", "of how many plans the extractor `sample` keeps one"),
+        ] {
+            if let (false, Some(node)) = (samples || extractors.is_empty(), field(fields, key)) {
+                self.mistake(
+                    format!("`{key}` is {meaning}, which is not among the extractors"),
+                    node.span,
+                    "add `\"sample\"` to `extractors`",
+                );
+            }
         }
         match (samples, sample, field(fields, "sample")) {
             (false, _, Some(node)) if !extractors.is_empty() => self.mistake(
@@ -241,6 +252,7 @@ impl Reader<'_> {
             machine,
             sample: sample.unwrap_or(0),
             spread,
+            among,
             rounds,
             parts: parts.into_iter().collect(),
         })

@@ -100,7 +100,10 @@ impl Results<'_> {
                 &["model", "seed", "pipeline", "plan", "by", "seconds", "spread", "regret"],
             ),
             Table::new("measured/kernels", &["model", "seed", "plan", "op", "value", "seconds"]),
-            Table::new("measured/rank", &["model", "cost", "of", "count", "spearman", "median_error"]),
+            Table::new(
+                "measured/rank",
+                &["model", "cost", "of", "count", "spearman", "median_error", "repeat"],
+            ),
             Table::new(
                 "measured/regret",
                 &["model", "seed", "pipeline", "cost", "extractor", "seconds", "regret"],
@@ -266,12 +269,14 @@ impl Results<'_> {
         }
     }
 
-    /// How well each cost model orders and sizes what was timed, model by model and over all kernels.
+    /// How well each cost model orders and sizes what was timed, model by model; and how well every other round
+    /// orders plans as those between do, above which no cost model can be told from chance.
     fn rank(&self, table: &mut Table, done: &BTreeMap<String, Value>) {
         for (at, model) in self.spec.models.iter().enumerate() {
             for cost in &self.spec.costs {
                 for (of, times) in [("plans", "seconds"), ("kernels", "kernels")] {
                     let (mut predicted, mut seen) = (Vec::new(), Vec::new());
+                    let mut halves = [Vec::new(), Vec::new()];
                     for seed in 0..self.spec.seeds.len() {
                         let task = Task::Race { model: at, seed };
                         let Some(result) = done.get(&task.name(self.spec)) else { continue };
@@ -279,6 +284,10 @@ impl Results<'_> {
                             if let Some(estimate) = one["estimates"][&cost.name].as_f64() {
                                 predicted.push(estimate);
                                 seen.push(time(result, times, place));
+                                // Kernels have none.
+                                for (half, times) in halves.iter_mut().zip(0..) {
+                                    half.extend(result["measured"]["halves"][times][place].as_f64());
+                                }
                             }
                         }
                     }
@@ -290,6 +299,7 @@ impl Results<'_> {
                             seen.len().into(),
                             spearman(&predicted, &seen).into(),
                             median_error(&predicted, &seen).into(),
+                            (of == "plans").then(|| spearman(&halves[0], &halves[1])).flatten().into(),
                         ]);
                     }
                 }

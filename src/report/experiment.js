@@ -82,6 +82,7 @@ function drawRank() {
   body.append(shownTable([
     ...hostColumn, ['model', line => line.model], ['cost model', line => line.cost], ['of', line => `${line.count} ${line.of}`],
     ['Spearman', line => figure(line.spearman), 'number'], ['median error', line => share(line.median_error), 'number'],
+    ['rounds among themselves', line => figure(line.repeat), 'number'],
   ], lines));
 }
 

@@ -38,7 +38,7 @@ pub fn examples(
                 features: FEATURES.iter().map(|feature| feature.value(query)).collect(),
                 estimate,
                 constants: if query.constant.contains(&true) { measured.constants } else { 0 },
-                seconds: entry.seconds,
+                seconds: entry.price(),
             });
         });
     }

@@ -31,7 +31,7 @@ impl Rounds {
     /// About how long a plan with such an estimate is run.
     #[allow(clippy::cast_precision_loss)]
     pub fn seconds(self, estimate: f64) -> f64 {
-        (self.runs[0] + 2) as f64 * estimate.max(WARM.as_secs_f64())
+        (self.runs[0] + 2) as f64 * estimate.max((WARM + LONG).as_secs_f64())
     }
 
     /// So many, however long they take.
@@ -55,6 +55,9 @@ const AGAIN: usize = 2;
 /// entrants drove it, and which takes it back in the course of some runs. One that takes longer by itself fills the
 /// caches anew in each run.
 const WARM: Duration = Duration::from_millis(20);
+/// A plan that takes less counts by the median of the runs of so long: a single run of some tenths of a millisecond
+/// is told by chance.
+const LONG: Duration = Duration::from_millis(10);
 /// Undisturbed runs that are enough to go by them alone.
 const ENOUGH: usize = 5;
 
@@ -107,9 +110,14 @@ impl Race {
 /// Runs plans in turns on one team.
 pub(super) fn race(plans: &[(&Graph, &Plan)], rounds: Rounds) -> Result<Race, Error> {
     in_turns(plans, rounds, plans.len(), &mut |session, inputs, seating, round| {
+        let mut times = Vec::new();
         let start = Instant::now();
-        session.run(inputs)?;
-        round.push((start.elapsed().as_secs_f64(), seating.holds(session.team())));
+        while times.is_empty() || start.elapsed() < LONG {
+            let start = Instant::now();
+            session.run(inputs)?;
+            times.push(start.elapsed().as_secs_f64());
+        }
+        round.push((median(&times).0, seating.holds(session.team())));
         Ok(())
     })
 }
@@ -179,9 +187,15 @@ pub(super) fn steps(plans: &[(&Graph, &Plan)], rounds: Rounds) -> Result<Vec<Vec
     // Steps are what takes part here.
     let steps = plans.iter().map(|(_, plan)| plan.steps.len()).sum();
     let race = in_turns(plans, rounds, steps, &mut |session, inputs, seating, round| {
-        let times = session.profile(inputs)?;
+        let mut times: Vec<Vec<f64>> = Vec::new();
+        let start = Instant::now();
+        while times.is_empty() || start.elapsed() < LONG {
+            let steps = session.profile(inputs)?;
+            times.resize_with(steps.len(), Vec::new);
+            times.iter_mut().zip(steps).for_each(|(times, step)| times.push(step.as_secs_f64()));
+        }
         let held = seating.holds(session.team());
-        round.extend(times.iter().map(|time| (time.as_secs_f64(), held)));
+        round.extend(times.iter().map(|times| (median(times).0, held)));
         Ok(())
     })?;
     let mut at = 0..steps;

@@ -69,8 +69,8 @@ pub(super) fn disturb(options: &mut Options, noise: Option<Noise>) {
     }
 }
 
-/// The extracted plan, and plans around it, by disturbances so many times as wide as usual, that differ from it and from each other, fewer than were asked for
-/// where no more were found.
+/// The extracted plan, and plans around it, by disturbances so many times as wide as usual, that differ from it and
+/// from each other, fewer than were asked for where no more were found.
 ///
 /// # Errors
 /// As compiling.
@@ -81,26 +81,91 @@ pub fn draw(
     sampling: Sampling,
     spread: usize,
 ) -> Result<Vec<Drawn>, Error> {
-    let one = |options: &Options| -> Result<(String, Chosen), Error> {
-        let chosen = pass::planned(egraph, &options.context(graph))?;
-        Ok((checksum(&chosen.plan.to_string()), chosen))
-    };
-    let (text, chosen) = one(options)?;
-    let mut known = BTreeSet::from([text.clone()]);
-    let mut drawn = vec![Drawn { draw: None, text, chosen }];
-    for draw in 0..sampling.plans * DRAWS {
-        if drawn.len() > sampling.plans {
-            break;
-        }
-        disturb(options, Some(Noise::draw(sampling.seed, draw).wider(spread)));
-        let found = one(options);
-        disturb(options, None);
-        let (text, chosen) = found?;
-        if known.insert(text.clone()) {
-            drawn.push(Drawn { draw: Some(draw), text, chosen });
-        }
+    let draws = Draws { egraph, graph, seed: sampling.seed, spread };
+    draws.distinct(options, sampling.plans, |drawn| drawn)
+}
+
+/// The same, of `among` times as many plans those whose prices, by the cost model itself, spread most evenly from the
+/// least to the greatest. Most plans around the best are nearly as good as it, and by their times the order of a few
+/// hundredths could be told, and no more.
+///
+/// # Errors
+/// As compiling.
+pub fn draw_evenly(
+    egraph: &EGraph,
+    graph: &Graph,
+    options: &mut Options,
+    sampling: Sampling,
+    spread: usize,
+    among: usize,
+) -> Result<Vec<Drawn>, Error> {
+    let draws = Draws { egraph, graph, seed: sampling.seed, spread };
+    if among <= 1 {
+        return draws.distinct(options, sampling.plans, |drawn| drawn);
     }
-    Ok(drawn)
+    // So many plans at once would hold too much: those that stay are extracted again.
+    let price = |one: &Drawn| one.chosen.plan.seconds().max(f64::MIN_POSITIVE).ln();
+    let candidates = draws.distinct(options, sampling.plans * among, |one| (one.draw, price(&one)))?;
+    let prices: Vec<f64> = candidates.iter().map(|(_, price)| *price).collect();
+    evenly(&prices, sampling.plans + 1).into_iter().map(|at| draws.one(options, candidates[at].0)).collect()
+}
+
+/// Where plans are drawn from.
+struct Draws<'a> {
+    egraph: &'a EGraph,
+    graph: &'a Graph,
+    seed: u64,
+    spread: usize,
+}
+
+impl Draws<'_> {
+    /// The plan of a draw; that of the prices as they are for none.
+    fn one(&self, options: &mut Options, draw: Option<usize>) -> Result<Drawn, Error> {
+        disturb(options, draw.map(|draw| Noise::draw(self.seed, draw).wider(self.spread)));
+        let found = pass::planned(self.egraph, &options.context(self.graph));
+        disturb(options, None);
+        let chosen = found?;
+        Ok(Drawn { draw, text: checksum(&chosen.plan.to_string()), chosen })
+    }
+
+    /// What is kept of the plan by the prices as they are, and of so many others that differ, as far as they are found.
+    fn distinct<T>(
+        &self,
+        options: &mut Options,
+        plans: usize,
+        keep: impl Fn(Drawn) -> T,
+    ) -> Result<Vec<T>, Error> {
+        let mut known = BTreeSet::new();
+        let mut kept = Vec::new();
+        for draw in std::iter::once(None).chain((0..plans * DRAWS).map(Some)) {
+            if kept.len() > plans {
+                break;
+            }
+            let drawn = self.one(options, draw)?;
+            if known.insert(drawn.text.clone()) {
+                kept.push(keep(drawn));
+            }
+        }
+        Ok(kept)
+    }
+}
+
+/// So many places of some numbers, in rising order, that spread evenly over them: from the first on, the one farthest
+/// from all that were taken (Gonzalez, *Clustering to minimize the maximum intercluster distance*, 1985).
+fn evenly(numbers: &[f64], wanted: usize) -> Vec<usize> {
+    let mut taken = BTreeSet::new();
+    let mut distance = vec![f64::INFINITY; numbers.len()];
+    let mut next = (!numbers.is_empty()).then_some(0);
+    while let Some(at) = next.filter(|_| taken.len() < wanted) {
+        taken.insert(at);
+        for (other, distance) in distance.iter_mut().enumerate() {
+            *distance = distance.min((numbers[other] - numbers[at]).abs());
+        }
+        // Of those that are as far the first.
+        let left = (0..numbers.len()).rev().filter(|at| !taken.contains(at));
+        next = left.max_by(|a, b| distance[*a].total_cmp(&distance[*b]));
+    }
+    taken.into_iter().collect()
 }
 
 /// What came of timing plans.
@@ -113,15 +178,19 @@ pub struct Timed {
     pub seconds: Vec<f64>,
     /// Half the distance between the quartiles, as a share of the median.
     pub spread: Vec<f64>,
+    /// The same seconds by every other round alone, and by those between: how far they differ is chance.
+    pub halves: [Vec<f64>; 2],
 }
 
-/// Times plans whole: each with the first one and the best so far, in turns. `told` hears how many are done.
+/// Times plans whole: each with the first one and the best so far, in turns, and the fastest ones again. `told` hears
+/// how many are done.
 ///
 /// # Errors
 /// A plan that cannot be loaded or run.
 pub fn time(plans: &[(&Graph, &Plan)], rounds: usize, told: &mut dyn FnMut(usize)) -> Result<Timed, Error> {
     let mut seconds = vec![f64::NAN; plans.len()];
     let mut spread = vec![0.0; plans.len()];
+    let mut halves = [seconds.clone(), seconds.clone()];
     let mut best = 0;
     let mut from = 1;
     let limits = Rounds::exactly(rounds);
@@ -142,13 +211,19 @@ pub fn time(plans: &[(&Graph, &Plan)], rounds: usize, told: &mut dyn FnMut(usize
         let (base, base_spread) = median(&race.times(0));
         if seconds[0].is_nan() {
             (seconds[0], spread[0]) = (base, base_spread);
+            halves.iter_mut().for_each(|half| half[0] = base);
         }
         let incumbent = entrants.iter().position(|at| *at == best).unwrap_or(0);
         let mut ahead = incumbent;
         for (place, at) in entrants.iter().enumerate() {
             if seconds[*at].is_nan() {
-                let (ratio, share) = median(&race.ratios(place, 0));
+                let ratios = race.ratios(place, 0);
+                let (ratio, share) = median(&ratios);
                 (seconds[*at], spread[*at]) = (seconds[0] * ratio, share);
+                for (half, from) in halves.iter_mut().zip(0..) {
+                    let ratios: Vec<f64> = ratios.iter().skip(from).step_by(2).copied().collect();
+                    half[*at] = seconds[0] * if ratios.is_empty() { ratio } else { median(&ratios).0 };
+                }
             }
             if race.beats(place, ahead) {
                 ahead = place;
@@ -157,18 +232,55 @@ pub fn time(plans: &[(&Graph, &Plan)], rounds: usize, told: &mut dyn FnMut(usize
         best = entrants[ahead];
         told(from);
         if from >= plans.len() {
+            again(plans, limits, &mut seconds)?;
             // Who was ahead of one that was ahead of the first may not be so of the first itself.
             if seconds[best] > seconds[0] {
                 best = 0;
             }
-            return Ok(Timed { best, seconds, spread });
+            return Ok(Timed { best, seconds, spread, halves });
         }
     }
+}
+
+/// Times the fastest plans of several turns once more, with the first: of many that are as fast, those come out ahead
+/// that chance had favoured, and it does so once.
+fn again(plans: &[(&Graph, &Plan)], limits: Rounds, seconds: &mut [f64]) -> Result<(), Error> {
+    if plans.len() <= TURN + 1 {
+        return Ok(());
+    }
+    let mut order: Vec<usize> = (1..plans.len()).collect();
+    order.sort_by(|a, b| seconds[*a].total_cmp(&seconds[*b]));
+    let (mut entrants, mut bytes) = (vec![0], 0);
+    for at in order.into_iter().take(TURN) {
+        bytes += plans[at].0.constant_bytes();
+        if entrants.len() > 1 && bytes > BYTES {
+            break;
+        }
+        entrants.push(at);
+    }
+    let programs: Vec<_> = entrants.iter().map(|at| plans[*at]).collect();
+    let race = race(&programs, limits)?;
+    for (place, at) in entrants.iter().enumerate().skip(1) {
+        seconds[*at] = seconds[0] * median(&race.ratios(place, 0)).0;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_taken_spreads_from_the_least_to_the_greatest() {
+        // Many are near the best, as plans are.
+        let prices = [1.0, 1.01, 1.02, 1.03, 1.04, 2.0, 1.5, 1.26];
+        assert_eq!(evenly(&prices, 1), [0], "the first always stays");
+        assert_eq!(evenly(&prices, 2), [0, 5]);
+        assert_eq!(evenly(&prices, 4), [0, 5, 6, 7]);
+        assert_eq!(evenly(&prices, 99), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(evenly(&[1.0, 1.0, 1.0], 2), [0, 1], "of equal ones the first");
+        assert_eq!(evenly(&[], 2), [0; 0]);
+    }
 
     #[test]
     fn a_name_stands_for_its_disturbance() {

@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Texts with few values. All others follow from these, or tell every kernel apart.
-const CATEGORIES: &[&str] = &["op", "implementation", "layout_in", "layout_out", "dtype"];
+const CATEGORIES: &[&str] = &["op", "implementation", "layout_in", "layout_second", "layout_out", "dtype"];
+
+/// Numbers of a row beside the features.
+pub(super) const DERIVED: usize = 5;
 
 /// What turns an example into a row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,8 +21,8 @@ pub(super) struct Encoder {
 /// An example in numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
-    /// The logarithms of sizes: the estimate, the model's constants, each feature that is a number, and
-    /// operations a byte.
+    /// The logarithms of sizes: the estimate, the model's constants, operations a byte, constants to results,
+    /// channels of a group, and each feature that is a number.
     pub numbers: Vec<f64>,
     /// For each category the place of its text; `None` for one that was not seen.
     pub categories: Vec<Option<usize>>,
@@ -58,6 +61,8 @@ impl Encoder {
             }
         };
         numbers.push(size("flops") - size("bytes"));
+        numbers.push(size("bytes_const") - size("bytes_out"));
+        numbers.push(size("in_1") - size("groups"));
         numbers.extend(features.iter().filter_map(|value| match value {
             Value::Number(number) => Some(number.max(0.0).ln_1p()),
             Value::Text(_) => None,
