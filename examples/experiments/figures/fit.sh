@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # The figures of the cost model `learned`: for each of the ten models a fit on the other nine, and the regret of
-# the plan that it picks. Results lie in the folders learned/NAME.
+# the plan that it picks. Results lie in the folders learned/NAME. Models that are named are learned from as well:
+# fit.sh [MORE.onnx…]
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 models="$here/../../../tests/models"
 common=(--pipeline cpu --threads 2 --seeded-weights)
-for model in "$models"/*.onnx; do
+more=("$@")
+for model in "$models"/*.onnx "${more[@]}"; do
   ovolo tune "$model" "${common[@]}"
 done
 # How well it does on kernels of each model held out.
@@ -14,7 +16,7 @@ mkdir -p learned
 ovolo fit "$models"/*.onnx "${common[@]}" --learner linear --out learned/linear.json
 for model in "$models"/*.onnx; do
   name="$(basename "$model" .onnx)"
-  others=()
+  others=("${more[@]}")
   for other in "$models"/*.onnx; do
     [ "$other" = "$model" ] || others+=("$other")
   done
