@@ -437,21 +437,22 @@ fn plans_are_drawn_and_the_fastest_is_had_again() {
     let distinct: std::collections::BTreeSet<String> = draw(3).into_iter().collect();
     assert_eq!(distinct.len(), draw(3).len(), "plans differ from each other");
     // Of more plans those stay whose prices lie farther from each other, the extracted one among them.
-    let drawn = |among: usize| -> Vec<(Option<usize>, f64)> {
+    let drawn = |plans: usize, among: usize| -> Vec<(Option<usize>, f64)> {
         let mut options = Options { measured: Some(second.measured()), ..options() };
-        let sampling = tune::Sampling { plans: 4, seed: 3 };
+        let sampling = tune::Sampling { plans, seed: 3 };
         let drawn = tune::draw_evenly(&egraph(&options), &graph(), &mut options, sampling, 2, among).unwrap();
-        drawn.into_iter().map(|one| (one.draw, one.chosen.plan.seconds())).collect()
+        drawn.into_iter().map(|one| (one.draw, one.chosen.plan.seconds().ln())).collect()
     };
-    let closest = |drawn: &[(Option<usize>, f64)]| {
-        let mut prices: Vec<f64> = drawn.iter().map(|(_, seconds)| *seconds).collect();
-        prices.sort_by(f64::total_cmp);
-        prices.windows(2).map(|pair| pair[1] / pair[0]).fold(f64::INFINITY, f64::min)
-    };
-    let (few, many) = (drawn(1), drawn(5));
-    assert!(few.len() <= 5 && many.len() == 5 && many[0].0.is_none(), "{many:?}");
-    assert_eq!(many, drawn(5));
-    assert!(closest(&many) >= closest(&few), "{many:?} {few:?}");
+    let (all, kept) = (drawn(20, 1), drawn(4, 5));
+    assert!(kept.len() == 5 && kept[0].0.is_none() && kept.iter().all(|one| all.contains(one)), "{kept:?}");
+    assert_eq!(kept, drawn(4, 5));
+    // What is left out lies no farther from all that stay than any two of these from each other.
+    let mut prices: Vec<f64> = kept.iter().map(|(_, price)| *price).collect();
+    prices.sort_by(f64::total_cmp);
+    let closest = prices.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
+    let away = |price: f64| prices.iter().map(|kept| (kept - price).abs()).fold(f64::INFINITY, f64::min);
+    let farthest = all.iter().map(|(_, price)| away(*price)).fold(0.0, f64::max);
+    assert!(all.len() > 5 && farthest <= closest + 1e-12, "{farthest} {closest}");
 }
 
 /// The graph's e-graph after all rewriting.

@@ -99,10 +99,10 @@ pub fn draw_evenly(
     spread: usize,
     among: usize,
 ) -> Result<Vec<Drawn>, Error> {
-    let draws = Draws { egraph, graph, seed: sampling.seed, spread };
     if among <= 1 {
-        return draws.distinct(options, sampling.plans, |drawn| drawn);
+        return draw(egraph, graph, options, sampling, spread);
     }
+    let draws = Draws { egraph, graph, seed: sampling.seed, spread };
     // So many plans at once would hold too much: those that stay are extracted again.
     let price = |one: &Drawn| one.chosen.plan.seconds().max(f64::MIN_POSITIVE).ln();
     let candidates = draws.distinct(options, sampling.plans * among, |one| (one.draw, price(&one)))?;
@@ -178,7 +178,8 @@ pub struct Timed {
     pub seconds: Vec<f64>,
     /// Half the distance between the quartiles, as a share of the median.
     pub spread: Vec<f64>,
-    /// The same seconds by every other round alone, and by those between: how far they differ is chance.
+    /// The same by every other round alone of the turn that each was first in, and by those between: how far they
+    /// differ is chance.
     pub halves: [Vec<f64>; 2],
 }
 
