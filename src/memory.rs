@@ -17,6 +17,7 @@ mod exact;
 mod fit;
 mod limit;
 mod order;
+pub mod reuse;
 pub mod table;
 
 pub use exact::Exact;

@@ -11,6 +11,7 @@ mod arrange;
 mod check;
 mod draft;
 mod occupant;
+mod order;
 mod overlap;
 mod price;
 pub mod schedule;
@@ -18,6 +19,7 @@ mod stored;
 mod view;
 
 pub use check::MOST_THREADS;
+pub use order::ORDERS;
 
 use crate::attr::Attrs;
 use crate::contract::{ALIGN, Call, Contract};
@@ -214,7 +216,7 @@ pub fn constants(graph: &Graph) -> Vec<bool> {
 /// How memory is planned.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings<'a> {
-    /// The order of execution: `peak`, or `given`.
+    /// The order of execution: one of [`ORDERS`].
     pub order: &'a str,
     /// The name of the memory planner.
     pub planner: &'a str,
@@ -242,8 +244,9 @@ impl Plan {
         let subject = Subject { graph, constant: &constant, contracts: &contracts, copy };
         let Settings { order, planner, limit } = settings;
         let wrong = |why: String| PlanError::Setting(why);
-        let orders = arrange::orders(&subject, order)
-            .ok_or_else(|| wrong(format!("`{order}` is no order of execution: it is `peak` or `given`")))?;
+        let orders = order::orders(&subject, order).ok_or_else(|| {
+            wrong(format!("`{order}` is no order of execution: these are: {}", ORDERS.join(", ")))
+        })?;
         let planner =
             memory::find(planner).ok_or_else(|| wrong(format!("`{planner}` is no memory planner")))?;
         let Some((arrangement, Packed { offsets, arenas })) = subject.arrange(&orders, planner, limit) else {

@@ -7,8 +7,8 @@ use ovolo::contract::{Call, Contract};
 use ovolo::graph::{Graph, Node, NodeId};
 use ovolo::memory::Limit;
 use ovolo::op;
-use ovolo::plan::{Base, Place, Plan, Settings};
-use ovolo::tensor::{DType, Device, TensorType};
+use ovolo::plan::{Base, Place, Plan, Settings, Step};
+use ovolo::tensor::{DType, Device, Tensor, TensorType};
 use std::sync::Arc;
 
 /// splitmix64.
@@ -126,6 +126,53 @@ fn copies(plan: &Plan) -> f64 {
 
 fn check(plan: &Plan) -> Result<(), String> {
     plan.check(&|_| None)
+}
+
+/// A recurrent cell: each time step multiplies the state by all of the weights, and sums what comes of it.
+fn cell(weights: usize, steps: usize) -> Graph {
+    let mut graph = Graph::new();
+    let mut state = graph.add_input("x", TensorType::plain(DType::F32, [1, 256]));
+    let weight = |graph: &mut Graph, at| {
+        let name = format!("w{at}");
+        graph.add_constant(&name, Tensor::zeros(TensorType::plain(DType::F32, [256, 256])))
+    };
+    let weights: Vec<NodeId> = (0..weights).map(|at| weight(&mut graph, at)).collect();
+    for _ in 0..steps {
+        let product =
+            |graph: &mut Graph, weight| add(graph, "native.matmul", Attrs::new(), vec![state, weight]);
+        let products: Vec<NodeId> = weights.iter().map(|weight| product(&mut graph, *weight)).collect();
+        state = products
+            .into_iter()
+            .reduce(|a, b| add(&mut graph, "native.add", Attrs::new(), vec![a, b]))
+            .unwrap();
+    }
+    graph.add_output("y", state);
+    graph
+}
+
+#[test]
+fn the_order_for_reuse_reads_shared_weights_back_and_forth() {
+    let graph = cell(4, 3);
+    let plan = plan(&graph, "reuse", None);
+    assert_eq!(plan.check(&|id| Some(graph[id].ty.bytes())), Ok(()));
+    let weight = |step: &Step| {
+        step.inputs.iter().find_map(|place| match place.base {
+            Base::Constant(id) => Some(graph[id].name.to_string()),
+            _ => None,
+        })
+    };
+    let read: Vec<String> = plan.steps.iter().filter_map(weight).collect();
+    assert_eq!(read.join(" "), "w0 w1 w2 w3 w3 w2 w1 w0 w0 w1 w2 w3");
+}
+
+#[test]
+fn where_no_constant_is_read_twice_the_order_for_reuse_is_that_for_the_peak() {
+    for seed in 0..200 {
+        let graph = program(seed);
+        assert_eq!(plan(&graph, "reuse", None), plan(&graph, "peak", None), "seed {seed}");
+    }
+    let once = cell(4, 1);
+    assert_eq!(plan(&once, "reuse", None), plan(&once, "peak", None));
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub struct Task {
     pub alias_of: Option<usize>,
     /// Whether its result is kept to the end.
     pub output: bool,
+    /// Constants that it reads, by their numbers, and the bytes of each.
+    pub constants: Vec<(usize, usize)>,
 }
 
 /// Topological orders of which one may have a low peak, each once: the order given and two greedy ones,
@@ -23,7 +25,8 @@ pub struct Task {
 /// possible. Near-linear in the number of edges. Which is the best shows when they are planned.
 pub fn orders(tasks: &[Task]) -> Vec<Vec<usize>> {
     let mut orders = vec![(0..tasks.len()).collect()];
-    for order in [greedy(tasks, true), greedy(tasks, false)] {
+    for last_first in [true, false] {
+        let order = greedy(tasks, &mut ByGrowth::new(last_first));
         if !orders.contains(&order) {
             orders.push(order);
         }
@@ -63,7 +66,45 @@ fn distinct(task: &Task, roots: &[usize]) -> Vec<usize> {
     inputs
 }
 
-fn greedy(tasks: &[Task], last_first: bool) -> Vec<usize> {
+/// Tasks that may run, of which one is next.
+pub(super) trait Ready {
+    /// One more, with the bytes that it adds to those live, and when it was made possible or these became fewer. It
+    /// may be here already, with more bytes.
+    fn push(&mut self, at: usize, growth: i64, stamp: i64);
+
+    /// The next one, which may have been the next before.
+    fn pop(&mut self) -> Option<usize>;
+}
+
+/// The one that leaves the fewest bytes live is next, and among equals the one last or first made possible.
+pub(super) struct ByGrowth {
+    queue: BinaryHeap<Reverse<(i64, i64, usize)>>,
+    last_first: bool,
+}
+
+impl ByGrowth {
+    pub fn new(last_first: bool) -> Self {
+        Self { queue: BinaryHeap::new(), last_first }
+    }
+
+    /// What the next one adds to the bytes live.
+    pub fn growth(&self) -> Option<i64> {
+        self.queue.peek().map(|Reverse((growth, ..))| *growth)
+    }
+}
+
+impl Ready for ByGrowth {
+    fn push(&mut self, at: usize, growth: i64, stamp: i64) {
+        self.queue.push(Reverse((growth, if self.last_first { -stamp } else { stamp }, at)));
+    }
+
+    fn pop(&mut self) -> Option<usize> {
+        self.queue.pop().map(|Reverse((.., at))| at)
+    }
+}
+
+/// A topological order in which `ready` says what is next.
+pub(super) fn greedy(tasks: &[Task], ready: &mut dyn Ready) -> Vec<usize> {
     let roots = roots(tasks);
     let mut reads = reads(tasks, &roots);
     let mut missing: Vec<usize> = tasks.iter().map(|task| task.inputs.len()).collect();
@@ -83,13 +124,12 @@ fn greedy(tasks: &[Task], last_first: bool) -> Vec<usize> {
         i64::try_from(tasks[at].size).unwrap_or(i64::MAX) - i64::try_from(freed).unwrap_or(i64::MAX)
     };
     let mut stamp = 0_i64;
-    let mut queue = BinaryHeap::new();
     let mut done = vec![false; tasks.len()];
     for at in (0..tasks.len()).filter(|at| missing[*at] == 0) {
-        queue.push(Reverse((growth(at, &reads), 0, at)));
+        ready.push(at, growth(at, &reads), 0);
     }
     let mut order = Vec::with_capacity(tasks.len());
-    while let Some(Reverse((_, _, at))) = queue.pop() {
+    while let Some(at) = ready.pop() {
         if std::mem::replace(&mut done[at], true) {
             continue;
         }
@@ -99,11 +139,7 @@ fn greedy(tasks: &[Task], last_first: bool) -> Vec<usize> {
             if reads[input] == 1 {
                 stamp += 1;
                 for &user in users[input].iter().filter(|user| missing[**user] == 0 && !done[**user]) {
-                    queue.push(Reverse((
-                        growth(user, &reads),
-                        if last_first { -stamp } else { stamp },
-                        user,
-                    )));
+                    ready.push(user, growth(user, &reads), stamp);
                 }
             }
         }
@@ -111,7 +147,7 @@ fn greedy(tasks: &[Task], last_first: bool) -> Vec<usize> {
         for &user in &users[at] {
             missing[user] -= 1;
             if missing[user] == 0 {
-                queue.push(Reverse((growth(user, &reads), if last_first { -stamp } else { stamp }, user)));
+                ready.push(user, growth(user, &reads), stamp);
             }
         }
     }

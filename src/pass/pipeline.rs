@@ -4,6 +4,7 @@ use crate::cost::Noise;
 use crate::error::{Diagnostic, Diagnostics, Source, Span, suggestion};
 use crate::extract::Limits;
 use crate::memory::Limit;
+use crate::plan;
 use crate::program::Invocation;
 use crate::rule::ron::{self, Field, Node, Value};
 use crate::rule::{Precision, Rule, RuleSet};
@@ -92,7 +93,7 @@ pub struct Extract {
 /// Settings of a memory plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The order of execution: `peak` or `given`.
+    /// The order of execution: one of [`ORDERS`](plan::ORDERS).
     pub order: String,
     /// The planner.
     pub planner: String,
@@ -102,7 +103,7 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { order: "peak".into(), planner: "exact".into(), limit: Limit::default() }
+        Self { order: "reuse".into(), planner: "exact".into(), limit: Limit::default() }
     }
 }
 
@@ -128,9 +129,6 @@ const PASSES: &[(&str, &[(&str, bool)])] = &[
 
 /// The settings of a pipeline.
 const SETTINGS: &[&str] = &["name", "passes", "backends", "precision"];
-
-/// The orders of execution.
-const ORDERS: &[&str] = &["peak", "given"];
 
 fn extractors() -> Vec<&'static str> {
     crate::extract::EXTRACTORS.iter().map(|one| one.name()).collect()
@@ -430,7 +428,7 @@ impl Reader<'_> {
                 memory: self.amount(fields, "memory").unwrap_or(0.0),
             }),
             _ => PassSpec::Plan(Plan {
-                order: self.choice(fields, "order", "peak", ORDERS),
+                order: self.choice(fields, "order", "reuse", plan::ORDERS),
                 planner: self.choice(fields, "planner", "exact", &planners()),
                 limit: self.limit(fields),
             }),

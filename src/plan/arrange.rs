@@ -7,9 +7,10 @@
 
 use super::Arena;
 use super::draft::Draft;
+use super::order::Order;
 use crate::contract::{ALIGN, Contract};
 use crate::graph::{Graph, INPUT, Node, NodeId};
-use crate::memory::{self, Buffer, Limit, Packing, Planner};
+use crate::memory::{Buffer, Limit, Packing, Planner};
 use crate::tensor::Device;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -58,6 +59,8 @@ pub(super) struct Arrangement {
     peaks: Vec<Peak>,
     /// Seconds of all copies.
     copies: f64,
+    /// Bytes of constants that are read again from afar, where that counts.
+    reread: usize,
     /// Results that operands are computed in, with those operands, the first computed first.
     joins: Vec<(NodeId, Vec<usize>)>,
 }
@@ -98,10 +101,11 @@ const PLACED: usize = 8;
 
 impl Subject<'_> {
     /// The best arrangement by any of the orders, and its packing: within the limits if there is one that is,
-    /// with the fewest copies; else with the fewest bytes live at one time, those of all devices together.
+    /// with the fewest copies; else with the fewest bytes live at one time, those of all devices together, and
+    /// read again from afar.
     pub fn arrange(
         &self,
-        orders: &[Vec<NodeId>],
+        orders: &[Order],
         planner: &dyn Planner,
         limit: &Limit,
     ) -> Option<(Arrangement, Packed)> {
@@ -133,7 +137,7 @@ impl Subject<'_> {
     }
 
     /// The arrangement of an order, with joins undone where that is worth it.
-    fn refined(&self, order: &[NodeId], limit: &Limit) -> Arrangement {
+    fn refined(&self, order: &Order, limit: &Limit) -> Arrangement {
         let mut work = WORK;
         let mut apart = Apart::new();
         let mut best = self.draft(order, &apart);
@@ -187,7 +191,7 @@ impl Subject<'_> {
     /// The arrangement with more operands apart that gains the most, if any gains.
     fn next(
         &self,
-        order: &[NodeId],
+        order: &Order,
         best: &Arrangement,
         apart: &Apart,
         work: &mut usize,
@@ -198,7 +202,7 @@ impl Subject<'_> {
             let mut sets = apart.clone();
             // The result begins to live with its first operand, so it is these that cost memory.
             for operand in operands {
-                *work = work.checked_sub(order.len())?;
+                *work = work.checked_sub(order.nodes.len())?;
                 sets.insert((*result, *operand));
                 let next = self.draft(order, &sets);
                 let gained = gain(&next, best);
@@ -217,8 +221,9 @@ impl Subject<'_> {
     }
 
     /// The arrangement of an order, with these operands apart.
-    fn draft(&self, order: &[NodeId], apart: &Apart) -> Arrangement {
+    fn draft(&self, order: &Order, apart: &Apart) -> Arrangement {
         let graph = self.graph;
+        let Order { nodes: order, reread } = order;
         let mut draft = Draft::new(graph, self.constant, order);
         let (mut steps, mut scratches, mut joins) = (Vec::<Arranged>::new(), Vec::new(), Vec::new());
         let mut steps_before = Vec::with_capacity(order.len() + 2);
@@ -285,6 +290,7 @@ impl Subject<'_> {
             steps_before,
             peaks,
             copies: copies_in_all,
+            reread: *reread,
             joins,
         }
     }
@@ -336,8 +342,10 @@ impl Arrangement {
     /// Whether it is preferred to another, under limits.
     fn before(&self, other: &Self, limit: &Limit) -> Ordering {
         let fewer_copies = self.copies.total_cmp(&other.copies);
-        let less = self.total().cmp(&other.total());
-        self.is_above(limit).cmp(&other.is_above(limit)).then(if limit.is_none() || self.is_above(limit) {
+        let less = (self.total() + self.reread).cmp(&(other.total() + other.reread));
+        self.is_above(limit).cmp(&other.is_above(limit)).then(if self.is_above(limit) {
+            self.total().cmp(&other.total()).then(fewer_copies)
+        } else if limit.is_none() {
             less.then(fewer_copies)
         } else {
             fewer_copies.then(less)
@@ -390,43 +398,4 @@ fn share_apart(graph: &Graph, node: &Node, contract: &Contract, constant: &[bool
     let operands = node.inputs.iter().enumerate().filter(apart);
     let bytes: usize = operands.map(|(_, input)| graph[*input].ty.bytes()).sum();
     bytes as f64 / node.ty.bytes().max(1) as f64
-}
-
-/// The orders of execution that come into question by this name; `None` where it names none.
-pub(super) fn orders(subject: &Subject<'_>, order: &str) -> Option<Vec<Vec<NodeId>>> {
-    let Subject { graph, constant, contracts, .. } = subject;
-    let runs: Vec<NodeId> = graph
-        .nodes()
-        .filter(|(id, node)| node.op != INPUT && !constant[id.index()])
-        .map(|(id, _)| id)
-        .collect();
-    match order {
-        "given" => return Some(vec![runs]),
-        "peak" => {}
-        _ => return None,
-    }
-    let mut task_of = vec![usize::MAX; graph.len()];
-    for (task, id) in runs.iter().enumerate() {
-        task_of[id.index()] = task;
-    }
-    let mut output = vec![false; graph.len()];
-    graph.outputs().for_each(|(_, id)| output[id.index()] = true);
-    let tasks: Vec<memory::Task> = runs
-        .iter()
-        .map(|id| {
-            let node = &graph[*id];
-            let contract = contracts[id.index()].as_ref().map(|(contract, _)| contract);
-            let view = contract.and_then(|contract| contract.view_of);
-            let inputs = node.inputs.iter().map(|input| task_of[input.index()]).filter(|t| *t != usize::MAX);
-            memory::Task {
-                size: if view.is_some() { 0 } else { node.ty.bytes().next_multiple_of(ALIGN) },
-                scratch: contract.map_or(0, |contract| contract.scratch),
-                inputs: inputs.collect(),
-                alias_of: view.map(|v| task_of[node.inputs[v].index()]).filter(|t| *t != usize::MAX),
-                output: output[id.index()],
-            }
-        })
-        .collect();
-    let named = |order: Vec<usize>| order.into_iter().map(|task| runs[task]).collect();
-    Some(memory::orders(&tasks).into_iter().map(named).collect())
 }
