@@ -3,7 +3,7 @@
 use super::{Validators, validators};
 use crate::audit;
 use crate::compile::Options;
-use crate::cost::{CostModel, Example, FEATURES, Fit, Measured, Roofline, State, key};
+use crate::cost::{CostModel, Example, FEATURES, Fit, InPlans, Measured, Roofline, State, key};
 use crate::error::{Error, Source};
 use crate::graph::Graph;
 use std::collections::BTreeMap;
@@ -39,6 +39,7 @@ pub fn examples(
                 estimate,
                 constants: if query.constant.contains(&true) { measured.constants } else { 0 },
                 seconds: entry.price(),
+                within_plans: matches!(entry.in_plans, InPlans::Timed(_)),
             });
         });
     }
