@@ -163,3 +163,16 @@ fn files_open_with_what_they_are_for() {
         assert!(text.starts_with("//!"), "{} has no module documentation", path.display());
     }
 }
+
+#[test]
+fn the_worked_cost_model_names_every_feature_that_is_a_text() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/cost");
+    let example = std::fs::read_to_string(folder.join("learned.py")).unwrap();
+    let lists: String = example
+        .lines()
+        .filter(|line| line.starts_with("CATEGORIES = ") || line.starts_with("LEFT_OUT = "))
+        .collect();
+    for feature in ovolo::cost::FEATURES.iter().filter(|feature| !feature.is_number()) {
+        assert!(lists.contains(&format!("\"{}\"", feature.name)), "`{}` is in neither list", feature.name);
+    }
+}

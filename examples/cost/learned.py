@@ -29,7 +29,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold
 
 # Texts with few values are categories; `types` would tell each kernel apart.
-CATEGORIES = ["op", "implementation", "layout_in", "layout_out", "dtype"]
+CATEGORIES = ["op", "implementation", "layout_in", "layout_second", "layout_out", "dtype"]
 LEFT_OUT = ["types", "backend", "logical"]
 
 

@@ -28,7 +28,7 @@ impl Scale {
         if number > 0.0 && number.is_finite() {
             Ok(Self { ops: ops.to_owned(), factor: number })
         } else {
-            Err(format!("a cost is not multiplied by {number}: give a factor above zero"))
+            Err(format!("a cost is not multiplied by {number}: give a finite factor above zero"))
         }
     }
 

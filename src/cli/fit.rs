@@ -76,10 +76,16 @@ impl Fit {
             let found = tune::examples(&settings.title(), &settings.graph()?, &options, &measured)
                 .map_err(|error| format!("{}: {error}", model.display()))?;
             if found.is_empty() {
+                let weights = if self.seeded_weights { " --seeded-weights" } else { "" };
                 return Err(format!(
-                    "{0}: the table has no times of its kernels: run `ovolo tune {0} --pipeline {1} --threads {threads}`",
+                    "{0}: the table has no times of its kernels: run `ovolo tune {0} --pipeline {1} --threads {threads}{weights}`{2}",
                     model.display(),
-                    self.pipeline
+                    self.pipeline,
+                    if self.dims.is_empty() && self.rules.is_empty() {
+                        ""
+                    } else {
+                        " with the same --dim and --rules"
+                    }
                 ));
             }
             examples.extend(found);

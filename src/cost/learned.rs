@@ -32,8 +32,8 @@ pub struct Example {
     pub constants: usize,
     /// Seconds that it took.
     pub seconds: f64,
-    /// Whether it took them within plans, where they count; else they are what it takes alone, and what is likely of
-    /// others of its op.
+    /// Whether it took them within plans, where they count; else they are what it takes alone, or what is likely within
+    /// plans by others of its op.
     pub within_plans: bool,
 }
 
@@ -187,7 +187,9 @@ impl Fit {
             Learner::Boosted(boosted) => boosted.takes(numbers),
             Learner::Linear(line) => line.takes(numbers),
         };
-        if takes && fit.encoder.whole() {
+        let (least, most) = fit.range;
+        let ranged = least.is_finite() && most.is_finite() && least <= most;
+        if takes && ranged && fit.encoder.whole() {
             Ok(fit)
         } else {
             Err("the model is damaged: run `ovolo fit` again".to_owned())
@@ -413,6 +415,10 @@ mod tests {
         }
         let short = text.replacen("\"scales\":[[", "\"scales\":[[0.0,1.0],[", 1);
         assert!(Fit::read(&short, &head, &here()).expect_err("damaged").contains("damaged"));
+        let mut turned: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+        turned["range"] = serde_json::json!([5.0, -5.0]);
+        let turned = Fit::read(&turned.to_string(), &head, &here()).expect_err("there is nothing between");
+        assert!(turned.contains("damaged"), "{turned}");
         let few = Fit::new("linear", head, here(), Machine::NOMINAL, &examples()[..5]).expect_err("too few");
         assert!(few.contains("5 kernels with times are too few"), "{few}");
     }

@@ -16,7 +16,7 @@ pub struct Task {
     pub alias_of: Option<usize>,
     /// Whether its result is kept to the end.
     pub output: bool,
-    /// Constants that it reads, by their numbers, and the bytes of each.
+    /// Constants that it reads, each once, by their numbers, and the bytes of each.
     pub constants: Vec<(usize, usize)>,
 }
 

@@ -99,7 +99,7 @@ pub enum OnnxError {
     /// Constants whose values are not there.
     #[error(
         "{} without data, in a model whose weights were stripped:{}\n  use the full model, or \
-         import with generated weights where only the plan matters",
+         import with generated weights (`--seeded-weights`) where only the plan matters",
         plural(.names.len(), "initializer"), listed(.names)
     )]
     MissingWeights {

@@ -101,8 +101,9 @@ const PLACED: usize = 8;
 
 impl Subject<'_> {
     /// The best arrangement by any of the orders, and its packing: within the limits if there is one that is,
-    /// with the fewest copies; else with the fewest bytes live at one time, those of all devices together, and
-    /// read again from afar.
+    /// with the fewest copies, and among these the fewest bytes; else with the fewest bytes live at one time. Bytes are
+    /// those live at one time, of all devices together, and, within the limits, those of constants that are read
+    /// again from afar.
     pub fn arrange(
         &self,
         orders: &[Order],

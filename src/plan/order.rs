@@ -4,6 +4,7 @@ use super::arrange::Subject;
 use crate::contract::ALIGN;
 use crate::graph::{INPUT, NodeId};
 use crate::memory::{self, Task, reuse};
+use std::collections::BTreeSet;
 
 /// The names of what an order may be for.
 pub const ORDERS: &[&str] = &["reuse", "peak", "given"];
@@ -33,7 +34,7 @@ pub(super) fn orders(subject: &Subject<'_>, name: &str) -> Option<Vec<Order>> {
     let mut orders = memory::orders(&tasks);
     let reuse = if name == "reuse" { reuse::order(&tasks) } else { None };
     let counts = reuse.is_some();
-    orders.extend(reuse);
+    orders.extend(reuse.filter(|order| !orders.contains(order)));
     let named = |order: Vec<usize>| Order {
         reread: if counts { reuse::reread(&tasks, &order) } else { 0 },
         nodes: order.into_iter().map(|task| runs[task]).collect(),
@@ -55,14 +56,15 @@ fn tasks(subject: &Subject<'_>, runs: &[NodeId]) -> Vec<Task> {
         let contract = contracts[id.index()].as_ref().map(|(contract, _)| contract);
         let view = contract.and_then(|contract| contract.view_of);
         let inputs = node.inputs.iter().map(|input| task_of[input.index()]).filter(|t| *t != usize::MAX);
-        let constants = node.inputs.iter().filter(|input| constant[input.index()]);
+        let constants: BTreeSet<&NodeId> =
+            node.inputs.iter().filter(|input| constant[input.index()]).collect();
         Task {
             size: if view.is_some() { 0 } else { node.ty.bytes().next_multiple_of(ALIGN) },
             scratch: contract.map_or(0, |contract| contract.scratch),
             inputs: inputs.collect(),
             alias_of: view.map(|v| task_of[node.inputs[v].index()]).filter(|t| *t != usize::MAX),
             output: output[id.index()],
-            constants: constants.map(|input| (input.index(), graph[*input].ty.bytes())).collect(),
+            constants: constants.into_iter().map(|input| (input.index(), graph[*input].ty.bytes())).collect(),
         }
     };
     runs.iter().map(task).collect()

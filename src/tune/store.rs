@@ -47,7 +47,7 @@ pub struct Validators {
 /// What the times of this machine depend on.
 pub fn validators(threads: usize) -> Validators {
     let machine = vec![
-        format!("ovolo {} times, format 3", env!("CARGO_PKG_VERSION")),
+        format!("ovolo {} times, format 4", env!("CARGO_PKG_VERSION")),
         format!("processor {}", backend::features::processor()),
         format!("features {}", backend::features::planned().join(" ")),
         format!("threads {threads}"),

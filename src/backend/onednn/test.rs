@@ -379,6 +379,25 @@ fn what_only_the_reference_computes_is_refused() {
     assert_eq!(why, "oneDNN has only its reference implementation for this");
 }
 
+#[test]
+fn what_is_refused_does_not_hang_on_what_was_made_before() {
+    if !found() {
+        return;
+    }
+    let random = &mut Random::new(11);
+    let (x, b) = (layout(&random.f32([1, 1, 8, 8]), "nhwc"), random.f32([16]));
+    let w = random.f32([16, 1, 3, 3]);
+    let attrs = complete("onednn.conv", Attrs::new().with("layout", Attr::Layout("nhwc".parse().unwrap())));
+    // One channel: both layouts of the weights have the same strides.
+    let asked = |name: &str| {
+        ask("onednn.conv", &attrs, &[&x, &layout(&w, name), &b], 1).map(|one| one.implementation)
+    };
+    let why = Err("weights in Oihw16o are of groups, and there is one".to_owned());
+    assert_eq!(asked("Oihw16o"), why);
+    assert!(!wide() || asked("Ohwi16o").is_ok());
+    assert_eq!(asked("Oihw16o"), why);
+}
+
 /// Results are rounded to 8 bits, and the reference rounds before a chain as well.
 const TOLERANCE_BF16: f64 = 2e-2;
 
