@@ -5,7 +5,7 @@
 
 Without an address a cluster is started on this machine. A shard needs the spec, the files that it names, and
 the program `ovolo`, at the same places on each machine; its results come back through Ray. Shards of unlike
-machines are refused by the merge: `--compare` puts them beside each other.
+machines are refused by the merge: `--compare` puts them beside each other, where each machine has done all tasks.
 """
 
 import argparse

@@ -68,10 +68,11 @@ pub fn merge(spec: &Spec, folders: &[PathBuf], out: &Path, compare: bool) -> Res
         if let Some(first) = lacking.first() {
             return Err(Error::setting(format!(
                 "{} of {} tasks have no result beside those of {}, the first is `{first}`: give the folders of \
-                 all shards, each finished",
+                 all shards, each finished{}",
                 lacking.len(),
                 all.len(),
-                group.name
+                group.name,
+                if groups.len() > 1 { ": machines are compared where each has done all tasks" } else { "" }
             )));
         }
     }
@@ -137,5 +138,8 @@ fn refused(first: &Head, other: &Head, compare: bool) -> Option<String> {
         }
         _ => "they are not of one kind:",
     };
-    Some(format!("{name} is {here} and {there}; {help} put them beside each other with --compare"))
+    Some(format!(
+        "{name} is {here} and {there}; {help} put them beside each other with --compare, where each machine has done all \
+         tasks"
+    ))
 }

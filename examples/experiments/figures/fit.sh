@@ -11,8 +11,8 @@ for model in "$models"/*.onnx "${more[@]}"; do
   ovolo tune "$model" "${common[@]}" --within 40 --spread 2
 done
 # How well it does on kernels of each model held out.
-ovolo fit "$models"/*.onnx "${common[@]}"
 mkdir -p learned
+ovolo fit "$models"/*.onnx "${common[@]}" --out learned/all.json
 ovolo fit "$models"/*.onnx "${common[@]}" --learner linear --out learned/linear.json
 for model in "$models"/*.onnx; do
   name="$(basename "$model" .onnx)"
