@@ -10,35 +10,43 @@ use crate::plan::schedule::{self, Item, Schedule};
 use crate::plan::{Base, Place, Plan};
 use crate::tensor::{DType, Device, Tensor, TensorType};
 use rustc_hash::FxHashMap;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A plan with its kernels, constants, arena and threads.
 pub struct Session {
-    plan: Plan,
+    host: Host,
     schedule: Schedule,
-    /// Of each step that is the host's.
-    kernels: Vec<Option<Box<dyn Kernel>>>,
     /// The steps of a device.
     runner: Option<Box<dyn Runner>>,
-    /// The operands of all steps, one after another.
-    operands: Vec<*const u8>,
     /// For each operand that an input of the model provides: which operand, which input, the offset.
     from_inputs: Vec<(usize, usize, usize)>,
-    /// Where the operands of each step begin.
-    starts: Vec<usize>,
-    /// The host's part of the arena: the runner's, where there is one.
-    arena: *mut u8,
-    /// Kept alive for `arena`.
+    /// Kept alive for the arena of the host's steps.
     _own: Tensor,
-    /// Kept alive for the pointers in `operands`.
+    /// Kept alive for the operands of the host's steps.
     constants: Constants,
     outputs: Vec<Tensor>,
+}
+
+/// The steps of the host, ready to run.
+struct Host {
+    plan: Plan,
+    /// The kernel of each step; `None` for a step of a device.
+    kernels: Vec<Option<Box<dyn Kernel>>>,
+    /// The operands of all steps, one after another.
+    operands: Vec<*const u8>,
+    /// Where the operands of each step begin.
+    starts: Vec<usize>,
+    /// The host's part of the arena; it belongs to the runner if the plan has one.
+    arena: *mut u8,
     team: Arc<Team>,
 }
 
-// SAFETY: the pointers point into the arena, `constants` (owned) or the inputs of the present call.
-unsafe impl Send for Session {}
+// SAFETY: the pointers point into the arena and the constants, which the session owns, or into the inputs of the
+// present run.
+unsafe impl Send for Host {}
 
 /// The constants of a plan, by their nodes.
 pub type Constants = FxHashMap<NodeId, Tensor>;
@@ -89,6 +97,16 @@ pub enum SessionError {
     /// A device refuses a plan, or something went wrong on it.
     #[error("{0}")]
     Device(String),
+    /// A kernel panicked. The outputs of this run are lost; the session can run again.
+    #[error("`{step}` ({op}): the kernel panicked: {message}")]
+    Panicked {
+        /// The value that the step computes.
+        step: String,
+        /// Its op.
+        op: String,
+        /// The message of the panic.
+        message: String,
+    },
     /// A plan that was stored does not fit this process.
     #[error("{0}")]
     Stored(String),
@@ -98,7 +116,7 @@ impl Session {
     /// Loads a plan: evaluates what depends on constants alone, makes the kernels, takes the memory.
     ///
     /// # Errors
-    /// If a backend refuses a kernel of the plan.
+    /// If the plan is not sound, or a backend refuses a kernel of it.
     pub fn new(program: &Graph, plan: Plan) -> Result<Self, SessionError> {
         Self::with(program, plan, &Fresh)
     }
@@ -117,11 +135,12 @@ impl Session {
     /// # Errors
     /// If the plan is not sound, or a backend's contract for a kernel is no longer what it was.
     pub fn stored(plan: Plan, constants: Constants, code: &dyn Source) -> Result<Self, SessionError> {
-        check(&plan, &constants)?;
         Self::load(plan, constants, code)
     }
 
+    /// Loads a plan. Its fields are public, so it is checked whoever made it: what follows relies on it.
     fn load(plan: Plan, constants: Constants, code: &dyn Source) -> Result<Self, SessionError> {
+        check(&plan, &constants)?;
         let team = Arc::new(Team::new(plan.threads));
         let take = |ty: TensorType| {
             let bytes = ty.bytes();
@@ -165,41 +184,30 @@ impl Session {
         }
         starts.push(operands.len());
         let outputs = plan.outputs.iter().map(|(_, ty, _)| take(ty.clone())).collect::<Result<_, _>>()?;
-        Ok(Self {
-            plan,
-            schedule,
-            kernels,
-            runner,
-            operands,
-            from_inputs,
-            starts,
-            arena,
-            _own: own,
-            constants,
-            outputs,
-            team,
-        })
+        let host = Host { plan, kernels, operands, starts, arena, team };
+        Ok(Self { host, schedule, runner, from_inputs, _own: own, constants, outputs })
     }
 
-    /// The same on a team of as many threads that other sessions run on as well, one at a time.
+    /// The same on a team of as many threads, on which other sessions may run as well, from any thread: their
+    /// kernels take turns.
     ///
     /// # Panics
     /// If the team has another number of threads: kernels have scratch for each of the plan's.
     #[must_use]
     pub fn on(mut self, team: &Arc<Team>) -> Self {
-        assert_eq!(team.threads(), self.plan.threads, "a plan runs on a team of its own size");
-        self.team = Arc::clone(team);
+        assert_eq!(team.threads(), self.plan().threads, "a plan runs on a team of its own size");
+        self.host.team = Arc::clone(team);
         self
     }
 
     /// The threads.
     pub fn team(&self) -> &Team {
-        &self.team
+        &self.host.team
     }
 
     /// The plan.
     pub fn plan(&self) -> &Plan {
-        &self.plan
+        &self.host.plan
     }
 
     /// The constants that the plan reads, in the program's order.
@@ -215,16 +223,13 @@ impl Session {
     /// Runs the plan on inputs in the model's order; the outputs are valid until the next run.
     ///
     /// # Errors
-    /// If an input is not of the type that the plan was made for.
+    /// If an input is not of the type that the plan was made for, a device reports an error, or a kernel panics.
+    /// The session can run again after each of them.
     pub fn run(&mut self, inputs: &[&Tensor]) -> Result<&[Tensor], SessionError> {
         self.prepare(inputs)?;
-        match self.runner.take() {
-            None => (0..self.kernels.len()).for_each(|step| self.step(step)),
-            Some(mut runner) => {
-                let run = self.run_with(&mut *runner, inputs);
-                self.runner = Some(runner);
-                run.map_err(SessionError::Device)?;
-            }
+        match &mut self.runner {
+            None => (0..self.host.kernels.len()).try_for_each(|step| self.host.step(step))?,
+            Some(runner) => self.host.run_with(&mut **runner, &self.schedule, inputs)?,
         }
         self.finish(inputs);
         Ok(&self.outputs)
@@ -236,17 +241,17 @@ impl Session {
     /// As [`Session::run`].
     pub fn profile(&mut self, inputs: &[&Tensor]) -> Result<Vec<Duration>, SessionError> {
         self.prepare(inputs)?;
-        let mut times = Vec::with_capacity(self.kernels.len());
+        let mut times = Vec::with_capacity(self.host.kernels.len());
         if let Some(runner) = &mut self.runner {
             runner.begin(inputs).map_err(SessionError::Device)?;
         }
-        for step in 0..self.kernels.len() {
+        for step in 0..self.host.kernels.len() {
             let start = Instant::now();
             match &mut self.runner {
-                Some(runner) if self.kernels[step].is_none() => {
+                Some(runner) if self.host.kernels[step].is_none() => {
                     runner.alone(step).map_err(SessionError::Device)?;
                 }
-                _ => self.step(step),
+                _ => self.host.step(step)?,
             }
             times.push(start.elapsed());
         }
@@ -254,30 +259,16 @@ impl Session {
         Ok(times)
     }
 
-    /// Runs the schedule of a plan with a device.
-    fn run_with(&self, runner: &mut dyn Runner, inputs: &[&Tensor]) -> Result<(), String> {
-        runner.begin(inputs)?;
-        for item in &self.schedule.items {
-            match *item {
-                Item::Segment(segment) => runner.launch(segment)?,
-                Item::Host(step, after) => {
-                    after.map_or(Ok(()), |segment| runner.wait(segment))?;
-                    self.step(step);
-                }
-            }
-        }
-        runner.end()
-    }
-
     fn prepare(&mut self, inputs: &[&Tensor]) -> Result<(), SessionError> {
-        if inputs.len() != self.plan.inputs.len() {
+        let wanted = &self.host.plan.inputs;
+        if inputs.len() != wanted.len() {
             return Err(SessionError::Input(format!(
                 "the model takes {} input(s), {} were given",
-                self.plan.inputs.len(),
+                wanted.len(),
                 inputs.len()
             )));
         }
-        for ((name, ty), tensor) in self.plan.inputs.iter().zip(inputs) {
+        for ((name, ty), tensor) in wanted.iter().zip(inputs) {
             if tensor.ty() != ty {
                 return Err(SessionError::Input(format!(
                     "input `{name}` is {ty}, and {} was given",
@@ -286,47 +277,86 @@ impl Session {
             }
         }
         for (operand, input, offset) in &self.from_inputs {
-            self.operands[*operand] = inputs[*input].bytes().as_ptr().wrapping_add(*offset);
+            self.host.operands[*operand] = inputs[*input].bytes().as_ptr().wrapping_add(*offset);
         }
         Ok(())
     }
 
-    fn step(&self, index: usize) {
-        let (Some(kernel), arena) = (&self.kernels[index], self.arena) else { return };
-        let step = &self.plan.steps[index];
-        let inputs = &self.operands[self.starts[index]..self.starts[index + 1]];
-        if let Some(operand) = step.copied {
-            // SAFETY: both are of the operand's type, which is the result's, and the plan gives
-            // buffers that are live together places apart.
-            unsafe {
-                std::ptr::copy_nonoverlapping(
-                    inputs[operand],
-                    arena.wrapping_add(step.output.offset),
-                    step.output_type.bytes(),
-                );
-            }
-        }
-        kernel.run(&Args {
-            inputs,
-            output: arena.wrapping_add(step.output.offset),
-            scratch: arena.wrapping_add(step.scratch_offset),
-            team: &self.team,
-        });
-    }
-
     fn finish(&mut self, inputs: &[&Tensor]) {
-        for ((_, _, place), output) in self.plan.outputs.iter().zip(&mut self.outputs) {
+        let Host { plan, arena, .. } = &self.host;
+        for ((_, _, place), output) in plan.outputs.iter().zip(&mut self.outputs) {
             let Place { base, offset } = *place;
             let source = match base {
                 Base::Input(input) => inputs[input].bytes(),
                 Base::Constant(node) => self.constants[&node].bytes(),
                 // SAFETY: the arena has these bytes, and nothing writes them any more.
-                Base::Arena(_) => unsafe { std::slice::from_raw_parts(self.arena, self.plan.arena) },
+                Base::Arena(_) => unsafe { std::slice::from_raw_parts(*arena, plan.arena) },
             };
             let target = output.bytes_mut();
             target.copy_from_slice(&source[offset..offset + target.len()]);
         }
     }
+}
+
+impl Host {
+    /// Runs the schedule of a plan with a device. A run that stops in the middle is given up by the runner when
+    /// the next one begins.
+    fn run_with(
+        &self,
+        runner: &mut dyn Runner,
+        schedule: &Schedule,
+        inputs: &[&Tensor],
+    ) -> Result<(), SessionError> {
+        runner.begin(inputs).map_err(SessionError::Device)?;
+        for item in &schedule.items {
+            match *item {
+                Item::Segment(segment) => runner.launch(segment).map_err(SessionError::Device)?,
+                Item::Host(step, after) => {
+                    after.map_or(Ok(()), |segment| runner.wait(segment)).map_err(SessionError::Device)?;
+                    self.step(step)?;
+                }
+            }
+        }
+        runner.end().map_err(SessionError::Device)
+    }
+
+    /// Runs one step, unless it is a device's.
+    fn step(&self, index: usize) -> Result<(), SessionError> {
+        let (Some(kernel), arena) = (&self.kernels[index], self.arena) else { return Ok(()) };
+        let step = &self.plan.steps[index];
+        let inputs = &self.operands[self.starts[index]..self.starts[index + 1]];
+        let args = Args {
+            inputs,
+            output: arena.wrapping_add(step.output.offset),
+            scratch: arena.wrapping_add(step.scratch_offset),
+            team: &self.team,
+        };
+        if let Some(operand) = step.copied {
+            // SAFETY: `load` has checked that both lie within their memory, have the same size and are apart.
+            unsafe {
+                std::ptr::copy_nonoverlapping(inputs[operand], args.output, step.output_type.bytes());
+            }
+        }
+        // SAFETY: `load` has checked that the op takes these types, that each buffer lies within the input, the
+        // constant or the arena it belongs to and is aligned, that what is live in the arena is apart, and that the
+        // contract for this call still asks for exactly these buffers. The inputs have the plan's types, and are
+        // borrowed for the whole run. Only this session uses its arena, which a device does not touch while the
+        // host runs a step that shares bytes with it. The team has the plan's threads.
+        let run = || unsafe { kernel.run(&args) };
+        // Kernels may be run again after a panic, and the next run overwrites what this one has left in the arena.
+        catch_unwind(AssertUnwindSafe(run)).map_err(|payload| SessionError::Panicked {
+            step: step.name.to_string(),
+            op: step.op.to_owned(),
+            message: message(&*payload),
+        })
+    }
+}
+
+/// The text that a panic was given.
+fn message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("(a panic without a text)").to_owned()
 }
 
 /// What runs the steps of a plan that are a device's, where there are some.

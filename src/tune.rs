@@ -422,17 +422,20 @@ impl<'a> Tuner<'a> {
             };
             // A kernel that cannot be made, although its contract was given, is as wrong as can be.
             if let Ok(kernel) = kernel {
-                let (error, right) = checker.check(&job.call, &job.contract, &*kernel);
+                // SAFETY: the kernel and the contract are the same backend's for this call, for as many threads
+                // as the team of the checker and of the clock has.
+                let (error, right) = unsafe { checker.check(&job.call, &job.contract, &*kernel) };
                 entry.error = error;
                 if right {
                     entry.state = State::Timed;
-                    let runnable = clock.prepare(&job.call, &job.contract, kernel);
+                    // SAFETY: as above; it is timed by this clock alone.
+                    let runnable = unsafe { clock.prepare(&job.call, &job.contract, kernel) };
                     active.push((at, runnable));
                 }
             }
             entries.push(entry);
         }
-        for (_, runnable) in &active {
+        for (_, runnable) in &mut active {
             clock.sample(runnable);
         }
         for round in 0..RUNS[2] {

@@ -31,13 +31,14 @@ pub struct Tensor {
 enum Bytes {
     /// This tensor, and its clones.
     Own(Arc<Aligned>),
-    /// Someone else, such as a mapped file.
-    Kept(Arc<Keeper>),
+    /// Someone else, such as a mapped file, and how many they are.
+    Kept(Arc<Keeper>, usize),
     /// Someone else, at no address in particular.
     Lent(Arc<Lent>),
 }
 
-/// Who keeps the bytes of a tensor that are not its own. They do not change while they are kept.
+/// Who keeps the bytes of a tensor that are not its own. They do not change while they are kept; a keeper that
+/// shows fewer bytes than at first, or others at another alignment, makes whoever looks at them panic.
 pub type Keeper = dyn AsRef<[u8]> + Send + Sync + UnwindSafe + RefUnwindSafe;
 
 /// Who lends bytes that are read once, such as a mapped model.
@@ -49,13 +50,14 @@ pub trait Lender: AsRef<[u8]> + Send + Sync + UnwindSafe + RefUnwindSafe {
 /// Lent bytes, and a copy of them where somebody has looked at them in their place.
 struct Lent {
     lender: Box<dyn Lender>,
+    length: usize,
     copy: OnceLock<Aligned>,
 }
 
 impl Lent {
     fn copy(&self) -> Aligned {
         let lent = (*self.lender).as_ref();
-        let mut copy = Aligned::zeroed(lent.len());
+        let mut copy = Aligned::zeroed(self.length);
         copy.as_mut_slice().copy_from_slice(lent);
         self.lender.rest();
         copy
@@ -66,7 +68,11 @@ impl Bytes {
     fn as_slice(&self) -> &[u8] {
         match self {
             Self::Own(bytes) => bytes.as_slice(),
-            Self::Kept(keeper) => (**keeper).as_ref(),
+            Self::Kept(keeper, length) => {
+                let bytes = (**keeper).as_ref();
+                assert!(Aligned::holds(bytes, *length), "a keeper shows the bytes that it showed at first");
+                bytes
+            }
             Self::Lent(lent) => lent.copy.get_or_init(|| lent.copy()).as_slice(),
         }
     }
@@ -88,17 +94,20 @@ impl Tensor {
     /// A tensor over bytes that someone else keeps, such as a mapped file; to write it is to copy them.
     /// `None` where they are not as many as the type has, or do not begin at a multiple of 64.
     pub fn kept(ty: TensorType, keeper: Arc<Keeper>) -> Option<Self> {
-        let bytes = (*keeper).as_ref();
-        let fits = bytes.len() == ty.bytes() && bytes.as_ptr().addr() % Aligned::ALIGNMENT == 0;
-        fits.then(|| Self { ty, bytes: Bytes::Kept(keeper) })
+        let length = ty.bytes();
+        Aligned::holds((*keeper).as_ref(), length).then(|| Self { ty, bytes: Bytes::Kept(keeper, length) })
     }
 
     /// A tensor over bytes that someone else lends, wherever they begin. They are copied when they are looked
     /// at, and the copy stays; [`Tensor::taken`] makes one that does not. `None` where they are not as many
     /// as the type has.
     pub fn lent(ty: TensorType, lender: Box<dyn Lender>) -> Option<Self> {
-        let fits = (*lender).as_ref().len() == ty.bytes();
-        fits.then(|| Self { ty, bytes: Bytes::Lent(Arc::new(Lent { lender, copy: OnceLock::new() })) })
+        let length = ty.bytes();
+        let fits = (*lender).as_ref().len() == length;
+        fits.then(|| Self {
+            ty,
+            bytes: Bytes::Lent(Arc::new(Lent { lender, length, copy: OnceLock::new() })),
+        })
     }
 
     /// The same, for one use: of bytes that are lent, a copy that goes with it.
@@ -164,7 +173,7 @@ impl Tensor {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let unique = match &mut self.bytes {
             Bytes::Own(bytes) => Arc::get_mut(bytes).is_some(),
-            Bytes::Kept(_) | Bytes::Lent(_) => false,
+            Bytes::Kept(..) | Bytes::Lent(_) => false,
         };
         if !unique {
             let shared = self.bytes.as_slice();
@@ -174,7 +183,7 @@ impl Tensor {
         }
         match &mut self.bytes {
             Bytes::Own(bytes) => Arc::get_mut(bytes).expect("just made unique").as_mut_slice(),
-            Bytes::Kept(_) | Bytes::Lent(_) => unreachable!("just made this tensor's own"),
+            Bytes::Kept(..) | Bytes::Lent(_) => unreachable!("just made this tensor's own"),
         }
     }
 
@@ -306,7 +315,11 @@ enum Aligned {
 }
 
 impl Aligned {
-    const ALIGNMENT: usize = Heap::ALIGNMENT;
+    /// Whether these are as many bytes, and aligned as a tensor's own.
+    fn holds(bytes: &[u8], length: usize) -> bool {
+        bytes.len() == length && bytes.as_ptr().addr().is_multiple_of(Heap::ALIGNMENT)
+    }
+
     /// From so many bytes on pages are taken.
     const LARGE: usize = 1 << 20;
 

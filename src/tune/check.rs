@@ -64,7 +64,11 @@ impl<'a> Checker<'a> {
 
     /// The relative error of a kernel's result, infinite where padding is not zero; `None` where there
     /// is nothing to compare with. And whether it is right.
-    pub fn check(
+    ///
+    /// # Safety
+    /// A backend made the kernel for this call on as many threads as the checker's team has, and the contract is
+    /// what the same backend gave for it.
+    pub unsafe fn check(
         &mut self,
         call: &KernelCall,
         contract: &Contract,
@@ -72,7 +76,8 @@ impl<'a> Checker<'a> {
     ) -> (Option<f64>, bool) {
         let (logical, given) = self.operands(call);
         let Some(expected) = self.expected(call, &logical) else { return (None, true) };
-        let result = run(kernel, contract, &given, &call.output, self.team);
+        // SAFETY: the caller's promise; the operands have the types of the call.
+        let result = unsafe { run(kernel, contract, &given, &call.output, self.team) };
         let plain = result.to_layout(&Layout::PLAIN);
         if plain.to_layout(&call.output.layout).bytes() != result.bytes() {
             return (Some(f64::MAX), false);
@@ -199,7 +204,8 @@ impl<'a> Checker<'a> {
             .then(|| operands[operand].reshaped(output.shape.clone()));
         }
         let kernel = native.kernel(&trusted).ok()?;
-        Some(run(&*kernel, &contract, operands, output, self.team))
+        // SAFETY: kernel and contract are of the native backend for this call, whose types are the operands'.
+        Some(unsafe { run(&*kernel, &contract, operands, output, self.team) })
     }
 }
 
@@ -215,7 +221,11 @@ fn is_trusted(call: &KernelCall, logical: &str, operands: &[Tensor]) -> bool {
 }
 
 /// One run, into poison.
-fn run(
+///
+/// # Safety
+/// A backend made the kernel for a call on operands of these types, with this type of result and as many threads as
+/// the team has; the contract is what the same backend gave for that call.
+unsafe fn run(
     kernel: &dyn Kernel,
     contract: &Contract,
     operands: &[Tensor],
@@ -234,7 +244,10 @@ fn run(
     if let Some(operand) = contract.alias {
         inputs[operand] = target.cast_const();
     }
-    kernel.run(&Args { inputs: &inputs, output: target, scratch: scratch.bytes_mut().as_mut_ptr(), team });
+    let scratch = scratch.bytes_mut().as_mut_ptr();
+    // SAFETY: the buffers have the bytes of the call's types and of the contract's scratch, each in a tensor of its
+    // own, but for the operand that must be the result's buffer.
+    unsafe { kernel.run(&Args { inputs: &inputs, output: target, scratch, team }) };
     result
 }
 

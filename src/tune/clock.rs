@@ -98,7 +98,16 @@ impl<'a> Clock<'a> {
     }
 
     /// Makes room for a kernel's operands.
-    pub fn prepare(&mut self, call: &KernelCall, contract: &Contract, kernel: Box<dyn Kernel>) -> Runnable {
+    ///
+    /// # Safety
+    /// A backend made the kernel for this call on as many threads as the clock's team has, and the contract is what
+    /// the same backend gave for it. No other clock takes samples of the result.
+    pub unsafe fn prepare(
+        &mut self,
+        call: &KernelCall,
+        contract: &Contract,
+        kernel: Box<dyn Kernel>,
+    ) -> Runnable {
         let mut end = 0;
         let mut take = |bytes: usize| {
             let at = end;
@@ -141,15 +150,16 @@ impl<'a> Clock<'a> {
 
     /// Seconds of one run, and whether it was disturbed: another process took a processor meanwhile, or the
     /// threads do not sit as they should.
-    pub fn sample(&mut self, runnable: &Runnable) -> (f64, bool) {
+    pub fn sample(&mut self, runnable: &mut Runnable) -> (f64, bool) {
         let arena = self.arena.bytes_mut().as_mut_ptr();
         let mut inputs: Vec<*const u8> = Vec::with_capacity(runnable.sources.len());
-        for source in &runnable.sources {
-            inputs.push(match source {
+        let mut output = arena.wrapping_add(runnable.output);
+        for (operand, source) in runnable.sources.iter_mut().enumerate() {
+            let start = match source {
                 Source::Arena(offset, bytes) => {
                     let start = arena.wrapping_add(*offset);
                     self.write(start, *bytes);
-                    start.cast_const()
+                    start
                 }
                 Source::Ring(bytes) => {
                     let bytes = bytes.next_multiple_of(ALIGN);
@@ -157,20 +167,22 @@ impl<'a> Clock<'a> {
                         self.at = 0;
                     }
                     self.at += bytes;
-                    self.ring.bytes().as_ptr().wrapping_add(self.at - bytes)
+                    self.ring.bytes_mut().as_mut_ptr().wrapping_add(self.at - bytes)
                 }
-                Source::Own(tensor) => tensor.bytes().as_ptr(),
-            });
+                Source::Own(tensor) => tensor.bytes_mut().as_mut_ptr(),
+            };
+            if runnable.alias == Some(operand) {
+                output = start;
+            }
+            inputs.push(start.cast_const());
         }
-        let output = match runnable.alias {
-            Some(operand) => inputs[operand].cast_mut(),
-            None => arena.wrapping_add(runnable.output),
-        };
         let args =
             Args { inputs: &inputs, output, scratch: arena.wrapping_add(runnable.scratch), team: self.team };
         let before = switches();
         let start = Instant::now();
-        runnable.kernel.run(&args);
+        // SAFETY: `prepare` was promised that kernel and contract belong to the call, and has made room for each of
+        // its buffers: apart in the arena, apart in the ring, or in a tensor of its own. Neither shrinks.
+        unsafe { runnable.kernel.run(&args) };
         let elapsed = start.elapsed().as_secs_f64();
         if let Some(seconds) = runnable.kernel.seconds() {
             // A device is not disturbed by what takes the host's processors.

@@ -662,7 +662,9 @@ fn a_call_alone() -> Result<(), Failed> {
             let inputs: Vec<*const u8> = given.iter().map(|one| one.bytes().as_ptr()).collect();
             let output = result.bytes_mut().as_mut_ptr();
             for _ in 0..2 {
-                kernel.run(&Args { inputs: &inputs, output, scratch: std::ptr::null_mut(), team: &team });
+                let args = Args { inputs: &inputs, output, scratch: std::ptr::null_mut(), team: &team };
+                // SAFETY: the buffers are tensors of the types of the call; a device has scratch of its own.
+                unsafe { kernel.run(&args) };
             }
             match kernel.seconds() {
                 Some(seconds) if seconds > 0.0 => Ok(result),

@@ -201,7 +201,7 @@ impl Drop for State {
 }
 
 impl Kernel for Alone {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(why) = state.run(args) {
             panic!("a call that was made for the device, and ran there, does not run again: {why}");

@@ -8,7 +8,8 @@ use crate::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
 /// The backend.
 pub struct Cuda;
 
-impl Backend for Cuda {
+// SAFETY: a contract and a kernel for a call are made by one reading of it, and kernels keep to their buffers.
+unsafe impl Backend for Cuda {
     fn name(&self) -> &'static str {
         "cuda"
     }

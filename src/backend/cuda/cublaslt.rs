@@ -20,7 +20,8 @@ use problem::Problem;
 /// The backend.
 pub struct CublasLt;
 
-impl Backend for CublasLt {
+// SAFETY: a contract and a kernel for a call are made by one reading of it, and kernels keep to their buffers.
+unsafe impl Backend for CublasLt {
     fn name(&self) -> &'static str {
         "cublaslt"
     }

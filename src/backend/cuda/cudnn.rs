@@ -75,7 +75,8 @@ pub(super) fn queued(
     Ok(Box::new(graph::Execute::new(handle, call, buffers)?))
 }
 
-impl Backend for CuDnn {
+// SAFETY: a contract and a kernel for a call are made by one reading of it, and kernels keep to their buffers.
+unsafe impl Backend for CuDnn {
     fn name(&self) -> &'static str {
         "cudnn"
     }

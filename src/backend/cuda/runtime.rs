@@ -39,8 +39,8 @@ pub(super) struct Runtime {
     _memory: Memory,
     _constants: Memory,
     pinned: Pinned,
-    /// The inputs that the device reads: which, and where their copies are.
-    staged: Vec<(usize, usize)>,
+    /// The inputs that the device reads.
+    staged: Vec<Staged>,
     /// Names of the steps, for what goes wrong.
     names: Vec<String>,
     context: Rc<Context>,
@@ -53,6 +53,14 @@ pub(super) struct Runtime {
 // SAFETY: the handles are of a context that each thread enters before it uses them, and all that share it move
 // with this value; the pointers point into memory that it holds.
 unsafe impl Send for Runtime {}
+
+/// An input that the device reads from a copy in pinned memory.
+struct Staged {
+    input: usize,
+    /// Where in the pinned memory its copy begins.
+    offset: usize,
+    bytes: usize,
+}
 
 /// Steps that are queued together.
 struct Segment {
@@ -71,7 +79,7 @@ impl Runtime {
     /// # Errors
     /// What is missing, or what the driver said of which call, and what to do.
     pub fn new(loading: &Loading<'_>) -> Result<Self, String> {
-        let Loading { plan, schedule, constants, code } = *loading;
+        let Loading { plan, schedule, constants, code, .. } = *loading;
         let jobs = jobs(plan)?;
         let context = Context::new()?;
         let module = Module::new(jobs.iter().flatten());
@@ -174,7 +182,9 @@ impl Runtime {
     }
 }
 
-impl Runner for Runtime {
+// SAFETY: the arena is the beginning of the pinned memory, which has its bytes and is given back with the runtime;
+// commands were made from the plan's places.
+unsafe impl Runner for Runtime {
     fn arena(&mut self) -> *mut u8 {
         self.pinned.pointer()
     }
@@ -186,12 +196,15 @@ impl Runner for Runtime {
             self.context.synchronize()?;
         }
         self.open = true;
-        for (input, offset) in &self.staged {
-            let bytes = inputs[*input].bytes();
-            // SAFETY: the memory was laid out for the types of the inputs, and nothing is queued.
+        for Staged { input, offset, bytes } in &self.staged {
+            let given = inputs.get(*input).map_or(&[][..], |tensor| tensor.bytes());
+            if given.len() != *bytes {
+                return Err(format!("input {input} has {} bytes, and the plan's has {bytes}", given.len()));
+            }
+            // SAFETY: the memory was laid out for as many bytes, and nothing is queued.
             unsafe {
                 let to = self.pinned.pointer().add(*offset);
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+                std::ptr::copy_nonoverlapping(given.as_ptr(), to, *bytes);
             }
         }
         Ok(())
@@ -316,19 +329,20 @@ fn layout(
 
 /// The inputs that the device reads, where their copies begin behind the host's part of the arena, and the
 /// bytes of both.
-fn staging(plan: &Plan) -> (Vec<(usize, usize)>, usize) {
-    let (mut staged, mut bytes) = (Vec::new(), plan.arena.next_multiple_of(ALIGN));
+fn staging(plan: &Plan) -> (Vec<Staged>, usize) {
+    let (mut staged, mut end) = (Vec::<Staged>::new(), plan.arena.next_multiple_of(ALIGN));
     for step in plan.steps.iter().filter(|step| schedule::device(step).is_some()) {
         for place in &step.inputs {
             if let Base::Input(input) = place.base
-                && !staged.iter().any(|(known, _)| *known == input)
+                && !staged.iter().any(|known| known.input == input)
             {
-                staged.push((input, bytes));
-                bytes += plan.inputs[input].1.bytes().next_multiple_of(ALIGN);
+                let bytes = plan.inputs[input].1.bytes();
+                staged.push(Staged { input, offset: end, bytes });
+                end += bytes.next_multiple_of(ALIGN);
             }
         }
     }
-    (staged, bytes)
+    (staged, end)
 }
 
 /// Where the values of a plan are.
@@ -337,7 +351,7 @@ struct Places<'a> {
     constants: &'a Memory,
     offsets: &'a FxHashMap<NodeId, usize>,
     pinned: &'a Pinned,
-    staged: &'a [(usize, usize)],
+    staged: &'a [Staged],
     threads: usize,
 }
 
@@ -362,8 +376,8 @@ impl Places<'_> {
         let offset = match place.base {
             Base::Arena(Device::Host) => place.offset,
             Base::Input(input) => {
-                let found = self.staged.iter().find(|(known, _)| *known == input);
-                found.map(|(_, offset)| offset + place.offset).ok_or("an input has no copy")?
+                let found = self.staged.iter().find(|known| known.input == input);
+                found.map(|known| known.offset + place.offset).ok_or("an input has no copy")?
             }
             _ => return Err("an operand is not on the host".to_owned()),
         };

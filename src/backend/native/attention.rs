@@ -266,7 +266,7 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 }
 
 impl Kernel for Attention {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let bands = self.rows.div_ceil(self.band * self.block);
         let units = self.heads * bands;
         if units == 0 || self.columns == 0 {

@@ -129,7 +129,7 @@ struct Zip<A, O, F> {
 }
 
 impl<A: Scalar, O: Scalar, F: Fn(A, A) -> O + Send + Sync> Kernel for Zip<A, O, F> {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let (left, right) = (Shared::<A>::input(args, 0), Shared::<A>::input(args, 1));
         let output = Shared::<O>::output(args);
         let strides = self.loops.strides;

@@ -31,7 +31,7 @@ struct Cast<A, B> {
 }
 
 impl<A: Scalar, B: Scalar> Kernel for Cast<A, B> {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let (input, output) = (Shared::<A>::input(args, 0), Shared::<B>::output(args));
         let parts = tasks(self.count, self.count, args.team.threads());
         args.team.run(parts, |index| {

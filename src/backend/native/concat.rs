@@ -74,7 +74,7 @@ fn offsets(call: &Call<'_>, operands: &[(usize, usize)]) -> Vec<usize> {
 struct Concat(Vec<(Copy, Option<usize>)>);
 
 impl Kernel for Concat {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         for ((copy, part), &input) in self.0.iter().zip(args.inputs) {
             if part.is_some_and(|part| std::ptr::eq(input, args.output.wrapping_add(part))) {
                 continue; // It was computed where it belongs.

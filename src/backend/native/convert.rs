@@ -45,7 +45,7 @@ struct Convert {
 }
 
 impl Kernel for Convert {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         // SAFETY: the regions were made from the types of these buffers.
         unsafe {
             fill(args.output, &[0], self.zero, args.team);

@@ -72,7 +72,7 @@ struct Gather {
 }
 
 impl Kernel for Gather {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         if self.indices.limit == 0 {
             return;
         }
@@ -122,7 +122,7 @@ struct Elements {
 }
 
 impl Kernel for Elements {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         if self.indices.limit == 0 {
             return;
         }

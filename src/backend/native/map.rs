@@ -108,7 +108,7 @@ struct Map {
 }
 
 impl Kernel for Map {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let mut inputs = [Shared::new(std::ptr::null_mut()); OPERANDS];
         for (input, &operand) in inputs.iter_mut().zip(&self.operands) {
             *input = Shared::<f32>::input(args, operand);

@@ -150,7 +150,7 @@ struct MatMul {
 }
 
 impl Kernel for MatMul {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let plan = &self.plan;
         if plan.rows * plan.columns * plan.batch.len() == 0 {
             return;

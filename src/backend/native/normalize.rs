@@ -46,7 +46,7 @@ struct LayerNorm {
 }
 
 impl Kernel for LayerNorm {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let [input, scale, bias] = [0, 1, 2].map(|operand| Shared::<f32>::input(args, operand));
         let output = Shared::<f32>::output(args);
         let Self { rows, length, epsilon } = *self;
@@ -192,7 +192,7 @@ fn instance_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 }
 
 impl Kernel for Planes {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let (input, output) = (Shared::<f32>::input(args, 0), Shared::<f32>::output(args));
         let affine = [1, 2].map(|n| Shared::<f32>::input(args, n));
         let moments = [3, 4].map(|n| Shared::<f32>::input(args, if self.given { n } else { 0 }));
@@ -292,7 +292,7 @@ struct Lrn {
 }
 
 impl Kernel for Lrn {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let (input, output) = (Shared::<f32>::input(args, 0), Shared::<f32>::output(args));
         let units = self.images * self.channels;
         let parts = tasks(units * self.length * 8, units, args.team.threads());

@@ -135,7 +135,7 @@ unsafe fn row_on<V: Lanes>(row: &Row<'_>) {
 }
 
 impl Kernel for Pool {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let [height, width] = self.input;
         let [oh, ow] = self.output;
         let total = self.planes * oh;

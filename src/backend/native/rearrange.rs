@@ -68,7 +68,7 @@ fn kernel(call: &Call<'_>, region: Option<Region>) -> Result<Box<dyn Kernel>, St
 pub(super) struct Rearrange(pub(super) Copy);
 
 impl Kernel for Rearrange {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         // SAFETY: the regions were made from the types of these buffers.
         unsafe { self.0.run(args.inputs[0], args.output, args.team) }
     }
@@ -102,7 +102,7 @@ struct Pad {
 }
 
 impl Kernel for Pad {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         // SAFETY: the value is one element; the regions were made from the types of these buffers.
         unsafe {
             let value = std::slice::from_raw_parts(args.inputs[1], self.size);

@@ -126,7 +126,7 @@ struct Vectors {
 const COLUMNS: usize = 64;
 
 impl Kernel for Vectors {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let (input, output) = (Shared::<f32>::input(args, 0), Shared::<f32>::output(args));
         let Self { kind, outer, count, inner } = *self;
         let groups = inner.div_ceil(COLUMNS);
@@ -262,7 +262,7 @@ fn offset(loops: &[(usize, usize)], iteration: usize) -> usize {
 }
 
 impl<T: Scalar> Kernel for Elements<T> {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let (input, output) = (Shared::<T>::input(args, 0), Shared::<T>::output(args));
         let Plan { kind, kept, reduced } = &self.plan;
         let count: usize = reduced.iter().map(|l| l.0).product();
@@ -328,7 +328,7 @@ struct Position<T> {
 }
 
 impl<T: Scalar> Kernel for Position<T> {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let (input, output) = (Shared::<T>::input(args, 0), Shared::<i64>::output(args));
         let units = if self.length == 0 { 0 } else { self.outer * self.inner };
         let parts = tasks(units * self.length, units, args.team.threads());

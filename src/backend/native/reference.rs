@@ -38,7 +38,7 @@ struct Reference {
 }
 
 impl Kernel for Reference {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let inputs: Vec<Tensor> = self
             .inputs
             .iter()

@@ -112,7 +112,7 @@ unsafe fn row_on<V: Lanes>(row: &Row<'_>) {
 }
 
 impl Kernel for Resize {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let (oh, ow) = (self.rows.len(), self.columns.len());
         let total = self.planes * oh;
         let parts = tasks(total * ow * self.lanes, total, args.team.threads());

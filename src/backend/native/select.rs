@@ -37,7 +37,7 @@ struct Select<T> {
 }
 
 impl<T: bytemuck::Pod + Send + Sync> Kernel for Select<T> {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let condition = Shared::<u8>::input(args, 0);
         let (yes, no) = (Shared::<T>::input(args, 1), Shared::<T>::input(args, 2));
         let output = Shared::<T>::output(args);

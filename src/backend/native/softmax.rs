@@ -49,7 +49,7 @@ struct Softmax {
 const COLUMNS: usize = 16;
 
 impl Kernel for Softmax {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let (input, output) = (Shared::<f32>::input(args, 0), Shared::<f32>::output(args));
         let Self { outer, length, inner, log } = *self;
         let groups = inner.div_ceil(COLUMNS);

@@ -78,7 +78,7 @@ impl Squeeze {
 }
 
 impl Kernel for Squeeze {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let Self { images, channels, pixels, hidden, block, .. } = *self;
         let [outer, inner] = self.blocks();
         let plane = pixels * block;

@@ -149,7 +149,7 @@ unsafe fn add<V: Lanes>(from: *const f32, count: usize, factor: f32, to: *mut f3
 }
 
 impl Kernel for Transposed {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let total = self.images * self.outputs * self.groups * self.rows.output;
         let buffers = Buffers::new(args);
         args.team.run(self.parts, |index| {

@@ -118,7 +118,7 @@ where
     B: bytemuck::Pod + Send + Sync,
     F: Fn(A) -> B + Send + Sync,
 {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let (input, output) = (Shared::<A>::input(args, 0), Shared::<B>::output(args));
         let parts = tasks(self.count, self.count, args.team.threads());
         args.team.run(parts, |index| {

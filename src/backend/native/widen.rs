@@ -110,7 +110,7 @@ fn convert<A: Scalar, B: Scalar>(from: Shared<A>, to: Shared<B>, count: usize, t
 }
 
 impl Kernel for Widened {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let scratch = |at: usize| args.scratch.wrapping_add(at);
         // A run allocates nothing.
         let mut inputs = [std::ptr::null::<u8>(); MOST];
@@ -123,12 +123,15 @@ impl Kernel for Widened {
             with_scalar!(dtype, A => convert(Shared::<A>::input(args, at), to, count, args.team));
         }
         let output = self.places.output.map_or(args.output, scratch);
-        self.inner.run(&Args {
+        let wide = Args {
             inputs: &inputs[..self.inputs.len()],
             output,
             scratch: scratch(self.places.rest),
             team: args.team,
-        });
+        };
+        // SAFETY: `places` gives each widened value and the inner kernel's scratch aligned bytes of their own;
+        // the other buffers are those of this call. The inner contract has no alias, and nothing is in place.
+        unsafe { self.inner.run(&wide) };
         if self.places.output.is_some() {
             let (dtype, count) = self.output;
             let from = Shared::<f32>::new(output.cast());

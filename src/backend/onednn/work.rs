@@ -146,7 +146,7 @@ impl Buffers<'_> {
 }
 
 impl Kernel for Divided {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let buffers = Buffers(args);
         let failed = Mutex::new(None);
         args.team.run(self.slots.len(), |index| {

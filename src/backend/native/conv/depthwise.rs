@@ -33,7 +33,7 @@ impl Depthwise {
 }
 
 impl Kernel for Depthwise {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let geometry = &self.geometry;
         let (blocks, block) = (geometry.output_blocks(), geometry.block);
         let [height, width] = geometry.input;

@@ -105,7 +105,7 @@ impl Direct {
 }
 
 impl Kernel for Direct {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let geometry = &self.geometry;
         let threads = args.team.threads();
         let [rows, columns] = geometry.output;

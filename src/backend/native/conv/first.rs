@@ -270,7 +270,7 @@ impl First {
 }
 
 impl Kernel for First {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let Geometry { batch, strides, output: [oh, _], .. } = self.geometry;
         let buffers = Buffers::new(args);
         let space = Shared::<f32>::scratch(args);

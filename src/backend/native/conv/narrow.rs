@@ -172,7 +172,7 @@ unsafe fn one_row<V: Lanes, const W: usize, const S: usize>(rows: &Rows<'_>, row
 }
 
 impl Kernel for Narrow {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let geometry = &self.geometry;
         let (blocks, block) = (geometry.output_blocks(), geometry.block);
         let [height, width] = geometry.input;

@@ -248,7 +248,7 @@ impl Nhwc {
 }
 
 impl Kernel for Nhwc {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let Geometry { batch, groups, output: [height, _], .. } = self.geometry;
         let (bands, parts) = (height.div_ceil(self.rows), self.tiles.div_ceil(self.part));
         let panels = self.outputs.div_ceil(PANEL);

@@ -249,7 +249,7 @@ impl Plain {
 }
 
 impl Kernel for Plain {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let Geometry { batch, groups, output: [oh, ow], .. } = self.geometry;
         let plane = oh * ow;
         let (chunks, parts) = (plane.div_ceil(self.pixels), self.parts);

@@ -256,7 +256,7 @@ impl Pair {
 }
 
 impl Kernel for Pair {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let Geometry { batch, output: [oh, ow], .. } = self.geometry;
         if batch * oh * ow == 0 {
             return;

@@ -143,7 +143,7 @@ unsafe fn store<V: Lanes>(run: &Run) {
 }
 
 impl Kernel for Pointwise {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let (buffers, lanes) = (Buffers::new(args), self.geometry.block);
         let left = Left {
             from: args.inputs[0].cast(),

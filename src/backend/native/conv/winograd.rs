@@ -352,7 +352,7 @@ impl Winograd {
 }
 
 impl Kernel for Winograd {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         if self.tiles() == 0 {
             return;
         }

@@ -52,7 +52,7 @@ impl Product {
 }
 
 impl Kernel for Product {
-    fn run(&self, args: &Args<'_>) {
+    unsafe fn run(&self, args: &Args<'_>) {
         let (buffers, result) = (Buffers::new(args), Shared::<f32>::output(args));
         let left = Left {
             from: args.inputs[0].cast(),
