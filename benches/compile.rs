@@ -23,7 +23,7 @@ fn residual_blocks(count: usize) -> Graph {
         let _ = writeln!(source, " x{} = relu(s{block})", block + 1);
     }
     let _ = writeln!(source, " return x{count}\n}}");
-    text::parse(&source).unwrap()
+    text::parse(ovolo::op::built_in(), &source).unwrap()
 }
 
 fn compile(criterion: &mut Criterion) {

@@ -9,7 +9,7 @@
 //! ```no_run
 //! # use ovolo::cache::{Cache, Request};
 //! # fn of(request: &Request) -> Result<(), Box<dyn std::error::Error>> {
-//! let cache = Cache::new(std::path::Path::new("folder"), Cache::LIMIT);
+//! let cache = Cache::new(std::path::Path::new("folder"), Cache::LIMIT, ovolo::op::built_in());
 //! match cache.find(&request.key()?, None) {
 //!     Ok(session) => println!("{} steps", session.plan().steps.len()),
 //!     Err(miss) => println!("{miss}"),
@@ -39,6 +39,7 @@ pub use request::{Request, elsewhere};
 use crate::cost::Machine;
 use crate::error::Error;
 use crate::graph::NodeId;
+use crate::op::Ops;
 use crate::plan::Plan;
 use crate::session::{self, Constants, Session};
 use crate::tensor::Tensor;
@@ -52,6 +53,7 @@ use std::time::SystemTime;
 pub struct Cache {
     folder: Folder,
     limit: u64,
+    ops: Ops,
 }
 
 /// An entry that is there, or what is wrong with it.
@@ -116,9 +118,9 @@ impl Cache {
     /// Bytes that a cache takes unless it is told otherwise.
     pub const LIMIT: u64 = 8 << 30;
 
-    /// The cache in a folder, which need not be there yet.
-    pub fn new(folder: &Path, limit: u64) -> Self {
-        Self { folder: Folder::new(folder), limit }
+    /// The cache in a folder, which need not exist yet. Its plans are read as plans of these ops.
+    pub fn new(folder: &Path, limit: u64, ops: &Ops) -> Self {
+        Self { folder: Folder::new(folder), limit, ops: ops.clone() }
     }
 
     /// Its files.
@@ -211,8 +213,17 @@ impl Cache {
         {
             return Err(Miss::Changed(why));
         }
-        let constants = weights::read(&self.folder, &entry.constants, entry.plan.threads)?;
-        Ok((entry.plan, constants))
+        let plan = self.plan(&entry)?;
+        let constants = weights::read(&self.folder, &entry.constants, plan.threads)?;
+        Ok((plan, constants))
+    }
+
+    /// The plan of an entry.
+    ///
+    /// # Errors
+    /// If an op of it is absent.
+    pub fn plan(&self, entry: &Entry) -> Result<Plan, Miss> {
+        entry.plan.clone().resolve(&self.ops).map_err(|why| Miss::Changed(why.to_string()))
     }
 
     /// Keeps a session's plan and constants under a key, and prunes what the limit does not allow.
@@ -309,7 +320,7 @@ impl Cache {
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let constants = weights::read(&self.folder, &entry.constants, threads)?;
         let bytes = |node| constants.get(&node).map(|constant| constant.bytes().len());
-        entry.plan.check(&bytes).map_err(|why| Miss::Damaged { why, weights: Vec::new() })
+        self.plan(entry)?.check(&bytes).map_err(|why| Miss::Damaged { why, weights: Vec::new() })
     }
 }
 
@@ -323,8 +334,8 @@ fn encode<'a>(
     constants: &[(NodeId, &'a Tensor)],
     origin: Origin,
 ) -> Result<Encoded<'a>, Error> {
-    let plan = plan.clone();
     let (constants, weights) = weights::describe(constants, plan.threads);
+    let plan = plan.clone().into();
     let Origin { model, machine, basis } = origin;
     let entry = Entry { key: key.clone(), model, plan, constants, machine, basis };
     Ok((entry.encode().map_err(|damage| Error::Cache(damage.to_string()))?, weights))

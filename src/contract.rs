@@ -1,13 +1,14 @@
 //! What is asked of a backend before memory is planned, and what it answers: plain data.
 
 use crate::attr::Attrs;
+use crate::op::Op;
 use crate::tensor::TensorType;
 
 /// One lowered op with its types: what a kernel is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// The lowered op.
-    pub op: &'static str,
+    pub op: Op,
     /// Its attributes.
     pub attrs: &'a Attrs,
     /// The types of its operands.

@@ -27,15 +27,12 @@ pub use roofline::{Machine, Roofline};
 
 use crate::contract::{Call, Contract};
 use crate::error::Source;
-use crate::op::OpDef;
 use std::sync::Arc;
 
 /// What a cost model may look at.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
-    /// The op.
-    pub def: &'static OpDef,
-    /// Its attributes and types.
+    /// The op with its attributes and types.
     pub call: Call<'a>,
     /// For each operand, whether it is a constant: constants are too many to stay in a cache
     /// from one run to the next.

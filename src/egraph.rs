@@ -36,8 +36,8 @@ pub use saturate::{Clock, Growth, Limits, SaturateError, Saturation, Stop};
 pub use what_if::Flip;
 
 use crate::attr::{Attr, Attrs};
-use crate::graph::{CONST, Graph, INPUT, NodeId};
-use crate::op::{self, OpDef};
+use crate::graph::{Graph, NodeId};
+use crate::op::{self, Op};
 use crate::tensor::{Tensor, TensorType};
 use egg::Id;
 use rustc_hash::FxHashMap;
@@ -48,17 +48,17 @@ use std::sync::Arc;
 /// Operands of a node; few have more than four.
 pub(crate) type Operands = smallvec::SmallVec<[Id; 4]>;
 
-/// An op of the registry with its attributes and operands. Leaves are told apart by the
+/// An op with its attributes and operands. Leaves are told apart by the
 /// attribute `name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Term {
-    pub(crate) op: &'static str,
+    pub(crate) op: Op,
     pub(crate) attrs: Shared,
     pub(crate) children: Operands,
 }
 
 impl Term {
-    fn leaf(op: &'static str, name: &str) -> Self {
+    fn leaf(op: Op, name: &str) -> Self {
         let attrs = Shared::new(Attrs::new().with("name", Attr::Str(name.into())));
         Self { op, attrs, children: Operands::new() }
     }
@@ -72,15 +72,7 @@ impl Term {
     }
 
     fn is_leaf(&self) -> bool {
-        self.op == INPUT || self.op == CONST
-    }
-
-    /// The op's definition.
-    ///
-    /// # Panics
-    /// If the op is not in the registry, which the verifier and the rule reader refuse.
-    pub fn def(&self) -> &'static OpDef {
-        op::find(self.op).unwrap_or_else(|| panic!("op `{}` is in the registry", self.op))
+        self.op.is_leaf()
     }
 }
 
@@ -91,9 +83,9 @@ impl fmt::Display for Term {
 }
 
 impl egg::Language for Term {
-    type Discriminant = &'static str;
+    type Discriminant = Op;
 
-    fn discriminant(&self) -> &'static str {
+    fn discriminant(&self) -> Op {
         self.op
     }
 
@@ -130,7 +122,7 @@ impl EGraph {
     pub fn new(graph: &Graph) -> Self {
         let mut facts = Facts::default();
         for (id, node) in graph.nodes() {
-            if node.op == INPUT || node.op == CONST {
+            if node.op.is_leaf() {
                 facts.declare(&node.name, node.ty.clone(), graph.constant(id).cloned());
             }
         }
@@ -139,12 +131,12 @@ impl EGraph {
         let mut ids: Vec<Id> = Vec::with_capacity(graph.len());
         let mut named = Vec::with_capacity(graph.len());
         for (_, node) in graph.nodes() {
-            let term = if node.op == INPUT || node.op == CONST {
+            let term = if node.op.is_leaf() {
                 Term::leaf(node.op, &node.name)
             } else {
                 let children = node.inputs.iter().map(|input| ids[input.index()]).collect();
-                let def = op::find(node.op).unwrap_or_else(|| panic!("op `{}` is verified", node.op));
-                Term { op: node.op, attrs: pool.share(op::complete(def, (*node.attrs).clone())), children }
+                let attrs = op::complete(node.op, (*node.attrs).clone());
+                Term { op: node.op, attrs: pool.share(attrs), children }
             };
             let id = egg.add(term);
             ids.push(id);

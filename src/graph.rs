@@ -12,7 +12,10 @@ pub mod dot;
 pub mod json;
 pub mod text;
 
+pub use crate::op::{CONST, INPUT};
+
 use crate::attr::Attrs;
+use crate::op::Op;
 use crate::tensor::{Tensor, TensorType};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -31,8 +34,8 @@ impl fmt::Display for NodeId {
 /// One operator and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// The op's name in the op registry; `input` and `const` are the leaves.
-    pub op: &'static str,
+    /// The op; [`INPUT`] and [`CONST`] are the leaves.
+    pub op: Op,
     /// The op's attributes.
     pub attrs: Arc<Attrs>,
     /// The operands.
@@ -52,11 +55,6 @@ pub struct Graph {
     constants: im::HashMap<Arc<str>, Tensor>,
     outputs: im::Vector<(Arc<str>, NodeId)>,
 }
-
-/// Op name of a graph input.
-pub const INPUT: &str = "input";
-/// Op name of a constant.
-pub const CONST: &str = "const";
 
 impl Graph {
     /// A graph without nodes.

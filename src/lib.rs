@@ -53,6 +53,7 @@ pub mod program;
 pub mod report;
 pub mod rule;
 pub mod session;
+pub mod table;
 pub mod tensor;
 pub mod tune;
 pub mod verify;

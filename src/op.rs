@@ -1,4 +1,4 @@
-//! The op registry: what every operator means, independent of rules, costs and backends.
+//! What every operator means, independent of rules, costs and backends.
 //!
 //! An [`OpDef`] names an op, its operands and attributes, infers the type of its result, evaluates
 //! it for reference, and says how much work it is. A *logical* op has no kernel; a *lowered* op
@@ -11,11 +11,13 @@ mod cudnn;
 mod device;
 mod elementwise;
 mod grad;
+mod handle;
 pub(crate) mod law;
 mod layout;
 mod lowered;
 mod matmul;
 mod normalize;
+mod ops;
 pub mod pointwise;
 pub mod post;
 mod reduce;
@@ -29,10 +31,12 @@ pub(crate) mod tree;
 mod window;
 pub mod winograd;
 
+pub use elementwise::scalar;
+pub use handle::{CONST, INPUT, Op};
+pub use ops::{Ops, built_in};
+
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
-use rustc_hash::FxHashMap;
-use std::sync::LazyLock;
 
 /// How many operands an op takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +107,7 @@ pub struct OpDef {
     /// Floating-point operations of one evaluation.
     pub flops: fn(&Attrs, &[&TensorType], &TensorType) -> f64,
     /// For a lowered op, the logical op that it computes.
-    pub logical: Option<&'static str>,
+    pub logical: Option<Op>,
 }
 
 impl OpDef {
@@ -133,6 +137,16 @@ impl OpDef {
         self.attrs.iter().find(|def| def.name == name)
     }
 
+    /// The name without the backend's.
+    pub fn own_name(&self) -> &'static str {
+        self.name.rsplit('.').next().unwrap_or(self.name)
+    }
+
+    /// The name of the logical op that it computes: its own, unless it is a lowered op.
+    pub fn meaning(&self) -> &'static str {
+        self.logical.map_or(self.name, |logical| logical.name)
+    }
+
     /// The name of the backend that has the kernel, for a lowered op.
     pub fn backend(&self) -> Option<&'static str> {
         self.name.split_once('.').map(|(backend, _)| backend)
@@ -141,12 +155,6 @@ impl OpDef {
     /// Whether it is an op of a backend whose kernels run on a device; copies to and from one are.
     pub fn runs_on_device(&self) -> bool {
         device::runs_there(self)
-    }
-}
-
-impl PartialEq for OpDef {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
     }
 }
 
@@ -236,31 +244,14 @@ fn axis(attrs: &Attrs, name: &str, rank: usize) -> Result<usize, String> {
         .ok_or_else(|| format!("attribute `{name}` is {value}, and the operand has {rank} dimension(s)"))
 }
 
-static REGISTRY: LazyLock<FxHashMap<&'static str, OpDef>> = LazyLock::new(|| {
-    let families = LOGICAL.iter().chain(std::iter::once(&(lowered::ops as fn() -> Vec<OpDef>)));
-    families.flat_map(|family| family()).map(|def| (def.name, def)).collect()
-});
-
 /// The attributes of an op with the defaults of those not written, so that equal nodes are equal terms.
-pub fn complete(op: &OpDef, mut attrs: Attrs) -> Attrs {
+pub fn complete(op: Op, mut attrs: Attrs) -> Attrs {
     for def in &op.attrs {
         if let (None, Some(default)) = (attrs.get(def.name), &def.default) {
             attrs.set(def.name, default.clone());
         }
     }
     attrs
-}
-
-/// The definition of the op with this name.
-pub fn find(name: &str) -> Option<&'static OpDef> {
-    REGISTRY.get(name)
-}
-
-/// Every op, sorted by name.
-pub fn all() -> Vec<&'static OpDef> {
-    let mut ops: Vec<_> = REGISTRY.values().collect();
-    ops.sort_by_key(|def| def.name);
-    ops
 }
 
 #[cfg(test)]

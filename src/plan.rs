@@ -20,12 +20,13 @@ mod view;
 
 pub use check::MOST_THREADS;
 pub use order::ORDERS;
+pub use stored::{Stored, StoredError};
 
 use crate::attr::Attrs;
 use crate::contract::{ALIGN, Call, Contract};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use crate::memory::{self, Limit};
-use crate::op;
+use crate::op::{Op, OpDef};
 use crate::tensor::{Device, TensorType};
 use arrange::{Arranged, Arrangement, Packed, Subject};
 use draft::Slot;
@@ -56,8 +57,7 @@ pub struct Place {
 
 /// One kernel and its buffers.
 ///
-/// Where a plan is stored, ops and attributes stand by their names in the registry; one that is not
-/// there is refused when the plan is read.
+/// Where a plan is stored, ops and attributes are written by their names: see [`Stored`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(into = "stored::Step")]
 pub struct Step {
@@ -66,7 +66,7 @@ pub struct Step {
     /// The name of the value it computes.
     pub name: Arc<str>,
     /// The lowered op.
-    pub op: &'static str,
+    pub op: Op,
     /// Its attributes.
     pub attrs: Arc<Attrs>,
     /// Types of the operands.
@@ -154,7 +154,7 @@ pub struct Placed {
 }
 
 /// A program ready to be loaded and run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Plan {
     /// The steps in order.
     pub steps: Vec<Step>,
@@ -363,7 +363,7 @@ fn contracts(
         let inputs: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();
         let flags: Vec<bool> = node.inputs.iter().map(|input| constant[input.index()]).collect();
         let call = Call { op: node.op, attrs: &node.attrs, inputs: &inputs, output: &node.ty, threads };
-        let refused = |why| PlanError::NoKernel { name: node.name.to_string(), op: node.op.to_owned(), why };
+        let refused = |why| PlanError::NoKernel { name: node.name.to_string(), op: node.op.to_string(), why };
         ask(&call, &flags).map(Some).map_err(refused)
     };
     graph.nodes().map(one).collect()
@@ -379,7 +379,7 @@ impl fmt::Display for Plan {
         for (at, step) in self.steps.iter().enumerate() {
             let operands: Vec<String> = step.inputs.iter().map(ToString::to_string).collect();
             write!(f, "{}: {} = {}({})", step.name, step.output_type, step.op, operands.join(", "))?;
-            let shown = op::find(step.op).map(|def| shown(def, &step.attrs)).unwrap_or_default();
+            let shown = shown(&step.op, &step.attrs);
             writeln!(f, "{shown} -> {} [{}]", step.output, step.implementation)?;
             if let Some(operand) = step.copied {
                 writeln!(f, "  copies operand {operand} into its result first")?;
@@ -410,7 +410,7 @@ impl fmt::Display for Plan {
 }
 
 /// Attributes that are not at their default.
-fn shown(def: &op::OpDef, attrs: &Attrs) -> String {
+fn shown(def: &OpDef, attrs: &Attrs) -> String {
     let mut kept = Attrs::new();
     for (name, value) in attrs.iter() {
         if def.attr(name).and_then(|def| def.default.as_ref()) != Some(value) {

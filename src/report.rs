@@ -123,7 +123,7 @@ pub fn plan(plan: &Plan) -> Value {
                 "name": &*step.name,
                 "op": step.op,
                 "attributes": step.attrs.to_string(),
-                "backend": backend(step.op),
+                "backend": step.op.backend(),
                 "implementation": step.implementation,
                 "layout": step.output_type.layout.to_string(),
                 "type": step.output_type.to_string(),
@@ -170,11 +170,6 @@ pub fn add_devices(value: &mut Value, arenas: &[Arena]) {
     if !arenas.is_empty() {
         value["devices"] = arenas.iter().map(one).collect();
     }
-}
-
-/// The backend of a lowered op.
-pub fn backend(op: &str) -> &str {
-    op.split_once('.').map_or(op, |(backend, _)| backend)
 }
 
 /// A runner-up as JSON.

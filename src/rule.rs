@@ -28,7 +28,7 @@ pub use signature::{KINDS, Kind};
 
 use crate::attr::Attr;
 use crate::error::{Diagnostic, Diagnostics, Span, nearest};
-use crate::op::OpDef;
+use crate::op::{Op, Ops};
 use std::sync::Arc;
 
 /// The rule files that ship with ovolo, by name.
@@ -92,7 +92,7 @@ pub enum Pattern {
     /// An op.
     Op {
         /// The op.
-        op: &'static OpDef,
+        op: Op,
         /// Its operands.
         children: Vec<Pattern>,
         /// Attributes that are checked: those written, and without `*rest` those at their default.
@@ -149,7 +149,7 @@ pub enum Template {
     /// An op.
     Op {
         /// The op.
-        op: &'static OpDef,
+        op: Op,
         /// Its operands.
         children: Vec<Template>,
         /// The attributes that are written.
@@ -256,20 +256,20 @@ pub struct RuleSet {
 }
 
 impl RuleSet {
-    /// Reads rule files, given as names and texts.
+    /// Reads rule files over these ops, given as names and texts.
     ///
     /// # Errors
     /// Every mistake of every file.
-    pub fn read(files: &[(&str, &str)]) -> Result<Self, Diagnostics> {
-        let (rules, found) = Self::read_right(files);
+    pub fn read(ops: &Ops, files: &[(&str, &str)]) -> Result<Self, Diagnostics> {
+        let (rules, found) = Self::read_right(ops, files);
         found.into_result(rules)
     }
 
     /// Reads rule files as far as they are right: those of their rules that are, and every mistake of the
     /// others.
-    pub fn read_right(files: &[(&str, &str)]) -> (Self, Diagnostics) {
+    pub fn read_right(ops: &Ops, files: &[(&str, &str)]) -> (Self, Diagnostics) {
         let mut found = Diagnostics::new();
-        let rules = reader::read(files, &mut found);
+        let rules = reader::read(ops, files, &mut found);
         found.sort();
         (Self { rules: rules.into_iter().map(Arc::new).collect(), gone: Vec::new() }, found)
     }

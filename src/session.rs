@@ -159,7 +159,7 @@ impl Session {
         let (mut operands, mut from_inputs, mut starts) = (Vec::new(), Vec::new(), Vec::new());
         for step in &plan.steps {
             let refused =
-                |why| SessionError::Kernel { name: step.name.to_string(), op: step.op.to_owned(), why };
+                |why| SessionError::Kernel { name: step.name.to_string(), op: step.op.to_string(), why };
             kernels.push(match schedule::device(step) {
                 Some(_) => None,
                 None => {
@@ -346,7 +346,7 @@ impl Host {
         // Kernels may be run again after a panic, and the next run overwrites what this one has left in the arena.
         catch_unwind(AssertUnwindSafe(run)).map_err(|payload| SessionError::Panicked {
             step: step.name.to_string(),
-            op: step.op.to_owned(),
+            op: step.op.to_string(),
             message: message(&*payload),
         })
     }

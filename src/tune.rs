@@ -44,7 +44,6 @@ use crate::egraph::KernelCall;
 use crate::error::Error;
 use crate::file;
 use crate::graph::Graph;
-use crate::op;
 use crate::plan::{Base, Step};
 use crate::tensor::TensorType;
 use check::Checker;
@@ -249,7 +248,7 @@ impl<'a> Tuner<'a> {
         if jobs.is_empty() {
             return Ok(tally);
         }
-        let backends: BTreeSet<&str> = jobs.iter().filter_map(|job| job.call.def.backend()).collect();
+        let backends: BTreeSet<&str> = jobs.iter().filter_map(|job| job.call.op.backend()).collect();
         for name in backends {
             if let Some(Err(why)) = (self.find)(name).map(Backend::found) {
                 return Err(Error::setting(format!("kernels of `{name}` are timed where it is: {why}")));
@@ -318,7 +317,7 @@ impl<'a> Tuner<'a> {
         let roofline = Roofline::new("roofline", self.machine);
         let find = self.find;
         let contracts = |call: &Call<'_>| -> Result<Contract, String> {
-            let name = call.op.split_once('.').map_or("", |(name, _)| name);
+            let name = call.op.backend().unwrap_or_default();
             if !options.pipeline.backends.iter().any(|backend| backend == name) {
                 return Err(format!("backend `{name}` is not in this pipeline"));
             }
@@ -408,7 +407,7 @@ impl<'a> Tuner<'a> {
         let mut active: Vec<(usize, Runnable)> = Vec::new();
         for (at, job) in jobs.iter().enumerate() {
             let kernel = job.call.call(self.threads, |call| {
-                let name = job.call.def.backend().unwrap_or_default();
+                let name = job.call.op.backend().unwrap_or_default();
                 (self.find)(name).ok_or_else(|| "no such backend".to_owned())?.kernel(call)
             });
             let mut entry = Entry {
@@ -501,7 +500,7 @@ fn key_of(step: &Step, threads: usize, measured: &Measured) -> Option<(String, S
         step.inputs.iter().map(|place| matches!(place.base, Base::Constant(_))).collect();
     let contract = Contract { implementation: step.implementation.clone(), ..Contract::default() };
     let call = Call { op: step.op, attrs: &step.attrs, inputs: &inputs, output: &step.output_type, threads };
-    let query = Query { def: op::find(step.op)?, call, constant: &constant, contract: &contract };
+    let query = Query { call, constant: &constant, contract: &contract };
     let entry = measured.entry(&query)?;
     Some((measured.key(&query), entry.state))
 }
@@ -521,15 +520,15 @@ fn rivals(kernels: &[KernelCall], classes: usize) -> Vec<usize> {
         let (a, b) = (root(&mut parent, kernel.class), root(&mut parent, kernel.children[0]));
         parent[a.max(b)] = a.min(b);
     }
-    let mut numbers: FxHashMap<(usize, Option<&str>, &str), usize> = FxHashMap::default();
+    let mut numbers: FxHashMap<(usize, &str, &str), usize> = FxHashMap::default();
     kernels
         .iter()
         .map(|kernel| {
             let value = root(&mut parent, kernel.class);
             // A conversion has no rivals but those that do the very same.
-            let op = if kernel.converts() { kernel.def.name } else { "" };
+            let op = if kernel.converts() { kernel.op.name } else { "" };
             let next = numbers.len();
-            *numbers.entry((value, kernel.def.logical, op)).or_insert(next)
+            *numbers.entry((value, kernel.op.meaning(), op)).or_insert(next)
         })
         .collect()
 }

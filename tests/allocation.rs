@@ -67,7 +67,7 @@ fn a_run_after_the_first_does_not_allocate() {
         return o
     }";
     for source in [image, words] {
-        let graph = text::parse(source).unwrap();
+        let graph = text::parse(ovolo::op::built_in(), source).unwrap();
         for threads in [1, 2] {
             let compilation = common::compile(graph.clone(), threads);
             let inputs: Vec<Tensor> = graph

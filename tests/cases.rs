@@ -44,7 +44,7 @@ fn main() {
 
 fn case(name: &str, path: &Path, pipeline: &str) -> Result<(), Failed> {
     let source = std::fs::read_to_string(path).unwrap();
-    let graph = text::parse(&source).map_err(|error| error.to_string())?;
+    let graph = text::parse(ovolo::op::built_in(), &source).map_err(|error| error.to_string())?;
     let compilation =
         compile::compile(graph.clone(), &common::pipeline(pipeline, 1)).map_err(|e| e.to_string())?;
     let mut report = String::new();

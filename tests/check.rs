@@ -60,7 +60,8 @@ fn every_kind_of_finding_is_found_with_both_places() {
             Example(fires: "x: f32[4] = input; y = relu(x); z = exp(y); return z"),
         ]),
     ]"#;
-    let set = RuleSet::read(&[("mine.ron", text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", text)])
+        .unwrap_or_else(|errors| panic!("{errors}"));
     let mut findings = check::rules(set.rules());
     findings.extend(check::pipelines(&set.rules()[..1], &pipelines()));
     snapshot("findings", lines(&findings, text));
@@ -83,7 +84,8 @@ fn what_is_nearly_a_finding_is_none() {
         Rule(name: "meant-optional", from: "(attention ?q ?k ?v ?_m? {scale: 0.0})", to: "(attention ?q ?k ?v {scale: 1.0})"),
         Rule(name: "computed-and-used", from: "(softmax (neg ?x) {axis: ?_a})", to: "(softmax ?x {axis: ?k})", let: { k: "rank-of(?x)" }),
     ]"#;
-    let set = RuleSet::read(&[("mine.ron", text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", text)])
+        .unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!(lines(&check::rules(set.rules()), text), "");
 }
 
@@ -104,7 +106,8 @@ fn operands_that_commute_are_compared_in_both_orders() {
         let text = format!(
             "[Rule(name: \"one\", from: \"{one}\", to: \"{to}\"), Rule(name: \"other\", from: \"{other}\", to: \"{other_to}\", when: [\"{when}\"])]"
         );
-        let set = RuleSet::read(&[("mine.ron", &text)]).unwrap_or_else(|errors| panic!("{errors}"));
+        let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", &text)])
+            .unwrap_or_else(|errors| panic!("{errors}"));
         let found = check::rules(set.rules());
         assert!(found.iter().any(|one| one.kind == Kind::Subsumed && one.rule.name == "other"), "{found:#?}");
     }
@@ -119,7 +122,8 @@ fn what_no_op_can_be_told_is_read_without_a_panic_and_at_once() {
         Rule(name: "too-large", from: "(reshape ?x {shape: [9223372036854775807,2]})", to: "?x"),
         Rule(name: "too-large-in-all", from: "(reshape ?x {shape: [100003,100003,100003,100003]})", to: "?x"),
     ]"#;
-    let set = RuleSet::read(&[("mine.ron", text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", text)])
+        .unwrap_or_else(|errors| panic!("{errors}"));
     let start = std::time::Instant::now();
     let findings = check::rules(set.rules());
     assert_eq!(
@@ -161,7 +165,8 @@ fn what_can_never_match_is_found() {
     Rule(name: "a-vector-of-two-dimensions", from: "(conv ?x (relu ?b) ?b {*_a})", to: "?x"),
     Rule(name: "one-type-two-ways", from: "(add (cast ?x {to: f16}) ?y)", to: "?x", when: ["same-type(?x, ?y)", "is-f32(?x)"]),
 ]"#;
-    let set = RuleSet::read(&[("mine.ron", &text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", &text)])
+        .unwrap_or_else(|errors| panic!("{errors}"));
     let mut findings = check::rules(set.rules());
     findings.retain(|finding| finding.kind == Kind::Impossible);
     assert_eq!(findings.len(), set.rules().len());
@@ -180,7 +185,8 @@ fn what_may_match_after_all_is_not_called_impossible() {
         Rule(name: "a-condition", from: "(where (not ?c) ?x ?y)", to: "(where ?c ?y ?x)"),
         Rule(name: "another-type", from: "(add (cast ?x {to: ?t}) ?y)", to: "?y", when: ["is-f32(?x)", "is-dtype(?y, i64)", "is-dtype(?y, ?t)"]),
     ]"#;
-    let set = RuleSet::read(&[("mine.ron", text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", text)])
+        .unwrap_or_else(|errors| panic!("{errors}"));
     let mut findings = check::rules(set.rules());
     findings.retain(|finding| finding.kind == Kind::Impossible);
     assert_eq!(lines(&findings, text), "");
@@ -188,14 +194,15 @@ fn what_may_match_after_all_is_not_called_impossible() {
 
 #[test]
 fn pairs_that_undo_each_other_are_findings_but_where_both_ship() {
-    let set = RuleSet::read(rule::SHIPPED).unwrap_or_else(|errors| panic!("{errors}"));
+    let set = RuleSet::read(ovolo::op::built_in(), rule::SHIPPED).unwrap_or_else(|errors| panic!("{errors}"));
     let pair = check::rules(set.rules()).into_iter().find(|finding| finding.kind == Kind::Undone).unwrap();
     assert!(pair.is_note());
     let text = r#"[
         Rule(name: "one-way", from: "(neg (relu ?x))", to: "(relu (neg ?x))"),
         Rule(name: "other-way", from: "(relu (neg ?y))", to: "(neg (relu ?y))"),
     ]"#;
-    let set = RuleSet::read(&[("mine.ron", text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", text)])
+        .unwrap_or_else(|errors| panic!("{errors}"));
     let found = check::rules(set.rules());
     assert!(found.len() == 1 && found[0].kind == Kind::Undone && !found[0].is_note(), "{found:?}");
 }
@@ -206,7 +213,8 @@ fn rules_are_used_by_name_or_by_file_and_fire_or_do_not() {
         Rule(name: "one", from: "(relu (relu ?x))", to: "(relu ?x)"),
         Rule(name: "two", from: "(neg (neg ?x))", to: "?x"),
     ]"#;
-    let set = RuleSet::read(&[("mine.ron", text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", text)])
+        .unwrap_or_else(|errors| panic!("{errors}"));
     let pipeline = |rules: &str| {
         let text = format!(
             r#"Pipeline(name: "p", passes: [Rewrite(name: "r", rules: [{rules}], rounds: 1, nodes: 10), Extract(), Plan()], backends: ["native"])"#
@@ -227,7 +235,7 @@ fn rules_are_used_by_name_or_by_file_and_fire_or_do_not() {
 
 #[test]
 fn the_shipped_rules_have_a_point() {
-    let set = RuleSet::read(rule::SHIPPED).unwrap_or_else(|errors| panic!("{errors}"));
+    let set = RuleSet::read(ovolo::op::built_in(), rule::SHIPPED).unwrap_or_else(|errors| panic!("{errors}"));
     let mut findings = check::rules(set.rules());
     findings.extend(check::pipelines(set.rules(), &pipelines()));
     findings.extend(check::types(set.rules(), 2, &|_| ()));
@@ -254,7 +262,8 @@ fn a_law_is_of_all_rules_down_to_the_next_blank_line() {
 
         Rule(name: "fifth", from: "(abs (neg ?x))", to: "(abs ?x)"),
     ]"#;
-    let set = RuleSet::read(&[("mine.ron", text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", text)])
+        .unwrap_or_else(|errors| panic!("{errors}"));
     let laws: Vec<&str> = set.rules().iter().map(|rule| rule.doc.as_str()).collect();
     assert_eq!(laws, ["Twice is once.", "Another.", "Another.", "", ""]);
 }
@@ -277,7 +286,8 @@ fn sides_that_are_typed_otherwise_are_found_with_both_places() {
         Rule(name: "no-type-of-let", from: "(softmax ?x {axis: ?a})", to: "(softmax ?x {axis: ?k})", let: { k: "add(rank-of(?x), ?a)" }),
         Rule(name: "no-left-side", from: "(relu ?x)", to: "(neg ?x)", when: ["rank(?x, 2)", "rank(?x, 3)"]),
     ]"#;
-    let set = RuleSet::read(&[("mine.ron", text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", text)])
+        .unwrap_or_else(|errors| panic!("{errors}"));
     let one = check::types(set.rules(), 1, &|_| ());
     assert_eq!(one, check::types(set.rules(), 3, &|_| ()));
     snapshot("types", lines(&one, text));
@@ -289,7 +299,8 @@ fn rules_that_round_more_than_a_pipeline_allows_are_found() {
         // In fewer bits.
         Rule(name: "fewer-bits", precision: "bf16", from: "(relu ?x)", to: "(cast (relu (cast ?x {to: bf16})) {to: f32})", when: ["is-f32(?x)"]),
     ]"#;
-    let set = RuleSet::read(&[("mine.ron", rounds)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", rounds)])
+        .unwrap_or_else(|errors| panic!("{errors}"));
     let found = |precision: &str| {
         let text = format!(
             r#"Pipeline(name: "p", passes: [Rewrite(name: "r", rules: ["mine"]), Extract(), Plan()], backends: ["native"], precision: "{precision}")"#

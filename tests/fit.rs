@@ -83,7 +83,9 @@ const SCRATCH: &str = "graph scratch {
 
 #[test]
 fn the_curve_falls_and_every_point_of_it_can_be_had() {
-    for (graph, least_points) in [(text::parse(SCRATCH).unwrap(), 2), (model("vgg16"), 2)] {
+    for (graph, least_points) in
+        [(text::parse(ovolo::op::built_in(), SCRATCH).unwrap(), 2), (model("vgg16"), 2)]
+    {
         let points = plans(&graph, &common::options(2));
         assert!(points.len() >= least_points, "{points:?}");
         for pair in points.windows(2) {
@@ -105,7 +107,7 @@ fn the_curve_falls_and_every_point_of_it_can_be_had() {
 
 #[test]
 fn the_curve_begins_within_the_limit() {
-    let graph = text::parse(SCRATCH).unwrap();
+    let graph = text::parse(ovolo::op::built_in(), SCRATCH).unwrap();
     let all = plans(&graph, &common::options(2));
     assert!(all.len() > 1, "{all:?}");
     for (at, point) in all.iter().enumerate() {
@@ -138,7 +140,7 @@ fn the_work_of_a_search_has_a_limit_where_the_e_graph_is_hard() {
 
 #[test]
 fn what_runs_within_a_limit_is_right() {
-    let graph = text::parse(SCRATCH).unwrap();
+    let graph = text::parse(ovolo::op::built_in(), SCRATCH).unwrap();
     let inputs = common::inputs(&graph);
     let reference = common::reference(&graph, &inputs);
     for Point { arena, .. } in plans(&graph, &common::options(2)) {
@@ -151,7 +153,9 @@ fn what_runs_within_a_limit_is_right() {
 
 #[test]
 fn what_stands_in_the_way_is_named() {
-    let error = compile::compile(text::parse(SCRATCH).unwrap(), &limited(Some(100_000))).unwrap_err();
+    let error =
+        compile::compile(text::parse(ovolo::op::built_in(), SCRATCH).unwrap(), &limited(Some(100_000)))
+            .unwrap_err();
     compare("what_stands_in_the_way", &error.to_string());
     let error = compile::compile(model("squeezenet1_1"), &limited(Some(1 << 20))).unwrap_err();
     compare("what_stands_in_the_way_of_squeezenet", &error.to_string());
@@ -160,6 +164,7 @@ fn what_stands_in_the_way_is_named() {
 #[test]
 fn operands_are_computed_where_they_belong() {
     let graph = text::parse(
+        ovolo::op::built_in(),
         "graph branches {
  x: f32[1,16,8,8] = input
  w: f32[16,16,1,1] = const ~1
@@ -189,7 +194,7 @@ fn the_concatenations_of_squeezenet_are_no_steps() {
         return;
     }
     let plan = plan(&model("squeezenet1_1"), &common::options(2));
-    assert!(plan.steps.iter().all(|step| !step.op.ends_with(".concat")), "{plan}");
+    assert!(plan.steps.iter().all(|step| !step.op.name.ends_with(".concat")), "{plan}");
 }
 
 /// A residual over a concatenation: one operand of the last convolution lies in another.
@@ -210,7 +215,7 @@ const PARTS: &str = "graph g {
 
 #[test]
 fn what_is_proven_within_a_limit_is_not_beaten_by_fewer_programs() {
-    let graph = text::parse(PARTS).unwrap();
+    let graph = text::parse(ovolo::op::built_in(), PARTS).unwrap();
     let mut fewer = common::options(1);
     for pass in &mut fewer.pipeline.passes {
         if let PassSpec::Rewrite(phase) = pass {
@@ -227,7 +232,7 @@ fn what_is_proven_within_a_limit_is_not_beaten_by_fewer_programs() {
 
 #[test]
 fn a_limit_leaves_the_worth_of_memory_in_force() {
-    let graph = text::parse(SCRATCH).unwrap();
+    let graph = text::parse(ovolo::op::built_in(), SCRATCH).unwrap();
     let points = plans(&graph, &common::options(2));
     let mut options = weighed(1e9);
     for pass in &mut options.pipeline.passes {
@@ -260,12 +265,12 @@ fn early(first: usize, second: usize) -> Graph {
  return y
 }}"
     );
-    text::parse(&text).unwrap()
+    text::parse(ovolo::op::built_in(), &text).unwrap()
 }
 
 /// The operands that the concatenation copies.
 fn copied(plan: &Plan) -> Vec<usize> {
-    let step = plan.steps.iter().find(|step| step.op.ends_with(".concat"));
+    let step = plan.steps.iter().find(|step| step.op.name.ends_with(".concat"));
     step.map_or_else(Vec::new, |step| (0..2).filter(|operand| !step.joined.contains(operand)).collect())
 }
 
@@ -304,7 +309,7 @@ fn a_concatenation_is_copied_where_a_limit_or_the_worth_of_memory_asks_for_it() 
 #[test]
 fn what_is_proven_under_a_weight_of_memory_is_the_sum() {
     let mut proven = 0;
-    for graph in [text::parse(SCRATCH).unwrap(), model("squeezenet1_1")] {
+    for graph in [text::parse(ovolo::op::built_in(), SCRATCH).unwrap(), model("squeezenet1_1")] {
         let points = plans(&graph, &common::options(2));
         for weight in [1e-6, 0.1, 1.17, 1e3] {
             let compilation = compile::compile(graph.clone(), &weighed(weight)).unwrap();

@@ -18,6 +18,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use ovolo::backend::{self, BACKENDS};
 use ovolo::graph::{Graph, text};
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
+use ovolo::op::Op;
 use ovolo::rule::{Example, Rule, RuleSet, SHIPPED, Template};
 use ovolo::tensor::{Tensor, TensorType};
 use std::collections::BTreeSet;
@@ -32,7 +33,7 @@ const DEVICE: &[&str] = &["cuda", "cublaslt", "cudnn", "cudnn-graph", "tf32"];
 const ON_DEVICES: &[&str] = &["tree"];
 
 fn main() {
-    let rules = RuleSet::read(SHIPPED).unwrap();
+    let rules = RuleSet::read(ovolo::op::built_in(), SHIPPED).unwrap();
     let mut trials = Vec::new();
     let library = common::onednn_found();
     for rule in rules
@@ -52,7 +53,11 @@ fn main() {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         trials.push(Trial::test(format!("case::{name}"), move || {
             let source = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
-            plan::holds(&text::parse(&source).map_err(|error| error.to_string())?, "native", true)
+            plan::holds(
+                &text::parse(ovolo::op::built_in(), &source).map_err(|error| error.to_string())?,
+                "native",
+                true,
+            )
         }));
     }
     let pipelines: &[&str] = if library { &["native", "cpu", "onednn"] } else { &["native"] };
@@ -74,21 +79,22 @@ fn main() {
 /// Whether a right side has an op that some backend runs.
 fn lowers(template: &Template) -> bool {
     match template {
-        Template::Op { op, children, .. } => backend_of(op.name).is_some() || children.iter().any(lowers),
+        Template::Op { op, children, .. } => backend_of(*op).is_some() || children.iter().any(lowers),
         Template::Each(_, inner) => inner.as_ref().is_some_and(|(_, inner)| lowers(inner)),
         Template::Operand(_) | Template::Scalar(_) => false,
     }
 }
 
-fn backend_of(op: &str) -> Option<&'static dyn backend::Backend> {
-    backend::find(op.split_once('.')?.0)
+fn backend_of(op: Op) -> Option<&'static dyn backend::Backend> {
+    backend::find(op.backend()?)
 }
 
 /// The graphs of a rule's firing examples, before and after.
 fn fired(rule: &Rule) -> impl Iterator<Item = (Graph, Graph)> {
     rule.examples.iter().filter_map(|example| {
         let Example::Fires { graph, after: Some(after), .. } = example else { return None };
-        let before = text::parse(&example.graph()).unwrap_or_else(|error| panic!("{error}"));
+        let before =
+            text::parse(ovolo::op::built_in(), &example.graph()).unwrap_or_else(|error| panic!("{error}"));
         let after = common::after(graph, after).unwrap_or_else(|error| panic!("{error}"));
         Some((before, after))
     })
@@ -126,12 +132,7 @@ fn ops(rule: &Rule) -> Result<(), Failed> {
 
 /// Whether there is a kernel. Which ones oneDNN has is for the library to say, so it may refuse some
 /// examples of a rule, and not all; the native backend has one for every example.
-fn offered(
-    op: &'static str,
-    attrs: &ovolo::attr::Attrs,
-    operands: &[&Tensor],
-    result: &Tensor,
-) -> Result<(), String> {
+fn offered(op: Op, attrs: &ovolo::attr::Attrs, operands: &[&Tensor], result: &Tensor) -> Result<(), String> {
     let backend = backend_of(op).ok_or("there is no such backend")?;
     let types = types(operands);
     let call = backend::Call { op, attrs, inputs: &types, output: result.ty(), threads: 1 };
@@ -145,7 +146,7 @@ fn offered(
 fn examples(rule: &Rule) -> Result<(), Failed> {
     let pipeline = if rule.stem() == LIBRARY { "onednn" } else { "native" };
     let wide = !from_library(rule) || common::wide();
-    let here = |graph: &Graph| !graph.nodes().any(|(_, node)| ON_DEVICES.contains(&node.op));
+    let here = |graph: &Graph| !graph.nodes().any(|(_, node)| ON_DEVICES.contains(&node.op.name));
     let mut graphs = fired(rule).filter(|(before, after)| here(before) && (wide || has_kernels(after)));
     graphs.try_for_each(|(graph, _)| plan::holds(&graph, pipeline, true))
 }
@@ -198,7 +199,7 @@ fn backends(rules: &RuleSet) -> Result<(), Failed> {
 fn implementations(rules: &RuleSet) -> Result<(), Failed> {
     let mut met = BTreeSet::new();
     for (_, graph) in rules.rules().iter().flat_map(|rule| fired(rule).collect::<Vec<_>>()) {
-        for (_, node) in graph.nodes().filter(|(_, node)| node.op.starts_with("native.")) {
+        for (_, node) in graph.nodes().filter(|(_, node)| node.op.name.starts_with("native.")) {
             let types: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();
             let call = backend::Call {
                 op: node.op,

@@ -20,7 +20,7 @@ const SOURCE: &str = "graph gates {
 
 #[test]
 fn two_products_of_one_input_become_one_and_two_views() {
-    let graph = text::parse(SOURCE).unwrap();
+    let graph = text::parse(ovolo::op::built_in(), SOURCE).unwrap();
     let x = Tensor::from_f64(
         ovolo::tensor::DType::F32,
         [1_usize, 64],
@@ -30,7 +30,7 @@ fn two_products_of_one_input_become_one_and_two_views() {
     for pipeline in ["native", "merged"] {
         let compilation = compile::compile(graph.clone(), &common::pipeline(pipeline, 1)).unwrap();
         let products =
-            compilation.plan.steps.iter().filter(|step| step.op.starts_with("native.matmul")).count();
+            compilation.plan.steps.iter().filter(|step| step.op.name.starts_with("native.matmul")).count();
         assert_eq!(products, if pipeline == "merged" { 1 } else { 2 }, "{}", compilation.plan);
         if pipeline == "merged" {
             let by = |name: &str| {

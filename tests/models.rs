@@ -101,7 +101,11 @@ fn agrees(folder: &Path, name: &str) -> Result<(), Failed> {
 
 /// That the session gives the same bits once it has been kept and found again.
 fn from_the_cache(session: Session, inputs: &[&Tensor], outputs: &[Tensor]) -> Result<(), Failed> {
-    let cache = Cache::new(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("models-cache"), Cache::LIMIT);
+    let cache = Cache::new(
+        &Path::new(env!("CARGO_TARGET_TMPDIR")).join("models-cache"),
+        Cache::LIMIT,
+        ovolo::op::built_in(),
+    );
     let key = Key::default().with("test", "models");
     cache.keep(&key, &session, Origin::default()).map_err(|error| error.to_string())?;
     let plan = session.plan().clone();

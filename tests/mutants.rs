@@ -21,7 +21,7 @@ const THREADS: usize = 2;
 /// Of each rule that is written out for several rows, the last, where the ops are not commutative;
 /// and the first where rows are of different ops, and not of different layouts.
 fn subjects() -> Vec<Arc<Rule>> {
-    let set = RuleSet::read(SHIPPED).unwrap();
+    let set = RuleSet::read(ovolo::op::built_in(), SHIPPED).unwrap();
     let rules = set.rules();
     let place = |rule: &Rule| (rule.file.clone(), rule.line);
     let last = |at: usize| at + 1 == rules.len() || place(&rules[at + 1]) != place(&rules[at]);

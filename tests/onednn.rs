@@ -51,7 +51,7 @@ fn doctor_says_where_it_looked() {
 
 /// Compiles a graph by the pipeline `onednn`, compares its outputs with the reference, and gives the plan.
 fn plan(source: &str, threads: usize) -> Plan {
-    let graph = text::parse(source).unwrap();
+    let graph = text::parse(ovolo::op::built_in(), source).unwrap();
     let compilation = compile::compile(graph.clone(), &pipeline("onednn", threads)).unwrap();
     assert!(compilation.absent.is_empty());
     let plan = compilation.plan.clone();
@@ -134,7 +134,7 @@ fn one_and_two_threads_give_one_result() {
         i = reduce-mean(h) {axes: [2,3]}; j = reshape(i) {shape: [2,40]}; y = matmul(j, m); return y }";
     for threads in [1, 2, 3] {
         let plan = plan(source, threads);
-        assert!(plan.steps.iter().any(|step| step.op.starts_with("onednn.")), "{plan}");
+        assert!(plan.steps.iter().any(|step| step.op.name.starts_with("onednn.")), "{plan}");
     }
 }
 
@@ -155,7 +155,7 @@ fn by_bytes(name: &str, threads: usize) -> Options {
 
 /// Compiles a graph where it may be rounded, and compares with the reference within 1e-2.
 fn rounded(source: &str, options: &Options) -> Plan {
-    let graph = text::parse(source).unwrap();
+    let graph = text::parse(ovolo::op::built_in(), source).unwrap();
     let compilation = compile::compile(graph.clone(), options).unwrap_or_else(|error| panic!("{error}"));
     let plan = compilation.plan.clone();
     let inputs: Vec<_> = plan.inputs.iter().map(|(name, ty)| random(name, ty.dtype, &ty.shape)).collect();
@@ -216,7 +216,7 @@ fn a_model_in_bf16_runs_on_kernels_in_bf16() {
     let source = "graph { x: bf16[1,16,14,14] = input; v: bf16[32,16,3,3] = const ~1; a: bf16[32] = const ~2;
         w: bf16[16,32,1,1] = const ~3; b: bf16[16] = const ~4;
         c = conv(x, v, a) {pads: [1,1,1,1]}; e = relu(c); f = conv(e, w, b); g = add(f, x); return g }";
-    let graph = text::parse(source).unwrap();
+    let graph = text::parse(ovolo::op::built_in(), source).unwrap();
     for (name, options) in [("onednn", by_bytes("onednn", 2)), ("native", pipeline("native", 2))] {
         let compilation = compile::compile(graph.clone(), &options).unwrap();
         let plan = compilation.plan.clone();
@@ -225,8 +225,8 @@ fn a_model_in_bf16_runs_on_kernels_in_bf16() {
         let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
         let error = relative_error(&outputs[0], &reference(&graph, &inputs)[0]);
         assert!(error <= 1e-2, "{error:e}\n{plan}");
-        let convs: Vec<_> = plan.steps.iter().filter(|step| step.op.contains("conv")).collect();
-        assert!(convs.len() == 2 && convs.iter().all(|step| step.op.starts_with(name)), "{plan}");
+        let convs: Vec<_> = plan.steps.iter().filter(|step| step.op.name.contains("conv")).collect();
+        assert!(convs.len() == 2 && convs.iter().all(|step| step.op.name.starts_with(name)), "{plan}");
         assert!(!plan.to_string().contains(" reference"), "{plan}");
     }
 }

@@ -112,7 +112,7 @@ fn the_ten_models_are_imported() {
         assert_eq!(imported.notes, Vec::<String>::new(), "{name}");
         assert!(!imported.seeded.is_empty(), "{name}");
         let text = ovolo::graph::text::print(&imported.graph);
-        let again = ovolo::graph::text::parse_with(&text, &|name| {
+        let again = ovolo::graph::text::parse_with(ovolo::op::built_in(), &text, &|name| {
             imported.graph.find(name).and_then(|id| imported.graph.constant(id)).cloned()
         });
         assert_eq!(ovolo::graph::text::print(&again.unwrap()), text, "{name}");

@@ -26,12 +26,12 @@ impl Random {
 
 /// A node whose type follows from its operands.
 fn add(graph: &mut Graph, op: &'static str, attrs: Attrs, inputs: Vec<NodeId>) -> NodeId {
-    let def = op::find(op).unwrap();
+    let def = op::built_in().get(op).unwrap();
     let attrs = op::complete(def, attrs);
     let types: Vec<&TensorType> = inputs.iter().map(|input| &graph[*input].ty).collect();
     let ty = def.result(&attrs, &types).unwrap();
     let name = format!("v{}", graph.len()).into();
-    graph.add_node(Node { op, attrs: Arc::new(attrs), inputs, name, ty })
+    graph.add_node(Node { op: def, attrs: Arc::new(attrs), inputs, name, ty })
 }
 
 /// A program of rows: maps, sums, reductions to fewer rows, views, and concatenations of what lies about.
@@ -88,7 +88,7 @@ fn program(seed: u64) -> Graph {
 /// Contracts as the backends give them, with scratch for reductions.
 fn ask(call: &Call<'_>, _: &[bool]) -> Result<(Contract, f64), String> {
     let mut contract = Contract { implementation: "any".into(), ..Contract::default() };
-    match call.op {
+    match call.op.name {
         "native.abs" => contract.in_place = vec![0],
         "native.add" => contract.in_place = vec![0, 1],
         "native.reshape" => contract.view_of = Some(0),

@@ -10,7 +10,7 @@ use ovolo::plan::Plan;
 use std::path::Path;
 
 fn planned(source: &str) -> Plan {
-    let graph = text::parse(source).unwrap_or_else(|errors| panic!("{errors}"));
+    let graph = text::parse(ovolo::op::built_in(), source).unwrap_or_else(|errors| panic!("{errors}"));
     common::compile(graph, 1).plan
 }
 
@@ -44,7 +44,7 @@ fn a_fused_step_comes_from_all_that_it_computes_and_from_nothing_else() {
     assert_eq!(files, ["rules/native.ron"]);
     let blocked = |value: &str| {
         let form = |name: &str| name.split('@').next() == Some(value);
-        let step = plan.steps.iter().find(|step| form(&step.name) && step.op.contains("conv"));
+        let step = plan.steps.iter().find(|step| form(&step.name) && step.op.name.contains("conv"));
         let step = step.unwrap_or_else(|| panic!("no convolution for {value} in\n{plan}"));
         source(&plan, &step.name)
     };
@@ -69,7 +69,7 @@ fn rules_on_the_way_beside_the_main_one_are_told() {
         return y
         }",
     );
-    let step = plan.steps.iter().find(|step| step.op.contains("conv")).unwrap();
+    let step = plan.steps.iter().find(|step| step.op.name.contains("conv")).unwrap();
     let named = |rules: &[String], name: &str| rules.iter().any(|rule| rule.starts_with(name));
     assert!(named(&step.source.rules, "map-relu (rules/fuse.ron:"), "{step:?}");
     assert!(named(&step.source.others, "split-batch-norm (rules/fuse.ron:"), "{step:?}");
@@ -92,7 +92,7 @@ fn every_step_of_a_model_leads_back_to_imported_nodes() {
             );
             for one in &step.source.imported {
                 let node = graph.find(&one.name).unwrap_or_else(|| panic!("{name}: {one}"));
-                assert_eq!(graph[node].op, one.op);
+                assert_eq!(graph[node].op.name, one.op);
             }
         }
     }
@@ -101,6 +101,7 @@ fn every_step_of_a_model_leads_back_to_imported_nodes() {
 #[test]
 fn a_runner_up_says_in_what_it_differs() {
     let graph = text::parse(
+        ovolo::op::built_in(),
         "graph { x: f32[1,64,28,28] = input; w: f32[64,64,3,3] = const ~1; b: f32[64] = const ~2
         y = conv(x, w, b) {pads: [1,1,1,1]}; return y }",
     );

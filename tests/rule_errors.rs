@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 
 fn main() {
     let arguments = Arguments::from_args();
-    let mut trials =
-        trials("rules", |name, text| RuleSet::read(&[(name, text)]).err().map(|found| found.to_string()));
+    let mut trials = trials("rules", |name, text| {
+        RuleSet::read(ovolo::op::built_in(), &[(name, text)]).err().map(|found| found.to_string())
+    });
     trials.extend(self::trials("pipelines", |name, text| {
-        let rules = RuleSet::read(ovolo::rule::SHIPPED).unwrap();
+        let rules = RuleSet::read(ovolo::op::built_in(), ovolo::rule::SHIPPED).unwrap();
         Pipeline::read_for(name, text, &rules).err().map(|found| found.to_string())
     }));
     assert!(trials.len() >= 50, "the bad files are there");
@@ -39,7 +40,7 @@ fn mistakes() -> Vec<(String, Diagnostic)> {
     for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let text = std::fs::read_to_string(&path).unwrap();
-        let errors = RuleSet::read(&[(&name, &text)]).unwrap_err();
+        let errors = RuleSet::read(ovolo::op::built_in(), &[(&name, &text)]).unwrap_err();
         found.extend(errors.into_iter().map(|diagnostic| (name.clone(), diagnostic)));
     }
     found
@@ -66,7 +67,7 @@ fn complete() -> Result<(), Failed> {
 
 fn complete_pipelines() -> Result<(), Failed> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad/pipelines");
-    let rules = RuleSet::read(ovolo::rule::SHIPPED).unwrap();
+    let rules = RuleSet::read(ovolo::op::built_in(), ovolo::rule::SHIPPED).unwrap();
     let mut lacking = Vec::new();
     for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         let text = std::fs::read_to_string(&path).unwrap();
@@ -85,7 +86,7 @@ fn complete_pipelines() -> Result<(), Failed> {
 }
 
 fn kept() -> Result<(), Failed> {
-    let set = RuleSet::read(ovolo::rule::SHIPPED).unwrap();
+    let set = RuleSet::read(ovolo::op::built_in(), ovolo::rule::SHIPPED).unwrap();
     let kept = set.keep(&["algebra".to_owned()]).unwrap();
     let whole = set.rules().iter().filter(|rule| rule.stem() == "algebra").count();
     if whole > 0 && kept.rules().len() == whole {
@@ -97,7 +98,7 @@ fn kept() -> Result<(), Failed> {
 
 fn gone() -> Result<(), Failed> {
     let text = "[Rule(name: \"alone\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\")]";
-    let set = RuleSet::read(&[("rules/own.ron", text)]).unwrap();
+    let set = RuleSet::read(ovolo::op::built_in(), &[("rules/own.ron", text)]).unwrap();
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let without = set.without("alone").without("another");
     // By its name, and by that of the file in which it was alone.

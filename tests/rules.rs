@@ -26,7 +26,7 @@ fn main() {
         std::env::set_var("OVOLO_CUBLASLT", "/nowhere/libcublasLt.so");
         std::env::set_var("OVOLO_CUDNN", "/nowhere/libcudnn.so");
     }
-    let set = RuleSet::read(SHIPPED).unwrap_or_else(|errors| panic!("{errors}"));
+    let set = RuleSet::read(ovolo::op::built_in(), SHIPPED).unwrap_or_else(|errors| panic!("{errors}"));
     let snapshots = common::snapshots();
     let onednn = common::onednn_found() && common::wide();
     let trials = set

@@ -33,7 +33,7 @@ fn graph() -> Graph {
         y = sigmoid(c3)
         return y
     }";
-    ovolo::graph::text::parse(text).unwrap()
+    ovolo::graph::text::parse(ovolo::op::built_in(), text).unwrap()
 }
 
 fn options() -> Options {
@@ -337,7 +337,7 @@ fn what_a_plan_takes_is_priced_by_its_time_within_plans() {
     // Each step of the plan counts what it took in one.
     for step in &chosen.plan.steps {
         let of_step = |(key, entry): &(&String, &Entry)| {
-            key.starts_with(step.op) && timed(entry) && (entry.price() - step.seconds).abs() < 1e-12
+            key.starts_with(step.op.name) && timed(entry) && (entry.price() - step.seconds).abs() < 1e-12
         };
         let view = step.seconds == 0.0;
         assert!(view || stored.table.entries.iter().any(|line| of_step(&line)), "{}: {step:?}", step.name);

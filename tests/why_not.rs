@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 fn rule(body: &str) -> Arc<Rule> {
     let text = format!("[Rule(name: \"a-rule\", {body})]");
-    let set = RuleSet::read(&[("mine.ron", &text)]).unwrap_or_else(|errors| panic!("{errors}"));
+    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", &text)])
+        .unwrap_or_else(|errors| panic!("{errors}"));
     Arc::clone(&set.rules()[0])
 }
 
@@ -18,7 +19,8 @@ fn why(graph: &str, body: &str) -> WhyNot {
 }
 
 fn why_at(graph: &str, body: &str, node: Option<&str>) -> WhyNot {
-    let graph = text::parse(&format!("graph {{\n{graph}\n}}")).unwrap_or_else(|errors| panic!("{errors}"));
+    let graph = text::parse(ovolo::op::built_in(), &format!("graph {{\n{graph}\n}}"))
+        .unwrap_or_else(|errors| panic!("{errors}"));
     EGraph::new(&graph).why_not(&rule(body), node).unwrap()
 }
 
@@ -130,7 +132,8 @@ fn a_number_that_adds_a_dimension_is_told() {
 /// What is said of a rule in an e-graph that is fresh, and after a phase with these limits.
 fn told(graph: &str, body: &str, limits: Limits) -> String {
     let rule = rule(body);
-    let graph = text::parse(&format!("graph {{\n{graph}\n}}")).unwrap_or_else(|errors| panic!("{errors}"));
+    let graph = text::parse(ovolo::op::built_in(), &format!("graph {{\n{graph}\n}}"))
+        .unwrap_or_else(|errors| panic!("{errors}"));
     let fresh = EGraph::new(&graph).why_not(&rule, None).unwrap();
     let mut egraph = EGraph::new(&graph);
     let saturation =

@@ -121,7 +121,8 @@ impl Place {
 }
 
 /// The rules that ship with ovolo.
-static SHIPPED: LazyLock<RuleSet> = LazyLock::new(|| RuleSet::read_right(rule::SHIPPED).0);
+static SHIPPED: LazyLock<RuleSet> =
+    LazyLock::new(|| RuleSet::read_right(crate::op::built_in(), rule::SHIPPED).0);
 
 /// Whether a rule is one that ships with ovolo, as it ships.
 fn ships(rule: &Rule) -> bool {
@@ -309,7 +310,7 @@ fn examples(rule: &Arc<Rule>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for example in &rule.examples {
         let span = example.place().graph;
-        let (message, help) = match text::parse_small(&example.graph(), LARGEST) {
+        let (message, help) = match text::parse_small(crate::op::built_in(), &example.graph(), LARGEST) {
             Err(found) => {
                 (mistakes(&found), "write it in the text form of graphs, as `ovolo dump` prints it")
             }

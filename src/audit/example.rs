@@ -54,7 +54,9 @@ pub fn lacks(rule: &Rule) -> Option<&'static str> {
 
 fn judge(rule: &Rule, example: &Example) -> Option<Wrong> {
     let wrong = |message: String, actual: Option<String>| Some(Wrong { message, actual });
-    let graph = match text::parse_small(&example.graph(), LARGEST).map_err(|error| error.to_string()) {
+    let graph = match text::parse_small(crate::op::built_in(), &example.graph(), LARGEST)
+        .map_err(|error| error.to_string())
+    {
         Ok(graph) => graph,
         Err(why) => return wrong(format!("the graph does not read: {}", why.trim_end()), None),
     };

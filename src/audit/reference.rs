@@ -40,7 +40,7 @@ pub fn markdown() -> String {
     functions(&mut text, false);
     for (title, lowered) in [("Ops", false), ("Lowered ops", true)] {
         let _ = writeln!(text, "\n## {title}\n\n| Op | Operands | Attributes | |\n|---|---|---|---|");
-        for def in op::all().iter().filter(|def| def.flags.lowered == lowered) {
+        for def in op::built_in().all().iter().filter(|def| def.flags.lowered == lowered) {
             let operands = match def.arity {
                 Arity::Exactly(count) => count.to_string(),
                 Arity::AtLeast(count) => format!("{count} or more"),

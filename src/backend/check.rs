@@ -52,8 +52,9 @@ pub(crate) fn run(
     place: Option<usize>,
 ) -> (Contract, Tensor) {
     let types: Vec<&TensorType> = inputs.iter().map(|input| input.ty()).collect();
+    let op = op::built_in().get(op).unwrap();
     let call = Call { op, attrs, inputs: &types, output, threads };
-    let backend = find(op.split_once('.').unwrap().0).unwrap();
+    let backend = find(op.backend().unwrap()).unwrap();
     let contract = backend.contract(&call).unwrap_or_else(|why| panic!("{op}{attrs}: {why}"));
     let mut result = Tensor::zeros(output.clone());
     if let Some(operand) = contract.view_of {
@@ -77,8 +78,8 @@ pub(crate) fn run(
     // SAFETY: kernel and contract are of this call, whose types are those of the buffers; the result takes the
     // place of an operand only where the contract allows that, and begins with its bytes.
     unsafe { kernel.run(&Args { inputs: &pointers, output, scratch: inside, team: &team }) };
-    place_of_result.check(op);
-    scratch.check(op);
+    place_of_result.check(op.name);
+    scratch.check(op.name);
     result.bytes_mut().copy_from_slice(place_of_result.inside());
     (contract, result)
 }
@@ -134,7 +135,7 @@ fn padding(tensor: &Tensor) -> Option<usize> {
 /// Asserts that a kernel gives what the op's reference evaluation gives: with one thread and with
 /// two, and in place of each operand that its contract allows.
 pub(crate) fn verify(op: &'static str, attrs: &Attrs, inputs: &[&Tensor], tolerance: f64) -> Contract {
-    let definition = op::find(op).unwrap_or_else(|| panic!("`{op}` is not in the registry"));
+    let definition = op::built_in().get(op).unwrap_or_else(|| panic!("`{op}` is not in the registry"));
     let types: Vec<&TensorType> = inputs.iter().map(|input| input.ty()).collect();
     let output = definition.result(attrs, &types).unwrap_or_else(|why| panic!("{op}{attrs}: {why}"));
     let want = definition.evaluate(attrs, inputs, &output);

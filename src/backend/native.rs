@@ -91,7 +91,7 @@ fn entry(op: &str) -> Option<&'static Entry> {
 
 /// The contract of the op's own family.
 fn own_contract(call: &Call<'_>) -> Result<Contract, String> {
-    match entry(call.op) {
+    match entry(call.op.name) {
         Some(entry) => (entry.contract)(call),
         None => reference::contract(call),
     }
@@ -99,7 +99,7 @@ fn own_contract(call: &Call<'_>) -> Result<Contract, String> {
 
 /// The kernel of the op's own family.
 fn own_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-    match entry(call.op) {
+    match entry(call.op.name) {
         Some(entry) => (entry.kernel)(call),
         None => reference::kernel(call),
     }

@@ -60,7 +60,7 @@ fn divide(call: &Call<'_>) -> Result<Work, String> {
     let library = onednn_sys::library().map_err(ToString::to_string)?;
     let (_, divide) = ENTRIES
         .iter()
-        .find(|(op, _)| *op == call.op)
+        .find(|(op, _)| call.op == *op)
         .ok_or_else(|| format!("oneDNN has no kernel for `{}`", call.op))?;
     divide(library, call)
 }

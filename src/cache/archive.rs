@@ -28,7 +28,7 @@ impl Cache {
         let bytes = self.folder.read(Kind::Plan, &name).map_err(read)?;
         let bytes = bytes.ok_or_else(|| cache("there is no entry to save".to_owned()))?;
         let entry = Entry::decode(&bytes).map_err(|damage| cache(damage.to_string()))?;
-        weights::read(&self.folder, &entry.constants, entry.plan.threads)
+        weights::read(&self.folder, &entry.constants, entry.plan.threads())
             .map_err(|miss| cache(miss.to_string()))?;
         let mut maps: Vec<Mmap> = Vec::new();
         for (digest, _) in entry.weights() {

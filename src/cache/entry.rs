@@ -4,7 +4,7 @@ use super::folder::{Folder, Kind};
 use super::{Digest, Key, Miss};
 use crate::cost::Machine;
 use crate::graph::NodeId;
-use crate::plan::Plan;
+use crate::plan::Stored;
 use crate::tensor::TensorType;
 use crate::tune::Basis;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ pub struct Entry {
     /// The model's file when the entry was made.
     pub model: String,
     /// The plan.
-    pub plan: Plan,
+    pub plan: Stored,
     /// The constants that the plan reads.
     pub constants: Vec<Constant>,
     /// The speeds of the machine, where the cost model went by them and they are kept.

@@ -204,9 +204,8 @@ fn profile(
         let mut times: Vec<Duration> = counted.iter().map(|times| times[at]).collect();
         times.sort_unstable();
         let seconds = times[times.len() / 2].as_secs_f64();
-        let def = ovolo::op::find(step.op).ok_or("an op of the plan is not in the registry")?;
         let types: Vec<_> = step.input_types.iter().collect();
-        let flops = (def.flops)(&step.attrs, &types, &step.output_type);
+        let flops = (step.op.flops)(&step.attrs, &types, &step.output_type);
         let (peak, bound) = of_peak(step, flops, &machine, stream, seconds);
         Ok(Timing { seconds, flops, peak, bound })
     };

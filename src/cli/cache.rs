@@ -47,7 +47,7 @@ fn open() -> Result<ovolo::cache::Cache, String> {
     if folder.exists() && !folder.is_dir() {
         return Err(format!("{}: it is no folder, so there is no cache: mend OVOLO_CACHE", folder.display()));
     }
-    Ok(ovolo::cache::Cache::new(&folder, limit()?))
+    Ok(ovolo::cache::Cache::new(&folder, limit()?, ovolo::op::built_in()))
 }
 
 /// What a file that is no entry is called.

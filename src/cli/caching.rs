@@ -173,7 +173,7 @@ pub(super) fn cache() -> Option<Cache> {
         eprintln!("note: {why}; until it is mended nothing is removed from the cache");
         u64::MAX
     });
-    ovolo::calibrate::folder().map(|folder| Cache::new(&folder, limit))
+    ovolo::calibrate::folder().map(|folder| Cache::new(&folder, limit, ovolo::op::built_in()))
 }
 
 /// The bytes that the cache may take.

@@ -239,7 +239,7 @@ fn text(plan: &Plan) -> String {
             text,
             "      {}  backend {}, implementation {}, layout {}, {:.1} us",
             step.op,
-            report::backend(step.op),
+            step.op.backend().unwrap_or_default(),
             step.implementation,
             step.output_type.layout,
             step.seconds * 1e6

@@ -42,7 +42,7 @@ impl Kernels {
         let compilation = settings.compile()?;
         let mut jobs: Vec<Job> = Vec::new();
         let mut copies = 0;
-        for step in compilation.plan.steps.iter().filter(|step| step.op.starts_with("cuda.")) {
+        for step in compilation.plan.steps.iter().filter(|step| step.op.name.starts_with("cuda.")) {
             let inputs: Vec<&TensorType> = step.input_types.iter().collect();
             let call = Call {
                 op: step.op,

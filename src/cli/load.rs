@@ -352,7 +352,7 @@ pub(super) fn read_pipeline(name: &str, rules: Option<&RuleSet>) -> Result<Pipel
 
 fn read_rules(files: &[(String, String)]) -> Result<RuleSet, String> {
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    RuleSet::read(&files).map_err(|errors| errors.to_string())
+    RuleSet::read(ovolo::op::built_in(), &files).map_err(|errors| errors.to_string())
 }
 
 /// The shipped rule files and those of some directories: names and texts.
@@ -399,7 +399,7 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
 /// A graph in text form; its mistakes name the file.
 pub(super) fn read_graph(path: &Path) -> Result<Graph, String> {
     let source = Source::new(path.display().to_string(), read(path)?);
-    text::parse_source(&source, &|_| None).map_err(|error| error.to_string())
+    text::parse_source(ovolo::op::built_in(), &source, &|_| None).map_err(|error| error.to_string())
 }
 
 /// The name of the file that holds a value: a `/` becomes a `_`.

@@ -127,7 +127,7 @@ impl Source {
         }
         let texts: Vec<(&str, &str)> =
             files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        let (all, mistakes) = RuleSet::read_right(&texts);
+        let (all, mistakes) = RuleSet::read_right(ovolo::op::built_in(), &texts);
         let set = match &self.only[..] {
             [] => all.clone(),
             only => all.keep(only).map_err(|unknown| match mistakes.is_empty() {

@@ -67,7 +67,7 @@ impl Load {
             "entry {} of {}: {} steps, taken over\n",
             entry.key.fingerprint().short(),
             entry.model,
-            entry.plan.steps.len()
+            entry.plan.steps()
         ));
         Ok(())
     }
@@ -90,7 +90,7 @@ fn fits(entry: &Entry) -> Result<(), String> {
             said(&first.here)
         ));
     }
-    let threads = entry.plan.threads;
+    let threads = entry.plan.threads();
     let kept = calibrate::kept(threads);
     match (entry.machine, kept) {
         (Some(machine), None) => {

@@ -54,18 +54,18 @@ const CONVOLUTIONS: &[i64] = &[1, 0, 6, 7, 2, 5, 4];
 /// Seconds of one run.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn seconds(query: &Query<'_>) -> f64 {
-    let Query { def, call, contract, .. } = query;
-    if matches!(def.logical, Some("upload" | "download")) {
+    let Query { call, contract, .. } = query;
+    if matches!(call.op.meaning(), "upload" | "download") {
         return NOMINAL.latency + call.output.bytes() as f64 / NOMINAL.link;
     }
-    let work = def.work(call.attrs, call.inputs, call.output);
-    if def.backend() != Some("cuda") {
+    let work = call.op.work(call.attrs, call.inputs, call.output);
+    if call.op.backend() != Some("cuda") {
         return library(query, work.flops, work.bytes);
     }
     // What one kernel leaves to the next is written and read.
     let traffic = (work.bytes + 2.0 * contract.scratch as f64) / NOMINAL.memory;
     let starts = if contract.scratch > 0 { 2.0 } else { 1.0 };
-    let busy = if matches!(def.logical, Some("matmul" | "conv")) { busy(query) } else { 1.0 };
+    let busy = if matches!(call.op.meaning(), "matmul" | "conv") { busy(query) } else { 1.0 };
     starts * NOMINAL.start + traffic.max(work.flops / (NOMINAL.flops * GENERATED * busy))
 }
 
@@ -89,7 +89,7 @@ fn library(query: &Query<'_>, flops: f64, bytes: f64) -> f64 {
     };
     let arithmetic = flops / (speed * share * busy(query));
     let mut seconds = NOMINAL.start + (bytes / NOMINAL.memory).max(arithmetic);
-    if narrow(query) && query.def.logical == Some("conv") && call.output.layout.is_plain() {
+    if narrow(query) && query.call.op.meaning() == "conv" && call.output.layout.is_plain() {
         // Tensor cores take channels side by side: the library moves what lies otherwise, there and back.
         seconds += 2.0 * (NOMINAL.start + bytes / NOMINAL.memory);
     }
@@ -103,7 +103,7 @@ fn narrow(query: &Query<'_>) -> bool {
 
 /// Whether a graph follows a convolution by more than what engines that are compiled ahead take.
 fn chained(query: &Query<'_>) -> bool {
-    query.def.name == "cudnn.conv-graph"
+    query.call.op.name == "cudnn.conv-graph"
         && query.call.attrs.post().iter().any(|step| !matches!(step.op, "add" | "relu"))
 }
 
@@ -112,14 +112,14 @@ fn chained(query: &Query<'_>) -> bool {
 fn guess(query: &Query<'_>) -> f64 {
     let algorithm = int(query.call.attrs, "algorithm");
     let engine = int(query.call.attrs, "engine") as f64;
-    if query.def.logical == Some("attention") {
+    if query.call.op.meaning() == "attention" {
         return engine;
     }
-    if query.def.name == "cudnn.conv-graph" {
+    if query.call.op.name == "cudnn.conv-graph" {
         let layout = if narrow(query) || query.call.output.layout.is_plain() { 0.0 } else { 0.5 };
         return layout + GRAPH + engine;
     }
-    if query.def.logical == Some("conv") {
+    if query.call.op.meaning() == "conv" {
         // Without tensor cores what lies in `nchw` has more kernels.
         let layout = if narrow(query) || query.call.output.layout.is_plain() { 0.0 } else { 0.5 };
         return layout + CONVOLUTIONS.iter().position(|known| *known == algorithm).unwrap_or(0) as f64;

@@ -73,13 +73,11 @@ fn unsigned(number: f64) -> f64 {
 
 /// Every feature. A new one is a line here.
 pub const FEATURES: &[Feature] = &[
-    text("op", "the lowered op", |query| query.def.name.to_owned()),
+    text("op", "the lowered op", |query| query.call.op.name.to_owned()),
     text("backend", "the backend that has the kernel", |query| {
-        query.def.backend().unwrap_or_default().to_owned()
+        query.call.op.backend().unwrap_or_default().to_owned()
     }),
-    text("logical", "the logical op that it computes", |query| {
-        query.def.logical.unwrap_or_default().to_owned()
-    }),
+    text("logical", "the logical op that it computes", |query| query.call.op.meaning().to_owned()),
     text("implementation", "the implementation that the backend takes", |query| {
         query.contract.implementation.clone()
     }),
@@ -95,7 +93,7 @@ pub const FEATURES: &[Feature] = &[
     number("threads", "threads of the plan", |query| query.call.threads as f64),
     number("operands", "operands", |query| query.call.inputs.len() as f64),
     number("flops", "floating-point operations, a multiply-add being two", |query| {
-        (query.def.flops)(query.call.attrs, query.call.inputs, query.call.output)
+        (query.call.op.flops)(query.call.attrs, query.call.inputs, query.call.output)
     }),
     number("bytes_in", "bytes of operands that are computed, padding included", |query| bytes(query, false)),
     number("bytes_const", "bytes of operands that are constants", |query| bytes(query, true)),
@@ -202,7 +200,7 @@ fn entry(query: &Query<'_>, name: &str, at: usize) -> Option<f64> {
 /// Of a pool the attribute, of a convolution what its weights have after channels.
 fn window(query: &Query<'_>, at: usize) -> f64 {
     let weights = || {
-        let conv = query.def.logical.is_some_and(|op| op.starts_with("conv"));
+        let conv = query.call.op.meaning().starts_with("conv");
         let shape = &query.call.inputs.get(1).filter(|_| conv)?.shape;
         (shape.rank() == 4).then(|| shape[2 + at] as f64)
     };

@@ -112,7 +112,7 @@ impl CostModel for Formula {
         if query.contract.view_of.is_some() {
             return Some(0.0);
         }
-        let case = self.cases.iter().find(|(ops, _)| fits(ops, query.def.name));
+        let case = self.cases.iter().find(|(ops, _)| fits(ops, query.call.op.name));
         let expr = case.map_or(&self.seconds, |(_, expr)| expr);
         let feature = |at: usize| FEATURES[at].number(query).unwrap_or(f64::NAN);
         Some(expr.eval(&self.machine, &feature)).filter(|seconds| seconds.is_finite() && *seconds >= 0.0)

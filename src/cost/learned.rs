@@ -306,7 +306,7 @@ impl CostModel for Learned {
 
     fn seconds(&self, query: &Query<'_>) -> Option<f64> {
         // Of a backend that it has seen nothing of it would only guess.
-        if query.def.backend().is_none_or(|backend| !self.fit.libraries.contains_key(backend)) {
+        if query.call.op.backend().is_none_or(|backend| !self.fit.libraries.contains_key(backend)) {
             return Some(f64::INFINITY);
         }
         let estimate = self.roofline.seconds(query)?;

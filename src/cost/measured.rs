@@ -181,7 +181,7 @@ impl CostModel for Measured {
                 Roofline::new("roofline", machine).seconds(query)
             }
             Leaning::Conversions(factor)
-                if matches!(query.def.logical, Some("pack" | "unpack" | "reorder")) =>
+                if matches!(query.call.op.meaning(), "pack" | "unpack" | "reorder") =>
             {
                 Some(seconds * factor)
             }

@@ -87,7 +87,7 @@ impl CostModel for Noisy {
 
     fn weight(&self, query: &Query<'_>) -> Option<f64> {
         let weight = self.model.weight(query)?;
-        Some(weight * self.noise.factor(query.def.name, &key(query)))
+        Some(weight * self.noise.factor(query.call.op.name, &key(query)))
     }
 }
 

@@ -68,11 +68,11 @@ impl CostModel for Roofline {
         if query.contract.view_of.is_some() {
             return Some(0.0);
         }
-        let Query { def, call, constant, .. } = query;
-        if def.runs_on_device() {
+        let Query { call, constant, .. } = query;
+        if call.op.runs_on_device() {
             return Some(super::device::seconds(query));
         }
-        let flops = (def.flops)(call.attrs, call.inputs, call.output);
+        let flops = (call.op.flops)(call.attrs, call.inputs, call.output);
         let arithmetic = flops / (self.machine.flops * efficiency(query, self.machine.lanes));
         let mut traffic = call.output.bytes() as f64 / self.machine.cache;
         for (operand, (ty, constant)) in call.inputs.iter().zip(*constant).enumerate() {
@@ -183,9 +183,9 @@ pub(super) fn functions(query: &Query<'_>) -> f64 {
     let call = query.call;
     let cost = |name: &str| FUNCTIONS.iter().find(|(op, _)| *op == name).map_or(0.0, |(_, cost)| *cost);
     let chain = |steps: &[Step]| steps.iter().map(|step| cost(step.op)).sum::<f64>();
-    let (backend, own) = query.def.name.split_once('.').unwrap_or(("", query.def.name));
+    let (backend, own) = query.call.op.name.split_once('.').unwrap_or(("", query.call.op.name));
     let mut operations = call.output.shape.count() as f64 * (cost(own) + chain(call.attrs.post()));
-    if query.def.logical == Some("pointwise-depthwise") {
+    if query.call.op.meaning() == "pointwise-depthwise" {
         let between = pointwise::between(call.inputs).shape.count() as f64;
         operations += between * chain(call.attrs.steps("inner"));
     }
@@ -196,8 +196,8 @@ fn efficiency(query: &Query<'_>, lanes: usize) -> f64 {
     if query.contract.implementation == "reference" {
         return REFERENCE;
     }
-    let known = EFFICIENCY.iter().find(|(op, _)| *op == query.def.name);
-    let share = match query.def.name {
+    let known = EFFICIENCY.iter().find(|(op, _)| *op == query.call.op.name);
+    let share = match query.call.op.name {
         "native.conv-winograd" => winograd(query),
         "native.matmul-strassen" | "native.conv-strassen" => STRASSEN * halves(query),
         "native.conv-direct" => {
@@ -238,7 +238,7 @@ fn onednn(query: &Query<'_>, lanes: usize) -> f64 {
     let name = &query.contract.implementation;
     if query.call.inputs[0].dtype == DType::BF16 {
         let fits =
-            |(op, start, ..): &&(&str, &str, f64, f64)| *op == query.def.name && name.starts_with(start);
+            |(op, start, ..): &&(&str, &str, f64, f64)| *op == query.call.op.name && name.starts_with(start);
         let by_instructions = name.ends_with("_bf16") || name.contains("amx");
         return BF16.iter().find(fits).map_or(
             OTHERWISE,
@@ -248,7 +248,7 @@ fn onednn(query: &Query<'_>, lanes: usize) -> f64 {
         );
     }
     let fits = |(op, start, _): &&(&str, &str, f64)| {
-        *op == query.def.name && query.contract.implementation.starts_with(start)
+        *op == query.call.op.name && query.contract.implementation.starts_with(start)
     };
     let share = ONEDNN.iter().find(fits).map_or(OTHERWISE, |(_, _, share)| *share);
     // Of kernels for narrower registers each name says so; blocks of 8 are priced with all others.

@@ -3,7 +3,7 @@
 use super::matcher::{Match, Others};
 use super::{EGraph, Operands, Term};
 use crate::attr::{Attr, Attrs};
-use crate::op::complete;
+use crate::op::{complete, scalar};
 use crate::rule::print::Names;
 use crate::rule::{self, Expr, Fact, OperandVar, RestVar, Rule, Template, Value};
 use egg::Id;
@@ -101,8 +101,8 @@ impl EGraph {
                 for (name, expr) in attrs {
                     values.set(name, self.attr_value(expr, found)?);
                 }
-                let attrs = self.pool.share(complete(op, values));
-                self.add(Term { op: op.name, attrs, children: operands })
+                let attrs = self.pool.share(complete(*op, values));
+                self.add(Term { op: *op, attrs, children: operands })
             }
         }
     }
@@ -113,9 +113,9 @@ impl EGraph {
             return Ok(id);
         }
         let types: Vec<_> = term.children.iter().map(|child| self.ty(*child)).collect();
-        crate::verify::operand_count(term.def(), &term.attrs, term.children.len())?;
+        crate::verify::operand_count(term.op, &term.attrs, term.children.len())?;
         let ty = term
-            .def()
+            .op
             .result(&term.attrs, &types)
             .map_err(|why| format!("`{}` cannot be typed: {why}", term.op))?;
         if let Some(why) = crate::verify::size_error(&ty) {
@@ -127,6 +127,6 @@ impl EGraph {
 
     fn add_scalar(&mut self, value: f64) -> Id {
         let attrs = Attrs::new().float("value", value);
-        self.egg.add(Term { op: "scalar", attrs: self.pool.share(attrs), children: Operands::new() })
+        self.egg.add(Term { op: scalar(), attrs: self.pool.share(attrs), children: Operands::new() })
     }
 }

@@ -7,7 +7,7 @@ use crate::contract::{Call, Contract};
 use crate::cost::{CostModel, Query};
 use crate::extract::{Candidate, Class, ClassId, Extraction, Problem};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
-use crate::op;
+use crate::op::Op;
 use crate::tensor::TensorType;
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -87,7 +87,7 @@ impl EGraph {
         }
         problem.roots = self.outputs.iter().map(|(_, id)| self.class_id(&index, *id)).collect();
         let mut missing: Vec<_> =
-            prices.missing.into_iter().map(|((op, why), count)| (op.to_owned(), why, count)).collect();
+            prices.missing.into_iter().map(|((op, why), count)| (op.to_string(), why, count)).collect();
         missing.sort();
         let unpriced = prices.unpriced.into_iter().collect();
         Pick { egraph: self, classes, terms, index, problem, missing, unpriced }
@@ -98,7 +98,7 @@ impl EGraph {
     }
 }
 
-type CallKey = (&'static str, Shared, SmallVec<[(TensorType, bool); 4]>);
+type CallKey = (Op, Shared, SmallVec<[(TensorType, bool); 4]>);
 
 struct Prices<'a> {
     egraph: &'a EGraph,
@@ -107,7 +107,7 @@ struct Prices<'a> {
     contracts: Contracts<'a>,
     /// Of each call the price, and the contract where its operands may be computed where they belong.
     known: FxHashMap<CallKey, (f64, Option<Contract>)>,
-    missing: FxHashMap<(&'static str, String), usize>,
+    missing: FxHashMap<(Op, String), usize>,
     unpriced: BTreeSet<String>,
 }
 
@@ -117,8 +117,7 @@ impl Prices<'_> {
         if term.is_leaf() {
             return 0.0;
         }
-        let def = term.def();
-        if !def.flags.lowered {
+        if !term.op.flags.lowered {
             return f64::INFINITY;
         }
         let operands: SmallVec<[_; 4]> = term
@@ -139,7 +138,7 @@ impl Prices<'_> {
         let call = Call { op: term.op, attrs: &term.attrs, inputs: &inputs, output, threads: self.threads };
         let (seconds, joins) = match (self.contracts)(&call) {
             Ok(contract) => {
-                let query = Query { def, call, constant: &constant, contract: &contract };
+                let query = Query { call, constant: &constant, contract: &contract };
                 let seconds = self.cost.weight(&query).unwrap_or_else(|| {
                     self.unpriced.insert(crate::cost::key(&query));
                     f64::INFINITY
@@ -297,7 +296,7 @@ impl Pick<'_> {
         for class in &self.classes {
             for term in self.egraph.egg[*class].iter() {
                 let child = term.children.first().map(|child| self.egraph.egg.find(*child));
-                match (op::find(term.op).and_then(|def| def.logical).unwrap_or(term.op), child) {
+                match (term.op.meaning(), child) {
                     ("unpack", Some(child)) => forms.push((*class, child)),
                     ("pack" | "reorder", Some(child)) => forms.push((child, *class)),
                     _ => {}
@@ -404,8 +403,7 @@ impl<'a> Builder<'a> {
             term.children.iter().map(|c| self.program.nodes[&egraph.egg.find(*c)]).collect();
         let name = self.names.get(&class).cloned().unwrap_or_else(|| {
             let first = inputs.first().map_or("", |input| &self.program.graph[*input].name);
-            let op = term.op.rsplit('.').next().unwrap_or(term.op);
-            format!("{first}.{op}").into()
+            format!("{first}.{}", term.op.own_name()).into()
         });
         let ty = egraph.ty(class).clone();
         self.program.graph.add_node(Node {

@@ -69,7 +69,7 @@ impl egg::Analysis<Term> for Facts {
             return ClassFacts { ty: ty.clone(), constant: term.op == CONST, value: small.cloned() };
         }
         let types: Vec<&TensorType> = term.children.iter().map(|&child| &egraph[child].data.ty).collect();
-        let def = term.def();
+        let def = term.op;
         let ty = expected.unwrap_or_else(|| {
             def.result(&term.attrs, &types)
                 .unwrap_or_else(|why| panic!("an ill-typed `{}` reached the e-graph: {why}", term.op))

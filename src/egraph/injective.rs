@@ -34,7 +34,7 @@ impl EGraph {
     /// Pairs of classes that are operands of equal injective nodes of one class.
     fn equal_operands(&self, class: Id) -> Vec<(Id, Id)> {
         let injective: Vec<&Term> =
-            self.egg[class].iter().filter(|term| !term.is_leaf() && term.def().flags.injective).collect();
+            self.egg[class].iter().filter(|term| !term.is_leaf() && term.op.flags.injective).collect();
         let mut pairs = Vec::new();
         for (at, one) in injective.iter().enumerate() {
             let twin = injective[..at].iter().find(|other| {

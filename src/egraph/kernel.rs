@@ -4,7 +4,7 @@ use super::Pick;
 use crate::attr::Attrs;
 use crate::contract::{Call, Contract};
 use crate::cost::Query;
-use crate::op::OpDef;
+use crate::op::Op;
 use crate::tensor::TensorType;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub struct KernelCall {
     /// The places of the classes it reads.
     pub children: Vec<usize>,
     /// The op.
-    pub def: &'static OpDef,
+    pub op: Op,
     /// Its attributes.
     pub attrs: Arc<Attrs>,
     /// The types of its operands.
@@ -33,19 +33,17 @@ impl KernelCall {
     /// Hands the call to `ask`.
     pub fn call<R>(&self, threads: usize, ask: impl FnOnce(&Call<'_>) -> R) -> R {
         let inputs: Vec<&TensorType> = self.inputs.iter().collect();
-        ask(&Call { op: self.def.name, attrs: &self.attrs, inputs: &inputs, output: &self.output, threads })
+        ask(&Call { op: self.op, attrs: &self.attrs, inputs: &inputs, output: &self.output, threads })
     }
 
     /// Hands the query of a cost model to `ask`.
     pub fn query<R>(&self, threads: usize, contract: &Contract, ask: impl FnOnce(&Query<'_>) -> R) -> R {
-        self.call(threads, |call| {
-            ask(&Query { def: self.def, call: *call, constant: &self.constant, contract })
-        })
+        self.call(threads, |call| ask(&Query { call: *call, constant: &self.constant, contract }))
     }
 
     /// Whether it only changes the form of its operand, or where it lies.
     pub fn converts(&self) -> bool {
-        matches!(self.def.logical, Some("pack" | "unpack" | "reorder" | "upload" | "download"))
+        matches!(self.op.meaning(), "pack" | "unpack" | "reorder" | "upload" | "download")
     }
 }
 
@@ -58,14 +56,14 @@ impl Pick<'_> {
                 continue;
             }
             for (term, candidate) in terms.iter().zip(&candidates.nodes) {
-                if term.is_leaf() || !term.def().flags.lowered {
+                if term.is_leaf() || !term.op.flags.lowered {
                     continue;
                 }
                 let data = |child: &egg::Id| &self.egraph.egg[*child].data;
                 kernels.push(KernelCall {
                     class,
                     children: candidate.children.iter().map(|child| child.index()).collect(),
-                    def: term.def(),
+                    op: term.op,
                     attrs: Arc::clone(term.attrs.arc()),
                     inputs: term.children.iter().map(|child| data(child).ty.clone()).collect(),
                     constant: term.children.iter().map(|child| data(child).constant).collect(),

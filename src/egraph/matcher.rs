@@ -125,7 +125,7 @@ impl EGraph {
                     if partial.roots.contains(&class) {
                         continue;
                     }
-                    let root = |term: &Term| matches!(pattern, Pattern::Op { op, .. } if op.name == term.op);
+                    let root = |term: &Term| matches!(pattern, Pattern::Op { op, .. } if *op == term.op);
                     tried |= nearest.is_some() && self.egg[class].iter().any(root);
                     // Of two whose order does not matter the one of the smaller class is first; but the
                     // nearest miss may be in the other order, since there is none where this one stands.
@@ -212,7 +212,7 @@ impl EGraph {
         // A left side that shares an operand with an earlier one is found among its readers.
         let mut classes: Vec<Id> = match self.shared(pattern, partial) {
             Some(operand) => self.egg[operand].parents().map(|parent| self.egg.find(parent)).collect(),
-            None => self.egg.classes_for_op(&op.name).map(Iterator::collect).unwrap_or_default(),
+            None => self.egg.classes_for_op(op).map(Iterator::collect).unwrap_or_default(),
         };
         classes.sort_unstable();
         classes.dedup();
@@ -265,7 +265,7 @@ impl<'a> Search<'a, '_> {
     fn root(&mut self, pattern: &'a Pattern, class: Id, first: bool) {
         let Pattern::Op { op, .. } = pattern else { return };
         let egraph = self.egraph;
-        for term in egraph.egg[class].iter().filter(|term| term.op == op.name) {
+        for term in egraph.egg[class].iter().filter(|term| term.op == *op) {
             if first {
                 self.bound.head = Some(term.clone());
             }
@@ -299,7 +299,7 @@ impl<'a> Search<'a, '_> {
             // They stand in operand lists only, where `share` binds them.
             Pattern::Rest(_) | Pattern::Optional(_) => {}
             Pattern::Op { op, .. } => {
-                let mut terms = egraph.egg[class].iter().filter(|term| term.op == op.name).peekable();
+                let mut terms = egraph.egg[class].iter().filter(|term| term.op == *op).peekable();
                 if terms.peek().is_none() {
                     self.miss(pattern, class, || format!("it is computed by {}", egraph.ops(class)));
                 }
@@ -376,7 +376,7 @@ impl<'a> Search<'a, '_> {
             let ids: Operands = term.children.iter().map(|id| egraph.egg.find(*id)).collect();
             self.operands(pattern, &ids);
             // The other order of a commutative op is the same value, without a node of its own.
-            if let (true, true, [left, right]) = (term.def().flags.commutative, least > 0, &ids[..])
+            if let (true, true, [left, right]) = (term.op.flags.commutative, least > 0, &ids[..])
                 && left != right
             {
                 self.operands(pattern, &[*right, *left]);

@@ -4,6 +4,7 @@ use super::EGraph;
 use super::cycle::Below;
 use super::matcher::{Match, size};
 use super::saturate::{Done, KNOTS};
+use crate::op::Op;
 use crate::rule::print::Names;
 use crate::rule::{Pattern, Rule};
 use egg::Id;
@@ -234,7 +235,7 @@ impl EGraph {
 
     /// The ops that compute a class.
     pub(super) fn ops(&self, class: Id) -> String {
-        let mut ops: Vec<&str> = self.egg[class].iter().map(|term| term.op).collect();
+        let mut ops: Vec<Op> = self.egg[class].iter().map(|term| term.op).collect();
         ops.sort_unstable();
         ops.dedup();
         ops.iter().map(|op| format!("`{op}`")).collect::<Vec<_>>().join(", ")

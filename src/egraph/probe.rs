@@ -3,6 +3,7 @@
 use super::matcher::Match;
 use super::{EGraph, Term};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
+use crate::op::scalar;
 use crate::rule::Rule;
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -162,7 +163,7 @@ impl Replacer<'_> {
     fn add(&mut self, class: Id, name: Option<Arc<str>>, above: bool) -> NodeId {
         let egg = &self.egraph.egg;
         let term = egg[class].nodes[0].clone();
-        if let (CONST | INPUT, Some(leaf)) = (term.op, term.leaf_name()) {
+        if let Some(leaf) = term.leaf_name() {
             if let Some(done) = self.graph.find(leaf) {
                 return done;
             }
@@ -174,9 +175,9 @@ impl Replacer<'_> {
         let below = above && self.reaches(class);
         let inputs: Vec<NodeId> = term.children.iter().map(|child| self.node(*child, below)).collect();
         let first = inputs.first().map_or("", |input| &self.graph[*input].name);
-        let mut name = name.unwrap_or_else(|| match term.op {
-            "scalar" => format!("scalar{}", self.taken.len()).into(),
-            op => format!("{first}.{}", op.rsplit('.').next().unwrap_or(op)).into(),
+        let mut name = name.unwrap_or_else(|| match term.op == scalar() {
+            true => format!("scalar{}", self.taken.len()).into(),
+            false => format!("{first}.{}", term.op.own_name()).into(),
         });
         while !self.taken.insert(Arc::clone(&name)) {
             name = format!("{name}'").into();

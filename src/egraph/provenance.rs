@@ -2,6 +2,7 @@
 
 use super::matcher::Match;
 use super::{EGraph, Term};
+use crate::op::Op;
 use crate::rule::Rule;
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -26,7 +27,7 @@ pub struct Chain {
     pub others: Vec<Arc<Rule>>,
     /// The imported nodes that it came from, in the model's order: all in which left sides of any of these
     /// rules stood, and those that were removed from between. Names and ops.
-    pub imported: Vec<(Arc<str>, &'static str)>,
+    pub imported: Vec<(Arc<str>, Op)>,
 }
 
 /// A union that a rule made: the root of a left side, and what it equals. A rule may make nothing else.

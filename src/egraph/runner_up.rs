@@ -149,5 +149,5 @@ impl Pick<'_> {
 }
 
 pub(super) fn words(term: &Term) -> String {
-    if term.attrs.is_empty() { term.op.to_owned() } else { format!("{} {}", term.op, term.attrs) }
+    if term.attrs.is_empty() { term.op.to_string() } else { format!("{} {}", term.op, term.attrs) }
 }

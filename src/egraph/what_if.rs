@@ -26,7 +26,7 @@ impl Pick<'_> {
         let mut problem = self.problem.clone();
         for (class, terms) in problem.classes.iter_mut().zip(&self.terms) {
             for (node, term) in class.nodes.iter_mut().zip(terms).filter(|(node, _)| node.cost > 0.0) {
-                node.cost *= factor(term.op);
+                node.cost *= factor(term.op.name);
             }
         }
         problem
@@ -37,7 +37,7 @@ impl Pick<'_> {
         let mut ops = BTreeMap::new();
         for (class, terms) in self.problem.classes.iter().zip(&self.terms) {
             for (_, term) in class.nodes.iter().zip(terms).filter(|(node, _)| node.cost > 0.0) {
-                *ops.entry(term.op).or_default() += 1;
+                *ops.entry(term.op.name).or_default() += 1;
             }
         }
         ops

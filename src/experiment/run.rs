@@ -52,7 +52,7 @@ struct Entrant {
 
 impl<'a> Runner<'a> {
     pub fn new(spec: &'a Spec, machine: Machine) -> Result<Self, Error> {
-        let rules = RuleSet::read(rule::SHIPPED).map_err(Error::Rules)?;
+        let rules = RuleSet::read(crate::op::built_in(), rule::SHIPPED).map_err(Error::Rules)?;
         for (_, pipeline) in &spec.pipelines {
             pipeline.names(&rules).map_err(Error::Pipeline)?;
         }
@@ -398,7 +398,7 @@ fn load(file: &Path, model: &super::spec::Model) -> Result<Graph, Error> {
     if file.extension().is_some_and(|extension| extension == "ovolo") {
         let content = std::fs::read_to_string(file).map_err(Error::io(file))?;
         let source = crate::error::Source::new(file.display().to_string(), content);
-        return text::parse_source(&source, &|_| None).map_err(Error::Graph);
+        return text::parse_source(crate::op::built_in(), &source, &|_| None).map_err(Error::Graph);
     }
     let missing_weights = if model.seeded { MissingWeights::Seeded } else { MissingWeights::Refuse };
     let options = ImportOptions { dims: model.dims.clone(), missing_weights };

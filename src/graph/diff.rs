@@ -13,6 +13,7 @@
 
 use super::text::{print_node, print_value, quote};
 use super::{CONST, Graph, INPUT, Node, NodeId};
+use crate::op::Op;
 use crate::tensor::Tensor;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -121,7 +122,7 @@ fn removed(before: &Graph, old: NodeId, pairs: &[Option<NodeId>], diff: &mut Dif
 fn pair(before: &Graph, after: &Graph) -> Vec<Option<NodeId>> {
     let mut pairs: Vec<Option<NodeId>> = before.nodes().map(|(_, node)| after.find(&node.name)).collect();
     // Later nodes without a counterpart, by what they compute; the first one of several is taken.
-    let mut left: FxHashMap<(&'static str, Vec<NodeId>), VecDeque<NodeId>> = FxHashMap::default();
+    let mut left: FxHashMap<(Op, Vec<NodeId>), VecDeque<NodeId>> = FxHashMap::default();
     for (new, node) in after.nodes().filter(|(_, node)| before.find(&node.name).is_none()) {
         left.entry((node.op, node.inputs.clone())).or_default().push_back(new);
     }
@@ -242,7 +243,11 @@ graph tiny {
 }";
 
     fn changes(edit: impl Fn(&str) -> String) -> String {
-        diff(&parse(BEFORE).unwrap(), &parse(&edit(BEFORE)).unwrap()).to_string()
+        diff(
+            &parse(crate::op::built_in(), BEFORE).unwrap(),
+            &parse(crate::op::built_in(), &edit(BEFORE)).unwrap(),
+        )
+        .to_string()
     }
 
     #[test]

@@ -5,7 +5,6 @@
 //! Values in another layout than the default one are coloured.
 
 use super::{CONST, Graph, INPUT, NodeId, text};
-use crate::op;
 use std::fmt::Write;
 
 /// The graph as a `digraph`.
@@ -13,14 +12,17 @@ pub fn to_dot(graph: &Graph) -> String {
     let mut out = format!("digraph {} {{\n", quote(graph.name()));
     out.push_str("  node [shape=box, fontname=\"Helvetica\", fontsize=10];\n  edge [fontname=\"Helvetica\", fontsize=9];\n");
     for (id, node) in graph.nodes() {
-        let style = match node.op {
-            CONST if graph.outputs().all(|(_, output)| output != id) => continue,
-            INPUT => ", style=\"rounded,filled\", fillcolor=\"#e8f0fe\"",
-            _ if !node.ty.layout.is_plain() => ", style=filled, fillcolor=\"#fef3e0\"",
-            _ if op::find(node.op).is_some_and(|def| def.flags.lowered) => {
-                ", style=filled, fillcolor=\"#eef6ee\""
-            }
-            _ => "",
+        if inlined(graph, id) {
+            continue;
+        }
+        let style = if node.op == INPUT {
+            ", style=\"rounded,filled\", fillcolor=\"#e8f0fe\""
+        } else if !node.ty.layout.is_plain() {
+            ", style=filled, fillcolor=\"#fef3e0\""
+        } else if node.op.flags.lowered {
+            ", style=filled, fillcolor=\"#eef6ee\""
+        } else {
+            ""
         };
         let _ = writeln!(out, "  n{} [label={}{style}];", id.index(), quote(&label(graph, id)));
         for &input in node.inputs.iter().filter(|&&input| !inlined(graph, input)) {
@@ -55,7 +57,7 @@ fn label(graph: &Graph, id: NodeId) -> String {
     for &input in node.inputs.iter().filter(|&&input| inlined(graph, input)) {
         let _ = write!(label, "\n{}: {}", graph[input].name, graph[input].ty);
     }
-    if matches!(node.op, INPUT | CONST) {
+    if node.op.is_leaf() {
         let _ = write!(label, "\n{}", node.ty);
     }
     label
@@ -73,6 +75,7 @@ mod tests {
     #[test]
     fn constants_stand_in_the_boxes_of_their_users() {
         let graph = text::parse(
+            crate::op::built_in(),
             "graph \"a \\\"b\\\"\" { x: f32[1,16,2,2] = input; c: f32[1] = const [2.0]; y = add(x, c)
              p = pack(y) {layout: nChw16c}; return p; return c }",
         );
@@ -93,8 +96,11 @@ mod tests {
           n1 -> o1 [label="f32[1]"];
         }
         "##);
-        let graph = text::parse("graph { x: f32[2] = input; c: f32[2] = const ~1; y = add(x, c); return y }")
-            .unwrap();
+        let graph = text::parse(
+            crate::op::built_in(),
+            "graph { x: f32[2] = input; c: f32[2] = const ~1; y = add(x, c); return y }",
+        )
+        .unwrap();
         assert!(!to_dot(&graph).contains("n1 "));
     }
 }

@@ -36,7 +36,7 @@ pub use value::{content_hash, random};
 
 use crate::error::{Diagnostics, Source};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
-use crate::op;
+use crate::op::Ops;
 use crate::tensor::Tensor;
 use std::fmt::{self, Write};
 
@@ -72,21 +72,20 @@ pub fn print_node(graph: &Graph, id: NodeId) -> String {
 /// What stands after the `=` of a node's line.
 pub(crate) fn print_value(graph: &Graph, id: NodeId) -> String {
     let node = &graph[id];
-    match node.op {
-        INPUT => node.op.to_owned(),
-        CONST => format!("const {}", graph.constant(id).map_or_else(|| "?".to_owned(), value::print)),
-        op => {
-            let operands: Vec<String> = node.inputs.iter().map(|&input| quote(&graph[input].name)).collect();
-            format!("{op}({}){}", operands.join(", "), print_attrs(node))
-        }
+    if node.op == INPUT {
+        return node.op.to_string();
     }
+    if node.op == CONST {
+        return format!("const {}", graph.constant(id).map_or_else(|| "?".to_owned(), value::print));
+    }
+    let operands: Vec<String> = node.inputs.iter().map(|&input| quote(&graph[input].name)).collect();
+    format!("{}({}){}", node.op, operands.join(", "), print_attrs(node))
 }
 
 /// ` {axis: 1}`: the attributes that do not equal their default, with a space before them; empty
 /// when there are none.
 pub(crate) fn print_attrs(node: &Node) -> String {
-    let def = op::find(node.op);
-    let default = |name: &str| def.and_then(|def| def.attr(name)).and_then(|attr| attr.default.as_ref());
+    let default = |name: &str| node.op.attr(name).and_then(|attr| attr.default.as_ref());
     let written: Vec<String> = node
         .attrs
         .iter()
@@ -107,12 +106,12 @@ impl fmt::Display for Graph {
     }
 }
 
-/// Reads a graph whose constants are all written out or seeded.
+/// Reads a graph of these ops whose constants are all written out or seeded.
 ///
 /// # Errors
 /// All mistakes at once, with their places.
-pub fn parse(text: &str) -> Result<Graph, Diagnostics> {
-    parse_with(text, &|_| None)
+pub fn parse(ops: &Ops, text: &str) -> Result<Graph, Diagnostics> {
+    parse_with(ops, text, &|_| None)
 }
 
 /// Reads a graph; constants that are written as a hash come from the table, by name.
@@ -120,8 +119,12 @@ pub fn parse(text: &str) -> Result<Graph, Diagnostics> {
 /// # Errors
 /// All mistakes at once, with their places. A constant whose bytes do not have the hash that is
 /// written is a mistake, too.
-pub fn parse_with(text: &str, constants: &dyn Fn(&str) -> Option<Tensor>) -> Result<Graph, Diagnostics> {
-    parse_source(&Source::new("graph", text), constants)
+pub fn parse_with(
+    ops: &Ops,
+    text: &str,
+    constants: &dyn Fn(&str) -> Option<Tensor>,
+) -> Result<Graph, Diagnostics> {
+    parse_source(ops, &Source::new("graph", text), constants)
 }
 
 /// As [`parse_with`], with a name for the text in messages, such as the path of its file.
@@ -129,10 +132,11 @@ pub fn parse_with(text: &str, constants: &dyn Fn(&str) -> Option<Tensor>) -> Res
 /// # Errors
 /// As [`parse_with`].
 pub fn parse_source(
+    ops: &Ops,
     source: &Source,
     constants: &dyn Fn(&str) -> Option<Tensor>,
 ) -> Result<Graph, Diagnostics> {
-    read(source, constants, usize::MAX)
+    read(ops, source, constants, usize::MAX)
 }
 
 /// As [`parse`], of a graph in which no value has more than so many elements, padding included: nothing
@@ -140,11 +144,12 @@ pub fn parse_source(
 ///
 /// # Errors
 /// As [`parse`]; and values that are larger.
-pub fn parse_small(text: &str, most: usize) -> Result<Graph, Diagnostics> {
-    read(&Source::new("graph", text), &|_| None, most)
+pub fn parse_small(ops: &Ops, text: &str, most: usize) -> Result<Graph, Diagnostics> {
+    read(ops, &Source::new("graph", text), &|_| None, most)
 }
 
 fn read(
+    ops: &Ops,
     source: &Source,
     constants: &dyn Fn(&str) -> Option<Tensor>,
     most: usize,
@@ -152,7 +157,7 @@ fn read(
     let mut found = Diagnostics::new();
     found.add_source(source.clone());
     let (statements, broken) = syntax::parse(&source.text, &mut found);
-    let graph = build::build(statements, broken, constants, most, &mut found);
+    let graph = build::build(ops, statements, broken, constants, most, &mut found);
     found.sort();
     found.into_result(graph)
 }

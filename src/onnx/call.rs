@@ -104,8 +104,9 @@ impl Builder {
 
     /// One op of the registry on some values; computed at once where the values are known and small.
     fn emit(&mut self, op: &str, attrs: Attrs, inputs: &[&Value], name: &str) -> Result<Value, String> {
-        let def =
-            op::find(op).ok_or_else(|| format!("ovolo has no op `{op}`; this is a mistake in ovolo"))?;
+        let def = op::built_in()
+            .get(op)
+            .ok_or_else(|| format!("ovolo has no op `{op}`; this is a mistake in ovolo"))?;
         let attrs = op::complete(def, attrs);
         let types: Vec<&TensorType> = inputs.iter().map(|input| &input.ty).collect();
         let ty = def.result(&attrs, &types)?;
@@ -123,8 +124,7 @@ impl Builder {
             }
         }
         let inputs = inputs.iter().map(|input| self.node(input)).collect();
-        let id =
-            self.graph.add_node(Node { op: def.name, attrs: Arc::new(attrs), inputs, name: name.into(), ty });
+        let id = self.graph.add_node(Node { op: def, attrs: Arc::new(attrs), inputs, name: name.into(), ty });
         Ok(Value::node(&self.graph, id))
     }
 }

@@ -1,6 +1,6 @@
 //! The op that cuBLASLt has kernels for: a matrix product on a device.
 
-use super::{Flags, OpDef, attr, matmul, tf32};
+use super::{Flags, Op, OpDef, attr, matmul, tf32};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, TensorType};
 
@@ -8,7 +8,7 @@ use crate::tensor::{DType, TensorType};
 const TYPES: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F64];
 
 /// The lowered form of `matmul`.
-pub(super) fn lowered(matmul: &OpDef) -> Vec<OpDef> {
+pub(super) fn lowered(matmul: Op) -> Vec<OpDef> {
     let mut attrs = matmul.attrs.clone();
     let int = |name, default, doc| attr(name, AttrKind::Int, Some(Attr::Int(default)), doc);
     attrs.extend([
@@ -31,7 +31,7 @@ pub(super) fn lowered(matmul: &OpDef) -> Vec<OpDef> {
             matmul::eval(attrs, &tf32::rounded(attrs, operands).iter().collect::<Vec<_>>(), ty)
         },
         flops: matmul.flops,
-        logical: Some("matmul"),
+        logical: Some(matmul),
     }]
 }
 

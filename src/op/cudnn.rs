@@ -1,7 +1,7 @@
 //! The ops that cuDNN has kernels for: a convolution on a device, channels outermost or innermost, by a call of the
 //! library's or by a graph of operations, and attention by such a graph.
 
-use super::{AttrDef, Flags, OpDef, attention, attr, lowered, post, tf32, window};
+use super::{AttrDef, Flags, Op, OpDef, attention, attr, post, tf32, window};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, TensorType};
 
@@ -31,12 +31,12 @@ fn check_engine(attrs: &Attrs) -> Result<(), String> {
 }
 
 /// The lowered forms of `conv` and `attention`.
-pub(super) fn lowered(conv: &OpDef, attention: &OpDef) -> Vec<OpDef> {
+pub(super) fn lowered(conv: Op, attention: Op) -> Vec<OpDef> {
     vec![of_call(conv), of_graph(conv), of_attention(attention)]
 }
 
 /// A convolution as a call of the library's.
-fn of_call(conv: &OpDef) -> OpDef {
+fn of_call(conv: Op) -> OpDef {
     let mut attrs = conv.attrs.clone();
     attrs.push(attr(
         "algorithm",
@@ -50,14 +50,14 @@ fn of_call(conv: &OpDef) -> OpDef {
 }
 
 /// The same as a graph of operations.
-fn of_graph(conv: &OpDef) -> OpDef {
+fn of_graph(conv: Op) -> OpDef {
     let mut attrs = conv.attrs.clone();
     attrs.extend([engine(), tf32::attribute()]);
     OpDef { name: "cudnn.conv-graph", attrs, infer: infer_graph, ..convolution(conv) }
 }
 
 /// What both share.
-fn convolution(conv: &OpDef) -> OpDef {
+fn convolution(conv: Op) -> OpDef {
     OpDef {
         name: "cudnn.conv",
         doc: conv.doc,
@@ -67,15 +67,15 @@ fn convolution(conv: &OpDef) -> OpDef {
         infer,
         eval: |attrs, operands, ty| {
             let rounded = tf32::rounded(attrs, operands);
-            lowered::eval("conv", attrs, &rounded.iter().collect::<Vec<_>>(), ty)
+            window::eval_conv(attrs, &rounded.iter().collect::<Vec<_>>(), ty)
         },
         flops: conv.flops,
-        logical: Some("conv"),
+        logical: Some(conv),
     }
 }
 
 /// Attention as a graph of operations.
-fn of_attention(attention: &OpDef) -> OpDef {
+fn of_attention(attention: Op) -> OpDef {
     let mut attrs = attention.attrs.clone();
     attrs.push(engine());
     OpDef {
@@ -87,7 +87,7 @@ fn of_attention(attention: &OpDef) -> OpDef {
         infer: infer_attention,
         eval: attention.eval,
         flops: attention.flops,
-        logical: Some("attention"),
+        logical: Some(attention),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Arity, Flags, Infer, OpDef};
 use crate::attr::Attrs;
-use crate::tensor::{Device, Tensor, TensorType};
+use crate::tensor::{Device, Layout, Tensor, TensorType};
 
 pub(super) fn ops() -> Vec<OpDef> {
     let def = |name, doc, infer: Infer| OpDef {
@@ -54,7 +54,7 @@ enum Memory {
 }
 
 fn memory(def: &OpDef) -> Memory {
-    match def.logical.unwrap_or(def.name) {
+    match def.meaning() {
         "upload" | "download" => Memory::Copies,
         _ if runs_there(def) => Memory::Device,
         _ => Memory::Host,
@@ -87,12 +87,14 @@ pub(super) fn infer(def: &OpDef, attrs: &Attrs, types: &[&TensorType]) -> Result
     Ok(TensorType { device, ..result })
 }
 
-/// Evaluates an op on the host, wherever its operands lie.
+/// Evaluates an op. A lowered one is evaluated on the host in the default layout, wherever its operands lie.
 pub(super) fn eval(def: &OpDef, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
-    if memory(def) != Memory::Device {
+    if def.logical.is_none() || memory(def) == Memory::Copies {
         return (def.eval)(attrs, operands, ty);
     }
-    let host: Vec<Tensor> = operands.iter().map(|operand| operand.on(Device::Host)).collect();
-    let plain = TensorType { device: Device::Host, ..ty.clone() };
-    (def.eval)(attrs, &host.iter().collect::<Vec<_>>(), &plain).on(ty.device)
+    let plain = |operand: &&Tensor| operand.on(Device::Host).to_layout(&Layout::PLAIN);
+    let operands: Vec<Tensor> = operands.iter().map(plain).collect();
+    let result = TensorType { device: Device::Host, ..ty.with_layout(Layout::PLAIN) };
+    let result = (def.eval)(attrs, &operands.iter().collect::<Vec<_>>(), &result);
+    result.to_layout(&ty.layout).on(ty.device)
 }

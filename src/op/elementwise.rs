@@ -1,9 +1,10 @@
 //! Elementwise ops: unary, binary with NumPy's broadcasting, `where`, `cast`, and chains (`map`).
 
 use super::post;
-use super::{Arity, AttrDef, Flags, OpDef, attr, count, post_attr};
+use super::{Arity, Flags, Op, OpDef, attr, count, post_attr};
 use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorType};
+use std::sync::LazyLock;
 
 /// Walks an operand along a result that it broadcasts to.
 pub(crate) struct Broadcast {
@@ -44,67 +45,99 @@ impl Broadcast {
 const FLAGS: Flags =
     Flags { elementwise: true, layout_agnostic: true, commutative: false, injective: false, lowered: false };
 
-fn unary(name: &'static str, doc: &'static str, attrs: Vec<AttrDef>) -> OpDef {
-    OpDef {
-        name,
-        doc,
-        arity: Arity::Exactly(1),
-        attrs,
-        flags: FLAGS,
-        infer: |_, types| match types[0].dtype {
-            DType::Bool => Err(format!("operand 0 is {}, not a number", types[0])),
-            _ => Ok(types[0].clone()),
-        },
-        eval: UNARY_EVALS
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map_or(unreachable_eval, |(_, eval)| *eval),
-        flops: |_, _, output| count(output),
-        logical: None,
-    }
+/// A function of one number, which is an op and a step of post chains.
+pub(super) struct Unary {
+    /// Its name.
+    pub name: &'static str,
+    doc: &'static str,
+    /// Its parameters, in order.
+    pub parameters: &'static [Parameter],
+    eval: Eval,
 }
 
-fn unreachable_eval(_: &Attrs, _: &[&Tensor], _: &TensorType) -> Tensor {
-    unreachable!("every unary op is in the table of evaluations")
+/// A parameter of a function: an attribute of its op.
+pub(crate) struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value where none is written.
+    pub default: f64,
+    doc: &'static str,
+}
+
+const fn parameter(name: &'static str, default: f64, doc: &'static str) -> Parameter {
+    Parameter { name, default, doc }
 }
 
 type Eval = fn(&Attrs, &[&Tensor], &TensorType) -> Tensor;
 
-macro_rules! unary_evals {
-    ($($name:literal),* $(,)?) => {
-        /// `OpDef::eval` is a plain function, so each op has one that knows its name.
-        const UNARY_EVALS: &[(&str, Eval)] = &[$(($name, |attrs, operands, ty| eval_unary($name, attrs, operands[0], ty))),*];
+macro_rules! unary {
+    ($($name:literal, $doc:literal, [$($parameter:expr),*];)*) => {
+        /// Every function of one number. [`OpDef::eval`] is a plain function, so each has one that knows its name.
+        pub(super) const UNARY: &[Unary] = &[$(Unary {
+            name: $name,
+            doc: $doc,
+            parameters: &[$($parameter),*],
+            eval: |attrs, operands, ty| eval_unary($name, attrs, operands[0], ty),
+        }),*];
     };
 }
-unary_evals!(
-    "relu",
-    "sigmoid",
-    "tanh",
-    "erf",
-    "exp",
-    "log",
-    "sqrt",
-    "neg",
-    "abs",
-    "reciprocal",
-    "floor",
-    "ceil",
-    "round",
-    "sign",
-    "softplus",
-    "softsign",
-    "sin",
-    "cos",
-    "silu",
-    "gelu",
-    "gelu-tanh",
-    "hard-swish",
-    "mish",
-    "leaky-relu",
-    "elu",
-    "hard-sigmoid",
-    "clip",
+unary!(
+    "relu", "max(x, 0)", [];
+    "sigmoid", "1 / (1 + exp(-x))", [];
+    "tanh", "hyperbolic tangent", [];
+    "erf", "error function", [];
+    "exp", "e to the power x", [];
+    "log", "natural logarithm", [];
+    "sqrt", "square root", [];
+    "neg", "-x", [];
+    "abs", "absolute value", [];
+    "reciprocal", "1 / x", [];
+    "floor", "largest integer not above x", [];
+    "ceil", "smallest integer not below x", [];
+    "round", "nearest integer, halves to even", [];
+    "sign", "-1, 0 or 1", [];
+    "softplus", "log(1 + exp(x))", [];
+    "softsign", "x / (1 + |x|)", [];
+    "sin", "sine", [];
+    "cos", "cosine", [];
+    "silu", "x * sigmoid(x)", [];
+    "gelu", "x * P(X <= x), X standard normal", [];
+    "gelu-tanh", "gelu by its tanh approximation", [];
+    "hard-swish", "x * max(0, min(1, x / 6 + 1 / 2))", [];
+    "mish", "x * tanh(softplus(x))", [];
+    "leaky-relu", "x, or alpha * x where x is negative", [parameter("alpha", 0.01, "slope below zero")];
+    "elu", "x, or alpha * (exp(x) - 1) where x is negative", [parameter("alpha", 1.0, "depth below zero")];
+    "hard-sigmoid", "max(0, min(1, alpha * x + beta))", [parameter("alpha", 0.2, "slope"), parameter("beta", 0.5, "value at zero")];
+    "clip", "min(max(x, min), max)", [parameter("min", f64::NEG_INFINITY, "lower bound"), parameter("max", f64::INFINITY, "upper bound")];
 );
+
+/// The parameters of a function of one number; `None` where no function has the name.
+pub(crate) fn parameters(name: &str) -> Option<&'static [Parameter]> {
+    UNARY.iter().find(|unary| unary.name == name).map(|unary| unary.parameters)
+}
+
+impl Unary {
+    fn op(&self) -> OpDef {
+        let attrs = self
+            .parameters
+            .iter()
+            .map(|one| attr(one.name, AttrKind::Float, Some(Attr::Float(Float(one.default))), one.doc));
+        OpDef {
+            name: self.name,
+            doc: self.doc,
+            arity: Arity::Exactly(1),
+            attrs: attrs.collect(),
+            flags: FLAGS,
+            infer: |_, types| match types[0].dtype {
+                DType::Bool => Err(format!("operand 0 is {}, not a number", types[0])),
+                _ => Ok(types[0].clone()),
+            },
+            eval: self.eval,
+            flops: |_, _, output| count(output),
+            logical: None,
+        }
+    }
+}
 
 /// Keeps the padding of a blocked operand out: evaluates in the default layout and packs again.
 pub(super) fn relayout(result: Tensor, ty: &TensorType) -> Tensor {
@@ -112,8 +145,8 @@ pub(super) fn relayout(result: Tensor, ty: &TensorType) -> Tensor {
 }
 
 fn eval_unary(name: &str, attrs: &Attrs, operand: &Tensor, ty: &TensorType) -> Tensor {
-    let def = super::find(name).expect("the op is in the registry");
-    let parameters: Vec<f64> = def.attrs.iter().map(|def| attrs.expect_float(def.name)).collect();
+    let declared = parameters(name).unwrap_or_default();
+    let parameters: Vec<f64> = declared.iter().map(|one| attrs.expect_float(one.name)).collect();
     let plain = operand.to_layout(&Layout::PLAIN);
     let result = match plain.to_i64() {
         // Integers beyond 2^53 would not survive `f64`.
@@ -246,6 +279,13 @@ fn eval_binary(kind: Binary, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     relayout(result, ty)
 }
 
+const MUL: Binary = Binary { float: |a, b| a * b, int: i64::wrapping_mul };
+
+/// The evaluation of `mul`.
+pub(super) fn eval_mul(left: &Tensor, right: &Tensor, ty: &TensorType) -> Tensor {
+    eval_binary(MUL, &[left, right], ty)
+}
+
 fn integer_power(base: i64, exponent: i64) -> i64 {
     u32::try_from(exponent).map_or(i64::from(base == 1), |exponent| base.wrapping_pow(exponent))
 }
@@ -270,60 +310,32 @@ fn truth(value: bool) -> f64 {
     f64::from(u8::from(value))
 }
 
+/// The op of a constant of one `f32` element without dimensions, by which right sides of rules write numbers.
+pub fn scalar() -> Op {
+    static SCALAR: LazyLock<Op> = LazyLock::new(|| {
+        Op::define(OpDef {
+            name: "scalar",
+            doc: "a constant of one f32 element and no dimensions",
+            arity: Arity::Exactly(0),
+            attrs: vec![attr("value", AttrKind::Float, None, "the value")],
+            flags: Flags::default(),
+            infer: |_, _| Ok(TensorType::plain(DType::F32, [0_usize; 0])),
+            eval: |attrs, _, ty| {
+                Tensor::from_f64(DType::F32, ty.shape.clone(), &[attrs.expect_float("value")])
+            },
+            flops: |_, _, _| 0.0,
+            logical: None,
+        })
+    });
+    *SCALAR
+}
+
 pub(super) fn ops() -> Vec<OpDef> {
-    let float = |name, default: f64, doc| attr(name, AttrKind::Float, Some(Attr::Float(Float(default))), doc);
-    let mut ops: Vec<OpDef> = [
-        ("relu", "max(x, 0)"),
-        ("sigmoid", "1 / (1 + exp(-x))"),
-        ("tanh", "hyperbolic tangent"),
-        ("erf", "error function"),
-        ("exp", "e to the power x"),
-        ("log", "natural logarithm"),
-        ("sqrt", "square root"),
-        ("neg", "-x"),
-        ("abs", "absolute value"),
-        ("reciprocal", "1 / x"),
-        ("floor", "largest integer not above x"),
-        ("ceil", "smallest integer not below x"),
-        ("round", "nearest integer, halves to even"),
-        ("sign", "-1, 0 or 1"),
-        ("softplus", "log(1 + exp(x))"),
-        ("softsign", "x / (1 + |x|)"),
-        ("sin", "sine"),
-        ("cos", "cosine"),
-        ("silu", "x * sigmoid(x)"),
-        ("gelu", "x * P(X <= x), X standard normal"),
-        ("gelu-tanh", "gelu by its tanh approximation"),
-        ("hard-swish", "x * max(0, min(1, x / 6 + 1 / 2))"),
-        ("mish", "x * tanh(softplus(x))"),
-    ]
-    .into_iter()
-    .map(|(name, doc)| unary(name, doc, Vec::new()))
-    .collect();
-    ops.push(unary(
-        "leaky-relu",
-        "x, or alpha * x where x is negative",
-        vec![float("alpha", 0.01, "slope below zero")],
-    ));
-    ops.push(unary(
-        "elu",
-        "x, or alpha * (exp(x) - 1) where x is negative",
-        vec![float("alpha", 1.0, "depth below zero")],
-    ));
-    ops.push(unary(
-        "hard-sigmoid",
-        "max(0, min(1, alpha * x + beta))",
-        vec![float("alpha", 0.2, "slope"), float("beta", 0.5, "value at zero")],
-    ));
-    ops.push(unary(
-        "clip",
-        "min(max(x, min), max)",
-        vec![float("min", f64::NEG_INFINITY, "lower bound"), float("max", f64::INFINITY, "upper bound")],
-    ));
+    let mut ops: Vec<OpDef> = UNARY.iter().map(Unary::op).collect();
     ops.extend([
         binary!("add", "a + b", infer_number, true, |a, b| a + b, i64::wrapping_add),
         binary!("sub", "a - b", infer_number, false, |a, b| a - b, i64::wrapping_sub),
-        binary!("mul", "a * b", infer_number, true, |a, b| a * b, i64::wrapping_mul),
+        binary!("mul", "a * b", infer_number, true, MUL.float, MUL.int),
         binary!(
             "div",
             "a / b; integers truncate, and by zero give 0",
@@ -444,17 +456,6 @@ pub(super) fn ops() -> Vec<OpDef> {
             relayout(result, ty)
         },
         flops: |_, _, output| count(output),
-        logical: None,
-    });
-    ops.push(OpDef {
-        name: "scalar",
-        doc: "a constant of one f32 element and no dimensions",
-        arity: Arity::Exactly(0),
-        attrs: vec![attr("value", AttrKind::Float, None, "the value")],
-        flags: Flags::default(),
-        infer: |_, _| Ok(TensorType::plain(DType::F32, [0_usize; 0])),
-        eval: |attrs, _, ty| Tensor::from_f64(DType::F32, ty.shape.clone(), &[attrs.expect_float("value")]),
-        flops: |_, _, _| 0.0,
         logical: None,
     });
     ops.push(OpDef {

@@ -1,7 +1,7 @@
 //! Gradients of elementwise ops, for one operand at a time.
 
 use super::elementwise::Broadcast;
-use super::post::{erf, unary};
+use super::post::{erf, parameters, unary};
 use super::{Arity, Flags, OpDef, attr, count, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
@@ -38,7 +38,7 @@ fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     if !known {
         return Err(format!("`{}` of {operands} operand(s) has no gradient", step.op));
     }
-    let parameters = super::find(step.op).map_or(0, |def| def.attrs.len());
+    let parameters = parameters(step.op).len();
     if step.parameters.len() != parameters {
         return Err(format!("`{}` takes {parameters} parameter(s)", step.op));
     }

@@ -3,12 +3,12 @@
 //! What hangs on operands (whether there is such an axis) is asked when an op is typed. This is asked where
 //! an attribute is written, so that the place can be told.
 
-use super::OpDef;
+use super::Op;
 use crate::attr::Attr;
 
 /// What is wrong with a value of an attribute of an op, and what to write; `None` where nothing is.
-pub(crate) fn broken(op: &OpDef, name: &str, value: &Attr) -> Option<(&'static str, &'static str)> {
-    let name_of = op.logical.unwrap_or(op.name);
+pub(crate) fn broken(op: Op, name: &str, value: &Attr) -> Option<(&'static str, &'static str)> {
+    let name_of = op.meaning();
     match (name, value) {
         ("axis", Attr::Int(axis)) if *axis < 0 => {
             Some(("an axis is counted from the front", "write it from 0 on: models are imported so"))
@@ -81,7 +81,7 @@ mod tests {
 
     /// What an op says of an operand of `f32` of this shape.
     fn infers(name: &str, shape: &[usize], attrs: Attrs) -> bool {
-        let def = op::find(name).unwrap();
+        let def = op::built_in().get(name).unwrap();
         let ty = crate::tensor::TensorType::plain(crate::tensor::DType::F32, shape.to_vec());
         def.result(&op::complete(def, attrs), &[&ty]).is_ok()
     }
@@ -95,11 +95,11 @@ mod tests {
             ("reduce-sum", "axes", Attr::Ints(vec![-1])),
             ("reshape", "shape", Attr::Ints(vec![-1])),
         ] {
-            let def = op::find(name).unwrap();
+            let def = op::built_in().get(name).unwrap();
             assert!(broken(def, attr, &value).is_some(), "{name} {attr}: {value}");
             assert!(!infers(name, &[2, 3], Attrs::new().with(attr, value.clone())), "{name} {attr}: {value}");
         }
-        for def in op::all() {
+        for def in op::built_in().all() {
             for attr in &def.attrs {
                 let wrong = attr.default.as_ref().and_then(|value| broken(def, attr.name, value));
                 assert!(wrong.is_none(), "{} {}", def.name, attr.name);

@@ -1,12 +1,12 @@
 //! Lowered ops: what backends have kernels for. Each means what its logical op means, in the
-//! layouts it names; the reference evaluation unpacks, evaluates the logical op, and packs.
+//! layouts it names.
 
 use super::{
-    OpDef, attr, cublaslt, cudnn, matmul, pointwise, post, reduce, resize, shape, sizes, squeeze, strassen,
-    transposed, window, winograd,
+    Op, OpDef, attr, cublaslt, cudnn, matmul, pointwise, post, reduce, resize, shape, sizes, squeeze,
+    strassen, transposed, window, winograd,
 };
 use crate::attr::{Attr, AttrKind, Attrs};
-use crate::tensor::{Layout, Tensor, TensorType};
+use crate::tensor::{Layout, TensorType};
 
 /// Logical ops that the native backend runs as they are.
 const NATIVE: &[&str] = &[
@@ -107,10 +107,10 @@ const ONEDNN: &[&str] = &[
     "reduce-prod",
 ];
 
-pub(super) fn ops() -> Vec<OpDef> {
-    let logical: Vec<OpDef> = super::LOGICAL.iter().flat_map(|family| family()).collect();
+/// The lowered forms of these logical ops.
+pub(super) fn ops(logical: &[Op]) -> Vec<OpDef> {
     let find =
-        |name: &str| logical.iter().find(|def| def.name == name).expect("lowered ops have a logical op");
+        |name: &str| *logical.iter().find(|def| def.name == name).expect("lowered ops have a logical op");
     let lower = |name: &'static str, of: &str| {
         let def = find(of);
         OpDef {
@@ -122,7 +122,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             infer: def.infer,
             eval: def.eval,
             flops: def.flops,
-            logical: Some(def.name),
+            logical: Some(def),
         }
     };
     // Names live as long as the registry, which is built once.
@@ -133,11 +133,7 @@ pub(super) fn ops() -> Vec<OpDef> {
     ops.extend(ONEDNN.iter().map(|name| lower(Box::leak(format!("onednn.{name}").into_boxed_str()), name)));
     macro_rules! blocked {
         ($name:literal, $of:literal, $infer:expr) => {
-            ops.push(OpDef {
-                infer: $infer,
-                eval: |attrs, operands, ty| eval($of, attrs, operands, ty),
-                ..lower($name, $of)
-            })
+            ops.push(OpDef { infer: $infer, ..lower($name, $of) })
         };
     }
     blocked!("native.conv-direct", "conv", |attrs, types| {
@@ -222,19 +218,11 @@ pub(super) fn ops() -> Vec<OpDef> {
             ),
         ]);
     }
-    ops.extend(winograd::lowered());
-    ops.extend(strassen::lowered());
+    ops.extend(winograd::lowered(find("conv")));
+    ops.extend(strassen::lowered(find("matmul"), find("conv")));
     ops.extend(cublaslt::lowered(find("matmul")));
     ops.extend(cudnn::lowered(find("conv"), find("attention")));
     ops
-}
-
-/// Evaluates the logical op in the default layout.
-pub(super) fn eval(logical: &str, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
-    let def = super::find(logical).expect("the logical op is in the registry");
-    let plain: Vec<Tensor> = operands.iter().map(|operand| operand.to_layout(&Layout::PLAIN)).collect();
-    let result = def.evaluate(attrs, &plain.iter().collect::<Vec<_>>(), &ty.with_layout(Layout::PLAIN));
-    result.to_layout(&ty.layout)
 }
 
 /// A convolution whose input and weights are in one of these pairs of layouts.

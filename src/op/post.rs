@@ -1,5 +1,6 @@
 //! Post chains: elementwise steps on a result, and the scalar functions they are made of.
 
+use super::elementwise::{self, Parameter, UNARY};
 use super::tree;
 use crate::attr::Step;
 use crate::tensor::{Layout, Tensor, TensorType};
@@ -96,18 +97,21 @@ const BINARY: [&str; 10] = ["add", "sub", "rsub", "mul", "div", "rdiv", "min", "
 
 /// Every step by its canonical name.
 pub fn step_names() -> Vec<&'static str> {
-    let all = super::all();
-    let unary = all.iter().filter_map(|def| step_name(def.name));
-    BINARY.into_iter().chain(unary.filter(|name| !BINARY.contains(name))).collect()
+    let mut unary: Vec<&str> = UNARY.iter().map(|unary| unary.name).collect();
+    unary.sort_unstable();
+    BINARY.into_iter().chain(unary).collect()
 }
 
 /// The canonical name of a step's op, if it may be a step of a chain or a tree.
 #[must_use]
 pub fn step_name(name: &str) -> Option<&'static str> {
-    BINARY.into_iter().find(|known| *known == name).or_else(|| tree::step_name(name)).or_else(|| {
-        let def = super::find(name)?;
-        unary(name, &[0.0, 0.0], 0.5).map(|_| def.name)
-    })
+    let unary = || UNARY.iter().map(|unary| unary.name).find(|known| *known == name);
+    BINARY.into_iter().find(|known| *known == name).or_else(|| tree::step_name(name)).or_else(unary)
+}
+
+/// The parameters of a step: those of a function of one number, none of any other.
+pub(crate) fn parameters(name: &str) -> &'static [Parameter] {
+    elementwise::parameters(name).unwrap_or_default()
 }
 
 /// Checks a chain on a result of type `result` against the types of its extra operands.
@@ -123,13 +127,13 @@ pub fn check(steps: &[Step], extras: &[&TensorType], result: &TensorType) -> Res
             };
             check_operand(step.op, ty, result)?;
         } else {
-            let def = super::find(step.op).filter(|_| step_name(step.op).is_some());
-            let def = def.ok_or_else(|| format!("`{}` cannot be a post step", step.op))?;
-            if def.attrs.len() != step.parameters.len() {
+            let declared = elementwise::parameters(step.op)
+                .ok_or_else(|| format!("`{}` cannot be a post step", step.op))?;
+            if declared.len() != step.parameters.len() {
                 return Err(format!(
                     "post step `{}` takes {} parameter(s), not {}",
                     step.op,
-                    def.attrs.len(),
+                    declared.len(),
                     step.parameters.len()
                 ));
             }
@@ -175,7 +179,7 @@ pub fn apply(steps: &[Step], extras: &[&Tensor], value: Tensor) -> Tensor {
         if is_binary(step) {
             let extra = rest.next().expect("a checked chain has its operands").to_layout(&Layout::PLAIN);
             let operand = extra.to_f64();
-            let index = super::elementwise::Broadcast::new(&extra.ty().shape, &shape);
+            let index = elementwise::Broadcast::new(&extra.ty().shape, &shape);
             for (position, value) in values.iter_mut().enumerate() {
                 *value = binary(step.op, *value, operand[index.at(position)]).unwrap_or(f64::NAN);
             }

@@ -29,12 +29,9 @@ macro_rules! reduction {
 }
 
 pub(super) fn ops() -> Vec<OpDef> {
-    #[allow(clippy::cast_precision_loss)]
     let mut ops = vec![
         reduction!("reduce-sum", "the sum; of integers, it wraps", |line| line.iter().sum(), wrapping_sum),
-        reduction!("reduce-mean", "the mean", |line| line.iter().sum::<f64>() / line.len() as f64, |line| {
-            wrapping_sum(line) / i64::try_from(line.len().max(1)).unwrap_or(1)
-        }),
+        reduction!("reduce-mean", "the mean", float_mean, integer_mean),
         reduction!(
             "reduce-max",
             "the largest",
@@ -92,6 +89,20 @@ pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, 
         })
         .collect();
     Ok(TensorType { shape: dims.as_slice().into(), ..x.clone() })
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn float_mean(line: &[f64]) -> f64 {
+    line.iter().sum::<f64>() / line.len() as f64
+}
+
+fn integer_mean(line: &[i64]) -> i64 {
+    wrapping_sum(line) / i64::try_from(line.len().max(1)).unwrap_or(1)
+}
+
+/// The evaluation of `reduce-mean`.
+pub(super) fn eval_mean(attrs: &Attrs, operand: &Tensor, ty: &TensorType) -> Tensor {
+    eval(attrs, operand, ty, float_mean, integer_mean)
 }
 
 fn eval(

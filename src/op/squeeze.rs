@@ -1,7 +1,7 @@
 //! Squeeze and excite: channels times gates that a small network makes of their means, as in J. Hu, L. Shen and
 //! G. Sun, "Squeeze-and-Excitation Networks" (CVPR 2018).
 
-use super::{Arity, Flags, OpDef, attr, plain, post, rank, window};
+use super::{Arity, Flags, OpDef, attr, elementwise, plain, post, rank, reduce, window};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
 
@@ -68,12 +68,9 @@ pub(super) fn infer(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, 
 fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let types: Vec<&TensorType> = operands.iter().map(|operand| operand.ty()).collect();
     let [means, hidden, gates] = between(attrs, &types).expect("infer accepted");
-    let of = |op: &str, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType| {
-        super::find(op).expect("it is in the registry").evaluate(attrs, operands, ty)
-    };
     let axes = Attrs::new().ints("axes", &[2, 3]).int("keepdims", 1);
-    let means = of("reduce-mean", &axes, &operands[..1], &means);
+    let means = reduce::eval_mean(&axes, operands[0], &means);
     let hidden = window::eval_conv(&dense(attrs, "inner"), &[&means, operands[1], operands[2]], &hidden);
     let gates = window::eval_conv(&dense(attrs, "gate"), &[&hidden, operands[3], operands[4]], &gates);
-    of("mul", &Attrs::new(), &[operands[0], &gates], ty)
+    elementwise::eval_mul(operands[0], &gates, ty)
 }

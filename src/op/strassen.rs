@@ -7,7 +7,7 @@
 //! and of the sums of the result his form has twelve, taken where a product leaves the registers, the other
 //! fourteen (J. Huang, T. Smith, G. Henry and R. van de Geijn, "Strassen's Algorithm Reloaded", SC 2016).
 
-use super::{Arity, Flags, OpDef, matmul, plain, post, post_attr, window};
+use super::{Arity, Flags, Op, OpDef, matmul, plain, post, post_attr, window};
 use crate::attr::{Attr, Attrs};
 use crate::tensor::{DType, Layout, Tensor, TensorType};
 
@@ -73,7 +73,7 @@ fn sizes(w: &TensorType) -> Option<[usize; 2]> {
 }
 
 /// The lowered product and the lowered convolution.
-pub(super) fn lowered() -> Vec<OpDef> {
+pub(super) fn lowered(matmul: Op, conv: Op) -> Vec<OpDef> {
     let op = |name, doc, arity, infer, eval, logical| OpDef {
         name,
         doc,
@@ -92,7 +92,7 @@ pub(super) fn lowered() -> Vec<OpDef> {
             2,
             infer_matmul,
             eval_matmul,
-            "matmul",
+            matmul,
         ),
         op(
             "native.conv-strassen",
@@ -100,7 +100,7 @@ pub(super) fn lowered() -> Vec<OpDef> {
             3,
             infer_conv,
             eval_conv,
-            "conv",
+            conv,
         ),
     ]
 }

@@ -4,6 +4,14 @@ use super::*;
 use crate::attr::{Float, Step};
 use crate::tensor::{DType, Device, Layout, Shape};
 
+fn find(name: &str) -> Option<Op> {
+    built_in().get(name)
+}
+
+fn all() -> Vec<Op> {
+    built_in().all()
+}
+
 fn attrs_of(name: &str, attrs: Attrs) -> Attrs {
     complete(find(name).unwrap(), attrs)
 }
@@ -128,7 +136,7 @@ impl Random {
 
 /// Where an operand of an op lies, those of a device mostly there.
 fn memory(op: &str, random: &mut Random) -> Device {
-    let there = find(op).is_some_and(OpDef::runs_on_device) || op == "download";
+    let there = find(op).is_some_and(|op| op.runs_on_device()) || op == "download";
     if there && random.below(50) > 0 { Device::Cuda(0) } else { Device::Host }
 }
 
@@ -271,7 +279,7 @@ fn a_blocked_op_means_its_logical_op() {
     let window = || Attrs::new().ints("strides", &[2, 1]).ints("pads", &[1, 0, 1, 2]);
     let post = Attr::Post(vec![step("add", &[]), step("sigmoid", &[])]);
     let check = |name: &str, attrs: Attrs, plain: &[Tensor], layouts: &[&str], tolerance: f64| {
-        let logical = eval(find(name).unwrap().logical.unwrap(), attrs.clone(), plain);
+        let logical = eval(find(name).unwrap().meaning(), attrs.clone(), plain);
         let operands: Vec<Tensor> =
             plain.iter().zip(layouts).map(|(tensor, name)| tensor.to_layout(&layout(name))).collect();
         let blocked = eval(name, attrs, &operands);

@@ -8,7 +8,7 @@
 //! four inputs, two for six, and so on. (Tiles of 6 for 3 taps were measured on every shape of the shipped
 //! models: not one was faster by more than noise, and they lose half a digit more.)
 
-use super::{Arity, Flags, OpDef, attr, plain, post, post_attr, rank, window};
+use super::{Arity, Flags, Op, OpDef, attr, plain, post, post_attr, rank, window};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Layout, Tensor, TensorType};
 
@@ -155,7 +155,7 @@ fn tile_attr() -> super::AttrDef {
 }
 
 /// The lowered convolution.
-pub(super) fn lowered() -> Vec<OpDef> {
+pub(super) fn lowered(conv: Op) -> Vec<OpDef> {
     let pads = Some(Attr::Ints(vec![0; 4]));
     vec![OpDef {
         name: "native.conv-winograd",
@@ -171,7 +171,7 @@ pub(super) fn lowered() -> Vec<OpDef> {
         infer,
         eval,
         flops,
-        logical: Some("conv"),
+        logical: Some(conv),
     }]
 }
 

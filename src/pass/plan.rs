@@ -7,7 +7,6 @@ use crate::cost::{self, CostModel, Query};
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::memory::Limit;
-use crate::op;
 use crate::plan::{self, Plan, PlanError, Source};
 
 /// The memory plan.
@@ -46,14 +45,14 @@ pub(super) fn plan(
 ) -> Result<Plan, PlanError> {
     let ask = |call: &Call<'_>, constant: &[bool]| {
         let contract = context.contract(call)?;
-        let seconds = match (model, op::find(call.op)) {
-            (Some(model), Some(def)) => {
-                let query = Query { def, call: *call, constant, contract: &contract };
+        let seconds = match model {
+            Some(model) => {
+                let query = Query { call: *call, constant, contract: &contract };
                 model.seconds(&query).ok_or_else(|| {
                     format!("the cost model `{}` has no price for {}", model.name(), cost::key(&query))
                 })?
             }
-            _ => 0.0,
+            None => 0.0,
         };
         Ok((contract, seconds))
     };

@@ -3,7 +3,6 @@
 use super::{Base, Step};
 use crate::contract::{Call, Contract};
 use crate::cost::{CostModel, Query};
-use crate::op;
 use crate::tensor::TensorType;
 
 impl Step {
@@ -25,9 +24,7 @@ impl Step {
         let call =
             Call { op: self.op, attrs: &self.attrs, inputs: &inputs, output: &self.output_type, threads };
         let contract = contracts(&call)?;
-        let def = op::find(self.op).ok_or_else(|| format!("there is no op `{}`", self.op))?;
-        let Some(seconds) = model.seconds(&Query { def, call, constant: &constant, contract: &contract })
-        else {
+        let Some(seconds) = model.seconds(&Query { call, constant: &constant, contract: &contract }) else {
             return Ok(None);
         };
         let share = if contract.parts.is_empty() {

@@ -9,7 +9,6 @@
 //! from the plan alone.
 
 use super::{Base, Plan, Step};
-use crate::op;
 use crate::tensor::{Device, TensorType};
 use std::ops::Range;
 
@@ -52,7 +51,7 @@ pub struct Schedule {
 pub fn device(step: &Step) -> Option<&'static str> {
     let there = |ty: &TensorType| ty.device != Device::Host;
     let any = there(&step.output_type) || step.input_types.iter().any(there);
-    op::find(step.op).and_then(op::OpDef::backend).filter(|_| any)
+    step.op.backend().filter(|_| any)
 }
 
 /// What a step is to a device, which does one of each kind at a time beside the others.

@@ -1,16 +1,16 @@
-//! A step as it is stored: ops and attributes by their names, which the registry resolves.
+//! A plan as it is stored: ops and attributes by their names, which a table of ops resolves.
 
-use super::{Place, Source};
+use super::{Arena, Place, Placed, Source};
 use crate::attr::{self, Attr, Attrs, Float};
 use crate::graph::NodeId;
-use crate::op::{self, post};
+use crate::op::{Op, Ops, post};
+use crate::table::Unknown;
 use crate::tensor::{DType, Layout, TensorType};
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The stored form of [`super::Step`].
-#[derive(Serialize, Deserialize)]
+/// The stored form of a [`super::Step`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Step {
     node: NodeId,
     name: Arc<str>,
@@ -32,7 +32,7 @@ pub(super) struct Step {
 }
 
 /// The value of an attribute.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Value {
     Int(i64),
     Float(f64),
@@ -48,7 +48,7 @@ impl From<super::Step> for Step {
         Self {
             node: step.node,
             name: step.name,
-            op: step.op.to_owned(),
+            op: step.op.to_string(),
             attrs: step.attrs.iter().map(|(name, attr)| (name.to_owned(), attr.into())).collect(),
             input_types: step.input_types,
             inputs: step.inputs,
@@ -67,40 +67,113 @@ impl From<super::Step> for Step {
     }
 }
 
-impl<'de> Deserialize<'de> for super::Step {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Step::deserialize(deserializer)?.try_into().map_err(D::Error::custom)
+/// A plan as it is stored: ops and attributes by their names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stored {
+    steps: Vec<Step>,
+    inputs: Vec<(Arc<str>, TensorType)>,
+    outputs: Vec<(Arc<str>, TensorType, Place)>,
+    buffers: Vec<Placed>,
+    arena: usize,
+    lower_bound: usize,
+    proven: bool,
+    devices: Vec<Arena>,
+    threads: usize,
+}
+
+/// Why a stored plan is none of the present ops.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoredError {
+    /// A step's op is absent.
+    #[error(transparent)]
+    Op(#[from] Unknown),
+    /// A step's op has no such attribute.
+    #[error("`{op}` has no attribute `{attribute}`")]
+    Attribute {
+        /// The op.
+        op: Op,
+        /// The attribute.
+        attribute: String,
+    },
+    /// No elementwise op that may be a step of a post chain has this name.
+    #[error("`{0}` is no step of a post chain")]
+    PostStep(String),
+}
+
+impl From<super::Plan> for Stored {
+    fn from(plan: super::Plan) -> Self {
+        Self {
+            steps: plan.steps.into_iter().map(Into::into).collect(),
+            inputs: plan.inputs,
+            outputs: plan.outputs,
+            buffers: plan.buffers,
+            arena: plan.arena,
+            lower_bound: plan.lower_bound,
+            proven: plan.proven,
+            devices: plan.devices,
+            threads: plan.threads,
+        }
     }
 }
 
-impl TryFrom<Step> for super::Step {
-    type Error = String;
+impl Stored {
+    /// The number of steps.
+    pub fn steps(&self) -> usize {
+        self.steps.len()
+    }
 
-    fn try_from(step: Step) -> Result<Self, String> {
-        let def = op::find(&step.op).ok_or_else(|| format!("there is no op `{}`", step.op))?;
+    /// The threads that the plan was made for.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// The plan, its ops found in a table.
+    ///
+    /// # Errors
+    /// An op, an attribute or a step of a post chain that is unknown.
+    pub fn resolve(self, ops: &Ops) -> Result<super::Plan, StoredError> {
+        Ok(super::Plan {
+            steps: self.steps.into_iter().map(|step| step.resolve(ops)).collect::<Result<_, _>>()?,
+            inputs: self.inputs,
+            outputs: self.outputs,
+            buffers: self.buffers,
+            arena: self.arena,
+            lower_bound: self.lower_bound,
+            proven: self.proven,
+            devices: self.devices,
+            threads: self.threads,
+        })
+    }
+}
+
+impl Step {
+    fn resolve(self, ops: &Ops) -> Result<super::Step, StoredError> {
+        let op = ops.find(&self.op)?;
         let mut attrs = Attrs::new();
-        for (name, value) in step.attrs {
-            let known = def.attr(&name).ok_or_else(|| format!("`{}` has no attribute `{name}`", step.op))?;
-            attrs.set(known.name, value.try_into()?);
+        for (attribute, value) in self.attrs {
+            match op.attr(&attribute) {
+                Some(known) => attrs.set(known.name, value.try_into()?),
+                None => return Err(StoredError::Attribute { op, attribute }),
+            }
         }
-        Ok(Self {
-            node: step.node,
-            name: step.name,
-            op: def.name,
+        Ok(super::Step {
+            node: self.node,
+            name: self.name,
+            op,
             attrs: Arc::new(attrs),
-            input_types: step.input_types,
-            inputs: step.inputs,
-            output_type: step.output_type,
-            output: step.output,
-            in_place: step.in_place,
-            copied: step.copied,
-            joined: step.joined,
-            scratch: step.scratch,
-            scratch_offset: step.scratch_offset,
-            implementation: step.implementation,
-            seconds: step.seconds,
-            copies: step.copies,
-            source: step.source,
+            input_types: self.input_types,
+            inputs: self.inputs,
+            output_type: self.output_type,
+            output: self.output,
+            in_place: self.in_place,
+            copied: self.copied,
+            joined: self.joined,
+            scratch: self.scratch,
+            scratch_offset: self.scratch_offset,
+            implementation: self.implementation,
+            seconds: self.seconds,
+            copies: self.copies,
+            source: self.source,
         })
     }
 }
@@ -125,9 +198,9 @@ impl From<&Attr> for Value {
 }
 
 impl TryFrom<Value> for Attr {
-    type Error = String;
+    type Error = StoredError;
 
-    fn try_from(value: Value) -> Result<Self, String> {
+    fn try_from(value: Value) -> Result<Self, StoredError> {
         Ok(match value {
             Value::Int(value) => Self::Int(value),
             Value::Float(value) => Self::Float(Float(value)),
@@ -137,11 +210,10 @@ impl TryFrom<Value> for Attr {
             Value::Layout(layout) => Self::Layout(layout),
             Value::Post(steps) => {
                 let read = |(op, parameters): (String, Vec<f64>)| {
-                    let known =
-                        post::step_name(&op).ok_or_else(|| format!("`{op}` is no step of a post chain"))?;
+                    let Some(known) = post::step_name(&op) else { return Err(StoredError::PostStep(op)) };
                     Ok(attr::Step { op: known, parameters: parameters.into_iter().map(Float).collect() })
                 };
-                Self::Post(steps.into_iter().map(read).collect::<Result<_, String>>()?)
+                Self::Post(steps.into_iter().map(read).collect::<Result<_, StoredError>>()?)
             }
         })
     }

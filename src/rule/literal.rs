@@ -1,7 +1,7 @@
 //! Literals of attributes in patterns.
 
 use crate::attr::{Attr, Float, Step};
-use crate::op::{self, post};
+use crate::op::post;
 use crate::tensor::{DType, Layout};
 
 /// An integer, or a float where it has a point or an exponent.
@@ -94,7 +94,7 @@ fn chain(text: &str) -> Result<Vec<Step>, String> {
 /// A step of a chain, checked against the registry.
 pub(super) fn step(name: &str, parameters: Vec<Float>) -> Result<Step, String> {
     let op = post::step_name(name).ok_or_else(|| format!("`{name}` cannot be a post step"))?;
-    let takes = op::find(op).map_or(0, |def| def.attrs.len());
+    let takes = post::parameters(op).len();
     if parameters.len() != takes {
         return Err(format!("step `{name}` takes {takes} parameter(s), not {}", parameters.len()));
     }

@@ -13,12 +13,13 @@ use super::pattern::{self, Ast, ExprAst, Kind, Mistake};
 use super::ron::{self, Field, Node, Text, Value};
 use super::{AttrVar, Expr, Guard, Places, Rule, Template};
 use crate::error::{Diagnostic, Diagnostics, Source, Span, nearest, suggestion};
+use crate::op::Ops;
 use form::{KEYS, Parts};
 use scope::Scope;
 use std::collections::HashMap;
 
 /// Reads rule files; mistakes go to `found`.
-pub(super) fn read(files: &[(&str, &str)], found: &mut Diagnostics) -> Vec<Rule> {
+pub(super) fn read(ops: &Ops, files: &[(&str, &str)], found: &mut Diagnostics) -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
     let mut names: HashMap<String, (usize, Span)> = HashMap::new();
     for (name, text) in files {
@@ -52,7 +53,7 @@ pub(super) fn read(files: &[(&str, &str)], found: &mut Diagnostics) -> Vec<Rule>
             }
         };
         for node in nodes {
-            let mut reader = Reader { found, source, file: name, text, rule: String::new() };
+            let mut reader = Reader { ops, found, source, file: name, text, rule: String::new() };
             let made = reader.rules(&node);
             for (at, (rule, span)) in made.iter().enumerate() {
                 if made[..at].iter().any(|(other, _)| other.name == rule.name) {
@@ -122,6 +123,7 @@ pub(super) fn in_rows(known: &[String]) -> String {
 }
 
 pub(super) struct Reader<'a> {
+    ops: &'a Ops,
     found: &'a mut Diagnostics,
     source: usize,
     file: &'a str,

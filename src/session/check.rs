@@ -13,7 +13,7 @@ pub(super) fn ask<T>(
 ) -> Result<T, String> {
     let types: Vec<&TensorType> = step.input_types.iter().collect();
     let call = Call { op: step.op, attrs: &step.attrs, inputs: &types, output: &step.output_type, threads };
-    let name = step.op.split_once('.').map_or("", |(name, _)| name);
+    let name = step.op.backend().unwrap_or_default();
     question(backend::find(name).ok_or("no such backend")?, &call)
 }
 

@@ -1,7 +1,6 @@
 //! Evaluating what depends on constants alone: packed weights, folded batch norms.
 
 use crate::graph::{CONST, Graph, NodeId};
-use crate::op;
 use crate::tensor::Tensor;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -96,8 +95,7 @@ fn value(program: &Graph, id: NodeId, readers: &[u32], known: &mut FxHashMap<Nod
         let operands: Vec<Tensor> =
             node.inputs.iter().map(|input| value(program, *input, readers, known)).collect();
         let operands: Vec<&Tensor> = operands.iter().collect();
-        let def = op::find(node.op).expect("programs hold ops of the registry");
-        def.evaluate(&node.attrs, &operands, &node.ty)
+        node.op.evaluate(&node.attrs, &operands, &node.ty)
     };
     if readers[id.index()] > 1 {
         known.insert(id, result.clone());

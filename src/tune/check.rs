@@ -100,9 +100,9 @@ impl<'a> Checker<'a> {
         let (mut logical, mut given) = (Vec::new(), Vec::new());
         for (at, ty) in call.inputs.iter().enumerate() {
             let plain = on_host(ty);
-            let maker = MADE.iter().find(|(op, operand, ..)| *op == call.def.name && *operand == at);
-            let made =
-                maker.and_then(|(_, _, name, from)| Some((op::find(name)?, from(&call.attrs, &plain)?)));
+            let maker = MADE.iter().find(|(op, operand, ..)| *op == call.op.name && *operand == at);
+            let made = maker
+                .and_then(|(_, _, name, from)| Some((op::built_in().get(name)?, from(&call.attrs, &plain)?)));
             if let Some((maker, (source, attrs))) = made {
                 let source = self.value(at, &source, below);
                 let value = self
@@ -141,7 +141,8 @@ impl<'a> Checker<'a> {
             return Some(logical[0].to_f64());
         }
         let types: Vec<String> = logical.iter().map(|value| value.ty().to_string()).collect();
-        let name = call.def.logical?;
+        let logical_op = call.op.logical?;
+        let name = logical_op.name;
         // The kernel that others are compared with is not compared with itself.
         let itself = if is_trusted(call, name, logical) { " itself" } else { "" };
         let key = format!("{name}{}({}){itself}", call.attrs, types.join(", "));
@@ -157,7 +158,7 @@ impl<'a> Checker<'a> {
     fn evaluate(&self, call: &KernelCall, logical: &'static str, operands: &[Tensor]) -> Option<Tensor> {
         let values: Vec<&Tensor> = operands.iter().collect();
         let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
-        let def = op::find(logical)?;
+        let def = op::built_in().get(logical)?;
         let known = call.attrs.iter().filter(|(name, _)| def.attr(name).is_some());
         let mut attrs = Attrs::new();
         for (name, value) in known {
@@ -186,13 +187,13 @@ impl<'a> Checker<'a> {
         operands: &[Tensor],
         output: &TensorType,
     ) -> Option<Tensor> {
-        let def = op::find(&format!("native.{logical}"))?;
+        let def = op::built_in().get(&format!("native.{logical}"))?;
         let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
         // Contracts are for calls that their op takes: some native ops have no form in the default layout.
         if is_trusted(call, logical, operands) || def.result(attrs, &types).as_ref() != Ok(output) {
             return None;
         }
-        let trusted = Call { op: def.name, attrs, inputs: &types, output, threads: self.team.threads() };
+        let trusted = Call { op: def, attrs, inputs: &types, output, threads: self.team.threads() };
         let native = crate::backend::find("native")?;
         let contract = native.contract(&trusted).ok()?;
         if contract.implementation == "reference" {
@@ -216,7 +217,7 @@ fn on_host(ty: &TensorType) -> TensorType {
 
 /// Whether a call is that of the native kernel in the default layout.
 fn is_trusted(call: &KernelCall, logical: &str, operands: &[Tensor]) -> bool {
-    call.def.name.strip_prefix("native.") == Some(logical)
+    call.op.name.strip_prefix("native.") == Some(logical)
         && call.inputs.iter().eq(operands.iter().map(Tensor::ty))
 }
 

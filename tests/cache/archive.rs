@@ -10,7 +10,7 @@ fn a_saved_model_is_taken_over_elsewhere() {
     let (cache, mut session) = filled(&at.join("one"), &request);
     let file = at.join("digits.cache");
     cache.save(&key(&request), &file).unwrap();
-    let other = Cache::new(&at.join("other"), Cache::LIMIT);
+    let other = Cache::new(&at.join("other"), Cache::LIMIT, ovolo::op::built_in());
     let entry = other.load(&file, &|_| Ok(())).unwrap();
     assert_eq!(entry.key, key(&request));
     assert!(same(&outputs(&mut other.find(&key(&request), None).unwrap()), &outputs(&mut session)));
@@ -49,7 +49,7 @@ fn a_damaged_file_is_refused_whole() {
     let file = at.join("digits.cache");
     cache.save(&key(&request), &file).unwrap();
     let whole = std::fs::read(&file).unwrap();
-    let other = Cache::new(&at.join("other"), Cache::LIMIT);
+    let other = Cache::new(&at.join("other"), Cache::LIMIT, ovolo::op::built_in());
     let step = whole.len() / 400;
     for place in (0..whole.len()).step_by(step) {
         let mut bytes = whole.clone();

@@ -14,7 +14,7 @@ use std::path::Path;
 
 #[test]
 fn plans_of_all_cases_come_back_as_they_were_and_give_the_same_bits() {
-    let cache = Cache::new(&folder("cases"), Cache::LIMIT);
+    let cache = Cache::new(&folder("cases"), Cache::LIMIT, ovolo::op::built_in());
     let pipelines: &[&str] = if common::onednn_found() {
         &["native", "superoptimise", "cpu", "onednn"]
     } else {
@@ -23,7 +23,7 @@ fn plans_of_all_cases_come_back_as_they_were_and_give_the_same_bits() {
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let mut count = 0;
     for path in crate::fixture::files(&cases) {
-        let graph = text::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let graph = text::parse(ovolo::op::built_in(), &std::fs::read_to_string(&path).unwrap()).unwrap();
         for pipeline in pipelines {
             let compilation = compile::compile(graph.clone(), &common::pipeline(pipeline, 2)).unwrap();
             let plan = compilation.plan.clone();

@@ -45,7 +45,7 @@ pub fn key(request: &Request) -> Key {
 pub fn build(request: &Request) -> Session {
     let files: Vec<(&str, &str)> = request.rules.iter().map(|(n, t)| (n.as_str(), t.as_str())).collect();
     let options = Options {
-        rules: RuleSet::read(&files).unwrap_or_else(|errors| panic!("{errors}")),
+        rules: RuleSet::read(ovolo::op::built_in(), &files).unwrap_or_else(|errors| panic!("{errors}")),
         pipeline: request.pipeline.clone(),
         threads: request.threads,
         machine: request.calibration.unwrap_or(Machine::NOMINAL),
@@ -59,7 +59,8 @@ pub fn build(request: &Request) -> Session {
 
 fn graph(request: &Request) -> Graph {
     if request.model.extension().is_some_and(|extension| extension == "ovolo") {
-        return text::parse(&std::fs::read_to_string(&request.model).unwrap()).unwrap();
+        return text::parse(ovolo::op::built_in(), &std::fs::read_to_string(&request.model).unwrap())
+            .unwrap();
     }
     let options = ImportOptions { dims: request.dims.clone(), missing_weights: request.missing_weights };
     onnx::load(&request.model, &options).unwrap().graph
@@ -71,7 +72,7 @@ pub fn origin(request: &Request) -> Origin {
 
 /// A cache that holds the plan of a request.
 pub fn filled(folder: &Path, request: &Request) -> (Cache, Session) {
-    let cache = Cache::new(folder, Cache::LIMIT);
+    let cache = Cache::new(folder, Cache::LIMIT, ovolo::op::built_in());
     let session = build(request);
     cache.keep(&key(request), &session, origin(request)).unwrap();
     (cache, session)

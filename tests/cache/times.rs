@@ -33,13 +33,13 @@ fn options() -> Options {
 }
 
 fn tuned(tuner: &mut Tuner<'_>) -> Tuned {
-    tune::compile(&text::parse(MODEL).unwrap(), options(), tuner).unwrap()
+    tune::compile(&text::parse(ovolo::op::built_in(), MODEL).unwrap(), options(), tuner).unwrap()
 }
 
 #[test]
 fn a_plan_holds_as_long_as_the_lines_it_was_chosen_by() {
     let at = folder("times");
-    let cache = Cache::new(&at, Cache::LIMIT);
+    let cache = Cache::new(&at, Cache::LIMIT, ovolo::op::built_in());
     let mut tuner = Tuner::open(Some(&at), 1, Machine::NOMINAL);
     let Tuned { compilation, basis, .. } = tuned(&mut tuner);
     assert!(basis.lines.len() > 3 && basis.decision.1.is_some());

@@ -5,7 +5,6 @@ use ovolo::backend::features::{self, Isa};
 use ovolo::compile::{self, Compilation, Options};
 use ovolo::cost::Machine;
 use ovolo::graph::Graph;
-use ovolo::op;
 use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
 use ovolo::rule::{self, RuleSet};
 use ovolo::tensor::{DType, Tensor};
@@ -28,7 +27,7 @@ pub fn pipeline(name: &str, threads: usize) -> Options {
         }
     }
     Options {
-        rules: RuleSet::read(rule::SHIPPED).unwrap(),
+        rules: RuleSet::read(ovolo::op::built_in(), rule::SHIPPED).unwrap(),
         pipeline,
         threads,
         machine: Machine::NOMINAL,
@@ -106,12 +105,12 @@ pub fn values(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
     let mut values: Vec<Tensor> = Vec::new();
     let mut inputs = inputs.iter();
     for (id, node) in graph.nodes() {
-        let value = match node.op {
+        let value = match node.op.name {
             "input" => inputs.next().unwrap().clone(),
             "const" => graph.constant(id).unwrap().clone(),
             _ => {
                 let operands: Vec<&Tensor> = node.inputs.iter().map(|input| &values[input.index()]).collect();
-                op::find(node.op).unwrap().evaluate(&node.attrs, &operands, &node.ty)
+                node.op.evaluate(&node.attrs, &operands, &node.ty)
             }
         };
         values.push(value);
@@ -140,7 +139,7 @@ pub fn after(graph: &str, after: &str) -> Result<Graph, String> {
         format!("return {name} = {value}")
     });
     let lines: Vec<String> = leaves.chain(ops).map(str::to_owned).chain(returns).collect();
-    ovolo::graph::text::parse(&format!("graph {{\n{}\n}}", lines.join("\n")))
+    ovolo::graph::text::parse(ovolo::op::built_in(), &format!("graph {{\n{}\n}}", lines.join("\n")))
         .map_err(|error| error.to_string())
 }
 

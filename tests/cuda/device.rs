@@ -95,7 +95,8 @@ pub fn parsed(source: &str) -> Result<Graph, String> {
     let (leaves, ops): (Vec<&str>, Vec<&str>) =
         source.lines().map(str::trim).partition(|line| line.contains("= input") || line.contains("= const"));
     let lines: Vec<&str> = leaves.into_iter().chain(ops).collect();
-    text::parse(&format!("graph {{\n{}\n}}", lines.join("\n"))).map_err(|error| error.to_string())
+    text::parse(op::built_in(), &format!("graph {{\n{}\n}}", lines.join("\n")))
+        .map_err(|error| error.to_string())
 }
 
 /// A graph through a pipeline gives the reference's values.
@@ -272,7 +273,7 @@ pub fn the_pipeline_mixes() -> Result<(), Failed> {
         }
         let compilation =
             ovolo::compile::compile(parsed(source)?, &options).map_err(|error| error.to_string())?;
-        Ok(compilation.plan.steps.iter().map(|step| step.op).collect())
+        Ok(compilation.plan.steps.iter().map(|step| step.op.name).collect())
     };
     let source = |size: usize| {
         format!("x: f32[{size},{size}] = input\nw: f32[{size},{size}] = const ~1\ny = matmul(x, w)\nreturn y")
@@ -292,7 +293,7 @@ pub fn the_pipeline_mixes() -> Result<(), Failed> {
 /// The plan of a graph of lowered ops, in their order.
 pub fn planned(graph: &Graph) -> Result<Plan, String> {
     let ask = |call: &Call<'_>, _: &[bool]| {
-        let name = call.op.split_once('.').map_or("", |(name, _)| name);
+        let name = call.op.name.split_once('.').map_or("", |(name, _)| name);
         let backend = find(name).ok_or_else(|| format!("there is no backend `{name}`"))?;
         backend.contract(call).map(|contract| (contract, 0.0))
     };
@@ -341,12 +342,12 @@ const SMALL: &[&str] = &["nasrnn"];
 fn lowered(cases: &[Case]) -> Result<Graph, String> {
     let mut graph = Graph::new();
     let add = |graph: &mut Graph, op: &str, attrs: &ovolo::attr::Attrs, inputs: Vec<_>, name: &str| {
-        let def = op::find(op).ok_or_else(|| format!("there is no op `{op}`"))?;
+        let def = op::built_in().get(op).ok_or_else(|| format!("there is no op `{op}`"))?;
         let types: Vec<TensorType> =
             inputs.iter().map(|input: &ovolo::graph::NodeId| graph[*input].ty.clone()).collect();
         let ty = def.result(attrs, &types.iter().collect::<Vec<_>>())?;
         let attrs = Arc::new(attrs.clone());
-        Ok::<_, String>(graph.add_node(Node { op: def.name, attrs, inputs, name: name.into(), ty }))
+        Ok::<_, String>(graph.add_node(Node { op: def, attrs, inputs, name: name.into(), ty }))
     };
     let none = ovolo::attr::Attrs::new();
     for (number, case) in cases.iter().enumerate() {
@@ -373,7 +374,8 @@ pub fn family(number: usize) -> Result<(), Failed> {
     let cases: Vec<Case> = cases(&mut Random::new(number as u64 + 1)).into_iter().flatten().collect();
     // A view is no kernel, and some conversions are asked for alone. The stand-in is slow, and the kernels'
     // values are tested without it: some of them do for the way there.
-    let there = |case: &Case| case.op != "reshape" && op::find(&format!("cuda.{}", case.op)).is_some();
+    let there =
+        |case: &Case| case.op != "reshape" && op::built_in().get(&format!("cuda.{}", case.op)).is_some();
     let share = if standin::on_device() { 1 } else { 4 };
     let cases: Vec<Case> = cases.into_iter().filter(there).step_by(share).collect();
     let graph = lowered(&cases)?;
@@ -477,7 +479,7 @@ pub fn machine_code_and_plans_are_kept() -> Result<(), Failed> {
     let (Some(standin), true) = (standin::get(), ready()) else { return Ok(()) };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("device_cache");
     let _ = std::fs::remove_dir_all(&folder);
-    let cache = Cache::new(&folder, Cache::LIMIT);
+    let cache = Cache::new(&folder, Cache::LIMIT, op::built_in());
     let cubins = Cubins::new(cache.folder());
     let graph = parsed(GRAPHS[1].1)?;
     let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline("cuda", 2))
@@ -542,7 +544,8 @@ pub fn models_in_f16_fuse() -> Result<(), Failed> {
             .map_err(|error| error.to_string())?;
         let plan = &compilation.plan;
         let copies = ["cuda.upload", "cuda.download"];
-        if let Some(step) = plan.steps.iter().find(|step| ![kernels, &copies[..]].concat().contains(&step.op))
+        if let Some(step) =
+            plan.steps.iter().find(|step| ![kernels, &copies[..]].concat().contains(&step.op.name))
         {
             return Err(format!("{pipeline}: `{}` is not fused\n{plan}", step.op).into());
         }

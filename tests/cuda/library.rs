@@ -218,12 +218,12 @@ fn convolutions() -> Result<(), Failed> {
 pub fn lowered(prefix: &str, cases: &[One]) -> Result<Graph, String> {
     let mut graph = Graph::new();
     let add = |graph: &mut Graph, op: &str, attrs: &Attrs, inputs: Vec<ovolo::graph::NodeId>, name: &str| {
-        let def = op::find(op).ok_or_else(|| format!("there is no op `{op}`"))?;
+        let def = op::built_in().get(op).ok_or_else(|| format!("there is no op `{op}`"))?;
         let attrs = op::complete(def, attrs.clone());
         let types: Vec<TensorType> = inputs.iter().map(|input| graph[*input].ty.clone()).collect();
         let ty = def.result(&attrs, &types.iter().collect::<Vec<_>>())?;
         Ok::<_, String>(graph.add_node(Node {
-            op: def.name,
+            op: def,
             attrs: Arc::new(attrs),
             inputs,
             name: name.into(),
@@ -295,13 +295,13 @@ pub fn contract(
     attrs: &Attrs,
     operands: &[TensorType],
 ) -> Result<ovolo::contract::Contract, String> {
-    let def = op::find(name).ok_or("there is no such op")?;
+    let def = op::built_in().get(name).ok_or("there is no such op")?;
     let attrs = op::complete(def, attrs.clone());
     let there = |ty: &TensorType| TensorType { device: Device::Cuda(0), ..ty.clone() };
     let types: Vec<TensorType> = operands.iter().map(there).collect();
     let types: Vec<&TensorType> = types.iter().collect();
     let output = def.result(&attrs, &types)?;
-    let call = Call { op: def.name, attrs: &attrs, inputs: &types, output: &output, threads: 1 };
+    let call = Call { op: def, attrs: &attrs, inputs: &types, output: &output, threads: 1 };
     find(def.backend().unwrap_or_default()).ok_or("there is no such backend")?.contract(&call)
 }
 
@@ -524,7 +524,7 @@ fn tf32_rounds_what_is_multiplied_and_nothing_else() -> Result<(), Failed> {
         let one = One { case, more: Attrs::new().int("tf32", 1), layout, form };
         let graph = lowered(prefix, std::slice::from_ref(&one))?;
         let plan = device::planned(&graph)?;
-        let step = plan.steps.iter().find(|step| step.op.starts_with(prefix)).ok_or("no call")?;
+        let step = plan.steps.iter().find(|step| step.op.name.starts_with(prefix)).ok_or("no call")?;
         if !step.implementation.starts_with("tf32-") {
             return Err(format!("it is called {}", step.implementation).into());
         }
@@ -571,8 +571,9 @@ fn precisions_are_what_they_say() -> Result<(), Failed> {
             let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline(pipeline, 2))
                 .map_err(|error| error.to_string())?;
             let plan = &compilation.plan;
-            let library =
-                |step: &&ovolo::plan::Step| step.op.starts_with("cu") && !step.op.starts_with("cuda.");
+            let library = |step: &&ovolo::plan::Step| {
+                step.op.name.starts_with("cu") && !step.op.name.starts_with("cuda.")
+            };
             let calls: Vec<&str> =
                 plan.steps.iter().filter(library).map(|step| step.implementation.as_str()).collect();
             if calls.is_empty() || calls.iter().any(|call| !call.starts_with(precision)) {
@@ -652,8 +653,9 @@ fn a_call_alone() -> Result<(), Failed> {
     let alone =
         |op: &'static str, attrs: &Attrs, types: &[TensorType], output: &TensorType, given: &[&Tensor]| {
             let types: Vec<&TensorType> = types.iter().collect();
+            let op = op::built_in().get(op).unwrap();
             let call = Call { op, attrs, inputs: &types, output, threads: 1 };
-            let backend = find(op.split_once('.').unwrap().0).unwrap();
+            let backend = find(op.backend().unwrap()).unwrap();
             if let Ok(job) = job(&call) {
                 standin.register("alone", &Module::new([&job]));
             }
@@ -674,7 +676,7 @@ fn a_call_alone() -> Result<(), Failed> {
     let types: Vec<TensorType> = operands.iter().map(|one| there(one.ty())).collect();
     let given: Vec<&Tensor> = operands.iter().collect();
     for op in ["cublaslt.matmul", "cuda.matmul"] {
-        let def = op::find(op).unwrap();
+        let def = op::built_in().get(op).unwrap();
         let attrs = op::complete(def, case.attrs.clone());
         let result = alone(def.name, &attrs, &types, &there(&case.ty), &given)?;
         agrees(&case, &result, &case.reference()).map_err(|why| format!("{op}: {why}"))?;
@@ -706,9 +708,9 @@ fn tuning_picks_the_fastest_algorithm() -> Result<(), Failed> {
     }
     let _turn = standin::turn();
     let ty = TensorType { device: Device::Cuda(0), ..TensorType::plain(DType::F32, [8, 8]) };
-    let def = op::find("cuda.matmul").unwrap();
+    let def = op::built_in().get("cuda.matmul").unwrap();
     let attrs = op::complete(def, Attrs::new());
-    let call = Call { op: def.name, attrs: &attrs, inputs: &[&ty, &ty], output: &ty, threads: 1 };
+    let call = Call { op: def, attrs: &attrs, inputs: &[&ty, &ty], output: &ty, threads: 1 };
     let generated: Job = job(&call)?;
     standin.register("tuned", &Module::new([&generated]));
     for (algorithm, microseconds) in [(0, 300), (1, 300), (2, 0)] {

@@ -33,7 +33,7 @@ fn planned(graph: Graph, libraries: bool) -> Result<compile::Compilation, String
 /// The generated kernels of a plan, and how many steps are copies.
 pub fn generated(plan: &Plan) -> Result<(Vec<Job>, usize), String> {
     let (mut jobs, mut copies) = (Vec::new(), 0);
-    for step in plan.steps.iter().filter(|step| step.op.starts_with("cuda.")) {
+    for step in plan.steps.iter().filter(|step| step.op.name.starts_with("cuda.")) {
         let inputs: Vec<&TensorType> = step.input_types.iter().collect();
         let call = Call {
             op: step.op,
@@ -102,7 +102,7 @@ pub fn libraries(name: &str, path: &Path) -> Result<(), Failed> {
     let plan = planned(graph, true)?.plan;
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for step in &plan.steps {
-        let name = match step.op.split_once('.') {
+        let name = match step.op.name.split_once('.') {
             Some(("cuda", op)) if !["matmul", "conv", "attention"].contains(&op) => {
                 "others, views and copies".to_owned()
             }
@@ -126,11 +126,11 @@ pub fn chains_stay_on_the_device() -> Result<(), Failed> {
         )
     };
     let plan = |x: &str, y: &str| {
-        let graph = text::parse(&source(x, y)).map_err(|error| error.to_string())?;
+        let graph = text::parse(ovolo::op::built_in(), &source(x, y)).map_err(|error| error.to_string())?;
         planned(graph, true).map(|compilation| compilation.plan)
     };
     let plan_of_one = plan("x", "y")?;
-    let steps: Vec<&str> = plan_of_one.steps.iter().map(|step| step.op).collect();
+    let steps: Vec<&str> = plan_of_one.steps.iter().map(|step| step.op.name).collect();
     if steps != ["cuda.upload", "cuda.softmax", "cuda.transpose", "cuda.download"] {
         return Err(format!("{steps:?}").into());
     }

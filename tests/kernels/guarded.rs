@@ -60,7 +60,7 @@ impl Guarded {
 
 /// Runs a kernel on one thread and more, apart and in place of each operand that its contract allows, and
 /// compares with what the op's reference evaluation gave.
-pub fn step(op: &'static str, attrs: &Attrs, operands: &[&Tensor], want: &Tensor) -> Result<(), String> {
+pub fn step(op: ovolo::op::Op, attrs: &Attrs, operands: &[&Tensor], want: &Tensor) -> Result<(), String> {
     for threads in [1, 2, 3] {
         let types = types(operands);
         let call = Call { op, attrs, inputs: &types, output: want.ty(), threads };

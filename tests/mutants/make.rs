@@ -12,7 +12,7 @@
 //!   that take any layout.
 
 use ovolo::attr::{Attr, AttrKind, Float};
-use ovolo::op::OpDef;
+use ovolo::op::Op;
 use ovolo::rule::{AttrPattern, AttrVar, Expr, Interval, OperandVar, Pattern, Rule, Template, functions};
 
 /// A mutant: its name, and the rule.
@@ -109,15 +109,19 @@ fn left(pattern: &Pattern, root: bool, give: &mut dyn FnMut(String, Pattern)) {
             give(format!("{text} is {now}"), Pattern::Number(instead, *var));
         }
         Pattern::Op { op, children, attrs, rest_attrs } => {
-            let with =
-                |children: Vec<Pattern>, attrs| Pattern::Op { op, children, attrs, rest_attrs: *rest_attrs };
+            let with = |children: Vec<Pattern>, attrs| Pattern::Op {
+                op: *op,
+                children,
+                attrs,
+                rest_attrs: *rest_attrs,
+            };
             if let (false, Some((_, instead))) =
                 (root, OP_INSTEAD.iter().find(|(known, _)| *known == op.name))
             {
                 give(
                     format!("{} is {instead}", op.name),
                     Pattern::Op {
-                        op: ovolo::op::find(instead).unwrap(),
+                        op: ovolo::op::built_in().get(instead).unwrap(),
                         children: children.clone(),
                         attrs: attrs.clone(),
                         rest_attrs: *rest_attrs,
@@ -239,7 +243,8 @@ impl Bound {
 /// variable, the other one.
 fn another(template: &Template, bound: &Bound, give: &mut dyn FnMut(bool, usize, usize, Template)) {
     let Template::Op { op, children, attrs, rest_attrs } = template else { return };
-    let with = |children: Vec<Template>, attrs| Template::Op { op, children, attrs, rest_attrs: *rest_attrs };
+    let with =
+        |children: Vec<Template>, attrs| Template::Op { op: *op, children, attrs, rest_attrs: *rest_attrs };
     for at in 0..children.len() {
         let changed = |child: Template| {
             let mut children = children.clone();
@@ -269,9 +274,8 @@ fn another(template: &Template, bound: &Bound, give: &mut dyn FnMut(bool, usize,
 }
 
 /// Whether two operands may change places, in a lowered op as in the op that it stands for.
-fn commutes(op: &OpDef, children: &[Template]) -> bool {
-    let name = op.name.rsplit('.').next().unwrap();
-    children.len() == 2 && ovolo::op::find(name).is_some_and(|op| op.flags.commutative)
+fn commutes(op: Op, children: &[Template]) -> bool {
+    children.len() == 2 && op.logical.unwrap_or(op).flags.commutative
 }
 
 /// Gives every variant of a template with one change.
@@ -284,14 +288,14 @@ fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
         Template::Op { op, children, attrs, rest_attrs } => {
             let name = op.name;
             let with = |children: Vec<Template>, attrs| Template::Op {
-                op,
+                op: *op,
                 children,
                 attrs,
                 rest_attrs: *rest_attrs,
             };
             for at in 1..children.len() {
                 let each = [&children[at - 1], &children[at]].map(|one| matches!(one, Template::Each(..)));
-                let same = commutes(op, children);
+                let same = commutes(*op, children);
                 if children[at - 1] != children[at] && each[0] == each[1] && !same {
                     let mut swapped = children.clone();
                     swapped.swap(at - 1, at);
@@ -314,7 +318,7 @@ fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
                 give(
                     format!("{name} is {instead}"),
                     Template::Op {
-                        op: ovolo::op::find(instead).unwrap(),
+                        op: ovolo::op::built_in().get(instead).unwrap(),
                         children: children.clone(),
                         attrs: attrs.clone(),
                         rest_attrs: *rest_attrs,
@@ -343,8 +347,12 @@ fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
                 });
             }
             if rest_attrs.is_some() {
-                let dropped =
-                    Template::Op { op, children: children.clone(), attrs: attrs.clone(), rest_attrs: None };
+                let dropped = Template::Op {
+                    op: *op,
+                    children: children.clone(),
+                    attrs: attrs.clone(),
+                    rest_attrs: None,
+                };
                 give(format!("other attributes of {name} dropped"), dropped);
             }
             for at in 0..children.len() {

@@ -17,7 +17,9 @@ use std::time::Duration;
 pub fn worth(rule: &Rule, set: &RuleSet) -> Result<String, String> {
     let fires = rule.examples.iter().filter(|example| matches!(example, Example::Fires { .. }));
     let graphs: Vec<Graph> = fires
-        .map(|example| text::parse(&example.graph()).map_err(|error| error.to_string()))
+        .map(|example| {
+            text::parse(ovolo::op::built_in(), &example.graph()).map_err(|error| error.to_string())
+        })
         .collect::<Result<_, _>>()?;
     let pipeline = pipeline_with(rule).ok_or("no shipped pipeline has the rule in a phase")?;
     let (without, shorter) = (set.without(&rule.name), pipeline_without(rule, &pipeline));

@@ -18,8 +18,12 @@ pub(super) fn orders(patterns: &[Pattern]) -> Vec<Vec<Pattern>> {
 
 fn exchanged(pattern: &Pattern) -> Vec<Pattern> {
     let Pattern::Op { op, children, attrs, rest_attrs } = pattern else { return vec![pattern.clone()] };
-    let with =
-        |children: Vec<Pattern>| Pattern::Op { op, children, attrs: attrs.clone(), rest_attrs: *rest_attrs };
+    let with = |children: Vec<Pattern>| Pattern::Op {
+        op: *op,
+        children,
+        attrs: attrs.clone(),
+        rest_attrs: *rest_attrs,
+    };
     let mut lists = orders(children);
     let two = children.len() == 2 && children.iter().all(|child| child.spread().is_none());
     if op.flags.commutative && two {

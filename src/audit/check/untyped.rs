@@ -7,7 +7,7 @@
 
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::audit::verify::accept::{self, RANKS, Table};
-use crate::op::{AttrDef, OpDef};
+use crate::op::{AttrDef, Op};
 use crate::rule::print::Names;
 use crate::rule::{AttrPattern, Expr, Pattern, Rule};
 use crate::tensor::DType;
@@ -33,8 +33,8 @@ const HARMLESS: &[&str] = &[
 
 /// Why a left side has no type: its position, and what does not go together.
 pub(super) fn untyped(rule: &Rule) -> Option<(usize, String)> {
-    let dtypes = |op: &Op<'_>| op.dtypes();
-    let ranks = |op: &Op<'_>| op.ranks();
+    let dtypes = |op: &Node<'_>| op.dtypes();
+    let ranks = |op: &Node<'_>| op.ranks();
     let mut element = Domain::new(rule, DType::ALL.len(), &dtypes);
     let mut rank = Domain::new(rule, RANKS, &ranks);
     for guard in &rule.guards {
@@ -47,9 +47,9 @@ pub(super) fn untyped(rule: &Rule) -> Option<(usize, String)> {
 }
 
 /// An op of a left side with the values that it joins: its operands, and last its result.
-struct Op<'a> {
+struct Node<'a> {
     pattern: &'a Pattern,
-    def: &'static OpDef,
+    def: Op,
     side: usize,
     written: &'a [(&'static str, AttrPattern)],
     values: Vec<usize>,
@@ -57,7 +57,7 @@ struct Op<'a> {
     open: bool,
 }
 
-impl Op<'_> {
+impl Node<'_> {
     /// The attributes that have one value.
     fn literals(&self) -> Attrs {
         self.written.iter().fold(Attrs::new(), |attrs, (name, value)| match value {
@@ -90,13 +90,13 @@ struct Domain<'a> {
     kinds: usize,
     /// Operand variables first, then numbers and results of ops.
     values: Vec<u32>,
-    ops: Vec<(Op<'a>, Option<Table>)>,
+    ops: Vec<(Node<'a>, Option<Table>)>,
     /// Variables that are of one kind.
     same: Vec<(usize, usize)>,
 }
 
 impl<'a> Domain<'a> {
-    fn new(rule: &'a Rule, kinds: usize, table: &dyn Fn(&Op<'a>) -> Option<Table>) -> Self {
+    fn new(rule: &'a Rule, kinds: usize, table: &dyn Fn(&Node<'a>) -> Option<Table>) -> Self {
         let all = (1 << kinds) - 1;
         let mut domain =
             Self { kinds, values: vec![all; rule.operand_vars.len()], ops: Vec::new(), same: Vec::new() };
@@ -112,7 +112,7 @@ impl<'a> Domain<'a> {
         pattern: &'a Pattern,
         side: usize,
         all: u32,
-        table: &dyn Fn(&Op<'a>) -> Option<Table>,
+        table: &dyn Fn(&Node<'a>) -> Option<Table>,
     ) -> usize {
         let (def, children, written) = match pattern {
             Pattern::Operand(var) | Pattern::Number(_, Some(var)) => return var.0,
@@ -128,7 +128,7 @@ impl<'a> Domain<'a> {
         self.values.push(all);
         values.push(self.values.len() - 1);
         let result = self.values.len() - 1;
-        let op = Op { pattern, def, side, written, values, open };
+        let op = Node { pattern, def, side, written, values, open };
         let table = table(&op);
         self.ops.push((op, table));
         result

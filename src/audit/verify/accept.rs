@@ -8,7 +8,7 @@ use super::palette::Palette;
 use super::rng::Rng;
 use super::sampler::{self, Ask};
 use crate::attr::Attrs;
-use crate::op::{self, OpDef};
+use crate::op::{self, Op};
 use crate::tensor::{DType, TensorType};
 use crate::verify;
 
@@ -24,7 +24,7 @@ pub(crate) type Table = Vec<(Vec<usize>, usize)>;
 
 /// The element types that an op with these attributes takes, by their place in [`DType::ALL`]; `None`
 /// where that is not known.
-pub(crate) fn dtypes(op: &'static OpDef, fixed: &Attrs, operands: usize) -> Option<Table> {
+pub(crate) fn dtypes(op: Op, fixed: &Attrs, operands: usize) -> Option<Table> {
     let (attrs, types) = fitting(op, fixed, operands)?;
     Some(table(operands, DType::ALL.len(), &|kinds| {
         let types: Vec<TensorType> = types
@@ -38,7 +38,7 @@ pub(crate) fn dtypes(op: &'static OpDef, fixed: &Attrs, operands: usize) -> Opti
 }
 
 /// The ranks that an op with these attributes takes; `None` where that is not known.
-pub(crate) fn ranks(op: &'static OpDef, attrs: &Attrs, operands: usize) -> Option<Table> {
+pub(crate) fn ranks(op: Op, attrs: &Attrs, operands: usize) -> Option<Table> {
     let (offered, like) = fitting(op, attrs, operands)?;
     // What has no default is as it was offered: no op is typed without it.
     let needed = op.attrs.iter().filter(|def| def.default.is_none() && attrs.get(def.name).is_none());
@@ -67,14 +67,14 @@ fn table(operands: usize, kinds: usize, ask: &dyn Fn(&[usize]) -> Option<usize>)
     (0..combinations).map(digits).filter_map(|kinds| ask(&kinds).map(|result| (kinds, result))).collect()
 }
 
-fn infer(op: &OpDef, attrs: &Attrs, types: &[TensorType]) -> Option<TensorType> {
+fn infer(op: Op, attrs: &Attrs, types: &[TensorType]) -> Option<TensorType> {
     let types: Vec<&TensorType> = types.iter().collect();
     verify::operand_count(op, attrs, types.len()).ok()?;
     op.result(attrs, &types).ok()
 }
 
 /// Attributes and operand types that the op takes.
-fn fitting(op: &'static OpDef, fixed: &Attrs, operands: usize) -> Option<(Attrs, Vec<TensorType>)> {
+fn fitting(op: Op, fixed: &Attrs, operands: usize) -> Option<(Attrs, Vec<TensorType>)> {
     if operands == 0 || operands > OPERANDS {
         return None;
     }

@@ -51,8 +51,7 @@ fn instantiate(template: &Template, draft: &mut Draft) -> Result<usize, String> 
     let (op, children, attrs, rest_attrs) = match template {
         Template::Operand(var) => return draft.operands[var.0].ok_or_else(|| "an unbound operand".into()),
         Template::Scalar(value) => {
-            let def = crate::op::find("scalar").ok_or("there is no op `scalar`")?;
-            return draft.op(def, Attrs::new().float("value", *value), Vec::new());
+            return draft.op(crate::op::scalar(), Attrs::new().float("value", *value), Vec::new());
         }
         Template::Each(..) => return Err("`each` stands outside an operand list".into()),
         Template::Op { op, children, attrs, rest_attrs } => (*op, children, attrs, rest_attrs),

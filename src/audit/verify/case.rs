@@ -4,7 +4,6 @@ use super::build::types_differ;
 use super::check::{self, Compared, Difference};
 use super::draft::{Draft, Filling};
 use crate::graph::{Graph, INPUT, Node, NodeId, text};
-use crate::op;
 use crate::rule::Rule;
 use crate::tensor::{DType, Tensor};
 use std::fmt::Write;
@@ -47,7 +46,7 @@ fn text(rule: &Rule, draft: &Draft) -> String {
         let name = name(rule, draft, at);
         ids[at] = Some(match (value.op, draft.tensor(at)) {
             (Some(op), _) => graph.add_node(Node {
-                op: op.name,
+                op,
                 attrs: Arc::new(value.attrs.clone()),
                 inputs: value.inputs.iter().filter_map(|input| ids[*input]).collect(),
                 name: name.into(),
@@ -101,20 +100,19 @@ const LARGEST: usize = 1 << 20;
 pub fn compare(graph: &Graph) -> Result<Option<String>, String> {
     let mut draft = Draft::empty(LARGEST);
     for (id, node) in graph.nodes() {
-        match (graph.constant(id), op::find(node.op)) {
-            (Some(value), _) => {
+        match graph.constant(id) {
+            Some(value) => {
                 let given = value.to_i64().filter(|_| node.ty.dtype == DType::I64).map(Filling::Whole);
                 let given = given.unwrap_or_else(|| Filling::Given(value.to_f64()));
                 draft.leaf(node.ty.clone(), true, given)?
             }
-            (None, Some(op)) => {
-                let inputs = node.inputs.iter().map(|input| input.index()).collect();
-                draft.op(op, (*node.attrs).clone(), inputs)?
-            }
-            (None, None) if node.op == INPUT => {
+            None if node.op == INPUT => {
                 return Err(format!("`{}` is an input: a case has constants alone", node.name));
             }
-            (None, None) => return Err(format!("there is no op `{}`", node.op)),
+            None => {
+                let inputs = node.inputs.iter().map(|input| input.index()).collect();
+                draft.op(node.op, (*node.attrs).clone(), inputs)?
+            }
         };
     }
     for (name, id) in graph.outputs() {

@@ -9,7 +9,7 @@
 use super::build::widened;
 use super::draft::{Draft, Filling};
 use crate::attr::Attrs;
-use crate::op::OpDef;
+use crate::op::Op;
 use crate::rule;
 use crate::tensor::{DType, Layout, Tensor, TensorType};
 use std::fmt;
@@ -145,7 +145,7 @@ impl Precision {
         let has = |dtype: &DType| draft.values.iter().any(|value| value.ty.dtype == *dtype);
         let floats = [DType::BF16, DType::F16, DType::F32, DType::F64];
         let found: Vec<DType> = floats.into_iter().filter(has).collect();
-        let named = |op: &'static OpDef| op.logical.unwrap_or(op.name);
+        let named = |op: Op| op.meaning();
         let casts = || draft.values.iter().any(|value| value.op.is_some_and(|op| named(op) == "cast"));
         // `f32` has not all integers beyond 2^24: to make one of them a float is to round it.
         let whole = |at: usize| matches!(draft.values[at].ty.dtype, DType::I32 | DType::I64);
@@ -224,7 +224,7 @@ fn evaluate(draft: &Draft, precision: &Precision, poison: bool) -> Vec<Option<Te
     values
 }
 
-fn eval(op: &OpDef, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType, wide: bool) -> Tensor {
+fn eval(op: Op, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType, wide: bool) -> Tensor {
     if wide { widen(&op.evaluate(attrs, operands, &widened(ty))) } else { op.evaluate(attrs, operands, ty) }
 }
 
@@ -253,7 +253,7 @@ fn strained(draft: &Draft, values: &[Option<Tensor>]) -> bool {
         if !result.ty().dtype.is_float() {
             return false;
         }
-        let name = op.logical.unwrap_or(op.name);
+        let name = op.meaning();
         let steps = value.attrs.post();
         let has = |list: &[&str]| list.contains(&name) || steps.iter().any(|step| list.contains(&step.op));
         let result = result.to_f64();

@@ -4,7 +4,7 @@ use super::rng::Rng;
 use super::sampler::Values;
 use crate::attr::{Attr, Attrs};
 use crate::graph::text;
-use crate::op::{self, OpDef};
+use crate::op::{self, Op};
 use crate::rule::print::Names;
 use crate::rule::{AttrVar, Bindings, Expr, Fact, OperandVar, Precision, RestVar, Rule};
 use crate::tensor::{DType, Tensor, TensorType};
@@ -53,7 +53,7 @@ impl Leaf {
 #[derive(Clone, Debug)]
 pub(super) struct Value {
     /// The op; `None` for a leaf.
-    pub op: Option<&'static OpDef>,
+    pub op: Option<Op>,
     /// Its attributes.
     pub attrs: Attrs,
     /// Its operands.
@@ -169,7 +169,7 @@ impl Draft {
     ///
     /// # Errors
     /// Why the op cannot be typed.
-    pub fn op(&mut self, op: &'static OpDef, attrs: Attrs, inputs: Vec<usize>) -> Result<usize, String> {
+    pub fn op(&mut self, op: Op, attrs: Attrs, inputs: Vec<usize>) -> Result<usize, String> {
         let attrs = op::complete(op, attrs);
         // What infer is called with, the verifier has checked elsewhere.
         if let Some(wrong) = crate::verify::attr_errors(op, &attrs).into_iter().next() {

@@ -9,7 +9,7 @@ use super::draft::{Draft, Filling, Leaf};
 use super::rng::Rng;
 use super::sampler::Values;
 use crate::attr::{Attr, Attrs, Step};
-use crate::op::OpDef;
+use crate::op::Op;
 use crate::rule::{AttrPattern, Expr, Pattern, Precision, Rule, Template};
 use crate::tensor::DType;
 
@@ -173,17 +173,17 @@ pub(super) fn targets(rule: &Rule) -> Vec<DType> {
 
 /// Whether one of a rule's sides asks whether a value is no number.
 pub(super) fn asks_for_none(rule: &Rule) -> bool {
-    fn asks(op: &OpDef) -> bool {
-        op.logical.unwrap_or(op.name) == "isnan"
+    fn asks(op: Op) -> bool {
+        op.meaning() == "isnan"
     }
     fn left(pattern: &Pattern) -> bool {
-        matches!(pattern, Pattern::Op { op, children, .. } if asks(op) || children.iter().any(left))
+        matches!(pattern, Pattern::Op { op, children, .. } if asks(*op) || children.iter().any(left))
     }
     fn right(template: &Template) -> bool {
         match template {
             Template::Operand(_) | Template::Scalar(_) | Template::Each(_, None) => false,
             Template::Each(_, Some((_, inner))) => right(inner),
-            Template::Op { op, children, .. } => asks(op) || children.iter().any(right),
+            Template::Op { op, children, .. } => asks(*op) || children.iter().any(right),
         }
     }
     rule.from.iter().any(left) || rule.to.iter().any(right)
@@ -361,7 +361,7 @@ enum Pool {
 
 /// The element types that an instance casts to.
 fn casts(draft: &Draft) -> Vec<DType> {
-    let cast = |op: &OpDef| op.logical.unwrap_or(op.name) == "cast";
+    let cast = |op: Op| op.meaning() == "cast";
     draft.values.iter().filter(|value| value.op.is_some_and(cast)).map(|value| value.ty.dtype).collect()
 }
 

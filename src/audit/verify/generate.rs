@@ -8,7 +8,7 @@ use super::palette::{Palette, ones};
 use super::rng::Rng;
 use super::sampler::{self, Ask, Offer, Rank, Values, Wish};
 use crate::attr::{Attr, Attrs};
-use crate::op::OpDef;
+use crate::op::Op;
 use crate::rule::print::Names;
 use crate::rule::{AttrPattern, Interval, Pattern, RestVar, Rule};
 use crate::tensor::{DType, TensorType};
@@ -107,7 +107,7 @@ impl<'a> Generator<'a> {
                     (Rank::Exactly(one), Rank::Exactly(other)) => Rank::Exactly(one.max(other)),
                     _ => Rank::AtLeast(one.least().max(other.least())),
                 });
-                sampler::result_rank(op, &fixed, ranks)
+                sampler::result_rank(*op, &fixed, ranks)
             }
         }
     }
@@ -122,7 +122,7 @@ impl<'a> Generator<'a> {
             Pattern::Rest(_) | Pattern::Number(..) | Pattern::Optional(_) => None,
             Pattern::Op { op, children, .. } => {
                 let child = || children.iter().find_map(|child| self.element(child, draft));
-                sampler::result_dtype(op, &self.fixed(pattern, draft), &child)
+                sampler::result_dtype(*op, &self.fixed(pattern, draft), &child)
             }
         }
     }
@@ -165,7 +165,7 @@ impl<'a> Generator<'a> {
                 Ok(leaf)
             }
             Pattern::Rest(_) | Pattern::Optional(_) => Err("a rest stands among operands".into()),
-            Pattern::Op { op, .. } => self.op(op, pattern, wish, draft, rng),
+            Pattern::Op { op, .. } => self.op(*op, pattern, wish, draft, rng),
         }
     }
 
@@ -182,7 +182,7 @@ impl<'a> Generator<'a> {
 
     fn op(
         &self,
-        op: &'static OpDef,
+        op: Op,
         pattern: &Pattern,
         wish: &Wish,
         draft: &mut Draft,

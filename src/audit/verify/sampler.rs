@@ -17,7 +17,7 @@ use super::draft::LARGEST;
 use super::palette::Palette;
 use super::rng::Rng;
 use crate::attr::{Attr, Attrs, Float, Step};
-use crate::op::{self, OpDef, post};
+use crate::op::{self, Op, post};
 use crate::tensor::{DType, TensorType};
 
 /// What the values of a leaf are.
@@ -57,7 +57,7 @@ impl Wish {
 /// What a sampler is asked.
 pub(super) struct Ask<'a> {
     /// The op.
-    pub op: &'static OpDef,
+    pub op: Op,
     /// The source of randomness.
     pub rng: &'a mut Rng,
     /// What to draw from.
@@ -141,13 +141,13 @@ const SAMPLERS: &[(&str, Sampler)] = &[
 ];
 
 /// The sampler of an op.
-pub(super) fn find(op: &OpDef) -> Option<Sampler> {
-    let name = op.logical.unwrap_or(op.name);
+pub(super) fn find(op: Op) -> Option<Sampler> {
+    let name = op.meaning();
     let named = |name: &str| SAMPLERS.iter().find(|(known, _)| *known == name).map(|(_, sampler)| *sampler);
     if let Some(sampler) = named(op.name).or_else(|| named(name)) {
         return Some(sampler);
     }
-    let def = op::find(name).filter(|def| def.flags.elementwise)?;
+    let def = op.logical.or(Some(op)).filter(|def| def.flags.elementwise)?;
     match def.arity {
         op::Arity::Exactly(1) => Some(elementwise::unary),
         op::Arity::Exactly(2) => Some(elementwise::binary),
@@ -341,10 +341,9 @@ fn chain(rng: &mut Rng, palette: &Palette, least: usize, most: usize) -> Vec<Ste
     }
     let step = |binary: bool| {
         let name = rng.pick(if binary { BINARY_STEPS } else { UNARY_STEPS });
-        let (op, declared) = crate::verify::step(name).expect("the lists hold steps");
-        let names = op::find(op).map(|def| def.attrs.iter().map(|attr| attr.name).collect::<Vec<_>>());
-        let names = names.filter(|names| names.len() == declared.len()).unwrap_or_default();
-        let parameters = names.into_iter().map(|name| Float(parameter(rng, palette, name)));
+        let op = post::step_name(name).expect("the lists hold steps");
+        let declared = post::parameters(op);
+        let parameters = declared.iter().map(|one| Float(parameter(rng, palette, one.name)));
         Step { op, parameters: parameters.collect() }
     };
     kinds.into_iter().map(step).collect()
@@ -354,7 +353,7 @@ fn chain(rng: &mut Rng, palette: &Palette, least: usize, most: usize) -> Vec<Ste
 fn tree(rng: &mut Rng, palette: &Palette, least: usize, most: usize) -> Vec<Step> {
     let mut steps = chain(rng, palette, least, most);
     let one = |name: &str| {
-        let (op, _) = crate::verify::step(name).expect("trees have the step");
+        let op = post::step_name(name).expect("trees have the step");
         Step { op, parameters: Vec::new() }
     };
     for _ in 0..rng.below(3) {
@@ -398,7 +397,7 @@ impl Rank {
 
 /// What is known of the rank of an op's result, from the op, its settled attributes and its operands. An
 /// axis that is written says that there are so many, and not that it is the last.
-pub(super) fn result_rank(op: &OpDef, fixed: &Attrs, child: Option<Rank>) -> Option<Rank> {
+pub(super) fn result_rank(op: Op, fixed: &Attrs, child: Option<Rank>) -> Option<Rank> {
     let length = |name: &str| match fixed.get(name) {
         Some(Attr::Ints(list)) => Some(Rank::Exactly(list.len())),
         _ => None,
@@ -407,7 +406,7 @@ pub(super) fn result_rank(op: &OpDef, fixed: &Attrs, child: Option<Rank>) -> Opt
         (Some(child), Some(least)) => Some(child.and(least)),
         (child, least) => child.or(least),
     };
-    match op.logical.unwrap_or(op.name) {
+    match op.meaning() {
         "conv"
         | "conv-transpose"
         | "pointwise-depthwise"
@@ -444,8 +443,8 @@ pub(super) fn result_rank(op: &OpDef, fixed: &Attrs, child: Option<Rank>) -> Opt
 
 /// What is known of the element type of an op's result, from its settled attributes and its operands;
 /// `child` is asked where the result has their type.
-pub(super) fn result_dtype(op: &OpDef, fixed: &Attrs, child: &dyn Fn() -> Option<DType>) -> Option<DType> {
-    match op.logical.unwrap_or(op.name) {
+pub(super) fn result_dtype(op: Op, fixed: &Attrs, child: &dyn Fn() -> Option<DType>) -> Option<DType> {
+    match op.meaning() {
         "cast" => match fixed.get("to") {
             Some(Attr::DType(to)) => Some(*to),
             _ => None,
@@ -463,9 +462,10 @@ pub(super) fn result_dtype(op: &OpDef, fixed: &Attrs, child: &dyn Fn() -> Option
 mod tests {
     #[test]
     fn every_op_has_a_sampler() {
-        let without: Vec<&str> = crate::op::all()
+        let without: Vec<&str> = crate::op::built_in()
+            .all()
             .into_iter()
-            .filter(|def| super::find(def).is_none())
+            .filter(|def| super::find(*def).is_none())
             .map(|def| def.name)
             .collect();
         assert!(without.is_empty(), "{without:?}");

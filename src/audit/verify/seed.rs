@@ -18,7 +18,8 @@ use crate::verify;
 pub(super) fn check(rule: &Rule, seed: u64) -> Result<usize, (String, String)> {
     let mut count = 0;
     for example in rule.examples.iter().filter(|example| matches!(example, Example::Fires { .. })) {
-        let read = text::parse_small(&example.graph(), LARGEST).map_err(|found| mistakes(&found));
+        let read = text::parse_small(crate::op::built_in(), &example.graph(), LARGEST)
+            .map_err(|found| mistakes(&found));
         let read = read.and_then(|graph| verify::verify(graph).map_err(|why| why.to_string()));
         let before = match read {
             Ok(graph) => graph.into_inner(),

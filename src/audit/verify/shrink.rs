@@ -8,7 +8,7 @@
 use super::draft::{Draft, Filling, Leaf, Value, filled};
 use super::{Difference, Judge, Tried, generate};
 use crate::attr::{Attr, Attrs, Float};
-use crate::op::{Arity, OpDef, post};
+use crate::op::{Arity, Op, post};
 use crate::rule::{AttrPattern, Pattern, Rule};
 use crate::tensor::{DType, Layout, Shape};
 
@@ -119,7 +119,7 @@ impl Left {
         (0..self.values.len()).filter(|at| self.values[*at].leaf.is_some()).collect()
     }
 
-    fn ops(&self) -> Vec<(usize, &'static OpDef)> {
+    fn ops(&self) -> Vec<(usize, Op)> {
         self.values.iter().enumerate().filter_map(|(at, value)| Some((at, value.op?))).collect()
     }
 
@@ -254,7 +254,7 @@ impl Left {
             }
             let chain = self.values[at].attrs.post();
             for step in 0..chain.len() {
-                let same = |other: &(usize, &OpDef)| self.values[other.0].attrs.post() == chain;
+                let same = |other: &(usize, Op)| self.values[other.0].attrs.post() == chain;
                 let others: Vec<usize> = self.ops().into_iter().filter(same).map(|(at, _)| at).collect();
                 for places in [others, vec![at]] {
                     let mut smaller = self.clone();
@@ -273,7 +273,7 @@ impl Left {
                     continue;
                 }
                 let default = op.attr(name).and_then(|def| def.default.as_ref());
-                let same = |other: &(usize, &OpDef)| self.values[other.0].attrs.get(name) == Some(attr);
+                let same = |other: &(usize, Op)| self.values[other.0].attrs.get(name) == Some(attr);
                 let others: Vec<usize> = self.ops().into_iter().filter(same).map(|(at, _)| at).collect();
                 for nearer in nearer(name, attr, default) {
                     for places in [others.clone(), vec![at]] {

@@ -74,7 +74,7 @@ impl Alone {
         let mut code = None;
         let commands = if output.bytes == 0 {
             Vec::new()
-        } else if library::copies(call.op) {
+        } else if library::copies(call.op.name) {
             let bytes = output.bytes;
             let (from, to) = (operands[0], output);
             vec![if to.device == Device::Host {
@@ -97,7 +97,7 @@ impl Alone {
                 scratch: memory.at(scratch),
                 bytes: contract.scratch,
             };
-            if call.op.starts_with("cuda.") {
+            if call.op.name.starts_with("cuda.") {
                 let job = super::job(call)?;
                 let module = Module::new([&job]);
                 let made = Fresh.get(&module.source(), context.architecture()?)?;

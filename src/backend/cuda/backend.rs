@@ -32,7 +32,7 @@ unsafe impl Backend for Cuda {
 
     fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {
         let named = |name: &str| Contract { implementation: name.to_owned(), ..Contract::default() };
-        if library::copies(call.op) {
+        if library::copies(call.op.name) {
             return Ok(named("copy"));
         }
         if call.op == "cuda.reshape" {

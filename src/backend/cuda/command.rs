@@ -115,14 +115,14 @@ impl Libraries {
     /// # Errors
     /// That no library has it; or what the library said, and what to do.
     pub fn command(&mut self, call: &Call<'_>, buffers: &Buffers) -> Result<Command, String> {
-        if call.op.starts_with("cudnn.") {
+        if call.op.name.starts_with("cudnn.") {
             let handle = match &self.cudnn {
                 Some(handle) => Rc::clone(handle),
                 None => Rc::clone(self.cudnn.insert(cudnn::Handle::new(&self.context)?)),
             };
             return Ok(Command::Library(cudnn::queued(&handle, call, buffers)?));
         }
-        if !call.op.starts_with("cublaslt.") {
+        if !call.op.name.starts_with("cublaslt.") {
             return Err(format!("no library computes `{}`", call.op));
         }
         let handle = match &self.cublaslt {

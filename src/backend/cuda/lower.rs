@@ -13,7 +13,7 @@ use super::tile::Tile;
 use super::window;
 use crate::attr::{Attrs, Step};
 use crate::contract::Call;
-use crate::op::{self, post, tree};
+use crate::op::{Op, post, tree};
 use crate::tensor::{DType, TensorType};
 
 /// What computes a call.
@@ -21,8 +21,7 @@ use crate::tensor::{DType, TensorType};
 /// # Errors
 /// Why nothing does: it takes what no kernel is written for.
 pub fn job(call: &Call<'_>) -> Result<Job, String> {
-    let name = call.op.split_once('.').map_or(call.op, |(_, name)| name);
-    let def = op::find(name).ok_or_else(|| format!("there is no op `{name}`"))?;
+    let name = call.op.own_name();
     let attrs = call.attrs;
     match name {
         "matmul" => product::matmul(call),
@@ -53,26 +52,27 @@ pub fn job(call: &Call<'_>) -> Result<Job, String> {
         "gather" => gather(call, false),
         "gather-elements" => gather(call, true),
         "grad" => gradient(call),
-        _ if def.flags.elementwise => elementwise(call, def),
+        _ if call.op.logical.is_some_and(|op| op.flags.elementwise) => elementwise(call),
         _ => Err(format!("no kernel is written for `{name}`")),
     }
 }
 
 /// The float attributes of an op in the order of its declaration.
-fn parameters(def: &op::OpDef, attrs: &Attrs) -> Vec<f64> {
+fn parameters(def: Op, attrs: &Attrs) -> Vec<f64> {
     let floats = def.attrs.iter().filter(|attr| attr.kind == crate::attr::AttrKind::Float);
     floats.map(|attr| attrs.expect_float(attr.name)).collect()
 }
 
-fn elementwise(call: &Call<'_>, def: &'static op::OpDef) -> Result<Job, String> {
-    let parameters = parameters(def, call.attrs);
+fn elementwise(call: &Call<'_>) -> Result<Job, String> {
+    let name = call.op.own_name();
+    let parameters = parameters(call.op, call.attrs);
     pointwise(call, |x| match x {
-        [x] => Ok(Expr::unary(def.name, parameters.clone(), x.clone())),
+        [x] => Ok(Expr::unary(name, parameters.clone(), x.clone())),
         [a, b] => {
-            let fmod = def.name == "mod" && call.attrs.expect_int("fmod") == 1;
-            Ok(Expr::binary(if fmod { "mod-c" } else { def.name }, a.clone(), b.clone()))
+            let fmod = name == "mod" && call.attrs.expect_int("fmod") == 1;
+            Ok(Expr::binary(if fmod { "mod-c" } else { name }, a.clone(), b.clone()))
         }
-        _ => Err(format!("`{}` has {} operands", def.name, x.len())),
+        _ => Err(format!("`{}` has {} operands", call.op, x.len())),
     })
 }
 

@@ -283,7 +283,7 @@ fn queue(command: &mut Command, stream: &Stream) -> Result<(), String> {
 /// The generated kernels of each step that has some.
 fn jobs(plan: &Plan) -> Result<Vec<Option<Job>>, String> {
     let one = |step: &Step| {
-        if schedule::device(step).is_none() || library::copies(step.op) {
+        if schedule::device(step).is_none() || library::copies(step.op.name) {
             return Ok(None);
         }
         if step.copied.is_some() || !step.joined.is_empty() {
@@ -292,7 +292,7 @@ fn jobs(plan: &Plan) -> Result<Vec<Option<Job>>, String> {
                 step.name, step.op
             ));
         }
-        if !step.op.starts_with("cuda.") {
+        if !step.op.name.starts_with("cuda.") {
             return Ok(None);
         }
         let inputs: Vec<&TensorType> = step.input_types.iter().collect();
@@ -395,7 +395,7 @@ impl Places<'_> {
         if bytes == 0 || schedule::device(step).is_none() {
             return Ok(Vec::new());
         }
-        match step.op {
+        match step.op.name {
             "cuda.upload" => {
                 let (to, from) = (self.device(step.output)?, self.host(step.inputs[0])?);
                 return Ok(vec![Command::Upload { to, from, bytes }]);

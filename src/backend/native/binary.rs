@@ -75,7 +75,7 @@ fn build(call: &Call<'_>) -> Option<Box<dyn Kernel>> {
 }
 
 fn name<'a>(call: &Call<'a>) -> &'a str {
-    call.op.strip_prefix("native.").unwrap_or(call.op)
+    call.op.own_name()
 }
 
 fn logic(call: &Call<'_>) -> Option<Box<dyn Kernel>> {

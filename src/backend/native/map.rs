@@ -30,7 +30,7 @@ fn plan(call: &Call<'_>) -> Option<Plan> {
     if call.inputs.iter().any(|ty| ty.dtype != DType::F32) || call.output.dtype != DType::F32 {
         return None;
     }
-    let name = call.op.strip_prefix("native.")?;
+    let name = call.op.own_name();
     let mut operands: Vec<usize> = (0..call.inputs.len()).collect();
     let actions = if name == "map" {
         Action::chain(call.attrs.post()).ok()?
@@ -49,9 +49,8 @@ fn plan(call: &Call<'_>) -> Option<Plan> {
         }
         vec![Action::new(if swap { reversed } else { name }, &[])?]
     } else {
-        let definition = crate::op::find(call.op)?;
         let parameters: Vec<f64> =
-            definition.attrs.iter().map(|def| call.attrs.expect_float(def.name)).collect();
+            call.op.attrs.iter().map(|def| call.attrs.expect_float(def.name)).collect();
         vec![Action::new(name, &parameters)?]
     };
     let extras = actions.iter().filter(|action| action.binary).count();

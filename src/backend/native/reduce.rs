@@ -44,7 +44,7 @@ struct Plan {
 
 fn plan(call: &Call<'_>) -> Option<Plan> {
     let ty = call.inputs[0];
-    let kind = match call.op {
+    let kind = match call.op.name {
         "native.reduce-sum" => Kind::Sum,
         "native.reduce-mean" => Kind::Mean,
         "native.reduce-max" => Kind::Max,

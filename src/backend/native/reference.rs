@@ -5,7 +5,7 @@
 use super::plain_contract;
 use crate::attr::Attrs;
 use crate::backend::{Args, Call, Contract, Kernel};
-use crate::op::{self, OpDef};
+use crate::op::Op;
 use crate::tensor::{Tensor, TensorType};
 
 /// The implementation's name.
@@ -13,25 +13,30 @@ pub(super) const NAME: &str = "reference";
 
 /// The contract of the reference kernel, for any op of the registry that the backend is asked for.
 pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
-    definition(call).map(|_| plain_contract(NAME))
+    backed(call).map(|()| plain_contract(NAME))
 }
 
 /// The reference kernel.
 pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    backed(call)?;
     Ok(Box::new(Reference {
-        definition: definition(call)?,
+        op: call.op,
         attrs: call.attrs.clone(),
         inputs: call.inputs.iter().map(|&ty| ty.clone()).collect(),
         output: call.output.clone(),
     }))
 }
 
-fn definition(call: &Call<'_>) -> Result<&'static OpDef, String> {
-    op::find(call.op).ok_or_else(|| format!("the native backend has no kernel for `{}`", call.op))
+/// An error unless the op is one of the backend.
+fn backed(call: &Call<'_>) -> Result<(), String> {
+    match call.op.backend() {
+        Some("native") => Ok(()),
+        _ => Err(format!("the native backend has no kernel for `{}`", call.op)),
+    }
 }
 
 struct Reference {
-    definition: &'static OpDef,
+    op: Op,
     attrs: Attrs,
     inputs: Vec<TensorType>,
     output: TensorType,
@@ -52,7 +57,7 @@ impl Kernel for Reference {
             })
             .collect();
         let operands: Vec<&Tensor> = inputs.iter().collect();
-        let result = self.definition.evaluate(&self.attrs, &operands, &self.output);
+        let result = self.op.evaluate(&self.attrs, &operands, &self.output);
         // SAFETY: the result's buffer holds as many bytes as its type says, and no operand is it.
         unsafe { std::ptr::copy_nonoverlapping(result.bytes().as_ptr(), args.output, self.output.bytes()) };
     }

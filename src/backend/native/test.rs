@@ -65,10 +65,10 @@ const UNARY: &[&str] = &[
 fn unary_ops_agree_with_the_reference() {
     let mut random = Random::new(2);
     for &name in UNARY {
-        let op = op::find(&format!("native.{name}")).unwrap().name;
+        let op = op::built_in().get(&format!("native.{name}")).unwrap().name;
         let mut attributes = attrs();
         let values = [0.3, 0.9];
-        for (def, value) in op::find(op).unwrap().attrs.iter().zip(values) {
+        for (def, value) in op::built_in().get(op).unwrap().attrs.iter().zip(values) {
             attributes = attributes.float(def.name, value);
         }
         for shape in [vec![], vec![7], vec![2, 19, 3], vec![130, 257]] {
@@ -122,7 +122,7 @@ fn gates_hold_at_the_ends() {
     let x = Tensor::from_elements([14], &ends);
     let sigmoid: fn(f64) -> f64 = |x| 1.0 / (1.0 + (-x).exp());
     for (name, exact) in [("native.sigmoid", sigmoid), ("native.tanh", f64::tanh)] {
-        let (_, y) = run(op::find(name).unwrap().name, &attrs(), &[&x], x.ty(), 1, None);
+        let (_, y) = run(op::built_in().get(name).unwrap().name, &attrs(), &[&x], x.ty(), 1, None);
         for (x, y) in ends.iter().zip(y.elements::<f32>()) {
             let exact = exact(f64::from(*x));
             let error = (f64::from(*y) - exact).abs();
@@ -166,7 +166,7 @@ fn binary_ops_agree_with_the_reference() {
         "greater-equal",
         "less-equal",
     ] {
-        let op = op::find(&format!("native.{name}")).unwrap().name;
+        let op = op::built_in().get(&format!("native.{name}")).unwrap().name;
         for &(left, right) in PAIRS {
             for dtype in [DType::F32, DType::I64, DType::I32, DType::F64] {
                 if name == "pow" && !dtype.is_float() {
@@ -350,7 +350,7 @@ fn products_agree_with_the_reference() {
     {
         let (a, b) = (random.f32([batch, m, k]), random.f32([k, n]));
         let extras = [random.f32([n]), random.f32([batch, m, n]), random.f32([m, 1])];
-        let definition = op::find("strassen-weights").unwrap();
+        let definition = op::built_in().get("strassen-weights").unwrap();
         let ty = definition.result(&attrs(), &[b.ty()]).unwrap();
         let sums = definition.evaluate(&attrs(), &[&b], &ty);
         for name in ["Cab16c", "Cab8c"] {
@@ -439,7 +439,7 @@ fn normalisations_agree_with_the_reference() {
 fn reductions_agree_with_the_reference() {
     let mut random = Random::new(10);
     for name in ["sum", "mean", "max", "min", "prod"] {
-        let op = op::find(&format!("native.reduce-{name}")).unwrap().name;
+        let op = op::built_in().get(&format!("native.reduce-{name}")).unwrap().name;
         for dtype in [DType::F32, DType::I64, DType::I32, DType::F64, DType::U8] {
             for (shape, axes) in [
                 (vec![3, 4, 5], vec![2]),
@@ -521,7 +521,8 @@ fn attention_agrees_with_the_reference() {
 
 #[test]
 fn every_lowered_op_but_convolutions_has_a_kernel_of_its_own() {
-    let missing: Vec<&str> = op::all()
+    let missing: Vec<&str> = op::built_in()
+        .all()
         .into_iter()
         .map(|def| def.name)
         .filter(|name| name.starts_with("native.") && super::entry(name).is_none())
@@ -568,7 +569,7 @@ fn squeeze_and_excite_agrees_with_the_reference() {
 fn strassen_keeps_images_apart_and_errors_relative_to_the_larger_of_two_rows() {
     let mut random = Random::new(3);
     let (mut a, b) = (random.f32([2, 6, 64]), random.f32([64, 64]));
-    let definition = op::find("strassen-weights").unwrap();
+    let definition = op::built_in().get("strassen-weights").unwrap();
     let ty = definition.result(&attrs(), &[b.ty()]).unwrap();
     let u = definition.evaluate(&attrs(), &[&b], &ty).to_layout(&layout("Cab8c"));
     let chain = attrs().with("post", post(&[]));
@@ -577,7 +578,7 @@ fn strassen_keeps_images_apart_and_errors_relative_to_the_larger_of_two_rows() {
     a.elements_mut::<f32>()[7 * 64] = f32::NAN;
     let output = TensorType::plain(DType::F32, [2, 6, 64]);
     let (_, y) = run("native.matmul-strassen", &chain, &[&a, &u], &output, 2, None);
-    let plain = op::find("matmul").unwrap().evaluate(&chain, &[&a, &b], &output);
+    let plain = op::built_in().get("matmul").unwrap().evaluate(&chain, &[&a, &b], &output);
     let (got, want) = (y.to_f64(), plain.to_f64());
     for row in 0..12 {
         let row_of = |values: &[f64]| values[row * 64..(row + 1) * 64].to_vec();
@@ -618,7 +619,7 @@ fn narrow_types_take_the_kernels_of_f32() {
 }
 
 fn complete(op: &str, attributes: Attrs) -> Attrs {
-    op::complete(op::find(op).unwrap(), attributes)
+    op::complete(op::built_in().get(op).unwrap(), attributes)
 }
 
 #[test]

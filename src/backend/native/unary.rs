@@ -64,7 +64,7 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 }
 
 fn build(call: &Call<'_>) -> Option<Box<dyn Kernel>> {
-    let name = call.op.strip_prefix("native.")?;
+    let name = call.op.own_name();
     match (name, call.inputs[0].dtype) {
         ("not", DType::Bool) => Some(each(call, |x: Flag| Flag(u8::from(x.0 == 0)))),
         ("isnan", DType::F32) => Some(each(call, |x: f32| Flag(u8::from(x.is_nan())))),

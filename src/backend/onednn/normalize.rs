@@ -57,7 +57,7 @@ pub(super) fn softmax(library: &'static Library, call: &Call<'_>) -> Result<Work
     if axis + 1 != call.output.shape.rank() {
         return Err("it takes the last axis".to_owned());
     }
-    let algorithm = match call.op {
+    let algorithm = match call.op.name {
         "onednn.softmax" => Algorithm::SOFTMAX_ACCURATE,
         _ => Algorithm::SOFTMAX_LOG,
     };

@@ -12,7 +12,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let said = |error: onednn_sys::Error| error.to_string();
     let kernel: Vec<usize> =
         call.attrs.expect_ints("kernel").iter().map(|size| usize::try_from(*size).unwrap_or(0)).collect();
-    let algorithm = match call.op {
+    let algorithm = match call.op.name {
         "onednn.max-pool" => Algorithm::POOLING_MAX,
         _ if call.attrs.expect_ints("ceil-extra") != [0, 0] => {
             return Err("windows past the padding: oneDNN counts what is there".to_owned());

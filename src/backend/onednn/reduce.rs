@@ -15,7 +15,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     if axes.is_empty() {
         return Err("nothing is reduced".to_owned());
     }
-    let algorithm = match call.op {
+    let algorithm = match call.op.name {
         "onednn.reduce-sum" => Algorithm::REDUCTION_SUM,
         "onednn.reduce-mean" => Algorithm::REDUCTION_MEAN,
         "onednn.reduce-max" => Algorithm::REDUCTION_MAX,

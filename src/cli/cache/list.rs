@@ -52,7 +52,7 @@ impl List {
                         text,
                         "{}  {:>4} steps {:>9} of weights  {:>10}  {} ({})",
                         short(item),
-                        entry.plan.steps.len(),
+                        entry.plan.steps(),
                         size(weight_bytes(entry)),
                         ago(item.used),
                         shown(&entry.model),
@@ -88,7 +88,7 @@ fn settings(entry: &Entry) -> String {
     let pipeline = pipeline.split(':').next().unwrap_or_default();
     let dims = field("dims");
     let dims = if dims == "none" { String::new() } else { format!(", {dims}") };
-    let threads = count(entry.plan.threads, "thread", "threads");
+    let threads = count(entry.plan.threads(), "thread", "threads");
     format!("{pipeline}, {}, {threads}{dims}", field("cost model"))
 }
 
@@ -102,7 +102,7 @@ fn json(item: &Item) -> serde_json::Value {
     match &item.entry {
         Ok(entry) => serde_json::json!({
             "entry": item.name, "bytes": item.bytes, "used": used, "model": entry.model,
-            "steps": entry.plan.steps.len(), "weight_bytes": weight_bytes(entry),
+            "steps": entry.plan.steps(), "weight_bytes": weight_bytes(entry),
             "key": key(entry),
         }),
         Err(miss) => {

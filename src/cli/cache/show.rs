@@ -6,6 +6,7 @@ use super::list::{ago, key, weight_bytes};
 use super::{open, short, shown};
 use clap::Args;
 use ovolo::cache::{Entry, Item, Value};
+use ovolo::plan::Plan;
 use ovolo::report;
 use std::fmt::Write;
 
@@ -23,7 +24,8 @@ pub(in super::super) struct Show {
 
 impl Show {
     pub(super) fn run(&self) -> Outcome {
-        let items = open()?.items();
+        let cache = open()?;
+        let items = cache.items();
         let found: Vec<&Item> = items.iter().filter(|item| item.name.starts_with(&self.entry)).collect();
         let item = match found[..] {
             [] => return Err(format!("no entry begins with `{}`: `ovolo cache list` has them", self.entry)),
@@ -33,22 +35,22 @@ impl Show {
             }
         };
         let entry = item.entry.as_ref().map_err(|miss| format!("entry {}: {miss}", short(item)))?;
+        let plan = cache.plan(entry).map_err(|miss| format!("entry {}: {miss}", short(item)))?;
         if self.json {
             let mut value = serde_json::json!({
-                "entry": item.name, "model": entry.model, "plan": entry.plan.to_string(),
-                "seconds": entry.plan.seconds(), "arena": entry.plan.arena,
+                "entry": item.name, "model": entry.model, "plan": plan.to_string(),
+                "seconds": plan.seconds(), "arena": plan.arena,
                 "key": key(entry),
             });
-            report::add_devices(&mut value, &entry.plan.devices);
+            report::add_devices(&mut value, &plan.devices);
             print(&format!("{value}\n"));
             return Ok(());
         }
-        print(&self.text(item, entry, &items));
+        print(&self.text(item, entry, &plan, &items));
         Ok(())
     }
 
-    fn text(&self, item: &Item, entry: &Entry, items: &[Item]) -> String {
-        let plan = &entry.plan;
+    fn text(&self, item: &Item, entry: &Entry, plan: &Plan, items: &[Item]) -> String {
         let mut text =
             format!("entry {}\nmodel {}, used {}\n", item.name, shown(&entry.model), ago(item.used));
         let devices = plan.devices.iter();

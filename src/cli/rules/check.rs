@@ -50,7 +50,8 @@ impl Check {
     pub(super) fn run(&self) -> Outcome {
         let (loaded, mistakes) = self.source.load_right()?;
         let set = &loaded.set;
-        let shipped = RuleSet::read(rule::SHIPPED).map_err(|errors| errors.to_string())?;
+        let shipped =
+            RuleSet::read(ovolo::op::built_in(), rule::SHIPPED).map_err(|errors| errors.to_string())?;
         let beside = loaded.all.beside(&shipped);
         let passes =
             SHIPPED.iter().filter_map(|(name, _)| name.strip_prefix("passes/")?.strip_suffix(".ron"));

@@ -9,7 +9,7 @@ use super::value;
 use crate::attr::{Attr, AttrKind, Attrs, Float, Step};
 use crate::error::{Diagnostic, Diagnostics, Span};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
-use crate::op::{self, OpDef};
+use crate::op::{Op, Ops, post};
 use crate::tensor::{Tensor, TensorType};
 use crate::verify;
 use rustc_hash::FxHashMap;
@@ -18,6 +18,7 @@ use std::sync::Arc;
 /// Builds the graph of values with at most so many elements; mistakes go to `found`. `broken` names values
 /// whose lines did not parse.
 pub(super) fn build(
+    ops: &Ops,
     text: GraphText,
     broken: Vec<String>,
     constants: &dyn Fn(&str) -> Option<Tensor>,
@@ -30,7 +31,7 @@ pub(super) fn build(
     });
     let later: FxHashMap<String, Span> = later.collect();
     let names = broken.into_iter().map(|name| (name, Known { span: None, node: None })).collect();
-    let mut builder = Builder { graph: Graph::new(), names, later, constants, most, found };
+    let mut builder = Builder { ops, graph: Graph::new(), names, later, constants, most, found };
     builder.graph.set_name(&text.name);
     for statement in text.statements {
         builder.statement(statement);
@@ -45,6 +46,7 @@ struct Known {
 }
 
 struct Builder<'a> {
+    ops: &'a Ops,
     graph: Graph,
     names: FxHashMap<String, Known>,
     later: FxHashMap<String, Span>,
@@ -118,7 +120,7 @@ impl Builder<'_> {
         op: &Spanned<String>,
         body: Body,
     ) -> Option<Node> {
-        let leaf = |op, ty| Node {
+        let leaf = |op: Op, ty| Node {
             op,
             attrs: Arc::default(),
             inputs: Vec::new(),
@@ -146,9 +148,8 @@ impl Builder<'_> {
             }
         };
         let inputs: Vec<Option<NodeId>> = operands.iter().map(|operand| self.resolve(operand)).collect();
-        let Some(def) = op::find(&op.value) else {
-            let known = op::all();
-            let names = known.iter().map(|def| def.name).chain([INPUT, CONST]);
+        let Some(def) = self.ops.get(&op.value) else {
+            let names = self.ops.names().into_iter().chain([INPUT.name, CONST.name]);
             let diagnostic = Diagnostic::new(format!("unknown op `{}`", op.value));
             self.found.push(diagnostic.label(0, op.span, "no op has this name").suggest(&op.value, names));
             return None;
@@ -180,13 +181,7 @@ impl Builder<'_> {
             let message = format!("`{}` has another type than is written", name.value);
             self.report(message, written.span, format!("inferred: {inferred}"));
         }
-        Some(Node {
-            op: def.name,
-            attrs: Arc::new(attrs),
-            inputs,
-            name: name.value.as_str().into(),
-            ty: inferred,
-        })
+        Some(Node { op: def, attrs: Arc::new(attrs), inputs, name: name.value.as_str().into(), ty: inferred })
     }
 
     /// Refuses a value that is larger than allowed.
@@ -239,7 +234,7 @@ impl Builder<'_> {
     /// The attributes with the defaults of those that are not written; `None` after a mistake.
     fn attrs(
         &mut self,
-        def: &OpDef,
+        def: Op,
         op: &Spanned<String>,
         written: &[(Spanned<String>, Spanned<RawAttr>)],
     ) -> Option<Attrs> {
@@ -334,14 +329,12 @@ fn read_step(name: &Spanned<String>, written: &[Spanned<String>]) -> Result<Step
         parameters.push(Float(value));
     }
     let (op, declared) = verify::step(&name.value).ok_or_else(|| {
-        let known = op::all();
-        let names = known.iter().filter(|def| def.flags.elementwise).map(|def| def.name);
         Diagnostic::new(format!("`{}` is not a step of a post chain", name.value))
             .label(0, name.span, "not an elementwise op")
-            .suggest(&name.value, names)
+            .suggest(&name.value, post::step_names())
     })?;
-    if parameters.is_empty() && !declared.is_empty() {
-        parameters.extend(declared.iter().map_while(|default| *default));
+    if parameters.is_empty() {
+        parameters.extend(&declared);
     }
     if parameters.len() == declared.len() {
         return Ok(Step { op, parameters });

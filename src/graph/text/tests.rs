@@ -19,14 +19,17 @@ graph tiny {
 }";
 
 fn errors(text: &str) -> String {
-    parse(text).map(|graph| format!("no errors:\n{graph}")).unwrap_or_else(|found| found.to_string())
+    parse(crate::op::built_in(), text)
+        .map(|graph| format!("no errors:\n{graph}"))
+        .unwrap_or_else(|found| found.to_string())
 }
 
 /// Prints, reads and prints again, with the graph's own constants as the table.
 fn round_trip(graph: &Graph) {
     let text = print(graph);
     let constants = |name: &str| graph.find(name).and_then(|id| graph.constant(id)).cloned();
-    let read = parse_with(&text, &constants).unwrap_or_else(|found| panic!("{found}\n{text}"));
+    let read = parse_with(crate::op::built_in(), &text, &constants)
+        .unwrap_or_else(|found| panic!("{found}\n{text}"));
     assert_eq!(print(&read), text);
     assert!(diff(graph, &read).is_empty(), "{}", diff(graph, &read));
     for ((_, a), (_, b)) in graph.nodes().zip(read.nodes()) {
@@ -40,7 +43,7 @@ fn round_trip(graph: &Graph) {
 
 #[test]
 fn types_are_inferred_and_printed() {
-    let graph = parse(TINY).unwrap();
+    let graph = parse(crate::op::built_in(), TINY).unwrap();
     assert_snapshot!(graph, @r#"
         graph tiny {
           x: f32[1,3,8,8] = input
@@ -93,7 +96,7 @@ graph {
   return p
   return s
 }";
-    let graph = parse(text).unwrap();
+    let graph = parse(crate::op::built_in(), text).unwrap();
     round_trip(&graph);
     let y = &graph[graph.find("y").unwrap()];
     let clip = Step { op: "clip", parameters: vec![Float(0.0), Float(6.0)] };
@@ -107,14 +110,16 @@ graph {
 #[test]
 fn a_step_without_parameters_takes_the_defaults() {
     let text = TINY.replace("pads: [1,1,1,1]", "pads: [1,1,1,1], post: <clip>");
-    let graph = parse(&text).unwrap();
+    let graph = parse(crate::op::built_in(), &text).unwrap();
     assert!(print(&graph).contains("post: <clip(-inf,inf)>"), "{graph}");
     round_trip(&graph);
 }
 
 #[test]
 fn comments_and_lines_on_one_line_are_read() {
-    let graph = parse("graph { x: f32[2] = input; // a comment\n y = relu(x); return y }").unwrap();
+    let graph =
+        parse(crate::op::built_in(), "graph { x: f32[2] = input; // a comment\n y = relu(x); return y }")
+            .unwrap();
     assert_eq!(graph.len(), 2);
 }
 
@@ -281,27 +286,29 @@ fn mistakes_of_syntax_do_not_hide_each_other() {
     for text in
         ["", "graph", "graph {", "graph x", "graph { x }", "graph { } y", "graph { x: f32[1,] = }", "}", "\""]
     {
-        assert!(parse(text).is_err(), "{text}");
+        assert!(parse(crate::op::built_in(), text).is_err(), "{text}");
     }
     for text in [
         "graph {\n x: f32[4 = input\n y: f32[4] = ?\n return y\n}",
         "graph { x: f32[99999999999,99999999999] = input; y: f32[4]@nChw16c = input }",
         "graph { x: f32[4]#gpu = input; x: f32[4]#cuda = input }",
     ] {
-        assert_eq!(parse(text).unwrap_err().len(), 2, "{}", errors(text));
+        assert_eq!(parse(crate::op::built_in(), text).unwrap_err().len(), 2, "{}", errors(text));
     }
-    assert_eq!(parse("graph { x: f32[1] = inpt }").unwrap_err().len(), 1);
+    assert_eq!(parse(crate::op::built_in(), "graph { x: f32[1] = inpt }").unwrap_err().len(), 1);
 }
 
 #[test]
 fn a_table_gives_constants_and_is_checked() {
-    let graph = parse(TINY).unwrap();
+    let graph = parse(crate::op::built_in(), TINY).unwrap();
     let text = print(&graph);
     let w = graph.constant(graph.find("w").unwrap()).unwrap();
     assert!(errors(&text).contains("the value of `w` is not in the text"));
-    let other = parse_with(&text, &|_| Some(random(w.ty(), 9))).unwrap_err().to_string();
+    let other =
+        parse_with(crate::op::built_in(), &text, &|_| Some(random(w.ty(), 9))).unwrap_err().to_string();
     assert!(other.contains("other values"), "{other}");
-    let other = parse_with(&text, &|_| Some(Tensor::scalar(1.0_f32))).unwrap_err().to_string();
+    let other =
+        parse_with(crate::op::built_in(), &text, &|_| Some(Tensor::scalar(1.0_f32))).unwrap_err().to_string();
     assert!(other.contains("another type"), "{other}");
 }
 
@@ -333,10 +340,10 @@ fn no_text_makes_the_reader_panic() {
 
 #[test]
 fn names_of_added_nodes_stay_unique_and_print_bare() {
-    let mut graph = parse(TINY).unwrap();
+    let mut graph = parse(crate::op::built_in(), TINY).unwrap();
     let x = graph.find("x").unwrap();
     let node = Node {
-        op: "relu",
+        op: crate::op::built_in().get("relu").unwrap(),
         attrs: Arc::new(Attrs::new()),
         inputs: vec![x],
         name: "relu1".into(),

@@ -116,7 +116,11 @@ pub(super) fn sources(pick: &Pick<'_>, program: &Program) -> Vec<Source> {
     let source = |chain: Chain| Source {
         rules: chain.rules.iter().map(rule).collect(),
         others: chain.others.iter().map(rule).collect(),
-        imported: chain.imported.into_iter().map(|(name, op)| Imported { name, op: op.into() }).collect(),
+        imported: chain
+            .imported
+            .into_iter()
+            .map(|(name, op)| Imported { name, op: op.to_string() })
+            .collect(),
     };
     pick.provenance(program).into_iter().map(source).collect()
 }

@@ -5,7 +5,7 @@ use super::operator::Given;
 use super::scope::{Scope, index};
 use crate::attr::Attr;
 use crate::error::Diagnostic;
-use crate::op;
+use crate::op::{self, Op};
 use crate::rule::pattern::{Ast, Entry, ExprAst, ExprKind, Kind};
 use crate::rule::ron::Text;
 use crate::rule::{self, AttrPattern, AttrVar, OperandVar, Pattern, RestAttrVar, RestVar};
@@ -115,7 +115,7 @@ impl Reader<'_> {
     fn expected(
         &mut self,
         text: &Text,
-        (def, attr): (&op::OpDef, &op::AttrDef),
+        (def, attr): (Op, &op::AttrDef),
         value: &ExprAst,
         scope: &mut Scope,
     ) -> Option<AttrPattern> {

@@ -3,7 +3,7 @@
 use super::Reader;
 use crate::attr::{Attr, AttrKind, Float};
 use crate::error::Diagnostic;
-use crate::op::{self, Arity, OpDef};
+use crate::op::{self, Arity, Op};
 use crate::rule::Kind;
 use crate::rule::pattern::{Ast, Entry, Kind as PatternKind};
 use crate::rule::ron::Text;
@@ -38,13 +38,13 @@ impl Given {
 }
 
 impl Reader<'_> {
-    pub(super) fn op(&mut self, text: &Text, name: &str, range: &Range<usize>) -> Option<&'static OpDef> {
-        let def = op::find(name);
-        if def.is_none() {
-            let known: Vec<&str> = op::all().iter().map(|def| def.name).collect();
+    pub(super) fn op(&mut self, text: &Text, name: &str, range: &Range<usize>) -> Option<Op> {
+        let op = self.ops.get(name);
+        if op.is_none() {
+            let known = self.ops.names();
             self.unknown("op", name, text.span(range.clone()), &known);
         }
-        def
+        op
     }
 
     /// A mistake for each attribute that an op is given twice, and for a second rest of them.
@@ -79,7 +79,7 @@ impl Reader<'_> {
         &mut self,
         text: &Text,
         range: &Range<usize>,
-        def: &OpDef,
+        def: Op,
         given: Given,
         post: Option<usize>,
     ) {
@@ -117,14 +117,14 @@ impl Reader<'_> {
     pub(super) fn attr_name(
         &mut self,
         text: &Text,
-        def: &'static OpDef,
+        op: Op,
         name: &str,
         range: &Range<usize>,
     ) -> Option<&'static op::AttrDef> {
-        let found = def.attr(name);
+        let found = op.definition().attr(name);
         if found.is_none() {
-            let known: Vec<&str> = def.attrs.iter().map(|def| def.name).collect();
-            self.unknown(&format!("attribute of `{}`:", def.name), name, text.span(range.clone()), &known);
+            let known: Vec<&str> = op.attrs.iter().map(|def| def.name).collect();
+            self.unknown(&format!("attribute of `{op}`:"), name, text.span(range.clone()), &known);
         }
         found
     }
@@ -132,7 +132,7 @@ impl Reader<'_> {
     pub(super) fn literal(
         &mut self,
         text: &Text,
-        def: &OpDef,
+        def: Op,
         attr: &op::AttrDef,
         literal: &Attr,
         range: &Range<usize>,

@@ -6,7 +6,7 @@
 //! be concatenated in the other order, with what takes them apart again beginning elsewhere: that is another
 //! program for the same values, of the same size, and nothing that the first order does not find.
 
-use crate::op::OpDef;
+use crate::op::Op;
 use crate::rule::{AttrPattern, AttrVar, Expr, Guard, Pattern, Template};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -198,7 +198,7 @@ impl Names<'_> {
                 let operands: Vec<Value> = children.iter().map(|child| self.value(child, depth)).collect();
                 let joins = op.name == "concat" || operands.iter().any(|operand| operand.joins);
                 let mut operands: Vec<String> = operands.into_iter().map(|operand| operand.text).collect();
-                if any_order(op) {
+                if any_order(*op) {
                     operands.sort();
                 }
                 let apart = op.name == "slice" && joins;
@@ -223,6 +223,6 @@ struct Value {
     joins: bool,
 }
 
-fn any_order(op: &OpDef) -> bool {
+fn any_order(op: Op) -> bool {
     op.name == "concat" || op.flags.commutative
 }

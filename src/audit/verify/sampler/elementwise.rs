@@ -8,7 +8,7 @@ use crate::tensor::{DType, TensorType};
 /// The operand is what the result is wished to be.
 pub(super) fn unary(ask: &mut Ask<'_>) -> Option<Offer> {
     let mut ty = ask.wish.clone();
-    match ask.op.logical.unwrap_or(ask.op.name) {
+    match ask.op.meaning() {
         "not" => ty.dtype = DType::Bool,
         "isnan" => ty.dtype = ask.rng.pick(&[DType::F32, DType::F32, DType::F64, DType::I32]),
         _ => {}
@@ -19,7 +19,7 @@ pub(super) fn unary(ask: &mut Ask<'_>) -> Option<Offer> {
 /// Float attributes, each settled, at its default, or far from it; flags either way.
 fn floats(ask: &mut Ask<'_>) -> Attrs {
     let mut attrs = Attrs::new();
-    for def in &ask.op.attrs {
+    for def in &ask.op.definition().attrs {
         attrs = match def.kind {
             AttrKind::Float => attrs.float(def.name, ask.float(def.name)),
             AttrKind::Int => attrs.int(def.name, i64::from(ask.flag(def.name))),
@@ -31,7 +31,7 @@ fn floats(ask: &mut Ask<'_>) -> Attrs {
 
 /// Operands that broadcast to the wished result.
 pub(super) fn binary(ask: &mut Ask<'_>) -> Option<Offer> {
-    let name = ask.op.logical.unwrap_or(ask.op.name);
+    let name = ask.op.meaning();
     let mut ty = ask.wish.clone();
     match name {
         "and" | "or" | "xor" => ty.dtype = DType::Bool,

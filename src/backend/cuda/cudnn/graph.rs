@@ -34,7 +34,7 @@ const SLACK: usize = 16 << 20;
 /// # Errors
 /// Why the library has none for it.
 fn graph(call: &Call<'_>) -> Result<Graph, String> {
-    match call.op {
+    match call.op.name {
         "cudnn.conv-graph" => convolution::graph(call),
         "cudnn.attention" => attention::graph(call),
         other => Err(format!("no graph computes `{other}`")),

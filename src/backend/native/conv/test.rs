@@ -78,7 +78,7 @@ fn check(
 ) {
     let mut random = Random::new(21);
     let [x, w, bias] = shape.operands(&mut random);
-    let conv = op::find("conv").unwrap();
+    let conv = op::built_in().get("conv").unwrap();
     let logical = op::complete(conv, shape.attrs());
     let result = conv.result(&logical, &[x.ty(), w.ty(), bias.ty()]).unwrap();
     let (packed, weights) = (x.to_layout(&layouts.0.parse().unwrap()), ready(&w));
@@ -88,12 +88,12 @@ fn check(
             extras.iter().map(|extra| extra.to_layout(&layouts.1.parse().unwrap())).collect();
         let mut operands = vec![&packed, &weights, &bias];
         operands.extend(&blocked);
-        let attrs = op::complete(op::find(op).unwrap(), attrs.clone().with("post", post.clone()));
+        let attrs = op::complete(op::built_in().get(op).unwrap(), attrs.clone().with("post", post.clone()));
         let contract = verify(op, &attrs, &operands, TOLERANCE);
         assert_ne!(contract.implementation, "reference", "{op}{attrs} {}", x.ty());
         // The lowered op means what the logical op means.
         let types: Vec<&TensorType> = operands.iter().map(|operand| operand.ty()).collect();
-        let definition = op::find(op).unwrap();
+        let definition = op::built_in().get(op).unwrap();
         let ty = definition.result(&attrs, &types).unwrap();
         let got = definition.evaluate(&attrs, &operands, &ty);
         let mut plain = vec![&x, &w, &bias];
@@ -144,7 +144,7 @@ fn winograd_agrees_with_the_reference() {
                     continue;
                 }
                 let ready = |w: &Tensor| {
-                    let definition = op::find("winograd-weights").unwrap();
+                    let definition = op::built_in().get("winograd-weights").unwrap();
                     let attrs = Attrs::new().ints("tile", &tile);
                     let ty = definition.result(&attrs, &[w.ty()]).unwrap();
                     let u = definition.evaluate(&attrs, &[w], &ty);
@@ -183,7 +183,7 @@ fn strassen_agrees_with_the_reference() {
 }
 
 fn strassen_weights(w: &Tensor) -> Tensor {
-    let definition = op::find("strassen-weights").unwrap();
+    let definition = op::built_in().get("strassen-weights").unwrap();
     let ty = definition.result(&Attrs::new(), &[w.ty()]).unwrap();
     definition.evaluate(&Attrs::new(), &[w], &ty)
 }
@@ -241,7 +241,7 @@ fn check_pointwise_depthwise(shape: &Shape, (raise, inner): (f32, &[Step]), bloc
     let b: Vec<f32> = random.f32([shape.outputs]).elements::<f32>().iter().map(|one| one + raise).collect();
     let b = Tensor::from_elements([shape.outputs], &b);
     let (v, c) = (random.f32([shape.outputs, 1, rows, columns]), random.f32([shape.outputs]));
-    let definition = op::find("native.pointwise-depthwise").unwrap();
+    let definition = op::built_in().get("native.pointwise-depthwise").unwrap();
     let attrs = Attrs::new()
         .ints("pads", &shape.pads)
         .ints("strides", &shape.strides)
@@ -268,15 +268,10 @@ fn pointwise_depthwise_has_no_kernel_outside_of_blocks() {
     let types =
         [plain(&[1, 8, 9, 9]), plain(&[16, 8, 1, 1]), plain(&[16]), plain(&[16, 1, 3, 3]), plain(&[16])];
     let inputs: Vec<&TensorType> = types.iter().collect();
-    let attrs = op::complete(op::find("native.pointwise-depthwise").unwrap(), Attrs::new());
+    let op = op::built_in().get("native.pointwise-depthwise").unwrap();
+    let attrs = op::complete(op, Attrs::new());
     let output = plain(&[1, 16, 7, 7]);
-    let call = Call {
-        op: "native.pointwise-depthwise",
-        attrs: &attrs,
-        inputs: &inputs,
-        output: &output,
-        threads: 2,
-    };
+    let call = Call { op, attrs: &attrs, inputs: &inputs, output: &output, threads: 2 };
     assert_eq!(super::pointwise::contract(&call).unwrap().implementation, "reference");
 }
 

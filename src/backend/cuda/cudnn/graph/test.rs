@@ -229,13 +229,13 @@ fn answered(
     target: Target<'_>,
     Asked(name, attrs, operands): &Asked,
 ) -> Result<String, String> {
-    let def = op::find(name).ok_or("there is no such op")?;
+    let def = op::built_in().get(name).ok_or("there is no such op")?;
     let attrs = op::complete(def, attrs.clone());
     let there = |ty: &TensorType| TensorType { device: Device::Cuda(0), ..ty.clone() };
     let types: Vec<TensorType> = operands.iter().map(there).collect();
     let types: Vec<&TensorType> = types.iter().collect();
     let output = def.result(&attrs, &types)?;
-    let call = Call { op: def.name, attrs: &attrs, inputs: &types, output: &output, threads: 1 };
+    let call = Call { op: def, attrs: &attrs, inputs: &types, output: &output, threads: 1 };
     let title = format!("{name}{attrs} of {}", operands[0]);
     let said = |why: String| format!("{title}: {why}");
     let graph = super::graph(&call).map_err(said)?;

@@ -1,0 +1,113 @@
+//! A list of named things: the one form in which a registry keeps what it is given.
+
+use crate::error::suggestion;
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+
+/// Named things in the order in which they were added, found by name.
+#[derive(Clone, Debug)]
+pub struct Table<T> {
+    /// What the things are called in messages: `op`, `cost model`.
+    kind: &'static str,
+    entries: Vec<(Cow<'static, str>, T)>,
+    places: FxHashMap<Cow<'static, str>, usize>,
+}
+
+/// Two things of one table have the same name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there are two {kind}s named `{name}`: give one of them another name")]
+pub struct Duplicate {
+    /// What the things of the table are called.
+    pub kind: &'static str,
+    /// The name.
+    pub name: String,
+}
+
+/// A name that a table does not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no {kind} `{name}`{}", self.advice())]
+pub struct Unknown {
+    /// What the things of the table are called.
+    pub kind: &'static str,
+    /// The name that was asked for.
+    pub name: String,
+    /// The nearest name of the table.
+    pub nearest: Option<String>,
+    /// All names of the table.
+    pub known: Vec<String>,
+}
+
+impl Unknown {
+    fn advice(&self) -> String {
+        match &self.nearest {
+            Some(nearest) => format!(": did you mean `{nearest}`?"),
+            None if self.known.is_empty() => String::new(),
+            None => format!(": there are {}", self.known.join(", ")),
+        }
+    }
+}
+
+impl<T> Table<T> {
+    /// An empty table; `kind` is what its things are called in messages.
+    pub fn new(kind: &'static str) -> Self {
+        Self { kind, entries: Vec::new(), places: FxHashMap::default() }
+    }
+
+    /// Adds a thing at the end.
+    ///
+    /// # Errors
+    /// If another thing has the name.
+    pub fn add(&mut self, name: impl Into<Cow<'static, str>>, thing: T) -> Result<(), Duplicate> {
+        let name = name.into();
+        if self.places.contains_key(&name) {
+            return Err(Duplicate { kind: self.kind, name: name.into_owned() });
+        }
+        self.places.insert(name.clone(), self.entries.len());
+        self.entries.push((name, thing));
+        Ok(())
+    }
+
+    /// The thing of this name.
+    pub fn get(&self, name: &str) -> Option<&T> {
+        self.places.get(name).map(|at| &self.entries[*at].1)
+    }
+
+    /// The thing of this name.
+    ///
+    /// # Errors
+    /// That there is none, with the nearest name.
+    pub fn find(&self, name: &str) -> Result<&T, Unknown> {
+        self.get(name).ok_or_else(|| self.unknown(name))
+    }
+
+    /// That there is no thing of this name.
+    pub fn unknown(&self, name: &str) -> Unknown {
+        let nearest = suggestion(name, self.names()).map(ToString::to_string);
+        Unknown {
+            kind: self.kind,
+            name: name.to_owned(),
+            nearest,
+            known: self.names().map(ToOwned::to_owned).collect(),
+        }
+    }
+
+    /// All names, in order.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> + Clone {
+        self.entries.iter().map(|(name, _)| &**name)
+    }
+
+    /// All things with their names, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &T)> {
+        self.entries.iter().map(|(name, thing)| (&**name, thing))
+    }
+
+    /// How many things there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
