@@ -6,7 +6,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What kernels, rules and plans are made of.
-const SOURCES: &[&str] = &["Cargo.toml", "Cargo.lock", "build.rs", "onednn-sys", "passes", "rules", "src"];
+const SOURCES: &[&str] = &[
+    "Cargo.toml",
+    "Cargo.lock",
+    "build.rs",
+    "cli",
+    "lab",
+    "onednn-sys",
+    "passes",
+    "proof",
+    "rules",
+    "src",
+    "tune",
+];
 
 /// What the compiler is told.
 const SETTINGS: &[&str] =

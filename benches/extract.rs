@@ -1,7 +1,7 @@
 //! How long the exact extractor takes on e-graphs shaped like networks, and wired at random.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-#[path = "../tests/extract/synthetic.rs"]
+#[path = "../tests/framework/extract/synthetic.rs"]
 mod synthetic;
 
 use criterion::{Criterion, criterion_group, criterion_main};

@@ -2,8 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use ovolo::memory::table::Table;
 use ovolo::memory::{Exact, Planner, find};
+use ovolo_lab::buffer::Table;
 use std::hint::black_box;
 use std::path::Path;
 

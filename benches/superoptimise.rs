@@ -39,7 +39,7 @@ fn main() {
         return;
     }
     let mut rows = Vec::new();
-    let calibrated = ovolo::calibrate::machine(1).machine;
+    let calibrated = ovolo_tune::calibrate::machine(1).machine;
     println!(
         "                 search s         flops: ms                  gain %        roofline: ms               gain %        gain %"
     );

@@ -10,7 +10,6 @@ pub mod cuda;
 pub mod features;
 pub mod native;
 pub mod onednn;
-pub mod seat;
 pub mod team;
 
 pub use crate::contract::{ALIGN, Call, Contract};

@@ -1,9 +1,16 @@
 //! Compiling: a graph through the passes of a pipeline to a plan, every stage kept.
 
+pub mod curve;
+pub mod exchange;
+pub mod feature;
+pub mod runner_up;
+pub mod what_if;
+
 use crate::cost::{Machine, Measured};
+use crate::egraph::{EGraph, Limits};
 use crate::error::Error;
 use crate::graph::Graph;
-use crate::pass::pipeline::Pipeline;
+use crate::pass::pipeline::{PassSpec, Pipeline};
 use crate::pass::{self, Context, PassReport, State};
 use crate::plan::Plan;
 use crate::rule::RuleSet;
@@ -112,7 +119,7 @@ pub fn compile_into(graph: Graph, options: &Options, stages: &mut Vec<Stage>) ->
         stages.push(Stage {
             name: pass.name().to_owned(),
             graph: state.graph.clone(),
-            egraph: state.egraph.as_ref().filter(|_| keep).map(crate::egraph::EGraph::to_text),
+            egraph: state.egraph.as_ref().filter(|_| keep).map(EGraph::to_text),
             report: Some(report),
             time,
         });
@@ -125,4 +132,22 @@ pub fn compile_into(graph: Graph, options: &Options, stages: &mut Vec<Stage>) ->
     })?;
     let stages = std::mem::take(stages);
     Ok(Compilation { absent: pass::absent(&options.pipeline), stages, program: state.graph, plan })
+}
+
+/// The e-graph of a model after all rewriting phases of a pipeline.
+///
+/// # Errors
+/// If the graph does not verify or a rule fails.
+pub fn saturated(graph: &Graph, options: &Options) -> Result<EGraph, Error> {
+    let graph = verify::verify(graph.clone())?.into_inner();
+    let mut egraph = EGraph::new(&graph);
+    for pass in &options.pipeline.passes {
+        if let PassSpec::Rewrite(phase) = pass {
+            let rules = options.pipeline.select(phase, &options.rules).map_err(Error::Pipeline)?;
+            let limits =
+                Limits { rounds: phase.rounds, nodes: phase.nodes + phase.nodes_per_op * graph.len() };
+            egraph.saturate(&rules, limits, &|| Duration::ZERO)?;
+        }
+    }
+    Ok(egraph)
 }

@@ -3,6 +3,7 @@
 //! Takes a lowered op with its types and the contract of its implementation, gives seconds. The cost
 //! of a program is the sum over its distinct kernels; the extraction asks once per distinct call.
 
+mod basis;
 mod device;
 mod feature;
 mod formula;
@@ -14,7 +15,9 @@ mod process;
 mod random;
 mod rank;
 mod roofline;
+pub mod stored;
 
+pub use basis::Basis;
 pub use feature::{FEATURES, Feature, Value};
 pub use formula::Formula;
 pub use learned::{Example, Fit, HeldOut, LEARNERS, Learned};
@@ -24,6 +27,7 @@ pub use pattern::fits;
 pub use process::{Answer, Process};
 pub use rank::{median, median_error, spearman};
 pub use roofline::{Machine, Roofline};
+pub use stored::{Decision, Stored, Validators};
 
 use crate::contract::{Call, Contract};
 use crate::error::Source;

@@ -64,7 +64,7 @@ pub fn spare<'a>(file: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Res
 ///
 /// # Errors
 /// What the system says.
-pub(crate) fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new().create(true).append(true).open(path)?.write_all(bytes)
 }
 
@@ -83,12 +83,16 @@ pub(crate) fn open(path: &Path) -> io::Result<Option<File>> {
 }
 
 /// Whether an error says that there is no such file.
-pub(crate) fn is_absent(error: &io::Error) -> bool {
+pub fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The content of a file that [`open`] opens.
-pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+/// The content of a file; `None` where there is none. What is there and is no plain file, such as a pipe, is an error,
+/// and is not waited for.
+///
+/// # Errors
+/// What the system says.
+pub fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let Some(mut file) = open(path)? else { return Ok(None) };
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
@@ -102,6 +106,16 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 pub(crate) fn put(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     sweep(path);
     replace(path, parts)
+}
+
+/// Writes a plain file, and the folder that it lies in where that does not exist yet.
+///
+/// # Errors
+/// What the system says; the file is then as it was.
+pub fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
+    fs::create_dir_all(folder)?;
+    put(path, &[bytes])
 }
 
 /// Writes a plain file, and looks at nothing beside it.

@@ -19,8 +19,8 @@
 //! | 4 | [`contract`], [`cost`], [`mod@extract`] |
 //! | 5 | [`egraph`] |
 //! | 6 | [`memory`], [`plan`] |
-//! | 7 | [`backend`], [`mod@file`] |
-//! | 8 | [`pass`], [`mod@compile`], [`calibrate`], [`session`], [`tune`], [`cache`], [`onnx`], [`npy`], [`program`], [`audit`], [`report`], [`experiment`] |
+//! | 7 | [`backend`], [`mod@file`], [`host`] |
+//! | 8 | [`pass`], [`mod@compile`], [`session`], [`cache`], [`onnx`], [`npy`], [`subprocess`] |
 //!
 //! # Invariants
 //! - Every choice comes from the e-graph: there is no rewriting before or after it, and no fallback.
@@ -30,30 +30,30 @@
 //!   not is compiled.
 //! - The same input gives the same plan, byte for byte, whatever the number of threads that compile.
 pub mod attr;
-pub mod audit;
 pub mod backend;
 pub mod cache;
-pub mod calibrate;
 pub mod compile;
 pub mod contract;
 pub mod cost;
 pub mod egraph;
 pub mod error;
-pub mod experiment;
 pub mod extract;
 pub mod file;
 pub mod graph;
+pub mod host;
 pub mod memory;
 pub mod npy;
 pub mod onnx;
 pub mod op;
 pub mod pass;
 pub mod plan;
-pub mod program;
-pub mod report;
 pub mod rule;
 pub mod session;
+pub mod subprocess;
 pub mod table;
 pub mod tensor;
-pub mod tune;
 pub mod verify;
+
+/// What tells this build from others: a digest of the sources and of the compiler's settings. Caches and results
+/// of experiments hold for the build that made them.
+pub const BUILD: &str = env!("OVOLO_BUILD");

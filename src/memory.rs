@@ -18,7 +18,6 @@ mod fit;
 mod limit;
 mod order;
 pub mod reuse;
-pub mod table;
 
 pub use exact::Exact;
 pub use limit::Limit;

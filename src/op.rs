@@ -31,7 +31,7 @@ pub(crate) mod tree;
 mod window;
 pub mod winograd;
 
-pub use elementwise::scalar;
+pub use elementwise::{Parameter, scalar};
 pub use handle::{CONST, INPUT, Op};
 pub use ops::{Ops, built_in};
 

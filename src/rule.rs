@@ -17,7 +17,7 @@ mod pattern;
 mod precision;
 pub mod print;
 mod reader;
-pub(crate) mod ron;
+pub mod ron;
 mod signature;
 
 pub use example::Example;
@@ -339,7 +339,7 @@ impl RuleSet {
 }
 
 /// Whether most rules of a file are called as rules of a set, and more than one is: it is another version.
-pub(crate) fn is_version(rules: &[Arc<Rule>], file: &str, of: &RuleSet) -> bool {
+pub fn is_version(rules: &[Arc<Rule>], file: &str, of: &RuleSet) -> bool {
     let known = |rule: &&Arc<Rule>| of.rules.iter().any(|other| other.name == rule.name);
     let (named, others): (Vec<_>, Vec<_>) = rules.iter().filter(|rule| rule.file == file).partition(known);
     named.len() > 1 && named.len() > others.len()

@@ -187,7 +187,7 @@ pub(crate) fn type_error(ty: &TensorType) -> Option<String> {
 const LARGEST_VALUE: usize = 1 << 40;
 
 /// That a value is larger than any memory, if it is. Nothing may compute the bytes of such a type.
-pub(crate) fn size_error(ty: &TensorType) -> Option<String> {
+pub fn size_error(ty: &TensorType) -> Option<String> {
     let bytes = ty.shape.iter().enumerate().try_fold(ty.dtype.size(), |bytes, (dim, &size)| {
         bytes.checked_mul(size.max(1).checked_next_multiple_of(ty.layout.block(dim))?)
     });
@@ -196,7 +196,7 @@ pub(crate) fn size_error(ty: &TensorType) -> Option<String> {
 }
 
 /// What is wrong with a node's attributes, one line each.
-pub(crate) fn attr_errors(def: Op, attrs: &Attrs) -> Vec<String> {
+pub fn attr_errors(def: Op, attrs: &Attrs) -> Vec<String> {
     let mut errors = Vec::new();
     for (name, value) in attrs.iter() {
         match def.attr(name) {
@@ -240,7 +240,7 @@ fn step_error(written: &Step) -> Option<String> {
 
 /// The canonical name of a step of a post chain, and the defaults of its parameters; `None` where
 /// the name is not that of a step.
-pub(crate) fn step(name: &str) -> Option<(&'static str, Vec<Float>)> {
+pub fn step(name: &str) -> Option<(&'static str, Vec<Float>)> {
     let name = post::step_name(name)?;
     Some((name, post::parameters(name).iter().map(|parameter| Float(parameter.default)).collect()))
 }
@@ -249,7 +249,7 @@ pub(crate) fn step(name: &str) -> Option<(&'static str, Vec<Float>)> {
 ///
 /// # Errors
 /// How many it takes.
-pub(crate) fn operand_count(def: Op, attrs: &Attrs, given: usize) -> Result<(), String> {
+pub fn operand_count(def: Op, attrs: &Attrs, given: usize) -> Result<(), String> {
     let are = if given == 1 { "1 is given".to_owned() } else { format!("{given} are given") };
     let takes = |count: usize, least: &str| {
         format!("`{}` takes {least}{count} operand{}", def.name, if count == 1 { "" } else { "s" })

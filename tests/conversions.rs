@@ -5,7 +5,7 @@
 mod common;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use ovolo::audit::runner_up::runner_ups;
+use ovolo::compile::runner_up::runner_ups;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use std::path::{Path, PathBuf};
 

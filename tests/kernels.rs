@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// The backend that runs only where its library is found.
 const LIBRARY: &str = "onednn";
-/// Rule sets that lead to kernels which do not run on the processor: `tests/cuda.rs` has them.
+/// Rule sets that lead to kernels which do not run on the processor: `cli/tests/cuda.rs` has them.
 const DEVICE: &[&str] = &["cuda", "cublaslt", "cudnn", "cudnn-graph", "tf32"];
 /// Ops that no kernel of the processor computes, in examples of other rule sets: as above.
 const ON_DEVICES: &[&str] = &["tree"];

@@ -2,11 +2,10 @@
 
 use super::folder::{Folder, Kind};
 use super::{Digest, Key, Miss};
-use crate::cost::Machine;
+use crate::cost::{Basis, Machine};
 use crate::graph::NodeId;
 use crate::plan::Stored;
 use crate::tensor::TensorType;
-use crate::tune::Basis;
 use serde::{Deserialize, Serialize};
 
 /// What is kept of a compiled model.

@@ -6,8 +6,8 @@
 //! goes past the system: a disk that is written to as a device, or a clock that was set back to the same
 //! nanosecond. Without a folder the content is read once a process.
 
-use super::Digest;
-use crate::{calibrate, file};
+use super::{Digest, home};
+use crate::file;
 use rustc_hash::FxHashMap;
 use std::fs::Metadata;
 use std::path::Path;
@@ -22,7 +22,7 @@ const FRESH: Duration = Duration::from_secs(2);
 
 /// The digest of a file's content; why there is none, in words.
 pub(super) fn content(path: &Path, threads: usize) -> String {
-    content_in(path, threads, calibrate::folder().as_deref())
+    content_in(path, threads, home().as_deref())
 }
 
 fn content_in(path: &Path, threads: usize, folder: Option<&Path>) -> String {
@@ -90,7 +90,7 @@ fn keep(folder: &Path, known: &FxHashMap<String, Digest>) {
     let mut lines: Vec<String> =
         known.iter().map(|(name, digest)| format!("{digest} {name} {}\n", check(digest, name))).collect();
     lines.sort_unstable();
-    let _ = calibrate::keep(&folder.join(TABLE), &lines.concat());
+    let _ = file::create(&folder.join(TABLE), lines.concat().as_bytes());
 }
 
 /// What ends a line.

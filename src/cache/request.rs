@@ -212,7 +212,7 @@ fn host<'a>(key: Key, backends: impl Iterator<Item = &'a str>) -> Key {
     let key = key
         .with("format", FORMAT)
         .with("ovolo", env!("CARGO_PKG_VERSION"))
-        .with("build", env!("OVOLO_BUILD"))
+        .with("build", crate::BUILD)
         .with("processor", features::processor())
         .with("instruction sets", list(&features::planned()));
     backends.fold(key, |key, name| {

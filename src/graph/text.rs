@@ -70,7 +70,7 @@ pub fn print_node(graph: &Graph, id: NodeId) -> String {
 }
 
 /// What stands after the `=` of a node's line.
-pub(crate) fn print_value(graph: &Graph, id: NodeId) -> String {
+pub fn print_value(graph: &Graph, id: NodeId) -> String {
     let node = &graph[id];
     if node.op == INPUT {
         return node.op.to_string();

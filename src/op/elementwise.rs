@@ -56,7 +56,7 @@ pub(super) struct Unary {
 }
 
 /// A parameter of a function: an attribute of its op.
-pub(crate) struct Parameter {
+pub struct Parameter {
     /// Its name.
     pub name: &'static str,
     /// Its value where none is written.

@@ -110,7 +110,7 @@ pub fn step_name(name: &str) -> Option<&'static str> {
 }
 
 /// The parameters of a step: those of a function of one number, none of any other.
-pub(crate) fn parameters(name: &str) -> &'static [Parameter] {
+pub fn parameters(name: &str) -> &'static [Parameter] {
     elementwise::parameters(name).unwrap_or_default()
 }
 

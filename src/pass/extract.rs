@@ -14,16 +14,16 @@ pub use recorder::Kernel;
 use super::pipeline::{Extract as Settings, PassSpec, Pipeline, Plan as PlanSettings};
 use super::{Context, Pass, PassReport, State};
 use crate::contract::Call;
-use crate::cost::{self, CostModel, Given, Machine, Measured, Noisy};
+use crate::cost::{self, CostModel, Fit, Given, Machine, Measured, Noisy, Validators};
 use crate::egraph::{EGraph, Flip, Pick};
-use crate::error::Error;
+use crate::error::{Error, Source as Text};
 use crate::extract::{self, Extraction, Extractor, Problem};
 use crate::graph::Graph;
+use crate::host;
 use crate::memory::Limit;
 use crate::plan::{Plan, Source, Step};
-use crate::program::Program;
+use crate::subprocess::Program;
 use crate::tensor::Device;
-use crate::tune;
 use effort::Effort;
 use recorder::Recorder;
 use std::sync::Arc;
@@ -285,7 +285,7 @@ fn extractor(settings: &Settings) -> Result<Box<dyn Extractor>, Error> {
 
 fn cost_model(settings: &Settings, context: &Context<'_>) -> Result<Box<dyn CostModel>, Error> {
     let fit = match &settings.learned {
-        Some(source) => Some(Arc::new(tune::read_fit(source, context.threads).map_err(Error::setting)?)),
+        Some(source) => Some(Arc::new(fit(source, context.threads)?)),
         None => None,
     };
     let given = Given {
@@ -304,6 +304,13 @@ fn cost_model(settings: &Settings, context: &Context<'_>) -> Result<Box<dyn Cost
         Some(noise) => Box::new(Noisy::new(model, noise)),
         None => model,
     })
+}
+
+/// A fitted model, read for this machine and so many threads.
+fn fit(source: &Text, threads: usize) -> Result<Fit, Error> {
+    let Validators { machine, libraries } = host::validators(threads);
+    Fit::read(&source.text, &machine, &libraries)
+        .map_err(|why| Error::setting(format!("{}: {why}", source.name)))
 }
 
 /// The choice among the programs of an e-graph, every kernel of it priced.

@@ -5,9 +5,9 @@ use crate::error::{Diagnostic, Diagnostics, Source, Span, suggestion};
 use crate::extract::Limits;
 use crate::memory::Limit;
 use crate::plan;
-use crate::program::Invocation;
 use crate::rule::ron::{self, Field, Node, Value};
 use crate::rule::{Precision, Rule, RuleSet};
+use crate::subprocess::Invocation;
 use crate::tensor::Device;
 use std::sync::Arc;
 

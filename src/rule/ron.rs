@@ -12,37 +12,51 @@ const DEPTH: usize = 200;
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub struct Node {
+    /// The value.
     pub value: Value,
+    /// Its place.
     pub span: Span,
 }
 
 /// A key and its value.
 #[derive(Clone, Debug)]
-pub(crate) struct Field {
+pub struct Field {
+    /// The key.
     pub key: String,
+    /// The place of the key.
     pub key_span: Span,
+    /// The value.
     pub node: Node,
 }
 
+/// What a text may hold.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub enum Value {
     /// `Name(key: value, …)`, or `Name` alone; with the comment lines above it, or above what stands
     /// before it without a blank line between.
     Struct {
+        /// The name.
         name: String,
+        /// The fields, in their order.
         fields: Vec<Field>,
+        /// The comment lines.
         comment: String,
     },
+    /// `[value, …]`.
     List(Vec<Node>),
+    /// `{key: value, …}`.
     Map(Vec<Field>),
+    /// A string, or a bare word.
     Str(Text),
+    /// A number.
     Number(f64),
 }
 
 /// A string, with the place in the file of each of its bytes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Text {
+pub struct Text {
+    /// The string.
     pub text: String,
     places: Vec<usize>,
     end: usize,
@@ -65,6 +79,9 @@ impl Text {
     }
 
     /// With `$name` replaced; what is put in stands where the name stood.
+    ///
+    /// # Errors
+    /// A name without a value, and its place.
     pub fn replace(
         &self,
         values: &[(String, String)],
@@ -96,7 +113,10 @@ impl Text {
 }
 
 /// Reads one value and demands that nothing follows it.
-pub(crate) fn read(text: &str, source: usize) -> Result<Node, Diagnostic> {
+///
+/// # Errors
+/// The first mistake, with its place.
+pub fn read(text: &str, source: usize) -> Result<Node, Diagnostic> {
     let mut reader = Reader { text, at: 0, depth: 0, source, comment: String::new(), blank: false };
     let node = reader.value()?;
     reader.end()?;
@@ -105,7 +125,10 @@ pub(crate) fn read(text: &str, source: usize) -> Result<Node, Diagnostic> {
 
 /// Reads a list of `Name(…)` as far as it is right: after a mistake it goes on at the next line that begins
 /// with such a value. A text that is no list is read as what it is.
-pub(crate) fn items(text: &str, source: usize, name: &str) -> Result<(Vec<Node>, Vec<Diagnostic>), Node> {
+///
+/// # Errors
+/// What the text is, where it is no list.
+pub fn items(text: &str, source: usize, name: &str) -> Result<(Vec<Node>, Vec<Diagnostic>), Node> {
     let mut reader = Reader { text, at: 0, depth: 1, source, comment: String::new(), blank: false };
     if !reader.eat('[') {
         return match read(text, source) {
@@ -135,7 +158,7 @@ pub(crate) fn items(text: &str, source: usize, name: &str) -> Result<(Vec<Node>,
 }
 
 /// Whether a text holds nothing but blanks and comments.
-pub(crate) fn is_blank(text: &str) -> bool {
+pub fn is_blank(text: &str) -> bool {
     text.lines().all(|line| line.trim().is_empty() || line.trim().starts_with("//"))
 }
 

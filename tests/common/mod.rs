@@ -9,7 +9,7 @@ use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
 use ovolo::rule::{self, RuleSet};
 use ovolo::tensor::{DType, Tensor};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 /// The shipped native pipeline under the nominal cost model, for plans that are the same anywhere.
 pub fn options(threads: usize) -> Options {
@@ -158,22 +158,17 @@ pub fn random(name: &str, dtype: DType, shape: &[usize]) -> Tensor {
     Tensor::from_f64(dtype, shape, &values)
 }
 
+/// The root of the repository, whichever crate is tested.
+pub fn root() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = package.ancestors().find(|folder| folder.join("Cargo.lock").exists());
+    root.expect("a crate of the workspace lies in its folder").to_owned()
+}
+
 /// A new folder of a test's own.
 pub fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     folder
-}
-
-/// What the program says in a folder, with a cache in it, by the native pipeline where none is named.
-pub fn ovolo(at: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
-    command
-        .args(arguments)
-        .current_dir(at)
-        .env("OVOLO_CACHE", at.join("cache"))
-        .env("OVOLO_PIPELINE", "native")
-        .output()
-        .unwrap()
 }

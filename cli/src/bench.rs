@@ -1,0 +1,268 @@
+//! `ovolo bench`.
+
+use super::caching::{Caching, Ready};
+use super::load::{self, inputs, write_outputs};
+use super::page;
+use super::{Outcome, Settings, print};
+use clap::Args;
+use ovolo::cost::Machine;
+use ovolo::plan::{Base, Plan, Step};
+use ovolo::session::Session;
+use ovolo::tensor::{Tensor, TensorType};
+use ovolo_lab::report::{Page, Profile, Timing};
+use ovolo_tune::calibrate;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+#[derive(Args)]
+pub(super) struct Bench {
+    #[command(flatten)]
+    settings: Settings,
+    #[command(flatten)]
+    caching: Caching,
+    /// How long to run, in seconds.
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// A directory with NAME.npy for each input (a `/` in a name becomes `_`). Default: zeros.
+    #[arg(long, value_name = "DIR")]
+    inputs: Option<PathBuf>,
+    /// Write the outputs of the last run to this directory. With --json and without it: a temporary one.
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+    /// Print one JSON object on the last line.
+    #[arg(long)]
+    json: bool,
+    /// Show where the time goes, step by step, the longest first.
+    #[arg(long)]
+    profile: bool,
+    /// With --profile: write the same as a page with pictures to this file.
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    html: Option<PathBuf>,
+}
+
+impl Bench {
+    pub(super) fn run(&self) -> Outcome {
+        if !(self.seconds > 0.0 && self.seconds.is_finite()) {
+            return Err("--seconds takes a positive number".into());
+        }
+        if let Some(file) = &self.html {
+            page::writable("--html ", file, &self.settings.inputs())?;
+        }
+        // A page shows the program, which the cache does not hold.
+        let (mut session, cached, program) = match self.html {
+            Some(_) => {
+                let (session, program) = self.settings.session()?;
+                (session, false, Some(program))
+            }
+            None => {
+                let Ready { made: session, cached, .. } = self.caching.session(&self.settings)?;
+                (session, cached, None)
+            }
+        };
+        let mut read = self.settings.inputs();
+        let inputs = match &self.inputs {
+            Some(directory) => {
+                let files: Vec<(String, PathBuf)> = session
+                    .plan()
+                    .inputs
+                    .iter()
+                    .map(|(name, _)| (name.to_string(), directory.join(load::file_name(name))))
+                    .collect();
+                read.extend(files.iter().map(|(_, file)| file.clone()));
+                inputs(session.plan(), &files)?
+            }
+            None => {
+                let zeros = |(name, ty): &(_, TensorType)| {
+                    Tensor::try_zeros(ty.clone())
+                        .ok_or_else(|| format!("the system has no {} bytes for input `{name}`", ty.bytes()))
+                };
+                session.plan().inputs.iter().map(zeros).collect::<Result<_, _>>()?
+            }
+        };
+        let inputs: Vec<&Tensor> = inputs.iter().collect();
+        let Times { all: times, seated } = measure(&mut session, &inputs, self.seconds)?;
+        let median = times[times.len() / 2];
+        // Estimates are of threads that sit as they should.
+        let usual = seated.get(seated.len() / 2).copied().filter(|_| seated.len() >= SEATED);
+        let outputs = session.run(&inputs).map_err(|error| error.to_string())?.to_vec();
+        if self.profile {
+            let profile = profile(&mut session, &inputs, times.len().clamp(3, 200), usual.unwrap_or(median))?;
+            print(&table(session.plan(), &profile));
+            if let (Some(file), Some(program)) = (&self.html, &program) {
+                let shown = Page {
+                    title: &self.settings.title(),
+                    settings: &self.settings.account(session.plan())?,
+                    imported: None,
+                    program,
+                    plan: session.plan(),
+                    runner_ups: None,
+                    profile: Some(profile),
+                };
+                page::write_page(file, &shown)?;
+            }
+        }
+        let directory = match (&self.output_dir, self.json) {
+            (Some(directory), _) => Some(directory.clone()),
+            (None, true) => Some(std::env::temp_dir().join(format!("ovolo-outputs-{}", std::process::id()))),
+            (None, false) => None,
+        };
+        if let Some(directory) = &directory {
+            write_outputs(&session, &outputs, directory, &read)?;
+        }
+        let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+        if self.json {
+            let line = serde_json::json!({
+                "median_ms": milliseconds(median), "min_ms": milliseconds(times[0]), "runs": times.len(),
+                "estimate_ms": session.plan().seconds() * 1e3,
+                "seated_median_ms": usual.map(milliseconds), "seated_runs": seated.len(),
+                "outputs": directory, "cached": cached,
+            });
+            print(&format!("{line}\n"));
+        } else {
+            print(&format!(
+                "median {:.3} ms, fastest {:.3} ms, {} runs, {} thread(s), estimate {:.3} ms{}\n",
+                milliseconds(median),
+                milliseconds(times[0]),
+                times.len(),
+                session.plan().threads,
+                session.plan().seconds() * 1e3,
+                match usual {
+                    _ if seated.len() == times.len() => String::new(),
+                    Some(usual) => format!(
+                        "; median {:.3} ms of the {} runs in which {}",
+                        milliseconds(usual),
+                        seated.len(),
+                        if session.plan().threads == 1 {
+                            "the thread had a core of its own"
+                        } else {
+                            "each thread had a core of its own near the others"
+                        }
+                    ),
+                    None => "; threads shared a core, or were far from each other".to_owned(),
+                }
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The fewest runs with threads that sit as they should of which a median is taken.
+const SEATED: usize = 3;
+
+/// Times of runs, sorted.
+#[derive(Default)]
+struct Times {
+    /// Of all runs.
+    all: Vec<Duration>,
+    /// Of those in which the threads sat as they should.
+    seated: Vec<Duration>,
+}
+
+/// Times runs, after one that is not counted.
+fn measure(session: &mut Session, inputs: &[&Tensor], seconds: f64) -> Result<Times, String> {
+    session.run(inputs).map_err(|error| error.to_string())?;
+    let mut seating = calibrate::seating(session.team());
+    let begin = Instant::now();
+    let mut times = Times::default();
+    while times.all.len() < 3 || begin.elapsed().as_secs_f64() < seconds {
+        let start = Instant::now();
+        session.run(inputs).map_err(|error| error.to_string())?;
+        let time = start.elapsed();
+        times.all.push(time);
+        if seating.holds(session.team()) {
+            times.seated.push(time);
+        }
+    }
+    calibrate::keep_seating(session.team(), &seating);
+    times.all.sort_unstable();
+    times.seated.sort_unstable();
+    Ok(times)
+}
+
+/// The median time of each step over some runs, beside the machine's peak, and the whole plan's.
+fn profile(
+    session: &mut Session,
+    inputs: &[&Tensor],
+    runs: usize,
+    whole: Duration,
+) -> Result<Profile, String> {
+    let machine = load::calibrated_machine(session.plan().threads).machine;
+    let stream = if session.constant_bytes() > CACHED { machine.memory } else { machine.cache };
+    let (mut all, mut seated) = (Vec::new(), Vec::new());
+    let mut seating = calibrate::seating(session.team());
+    for _ in 0..runs {
+        let times = session.profile(inputs).map_err(|error| error.to_string())?;
+        if seating.holds(session.team()) {
+            seated.push(times.clone());
+        }
+        all.push(times);
+    }
+    // Where threads hardly sit as they should, what there is counts.
+    let counted = if seated.len() < SEATED { all } else { seated };
+    let timing = |(at, step): (usize, &Step)| {
+        let mut times: Vec<Duration> = counted.iter().map(|times| times[at]).collect();
+        times.sort_unstable();
+        let seconds = times[times.len() / 2].as_secs_f64();
+        let types: Vec<_> = step.input_types.iter().collect();
+        let flops = (step.op.flops)(&step.attrs, &types, &step.output_type);
+        let (peak, bound) = of_peak(step, flops, &machine, stream, seconds);
+        Ok(Timing { seconds, flops, peak, bound })
+    };
+    let steps = session.plan().steps.iter().enumerate().map(timing).collect::<Result<_, String>>()?;
+    Ok(Profile { seconds: whole.as_secs_f64(), steps })
+}
+
+/// The steps, the longest first, then the whole plan.
+fn table(plan: &Plan, profile: &Profile) -> String {
+    let mut rows: Vec<(&Timing, &Step)> = profile.steps.iter().zip(&plan.steps).collect();
+    rows.sort_by(|a, b| b.0.seconds.total_cmp(&a.0.seconds));
+    let total: f64 = rows.iter().map(|row| row.0.seconds).sum();
+    let mut text = String::from("      us  share  estimate us   off  of peak              step\n");
+    for (timing, step) in rows {
+        let Timing { seconds, flops, peak, bound } = timing;
+        // More than all of it: data in a nearer cache, or a machine that was busy when it was measured.
+        let peak = if *peak > 1.0 { ">100.0%".to_owned() } else { format!("{:6.1}%", peak * 100.0) };
+        let _ = writeln!(
+            text,
+            "{:8.1} {:5.1}%  {:11.1} {:+4.0}% {peak} {bound:10}  {} {} [{}] {} {:.1} GFLOP/s",
+            seconds * 1e6,
+            seconds / total * 100.0,
+            step.seconds * 1e6,
+            (step.seconds / seconds - 1.0) * 100.0,
+            step.op,
+            step.name,
+            step.implementation,
+            step.output_type,
+            flops / seconds / 1e9
+        );
+    }
+    let (whole, estimate) = (profile.seconds, plan.seconds());
+    let _ = writeln!(
+        text,
+        "the whole plan: {:.1} us measured, {:.1} us estimated ({:+.1} %); the steps alone {:.1} us",
+        whole * 1e6,
+        estimate * 1e6,
+        (estimate / whole - 1.0) * 100.0,
+        total * 1e6
+    );
+    text
+}
+
+/// Constants of a model that are no more bytes than this are in the cache when they are read again: it is what
+/// the calibration copies to tell the cache's speed.
+const CACHED: usize = 1 << 20;
+
+/// The share of the machine's peak that a step reaches: of its arithmetic, or of its traffic
+/// where that takes longer (constants at the speed `stream`, all else from cache).
+#[allow(clippy::cast_precision_loss)]
+fn of_peak(step: &Step, flops: f64, machine: &Machine, stream: f64, time: f64) -> (f64, &'static str) {
+    let mut traffic = step.output_type.bytes() as f64 / machine.cache;
+    for (ty, place) in step.input_types.iter().zip(&step.inputs) {
+        let speed = if matches!(place.base, Base::Constant(_)) { stream } else { machine.cache };
+        traffic += ty.bytes() as f64 / speed;
+    }
+    let arithmetic = flops / machine.flops;
+    let (least, what) = if arithmetic >= traffic { (arithmetic, "arithmetic") } else { (traffic, "memory") };
+    (least / time, what)
+}

@@ -1,0 +1,261 @@
+//! `ovolo cache`.
+
+mod list;
+mod show;
+mod why;
+
+use super::amount::{bytes, count, size};
+use super::caching::limit;
+use super::{Outcome, print};
+use clap::{Args, Subcommand};
+use ovolo::cache::{GRACE, Item, Kind, Listed, Miss, Pruned};
+
+#[derive(Subcommand)]
+pub(super) enum Cache {
+    /// List the entries, the last used first, and the tables that lie beside them.
+    List(list::List),
+    /// Show an entry: its key, its plan, its weights.
+    Show(show::Show),
+    /// Remove what was used longest ago, until the cache is small enough. Weights that no entry names go as well,
+    /// ten minutes after they were used last: before that an entry may be about to name them.
+    Prune(Prune),
+    /// Remove all entries and weights.
+    Clear(Clear),
+    /// Read every bit of every entry, weight and module of machine code, and say what is damaged.
+    Verify(Verify),
+    /// Say whether a run would take its plan from the cache, or what differs from the nearest entry.
+    Why(Box<why::Why>),
+}
+
+impl Cache {
+    pub(super) fn run(self) -> Outcome {
+        match self {
+            Self::List(command) => command.run(),
+            Self::Show(command) => command.run(),
+            Self::Prune(command) => command.run(),
+            Self::Clear(command) => command.run(),
+            Self::Verify(command) => command.run(),
+            Self::Why(command) => command.run(),
+        }
+    }
+}
+
+/// The cache, which must have a folder.
+fn open() -> Result<ovolo::cache::Cache, String> {
+    let folder = ovolo::cache::home();
+    let folder = folder.ok_or_else(|| "there is no folder for the cache: set OVOLO_CACHE".to_owned())?;
+    if folder.exists() && !folder.is_dir() {
+        return Err(format!("{}: it is no folder, so there is no cache: mend OVOLO_CACHE", folder.display()));
+    }
+    Ok(ovolo::cache::Cache::new(&folder, limit()?, ovolo::op::built_in()))
+}
+
+/// What a file that is no entry is called.
+fn other(kind: Kind, listed: &Listed) -> String {
+    let what = if kind == Kind::Cubin { "module" } else { "weight" };
+    format!("{what} {}", listed.name.get(..7).unwrap_or(&listed.name))
+}
+
+/// Text that may come from anywhere, on one line: what would move the cursor or change its colour is spelt out.
+fn shown(text: &str) -> String {
+    let one = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
+    text.chars().map(one).collect()
+}
+
+/// The first digits of an entry's name.
+fn short(item: &Item) -> &str {
+    item.name.get(..7).unwrap_or(&item.name)
+}
+
+#[derive(Args)]
+pub(super) struct Prune {
+    /// Bytes that may be left, such as 500MB or 8GiB. Default: OVOLO_CACHE_LIMIT, or 8GiB.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    limit: Option<u64>,
+}
+
+impl Prune {
+    fn run(&self) -> Outcome {
+        let cache = open()?;
+        let pruned = cache.prune(self.limit.unwrap_or(cache.limit()));
+        print(&format!("{}; {} are left\n", removed(&pruned), size(cache.bytes())));
+        if let (weights @ 1.., bytes) = pruned.young {
+            print(&format!(
+                "{} that no entry names stay for now, {}: {}\n",
+                count(weights, "weight", "weights"),
+                size(bytes),
+                may_be_wanted()
+            ));
+        }
+        stayed(&pruned.failed)
+    }
+}
+
+/// Why weights that no entry names are not removed at once.
+fn may_be_wanted() -> String {
+    let minutes = GRACE.as_secs() / 60;
+    format!("they were used in the last {minutes} minutes, and an entry may be about to name them")
+}
+
+fn removed(pruned: &Pruned) -> String {
+    let Pruned { plans, weights, cubins, parts, bytes, .. } = pruned;
+    let parts = match parts {
+        0 => String::new(),
+        _ => format!(" and {} of killed processes", count(*parts, "file", "files")),
+    };
+    let cubins = match cubins {
+        0 => String::new(),
+        _ => format!(" and {}", count(*cubins, "module", "modules")),
+    };
+    format!(
+        "{} and {}{cubins}{parts} removed, {}",
+        count(*plans, "plan", "plans"),
+        count(*weights, "weight", "weights"),
+        size(*bytes)
+    )
+}
+
+/// That everything that should go is gone.
+fn stayed(failed: &[String]) -> Outcome {
+    match failed {
+        [] => Ok(()),
+        [one] => Err(format!("it could not be removed: {one}")),
+        [first, ..] => Err(format!("{} files could not be removed; the first: {first}", failed.len())),
+    }
+}
+
+#[derive(Args)]
+pub(super) struct Clear {
+    /// The calibration and the tables of times as well: they are measured again.
+    #[arg(long)]
+    all: bool,
+}
+
+impl Clear {
+    fn run(&self) -> Outcome {
+        let cache = open()?;
+        let pruned = cache.clear();
+        let (mut text, mut failed) = (removed(&pruned), pruned.failed);
+        if self.all {
+            let tables = list::tables(cache.folder().path());
+            let before = failed.len();
+            for table in &tables {
+                let path = cache.folder().path().join(&table.file);
+                if let Err(error) = std::fs::remove_file(&path) {
+                    failed.push(format!("{}: {error}", path.display()));
+                }
+            }
+            let gone = tables.len() + before - failed.len();
+            text += &format!("; {} removed", count(gone, "table", "tables"));
+        }
+        print(&format!("{text}\n"));
+        stayed(&failed)
+    }
+}
+
+#[derive(Args)]
+pub(super) struct Verify {
+    /// Remove what is damaged or not complete.
+    #[arg(long)]
+    remove: bool,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Verify {
+    fn run(&self) -> Outcome {
+        let cache = open()?;
+        let items = cache.items();
+        let checked: Vec<(&Item, Result<(), Miss>)> =
+            items.iter().map(|item| (item, cache.verify(item))).collect();
+        let mut failed = Vec::new();
+        for (item, found) in checked.iter().filter(|_| self.remove) {
+            let Err(miss) = found else { continue };
+            match cache.discard(&item.name, miss) {
+                Ok(()) if matches!(miss, Miss::Unreadable(_)) => {
+                    failed.push(format!("entry {}: {miss}", short(item)))
+                }
+                Ok(()) => {}
+                Err(error) => failed.push(error.to_string()),
+            }
+        }
+        let others: Vec<(Kind, Listed, Result<(), Miss>)> = cache
+            .others()
+            .into_iter()
+            .map(|(kind, listed)| {
+                let found = cache.verify_other(kind, &listed.name);
+                (kind, listed, found)
+            })
+            .collect();
+        for (kind, listed, found) in others.iter().filter(|_| self.remove) {
+            match found {
+                Ok(()) => {}
+                Err(Miss::Unreadable(why)) => failed.push(format!("{} {why}", other(*kind, listed))),
+                Err(_) => {
+                    failed.extend(cache.folder().remove(*kind, &listed.name).err().map(|e| e.to_string()))
+                }
+            }
+        }
+        let damaged = others.iter().filter(|(_, _, found)| found.is_err()).count();
+        let wrong = checked.iter().filter(|(_, found)| found.is_err()).count();
+        if self.json {
+            let one = |(item, found): &(&Item, Result<(), Miss>)| {
+                let why = found.as_ref().err().map(ToString::to_string);
+                serde_json::json!({ "entry": item.name, "sound": found.is_ok(), "why": why })
+            };
+            let list: Vec<_> = checked.iter().map(one).collect();
+            let of = |wanted: Kind| -> Vec<serde_json::Value> {
+                let mine = others.iter().filter(|(kind, ..)| *kind == wanted);
+                mine.map(|(_, listed, found)| {
+                    let why = found.as_ref().err().map(ToString::to_string);
+                    serde_json::json!({ "name": listed.name, "sound": found.is_ok(), "why": why })
+                })
+                .collect()
+            };
+            let (weights, modules) = (of(Kind::Weight), of(Kind::Cubin));
+            let value =
+                serde_json::json!({ "entries": list, "unnamed_weights": weights, "modules": modules });
+            print(&format!("{value}\n"));
+        } else {
+            for (item, found) in &checked {
+                let said = found.as_ref().map_or_else(ToString::to_string, |()| "sound".to_owned());
+                print(&format!("{}: {said}\n", short(item)));
+            }
+            for (kind, listed, found) in &others {
+                if let Err(miss) = found {
+                    print(&format!("{}: {miss}\n", other(*kind, listed)));
+                }
+            }
+            let all = count(checked.len(), "entry", "entries");
+            print(&format!("{all}, {} sound\n", checked.len() - wrong));
+            let of = |wanted: Kind| others.iter().filter(|(kind, ..)| *kind == wanted).count();
+            if !others.is_empty() {
+                let weights = count(of(Kind::Weight), "weight", "weights");
+                let modules = count(of(Kind::Cubin), "module", "modules");
+                let sound = others.len() - damaged;
+                print(&format!("{weights} that no entry names and {modules}, {sound} sound\n"));
+            }
+            if of(Kind::Weight) > 0 {
+                print(&format!(
+                    "`ovolo cache prune` removes weights that no entry names, unless {}\n",
+                    may_be_wanted()
+                ));
+            }
+        }
+        match wrong + damaged {
+            0 => Ok(()),
+            _ if self.remove => stayed(&failed),
+            _ => {
+                let files = match damaged {
+                    0 => String::new(),
+                    _ => format!(" and {}", count(damaged, "file", "files")),
+                };
+                Err(format!(
+                    "{}{files} to be made again: `--remove` removes what is damaged or not complete",
+                    count(wrong, "entry", "entries")
+                ))
+            }
+        }
+    }
+}

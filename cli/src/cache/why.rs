@@ -1,0 +1,72 @@
+//! `ovolo cache why`.
+
+use super::super::caching::times;
+use super::super::{Outcome, Settings, print};
+use super::{open, short, shown};
+use clap::Args;
+use ovolo::cache::{Difference, Nearest};
+use std::fmt::Write;
+
+#[derive(Args)]
+pub(crate) struct Why {
+    #[command(flatten)]
+    settings: Settings,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Why {
+    pub(super) fn run(&self) -> Outcome {
+        let cache = open()?;
+        let request = self.settings.request(&self.settings.pipeline)?;
+        let key = request.key().map_err(|error| error.to_string())?;
+        let name = key.fingerprint();
+        // An entry of this very key that is of no use says so itself.
+        let miss = cache.look_plan(&key, times(&request).as_ref()).err();
+        if miss.is_some() {
+            // A run would compile: what it would refuse is refused here.
+            self.settings.check(&request)?;
+        }
+        let nearest = match &miss {
+            Some(_) => cache.nearest(&key).filter(|nearest| !nearest.differences.is_empty()),
+            None => None,
+        };
+        if self.json {
+            let nearest = nearest.as_ref().map(|Nearest { item, differences }| {
+                let model = item.entry.as_ref().map(|entry| entry.model.clone()).unwrap_or_default();
+                serde_json::json!({ "entry": item.name, "model": model, "differences": differences })
+            });
+            let value = serde_json::json!({
+                "entry": name.to_string(), "hit": miss.is_none(),
+                "why": miss.as_ref().map(ToString::to_string), "nearest": nearest,
+            });
+            print(&format!("{value}\n"));
+            return Ok(());
+        }
+        let mut text = match &miss {
+            None => format!("hit: entry {}\n", name.short()),
+            Some(miss) => format!("miss: entry {}: {miss}\n", name.short()),
+        };
+        if let Some(Nearest { item, differences }) = nearest {
+            let model = item.entry.as_ref().map(|entry| shown(&entry.model)).unwrap_or_default();
+            let fields = if differences.len() == 1 { "field" } else { "fields" };
+            let _ = writeln!(
+                text,
+                "the nearest is {} of {model}, which differs in {} {fields} of the key:",
+                short(&item),
+                differences.len()
+            );
+            for difference in &differences {
+                let Difference { field, here, there } = difference;
+                let said = |value: &Option<String>| {
+                    value.as_deref().map_or_else(|| "no such field".to_owned(), shown)
+                };
+                let _ = writeln!(text, "  {field}: {} here", said(here));
+                let _ = writeln!(text, "  {:>1$}  {2} there", "", field.len(), said(there));
+            }
+        }
+        print(&text);
+        Ok(())
+    }
+}

@@ -1,0 +1,380 @@
+//! `ovolo compile`, `ovolo dump` and `ovolo diff`.
+
+use super::caching::{Caching, Ready};
+use super::load::absent;
+use super::page::writable;
+use super::{Outcome, Settings, amount, print};
+use clap::{Args, ValueEnum};
+use ovolo::compile::exchange;
+use ovolo::compile::{self, Compilation, Stage};
+use ovolo::egraph::{EGraph, Growth};
+use ovolo::graph::Graph;
+use ovolo::graph::{diff, dot, json, text};
+use ovolo::pass::PassReport;
+use ovolo::plan::{Arena, Plan};
+use ovolo_lab::report;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(super) struct Compile {
+    #[command(flatten)]
+    settings: Settings,
+    #[command(flatten)]
+    caching: Caching,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    /// What each rule did, too. The model is compiled, whatever the cache holds.
+    #[arg(long)]
+    growth: bool,
+}
+
+impl Compile {
+    pub(super) fn run(&self) -> Outcome {
+        if self.caching.off() || self.growth {
+            let mut stages = Vec::new();
+            let compilation =
+                self.settings.compile_into(&mut stages).inspect_err(|why| self.failed(why, &stages));
+            let compilation = compilation?;
+            self.report(&compilation.plan, Some(&compilation), &compilation.absent, None);
+            return Ok(());
+        }
+        let Ready { made, cached, absent, compilation, entry } =
+            self.caching.ready::<Plan>(&self.settings)?;
+        self.report(&made, compilation.as_ref(), &absent, Some((cached, &entry)));
+        Ok(())
+    }
+
+    /// What the passes did before one failed, where it was asked for.
+    fn failed(&self, why: &str, stages: &[Stage]) {
+        if !self.growth {
+            return;
+        }
+        if self.json {
+            let passes: Vec<_> = stages.iter().map(stage_json).collect();
+            print(&format!("{}\n", serde_json::json!({ "error": why, "passes": passes })));
+            return;
+        }
+        print(&stages.iter().map(|stage| self.stage_text(stage)).collect::<String>());
+    }
+
+    fn report(
+        &self,
+        plan: &Plan,
+        compilation: Option<&Compilation>,
+        missing: &[(String, String)],
+        cache: Option<(bool, &Result<String, String>)>,
+    ) {
+        let stages = compilation.map_or(&[][..], |compilation| &compilation.stages);
+        if self.json {
+            let mut value = serde_json::json!({
+                "absent": missing, "passes": stages.iter().map(stage_json).collect::<Vec<_>>(),
+                "seconds": plan.seconds(), "arena": plan.arena, "lower_bound": plan.lower_bound,
+                "steps": plan.steps.len(), "cached": cache.is_some_and(|(cached, _)| cached),
+                "entry": cache.and_then(|(_, entry)| entry.as_ref().ok()),
+            });
+            report::add_devices(&mut value, &plan.devices);
+            print(&format!("{value}\n"));
+            return;
+        }
+        for line in absent(missing) {
+            print(&format!("{line}\n"));
+        }
+        print(&stages.iter().map(|stage| self.stage_text(stage)).collect::<String>());
+        match cache {
+            None => {}
+            Some((true, entry)) => print(&format!(
+                "hit: entry {}: {}, estimate {:.6} ms\n`--no-cache` compiles and shows every pass\n",
+                entry.as_deref().unwrap_or_default(),
+                memory(plan.steps.len(), &plan.arenas().collect::<Vec<Arena>>()),
+                amount::positive(plan.seconds() * 1e3)
+            )),
+            Some((false, Ok(entry))) => print(&format!("miss: kept as entry {entry}\n")),
+            Some((false, Err(why))) => print(&format!("miss: not kept: {why}\n")),
+        }
+    }
+
+    fn stage_text(&self, stage: &Stage) -> String {
+        let mut text = format!("{:8.1} ms  {}: ", stage.time.as_secs_f64() * 1e3, stage.name);
+        match &stage.report {
+            None => {
+                let _ = writeln!(text, "{} nodes", stage.graph.len());
+            }
+            Some(PassReport::Rewrite(saturation)) => {
+                let _ = writeln!(
+                    text,
+                    "{} after {} rounds, {} e-nodes in {} classes",
+                    saturation.stop, saturation.rounds, saturation.nodes, saturation.classes
+                );
+                for rule in saturation.growth.iter().filter(|rule| self.growth && rule.matched > 0) {
+                    let _ = write!(
+                        text,
+                        "             {}: tried {}, matched {}, applied {}, refused {}, nodes {}, united {}, classes {:+}, {:.1} ms",
+                        rule.rule,
+                        rule.tried,
+                        rule.matched,
+                        rule.applied,
+                        rule.refused,
+                        rule.nodes,
+                        rule.united,
+                        rule.classes,
+                        rule.time.as_secs_f64() * 1e3
+                    );
+                    let reason = rule.reason.as_ref().map(|reason| format!("; first no: {reason}"));
+                    let _ = writeln!(text, "{}", reason.unwrap_or_default());
+                }
+            }
+            Some(PassReport::Extract { extractor, cost_model, extraction, objective, missing }) => {
+                let claim = |sum: f64, bound: f64, proven: bool| {
+                    let proven = if proven { "proven optimal" } else { "unproven" };
+                    let gap = if sum > 0.0 { 1.0 - bound / sum } else { 0.0 };
+                    let (bound, gap) = (amount::positive(bound * 1e3), amount::positive(gap * 100.0));
+                    format!("{proven} by `{extractor}` (bound {bound:.6} ms, gap {gap:.2} %)")
+                };
+                let seconds = amount::positive(extraction.cost * 1e3);
+                let _ = write!(text, "{seconds:.6} ms by `{cost_model}`");
+                let _ = match objective {
+                    None => {
+                        let claim = claim(extraction.cost, extraction.bound, extraction.proven);
+                        writeln!(text, ", {claim}")
+                    }
+                    Some(objective) => writeln!(
+                        text,
+                        " and {:.6} ms for {} bytes at {} ms/MiB: {:.6} ms in all, {}",
+                        objective.memory() * 1e3,
+                        objective.arena,
+                        objective.worth,
+                        objective.sum() * 1e3,
+                        claim(objective.sum(), objective.bound, objective.proven())
+                    ),
+                };
+                for (op, why, count) in missing.iter().filter(|_| self.growth) {
+                    let _ = writeln!(text, "             no kernel {count} time(s): `{op}`: {why}");
+                }
+            }
+            Some(PassReport::Plan { steps, arenas }) => {
+                let _ = writeln!(text, "{}", memory(*steps, arenas));
+            }
+        }
+        text
+    }
+}
+
+/// Steps and bytes of a plan; a line for each device where there are several.
+fn memory(steps: usize, arenas: &[Arena]) -> String {
+    let one = |Arena { bytes, lower_bound, proven, .. }: &Arena| {
+        let proven = if *proven { "proven least" } else { "not proven least" };
+        #[allow(clippy::cast_precision_loss)]
+        let ratio = (*bytes).max(1) as f64 / (*lower_bound).max(1) as f64;
+        format!("{bytes} bytes, {ratio:.3} of its lower bound, {proven}")
+    };
+    match arenas {
+        [host] => format!("{steps} steps, arena {}", one(host)),
+        several => several.iter().fold(format!("{steps} steps"), |text, arena| {
+            format!("{text}\n             arena of {} {}", arena.device, one(arena))
+        }),
+    }
+}
+
+fn stage_json(stage: &Stage) -> serde_json::Value {
+    let mut value = serde_json::json!({ "pass": stage.name, "seconds": stage.time.as_secs_f64() });
+    match &stage.report {
+        None => value["nodes"] = stage.graph.len().into(),
+        Some(PassReport::Rewrite(saturation)) => {
+            value["stop"] = saturation.stop.to_string().into();
+            value["rounds"] = saturation.rounds.into();
+            value["e_nodes"] = saturation.nodes.into();
+            value["e_classes"] = saturation.classes.into();
+            value["rules"] = saturation.growth.iter().map(growth_json).collect();
+            let moved = |rule: &&Growth| rule.tried > 0;
+            value["by_round"] = saturation
+                .by_round
+                .iter()
+                .map(|round| round.iter().filter(moved).map(growth_json).collect::<Vec<_>>())
+                .collect();
+        }
+        Some(PassReport::Extract { extractor, cost_model, extraction, objective, .. }) => {
+            value["extractor"] = extractor.as_str().into();
+            value["cost_model"] = cost_model.as_str().into();
+            value["cost"] = extraction.cost.into();
+            value["bound"] = extraction.bound.into();
+            value["proven"] = extraction.proven.into();
+            if let Some(objective) = objective {
+                value["objective"] = serde_json::json!({
+                    "seconds": objective.seconds, "arena": objective.arena, "ms_per_mib": objective.worth,
+                    "memory": objective.memory(), "sum": objective.sum(), "bound": objective.bound,
+                    "proven": objective.proven(),
+                });
+            }
+        }
+        Some(PassReport::Plan { steps, arenas }) => {
+            value["steps"] = (*steps).into();
+            if let [host, others @ ..] = &arenas[..] {
+                value["arena"] = host.bytes.into();
+                value["lower_bound"] = host.lower_bound.into();
+                value["proven"] = host.proven.into();
+                report::add_devices(&mut value, others);
+            }
+        }
+    }
+    value
+}
+
+fn growth_json(rule: &Growth) -> serde_json::Value {
+    serde_json::json!({
+        "rule": rule.rule, "tried": rule.tried, "matched": rule.matched, "applied": rule.applied,
+        "refused": rule.refused, "nodes": rule.nodes, "united": rule.united, "classes": rule.classes,
+        "seconds": rule.time.as_secs_f64(), "reason": rule.reason,
+    })
+}
+
+/// The forms in which a graph is printed.
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Dot,
+}
+
+#[derive(Args)]
+pub(super) struct Dump {
+    #[command(flatten)]
+    settings: Settings,
+    /// The pass after which to print; `import` for the graph as it came. After a rewriting pass the
+    /// e-graph is printed (as text alone), after `plan` the plan (as text or JSON; as a picture its program).
+    #[arg(long, value_name = "PASS", default_value = "import")]
+    after: String,
+    /// The form.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Write the e-graph that the extraction chooses from, with its prices, in the JSON form of the crate
+    /// egraph-serialize, which `ovolo extract` and other extractors read.
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["after", "format"])]
+    egraph: Option<PathBuf>,
+}
+
+impl Dump {
+    pub(super) fn run(&self) -> Outcome {
+        if let Some(file) = &self.egraph {
+            writable("--egraph ", file, &self.settings.inputs())?;
+            let options = self.settings.options(&self.settings.pipeline)?;
+            let named =
+                exchange::named(&self.settings.graph()?, &options).map_err(|error| error.to_string())?;
+            ovolo::file::write(file, &[named.to_json().as_bytes()])
+                .map_err(|error| format!("{}: {error}", file.display()))?;
+            let nodes: usize = named.nodes.iter().map(Vec::len).sum();
+            print(&format!("{}: {nodes} priced nodes in {} classes\n", file.display(), named.classes.len()));
+            return Ok(());
+        }
+        let mut options = self.settings.options(&self.settings.pipeline)?;
+        options.keep_egraph_after = Some(self.after.clone());
+        let compilation =
+            compile::compile(self.settings.graph()?, &options).map_err(|error| error.to_string())?;
+        let stage = stage(&compilation, &self.after)?;
+        let printed = match (&stage.egraph, &stage.report, self.format) {
+            (Some(egraph), _, Format::Text) => egraph.clone(),
+            (Some(_), ..) => return Err("an e-graph is printed as text only".into()),
+            (None, Some(PassReport::Plan { .. }), Format::Text) => compilation.plan.to_string(),
+            (None, _, Format::Text) => text::print(&stage.graph),
+            (None, Some(PassReport::Plan { .. }), Format::Json) => {
+                format!("{}\n", report::plan(&compilation.plan))
+            }
+            (None, _, Format::Json) => format!("{}\n", json::to_json(&stage.graph)),
+            (None, _, Format::Dot) => dot::to_dot(&stage.graph),
+        };
+        print(&printed);
+        Ok(())
+    }
+}
+
+#[derive(Args)]
+pub(super) struct Diff {
+    #[command(flatten)]
+    settings: Settings,
+    /// The stage on the left: a pass, or `import`.
+    #[arg(long, default_value = "import")]
+    from: String,
+    /// The stage on the right.
+    #[arg(long, default_value = "extract")]
+    to: String,
+    /// Compare with the stage `--to` of this pipeline, in place of another stage of the same one.
+    #[arg(long, value_name = "PIPELINE")]
+    against: Option<String>,
+}
+
+impl Diff {
+    pub(super) fn run(&self) -> Outcome {
+        let own = |name: &str| self.side(&self.settings.pipeline, name);
+        let (left, right) = match &self.against {
+            None => (own(&self.from)?, own(&self.to)?),
+            Some(other) => {
+                if self.from != "import" {
+                    return Err(
+                        "--from names a stage of the same pipeline, --against another pipeline: give one"
+                            .into(),
+                    );
+                }
+                (own(&self.to)?, self.side(other, &self.to)?)
+            }
+        };
+        let text = match (left, right) {
+            (Side::Graph(left), Side::Graph(right)) => diff::diff(&left, &right).to_string(),
+            (Side::Classes(left), Side::Classes(right)) => lines(&left, &right),
+            _ => {
+                return Err(
+                    "one stage is a graph, the other an e-graph, which holds every program: compare a stage \
+                            before `extract` with another before it, or `import` with one from `extract` on"
+                        .into(),
+                );
+            }
+        };
+        print(if text.is_empty() { "no difference\n" } else { &text });
+        Ok(())
+    }
+
+    /// What there is after a pass.
+    fn side(&self, pipeline: &str, name: &str) -> Result<Side, String> {
+        let mut options = self.settings.options(pipeline)?;
+        options.keep_egraph_after = Some(name.to_owned());
+        let compilation = compile::compile(self.settings.graph()?, &options).map_err(|e| e.to_string())?;
+        let stage = stage(&compilation, name)?;
+        let both_grow =
+            [&self.from, &self.to].iter().all(|name| *name == "import" || grows(&compilation, name));
+        Ok(match &stage.egraph {
+            Some(text) => Side::Classes(text.clone()),
+            // The import as an e-graph, beside another.
+            None if name == "import" && both_grow => Side::Classes(EGraph::new(&stage.graph).to_text()),
+            None => Side::Graph(stage.graph.clone()),
+        })
+    }
+}
+
+/// What is compared.
+enum Side {
+    Graph(Graph),
+    /// The text of an e-graph.
+    Classes(String),
+}
+
+fn grows(compilation: &Compilation, name: &str) -> bool {
+    let rewrites = |stage: &Stage| stage.name == name && matches!(stage.report, Some(PassReport::Rewrite(_)));
+    compilation.stages.iter().any(rewrites)
+}
+
+/// The lines of one text alone, and of the other alone, in order.
+fn lines(left: &str, right: &str) -> String {
+    let alone = |text: &str, other: &str, mark: char| -> String {
+        let known: BTreeSet<&str> = other.lines().collect();
+        text.lines().filter(|line| !known.contains(line)).map(|line| format!("{mark} {line}\n")).collect()
+    };
+    alone(left, right, '-') + &alone(right, left, '+')
+}
+
+fn stage<'a>(compilation: &'a Compilation, name: &str) -> Result<&'a Stage, String> {
+    compilation.stages.iter().find(|stage| stage.name == name).ok_or_else(|| {
+        let names: Vec<&str> = compilation.stages.iter().map(|stage| stage.name.as_str()).collect();
+        format!("there is no pass `{name}` in this pipeline: its stages are {}", names.join(", "))
+    })
+}

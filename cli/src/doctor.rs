@@ -1,0 +1,87 @@
+//! `ovolo doctor`.
+
+use super::amount::count;
+use super::{Outcome, print};
+use clap::Args;
+use ovolo::plan::MOST_THREADS;
+use ovolo::{backend, cost, extract, memory, pass::pipeline, rule};
+use ovolo_tune::calibrate;
+use std::fmt::Write;
+
+#[derive(Args)]
+pub(super) struct Doctor {
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    /// Threads to measure speeds for. Default: the processors this process may use.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS as i64))]
+    threads: Option<u16>,
+}
+
+impl Doctor {
+    pub(super) fn run(&self) -> Outcome {
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = self.threads.map_or(processors, usize::from);
+        let calibrate::Calibration { machine, steady } = calibrate::machine(threads);
+        let features = backend::features::planned();
+        let backends: Vec<(&str, Result<String, String>)> =
+            backend::BACKENDS.iter().map(|backend| (backend.name(), backend.found())).collect();
+        let extractors: Vec<&str> = extract::EXTRACTORS.iter().map(|one| one.name()).collect();
+        let models: Vec<&str> = cost::COST_MODELS.iter().map(|(name, _)| *name).collect();
+        let planners: Vec<&str> = memory::PLANNERS.iter().map(|planner| planner.name()).collect();
+        let rules: Vec<&str> = rule::SHIPPED.iter().map(|(name, _)| *name).collect();
+        let pipelines: Vec<&str> = pipeline::SHIPPED.iter().map(|(name, _)| *name).collect();
+        let cuda = backend::cuda::libraries();
+        if self.json {
+            let library = |(name, found): &backend::cuda::Found| match found {
+                Ok(what) => serde_json::json!({ "name": name, "found": what }),
+                Err(why) => serde_json::json!({ "name": name, "absent": why }),
+            };
+            let cuda: Vec<_> = cuda.iter().map(library).collect();
+            let backends: Vec<_> = backends
+                .iter()
+                .map(|(name, found)| match found {
+                    Ok(what) => serde_json::json!({ "name": name, "found": what }),
+                    Err(why) => serde_json::json!({ "name": name, "absent": why }),
+                })
+                .collect();
+            let value = serde_json::json!({
+                "version": env!("CARGO_PKG_VERSION"), "threads": processors, "features": features,
+                "machine": machine, "machine_threads": threads, "steady": steady, "backends": backends, "cuda": cuda, "extractors": extractors,
+                "cost_models": models, "planners": planners, "rules": rules, "pipelines": pipelines,
+            });
+            print(&format!("{value}\n"));
+            return Ok(());
+        }
+        let mut text = format!("ovolo {}\n", env!("CARGO_PKG_VERSION"));
+        let _ = writeln!(text, "processors this process may use: {processors}");
+        let _ = writeln!(text, "instruction sets: {}", features.join(", "));
+        let _ = writeln!(
+            text,
+            "calibrated for {}: {:.0} GFLOP/s, {:.1} GB/s from memory, {:.1} GB/s from cache, {:.2} us to start a kernel{}",
+            count(threads, "thread", "threads"),
+            machine.flops / 1e9,
+            machine.memory / 1e9,
+            machine.cache / 1e9,
+            machine.start * 1e6,
+            if steady { "" } else { "; the machine is busy: not kept, measured again next time" }
+        );
+        for (name, found) in &backends {
+            let _ = writeln!(text, "backend {name}: {}", found.as_ref().unwrap_or_else(|why| why));
+        }
+        for (name, found) in &cuda {
+            let _ = writeln!(text, "cuda {name}: {}", found.as_ref().unwrap_or_else(|why| why));
+        }
+        for (what, names) in [
+            ("cost models", models),
+            ("extractors", extractors),
+            ("memory planners", planners),
+            ("rule files", rules),
+            ("pipelines", pipelines),
+        ] {
+            let _ = writeln!(text, "{what}: {}", names.join(", "));
+        }
+        print(&text);
+        Ok(())
+    }
+}

@@ -1,0 +1,277 @@
+//! `ovolo explain`.
+
+use super::load::{self, absent};
+use super::page;
+use super::{Outcome, Settings, amount, print};
+use clap::Args;
+use ovolo::compile::Options;
+use ovolo::compile::what_if::{self, Scale};
+use ovolo::compile::{curve, runner_up};
+use ovolo::egraph::{Flip, RunnerUp};
+use ovolo::extract::Extraction;
+use ovolo::graph::Graph;
+use ovolo::pass::{Curve, Supposed};
+use ovolo::plan::{Arena, Plan, Source};
+use ovolo::tensor::Device;
+use ovolo_lab::report::{self, Page};
+use serde_json::json;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+pub(super) struct Explain {
+    #[command(flatten)]
+    settings: Settings,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    /// What would be chosen in place of each step, and by how much its cost must change: the
+    /// closest calls first.
+    #[arg(long)]
+    runner_up: bool,
+    /// What less memory costs: the plans from the fastest to the smallest, by the host's arena, or by that of
+    /// another device (`--memory-curve=cuda:0`).
+    #[arg(
+        long,
+        value_name = "DEVICE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "host",
+        conflicts_with = "runner_up"
+    )]
+    memory_curve: Option<Device>,
+    /// What would be chosen if kernels cost so many times as much: a pattern of ops and a factor. May be
+    /// given more than once.
+    #[arg(long, value_name = "OPS=FACTOR", value_parser = Scale::read, conflicts_with_all = ["runner_up", "memory_curve", "html"])]
+    what_if: Vec<Scale>,
+    /// Write a page with pictures to this file: the graph before and after, the memory step by step,
+    /// the cost of each step against its runner-up. For any browser, without network.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "runner_up", "memory_curve"])]
+    html: Option<PathBuf>,
+}
+
+impl Explain {
+    pub(super) fn run(&self) -> Outcome {
+        if self.runner_up {
+            return self.runner_ups();
+        }
+        if let Some(device) = self.memory_curve {
+            return self.curve(device);
+        }
+        if !self.what_if.is_empty() {
+            return self.supposed();
+        }
+        if let Some(file) = &self.html {
+            return self.page(file);
+        }
+        let compilation = self.settings.compile()?;
+        for line in absent(&compilation.absent) {
+            eprintln!("{line}");
+        }
+        let plan = compilation.plan;
+        print(&if self.json { format!("{}\n", report::plan(&plan)) } else { text(&plan) });
+        Ok(())
+    }
+}
+
+impl Explain {
+    #[allow(clippy::cast_precision_loss)]
+    fn curve(&self, device: Device) -> Outcome {
+        let options = self.settings.options(&self.settings.pipeline)?;
+        let mut bar = load::bar("searching", "million steps");
+        let Curve { points, complete } =
+            curve::memory_curve(&self.settings.graph()?, &options, device, &mut bar)
+                .map_err(|error| error.to_string())?;
+        drop(bar);
+        if !complete {
+            eprintln!(
+                "note: the search ended at its limit of work: there may be smaller plans, and faster ones of the same size"
+            );
+        }
+        let mut report = String::new();
+        let first = points.first().map_or((0.0, 0), |point| (point.seconds, point.arena));
+        for point in &points {
+            if self.json {
+                let value = json!({
+                    "seconds": point.seconds, "arena": point.arena, "proven": point.proven,
+                });
+                let _ = writeln!(report, "{value}");
+                continue;
+            }
+            let _ = writeln!(
+                report,
+                "{:12} bytes {:6.1} %  {:12.6} ms {:+7.1} %{}",
+                point.arena,
+                if first.1 > 0 { point.arena as f64 / first.1 as f64 * 100.0 } else { 100.0 },
+                amount::positive(point.seconds * 1e3),
+                if first.0 > 0.0 { (point.seconds / first.0 - 1.0) * 100.0 } else { 0.0 },
+                if point.proven { "" } else { "  not proven" }
+            );
+        }
+        print(&report);
+        Ok(())
+    }
+
+    fn page(&self, file: &Path) -> Outcome {
+        page::writable("--html ", file, &self.settings.inputs())?;
+        let (compilation, options) = self.settings.compile_and_options()?;
+        for line in absent(&compilation.absent) {
+            eprintln!("{line}");
+        }
+        let imported = &compilation.stages.first().ok_or("a compilation begins with the import")?.graph;
+        let runner_ups = runner_ups(imported, &options)?;
+        let shown = Page {
+            title: &self.settings.title(),
+            settings: &self.settings.account(&compilation.plan)?,
+            imported: Some(imported),
+            program: &compilation.program,
+            plan: &compilation.plan,
+            runner_ups: Some(&runner_ups),
+            profile: None,
+        };
+        page::write_page(file, &shown)
+    }
+
+    fn supposed(&self) -> Outcome {
+        let options = self.settings.options(&self.settings.pipeline)?;
+        let graph = self.settings.graph()?;
+        let found = what_if::what_if(&graph, &options, &self.what_if).map_err(|error| error.to_string())?;
+        print(&if self.json {
+            let scales: Vec<_> =
+                self.what_if.iter().map(|one| json!({ "ops": one.ops, "factor": one.factor })).collect();
+            let flips: Vec<_> = found.flips.iter().map(flip_json).collect();
+            let value = json!({
+                "scales": scales, "cost": found.now.cost, "unchanged": found.unchanged, "then": found.then.cost,
+                "proven": found.now.proven && found.then.proven, "flips": flips,
+            });
+            format!("{value}\n")
+        } else {
+            supposed_text(&found)
+        });
+        Ok(())
+    }
+
+    fn runner_ups(&self) -> Outcome {
+        let options = self.settings.options(&self.settings.pipeline)?;
+        let found = runner_ups(&self.settings.graph()?, &options)?;
+        let mut lines = String::new();
+        for one in &found {
+            if self.json {
+                let _ = writeln!(lines, "{}", report::to_json(one));
+                continue;
+            }
+            let mut instead = one.instead.clone().unwrap_or_else(|| "a program without this value".into());
+            if !one.differs.is_empty() {
+                let _ = write!(instead, ", with {}", one.differs.join("; "));
+            } else if let (None, Some(first)) = (&one.instead, one.adds.first()) {
+                let more = one.adds.len() - 1;
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let _ = write!(instead, ", with {} of type {}{more}", first.node, first.ty);
+            }
+            let about = if one.proven { "" } else { " (not proven)" };
+            let margin = one.margin.max(0.0) * 1e6;
+            let digits = digits(margin);
+            let _ = writeln!(lines, "{}: {} at {:.digits$} us", one.value, one.chosen, one.seconds * 1e6);
+            let _ = writeln!(
+                lines,
+                "    runner-up {instead}: +{margin:.digits$} us in all{about}; the choice flips if the chosen costs {:.digits$} us",
+                one.seconds * 1e6 + margin
+            );
+        }
+        print(&lines);
+        Ok(())
+    }
+}
+
+fn runner_ups(graph: &Graph, options: &Options) -> Result<Vec<RunnerUp>, String> {
+    let mut bar = load::bar("comparing", "kernels");
+    runner_up::runner_ups(graph, options, &mut bar).map_err(|error| error.to_string())
+}
+
+/// The most digits after the point of an amount in microseconds.
+const DIGITS: usize = 9;
+
+/// Digits after the point in which two figures of a margin show: one at least.
+fn digits(margin: f64) -> usize {
+    let shows = |digits: &usize| {
+        let unit = 10_f64.powi(-i32::try_from(*digits).unwrap_or(0));
+        margin >= 10.0 * unit
+    };
+    if margin > 0.0 { (1..DIGITS).find(shows).unwrap_or(DIGITS) } else { 1 }
+}
+
+fn flip_json(flip: &Flip) -> serde_json::Value {
+    let side =
+        |node: &Option<String>, seconds: f64| node.as_ref().map(|op| json!({ "op": op, "seconds": seconds }));
+    json!({
+        "value": flip.value, "before": side(&flip.before, flip.seconds_before),
+        "after": side(&flip.after, flip.seconds_after),
+    })
+}
+
+fn supposed_text(found: &Supposed) -> String {
+    let proven = |extraction: &Extraction| if extraction.proven { "proven optimal" } else { "unproven" };
+    let mut text = format!(
+        "now {:.6} ms ({}); the same program then {:.6} ms, the cheapest then {:.6} ms ({}): {} choices flip\n",
+        found.now.cost * 1e3,
+        proven(&found.now),
+        found.unchanged * 1e3,
+        found.then.cost * 1e3,
+        proven(&found.then),
+        found.flips.len()
+    );
+    let side = |node: &Option<String>, seconds: f64| match node {
+        Some(op) => format!("{op} at {:.1} us", seconds * 1e6),
+        None => "nothing".to_owned(),
+    };
+    for flip in &found.flips {
+        let _ = writeln!(text, "{}: {}", flip.value, side(&flip.before, flip.seconds_before));
+        let _ = writeln!(text, "    then {}", side(&flip.after, flip.seconds_after));
+    }
+    text
+}
+
+fn text(plan: &Plan) -> String {
+    let mut text = String::new();
+    for (index, step) in plan.steps.iter().enumerate() {
+        let _ = writeln!(text, "{index:4}  {}: {}", step.name, step.output_type);
+        let _ = writeln!(
+            text,
+            "      {}  backend {}, implementation {}, layout {}, {:.1} us",
+            step.op,
+            step.op.backend().unwrap_or_default(),
+            step.implementation,
+            step.output_type.layout,
+            step.seconds * 1e6
+        );
+        let operands: Vec<String> = step.inputs.iter().map(ToString::to_string).collect();
+        let in_place =
+            step.in_place.map(|operand| format!(", in place of operand {operand}")).unwrap_or_default();
+        let scratch = if step.scratch > 0 { format!(", scratch {}", step.scratch) } else { String::new() };
+        let _ = writeln!(text, "      {} -> {}{in_place}{scratch}", operands.join(", "), step.output);
+        let Source { rules, others, imported } = &step.source;
+        let imported = imported.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let chain: Vec<&str> = rules.iter().map(String::as_str).chain([imported.as_str()]).collect();
+        if !rules.is_empty() {
+            let _ = writeln!(text, "      by {}", chain.join(" <- "));
+        }
+        if !others.is_empty() {
+            let _ = writeln!(text, "      and by {}", others.join(", "));
+        }
+    }
+    let arena =
+        |Arena { bytes, lower_bound, .. }: Arena| format!("{bytes} bytes (lower bound {lower_bound})");
+    let host = plan.arenas().take(1).filter(|_| plan.devices.is_empty());
+    let host: String = host.map(|host| format!("arena {}, ", arena(host))).collect();
+    let _ = writeln!(
+        text,
+        "{} steps, estimate {:.3} ms, {host}{} thread(s)",
+        plan.steps.len(),
+        amount::positive(plan.seconds() * 1e3),
+        plan.threads
+    );
+    for one in plan.arenas().filter(|_| !plan.devices.is_empty()) {
+        let _ = writeln!(text, "arena of {} {}", one.device, arena(one));
+    }
+    text
+}

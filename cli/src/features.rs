@@ -1,0 +1,60 @@
+//! `ovolo features`.
+
+use super::page::writable;
+use super::{Outcome, Settings, print};
+use clap::Args;
+use ovolo::compile::feature::{self, SECONDS};
+use ovolo::cost::FEATURES;
+use std::path::PathBuf;
+
+#[derive(Args)]
+#[command(after_help = columns())]
+pub(super) struct Features {
+    #[command(flatten)]
+    settings: Settings,
+    /// Write the table to this file, in place of standard output.
+    #[arg(long, value_name = "FILE.csv")]
+    out: Option<PathBuf>,
+}
+
+/// What each column is.
+fn columns() -> String {
+    let known = FEATURES.iter().map(|feature| (feature.name, feature.doc));
+    let last = (SECONDS, "what the cost model says; empty where it knows nothing");
+    let lines = known.chain([last]).map(|(name, doc)| format!("  {name:15} {doc}\n"));
+    format!("Columns:\n{}", lines.collect::<String>())
+}
+
+impl Features {
+    pub(super) fn run(&self) -> Outcome {
+        if let Some(file) = &self.out {
+            writable("--out ", file, &self.settings.inputs())?;
+            let ending = file.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+            if ending.as_deref().is_some_and(|ending| !["csv", "txt"].contains(&ending)) {
+                return Err(format!(
+                    "--out {}: the table is written as CSV: name a file that ends in .csv; other forms, such as \
+                     Parquet, follow from it: `pandas.read_csv(…).to_parquet(…)`",
+                    file.display()
+                ));
+            }
+        }
+        let options = self.settings.options(&self.settings.pipeline)?;
+        let lines = feature::table(&self.settings.graph()?, &options).map_err(|error| error.to_string())?;
+        let mut table = csv::Writer::from_writer(Vec::new());
+        for line in &lines {
+            table.write_record(line).map_err(|error| error.to_string())?;
+        }
+        let bytes = table.into_inner().map_err(|error| error.to_string())?;
+        let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
+        match &self.out {
+            Some(file) => {
+                ovolo::file::write(file, &[text.as_bytes()])
+                    .map_err(|error| format!("{}: {error}", file.display()))?;
+                let kernels = lines.len() - 1;
+                print(&format!("{}: {kernels} kernels, {} columns\n", file.display(), lines[0].len()));
+            }
+            None => print(&text),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,449 @@
+//! From settings on the command line to a compiled model.
+
+use super::Settings;
+use ovolo::backend::features::Isa;
+use ovolo::cache::Request;
+use ovolo::compile::{self, Compilation, Options, Stage};
+use ovolo::cost::Basis;
+use ovolo::cost::Machine;
+use ovolo::error::Source;
+use ovolo::graph::{Graph, text};
+use ovolo::npy;
+use ovolo::onnx::{self, ImportOptions, MissingWeights};
+use ovolo::pass;
+use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
+use ovolo::plan::{MOST_THREADS, Plan};
+use ovolo::rule::{self, RuleSet};
+use ovolo::session::Session;
+use ovolo::subprocess::Invocation;
+use ovolo::tensor::Tensor;
+use ovolo_tune::calibrate::Calibration;
+use ovolo_tune::{Tuned, Tuner};
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The speeds of this machine; a reading that is not worth keeping is said.
+pub(super) fn calibrated_machine(threads: usize) -> Calibration {
+    let calibrated = ovolo_tune::calibrate::machine(threads);
+    if Isa::planned() > Isa::host() {
+        eprintln!(
+            "note: plans are for {}, which this processor has not: they can be looked at and not run, and costs \
+             are of a nominal machine",
+            Isa::planned()
+        );
+    } else if !calibrated.steady {
+        eprintln!(
+            "note: the machine was busy while its speed was measured, so costs are rough: {}",
+            measure_again(threads)
+        );
+    }
+    calibrated
+}
+
+/// What has the speeds measured again, and what is compiled by them made anew.
+pub(super) fn measure_again(threads: usize) -> String {
+    format!("`ovolo doctor --threads {threads}` measures again, once the machine is at rest")
+}
+
+/// Whether a pipeline prices by measured times.
+pub(super) fn by_times(pipeline: &Pipeline) -> bool {
+    pipeline
+        .passes
+        .iter()
+        .any(|pass| matches!(pass, PassSpec::Extract(settings) if settings.cost == "measured"))
+}
+
+/// Where `ovolo fit` keeps its model.
+pub(super) fn learned_file(threads: usize) -> Result<PathBuf, String> {
+    let folder = ovolo::cache::home();
+    let folder = folder.ok_or("there is no folder for the fitted model: set OVOLO_CACHE, or name a file")?;
+    Ok(folder.join(format!("learned-{threads}.json")))
+}
+
+/// A bar on the terminal, if there is one: told how many of how many are done.
+pub(super) fn bar(title: &'static str, of: &'static str) -> impl FnMut(usize, usize) {
+    let terminal = std::io::stderr().is_terminal();
+    move |done, all| {
+        if terminal {
+            let filled = 30 * done / all.max(1);
+            let end = if done == all { "\n" } else { "" };
+            eprint!("\r{title} [{:30}] {done} of {all} {of}{end}", "#".repeat(filled));
+        }
+    }
+}
+
+/// A tuner with the table of this machine, and a bar while it times.
+pub(super) fn tuner(options: &Options) -> Tuner<'static> {
+    let folder = ovolo::cache::home();
+    if folder.is_none() {
+        eprintln!("note: there is no folder for the table of times: set OVOLO_CACHE to keep it");
+    }
+    let mut tuner = Tuner::open(folder.as_deref(), options.threads, options.machine);
+    for note in tuner.notes() {
+        eprintln!("note: {note}");
+    }
+    let (mut kernels, mut plans) = (bar("tuning", "kernels"), bar("within plans", "plans"));
+    tuner.progress = Box::new(move |progress| {
+        match progress.stage {
+            ovolo_tune::Stage::Kernels => kernels(progress.done, progress.all),
+            ovolo_tune::Stage::Plans => plans(progress.done, progress.all),
+        }
+        true
+    });
+    tuner
+}
+
+/// Compiles by measured times, after tuning what is missing by a tuner that is `set`, with a bar while that lasts.
+pub(super) fn tuned(
+    graph: &Graph,
+    options: Options,
+    set: impl FnOnce(&mut Tuner<'static>),
+) -> Result<Tuned, String> {
+    let mut tuner = tuner(&options);
+    set(&mut tuner);
+    let tuned = ovolo_tune::compile(graph, options, &mut tuner).map_err(|error| error.to_string())?;
+    for note in tuner.notes() {
+        eprintln!("note: {note}");
+    }
+    let tally = &tuned.tally;
+    if tally.kernels > 0 {
+        eprintln!(
+            "tuned: {} kernels: {} known, {} timed, {} hopeless by estimate, {} wrong; {} disturbed runs left out",
+            tally.kernels, tally.known, tally.timed, tally.skipped, tally.wrong, tally.disturbed
+        );
+    }
+    if tally.in_plans > 0 {
+        eprintln!("tuned: {} kernels timed within plans", tally.in_plans);
+    }
+    eprintln!("{}", tuned.report());
+    Ok(tuned)
+}
+
+impl Settings {
+    pub(super) fn threads(&self) -> Result<usize, String> {
+        match self.threads {
+            Some(0) => Err("--threads takes 1 or more".into()),
+            Some(threads) if threads > MOST_THREADS => {
+                Err(format!("--threads takes up to {MOST_THREADS}, not {threads}"))
+            }
+            Some(threads) => Ok(threads),
+            None => Ok(std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
+        }
+    }
+
+    /// The graph of the model.
+    pub(super) fn graph(&self) -> Result<Graph, String> {
+        if self.model.extension().is_some_and(|extension| extension == "ovolo") {
+            return read_graph(&self.model);
+        }
+        let options = ImportOptions { dims: self.bound()?, missing_weights: self.missing_weights() };
+        Ok(onnx::load(&self.model, &options).map_err(|error| error.to_string())?.graph)
+    }
+
+    /// The dimensions that are bound.
+    fn bound(&self) -> Result<BTreeMap<String, usize>, String> {
+        let mut dims = BTreeMap::new();
+        for dim in &self.dims {
+            let (name, size) = dim
+                .split_once('=')
+                .and_then(|(name, size)| Some((name, size.parse::<usize>().ok().filter(|size| *size > 0)?)))
+                .ok_or_else(|| format!("--dim takes NAME=N with N at least 1, not `{dim}`"))?;
+            if let Some(before) = dims.insert(name.to_owned(), size) {
+                return Err(format!("--dim gives `{name}` twice: {before} and {size}"));
+            }
+        }
+        Ok(dims)
+    }
+
+    /// The model of the cost model `learned`: the one that is named, or that of this machine, if there is one.
+    fn fitted(&self, threads: usize) -> Result<Option<Source>, String> {
+        let file = match &self.learned {
+            Some(file) => file.clone(),
+            None => learned_file(threads)?,
+        };
+        if self.learned.is_none() && !file.exists() {
+            return Ok(None);
+        }
+        Ok(Some(Source::new(file.display().to_string(), read(&file)?)))
+    }
+
+    fn missing_weights(&self) -> MissingWeights {
+        if self.seeded_weights { MissingWeights::Seeded } else { MissingWeights::Refuse }
+    }
+
+    /// What is asked of a compilation, with the calibration that is kept.
+    pub(super) fn request(&self, pipeline: &str) -> Result<Request, String> {
+        let rules = rule_texts(&self.rules)?;
+        // Rules are read where something is wrong, or where a compilation needs them: all mistakes are told
+        // at once, and what is in the cache starts without them.
+        let mut pipeline = match read_pipeline(pipeline, None) {
+            Ok(pipeline) => pipeline,
+            Err(error) => {
+                return Err(match read_rules(&rules) {
+                    Ok(rules) => read_pipeline(pipeline, Some(&rules)).err().unwrap_or(error),
+                    Err(mistakes) => format!("{mistakes}\n\n{error}"),
+                });
+            }
+        };
+        let formula = match &self.formula {
+            Some(file) => Some(Source::new(file.display().to_string(), read(file)?)),
+            None => None,
+        };
+        for pass in &mut pipeline.passes {
+            if let PassSpec::Extract(settings) = pass {
+                if formula.is_some() {
+                    settings.cost = "formula".to_owned();
+                    settings.formula.clone_from(&formula);
+                }
+                if let Some(command) = &self.process {
+                    settings.cost = "process".to_owned();
+                    let patience = Duration::from_secs(self.process_timeout);
+                    settings.process = Some(Invocation { patience, ..Invocation::new(command) });
+                }
+                if self.learned.is_some() {
+                    settings.cost = "learned".to_owned();
+                }
+                settings.cost = self.cost.clone().unwrap_or_else(|| settings.cost.clone());
+                if settings.cost == "learned" {
+                    settings.learned = self.fitted(self.threads()?)?;
+                }
+                settings.extractor = self.extractor.clone().unwrap_or_else(|| settings.extractor.clone());
+            }
+            if let PassSpec::Plan(settings) = pass {
+                for (device, bytes) in &self.memory_limit {
+                    settings.limit = settings.limit.clone().with(*device, *bytes);
+                }
+            }
+        }
+        let threads = self.threads()?;
+        Ok(Request {
+            model: self.model.clone(),
+            dims: self.bound()?,
+            missing_weights: self.missing_weights(),
+            pipeline,
+            rules,
+            threads,
+            calibration: ovolo_tune::calibrate::kept(threads),
+        })
+    }
+
+    /// That a compilation would not be refused, without the work of one.
+    pub(super) fn check(&self, request: &Request) -> Result<(), String> {
+        let rules = read_rules(&request.rules)?;
+        request.pipeline.names(&rules).map_err(|errors| errors.to_string())?;
+        pass::check(&request.pipeline).map_err(|error| error.to_string())?;
+        self.graph().map(|_| ())
+    }
+
+    /// The options of the compilation.
+    pub(super) fn options(&self, pipeline: &str) -> Result<Options, String> {
+        Ok(options(&self.request(pipeline)?)?.0)
+    }
+
+    pub(super) fn compile(&self) -> Result<Compilation, String> {
+        self.compile_into(&mut Vec::new())
+    }
+
+    /// As [`Settings::compile`]; where a pass fails, `stages` holds those before it.
+    pub(super) fn compile_into(&self, stages: &mut Vec<Stage>) -> Result<Compilation, String> {
+        Ok(self.build_into(&self.request(&self.pipeline)?, stages)?.compilation)
+    }
+
+    /// Compiles what a request asks for.
+    pub(super) fn build(&self, request: &Request) -> Result<Built, String> {
+        self.build_into(request, &mut Vec::new())
+    }
+
+    fn build_into(&self, request: &Request, stages: &mut Vec<Stage>) -> Result<Built, String> {
+        let (options, machine) = options(request)?;
+        if by_times(&options.pipeline) {
+            let Tuned { compilation, basis, .. } = tuned(&self.graph()?, options, |_| {})?;
+            return Ok(Built { compilation, machine, basis: Some(basis) });
+        }
+        let compilation =
+            compile::compile_into(self.graph()?, &options, stages).map_err(|error| error.to_string())?;
+        Ok(Built { compilation, machine, basis: None })
+    }
+
+    /// Compiles, and gives the options that its choices can be questioned with.
+    pub(super) fn compile_and_options(&self) -> Result<(Compilation, Options), String> {
+        let options = self.options(&self.pipeline)?;
+        if by_times(&options.pipeline) {
+            // Read again, with the times that the tuning has added.
+            let compilation = tuned(&self.graph()?, options, |_| {})?.compilation;
+            return Ok((compilation, self.options(&self.pipeline)?));
+        }
+        let compilation = compile::compile(self.graph()?, &options).map_err(|error| error.to_string())?;
+        Ok((compilation, options))
+    }
+
+    pub(super) fn session(&self) -> Result<(Session, Graph), String> {
+        let compilation = self.compile()?;
+        for line in absent(&compilation.absent) {
+            eprintln!("{line}");
+        }
+        let Compilation { program, plan, .. } = compilation;
+        Ok((Session::new(&program, plan).map_err(|error| error.to_string())?, program))
+    }
+}
+
+/// A compiled model, and what it was priced by.
+pub(super) struct Built {
+    pub(super) compilation: Compilation,
+    /// The speeds of the machine, where the cost model went by them and they are kept.
+    pub(super) machine: Option<Machine>,
+    /// What of the table of times the plan rests on.
+    pub(super) basis: Option<Basis>,
+}
+
+/// The options of a compilation, and the speeds of the machine if they are asked for and kept.
+fn options(request: &Request) -> Result<(Options, Option<Machine>), String> {
+    let calibrated = request.calibrated().then(|| calibrated_machine(request.threads).machine);
+    let machine = calibrated.unwrap_or(Machine::NOMINAL);
+    let measured = by_times(&request.pipeline).then(|| {
+        let folder = ovolo::cache::home();
+        Tuner::open(folder.as_deref(), request.threads, machine).measured()
+    });
+    let rules = read_rules(&request.rules)?;
+    request.pipeline.names(&rules).map_err(|errors| errors.to_string())?;
+    let options = Options {
+        rules,
+        pipeline: request.pipeline.clone(),
+        threads: request.threads,
+        machine,
+        measured,
+        keep_egraph_after: None,
+    };
+    let kept = calibrated.filter(|machine| ovolo_tune::calibrate::kept(request.threads) == Some(*machine));
+    Ok((options, kept))
+}
+
+/// A line for each backend that was not there.
+pub(super) fn absent(missing: &[(String, String)]) -> Vec<String> {
+    missing.iter().map(|(name, why)| format!("backend {name}: {why}")).collect()
+}
+
+/// A pipeline: a shipped one by its name, or a file. With rules, what it says of them is checked as well.
+pub(super) fn read_pipeline(name: &str, rules: Option<&RuleSet>) -> Result<Pipeline, String> {
+    let read_text = |name: &str, text: &str| {
+        let pipeline = match rules {
+            Some(rules) => Pipeline::read_for(name, text, rules),
+            None => Pipeline::read(name, text),
+        };
+        pipeline.map_err(|errors| errors.to_string())
+    };
+    if let Some((name, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == format!("passes/{name}.ron")) {
+        return read_text(name, text);
+    }
+    let path = Path::new(name);
+    if !path.exists() {
+        let shipped: Vec<&str> = SHIPPED
+            .iter()
+            .filter_map(|(name, _)| name.strip_prefix("passes/")?.strip_suffix(".ron"))
+            .collect();
+        return Err(format!(
+            "--pipeline {name}: no such file, and the shipped pipelines are {}",
+            shipped.join(", ")
+        ));
+    }
+    read_text(name, &read(path)?)
+}
+
+fn read_rules(files: &[(String, String)]) -> Result<RuleSet, String> {
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    RuleSet::read(ovolo::op::built_in(), &files).map_err(|errors| errors.to_string())
+}
+
+/// The shipped rule files and those of some directories: names and texts.
+fn rule_texts(directories: &[PathBuf]) -> Result<Vec<(String, String)>, String> {
+    let mut files: Vec<(String, String)> =
+        rule::SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+    for directory in directories {
+        files.extend(rule_files(directory)?);
+    }
+    Ok(files)
+}
+
+/// The rule files of a directory: names and texts.
+pub(super) fn rule_files(directory: &Path) -> Result<Vec<(String, String)>, String> {
+    let listed =
+        std::fs::read_dir(directory).map_err(|error| format!("--rules {}: {error}", directory.display()))?;
+    let mut found: Vec<PathBuf> = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "ron"));
+    found.sort();
+    if found.is_empty() {
+        return Err(format!("--rules {}: there is no .ron file in it", directory.display()));
+    }
+    found.into_iter().map(|path| Ok((path.display().to_string(), read(&path)?))).collect()
+}
+
+/// A text file. Of one that is no text, the place where it stops being one.
+pub(super) fn read(path: &Path) -> Result<String, String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let (before, after) = error.as_bytes().split_at(at);
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let column = String::from_utf8_lossy(&before[start..]).chars().count() + 1;
+        format!(
+            "{}:{line}:{column}: this is not UTF-8 text: byte {:#04x} begins no character\n  help: save the \
+             file as UTF-8; `iconv -f LATIN1 -t UTF-8 FILE` converts one that is in Latin-1",
+            path.display(),
+            after.first().copied().unwrap_or(0)
+        )
+    })
+}
+
+/// A graph in text form; its mistakes name the file.
+pub(super) fn read_graph(path: &Path) -> Result<Graph, String> {
+    let source = Source::new(path.display().to_string(), read(path)?);
+    text::parse_source(ovolo::op::built_in(), &source, &|_| None).map_err(|error| error.to_string())
+}
+
+/// The name of the file that holds a value: a `/` becomes a `_`.
+pub(super) fn file_name(name: &str) -> String {
+    format!("{}.npy", name.replace('/', "_"))
+}
+
+/// Writes outputs as `NAME.npy`; none of them if two would be one file, or one would be a file that was read.
+pub(super) fn write_outputs(
+    session: &Session,
+    outputs: &[Tensor],
+    directory: &Path,
+    read: &[PathBuf],
+) -> Result<(), String> {
+    let mut files = BTreeMap::new();
+    for (name, ..) in &session.plan().outputs {
+        if let Some(other) = files.insert(file_name(name), name) {
+            return Err(format!(
+                "outputs `{other}` and `{name}` would both be {}: rename one of them in the model",
+                file_name(name)
+            ));
+        }
+        let target = directory.join(file_name(name));
+        ovolo::file::spare(&target, read.iter().map(PathBuf::as_path))
+            .map_err(|why| format!("--output-dir {}: {why}", directory.display()))?;
+    }
+    std::fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    for ((name, _, _), tensor) in session.plan().outputs.iter().zip(outputs) {
+        npy::write(directory.join(file_name(name)), tensor).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// The plan's inputs in order, from files by name. Every input is needed, and no other is taken.
+pub(super) fn inputs(plan: &Plan, files: &[(String, PathBuf)]) -> Result<Vec<Tensor>, String> {
+    let mut given = Vec::new();
+    for (name, path) in files {
+        given.push((name.clone(), npy::read(path).map_err(|error| error.to_string())?));
+    }
+    onnx::check_types(&plan.inputs, &given).map_err(|error| error.to_string())?;
+    let find = |name: &str| given.iter().find(|(given, _)| given == name).map(|(_, tensor)| tensor.clone());
+    plan.inputs
+        .iter()
+        .map(|(name, _)| find(name).ok_or_else(|| format!("input `{name}` is missing")))
+        .collect()
+}

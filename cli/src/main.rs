@@ -1,0 +1,7 @@
+//! The program `ovolo`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ovolo_cli::main()
+}

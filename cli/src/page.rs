@@ -1,0 +1,78 @@
+//! Pages with pictures: what they say of the settings, and the files they are written to.
+
+use super::load::rule_files;
+use super::{Settings, print};
+use ovolo::onnx;
+use ovolo::pass::pipeline::PassSpec;
+use ovolo::plan::Plan;
+use ovolo_lab::report::Page;
+use std::path::{Path, PathBuf};
+
+impl Settings {
+    /// The name of the model's file.
+    pub(super) fn title(&self) -> String {
+        self.model.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Every file that a compilation reads, as far as they are there.
+    pub(super) fn inputs(&self) -> Vec<PathBuf> {
+        let mut files = vec![self.model.clone(), PathBuf::from(&self.pipeline)];
+        files.extend(self.formula.clone());
+        files.extend(self.learned.clone());
+        for directory in &self.rules {
+            files.extend(rule_files(directory).into_iter().flatten().map(|(name, _)| PathBuf::from(name)));
+        }
+        // What is wrong with the model is said where it is read.
+        if self.model.extension().is_none_or(|extension| extension != "ovolo") {
+            files.extend(onnx::external(&self.model).into_iter().flatten().filter_map(|(_, path)| path));
+        }
+        files
+    }
+
+    /// How a plan came about, for a reader: names and values.
+    pub(super) fn account(&self, plan: &Plan) -> Result<Vec<(&'static str, String)>, String> {
+        let pipeline = self.request(&self.pipeline)?.pipeline;
+        let mut account = vec![("ovolo", env!("CARGO_PKG_VERSION").to_owned()), ("pipeline", pipeline.name)];
+        for pass in pipeline.passes {
+            if let PassSpec::Extract(settings) = pass {
+                account.extend([("cost model", settings.cost), ("extractor", settings.extractor)]);
+            }
+        }
+        account.push(("threads", plan.threads.to_string()));
+        if !self.dims.is_empty() {
+            account.push(("dim", self.dims.join(" ")));
+        }
+        Ok(account)
+    }
+}
+
+/// Refuses a file that cannot be written, or would take the place of one that is read, before the work for it is
+/// done.
+pub(super) fn writable(what: &str, file: &Path, inputs: &[PathBuf]) -> Result<(), String> {
+    let said = |why: &str| Err(format!("{what}{}: {why}", file.display()));
+    if let Err(why) = ovolo::file::spare(file, inputs.iter().map(PathBuf::as_path)) {
+        return said(&why);
+    }
+    if file.is_dir() || file.file_name().is_none() {
+        return said("is a directory");
+    }
+    // It would be replaced, not written to.
+    if std::fs::symlink_metadata(file).is_ok_and(|there| !there.is_file()) {
+        return said("is there, and is no plain file");
+    }
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+            said(&format!("there is no directory {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a page, and says so.
+pub(super) fn write_page(file: &Path, page: &Page<'_>) -> Result<(), String> {
+    let html = page.html();
+    ovolo::file::write(file, &[html.as_bytes()])
+        .map_err(|error| format!("--html {}: {error}", file.display()))?;
+    print(&format!("{}: {} steps, {} bytes\n", file.display(), page.plan.steps.len(), html.len()));
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! `ovolo rules …`: what rule authors ask.
+
+mod ablate;
+mod check;
+mod list;
+mod test;
+mod verify;
+mod why;
+
+use super::Outcome;
+use super::load::{read, rule_files};
+use clap::{Args, Subcommand};
+use ovolo::error::{Diagnostics, Span};
+use ovolo::rule::{Rule, RuleSet, SHIPPED};
+use std::path::PathBuf;
+
+#[derive(Subcommand)]
+pub(super) enum Rules {
+    /// List rules: name, place, law.
+    List(list::List),
+    /// Find what cannot be meant: sides of different types, examples that do not read, unused variables,
+    /// rules that change nothing, that another subsumes or undoes, that no pipeline uses, that never fire.
+    Check(check::Check),
+    /// Say why a rule does not fire on a model: the nearest miss, the guard that says no, or the limit.
+    WhyNot(why::WhyNotCommand),
+    /// Check every rule numerically on generated instances, and members of models' e-graphs.
+    Verify(verify::Verify),
+    /// Say what each rule is worth on models: the cost without it, against with it.
+    Ablate(ablate::Ablate),
+    /// Print the reference for rule authors: ops, attributes, guards, computed attributes.
+    Reference,
+    /// Run the examples beside the rules.
+    Test(test::Test),
+}
+
+impl Rules {
+    pub(super) fn run(&self) -> Outcome {
+        match self {
+            Self::List(command) => command.run(),
+            Self::Check(command) => command.run(),
+            Self::WhyNot(command) => command.run(),
+            Self::Verify(command) => command.run(),
+            Self::Ablate(command) => command.run(),
+            Self::Reference => {
+                super::print(&ovolo_proof::reference::markdown());
+                Ok(())
+            }
+            Self::Test(command) => command.run(),
+        }
+    }
+}
+
+/// Which rules a command is about.
+#[derive(Args)]
+struct Source {
+    /// Rule files. Default: the shipped ones.
+    files: Vec<PathBuf>,
+    /// Adds the rule files of a directory. May be given more than once.
+    #[arg(long, value_name = "DIR")]
+    rules: Vec<PathBuf>,
+    /// Only these rules, or the rules of these files (without folder and ending). May be given more than once.
+    #[arg(long = "rule", value_name = "NAME")]
+    only: Vec<String>,
+}
+
+/// Rule files as they are read.
+struct Loaded {
+    /// Names and texts.
+    files: Vec<(String, String)>,
+    /// The rules that are asked for.
+    set: RuleSet,
+    /// All rules of the files.
+    all: RuleSet,
+}
+
+impl Loaded {
+    /// The line and the column of a byte of a file, both from 1 on.
+    fn line_column(&self, file: &str, at: usize) -> (usize, usize) {
+        let text = self.files.iter().find(|(name, _)| name == file).map_or("", |(_, text)| text);
+        let before = text.get(..at).unwrap_or(text);
+        let start = before.rfind('\n').map_or(0, |end| end + 1);
+        (before.matches('\n').count() + 1, before[start..].chars().count() + 1)
+    }
+
+    /// With these files, of which places may be told.
+    fn with(mut self, files: &[(&str, &str)]) -> Self {
+        for (name, text) in files {
+            if !self.files.iter().any(|(known, _)| known == name) {
+                self.files.push(((*name).to_owned(), (*text).to_owned()));
+            }
+        }
+        self
+    }
+
+    /// A place of a rule as `file:line:column`.
+    fn place(&self, rule: &Rule, span: Span) -> String {
+        let (line, column) = self.line_column(&rule.file, span.start);
+        format!("{}:{line}:{column}", rule.file)
+    }
+}
+
+/// Threads of a command whose result does not depend on their number.
+fn threads(asked: Option<usize>) -> Result<usize, String> {
+    match asked {
+        Some(0) => Err("--threads takes 1 or more".into()),
+        Some(threads) => Ok(threads),
+        None => Ok(std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
+    }
+}
+
+impl Source {
+    fn load(&self) -> Result<Loaded, String> {
+        let (loaded, mistakes) = self.load_right()?;
+        if mistakes.is_empty() { Ok(loaded) } else { Err(mistakes.to_string()) }
+    }
+
+    /// The rules that could be read, and the mistakes of the others.
+    fn load_right(&self) -> Result<(Loaded, Diagnostics), String> {
+        let mut files: Vec<(String, String)> = if self.files.is_empty() {
+            SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+        } else {
+            let read = |path: &PathBuf| Ok((path.display().to_string(), read(path)?));
+            self.files.iter().map(read).collect::<Result<_, String>>()?
+        };
+        for directory in &self.rules {
+            files.extend(rule_files(directory)?);
+        }
+        let texts: Vec<(&str, &str)> =
+            files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        let (all, mistakes) = RuleSet::read_right(ovolo::op::built_in(), &texts);
+        let set = match &self.only[..] {
+            [] => all.clone(),
+            only => all.keep(only).map_err(|unknown| match mistakes.is_empty() {
+                true => unknown.to_string(),
+                false => format!("{mistakes}\n\n{unknown}"),
+            })?,
+        };
+        Ok((Loaded { files, set, all }, mistakes))
+    }
+}

@@ -1,0 +1,106 @@
+//! `ovolo rules ablate`.
+
+use crate::progress::Progress;
+use crate::{Outcome, Settings, print};
+use clap::Args;
+use ovolo::subprocess::Invocation;
+use ovolo_proof::ablate::{self, Worth};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(crate) struct Ablate {
+    /// The models.
+    #[arg(required = true)]
+    models: Vec<PathBuf>,
+    /// The pipeline: a file, or the name of a shipped one.
+    #[arg(long, default_value = "native")]
+    pipeline: String,
+    /// Adds the rule files of a directory. May be given more than once.
+    #[arg(long, value_name = "DIR")]
+    rules: Vec<PathBuf>,
+    /// The cost model. Default: the nominal one, the same on any machine.
+    #[arg(long, default_value = "flops")]
+    cost: String,
+    /// Threads of the plan.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Binds a symbolic dimension of the models.
+    #[arg(long = "dim", value_name = "NAME=N")]
+    dims: Vec<String>,
+    /// Fill initializers that carry no data but say `normal MEAN STD` with seeded values.
+    #[arg(long)]
+    seeded_weights: bool,
+    /// As JSON, a line for each model and rule.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Ablate {
+    pub(super) fn run(&self) -> Outcome {
+        for model in &self.models {
+            let settings = self.settings(model);
+            let mut options = settings.options(&self.pipeline)?;
+            let graph = settings.graph()?;
+            let mut progress = None;
+            let found = ablate::rules(&graph, &mut options, &mut |at, all, rule| {
+                progress
+                    .get_or_insert_with(|| Progress::from(at, all))
+                    .step(&format!("{} {rule}", model.display()));
+            });
+            drop(progress);
+            let (whole, worths) = found.map_err(|error| format!("{}: {error}", model.display()))?;
+            print(&self.report(model, whole, &worths));
+        }
+        Ok(())
+    }
+
+    fn settings(&self, model: &std::path::Path) -> Settings {
+        Settings {
+            model: model.to_owned(),
+            dims: self.dims.clone(),
+            pipeline: self.pipeline.clone(),
+            rules: self.rules.clone(),
+            cost: Some(self.cost.clone()),
+            formula: None,
+            learned: None,
+            process: None,
+            process_timeout: Invocation::PATIENCE,
+            extractor: None,
+            memory_limit: Vec::new(),
+            threads: Some(self.threads),
+            seeded_weights: self.seeded_weights,
+        }
+    }
+
+    fn report(&self, model: &std::path::Path, whole: f64, worths: &[Worth]) -> String {
+        let mut text = String::new();
+        if !self.json {
+            let _ = writeln!(
+                text,
+                "{}: {:.6} ms with all rules by `{}`; without the rule:",
+                model.display(),
+                whole * 1e3,
+                self.cost
+            );
+        }
+        for Worth { rule, without } in worths {
+            if self.json {
+                let value = serde_json::json!({
+                    "model": model.display().to_string(), "rule": rule, "with": whole, "without": without.as_ref().ok(),
+                    "error": without.as_ref().err(),
+                });
+                let _ = writeln!(text, "{value}");
+                continue;
+            }
+            let worth = match without {
+                Err(why) => format!("does not compile: {}", why.replace('\n', " ").trim()),
+                Ok(without) => {
+                    format!("{:12.6} ms  {:+7.2} %", without * 1e3, (without / whole - 1.0).max(0.0) * 100.0)
+                }
+            };
+            let _ = writeln!(text, "  {rule:32} {worth}");
+        }
+        text
+    }
+}

@@ -1,0 +1,249 @@
+//! `ovolo rules check`.
+
+use super::{Loaded, threads};
+use crate::load::read_pipeline;
+use crate::progress::Progress;
+use crate::{Outcome, Settings, print};
+use clap::Args;
+use ovolo::compile::{self, Options};
+use ovolo::cost::Machine;
+use ovolo::error::{Diagnostic, Diagnostics, Label, Source};
+use ovolo::graph::Graph;
+use ovolo::pass::PassReport;
+use ovolo::pass::pipeline::{PassSpec, SHIPPED};
+use ovolo::rule::{self, Rule, RuleSet};
+use ovolo::subprocess::Invocation;
+use ovolo_proof::check::{self, Finding, Kind, Place};
+use rustc_hash::FxHashMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+#[derive(Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    source: super::Source,
+    /// Says which rules never fire on the models (.onnx, .ovolo) of a directory. May be given more than once.
+    #[arg(long, value_name = "DIR")]
+    on: Vec<PathBuf>,
+    /// The pipelines that rules may be used by, beside the shipped ones: files or names.
+    #[arg(long)]
+    pipeline: Vec<String>,
+    /// Show notes as well: what is only worth knowing, such as rules for which no instance was drawn.
+    #[arg(long)]
+    notes: bool,
+    /// Take findings of this kind as notes. May be given more than once.
+    #[arg(long, value_name = "KIND", value_parser = Kind::ALL.map(Kind::name))]
+    allow: Vec<String>,
+    /// Binds a symbolic dimension of the models of `--on`.
+    #[arg(long = "dim", value_name = "NAME=N", requires = "on")]
+    dims: Vec<String>,
+    /// Threads. The result does not depend on their number. Default: the processors there are.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// As JSON, a line for each finding and each note.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub(super) fn run(&self) -> Outcome {
+        let (loaded, mistakes) = self.source.load_right()?;
+        let set = &loaded.set;
+        let shipped =
+            RuleSet::read(ovolo::op::built_in(), rule::SHIPPED).map_err(|errors| errors.to_string())?;
+        let beside = loaded.all.beside(&shipped);
+        let passes =
+            SHIPPED.iter().filter_map(|(name, _)| name.strip_prefix("passes/")?.strip_suffix(".ron"));
+        let names: Vec<&str> = passes.chain(self.pipeline.iter().map(String::as_str)).collect();
+        let pipelines = names.iter().map(|name| read_pipeline(name, None)).collect::<Result<Vec<_>, _>>()?;
+        let own = |rule: &Arc<Rule>| set.rules().iter().any(|own| Arc::ptr_eq(own, rule));
+        let mut findings = check::rules(beside.rules());
+        findings.retain(|finding| match finding.kind {
+            Kind::Undone => own(&finding.rule) || finding.other.as_ref().is_some_and(own),
+            _ => own(&finding.rule),
+        });
+        findings.extend(check::names(set.rules()));
+        let progress = Mutex::new(Progress::new(set.rules().len()));
+        let done = |rule: &Rule| progress.lock().unwrap_or_else(PoisonError::into_inner).step(&rule.name);
+        findings.extend(check::types(set.rules(), threads(self.threads)?, &done));
+        drop(progress);
+        findings.extend(check::pipelines(set.rules(), &pipelines));
+        // What keeps a model from being compiled keeps no finding from being told.
+        let corpus = (!self.on.is_empty()).then(|| self.corpus(&beside, &names)).transpose();
+        let corpus = corpus.map(|fired| {
+            if let Some((fired, models)) = fired {
+                findings.extend(check::corpus(set.rules(), &fired, models));
+            }
+        });
+        let findings = check::arranged(findings, beside.rules());
+        let loaded = loaded.with(rule::SHIPPED);
+        if self.json {
+            mistakes.iter().for_each(|one| print(&format!("{}\n", mistake(one, &mistakes, &loaded))));
+            findings.iter().for_each(|one| print(&format!("{}\n", json(one, self.is_note(one), &loaded))));
+        } else {
+            print(&self.report(&mistakes, &findings, &loaded));
+        }
+        let count = findings.iter().filter(|finding| !self.is_note(finding)).count();
+        let told: Vec<String> = [(mistakes.len(), "mistake"), (count, "finding")]
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}{}", if count == 1 { "" } else { "s" }))
+            .collect();
+        match (corpus, told.is_empty()) {
+            (Ok(()), true) => Ok(()),
+            (Ok(()), false) => Err(told.join(", ")),
+            (Err(why), true) => Err(why),
+            (Err(why), false) => Err(format!("{}, and then: {why}", told.join(", "))),
+        }
+    }
+
+    fn is_note(&self, finding: &Finding) -> bool {
+        finding.is_note() || self.allow.iter().any(|kind| kind == finding.kind.name())
+    }
+
+    /// Mistakes and findings with their places, and then notes: a line each, or how many there are.
+    fn report(&self, mistakes: &Diagnostics, findings: &[Finding], loaded: &Loaded) -> String {
+        let (notes, findings): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| self.is_note(finding));
+        let mut shown = Diagnostics::new();
+        for (name, text) in &loaded.files {
+            shown.add_source(Source::new(name.as_str(), text.as_str()));
+        }
+        for finding in &findings {
+            let mut diagnostic = Diagnostic::new(format!("{}: {}", finding.kind.name(), finding.message));
+            for place in &finding.places {
+                if let Some(source) = loaded.files.iter().position(|(name, _)| *name == place.file) {
+                    diagnostic = diagnostic.label(source, place.span, &place.text);
+                }
+            }
+            shown.push(diagnostic.help(&finding.help).note(format!("in rule `{}`", finding.rule.name)));
+        }
+        let mut report = String::new();
+        if !mistakes.is_empty() {
+            let _ = writeln!(report, "{mistakes}\n");
+        }
+        if !shown.is_empty() {
+            let _ = writeln!(report, "{shown}\n");
+        }
+        for note in notes.iter().filter(|_| self.notes) {
+            let place = |rule: &Rule| loaded.place(rule, rule.places.name);
+            let other = note.other.as_ref().map(|other| format!(" (see {})", place(other)));
+            let rule = &note.rule;
+            let _ = writeln!(
+                report,
+                "note: {}: {} ({}): {}: {}{}",
+                note.kind.name(),
+                rule.name,
+                place(rule),
+                note.message,
+                note.help,
+                other.unwrap_or_default()
+            );
+        }
+        let hidden = if self.notes || notes.is_empty() { "" } else { " (`--notes` shows them)" };
+        let _ = writeln!(
+            report,
+            "{} rules, {}{} findings, {} notes{hidden}",
+            loaded.set.rules().len(),
+            if mistakes.is_empty() { String::new() } else { format!("{} mistakes, ", mistakes.len()) },
+            findings.len(),
+            notes.len()
+        );
+        report
+    }
+
+    /// How often each rule changed the e-graph of some model, in any pipeline.
+    fn corpus(&self, set: &RuleSet, pipelines: &[&str]) -> Result<(FxHashMap<String, usize>, usize), String> {
+        let mut models = Vec::new();
+        for directory in &self.on {
+            let listed =
+                std::fs::read_dir(directory).map_err(|e| format!("--on {}: {e}", directory.display()))?;
+            models.extend(listed.filter_map(|entry| Some(entry.ok()?.path())));
+        }
+        models.retain(|path| path.extension().is_some_and(|kind| kind == "onnx" || kind == "ovolo"));
+        models.sort();
+        if models.is_empty() {
+            return Err("--on: there is no .onnx and no .ovolo file".into());
+        }
+        let mut fired: FxHashMap<String, usize> = FxHashMap::default();
+        let mut progress = Progress::new(models.len());
+        for model in &models {
+            progress.step(&model.display().to_string());
+            let graph = self.load(model)?;
+            for name in pipelines {
+                let mut pipeline = read_pipeline(name, None)?;
+                // What is chosen does not matter here.
+                for pass in &mut pipeline.passes {
+                    if let PassSpec::Extract(settings) = pass {
+                        settings.cost = "flops".into();
+                        settings.extractor = "greedy-tree".into();
+                    }
+                }
+                let options = Options {
+                    rules: set.clone(),
+                    pipeline,
+                    threads: 1,
+                    machine: Machine::NOMINAL,
+                    measured: None,
+                    keep_egraph_after: None,
+                };
+                let compilation = compile::compile(graph.clone(), &options)
+                    .map_err(|error| format!("{} by `{name}`: {error}", model.display()))?;
+                for stage in &compilation.stages {
+                    if let Some(PassReport::Rewrite(phase)) = &stage.report {
+                        for rule in &phase.growth {
+                            *fired.entry(rule.rule.clone()).or_default() += rule.applied;
+                        }
+                    }
+                }
+            }
+        }
+        Ok((fired, models.len()))
+    }
+
+    /// A model of a corpus. Weights that are left out are drawn: what is chosen does not hang on them.
+    fn load(&self, model: &Path) -> Result<Graph, String> {
+        let settings = Settings {
+            model: model.to_owned(),
+            dims: self.dims.clone(),
+            pipeline: String::new(),
+            rules: Vec::new(),
+            cost: None,
+            formula: None,
+            learned: None,
+            process: None,
+            process_timeout: Invocation::PATIENCE,
+            extractor: None,
+            memory_limit: Vec::new(),
+            threads: None,
+            seeded_weights: true,
+        };
+        settings.graph()
+    }
+}
+
+/// A mistake as JSON.
+fn mistake(one: &Diagnostic, all: &Diagnostics, loaded: &Loaded) -> serde_json::Value {
+    let place = |label: &Label| {
+        let file = all.sources().get(label.source).map_or("", |source| &source.name);
+        let (line, column) = loaded.line_column(file, label.span.start);
+        serde_json::json!({ "file": file, "line": line, "column": column, "text": label.text })
+    };
+    serde_json::json!({
+        "kind": "mistake", "note": false, "message": one.message, "notes": one.notes,
+        "places": one.labels.iter().map(place).collect::<Vec<_>>(),
+    })
+}
+
+fn json(finding: &Finding, note: bool, loaded: &Loaded) -> serde_json::Value {
+    let rule = |rule: &Rule| serde_json::json!({ "rule": rule.name, "file": rule.file, "line": rule.line });
+    let place = |place: &Place| {
+        let (line, column) = loaded.line_column(&place.file, place.span.start);
+        serde_json::json!({ "file": place.file, "line": line, "column": column, "text": place.text })
+    };
+    serde_json::json!({
+        "kind": finding.kind.name(), "note": note, "rule": rule(&finding.rule),
+        "other": finding.other.as_ref().map(|other| rule(other)), "message": finding.message,
+        "help": finding.help, "places": finding.places.iter().map(place).collect::<Vec<_>>(),
+    })
+}

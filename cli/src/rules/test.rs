@@ -1,0 +1,238 @@
+//! `ovolo rules test`.
+
+use super::{Loaded, Source};
+use crate::{Outcome, print};
+use clap::Args;
+use ovolo::error::Span;
+use ovolo::rule::{Example, Rule};
+use ovolo_proof::example::{self, Verdict};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+#[derive(Args)]
+pub(crate) struct Test {
+    #[command(flatten)]
+    source: Source,
+    /// Write what happens as what is expected, in the files.
+    #[arg(long)]
+    bless: bool,
+    /// As JSON, a line for each rule.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Test {
+    pub(super) fn run(&self) -> Outcome {
+        let loaded = self.source.load()?;
+        if self.bless {
+            return self.bless(&loaded);
+        }
+        let mut text = String::new();
+        let (mut wrong, mut examples) = (0, 0);
+        let all: Vec<Vec<Verdict>> = loaded.set.rules().iter().map(|rule| example::run(rule)).collect();
+        // The shipped rules are part of the program.
+        let files = !(self.source.files.is_empty() && self.source.rules.is_empty());
+        let blessings = loaded.files.iter().filter(|_| files).map(|(file, _)| {
+            let of_file = loaded.set.rules().iter().zip(&all).filter(|(rule, _)| rule.file == *file);
+            Blessing::of(&loaded, of_file).mended
+        });
+        let blessable: usize = blessings.sum();
+        for (rule, verdicts) in loaded.set.rules().iter().zip(&all) {
+            let lacks = example::lacks(rule);
+            examples += verdicts.len();
+            wrong += verdicts.iter().filter(|verdict| verdict.wrong.is_some()).count();
+            wrong += usize::from(lacks.is_some());
+            if self.json {
+                let failures: Vec<_> = verdicts
+                    .iter()
+                    .filter_map(|v| {
+                        let why = &v.wrong.as_ref()?.message;
+                        let span = rule.examples[v.index].place().graph;
+                        let (line, column) = loaded.line_column(&rule.file, span.start);
+                        Some(serde_json::json!({
+                            "example": v.index, "why": why, "line": line, "column": column,
+                        }))
+                    })
+                    .collect();
+                let value = serde_json::json!({
+                    "rule": rule.name, "file": rule.file, "line": rule.line,
+                    "examples": verdicts.len(), "wrong": failures, "lacks": lacks,
+                });
+                let _ = writeln!(text, "{value}");
+                continue;
+            }
+            if let Some(lacks) = lacks {
+                let place = loaded.place(rule, rule.places.name);
+                let _ = writeln!(text, "{} ({place}): {lacks}", rule.name);
+            }
+            for verdict in verdicts {
+                let Some(why) = &verdict.wrong else { continue };
+                let place = loaded.place(rule, rule.examples[verdict.index].place().graph);
+                let _ = writeln!(text, "{} ({place}): {}", rule.name, why.message);
+            }
+        }
+        let rules = loaded.set.rules().len();
+        if !self.json {
+            let _ = writeln!(text, "{rules} rules, {examples} examples, {wrong} wrong");
+        }
+        print(&text);
+        match wrong {
+            0 => Ok(()),
+            // What is missing, or does not read, nothing can be written for.
+            _ if blessable == 0 => {
+                Err(format!("{wrong} examples are wrong or missing: mend the rule or write the example"))
+            }
+            _ => Err(format!(
+                "{wrong} examples are wrong or missing; `--bless` writes what happens into the files{}",
+                if blessable < wrong { format!(" for {blessable} of them") } else { String::new() }
+            )),
+        }
+    }
+
+    /// Writes what is right over what is expected, file by file.
+    fn bless(&self, loaded: &Loaded) -> Outcome {
+        if self.source.files.is_empty() && self.source.rules.is_empty() {
+            return Err("the shipped rules are part of the program: name their files to bless them".into());
+        }
+        let mut report = String::new();
+        let (mut blessed, mut wrong, mut examples) = (0, 0, 0);
+        for (file, text) in &loaded.files {
+            let before = wrong;
+            let of_file = loaded.set.rules().iter().filter(|rule| rule.file == *file);
+            let of_file: Vec<(&Arc<Rule>, Vec<Verdict>)> =
+                of_file.map(|rule| (rule, example::run(rule))).collect();
+            for (rule, verdicts) in &of_file {
+                if let Some(lacks) = example::lacks(rule) {
+                    wrong += 1;
+                    let place = loaded.place(rule, rule.places.name);
+                    let _ = writeln!(report, "{} ({place}): {lacks}", rule.name);
+                }
+                examples += verdicts.len();
+                for verdict in verdicts {
+                    if let Some(why) = verdict.wrong.as_ref().filter(|wrong| wrong.actual.is_none()) {
+                        wrong += 1;
+                        let place = loaded.place(rule, rule.examples[verdict.index].place().graph);
+                        let _ = writeln!(report, "{} ({place}): {}", rule.name, why.message);
+                    }
+                }
+            }
+            let of_file = of_file.iter().map(|(rule, verdicts)| (*rule, verdicts));
+            let Blessing { edits, clashes, .. } = Blessing::of(loaded, of_file);
+            for clash in clashes {
+                wrong += 1;
+                let _ = writeln!(report, "{clash}");
+            }
+            if edits.is_empty() {
+                if wrong > before {
+                    let _ = writeln!(report, "{file}: nothing that could be blessed");
+                }
+                continue;
+            }
+            let mut text = text.clone();
+            for (span, new) in edits.values().rev() {
+                text.replace_range(span.start..span.end, new);
+            }
+            write(Path::new(file), &text)?;
+            blessed += edits.len();
+            let _ = writeln!(report, "{file}: {} examples blessed", edits.len());
+        }
+        if blessed + wrong == 0 {
+            let _ = writeln!(report, "nothing to bless: {examples} examples are as expected");
+        }
+        print(&report);
+        match wrong {
+            0 => Ok(()),
+            _ => Err(format!(
+                "{wrong} examples are wrong or missing, and cannot be blessed: mend the rule or write the example"
+            )),
+        }
+    }
+}
+
+/// What makes the examples of a file right.
+#[derive(Default)]
+struct Blessing {
+    /// What is written in the place of what, by where it begins.
+    edits: BTreeMap<usize, (Span, String)>,
+    /// Examples that are made right by that.
+    mended: usize,
+    /// What cannot be written: rows of a `for-each` share one text, and become different graphs.
+    clashes: Vec<String>,
+}
+
+/// A text that an example shares with those of other rows.
+struct Shared<'a> {
+    rule: &'a Rule,
+    place: Span,
+    span: Span,
+    /// What would be written in its place for each row that is wrong, and how many are.
+    wanted: BTreeSet<String>,
+    wrong: usize,
+    /// Whether some row is right as it is.
+    kept: bool,
+}
+
+impl Blessing {
+    /// Of the rules of one file, with what came of their examples.
+    fn of<'a>(loaded: &Loaded, rules: impl Iterator<Item = (&'a Arc<Rule>, &'a Vec<Verdict>)>) -> Self {
+        let mut texts: BTreeMap<usize, Shared<'_>> = BTreeMap::new();
+        for (rule, verdicts) in rules {
+            for verdict in verdicts {
+                let example = &rule.examples[verdict.index];
+                let place = example.place();
+                let span = place.expected.unwrap_or(Span::at(place.graph.end));
+                let actual = verdict.wrong.as_ref().map(|wrong| wrong.actual.as_ref());
+                let text = texts.entry(span.start).or_insert(Shared {
+                    rule,
+                    place: place.graph,
+                    span,
+                    wanted: BTreeSet::new(),
+                    wrong: 0,
+                    kept: false,
+                });
+                match actual {
+                    None => text.kept = true,
+                    Some(None) => {}
+                    Some(Some(actual)) => {
+                        let key = match example {
+                            _ if place.expected.is_some() => "",
+                            Example::Fires { .. } => ", after: ",
+                            Example::Refuses { .. } => ", because: ",
+                        };
+                        text.wanted.insert(format!("{key}{actual:?}"));
+                        text.wrong += 1;
+                    }
+                }
+            }
+        }
+        let mut blessing = Self::default();
+        for (at, text) in texts {
+            let Shared { rule, place, span, wanted, wrong, kept } = text;
+            let mut wanted = wanted.into_iter();
+            match (wanted.next(), wanted.next()) {
+                (None, _) => {}
+                (Some(new), None) if !kept => {
+                    blessing.mended += wrong;
+                    blessing.edits.insert(at, (span, new));
+                }
+                (Some(one), other) => {
+                    let other =
+                        other.unwrap_or_else(|| "what stands there, which is right for others".into());
+                    blessing.clashes.push(format!(
+                        "{} ({}): its rows of `for-each` become different graphs: write what is expected with \
+                         `$key`, or an example for each row with `for`:\n    {one}\n    {other}",
+                        rule.name,
+                        loaded.place(rule, place)
+                    ));
+                }
+            }
+        }
+        blessing
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    ovolo::file::write(path, &[text.as_bytes()]).map_err(|error| format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,319 @@
+//! `ovolo rules verify`.
+
+use super::super::load::read_graph;
+use super::super::progress::Progress;
+use super::super::{Outcome, Settings, print};
+use super::{Loaded, Source, threads};
+use clap::Args;
+use ovolo::error::Span;
+use ovolo::rule::Rule;
+use ovolo::subprocess::Invocation;
+use ovolo_proof::verify::{self, Member, Members, Reason, Verdict, Verification};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+#[derive(Args)]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    source: Source,
+    /// Instances of each rule.
+    #[arg(long, default_value_t = 200)]
+    instances: usize,
+    /// The seed of all that is drawn.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Threads. The result does not depend on their number. Default: the processors there are.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// In place of single rules, compare random members of the e-graphs of these models with the models.
+    #[arg(long = "on", value_name = "MODEL", num_args = 1..)]
+    models: Vec<PathBuf>,
+    /// Members of each model.
+    #[arg(long, default_value_t = 8, requires = "models")]
+    members: usize,
+    /// Binds a symbolic dimension of the models.
+    #[arg(long = "dim", value_name = "NAME=N", requires = "models")]
+    dims: Vec<String>,
+    /// The pipeline of the models: a file, or the name of a shipped one.
+    #[arg(long, default_value = "native")]
+    pipeline: String,
+    /// Compare with the reference evaluation of the model, which is slow, and not with a first member,
+    /// as small models always are.
+    #[arg(long, requires = "models")]
+    reference: bool,
+    /// Fill initializers that carry no data but say `normal MEAN STD` with seeded values.
+    #[arg(long, requires = "models")]
+    seeded_weights: bool,
+    /// In place of rules, evaluate a counter-example that was printed, and say how its sides differ.
+    #[arg(long = "case", value_name = "FILE", conflicts_with = "models")]
+    case: Option<PathBuf>,
+    /// Print as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Verify {
+    pub(crate) fn run(&self) -> Outcome {
+        if self.instances == 0 {
+            return Err("--instances takes 1 or more".into());
+        }
+        if let Some(path) = &self.case {
+            return self.case(path);
+        }
+        if !self.models.is_empty() {
+            if self.members == 0 {
+                return Err("--members takes 1 or more".into());
+            }
+            if !self.source.only.is_empty() || !self.source.files.is_empty() {
+                return Err(
+                    "--on takes all rules that its pipeline names, with those of --rules DIR: members are of the \
+                     e-graph of all of them, so take away --rule and rule files, or take away --on"
+                        .into(),
+                );
+            }
+        }
+        if self.models.is_empty() { self.rules() } else { self.members() }
+    }
+
+    fn case(&self, path: &Path) -> Outcome {
+        let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let graph = ovolo::verify::verify(read_graph(path)?).map_err(|error| named(&error))?.into_inner();
+        let differ = verify::compare_case(&graph).map_err(|error| named(&error))?;
+        if self.json {
+            print(&format!("{}\n", serde_json::json!({ "case": path, "differ": differ })));
+        } else if differ.is_none() {
+            print("the sides agree\n");
+        }
+        differ.map_or(Ok(()), Err)
+    }
+
+    fn rules(&self) -> Outcome {
+        let loaded = self.source.load()?;
+        let rules = loaded.set.rules();
+        if rules.is_empty() {
+            return Err("there is no rule to verify: the files hold none".into());
+        }
+        let settings = verify::Settings { instances: self.instances, seed: self.seed, ..Default::default() };
+        let progress = Mutex::new(Progress::new(rules.len()));
+        let done =
+            |one: &Verification| progress.lock().unwrap_or_else(PoisonError::into_inner).step(&one.rule);
+        let all = verify::rules(rules, settings, threads(self.threads)?, &done);
+        drop(progress);
+        let bad = all.iter().filter(|one| !one.holds()).count();
+        if self.json {
+            let list: Vec<_> = all.iter().zip(rules).map(|(one, rule)| json(one, rule, &loaded)).collect();
+            print(&format!("{}\n", serde_json::json!({ "rules": list, "failed": bad })));
+        } else {
+            print(&table(&all));
+            let all = all.iter().zip(rules).filter(|(one, _)| !one.holds());
+            all.for_each(|(one, rule)| print(&failure(one, rule, &loaded)));
+        }
+        if bad == 0 {
+            return Ok(());
+        }
+        Err(format!("{bad} of {} rules failed", all.len()))
+    }
+
+    fn members(&self) -> Outcome {
+        // Without `--json` each model's report is its own progress.
+        let mut progress = self.json.then(|| Progress::new(self.models.len()));
+        let (mut wrong, mut count, mut list) = (0, 0, Vec::new());
+        for model in &self.models {
+            if let Some(progress) = &mut progress {
+                progress.step(&model.display().to_string());
+            }
+            let settings = Settings {
+                model: model.clone(),
+                dims: self.dims.clone(),
+                pipeline: self.pipeline.clone(),
+                rules: self.source.rules.clone(),
+                cost: Some("flops".into()),
+                formula: None,
+                learned: None,
+                process: None,
+                process_timeout: Invocation::PATIENCE,
+                extractor: None,
+                memory_limit: Vec::new(),
+                threads: Some(threads(self.threads)?),
+                seeded_weights: self.seeded_weights,
+            };
+            let options = settings.options(&self.pipeline)?;
+            let members =
+                verify::members(&settings.graph()?, &options, self.members, self.seed, self.reference)
+                    .map_err(|error| format!("{}: {error}", model.display()))?;
+            wrong += members.list.iter().filter(|member| member.program.is_some()).count();
+            count += members.list.len();
+            if !self.json {
+                print(&members_text(&model.display().to_string(), &members));
+            }
+            let rows: Vec<_> = members.list.iter().map(member_json).collect();
+            list.push(serde_json::json!({
+                "model": model, "reference": members.reference, "members": rows,
+            }));
+        }
+        drop(progress);
+        if self.json {
+            print(&format!("{}\n", serde_json::json!({ "models": list, "failed": wrong })));
+        }
+        if wrong == 0 { Ok(()) } else { Err(format!("{wrong} of {count} members do not agree")) }
+    }
+}
+
+fn verdict(one: &Verification) -> &'static str {
+    match one.verdict {
+        Verdict::Holds => "holds",
+        Verdict::Wrong { .. } => "WRONG",
+        Verdict::Uncovered { .. } => "UNCOVERED",
+    }
+}
+
+fn table(all: &[Verification]) -> String {
+    let width = all.iter().map(|one| one.rule.len()).max().unwrap_or(0).max(4);
+    let mut text =
+        format!("{:width$}  verdict    instances   tries  examples  types  attributes  seen\n", "rule");
+    for one in all {
+        let coverage = &one.coverage;
+        let features: Vec<String> =
+            coverage.features.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        let _ = writeln!(
+            text,
+            "{:width$}  {:9}  {:9}  {:6}  {:8}  {:5}  {:10}  {}; {}",
+            one.rule,
+            verdict(one),
+            one.instances,
+            one.tries,
+            one.examples,
+            coverage.shapes,
+            coverage.attributes,
+            coverage.dtypes.join(" "),
+            features.join(", ")
+        );
+    }
+    let held = all.iter().filter(|one| one.holds()).count();
+    let instances: usize = all.iter().map(|one| one.instances).sum();
+    let coarse: Vec<&str> = all.iter().filter(|one| one.is_coarse()).map(|one| one.rule.as_str()).collect();
+    if !coarse.is_empty() {
+        let _ = writeln!(text, "compared with the rounding of narrow types alone: {}", coarse.join(", "));
+    }
+    for one in all {
+        if let Some(overflow) = &one.coverage.overflow {
+            let _ = writeln!(
+                text,
+                "{}: equal as real numbers, not in f32 or f64: {overflow}; smaller values were compared",
+                one.rule
+            );
+        }
+    }
+    let _ = writeln!(text, "{held} of {} rules hold on {instances} instances", all.len());
+    text
+}
+
+/// What is wrong with a rule. One without instances is shown at the guard that refused most.
+fn failure(one: &Verification, rule: &Rule, loaded: &Loaded) -> String {
+    let mut text = format!("\n{} ({}): ", one.rule, loaded.place(rule, rule.places.name));
+    match &one.verdict {
+        Verdict::Holds => {}
+        Verdict::Wrong { what, case } => {
+            let _ = write!(text, "{what}\n\n{case}");
+        }
+        Verdict::Uncovered { reasons, worked_out } => {
+            let limit = if *worked_out { ", where the limit on work ended it" } else { "" };
+            let advice = match (reasons.iter().any(|reason| reason.guard.is_some()), one.examples) {
+                (true, 0) => "Loosen its guards, or mend them if nothing can satisfy them.",
+                (true, _) => {
+                    "Its examples fire and agree, but they are too few to say: what the guards ask for is not drawn. Loosen them, or write the numbers that they compute as literals, which are drawn; `--on MODEL` compares members of a model that the rule fires on."
+                }
+                (false, 0) => {
+                    "No guard is to blame: mend its sides, so that what they are made of fits together, or write an example that fires, if they do."
+                }
+                (false, _) => {
+                    "Its examples fire and agree, but they are too few to say: what the sides are made of is not drawn. Write a variable in place of a literal or an attribute that is seldom met, or a wider range, and ask for it in `when`; `--on MODEL` compares members of a model that the rule fires on."
+                }
+            };
+            let _ = writeln!(text, "{} instances in {} tries{limit}. {advice}", one.instances, one.tries);
+            for reason in reasons {
+                let place = guard(rule, reason).map(|span| format!(" ({})", loaded.place(rule, span)));
+                let _ = writeln!(
+                    text,
+                    "  {} times{}, such as: {}",
+                    reason.count,
+                    place.unwrap_or_default(),
+                    reason.text
+                );
+            }
+        }
+    }
+    text
+}
+
+/// Where the guard stands that refused tries.
+fn guard(rule: &Rule, reason: &Reason) -> Option<Span> {
+    rule.places.when.get(reason.guard?).copied()
+}
+
+fn json(one: &Verification, rule: &Rule, loaded: &Loaded) -> serde_json::Value {
+    let (_, column) = loaded.line_column(&one.file, rule.places.name.start);
+    let told = |reason: &Reason| {
+        let place = guard(rule, reason).map(|span| loaded.line_column(&one.file, span.start));
+        serde_json::json!({
+            "reason": reason.text, "count": reason.count,
+            "line": place.map(|place| place.0), "column": place.map(|place| place.1),
+        })
+    };
+    let (what, case, reasons) = match &one.verdict {
+        Verdict::Holds => (None, None, None),
+        Verdict::Wrong { what, case } => (Some(what), Some(case), None),
+        Verdict::Uncovered { reasons, .. } => {
+            (None, None, Some(reasons.iter().map(told).collect::<Vec<_>>()))
+        }
+    };
+    serde_json::json!({
+        "rule": one.rule, "file": one.file, "line": one.line, "column": column,
+        "verdict": verdict(one).to_lowercase(),
+        "instances": one.instances, "tries": one.tries, "examples": one.examples,
+        "what": what, "case": case, "reasons": reasons,
+        "coverage": {
+            "types": one.coverage.shapes,
+            "dtypes": one.coverage.dtypes,
+            "ranks": one.coverage.ranks,
+            "attributes": one.coverage.attributes,
+            "features": one.coverage.features,
+            "overflow": one.coverage.overflow,
+        },
+    })
+}
+
+fn members_text(model: &str, members: &Members) -> String {
+    let held = match members.reference {
+        true => "compared with the reference evaluation of the model",
+        false => {
+            "compared with member 0: a mistake that all share is not seen (`--reference` evaluates the model)"
+        }
+    };
+    let mut text = format!("{model}: {held}\n");
+    for member in &members.list {
+        let _ = writeln!(
+            text,
+            "  member {}: {} steps by {} rules, relative error {:.1e}{}",
+            member.number,
+            member.ops,
+            member.rules.len(),
+            member.error,
+            if member.program.is_some() { ", WRONG" } else { "" }
+        );
+    }
+    if let Some(Member { rules, program: Some(program), .. }) =
+        members.list.iter().find(|member| member.program.is_some())
+    {
+        let _ = writeln!(text, "  rules of the first that is wrong: {}\n{program}", rules.join(" "));
+    }
+    text
+}
+
+fn member_json(member: &Member) -> serde_json::Value {
+    serde_json::json!({
+        "number": member.number, "steps": member.ops, "error": member.error, "rules": member.rules,
+        "program": member.program,
+    })
+}

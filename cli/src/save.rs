@@ -1,0 +1,114 @@
+//! `ovolo save-cache` and `ovolo load-cache`.
+
+use super::amount::size;
+use super::caching::{cache, settled, times};
+use super::page;
+use super::{Outcome, Settings, print};
+use clap::Args;
+use ovolo::cache::{self, Cache, Entry};
+use ovolo::cost::Machine;
+use ovolo::session;
+use ovolo_tune::Tuner;
+use ovolo_tune::calibrate;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(super) struct Save {
+    #[command(flatten)]
+    settings: Settings,
+    /// The file to write.
+    file: PathBuf,
+}
+
+impl Save {
+    pub(super) fn run(&self) -> Outcome {
+        page::writable("", &self.file, &self.settings.inputs())?;
+        let cache = cache();
+        let request = self.settings.request(&self.settings.pipeline)?;
+        let mut key = request.key().map_err(|error| error.to_string())?;
+        let hit = cache.as_ref().filter(|cache| cache.find_plan(&key, times(&request).as_ref()).is_ok());
+        if let Some(cache) = hit {
+            cache.save(&key, &self.file).map_err(|error| error.to_string())?;
+        } else {
+            let built = self.settings.build(&request)?;
+            let plan = &built.compilation.plan;
+            let constants = session::constants(&built.compilation.program, plan);
+            let constants = session::in_order(&constants);
+            let origin;
+            (key, origin) = settled(&key, &request, &built)?;
+            // The file needs no cache that can be written.
+            if let Some(cache) = &cache
+                && let Err(why) = cache.keep_plan(&key, plan, &constants, origin.clone())
+            {
+                eprintln!("note: the plan is not kept in the cache: {why}");
+            }
+            Cache::save_plan(&key, plan, &constants, origin, &self.file)
+                .map_err(|error| error.to_string())?;
+        }
+        let bytes = std::fs::metadata(&self.file).map_or(0, |meta| meta.len());
+        print(&format!("{}: entry {}, {}\n", self.file.display(), key.fingerprint().short(), size(bytes)));
+        Ok(())
+    }
+}
+
+#[derive(Args)]
+pub(super) struct Load {
+    /// A file of `save-cache`.
+    file: PathBuf,
+}
+
+const NO_FOLDER: &str = "there is no folder for the cache: set OVOLO_CACHE";
+
+impl Load {
+    pub(super) fn run(&self) -> Outcome {
+        let cache = cache().ok_or(NO_FOLDER)?;
+        let entry = cache.load(&self.file, &fits).map_err(|error| error.to_string())?;
+        print(&format!(
+            "entry {} of {}: {} steps, taken over\n",
+            entry.key.fingerprint().short(),
+            entry.model,
+            entry.plan.steps()
+        ));
+        Ok(())
+    }
+}
+
+/// Whether a run on this machine would take the entry. Speeds and times that it was chosen by are taken
+/// over where there are none.
+fn fits(entry: &Entry) -> Result<(), String> {
+    let elsewhere = cache::elsewhere(&entry.key);
+    if let Some(first) = elsewhere.first() {
+        let more = if elsewhere.len() > 1 { ", and more" } else { "" };
+        let said = |value: &Option<String>| match value {
+            Some(value) => format!("is `{value}`"),
+            None => "does not exist".to_owned(),
+        };
+        return Err(format!(
+            "it is of another machine or version: {} {} there and {} here{more}",
+            first.field,
+            said(&first.there),
+            said(&first.here)
+        ));
+    }
+    let threads = entry.plan.threads();
+    let kept = calibrate::kept(threads);
+    match (entry.machine, kept) {
+        (Some(machine), None) => {
+            calibrate::keep_machine(threads, machine).map_err(|error| error.to_string())?
+        }
+        (there, here) if there == here || entry.key.get("calibration") == Some("not asked") => {}
+        _ => {
+            return Err(format!(
+                "it was priced by other speeds than those that are kept here: remove machine-{threads}.json to take it"
+            ));
+        }
+    }
+    if let Some(basis) = &entry.basis {
+        let folder = cache::home();
+        let mut tuner = Tuner::open(folder.as_deref(), threads, entry.machine.unwrap_or(Machine::NOMINAL));
+        tuner.adopt(basis).map_err(|why| {
+            format!("it was chosen by other times than those that are kept here ({why}): remove times-{threads}.txt to take it")
+        })?;
+    }
+    Ok(())
+}

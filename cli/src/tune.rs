@@ -1,0 +1,103 @@
+//! `ovolo tune`.
+
+use super::load::{tuned, tuner};
+use super::{Outcome, Settings, print};
+use clap::Args;
+use ovolo::compile::Options;
+use ovolo::graph::Graph;
+use ovolo_tune::{Sampling, Shard, Tally, Within};
+use std::time::Instant;
+
+#[derive(Args)]
+pub(super) struct Tune {
+    #[command(flatten)]
+    settings: Settings,
+    /// Draw so many plans around the extracted one, time them whole, and take the fastest.
+    #[arg(long, value_name = "PLANS", default_value_t = 0)]
+    sample: usize,
+    /// The seed of what is drawn.
+    #[arg(long, default_value_t = 1, requires = "sample")]
+    seed: u64,
+    /// Time kernels within so many plans around the extracted one, however long that takes.
+    #[arg(long, value_name = "PLANS", conflicts_with = "shard", value_parser = clap::value_parser!(u16).range(1..))]
+    within: Option<u16>,
+    /// How far from the extracted plan these are drawn.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "within", value_parser = clap::value_parser!(u16).range(1..))]
+    spread: u16,
+    /// Only time the kernels of one of several shards, such as 2/4; `ovolo merge-times` takes the tables together.
+    #[arg(long, value_name = "N/COUNT", conflicts_with = "sample")]
+    shard: Option<Shard>,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Tune {
+    pub(super) fn run(&self) -> Outcome {
+        let settings = Settings { cost: Some("measured".into()), ..self.settings.clone() };
+        let options = settings.options(&settings.pipeline)?;
+        let graph = settings.graph()?;
+        let start = Instant::now();
+        if let Some(shard) = self.shard {
+            return self.part(&graph, &options, shard);
+        }
+        let sampling = (self.sample > 0).then_some(Sampling { plans: self.sample, seed: self.seed });
+        let within = self.within.map(|plans| Within { plans: plans.into(), spread: self.spread.into() });
+        let tuned = tuned(&graph, options, |tuner| {
+            (tuner.refine, tuner.sampling, tuner.within) = (true, sampling, within);
+        })?;
+        let seconds = start.elapsed().as_secs_f64();
+        let (tally, plan) = (&tuned.tally, &tuned.compilation.plan);
+        if self.json {
+            let times: serde_json::Map<String, serde_json::Value> =
+                tuned.decision.times.iter().map(|(way, time)| (way.clone(), (*time).into())).collect();
+            let value = serde_json::json!({
+                "seconds": seconds, "kernels": tally.kernels, "known": tally.known, "timed": tally.timed, "rough": tally.rough,
+                "skipped": tally.skipped, "wrong": tally.wrong, "disturbed": tally.disturbed,
+                "in_plans": tally.in_plans,
+                "plan": tuned.decision.winner, "sampled": tuned.sampled, "times": times, "known_plan": tuned.known,
+                "estimate": plan.seconds(),
+            });
+            print(&format!("{value}\n"));
+        } else {
+            print(&format!(
+                "{} kernels timed, {} within plans, in {seconds:.1} s; {}; estimate {:.3} ms\n",
+                tally.timed,
+                tally.in_plans,
+                tuned.report(),
+                plan.seconds() * 1e3
+            ));
+            if let Some(((_, first), rest)) = tuned.sampled.split_first() {
+                let least = rest.iter().map(|(_, seconds)| *seconds).fold(f64::INFINITY, f64::min);
+                print(&format!(
+                    "{} plans drawn and timed whole: the fastest takes {:.3} ms, the one before {:.3} ms\n",
+                    rest.len(),
+                    least * 1e3,
+                    first * 1e3
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Times a shard of the kernels into the table, and chooses nothing.
+    fn part(&self, graph: &Graph, options: &Options, shard: Shard) -> Outcome {
+        let mut tuner = tuner(options);
+        tuner.shard = shard;
+        let tally = tuner.fill(graph, options).map_err(|error| error.to_string())?;
+        for note in tuner.notes() {
+            eprintln!("note: {note}");
+        }
+        let Tally { kernels, known, timed, rough, skipped, wrong, disturbed, .. } = tally;
+        print(&if self.json {
+            let value = serde_json::json!({
+                "shard": shard.to_string(), "kernels": kernels, "known": known, "timed": timed, "rough": rough,
+                "skipped": skipped, "wrong": wrong, "disturbed": disturbed,
+            });
+            format!("{value}\n")
+        } else {
+            format!("shard {shard}: {timed} of {kernels} kernels timed, {known} known, {wrong} wrong\n")
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! A small trained model, what is asked of its compilation, and its sessions.
+
+use crate::common;
+use ovolo::cache::{Cache, Key, Origin, Request};
+use ovolo::compile::{self, Options};
+use ovolo::cost::Machine;
+use ovolo::graph::{Graph, text};
+use ovolo::onnx::{self, ImportOptions, MissingWeights};
+use ovolo::rule::{self, RuleSet};
+use ovolo::session::Session;
+use ovolo::tensor::Tensor;
+use std::path::{Path, PathBuf};
+
+/// An empty folder of this test's own.
+pub fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cache-{name}"));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// The handwritten digits.
+pub fn digits() -> PathBuf {
+    common::root().join("examples/digits/digits.onnx")
+}
+
+/// What is asked where nothing is special.
+pub fn request(model: &Path) -> Request {
+    Request {
+        model: model.to_owned(),
+        dims: [("N".to_owned(), 2)].into(),
+        missing_weights: MissingWeights::Refuse,
+        pipeline: common::options(1).pipeline,
+        rules: rule::SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect(),
+        threads: 1,
+        calibration: None,
+    }
+}
+
+pub fn key(request: &Request) -> Key {
+    request.key().unwrap()
+}
+
+/// Compiles what is asked for.
+pub fn build(request: &Request) -> Session {
+    let files: Vec<(&str, &str)> = request.rules.iter().map(|(n, t)| (n.as_str(), t.as_str())).collect();
+    let options = Options {
+        rules: RuleSet::read(ovolo::op::built_in(), &files).unwrap_or_else(|errors| panic!("{errors}")),
+        pipeline: request.pipeline.clone(),
+        threads: request.threads,
+        machine: request.calibration.unwrap_or(Machine::NOMINAL),
+        measured: None,
+        keep_egraph_after: None,
+    };
+    let graph = graph(request);
+    let compilation = compile::compile(graph, &options).unwrap_or_else(|error| panic!("{error}"));
+    Session::new(&compilation.program, compilation.plan).unwrap()
+}
+
+fn graph(request: &Request) -> Graph {
+    if request.model.extension().is_some_and(|extension| extension == "ovolo") {
+        return text::parse(ovolo::op::built_in(), &std::fs::read_to_string(&request.model).unwrap())
+            .unwrap();
+    }
+    let options = ImportOptions { dims: request.dims.clone(), missing_weights: request.missing_weights };
+    onnx::load(&request.model, &options).unwrap().graph
+}
+
+pub fn origin(request: &Request) -> Origin {
+    Origin { model: request.model.display().to_string(), ..Origin::default() }
+}
+
+/// A cache that holds the plan of a request.
+pub fn filled(folder: &Path, request: &Request) -> (Cache, Session) {
+    let cache = Cache::new(folder, Cache::LIMIT, ovolo::op::built_in());
+    let session = build(request);
+    cache.keep(&key(request), &session, origin(request)).unwrap();
+    (cache, session)
+}
+
+/// The outputs of a session on seeded inputs.
+pub fn outputs(session: &mut Session) -> Vec<Tensor> {
+    let inputs = session.plan().inputs.iter();
+    let inputs: Vec<Tensor> = inputs.map(|(name, ty)| common::random(name, ty.dtype, &ty.shape)).collect();
+    session.run(&inputs.iter().collect::<Vec<_>>()).unwrap().to_vec()
+}
+
+/// Whether two lists of outputs are the same, bit by bit.
+pub fn same(one: &[Tensor], other: &[Tensor]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a.ty() == b.ty() && a.bytes() == b.bytes())
+}
+
+/// Every file of a folder and below, sorted.
+pub fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}

@@ -1,0 +1,328 @@
+//! The key: all that can change the answer, and each of it alone leads to another entry.
+
+use crate::cache::fixture::{digits, filled, folder, key, origin, outputs, request, same};
+use ovolo::cache::{Cache, Key, Kind, Miss, Request};
+use ovolo::cost::{Machine, Noise};
+use ovolo::error::Source;
+use ovolo::memory::Limit;
+use ovolo::onnx::MissingWeights;
+use ovolo::onnx::proto::{ModelProto, StringStringEntryProto};
+use ovolo::pass::pipeline::PassSpec;
+use ovolo::tensor::Device;
+use prost::Message;
+use std::path::Path;
+
+/// The fields of a key whose pipeline has one backend, but for a field for each rule file.
+const FIELDS: [&str; 37] = [
+    "model",
+    "external data",
+    "dims",
+    "missing weights",
+    "pipeline",
+    "cost model",
+    "extractor",
+    "precision",
+    "calibration",
+    "threads",
+    "fuse.rules",
+    "fuse.rounds",
+    "fuse.nodes",
+    "fuse.nodes-per-op",
+    "lower.rules",
+    "lower.rounds",
+    "lower.nodes",
+    "lower.nodes-per-op",
+    "extract.states",
+    "extract.beam",
+    "extract.work",
+    "extract.options",
+    "extract.memory",
+    "extract.formula",
+    "extract.learned",
+    "extract.process",
+    "extract.noise",
+    "plan.order",
+    "plan.planner",
+    "plan.limit",
+    "rules",
+    "format",
+    "ovolo",
+    "build",
+    "processor",
+    "instruction sets",
+    "backend native",
+];
+
+fn missed(cache: &Cache, key: &Key) {
+    assert_eq!(cache.find(key, None).err(), Some(Miss::Absent), "{key:?}");
+}
+
+/// The fields in which two requests differ.
+fn changed(one: &Request, other: &Request) -> Vec<String> {
+    key(one).differences(&key(other)).into_iter().map(|difference| difference.field).collect()
+}
+
+#[test]
+fn each_field_changed_alone_is_another_entry() {
+    let request = request(&digits());
+    let (cache, mut session) = filled(&folder("fields"), &request);
+    let key = key(&request);
+    let (files, others): (Vec<&str>, Vec<&str>) =
+        key.fields().map(|(name, _)| name).partition(|name| name.starts_with("rules "));
+    assert_eq!(others, FIELDS);
+    assert_eq!(files, request.rules.iter().map(|(name, _)| format!("rules {name}")).collect::<Vec<_>>());
+    let expected = outputs(&mut session);
+    for (name, value) in key.fields() {
+        let other = key.clone().with(name, format!("{value} and more"));
+        missed(&cache, &other);
+        missed(&cache, &key.clone().with(name, ""));
+        let differences = key.differences(&other);
+        assert_eq!(differences.len(), 1);
+        let difference = &differences[0];
+        assert_eq!((difference.field.as_str(), difference.here.as_deref()), (name, Some(value)));
+    }
+    let more = key.clone().with("one more", "");
+    missed(&cache, &more);
+    // What one key lacks is not what is empty there.
+    let sides = |one: &Key, other: &Key| {
+        let found = one.differences(other).swap_remove(0);
+        (found.field, found.here, found.there)
+    };
+    assert_eq!(sides(&key, &more), ("one more".into(), None, Some(String::new())));
+    assert_eq!(sides(&more, &key), ("one more".into(), Some(String::new()), None));
+    assert!(same(&outputs(&mut cache.find(&key, None).unwrap()), &expected));
+}
+
+#[test]
+fn an_entry_under_another_key_s_name_is_not_taken() {
+    let at = folder("renamed");
+    let request = request(&digits());
+    let (cache, _) = filled(&at, &request);
+    let key = key(&request);
+    let other = key.clone().with("build", "another");
+    let names = [&key, &other].map(|key| at.join("plans").join(key.fingerprint().to_string()));
+    std::fs::copy(&names[0], &names[1]).unwrap();
+    let miss = cache.find(&other, None).err().unwrap();
+    assert_eq!(miss.to_string(), "it is damaged: its name is another's");
+    assert!(!names[1].exists() && names[0].exists());
+}
+
+#[test]
+fn each_setting_changes_its_own_field() {
+    let base = request(&digits());
+    let with = |change: &dyn Fn(&mut Request)| {
+        let mut other = base.clone();
+        change(&mut other);
+        changed(&base, &other)
+    };
+    let extract = |change: fn(&mut ovolo::pass::pipeline::Extract)| {
+        with(&|request| {
+            for pass in &mut request.pipeline.passes {
+                if let PassSpec::Extract(settings) = pass {
+                    change(settings);
+                }
+            }
+        })
+    };
+    assert_eq!(with(&|request| *request.dims.get_mut("N").unwrap() = 3), ["dims"]);
+    assert_eq!(with(&|request| request.missing_weights = MissingWeights::Seeded), ["missing weights"]);
+    assert_eq!(with(&|request| request.threads = 2), ["threads"]);
+    assert_eq!(with(&|request| request.pipeline.precision = ovolo::rule::Precision::Bf16), ["precision"]);
+    assert_eq!(with(&|request| request.pipeline.name.push('2')), ["pipeline"]);
+    let without_plan = with(&|request| drop(request.pipeline.passes.pop()));
+    assert_eq!(without_plan, ["pipeline", "plan.order", "plan.planner", "plan.limit"]);
+    let phase = |change: fn(&mut ovolo::pass::pipeline::Rewrite)| {
+        with(&|request| match &mut request.pipeline.passes[1] {
+            PassSpec::Rewrite(settings) => change(settings),
+            other => panic!("{other:?}"),
+        })
+    };
+    assert_eq!(phase(|settings| drop(settings.rules.pop())), ["lower.rules"]);
+    assert_eq!(phase(|settings| settings.rounds += 1), ["lower.rounds"]);
+    assert_eq!(phase(|settings| settings.nodes += 1), ["lower.nodes"]);
+    assert_eq!(phase(|settings| settings.nodes_per_op += 1), ["lower.nodes-per-op"]);
+    assert_eq!(phase(|settings| settings.places.clear()), [""; 0], "where it stands changes nothing");
+    assert_eq!(extract(|settings| settings.limits.states += 1), ["extract.states"]);
+    assert_eq!(extract(|settings| settings.limits.beam += 1), ["extract.beam"]);
+    assert_eq!(extract(|settings| settings.limits.work += 1), ["extract.work"]);
+    assert_eq!(extract(|settings| settings.limits.options += 1), ["extract.options"]);
+    assert_eq!(extract(|settings| settings.memory = 0.5), ["extract.memory"]);
+    assert_eq!(extract(|settings| settings.learned = Some(Source::new("a", "b"))), ["extract.learned"]);
+    assert_eq!(extract(|settings| settings.noise = Some(Noise::draw(1, 2))), ["extract.noise"]);
+    assert_eq!(extract(|settings| settings.extractor = "greedy-dag".into()), ["extractor"]);
+    assert_eq!(extract(|settings| settings.cost = "roofline".into()), ["cost model", "calibration"]);
+    let plan = |change: fn(&mut ovolo::pass::pipeline::Plan)| {
+        with(&|request| match request.pipeline.passes.last_mut() {
+            Some(PassSpec::Plan(settings)) => change(settings),
+            other => panic!("{other:?}"),
+        })
+    };
+    assert_eq!(plan(|settings| settings.order = "given".into()), ["plan.order"]);
+    assert_eq!(plan(|settings| settings.planner = "best".into()), ["plan.planner"]);
+    assert_eq!(plan(|settings| settings.limit = Limit::host(1 << 20)), ["plan.limit"]);
+    let device = Limit::default().with(Device::Cuda(0), 1 << 20);
+    assert_eq!(
+        with(&|request| match request.pipeline.passes.last_mut() {
+            Some(PassSpec::Plan(settings)) => settings.limit = device.clone(),
+            other => panic!("{other:?}"),
+        }),
+        ["plan.limit"]
+    );
+    let backends = with(&|request| request.pipeline.backends.push("onednn".into()));
+    assert_eq!(backends, ["backend onednn"]);
+    for file in 0..base.rules.len() {
+        let field = format!("rules {}", base.rules[file].0);
+        assert_eq!(with(&|request| request.rules[file].1.push('\n')), [field]);
+    }
+    let name = base.rules[0].0.clone();
+    let files =
+        |names: &[&str]| -> Vec<String> { names.iter().map(|name| format!("rules {name}")).collect() };
+    let all = |mut list: Vec<String>| {
+        list.insert(0, "rules".to_owned());
+        list
+    };
+    let mut renamed = with(&|request| request.rules[0].0.push('2'));
+    renamed.sort();
+    assert_eq!(renamed, all(files(&[&name, &format!("{name}2")])));
+    assert_eq!(with(&|request| request.rules.swap(0, 1)), ["rules"]);
+    let last = base.rules.last().unwrap().0.clone();
+    assert_eq!(with(&|request| drop(request.rules.pop())), all(files(&[&last])));
+    let twice = with(&|request| request.rules.push((name.clone(), "other".into())));
+    assert_eq!(twice, all(files(&[&format!("{name} (1 before)")])));
+}
+
+#[test]
+fn speeds_count_to_the_last_bit_where_the_cost_model_goes_by_them() {
+    let mut priced = request(&digits());
+    let speeds = |cache: f64| Some(Machine { cache, ..Machine::NOMINAL });
+    // `flops` knows no machine.
+    let other = Request { calibration: speeds(1e10), ..priced.clone() };
+    assert_eq!(changed(&priced, &other), [""; 0]);
+    for pass in &mut priced.pipeline.passes {
+        if let PassSpec::Extract(settings) = pass {
+            settings.cost = "roofline".into();
+        }
+    }
+    let with = |calibration| Request { calibration, ..priced.clone() };
+    assert_eq!(changed(&with(speeds(1e10)), &with(speeds(1e10_f64.next_up()))), ["calibration"]);
+    assert_eq!(changed(&with(None), &with(speeds(1e10))), ["calibration"]);
+    assert_eq!(changed(&with(None), &with(None)), [""; 0]);
+}
+
+/// A copy of the model, changed.
+fn changed_model(at: &Path, change: impl FnOnce(&mut ModelProto)) -> Request {
+    let mut model = ModelProto::decode(&std::fs::read(digits()).unwrap()[..]).unwrap();
+    change(&mut model);
+    std::fs::write(at, model.encode_to_vec()).unwrap();
+    request(at)
+}
+
+#[test]
+fn one_bit_of_a_weight_is_another_model_and_the_file_s_name_is_not() {
+    let at = folder("bits");
+    let same_model = changed_model(&at.join("a.onnx"), |_| {});
+    let copy = changed_model(&at.join("b.onnx"), |_| {});
+    assert_eq!(key(&same_model), key(&copy));
+    let other = changed_model(&at.join("c.onnx"), |model| {
+        let weight = model.graph.as_mut().unwrap().initializer.iter_mut().find(|one| one.raw_data.len() > 99);
+        let weight = weight.unwrap();
+        let mut bytes = weight.raw_data.to_vec();
+        bytes[40] ^= 1;
+        weight.raw_data = bytes.into();
+    });
+    assert_eq!(changed(&same_model, &other), ["model"]);
+    let text = at.join("d.ovolo");
+    std::fs::copy(&same_model.model, &text).unwrap();
+    assert_eq!(changed(&same_model, &request(&text)), ["model"], "it would be read as text");
+}
+
+#[test]
+fn external_data_counts_byte_by_byte_and_when_it_is_not_there() {
+    let at = folder("external");
+    let model = changed_model(&at.join("m.onnx"), |model| {
+        let weights = &mut model.graph.as_mut().unwrap().initializer;
+        let weight = weights.iter_mut().find(|one| one.raw_data.len() > 99).unwrap();
+        std::fs::write(at.join("w.bin"), &weight.raw_data).unwrap();
+        weight.raw_data = Vec::new().into();
+        weight.data_location = 1;
+        weight.external_data = vec![StringStringEntryProto { key: "location".into(), value: "w.bin".into() }];
+    });
+    let (cache, mut session) = filled(&at.join("cache"), &model);
+    let (first, expected) = (key(&model), outputs(&mut session));
+    assert!(same(&outputs(&mut cache.find(&first, None).unwrap()), &expected));
+    let mut bytes = std::fs::read(at.join("w.bin")).unwrap();
+    bytes[17] ^= 0x40;
+    std::fs::write(at.join("w.bin"), &bytes).unwrap();
+    let fields = |one: &Key, other: &Key| -> Vec<String> {
+        one.differences(other).into_iter().map(|difference| difference.field).collect()
+    };
+    assert_eq!(fields(&first, &key(&model)), ["external data"]);
+    missed(&cache, &key(&model));
+    std::fs::remove_file(at.join("w.bin")).unwrap();
+    assert_eq!(fields(&first, &key(&model)), ["external data"]);
+    assert!(key(&model).get("external data").unwrap().contains("not there"));
+}
+
+#[test]
+fn the_nearest_entry_is_the_one_with_the_fewest_differences() {
+    let at = folder("nearest");
+    let base = request(&digits());
+    let (cache, session) = filled(&at, &base);
+    let far = Request { dims: [("N".to_owned(), 7)].into(), threads: 3, ..base.clone() };
+    cache.keep(&key(&far), &session, origin(&far)).unwrap();
+    let asked = Request { dims: [("N".to_owned(), 5)].into(), ..base.clone() };
+    let nearest = cache.nearest(&key(&asked)).unwrap();
+    assert_eq!(nearest.item.name, key(&base).fingerprint().to_string());
+    let fields: Vec<_> = nearest
+        .differences
+        .iter()
+        .map(|one| (one.field.as_str(), one.there.as_deref().unwrap_or_default()))
+        .collect();
+    assert_eq!(fields, [("dims", "N=2")]);
+    assert_eq!(cache.folder().list(Kind::Plan).len(), 2);
+}
+
+/// A library that is patched in place, with its length and its time as they were, is another one.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_patched_library_is_another_one() {
+    use ovolo::backend::{Backend, onednn::OneDnn};
+    let Some(library) = OneDnn.files().pop() else {
+        assert!(std::env::var_os("OVOLO_REQUIRE_ONEDNN").is_none(), "oneDNN is not there");
+        println!("skipped: oneDNN is not there");
+        return;
+    };
+    let at = folder("patched");
+    let copy = at.join("libdnnl.so.3");
+    std::fs::copy(library, &copy).unwrap();
+    let modified = || std::fs::metadata(&copy).unwrap().modified().unwrap();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(1000);
+    let aged = || std::fs::File::options().write(true).open(&copy).unwrap().set_modified(old).unwrap();
+    aged();
+    let why = || {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_ovolo"))
+            .args(
+                "cache why examples/digits/digits.onnx --dim N=1 --cost flops --threads 1 --pipeline cpu"
+                    .split(' '),
+            )
+            .env("OVOLO_CACHE", at.join("cache"))
+            .env("OVOLO_ONEDNN", &copy)
+            .current_dir(crate::common::root())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().lines().next().unwrap().to_owned()
+    };
+    let first = why();
+    assert_eq!(first, why());
+    assert!(at.join("cache/libraries.txt").exists(), "the content is not read at each start");
+    // A text that nothing runs by.
+    let mut bytes = std::fs::read(&copy).unwrap();
+    let place = bytes.windows(5).rposition(|five| five == b"GCC: ").unwrap();
+    bytes[place] = b'g';
+    let before = modified();
+    std::fs::write(&copy, bytes).unwrap();
+    aged();
+    assert_eq!(before, modified());
+    assert_ne!(first, why());
+}

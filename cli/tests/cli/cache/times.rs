@@ -1,0 +1,168 @@
+//! Plans that rest on the table of times: they hold as long as their lines do.
+
+use crate::cache::fixture::{folder, outputs, same};
+use crate::common;
+use ovolo::cache::{Cache, Key, Miss, Origin};
+use ovolo::compile::Options;
+use ovolo::cost::{Entry, InPlans, Machine, State, Stored};
+use ovolo::graph::text;
+use ovolo::pass::pipeline::PassSpec;
+use ovolo::session::Session;
+use ovolo::tensor::DType;
+use ovolo_tune::{Tuned, Tuner};
+use std::path::Path;
+use std::process::{Command, Output};
+
+const MODEL: &str = "graph {
+    x: f32[1,16,14,14] = input
+    w: f32[32,16,3,3] = const ~1
+    b: f32[32] = const ~2
+    c = conv(x, w, b) {pads: [1,1,1,1]}
+    y = relu(c)
+    return y
+}";
+
+fn options() -> Options {
+    let mut options = common::options(1);
+    for pass in &mut options.pipeline.passes {
+        if let PassSpec::Extract(settings) = pass {
+            settings.cost = "measured".into();
+        }
+    }
+    options
+}
+
+fn tuned(tuner: &mut Tuner<'_>) -> Tuned {
+    ovolo_tune::compile(&text::parse(ovolo::op::built_in(), MODEL).unwrap(), options(), tuner).unwrap()
+}
+
+#[test]
+fn a_plan_holds_as_long_as_the_lines_it_was_chosen_by() {
+    let at = folder("times");
+    let cache = Cache::new(&at, Cache::LIMIT, ovolo::op::built_in());
+    let mut tuner = Tuner::open(Some(&at), 1, Machine::NOMINAL);
+    let Tuned { compilation, basis, .. } = tuned(&mut tuner);
+    assert!(basis.lines.len() > 3 && basis.decision.1.is_some());
+    let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+    let key = Key::default().with("model", "this one");
+    let origin = Origin { basis: Some(basis.clone()), ..Origin::default() };
+    cache.keep(&key, &session, origin).unwrap();
+    let stored = tuner.stored().clone();
+    let mut found = cache.find(&key, Some(&stored)).unwrap();
+    assert!(same(&outputs(&mut found), &outputs(&mut session)));
+
+    // Lines of other models change nothing.
+    let mut other = stored.clone();
+    let line = stored.table.entries.values().next().unwrap().clone();
+    other.table.entries.insert("native.nothing() -> f32[1] x1".into(), line);
+    assert!(cache.find(&key, Some(&other)).is_ok());
+
+    // Each line of its own does, and so does the race.
+    let changed = |why: &str, stored: &Stored| match cache.find(&key, Some(stored)) {
+        Err(Miss::Changed(said)) => assert!(said.contains(why), "{said}"),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it was taken"),
+    };
+    for line in basis.lines.keys() {
+        let mut other = stored.clone();
+        match other.table.entries.get_mut(line) {
+            Some(entry) => entry.seconds *= 2.0,
+            None => {
+                let entry = Entry {
+                    state: State::Timed,
+                    seconds: 1e-6,
+                    samples: 3,
+                    spread: 0.0,
+                    in_plans: InPlans::Unknown,
+                    implementation: "new".into(),
+                    error: None,
+                };
+                other.table.entries.insert(line.clone(), entry);
+            }
+        }
+        changed("1 of ", &other);
+    }
+    let mut other = stored.clone();
+    other.decisions.get_mut(&basis.decision.0).unwrap().plan = "another".into();
+    changed("another plan won the race", &other);
+    changed("lines of the table of times", &Stored::default());
+    assert!(matches!(cache.find(&key, None), Err(Miss::Changed(_))));
+}
+
+#[test]
+fn another_table_takes_the_lines_over_where_it_has_none() {
+    let at = folder("adopted");
+    let Tuned { basis, .. } = tuned(&mut Tuner::open(None, 1, Machine::NOMINAL));
+    let mut other = Tuner::open(Some(&at), 1, Machine::NOMINAL);
+    other.adopt(&basis).unwrap();
+    assert_eq!(basis.differs(other.stored()), None);
+    let mut read = Tuner::open(Some(&at), 1, Machine::NOMINAL);
+    assert_eq!(basis.differs(read.stored()), None);
+    // By those lines the same plan is chosen, and nothing is timed.
+    let again = tuned(&mut read);
+    assert_eq!((again.tally.timed, again.known), (0, true));
+    assert_eq!(again.basis, basis);
+    // Other lines in their place stay.
+    let mut own = Tuner::open(None, 1, Machine::NOMINAL);
+    let Tuned { basis: ours, .. } = tuned(&mut own);
+    if ours != basis {
+        assert!(own.adopt(&basis).is_err());
+        assert_eq!(ours.differs(own.stored()), None);
+    }
+}
+
+/// `ovolo run` by measured times: whether the plan came from the cache, and what was said.
+fn run(at: &Path, cache: &str) -> (bool, String) {
+    let output = ovolo(at, cache, "run model.ovolo --cost measured --threads 1 --input x=x.npy --json");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    (json["cached"] == true, said)
+}
+
+fn ovolo(at: &Path, cache: &str, line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
+    command
+        .args(line.split(' '))
+        .env("OVOLO_CACHE", at.join(cache))
+        .env("OVOLO_PIPELINE", "native")
+        .current_dir(at)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_tuned_plan_is_kept_is_made_again_when_its_times_change_and_travels_with_them() {
+    let at = folder("tuned");
+    std::fs::write(at.join("model.ovolo"), MODEL).unwrap();
+    let x = common::random("x", DType::F32, &[1, 16, 14, 14]);
+    ovolo::npy::write(at.join("x.npy"), &x).unwrap();
+    assert!(!run(&at, "one").0);
+    assert!(run(&at, "one").0);
+    let saved = ovolo(&at, "one", "save-cache model.ovolo --cost measured --threads 1 saved");
+    assert!(saved.status.success(), "{}", String::from_utf8_lossy(&saved.stderr));
+
+    let table = at.join("one/times-1.txt");
+    let text = std::fs::read_to_string(&table).unwrap();
+    let (mut lines, mut removed) = (Vec::new(), false);
+    for line in text.lines() {
+        match !removed && (line.starts_with("timed\t") || line.starts_with("rough\t")) {
+            true => removed = true,
+            false => lines.push(line),
+        }
+    }
+    assert!(removed);
+    std::fs::write(&table, lines.join("\n") + "\n").unwrap();
+    let (cached, said) = run(&at, "one");
+    assert!(!cached && said.contains("it no longer holds: 1 of "), "{said}");
+    assert!(run(&at, "one").0);
+
+    let loaded = ovolo(&at, "other", "load-cache saved");
+    assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
+    let (cached, said) = run(&at, "other");
+    assert!(cached, "{said}");
+    // A machine that has times of its own keeps them.
+    let loaded = ovolo(&at, "one", "load-cache saved");
+    let said = String::from_utf8(loaded.stderr).unwrap();
+    assert!(loaded.status.success() || said.contains("remove "), "{said}");
+}

@@ -1,0 +1,466 @@
+//! The command line refuses what it cannot do as asked, in words, before anything is written.
+#![allow(clippy::unwrap_used)]
+
+use crate::common;
+
+use crate::common::ovolo;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+/// A folder of this test's own, with a model whose two outputs have nearly one name.
+fn folder(name: &str) -> PathBuf {
+    let folder = common::folder(name);
+    let model = "graph {\n  x: f32[2] = input\n  \"a/b\" = relu(x)\n  a_b = neg(x)\n  return \"a/b\"\n  return a_b\n}\n";
+    std::fs::write(folder.join("model.ovolo"), model).unwrap();
+    folder
+}
+
+fn refused(at: &Path, arguments: &[&str], why: &str) {
+    let output = ovolo(at, arguments);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+    assert!(said.contains(why), "{arguments:?}: {said}");
+}
+
+#[test]
+fn outputs_of_one_file_name_are_refused_and_none_is_written() {
+    let at = folder("one-file-name");
+    let x = ovolo::tensor::Tensor::zeros(ovolo::tensor::TensorType::plain(ovolo::tensor::DType::F32, [2]));
+    ovolo::npy::write(at.join("x.npy"), &x).unwrap();
+    let run = ["run", "model.ovolo", "--cost", "flops", "--input", "x=x.npy", "--output-dir", "out"];
+    refused(&at, &run, "outputs `a/b` and `a_b` would both be a_b.npy");
+    assert!(!at.join("out").exists());
+}
+
+#[test]
+fn numbers_that_no_machine_has_are_refused() {
+    let at = folder("numbers");
+    for (threads, why) in [("0", "--threads takes 1 or more"), ("100000", "--threads takes up to 1024")] {
+        refused(&at, &["bench", "model.ovolo", "--cost", "flops", "--threads", threads], why);
+    }
+}
+
+#[test]
+fn a_dimension_is_given_once() {
+    let at = folder("dimension");
+    let twice = ["compile", "model.ovolo", "--cost", "flops", "--dim", "N=1", "--dim", "N=2"];
+    refused(&at, &twice, "--dim gives `N` twice: 1 and 2");
+}
+
+/// A rule file of one rule in a folder of this test's own.
+fn rule_file(name: &str, text: &str) -> PathBuf {
+    let at = folder(name);
+    std::fs::create_dir_all(at.join("rules")).unwrap();
+    std::fs::write(at.join("rules/mine.ron"), text).unwrap();
+    at
+}
+
+fn said(at: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = ovolo(at, arguments);
+    (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+const RULE: &str = r#"[Rule(name: "no-neg", from: "(neg (neg ?x))", to: "?x", examples: [
+    Example(fires: "x: f32[2] = input; y = neg(x); z = neg(y); return z"),
+    Example(refuses: "x: f32[2] = input; z = neg(x); return z"),
+])]"#;
+
+#[test]
+fn blessing_says_what_it_did_and_what_it_cannot_do() {
+    let at = rule_file("bless", RULE);
+    let bless = ["rules", "test", "rules/mine.ron", "--bless"];
+    let (code, first, _) = said(&at, &bless);
+    assert_eq!((code, first.as_str()), (Some(0), "rules/mine.ron: 2 examples blessed\n"));
+    let (code, second, _) = said(&at, &bless);
+    assert_eq!((code, second.as_str()), (Some(0), "nothing to bless: 2 examples are as expected\n"));
+    std::fs::write(at.join("rules/mine.ron"), RULE.replace("z = neg(y)", "z = exp(y)")).unwrap();
+    let (code, report, why) = said(&at, &bless);
+    assert_eq!(code, Some(1));
+    assert!(report.contains("no-neg (rules/mine.ron:2:20): it does not fire"), "{report}");
+    assert!(report.contains("1 examples blessed"), "what can be blessed is: {report}");
+    assert!(why.contains("1 examples are wrong or missing, and cannot be blessed"), "{why}");
+}
+
+#[test]
+fn findings_have_places_and_notes_come_when_asked_for() {
+    let text = r#"[
+        Rule(name: "one-way", from: "(neg (relu ?x))", to: "(relu (neg ?x))"),
+        Rule(name: "other-way", from: "(relu (neg ?y))", to: "(neg (relu ?y))"),
+        Rule(name: "turned", from: "(transpose ?x {perm: [1,0]})", to: "?x"),
+    ]"#;
+    let at = rule_file("check", text);
+    let (code, report, why) = said(&at, &["rules", "check", "rules/mine.ron"]);
+    assert_eq!((code, why.as_str()), (Some(1), "error: 3 findings\n"));
+    assert!(report.contains("rules/mine.ron:4:37") && report.contains("left: f32[1,2]"), "{report}");
+    assert!(report.ends_with("3 rules, 3 findings, 0 notes\n"), "{report}");
+    let allow = ["rules", "check", "rules/mine.ron", "--allow", "undone"];
+    let (_, report, _) = said(&at, &allow);
+    assert!(report.ends_with("3 rules, 2 findings, 1 notes (`--notes` shows them)\n"), "{report}");
+    let (_, report, _) = said(&at, &[allow.as_slice(), &["--notes"]].concat());
+    let (note, finding) = (report.find("note: undone: one-way"), report.find("error: mistyped"));
+    assert!(note > finding && finding.is_some(), "{report}");
+    assert!(report.contains("one-way (rules/mine.ron:2:21)"), "{report}");
+}
+
+#[test]
+fn mistakes_and_findings_of_the_other_rules_are_told_together() {
+    let text = r#"[
+        Rule(name: "misread", from: "(rleu ?x)", to: "?x"),
+        Rule(name: "misspelt" from: "(abs ?x)", to: "?x"),
+        Rule(name: "turned", from: "(transpose ?x {perm: [1,0]})", to: "?x"),
+    ]"#;
+    let at = rule_file("together", text);
+    let (code, report, why) = said(&at, &["rules", "check", "rules/mine.ron"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        report.contains("op `rleu` is not known") && report.contains("`,` or `)` is missing"),
+        "{report}"
+    );
+    assert!(report.contains("mistyped: the sides differ in type"), "{report}");
+    assert_eq!(why, "error: 2 mistakes, 2 findings\n");
+}
+
+#[test]
+fn rules_of_ones_own_are_checked_beside_the_shipped_ones() {
+    let text = r#"[
+        Rule(name: "mine-twice", from: "(abs (abs ?x))", to: "(abs ?x)"),
+        Rule(name: "mine-shipped", from: "(relu (relu ?x))", to: "(relu ?x)", when: ["is-f32(?x)"]),
+    ]"#;
+    let at = rule_file("beside", text);
+    let pipeline = "Pipeline(name: \"p\", passes: [Rewrite(name: \"r\", rules: [\"algebra\", \"fuse\", \"mine\"]), \
+                    Rewrite(name: \"l\", rules: [\"native\"]), Extract(cost: \"flops\"), Plan()], \
+                    backends: [\"native\"])";
+    std::fs::write(at.join("p.ron"), pipeline).unwrap();
+    let check = ["rules", "check", "rules/mine.ron", "--pipeline", "p.ron", "--on", "."];
+    let (code, report, why) = said(&at, &check);
+    assert_eq!(code, Some(1), "{report}{why}");
+    assert!(report.contains("never-fires: it changed nothing on 1 models"), "{report}{why}");
+    assert!(report.contains("subsumed: whatever it matches, `drop-second-relu` matches"), "{report}{why}");
+}
+
+#[test]
+fn a_rule_without_instances_is_shown_at_the_guard_that_refuses() {
+    let text = r#"[
+        Rule(name: "no-such", from: "(relu ?x)", to: "?x",
+            when: ["is-f32(?x)", "less(dim(?x, 0), 0)"]),
+    ]"#;
+    let at = rule_file("uncovered", text);
+    let (code, report, _) = said(&at, &["rules", "verify", "rules/mine.ron", "--instances", "2"]);
+    assert_eq!(code, Some(1));
+    assert!(report.contains("no-such (rules/mine.ron:2:21): 0 instances in"), "{report}");
+    assert!(report.contains("(rules/mine.ron:3:35), such as: less(dim(?x, 0), 0): dim(?x, 0) ("), "{report}");
+}
+
+#[test]
+fn the_law_of_a_rule_is_listed() {
+    let at = rule_file("law", &RULE.replacen('[', "[\n    // Twice is once.\n    ", 1));
+    let (_, report, _) = said(&at, &["rules", "list", "rules/mine.ron", "--json"]);
+    assert!(report.contains("\"law\":\"Twice is once.\""), "{report}");
+}
+
+#[test]
+fn explaining_ends_at_the_imported_nodes() {
+    let at = folder("explain");
+    let (_, report, _) = said(&at, &["explain", "model.ovolo", "--cost", "flops", "--threads", "1"]);
+    assert!(report.contains(" <- a/b (relu)\n") && report.contains(" <- a_b (neg)\n"), "{report}");
+    let json = ["explain", "model.ovolo", "--cost", "flops", "--threads", "1", "--json"];
+    let (_, report, _) = said(&at, &json);
+    assert!(report.contains("\"imported\":[{\"name\":\"a/b\",\"op\":\"relu\"}]"), "{report}");
+}
+
+#[test]
+fn values_of_a_model_are_found_by_a_part_of_their_name() {
+    let at = folder("node");
+    let ask = ["rules", "why-not", "map-relu", "model.ovolo", "--cost", "flops", "--node", "b"];
+    refused(&at, &ask, "no value is called `b`: did you mean `a/b`?");
+    let ask = ["rules", "why-not", "map-relu", "model.ovolo", "--cost", "flops", "--node", "A_"];
+    refused(&at, &ask, "no value is called `A_`: did you mean `a_b`?");
+}
+
+#[test]
+fn mistakes_of_rules_and_of_the_pipeline_are_told_at_once() {
+    let at = rule_file("pipeline", &RULE.replace("(neg (neg", "(ngg (neg"));
+    let pipeline = |rules: &str| {
+        format!(
+            "Pipeline(name: \"p\", passes: [\n    Rewrite(name: \"r\", rules: [\"{rules}\"]), Extract(cost: \"flop\"), Plan(),\n], backends: [\"native\"])"
+        )
+    };
+    std::fs::write(at.join("p.ron"), pipeline("algebr")).unwrap();
+    let both = ["compile", "model.ovolo", "--rules", "rules", "--pipeline", "p.ron"];
+    refused(&at, &both, "op `ngg` is not known");
+    refused(&at, &both, "cost `flop` is not known");
+    let alone = ["compile", "model.ovolo", "--pipeline", "p.ron"];
+    refused(&at, &alone, "no rule and no rule file is called `algebr`\n  --> p.ron:2:32");
+    refused(&at, &alone, "did you mean `algebra`?");
+    refused(&at, &alone, "cost `flop` is not known");
+}
+
+#[test]
+fn messages_name_the_file_and_the_nearest_rule() {
+    let at = rule_file("names", RULE);
+    std::fs::write(at.join("rules/latin.ron"), b"[\n    // caf\xe9\n]").unwrap();
+    refused(&at, &["rules", "check", "--rules", "rules"], "rules/latin.ron:2:11: this is not UTF-8 text");
+    std::fs::write(at.join("case.ovolo"), "graph {\n  x: f32[2] = input\n  left = rleu(x)\n}").unwrap();
+    refused(&at, &["rules", "verify", "--case", "case.ovolo"], "--> case.ovolo:3:10");
+    refused(&at, &["compile", "case.ovolo"], "--> case.ovolo:3:10");
+    refused(&at, &["rules", "why-not", "fuse-conv", "model.ovolo"], "did you mean `fuse-conv-map`?");
+    refused(&at, &["rules", "list", "--rule", "native-conv"], "did you mean `");
+}
+
+#[test]
+fn ablation_takes_what_other_commands_take_and_draws_nothing_beside_a_terminal() {
+    let at = folder("ablate");
+    let (code, report, progress) =
+        said(&at, &["rules", "ablate", "model.ovolo", "--seeded-weights", "--threads", "1"]);
+    assert_eq!((code, progress.as_str()), (Some(0), ""));
+    assert!(report.contains("with all rules by `flops`"), "{report}");
+    refused(&at, &["rules", "ablate", "model.ovolo", "--dim", "N=0"], "--dim takes NAME=N with N at least 1");
+    // Rules that a pipeline names one by one, and rules that are alone in their file.
+    std::fs::create_dir_all(at.join("own")).unwrap();
+    let own = "[Rule(name: \"twice\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\")]";
+    std::fs::write(at.join("own/alone.ron"), own).unwrap();
+    let pipeline = "Pipeline(name: \"p\", passes: [
+        Rewrite(name: \"one\", rules: [\"alone\", \"map-relu\"]), Rewrite(name: \"all\", rules: [\"native\", \"fuse\"]),
+        Extract(cost: \"flops\"), Plan()], backends: [\"native\"])";
+    std::fs::write(at.join("p.ron"), pipeline).unwrap();
+    let relus = "graph { x: f32[4] = input; r = relu(x); s = relu(r); y = exp(s); return y }";
+    std::fs::write(at.join("relus.ovolo"), relus).unwrap();
+    let ablate = ["rules", "ablate", "relus.ovolo", "--pipeline", "p.ron", "--rules", "own"];
+    let (code, report, why) = said(&at, &ablate);
+    assert_eq!(code, Some(0), "{why}");
+    assert!(!report.contains("is called"), "{report}");
+    for rule in ["twice", "map-relu"] {
+        assert!(report.lines().any(|line| line.trim_start().starts_with(rule)), "{report}");
+    }
+}
+
+#[test]
+fn advice_is_what_can_be_done() {
+    let at = folder("advice");
+    std::fs::create_dir_all(at.join("own")).unwrap();
+    let write = |text: &str| std::fs::write(at.join("own/mine.ron"), text).unwrap();
+    // No guard is there to be loosened.
+    write(
+        "[Rule(name: \"untyped\", from: \"(matmul (cast ?x {to: f32}) (cast ?x {to: f64}))\", to: \"?x\")]",
+    );
+    let (_, report, why) = said(&at, &["rules", "verify", "own/mine.ron", "--instances", "2"]);
+    assert!(report.contains("No guard is to blame") && !report.contains("Loosen"), "{report}{why}");
+    // Nothing of this can be written into the file: there are no examples.
+    write("[Rule(name: \"bare\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\")]");
+    let (_, report, why) = said(&at, &["rules", "test", "own/mine.ron"]);
+    assert!(!why.contains("--bless") && why.contains("write the example"), "{report}{why}");
+    // What is missing after it fires can.
+    let fires = "Example(fires: \"x: f32[2] = input; r = relu(x); y = relu(r); return y\")";
+    write(&format!(
+        "[Rule(name: \"bare\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\", examples: [{fires}])]"
+    ));
+    let (_, report, why) = said(&at, &["rules", "test", "own/mine.ron"]);
+    assert!(why.contains("`--bless` writes what happens into the files for 1 of them"), "{report}{why}");
+    // A name that is taken.
+    write(
+        "[Rule(name: \"drop-second-relu\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\", when: [\"is-f32(?x)\"])]",
+    );
+    let (code, report, _) = said(&at, &["rules", "check", "own/mine.ron"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        report.contains("name-taken: a rule that ships with ovolo has this name (rules/algebra.ron:"),
+        "{report}"
+    );
+    assert!(report.contains("mine.ron:1:"), "{report}");
+    write("\n// nothing\n");
+    let (code, report, why) = said(&at, &["rules", "check", "own/mine.ron"]);
+    assert_eq!(code, Some(1));
+    assert!(format!("{report}{why}").contains("the rule file is empty"), "{report}{why}");
+}
+
+#[test]
+fn a_check_on_models_tells_of_a_shipped_name_and_of_all_else() {
+    let text = "[Rule(name: \"drop-identity-reshape\", from: \"(reshape ?x {shape: ?s})\", to: \"?x\", when: [\"shape-is(?x, ?s)\"]),
+        Rule(name: \"idle\", from: \"(tanh (neg ?x))\", to: \"(tanh (neg ?x))\")]";
+    let at = rule_file("check-on", text);
+    let check = ["rules", "check", "rules/mine.ron", "--on", "."];
+    let (code, report, why) = said(&at, &check);
+    assert_eq!(code, Some(1));
+    assert!(report.contains("name-taken: ") && report.contains("idle"), "{report}{why}");
+    assert!(!why.contains("is called"), "{why}");
+    // What was found is told before what keeps a model from being compiled.
+    std::fs::write(at.join("worse.ovolo"), "graph {").unwrap();
+    let (code, report, why) = said(&at, &check);
+    assert_eq!(code, Some(1));
+    assert!(report.contains("name-taken: ") && why.contains("and then: "), "{report}{why}");
+    // Another version of a shipped file stands in its place, and pipelines that name it still read.
+    std::fs::remove_file(at.join("worse.ovolo")).unwrap();
+    let (_, shipped) = ovolo::rule::SHIPPED.iter().find(|(name, _)| name.ends_with("algebra.ron")).unwrap();
+    std::fs::write(at.join("rules/mine.ron"), shipped).unwrap();
+    let allowed = ["--allow", "unused", "--allow", "never-fires"];
+    let (_, report, why) = said(&at, &[&check[..], &allowed[..]].concat());
+    assert!(!report.contains("name-taken") && !why.contains("is called"), "{report}{why}");
+}
+
+#[test]
+fn what_members_cannot_be_asked_is_refused() {
+    let at = folder("members");
+    let none = ["rules", "verify", "--on", "model.ovolo", "--members", "0"];
+    refused(&at, &none, "--members takes 1 or more");
+    let one = ["rules", "verify", "--rule", "drop-second-relu", "--on", "model.ovolo"];
+    refused(&at, &one, "take away --rule and rule files");
+    let (code, report, why) = said(&at, &["rules", "verify", "--on", "model.ovolo", "--members", "1"]);
+    assert_eq!(code, Some(0), "{report}{why}");
+}
+
+#[test]
+fn blessing_is_advised_for_what_it_would_write() {
+    let rows = r#"[Rule(name: "$a-of-neg", for-each: { a: ["abs", "relu"] }, from: "($a (neg (neg ?x)))", to: "($a ?x)", examples: [
+        Example(fires: "x: f32[2] = input; m = neg(x); n = neg(m); y = $a(n); return y"AFTER),
+        Example(refuses: "x: f32[2] = input; z = neg(x); return z", because: "no match"),
+    ])]"#;
+    // Each row becomes another graph; and one is right as it stands.
+    for after in ["", r#", after: "y = abs(x)""#] {
+        let at = rule_file("bless-rows", &rows.replace("AFTER", after));
+        let (_, _, why) = said(&at, &["rules", "test", "rules/mine.ron"]);
+        assert!(!why.contains("--bless") && why.contains("are wrong or missing"), "{why}");
+        let (_, report, _) = said(&at, &["rules", "test", "rules/mine.ron", "--bless"]);
+        assert!(report.contains("become different graphs"), "{report}");
+        let text = std::fs::read_to_string(at.join("rules/mine.ron")).unwrap();
+        assert_eq!(text, rows.replace("AFTER", after));
+    }
+    let at = rule_file("bless-rows", &rows.replace("AFTER", r#", after: "y = $a(x)""#));
+    assert_eq!(said(&at, &["rules", "test", "rules/mine.ron"]).0, Some(0));
+}
+
+#[test]
+fn a_margin_is_printed_with_digits_enough_to_be_read() {
+    let at = folder("margin");
+    let digits = &*common::root().join("examples/digits/digits.onnx").to_string_lossy().into_owned();
+    let ask = ["explain", digits, "--dim", "N=1", "--cost", "flops", "--threads", "1", "--runner-up"];
+    let (_, text, _) = said(&at, &ask);
+    let (_, json, _) = said(&at, &[&ask[..], &["--json"]].concat());
+    let number = |text: &str, before: &str| -> f64 {
+        let from = &text[text.find(before).unwrap() + before.len()..];
+        from.split(' ').next().unwrap().parse().unwrap()
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    let found: Vec<serde_json::Value> =
+        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2 * found.len());
+    for (lines, one) in lines.chunks(2).zip(&found) {
+        let margin = one["margin"].as_f64().unwrap() * 1e6;
+        let told = number(lines[1], ": +");
+        assert!((told - margin).abs() <= 0.05 * margin + 1e-9, "{lines:?}: {margin}");
+        let rise = number(lines[1], "the chosen costs ") - number(lines[0], " at ");
+        assert!((rise - told).abs() <= 0.11 * told + 1e-9, "{lines:?}");
+    }
+}
+
+#[test]
+fn what_is_read_is_never_overwritten() {
+    let at = folder("overwrites");
+    let read = |name: &str| std::fs::read(at.join(name)).unwrap();
+    let model = "graph {\n  x: f32[2] = input\n  y = relu(x)\n  return y\n}\n";
+    std::fs::write(at.join("model.ovolo"), model).unwrap();
+    let root = common::root();
+    std::fs::copy(root.join("passes/native.ron"), at.join("own.ron")).unwrap();
+    std::fs::hard_link(at.join("model.ovolo"), at.join("linked.html")).unwrap();
+    std::fs::create_dir_all(at.join("rules")).unwrap();
+    std::fs::write(at.join("rules/own.ron"), "[]").unwrap();
+    let x = ovolo::tensor::Tensor::zeros(ovolo::tensor::TensorType::plain(ovolo::tensor::DType::F32, [2]));
+    ovolo::npy::write(at.join("y.npy"), &x).unwrap();
+    let before: Vec<Vec<u8>> = ["model.ovolo", "own.ron", "rules/own.ron", "y.npy"].map(read).into();
+    for line in [
+        "explain model.ovolo --html model.ovolo",
+        "explain model.ovolo --html ./rules/../model.ovolo",
+        "explain model.ovolo --html linked.html",
+        "explain model.ovolo --pipeline own.ron --html own.ron",
+        "explain model.ovolo --rules rules --html rules/own.ron",
+        "bench model.ovolo --profile --seconds 0.01 --html model.ovolo",
+        "features model.ovolo --out model.ovolo",
+        "dump model.ovolo --egraph model.ovolo",
+        "save-cache model.ovolo model.ovolo",
+        "run model.ovolo --input x=y.npy --output-dir .",
+        "fit model.ovolo --out model.ovolo",
+    ] {
+        let mut arguments: Vec<&str> = line.split(' ').collect();
+        if !line.starts_with("fit") {
+            arguments.extend(["--cost", "flops", "--threads", "1"]);
+        }
+        refused(&at, &arguments, "it would overwrite ");
+    }
+    let times = at.join("times-1.txt");
+    std::fs::write(&times, "ovolo").unwrap();
+    refused(&at, &["merge-times", "times-1.txt", "times-1.txt", "--out", "times-1.txt"], "");
+    assert_eq!(std::fs::read(&times).unwrap(), b"ovolo");
+    assert_eq!(Vec::from(["model.ovolo", "own.ron", "rules/own.ron", "y.npy"].map(read)), before);
+}
+
+#[test]
+fn a_plan_without_steps_has_no_negative_zeros() {
+    let at = folder("no-steps");
+    std::fs::write(at.join("none.ovolo"), "graph {\n  x: f32[2] = input\n  return x\n}\n").unwrap();
+    for line in [
+        "compile none.ovolo --no-cache",
+        "compile none.ovolo",
+        "compile none.ovolo",
+        "explain none.ovolo",
+        "explain none.ovolo --memory-curve",
+        "explain none.ovolo --json",
+        "cache list",
+    ] {
+        let mut arguments: Vec<&str> = line.split(' ').collect();
+        if !line.starts_with("cache") {
+            arguments.extend(["--cost", "flops", "--threads", "1"]);
+        }
+        let (code, text, said) = said(&at, &arguments);
+        assert_eq!(code, Some(0), "{line}: {said}");
+        assert!(!text.contains("-0.0") && !text.contains("-100"), "{line}: {text}");
+    }
+}
+
+#[test]
+fn a_cache_that_is_no_folder_is_a_mistake() {
+    let at = folder("plain-cache");
+    std::fs::write(at.join("cache"), "mine").unwrap();
+    for command in ["list", "verify", "prune", "clear"] {
+        refused(&at, &["cache", command], "it is no folder");
+    }
+    assert_eq!(std::fs::read(at.join("cache")).unwrap(), b"mine");
+    // A run needs none.
+    let x = ovolo::tensor::Tensor::zeros(ovolo::tensor::TensorType::plain(ovolo::tensor::DType::F32, [2]));
+    ovolo::npy::write(at.join("x.npy"), &x).unwrap();
+    let run = ["run", "model.ovolo", "--cost", "flops", "--threads", "1", "--input", "x=x.npy"];
+    assert_eq!(ovolo(&at, &run).status.code(), Some(0));
+}
+
+#[test]
+fn text_from_elsewhere_does_not_reach_the_terminal_as_it_is() {
+    let at = folder("escapes");
+    let name = "new\nline\u{1b}[31m.ovolo";
+    std::fs::write(at.join(name), "graph {\n  x: f32[2] = input\n  y = relu(x)\n  return y\n}\n").unwrap();
+    assert_eq!(ovolo(&at, &["compile", name, "--cost", "flops", "--threads", "1"]).status.code(), Some(0));
+    std::fs::write(at.join("cache/times-2.txt"), b"\x1b[31m\xff\x00\x07 not a table").unwrap();
+    let (_, text, _) = said(&at, &["cache", "list"]);
+    assert!(text.contains("new\\nline\\u{1b}[31m.ovolo"), "{text}");
+    assert!(text.contains("times-2.txt: ") && text.contains("something that is no text"), "{text}");
+    assert!(!text.contains(['\u{1b}', '\u{7}', '\0']), "{text:?}");
+}
+
+#[test]
+fn a_limit_that_leaves_a_value_without_a_kernel_is_named_and_what_grew_is_printed() {
+    let at = folder("limit");
+    let pipeline = r#"Pipeline(name: "small", passes: [
+        Rewrite(name: "few", rules: ["fuse", "native"], nodes: 1, nodes-per-op: 0),
+        Extract(extractor: "exact", cost: "flops"),
+        Plan(order: "peak", planner: "exact"),
+    ], backends: ["native"])"#;
+    std::fs::write(at.join("small.ron"), pipeline).unwrap();
+    let compile = ["compile", "model.ovolo", "--pipeline", "small.ron", "--no-cache"];
+    refused(&at, &compile, "phase `few` stopped at the limit on nodes");
+    refused(&at, &compile, "Raise the limit of that phase in the pipeline");
+    let output = ovolo(&at, &[&compile[..], &["--growth"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.contains("few: stopped at the limit on nodes after"), "{printed}");
+    let output = ovolo(&at, &[&compile[..], &["--growth", "--json"]].concat());
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["passes"][1]["pass"], "few", "{value}");
+    assert!(value["error"].as_str().unwrap().contains("phase `few` stopped"), "{value}");
+}

@@ -1,0 +1,136 @@
+//! Plans of which parts lie on a device, on any machine: what the commands say of the memory of each, and the
+//! cache, which keeps them where they cannot run.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const DIGITS: &str = "examples/digits/digits.onnx --dim N=1 --cost flops --threads 2";
+
+/// An empty folder of a test's own.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("devices").join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// What a command says on both streams, and its exit code.
+fn said(at: &Path, line: &str) -> (String, i32) {
+    let output = Command::new(env!("CARGO_BIN_EXE_ovolo"))
+        .args(line.split(' '))
+        .env("OVOLO_CACHE", at.join("cache"))
+        .current_dir(crate::common::root())
+        .output()
+        .unwrap();
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    (text, output.status.code().unwrap())
+}
+
+fn json(at: &Path, line: &str) -> Value {
+    let (text, code) = said(at, line);
+    assert_eq!(code, 0, "{line}: {text}");
+    serde_json::from_str(text.lines().find(|line| line.starts_with('{')).unwrap()).unwrap()
+}
+
+#[test]
+fn commands_tell_the_memory_of_each_device() {
+    let at = folder("tell");
+    let plan = json(&at, &format!("explain {DIGITS} --pipeline cuda --json"));
+    let device = &plan["devices"][0];
+    assert_eq!(device["device"], "cuda:0");
+    // The image is the caller's and the scores are forty bytes: the rest is the device's.
+    assert_eq!(plan["arena"], 64);
+    assert!(device["arena"].as_u64().unwrap() > 1000, "{device}");
+    for step in plan["steps"].as_array().unwrap() {
+        let there = step["type"].as_str().unwrap().ends_with("#cuda:0");
+        assert_eq!(step["output"].as_str().unwrap().ends_with("#cuda:0"), there, "{step}");
+    }
+    let lines = [
+        format!("arena of host 64 bytes (lower bound {})", plan["lower_bound"]),
+        format!("arena of cuda:0 {} bytes (lower bound {})", device["arena"], device["lower_bound"]),
+    ];
+    let (text, _) = said(&at, &format!("explain {DIGITS} --pipeline cuda"));
+    assert!(lines.iter().all(|line| text.contains(line)), "{text}");
+    let (text, _) = said(&at, &format!("dump {DIGITS} --pipeline cuda --after plan"));
+    assert!(text.contains("arena of host 64 bytes, lower bound 64\narena of cuda:0 "), "{text}");
+    assert!(
+        text.lines().any(|line| line.contains("cuda.download") && line.contains("-> @0 [copy]")),
+        "{text}"
+    );
+    // A plan of the host alone says nothing of devices.
+    let host = json(&at, &format!("explain {DIGITS} --json"));
+    assert!(host["devices"].is_null() && host["buffers"][0]["device"].is_null());
+}
+
+#[test]
+fn a_limit_and_a_curve_are_the_host_s_unless_a_device_is_named() {
+    let at = folder("limit");
+    let compile = format!("compile {DIGITS} --pipeline cuda --no-cache");
+    assert_eq!(said(&at, &format!("{compile} --memory-limit 64")).1, 0);
+    let (text, code) = said(&at, &format!("{compile} --memory-limit 63"));
+    assert_eq!(code, 1);
+    assert!(text.contains("needs 64 bytes of host, and 63 are allowed"), "{text}");
+    let (text, code) = said(&at, &format!("{compile} --memory-limit 64 --memory-limit cuda:0=1000"));
+    assert_eq!(code, 1);
+    assert!(text.contains(" bytes of cuda:0, and 1000 are allowed"), "{text}");
+    let plan = json(&at, &format!("explain {DIGITS} --pipeline cuda --json"));
+    let most = &plan["devices"][0]["arena"];
+    assert_eq!(said(&at, &format!("{compile} --memory-limit cuda:0={most}")).1, 0);
+    let curve = format!("explain {DIGITS} --pipeline cuda --json --memory-curve");
+    assert_eq!(json(&at, &curve)["arena"], 64);
+    assert_eq!(&json(&at, &format!("{curve}=cuda:0"))["arena"], most);
+    assert_eq!(said(&at, &format!("{compile} --memory-limit gpu=1000")).1, 2);
+}
+
+#[test]
+fn a_plan_for_a_device_is_kept_and_found_where_it_cannot_run() {
+    let at = folder("kept");
+    let compile = format!("compile {DIGITS} --pipeline cuda");
+    let (plain, code) = said(&at, &format!("{compile} --no-cache"));
+    assert_eq!(code, 0, "{plain}");
+    let (first, code) = said(&at, &compile);
+    assert_eq!(code, 0, "{first}");
+    assert!(first.contains("miss: kept as entry "), "{first}");
+    let arenas = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| line.contains("arena of ")).map(|line| line.trim().to_owned()).collect()
+    };
+    assert_eq!(arenas(&plain).len(), 2);
+    assert_eq!(arenas(&plain), arenas(&first));
+    let (second, code) = said(&at, &compile);
+    assert_eq!(code, 0, "{second}");
+    assert!(second.contains("hit: entry ") && second.contains("arena of cuda:0 "), "{second}");
+    let (why, _) = said(&at, &format!("cache why {DIGITS} --pipeline cuda"));
+    assert!(why.starts_with("hit: entry "), "{why}");
+    let (verified, code) = said(&at, "cache verify");
+    assert_eq!(code, 0, "{verified}");
+    // And it travels.
+    let file = at.join("digits.cache");
+    let (saved, code) = said(&at, &format!("save-cache {DIGITS} --pipeline cuda {}", file.display()));
+    assert_eq!(code, 0, "{saved}");
+    assert_eq!(said(&at, "cache clear").1, 0);
+    let (saved, code) = said(&at, &format!("save-cache {DIGITS} --pipeline cuda {}", file.display()));
+    assert_eq!(code, 0, "{saved}");
+    assert_eq!(said(&at, "cache clear").1, 0);
+    let (loaded, code) = said(&at, &format!("load-cache {}", file.display()));
+    assert_eq!(code, 0, "{loaded}");
+    assert!(said(&at, &compile).0.contains("hit: entry "));
+}
+
+#[test]
+fn a_plan_that_a_program_has_priced_is_not_kept_and_why_is_said() {
+    let at = folder("process");
+    let program = at.join("price.sh");
+    std::fs::write(&program, "while read line; do echo '{\"seconds\": 1e-6}'; done\n").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_ovolo"))
+        .args("compile examples/digits/digits.onnx --dim N=1 --threads 1 --process".split(' '))
+        .arg(format!("sh {}", program.display()))
+        .env("OVOLO_CACHE", at.join("cache"))
+        .current_dir(crate::common::root())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("miss: not kept: a plan that a program has priced has no key"), "{text}");
+}

@@ -1,0 +1,317 @@
+//! Cost models from outside, what they know of kernels, and what would be chosen by other prices.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use ovolo::cost::FEATURES;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lab").join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Runs a command on the digits network.
+fn ovolo(at: &Path, command: &str, arguments: &[&str]) -> Output {
+    let model = crate::common::root().join("examples/digits/digits.onnx");
+    let model = [command, model.to_str().unwrap(), "--dim", "N=1", "--threads", "1"];
+    let mut run = Command::new(env!("CARGO_BIN_EXE_ovolo"));
+    let run = run
+        .args(model)
+        .args(arguments)
+        .current_dir(at)
+        .env("OVOLO_CACHE", at.join("cache"))
+        .env("OVOLO_PIPELINE", "native");
+    run.output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_str(&said(output)).unwrap()
+}
+
+fn refused(output: &Output, why: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains(why), "{said}");
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap()
+}
+
+#[test]
+fn dearer_kernels_are_left_and_the_flips_account_for_the_difference() {
+    let at = folder("what-if");
+    let explain = |scales: &[&str]| {
+        let scales = scales.iter().flat_map(|scale| ["--what-if", scale]);
+        let arguments: Vec<&str> = ["--cost", "flops", "--json"].into_iter().chain(scales).collect();
+        json(&ovolo(&at, "explain", &arguments))
+    };
+    let same = explain(&["*=1"]);
+    assert_eq!((&same["flips"], &same["cost"]), (&serde_json::json!([]), &same["then"]));
+    let plan = json(&ovolo(&at, "explain", &["--cost", "flops", "--json"]));
+    let steps = plan["steps"].as_array().unwrap();
+    let dearest =
+        steps.iter().max_by(|a, b| number(&a["seconds"]).total_cmp(&number(&b["seconds"]))).unwrap();
+    let op = dearest["op"].as_str().unwrap();
+    // Two patterns that fit one op both count.
+    let dear = explain(&[&format!("{op}=50"), &format!("{op}*=2")]);
+    let (cost, unchanged, then) = (number(&dear["cost"]), number(&dear["unchanged"]), number(&dear["then"]));
+    assert!(cost < then && then < unchanged, "{dear}");
+    assert!(unchanged >= 100.0 * number(&dearest["seconds"]), "{dear}");
+    let flips = dear["flips"].as_array().unwrap();
+    assert!(
+        flips.iter().any(|flip| flip["before"]["op"].as_str().is_some_and(|text| text.starts_with(op))),
+        "{dear}"
+    );
+    let text = said(&ovolo(&at, "explain", &["--cost", "flops", "--what-if", &format!("{op}=50")]));
+    assert!(text.starts_with("now ") && text.contains("\n    then "), "{text}");
+    // Twice the price for everything is no reason to choose anything else, and none to choose what is not there.
+    let whole = explain(&["native.*=2"]);
+    assert!((number(&whole["then"]) - 2.0 * number(&whole["cost"])).abs() <= 1e-9 * cost, "{whole}");
+    refused(
+        &ovolo(&at, "explain", &["--cost", "flops", "--what-if", "onednn.conv*=2"]),
+        "fits no kernel of this e-graph; there are native.",
+    );
+    refused(&ovolo(&at, "explain", &["--cost", "flops", "--what-if", "native.conv*"]), "PATTERN=FACTOR");
+}
+
+#[test]
+fn each_kernel_has_all_features() {
+    let at = folder("features");
+    said(&ovolo(&at, "features", &["--cost", "flops", "--out", "kernels.csv"]));
+    let mut table = csv::Reader::from_path(at.join("kernels.csv")).unwrap();
+    let names: Vec<String> = table.headers().unwrap().iter().map(str::to_owned).collect();
+    let known = FEATURES.iter().map(|feature| feature.name).chain(["seconds"]);
+    assert!(names.iter().map(String::as_str).eq(known), "{names:?}");
+    let column = |name: &str| names.iter().position(|known| known == name).unwrap();
+    let rows: Vec<csv::StringRecord> = table.records().map(Result::unwrap).collect();
+    assert!(rows.len() > 20, "{}", rows.len());
+    for row in &rows {
+        for (feature, value) in FEATURES.iter().zip(row.iter()).filter(|(feature, _)| feature.is_number()) {
+            let number: f64 = value.parse().unwrap();
+            assert!(number.is_finite() && number >= 0.0, "{}: {value}", feature.name);
+            assert!(!value.starts_with('-'), "{}: {value}", feature.name);
+        }
+        let bytes: Vec<f64> = ["bytes_in", "bytes_const", "bytes_out", "bytes"]
+            .iter()
+            .map(|name| row[column(name)].parse().unwrap())
+            .collect();
+        assert_eq!(bytes[0] + bytes[1] + bytes[2], bytes[3]);
+        assert!(row[column("seconds")].parse::<f64>().unwrap() >= 0.0);
+    }
+    let conv = rows.iter().find(|row| &row[column("op")] == "native.conv").unwrap();
+    assert!(
+        conv[column("kernel_h")].parse::<f64>().unwrap() > 1.0
+            && conv[column("flops")].parse::<f64>().unwrap() > 0.0
+    );
+    let printed = said(&ovolo(&at, "features", &["--cost", "flops"]));
+    assert_eq!(printed, std::fs::read_to_string(at.join("kernels.csv")).unwrap());
+    refused(
+        &ovolo(&at, "features", &["--cost", "flops", "--out", "kernels.parquet"]),
+        "--out kernels.parquet: the table is written as CSV",
+    );
+    assert!(!at.join("kernels.parquet").exists());
+    // A price that failed is not one that is unknown.
+    refused(
+        &ovolo(&at, "features", &["--process", "exit 3", "--out", "none.csv"]),
+        "the program `exit 3` ended before it answered (exit status: 3)",
+    );
+    assert!(!at.join("none.csv").exists());
+    let unknown = r#"while read -r line; do echo '{"seconds": null}'; done"#;
+    let table = said(&ovolo(&at, "features", &["--process", unknown]));
+    assert_eq!(table.lines().count(), rows.len() + 1);
+    // A view costs nothing, whoever is asked.
+    let known = |line: &str| line.ends_with(',') || line.ends_with(",0");
+    assert!(table.lines().skip(1).all(known) && table.lines().any(|line| line.ends_with(',')));
+}
+
+#[test]
+fn a_formula_prices_every_kernel() {
+    let at = folder("formula");
+    let estimate = |formula: &str| {
+        std::fs::write(at.join("mine.ron"), formula).unwrap();
+        json(&ovolo(&at, "explain", &["--formula", "mine.ron", "--json"]))
+    };
+    // A second a kernel, and those of convolutions by what they compute.
+    let plan = estimate(
+        r#"Formula(cases: [Case(ops: "native.conv*", seconds: "max(2 ^ -1, min(0.5, flops)) + 3 * sqrt(4) - 6")],
+           seconds: "1 + 0 * (bytes / memory + start) - 0 * -peak", copy: 0)"#,
+    );
+    let steps = plan["steps"].as_array().unwrap();
+    assert!(!steps.is_empty());
+    for step in steps {
+        let conv = step["op"].as_str().unwrap().starts_with("native.conv");
+        assert_eq!(number(&step["seconds"]), if conv { 0.5 } else { 1.0 }, "{step}");
+    }
+    let wrong = |formula: &str, why: &str| {
+        std::fs::write(at.join("mine.ron"), formula).unwrap();
+        refused(&ovolo(&at, "compile", &["--formula", "mine.ron"]), why);
+    };
+    // A sum may have as many terms as it likes.
+    let terms = "0 + ".repeat(200_000);
+    let plan = estimate(&format!("Formula(seconds: \"{terms}1 - 0 / 2 * 3\")"));
+    assert!(plan["steps"].as_array().unwrap().iter().all(|step| number(&step["seconds"]) == 1.0));
+    wrong("Formula(seconds: \"1 + flop\")", "did you mean `flops`?");
+    wrong("Formula(seconds: \"1 + op\")", "`op` is text, and no number");
+    wrong("Formula(seconds: \"1 + (2\")", "`)` is missing here");
+    wrong("Formula(seconds: \"1 2\")", "`2` follows the end");
+    wrong("Formula(seconds: \"sqr(2)\")", "function `sqr` is not known");
+    wrong("Formula(seconds: \"sqrt(2, 3)\")", "`sqrt` takes 1 argument(s), 2 are given");
+    wrong("Formula(second: 1)", "did you mean `seconds`?");
+    wrong("Formula(seconds: 1, copy: \"flops\")", "`flops` is not known here");
+    wrong("Formula(seconds: \"-1\")", "its formula must give a finite number of seconds, zero or more");
+    refused(&ovolo(&at, "compile", &["--cost", "formula"]), "name its file with `--formula FILE.ron`");
+}
+
+#[test]
+fn a_program_prices_every_kernel() {
+    let at = folder("process");
+    let program = r#"while read -r line; do case "$line" in *native.conv*) echo '{"seconds": 3e-6}';; *) echo '{"seconds": 1e-6}';; esac; done"#;
+    let plan = json(&ovolo(&at, "explain", &["--process", program, "--json"]));
+    for step in plan["steps"].as_array().unwrap() {
+        let conv = step["op"].as_str().unwrap().starts_with("native.conv");
+        assert_eq!(number(&step["seconds"]), if conv { 3e-6 } else { 1e-6 }, "{step}");
+    }
+    let compile = |program: &str| ovolo(&at, "compile", &["--process", program]);
+    refused(&compile("exit 3"), "the program `exit 3` ended before it answered (exit status: 3)");
+    refused(
+        &compile("while read -r line; do echo fast; done"),
+        "the program answered `fast`, which is not of the form",
+    );
+    refused(
+        &compile("while read -r line; do echo '{\"seconds\": null}'; done"),
+        "its program must know every kernel",
+    );
+    refused(&ovolo(&at, "compile", &["--cost", "process"]), "name it with `--process COMMAND`");
+    refused(
+        &compile("while read -r line; do echo '{\"second\": 1e-6}'; done"),
+        "the program answered `{\"second\": 1e-6}`, which is not of the form",
+    );
+    refused(
+        &compile("while read -r line; do echo '{\"seconds\": 1e-6}'; echo '{\"seconds\": 2e-6}'; done"),
+        "wrote a line that nobody had asked for",
+    );
+    let slow = ovolo(&at, "compile", &["--process", "sleep 7", "--process-timeout", "6"]);
+    refused(&slow, "the program `sleep 7` has not answered kernel 1 within 6 s");
+    refused(&slow, "note: the program `sleep 7` has not answered for 5 s; this is kernel 1");
+    refused(&ovolo(&at, "compile", &["--process-timeout", "6"]), "--process <COMMAND>");
+}
+
+#[test]
+fn a_fitted_model_prices_kernels_and_one_of_elsewhere_is_refused() {
+    let at = folder("fit");
+    let run = |arguments: &[&str]| {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_ovolo"));
+        run.args(arguments)
+            .args(["--threads", "1"])
+            .current_dir(&at)
+            .env("OVOLO_CACHE", at.join("cache"))
+            .env("OVOLO_PIPELINE", "native");
+        run.output().unwrap()
+    };
+    // Three small networks, whose kernels differ.
+    let model = |name: &str, channels: usize, side: usize| {
+        let text = format!(
+            "graph {{ x: f32[1,16,{side},{side}] = input; w: f32[{channels},16,3,3] = const ~1
+             b: f32[{channels}] = const ~2; c = conv(x, w, b) {{pads: [1,1,1,1]}}; r = relu(c)
+             v: f32[32,{channels},1,1] = const ~3; d: f32[32] = const ~4; e = conv(r, v, d); y = sigmoid(e); return y }}"
+        );
+        std::fs::write(at.join(name), text.replace("; ", "\n")).unwrap();
+    };
+    for (name, channels, side) in [("a.ovolo", 32, 14), ("b.ovolo", 48, 20), ("c.ovolo", 16, 28)] {
+        model(name, channels, side);
+    }
+    refused(&run(&["compile", "a.ovolo", "--cost", "learned"]), "run `ovolo fit MODEL`");
+    refused(&run(&["fit", "a.ovolo"]), "the table has no times of its kernels: run `ovolo tune a.ovolo");
+    for name in ["a.ovolo", "b.ovolo", "c.ovolo"] {
+        said(&run(&["tune", name]));
+    }
+    refused(
+        &run(&["fit", "a.ovolo", "--learner", "deep"]),
+        "there is no learner `deep`: there are boosted, linear",
+    );
+    for learner in ["linear", "boosted"] {
+        let fit = ["fit", "a.ovolo", "b.ovolo", "c.ovolo", "--learner", learner];
+        let fitted = json(&run(&[&fit[..], &["--json"]].concat()));
+        assert_eq!(fitted["learner"], learner);
+        let held_out = fitted["held_out"].as_array().unwrap();
+        let models: Vec<&str> = held_out.iter().map(|one| one["model"].as_str().unwrap()).collect();
+        assert_eq!(models, ["a", "b", "c", "all"]);
+        for one in held_out {
+            assert!(number(&one["error"]) >= 0.0 && number(&one["spearman"]) <= 1.0, "{one}");
+        }
+        let plan = json(&run(&["explain", "a.ovolo", "--cost", "learned", "--json"]));
+        let steps = plan["steps"].as_array().unwrap();
+        assert!(!steps.is_empty() && steps.iter().all(|step| number(&step["seconds"]) > 0.0), "{plan}");
+        assert_eq!(plan, json(&run(&["explain", "a.ovolo", "--cost", "learned", "--json"])));
+    }
+    // A dimension is of those models that have it, and one that none has is a slip.
+    let digits = crate::common::root().join("examples/digits/digits.onnx");
+    let digits = digits.to_str().unwrap();
+    said(&run(&["tune", digits, "--dim", "N=1"]));
+    let both = ["fit", digits, "a.ovolo", "--dim", "N=1", "--out", "both.json"];
+    assert!(said(&run(&both)).contains("kernels of 2 model(s)"));
+    let slip = run(&["fit", digits, "a.ovolo", "--dim", "N=1", "--dim", "M=2"]);
+    refused(&slip, "--dim M=2 fits none of the models: their dimensions without a size are `N`");
+    refused(&run(&["fit", "a.ovolo", "--dim", "N=1"]), "--dim N=1 fits none of the models");
+    let file = at.join("cache/learned-1.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(at.join("other.json"), text.replacen("\"processor ", "\"processor not ", 1)).unwrap();
+    let other = run(&["compile", "a.ovolo", "--learned", "other.json"]);
+    refused(
+        &other,
+        "other.json: the model was fitted on another machine or by another version: it has `processor not",
+    );
+    std::fs::write(at.join("other.json"), "{}").unwrap();
+    refused(
+        &run(&["compile", "a.ovolo", "--learned", "other.json"]),
+        "no model that `ovolo fit` has written",
+    );
+    said(&run(&["compile", "a.ovolo", "--learned", file.to_str().unwrap()]));
+}
+
+#[test]
+fn a_tuning_in_shards_is_one_table_and_other_machines_are_compared() {
+    let at = folder("shards");
+    let text = "graph { x: f32[1,16,14,14] = input\n w: f32[32,16,3,3] = const ~1\n b: f32[32] = const ~2\n \
+                c = conv(x, w, b) {pads: [1,1,1,1]}\n y = relu(c)\n return y }";
+    std::fs::write(at.join("a.ovolo"), text).unwrap();
+    let run = |cache: &str, arguments: &[&str]| {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_ovolo"));
+        run.args(arguments)
+            .current_dir(&at)
+            .env("OVOLO_CACHE", at.join(cache))
+            .env("OVOLO_PIPELINE", "native")
+            .output()
+            .unwrap()
+    };
+    for number in ["1", "2"] {
+        let tune = ["tune", "a.ovolo", "--threads", "1", "--json", "--shard", &format!("{number}/2")];
+        assert!(number_of(&json(&run(number, &tune)), "timed") > 0.0);
+    }
+    let merged = json(&run("both", &["merge-times", "1/times-1.txt", "2/times-1.txt", "--json"]));
+    assert!(number_of(&merged, "kernels") > 5.0, "{merged}");
+    // Nothing is timed again.
+    let tuned = json(&run("both", &["tune", "a.ovolo", "--threads", "1", "--json"]));
+    assert_eq!(number_of(&tuned, "timed"), number_of(&tuned, "rough"), "{tuned}");
+    let table = std::fs::read_to_string(at.join("2/times-1.txt")).unwrap();
+    std::fs::write(at.join("there.txt"), table.replacen("processor ", "processor not ", 1)).unwrap();
+    let mixed = run("both", &["merge-times", "1/times-1.txt", "there.txt", "--out", "mixed.txt"]);
+    refused(&mixed, "times of different machines or versions are not of one table");
+    assert!(!at.join("mixed.txt").exists());
+    let compared = said(&run("both", &["merge-times", "2/times-1.txt", "there.txt", "--compare"]));
+    assert!(compared.contains("kernels in both, median ratio 1.000, Spearman 1.000"), "{compared}");
+    assert!(compared.contains("`processor not "), "{compared}");
+    refused(&run("both", &["merge-times", "a.ovolo"]), "a.ovolo: this is no table of times");
+}
+
+fn number_of(value: &Value, key: &str) -> f64 {
+    number(&value[key])
+}

@@ -1,0 +1,14 @@
+//! The program: its commands, what they print, and what they keep.
+
+mod common;
+
+mod cache;
+mod command_line;
+mod devices;
+mod exchange;
+mod experiment;
+mod lab;
+mod memory;
+mod onednn;
+mod ray;
+mod report;

@@ -1,0 +1,271 @@
+//! The backend `onednn` from outside: what is said where the library is absent, and plans with it.
+#![allow(clippy::unwrap_used)]
+
+use crate::common;
+
+use crate::common::{onednn_found, pipeline, random, reference, relative_error};
+use ovolo::compile::{self, Options};
+use ovolo::error::Source;
+use ovolo::graph::text;
+use ovolo::pass::pipeline::PassSpec;
+use ovolo::plan::Plan;
+use ovolo::session::Session;
+use ovolo::tensor::DType;
+use std::process::Command;
+
+/// The output of the command on a machine without the library.
+fn without_library(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_ovolo"))
+        .current_dir(common::root())
+        .args(arguments)
+        .env("OVOLO_ONEDNN", "/no/such/library")
+        .env("OVOLO_CACHE", std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("onednn-cache"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+const DIGITS: [&str; 5] = ["examples/digits/digits.onnx", "--dim", "N=1", "--cost", "flops"];
+
+#[test]
+fn without_the_library_its_rules_are_not_in_play_and_the_report_says_so() {
+    let run = |command: &str, pipeline: &str| {
+        without_library(&[&[command], &DIGITS[..], &["--pipeline", pipeline]].concat())
+    };
+    let report = run("compile", "cpu");
+    let said = "backend onednn: not found (/no/such/library: there is no such file)\n";
+    assert!(report.starts_with(said), "{report}");
+    assert!(!run("compile", "native").contains("backend"));
+    assert_eq!(run("explain", "cpu"), run("explain", "native"));
+}
+
+#[test]
+fn doctor_says_where_it_looked() {
+    let report = without_library(&["doctor"]);
+    assert!(
+        report.contains("backend onednn: not found (/no/such/library: there is no such file)"),
+        "{report}"
+    );
+}
+
+/// Compiles a graph by the pipeline `onednn`, compares its outputs with the reference, and gives the plan.
+fn plan(source: &str, threads: usize) -> Plan {
+    let graph = text::parse(ovolo::op::built_in(), source).unwrap();
+    let compilation = compile::compile(graph.clone(), &pipeline("onednn", threads)).unwrap();
+    assert!(compilation.absent.is_empty());
+    let plan = compilation.plan.clone();
+    let inputs: Vec<_> = plan.inputs.iter().map(|(name, ty)| random(name, DType::F32, &ty.shape)).collect();
+    let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+    for _ in 0..2 {
+        let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
+        for (output, wanted) in outputs.iter().zip(reference(&graph, &inputs)) {
+            let error = relative_error(output, &wanted);
+            assert!(error < 1e-5, "{error:e}\n{plan}");
+        }
+    }
+    plan
+}
+
+#[test]
+fn a_residual_is_added_where_it_lies() {
+    if !onednn_found() {
+        return;
+    }
+    let plan = plan(
+        "graph { x: f32[1,32,14,14] = input; v: f32[32,32,1,1] = const ~1; w: f32[32,32,3,3] = const ~2;
+        b: f32[32] = const ~3; r = conv(x, v, b); c = conv(x, w, b) {pads: [1,1,1,1]};
+        s = add(c, r); y = relu(s); return y }",
+        2,
+    );
+    let step = plan.steps.iter().find(|step| step.attrs.get("sum").is_some_and(|sum| sum.to_string() == "1"));
+    let step = step.unwrap_or_else(|| panic!("{plan}"));
+    assert_eq!((step.in_place, step.copied), (Some(3), None), "{plan}");
+}
+
+#[test]
+fn a_copy_is_priced_and_another_kernel_taken() {
+    if !onednn_found() {
+        return;
+    }
+    // The residual is what the convolution reads, too: added from where it lies, it needs no copy.
+    let plan = plan(
+        "graph { x: f32[1,32,14,14] = input; v: f32[32,32,1,1] = const ~1; w: f32[32,32,3,3] = const ~2;
+        b: f32[32] = const ~3; r = conv(x, v, b); c = conv(r, w, b) {pads: [1,1,1,1]};
+        s = add(c, r); y = relu(s); return y }",
+        2,
+    );
+    assert!(plan.steps.iter().all(|step| step.copied.is_none() && step.copies == 0.0), "{plan}");
+    assert!(plan.to_string().contains("post: <add,relu>}"), "{plan}");
+}
+
+#[test]
+fn a_residual_that_the_kernel_reads_otherwise_is_copied_first() {
+    if !onednn_found() || !common::wide() {
+        return;
+    }
+    // In lowered form there is no other kernel.
+    let plan = plan(
+        "graph { x: f32[1,32,14,14] = input; v: f32[32,32,1,1] = const ~1; w: f32[32,32,3,3] = const ~2;
+        b: f32[32] = const ~3; p = native.pack(x) {layout: nhwc}; q = native.pack(v) {layout: Ohwi32o};
+        k = native.pack(w) {layout: Ohwi32o}; r = onednn.conv(p, q, b) {layout: nhwc};
+        c = onednn.conv(r, k, b, r) {layout: nhwc, pads: [1,1,1,1], post: <add,relu>, sum: 1};
+        y = native.unpack(c); return y }",
+        2,
+    );
+    let step = plan.steps.iter().find(|step| step.attrs.get("sum").is_some_and(|sum| sum.to_string() == "1"));
+    let step = step.unwrap_or_else(|| panic!("{plan}"));
+    assert_eq!((step.in_place, step.copied), (None, Some(3)), "{plan}");
+    assert!(plan.to_string().contains("copies operand 3 into its result first"));
+    assert!(step.copies > 0.0 && step.seconds > step.copies, "{} of {}", step.copies, step.seconds);
+}
+
+#[test]
+fn one_and_two_threads_give_one_result() {
+    if !onednn_found() {
+        return;
+    }
+    let source = "graph { x: f32[2,3,33,31] = input; v: f32[24,3,3,3] = const ~1; a: f32[24] = const ~2;
+        w: f32[24,1,3,3] = const ~3; u: f32[40,24,1,1] = const ~4; b: f32[40] = const ~5;
+        m: f32[40,10] = const ~6;
+        c = conv(x, v, a) {strides: [2,2], pads: [1,1,1,1]}; d = relu(c);
+        e = conv(d, w, a) {groups: 24, pads: [1,1,1,1]}; f = clip(e) {min: 0.0, max: 6.0};
+        g = conv(f, u, b); h = max-pool(g) {kernel: [3,3], strides: [2,2], pads: [1,1,1,1]};
+        i = reduce-mean(h) {axes: [2,3]}; j = reshape(i) {shape: [2,40]}; y = matmul(j, m); return y }";
+    for threads in [1, 2, 3] {
+        let plan = plan(source, threads);
+        assert!(plan.steps.iter().any(|step| step.op.name.starts_with("onednn.")), "{plan}");
+    }
+}
+
+/// A pipeline that prices kernels by their bytes, and the library's for a third: as on a processor with
+/// instructions for bf16, whatever this one has.
+fn by_bytes(name: &str, threads: usize) -> Options {
+    let mut options = pipeline(name, threads);
+    for pass in &mut options.pipeline.passes {
+        if let PassSpec::Extract(settings) = pass {
+            settings.cost = "formula".into();
+            let formula =
+                "Formula(cases: [Case(ops: \"onednn.*\", seconds: \"bytes\")], seconds: \"3 * bytes\")";
+            settings.formula = Some(Source::new("bytes.ron", formula));
+        }
+    }
+    options
+}
+
+/// Compiles a graph where it may be rounded, and compares with the reference within 1e-2.
+fn rounded(source: &str, options: &Options) -> Plan {
+    let graph = text::parse(ovolo::op::built_in(), source).unwrap();
+    let compilation = compile::compile(graph.clone(), options).unwrap_or_else(|error| panic!("{error}"));
+    let plan = compilation.plan.clone();
+    let inputs: Vec<_> = plan.inputs.iter().map(|(name, ty)| random(name, ty.dtype, &ty.shape)).collect();
+    let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+    let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
+    for (output, wanted) in outputs.iter().zip(reference(&graph, &inputs)) {
+        let error = relative_error(output, &wanted);
+        assert!(error <= 1e-2, "{error:e}\n{plan}");
+        assert!(error > 1e-6, "nothing was rounded: {error:e}\n{plan}");
+    }
+    plan
+}
+
+/// Steps by op and element type of the result.
+fn steps(plan: &Plan) -> Vec<String> {
+    plan.steps.iter().map(|step| format!("{} {}", step.op, step.output_type.dtype)).collect()
+}
+
+#[test]
+fn in_bf16_chains_of_layers_are_cast_at_their_ends_alone() {
+    if !onednn_found() || !common::wide() {
+        return;
+    }
+    let source = "graph { x: f32[1,16,14,14] = input; v: f32[32,16,3,3] = const ~1; a: f32[32] = const ~2;
+        w: f32[32,32,3,3] = const ~3; d: f32[32,1,3,3] = const ~4; m: f32[32,10] = const ~5;
+        c = conv(x, v, a) {pads: [1,1,1,1]}; e = relu(c); f = max-pool(e) {kernel: [2,2], strides: [2,2]};
+        g = conv(f, w, a) {pads: [1,1,1,1]}; h = add(g, f); i = relu(h);
+        j = conv(i, d, a) {groups: 32, pads: [1,1,1,1]}; k = relu(j);
+        l = reduce-mean(k) {axes: [2,3]}; n = reshape(l) {shape: [1,32]}; y = matmul(n, m); return y }";
+    for threads in [1, 2] {
+        let plan = rounded(source, &by_bytes("bf16", threads));
+        let steps = steps(&plan);
+        let casts = steps.iter().filter(|step| step.contains(".cast ")).count();
+        assert_eq!(casts, 2, "{plan}");
+        for op in ["onednn.conv bf16", "onednn.matmul bf16"] {
+            assert!(steps.iter().any(|step| step == op), "{op}\n{plan}");
+        }
+        let wide = steps.iter().filter(|step| step.ends_with("f32")).count();
+        assert!(wide <= 2, "{plan}");
+    }
+}
+
+#[test]
+fn where_weights_take_the_time_products_are_in_bf16() {
+    if !onednn_found() || !common::wide() {
+        return;
+    }
+    let source = "graph { x: f32[1,2048] = input; w: f32[2048,1024] = const ~1; y = matmul(x, w); return y }";
+    let plan = rounded(source, &pipeline("bf16", 1));
+    assert!(steps(&plan).iter().any(|step| step == "onednn.matmul bf16"), "{plan}");
+}
+
+#[test]
+fn a_model_in_bf16_runs_on_kernels_in_bf16() {
+    if !onednn_found() || !common::wide() {
+        return;
+    }
+    let source = "graph { x: bf16[1,16,14,14] = input; v: bf16[32,16,3,3] = const ~1; a: bf16[32] = const ~2;
+        w: bf16[16,32,1,1] = const ~3; b: bf16[16] = const ~4;
+        c = conv(x, v, a) {pads: [1,1,1,1]}; e = relu(c); f = conv(e, w, b); g = add(f, x); return g }";
+    let graph = text::parse(ovolo::op::built_in(), source).unwrap();
+    for (name, options) in [("onednn", by_bytes("onednn", 2)), ("native", pipeline("native", 2))] {
+        let compilation = compile::compile(graph.clone(), &options).unwrap();
+        let plan = compilation.plan.clone();
+        let inputs = [random("x", DType::BF16, &[1, 16, 14, 14])];
+        let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+        let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
+        let error = relative_error(&outputs[0], &reference(&graph, &inputs)[0]);
+        assert!(error <= 1e-2, "{error:e}\n{plan}");
+        let convs: Vec<_> = plan.steps.iter().filter(|step| step.op.name.contains("conv")).collect();
+        assert!(convs.len() == 2 && convs.iter().all(|step| step.op.name.starts_with(name)), "{plan}");
+        assert!(!plan.to_string().contains(" reference"), "{plan}");
+    }
+}
+
+#[test]
+fn what_times_depend_on_is_the_version_and_not_the_place() {
+    if !onednn_found() {
+        return;
+    }
+    let backend = ovolo::backend::find("onednn").unwrap();
+    let (found, identity) = (backend.found().unwrap(), backend.identity().unwrap());
+    let (version, path) = found.split_once(" at ").unwrap();
+    assert!(identity.starts_with(version) && identity.contains("revision "), "{identity}");
+    assert!(!identity.contains(path), "{identity}");
+    assert_eq!(ovolo::host::validators(1).libraries["onednn"], identity);
+}
+
+#[test]
+fn a_model_that_was_fitted_without_a_backend_does_not_price_it() {
+    if !onednn_found() {
+        return;
+    }
+    let at = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("onednn-unseen");
+    let _ = std::fs::remove_dir_all(&at);
+    std::fs::create_dir_all(&at).unwrap();
+    let run = |line: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
+        command.args(line.split(' ')).args(["--threads", "1"]).current_dir(common::root());
+        let output = command.env("OVOLO_CACHE", &at).env("OVOLO_PIPELINE", "native").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{line}: {said}");
+        String::from_utf8(output.stdout).unwrap() + &said
+    };
+    let digits = "examples/digits/digits.onnx --dim N=1";
+    run(&format!("tune {digits}"));
+    run(&format!("fit {digits}"));
+    let report = run(&format!("compile {digits} --pipeline cpu --cost learned"));
+    assert!(report.contains("backend onednn: its kernels are no candidates"), "{report}");
+    let plan = run(&format!("explain {digits} --pipeline cpu --cost learned --json"));
+    assert!(plan.contains("native.") && !plan.contains("\"onednn."), "{plan}");
+    assert!(!run(&format!("compile {digits} --cost learned")).contains("backend"));
+}

@@ -1,0 +1,35 @@
+//! A headless browser, and what it draws.
+
+use crate::report::dom::Dom;
+use std::path::Path;
+use std::process::Command;
+
+/// The browser, if there is one.
+pub fn browser() -> Option<String> {
+    let named = std::env::var("OVOLO_BROWSER").ok();
+    let known = ["chromium", "chromium-browser", "google-chrome"].map(str::to_owned);
+    let found = named.into_iter().chain(known).find(|name| {
+        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+    });
+    if found.is_none() {
+        assert!(std::env::var_os("OVOLO_REQUIRE_BROWSER").is_none(), "there is no Chromium");
+        println!("skipped: what a browser shows; install Chromium, or name it in OVOLO_BROWSER");
+    }
+    found
+}
+
+/// The elements of a page after its script has run. `at` follows the address: `#step=3`.
+pub fn drawn(browser: &str, page: &Path, at: &str) -> Dom {
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1600,1000"])
+        .arg(format!("--user-data-dir={}", page.with_extension("profile").display()))
+        .args(["--virtual-time-budget=10000", "--dump-dom"])
+        .arg(format!("file://{}{at}", page.display()))
+        .output()
+        .unwrap();
+    let dom = Dom::read(&String::from_utf8(output.stdout).unwrap());
+    assert_eq!(dom.text("errors"), "", "the page's script failed");
+    let root = dom.all("html").next().expect("the browser gives a document");
+    assert_eq!(root.get("data-drawn"), Some("true"), "{}", String::from_utf8_lossy(&output.stderr));
+    dom
+}

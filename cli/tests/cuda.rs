@@ -1,0 +1,185 @@
+//! Generated kernels without a device: their own text runs on the processor and is compared with the
+//! reference evaluation, and NVRTC makes machine code of it.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../tests/common/mod.rs"]
+mod common;
+
+#[path = "cuda/case.rs"]
+mod case;
+#[path = "cuda/device.rs"]
+mod device;
+#[path = "cuda/graph.rs"]
+mod graph;
+#[path = "cuda/host.rs"]
+mod host;
+#[path = "cuda/library.rs"]
+mod library;
+#[path = "cuda/nvrtc.rs"]
+mod nvrtc;
+#[path = "cuda/plan.rs"]
+mod plan;
+#[path = "cuda/standin.rs"]
+mod standin;
+#[path = "cuda/text.rs"]
+mod text;
+
+use case::{Case, FAMILIES, Random};
+use host::Host;
+use libtest_mimic::{Arguments, Failed, Trial};
+use ovolo::backend::cuda::{Job, Module};
+use ovolo::tensor::{DType, Tensor};
+
+fn main() {
+    standin::place();
+    let mut trials = Vec::new();
+    for (number, (name, cases)) in FAMILIES.iter().enumerate() {
+        let cases =
+            move || cases(&mut Random::new(number as u64 + 1)).into_iter().flatten().collect::<Vec<Case>>();
+        trials.push(Trial::test(format!("values::{name}"), move || values(name, &cases())));
+        trials.push(Trial::test(format!("machine_code::{name}"), move || nvrtc::compiles(&cases())));
+        trials.push(Trial::test(format!("device::kernels::{name}"), move || device::family(number)));
+    }
+    for (name, path) in plan::models() {
+        let (of, at) = (name.clone(), path.clone());
+        let (with, there) = (name.clone(), path.clone());
+        trials.push(Trial::test(format!("model::{name}"), move || plan::model(&name, &path)));
+        trials.push(Trial::test(format!("library::model::{with}"), move || plan::libraries(&with, &there)));
+        for pipeline in ["cuda", "cuda-tf32", "cuda-f16", "cuda-bf16"] {
+            let title = format!("device::model::{of}::{pipeline}");
+            let (of, at) = (of.clone(), at.clone());
+            trials.push(Trial::test(title, move || device::model(&of, &at, pipeline)));
+        }
+    }
+    for (name, source, streams) in device::GRAPHS {
+        let run = move || device::named(name, source, *streams);
+        trials.push(Trial::test(format!("device::graph::{name}"), run));
+    }
+    for (name, test) in library::TESTS.iter().chain(graph::TESTS) {
+        trials.push(Trial::test(format!("library::{name}"), *test));
+    }
+    trials.push(Trial::test("device::errors_say_what_to_do", device::errors_say_what_to_do));
+    let kept = device::machine_code_and_plans_are_kept;
+    trials.push(Trial::test("device::machine_code_and_plans_are_kept", kept));
+    trials.push(Trial::test("device::mixed", device::mixed));
+    trials.push(Trial::test("device::the_pipeline_mixes", device::the_pipeline_mixes));
+    trials.push(Trial::test("device::models_in_f16_fuse", device::models_in_f16_fuse));
+    trials.push(Trial::test("device::copies_run_beside_kernels", device::copies_run_beside_kernels));
+    trials.push(Trial::test("harness::a_missing_wait_shows", device::a_missing_wait_shows));
+    trials.push(Trial::test("plan::chains_stay_on_the_device", plan::chains_stay_on_the_device));
+    trials
+        .push(Trial::test("plan::running_without_a_device_says_so", plan::running_without_a_device_says_so));
+    trials.push(Trial::test("harness::a_missing_barrier_shows", a_missing_barrier_shows));
+    trials.push(Trial::test("harness::a_wrong_index_shows", a_wrong_index_shows));
+    trials.push(Trial::test("text::snapshots", text::snapshots));
+    trials.push(Trial::test("text::the_same_work_has_one_text", text::the_same_work_has_one_text));
+    trials.push(Trial::test("text::does_not_depend_on_order", nvrtc::canonical));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+/// Compares the kernels of some cases with the reference, threads in either order.
+fn values(name: &str, cases: &[Case]) -> Result<(), Failed> {
+    let Some(compiler) = host::compiler() else { return Ok(()) };
+    let jobs: Vec<Job> = cases
+        .iter()
+        .map(|case| case.job().map_err(|why| format!("{}: {why}", case.name())))
+        .collect::<Result<_, _>>()?;
+    let host = Host::new(&compiler, name, &Module::new(&jobs));
+    let mut wrong = Vec::new();
+    for (case, job) in cases.iter().zip(&jobs) {
+        let reference = case.reference();
+        let operands: Vec<&Tensor> = case.operands.iter().collect();
+        for backwards in [false, true] {
+            let result = host.run(job, &operands, &case.ty, backwards);
+            if let Err(why) = result.and_then(|result| agrees(case, &result, &reference)) {
+                let text: Vec<&str> = job.kernels.iter().map(|kernel| kernel.text.as_str()).collect();
+                wrong.push(format!("{}: {why}\n{}", case.name(), text.join("\n")));
+                break;
+            }
+        }
+    }
+    match wrong.len() {
+        0 => Ok(()),
+        count => {
+            let shown = wrong.iter().take(4).map(String::as_str).collect::<Vec<_>>().join("\n");
+            Err(format!("{count} of {} cases are wrong:\n{shown}", cases.len()).into())
+        }
+    }
+}
+
+/// The transpose of a matrix whose squares are ragged, with another text; what the processor makes of it.
+fn changed(from: &str, to: &str) -> Result<Option<Result<(), String>>, Failed> {
+    let Some(compiler) = host::compiler() else { return Ok(None) };
+    let x = Random::new(7).tensor(DType::F32, &[40, 70]);
+    let attrs = ovolo::attr::Attrs::new().ints("perm", &[1, 0]);
+    let case = Case::new("transpose", attrs, vec![x]).ok_or("the op refuses")?;
+    let mut job = case.job()?;
+    let kernel = job.kernels.first_mut().ok_or("there is no kernel")?;
+    let text = kernel.text.replace(from, to);
+    if text == kernel.text {
+        return Err(format!("the kernel has no `{from}`").into());
+    }
+    kernel.text = text;
+    let host = Host::new(&compiler, &format!("changed_{}", to.len()), &Module::new([&job]));
+    let reference = case.reference();
+    let mut outcome = Ok(());
+    for backwards in [false, true] {
+        let result = host.run(&job, &[&case.operands[0]], &case.ty, backwards);
+        outcome = outcome.and(result.and_then(|result| agrees(&case, &result, &reference)));
+    }
+    Ok(Some(outcome))
+}
+
+/// What is read before others have written it is garbage in one order of threads or the other.
+fn a_missing_barrier_shows() -> Result<(), Failed> {
+    match changed("__syncthreads();", ";")? {
+        Some(Ok(())) => Err("the kernel is right without its barrier".into()),
+        _ => Ok(()),
+    }
+}
+
+/// An index that is off by one is seen, at the edge too.
+fn a_wrong_index_shows() -> Result<(), Failed> {
+    match changed("y < 40u", "y < 39u")? {
+        Some(Ok(())) => Err("a row that nobody writes is not missed".into()),
+        _ => Ok(()),
+    }
+}
+
+/// Whether every element is the reference's, padding included, within the rounding of its type.
+fn agrees(case: &Case, result: &Tensor, reference: &Tensor) -> Result<(), String> {
+    let (relative, absolute) = match case.ty.dtype {
+        DType::F32 => (1e-4, 1e-5),
+        DType::F16 => (4e-3, 2e-3),
+        DType::BF16 => (2e-2, 1e-2),
+        DType::F64 => (1e-10, 1e-11),
+        _ => (0.0, 0.0),
+    };
+    // Sums of many elements, or products, round as often.
+    let most = case.operands.iter().map(|operand| operand.ty().shape.count()).max().unwrap_or(1);
+    let share = most as f64 / case.ty.shape.count().max(1) as f64;
+    let products = match case.op {
+        "matmul" | "conv" | "attention" => {
+            let types: Vec<_> = case.operands.iter().map(Tensor::ty).collect();
+            let def = ovolo::op::built_in().get(case.op).ok_or("the op is gone")?;
+            (def.flops)(&case.attrs, &types, &case.ty) / (2 * case.ty.shape.count().max(1)) as f64
+        }
+        _ => 1.0,
+    };
+    let absolute = absolute * share.max(products).max(1.0).sqrt();
+    if result.bytes() == reference.bytes() {
+        return Ok(());
+    }
+    let padding = result.to_layout(&ovolo::tensor::Layout::PLAIN).to_layout(&case.ty.layout);
+    if padding.bytes() != result.bytes() {
+        return Err("padding is not zero".into());
+    }
+    let pairs = result.to_f64().into_iter().zip(reference.to_f64());
+    for (at, (a, b)) in pairs.enumerate() {
+        let near = a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= absolute + relative * b.abs();
+        if !near {
+            return Err(format!("element {at} is {a}, not {b}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,567 @@
+//! Graphs of operations by cuDNN, on a device or on the stand-in: values, what the library is told, what is refused and
+//! why, what is chosen, and what tuning makes of the engines.
+
+use super::case::{Case, Random};
+use super::device::{self, Kept};
+use super::library::{One, Test, chosen, contract, lowered, post, there, values};
+use super::standin::Standin;
+use super::{common, standin};
+use libtest_mimic::Failed;
+use ovolo::attr::{Attr, Attrs, Float, Step};
+use ovolo::backend::Call;
+use ovolo::backend::cuda::{self, Module};
+use ovolo::cost::{Entry, Machine, State};
+use ovolo::op;
+use ovolo::pass::pipeline::PassSpec;
+use ovolo::session::Session;
+use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
+use ovolo_tune::Tuner;
+use std::path::Path;
+use std::process::Command;
+
+/// The tests, by name.
+pub const TESTS: &[(&str, Test)] = &[
+    ("graphs_of_convolutions", convolutions),
+    ("graphs_of_attention", attentions),
+    ("graphs_that_are_refused", refused),
+    ("graphs_are_told_as_they_are", told),
+    ("graphs_are_chosen_with_what_follows", chosen_graphs),
+    ("errors_of_graphs_say_what_to_do", errors_say_what_to_do),
+    ("tuning_picks_the_fastest_engine", tuning_picks_the_fastest_engine),
+    ("tuning_prices_copies", tuning_prices_copies),
+    ("older_versions_have_fewer_graphs", older_versions_have_fewer_graphs),
+];
+
+const HALVES: [DType; 2] = [DType::F16, DType::BF16];
+
+/// One step of a chain: its name, its parameters, and the shape of its operand.
+type Link<'a> = (&'static str, &'a [f64], Option<&'a [usize]>);
+
+fn chain(links: &[Link<'_>]) -> Attrs {
+    let step = |(op, parameters, _): &Link<'_>| Step {
+        op,
+        parameters: parameters.iter().map(|parameter| Float(*parameter)).collect(),
+    };
+    Attrs::new().with("post", Attr::Post(links.iter().map(step).collect()))
+}
+
+/// Convolutions in every type and layout with what graphs take after them, by every engine that computes them.
+fn convolution_cases() -> Result<Vec<One>, String> {
+    let r = &mut Random::new(21);
+    // Input, weights, pads, strides, dilations, groups, result.
+    type Shape = ([usize; 4], [usize; 4], [i64; 4], i64, i64, i64, [usize; 4]);
+    let shapes: &[Shape] = &[
+        ([1, 3, 9, 8], [4, 3, 3, 3], [1; 4], 1, 1, 1, [1, 4, 9, 8]),
+        ([2, 6, 8, 8], [6, 1, 3, 3], [1, 1, 2, 2], 1, 2, 6, [2, 6, 7, 7]),
+        ([2, 4, 8, 8], [8, 2, 1, 3], [0, 1, 0, 1], 2, 1, 2, [2, 8, 4, 4]),
+    ];
+    let mut list = Vec::new();
+    for dtype in [DType::F32, DType::F16, DType::BF16] {
+        for (x, w, pads, stride, dilation, groups, y) in shapes {
+            let whole: Option<&[usize]> = Some(y);
+            let channels = [y[0], y[1], 1, 1];
+            let chains: &[&[Link<'_>]] = &[
+                &[],
+                &[("relu", &[], None)],
+                &[("add", &[], whole)],
+                &[("add", &[], whole), ("relu", &[], None)],
+                &[("clip", &[0.0, 6.0], None)],
+                &[("silu", &[], None), ("mul", &[], Some(&channels))],
+                &[("sigmoid", &[], None), ("sub", &[], whole), ("gelu", &[], None)],
+                &[("add", &[], whole), ("tanh", &[], None), ("add", &[], whole)],
+                &[("hard-swish", &[], None)],
+                &[("mish", &[], None), ("hard-sigmoid", &[0.2, 0.4], None)],
+                &[("leaky-relu", &[0.1], None), ("elu", &[0.5], None), ("max", &[], whole)],
+                &[("gelu-tanh", &[], None), ("softplus", &[], None), ("min", &[], whole)],
+                &[("abs", &[], None), ("sqrt", &[], None), ("neg", &[], None), ("exp", &[], None)],
+                &[("erf", &[], None), ("exp", &[], None), ("rsub", &[], whole)],
+            ];
+            for links in chains {
+                let attrs = chain(links)
+                    .ints("pads", pads)
+                    .ints("strides", &[*stride; 2])
+                    .ints("dilations", &[*dilation; 2])
+                    .int("groups", *groups);
+                let mut operands = vec![r.tensor(dtype, x), r.tensor(dtype, w), r.tensor(dtype, &w[..1])];
+                operands.extend(links.iter().filter_map(|link| link.2).map(|shape| r.tensor(dtype, shape)));
+                for layout in ["plain", "nhwc"] {
+                    for engine in 0..6 {
+                        let one = One {
+                            case: Case::new("conv", attrs.clone(), operands.clone()).ok_or("refused")?,
+                            more: Attrs::new().int("engine", engine),
+                            layout: layout.parse()?,
+                            form: "-graph",
+                        };
+                        // Of the stand-in's last two no device has one, and one is wrong.
+                        let right =
+                            standin::on_device() || !LAST[usize::from(dtype != DType::F32)].contains(&engine);
+                        if right && accepted(&one) {
+                            list.push(one);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(list)
+}
+
+/// Of the stand-in's engines those that do not compute what they should, in `f32` and narrower.
+const LAST: [&[i64]; 2] = [&[1, 3], &[3, 5]];
+
+fn accepted(one: &One) -> bool {
+    let types: Vec<TensorType> = one.operands().iter().map(|one| one.ty().clone()).collect();
+    contract(&format!("cudnn.{}{}", one.case.op, one.form), &one.attrs(), &types).is_ok()
+}
+
+/// Convolutions have the reference's values, with all that follows them.
+fn convolutions() -> Result<(), Failed> {
+    if !device::ready() || !there("cudnn") {
+        return Ok(());
+    }
+    let cases = convolution_cases()?;
+    if !standin::on_device() {
+        let count = |dtype: DType, layout: &str| {
+            let is = |one: &&One| one.case.ty.dtype == dtype && one.layout.to_string() == layout;
+            cases.iter().filter(is).count()
+        };
+        // In nchw four chains; in nhwc all but the one with a step that there is not. Two engines of `f32`, four else.
+        for (dtype, engines) in [(DType::F32, 2), (DType::F16, 4), (DType::BF16, 4)] {
+            let counted = (count(dtype, "plain"), count(dtype, "nhwc"));
+            if counted != (3 * 4 * engines, 3 * 13 * engines) {
+                return Err(format!("{dtype} has {counted:?} cases").into());
+            }
+        }
+    }
+    values("cudnn", &cases)
+}
+
+/// Attention has the reference's values, with masks of every shape and without one.
+fn attentions() -> Result<(), Failed> {
+    if !device::ready() || !there("cudnn") {
+        return Ok(());
+    }
+    let r = &mut Random::new(22);
+    let mut cases = Vec::new();
+    for dtype in HALVES {
+        for ([batch, heads, rows, length, depth, width], scale) in
+            [([1, 2, 5, 7, 8, 8], 1.0), ([2, 3, 17, 33, 16, 24], 0.25), ([2, 1, 1, 64, 32, 8], -0.5)]
+        {
+            let masks: &[Option<&[usize]>] = &[
+                None,
+                Some(&[rows, length]),
+                Some(&[batch, 1, 1, length]),
+                Some(&[1, heads, rows, 1]),
+                Some(&[batch, heads, rows, length]),
+                Some(&[]),
+            ];
+            for mask in masks {
+                let mut operands = vec![
+                    r.tensor(dtype, &[batch, heads, rows, depth]),
+                    r.tensor(dtype, &[batch, heads, length, depth]),
+                    r.tensor(dtype, &[batch, heads, length, width]),
+                ];
+                operands.extend(mask.map(|mask| r.tensor(dtype, mask)));
+                for engine in 0..2 {
+                    let one = One {
+                        case: Case::new("attention", Attrs::new().float("scale", scale), operands.clone())
+                            .ok_or("refused")?,
+                        more: Attrs::new().int("engine", engine),
+                        layout: Layout::PLAIN,
+                        form: "",
+                    };
+                    if !accepted(&one) {
+                        return Err(format!("{} is refused", one.case.name()).into());
+                    }
+                    cases.push(one);
+                }
+            }
+        }
+    }
+    values("cudnn", &cases)
+}
+
+/// What is refused says why; what is taken has the scratch that its engine wants.
+fn refused() -> Result<(), Failed> {
+    if !device::ready() || standin::on_device() || !there("cudnn") {
+        return Ok(());
+    }
+    let image = |dtype: DType, shape: &[usize], layout: &str| {
+        TensorType::plain(dtype, shape).with_layout(layout.parse().unwrap())
+    };
+    let of = |more: Attrs, dtype: DType, steps: &[&'static str], layout: &str| {
+        let mut types = vec![
+            image(dtype, &[1, 4, 8, 8], layout),
+            image(dtype, &[4, 4, 3, 3], layout),
+            TensorType::plain(dtype, [4]),
+        ];
+        types
+            .extend(steps.iter().filter(|step| **step == "add").map(|_| image(dtype, &[1, 4, 8, 8], layout)));
+        let attrs = more.ints("pads", &[1; 4]).with("post", post(steps).get("post").cloned().unwrap());
+        contract("cudnn.conv-graph", &attrs, &types)
+    };
+    let attention = |dtype: DType, depth: usize, engine: i64| {
+        let types =
+            [[1, 2, 5, depth], [1, 2, 7, depth], [1, 2, 7, 8]].map(|shape| TensorType::plain(dtype, shape));
+        contract("cudnn.attention", &Attrs::new().float("scale", 0.5).int("engine", engine), &types)
+    };
+    let engine = |number: i64| Attrs::new().int("engine", number);
+    let (f, h) = (DType::F32, DType::F16);
+    for (answer, words) in [
+        (of(engine(0), DType::F64, &[], "plain"), "a graph takes f32, f16 and bf16"),
+        (of(engine(-1), f, &[], "plain"), "attribute `engine` is -1"),
+        (of(engine(0), f, &["silu"], "plain"), "in nhwc some do"),
+        (of(engine(0), h, &["log"], "nhwc"), "no step `log` there"),
+        (of(engine(4), f, &[], "nhwc"), "cuDNN has 4 engine(s) for this graph, and number 4 is asked for"),
+        (of(engine(6), h, &["silu"], "nhwc"), "cuDNN has 6 engine(s)"),
+        (of(engine(0).int("tf32", 1), h, &[], "nhwc"), "TF32 is made of f32"),
+        (attention(f, 8, 0), "it takes f16 and bf16"),
+        (attention(h, 12, 0), "a head size is 12: the library takes multiples of 8 up to 256"),
+        (attention(h, 264, 0), "a head size is 264"),
+        (attention(h, 64, 3), "cuDNN has 3 engine(s)"),
+    ] {
+        match answer {
+            Err(why) if why.contains(words) => {}
+            other => return Err(format!("{other:?}, not `{words}`").into()),
+        }
+    }
+    // Scratch begins on 256 bytes wherever a plan's buffer begins.
+    let taken = |contract: Result<ovolo::contract::Contract, String>| -> Result<(String, usize), String> {
+        contract.map(|contract| (contract.implementation, contract.scratch))
+    };
+    let moved = (2 * (256 + 4 * 4 * 9 + 256 + 4) as usize).next_multiple_of(64) + 192;
+    for (answer, wanted) in [
+        (of(engine(2), f, &["silu"], "nhwc"), ("f32-engine-2".to_owned(), 0)),
+        (of(engine(0).int("tf32", 1), f, &["relu"], "nhwc"), ("tf32-engine-0".to_owned(), 192 + 192)),
+        (of(engine(1), h, &[], "plain"), ("f16-engine-1".to_owned(), moved)),
+        (attention(DType::BF16, 64, 0), ("bf16-engine-0".to_owned(), 256 + 192)),
+    ] {
+        let found = taken(answer)?;
+        if found != wanted {
+            return Err(format!("{found:?}, not {wanted:?}").into());
+        }
+    }
+    Ok(())
+}
+
+/// What the library is told of graphs, as it is.
+fn told() -> Result<(), Failed> {
+    let (Some(standin), true) = (standin::get(), device::ready() && there("cudnn")) else { return Ok(()) };
+    let r = &mut Random::new(23);
+    let half = |r: &mut Random, shape: &[usize]| r.tensor(DType::F16, shape);
+    let image = vec![
+        half(r, &[2, 8, 6, 5]),
+        half(r, &[4, 4, 3, 3]),
+        half(r, &[4]),
+        half(r, &[2, 4, 4, 2]),
+        half(r, &[2, 4, 1, 1]),
+    ];
+    let links: &[Link<'_>] =
+        &[("add", &[], Some(&[2, 4, 4, 2])), ("clip", &[0.0, 6.0], None), ("mul", &[], Some(&[2, 4, 1, 1]))];
+    let convolution = Case::new(
+        "conv",
+        chain(links).int("groups", 2).ints("pads", &[0, 0, 0, 1]).ints("strides", &[1, 2]),
+        image,
+    );
+    let heads =
+        vec![half(r, &[2, 3, 5, 8]), half(r, &[2, 3, 7, 8]), half(r, &[2, 3, 7, 16]), half(r, &[5, 7])];
+    let attention = Case::new("attention", Attrs::new().float("scale", 0.5), heads);
+    for (name, case, layout, form) in
+        [("convolution", convolution, "nhwc", "-graph"), ("attention", attention, "plain", "")]
+    {
+        let one = One { case: case.ok_or("refused")?, more: Attrs::new(), layout: layout.parse()?, form };
+        let graph = lowered("cudnn", std::slice::from_ref(&one))?;
+        let plan = device::planned(&graph)?;
+        let _turn = standin::turn();
+        let session = Session::with(&graph, plan, &Kept::default()).map_err(|error| error.to_string())?;
+        drop(session);
+        super::plan::snapshot("told", name, &standin.told());
+        standin.faults()?;
+    }
+    Ok(())
+}
+
+/// A convolution keeps a chain that the library's own call has not, and attention of narrow types is the library's.
+fn chosen_graphs() -> Result<(), Failed> {
+    if !device::ready() || standin::on_device() || !there("cudnn") {
+        return Ok(());
+    }
+    let block = "x: f16[8,64,28,28] = input\nw: f16[64,64,3,3] = const ~1\nb: f16[64] = const ~2\n\
+        c = conv(x, w, b) {pads: [1,1,1,1]}\nd = silu(c)\nreturn d";
+    let plan = chosen(block)?;
+    if !plan.iter().any(|step| step == "cudnn.conv-graph <silu>") {
+        return Err(format!("{plan:?}").into());
+    }
+    let attention = |dtype: &str| {
+        format!(
+            "q: {dtype}[4,8,64,64] = input\nk: {dtype}[4,8,64,64] = input\nv: {dtype}[4,8,64,64] = input\n\
+            m: {dtype}[4,1,1,64] = input\ns: {dtype}[] = const [0.125]\nt = transpose(k) {{perm: [0,1,3,2]}}\n\
+            p = matmul(q, t)\nc = mul(p, s)\nd = add(c, m)\ne = softmax(d) {{axis: 3}}\ny = matmul(e, v)\nreturn y"
+        )
+    };
+    for dtype in ["f16", "bf16"] {
+        let source = format!(
+            "q: {dtype}[4,8,64,64] = input\nk: {dtype}[4,8,64,64] = input\nv: {dtype}[4,8,64,64] = input\n\
+            m: {dtype}[4,1,1,64] = input\ny = attention(q, k, v, m) {{scale: 0.125}}\nreturn y"
+        );
+        let plan = chosen(&source)?;
+        if !plan.iter().any(|step| step == "cudnn.attention <>") {
+            return Err(format!("{dtype}: {plan:?}").into());
+        }
+    }
+    for pipeline in ["cuda-f16", "cuda-bf16"] {
+        let graph =
+            device::parsed(&attention("f32").replace("64,64]", "1024,64]").replace("1,64]", "1,1024]"))?;
+        let plan = ovolo::compile::compile(graph, &common::pipeline(pipeline, 2))
+            .map_err(|error| error.to_string())?
+            .plan;
+        if !plan.steps.iter().any(|step| step.op == "cudnn.attention") {
+            return Err(format!("{pipeline}:\n{plan}").into());
+        }
+    }
+    let plan = chosen(&attention("f32"))?;
+    if plan.iter().any(|step| step.starts_with("cudnn.")) {
+        return Err(format!("f32: {plan:?}").into());
+    }
+    Ok(())
+}
+
+/// A convolution in `f16` by one of the engines, and its operands.
+fn one(engine: i64) -> One {
+    let r = &mut Random::new(24);
+    let operands = [&[1, 4, 6, 6][..], &[4, 4, 3, 3], &[4]].map(|shape| r.tensor(DType::F16, shape)).to_vec();
+    One {
+        case: Case::new("conv", chain(&[("silu", &[], None)]), operands).unwrap(),
+        more: Attrs::new().int("engine", engine),
+        layout: "nhwc".parse().unwrap(),
+        form: "-graph",
+    }
+}
+
+/// What the library says comes with the step, its own words and what to do; nothing is left behind.
+fn errors_say_what_to_do() -> Result<(), Failed> {
+    let (Some(standin), true) = (standin::get(), device::ready() && there("cudnn")) else { return Ok(()) };
+    let load = |engine: i64| -> Result<Session, String> {
+        let graph = lowered("cudnn", &[one(engine)])?;
+        let plan = device::planned(&graph)?;
+        Session::with(&graph, plan, &Kept::default()).map_err(|error| error.to_string())
+    };
+    let _turn = standin::turn();
+    let says = |what: Result<String, String>, words: &[&str]| match what {
+        Err(error) if words.iter().all(|word| error.contains(word)) => Ok(()),
+        other => Err(format!("{other:?} does not say {words:?}")),
+    };
+    let made = |load: Result<Session, String>| load.map(|_| "a session".to_owned());
+    // The contract is asked of the library once, and kept.
+    drop(load(0)?);
+    says(
+        made(load(3)),
+        &[
+            "c0.result",
+            "cudnnBackendFinalize of the plan of an engine (no device has this engine)",
+            "CUDNN_STATUS_NOT_SUPPORTED (3000)",
+            "ovolo tune",
+        ],
+    )?;
+    for (entry, after) in [
+        ("cudnnCreate", 0),
+        ("cudnnBackendCreateDescriptor", 3),
+        ("cudnnBackendSetAttribute", 9),
+        ("cudnnBackendFinalize", 5),
+        ("cudnnBackendGetAttribute", 2),
+    ] {
+        standin.fail(entry, after, 5000);
+        let words = ["cudnn.conv-graph", entry, "CUDNN_STATUS_EXECUTION_FAILED", "compute-sanitizer"];
+        says(made(load(0)), &words)?;
+    }
+    standin.fail("cudnnBackendSetAttribute", 0, 31999);
+    says(made(load(0)), &["code 31999, which the library has no name for", "doctor"])?;
+    let given = one(0).operands();
+    let inputs: Vec<&Tensor> = given.iter().collect();
+    let mut session = load(0)?;
+    standin.fail("cudnnBackendExecute", 0, 5000);
+    let run = session.run(&inputs).map(|_| "values".to_owned()).map_err(|error| error.to_string());
+    says(run, &["c0.result", "cudnnBackendExecute: CUDNN_STATUS_EXECUTION_FAILED (5000)"])?;
+    session.run(&inputs).map_err(|error| error.to_string())?;
+    drop(session);
+    standin.faults()?;
+    Ok(standin.nothing_left()?)
+}
+
+/// What a tuner measures of a graph in a new folder, the plan that it comes to, and the table that it leaves.
+fn tuned(name: &str, source: &str) -> Result<(Vec<Entry>, String, String), Failed> {
+    let graph = device::parsed(source)?;
+    let mut options = common::pipeline("cuda", 1);
+    options.pipeline.backends.retain(|backend| backend != "cublaslt");
+    for pass in &mut options.pipeline.passes {
+        if let PassSpec::Extract(settings) = pass {
+            settings.cost = "measured".into();
+        }
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    let mut tuner = Tuner::open(Some(&folder), 1, Machine::NOMINAL);
+    let tuned = ovolo_tune::compile(&graph, options, &mut tuner).map_err(|error| error.to_string())?;
+    let table = std::fs::read_to_string(folder.join("times-1.txt")).map_err(|error| error.to_string())?;
+    let entries = tuner.stored().table.entries.values().cloned().collect();
+    Ok((entries, tuned.compilation.plan.to_string(), table))
+}
+
+/// Makes a generated kernel known to the stand-in, which a tuner times beside others.
+fn generated(standin: &Standin, name: &str, attrs: &Attrs, operands: &[TensorType]) -> Result<(), Failed> {
+    let def = op::built_in().get(name).ok_or("there is no such op")?;
+    let attrs = op::complete(def, attrs.clone());
+    let there = |ty: &TensorType| TensorType { device: Device::Cuda(0), ..ty.clone() };
+    let types: Vec<TensorType> = operands.iter().map(there).collect();
+    let types: Vec<&TensorType> = types.iter().collect();
+    let output = def.result(&attrs, &types)?;
+    let job = cuda::job(&Call { op: def, attrs: &attrs, inputs: &types, output: &output, threads: 1 })?;
+    let digest = job.kernels.first().map_or("none", |kernel| kernel.name.as_str()).to_owned();
+    standin.register(&digest, &Module::new([&job]));
+    Ok(())
+}
+
+/// Engines are timed on the device, with the version that their times hold for; the fastest is in the plan, and what is
+/// wrong, or no device has, is never chosen.
+fn tuning_picks_the_fastest_engine() -> Result<(), Failed> {
+    let (Some(standin), true) = (standin::get(), device::ready() && there("cudnn")) else { return Ok(()) };
+    let _turn = standin::turn();
+    // Of these numbers in the library; in a plan they are 0 and 1, 2, 4 and 5.
+    for (number, microseconds) in [(41, 400), (44, 400), (11, 0), (0, 0)] {
+        standin.delay("OVOLO_CUDNN", 64 + number, microseconds);
+    }
+    let source = "q: f16[1,2,8,8] = input\nk: f16[1,2,8,8] = input\nv: f16[1,2,8,8] = input\n\
+        y = attention(q, k, v) {scale: 0.5}\nreturn y";
+    let head = TensorType::plain(DType::F16, [1, 2, 8, 8]);
+    let attrs = Attrs::new().float("scale", 0.5);
+    generated(standin, "cuda.attention", &attrs, &[head.clone(), head.clone(), head])?;
+    standin.delay("OVOLO_CUDNN", 64 + 2, 400);
+    let attention = tuned("tuned_attention", source);
+    standin.delay("OVOLO_CUDNN", 64 + 2, 0);
+    let (entries, plan, table) = attention?;
+    let entry = |implementation: &str| {
+        let of = entries.iter().find(|entry| entry.implementation == implementation);
+        of.map(|entry| (entry.state, entry.seconds))
+            .ok_or_else(|| format!("{implementation} has no line:\n{table}"))
+    };
+    let (slow, fast, none) = (entry("f16-engine-0")?, entry("f16-engine-1")?, entry("f16-engine-2")?);
+    if slow.0 != State::Timed || slow.1 < 4e-4 || fast.1 >= slow.1 || none.0 != State::Wrong {
+        return Err(format!("times are {slow:?}, {fast:?} and {none:?}:\n{table}").into());
+    }
+    if plan.contains("f16-engine-0") || plan.contains("f16-engine-2") {
+        return Err(format!("a slow engine is taken:\n{plan}\n{table}").into());
+    }
+    let line = table.lines().find(|line| line.contains("cudnn.attention") && line.contains("f16-engine-1"));
+    if !line.is_some_and(|line| line.contains("cuDNN 9.21.0, CUDA 12.9 on Stand-in sm_90")) {
+        return Err(format!("no version:\n{table}").into());
+    }
+    let source = "x: f16[1,8,6,6] = input\nw: f16[8,8,3,3] = const ~1\nb: f16[8] = const ~2\n\
+        c = conv(x, w, b)\ny = silu(c)\nreturn y";
+    let plain = |shape: &[usize]| TensorType::plain(DType::F16, shape);
+    let lies = |shape: &[usize]| plain(shape).with_layout("nhwc".parse().unwrap());
+    let image = [plain(&[1, 8, 6, 6]), plain(&[8, 8, 3, 3]), plain(&[8])];
+    let nhwc = Attrs::new().with("layout", Attr::Layout("nhwc".parse()?));
+    for (name, attrs, operands) in [
+        ("cuda.conv", post(&["silu"]), &image[..]),
+        ("cuda.conv", Attrs::new(), &image[..]),
+        ("cuda.map", post(&["silu"]), &[plain(&[1, 8, 4, 4])]),
+        ("cuda.map", post(&["silu"]), &[lies(&[1, 8, 4, 4])]),
+        ("cuda.silu", Attrs::new(), &[plain(&[1, 8, 4, 4])]),
+        ("cuda.pack", nhwc.clone(), &image[..1]),
+        ("cuda.pack", nhwc.clone(), &image[1..2]),
+        ("cuda.unpack", Attrs::new(), &[lies(&[1, 8, 4, 4])]),
+    ] {
+        generated(standin, name, &attrs, operands)?;
+    }
+    let convolution = tuned("tuned_convolution", source);
+    for number in [41, 44] {
+        standin.delay("OVOLO_CUDNN", 64 + number, 0);
+    }
+    let (_, plan, table) = convolution?;
+    let line = |words: &[&str]| table.lines().find(|line| words.iter().all(|word| line.contains(word)));
+    for words in [
+        &["timed\t", "f16-engine-4", "cudnn.conv-graph", "silu"][..],
+        &["wrong\t", "f16-engine-5", "cudnn.conv-graph", "silu"],
+    ] {
+        line(words).ok_or_else(|| format!("no line has {words:?}:\n{table}"))?;
+    }
+    if ["0", "1", "2", "3", "5"].iter().any(|engine| plan.contains(&format!("f16-engine-{engine}"))) {
+        return Err(format!("a slow or a wrong engine is taken:\n{plan}\n{table}").into());
+    }
+    standin.faults()?;
+    Ok(standin.nothing_left()?)
+}
+
+/// Copies to a device and from it are timed like kernels, each for its bytes, and a plan counts what was measured.
+fn tuning_prices_copies() -> Result<(), Failed> {
+    let (Some(standin), true) = (standin::get(), device::ready() && there("cudnn")) else { return Ok(()) };
+    let _turn = standin::turn();
+    let source = "x: f32[64,64] = input\nz: f32[3] = input\na = exp(x)\nb = exp(z)\nreturn a\nreturn b";
+    for sizes in [&[64_usize, 64][..], &[3]] {
+        generated(standin, "cuda.map", &post(&["exp"]), &[TensorType::plain(DType::F32, sizes)])?;
+    }
+    let (entries, plan, table) = tuned("tuned_copies", source)?;
+    for op in ["cuda.upload", "cuda.download"] {
+        for shape in ["f32[64,64]", "f32[3]"] {
+            let words = ["timed\t", "copy\terror 0.0e0", "driver CUDA 12.9 on Stand-in sm_90", op, shape];
+            let line = table.lines().find(|line| words.iter().all(|word| line.contains(word)));
+            line.ok_or_else(|| format!("no line has {words:?}:\n{table}"))?;
+        }
+        if !plan.contains(op) {
+            return Err(format!("{op} is not in\n{plan}").into());
+        }
+    }
+    let copies = entries.iter().filter(|entry| entry.implementation == "copy");
+    let right = |entry: &&Entry| {
+        entry.state == State::Timed && entry.seconds > 0.0 && entry.samples > 0 && entry.price().is_finite()
+    };
+    if copies.filter(right).count() != 4 {
+        return Err(table.into());
+    }
+    standin.faults()?;
+    Ok(())
+}
+
+/// A version without graphs, and one whose graphs have no softmax: what they have is in plans, and what they lack is
+/// said.
+fn older_versions_have_fewer_graphs() -> Result<(), Failed> {
+    let (Some(standin), true) = (standin::get(), device::ready() && there("cudnn")) else { return Ok(()) };
+    let none = standin.version("cudnn_without_graphs", &["-DWITHOUT_GRAPHS", "-DVERSION=90000"]);
+    let old = standin.version("cudnn_without_softmax", &["-DVERSION=91002"]);
+    let model = Path::new(env!("CARGO_TARGET_TMPDIR")).join("older.ovolo");
+    let source = "graph {\nx: f16[8,64,28,28] = input\nw: f16[64,64,3,3] = const ~1\nb: f16[64] = const ~2\n\
+        q: f16[4,8,64,64] = input\nc = conv(x, w, b) {pads: [1,1,1,1]}\nd = silu(c)\n\
+        e = attention(q, q, q) {scale: 0.125}\nreturn d\nreturn e\n}";
+    std::fs::write(&model, source).map_err(|error| error.to_string())?;
+    let run = |library: &Path, arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_ovolo"))
+            .args(arguments)
+            .env("OVOLO_CUDNN", library)
+            // The stand-in for the library is linked with that for the driver.
+            .env("LD_PRELOAD", std::env::var_os("OVOLO_CUDA_DRIVER").unwrap_or_default())
+            .output()
+            .map_err(|error| error.to_string())
+            .and_then(|output| {
+                let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+                if output.status.success() { Ok(said) } else { Err(said) }
+            })
+    };
+    let path = model.to_string_lossy();
+    let plan = ["dump", "--cost", "roofline", "--pipeline", "cuda", "--after", "plan", &path];
+    let doctor = ["doctor", "--threads", "1"];
+    for (library, says, graphs) in [
+        (&none, "it has no graphs of operations", false),
+        (&old, "its graphs have no softmax, which 9.21 has", true),
+    ] {
+        let said = run(library, &doctor)?;
+        if !said.lines().any(|line| line.starts_with("cuda cuDNN: 9.") && line.contains(says)) {
+            return Err(format!("`{says}` is not in\n{said}").into());
+        }
+        let said = run(library, &plan)?;
+        if said.contains("cudnn.conv-graph") != graphs || said.contains("cudnn.attention") {
+            return Err(said.into());
+        }
+    }
+    Ok(())
+}

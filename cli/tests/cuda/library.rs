@@ -1,0 +1,800 @@
+//! NVIDIA's libraries, on a device or on the stand-ins for them: values, what is refused and why, what is chosen, and
+//! what tuning makes of the candidates.
+
+use super::case::{Case, Random};
+use super::device::{self, Kept};
+use super::standin::{self, ORDERS};
+use super::{agrees, common};
+use libtest_mimic::Failed;
+use ovolo::attr::{Attr, Attrs, Step};
+use ovolo::backend::cuda::{Job, Module, job};
+use ovolo::backend::{Args, Call, find, team::Team};
+use ovolo::cost::{Machine, State};
+use ovolo::graph::{Graph, Node};
+use ovolo::op;
+use ovolo::pass::pipeline::PassSpec;
+use ovolo::session::Session;
+use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
+use ovolo_tune::Tuner;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+pub type Test = fn() -> Result<(), Failed>;
+
+/// The tests, by name.
+pub const TESTS: &[(&str, Test)] = &[
+    ("products", products),
+    ("products_that_are_refused", products_that_are_refused),
+    ("convolutions", convolutions),
+    ("convolutions_that_are_refused", convolutions_that_are_refused),
+    ("convolutions_are_chosen_with_what_follows_them", convolutions_are_chosen_with_what_follows_them),
+    ("products_are_chosen_with_what_follows_them", products_are_chosen_with_what_follows_them),
+    ("errors_say_what_to_do", errors_say_what_to_do),
+    ("a_call_alone", a_call_alone),
+    ("tf32_rounds_what_is_multiplied_and_nothing_else", tf32_rounds_what_is_multiplied_and_nothing_else),
+    ("precisions_are_what_they_say", precisions_are_what_they_say),
+    ("tuning_picks_the_fastest_algorithm", tuning_picks_the_fastest_algorithm),
+    ("where_a_library_is_not_there_plans_say_so", where_a_library_is_not_there_plans_say_so),
+];
+
+/// Post chains by their steps.
+pub fn post(steps: &[&'static str]) -> Attrs {
+    let step = |op: &&'static str| Step { op, parameters: Vec::new() };
+    Attrs::new().with("post", Attr::Post(steps.iter().map(step).collect()))
+}
+
+/// A call of a library: the logical op with its operands, and what the lowered op is told besides.
+pub struct One {
+    pub case: Case,
+    pub more: Attrs,
+    /// The layout of images and weights.
+    pub layout: Layout,
+    /// What the lowered op is called behind the logical one's name.
+    pub form: &'static str,
+}
+
+impl One {
+    /// The operands as they lie.
+    pub fn operands(&self) -> Vec<Tensor> {
+        let image = |one: &&Tensor| one.ty().shape.rank() == 4 && !self.layout.is_plain();
+        let lay = |one: &Tensor| if image(&one) { one.to_layout(&self.layout) } else { one.clone() };
+        self.case.operands.iter().map(lay).collect()
+    }
+
+    /// All attributes.
+    pub fn attrs(&self) -> Attrs {
+        self.more.iter().fold(self.case.attrs.clone(), |attrs, (name, value)| attrs.with(name, value.clone()))
+    }
+}
+
+/// Products in every type, with batches, steps and algorithms.
+fn product_cases() -> Vec<One> {
+    let r = &mut Random::new(11);
+    let shapes: &[(&[usize], &[usize])] = &[
+        (&[5, 7], &[7, 3]),
+        (&[1, 33], &[33, 17]),
+        (&[64, 48], &[48, 40]),
+        (&[16, 1], &[1, 1]),
+        (&[2, 3, 5, 8], &[8, 6]),
+        (&[4, 9, 5], &[4, 5, 7]),
+        (&[9, 5], &[4, 5, 7]),
+        (&[3, 4, 9, 5], &[1, 1, 5, 7]),
+        (&[2, 3, 4, 5], &[2, 3, 5, 6]),
+        (&[1, 4, 5], &[6, 5, 4]),
+    ];
+    let chains: &[&[&str]] = &[
+        &[],
+        &["relu"],
+        &["gelu-tanh"],
+        &["row"],
+        &["row", "relu"],
+        &["row", "gelu-tanh"],
+        &["whole"],
+        &["whole", "relu"],
+        &["row", "whole", "relu"],
+        &["whole", "row"],
+    ];
+    let mut list = Vec::new();
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
+        for (number, (a, b)) in shapes.iter().enumerate() {
+            for (at, chain) in chains.iter().enumerate() {
+                let epilogue = chain.iter().any(|step| *step != "whole");
+                if dtype == DType::F64 && epilogue || (at + number) % 2 == 1 && dtype != DType::F32 {
+                    continue;
+                }
+                let mut operands = vec![r.tensor(dtype, a), r.tensor(dtype, b)];
+                let Some(plain) = Case::new("matmul", Attrs::new(), operands.clone()) else { unreachable!() };
+                let columns = *b.last().unwrap();
+                let steps: Vec<&'static str> = chain
+                    .iter()
+                    .map(|step| match *step {
+                        "row" => {
+                            operands.push(r.tensor(dtype, &[columns]));
+                            "add"
+                        }
+                        "whole" => {
+                            operands.push(r.tensor(dtype, &plain.ty.shape));
+                            "add"
+                        }
+                        step => step,
+                    })
+                    .collect();
+                let case = Case::new("matmul", post(&steps), operands).unwrap();
+                let more = Attrs::new()
+                    .int("algorithm", if standin::on_device() { 0 } else { ((at + number) % 2) as i64 })
+                    .int("workspace", if at % 3 == 0 { 4 } else { 1 });
+                list.push(One { case, more, layout: Layout::PLAIN, form: "" });
+            }
+        }
+    }
+    list
+}
+
+/// Convolutions in every type and layout, by every algorithm that there is for them.
+fn convolution_cases() -> Result<Vec<One>, String> {
+    let r = &mut Random::new(12);
+    // Input, weights, pads, strides, dilations, groups.
+    type Shape = (&'static [usize], &'static [usize], i64, i64, i64, i64);
+    let shapes: &[Shape] = &[
+        (&[1, 3, 9, 8], &[4, 3, 3, 3], 1, 1, 1, 1),
+        (&[2, 5, 7, 7], &[6, 5, 1, 1], 0, 1, 1, 1),
+        (&[1, 4, 11, 10], &[3, 4, 5, 5], 2, 1, 1, 1),
+        (&[1, 3, 12, 12], &[4, 3, 7, 7], 3, 2, 1, 1),
+        (&[1, 2, 9, 9], &[4, 2, 3, 3], 2, 1, 2, 1),
+        (&[1, 6, 8, 8], &[6, 1, 3, 3], 1, 1, 1, 6),
+        (&[2, 4, 8, 8], &[8, 2, 3, 3], 1, 2, 1, 2),
+    ];
+    let chains: &[&[&'static str]] = &[&[], &["relu"], &["add"], &["add", "relu"]];
+    let mut list = Vec::new();
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
+        for (x, w, pad, stride, dilation, groups) in shapes {
+            for chain in chains {
+                let bare = Attrs::new()
+                    .ints("pads", &[*pad; 4])
+                    .ints("strides", &[*stride; 2])
+                    .ints("dilations", &[*dilation; 2])
+                    .int("groups", *groups);
+                let mut operands = vec![r.tensor(dtype, x), r.tensor(dtype, w), r.tensor(dtype, &w[..1])];
+                let plain = Case::new("conv", bare.clone(), operands.clone()).ok_or("refused")?;
+                if chain.contains(&"add") {
+                    operands.push(r.tensor(dtype, &plain.ty.shape));
+                }
+                let steps = post(chain).get("post").cloned().ok_or("no steps")?;
+                for layout in ["plain", "nhwc"] {
+                    for algorithm in [0, 1, 2, 4, 5, 6, 7] {
+                        let case =
+                            Case::new("conv", bare.clone().with("post", steps.clone()), operands.clone());
+                        let one = One {
+                            case: case.ok_or("refused")?,
+                            more: Attrs::new().int("algorithm", algorithm),
+                            layout: layout.parse()?,
+                            form: "",
+                        };
+                        let types: Vec<TensorType> =
+                            one.operands().iter().map(|one| one.ty().clone()).collect();
+                        if contract("cudnn.conv", &one.attrs(), &types).is_ok() {
+                            list.push(one);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(list)
+}
+
+/// Convolutions have the reference's values, in every type and layout, by every algorithm.
+fn convolutions() -> Result<(), Failed> {
+    if !there("cudnn") {
+        return Ok(());
+    }
+    let cases = convolution_cases()?;
+    let count = |algorithm: i64, dtype: DType, layout: &str| {
+        let is = |one: &&One| {
+            one.more.expect_int("algorithm") == algorithm
+                && one.case.ty.dtype == dtype
+                && one.layout.to_string() == layout
+        };
+        cases.iter().filter(is).count()
+    };
+    for (algorithm, plain, nhwc) in
+        [(0, 21, 21), (1, 24, 24), (2, 12, 0), (4, 9, 0), (5, 6, 0), (6, 3, 0), (7, 6, 0)]
+    {
+        let counted = (count(algorithm, DType::F32, "plain"), count(algorithm, DType::F32, "nhwc"));
+        if counted != (plain, nhwc) {
+            return Err(format!("algorithm {algorithm} has {counted:?} cases in f32").into());
+        }
+    }
+    for dtype in [DType::F16, DType::BF16, DType::F64] {
+        if (count(1, dtype, "plain"), count(1, dtype, "nhwc")) != (24, 24) {
+            return Err(format!("{dtype} has {} cases", count(1, dtype, "nhwc")).into());
+        }
+    }
+    values("cudnn", &cases)
+}
+
+/// The cases as one plan: each operand is copied to the device, the result back.
+pub fn lowered(prefix: &str, cases: &[One]) -> Result<Graph, String> {
+    let mut graph = Graph::new();
+    let add = |graph: &mut Graph, op: &str, attrs: &Attrs, inputs: Vec<ovolo::graph::NodeId>, name: &str| {
+        let def = op::built_in().get(op).ok_or_else(|| format!("there is no op `{op}`"))?;
+        let attrs = op::complete(def, attrs.clone());
+        let types: Vec<TensorType> = inputs.iter().map(|input| graph[*input].ty.clone()).collect();
+        let ty = def.result(&attrs, &types.iter().collect::<Vec<_>>())?;
+        Ok::<_, String>(graph.add_node(Node {
+            op: def,
+            attrs: Arc::new(attrs),
+            inputs,
+            name: name.into(),
+            ty,
+        }))
+    };
+    let none = Attrs::new();
+    for (number, one) in cases.iter().enumerate() {
+        let mut operands = Vec::new();
+        for (at, operand) in one.operands().iter().enumerate() {
+            let name = format!("c{number}.x{at}");
+            let input = graph.add_input(&name, operand.ty().clone());
+            operands.push(add(&mut graph, "cuda.upload", &none, vec![input], &format!("{name}.upload"))?);
+        }
+        let result = add(
+            &mut graph,
+            &format!("{prefix}.{}{}", one.case.op, one.form),
+            &one.attrs(),
+            operands,
+            &format!("c{number}.result"),
+        )?;
+        let output = add(&mut graph, "cuda.download", &none, vec![result], &format!("c{number}"))?;
+        graph.add_output(&format!("c{number}"), output);
+    }
+    Ok(graph)
+}
+
+/// Calls of a library have the reference's values.
+pub fn values(prefix: &str, cases: &[One]) -> Result<(), Failed> {
+    if !device::ready() || !there(prefix) {
+        return Ok(());
+    }
+    let graph = lowered(prefix, cases)?;
+    let plan = device::planned(&graph)?;
+    let inputs: Vec<Tensor> = cases.iter().flat_map(One::operands).collect();
+    let near = |_: usize, outputs: &[Tensor]| {
+        for (One { case, more, layout, .. }, output) in cases.iter().zip(outputs) {
+            if output.ty().layout != *layout {
+                return Err(format!("{}{more}: the result is {}", case.name(), output.ty()));
+            }
+            agrees(case, &output.on(Device::Host).to_layout(&Layout::PLAIN), &case.reference())
+                .map_err(|why| format!("{}{more} in {layout}: {why}", case.name()))?;
+        }
+        Ok(())
+    };
+    let runs = [inputs.clone(), inputs.clone(), inputs];
+    device::ordered(prefix, &graph, &plan, &runs, &near, &ORDERS[..3])
+}
+
+/// Whether a library is there; on the stand-ins it must be.
+pub fn there(name: &str) -> bool {
+    match find(name).unwrap().found() {
+        Ok(_) => true,
+        Err(why) => {
+            assert!(standin::get().is_none(), "{name}: {why}");
+            println!("skipped: what runs on `{name}`, which is {why}");
+            false
+        }
+    }
+}
+
+fn products() -> Result<(), Failed> {
+    values("cublaslt", &product_cases())
+}
+
+/// The contract of a lowered op on the device.
+pub fn contract(
+    name: &str,
+    attrs: &Attrs,
+    operands: &[TensorType],
+) -> Result<ovolo::contract::Contract, String> {
+    let def = op::built_in().get(name).ok_or("there is no such op")?;
+    let attrs = op::complete(def, attrs.clone());
+    let there = |ty: &TensorType| TensorType { device: Device::Cuda(0), ..ty.clone() };
+    let types: Vec<TensorType> = operands.iter().map(there).collect();
+    let types: Vec<&TensorType> = types.iter().collect();
+    let output = def.result(&attrs, &types)?;
+    let call = Call { op: def, attrs: &attrs, inputs: &types, output: &output, threads: 1 };
+    find(def.backend().unwrap_or_default()).ok_or("there is no such backend")?.contract(&call)
+}
+
+/// What is refused says why, and what is taken has its scratch and its places.
+fn products_that_are_refused() -> Result<(), Failed> {
+    if !there("cublaslt") {
+        return Ok(());
+    }
+    const F: DType = DType::F32;
+    let (m, k): (&[usize], &[usize]) = (&[4, 8], &[8, 6]);
+    let whole: &[usize] = &[4, 6];
+    let types = |operands: &[(DType, &[usize])]| -> Vec<TensorType> {
+        operands.iter().map(|(dtype, shape)| TensorType::plain(*dtype, *shape)).collect()
+    };
+    type Operands<'a> = &'a [(DType, &'a [usize])];
+    let refused: &[(&[&'static str], Operands<'_>, &str)] = &[
+        (&["gelu"], &[(F, m), (F, k)], "no step `gelu`"),
+        (&["relu", "add"], &[(F, m), (F, k), (F, &[6])], "no step `add` there"),
+        (&["add"], &[(F, m), (F, k), (F, &[4, 1])], "f32[4,1]"),
+        (&["add", "add", "add"], &[(F, m), (F, k), (F, &[6]), (F, whole), (F, whole)], "one value"),
+        (&["mul"], &[(F, m), (F, k), (F, &[6])], "no step `mul`"),
+        (&["relu"], &[(DType::F64, m), (DType::F64, k)], "in f64"),
+        (&["add"], &[(DType::F64, m), (DType::F64, k), (DType::F64, &[6])], "in f64"),
+        (&[], &[(DType::I32, m), (DType::I32, k)], "it takes f32, f16, bf16 and f64"),
+        (&[], &[(F, &[0, 8]), (F, k)], "a dimension is 0"),
+        (&[], &[(F, &[2, 1, 4, 8]), (F, &[2, 3, 8, 6])], "repeats some of its matrices"),
+    ];
+    for (steps, operands, words) in refused {
+        match contract("cublaslt.matmul", &post(steps), &types(operands)) {
+            Err(why) if why.contains(words) => {}
+            other => return Err(format!("{steps:?} of {operands:?}: {other:?}, not `{words}`").into()),
+        }
+    }
+    let attrs = post(&["add", "add", "relu"]).int("algorithm", 2).int("workspace", 3);
+    let taken = contract("cublaslt.matmul", &attrs, &types(&[(F, m), (F, k), (F, whole), (F, &[6])]))?;
+    // The scratch begins on 256 bytes wherever a plan's buffer begins.
+    if (taken.implementation.as_str(), taken.scratch, &taken.in_place[..])
+        != ("f32-algorithm-2", (3 << 20) + 192, &[2])
+    {
+        return Err(format!("{taken:?}").into());
+    }
+    let bare = contract("cublaslt.matmul", &Attrs::new().int("workspace", 0), &types(&[(F, m), (F, k)]))?;
+    if bare.scratch != 0 || !bare.in_place.is_empty() {
+        return Err(format!("{bare:?}").into());
+    }
+    if contract("cublaslt.matmul", &Attrs::new().int("algorithm", -1), &types(&[(F, m), (F, k)])).is_ok() {
+        return Err("an algorithm below zero is taken".into());
+    }
+    Ok(())
+}
+
+/// What is refused says why, and what is taken has as much scratch as its algorithm can want.
+fn convolutions_that_are_refused() -> Result<(), Failed> {
+    if !there("cudnn") {
+        return Ok(());
+    }
+    let of = |more: Attrs, dtype: DType, steps: &[&'static str], layouts: [&str; 2]| {
+        let image = |shape: &[usize], layout: &str| {
+            TensorType::plain(dtype, shape).with_layout(layout.parse().unwrap())
+        };
+        let mut types = vec![
+            image(&[1, 4, 8, 8], layouts[0]),
+            image(&[4, 4, 3, 3], layouts[1]),
+            TensorType::plain(dtype, [4]),
+        ];
+        if steps.contains(&"add") {
+            types.push(image(&[1, 4, 8, 8], layouts[0]));
+        }
+        let attrs = more.with("post", post(steps).get("post").cloned().unwrap());
+        contract("cudnn.conv", &attrs, &types)
+    };
+    let same = || Attrs::new().ints("pads", &[1, 1, 1, 1]);
+    let algorithm = |number: i64| same().int("algorithm", number);
+    let (f, plain, nhwc) = (DType::F32, ["plain"; 2], ["nhwc"; 2]);
+    let two = |attrs: Attrs, name: &'static str| attrs.ints(name, &[2, 2]);
+    for (answer, words) in [
+        (of(Attrs::new().ints("pads", &[0, 0, 1, 1]), f, &[], plain), "differ before and after"),
+        (of(algorithm(3), f, &[], plain), "the library has 0, 1, 2, 4, 5, 6 and 7"),
+        (of(same(), f, &["sigmoid"], plain), "no step `sigmoid`"),
+        (of(same(), f, &["relu", "add"], plain), "no step `add` there"),
+        (of(same(), f, &[], ["nhwc", "plain"]), "both in nhwc"),
+        (of(same(), DType::I32, &[], plain), "it takes f32, f16, bf16 and f64"),
+        (of(algorithm(2), f, &[], nhwc), "gemm takes no nhwc"),
+        (of(algorithm(0), f, &["add"], plain), "adds a value only where `relu` follows"),
+        (of(algorithm(6), DType::BF16, &[], plain), "takes no bf16"),
+        (of(algorithm(6), DType::F64, &[], plain), "takes no f64"),
+        (of(two(Attrs::new(), "dilations").int("algorithm", 1), f, &[], plain), "takes no dilation"),
+        (of(two(Attrs::new(), "strides").int("algorithm", 7), f, &[], plain), "takes no strides"),
+    ] {
+        match answer {
+            Err(why) if why.contains(words) => {}
+            other => return Err(format!("{other:?}, not `{words}`").into()),
+        }
+    }
+    let names: Vec<String> = [0, 1, 2, 4, 5, 6, 7]
+        .into_iter()
+        .map(|number| of(algorithm(number), f, &["relu"], plain).map(|contract| contract.implementation))
+        .collect::<Result<_, _>>()?;
+    let wanted = [
+        "implicit-gemm",
+        "implicit-precomp-gemm",
+        "gemm",
+        "fft",
+        "fft-tiling",
+        "winograd",
+        "winograd-nonfused",
+    ];
+    if names != wanted.map(|name| format!("f32-{name}")) {
+        return Err(format!("{names:?}").into());
+    }
+    let scratch = |number: i64| of(algorithm(number), f, &["relu"], plain).map(|contract| contract.scratch);
+    if scratch(0)? != 0 || scratch(1)? < 16 << 20 || scratch(2)? <= scratch(1)? {
+        return Err(format!("{:?}", (scratch(0)?, scratch(1)?, scratch(2)?)).into());
+    }
+    Ok(())
+}
+
+/// Convolutions take a bias, a residual and `relu` along, and layers in `nhwc` stay in it where that is cheaper.
+fn convolutions_are_chosen_with_what_follows_them() -> Result<(), Failed> {
+    if !device::ready() || !there("cudnn") {
+        return Ok(());
+    }
+    let block = |dtype: &str| {
+        format!(
+            "x: {dtype}[1,16,14,14] = input\nw: {dtype}[16,16,3,3] = const ~1\nb: {dtype}[16] = const ~2\n\
+            v: {dtype}[16,16,3,3] = const ~3\nc = conv(x, w, b) {{pads: [1,1,1,1]}}\nd = relu(c)\n\
+            e = conv(d, v, b) {{pads: [1,1,1,1]}}\nf = add(e, x)\ng = relu(f)\nreturn g"
+        )
+    };
+    device::graph("residual", "cuda", device::parsed(&block("f32"))?, 1)?;
+    let convolutions = |source: &str| -> Result<Vec<String>, Failed> {
+        let plan = chosen(source)?;
+        Ok(plan.into_iter().filter(|step| step.contains("conv") || step.contains("pack")).collect())
+    };
+    let plan = convolutions(&block("f32"))?;
+    if plan != ["cudnn.conv <relu>", "cudnn.conv <add,relu>"] {
+        return Err(format!("{plan:?}").into());
+    }
+    let plan = convolutions(
+        &block("bf16")
+            .replace("[1,16,14,14]", "[8,256,28,28]")
+            .replace("16,16", "256,256")
+            .replace("[16]", "[256]"),
+    )?;
+    if plan != ["cuda.pack <>", "cudnn.conv <relu>", "cudnn.conv <add,relu>", "cuda.unpack <>"] {
+        return Err(format!("{plan:?}").into());
+    }
+    Ok(())
+}
+
+/// The ops of a plan with their post chains.
+pub fn chosen(source: &str) -> Result<Vec<String>, Failed> {
+    let compilation = ovolo::compile::compile(device::parsed(source)?, &common::pipeline("cuda", 2))
+        .map_err(|error| error.to_string())?;
+    let step = |step: &ovolo::plan::Step| {
+        let steps: Vec<&str> = step.attrs.post().iter().map(|step| step.op).collect();
+        format!("{} <{}>", step.op, steps.join(","))
+    };
+    Ok(compilation.plan.steps.iter().map(step).collect())
+}
+
+/// A product takes along what is added and its activation, and what it has no epilogue for stands apart.
+fn products_are_chosen_with_what_follows_them() -> Result<(), Failed> {
+    if !device::ready() || !there("cublaslt") {
+        return Ok(());
+    }
+    let block = "x: f32[96,128] = input\nw: f32[128,128] = const ~1\nb: f32[128] = const ~2\nv: f32[128,128] = const ~3\n\
+        h = matmul(x, w)\ni = add(h, b)\nj = relu(i)\nk = matmul(j, v)\nl = add(k, x0)\nx0: f32[96,128] = input\n\
+        m = add(l, b)\nn = relu(m)\nreturn n";
+    device::graph("block", "cuda", device::parsed(block)?, 1)?;
+    let plan = chosen(block)?;
+    let products: Vec<&String> = plan.iter().filter(|step| step.contains("matmul")).collect();
+    if products != ["cublaslt.matmul <add,relu>", "cublaslt.matmul <add,add,relu>"] {
+        return Err(format!("{plan:?}").into());
+    }
+    let other =
+        "x: f32[512,1024] = input\nw: f32[1024,1024] = const ~1\nh = matmul(x, w)\ni = sigmoid(h)\nreturn i";
+    let plan = chosen(other)?;
+    if !plan.iter().any(|step| step == "cublaslt.matmul <>")
+        || !plan.iter().any(|step| step == "cuda.map <sigmoid>")
+    {
+        return Err(format!("{plan:?}").into());
+    }
+    Ok(())
+}
+
+/// A tensor of TF32: ten bits behind the first one, halves to the even one.
+fn tf32(tensor: &Tensor) -> Tensor {
+    let round = |value: f64| {
+        let bits = (value as f32).to_bits();
+        f64::from(f32::from_bits((bits + 0xfff + (bits >> 13 & 1)) & !0x1fff))
+    };
+    let values: Vec<f64> = tensor.to_f64().into_iter().map(round).collect();
+    Tensor::from_f64(DType::F32, tensor.ty().shape.clone(), &values)
+}
+
+/// Where a call says so, what is multiplied is rounded to TF32, and the bias, the residual and the result are not.
+fn tf32_rounds_what_is_multiplied_and_nothing_else() -> Result<(), Failed> {
+    if !device::ready() || standin::on_device() || !there("cublaslt") || !there("cudnn") {
+        return Ok(());
+    }
+    let r = &mut Random::new(13);
+    let f32 = |r: &mut Random, shape: &[usize]| r.tensor(DType::F32, shape);
+    let product = vec![f32(r, &[24, 40]), f32(r, &[40, 16]), f32(r, &[16]), f32(r, &[24, 16])];
+    let image = vec![f32(r, &[1, 8, 9, 9]), f32(r, &[8, 8, 3, 3]), f32(r, &[8]), f32(r, &[1, 8, 9, 9])];
+    let convolution = || Case::new("conv", post(&["add", "relu"]).ints("pads", &[1; 4]), image.clone());
+    let cases = [
+        ("cublaslt", Case::new("matmul", post(&["add", "add", "relu"]), product), Layout::PLAIN, ""),
+        ("cudnn", convolution(), Layout::PLAIN, ""),
+        ("cudnn", convolution(), "nhwc".parse()?, ""),
+        ("cudnn", convolution(), Layout::PLAIN, "-graph"),
+        ("cudnn", convolution(), "nhwc".parse()?, "-graph"),
+    ];
+    for (prefix, case, layout, form) in cases {
+        let case = case.ok_or("refused")?;
+        let mut rounded = case.operands.clone();
+        rounded[..2].iter_mut().for_each(|one| *one = tf32(one));
+        let rounded = Case { operands: rounded, op: case.op, attrs: case.attrs.clone(), ty: case.ty.clone() };
+        let (expected, exact) = (rounded.reference(), case.reference());
+        let one = One { case, more: Attrs::new().int("tf32", 1), layout, form };
+        let graph = lowered(prefix, std::slice::from_ref(&one))?;
+        let plan = device::planned(&graph)?;
+        let step = plan.steps.iter().find(|step| step.op.name.starts_with(prefix)).ok_or("no call")?;
+        if !step.implementation.starts_with("tf32-") {
+            return Err(format!("it is called {}", step.implementation).into());
+        }
+        let near = |_: usize, outputs: &[Tensor]| {
+            let output = outputs[0].on(Device::Host).to_layout(&Layout::PLAIN);
+            let (near, far) =
+                (common::relative_error(&output, &expected), common::relative_error(&output, &exact));
+            // The reference of the lowered op says the same.
+            if near < 1e-6 && (1e-5..1e-2).contains(&far) {
+                Ok(())
+            } else {
+                Err(format!("{near:e} from the rounded product, {far:e} from the exact one"))
+            }
+        };
+        let inputs = one.operands();
+        let evaluated = common::reference(&graph, &inputs);
+        near(0, &evaluated)?;
+        device::ordered(&format!("tf32_{prefix}"), &graph, &plan, &[inputs], &near, &ORDERS[..1])?;
+    }
+    Ok(())
+}
+
+/// Each precision of a pipeline: its calls are of that precision, and its values are as near to the reference's as it
+/// says, and no nearer.
+fn precisions_are_what_they_say() -> Result<(), Failed> {
+    if !device::ready() || standin::on_device() || !there("cublaslt") || !there("cudnn") {
+        return Ok(());
+    }
+    let layers = "x: f32[256,1024] = input\nw: f32[1024,512] = const ~1\nb: f32[512] = const ~2\nh = matmul(x, w)\n\
+        i = add(h, b)\nj = relu(i)\nreturn j";
+    let block = "x: f32[4,64,28,28] = input\nw: f32[64,64,3,3] = const ~1\nb: f32[64] = const ~2\n\
+        v: f32[64,64,3,3] = const ~3\nc = conv(x, w, b) {pads: [1,1,1,1]}\nd = relu(c)\n\
+        e = conv(d, v, b) {pads: [1,1,1,1]}\nf = add(e, x)\ng = relu(f)\nreturn g";
+    for (name, source) in [("layers", layers), ("block", block)] {
+        let graph = device::parsed(source)?;
+        let inputs = common::inputs(&graph);
+        let reference = common::reference(&graph, &inputs);
+        for (pipeline, precision, range) in [
+            ("cuda", "f32-", 0.0..1e-6),
+            ("cuda-tf32", "tf32-", 1e-5..1e-3),
+            ("cuda-f16", "f16-", 1e-5..3e-3),
+            ("cuda-bf16", "bf16-", 1e-4..2e-2),
+        ] {
+            let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline(pipeline, 2))
+                .map_err(|error| error.to_string())?;
+            let plan = &compilation.plan;
+            let library = |step: &&ovolo::plan::Step| {
+                step.op.name.starts_with("cu") && !step.op.name.starts_with("cuda.")
+            };
+            let calls: Vec<&str> =
+                plan.steps.iter().filter(library).map(|step| step.implementation.as_str()).collect();
+            if calls.is_empty() || calls.iter().any(|call| !call.starts_with(precision)) {
+                return Err(format!("{name} by `{pipeline}` has {calls:?}:\n{plan}").into());
+            }
+            let near = |_: usize, outputs: &[Tensor]| {
+                let error = common::relative_error(&outputs[0], &reference[0]);
+                if range.contains(&error) {
+                    Ok(())
+                } else {
+                    Err(format!("{name} by `{pipeline}`: error {error:e}"))
+                }
+            };
+            let runs = [inputs.clone(), inputs.clone()];
+            let title = format!("{name}_{}", precision.trim_end_matches('-'));
+            device::ordered(&title, &compilation.program, plan, &runs, &near, &ORDERS[2..3])?;
+        }
+    }
+    Ok(())
+}
+
+/// What a library says comes with the step, its own words and what to do; nothing is left behind.
+fn errors_say_what_to_do() -> Result<(), Failed> {
+    let (Some(standin), true) = (standin::get(), device::ready() && there("cublaslt")) else { return Ok(()) };
+    let r = &mut Random::new(3);
+    let operands = vec![r.tensor(DType::F32, &[4, 8]), r.tensor(DType::F32, &[8, 4])];
+    let one = |algorithm: i64| One {
+        case: Case::new("matmul", Attrs::new(), operands.clone()).unwrap(),
+        more: Attrs::new().int("algorithm", algorithm),
+        layout: Layout::PLAIN,
+        form: "",
+    };
+    let load = |algorithm: i64| -> Result<Session, String> {
+        let graph = lowered("cublaslt", &[one(algorithm)])?;
+        let plan = device::planned(&graph)?;
+        Session::with(&graph, plan, &Kept::default()).map_err(|error| error.to_string())
+    };
+    let inputs: Vec<&Tensor> = operands.iter().collect();
+    let _turn = standin::turn();
+    let says = |what: Result<String, String>, words: &[&str]| match what {
+        Err(error) if words.iter().all(|word| error.contains(word)) => Ok(()),
+        other => Err(format!("{other:?} does not say {words:?}")),
+    };
+    let made = |load: Result<Session, String>| load.map(|_| "a session".to_owned());
+    says(made(load(7)), &["c0.result", "cuBLASLt has 3 algorithm(s)", "number 7", "ovolo tune"])?;
+    for entry in ["cublasLtCreate", "cublasLtMatmulAlgoGetHeuristic"] {
+        standin.fail(entry, 0, 13);
+        says(
+            made(load(0)),
+            &["cublaslt.matmul", entry, "CUBLAS_STATUS_EXECUTION_FAILED", "compute-sanitizer"],
+        )?;
+    }
+    // What no library answers that is known, from a function and in what it writes.
+    for entry in ["cublasLtCreate", "cublasLtMatmulHeuristicResult_t"] {
+        standin.fail(entry, 0, 31999);
+        says(made(load(0)), &["cublaslt.matmul", "code 31999, which the library has no name for", "doctor"])?;
+    }
+    let mut session = load(0)?;
+    standin.fail("cublasLtMatmul", 0, 13);
+    let run = session.run(&inputs).map(|_| "values".to_owned()).map_err(|error| error.to_string());
+    says(run, &["c0.result", "cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED (13)"])?;
+    session.run(&inputs).map_err(|error| error.to_string())?;
+    drop(session);
+    standin.faults()?;
+    Ok(standin.nothing_left()?)
+}
+
+/// A call of the device by itself takes operands of the host, gives the result there, and tells its time.
+fn a_call_alone() -> Result<(), Failed> {
+    let (Some(standin), true) = (standin::get(), device::ready() && there("cublaslt")) else { return Ok(()) };
+    let r = &mut Random::new(5);
+    let operands = [r.tensor(DType::F32, &[6, 8]), r.tensor(DType::F32, &[8, 5]), r.tensor(DType::F32, &[5])];
+    let case = Case::new("matmul", post(&["add", "relu"]), operands.to_vec()).unwrap();
+    let _turn = standin::turn();
+    let there = |ty: &TensorType| TensorType { device: Device::Cuda(0), ..ty.clone() };
+    let team = Team::new(1);
+    let alone =
+        |op: &'static str, attrs: &Attrs, types: &[TensorType], output: &TensorType, given: &[&Tensor]| {
+            let types: Vec<&TensorType> = types.iter().collect();
+            let op = op::built_in().get(op).unwrap();
+            let call = Call { op, attrs, inputs: &types, output, threads: 1 };
+            let backend = find(op.backend().unwrap()).unwrap();
+            if let Ok(job) = job(&call) {
+                standin.register("alone", &Module::new([&job]));
+            }
+            let kernel = backend.kernel(&call)?;
+            let mut result = Tensor::zeros(TensorType { device: Device::Host, ..output.clone() });
+            let inputs: Vec<*const u8> = given.iter().map(|one| one.bytes().as_ptr()).collect();
+            let output = result.bytes_mut().as_mut_ptr();
+            for _ in 0..2 {
+                let args = Args { inputs: &inputs, output, scratch: std::ptr::null_mut(), team: &team };
+                // SAFETY: the buffers are tensors of the types of the call; a device has scratch of its own.
+                unsafe { kernel.run(&args) };
+            }
+            match kernel.seconds() {
+                Some(seconds) if seconds > 0.0 => Ok(result),
+                other => Err(format!("`{op}` tells {other:?}")),
+            }
+        };
+    let types: Vec<TensorType> = operands.iter().map(|one| there(one.ty())).collect();
+    let given: Vec<&Tensor> = operands.iter().collect();
+    for op in ["cublaslt.matmul", "cuda.matmul"] {
+        let def = op::built_in().get(op).unwrap();
+        let attrs = op::complete(def, case.attrs.clone());
+        let result = alone(def.name, &attrs, &types, &there(&case.ty), &given)?;
+        agrees(&case, &result, &case.reference()).map_err(|why| format!("{op}: {why}"))?;
+    }
+    let none = Attrs::new();
+    for (op, from, to) in [
+        ("cuda.upload", operands[0].ty().clone(), types[0].clone()),
+        ("cuda.download", types[0].clone(), operands[0].ty().clone()),
+    ] {
+        let copied = alone(op, &none, &[from], &to, &given[..1])?;
+        if copied.bytes() != operands[0].bytes() {
+            return Err(format!("`{op}` changes what it copies").into());
+        }
+    }
+    standin.faults()?;
+    Ok(standin.nothing_left()?)
+}
+
+/// Candidates are timed on the device, with the versions that their times hold for; the fastest is in the plan, and
+/// what the library has not is never chosen.
+fn tuning_picks_the_fastest_algorithm() -> Result<(), Failed> {
+    let (Some(standin), true) = (standin::get(), device::ready() && there("cublaslt")) else { return Ok(()) };
+    let graph = device::parsed("x: f32[8,8] = input\nw: f32[8,8] = const ~1\ny = matmul(x, w)\nreturn y")?;
+    let mut options = common::pipeline("cuda", 1);
+    for pass in &mut options.pipeline.passes {
+        if let PassSpec::Extract(settings) = pass {
+            settings.cost = "measured".into();
+        }
+    }
+    let _turn = standin::turn();
+    let ty = TensorType { device: Device::Cuda(0), ..TensorType::plain(DType::F32, [8, 8]) };
+    let def = op::built_in().get("cuda.matmul").unwrap();
+    let attrs = op::complete(def, Attrs::new());
+    let call = Call { op: def, attrs: &attrs, inputs: &[&ty, &ty], output: &ty, threads: 1 };
+    let generated: Job = job(&call)?;
+    standin.register("tuned", &Module::new([&generated]));
+    for (algorithm, microseconds) in [(0, 300), (1, 300), (2, 0)] {
+        standin.delay("OVOLO_CUBLASLT", algorithm, microseconds);
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tuned_device");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    let mut tuner = Tuner::open(Some(&folder), 1, Machine::NOMINAL);
+    let tuned = ovolo_tune::compile(&graph, options, &mut tuner);
+    for algorithm in 0..3 {
+        standin.delay("OVOLO_CUBLASLT", algorithm, 0);
+    }
+    let tuned = tuned.map_err(|error| error.to_string())?;
+    let table = std::fs::read_to_string(folder.join("times-1.txt")).map_err(|error| error.to_string())?;
+    let line = |words: &[&str]| table.lines().find(|line| words.iter().all(|word| line.contains(word)));
+    for words in [
+        &[
+            "timed\t",
+            "f32-algorithm-2\terror",
+            "cuBLASLt 12.9.4, CUDA 12.9 on Stand-in sm_90",
+            "cublaslt.matmul",
+        ][..],
+        &["wrong\t", "f32-algorithm-3", "cublaslt.matmul"],
+        &["timed\t", "copy\terror 0.0e0", "driver CUDA 12.9 on Stand-in sm_90, NVRTC 1", "cuda.upload"],
+        &["timed\t", "copy\terror 0.0e0", "cuda.download"],
+    ] {
+        line(words).ok_or_else(|| format!("no line has {words:?}:\n{table}"))?;
+    }
+    let entry = |algorithm: usize| {
+        let named = format!("f32-algorithm-{algorithm}");
+        let of = tuner.stored().table.entries.values().find(|entry| entry.implementation == named);
+        of.map(|entry| (entry.state, entry.seconds)).ok_or_else(|| format!("{named} has no line"))
+    };
+    let (slow, fast) = (entry(0)?, entry(2)?);
+    if slow.0 != State::Timed || slow.1 < 3e-4 || fast.1 >= slow.1 {
+        return Err(format!("times are {slow:?} and {fast:?}").into());
+    }
+    let plan = tuned.compilation.plan.to_string();
+    if plan.contains("f32-algorithm-0")
+        || plan.contains("f32-algorithm-1")
+        || plan.contains("f32-algorithm-3")
+    {
+        return Err(format!("a slow algorithm is taken:\n{plan}\n{table}").into());
+    }
+    standin.faults()?;
+    Ok(standin.nothing_left()?)
+}
+
+/// Without the library generated kernels compute products, and the compilation says what is not there.
+fn where_a_library_is_not_there_plans_say_so() -> Result<(), Failed> {
+    let model = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no_library.ovolo");
+    let source = "graph {\nx: f32[64,64] = input\nw: f32[64,64] = const ~1\ny = matmul(x, w)\nreturn y\n}";
+    std::fs::write(&model, source).map_err(|error| error.to_string())?;
+    let run = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_ovolo"))
+            .args(arguments)
+            .env("OVOLO_CUBLASLT", "/nowhere/libcublasLt.so")
+            .env("OVOLO_CUDNN", "/nowhere/libcudnn.so")
+            .output()
+            .map(|output| String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+            .map_err(|error| error.to_string())
+    };
+    let path = model.to_string_lossy();
+    let said = run(&["compile", "--no-cache", "--cost", "flops", "--pipeline", "cuda", &path])?;
+    for words in [
+        "backend cublaslt: not found (/nowhere/libcublasLt.so",
+        "backend cudnn: not found (/nowhere/libcudnn.so",
+        "set OVOLO_CUBLASLT",
+        "set OVOLO_CUDNN",
+    ] {
+        if !said.contains(words) {
+            return Err(format!("`{words}` is not in\n{said}").into());
+        }
+    }
+    let plan = run(&["dump", "--cost", "flops", "--pipeline", "cuda", "--after", "plan", &path])?;
+    if !plan.contains("cuda.matmul") || plan.contains("cublaslt.") || plan.contains("cudnn.") {
+        return Err(plan.into());
+    }
+    let doctor = run(&["doctor", "--threads", "1"])?;
+    let line =
+        doctor.lines().find(|line| line.starts_with("cuda cuBLASLt: not found (/nowhere/libcublasLt.so"));
+    match line {
+        Some(line) if line.contains("set OVOLO_CUBLASLT") => Ok(()),
+        _ => Err(doctor.into()),
+    }
+}

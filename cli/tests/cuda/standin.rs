@@ -1,0 +1,214 @@
+//! The stand-ins for the driver and for NVIDIA's libraries, from Rust: they are compiled, put in their places, and
+//! asked what happened.
+
+use super::host;
+use libloading::Library;
+use ovolo::backend::cuda::Module;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Where it is in place; one plan at a time runs on it, as it counts what happens.
+pub struct Standin {
+    library: Library,
+    compiler: PathBuf,
+    /// Those of the libraries: variables and what is in their places.
+    libraries: Vec<(&'static str, Library)>,
+}
+
+/// The libraries: the variable that names one, the source of the stand-in, and the name that the binding asks for.
+const LIBRARIES: &[(&str, &str, &str)] =
+    &[("OVOLO_CUBLASLT", "cublaslt", "libcublasLt.so"), ("OVOLO_CUDNN", "cudnn", "libcudnn.so")];
+
+static PLACED: OnceLock<Option<Standin>> = OnceLock::new();
+static ONE: Mutex<()> = Mutex::new(());
+
+/// Puts it in the driver's place, before the driver is looked for: unless `OVOLO_TEST_DEVICE` is set, as on a
+/// machine with a device, or there is no C++ compiler.
+pub fn place() {
+    PLACED.get_or_init(|| {
+        if on_device() {
+            return None;
+        }
+        let compiler = host::compiler()?;
+        let (driver, library) = made(&compiler, "standin", "libcuda.so", None);
+        // SAFETY: no other thread runs yet.
+        unsafe { std::env::set_var("OVOLO_CUDA_DRIVER", &driver) };
+        let one = |(variable, source, name): &(&'static str, &str, &str)| {
+            let (object, library) = made(&compiler, source, name, Some(&driver));
+            // SAFETY: no other thread runs yet.
+            unsafe { std::env::set_var(variable, &object) };
+            (*variable, library)
+        };
+        let libraries = LIBRARIES.iter().map(one).collect();
+        Some(Standin { library, compiler, libraries })
+    });
+}
+
+/// Compiles a stand-in under the name that the binding asks for first, and opens it.
+fn made(compiler: &Path, source: &str, name: &str, driver: Option<&Path>) -> (PathBuf, Library) {
+    let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{source}.so"));
+    compiled(compiler, source, name, driver, &[], &object);
+    // SAFETY: the library was compiled just now.
+    let library = unsafe { Library::new(&object) }.unwrap();
+    (object, library)
+}
+
+fn compiled(
+    compiler: &Path,
+    source: &str,
+    name: &str,
+    driver: Option<&Path>,
+    definitions: &[&str],
+    object: &Path,
+) {
+    let output = Command::new(compiler)
+        .args([
+            "-std=c++17",
+            "-O2",
+            "-ftree-vectorize",
+            "-fPIC",
+            "-shared",
+            &format!("-Wl,-soname,{name}"),
+            "-o",
+        ])
+        .arg(object)
+        .args(definitions)
+        .arg(crate::common::root().join(format!("tests/cuda/{source}.cpp")))
+        .args(driver)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Whether tests run on a device.
+pub fn on_device() -> bool {
+    std::env::var_os("OVOLO_TEST_DEVICE").is_some()
+}
+
+/// The turn of a plan: others wait.
+pub fn turn() -> MutexGuard<'static, ()> {
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The stand-in, where it is in place.
+pub fn get() -> Option<&'static Standin> {
+    PLACED.get().and_then(Option::as_ref)
+}
+
+/// In which order work runs that may run in several: others as late as may be, as early, or by chance.
+pub const ORDERS: [c_int; 4] = [0, 1, 2, 3];
+
+impl Standin {
+    fn call(&self, name: &str, text: &str) -> c_int {
+        let text = CString::new(text).unwrap();
+        // SAFETY: the functions of this form take a text and give a number.
+        unsafe {
+            let entry = self.library.get::<unsafe extern "C" fn(*const c_char) -> c_int>(name.as_bytes());
+            entry.unwrap()(text.as_ptr())
+        }
+    }
+
+    /// Makes the kernels of a module known.
+    pub fn register(&self, name: &str, module: &Module) {
+        if module.kernels().len() > 0 {
+            let library = host::translate(&self.compiler, &format!("device_{name}"), module);
+            assert_eq!(self.call("standin_register", library.to_str().unwrap()), 0);
+        }
+    }
+
+    /// How often an entry was called.
+    pub fn calls(&self, entry: &str) -> c_int {
+        self.call("standin_calls", entry)
+    }
+
+    /// How often a copy and a kernel ran in another order than they were queued in, since it was asked last.
+    pub fn beside(&self) -> c_int {
+        self.call("standin_beside", "")
+    }
+
+    /// How many handles there are of all kinds.
+    pub fn live(&self) -> c_int {
+        // SAFETY: no text asks for all.
+        unsafe {
+            let entry = self.library.get::<unsafe extern "C" fn(*const c_char) -> c_int>(b"standin_live");
+            entry.unwrap()(std::ptr::null())
+        }
+    }
+
+    /// An error where handles of any kind are left.
+    pub fn nothing_left(&self) -> Result<(), String> {
+        match self.live() {
+            0 => Ok(()),
+            live => Err(format!("{live} handles are left")),
+        }
+    }
+
+    /// Lets an algorithm of the library that a variable names take so many microseconds more.
+    pub fn delay(&self, variable: &str, algorithm: c_int, microseconds: c_int) {
+        let (_, library) = self.libraries.iter().find(|(known, _)| *known == variable).unwrap();
+        // SAFETY: the function takes two numbers.
+        unsafe {
+            type Delay = unsafe extern "C" fn(c_int, c_int) -> c_int;
+            library.get::<Delay>(b"standin_delay").unwrap()(algorithm, microseconds);
+        }
+    }
+
+    /// What cuDNN was told of the last graph of operations.
+    pub fn told(&self) -> String {
+        let (_, library) = self.libraries.iter().find(|(known, _)| *known == "OVOLO_CUDNN").unwrap();
+        let mut text = vec![0_u8; 1 << 14];
+        // SAFETY: the function writes a text of at most so many bytes.
+        unsafe {
+            type Told = unsafe extern "C" fn(*mut c_char, usize) -> c_int;
+            library.get::<Told>(b"standin_told").unwrap()(text.as_mut_ptr().cast(), text.len());
+        }
+        CStr::from_bytes_until_nul(&text).unwrap().to_string_lossy().into_owned()
+    }
+
+    /// Compiles cuDNN as another version, with definitions of its source; where it lies.
+    pub fn version(&self, name: &str, definitions: &[&str]) -> PathBuf {
+        let driver = std::env::var_os("OVOLO_CUDA_DRIVER").map(PathBuf::from);
+        let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{name}.so"));
+        compiled(&self.compiler, "cudnn", "libcudnn.so", driver.as_deref(), definitions, &object);
+        object
+    }
+
+    /// In which order work runs from now on.
+    pub fn order(&self, how: c_int) {
+        // SAFETY: the function takes two numbers.
+        unsafe {
+            let entry = self.library.get::<unsafe extern "C" fn(c_int, u64) -> c_int>(b"standin_order");
+            entry.unwrap()(how, 0x9E37_79B9 * (how.unsigned_abs() as u64 + 1));
+        }
+    }
+
+    /// Lets an entry fail once, after so many calls.
+    pub fn fail(&self, entry: &str, after: c_int, code: c_int) {
+        let text = CString::new(entry).unwrap();
+        // SAFETY: the function takes a text and two numbers.
+        unsafe {
+            type Fail = unsafe extern "C" fn(*const c_char, c_int, c_int) -> c_int;
+            self.library.get::<Fail>(b"standin_fail").unwrap()(text.as_ptr(), after, code);
+        }
+    }
+
+    /// Lets an entry do nothing.
+    pub fn ignore(&self, entry: &str) {
+        self.call("standin_ignore", entry);
+    }
+
+    /// What was misused since it was asked last.
+    pub fn faults(&self) -> Result<(), String> {
+        let mut text = [0_u8; 512];
+        // SAFETY: the function writes a text of at most so many bytes.
+        let count = unsafe {
+            type Faults = unsafe extern "C" fn(*mut c_char, usize) -> c_int;
+            let entry = self.library.get::<Faults>(b"standin_faults").unwrap();
+            entry(text.as_mut_ptr().cast(), text.len())
+        };
+        let first = CStr::from_bytes_until_nul(&text).unwrap().to_string_lossy();
+        if count == 0 { Ok(()) } else { Err(format!("{count} fault(s), the first: {first}")) }
+    }
+}

@@ -1,0 +1,145 @@
+//! The results of shards as those of one run; those of several machines beside each other.
+
+use super::store::{self, Head, Store, TIMES};
+use super::task::Task;
+use super::{Outcome, Spec, failed, finish};
+use ovolo::error::Error;
+use ovolo_tune::Shard;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Fields that tell a machine and its libraries. All others tell the experiment.
+const HOST: &[&str] = &["build", "ovolo", "processor", "features", "threads", "speeds", TIMES];
+const BACKEND: &str = "backend ";
+
+/// Results that hold for the same.
+struct Group {
+    name: String,
+    head: Head,
+    done: BTreeMap<String, Value>,
+}
+
+/// Merges the results of a spec in some folders into a new one, with their tables and page. Results that do
+/// not hold for the same version, libraries and hardware are refused, or with `compare` put beside each other,
+/// each line with the name of the first folder of its kind.
+///
+/// # Errors
+/// Results of another experiment; of other machines, unless they are to be compared; a task that is in two
+/// of the folders, or in none.
+pub fn merge(spec: &Spec, folders: &[PathBuf], out: &Path, compare: bool) -> Result<Outcome, Error> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut tasks_of: BTreeMap<(usize, String), &PathBuf> = BTreeMap::new();
+    for folder in folders {
+        let store = Store::read(folder)?;
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some(first) = groups.first()
+            && let Some(why) = refused(&first.head, &store.head, compare)
+        {
+            return Err(Error::setting(format!("{} and {}: {why}", first.name, folder.display())));
+        }
+        if store.head.spec != *spec.source.text {
+            return Err(Error::setting(format!(
+                "{}: these are results of another spec than {}",
+                folder.display(),
+                spec.source.name
+            )));
+        }
+        let fits = |group: &Group| group.head.differs(&store.head, &[]).is_none();
+        let at = groups.iter().position(fits).unwrap_or_else(|| {
+            groups.push(Group { name, head: store.head.clone(), done: BTreeMap::new() });
+            groups.len() - 1
+        });
+        for (task, value) in store.done {
+            if let Some(other) = tasks_of.insert((at, task.clone()), folder) {
+                return Err(Error::setting(format!(
+                    "`{task}` is both in {} and in {}: give each shard once",
+                    other.display(),
+                    folder.display()
+                )));
+            }
+            groups[at].done.insert(task, value);
+        }
+    }
+    let all = Task::all(spec);
+    for group in &groups {
+        let lacking: Vec<String> =
+            all.iter().map(|task| task.name(spec)).filter(|name| !group.done.contains_key(name)).collect();
+        if let Some(first) = lacking.first() {
+            return Err(Error::setting(format!(
+                "{} of {} tasks have no result beside those of {}, the first is `{first}`: give the folders of \
+                 all shards, each finished{}",
+                lacking.len(),
+                all.len(),
+                group.name,
+                if groups.len() > 1 { ": machines are compared where each has done all tasks" } else { "" }
+            )));
+        }
+    }
+    let Some(first) = groups.first() else { return Err(Error::setting("there is nothing to merge")) };
+    if out.join("head.json").exists() {
+        return Err(Error::setting(format!(
+            "{}: there are results already: name another folder",
+            out.display()
+        )));
+    }
+    if groups.len() == 1 {
+        let mut store = Store::open(out, Head { shard: Shard::WHOLE, ..first.head.clone() })?;
+        for task in &all {
+            let name = task.name(spec);
+            if let Some(result) = first.done.get(&name) {
+                store.add(&name, result.clone())?;
+            }
+        }
+    } else {
+        // Nothing goes on here: these are results of several machines.
+        let lines = groups.iter().flat_map(|group| {
+            let host = group.name.as_str();
+            all.iter().filter_map(move |task| {
+                let mut line = group.done.get(&task.name(spec))?.clone();
+                line["host"] = host.into();
+                Some(format!("{line}\n"))
+            })
+        });
+        store::write(out, "compared.jsonl", &lines.collect::<String>())?;
+    }
+    let hosts: Vec<(String, &BTreeMap<String, Value>)> =
+        groups.iter().map(|group| (group.name.clone(), &group.done)).collect();
+    let files = finish(spec, out, &first.head, &hosts)?;
+    Ok(Outcome {
+        tasks: all.len(),
+        known: groups.iter().map(|group| group.done.len()).sum(),
+        again: 0,
+        failed: groups.iter().flat_map(|group| failed(&group.done)).collect(),
+        notes: Vec::new(),
+        files,
+    })
+}
+
+/// Why two results are not told together.
+fn refused(first: &Head, other: &Head, compare: bool) -> Option<String> {
+    let host = |name: &str| HOST.contains(&name) || name.starts_with(BACKEND);
+    let hosts: Vec<&str> = first
+        .fields
+        .iter()
+        .chain(&other.fields)
+        .map(|(name, _)| name.as_str())
+        .filter(|name| host(name))
+        .collect();
+    if let Some((name, here, there)) = first.differs(other, &hosts) {
+        return Some(format!("these are results of different experiments: {name} is {here} and {there}"));
+    }
+    let (name, here, there) = first.differs(other, &[]).filter(|_| !compare)?;
+    let help = match name {
+        "speeds" => "write the `machine` that all shards go by into the spec, or",
+        TIMES => {
+            "kernels were priced by other times: give all shards one table, such as `ovolo merge-times` makes of \
+             several, or"
+        }
+        _ => "they are not of one kind:",
+    };
+    Some(format!(
+        "{name} is {here} and {there}; {help} put them beside each other with --compare, where each machine has done all \
+         tasks"
+    ))
+}

@@ -1,0 +1,277 @@
+//! The results of an experiment in a folder: what they hold for, and a line of JSON for each task.
+//!
+//! A line is written whole when its task is done. What is left of one that was cut off is dropped, and its
+//! task done again; results of another spec, version or machine are not gone on with.
+
+use super::spec::Spec;
+use super::task::Task;
+use ovolo::cache::Digest;
+use ovolo::cost::{Machine, Validators};
+use ovolo::error::Error;
+use ovolo::file;
+use ovolo::host::validators;
+use ovolo_tune::Shard;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+const HEAD: &str = "head.json";
+const RESULTS: &str = "results.jsonl";
+/// The version of what results look like.
+const FORMAT: &str = "2";
+/// The field of the times that kernels were priced by: a digest of the lines that were asked for.
+pub(super) const TIMES: &str = "times";
+const NOT_ASKED: &str = "not asked";
+/// Before it is known which lines are.
+const NOT_YET: &str = "not yet";
+
+/// What results hold for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    /// The experiment's name.
+    pub name: String,
+    /// The spec's text, so that results say of what they are.
+    pub spec: String,
+    /// What must be equal for results to be told together: names and values.
+    pub fields: Vec<(String, String)>,
+    /// The speeds that cost models went by.
+    pub machine: Machine,
+    /// Which part of the tasks it is.
+    pub shard: Shard,
+}
+
+impl Head {
+    /// What the results of a spec hold for on this machine.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn new(spec: &Spec, machine: Machine, shard: Shard) -> Result<Self, Error> {
+        let mut fields = vec![
+            ("format".to_owned(), FORMAT.to_owned()),
+            ("spec".to_owned(), Digest::texts([&*spec.source.text]).to_string()),
+        ];
+        for model in &spec.models {
+            let digest = Digest::of_file(&model.file, spec.threads).map_err(Error::io(&model.file))?;
+            fields.push((format!("model {}", model.name), digest.to_string()));
+        }
+        for (name, pipeline) in &spec.pipelines {
+            fields.push((format!("pipeline {name}"), Digest::texts([&*pipeline.source.text]).to_string()));
+        }
+        for cost in &spec.costs {
+            let mut texts: Vec<String> = cost.text.iter().map(|source| source.text.to_string()).collect();
+            if let Some(program) = &cost.program {
+                texts.push(program.command.clone());
+                // What a program answers hangs on the files that its command names.
+                for file in program.files() {
+                    let digest = Digest::of_file(&file, spec.threads).map_err(Error::io(&file))?;
+                    texts.push(digest.to_string());
+                }
+            }
+            if !texts.is_empty() {
+                let digest = Digest::texts(texts.iter().map(String::as_str));
+                fields.push((format!("cost model {}", cost.name), digest.to_string()));
+            }
+        }
+        fields.push(("build".to_owned(), ovolo::BUILD.to_owned()));
+        let Validators { machine: lines, libraries } = validators(spec.threads);
+        for line in &lines {
+            let (name, value) = line.split_once(' ').unwrap_or((line, ""));
+            fields.push((name.to_owned(), value.to_owned()));
+        }
+        let backends: BTreeSet<&String> = spec.pipelines.iter().flat_map(|(_, one)| &one.backends).collect();
+        for backend in backends {
+            let library = libraries.get(backend).map_or("not there", String::as_str);
+            fields.push((format!("backend {backend}"), library.to_owned()));
+        }
+        let speeds = if spec.calibrated() { format!("{machine:?}") } else { NOT_ASKED.to_owned() };
+        fields.push(("speeds".to_owned(), speeds));
+        fields.push((TIMES.to_owned(), if spec.timed() { NOT_YET } else { NOT_ASKED }.to_owned()));
+        Ok(Self { name: spec.name.clone(), spec: spec.source.text.to_string(), fields, machine, shard })
+    }
+
+    /// The first field in which other results differ: its name, and both values.
+    pub fn differs<'h>(&'h self, other: &'h Self, but: &[&str]) -> Option<(&'h str, &'h str, &'h str)> {
+        let value = |head: &'h Self, name: &str| {
+            head.fields.iter().find(|(known, _)| known == name).map_or("nothing", |(_, value)| value.as_str())
+        };
+        let names = self.fields.iter().chain(&other.fields).map(|(name, _)| name.as_str());
+        names
+            .filter(|name| !but.contains(name))
+            .map(|name| (name, value(self, name), value(other, name)))
+            .find(|(_, here, there)| here != there)
+    }
+
+    /// The head of the results in a folder.
+    ///
+    /// # Errors
+    /// A folder without results, or with a head that does not read.
+    pub fn read(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join(HEAD);
+        let text = std::fs::read_to_string(&path).map_err(Error::io(&path))?;
+        serde_json::from_str(&text).map_err(|error| {
+            Error::setting(format!("{}: this is no head of results: {error}", path.display()))
+        })
+    }
+}
+
+/// Results in a folder.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    /// What they hold for.
+    pub head: Head,
+    /// The results by the names of their tasks.
+    pub done: BTreeMap<String, Value>,
+}
+
+impl Store {
+    /// Opens a folder for results that hold for `head`: a new one, or one with results of the same.
+    ///
+    /// # Errors
+    /// Results of something else, and what the system says.
+    pub fn open(folder: &Path, head: Head) -> Result<Self, Error> {
+        if !folder.join(HEAD).exists() {
+            std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
+            let store = Self { folder: folder.to_owned(), head, done: BTreeMap::new() };
+            store.write_head()?;
+            return Ok(store);
+        }
+        let kept = Head::read(folder)?;
+        // Speeds that were measured at the beginning hold to the end; times are looked at once they are asked.
+        if let Some((name, here, there)) = head.differs(&kept, &["speeds", TIMES]) {
+            return Err(Error::setting(format!(
+                "{}: it has results of another experiment, version or machine: {name} is {there}, and here {here}; \
+                 remove it, or name another folder with --out",
+                folder.display()
+            )));
+        }
+        if kept.shard != head.shard {
+            return Err(Error::setting(format!(
+                "{}: it has results of shard {}, and this is shard {}: name another folder with --out",
+                folder.display(),
+                kept.shard,
+                head.shard
+            )));
+        }
+        let mut store = Self { folder: folder.to_owned(), head: kept, done: BTreeMap::new() };
+        store.done = store.lines()?;
+        Ok(store)
+    }
+
+    fn write_head(&self) -> Result<(), Error> {
+        let text =
+            serde_json::to_string_pretty(&self.head).map_err(|error| Error::setting(error.to_string()))?;
+        let path = self.folder.join(HEAD);
+        file::write(&path, &[text.as_bytes(), b"\n"]).map_err(Error::io(&path))
+    }
+
+    /// Whether it is known which times the results go by.
+    pub fn has_times(&self) -> bool {
+        self.head.fields.iter().any(|(name, value)| name == TIMES && value != NOT_YET)
+    }
+
+    /// Has the results go by times with this digest.
+    ///
+    /// # Errors
+    /// Results that go by other times, and what the system says.
+    pub fn hold_times(&mut self, digest: &str) -> Result<(), Error> {
+        let Some((_, kept)) = self.head.fields.iter_mut().find(|(name, _)| name == TIMES) else {
+            return Err(Error::setting("the head of the results says nothing of times"));
+        };
+        match kept.as_str() {
+            NOT_YET => {
+                digest.clone_into(kept);
+                self.write_head()
+            }
+            kept if kept == digest => Ok(()),
+            kept => Err(Error::setting(format!(
+                "{}: its kernels were priced by other times: {kept}, and here {digest}; remove it, name another \
+                 folder with --out, or bring the table of times back",
+                self.folder.display()
+            ))),
+        }
+    }
+
+    /// Reads the results in a folder.
+    ///
+    /// # Errors
+    /// A folder without results.
+    pub fn read(folder: &Path) -> Result<Self, Error> {
+        let mut store = Self { folder: folder.to_owned(), head: Head::read(folder)?, done: BTreeMap::new() };
+        store.done = store.lines()?;
+        Ok(store)
+    }
+
+    /// The whole lines; what stands behind them is cut off.
+    fn lines(&self) -> Result<BTreeMap<String, Value>, Error> {
+        let path = self.folder.join(RESULTS);
+        if !path.exists() {
+            return Ok(BTreeMap::new());
+        }
+        let bytes = std::fs::read(&path).map_err(Error::io(&path))?;
+        let (mut done, mut whole) = (BTreeMap::new(), 0);
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let value = serde_json::from_slice::<Value>(line).ok().filter(|_| line.ends_with(b"\n"));
+            let Some((name, value)) =
+                value.and_then(|value| Some((value["task"].as_str()?.to_owned(), value)))
+            else {
+                break;
+            };
+            done.insert(name, value);
+            whole += line.len();
+        }
+        if whole < bytes.len() {
+            file::write(&path, &[&bytes[..whole]]).map_err(Error::io(&path))?;
+        }
+        Ok(done)
+    }
+
+    /// Adds the result of a task.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn add(&mut self, task: &str, mut value: Value) -> Result<(), Error> {
+        value["task"] = task.into();
+        let path = self.folder.join(RESULTS);
+        let line = format!("{value}\n");
+        file::append(&path, line.as_bytes()).map_err(Error::io(&path))?;
+        self.done.insert(task.to_owned(), value);
+        Ok(())
+    }
+
+    /// Writes the results in the order of the tasks.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn sort(&self, spec: &Spec, tasks: &[Task]) -> Result<(), Error> {
+        let lines = tasks.iter().filter_map(|task| self.done.get(&task.name(spec)));
+        let text: String = lines.map(|line| format!("{line}\n")).collect();
+        let path = self.folder.join(RESULTS);
+        file::write(&path, &[text.as_bytes()]).map_err(Error::io(&path))
+    }
+}
+
+/// Removes a file from a folder of results, if it is there.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn remove(folder: &Path, name: &str) -> Result<(), Error> {
+    let path = folder.join(name);
+    match std::fs::remove_file(&path) {
+        Err(error) if !file::is_absent(&error) => Err(Error::io(&path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a file into a folder of results, which need not be there yet.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn write(folder: &Path, name: &str, text: &str) -> Result<(), Error> {
+    let path = folder.join(name);
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
+    }
+    file::write(&path, &[text.as_bytes()]).map_err(Error::io(&path))
+}

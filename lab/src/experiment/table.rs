@@ -1,0 +1,325 @@
+//! The results of an experiment as tables.
+//!
+//! What follows from the spec alone is the same each time, byte for byte; what a clock has said, and what
+//! follows from that, stands in tables of its own, whose names begin with `measured/`.
+
+use super::lacking;
+use super::spec::Spec;
+use super::task::Task;
+use ovolo::cost::{median_error, spearman};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A table: its name, and its lines, the first of which names the columns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// The name of its file, without the ending.
+    pub name: &'static str,
+    /// The columns.
+    pub columns: Vec<String>,
+    /// The lines.
+    pub lines: Vec<Vec<Value>>,
+}
+
+impl Table {
+    fn new(name: &'static str, columns: &[&str]) -> Self {
+        Self { name, columns: columns.iter().map(|column| (*column).to_owned()).collect(), lines: Vec::new() }
+    }
+
+    /// As CSV.
+    pub fn csv(&self) -> String {
+        let mut table = csv::Writer::from_writer(Vec::new());
+        let plain = |value: &Value| match value {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let lines = std::iter::once(self.columns.clone())
+            .chain(self.lines.iter().map(|line| line.iter().map(plain).collect()));
+        for line in lines {
+            table.write_record(line).expect("lines go to memory, and have all columns");
+        }
+        String::from_utf8_lossy(&table.into_inner().expect("lines go to memory")).into_owned()
+    }
+}
+
+/// The results of tasks: each with what is known of the task.
+pub(super) struct Results<'a> {
+    pub spec: &'a Spec,
+    /// The machine that they are of, where results of several are compared; and they by tasks.
+    pub hosts: Vec<(String, &'a BTreeMap<String, Value>)>,
+}
+
+impl Results<'_> {
+    /// Every table, and those for what a clock has said, too.
+    pub fn tables(&self) -> Vec<Table> {
+        let mut tables = vec![
+            Table::new(
+                "plans",
+                &[
+                    "model",
+                    "pipeline",
+                    "cost",
+                    "extractor",
+                    "seconds",
+                    "bound",
+                    "gap",
+                    "proven",
+                    "method",
+                    "states",
+                    "steps",
+                    "arena",
+                    "lower_bound",
+                    "plan",
+                    "error",
+                ],
+            ),
+            Table::new(
+                "ablation",
+                &["model", "pipeline", "cost", "rule", "with", "without", "more", "error"],
+            ),
+            Table::new("memory", &["model", "pipeline", "cost", "arena", "seconds", "proven"]),
+            Table::new(
+                "gap",
+                &[
+                    "model",
+                    "pipeline",
+                    "cost",
+                    "extractor",
+                    "effort",
+                    "states",
+                    "seconds",
+                    "bound",
+                    "gap",
+                    "proven",
+                ],
+            ),
+            Table::new("drawn", &["model", "seed", "pipeline", "plan", "by", "steps", "arena"]),
+            Table::new(
+                "measured/plans",
+                &["model", "seed", "pipeline", "plan", "by", "seconds", "spread", "regret"],
+            ),
+            Table::new("measured/kernels", &["model", "seed", "plan", "op", "value", "seconds"]),
+            Table::new(
+                "measured/rank",
+                &["model", "cost", "of", "count", "spearman", "median_error", "repeat"],
+            ),
+            Table::new(
+                "measured/regret",
+                &["model", "seed", "pipeline", "cost", "extractor", "seconds", "regret"],
+            ),
+            Table::new(
+                "measured/gap",
+                &["model", "pipeline", "cost", "extractor", "effort", "states", "elapsed"],
+            ),
+            Table::new("measured/extraction", &["model", "pipeline", "cost", "extractor", "seconds"]),
+            Table::new("failed", &["task", "cell", "error"]),
+        ];
+        for name in ["drawn", "measured/kernels"] {
+            let costs = self.spec.costs.iter().map(|cost| format!("by {}", cost.name));
+            find(&mut tables, name).columns.extend(costs);
+        }
+        for (host, done) in &self.hosts {
+            let start: Vec<usize> = tables.iter().map(|table| table.lines.len()).collect();
+            for task in Task::all(self.spec) {
+                let name = task.name(self.spec);
+                let Some(result) = done.get(&name) else { continue };
+                self.add(&mut tables, &task, result);
+                let whole = result["error"].as_str().map(|error| (String::new(), error.to_owned()));
+                for (cell, error) in whole.into_iter().chain(lacking(result)) {
+                    let line = vec![name.clone().into(), cell.into(), error.into()];
+                    find(&mut tables, "failed").lines.push(line);
+                }
+            }
+            self.rank(find(&mut tables, "measured/rank"), done);
+            if self.hosts.len() > 1 {
+                for (table, start) in tables.iter_mut().zip(start) {
+                    for line in &mut table.lines[start..] {
+                        line.insert(0, host.as_str().into());
+                    }
+                }
+            }
+        }
+        if self.hosts.len() > 1 {
+            for table in &mut tables {
+                table.columns.insert(0, "host".to_owned());
+            }
+        }
+        tables
+    }
+
+    fn add(&self, tables: &mut [Table], task: &Task, result: &Value) {
+        let spec = self.spec;
+        let names = |cell: &super::task::Cell| -> Vec<Value> {
+            vec![
+                spec.models[cell.model].name.clone().into(),
+                spec.pipelines[cell.pipeline].0.clone().into(),
+                spec.costs[cell.cost].name.clone().into(),
+            ]
+        };
+        let get = |value: &Value, keys: &[&str]| -> Vec<Value> {
+            keys.iter().map(|key| value[*key].clone()).collect()
+        };
+        let list = |key: &str| result[key].as_array().map_or(&[][..], Vec::as_slice);
+        match task {
+            Task::Plan(cell, extractor) => {
+                let mut line = names(cell);
+                line.push(spec.extractors[*extractor].clone().into());
+                let mut measured = line.clone();
+                line.extend(get(
+                    result,
+                    &[
+                        "cost",
+                        "bound",
+                        "gap",
+                        "proven",
+                        "method",
+                        "states",
+                        "steps",
+                        "arena",
+                        "lower_bound",
+                        "plan",
+                        "error",
+                    ],
+                ));
+                find(tables, "plans").lines.push(line);
+                measured.push(result["measured"]["seconds"].clone());
+                find(tables, "measured/extraction").lines.push(measured);
+            }
+            Task::Ablation(cell) => {
+                for rule in list("rules") {
+                    let mut line = names(cell);
+                    let more = number(&rule["without"]) / number(&result["with"]) - 1.0;
+                    line.extend([rule["rule"].clone(), result["with"].clone(), rule["without"].clone()]);
+                    // What is cheaper without a rule differs by how ties fall.
+                    let more = (!more.is_nan()).then(|| more.max(0.0));
+                    line.extend([more.into(), rule["error"].clone()]);
+                    find(tables, "ablation").lines.push(line);
+                }
+            }
+            Task::Memory(cell) => {
+                for point in list("points") {
+                    let mut line = names(cell);
+                    line.extend(get(point, &["arena", "seconds", "proven"]));
+                    find(tables, "memory").lines.push(line);
+                }
+            }
+            Task::Gap(cell, extractor) => {
+                for (at, point) in list("points").iter().enumerate() {
+                    let mut line = names(cell);
+                    line.push(spec.extractors[*extractor].clone().into());
+                    let mut measured = line.clone();
+                    measured.extend(get(point, &["effort", "states"]));
+                    measured.push(time(result, "seconds", at).into());
+                    find(tables, "measured/gap").lines.push(measured);
+                    line.extend(get(point, &["effort", "states", "cost", "bound", "gap", "proven"]));
+                    find(tables, "gap").lines.push(line);
+                }
+            }
+            Task::Race { model, seed } => {
+                let model: Value = spec.models[*model].name.clone().into();
+                let seed: Value = spec.seeds[*seed].into();
+                self.race(tables, &model, &seed, result);
+            }
+        }
+    }
+
+    fn race(&self, tables: &mut [Table], model: &Value, seed: &Value, result: &Value) {
+        let list = |key: &str| result[key].as_array().map_or(&[][..], Vec::as_slice);
+        let costs = |value: &Value| -> Vec<Value> {
+            self.spec.costs.iter().map(|cost| value["estimates"][&cost.name].clone()).collect()
+        };
+        let times: Vec<f64> =
+            list("plans").iter().zip(0..).map(|(_, at)| time(result, "seconds", at)).collect();
+        let best = times.iter().copied().fold(f64::INFINITY, f64::min);
+        let mut cells: BTreeMap<(String, String, String), f64> = BTreeMap::new();
+        for (at, plan) in list("plans").iter().enumerate() {
+            let ways = plan["by"].as_array().map_or(&[][..], Vec::as_slice);
+            let words: Vec<String> =
+                ways.iter().map(|way| format!("{} {}", text(&way[0]), text(&way[1]))).collect();
+            let line = [model, seed, &plan["pipeline"], &plan["plan"], &words.join(", ").into()];
+            let line: Vec<Value> = line.into_iter().cloned().collect();
+            let mut drawn = line.clone();
+            drawn.extend([plan["steps"].clone(), plan["arena"].clone()]);
+            drawn.extend(costs(plan));
+            find(tables, "drawn").lines.push(drawn);
+            let mut measured = line;
+            let spread = time(result, "spread", at);
+            measured.extend([times[at].into(), spread.into(), (times[at] / best - 1.0).into()]);
+            find(tables, "measured/plans").lines.push(measured);
+            for way in ways {
+                let cell = (text(&plan["pipeline"]), text(&way[0]), text(&way[1]));
+                // Of the plans that were drawn for a cell, the fastest is its plan.
+                let least = cells.entry(cell).or_insert(f64::INFINITY);
+                *least = least.min(times[at]);
+            }
+        }
+        for ((pipeline, cost, extractor), seconds) in cells {
+            let regret = seconds / best - 1.0;
+            let mut line = vec![model.clone(), seed.clone(), pipeline.into(), cost.into(), extractor.into()];
+            line.extend([seconds.into(), regret.into()]);
+            find(tables, "measured/regret").lines.push(line);
+        }
+        for (at, kernel) in list("kernels").iter().enumerate() {
+            let mut line = vec![model.clone(), seed.clone()];
+            line.extend(["plan", "op", "value"].map(|key| kernel[key].clone()));
+            line.push(time(result, "kernels", at).into());
+            line.extend(costs(kernel));
+            find(tables, "measured/kernels").lines.push(line);
+        }
+    }
+
+    /// How well each cost model orders and sizes what was timed, model by model; and how well every other round
+    /// orders plans as those between do, above which no cost model can be told from chance.
+    fn rank(&self, table: &mut Table, done: &BTreeMap<String, Value>) {
+        for (at, model) in self.spec.models.iter().enumerate() {
+            for cost in &self.spec.costs {
+                for (of, times) in [("plans", "seconds"), ("kernels", "kernels")] {
+                    let (mut predicted, mut seen) = (Vec::new(), Vec::new());
+                    let mut halves = [Vec::new(), Vec::new()];
+                    for seed in 0..self.spec.seeds.len() {
+                        let task = Task::Race { model: at, seed };
+                        let Some(result) = done.get(&task.name(self.spec)) else { continue };
+                        for (place, one) in result[of].as_array().into_iter().flatten().enumerate() {
+                            if let Some(estimate) = one["estimates"][&cost.name].as_f64() {
+                                predicted.push(estimate);
+                                seen.push(time(result, times, place));
+                                // Kernels have none.
+                                for (half, times) in halves.iter_mut().zip(0..) {
+                                    half.extend(result["measured"]["halves"][times][place].as_f64());
+                                }
+                            }
+                        }
+                    }
+                    if !seen.is_empty() {
+                        table.lines.push(vec![
+                            model.name.clone().into(),
+                            cost.name.clone().into(),
+                            of.into(),
+                            seen.len().into(),
+                            spearman(&predicted, &seen).into(),
+                            median_error(&predicted, &seen).into(),
+                            (of == "plans").then(|| spearman(&halves[0], &halves[1])).flatten().into(),
+                        ]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn find<'t>(tables: &'t mut [Table], name: &str) -> &'t mut Table {
+    tables.iter_mut().find(|table| table.name == name).expect("the table is in the list")
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(f64::NAN)
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn time(result: &Value, key: &str, at: usize) -> f64 {
+    number(&result["measured"][key][at])
+}

@@ -1,0 +1,675 @@
+//! Checking rules against each other, against pipelines and against a corpus.
+//!
+//! The reader refuses what is malformed; this finds what is well formed and cannot be meant: sides of
+//! different types, left sides that never match, examples that do not read, variables that are bound and not used, rules that change
+//! nothing, that another makes superfluous or undoes, that no pipeline uses, that never fire. Gives all
+//! findings at once, in the order of the rules, each with its places.
+
+mod contradiction;
+mod order;
+mod same;
+mod untyped;
+
+use super::example::LARGEST;
+use super::verify::{self, Clash, Typing};
+use ovolo::error::{Diagnostics, Span};
+use ovolo::graph::text;
+use ovolo::pass::pipeline::{PassSpec, Pipeline};
+use ovolo::rule::print::Names;
+use ovolo::rule::{self, AttrPattern, Expr, Pattern, Rule, RuleSet, Template};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
+
+/// The kinds of findings, in the words of the reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The sides are of different types, or the right side of none.
+    Mistyped,
+    /// No match can satisfy the guards, or the left side has no type.
+    Impossible,
+    /// A shipped rule has the name.
+    NameTaken,
+    /// An example does not read.
+    Example,
+    /// The right side is the left side.
+    Idle,
+    /// A variable is bound and not used.
+    Unused,
+    /// Every match of the rule is one of another, with the same result.
+    Subsumed,
+    /// No left side was drawn, so that nothing is known of the types.
+    Undrawn,
+    /// Another rule is this one backwards: together they add nodes and gain nothing.
+    Undone,
+    /// No pipeline has the rule in a phase.
+    NoPipeline,
+    /// A pipeline has it in a phase that does not allow what it rounds to.
+    TooCoarse,
+    /// The rule fired on no model of the corpus.
+    NeverFires,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Mistyped,
+        Self::Impossible,
+        Self::NameTaken,
+        Self::Example,
+        Self::Idle,
+        Self::Unused,
+        Self::Subsumed,
+        Self::Undrawn,
+        Self::Undone,
+        Self::NoPipeline,
+        Self::TooCoarse,
+        Self::NeverFires,
+    ];
+
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mistyped => "mistyped",
+            Self::Impossible => "impossible",
+            Self::NameTaken => "name-taken",
+            Self::Example => "example",
+            Self::Idle => "idle",
+            Self::Unused => "unused",
+            Self::Subsumed => "subsumed",
+            Self::Undrawn => "undrawn",
+            Self::Undone => "undone",
+            Self::NoPipeline => "no-pipeline",
+            Self::TooCoarse => "too-coarse",
+            Self::NeverFires => "never-fires",
+        }
+    }
+}
+
+/// Something to think about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What kind of thing.
+    pub kind: Kind,
+    /// The rule it is about.
+    pub rule: Arc<Rule>,
+    /// The other rule, if there is one.
+    pub other: Option<Arc<Rule>>,
+    /// What was found.
+    pub message: String,
+    /// What to do.
+    pub help: String,
+    /// Where: the first is the place, the others explain it.
+    pub places: Vec<Place>,
+}
+
+/// A place in a rule file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// The file.
+    pub file: String,
+    /// Where in it.
+    pub span: Span,
+    /// What is there.
+    pub text: String,
+}
+
+impl Place {
+    fn of(rule: &Rule, span: Span, text: impl Into<String>) -> Self {
+        Self { file: rule.file.clone(), span, text: text.into() }
+    }
+}
+
+/// The rules that ship with ovolo.
+static SHIPPED: LazyLock<RuleSet> =
+    LazyLock::new(|| RuleSet::read_right(ovolo::op::built_in(), rule::SHIPPED).0);
+
+/// Whether a rule is one that ships with ovolo, as it ships.
+fn ships(rule: &Rule) -> bool {
+    let same = |other: &Rule| other.name == rule.name && other.from == rule.from && other.to == rule.to;
+    SHIPPED.rules().iter().any(|other| same(other))
+}
+
+impl Finding {
+    /// Whether it is only worth knowing: what cannot be drawn may still be right, and of the shipped rules
+    /// each one that undoes another is held to its worth.
+    pub fn is_note(&self) -> bool {
+        match self.kind {
+            Kind::Undrawn => true,
+            Kind::Undone => self.other.as_ref().is_some_and(|other| ships(&self.rule) && ships(other)),
+            _ => false,
+        }
+    }
+
+    fn new(kind: Kind, rule: &Arc<Rule>, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self {
+            kind,
+            rule: Arc::clone(rule),
+            other: None,
+            message: message.into(),
+            help: help.into(),
+            places: Vec::new(),
+        }
+    }
+
+    fn at(mut self, span: Span, text: impl Into<String>) -> Self {
+        self.places.push(Place::of(&self.rule, span, text));
+        self
+    }
+
+    fn and(mut self, other: &Arc<Rule>, text: impl Into<String>) -> Self {
+        self.places.push(Place::of(other, other.places.name, text));
+        self.other = Some(Arc::clone(other));
+        self
+    }
+}
+
+/// Checks rules by themselves and against each other, but for types.
+pub fn rules(rules: &[Arc<Rule>]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for rule in rules {
+        findings.extend(impossible(rule));
+        findings.extend(examples(rule));
+        findings.extend(idle(rule));
+        findings.extend(unused(rule));
+    }
+    for (at, rule) in rules.iter().enumerate() {
+        for (other_at, other) in rules.iter().enumerate() {
+            if at != other_at && subsumes(other, rule) && !(subsumes(rule, other) && at < other_at) {
+                let message = format!("whatever it matches, `{}` matches, with the same result", other.name);
+                findings.push(
+                    Finding::new(Kind::Subsumed, rule, message, "delete it")
+                        .at(rule.places.name, "this rule")
+                        .and(other, "is one of this"),
+                );
+                break;
+            }
+        }
+    }
+    let forwards: Vec<String> = rules.iter().map(|rule| equation(rule, false)).collect();
+    let backwards: Vec<String> = rules.iter().map(|rule| equation(rule, true)).collect();
+    for (at, rule) in rules.iter().enumerate() {
+        for other in at + 1..rules.len() {
+            if forwards[at] == backwards[other] {
+                let other = &rules[other];
+                let help = "where models hold one side only, one of them is enough: `rules ablate` says what \
+                            each is worth; where both are meant, `--allow undone`";
+                let message = format!("`{}` is this rule backwards", other.name);
+                findings.push(
+                    Finding::new(Kind::Undone, rule, message, help)
+                        .at(rule.places.name, "this rule")
+                        .and(other, "the other one"),
+                );
+            }
+        }
+    }
+    arranged(findings, rules)
+}
+
+/// Rules that are called as a shipped one is. A file of which most rules are is another version of a shipped
+/// file, and so is one of its name.
+pub fn names(rules: &[Arc<Rule>]) -> Vec<Finding> {
+    let shipped = |rule: &Rule| SHIPPED.rules().iter().find(|other| other.name == rule.name);
+    let version = |rule: &Rule| rule::is_version(rules, &rule.file, &SHIPPED);
+    let taken = rules.iter().filter_map(|rule| Some((rule, shipped(rule)?)));
+    taken
+        .filter(|(rule, other)| rule.stem() != other.stem() && !version(rule))
+        .map(|(rule, other)| {
+            let message = format!("a rule that ships with ovolo has this name ({}:{})", other.file, other.line);
+            let help = "give it a name of its own: with both, `--rules` refuses the files, and a pipeline that \
+                        names it could mean either";
+            Finding::new(Kind::NameTaken, rule, message, help).at(rule.places.name, "this rule").and(other, "that one")
+        })
+        .collect()
+}
+
+/// Rules whose sides are of different types on an instance, or whose right side never has a type; on so
+/// many threads. `done` is told of each rule.
+pub fn types(rules: &[Arc<Rule>], threads: usize, done: &(dyn Fn(&Rule) + Sync)) -> Vec<Finding> {
+    let finding = |(rule, typing): (&Arc<Rule>, Typing)| match typing {
+        Typing::Alike => None,
+        Typing::Clash(clash) => Some(mistyped(rule, &clash)),
+        Typing::Undrawn(why) => {
+            let message =
+                format!("no left side was drawn that can be typed and that the guards admit: {why}");
+            let help = "its types are not checked; `rules verify` counts what refuses them";
+            Some(Finding::new(Kind::Undrawn, rule, message, help).at(rule.places.name, ""))
+        }
+    };
+    rules.iter().zip(verify::typings(rules, threads, done)).filter_map(finding).collect()
+}
+
+/// Findings first, in the order of the rules, and notes after them. Rows of one `for-each` have one text:
+/// what is wrong with it is told once, of the first of them.
+pub fn arranged(mut findings: Vec<Finding>, rules: &[Arc<Rule>]) -> Vec<Finding> {
+    findings.sort_by_key(|finding| {
+        (finding.is_note(), rules.iter().position(|rule| Arc::ptr_eq(rule, &finding.rule)), finding.kind)
+    });
+    // What can never match is not drawn either.
+    let impossible: Vec<Arc<Rule>> = findings
+        .iter()
+        .filter(|finding| finding.kind == Kind::Impossible)
+        .map(|finding| Arc::clone(&finding.rule))
+        .collect();
+    findings.retain(|finding| {
+        finding.kind != Kind::Undrawn || !impossible.iter().any(|rule| Arc::ptr_eq(rule, &finding.rule))
+    });
+    let mut told = BTreeSet::new();
+    findings.retain(|finding| {
+        let Some(Place { file, span, .. }) = finding.places.first() else { return true };
+        let of_text = matches!(
+            finding.kind,
+            Kind::Mistyped | Kind::Impossible | Kind::Example | Kind::Idle | Kind::Unused | Kind::NoPipeline
+        );
+        !of_text || told.insert((finding.kind, file.clone(), *span))
+    });
+    findings
+}
+
+fn mistyped(rule: &Arc<Rule>, clash: &Clash) -> Finding {
+    let place = |spans: &[Span]| spans.get(clash.side).copied().unwrap_or(rule.places.name);
+    let (message, right, help) = match &clash.right {
+        Ok(right) => (
+            "the sides differ in type",
+            format!("right: {right}"),
+            "make both sides one type, or ask for it in `when`",
+        ),
+        Err(why) => (
+            "the right side has no type wherever the left side stands, so that the rule never fires",
+            format!("right: {why}"),
+            "mend the right side: what it is made of does not fit together",
+        ),
+    };
+    let with = if clash.variables.is_empty() { String::new() } else { format!(", with {}", clash.variables) };
+    Finding::new(Kind::Mistyped, rule, format!("{message}{with}"), help)
+        .at(place(&rule.places.from), format!("left: {}", clash.left))
+        .at(place(&rule.places.to), right)
+}
+
+/// A rule that no match can satisfy.
+fn impossible(rule: &Arc<Rule>) -> Option<Finding> {
+    let finding = |message: String, help: &str| Finding::new(Kind::Impossible, rule, message, help);
+    if let Some(guards) = contradiction::contradiction(rule) {
+        let texts: Vec<String> = guards.iter().map(|at| format!("`{}`", rule.guards[*at].text)).collect();
+        let message = match &texts[..] {
+            [one] => format!("{one} never holds"),
+            many => format!("{} cannot hold together", many.join(" and ")),
+        };
+        let found = finding(message, "loosen one of them, or delete the rule: it never fires");
+        let spans = guards.iter().filter_map(|at| rule.places.when.get(*at));
+        return Some(spans.fold(found, |found, span| found.at(*span, "")));
+    }
+    let (side, why) = untyped::untyped(rule)?;
+    let help = "mend the left side or the guards: as it stands the rule never fires";
+    let place = rule.places.from.get(side).copied().unwrap_or(rule.places.name);
+    Some(finding(format!("the left side never has a type: {why}"), help).at(place, ""))
+}
+
+/// Examples whose graph does not read or is not valid.
+fn examples(rule: &Arc<Rule>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for example in &rule.examples {
+        let span = example.place().graph;
+        let (message, help) = match text::parse_small(ovolo::op::built_in(), &example.graph(), LARGEST) {
+            Err(found) => {
+                (mistakes(&found), "write it in the text form of graphs, as `ovolo dump` prints it")
+            }
+            Ok(graph) => match ovolo::verify::verify(graph) {
+                Err(why) => (why.to_string(), "mend the graph: an example is a graph that could run"),
+                Ok(_) => continue,
+            },
+        };
+        let message = format!("its graph does not read: {message}");
+        findings.push(Finding::new(Kind::Example, rule, message, help).at(span, "this graph"));
+    }
+    findings
+}
+
+/// The mistakes of a graph, each with what it points at.
+pub(super) fn mistakes(found: &Diagnostics) -> String {
+    let one = |diagnostic: &ovolo::error::Diagnostic| {
+        let at = diagnostic.labels.first().and_then(|label| {
+            let source = found.sources().get(label.source)?;
+            Some(label.span.of(&source.text).trim()).filter(|text| !text.is_empty())
+        });
+        let at = at.map(|at| format!(" (at `{at}`)")).unwrap_or_default();
+        format!("{}{at}", diagnostic.message)
+    };
+    found.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// A rule whose right sides are its left sides.
+fn idle(rule: &Arc<Rule>) -> Option<Finding> {
+    let message = "the right side is the left side: the rule changes nothing";
+    let help = "write what it should become, or delete the rule; operands of `add`, `mul` and other \
+                commutative ops match in both orders without one";
+    same::sides(rule).then(|| {
+        Finding::new(Kind::Idle, rule, message, help)
+            .at(rule.places.from.first().copied().unwrap_or_default(), "left")
+            .at(rule.places.to.first().copied().unwrap_or_default(), "right")
+    })
+}
+
+/// Rules that no phase of any pipeline has.
+pub fn pipelines(rules: &[Arc<Rule>], pipelines: &[Pipeline]) -> Vec<Finding> {
+    let named: BTreeSet<&str> = pipelines
+        .iter()
+        .flat_map(|pipeline| &pipeline.passes)
+        .flat_map(|pass| match pass {
+            PassSpec::Rewrite(settings) => settings.rules.iter().map(String::as_str).collect(),
+            _ => Vec::new(),
+        })
+        .collect();
+    let used = |rule: &Rule| named.contains(rule.name.as_str()) || named.contains(rule.stem());
+    let lonely: Vec<&Arc<Rule>> = rules.iter().filter(|rule| !used(rule)).collect();
+    let help = "add it to the `rules` of a phase, or delete it; `--pipeline FILE` names a pipeline of yours";
+    let mut findings: Vec<Finding> = Vec::new();
+    for rule in &lonely {
+        let all =
+            |list: &mut dyn Iterator<Item = &Arc<Rule>>| list.filter(|one| one.file == rule.file).count();
+        let alone = all(&mut lonely.iter().copied());
+        // A file of which nothing is used is one finding.
+        let message = match alone > 1 && alone == all(&mut rules.iter()) {
+            true if findings.iter().any(|finding| finding.rule.file == rule.file) => continue,
+            true => format!("no pipeline names this file, `{}`, or one of its {alone} rules", rule.stem()),
+            false => "no pipeline names it or its file".to_owned(),
+        };
+        findings.push(Finding::new(Kind::NoPipeline, rule, message, help).at(rule.places.name, ""));
+    }
+    let names = |pass: &PassSpec, rule: &Rule| match pass {
+        PassSpec::Rewrite(phase) => phase.rules.iter().any(|name| *name == rule.name || name == rule.stem()),
+        _ => false,
+    };
+    for rule in rules {
+        let strict = |pipeline: &&Pipeline| {
+            !pipeline.precision.allows(rule.precision) && pipeline.passes.iter().any(|pass| names(pass, rule))
+        };
+        for pipeline in pipelines.iter().filter(strict) {
+            let message = format!(
+                "it rounds to {}, and the precision of pipeline `{}` is {}",
+                rule.precision, pipeline.name, pipeline.precision
+            );
+            let help = "take it out of that pipeline's phases, or let the pipeline round so";
+            findings.push(Finding::new(Kind::TooCoarse, rule, message, help).at(rule.places.name, ""));
+        }
+    }
+    findings
+}
+
+/// Rules that a corpus never made fire; `fired` says how often each one changed an e-graph.
+pub fn corpus(rules: &[Arc<Rule>], fired: &FxHashMap<String, usize>, models: usize) -> Vec<Finding> {
+    let idle = rules.iter().filter(|rule| fired.get(&rule.name).is_none_or(|times| *times == 0));
+    idle.map(|rule| {
+        let message = format!("it changed nothing on {models} models");
+        Finding::new(Kind::NeverFires, rule, message, "ask `rules why-not`, or find a model that needs it")
+            .at(rule.places.name, "")
+    })
+    .collect()
+}
+
+/// Variables that are bound once and not used; a name that begins with `_` says that this is meant.
+fn unused(rule: &Arc<Rule>) -> Vec<Finding> {
+    let mut uses = Uses {
+        operands: vec![0; rule.operand_vars.len()],
+        rests: vec![0; rule.rest_vars.len()],
+        attrs: vec![0; rule.attr_vars.len()],
+        rest_attrs: vec![0; rule.rest_attr_vars.len()],
+    };
+    rule.from.iter().for_each(|pattern| uses.pattern(pattern));
+    rule.guards.iter().for_each(|guard| uses.expr(&guard.expr));
+    rule.lets.iter().for_each(|(var, expr)| {
+        uses.attrs[var.0] += 1;
+        uses.expr(expr);
+    });
+    rule.to.iter().for_each(|template| uses.template(template));
+    let names = Names::of(rule);
+    let operands = names.operands.iter().zip(uses.operands);
+    let rests = names.rests.iter().zip(uses.rests);
+    let attrs = names.attrs.iter().zip(uses.attrs);
+    let lonely = operands.chain(rests).chain(attrs).chain(names.rest_attrs.iter().zip(uses.rest_attrs));
+    lonely
+        .filter(|(name, times)| *times == 1 && !name[1..].starts_with('_'))
+        .map(|(name, _)| {
+            let help = format!("if any value will do, call it `{}_{}`", &name[..1], &name[1..]);
+            Finding::new(Kind::Unused, rule, format!("`{name}` is bound and not used"), help)
+                .at(rule.places.variable(name).unwrap_or(rule.places.name), "")
+        })
+        .collect()
+}
+
+struct Uses {
+    operands: Vec<usize>,
+    rests: Vec<usize>,
+    attrs: Vec<usize>,
+    rest_attrs: Vec<usize>,
+}
+
+impl Uses {
+    fn pattern(&mut self, pattern: &Pattern) {
+        match pattern {
+            Pattern::Operand(var) => self.operands[var.0] += 1,
+            Pattern::Number(_, var) => var.iter().for_each(|var| self.operands[var.0] += 1),
+            Pattern::Rest(var) | Pattern::Optional(var) => self.rests[var.0] += 1,
+            Pattern::Op { children, attrs, rest_attrs, .. } => {
+                rest_attrs.iter().for_each(|var| self.rest_attrs[var.0] += 1);
+                children.iter().for_each(|child| self.pattern(child));
+                for (_, expected) in attrs {
+                    if let AttrPattern::Var(var) = expected {
+                        self.attrs[var.0] += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    fn template(&mut self, template: &Template) {
+        match template {
+            Template::Operand(var) => self.operands[var.0] += 1,
+            Template::Scalar(_) => {}
+            Template::Each(rest, inner) => {
+                self.rests[rest.0] += 1;
+                if let Some((item, inner)) = inner {
+                    self.operands[item.0] += 1;
+                    self.template(inner);
+                }
+            }
+            Template::Op { children, attrs, rest_attrs, .. } => {
+                rest_attrs.iter().for_each(|var| self.rest_attrs[var.0] += 1);
+                children.iter().for_each(|child| self.template(child));
+                attrs.iter().for_each(|(_, expr)| self.expr(expr));
+            }
+        }
+    }
+
+    fn expr(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Literal(_) => {}
+            Expr::Rest(var) | Expr::Optional(var) => self.rests[var.0] += 1,
+            Expr::Attr(var) => self.attrs[var.0] += 1,
+            Expr::Operand(var) => self.operands[var.0] += 1,
+            Expr::Call(_, arguments) => arguments.iter().for_each(|one| self.expr(one)),
+        }
+    }
+}
+
+/// Both sides with variables numbered as they come, so that equal rules have equal texts.
+fn equation(rule: &Rule, backwards: bool) -> String {
+    let names = Names::of(rule);
+    let side = |from: bool| -> String {
+        if from {
+            rule.from.iter().map(|pattern| names.pattern(pattern)).collect::<Vec<_>>().join(" ; ")
+        } else {
+            rule.to.iter().map(|template| names.template(template)).collect::<Vec<_>>().join(" ; ")
+        }
+    };
+    let text = format!("{} = {}", side(!backwards), side(backwards));
+    let mut numbers: Vec<String> = Vec::new();
+    let mut result = String::new();
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find(['?', '*']) {
+        result.push_str(&rest[..=at]);
+        let tail = &rest[at + 1..];
+        let length =
+            tail.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-')).unwrap_or(tail.len());
+        let name = rest[at..at + 1 + length].to_owned();
+        let number = numbers.iter().position(|known| *known == name).unwrap_or_else(|| {
+            numbers.push(name);
+            numbers.len() - 1
+        });
+        result.push_str(&number.to_string());
+        rest = &tail[length..];
+    }
+    result + rest
+}
+
+/// Whether every match of `special` is one of `general`, with the same right sides, and no guard of
+/// `general` can say no where those of `special` agree.
+fn subsumes(general: &Rule, special: &Rule) -> bool {
+    let root = |pattern: &Pattern| match pattern {
+        Pattern::Op { op, .. } => op.name,
+        _ => "",
+    };
+    if !general.from.iter().map(root).eq(special.from.iter().map(root))
+        || !general.lets.is_empty()
+        || !special.lets.is_empty()
+    {
+        return false;
+    }
+    order::orders(&special.from).iter().any(|from| covers(general, special, from))
+}
+
+/// Whether a rule subsumes another one whose left sides are these.
+fn covers(general: &Rule, special: &Rule, from: &[Pattern]) -> bool {
+    let names = Names::of(special);
+    let mut cover = Cover {
+        special: &names,
+        operands: vec![None; general.operand_vars.len()],
+        rests: vec![None; general.rest_vars.len()],
+        attrs: vec![None; general.attr_vars.len()],
+        rest_attrs: vec![None; general.rest_attr_vars.len()],
+    };
+    if !general.from.iter().zip(from).all(|(general, special)| cover.pattern(general, special)) {
+        return false;
+    }
+    let bound =
+        |list: Vec<Option<String>>| list.into_iter().map(|one| one.unwrap_or_else(|| "?".into())).collect();
+    let bound = Names {
+        operands: bound(cover.operands),
+        rests: bound(cover.rests),
+        attrs: bound(cover.attrs),
+        rest_attrs: bound(cover.rest_attrs),
+    };
+    let asked: Vec<String> = special.guards.iter().map(|guard| names.expr(&guard.expr)).collect();
+    general.guards.iter().all(|guard| asked.contains(&bound.expr(&guard.expr)))
+        && general.to.iter().zip(&special.to).all(|(a, b)| bound.template(a) == names.template(b))
+}
+
+/// A number with a variable as the variable alone, which is how a right side writes it.
+fn bare(pattern: &Pattern) -> Pattern {
+    match pattern {
+        Pattern::Number(_, Some(var)) => Pattern::Operand(*var),
+        other => other.clone(),
+    }
+}
+
+/// What the variables of a general rule stand for in a special one.
+#[derive(Clone)]
+struct Cover<'a> {
+    special: &'a Names,
+    operands: Vec<Option<String>>,
+    rests: Vec<Option<String>>,
+    attrs: Vec<Option<String>>,
+    rest_attrs: Vec<Option<String>>,
+}
+
+fn agree(slot: &mut Option<String>, text: String) -> bool {
+    slot.get_or_insert_with(|| text.clone()) == &text
+}
+
+impl Cover<'_> {
+    fn pattern(&mut self, general: &Pattern, special: &Pattern) -> bool {
+        match (general, special) {
+            (Pattern::Operand(var), _) => {
+                agree(&mut self.operands[var.0], self.special.pattern(&bare(special)))
+            }
+            (Pattern::Number(a, var), Pattern::Number(b, _)) => {
+                a.least <= b.least
+                    && b.most <= a.most
+                    && var.is_none_or(|var| {
+                        // What is bound on the right of the special rule is its number, or its name.
+                        agree(&mut self.operands[var.0], self.special.pattern(&bare(special)))
+                    })
+            }
+            (
+                Pattern::Op { op, children, attrs, rest_attrs },
+                Pattern::Op { op: other, children: inner, attrs: inner_attrs, rest_attrs: inner_rest_attrs },
+            ) => {
+                op.name == other.name
+                    && self.operands(children, inner)
+                    && self.attributes(
+                        attrs,
+                        rest_attrs.map(|var| var.0),
+                        inner_attrs,
+                        inner_rest_attrs.map(|var| var.0),
+                    )
+            }
+            _ => false,
+        }
+    }
+
+    /// Operands from the left; of what a rest of the general rule may take, the first that fits.
+    fn operands(&mut self, general: &[Pattern], special: &[Pattern]) -> bool {
+        let Some((first, more)) = general.split_first() else { return special.is_empty() };
+        let Some(var) = first.spread() else {
+            return special.split_first().is_some_and(|(other, rest)| {
+                other.spread().is_none() && self.pattern(first, other) && self.operands(more, rest)
+            });
+        };
+        (0..=special.len()).any(|taken| {
+            let before = self.clone();
+            let (here, rest) = special.split_at(taken);
+            let fits = matches!(first, Pattern::Rest(_))
+                || here.len() <= 1 && here.iter().all(|one| !matches!(one, Pattern::Rest(_)));
+            let texts: Vec<String> = here.iter().map(|child| self.special.pattern(&bare(child))).collect();
+            let covered = fits && agree(&mut self.rests[var.0], texts.join(" ")) && self.operands(more, rest);
+            if !covered {
+                *self = before;
+            }
+            covered
+        })
+    }
+
+    fn attributes(
+        &mut self,
+        general: &[(&'static str, AttrPattern)],
+        rest: Option<usize>,
+        special: &[(&'static str, AttrPattern)],
+        special_rest: Option<usize>,
+    ) -> bool {
+        let text = |expected: &AttrPattern, names: &Names| match expected {
+            AttrPattern::Literal(value) => value.to_string(),
+            AttrPattern::Var(var) => names.attrs[var.0].clone(),
+        };
+        for (name, expected) in general {
+            let Some((_, other)) = special.iter().find(|(known, _)| known == name) else { return false };
+            let other = text(other, self.special);
+            let fits = match expected {
+                AttrPattern::Literal(value) => value.to_string() == other,
+                AttrPattern::Var(var) => agree(&mut self.attrs[var.0], other),
+            };
+            if !fits {
+                return false;
+            }
+        }
+        let mut others: Vec<String> = special
+            .iter()
+            .filter(|(name, _)| !general.iter().any(|(known, _)| known == name))
+            .map(|(name, expected)| format!("{name}: {}", text(expected, self.special)))
+            .collect();
+        others.extend(special_rest.map(|var| self.special.rest_attrs[var].clone()));
+        match rest {
+            Some(var) => agree(&mut self.rest_attrs[var], others.join(", ")),
+            None => others.is_empty(),
+        }
+    }
+}

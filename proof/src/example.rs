@@ -1,0 +1,128 @@
+//! Running the examples beside rules.
+//!
+//! Takes rules, gives a verdict on each example: the graph becomes what `after` says, or the guard
+//! that `because` names says no. An example that nobody has blessed yet is wrong.
+
+use ovolo::egraph::{EGraph, Probe};
+use ovolo::graph::{CONST, Graph, INPUT, text};
+use ovolo::rule::{Example, Rule};
+use ovolo::verify;
+
+/// What `because` says where the left side stands nowhere.
+pub const NO_MATCH: &str = "no match";
+
+/// The most elements of a value in an example: examples are read and evaluated.
+pub(super) const LARGEST: usize = 1 << 22;
+
+/// One example, and what came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// The rule's name.
+    pub rule: String,
+    /// The place of the example among the rule's.
+    pub index: usize,
+    /// What is wrong; `None` where all is well.
+    pub wrong: Option<Wrong>,
+}
+
+/// What is wrong with an example.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wrong {
+    /// What happened, and what to do.
+    pub message: String,
+    /// What would be right in place of what is expected, where the example may be blessed.
+    pub actual: Option<String>,
+}
+
+/// Runs the examples of a rule.
+pub fn run(rule: &Rule) -> Vec<Verdict> {
+    let verdict = |(index, example)| Verdict { rule: rule.name.clone(), index, wrong: judge(rule, example) };
+    rule.examples.iter().enumerate().map(verdict).collect()
+}
+
+/// What a rule lacks: an example that fires, or one that does not.
+pub fn lacks(rule: &Rule) -> Option<&'static str> {
+    let fires = rule.examples.iter().any(|example| matches!(example, Example::Fires { .. }));
+    let refuses = rule.examples.iter().any(|example| matches!(example, Example::Refuses { .. }));
+    match (fires, refuses) {
+        (true, true) => None,
+        (false, true) => Some("no example that fires"),
+        (true, false) => Some("no example that must not fire"),
+        (false, false) => Some("no examples"),
+    }
+}
+
+fn judge(rule: &Rule, example: &Example) -> Option<Wrong> {
+    let wrong = |message: String, actual: Option<String>| Some(Wrong { message, actual });
+    let graph = match text::parse_small(ovolo::op::built_in(), &example.graph(), LARGEST)
+        .map_err(|error| error.to_string())
+    {
+        Ok(graph) => graph,
+        Err(why) => return wrong(format!("the graph does not read: {}", why.trim_end()), None),
+    };
+    let graph = match verify::verify(graph) {
+        Ok(graph) => graph.into_inner(),
+        Err(why) => return wrong(format!("the graph is not valid: {why}"), None),
+    };
+    let probe = EGraph::new(&graph).probe(rule);
+    match (example, probe) {
+        (_, Probe::Mistyped(left, right)) => {
+            wrong(format!("the left side is of type {left}, the right side of type {right}"), None)
+        }
+        (Example::Fires { after, .. }, Probe::Fires(graph)) => {
+            let actual = compact(&graph);
+            match after {
+                Some(after) if *after == actual => None,
+                Some(after) => wrong(format!("it becomes\n    {actual}\nand not\n    {after}"), Some(actual)),
+                None => wrong(format!("`after` is missing: it becomes\n    {actual}"), Some(actual)),
+            }
+        }
+        (Example::Fires { .. }, Probe::Refuses { guard, reason }) => {
+            wrong(format!("it does not fire: `{}` says no: {reason}", named(&guard)), None)
+        }
+        (Example::Fires { .. }, Probe::NoMatch) => {
+            wrong("it does not fire: the left side stands nowhere in the graph".into(), None)
+        }
+        (Example::Fires { .. }, Probe::NoEffect) => {
+            wrong("it fires and changes nothing: the right side is there already".into(), None)
+        }
+        (Example::Refuses { .. }, Probe::Fires(graph)) => {
+            wrong(format!("it fires: the graph becomes\n    {}", compact(&graph)), None)
+        }
+        (Example::Refuses { .. }, Probe::NoEffect) => {
+            wrong("it fires, and changes nothing: the right side is there already".into(), None)
+        }
+        (Example::Refuses { because, .. }, probe) => {
+            let actual = match probe {
+                Probe::Refuses { guard, .. } => named(&guard).to_owned(),
+                _ => NO_MATCH.to_owned(),
+            };
+            match because {
+                Some(because) if *because == actual => None,
+                Some(because) => wrong(format!("`{actual}` says no, and not `{because}`"), Some(actual)),
+                None => wrong(format!("`because` is missing: `{actual}` says no"), Some(actual)),
+            }
+        }
+    }
+}
+
+/// A guard's name in messages; the right side's types are a guard as well.
+fn named(guard: &str) -> &str {
+    if guard.is_empty() { "types" } else { guard }
+}
+
+/// A graph on one line: what is neither an input nor a constant, without types, and the outputs
+/// that are.
+pub fn compact(graph: &Graph) -> String {
+    let mut lines: Vec<String> = graph
+        .nodes()
+        .filter(|(_, node)| node.op != INPUT && node.op != CONST)
+        .map(|(id, node)| format!("{} = {}", text::quote(&node.name), text::print_value(graph, id)))
+        .collect();
+    for (name, id) in graph.outputs() {
+        if **name != *graph[id].name {
+            lines.push(format!("{} = {}", text::quote(name), text::quote(&graph[id].name)));
+        }
+    }
+    lines.join("; ")
+}

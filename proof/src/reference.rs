@@ -1,0 +1,69 @@
+//! The reference for rule authors, from the lists that the reader checks against: it cannot drift.
+
+use ovolo::op::{self, Arity};
+use ovolo::rule;
+use std::fmt::Write;
+
+/// Ops with operands and attributes, guards, and computed attributes, as Markdown.
+pub fn markdown() -> String {
+    let mut text = String::from(
+        "# Reference for rule authors\n\nWritten by `ovolo rules reference` from the lists that rules are checked \
+         against; a test holds that it is true.\n",
+    );
+    let functions = |text: &mut String, guards: bool| {
+        text.push_str(if guards {
+            "\n| Guard | |\n|---|---|\n"
+        } else {
+            "\n| Function | Gives | |\n|---|---|---|\n"
+        });
+        let mut list: Vec<_> = rule::functions().filter(|function| function.is_guard() == guards).collect();
+        list.sort_by_key(|function| function.name);
+        for function in list {
+            let gives = if guards { String::new() } else { format!(" {} |", function.gives) };
+            let _ = writeln!(text, "| `{}` |{gives} {} |", function.signature(), cell(function.doc));
+        }
+    };
+    text.push_str("\n## Operands on a left side\n\n| Written | Means |\n|---|---|\n");
+    for (written, means) in rule::OPERANDS {
+        let _ = writeln!(text, "| `{written}` | {} |", cell(means));
+    }
+    text.push_str("\n## Kinds of arguments\n\n| Kind | Is |\n|---|---|\n");
+    for (kind, means) in rule::KINDS {
+        let _ = writeln!(text, "| {kind} | {} |", cell(means));
+    }
+    text.push_str(
+        "\nAn attribute that the left binds, `{axis: ?a}`, is of the kind that its op declares, below.\n",
+    );
+    text.push_str("\n## Guards\n");
+    functions(&mut text, true);
+    text.push_str("\n## Computed attributes\n");
+    functions(&mut text, false);
+    for (title, lowered) in [("Ops", false), ("Lowered ops", true)] {
+        let _ = writeln!(text, "\n## {title}\n\n| Op | Operands | Attributes | |\n|---|---|---|---|");
+        for def in op::built_in().all().iter().filter(|def| def.flags.lowered == lowered) {
+            let operands = match def.arity {
+                Arity::Exactly(count) => count.to_string(),
+                Arity::AtLeast(count) => format!("{count} or more"),
+                Arity::Between(least, most) => format!("{least} to {most}: `?x?` for the last"),
+                Arity::Post(count) => format!("{count}, and those of `post`"),
+            };
+            let attrs: Vec<String> = def
+                .attrs
+                .iter()
+                .map(|attr| {
+                    let default =
+                        attr.default.as_ref().map(|value| format!(" = `{value}`")).unwrap_or_default();
+                    format!("`{}`: {:?}{default}", attr.name, attr.kind)
+                })
+                .collect();
+            let _ =
+                writeln!(text, "| `{}` | {operands} | {} | {} |", def.name, attrs.join(", "), cell(def.doc));
+        }
+    }
+    text
+}
+
+/// A text in a cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}

@@ -1,0 +1,103 @@
+//! The right side of a rule for an instance: as the e-graph builds it, on a draft.
+
+use super::draft::Draft;
+use super::refusal::Refusal;
+use ovolo::attr::{Attr, Attrs};
+use ovolo::rule::{self, Expr, Rule, Template, Value};
+use ovolo::tensor::{DType, TensorType};
+
+/// Asks the guards. The error is the first no.
+pub(super) fn admit(rule: &Rule, draft: &Draft) -> Result<(), Refusal> {
+    for (at, guard) in rule.guards.iter().enumerate() {
+        rule::ask(guard, draft).map_err(|why| Refusal::guard(at, why))?;
+    }
+    Ok(())
+}
+
+/// Asks the guards, and adds the right sides.
+///
+/// # Errors
+/// As of both.
+pub(super) fn sides(rule: &Rule, draft: &mut Draft) -> Result<(), Refusal> {
+    admit(rule, draft)?;
+    right(rule, draft)?;
+    Ok(())
+}
+
+/// Computes the rule's attributes and adds its right sides.
+///
+/// # Errors
+/// Why an attribute cannot be computed or an op cannot be typed.
+pub(super) fn right(rule: &Rule, draft: &mut Draft) -> Result<(), String> {
+    for (var, expr) in &rule.lets {
+        let value = attribute(expr, draft)?;
+        draft.attrs[var.0] = Some(value);
+    }
+    for template in &rule.to {
+        let root = instantiate(template, draft)?;
+        draft.right.push(root);
+    }
+    Ok(())
+}
+
+fn attribute(expr: &Expr, draft: &Draft) -> Result<Attr, String> {
+    match rule::eval(expr, draft)? {
+        Value::Attr(attr) => Ok(attr),
+        Value::Operand(_) | Value::Rest(_) => Err("an operand stands where an attribute should".into()),
+    }
+}
+
+fn instantiate(template: &Template, draft: &mut Draft) -> Result<usize, String> {
+    let (op, children, attrs, rest_attrs) = match template {
+        Template::Operand(var) => return draft.operands[var.0].ok_or_else(|| "an unbound operand".into()),
+        Template::Scalar(value) => {
+            return draft.op(ovolo::op::scalar(), Attrs::new().float("value", *value), Vec::new());
+        }
+        Template::Each(..) => return Err("`each` stands outside an operand list".into()),
+        Template::Op { op, children, attrs, rest_attrs } => (*op, children, attrs, rest_attrs),
+    };
+    let mut inputs = Vec::with_capacity(children.len());
+    for child in children {
+        let Template::Each(var, inner) = child else {
+            inputs.push(instantiate(child, draft)?);
+            continue;
+        };
+        let items = draft.rests[var.0].clone().ok_or("an unbound rest")?;
+        let Some((item_var, inner)) = inner else {
+            inputs.extend(items);
+            continue;
+        };
+        let before = draft.operands[item_var.0];
+        for item in items {
+            draft.operands[item_var.0] = Some(item);
+            inputs.push(instantiate(inner, draft)?);
+        }
+        draft.operands[item_var.0] = before;
+    }
+    let mut values = Attrs::new();
+    if let Some(var) = rest_attrs {
+        for (name, value) in draft.rest_attrs[var.0].iter().flatten() {
+            if let Some(def) = op.attr(name) {
+                values.set(def.name, value.clone());
+            }
+        }
+    }
+    for (name, expr) in attrs {
+        values.set(name, attribute(expr, draft)?);
+    }
+    draft.op(op, values, inputs)
+}
+
+/// The types of both sides where they differ: position, left, right.
+pub(super) fn types_differ(draft: &Draft) -> Option<(usize, TensorType, TensorType)> {
+    draft.left.iter().zip(&draft.right).enumerate().find_map(|(at, (left, right))| {
+        let (left, right) = (&draft.values[*left].ty, &draft.values[*right].ty);
+        (left != right).then(|| (at, left.clone(), right.clone()))
+    })
+}
+
+/// The type in which a value is evaluated: `f64` for any floating-point type.
+pub(super) fn widened(ty: &TensorType) -> TensorType {
+    let dtype = if ty.dtype.is_float() { DType::F64 } else { ty.dtype };
+    TensorType { dtype, ..ty.clone() }
+}

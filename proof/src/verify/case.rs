@@ -1,0 +1,152 @@
+//! A counter-example as a case file: the text form of a graph with both sides as its outputs.
+
+use super::build::types_differ;
+use super::check::{self, Compared, Difference};
+use super::draft::{Draft, Filling};
+use ovolo::graph::{Graph, INPUT, Node, NodeId, text};
+use ovolo::rule::Rule;
+use ovolo::tensor::{DType, Tensor};
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// The text of an instance with what differs in comments. Leaves are constants, so that the file
+/// runs without inputs; the comments say which of them stand for values that are not constant.
+pub(super) fn print(rule: &Rule, draft: &Draft, difference: Option<&Difference>) -> String {
+    let mut out = format!("// rule {} ({}:{})\n", rule.name, rule.file, rule.line);
+    if let Some(Difference { side, what, at }) = difference {
+        let _ = writeln!(out, "// {what}, at output {side}");
+        if let Some((index, left, right)) = at {
+            let _ = writeln!(out, "// first at {index:?}: left {left}, right {right}");
+        }
+    }
+    if let Some((side, left, right)) = types_differ(draft) {
+        let _ = writeln!(out, "// output {side} has type {left} on the left, {right} on the right");
+    }
+    let variable: Vec<&str> = draft
+        .operands
+        .iter()
+        .zip(&rule.operand_vars)
+        .filter(|(at, _)| at.is_some_and(|at| !draft.values[at].constant))
+        .map(|(_, name)| name.as_str())
+        .collect();
+    if !variable.is_empty() {
+        let _ = writeln!(out, "// not constant in the rule's match: {}", variable.join(", "));
+    }
+    let _ = writeln!(out, "// shown again by: ovolo rules verify --case FILE");
+    out + &text(rule, draft)
+}
+
+fn text(rule: &Rule, draft: &Draft) -> String {
+    let roots: Vec<usize> = draft.left.iter().chain(&draft.right).copied().collect();
+    let mut graph = Graph::new();
+    let mut ids: Vec<Option<NodeId>> = vec![None; draft.values.len()];
+    let mut seeds: Vec<(String, String)> = Vec::new();
+    for at in draft.below(&roots) {
+        let value = &draft.values[at];
+        let name = name(rule, draft, at);
+        ids[at] = Some(match (value.op, draft.tensor(at)) {
+            (Some(op), _) => graph.add_node(Node {
+                op,
+                attrs: Arc::new(value.attrs.clone()),
+                inputs: value.inputs.iter().filter_map(|input| ids[*input]).collect(),
+                name: name.into(),
+                ty: value.ty.clone(),
+            }),
+            (None, Some(tensor)) => {
+                let id = graph.add_constant(&name, tensor.clone());
+                let written = text::print_node(&graph, id);
+                let head = format!("{}: {} = const", text::quote(&graph[id].name), value.ty);
+                match value.leaf.as_ref().map(|leaf| &leaf.values) {
+                    Some(Filling::Seeded(seed)) => seeds.push((written, format!("{head} ~{seed}"))),
+                    _ if written.contains("= const #") => {
+                        seeds.push((written, format!("{head} [{}]", list(tensor))));
+                    }
+                    _ => {}
+                }
+                id
+            }
+            (None, None) => continue,
+        });
+    }
+    for (side, roots) in [("left", &draft.left), ("right", &draft.right)] {
+        for (at, root) in roots.iter().enumerate() {
+            if let Some(id) = ids[*root] {
+                let name = if roots.len() == 1 { side.to_owned() } else { format!("{side}.{at}") };
+                graph.add_output(&name, id);
+            }
+        }
+    }
+    // Seeds and lists read back to the values; a hash would not.
+    seeds.iter().fold(text::print(&graph), |text, (written, seeded)| text.replace(written, seeded))
+}
+
+/// The elements of a constant, as the text form reads them.
+fn list(tensor: &Tensor) -> String {
+    let written: Vec<String> = match tensor.to_i64() {
+        Some(integers) => integers.iter().map(ToString::to_string).collect(),
+        None => tensor.to_f64().iter().map(|value| format!("{value:?}")).collect(),
+    };
+    written.join(", ")
+}
+
+/// The most elements of a value of a case: those that are printed are small.
+const LARGEST: usize = 1 << 20;
+
+/// Evaluates a case file, as it was printed for a wrong rule: how its outputs `left` and `right`, or
+/// `left.N` and `right.N`, differ; `None` where they agree.
+///
+/// # Errors
+/// A graph that has inputs, or other outputs.
+pub fn compare(graph: &Graph) -> Result<Option<String>, String> {
+    let mut draft = Draft::empty(LARGEST);
+    for (id, node) in graph.nodes() {
+        match graph.constant(id) {
+            Some(value) => {
+                let given = value.to_i64().filter(|_| node.ty.dtype == DType::I64).map(Filling::Whole);
+                let given = given.unwrap_or_else(|| Filling::Given(value.to_f64()));
+                draft.leaf(node.ty.clone(), true, given)?
+            }
+            None if node.op == INPUT => {
+                return Err(format!("`{}` is an input: a case has constants alone", node.name));
+            }
+            None => {
+                let inputs = node.inputs.iter().map(|input| input.index()).collect();
+                draft.op(node.op, (*node.attrs).clone(), inputs)?
+            }
+        };
+    }
+    for (name, id) in graph.outputs() {
+        match name.split('.').next() {
+            Some("left") => draft.left.push(id.index()),
+            Some("right") => draft.right.push(id.index()),
+            _ => {
+                return Err(format!("output `{name}`: a case has `left` and `right`, or `left.0` and so on"));
+            }
+        }
+    }
+    if draft.left.is_empty() || draft.left.len() != draft.right.len() {
+        return Err(format!("{} left and {} right sides", draft.left.len(), draft.right.len()));
+    }
+    if let Some((side, left, right)) = types_differ(&draft) {
+        return Ok(Some(format!("side {side} is of type {left} on the left, of {right} on the right")));
+    }
+    Ok(match check::compare(&draft) {
+        Compared::Agree => None,
+        Compared::Vacuous => return Err("the sides have hardly a number in them".to_owned()),
+        Compared::Differ(difference) | Compared::Strained(difference) => Some(difference.to_string()),
+    })
+}
+
+/// The name of a value: its variable's, or its op's.
+fn name(rule: &Rule, draft: &Draft, at: usize) -> String {
+    if let Some(var) = draft.operands.iter().position(|bound| *bound == Some(at)) {
+        return rule.operand_vars[var].trim_start_matches('?').to_owned();
+    }
+    for (var, rest) in draft.rests.iter().enumerate() {
+        if let Some(place) = rest.as_ref().and_then(|rest| rest.iter().position(|one| *one == at)) {
+            return format!("{}{place}", rule.rest_vars[var].name);
+        }
+    }
+    let op = draft.values[at].op.map_or("number", |op| op.name.rsplit('.').next().unwrap_or(op.name));
+    format!("{op}_{at}")
+}

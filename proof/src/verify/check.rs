@@ -1,0 +1,347 @@
+//! Both sides of an instance by the reference evaluation, and what must hold between them.
+//!
+//! Rules are equalities of real numbers. So an instance of one floating-point type, whichever it is, is
+//! evaluated in `f64`, which leaves rounding some 1e-16; what is left to tolerate are constants that a
+//! model or a rule writes in that type (of `f32` 6e-8 of their value; patterns match them within 1e-6).
+//! Where an instance holds several floating-point types, or casts to a narrow one, these casts mean
+//! something, and all is evaluated in the types as they are: coarsely, which the coverage counts.
+
+use super::build::widened;
+use super::draft::{Draft, Filling};
+use ovolo::attr::Attrs;
+use ovolo::op::Op;
+use ovolo::rule;
+use ovolo::tensor::{DType, Layout, Tensor, TensorType};
+use std::fmt;
+
+/// Of real numbers with constants in `f32`.
+const TOLERANCE: f64 = 1e-6;
+/// What is smaller than this is compared as if it were as large: it is the difference of values about
+/// one, whose rounding stays.
+const SMALLEST: f64 = 0.1;
+
+/// Of sums and chains in `bf16`, of which each rounding is 2^-9.
+const BF16: f64 = 1e-1;
+/// The same in TF32 and `f16`, of which each is 2^-12.
+const F16: f64 = 2e-2;
+
+/// How two sides differ.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Difference {
+    /// The position of the left side.
+    pub side: usize,
+    /// What is wrong.
+    pub what: String,
+    /// The first element that differs: its index, left, right.
+    pub at: Option<(Vec<usize>, String, String)>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        match &self.at {
+            Some((index, left, right)) => {
+                write!(f, ": at {index:?} the left side is {left}, the right side {right}")
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// What came of a comparison.
+pub(super) enum Compared {
+    /// The sides agree.
+    Agree,
+    /// They agree, but hardly an element is a number, so that little was compared.
+    Vacuous,
+    /// They differ.
+    Differ(Difference),
+    /// They differ in what is no number on one of them, and `f64` was left on the way: with smaller values
+    /// they may agree.
+    Strained(Difference),
+}
+
+/// Evaluates both sides and compares them.
+///
+/// Of a rule that rounds two things are asked: that it is an equality of real numbers, in which casts
+/// between floats change nothing; and that in the types as they are it is off by no more than rounding,
+/// where the steps of its chains let that be seen.
+pub(super) fn compare(draft: &Draft) -> Compared {
+    let precisions = match draft.precision {
+        rule::Precision::F32 => vec![Precision::of(draft)],
+        rounding => {
+            let tolerance = if rounding == rule::Precision::Bf16 { BF16 } else { F16 };
+            let rounded = linear(draft).then_some(Precision { wide: false, tolerance });
+            [Precision { wide: true, tolerance: TOLERANCE }].into_iter().chain(rounded).collect()
+        }
+    };
+    let compared = precisions.iter().map(|precision| compare_in(draft, precision));
+    compared.into_iter().find(|compared| !matches!(compared, Compared::Agree)).unwrap_or(Compared::Agree)
+}
+
+/// Compares both sides, evaluated in one way.
+fn compare_in(draft: &Draft, precision: &Precision) -> Compared {
+    let values = evaluate(draft, precision, false);
+    let mut strain = None;
+    for (side, (left, right)) in draft.left.iter().zip(&draft.right).enumerate() {
+        let (Some(left), Some(right)) = (&values[*left], &values[*right]) else { continue };
+        let differ = |at: usize, left: String, right: String| {
+            let index = index_of(at, &draft.values[draft.left[side]].ty.shape);
+            let what = "the sides differ in value".to_owned();
+            Difference { side, what, at: Some((index, left, right)) }
+        };
+        // Integers and booleans are exact, whatever is beside them.
+        if let (Some(left), Some(right)) = (left.to_i64(), right.to_i64()) {
+            if let Some(at) = left.iter().zip(&right).position(|(left, right)| left != right) {
+                let difference = differ(at, left[at].to_string(), right[at].to_string());
+                if !precision.wide || !strained(draft, &values) {
+                    return Compared::Differ(difference);
+                }
+                strain.get_or_insert(difference);
+            }
+            continue;
+        }
+        let (left, right) = (left.to_f64(), right.to_f64());
+        let differing = differences(&left, &right, precision.tolerance);
+        let number = |at: &usize| left[*at].is_finite() && right[*at].is_finite();
+        if let Some(first) = differing.first() {
+            let at = *differing.iter().find(|at| number(at)).unwrap_or(first);
+            let difference = differ(at, format!("{:?}", left[at]), format!("{:?}", right[at]));
+            if number(&at) || !precision.wide || !strained(draft, &values) {
+                return Compared::Differ(difference);
+            }
+            strain.get_or_insert(difference);
+            continue;
+        }
+        if left.iter().filter(|value| value.is_finite()).count() * 2 < left.len() {
+            return Compared::Vacuous;
+        }
+    }
+    if let Some(difference) = strain {
+        return Compared::Strained(difference);
+    }
+    for (at, value) in values.iter().enumerate() {
+        if let Some(value) = value
+            && !padding_is_zero(value)
+        {
+            let side = draft.right.iter().position(|root| *root == at).unwrap_or(0);
+            let what = format!("the padding of a value of type {} is not zero", draft.values[at].ty);
+            return Compared::Differ(Difference { side, what, at: None });
+        }
+    }
+    poisoned(draft, precision, &values).map_or(Compared::Agree, Compared::Differ)
+}
+
+/// How an instance is evaluated.
+pub(super) struct Precision {
+    /// In `f64`, whatever the types say.
+    pub wide: bool,
+    /// The largest relative difference of two sides.
+    pub tolerance: f64,
+}
+
+impl Precision {
+    pub fn of(draft: &Draft) -> Self {
+        let has = |dtype: &DType| draft.values.iter().any(|value| value.ty.dtype == *dtype);
+        let floats = [DType::BF16, DType::F16, DType::F32, DType::F64];
+        let found: Vec<DType> = floats.into_iter().filter(has).collect();
+        let named = |op: Op| op.meaning();
+        let casts = || draft.values.iter().any(|value| value.op.is_some_and(|op| named(op) == "cast"));
+        // `f32` has not all integers beyond 2^24: to make one of them a float is to round it.
+        let whole = |at: usize| matches!(draft.values[at].ty.dtype, DType::I32 | DType::I64);
+        let rounds_integers = || {
+            let casts = draft.values.iter().filter(|value| value.op.is_some_and(|op| named(op) == "cast"));
+            casts
+                .into_iter()
+                .any(|cast| cast.ty.dtype == DType::F32 && cast.inputs.iter().any(|at| whole(*at)))
+        };
+        match found[..] {
+            [] | [DType::F64] => Self { wide: true, tolerance: TOLERANCE },
+            [DType::F32] if !rounds_integers() => Self { wide: true, tolerance: TOLERANCE },
+            // A cast to a narrow type is there to round.
+            [one @ (DType::F16 | DType::BF16)] if !casts() => {
+                // What a rule writes itself it does not round, and what stands for it in a model is rounded.
+                let rounded = if rounds(draft) { 4.0 * rounding(one) } else { 0.0 };
+                Self { wide: true, tolerance: TOLERANCE.max(rounded) }
+            }
+            [DType::BF16, ..] => Self { wide: false, tolerance: BF16 },
+            [DType::F16, ..] => Self { wide: false, tolerance: F16 },
+            // One rounding to f32 is 6e-8; a few of them, magnified by differences of values.
+            [_, ..] => Self { wide: false, tolerance: 1e-4 },
+        }
+    }
+}
+
+/// Steps that neither magnify what a rounding changes nor make what it changes look large: others have
+/// poles, jumps, or bounds to which all values come near.
+const LINEAR: &[&str] = &["abs", "add", "leaky-relu", "neg", "relu", "rsub", "sub"];
+
+/// Whether rounding can be told from a mistake by the size of the difference.
+fn linear(draft: &Draft) -> bool {
+    let steps = |attrs: &Attrs| attrs.post().iter().all(|step| LINEAR.contains(&step.op));
+    draft.values.iter().all(|value| steps(&value.attrs))
+}
+
+/// The largest relative difference between a number and the one of the type that is nearest to it.
+fn rounding(dtype: DType) -> f64 {
+    match dtype {
+        DType::BF16 => 1.0 / 256.0,
+        DType::F16 => 1.0 / 2048.0,
+        _ => 0.0,
+    }
+}
+
+/// Whether a constant that stands for a number of the rule is not that number in its type.
+fn rounds(draft: &Draft) -> bool {
+    (0..draft.values.len()).any(|at| match draft.values[at].leaf.as_ref().map(|leaf| &leaf.values) {
+        Some(Filling::Splat(value)) => {
+            draft.tensor(at).is_some_and(|tensor| tensor.to_f64().first().is_some_and(|one| one != value))
+        }
+        _ => false,
+    })
+}
+
+/// The value of everything that either side rests on. With poison, what fills the blocks of a leaf
+/// that is not of its shape is not a number.
+fn evaluate(draft: &Draft, precision: &Precision, poison: bool) -> Vec<Option<Tensor>> {
+    let roots: Vec<usize> = draft.left.iter().chain(&draft.right).copied().collect();
+    let mut values: Vec<Option<Tensor>> = vec![None; draft.values.len()];
+    for at in draft.below(&roots) {
+        let value = &draft.values[at];
+        let result = match value.op {
+            None => draft.tensor(at).map(|tensor| {
+                let tensor = if precision.wide { widen(tensor) } else { tensor.clone() };
+                if poison { with_poison(tensor) } else { tensor }
+            }),
+            Some(op) => {
+                let operands: Option<Vec<&Tensor>> =
+                    value.inputs.iter().map(|input| values[*input].as_ref()).collect();
+                operands.map(|operands| eval(op, &value.attrs, &operands, &value.ty, precision.wide))
+            }
+        };
+        values[at] = result;
+    }
+    values
+}
+
+fn eval(op: Op, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType, wide: bool) -> Tensor {
+    if wide { widen(&op.evaluate(attrs, operands, &widened(ty))) } else { op.evaluate(attrs, operands, ty) }
+}
+
+/// The same values in `f64`, of any floating-point type. A new number is `f32` whatever is asked of it.
+fn widen(tensor: &Tensor) -> Tensor {
+    if !tensor.ty().dtype.is_float() || tensor.ty().dtype == DType::F64 {
+        return tensor.clone();
+    }
+    let layout = tensor.ty().layout.clone();
+    let values = Tensor::from_f64(DType::F64, tensor.ty().shape.clone(), &tensor.to_f64());
+    values.to_layout(&layout).on(tensor.ty().device)
+}
+
+/// Ops with poles: no number comes of them where there is none, and not only of what is too large.
+const POLES: &[&str] = &["log", "div", "reciprocal", "sqrt", "mod", "pow", "batch-norm", "instance-norm"];
+/// Ops that are zero nowhere, but for numbers that `f64` has not.
+const NOWHERE_ZERO: &[&str] = &["exp", "sigmoid", "softmax"];
+
+/// Whether `f64` was left on the way to a result: an infinity, or what is no number, comes of finite operands,
+/// or a zero of an op that has none.
+fn strained(draft: &Draft, values: &[Option<Tensor>]) -> bool {
+    let finite = |value: &Tensor| value.to_f64().iter().all(|one| one.is_finite());
+    let numbers = |at: &usize| values[*at].as_ref().is_none_or(finite);
+    draft.values.iter().zip(values).any(|(value, result)| {
+        let (Some(op), Some(result)) = (value.op, result) else { return false };
+        if !result.ty().dtype.is_float() {
+            return false;
+        }
+        let name = op.meaning();
+        let steps = value.attrs.post();
+        let has = |list: &[&str]| list.contains(&name) || steps.iter().any(|step| list.contains(&step.op));
+        let result = result.to_f64();
+        let left = (!has(POLES) || has(&["exp"])) && result.iter().any(|one| !one.is_finite());
+        let zero = has(NOWHERE_ZERO) && result.contains(&0.0);
+        (left || zero) && value.inputs.iter().all(numbers)
+    })
+}
+
+/// The first element in which they differ.
+fn first_difference(left: &[f64], right: &[f64], tolerance: f64) -> Option<usize> {
+    differences(left, right, tolerance).first().copied()
+}
+
+/// The elements in which they differ.
+fn differences(left: &[f64], right: &[f64], tolerance: f64) -> Vec<usize> {
+    let finite = || left.iter().filter(|value| value.is_finite());
+    #[allow(clippy::cast_precision_loss)]
+    let typical = finite().map(|value| value.abs()).sum::<f64>() / finite().count().max(1) as f64;
+    let differ = |(left, right): (&f64, &f64)| {
+        let same = left == right || left.is_nan() && right.is_nan();
+        let close =
+            (left - right).abs() <= tolerance * left.abs().max(right.abs()).max(typical).max(SMALLEST);
+        !(same || close && left.is_finite() && right.is_finite())
+    };
+    left.iter().zip(right).enumerate().filter(|(_, pair)| differ(*pair)).map(|(at, _)| at).collect()
+}
+
+fn index_of(at: usize, shape: &[usize]) -> Vec<usize> {
+    let mut rest = at;
+    let mut index: Vec<usize> = shape
+        .iter()
+        .rev()
+        .map(|size| {
+            let here = rest % size;
+            rest /= size;
+            here
+        })
+        .collect();
+    index.reverse();
+    index
+}
+
+/// Whether packing the logical values again gives the same bytes.
+fn padding_is_zero(value: &Tensor) -> bool {
+    let ty = value.ty();
+    !ty.layout.pads(&ty.shape)
+        || value.to_layout(&Layout::PLAIN).to_layout(&ty.layout).bytes() == value.bytes()
+}
+
+/// The same value with what pads its blocks not a number.
+fn with_poison(tensor: Tensor) -> Tensor {
+    let ty = tensor.ty().clone();
+    if !ty.layout.pads(&ty.shape) || ty.dtype != DType::F64 {
+        return tensor;
+    }
+    let ones = Tensor::from_f64(DType::F64, ty.shape.clone(), &vec![1.0; ty.shape.count()]);
+    let ones = ones.to_layout(&ty.layout);
+    let mut tensor = tensor;
+    for (value, real) in tensor.elements_mut::<f64>().iter_mut().zip(ones.elements::<f64>()) {
+        if *real == 0.0 {
+            *value = f64::NAN;
+        }
+    }
+    tensor
+}
+
+/// No logical element depends on padding, on either side: with the leaves' padding poisoned, all
+/// elements are what they were.
+fn poisoned(draft: &Draft, precision: &Precision, clean: &[Option<Tensor>]) -> Option<Difference> {
+    let pads = |ty: &TensorType| ty.layout.pads(&ty.shape);
+    if !precision.wide || !draft.values.iter().any(|value| value.leaf.is_some() && pads(&value.ty)) {
+        return None;
+    }
+    let values = evaluate(draft, precision, true);
+    for (side, root) in draft.left.iter().chain(&draft.right).enumerate() {
+        let (Some(clean), Some(dirty)) = (&clean[*root], &values[*root]) else { continue };
+        let (clean, dirty) = (clean.to_f64(), dirty.to_f64());
+        if let Some(at) = first_difference(&clean, &dirty, precision.tolerance) {
+            let index = index_of(at, &draft.values[*root].ty.shape);
+            let side = side % draft.left.len();
+            let what = "an element depends on padding (left: as it is, right: padding poisoned)".to_owned();
+            return Some(Difference {
+                side,
+                what,
+                at: Some((index, format!("{:?}", clean[at]), format!("{:?}", dirty[at]))),
+            });
+        }
+    }
+    None
+}

@@ -1,0 +1,339 @@
+//! A draft: the values of one instance of a rule, its leaves, and what its variables stand for.
+
+use super::rng::Rng;
+use super::sampler::Values;
+use ovolo::attr::{Attr, Attrs};
+use ovolo::graph::text;
+use ovolo::op::{self, Op};
+use ovolo::rule::print::Names;
+use ovolo::rule::{AttrVar, Bindings, Expr, Fact, OperandVar, Precision, RestVar, Rule};
+use ovolo::tensor::{DType, Tensor, TensorType};
+use std::sync::{Arc, OnceLock};
+
+/// Constants of at most so many elements are known to guards by their value, as in the e-graph.
+const SMALL: usize = 64;
+/// Values of more elements than this are not evaluated: the reference is slow.
+pub(super) const LARGEST: usize = 20_000;
+/// Ops of more operations than this are not evaluated either.
+const OPERATIONS: f64 = 1e8;
+
+/// A leaf: the operand that a variable or a number stands for.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf {
+    /// Whether it is a constant.
+    pub constant: bool,
+    /// What its values are drawn from.
+    pub values: Filling,
+    value: OnceLock<Tensor>,
+}
+
+/// Where a leaf's values come from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Filling {
+    /// This value throughout.
+    Splat(f64),
+    /// Drawn with this seed.
+    Drawn(Values, u64),
+    /// The text form's seeded values.
+    Seeded(u64),
+    /// These, in order.
+    Given(Vec<f64>),
+    /// These integers, in order: beyond 2^53 `f64` has not all of them.
+    Whole(Vec<i64>),
+}
+
+impl Leaf {
+    /// A leaf that is not filled yet.
+    pub fn new(constant: bool, values: Filling) -> Self {
+        Self { constant, values, value: OnceLock::new() }
+    }
+}
+
+/// One value.
+#[derive(Clone, Debug)]
+pub(super) struct Value {
+    /// The op; `None` for a leaf.
+    pub op: Option<Op>,
+    /// Its attributes.
+    pub attrs: Attrs,
+    /// Its operands.
+    pub inputs: Vec<usize>,
+    /// Its type.
+    pub ty: TensorType,
+    /// The leaf, where it is one.
+    pub leaf: Option<Leaf>,
+    /// Whether it is computed from constants alone.
+    pub constant: bool,
+    /// Elements to fill, or operations to evaluate: what making it costs.
+    pub work: f64,
+}
+
+/// The values of an instance, operands before their users, and what the rule's variables stand for.
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
+    /// The most elements of a value.
+    pub largest: usize,
+    /// What the rule calls its variables, for reasons.
+    pub names: Option<Arc<Names>>,
+    /// What the rule rounds to.
+    pub precision: Precision,
+    /// The values.
+    pub values: Vec<Value>,
+    /// Operand variables.
+    pub operands: Vec<Option<usize>>,
+    /// Rests.
+    pub rests: Vec<Option<Vec<usize>>>,
+    /// Attribute variables.
+    pub attrs: Vec<Option<Attr>>,
+    /// Rests of attributes.
+    pub rest_attrs: Vec<Option<Vec<(&'static str, Attr)>>>,
+    /// The left sides.
+    pub left: Vec<usize>,
+    /// The right sides.
+    pub right: Vec<usize>,
+    /// What was seen with larger values, of which `f64` has not what comes: these are smaller.
+    pub overflow: Option<String>,
+}
+
+impl Draft {
+    /// Nothing, of no rule, and values of at most so many elements.
+    pub fn empty(largest: usize) -> Self {
+        Self {
+            largest,
+            names: None,
+            precision: Precision::default(),
+            values: Vec::new(),
+            operands: Vec::new(),
+            rests: Vec::new(),
+            attrs: Vec::new(),
+            rest_attrs: Vec::new(),
+            left: Vec::new(),
+            right: Vec::new(),
+            overflow: None,
+        }
+    }
+
+    /// Nothing bound.
+    pub fn new(rule: &Rule, largest: usize) -> Self {
+        Self {
+            precision: rule.precision,
+            operands: vec![None; rule.operand_vars.len()],
+            rests: vec![None; rule.rest_vars.len()],
+            attrs: vec![None; rule.attr_vars.len()],
+            rest_attrs: vec![None; rule.rest_attr_vars.len()],
+            ..Self::empty(largest)
+        }
+    }
+
+    /// That a value of this type is not too large to be made.
+    ///
+    /// # Errors
+    /// That it is.
+    pub fn fits(&self, ty: &TensorType) -> Result<(), String> {
+        if ovolo::verify::size_error(ty).is_some() || ty.layout.padded_count(&ty.shape) > self.largest {
+            return Err(format!(
+                "a value of type {ty} has more than {} elements, which is not evaluated",
+                self.largest
+            ));
+        }
+        Ok(())
+    }
+
+    /// What making all values costs.
+    pub fn work(&self) -> f64 {
+        self.values.iter().map(|value| value.work).sum()
+    }
+
+    /// Adds a leaf.
+    ///
+    /// # Errors
+    /// That it is too large.
+    pub fn leaf(&mut self, ty: TensorType, constant: bool, values: Filling) -> Result<usize, String> {
+        self.fits(&ty)?;
+        let leaf = Leaf::new(constant, values);
+        #[allow(clippy::cast_precision_loss)]
+        let work = ty.shape.count() as f64;
+        self.values.push(Value {
+            op: None,
+            attrs: Attrs::new(),
+            inputs: Vec::new(),
+            ty,
+            leaf: Some(leaf),
+            constant,
+            work,
+        });
+        Ok(self.values.len() - 1)
+    }
+
+    /// Adds an op's value.
+    ///
+    /// # Errors
+    /// Why the op cannot be typed.
+    pub fn op(&mut self, op: Op, attrs: Attrs, inputs: Vec<usize>) -> Result<usize, String> {
+        let attrs = op::complete(op, attrs);
+        // What infer is called with, the verifier has checked elsewhere.
+        if let Some(wrong) = ovolo::verify::attr_errors(op, &attrs).into_iter().next() {
+            return Err(format!("`{}`: {wrong}", op.name));
+        }
+        ovolo::verify::operand_count(op, &attrs, inputs.len())?;
+        let types: Vec<&TensorType> = inputs.iter().map(|input| &self.values[*input].ty).collect();
+        let ty = op.result(&attrs, &types).map_err(|why| format!("`{}` cannot be typed: {why}", op.name))?;
+        self.fits(&ty)?;
+        if ty.shape.contains(&0) {
+            return Err(format!("a value of type {ty} has no elements, so there is nothing to compare"));
+        }
+        #[allow(clippy::cast_precision_loss)]
+        let work = (op.flops)(&attrs, &types, &ty) + ty.shape.count() as f64;
+        if work > OPERATIONS {
+            return Err(format!("`{}` of {work:.0e} operations is not evaluated", op.name));
+        }
+        let constant = inputs.iter().all(|input| self.values[*input].constant);
+        self.values.push(Value { op: Some(op), attrs, inputs, ty, leaf: None, constant, work });
+        Ok(self.values.len() - 1)
+    }
+
+    /// The first so many values, which are the left sides, with every floating-point number that is drawn
+    /// brought within this of zero, and in order; `None` where all are.
+    pub fn smaller(&self, count: usize, most: f64) -> Option<Self> {
+        let mut smaller = Self { right: Vec::new(), ..self.clone() };
+        smaller.values.truncate(count);
+        let mut changed = false;
+        for at in 0..count {
+            let Some(leaf) = &self.values[at].leaf else { continue };
+            let kept = matches!(
+                leaf.values,
+                Filling::Splat(_) | Filling::Whole(_) | Filling::Drawn(Values::Exponent, _)
+            );
+            let Some(value) = self.tensor(at).filter(|value| !kept && value.ty().dtype.is_float()) else {
+                continue;
+            };
+            let mut values = value.to_f64();
+            let largest = values.iter().fold(0.0, |largest: f64, one| largest.max(one.abs()));
+            if largest <= most {
+                continue;
+            }
+            let half = most / 2.0;
+            for one in values.iter_mut().filter(|one| one.abs() > half) {
+                *one = one.signum() * (half + half * (one.abs() - half) / (largest - half));
+            }
+            smaller.values[at].leaf = Some(Leaf::new(leaf.constant, Filling::Given(values)));
+            changed = true;
+        }
+        changed.then_some(smaller)
+    }
+
+    /// The largest number of a leaf.
+    pub fn largest_number(&self) -> f64 {
+        let leaves = (0..self.values.len()).filter(|at| self.values[*at].ty.dtype.is_float());
+        let numbers = leaves.filter_map(|at| self.tensor(at)).flat_map(Tensor::to_f64);
+        numbers.fold(0.0, |largest, one| largest.max(one.abs()))
+    }
+
+    /// The value of a leaf.
+    pub fn tensor(&self, at: usize) -> Option<&Tensor> {
+        let value = &self.values[at];
+        let leaf = value.leaf.as_ref()?;
+        Some(filled(&value.ty, leaf))
+    }
+
+    fn fact(&self, at: usize) -> Fact<'_> {
+        let value = &self.values[at];
+        let known = value.leaf.as_ref().is_some_and(|leaf| leaf.constant) && value.ty.shape.count() <= SMALL;
+        Fact { ty: &value.ty, constant: value.constant, value: if known { self.tensor(at) } else { None } }
+    }
+
+    /// The right sides in words: what is computed of what.
+    pub fn shown(&self) -> String {
+        let mut text = String::new();
+        for at in self.below(&self.right) {
+            let value = &self.values[at];
+            let op = value.op.map_or("leaf", |op| op.name);
+            text.push_str(&format!("{at} {op} {} {:?} {}\n", value.attrs, value.inputs, value.ty));
+        }
+        text.push_str(&format!("{:?}", self.right));
+        text
+    }
+
+    /// The values that these rest on, themselves included, in order.
+    pub fn below(&self, roots: &[usize]) -> Vec<usize> {
+        let mut wanted = vec![false; self.values.len()];
+        for root in roots {
+            wanted[*root] = true;
+        }
+        for at in (0..self.values.len()).rev() {
+            if wanted[at] {
+                for input in &self.values[at].inputs {
+                    wanted[*input] = true;
+                }
+            }
+        }
+        (0..self.values.len()).filter(|at| wanted[*at]).collect()
+    }
+}
+
+impl Bindings for Draft {
+    fn operand(&self, var: OperandVar) -> Option<Fact<'_>> {
+        self.operands[var.0].map(|at| self.fact(at))
+    }
+
+    fn rest(&self, var: RestVar) -> Option<Vec<Fact<'_>>> {
+        self.rests[var.0].as_ref().map(|all| all.iter().map(|at| self.fact(*at)).collect())
+    }
+
+    fn attr(&self, var: AttrVar) -> Option<Attr> {
+        self.attrs[var.0].clone()
+    }
+
+    fn written(&self, expr: &Expr) -> Option<String> {
+        self.names.as_ref().map(|names| names.expr(expr))
+    }
+}
+
+/// Exponents: those that undo each other, that keep a sign or lose it, and that make one of everything.
+const EXPONENTS: &[f64] = &[2.0, 2.0, 0.5, 0.5, 1.0, 3.0, 0.0, -1.0, -2.0, 1.5];
+
+/// The value of a leaf of this type.
+pub(super) fn filled<'a>(ty: &TensorType, leaf: &'a Leaf) -> &'a Tensor {
+    leaf.value.get_or_init(|| fill(ty, &leaf.values))
+}
+
+/// The values of a leaf; padding is zero.
+#[allow(clippy::cast_precision_loss)]
+fn fill(ty: &TensorType, filling: &Filling) -> Tensor {
+    let (values, seed) = match filling {
+        Filling::Seeded(seed) => return text::random(ty, *seed),
+        Filling::Splat(value) => {
+            let values = vec![*value; ty.shape.count()];
+            return Tensor::from_f64(ty.dtype, ty.shape.clone(), &values).to_layout(&ty.layout).on(ty.device);
+        }
+        Filling::Given(values) => {
+            return Tensor::from_f64(ty.dtype, ty.shape.clone(), values).to_layout(&ty.layout).on(ty.device);
+        }
+        Filling::Whole(values) if ty.dtype == DType::I64 => {
+            return Tensor::from_elements(ty.shape.clone(), values).to_layout(&ty.layout);
+        }
+        Filling::Whole(values) => {
+            let values: Vec<f64> = values.iter().map(|value| *value as f64).collect();
+            return Tensor::from_f64(ty.dtype, ty.shape.clone(), &values).to_layout(&ty.layout);
+        }
+        Filling::Drawn(values, seed) => (*values, *seed),
+    };
+    let mut rng = Rng::new(seed, "values", 0);
+    // Far from zero, too: bounds such as those of `clip` must be reached.
+    let scale = rng.pick(&[1.0, 1.0, 1.0, 4.0]);
+    let positive = values == Values::Positive || values == Values::Any && rng.percent(40);
+    // One exponent for all elements, mostly, as models have it.
+    let exponent = (values == Values::Exponent && rng.percent(70)).then(|| rng.pick(EXPONENTS));
+    let drawn: Vec<f64> = (0..ty.shape.count())
+        .map(|_| match (values, ty.dtype) {
+            (Values::Exponent, _) => exponent.unwrap_or_else(|| rng.pick(EXPONENTS)),
+            (Values::Below(size), _) => (rng.below(2 * size.max(1)) as f64) - size as f64,
+            (_, DType::Bool) => rng.below(2) as f64,
+            (_, dtype) if dtype.is_float() => {
+                scale * if positive { 0.25 + 1.75 * rng.unit() } else { 4.0 * rng.unit() - 2.0 }
+            }
+            _ => rng.below(5) as f64 - if positive || ty.dtype == DType::U8 { 0.0 } else { 2.0 },
+        })
+        .collect();
+    Tensor::from_f64(ty.dtype, ty.shape.clone(), &drawn).to_layout(&ty.layout).on(ty.device)
+}

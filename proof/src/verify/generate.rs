@@ -1,0 +1,443 @@
+//! Left sides for a rule: types and attributes by wishes from the root down, then typed from the
+//! leaves up.
+
+use super::draft::{Draft, Filling};
+use super::edge::{self, Edge};
+use super::hint::{self, Hints};
+use super::palette::{Palette, ones};
+use super::rng::Rng;
+use super::sampler::{self, Ask, Offer, Rank, Values, Wish};
+use ovolo::attr::{Attr, Attrs};
+use ovolo::op::Op;
+use ovolo::rule::print::Names;
+use ovolo::rule::{AttrPattern, Interval, Pattern, RestVar, Rule};
+use ovolo::tensor::{DType, TensorType};
+use std::sync::Arc;
+
+/// Draws left sides of one rule.
+pub(super) struct Generator<'a> {
+    rule: &'a Rule,
+    hints: Hints,
+    palette: Palette,
+    names: Arc<Names>,
+    /// What values at the edge are; `None` where the rule has none of those.
+    edge: Option<Edge>,
+}
+
+/// The most values that a rest stands for.
+const LONGEST_REST: usize = 6;
+/// The most that a guard may wish for.
+const LONGEST_WISHED: usize = 16;
+/// How many roots in a hundred are of any rank, whatever is known of it.
+const FREE: usize = 6;
+/// The most values of a rest that others follow.
+const MIDDLE_REST: usize = 3;
+
+impl<'a> Generator<'a> {
+    /// For one rule.
+    pub fn new(rule: &'a Rule, palette: &Palette) -> Self {
+        let numbers = edge::literals(rule);
+        let palette = palette.with(&hint::wishes(rule), &numbers);
+        let edge = (!edge::rounds(rule)).then(|| Edge {
+            literals: numbers,
+            targets: edge::targets(rule),
+            none: edge::asks_for_none(rule),
+        });
+        Self { rule, hints: Hints::new(rule), palette, names: Arc::new(Names::of(rule)), edge }
+    }
+
+    /// One left side; it need not satisfy the guards.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub fn left(&self, rng: &mut Rng) -> Result<Draft, String> {
+        let mut draft = Draft::new(self.rule, self.palette.largest);
+        draft.names = Some(Arc::clone(&self.names));
+        let dtype = self.hints.dtype(rng, &self.palette);
+        for pattern in &self.rule.from {
+            let wish = match draft.left.first() {
+                // Further results are of the first one's type as often as not.
+                Some(first) if rng.percent(70) => draft.values[*first].ty.clone(),
+                _ => self.root(pattern, dtype, rng),
+            };
+            let root = self.value(pattern, &Wish::any(wish), &mut draft, rng)?;
+            draft.left.push(root);
+        }
+        match &self.edge {
+            Some(edge) => edge.fill(&mut draft, rng),
+            None if edge::powers(&draft) => return Err("a power is taken of what the rule rounds".into()),
+            None => {}
+        }
+        Ok(draft)
+    }
+
+    /// The wished type of the first result.
+    fn root(&self, pattern: &Pattern, dtype: DType, rng: &mut Rng) -> TensorType {
+        // What is read off may say too much: now and then it is left to chance.
+        let rank = match self.rank(pattern).filter(|_| !rng.percent(FREE)) {
+            Some(Rank::Exactly(rank)) => rank,
+            Some(Rank::AtLeast(least)) => self.palette.rank_from(rng, least),
+            None => self.palette.any_rank(rng),
+        };
+        let ty = TensorType::plain(dtype, self.palette.shape(rng, rank));
+        let agnostic = matches!(pattern, Pattern::Op { op, .. } if op.flags.layout_agnostic);
+        match self.palette.layout(rng, rank).filter(|_| agnostic && rng.percent(15)) {
+            Some(layout) => ty.with_layout(layout),
+            None => ty,
+        }
+    }
+
+    /// What the pattern and the guards say of the rank of a pattern's value.
+    fn rank(&self, pattern: &Pattern) -> Option<Rank> {
+        match pattern {
+            Pattern::Operand(var) => self.hints.rank(var.0),
+            Pattern::Rest(var) => self.hints.rest_rank(var.0),
+            Pattern::Number(..) | Pattern::Optional(_) => None,
+            Pattern::Op { op, children, attrs, .. } => {
+                let literals = attrs.iter().filter_map(|(name, value)| match value {
+                    AttrPattern::Literal(value) => Some((*name, value.clone())),
+                    AttrPattern::Var(_) => None,
+                });
+                let fixed = literals.fold(Attrs::new(), |attrs, (name, value)| attrs.with(name, value));
+                // A value of few dimensions broadcasts, and says nothing of the result.
+                let ranks = children.iter().filter_map(|child| self.rank(child));
+                let ranks = ranks.filter(|rank| rank.least() > 1 || children.len() == 1);
+                // Of several the largest; where it is not known, what is known is the least.
+                let ranks = ranks.reduce(|one, other| match (one, other) {
+                    (Rank::Exactly(one), Rank::Exactly(other)) => Rank::Exactly(one.max(other)),
+                    _ => Rank::AtLeast(one.least().max(other.least())),
+                });
+                sampler::result_rank(*op, &fixed, ranks)
+            }
+        }
+    }
+
+    /// What the pattern, the guards and what is drawn already say of the element type of a pattern's value.
+    fn element(&self, pattern: &Pattern, draft: &Draft) -> Option<DType> {
+        match pattern {
+            Pattern::Operand(var) => match draft.operands[var.0] {
+                Some(bound) => Some(draft.values[bound].ty.dtype),
+                None => self.hints.element(var.0),
+            },
+            Pattern::Rest(_) | Pattern::Number(..) | Pattern::Optional(_) => None,
+            Pattern::Op { op, children, .. } => {
+                let child = || children.iter().find_map(|child| self.element(child, draft));
+                sampler::result_dtype(*op, &self.fixed(pattern, draft), &child)
+            }
+        }
+    }
+
+    fn value(
+        &self,
+        pattern: &Pattern,
+        wish: &Wish,
+        draft: &mut Draft,
+        rng: &mut Rng,
+    ) -> Result<usize, String> {
+        match pattern {
+            Pattern::Operand(var) => {
+                if let Some(bound) = draft.operands[var.0] {
+                    return Ok(bound);
+                }
+                let (ty, constant, splat) = self.hints.operand(var.0, draft, &wish.ty, rng, &self.palette);
+                draft.fits(&ty)?;
+                let constant = constant.unwrap_or_else(|| rng.percent(30));
+                let filling = self.filling(&ty, wish.values, splat, rng);
+                let leaf = draft.leaf(ty, constant, filling)?;
+                draft.operands[var.0] = Some(leaf);
+                Ok(leaf)
+            }
+            Pattern::Number(interval, var) => {
+                if let Some(bound) = var.and_then(|var| draft.operands[var.0]) {
+                    let is = draft.values[bound].leaf.as_ref().map(|leaf| &leaf.values);
+                    return match is {
+                        Some(Filling::Splat(value)) if interval.holds(*value) => Ok(bound),
+                        _ => Err(format!("the constant is not in {interval}")),
+                    };
+                }
+                let shape = ones(rng, wish.ty.shape.rank());
+                let ty = TensorType::plain(wish.ty.dtype, shape);
+                let value = number(*interval, ty.dtype, &self.palette.numbers, rng)?;
+                let leaf = draft.leaf(ty, true, Filling::Splat(value))?;
+                if let Some(var) = var {
+                    draft.operands[var.0] = Some(leaf);
+                }
+                Ok(leaf)
+            }
+            Pattern::Rest(_) | Pattern::Optional(_) => Err("a rest stands among operands".into()),
+            Pattern::Op { op, .. } => self.op(*op, pattern, wish, draft, rng),
+        }
+    }
+
+    fn filling(&self, ty: &TensorType, values: Values, splat: Option<f64>, rng: &mut Rng) -> Filling {
+        let seed = rng.word() >> 40;
+        match splat {
+            Some(value) => Filling::Splat(value),
+            None if self.palette.plain_values && values == Values::Any && ty.shape.count() > 0 => {
+                Filling::Seeded(seed)
+            }
+            None => Filling::Drawn(values, seed),
+        }
+    }
+
+    fn op(
+        &self,
+        op: Op,
+        pattern: &Pattern,
+        wish: &Wish,
+        draft: &mut Draft,
+        rng: &mut Rng,
+    ) -> Result<usize, String> {
+        let Pattern::Op { children, .. } = pattern else { return Err("no op".into()) };
+        // What is wished is mostly what is made; samplers count its elements.
+        draft.fits(&wish.ty)?;
+        // Below what changes the element type, that of the root says nothing.
+        let mut wish = wish.clone();
+        wish.ty.dtype = self.element(pattern, draft).unwrap_or(wish.ty.dtype);
+        let wish = &wish;
+        let (slots, open) = slots(children, draft, &self.palette, rng);
+        let mut inputs: Vec<Option<usize>> = slots
+            .iter()
+            .map(|slot| match slot {
+                Slot::Bound(value) => Some(*value),
+                Slot::Child(Pattern::Operand(var)) => draft.operands[var.0],
+                // A number adds no dimension, so what stands beside it has the wished shape.
+                Slot::Child(child @ Pattern::Number(..)) => {
+                    let beside = children.iter().find_map(|child| self.element(child, draft));
+                    let dtype = beside.unwrap_or(wish.ty.dtype);
+                    let wish = Wish { ty: TensorType { dtype, ..wish.ty.clone() }, values: wish.values };
+                    self.value(child, &wish, draft, rng).ok()
+                }
+                Slot::Child(_) | Slot::Item(_) => None,
+            })
+            .collect();
+        let least = slots.len();
+        let most = least + open.map_or(0, |(_, longest)| longest);
+        let ask = |draft: &Draft, inputs: &[Option<usize>], fixed: &Attrs, rng: &mut Rng| {
+            let known: Vec<Option<TensorType>> =
+                inputs.iter().map(|input| input.map(|at| draft.values[at].ty.clone())).collect();
+            let palette = &self.palette;
+            sampler::offer(&mut Ask { op, rng, palette, wish: &wish.ty, known: &known, fixed, least, most })
+                .ok_or_else(|| format!("nothing to offer for `{}`", op.name))
+        };
+        let before = self.fixed(pattern, draft);
+        if let Some((name, value)) = before.iter().find(|(_, value)| sampler::beyond(value)) {
+            return Err(format!(
+                "attribute `{name}` of `{}` is {value}: no value has so many elements that is evaluated",
+                op.name
+            ));
+        }
+        let mut offer: Offer = ask(draft, &inputs, &before, rng)?;
+        self.bind(pattern, &offer.attrs, draft);
+        for (at, slot) in slots.iter().enumerate() {
+            if inputs[at].is_some() {
+                continue;
+            }
+            let wished = offer.operands[at].clone();
+            let made = match slot {
+                Slot::Bound(value) => *value,
+                Slot::Child(child) => self.value(child, &wished, draft, rng)?,
+                Slot::Item(var) => self.item(*var, &wished, draft, rng)?,
+            };
+            inputs[at] = Some(made);
+            if draft.values[made].ty != wished.ty && inputs.iter().any(Option::is_none) {
+                // What came is not what was wished: the others must fit what came.
+                let fixed = self.fixed(pattern, draft);
+                offer = ask(draft, &inputs, &fixed, rng).or_else(|_| {
+                    let mut again = before.clone();
+                    if let Some(chain) = offer.attrs.get("post") {
+                        again.set("post", chain.clone());
+                    }
+                    ask(draft, &inputs, &again, rng)
+                })?;
+            }
+        }
+        for child in children {
+            if let Some(var) = child.spread()
+                && draft.rests[var.0].is_none()
+            {
+                let of = |slot: &Slot<'_>| matches!(slot, Slot::Item(item) if *item == var);
+                let items = slots.iter().zip(&inputs).filter(|(slot, _)| of(slot));
+                draft.rests[var.0] = Some(items.filter_map(|(_, input)| *input).collect());
+            }
+        }
+        if let Some((var, _)) = open {
+            let wishes = offer.operands.get(least..).unwrap_or_default().to_vec();
+            let items = wishes.iter().map(|wished| self.item(var, wished, draft, rng));
+            let items = items.collect::<Result<Vec<usize>, String>>()?;
+            inputs.extend(items.iter().map(|item| Some(*item)));
+            draft.rests[var.0] = Some(items);
+        }
+        let inputs: Option<Vec<usize>> = inputs.into_iter().collect();
+        let inputs = inputs.ok_or("an operand was not made")?;
+        let number = |slot: &Slot<'_>| matches!(slot, Slot::Child(Pattern::Number(..)));
+        let numbers: Vec<bool> = slots.iter().map(number).collect();
+        adds_no_dimension(&numbers, &inputs, draft)?;
+        // Variables are bound by now; the offer's attributes are what they stand for.
+        let fixed = self.fixed(pattern, draft);
+        let mut attrs = offer.attrs;
+        for (name, value) in fixed.iter() {
+            attrs.set(name, value.clone());
+        }
+        self.matches(pattern, &attrs, draft)?;
+        draft.op(op, attrs, inputs)
+    }
+
+    /// One value of a rest.
+    fn item(&self, var: RestVar, wished: &Wish, draft: &mut Draft, rng: &mut Rng) -> Result<usize, String> {
+        let ty = self.hints.rest(var.0, &wished.ty, rng, &self.palette);
+        draft.fits(&ty)?;
+        let constant = rng.percent(30);
+        let filling = self.filling(&ty, wished.values, None, rng);
+        draft.leaf(ty, constant, filling)
+    }
+
+    /// Attributes that the pattern, bound variables or the guards settle.
+    fn fixed(&self, pattern: &Pattern, draft: &Draft) -> Attrs {
+        let mut fixed = Attrs::new();
+        let Pattern::Op { attrs, rest_attrs, .. } = pattern else { return fixed };
+        if let Some(var) = rest_attrs {
+            for (name, value) in draft.rest_attrs[var.0].iter().flatten() {
+                fixed.set(name, value.clone());
+            }
+        }
+        for (name, value) in attrs {
+            let value = match value {
+                AttrPattern::Literal(value) => Some(value.clone()),
+                AttrPattern::Var(var) => draft.attrs[var.0].clone().or_else(|| self.hints.attr(var.0, draft)),
+            };
+            if let Some(value) = value {
+                fixed.set(name, value);
+            }
+        }
+        fixed
+    }
+
+    /// That the pattern matches a node with these attributes, as the e-graph's matcher would.
+    fn matches(&self, pattern: &Pattern, given: &Attrs, draft: &Draft) -> Result<(), String> {
+        let Pattern::Op { attrs, rest_attrs, .. } = pattern else { return Ok(()) };
+        for (name, value) in attrs {
+            let expected = match value {
+                AttrPattern::Literal(value) => Some(value),
+                AttrPattern::Var(var) => draft.attrs[var.0].as_ref(),
+            };
+            if given.get(name) != expected {
+                return Err(format!("attribute `{name}` is not what the pattern says"));
+            }
+        }
+        let others = given.iter().filter(|(name, _)| !attrs.iter().any(|(written, _)| written == name));
+        match rest_attrs.and_then(|var| draft.rest_attrs[var.0].as_ref()) {
+            Some(bound) if !others.eq(bound.iter().map(|(name, value)| (*name, value))) => {
+                Err("the rest of the attributes is not what it is elsewhere".into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Binds the pattern's attribute variables to what is offered, where they are not bound.
+    fn bind(&self, pattern: &Pattern, offered: &Attrs, draft: &mut Draft) {
+        let Pattern::Op { attrs, rest_attrs, .. } = pattern else { return };
+        for (name, value) in attrs {
+            if let AttrPattern::Var(var) = value
+                && draft.attrs[var.0].is_none()
+            {
+                draft.attrs[var.0] = offered.get(name).cloned();
+            }
+        }
+        if let Some(var) = rest_attrs
+            && draft.rest_attrs[var.0].is_none()
+        {
+            let others = offered.iter().filter(|(name, _)| !attrs.iter().any(|(written, _)| written == name));
+            let others: Vec<(&'static str, Attr)> =
+                others.map(|(name, value)| (name, value.clone())).collect();
+            draft.rest_attrs[var.0] = Some(others);
+        }
+    }
+}
+
+/// What stands in the place of one operand.
+enum Slot<'a> {
+    /// A pattern of its own.
+    Child(&'a Pattern),
+    /// One value of a rest that is not bound yet.
+    Item(RestVar),
+    /// One value of a rest that is.
+    Bound(usize),
+}
+
+/// The places of an op's operands. A rest that is not bound gets its length here; but where it stands
+/// last, the op's sampler decides: then it is given with the most values that it may have.
+fn slots<'a>(
+    children: &'a [Pattern],
+    draft: &Draft,
+    palette: &Palette,
+    rng: &mut Rng,
+) -> (Vec<Slot<'a>>, Option<(RestVar, usize)>) {
+    let mut slots = Vec::with_capacity(children.len());
+    for (at, child) in children.iter().enumerate() {
+        let Some(var) = child.spread() else {
+            slots.push(Slot::Child(child));
+            continue;
+        };
+        let wished = palette.wishes.iter().copied().filter(|wish| *wish <= LONGEST_WISHED).max();
+        let longest = match child {
+            Pattern::Optional(_) => 1,
+            _ => LONGEST_REST.max(wished.unwrap_or(0)),
+        };
+        match &draft.rests[var.0] {
+            Some(bound) => slots.extend(bound.iter().map(|value| Slot::Bound(*value))),
+            None if at + 1 == children.len() => return (slots, Some((var, longest))),
+            None => {
+                let length = rng.below(longest.min(wished.unwrap_or(0).max(MIDDLE_REST)) + 1);
+                slots.extend((0..length).map(|_| Slot::Item(var)));
+            }
+        }
+    }
+    (slots, None)
+}
+
+/// What a number of an interval is drawn from, as far as it is in it.
+const NUMBERS: &[f64] = &[0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, 0.25, 10.0, -10.0, 100.0, -100.0];
+
+/// A number of an interval: its ends, mostly, where mistakes are; what other numbers of the rule are or are
+/// near to; small ones and large ones as far as the interval goes.
+fn number(interval: Interval, dtype: DType, others: &[f64], rng: &mut Rng) -> Result<f64, String> {
+    let Interval { least, most } = interval;
+    let inside = match (least.is_finite(), most.is_finite()) {
+        (true, true) => least + (most - least) * rng.unit(),
+        (true, false) => least + rng.pick(&[0.25, 0.5, 1.0, 3.0]),
+        (false, true) => most - rng.pick(&[0.25, 0.5, 1.0, 3.0]),
+        (false, false) => rng.pick(NUMBERS),
+    };
+    let fitting: Vec<f64> = NUMBERS.iter().copied().filter(|one| interval.holds(*one)).collect();
+    let drawn = match rng.below(6) {
+        0 if least.is_finite() => least,
+        1 if most.is_finite() => most,
+        2 | 3 if !others.is_empty() => {
+            Some(edge::beside(rng, others)).filter(|one| interval.holds(*one)).unwrap_or(inside)
+        }
+        3..=4 if !fitting.is_empty() => rng.pick(&fitting),
+        _ => inside,
+    };
+    // A constant of an integer type is no half: it would match as what it is rounded to.
+    let drawn = if dtype.is_float() { drawn } else { drawn.round() };
+    if !interval.holds(drawn) || dtype == DType::Bool || dtype == DType::U8 && drawn < 0.0 {
+        return Err(format!("no number of type {dtype} was drawn that is in {interval}"));
+    }
+    Ok(drawn)
+}
+
+/// A number on the left is a constant that has no more dimensions than what stands beside it.
+/// `numbers` says of the first operands which stand for one.
+pub(super) fn adds_no_dimension(numbers: &[bool], inputs: &[usize], draft: &Draft) -> Result<(), String> {
+    let rank = |at: usize| draft.values[inputs[at]].ty.shape.rank();
+    let number = |at: usize| numbers.get(at).is_some_and(|number| *number);
+    let numbers = (0..inputs.len()).filter(|at| number(*at));
+    let others = (0..inputs.len()).filter(|at| !number(*at));
+    match (numbers.map(rank).max(), others.map(rank).max()) {
+        (Some(number), Some(other)) if number > other => {
+            Err("the number has more dimensions than what stands beside it".into())
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,212 @@
+//! Random members of the e-graphs of whole models, compared with the models.
+//!
+//! Every program that a saturated e-graph holds must give what the model gives. A member is drawn by
+//! pricing the candidates of the extraction problem at random, over some orders of magnitude, and
+//! taking a greedy extractor's choice; it is planned and run by the real kernels.
+
+use super::rng::Rng;
+use ovolo::compile::Options;
+use ovolo::cost::{self, Given};
+use ovolo::egraph::EGraph;
+use ovolo::error::Error;
+use ovolo::extract::{Extractor, GreedyTree};
+use ovolo::graph::{Graph, INPUT, Node};
+use ovolo::pass::{self, Context, Pass, State, pipeline::PassSpec};
+use ovolo::rule::Precision;
+use ovolo::session::Session;
+use ovolo::tensor::{Tensor, TensorType};
+
+/// The largest relative error (L2, in `f64`) of a member's output against the model as it came.
+///
+/// Rounding in `f32` grows with a network's depth: members of the test models differ by 1e-7 to some
+/// 1e-6. A wrong rule or kernel shows in the first digits.
+pub const TOLERANCE: f64 = 1e-4;
+
+/// The same where rules round to `bf16`: some 2^-9 each time, over the depth of a small network.
+const COARSE: f64 = 1e-2;
+/// The same in TF32 and `f16`, which keep three bits more.
+const FINER: f64 = 3e-3;
+
+/// What members of a pipeline of this precision may differ by.
+pub(super) fn tolerance(precision: Precision) -> f64 {
+    match precision {
+        Precision::F32 => TOLERANCE,
+        Precision::Tf32 | Precision::F16 => FINER,
+        Precision::Bf16 => COARSE,
+    }
+}
+
+/// Models of at most so many operations are always held to the reference evaluation.
+const SMALL: f64 = 1e7;
+
+/// One member.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Member {
+    /// Its number.
+    pub number: usize,
+    /// Ops in it.
+    pub ops: usize,
+    /// The largest relative error of its outputs.
+    pub error: f64,
+    /// The rules on the way to its nodes.
+    pub rules: Vec<String>,
+    /// Its text, where it does not agree.
+    pub program: Option<String>,
+}
+
+/// Members of one model, and what they were compared with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Members {
+    /// The members.
+    pub list: Vec<Member>,
+    /// Whether that was the reference evaluation of the model; elsewhere it was the first member, so that a
+    /// mistake that all of them share is not seen.
+    pub reference: bool,
+}
+
+/// Why members cannot be drawn.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct MemberError(String);
+
+impl From<Error> for MemberError {
+    fn from(error: Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Draws members of a model's e-graph after the pipeline's rewriting, and compares each with the
+/// model's own outputs by the reference evaluation. That is slow: for a model that is not small it must
+/// be asked for by `reference`, and members are compared with the first one elsewhere, the program of
+/// fewest operations; a mistake that all members share is then not seen.
+///
+/// # Errors
+/// A graph that does not verify, or a pipeline that does not give a program.
+pub fn members(
+    graph: &Graph,
+    options: &Options,
+    count: usize,
+    seed: u64,
+    reference: bool,
+) -> Result<Members, MemberError> {
+    let context = Context { measured: None, ..options.context(graph) };
+    ovolo::verify::verify(graph.clone()).map_err(Error::from)?;
+    let mut state = State {
+        graph: graph.clone(),
+        egraph: None,
+        sources: Vec::new(),
+        cost: None,
+        chosen: None,
+        plan: None,
+    };
+    let mut planner: Option<Box<dyn Pass>> = None;
+    for (pass, spec) in pass::passes(&options.pipeline).into_iter().zip(&options.pipeline.passes) {
+        match spec {
+            PassSpec::Rewrite(_) => drop(pass.run(&mut state, &context)?),
+            PassSpec::Extract(_) => {}
+            PassSpec::Plan(_) => planner = Some(pass),
+        }
+    }
+    let planner = planner.ok_or_else(|| MemberError("the pipeline has no `Plan` pass".into()))?;
+    let egraph = state.egraph.take().unwrap_or_else(|| EGraph::new(graph));
+    let model = cost::find("flops", &Given::machine(&options.machine)).map_err(MemberError)?;
+    let contracts = |call: &ovolo::contract::Call<'_>| context.contract(call);
+    let mut pick = egraph.problem(&*model, options.threads, &contracts);
+    if let Some(obstacle) = pick.obstacle() {
+        return Err(Error::from(obstacle).into());
+    }
+    let inputs: Vec<Tensor> = graph
+        .inputs()
+        .enumerate()
+        .map(|(at, (_, node))| ovolo::graph::text::random(&node.ty, seed ^ at as u64))
+        .collect();
+    let reference = reference || operations(graph) <= SMALL;
+    let mut expected = reference.then(|| evaluate(graph, &inputs));
+    let mut list = Vec::with_capacity(count);
+    // Where there is no reference, the first member is the program of fewest operations.
+    for number in 0..count {
+        let mut rng = Rng::new(seed, "member", number as u64);
+        if expected.is_some() || number > 0 {
+            for node in pick.problem.classes.iter_mut().flat_map(|class| &mut class.nodes) {
+                node.cost = (12.0 * (rng.unit() - 0.5)).exp();
+            }
+        }
+        let extraction = GreedyTree.extract(&pick.problem).map_err(|error| MemberError(error.to_string()))?;
+        let program = pick.build(&extraction);
+        let chains = pick.provenance(&program);
+        let mut rules: Vec<String> = chains
+            .iter()
+            .flat_map(|chain| chain.rules.iter().chain(&chain.others))
+            .map(|rule| rule.name.clone())
+            .collect();
+        rules.sort();
+        rules.dedup();
+        let mut chosen = State {
+            graph: program.graph,
+            egraph: None,
+            sources: Vec::new(),
+            cost: cost::find("flops", &Given::machine(&options.machine)).ok(),
+            chosen: None,
+            plan: None,
+        };
+        planner.run(&mut chosen, &context)?;
+        let plan = chosen.plan.ok_or_else(|| MemberError("the planner made no plan".into()))?;
+        let ops = plan.steps.len();
+        let mut session =
+            Session::new(&chosen.graph, plan).map_err(|error| MemberError(error.to_string()))?;
+        let outputs = session
+            .run(&inputs.iter().collect::<Vec<_>>())
+            .map_err(|error| MemberError(error.to_string()))?
+            .to_vec();
+        let expected = expected.get_or_insert_with(|| outputs.clone());
+        let error = outputs.iter().zip(expected.iter()).map(|(a, b)| distance(a, b)).fold(0.0, f64::max);
+        let program = (error > tolerance(options.pipeline.precision)).then(|| chosen.graph.to_string());
+        list.push(Member { number, ops, error, rules, program });
+    }
+    Ok(Members { list, reference })
+}
+
+/// The floating-point operations of a graph.
+pub(super) fn operations(graph: &Graph) -> f64 {
+    let of = |node: &Node| {
+        let operands: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();
+        (node.op.flops)(&node.attrs, &operands, &node.ty)
+    };
+    graph.nodes().map(|(_, node)| of(node)).sum()
+}
+
+/// The graph's outputs by the reference evaluation.
+pub(super) fn evaluate(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
+    let mut given = inputs.iter();
+    let mut values: Vec<Tensor> = Vec::with_capacity(graph.len());
+    for (id, node) in graph.nodes() {
+        let value = if let Some(constant) = graph.constant(id) {
+            constant.clone()
+        } else if node.op == INPUT {
+            given.next().expect("each input is given a value").clone()
+        } else {
+            let operands: Vec<&Tensor> = node.inputs.iter().map(|input| &values[input.index()]).collect();
+            node.op.evaluate(&node.attrs, &operands, &node.ty)
+        };
+        values.push(value);
+    }
+    graph.outputs().map(|(_, id)| values[id.index()].clone()).collect()
+}
+
+/// The relative L2 distance; where values are not numbers on both sides, they agree.
+pub(super) fn distance(value: &Tensor, reference: &Tensor) -> f64 {
+    if value.ty() != reference.ty() {
+        return f64::INFINITY;
+    }
+    let (mut difference, mut scale) = (0.0, 0.0);
+    for (value, reference) in value.to_f64().into_iter().zip(reference.to_f64()) {
+        if value == reference || value.is_nan() && reference.is_nan() {
+            scale += if reference.is_finite() { reference * reference } else { 0.0 };
+            continue;
+        }
+        difference += (value - reference) * (value - reference);
+        scale += reference * reference;
+    }
+    let relative = (difference / f64::max(scale, 1e-60)).sqrt();
+    if relative.is_nan() { f64::INFINITY } else { relative }
+}

@@ -1,0 +1,91 @@
+//! Samplers of matrix products and attention.
+
+use super::super::palette::{pair, partner};
+use super::{Ask, Offer, Wish};
+use ovolo::attr::{Attr, Attrs};
+use ovolo::tensor::{DType, TensorType};
+
+/// Matrices whose inner sizes agree and whose batches broadcast.
+pub(super) fn matmul(ask: &mut Ask<'_>) -> Option<Offer> {
+    let mut result = ask.wish.shape.to_vec();
+    while result.len() < 2 {
+        result.insert(0, ask.rng.pick(&ask.palette.sizes));
+    }
+    let rank = result.len();
+    let (left, right) = (ask.known(0).cloned(), ask.known(1).cloned());
+    let matrix = |ty: &TensorType| ty.shape.rank().checked_sub(2).map(|at| [ty.shape[at], ty.shape[at + 1]]);
+    let mut inner = ask.rng.pick(&ask.palette.sizes);
+    if let Some([m, k]) = left.as_ref().and_then(matrix) {
+        (result[rank - 2], inner) = (m, k);
+    }
+    if let Some([k, n]) = right.as_ref().and_then(matrix) {
+        (inner, result[rank - 1]) = (k, n);
+    }
+    let (mut batch_left, mut batch_right) = pair(ask.rng, &result[..rank - 2]);
+    if left.is_some() || ask.rng.percent(30) {
+        // Weights have no batch.
+        batch_right = if ask.rng.percent(50) { Vec::new() } else { result[..rank - 2].to_vec() };
+    }
+    if right.is_some() {
+        batch_left = result[..rank - 2].to_vec();
+    }
+    let join = |batch: &[usize], matrix: [usize; 2]| [batch, matrix.as_slice()].concat();
+    let dtype = left.as_ref().or(right.as_ref()).unwrap_or(ask.wish).dtype;
+    let a = left.map_or_else(|| join(&batch_left, [result[rank - 2], inner]), |ty| ty.shape.to_vec());
+    let b = right.map_or_else(|| join(&batch_right, [inner, result[rank - 1]]), |ty| ty.shape.to_vec());
+    // The extras fit what comes out, which need not be what was wished.
+    let batch: ovolo::tensor::Shape = a[..a.len().saturating_sub(2)].into();
+    let batch = batch.broadcast(&b[..b.len().saturating_sub(2)].into())?;
+    let ty = TensorType::plain(dtype, join(&batch, [*a.iter().rev().nth(1)?, *b.last()?]));
+    let (steps, extras) = ask.post(2, &ty)?;
+    let mut operands = vec![Wish::plain(dtype, a), Wish::plain(dtype, b)];
+    operands.extend(extras);
+    Some(Offer { attrs: Attrs::new().with("post", Attr::Post(steps)), operands })
+}
+
+/// Weights of a product or of a 1x1 convolution, in halves both ways.
+pub(super) fn strassen_weights(ask: &mut Ask<'_>) -> Option<Offer> {
+    let even = |ask: &mut Ask<'_>| 2 * ask.rng.pick(&ask.palette.sizes).max(1);
+    let (depth, columns) = match &ask.wish.shape[..] {
+        [7, depth, columns] => (2 * depth, 2 * columns),
+        _ => (even(ask), even(ask)),
+    };
+    let shape = if ask.rng.percent(50) { vec![depth, columns] } else { vec![columns, depth, 1, 1] };
+    Some(Offer { attrs: Attrs::new(), operands: vec![Wish::plain(DType::F32, shape)] })
+}
+
+/// A matrix, and the sums of weights of an even number of rows and columns.
+pub(super) fn matmul_strassen(ask: &mut Ask<'_>) -> Option<Offer> {
+    let mut result = ask.wish.shape.to_vec();
+    while result.len() < 2 {
+        result.insert(0, ask.rng.pick(&ask.palette.sizes));
+    }
+    let columns = result.last()?.next_multiple_of(2).max(2);
+    let depth = 2 * ask.rng.pick(&ask.palette.sizes).max(1);
+    *result.last_mut()? = columns;
+    let (steps, extras) = ask.post(2, &TensorType::plain(DType::F32, result.clone()))?;
+    *result.last_mut()? = depth;
+    let mut operands =
+        vec![Wish::plain(DType::F32, result), Wish::plain(DType::F32, vec![7, depth / 2, columns / 2])];
+    operands.extend(extras);
+    Some(Offer { attrs: Attrs::new().with("post", Attr::Post(steps)), operands })
+}
+
+/// Queries, keys and values that fit, and perhaps a mask.
+pub(super) fn attention(ask: &mut Ask<'_>) -> Option<Offer> {
+    let shape = match &ask.wish.shape[..] {
+        [b, h, m, e] => [*b, *h, *m, *e],
+        _ => [0; 4].map(|_| ask.rng.pick(&[1, 2, 3])),
+    };
+    let [b, h, m, e] = shape;
+    let (d, n) = (ask.rng.pick(&ask.palette.sizes), ask.rng.pick(&ask.palette.sizes));
+    let dtype = if ask.wish.dtype.is_float() { ask.wish.dtype } else { DType::F32 };
+    let mut operands: Vec<Wish> = [[b, h, m, d], [b, h, n, d], [b, h, n, e]]
+        .into_iter()
+        .map(|shape| Wish::plain(dtype, shape.to_vec()))
+        .collect();
+    if ask.least > 3 || ask.most > 3 && ask.rng.percent(50) {
+        operands.push(Wish::plain(dtype, partner(ask.rng, &[b, h, m, n])));
+    }
+    Some(Offer { attrs: Attrs::new().float("scale", ask.float("scale")), operands })
+}

@@ -1,0 +1,66 @@
+//! The examples of a rule that fire, as instances: the matcher and the e-graph's own right side,
+//! where generated instances have the verifier's.
+
+use super::member::{distance, evaluate, operations, tolerance};
+use crate::check::mistakes;
+use crate::example::LARGEST;
+use ovolo::egraph::{EGraph, Probe};
+use ovolo::graph::{Graph, Node, text};
+use ovolo::rule::{Example, Rule};
+use ovolo::tensor::Tensor;
+use ovolo::verify;
+
+/// Evaluates every example that fires, before and after, on some seeded inputs; how many there are.
+/// Examples that do not fire are for `rules test` to tell.
+///
+/// # Errors
+/// What differs, and the graphs.
+pub(super) fn check(rule: &Rule, seed: u64) -> Result<usize, (String, String)> {
+    let mut count = 0;
+    for example in rule.examples.iter().filter(|example| matches!(example, Example::Fires { .. })) {
+        let read = text::parse_small(ovolo::op::built_in(), &example.graph(), LARGEST)
+            .map_err(|found| mistakes(&found));
+        let read = read.and_then(|graph| verify::verify(graph).map_err(|why| why.to_string()));
+        let before = match read {
+            Ok(graph) => graph.into_inner(),
+            Err(why) => return Err((format!("an example does not read: {why}"), example.graph())),
+        };
+        let Probe::Fires(after) = EGraph::new(&before).probe(rule) else { continue };
+        if let Some(why) = [&before, &after].into_iter().find_map(too_large) {
+            return Err((format!("an example is too large to be evaluated: {why}"), example.graph()));
+        }
+        count += 1;
+        for round in 0..4 {
+            let [left, right] = [&before, &after].map(|graph| evaluate(graph, &inputs(graph, seed ^ round)));
+            let error =
+                left.iter().zip(&right).map(|(left, right)| distance(right, left)).fold(0.0, f64::max);
+            if error > tolerance(rule.precision) {
+                let what = format!("an example becomes what is not equal to it: relative error {error:.1e}");
+                return Err((what, format!("// before\n{before}// after\n{after}")));
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Operations of a graph that are evaluated: the reference does some 1e9 a second.
+const OPERATIONS: f64 = 2e9;
+
+/// Why a graph is not evaluated.
+fn too_large(graph: &Graph) -> Option<String> {
+    let large = |node: &Node| {
+        verify::size_error(&node.ty).is_some() || node.ty.layout.padded_count(&node.ty.shape) > LARGEST
+    };
+    if let Some((_, node)) = graph.nodes().find(|(_, node)| large(node)) {
+        return Some(format!("`{}` is of type {}, of more than {LARGEST} elements", node.name, node.ty));
+    }
+    let operations = operations(graph);
+    (operations > OPERATIONS)
+        .then(|| format!("it has {operations:.1e} operations, and {OPERATIONS:.0e} at most are evaluated"))
+}
+
+/// Values for the inputs, by their names: the graphs may have them in different orders.
+fn inputs(graph: &Graph, seed: u64) -> Vec<Tensor> {
+    let named = |name: &str| name.bytes().fold(seed, |hash, byte| hash.wrapping_mul(31) ^ u64::from(byte));
+    graph.inputs().map(|(_, node)| text::random(&node.ty, named(&node.name))).collect()
+}

@@ -1,0 +1,538 @@
+//! Taking a counter-example apart, one thing at a time, until nothing can be taken away.
+//!
+//! What may go, in this order: elements (axes, sizes), operands and steps of chains, what attributes
+//! have beyond their defaults, element types and layouts, and last values that are not small integers.
+//! A smaller left side is typed from its leaves up, matched with the rule's patterns as the e-graph
+//! would, put before the guards, and kept if the sides still differ. No step is drawn at random.
+
+use super::draft::{Draft, Filling, Leaf, Value, filled};
+use super::{Difference, Judge, Tried, generate};
+use ovolo::attr::{Attr, Attrs, Float};
+use ovolo::op::{Arity, Op, post};
+use ovolo::rule::{AttrPattern, Pattern, Rule};
+use ovolo::tensor::{DType, Layout, Shape};
+
+/// The most left sides that are tried.
+const TRIES: usize = 20_000;
+/// The most work on them: elements that are drawn, operations that are evaluated.
+const WORK: f64 = 2e9;
+/// Values of at most so many elements are written one by one.
+const WRITTEN: usize = 16;
+
+/// The smallest counter-example on the way of single steps down from this one.
+pub(super) fn shrink(rule: &Rule, found: (Draft, Difference), judge: Judge) -> (Draft, Difference) {
+    let mut left = Left::of(&found.0);
+    let mut best = found;
+    let (mut tries, mut work) = (0, 0.0);
+    'next: loop {
+        for smaller in left.smaller() {
+            tries += 1;
+            work += smaller.values.iter().map(|value| value.work).sum::<f64>();
+            if tries > TRIES || work > WORK {
+                return best;
+            }
+            if let Some(found) = smaller.wrong(rule, judge) {
+                (left, best) = (Left::of(&found.0), found);
+                continue 'next;
+            }
+        }
+        return best;
+    }
+}
+
+/// The left sides of an instance.
+#[derive(Clone)]
+struct Left {
+    /// Operands before their users.
+    values: Vec<Value>,
+    roots: Vec<usize>,
+    /// The most elements of a value.
+    largest: usize,
+}
+
+impl Left {
+    fn of(draft: &Draft) -> Self {
+        Self { values: draft.values.clone(), roots: draft.left.clone(), largest: draft.largest }.reached()
+    }
+
+    /// Without what no root rests on.
+    fn reached(mut self) -> Self {
+        let mut wanted = vec![false; self.values.len()];
+        self.roots.iter().for_each(|root| wanted[*root] = true);
+        // Operands stand before their users, so one pass finds those of what was found.
+        for at in (0..self.values.len()).rev() {
+            if wanted[at] {
+                self.values[at].inputs.iter().for_each(|input| wanted[*input] = true);
+            }
+        }
+        let place: Vec<usize> = wanted
+            .iter()
+            .scan(0, |count, wanted| {
+                *count += usize::from(*wanted);
+                Some(count.saturating_sub(1))
+            })
+            .collect();
+        let mut at = 0;
+        self.values.retain(|_| {
+            at += 1;
+            wanted[at - 1]
+        });
+        let inputs = self.values.iter_mut().flat_map(|value| &mut value.inputs);
+        inputs.chain(&mut self.roots).for_each(|at| *at = place[*at]);
+        self
+    }
+
+    /// The instance of the rule with these left sides, where there is one and its sides differ.
+    fn wrong(self, rule: &Rule, judge: Judge) -> Option<(Draft, Difference)> {
+        let Self { values, roots, largest } = self.reached();
+        let mut draft = Draft::new(rule, largest);
+        for value in values {
+            match (value.op, value.leaf) {
+                (Some(op), _) => draft.op(op, value.attrs, value.inputs).ok()?,
+                (None, Some(leaf)) => draft.leaf(value.ty, leaf.constant, leaf.values).ok()?,
+                (None, None) => return None,
+            };
+        }
+        draft.left = roots;
+        for (pattern, root) in rule.from.iter().zip(draft.left.clone()) {
+            stands(pattern, root, &mut draft).then_some(())?;
+        }
+        match judge(rule, draft) {
+            Tried::Wrong(draft, difference) => Some((draft, difference)),
+            Tried::Agrees(_) | Tried::Refused(_) => None,
+        }
+    }
+
+    /// Everything that is smaller by one step, the largest steps first.
+    fn smaller(&self) -> Vec<Self> {
+        let mut all = Vec::new();
+        self.axes(&mut all);
+        self.sizes(&mut all);
+        self.operands(&mut all);
+        self.attributes(&mut all);
+        self.types(&mut all);
+        self.fillings(&mut all);
+        all
+    }
+
+    fn leaves(&self) -> Vec<usize> {
+        (0..self.values.len()).filter(|at| self.values[*at].leaf.is_some()).collect()
+    }
+
+    fn ops(&self) -> Vec<(usize, Op)> {
+        self.values.iter().enumerate().filter_map(|(at, value)| Some((at, value.op?))).collect()
+    }
+
+    /// The same with another shape of some leaves; listed values are cut off or filled up.
+    fn reshaped(&self, shapes: &[(usize, Vec<usize>)]) -> Self {
+        let mut smaller = self.clone();
+        for (at, shape) in shapes {
+            let value = &mut smaller.values[*at];
+            if shape.len() != value.ty.shape.rank() {
+                // A layout names the axes of its rank.
+                value.ty.layout = Layout::PLAIN;
+            }
+            value.ty.shape = Shape::from(&shape[..]);
+            let Some(leaf) = &value.leaf else { continue };
+            let mut values = leaf.values.clone();
+            match &mut values {
+                Filling::Given(given) => given.resize(value.ty.shape.count(), 1.0),
+                Filling::Whole(whole) => whole.resize(value.ty.shape.count(), 1),
+                Filling::Splat(_) | Filling::Drawn(..) | Filling::Seeded(_) => {}
+            }
+            value.leaf = Some(Leaf::new(leaf.constant, values));
+        }
+        smaller
+    }
+
+    /// An axis less: of the leaves of the highest rank, and in what attributes say of it.
+    fn axes(&self, all: &mut Vec<Self>) {
+        let leaves = self.leaves();
+        let rank = leaves.iter().map(|at| self.values[*at].ty.shape.rank()).max().unwrap_or(0);
+        for axis in 0..rank {
+            let shapes: Vec<(usize, Vec<usize>)> = leaves
+                .iter()
+                .filter(|at| self.values[**at].ty.shape.rank() == rank)
+                .map(|at| {
+                    let mut shape = self.values[*at].ty.shape.to_vec();
+                    shape.remove(axis);
+                    (*at, shape)
+                })
+                .collect();
+            let mut smaller = self.reshaped(&shapes);
+            for value in &mut smaller.values {
+                let attrs: Vec<(&'static str, Attr)> = value
+                    .attrs
+                    .iter()
+                    .map(|(name, attr)| (name, without_axis(name, attr, axis, rank)))
+                    .collect();
+                attrs.into_iter().for_each(|(name, attr)| value.attrs.set(name, attr));
+            }
+            all.push(smaller);
+            // Attributes may say nothing of axes.
+            all.push(self.reshaped(&shapes));
+        }
+    }
+
+    /// Smaller sizes: wherever a size stands, with attributes of that value or without; of one axis; of
+    /// two that are equal.
+    fn sizes(&self, all: &mut Vec<Self>) {
+        let leaves = self.leaves();
+        let places: Vec<(usize, usize, usize)> = leaves
+            .iter()
+            .flat_map(|at| {
+                self.values[*at].ty.shape.iter().enumerate().map(|(axis, size)| (*at, axis, *size))
+            })
+            .filter(|(_, _, size)| *size > 1)
+            .collect();
+        let with = |places: &[(usize, usize, usize)], size: usize| {
+            let mut shapes: Vec<(usize, Vec<usize>)> =
+                leaves.iter().map(|at| (*at, self.values[*at].ty.shape.to_vec())).collect();
+            for (leaf, axis, _) in places {
+                if let Some((_, shape)) = shapes.iter_mut().find(|(at, _)| at == leaf) {
+                    shape[*axis] = size;
+                }
+            }
+            self.reshaped(&shapes)
+        };
+        let mut distinct: Vec<usize> = places.iter().map(|(_, _, size)| *size).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        for size in distinct.into_iter().rev() {
+            let here: Vec<_> = places.iter().filter(|place| place.2 == size).copied().collect();
+            for less in less(size) {
+                all.push(with(&here, less));
+                all.push(with(&here, less).renumbered(size, less));
+            }
+        }
+        for place in &places {
+            for less in less(place.2) {
+                all.push(with(&[*place], less));
+                all.push(with(&[*place], less).renumbered(place.2, less));
+            }
+        }
+        for (at, one) in places.iter().enumerate() {
+            for other in places[at + 1..].iter().filter(|other| other.2 == one.2) {
+                for less in less(one.2) {
+                    all.push(with(&[*one, *other], less));
+                    all.push(with(&[*one, *other], less).renumbered(one.2, less));
+                }
+            }
+        }
+    }
+
+    /// With another number in the attributes where this one stands.
+    fn renumbered(mut self, from: usize, to: usize) -> Self {
+        let (Ok(from), Ok(to)) = (i64::try_from(from), i64::try_from(to)) else { return self };
+        for value in &mut self.values {
+            let changed: Vec<(&'static str, Attr)> = value
+                .attrs
+                .iter()
+                .filter_map(|(name, attr)| match attr {
+                    Attr::Int(number) if *number == from => Some((name, Attr::Int(to))),
+                    Attr::Ints(list) if list.contains(&from) && name != "perm" => {
+                        let list = list.iter().map(|number| if *number == from { to } else { *number });
+                        Some((name, Attr::Ints(list.collect())))
+                    }
+                    _ => None,
+                })
+                .collect();
+            changed.into_iter().for_each(|(name, attr)| value.attrs.set(name, attr));
+        }
+        self
+    }
+
+    /// An operand less; a step of a chain less, in every op that has the chain or in one.
+    fn operands(&self, all: &mut Vec<Self>) {
+        for (at, op) in self.ops() {
+            if matches!(op.arity, Arity::AtLeast(_)) {
+                for operand in 0..self.values[at].inputs.len() {
+                    let mut smaller = self.clone();
+                    smaller.values[at].inputs.remove(operand);
+                    all.push(smaller);
+                }
+            }
+            let chain = self.values[at].attrs.post();
+            for step in 0..chain.len() {
+                let same = |other: &(usize, Op)| self.values[other.0].attrs.post() == chain;
+                let others: Vec<usize> = self.ops().into_iter().filter(same).map(|(at, _)| at).collect();
+                for places in [others, vec![at]] {
+                    let mut smaller = self.clone();
+                    places.iter().for_each(|at| without_step(&mut smaller.values[*at], step));
+                    all.push(smaller);
+                }
+            }
+        }
+    }
+
+    /// An attribute at its default, or nearer to it: in every op that has it as it is here, or in one.
+    fn attributes(&self, all: &mut Vec<Self>) {
+        for (at, op) in self.ops() {
+            for (name, attr) in self.values[at].attrs.iter() {
+                if name == "post" {
+                    continue;
+                }
+                let default = op.attr(name).and_then(|def| def.default.as_ref());
+                let same = |other: &(usize, Op)| self.values[other.0].attrs.get(name) == Some(attr);
+                let others: Vec<usize> = self.ops().into_iter().filter(same).map(|(at, _)| at).collect();
+                for nearer in nearer(name, attr, default) {
+                    for places in [others.clone(), vec![at]] {
+                        let mut smaller = self.clone();
+                        places.iter().for_each(|at| smaller.values[*at].attrs.set(name, nearer.clone()));
+                        all.push(smaller);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Leaves of the usual type and layout.
+    fn types(&self, all: &mut Vec<Self>) {
+        let mut found: Vec<DType> = self.leaves().iter().map(|at| self.values[*at].ty.dtype).collect();
+        found.sort_unstable();
+        found.dedup();
+        for dtype in found.into_iter().filter(|dtype| *dtype != DType::F32) {
+            let mut smaller = self.clone();
+            for at in self.leaves() {
+                let value = &mut smaller.values[at];
+                if value.ty.dtype == dtype {
+                    value.ty.dtype = DType::F32;
+                    value.leaf =
+                        value.leaf.as_ref().map(|leaf| Leaf::new(leaf.constant, leaf.values.clone()));
+                }
+            }
+            all.push(smaller);
+        }
+        if self.leaves().iter().any(|at| !self.values[*at].ty.layout.is_plain()) {
+            let mut smaller = self.clone();
+            for at in self.leaves() {
+                let value = &mut smaller.values[at];
+                value.ty.layout = Layout::PLAIN;
+                value.leaf = value.leaf.as_ref().map(|leaf| Leaf::new(leaf.constant, leaf.values.clone()));
+            }
+            all.push(smaller);
+        }
+    }
+
+    /// Small integers in place of what was drawn.
+    fn fillings(&self, all: &mut Vec<Self>) {
+        for at in self.leaves() {
+            let Some(leaf) = &self.values[at].leaf else { continue };
+            let tensor = filled(&self.values[at].ty, leaf);
+            for values in simpler(&leaf.values, &tensor.to_f64()) {
+                let mut smaller = self.clone();
+                smaller.values[at].leaf = Some(Leaf::new(leaf.constant, values));
+                all.push(smaller);
+            }
+        }
+    }
+}
+
+/// Numbers below a size, down to 1: the smallest first.
+fn less(size: usize) -> Vec<usize> {
+    let mut less = vec![1, 2, size / 2, size - 1];
+    less.retain(|less| (1..size).contains(less));
+    less.sort_unstable();
+    less.dedup();
+    less
+}
+
+/// An attribute of an op on values that have lost an axis.
+fn without_axis(name: &str, attr: &Attr, axis: usize, rank: usize) -> Attr {
+    let Ok(gone) = i64::try_from(axis) else { return attr.clone() };
+    let moved = |one: i64| if one > gone { one - 1 } else { one };
+    match attr {
+        Attr::Int(one) if name == "axis" => Attr::Int(moved(*one)),
+        Attr::Ints(list) if name == "axes" => {
+            Attr::Ints(list.iter().filter(|one| **one != gone).map(|one| moved(*one)).collect())
+        }
+        Attr::Ints(list) if name == "perm" && list.len() == rank => {
+            Attr::Ints(list.iter().filter(|one| **one != gone).map(|one| moved(*one)).collect())
+        }
+        Attr::Ints(list) if list.len() == rank || list.len() == 2 * rank => Attr::Ints(
+            list.iter().enumerate().filter(|(at, _)| at % rank != axis).map(|(_, one)| *one).collect(),
+        ),
+        _ => attr.clone(),
+    }
+}
+
+/// Takes a step out of a chain, and its operand out of the operands.
+fn without_step(value: &mut Value, step: usize) {
+    let mut chain = value.attrs.post().to_vec();
+    let first = value.inputs.len().saturating_sub(post::extras(&chain));
+    let gone = chain.remove(step);
+    if post::takes_operand(&gone) {
+        let operand = first + post::extras(&chain[..step]);
+        if operand < value.inputs.len() {
+            value.inputs.remove(operand);
+        }
+    }
+    value.attrs.set("post", Attr::Post(chain));
+}
+
+/// Attributes between this one and its default.
+fn nearer(name: &str, attr: &Attr, default: Option<&Attr>) -> Vec<Attr> {
+    let mut nearer: Vec<Attr> = default.filter(|default| *default != attr).cloned().into_iter().collect();
+    match attr {
+        Attr::Int(number) => {
+            let goal = if let Some(Attr::Int(goal)) = default { *goal } else { 0 };
+            nearer.extend(between(*number, goal).into_iter().map(Attr::Int));
+        }
+        Attr::Ints(list) if name != "perm" => {
+            for (at, number) in list.iter().enumerate() {
+                let goal = match default {
+                    Some(Attr::Ints(goals)) => goals.get(at).copied().unwrap_or(0),
+                    _ => 0,
+                };
+                for number in between(*number, goal) {
+                    let mut list = list.clone();
+                    list[at] = number;
+                    nearer.push(Attr::Ints(list));
+                }
+            }
+        }
+        Attr::Float(Float(number)) if number.round() != *number => {
+            nearer.push(Attr::Float(Float(number.round())));
+        }
+        _ => {}
+    }
+    nearer
+}
+
+/// The goal, and one step nearer to it.
+fn between(number: i64, goal: i64) -> Vec<i64> {
+    let mut between = vec![goal, number - (number - goal).signum()];
+    between.dedup();
+    between.retain(|one| *one != number);
+    between
+}
+
+/// Simpler values, the simplest first: one number throughout; a seed, where there are too many to write;
+/// integers; each a zero or a one.
+fn simpler(filling: &Filling, values: &[f64]) -> Vec<Filling> {
+    let mut simpler = Vec::new();
+    match filling {
+        Filling::Splat(value) => {
+            simpler.extend([1.0, 2.0].into_iter().take_while(|one| one != value).map(Filling::Splat));
+            if value.round() != *value {
+                simpler.push(Filling::Splat(value.round()));
+            }
+            if *value == 0.0 {
+                simpler.clear();
+            }
+        }
+        Filling::Given(_) => {
+            simpler.extend([0.0, 1.0].map(Filling::Splat));
+            for (at, value) in values.iter().enumerate() {
+                let goals = [0.0, 1.0, value.round()];
+                let known = goals.iter().position(|goal| goal == value).unwrap_or(goals.len());
+                for goal in &goals[..known] {
+                    let mut given = values.to_vec();
+                    given[at] = *goal;
+                    simpler.push(Filling::Given(given));
+                }
+            }
+        }
+        Filling::Whole(whole) => {
+            simpler.extend([0.0, 1.0].map(Filling::Splat));
+            for (at, value) in whole.iter().enumerate() {
+                for goal in [0, 1].into_iter().take_while(|goal| goal != value) {
+                    let mut given = whole.clone();
+                    given[at] = goal;
+                    simpler.push(Filling::Whole(given));
+                }
+            }
+        }
+        Filling::Seeded(_) | Filling::Drawn(..) => {
+            simpler.extend([0.0, 1.0, 2.0].map(Filling::Splat));
+            if values.len() <= WRITTEN {
+                simpler.push(Filling::Given(values.iter().map(|value| value.round()).collect()));
+                simpler.push(Filling::Given(values.to_vec()));
+            } else if matches!(filling, Filling::Drawn(..)) {
+                simpler.extend((0..4).map(Filling::Seeded));
+            }
+        }
+    }
+    simpler
+}
+
+/// Whether a pattern stands at a value; binds the rule's variables, as the e-graph's matcher does.
+fn stands(pattern: &Pattern, at: usize, draft: &mut Draft) -> bool {
+    let (op, children, attrs, rest_attrs) = match pattern {
+        Pattern::Operand(var) => return *draft.operands[var.0].get_or_insert(at) == at,
+        Pattern::Number(interval, var) => {
+            let holds =
+                |tensor: &ovolo::tensor::Tensor| tensor.to_f64().iter().all(|one| interval.holds(*one));
+            return draft.values[at].constant
+                && draft.tensor(at).is_some_and(holds)
+                && var.is_none_or(|var| *draft.operands[var.0].get_or_insert(at) == at);
+        }
+        Pattern::Rest(_) | Pattern::Optional(_) => return false,
+        Pattern::Op { op, children, attrs, rest_attrs } => (op, children, attrs, rest_attrs),
+    };
+    let Value { op: found, attrs: given, inputs, .. } = draft.values[at].clone();
+    found.is_some_and(|found| found.name == op.name)
+        && share(children, &inputs, &mut Vec::new(), &inputs, draft)
+        && attributes(attrs, rest_attrs.as_ref().map(|var| var.0), &given, draft)
+}
+
+/// Whether the operands that are left can be shared out among the patterns that are, in the first
+/// way that stands. `numbers` says of those before which stand for a number.
+fn share(
+    children: &[Pattern],
+    left: &[usize],
+    numbers: &mut Vec<bool>,
+    all: &[usize],
+    draft: &mut Draft,
+) -> bool {
+    let Some((child, more)) = children.split_first() else {
+        return left.is_empty() && generate::adds_no_dimension(numbers, all, draft).is_ok();
+    };
+    let longest = match child {
+        Pattern::Rest(_) => left.len(),
+        Pattern::Optional(_) => left.len().min(1),
+        _ => {
+            let Some((first, left)) = left.split_first() else { return false };
+            if !stands(child, *first, draft) {
+                return false;
+            }
+            numbers.push(matches!(child, Pattern::Number(..)));
+            return share(more, left, numbers, all, draft);
+        }
+    };
+    let Some(var) = child.spread() else { return false };
+    (0..=longest).any(|length| {
+        let mut tried = draft.clone();
+        let (taken, left) = left.split_at(length);
+        let mut numbers = numbers.clone();
+        numbers.extend(taken.iter().map(|_| false));
+        let stands = *tried.rests[var.0].get_or_insert_with(|| taken.to_vec()) == taken
+            && share(more, left, &mut numbers, all, &mut tried);
+        if stands {
+            *draft = tried;
+        }
+        stands
+    })
+}
+
+fn attributes(
+    attrs: &[(&'static str, AttrPattern)],
+    rest: Option<usize>,
+    given: &Attrs,
+    draft: &mut Draft,
+) -> bool {
+    let written = attrs.iter().all(|(name, pattern)| match (pattern, given.get(name)) {
+        (AttrPattern::Literal(value), found) => found == Some(value),
+        (AttrPattern::Var(var), Some(found)) => {
+            draft.attrs[var.0].get_or_insert_with(|| found.clone()) == found
+        }
+        (AttrPattern::Var(_), None) => false,
+    });
+    let Some(rest) = rest else { return written };
+    let others: Vec<(&'static str, Attr)> = given
+        .iter()
+        .filter(|(name, _)| !attrs.iter().any(|(written, _)| written == name))
+        .map(|(name, value)| (name, value.clone()))
+        .collect();
+    written && *draft.rest_attrs[rest].get_or_insert_with(|| others.clone()) == others
+}

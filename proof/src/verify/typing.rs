@@ -1,0 +1,156 @@
+//! The types of both sides, without values: quick enough to ask of every rule whenever rules are checked.
+//!
+//! Takes a rule, draws left sides that its guards admit, and types the right sides. A rule is at fault
+//! where the types differ on any of them (compiling would stop there), or where no right side can be
+//! typed at all (the rule would never fire, without a sound).
+
+use super::build;
+use super::check::Difference;
+use super::draft::Draft;
+use super::generate::Generator;
+use super::palette::Palette;
+use super::refusal::Reasons;
+use super::rng::Rng;
+use super::{Judge, Tried, each, small};
+use ovolo::rule::Rule;
+use ovolo::rule::print::Names;
+use std::sync::Arc;
+
+/// Left sides that are typed with their right sides before a rule counts as well typed.
+const TYPED: usize = 60;
+/// Left sides without a typed right side before there counts as being none.
+const UNTYPED: usize = 200;
+/// Left sides that are drawn at most: guards refuse some.
+const TRIES: usize = 20_000;
+
+/// What is to be said of the types of a rule's sides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Typing {
+    /// They are alike wherever both sides have one.
+    Alike,
+    /// They are not.
+    Clash(Clash),
+    /// Too few left sides were drawn that the guards admit; what refused most of them.
+    Undrawn(String),
+}
+
+/// How the types of the sides do not go together, on a small instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clash {
+    /// The position of the side.
+    pub side: usize,
+    /// What the variables stand for: `?x: f32[2,3], ?p: [1,0]`.
+    pub variables: String,
+    /// The type of the left side.
+    pub left: String,
+    /// The type of the right side, or why it has none.
+    pub right: Result<String, String>,
+}
+
+/// The types of one rule.
+fn typing(rule: &Rule) -> Typing {
+    let generator = Generator::new(rule, &Palette::WIDE);
+    let (mut typed, mut untyped, mut first) = (0, 0, None);
+    let mut refused = Reasons::default();
+    for number in 0..TRIES {
+        let mut rng = Rng::new(0, &rule.name, number as u64);
+        let draft = match generator.left(&mut rng) {
+            Ok(draft) => draft,
+            Err(why) => {
+                refused.add(why.into());
+                continue;
+            }
+        };
+        match differ(rule, draft.clone()) {
+            Tried::Agrees(_) => typed += 1,
+            Tried::Wrong(draft, difference) => {
+                return Typing::Clash(shown(rule, (draft, difference), differ));
+            }
+            Tried::Refused(refusal) => match fails(rule, draft) {
+                Tried::Wrong(draft, difference) => {
+                    untyped += 1;
+                    first.get_or_insert((draft, difference));
+                }
+                _ => refused.add(refusal),
+            },
+        }
+        if typed == TYPED || typed == 0 && untyped == UNTYPED {
+            break;
+        }
+    }
+    match first {
+        _ if typed > 0 => Typing::Alike,
+        Some(found) if untyped == UNTYPED => Typing::Clash(shown(rule, found, fails)),
+        _ => {
+            let most = refused.most(1).pop();
+            Typing::Undrawn(most.map(|reason| reason.text).unwrap_or_default())
+        }
+    }
+}
+
+/// The types of each rule, on some threads; `done` is told of each.
+pub fn typings(rules: &[Arc<Rule>], threads: usize, done: &(dyn Fn(&Rule) + Sync)) -> Vec<Typing> {
+    each(rules, threads, &|rule| {
+        let typing = typing(rule);
+        done(rule);
+        typing
+    })
+}
+
+/// The instance made small, in words.
+fn shown(rule: &Rule, found: (Draft, Difference), judge: Judge) -> Clash {
+    let (draft, difference) = small(rule, 0, found, judge);
+    let side = difference.side;
+    let type_of = |roots: &[usize]| roots.get(side).map(|root| draft.values[*root].ty.to_string());
+    Clash {
+        side,
+        variables: variables(rule, &draft),
+        left: type_of(&draft.left).unwrap_or_default(),
+        right: type_of(&draft.right).ok_or(difference.what),
+    }
+}
+
+/// Wrong where both sides are typed, and not alike.
+fn differ(rule: &Rule, mut draft: Draft) -> Tried {
+    if let Err(refusal) = build::sides(rule, &mut draft) {
+        return Tried::Refused(refusal);
+    }
+    match build::types_differ(&draft) {
+        Some((side, ..)) => Tried::Wrong(draft, Difference { side, what: String::new(), at: None }),
+        None => Tried::Agrees(draft),
+    }
+}
+
+/// Wrong where the guards agree and a right side cannot be typed.
+fn fails(rule: &Rule, mut draft: Draft) -> Tried {
+    if let Err(refusal) = build::admit(rule, &draft) {
+        return Tried::Refused(refusal);
+    }
+    match build::right(rule, &mut draft) {
+        Err(what) => {
+            let side = draft.right.len().min(draft.left.len().saturating_sub(1));
+            Tried::Wrong(draft, Difference { side, what, at: None })
+        }
+        Ok(()) => Tried::Agrees(draft),
+    }
+}
+
+/// What the variables of the left sides stand for.
+fn variables(rule: &Rule, draft: &Draft) -> String {
+    let names = Names::of(rule);
+    let ty = |at: &usize| draft.values[*at].ty.to_string();
+    let operands = draft.operands.iter().zip(&names.operands);
+    let operands = operands.filter_map(|(at, name)| Some(format!("{name}: {}", ty(at.as_ref()?))));
+    let rests = draft.rests.iter().zip(&names.rests).filter_map(|(rest, name)| {
+        let types: Vec<String> = rest.as_ref()?.iter().map(ty).collect();
+        Some(format!("{name}: {}", if types.is_empty() { "none".to_owned() } else { types.join(" ") }))
+    });
+    let attrs = draft.attrs.iter().zip(&names.attrs);
+    let attrs = attrs.filter_map(|(attr, name)| Some(format!("{name}: {}", attr.as_ref()?)));
+    let others = draft.rest_attrs.iter().zip(&names.rest_attrs).filter_map(|(others, name)| {
+        let written: Vec<String> =
+            others.as_ref()?.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        (!written.is_empty()).then(|| format!("{name}: {{{}}}", written.join(", ")))
+    });
+    operands.chain(rests).chain(attrs).chain(others).collect::<Vec<_>>().join(", ")
+}

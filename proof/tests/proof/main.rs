@@ -1,0 +1,10 @@
+//! Rules are checked and verified, and wrong ones are found.
+
+#[path = "../../../tests/common/mod.rs"]
+mod common;
+
+mod check;
+mod mutants;
+mod patterns;
+mod reference;
+mod verify;

@@ -1,0 +1,65 @@
+//! The shipped rules do what the examples beside them say, every one has both kinds, and none is
+//! idle: what it is worth (see `worth`) has a snapshot, and nothing is worth nothing.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../tests/common/mod.rs"]
+mod common;
+#[path = "rules/worth.rs"]
+mod worth;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use ovolo::rule::{Rule, RuleSet, SHIPPED};
+use ovolo_proof::example;
+use std::sync::Arc;
+
+fn main() {
+    // Snapshots are of programs for AVX-512, on any processor.
+    if let Some(passed) = common::again_for_avx512() {
+        std::process::exit(i32::from(!passed));
+    }
+    // What rules that lead to NVIDIA's libraries are worth shows in the programs that can run; which is chosen would
+    // depend on whether a library is there.
+    // oneDNN is held to what all processors with AVX-512 have in common: its candidates are the same then.
+    // SAFETY: no other thread runs yet.
+    unsafe {
+        std::env::set_var("ONEDNN_MAX_CPU_ISA", "AVX512_CORE");
+        std::env::set_var("OVOLO_CUBLASLT", "/nowhere/libcublasLt.so");
+        std::env::set_var("OVOLO_CUDNN", "/nowhere/libcudnn.so");
+    }
+    let set = RuleSet::read(ovolo::op::built_in(), SHIPPED).unwrap_or_else(|errors| panic!("{errors}"));
+    let snapshots = common::snapshots();
+    let onednn = common::onednn_found() && common::wide();
+    let trials = set
+        .rules()
+        .iter()
+        .flat_map(|rule| {
+            let (one, other, set) = (Arc::clone(rule), Arc::clone(rule), set.clone());
+            let mut trials = vec![Trial::test(format!("examples::{}", rule.name), move || examples(&one))];
+            // What a rule that leads to oneDNN is worth shows where the library says which kernels it has.
+            if snapshots && (!["onednn", "bf16"].contains(&rule.stem()) || onednn) {
+                trials.push(Trial::test(format!("worth::{}", rule.name), move || worth(&other, &set)));
+            }
+            trials
+        })
+        .collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+fn examples(rule: &Rule) -> Result<(), Failed> {
+    if let Some(lacks) = example::lacks(rule) {
+        return Err(lacks.into());
+    }
+    let wrong: Vec<String> =
+        example::run(rule).into_iter().filter_map(|verdict| Some(verdict.wrong?.message)).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
+}
+
+fn worth(rule: &Rule, set: &RuleSet) -> Result<(), Failed> {
+    let worth = worth::worth(rule, set)?;
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(common::root().join("snapshots/rules"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(rule.name.clone(), worth));
+    Ok(())
+}

@@ -1,0 +1,338 @@
+//! Plans under a limit of memory, the curve of time against memory, and operands that are computed
+//! where they belong.
+#![allow(clippy::unwrap_used)]
+
+use crate::common;
+
+use ovolo::compile::curve;
+use ovolo::compile::{self, Options};
+use ovolo::graph::{Graph, text};
+use ovolo::memory::Limit;
+use ovolo::onnx::{self, ImportOptions, MissingWeights};
+use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
+use ovolo::pass::{Curve, PassReport, Point};
+use ovolo::plan::Plan;
+use ovolo::session::Session;
+use ovolo::tensor::Device;
+
+fn model(name: &str) -> Graph {
+    let path = common::root().join("tests/models").join(format!("{name}.onnx"));
+    let import = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
+    onnx::load(&path, &import).unwrap().graph
+}
+
+fn limited(limit: Option<usize>) -> Options {
+    let mut options = common::options(2);
+    for pass in &mut options.pipeline.passes {
+        if let PassSpec::Plan(settings) = pass {
+            settings.limit = limit.into();
+        }
+    }
+    options
+}
+
+fn weighed(memory: f64) -> Options {
+    let mut options = common::options(2);
+    for pass in &mut options.pipeline.passes {
+        if let PassSpec::Extract(settings) = pass {
+            settings.memory = memory;
+        }
+    }
+    options
+}
+
+fn curve(graph: &Graph, options: &Options) -> Curve {
+    curve::memory_curve(graph, options, Device::Host, &mut |_, _| {}).unwrap()
+}
+
+fn plans(graph: &Graph, options: &Options) -> Vec<Point> {
+    let curve = curve(graph, options);
+    assert!(curve.complete);
+    curve.points
+}
+
+fn plan(graph: &Graph, options: &Options) -> Plan {
+    compile::compile(graph.clone(), options).unwrap().plan
+}
+
+/// Compares with `snapshots/fit/NAME.snap`.
+fn compare(name: &str, report: &str) {
+    if !common::snapshots() {
+        return;
+    }
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(common::root().join("snapshots/fit"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, report));
+}
+
+/// Winograd's algorithm is the fastest for the convolution in the middle, and takes scratch.
+const SCRATCH: &str = "graph scratch {
+ x: f32[1,64,28,28] = input
+ w: f32[64,64,3,3] = const ~1
+ v: f32[64,64,3,3] = const ~2
+ b: f32[64] = const ~3
+ y = conv(x, w, b) {pads: [1,1,1,1]}
+ r = relu(y)
+ z = conv(r, v, b) {pads: [1,1,1,1]}
+ s = add(z, x)
+ return s
+}";
+
+#[test]
+fn the_curve_falls_and_every_point_of_it_can_be_had() {
+    for (graph, least_points) in
+        [(text::parse(ovolo::op::built_in(), SCRATCH).unwrap(), 2), (model("vgg16"), 2)]
+    {
+        let points = plans(&graph, &common::options(2));
+        assert!(points.len() >= least_points, "{points:?}");
+        for pair in points.windows(2) {
+            assert!(pair[0].seconds < pair[1].seconds && pair[0].arena > pair[1].arena, "{pair:?}");
+        }
+        for &Point { seconds, arena, .. } in &points {
+            let plan = plan(&graph, &limited(Some(arena)));
+            assert!(
+                plan.arena <= arena && plan.seconds() <= seconds * (1.0 + 1e-9),
+                "{arena}: {}",
+                plan.arena
+            );
+        }
+        // The weight that makes memory all, and the one that makes it nothing.
+        assert_eq!(plan(&graph, &weighed(1e9)).arena, points.last().unwrap().arena);
+        assert_eq!(plan(&graph, &weighed(0.0)).arena, points[0].arena);
+    }
+}
+
+#[test]
+fn the_curve_begins_within_the_limit() {
+    let graph = text::parse(ovolo::op::built_in(), SCRATCH).unwrap();
+    let all = plans(&graph, &common::options(2));
+    assert!(all.len() > 1, "{all:?}");
+    for (at, point) in all.iter().enumerate() {
+        assert_eq!(plans(&graph, &limited(Some(point.arena))), all[at..]);
+    }
+    let least = all.last().unwrap().arena;
+    let error =
+        curve::memory_curve(&graph, &limited(Some(least - 1)), Device::Host, &mut |_, _| {}).unwrap_err();
+    assert!(error.to_string().starts_with(&format!("the smallest plan that was found needs {least} bytes")));
+}
+
+/// `nasrnn` with the equalities of superoptimisers: no extraction from its e-graph is proven within its limits.
+#[test]
+fn the_work_of_a_search_has_a_limit_where_the_e_graph_is_hard() {
+    let graph = model("nasrnn");
+    let mut options = common::options(2);
+    let (_, text) = SHIPPED.iter().find(|(name, _)| *name == "passes/superoptimise.ron").unwrap();
+    options.pipeline = Pipeline::read("passes/superoptimise.ron", text).unwrap();
+    for pass in &mut options.pipeline.passes {
+        match pass {
+            PassSpec::Extract(settings) => settings.cost = "flops".into(),
+            PassSpec::Plan(settings) => settings.limit = Limit::host(1000),
+            PassSpec::Rewrite(_) => {}
+        }
+    }
+    let error = compile::compile(graph, &options).unwrap_err().to_string();
+    assert!(error.starts_with("the smallest plan that was found needs "), "{error}");
+    assert!(error.contains("\nthe search ended at its limit of work (12000000 steps)"), "{error}");
+}
+
+#[test]
+fn what_runs_within_a_limit_is_right() {
+    let graph = text::parse(ovolo::op::built_in(), SCRATCH).unwrap();
+    let inputs = common::inputs(&graph);
+    let reference = common::reference(&graph, &inputs);
+    for Point { arena, .. } in plans(&graph, &common::options(2)) {
+        let compilation = compile::compile(graph.clone(), &limited(Some(arena))).unwrap();
+        let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+        let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
+        assert!(common::relative_error(&outputs[0], &reference[0]) < 1e-4);
+    }
+}
+
+#[test]
+fn what_stands_in_the_way_is_named() {
+    let error =
+        compile::compile(text::parse(ovolo::op::built_in(), SCRATCH).unwrap(), &limited(Some(100_000)))
+            .unwrap_err();
+    compare("what_stands_in_the_way", &error.to_string());
+    let error = compile::compile(model("squeezenet1_1"), &limited(Some(1 << 20))).unwrap_err();
+    compare("what_stands_in_the_way_of_squeezenet", &error.to_string());
+}
+
+#[test]
+fn operands_are_computed_where_they_belong() {
+    let graph = text::parse(
+        ovolo::op::built_in(),
+        "graph branches {
+ x: f32[1,16,8,8] = input
+ w: f32[16,16,1,1] = const ~1
+ b: f32[16] = const ~2
+ k: f32[1,16,8,8] = const ~3
+ y = conv(x, w, b)
+ r = relu(y)
+ m = max-pool(r) {kernel: [3,3], pads: [1,1,1,1]}
+ c = concat(r, m, y, r, x, k) {axis: 1}
+ return c
+}",
+    )
+    .unwrap();
+    let compilation = compile::compile(graph.clone(), &common::options(2)).unwrap();
+    compare("operands_where_they_belong", &compilation.plan.to_string());
+    let inputs = common::inputs(&graph);
+    let reference = common::reference(&graph, &inputs);
+    let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+    let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
+    assert!(common::relative_error(&outputs[0], &reference[0]) < 1e-4);
+}
+
+#[test]
+fn the_concatenations_of_squeezenet_are_no_steps() {
+    // In plain layouts its images are no multiples of a cache line.
+    if !common::snapshots() {
+        return;
+    }
+    let plan = plan(&model("squeezenet1_1"), &common::options(2));
+    assert!(plan.steps.iter().all(|step| !step.op.name.ends_with(".concat")), "{plan}");
+}
+
+/// A residual over a concatenation: one operand of the last convolution lies in another.
+const PARTS: &str = "graph g {
+  x: f32[1,64,112,112] = input
+  w: f32[64,128,3,3] = const ~1
+  u: f32[64,64,1,1] = const ~4
+  bb: f32[64] = const ~2
+  a = conv(x, u, bb) {pads: [0,0,0,0], strides: [1,1]}
+  b = max-pool(a) {kernel: [3,3], pads: [1,1,1,1], strides: [1,1]}
+  c = concat(a, b) {axis: 1}
+  k = conv(c, w, bb) {pads: [1,1,1,1], strides: [1,1]}
+  s = add(k, a)
+  y = relu(s)
+  q = max-pool(y) {kernel: [4,4], pads: [0,0,0,0], strides: [4,4]}
+  return q = q
+}";
+
+#[test]
+fn what_is_proven_within_a_limit_is_not_beaten_by_fewer_programs() {
+    let graph = text::parse(ovolo::op::built_in(), PARTS).unwrap();
+    let mut fewer = common::options(1);
+    for pass in &mut fewer.pipeline.passes {
+        if let PassSpec::Rewrite(phase) = pass {
+            phase.rules.retain(|rules| rules != "winograd");
+        }
+    }
+    let rival = compile::compile(graph.clone(), &fewer).unwrap().plan;
+    let points = plans(&graph, &common::options(1));
+    for point in points.iter().filter(|point| point.proven && rival.arena <= point.arena) {
+        assert!(point.seconds <= rival.seconds() * (1.0 + 1e-9), "{point:?} against {} s", rival.seconds());
+    }
+    assert!(points.iter().any(|point| rival.arena <= point.arena));
+}
+
+#[test]
+fn a_limit_leaves_the_worth_of_memory_in_force() {
+    let graph = text::parse(ovolo::op::built_in(), SCRATCH).unwrap();
+    let points = plans(&graph, &common::options(2));
+    let mut options = weighed(1e9);
+    for pass in &mut options.pipeline.passes {
+        if let PassSpec::Plan(settings) = pass {
+            settings.limit = Limit::host(usize::MAX >> 8);
+        }
+    }
+    assert_eq!(plan(&graph, &options).arena, points.last().unwrap().arena);
+}
+
+/// The first operand of a concatenation is computed long before the second: the whole result is live from
+/// then on if it is computed where it belongs. (Its 63 pixels are too few for Strassen's algorithm, whose scratch
+/// memory would be another way into less.)
+fn early(first: usize, second: usize) -> Graph {
+    let text = format!(
+        "graph early {{
+ x: f32[1,16,7,9] = input
+ w: f32[{first},16,1,1] = const ~1
+ v: f32[2048,{first},1,1] = const ~2
+ u: f32[{second},2048,1,1] = const ~3
+ b: f32[{first}] = const ~4
+ c: f32[2048] = const ~5
+ d: f32[{second}] = const ~6
+ p = conv(x, w, b)
+ q = conv(p, v, c)
+ m = max-pool(q) {{kernel: [3,3], pads: [1,1,1,1]}}
+ r = conv(m, u, d)
+ t = concat(p, r) {{axis: 1}}
+ y = relu(t)
+ return y
+}}"
+    );
+    text::parse(ovolo::op::built_in(), &text).unwrap()
+}
+
+/// The operands that the concatenation copies.
+fn copied(plan: &Plan) -> Vec<usize> {
+    let step = plan.steps.iter().find(|step| step.op.name.ends_with(".concat"));
+    step.map_or_else(Vec::new, |step| (0..2).filter(|operand| !step.joined.contains(operand)).collect())
+}
+
+#[test]
+fn a_concatenation_is_copied_where_a_limit_or_the_worth_of_memory_asks_for_it() {
+    // As large as the second operand, the first costs more to copy than the bytes at the peak are worth…
+    let graph = early(256, 256);
+    let points = plans(&graph, &common::options(2));
+    let fastest = plan(&graph, &common::options(2));
+    assert_eq!((copied(&fastest), fastest.arena), (vec![], points[0].arena), "{fastest}");
+    // …unless there is no other way into the memory.
+    let smaller = plan(&graph, &limited(Some(fastest.arena - 1)));
+    assert_eq!(copied(&smaller), [0], "{smaller}");
+    assert!(smaller.steps.iter().any(|step| step.copies > 0.0));
+    let on_the_curve = |point: &&Point| point.arena == smaller.arena;
+    assert!(points.iter().find(on_the_curve).is_some_and(|point| !point.proven), "{points:?}");
+    assert_eq!(plan(&graph, &weighed(1e9)).arena, points.last().unwrap().arena);
+    // A small one is copied at once.
+    let small = plan(&early(16, 512), &common::options(2));
+    assert_eq!(copied(&small), [0], "{small}");
+    for graph in [graph, early(16, 512)] {
+        let inputs = common::inputs(&graph);
+        let reference = common::reference(&graph, &inputs);
+        for Point { arena, .. } in plans(&graph, &common::options(2)) {
+            let compilation = compile::compile(graph.clone(), &limited(Some(arena))).unwrap();
+            assert!(compilation.plan.arena <= arena);
+            let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+            let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
+            assert!(common::relative_error(&outputs[0], &reference[0]) < 1e-4);
+        }
+    }
+}
+
+/// The sum that a weight of memory makes is least among all points of the curve, and says that it is proven only
+/// where nothing is left out.
+#[test]
+fn what_is_proven_under_a_weight_of_memory_is_the_sum() {
+    let mut proven = 0;
+    for graph in [text::parse(ovolo::op::built_in(), SCRATCH).unwrap(), model("squeezenet1_1")] {
+        let points = plans(&graph, &common::options(2));
+        for weight in [1e-6, 0.1, 1.17, 1e3] {
+            let compilation = compile::compile(graph.clone(), &weighed(weight)).unwrap();
+            let Some(PassReport::Extract { extraction, objective: Some(objective), .. }) =
+                compilation.extraction()
+            else {
+                panic!("memory was weighed");
+            };
+            assert_eq!((objective.arena, objective.worth), (compilation.plan.arena, weight));
+            assert_eq!(objective.seconds, extraction.cost);
+            let sum =
+                |seconds: f64, arena: usize| seconds + weight * 1e-3 * arena as f64 / f64::from(1 << 20);
+            assert!((objective.sum() - sum(objective.seconds, objective.arena)).abs() < 1e-15);
+            assert!(objective.bound <= objective.sum(), "{objective:?}");
+            for point in &points {
+                let other = sum(point.seconds, point.arena);
+                assert!(objective.sum() <= other * (1.0 + 1e-9), "{objective:?} {point:?}");
+                assert!(objective.bound <= other * (1.0 + 1e-9), "{objective:?} {point:?}");
+            }
+            assert_eq!(objective.proven(), objective.sum() <= objective.bound * (1.0 + 1e-9));
+            proven += usize::from(objective.proven());
+        }
+        let plain = compile::compile(graph, &common::options(2)).unwrap();
+        assert!(matches!(plain.extraction(), Some(PassReport::Extract { objective: None, .. })));
+    }
+    assert!(proven > 2, "{proven}");
+}

@@ -1,0 +1,18 @@
+//! The framework, from an ONNX file to a plan that runs.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod determinism;
+mod equalities;
+mod extract;
+mod fit;
+mod growth;
+mod merge;
+mod onnx_errors;
+mod onnx_import;
+mod plan;
+mod provenance;
+mod resample;
+mod tidy;
+mod why_not;

@@ -1,0 +1,297 @@
+//! `rules why-not`: how far a rule's left sides stand, and what stops them; each guard's reason.
+#![allow(clippy::unwrap_used)]
+
+use ovolo::egraph::{EGraph, Limits, WhyNot};
+use ovolo::graph::text;
+use ovolo::rule::{self, Rule, RuleSet};
+use std::fmt::Write;
+use std::sync::Arc;
+
+fn rule(body: &str) -> Arc<Rule> {
+    let text = format!("[Rule(name: \"a-rule\", {body})]");
+    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", &text)])
+        .unwrap_or_else(|errors| panic!("{errors}"));
+    Arc::clone(&set.rules()[0])
+}
+
+fn why(graph: &str, body: &str) -> WhyNot {
+    why_at(graph, body, None)
+}
+
+fn why_at(graph: &str, body: &str, node: Option<&str>) -> WhyNot {
+    let graph = text::parse(ovolo::op::built_in(), &format!("graph {{\n{graph}\n}}"))
+        .unwrap_or_else(|errors| panic!("{errors}"));
+    EGraph::new(&graph).why_not(&rule(body), node).unwrap()
+}
+
+/// The nearest miss: parts that stand, parts there are, the part, the place, the reason.
+fn miss(why: &WhyNot) -> (usize, usize, &str, &str, &str) {
+    match why {
+        WhyNot::Miss { stands, of, part, at, why } => (*stands, *of, part, at, why),
+        other => panic!("{other:?}"),
+    }
+}
+
+const IMAGE: &str = "x: f32[2,17] = input; ";
+
+/// A guard that says no: the left side, the guard, the graph after `x: f32[2,17] = input`.
+const NOES: &[(&str, &str, &str)] = &[
+    ("(relu ?x)", "const(?x)", "y = relu(x); return y"),
+    ("(relu ?x)", "scalar(?x)", "y = relu(x); return y"),
+    ("(neg ?i)", "is-f32(?i)", "i: i32[4] = input; y = neg(i); return y"),
+    ("(concat ?xs.. {axis: 0})", "all-f32(?xs)", "i: i32[4] = input; y = concat(i, i) {axis: 0}; return y"),
+    ("(neg ?i)", "is-f32-or-bf16(?i)", "i: i32[4] = input; y = neg(i); return y"),
+    ("(neg ?i)", "is-f32-or-16-bit(?i)", "i: i32[4] = input; y = neg(i); return y"),
+    (
+        "(concat ?xs.. {axis: 0})",
+        "all-f32-or-bf16(?xs)",
+        "i: i32[4] = input; y = concat(i, i) {axis: 0}; return y",
+    ),
+    ("(relu ?x)", "is-dtype(?x, i64)", "y = relu(x); return y"),
+    ("(relu ?x)", "rank(?x, 4)", "y = relu(x); return y"),
+    ("(concat ?xs.. {axis: 1})", "all-rank(?xs, 4)", "y = concat(x, x) {axis: 1}; return y"),
+    ("(relu ?x)", "min-rank(?x, 3)", "y = relu(x); return y"),
+    (
+        "(unpack ?p)",
+        "plain(?p)",
+        "v: f32[1,8,2,2] = input; p = pack(v) {layout: nChw8c}; y = unpack(p); return y",
+    ),
+    ("(relu ?x)", "layout-is(?x, nChw8c)", "y = relu(x); return y"),
+    ("(sub ?x ?z)", "same-shape(?x, ?z)", "z: f32[17] = input; y = sub(x, z); return y"),
+    ("(sub ?x ?z)", "same-type(?x, ?z)", "z: f32[17] = input; y = sub(x, z); return y"),
+    ("(relu ?x)", "shape-is(?x, [2,16])", "y = relu(x); return y"),
+    ("(sub ?x ?z)", "broadcasts-to(?x, ?z)", "z: f32[17] = input; y = sub(x, z); return y"),
+    ("(sub ?x ?z)", "value-is(?z, 0.0)", "z: f32[1] = const [0.5]; y = sub(x, z); return y"),
+    ("(relu ?x)", "divisible(dim(?x, 1), 16)", "y = relu(x); return y"),
+    ("(relu ?x)", "equal(dim(?x, 1), 16)", "y = relu(x); return y"),
+    ("(relu ?x)", "not-equal(rank-of(?x), 2)", "y = relu(x); return y"),
+    ("(relu ?x)", "less(dim(?x, 1), dim(?x, 0))", "y = relu(x); return y"),
+    ("(relu ?x)", "at-most(dim(?x, 1), 8)", "y = relu(x); return y"),
+    ("(transpose ?x {perm: ?p})", "identity-perm(?p)", "y = transpose(x) {perm: [1,0]}; return y"),
+    ("(transpose ?x {perm: ?p})", "moves-only-ones(?x, ?p)", "y = transpose(x) {perm: [1,0]}; return y"),
+    (
+        "(slice ?x {starts: ?b, *s})",
+        "all-zeros(?b)",
+        "y = slice(x) {starts: [0,1], sizes: [2,2], steps: [1,1]}; return y",
+    ),
+    (
+        "(slice ?x {steps: ?t, *s})",
+        "all-ones(?t)",
+        "y = slice(x) {starts: [0,0], sizes: [2,2], steps: [1,2]}; return y",
+    ),
+    ("(relu ?x)", "not(rank(?x, 2))", "y = relu(x); return y"),
+    ("(relu ?x)", "any(const(?x), divisible(dim(?x, 1), 16))", "y = relu(x); return y"),
+];
+
+#[test]
+fn every_guard_says_no_with_the_values_it_saw() {
+    let mut report = String::new();
+    for (from, guard, graph) in NOES {
+        let body = format!("from: \"{from}\", to: \"(exp 0.0)\", when: [\"{guard}\"]");
+        match why(&format!("{IMAGE}{graph}"), &body) {
+            WhyNot::Refused { reason, .. } => {
+                let told = reason.strip_prefix(&format!("{guard}: ")).unwrap();
+                assert!(told.contains('('), "no value in: {told}");
+                writeln!(report, "{reason}").unwrap();
+            }
+            other => panic!("{guard}: {other:?}"),
+        }
+    }
+    for guard in rule::functions().filter(|function| function.is_guard()) {
+        let asked = |(_, text, _): &&(&str, &str, &str)| text.split('(').next() == Some(guard.name);
+        assert!(NOES.iter().find(asked).is_some(), "`{}` has no case", guard.name);
+    }
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(crate::common::root().join("snapshots/why_not"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!("guards", report));
+}
+
+#[test]
+fn a_number_that_adds_a_dimension_is_told() {
+    let half = "from: \"(mul (relu ?x) 0.5)\", to: \"(relu ?x)\"";
+    let graph = |rank: &str| {
+        format!("x: f32[3] = input; r = relu(x); c: f32[{rank}] = const [0.5]; y = mul(r, c); return y")
+    };
+    let found = why(&graph("1,1"), half);
+    let (_, _, part, at, why_not) = miss(&found);
+    assert_eq!((part, at), ("0.5", "`c` (f32[1,1])"));
+    assert_eq!(
+        why_not,
+        "it is 0.5 with 2 dimension(s), and what stands beside it has 1: the others would show in the result (law 6)"
+    );
+    assert!(matches!(why(&graph("1"), half), WhyNot::Fires(_)));
+    // Another value is told as another value, whatever its dimensions.
+    let third = "from: \"(mul ?x ?c:0.25..0.4)\", to: \"(relu ?x)\"";
+    let found = why(&graph("1,1"), third);
+    let (_, _, part, _, why_not) = miss(&found);
+    assert_eq!((part, why_not), ("?c:0.25..0.4", "it is 0.5"));
+}
+
+/// What is said of a rule in an e-graph that is fresh, and after a phase with these limits.
+fn told(graph: &str, body: &str, limits: Limits) -> String {
+    let rule = rule(body);
+    let graph = text::parse(ovolo::op::built_in(), &format!("graph {{\n{graph}\n}}"))
+        .unwrap_or_else(|errors| panic!("{errors}"));
+    let fresh = EGraph::new(&graph).why_not(&rule, None).unwrap();
+    let mut egraph = EGraph::new(&graph);
+    let saturation =
+        egraph.saturate(std::slice::from_ref(&rule), limits, &|| std::time::Duration::ZERO).unwrap();
+    let growth = &saturation.growth[0];
+    let nodes = egraph.nodes();
+    let after = egraph.why_not(&rule, None).unwrap();
+    assert_eq!(egraph.nodes(), nodes, "asking changes nothing after a phase");
+    let done = format!("matched {}, refused {}", growth.matched, growth.refused);
+    format!("fresh: {fresh}\nphase: {done}, {}\nafter: {after}\n", saturation.stop)
+}
+
+#[test]
+fn matches_that_were_refused_or_had_no_turn_do_not_fire() {
+    let plenty = Limits { rounds: 4, nodes: 1000 };
+    let none = Limits { nodes: 0, ..plenty };
+    let relu = "x: f32[2,17] = input; y = relu(x); return y";
+    let chain = "x: f32[3,3] = input; a: f32[3,3] = const ~1; p = matmul(x, a); q = matmul(p, a); return q";
+    let merge =
+        "from: [\"(matmul ?x ?a)\", \"(matmul ?y ?b)\"], to: [\"(matmul ?x ?a)\", \"(matmul ?y ?b)\"]";
+    let join = "x: f32[2,3] = input; y = concat(x, x, x) {axis: 1}; return y";
+    let cases = [
+        ("a right side that cannot be typed", relu, "from: \"(relu ?x)\", to: \"(matmul ?x ?x)\"", plenty),
+        ("an operand computed from another output", chain, merge, plenty),
+        ("a limit before the rule's turn", relu, "from: \"(relu ?x)\", to: \"(max ?x 0.0)\"", none),
+        (
+            "several matches at one place",
+            join,
+            "from: \"(concat ?xs.. ?ys.. {axis: 1})\", to: \"(concat ?xs.. ?ys.. {axis: 1})\"",
+            plenty,
+        ),
+    ];
+    let report: String =
+        cases.map(|(name, graph, body, limits)| format!("{name}\n{}\n", told(graph, body, limits))).concat();
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(crate::common::root().join("snapshots/why_not"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!("no_turn", report));
+}
+
+#[test]
+fn an_operand_too_many_or_too_few_is_told() {
+    let graph = "x: f32[2,3] = input; y = concat(x, x, x) {axis: 1}; return y";
+    let found = why(graph, "from: \"(concat ?x ?y {axis: 1})\", to: \"?x\"");
+    assert_eq!(miss(&found).4, "its `concat` has 3 operand(s)");
+    let found = why(graph, "from: \"(concat ?x ?y? {axis: 1})\", to: \"?x\"");
+    assert_eq!(miss(&found).4, "its `concat` has 3 operand(s)");
+    assert!(matches!(
+        why(graph, "from: \"(concat ?x ?y? ?z {axis: 1})\", to: \"?x\""),
+        WhyNot::Fires(places) if places.len() == 1
+    ));
+}
+
+#[test]
+fn of_several_left_sides_the_one_that_does_not_stand_is_told() {
+    let merge = "from: [\"(matmul ?x ?a)\", \"(relu (sub ?x ?b))\"], to: [\"?a\", \"?b\"]";
+    let graph = "x: f32[3,3] = input; a: f32[3,3] = const ~1; b: f32[3] = const ~2; p = matmul(x, a); ";
+    // Nothing begins to look like the second left side.
+    let found = why(&format!("{graph}q = sub(x, b); r = exp(q); return p; return r"), merge);
+    let expected = (3, 7, "(relu (sub ?x ?b))", "some value", "there is no other `relu` in the e-graph");
+    assert_eq!(miss(&found), expected);
+    // It stands at something else: `?x` is taken.
+    let other = "z: f32[3,3] = input; q = sub(z, b); r = relu(q); return p; return r";
+    let found = why(&format!("{graph}{other}"), merge);
+    let expected = (5, 7, "?x", "`z` (f32[3,3])", "stands for `x` (f32[3,3]) already");
+    assert_eq!(miss(&found), expected);
+    // Left sides that share an operand: there is one reader only.
+    let twins = "from: [\"(matmul ?x ?a)\", \"(matmul ?x ?b)\"], to: [\"?a\", \"?b\"]";
+    let found = why(&format!("{graph}return p"), twins);
+    let expected = (3, 6, "(matmul ?x ?b)", "some value", "no other `matmul` reads `x` (f32[3,3])");
+    assert_eq!(miss(&found), expected);
+    // Both stand; asked at one value, that is the root of one of them.
+    let both = format!("{graph}q = sub(x, b); r = relu(q); return p; return r");
+    assert!(matches!(why(&both, merge), WhyNot::Fires(_)));
+    assert!(matches!(why_at(&both, merge, Some("p")), WhyNot::Fires(_)));
+    assert!(matches!(why_at(&both, merge, Some("r")), WhyNot::Fires(_)));
+    // A value at the root of none: it is what is told of, by each left side.
+    let WhyNot::Misses(sides) = why_at(&both, merge, Some("q")) else { panic!() };
+    let told: Vec<_> = sides.iter().map(|(side, why)| (side.as_str(), miss(why))).collect();
+    let at = "`q` (f32[3,3])";
+    assert_eq!(
+        told,
+        [
+            ("(matmul ?x ?a)", (0, 7, "(matmul ?x ?a)", at, "it is computed by `sub`")),
+            ("(relu (sub ?x ?b))", (0, 7, "(relu (sub ?x ?b))", at, "it is computed by `sub`")),
+        ]
+    );
+    // The second left side stands there, and the first one nowhere beside it.
+    let alone = format!("{graph}q = sub(x, b); r = relu(q); y = neg(p); return r");
+    let alone = alone.replace("p = matmul(x, a)", "p = matmul(a, a)");
+    let WhyNot::Misses(sides) = why_at(&alone, merge, Some("r")) else { panic!() };
+    assert_eq!(miss(&sides[0].1).4, "it is computed by `relu`");
+    assert_eq!(
+        miss(&sides[1].1),
+        (4, 7, "(matmul ?x ?a)", "some value", "no other `matmul` reads `x` (f32[3,3])")
+    );
+    // A guard over what both bind.
+    match why(&both, &format!("{merge}, when: [\"same-type(?a, ?b)\"]")) {
+        WhyNot::Refused { at, reason, .. } => {
+            assert_eq!(at, "`p` (f32[3,3]) and `r` (f32[3,3])");
+            assert_eq!(reason, "same-type(?a, ?b): ?a (f32[3,3]) and ?b (f32[3]) differ");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn of_a_symmetric_pair_either_value_may_be_asked_about() {
+    let pair = "from: [\"(matmul ?x ?a {post: <>})\", \"(matmul ?x ?b {post: <>})\"], to: [\"(matmul ?x ?a)\", \"(matmul ?x ?b)\"]";
+    let graph = "x: f32[3,3] = input; a: f32[3,3] = const ~1; b: f32[3,3] = const ~2; p = matmul(x, a); q = matmul(x, b); return p; return q";
+    for node in ["p", "q"] {
+        assert!(matches!(why_at(graph, pair, Some(node)), WhyNot::Fires(_)), "{node}");
+        let guarded = format!("{pair}, when: [\"not(const(?a))\", \"not(const(?b))\"]");
+        match why_at(graph, &guarded, Some(node)) {
+            WhyNot::Refused { at, .. } => assert_eq!(at, "`p` (f32[3,3]) and `q` (f32[3,3])"),
+            other => panic!("{node}: {other:?}"),
+        }
+    }
+    // Where the guards tell them apart, each order is a match of its own.
+    let apart = format!("{pair}, when: [\"not(const(?a))\"]");
+    for node in ["p", "q"] {
+        assert!(matches!(why_at(graph, &apart, Some(node)), WhyNot::Refused { times: 2, .. }), "{node}");
+    }
+    // Of a pair, a value of another op is told once.
+    let other = format!("{}; n = neg(p); return n", graph.replace("; return p; return q", ""));
+    let found = why_at(&other, pair, Some("n"));
+    assert_eq!(miss(&found), (0, 6, "(matmul ?x ?a)", "`n` (f32[3,3])", "it is computed by `neg`"));
+    // One that has no partner.
+    let alone = "x: f32[3,3] = input; y: f32[3,3] = input; a: f32[3,3] = const ~1; p = matmul(x, a); q = matmul(y, a); return p; return q";
+    for (node, reads) in [("p", "x"), ("q", "y")] {
+        let found = why_at(alone, pair, Some(node));
+        assert_eq!(miss(&found).4, format!("no other `matmul` reads `{reads}` (f32[3,3])"), "{node}");
+    }
+}
+
+#[test]
+fn the_nearest_miss_of_several_left_sides_is_the_nearest_of_all() {
+    let graph = "x: f32[4,8] = input; w: f32[8,16] = input; v: f32[8,16] = input; c: f32[16] = input
+        a = matmul(x, w); b = matmul(x, v, c) {post: <add>}; return a; return b";
+    // Both left sides are alike, and the one that stands is the later one.
+    let alike =
+        "from: [\"(matmul ?x ?a ?c {post: ?q})\", \"(matmul ?x ?b ?d {post: ?q})\"], to: [\"?x\", \"?x\"]";
+    let found = why(graph, alike);
+    assert_eq!(miss(&found).0, 4, "{found}");
+    assert_eq!(miss(&found).0, miss_at(graph, alike, "b"), "{found}");
+    // The first left side stands nowhere, and the second does.
+    let unlike = "from: [\"(relu ?x)\", \"(matmul ?x ?w)\"], to: [\"?x\", \"?x\"]";
+    let found = why(graph, unlike);
+    let (stands, of, part, ..) = miss(&found);
+    assert_eq!((stands, of, part), (3, 5, "(relu ?x)"), "{found}");
+}
+
+/// The parts that stand at a value, as the left side that stands nearest there.
+fn miss_at(graph: &str, body: &str, node: &str) -> usize {
+    let found = why_at(graph, body, Some(node));
+    match &found {
+        WhyNot::Misses(sides) => sides.iter().map(|(_, why)| miss(why).0).max().unwrap(),
+        why => miss(why).0,
+    }
+}

@@ -1,0 +1,258 @@
+//! The speeds of this machine, measured in about a second and kept.
+//!
+//! Measured with the native backend's own kernels: a packed matrix product for arithmetic, copies
+//! larger and smaller than the last cache for traffic, and a tiny kernel for the time to start one.
+
+use crate::placement::Seating;
+use ovolo::backend::{self, Args, Kernel, features::Isa, team::Team};
+use ovolo::cache::home;
+use ovolo::contract::Call;
+use ovolo::cost::Machine;
+use ovolo::file;
+use ovolo::op;
+use ovolo::tensor::{DType, Tensor, TensorType};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// What is kept: the speeds, and for what they hold.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    version: String,
+    features: Vec<String>,
+    threads: usize,
+    machine: Machine,
+}
+
+/// The speeds of this machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Calibration {
+    /// The speeds.
+    pub machine: Machine,
+    /// Whether they are as they should be. Speeds that were measured while the machine had other work
+    /// to do hold for this process, and are not kept.
+    pub steady: bool,
+}
+
+/// The speeds with so many threads: as kept, or measured now, and kept where the machine was at rest.
+pub fn machine(threads: usize) -> Calibration {
+    if let Some(machine) = kept(threads) {
+        return Calibration { machine, steady: true };
+    }
+    let (machine, steady) = measure(threads);
+    // A machine that cannot be kept is measured again next time: slower, not wrong.
+    if steady && keep_machine(threads, machine).is_ok() {
+        // As it will be read from now on, to the last bit.
+        return Calibration { machine: kept(threads).unwrap_or(machine), steady };
+    }
+    Calibration { machine, steady }
+}
+
+/// The speeds that are kept for so many threads, if they are this version's and this processor's.
+pub fn kept(threads: usize) -> Option<Machine> {
+    let kept: Kept = serde_json::from_slice(&file::read(&path(threads)?).ok()??).ok()?;
+    let holds = kept.version == version() && kept.features == features() && kept.threads == threads;
+    holds.then_some(kept.machine)
+}
+
+/// Keeps the speeds for so many threads.
+///
+/// # Errors
+/// Where there is no folder for them, or it cannot be written to.
+pub fn keep_machine(threads: usize, machine: Machine) -> std::io::Result<()> {
+    let path = path(threads).ok_or(std::io::ErrorKind::NotFound)?;
+    let kept = Kept { version: version(), features: features(), threads, machine };
+    file::create(&path, serde_json::to_string(&kept)?.as_bytes())
+}
+
+/// The shortest round trip between as many threads of this processor, in seconds.
+#[derive(Serialize, Deserialize)]
+struct KeptSeating {
+    version: String,
+    processor: String,
+    round_trip: f64,
+}
+
+fn seating_path(threads: usize) -> Option<PathBuf> {
+    Some(home()?.join(format!("seating-{threads}.json")))
+}
+
+/// How this team sits, by what is kept and what is seen now.
+pub fn seating(team: &Team) -> Seating {
+    let kept = || -> Option<f64> {
+        let kept: KeptSeating =
+            serde_json::from_slice(&file::read(&seating_path(team.threads())?).ok()??).ok()?;
+        (kept.version == version() && kept.processor == backend::features::processor())
+            .then_some(kept.round_trip)
+    };
+    let seating = Seating::find(team, kept());
+    keep_seating(team, &seating);
+    seating
+}
+
+/// Keeps what is news of a seating. One that cannot be kept is found again next time.
+pub fn keep_seating(team: &Team, seating: &Seating) {
+    if let (Some(round_trip), Some(path)) = (seating.news(), seating_path(team.threads())) {
+        let kept = KeptSeating { version: version(), processor: backend::features::processor(), round_trip };
+        let _ = serde_json::to_string(&kept).map(|text| file::create(&path, text.as_bytes()));
+    }
+}
+
+fn version() -> String {
+    env!("CARGO_PKG_VERSION").to_owned()
+}
+
+fn features() -> Vec<String> {
+    backend::features::planned().iter().map(ToString::to_string).collect()
+}
+
+fn path(threads: usize) -> Option<PathBuf> {
+    Some(home()?.join(format!("machine-{threads}.json")))
+}
+
+/// Sittings at most; they stop when two in a row found nothing faster.
+const SITTINGS: usize = 12;
+/// What counts as faster.
+const FASTER: f64 = 1.03;
+/// Between sittings, so that what disturbs one is over in the next.
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// The share of the processors that the measurement must have had.
+const OWN: f64 = 0.9;
+
+/// The fastest of several sittings, and whether it is worth keeping: they had settled by the last of
+/// them, and nothing else took the processors meanwhile.
+fn measure(threads: usize) -> (Machine, bool) {
+    // No kernel runs: what is planned is for another processor.
+    if Isa::planned() > Isa::host() {
+        return (Machine::NOMINAL, false);
+    }
+    let team = Team::new(threads);
+    const SIDE: usize = 768;
+    let copy = |bytes: usize| {
+        let a = Tensor::zeros(TensorType::plain(DType::F32, [bytes / 4]));
+        Probe::new(&team, "native.abs", vec![a])
+    };
+    let side = |layout: &str| {
+        let layout = layout.parse().unwrap_or_default();
+        Tensor::zeros(TensorType::plain(DType::F32, [SIDE, SIDE]).with_layout(layout))
+    };
+    // What is measured: a kernel, how often it runs in a sitting, and what it does in one run.
+    #[allow(clippy::cast_precision_loss)]
+    let mut probes = [
+        (
+            Probe::new(&team, "native.matmul-packed", vec![side("plain"), side("Ba32b")]),
+            8,
+            2.0 * (SIDE * SIDE * SIDE) as f64,
+        ),
+        (copy(96 << 20), 2, f64::from(2 * (96 << 20))),
+        (copy(512 << 10), 60, f64::from(2 * (512 << 10))),
+        (copy(64), 500, 1.0),
+    ];
+    let mut best = [f64::INFINITY; 4];
+    let mut idle = 0;
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(threads);
+    let processors = u32::try_from(processors).unwrap_or(u32::MAX);
+    // Processor time that arithmetic, which waits for nothing, could have had, and that it had.
+    let (mut wanted, mut had) = (Duration::ZERO, Duration::ZERO);
+    for sitting in 0..SITTINGS {
+        if sitting > 0 {
+            std::thread::sleep(PAUSE);
+        }
+        let mut faster = false;
+        for (at, ((probe, rounds, _), best)) in probes.iter_mut().zip(&mut best).enumerate() {
+            let before = processor_time();
+            let start = Instant::now();
+            let seconds = probe.as_mut().map_or(f64::INFINITY, |probe| probe.fastest(*rounds));
+            if let (0, Some(before), Some(after)) = (at, before, processor_time()) {
+                wanted += start.elapsed() * processors;
+                had += after.saturating_sub(before);
+            }
+            faster |= seconds * FASTER < *best;
+            *best = best.min(seconds);
+        }
+        idle = if faster { 0 } else { idle + 1 };
+        if idle == 2 {
+            break;
+        }
+    }
+    let rate = |at: usize, nominal: f64| {
+        if best[at].is_finite() { probes[at].2 / best[at] } else { nominal }
+    };
+    let nominal = Machine::NOMINAL;
+    let machine = Machine {
+        flops: rate(0, nominal.flops),
+        memory: rate(1, nominal.memory),
+        cache: rate(2, nominal.cache),
+        start: 1.0 / rate(3, 1.0 / nominal.start),
+        lanes: Isa::planned().lanes(),
+    };
+    (machine, idle == 2 && had.as_secs_f64() >= OWN * wanted.as_secs_f64())
+}
+
+/// The processor time of this process so far, where the system tells it.
+#[cfg(not(unix))]
+fn processor_time() -> Option<Duration> {
+    None
+}
+
+/// The processor time of this process so far, where the system tells it.
+#[cfg(unix)]
+fn processor_time() -> Option<Duration> {
+    // SAFETY: a plain structure of numbers, for which zeros are a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is this function's own.
+    if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } != 0 {
+        return None;
+    }
+    let of = |time: libc::timeval| {
+        let part = |value: i64| u64::try_from(value).unwrap_or(0);
+        Duration::from_secs(part(time.tv_sec)) + Duration::from_micros(part(time.tv_usec))
+    };
+    Some(of(usage.ru_utime) + of(usage.ru_stime))
+}
+
+/// A kernel with its buffers.
+struct Probe<'a> {
+    team: &'a Team,
+    kernel: Box<dyn Kernel>,
+    operands: Vec<Tensor>,
+    result: Tensor,
+    scratch: Tensor,
+}
+
+impl<'a> Probe<'a> {
+    /// `None` where the kernel is refused.
+    fn new(team: &'a Team, op: &'static str, operands: Vec<Tensor>) -> Option<Self> {
+        let op = op::built_in().get(op)?;
+        let attrs = op::complete(op, ovolo::attr::Attrs::new());
+        let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
+        let output = op.result(&attrs, &types).ok()?;
+        let call = Call { op, attrs: &attrs, inputs: &types, output: &output, threads: team.threads() };
+        let backend = backend::find(op.backend()?)?;
+        let contract = backend.contract(&call).ok().filter(|contract| contract.alias.is_none())?;
+        let kernel = backend.kernel(&call).ok()?;
+        let scratch = Tensor::zeros(TensorType::plain(DType::U8, [contract.scratch.max(1)]));
+        let result = Tensor::zeros(output);
+        Some(Self { team, kernel, operands, result, scratch })
+    }
+
+    /// The fastest of some runs, in seconds.
+    fn fastest(&mut self, rounds: usize) -> f64 {
+        let inputs: Vec<*const u8> = self.operands.iter().map(|operand| operand.bytes().as_ptr()).collect();
+        let args = Args {
+            inputs: &inputs,
+            output: self.result.bytes_mut().as_mut_ptr(),
+            scratch: self.scratch.bytes_mut().as_mut_ptr(),
+            team: self.team,
+        };
+        let once = || {
+            let start = Instant::now();
+            // SAFETY: kernel and contract are of the same call, whose types are those of the tensors, and which has
+            // no alias; each buffer is a tensor of its own.
+            unsafe { self.kernel.run(&args) };
+            start.elapsed().as_secs_f64()
+        };
+        (0..=rounds).map(|_| once()).fold(f64::INFINITY, f64::min)
+    }
+}

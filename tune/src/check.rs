@@ -1,0 +1,267 @@
+//! Whether a kernel's result is right.
+//!
+//! Small calls are compared with the reference evaluation; larger ones with the native kernel of the
+//! logical op in the default layout, which the tests hold to the reference. Results start as poison, and
+//! padding must come out as zero.
+
+use ovolo::attr::{Attr, Attrs};
+use ovolo::backend::{Args, Kernel, team::Team};
+use ovolo::contract::{Call, Contract};
+use ovolo::egraph::KernelCall;
+use ovolo::graph::text::random;
+use ovolo::op;
+use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
+use rustc_hash::FxHashMap;
+
+/// The largest relative error (L2) of a result in 32 bits or more, Winograd's algorithm included.
+const TOLERANCE: f64 = 1e-4;
+/// The same where a type of 16 bits, or TF32, is in play.
+const TOLERANCE_HALF: f64 = 2e-2;
+
+/// Operands that another op makes of the logical op's: lowered op, operand, maker, and from the lowered
+/// op's attributes and the made type, what it was made of and how.
+type Maker = fn(&Attrs, &TensorType) -> Option<(TensorType, Attrs)>;
+const MADE: &[(&str, usize, &str, Maker)] = &[
+    ("native.conv-winograd", 1, "winograd-weights", |attrs, made| {
+        let [rows, columns] = op::winograd::axes_of(attrs)?;
+        let weights = TensorType::plain(made.dtype, [made.shape[2], made.shape[1], rows.taps, columns.taps]);
+        Some((weights, Attrs::new().ints("tile", attrs.expect_ints("tile"))))
+    }),
+    ("native.matmul-strassen", 1, "strassen-weights", |_, made| {
+        Some((TensorType::plain(made.dtype, op::strassen::whole(made)?), Attrs::new()))
+    }),
+    ("native.conv-strassen", 1, "strassen-weights", |_, made| {
+        let [channels, outputs] = op::strassen::whole(made)?;
+        Some((TensorType::plain(made.dtype, [outputs, channels, 1, 1]), Attrs::new()))
+    }),
+];
+
+/// Compares kernels with what they should give.
+pub(super) struct Checker<'a> {
+    team: &'a Team,
+    values: FxHashMap<(usize, TensorType, usize), Tensor>,
+    /// By what they were made of and how, and their own types.
+    made: FxHashMap<(TensorType, TensorType, String), Tensor>,
+    expected: FxHashMap<String, Option<Vec<f64>>>,
+}
+
+impl<'a> Checker<'a> {
+    pub fn new(team: &'a Team) -> Self {
+        Self {
+            team,
+            values: FxHashMap::default(),
+            made: FxHashMap::default(),
+            expected: FxHashMap::default(),
+        }
+    }
+
+    /// Forgets operands and results, which are large.
+    pub fn forget(&mut self) {
+        self.values.clear();
+        self.made.clear();
+        self.expected.clear();
+    }
+
+    /// The relative error of a kernel's result, infinite where padding is not zero; `None` where there
+    /// is nothing to compare with. And whether it is right.
+    ///
+    /// # Safety
+    /// A backend made the kernel for this call on as many threads as the checker's team has, and the contract is
+    /// what the same backend gave for it.
+    pub unsafe fn check(
+        &mut self,
+        call: &KernelCall,
+        contract: &Contract,
+        kernel: &dyn Kernel,
+    ) -> (Option<f64>, bool) {
+        let (logical, given) = self.operands(call);
+        let Some(expected) = self.expected(call, &logical) else { return (None, true) };
+        // SAFETY: the caller's promise; the operands have the types of the call.
+        let result = unsafe { run(kernel, contract, &given, &call.output, self.team) };
+        let plain = result.to_layout(&Layout::PLAIN);
+        if plain.to_layout(&call.output.layout).bytes() != result.bytes() {
+            return (Some(f64::MAX), false);
+        }
+        let error = relative_error(&plain.to_f64(), &expected);
+        let half = |ty: &TensorType| matches!(ty.dtype, DType::F16 | DType::BF16);
+        let rounds = matches!(call.attrs.get("tf32"), Some(Attr::Int(1)));
+        let tolerance = if rounds || call.inputs.iter().chain([&call.output]).any(half) {
+            TOLERANCE_HALF
+        } else {
+            TOLERANCE
+        };
+        (Some(error), error <= tolerance)
+    }
+
+    /// The operands as the logical op takes them, and as the kernel does.
+    fn operands(&mut self, call: &KernelCall) -> (Vec<Tensor>, Vec<Tensor>) {
+        // Integers are mostly indices: below every size of what they may point into.
+        let below = call.inputs.first().map_or(1, |ty| ty.shape.iter().copied().min().unwrap_or(1)).max(1);
+        let (mut logical, mut given) = (Vec::new(), Vec::new());
+        for (at, ty) in call.inputs.iter().enumerate() {
+            let plain = on_host(ty);
+            let maker = MADE.iter().find(|(op, operand, ..)| *op == call.op.name && *operand == at);
+            let made = maker
+                .and_then(|(_, _, name, from)| Some((op::built_in().get(name)?, from(&call.attrs, &plain)?)));
+            if let Some((maker, (source, attrs))) = made {
+                let source = self.value(at, &source, below);
+                let value = self
+                    .made
+                    .entry((source.ty().clone(), plain.clone(), format!("{at}{attrs}")))
+                    .or_insert_with(|| maker.evaluate(&attrs, &[&source], &plain));
+                given.push(value.to_layout(&ty.layout));
+                logical.push(source);
+            } else {
+                let value = self.value(at, &plain, below);
+                given.push(value.to_layout(&ty.layout));
+                logical.push(value);
+            }
+        }
+        (logical, given)
+    }
+
+    fn value(&mut self, at: usize, ty: &TensorType, below: usize) -> Tensor {
+        let make = || {
+            let value = random(ty, at as u64);
+            match (ty.dtype.is_float() || ty.dtype == DType::Bool, value.to_i64()) {
+                #[allow(clippy::cast_precision_loss)]
+                (false, Some(values)) => {
+                    let values: Vec<f64> =
+                        values.iter().map(|value| (value.unsigned_abs() as usize % below) as f64).collect();
+                    Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
+                }
+                _ => value,
+            }
+        };
+        self.values.entry((at, ty.clone(), below)).or_insert_with(make).clone()
+    }
+
+    fn expected(&mut self, call: &KernelCall, logical: &[Tensor]) -> Option<Vec<f64>> {
+        if call.converts() {
+            return Some(logical[0].to_f64());
+        }
+        let types: Vec<String> = logical.iter().map(|value| value.ty().to_string()).collect();
+        let logical_op = call.op.logical?;
+        let name = logical_op.name;
+        // The kernel that others are compared with is not compared with itself.
+        let itself = if is_trusted(call, name, logical) { " itself" } else { "" };
+        let key = format!("{name}{}({}){itself}", call.attrs, types.join(", "));
+        if let Some(known) = self.expected.get(&key) {
+            return known.clone();
+        }
+        let value = self.evaluate(call, name, logical).map(|value| value.to_f64());
+        self.expected.insert(key, value.clone());
+        value
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn evaluate(&self, call: &KernelCall, logical: &'static str, operands: &[Tensor]) -> Option<Tensor> {
+        let values: Vec<&Tensor> = operands.iter().collect();
+        let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
+        let def = op::built_in().get(logical)?;
+        let known = call.attrs.iter().filter(|(name, _)| def.attr(name).is_some());
+        let mut attrs = Attrs::new();
+        for (name, value) in known {
+            attrs = attrs.with(name, value.clone());
+        }
+        let attrs = op::complete(def, attrs);
+        let output = def.result(&attrs, &types).ok()?;
+        if output != on_host(&call.output) {
+            return None;
+        }
+        let work = def.work(&attrs, &types, &output);
+        let reference = || Some(def.evaluate(&attrs, &values, &output));
+        if work.flops <= 2e6 && work.bytes <= 1e6 {
+            return reference();
+        }
+        self.trusted(call, logical, &attrs, operands, &output)
+            .or_else(|| if work.flops <= 6e7 && work.bytes <= 2.5e7 { reference() } else { None })
+    }
+
+    /// The native kernel of a logical op in the default layout, unless it is the one in question.
+    fn trusted(
+        &self,
+        call: &KernelCall,
+        logical: &str,
+        attrs: &Attrs,
+        operands: &[Tensor],
+        output: &TensorType,
+    ) -> Option<Tensor> {
+        let def = op::built_in().get(&format!("native.{logical}"))?;
+        let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
+        // Contracts are for calls that their op takes: some native ops have no form in the default layout.
+        if is_trusted(call, logical, operands) || def.result(attrs, &types).as_ref() != Ok(output) {
+            return None;
+        }
+        let trusted = Call { op: def, attrs, inputs: &types, output, threads: self.team.threads() };
+        let native = ovolo::backend::find("native")?;
+        let contract = native.contract(&trusted).ok()?;
+        if contract.implementation == "reference" {
+            return None;
+        }
+        if let Some(operand) = contract.view_of {
+            return (contract.view_offset == 0
+                && operands[operand].ty().shape.count() == output.shape.count())
+            .then(|| operands[operand].reshaped(output.shape.clone()));
+        }
+        let kernel = native.kernel(&trusted).ok()?;
+        // SAFETY: kernel and contract are of the native backend for this call, whose types are the operands'.
+        Some(unsafe { run(&*kernel, &contract, operands, output, self.team) })
+    }
+}
+
+/// A type in the default layout on the host, where what is compared is computed.
+fn on_host(ty: &TensorType) -> TensorType {
+    TensorType { device: Device::Host, ..ty.with_layout(Layout::PLAIN) }
+}
+
+/// Whether a call is that of the native kernel in the default layout.
+fn is_trusted(call: &KernelCall, logical: &str, operands: &[Tensor]) -> bool {
+    call.op.name.strip_prefix("native.") == Some(logical)
+        && call.inputs.iter().eq(operands.iter().map(Tensor::ty))
+}
+
+/// One run, into poison.
+///
+/// # Safety
+/// A backend made the kernel for a call on operands of these types, with this type of result and as many threads as
+/// the team has; the contract is what the same backend gave for that call.
+unsafe fn run(
+    kernel: &dyn Kernel,
+    contract: &Contract,
+    operands: &[Tensor],
+    output: &TensorType,
+    team: &Team,
+) -> Tensor {
+    let mut result = Tensor::zeros(output.clone());
+    match contract.alias {
+        Some(operand) => result.bytes_mut().copy_from_slice(operands[operand].bytes()),
+        None => result.bytes_mut().fill(0xff),
+    }
+    let mut scratch = Tensor::zeros(TensorType::plain(DType::U8, [contract.scratch.max(1)]));
+    scratch.bytes_mut().fill(0xff);
+    let target = result.bytes_mut().as_mut_ptr();
+    let mut inputs: Vec<*const u8> = operands.iter().map(|operand| operand.bytes().as_ptr()).collect();
+    if let Some(operand) = contract.alias {
+        inputs[operand] = target.cast_const();
+    }
+    let scratch = scratch.bytes_mut().as_mut_ptr();
+    // SAFETY: the buffers have the bytes of the call's types and of the contract's scratch, each in a tensor of its
+    // own, but for the operand that must be the result's buffer.
+    unsafe { kernel.run(&Args { inputs: &inputs, output: target, scratch, team }) };
+    result
+}
+
+fn relative_error(value: &[f64], expected: &[f64]) -> f64 {
+    let (mut difference, mut scale) = (0.0, 0.0);
+    for (value, expected) in value.iter().zip(expected) {
+        if value == expected || (value.is_nan() && expected.is_nan()) {
+            scale += if expected.is_finite() { expected * expected } else { 0.0 };
+            continue;
+        }
+        difference += (value - expected).powi(2);
+        scale += expected.powi(2);
+    }
+    let error = (difference / scale.max(1e-60)).sqrt();
+    if error.is_nan() { f64::MAX } else { error.min(f64::MAX) }
+}

@@ -1,0 +1,333 @@
+//! The few best plans, timed whole in turns.
+//!
+//! Extraction by the times alone gives one plan; by the roofline, and with conversions dearer or cheaper,
+//! others. Those that differ are loaded and run in turns, and the fastest is kept.
+
+use super::race::{RULE, Rounds, race};
+use super::sample::{self, Sampling};
+use super::tuner::{Tally, Tuner, key_of};
+use super::{clock::median, in_plan};
+use ovolo::compile::{self, Compilation, Options};
+use ovolo::cost::stored::{Decision, checksum, settled_seconds};
+use ovolo::cost::{Basis, Leaning, State};
+use ovolo::error::Error;
+use ovolo::graph::Graph;
+use ovolo::pass::pipeline::PassSpec;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Runs of each plan that was drawn.
+const RUNS: usize = 15;
+
+/// A compiled model, and how it was chosen.
+pub struct Tuned {
+    /// The model.
+    pub compilation: Compilation,
+    /// What was timed for it.
+    pub tally: Tally,
+    /// Which plan won.
+    pub decision: Decision,
+    /// Whether the decision was stored already.
+    pub known: bool,
+    /// What of the table the choice rests on.
+    pub basis: Basis,
+    /// Plans that were drawn and timed whole: ways and median seconds.
+    pub sampled: Vec<(String, f64)>,
+}
+
+impl Tuned {
+    /// The report of the choice, in one line.
+    pub fn report(&self) -> String {
+        report(&self.decision)
+    }
+}
+
+/// Compiles a graph by measured costs: times what the table lacks, and picks among the best plans.
+///
+/// # Errors
+/// As compiling and tuning.
+pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Result<Tuned, Error> {
+    for pass in &mut options.pipeline.passes {
+        if let PassSpec::Extract(settings) = pass {
+            settings.cost = "measured".to_owned();
+        }
+    }
+    let ways = [
+        ("measured", Leaning::None),
+        ("roofline", Leaning::Roofline(tuner.machine)),
+        ("dear-conversions", Leaning::Conversions(1.2)),
+        ("cheap-conversions", Leaning::Conversions(0.8)),
+    ];
+    let (first, tally) = settle(graph, &mut options, tuner)?;
+    let text = checksum(&first.plan.to_string());
+    // The same plan may have other rivals where other libraries are in play.
+    let key = checksum(&format!("{}{text}", tuner.validators.of(&options.pipeline.backends)));
+    let by = |leaning: Leaning, options: &mut Options| {
+        if let Some(measured) = &mut options.measured {
+            measured.leaning = leaning;
+        }
+        compile::compile(graph.clone(), options)
+    };
+    let afresh = tuner.refine && tally.timed + tally.in_plans > 0 || tuner.sampling.is_some();
+    if let Some(decision) = tuner.stored.decisions.get(&key).cloned().filter(|_| !afresh) {
+        if decision.plan == text {
+            let basis = Basis::new(&tuner.stored, options.measured.as_ref(), &key);
+            return Ok(Tuned {
+                compilation: first,
+                tally,
+                decision,
+                known: true,
+                basis,
+                sampled: Vec::new(),
+            });
+        }
+        let noise = sample::noise(&decision.winner);
+        let leaning = ways.iter().find(|(way, _)| *way == decision.winner).map(|(_, leaning)| *leaning);
+        if let Some(leaning) = leaning.or(noise.map(|_| Leaning::None)) {
+            sample::disturb(&mut options, noise);
+            let compilation = by(leaning, &mut options)?;
+            sample::disturb(&mut options, None);
+            if checksum(&compilation.plan.to_string()) == decision.plan {
+                let basis = Basis::new(&tuner.stored, options.measured.as_ref(), &key);
+                return Ok(Tuned { compilation, tally, decision, known: true, basis, sampled: Vec::new() });
+            }
+        }
+    }
+    let mut plans = vec![(ways[0].0, text, first)];
+    for (way, leaning) in &ways[1..] {
+        let compilation = by(*leaning, &mut options)?;
+        let text = checksum(&compilation.plan.to_string());
+        if plans.iter().all(|(_, known, _)| *known != text) {
+            plans.push((way, text, compilation));
+        }
+    }
+    let programs: Vec<_> = plans.iter().map(|(_, _, one)| (&one.program, &one.plan)).collect();
+    let entrants = if plans.len() > 1 { &programs[..] } else { &[] };
+    let race = race(entrants, Rounds::USUAL)?;
+    let times: Vec<f64> = (0..entrants.len()).map(|at| median(&race.times(at)).0).collect();
+    let mut winner = 0;
+    for at in 1..entrants.len() {
+        if race.beats(at, winner) {
+            winner = at;
+        }
+    }
+    let (way, text, _) = &plans[winner];
+    let mut decision = Decision {
+        winner: (*way).to_owned(),
+        plan: text.clone(),
+        times: plans
+            .iter()
+            .zip(&times)
+            .filter(|(_, seconds)| seconds.is_finite())
+            .map(|((way, ..), seconds)| ((*way).to_owned(), settled_seconds(*seconds)))
+            .collect(),
+    };
+    let (_, _, mut compilation) = plans.swap_remove(winner);
+    let mut sampled = Vec::new();
+    if let Some(sampling) = tuner.sampling {
+        if let Some(measured) = &mut options.measured {
+            measured.leaning = Leaning::None;
+        }
+        sampled = sample(graph, &mut options, sampling, &mut compilation, &mut decision)?;
+    }
+    tuner.stored.decisions.insert(key.clone(), decision.clone());
+    tuner.keep();
+    let basis = Basis::new(&tuner.stored, options.measured.as_ref(), &key);
+    Ok(Tuned { compilation, tally, decision, known: false, basis, sampled })
+}
+
+/// Draws plans, times each with the best so far, and takes the best in place of the one that has won. Gives
+/// what each took.
+fn sample(
+    graph: &Graph,
+    options: &mut Options,
+    sampling: Sampling,
+    compilation: &mut Compilation,
+    decision: &mut Decision,
+) -> Result<Vec<(String, f64)>, Error> {
+    let egraph = compile::saturated(graph, options)?;
+    let mut drawn = sample::draw(&egraph, graph, options, sampling, 1)?;
+    drawn.retain(|one| one.draw.is_some() && one.text != decision.plan);
+    let mut plans = vec![(&compilation.program, &compilation.plan)];
+    plans.extend(drawn.iter().map(|one| (&one.chosen.program, &one.chosen.plan)));
+    if plans.len() == 1 {
+        return Ok(Vec::new());
+    }
+    let timed = sample::time(&plans, RUNS, &mut |_| {})?;
+    let way = |at: usize| match at.checked_sub(1).and_then(|at| drawn.get(at)) {
+        Some(one) => one.way(sampling.seed),
+        None => decision.winner.clone(),
+    };
+    let seconds = |at: usize| settled_seconds(timed.seconds[at]);
+    let sampled: Vec<(String, f64)> = (0..plans.len()).map(|at| (way(at), seconds(at))).collect();
+    let (way, before) = (way(timed.best), seconds(0));
+    if let Some(best) = timed.best.checked_sub(1).and_then(|at| drawn.get(at)) {
+        sample::disturb(options, sample::noise(&way));
+        let found = compile::compile(graph.clone(), options);
+        sample::disturb(options, None);
+        decision.times.retain(|(known, _)| *known != decision.winner);
+        decision.times.extend([(decision.winner.clone(), before), (way.clone(), seconds(timed.best))]);
+        (decision.winner, decision.plan) = (way, best.text.clone());
+        *compilation = found?;
+    }
+    Ok(sampled)
+}
+
+/// Compiles by measured times alone, after timing what the table lacks: what has no time, what a plan would take
+/// although it goes by an estimate, and what the plan takes and was in none before. The options have the times then.
+///
+/// # Errors
+/// As compiling and tuning.
+pub fn settle(
+    graph: &Graph,
+    options: &mut Options,
+    tuner: &mut Tuner<'_>,
+) -> Result<(Compilation, Tally), Error> {
+    let (first, tally) = settle_alone(graph, options, tuner, tuner.refine)?;
+    let known = tuner.within.is_none() && in_plan::is_known(&first.plan, &tuner.measured().of(graph));
+    if !tuner.shard.whole() || known {
+        return Ok((first, tally));
+    }
+    // What was timed above is not timed again between the plans.
+    let refine = std::mem::replace(&mut tuner.refine, false);
+    let settled = settle_in_plans(graph, options, tuner, first, tally);
+    tuner.refine = refine;
+    settled
+}
+
+/// The same from there on, by what kernels take within plans.
+fn settle_in_plans(
+    graph: &Graph,
+    options: &mut Options,
+    tuner: &mut Tuner<'_>,
+    mut first: Compilation,
+    mut tally: Tally,
+) -> Result<(Compilation, Tally), Error> {
+    let asked = |options: &Options| {
+        options.measured.as_ref().map(|measured| measured.asked.keys()).unwrap_or_default()
+    };
+    let egraph = compile::saturated(graph, options)?;
+    let mut within = tuner.within.unwrap_or(in_plan::NEXT);
+    let budget = if tuner.within.is_some() { Duration::MAX } else { in_plan::BUDGET };
+    let mut around = in_plan::Around::new(budget);
+    for round in 0..in_plan::ROUNDS {
+        let measured = tuner.measured().of(graph);
+        let asked_for = round == 0 && tuner.within.is_some();
+        let lacks = asked_for || !in_plan::lacking(&first.plan, &measured).is_empty();
+        if !lacks || round > 0 && around.late() {
+            break;
+        }
+        let sampling = Sampling { plans: within.plans, seed: in_plan::SEED };
+        let drawn = sample::draw(&egraph, graph, options, sampling, within.spread)?;
+        within.plans = 0;
+        let drawn = drawn.into_iter().map(|one| one.chosen).collect();
+        tally.in_plans += around.time(tuner, graph, drawn)?;
+        around.guess(tuner, &asked(options));
+        let (again, more) = settle_alone(graph, options, tuner, false)?;
+        first = again;
+        tally.timed += more.timed;
+        tally.wrong += more.wrong;
+        tally.rough += more.rough;
+        tally.disturbed += more.disturbed;
+    }
+    // What the last extraction had timed is priced as the others are, and the plan follows from the table as it stays.
+    while around.guess(tuner, &asked(options)) {
+        (first, _) = settle_alone(graph, options, tuner, false)?;
+    }
+    Ok((first, tally))
+}
+
+/// The same by the times of kernels as they are: alone, where they were in no plan.
+fn settle_alone(
+    graph: &Graph,
+    options: &mut Options,
+    tuner: &mut Tuner<'_>,
+    refine: bool,
+) -> Result<(Compilation, Tally), Error> {
+    options.measured = Some(tuner.measured());
+    // One compilation tells whether anything is missing, without a second saturation where nothing is.
+    let mut tally = if refine { tuner.fill(graph, options)? } else { Tally::default() };
+    options.measured = Some(tuner.measured());
+    let mut filled = refine;
+    let mut chosen = BTreeSet::new();
+    let mut first = compile::compile(graph.clone(), options);
+    loop {
+        let Ok(compilation) = &first else {
+            if filled {
+                break;
+            }
+            filled = true;
+            tally = tuner.fill(graph, options)?;
+            options.measured = Some(tuner.measured());
+            first = compile::compile(graph.clone(), options);
+            continue;
+        };
+        // An estimate that wins after all, as another pipeline lacks its rivals, is no time to go by.
+        let guessed = guessed(graph, compilation, options);
+        if guessed.is_empty() || guessed.is_subset(&chosen) {
+            break;
+        }
+        chosen.extend(guessed);
+        let before = tally;
+        tally = tuner.fill_with(graph, options, &chosen)?;
+        tally.known = tally.known.saturating_sub(before.timed + before.wrong);
+        tally.timed += before.timed;
+        tally.wrong += before.wrong;
+        tally.rough += before.rough;
+        tally.disturbed += before.disturbed;
+        options.measured = Some(tuner.measured());
+        first = compile::compile(graph.clone(), options);
+    }
+    Ok((first?, tally))
+}
+
+fn report(decision: &Decision) -> String {
+    let Decision { winner, times, .. } = decision;
+    let time = |way: &str| times.iter().find(|(known, _)| known == way).map(|(_, seconds)| *seconds);
+    let list: Vec<String> =
+        times.iter().map(|(way, seconds)| format!("{way} {:.3} ms", seconds * 1e3)).collect();
+    let faster = |seconds: f64| times.iter().any(|(_, other)| *other < seconds);
+    // What is faster in its median alone may be so by chance.
+    let kept = match time(winner) {
+        Some(best) if faster(best) => format!(" (not clearly faster: {RULE})"),
+        _ => String::new(),
+    };
+    match (times.len(), time(winner), time("measured")) {
+        (2.., Some(best), Some(first)) if winner != "measured" => format!(
+            "plan by {winner}, {:.1} % faster than by measured; of {}{kept}",
+            (first / best - 1.0) * 100.0,
+            list.join(", ")
+        ),
+        (2.., ..) => format!("plan by {winner}; of {}{kept}", list.join(", ")),
+        _ => format!("plan by {winner}: every way gives the same"),
+    }
+}
+
+/// The kernels of a plan that go by an estimate.
+fn guessed(graph: &Graph, compilation: &Compilation, options: &Options) -> BTreeSet<String> {
+    let Some(measured) = options.measured.as_ref().map(|measured| measured.of(graph)) else {
+        return BTreeSet::new();
+    };
+    let plan = &compilation.plan;
+    let keys = plan.steps.iter().filter_map(|step| key_of(step, plan.threads, &measured));
+    keys.filter(|(_, state)| *state == State::Skipped).map(|(key, _)| key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_that_is_slower_in_its_median_says_why_it_stays() {
+        let times = |roofline: f64| vec![("measured".to_owned(), 1e-3), ("roofline".to_owned(), roofline)];
+        let report = |winner: &str, times: Vec<(String, f64)>| {
+            report(&Decision { winner: winner.to_owned(), plan: String::new(), times })
+        };
+        let kept = report("measured", times(0.99e-3));
+        assert!(kept.contains("of measured 1.000 ms, roofline 0.990 ms (not clearly faster: "), "{kept}");
+        assert!(kept.contains("by 2 % in the median") && kept.contains("three of four rounds"), "{kept}");
+        assert!(!report("measured", times(1.1e-3)).contains("clearly"));
+        let won = report("roofline", times(0.5e-3));
+        assert!(won.contains("plan by roofline, 100.0 % faster") && !won.contains("clearly"), "{won}");
+    }
+}

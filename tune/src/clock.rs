@@ -1,0 +1,229 @@
+//! Timing one run of a kernel in the state in which a plan would run it.
+//!
+//! What the step before has computed is warm: all threads write the operands just before. Weights lie
+//! in a ring as large as all constants of the model, and each run takes the next stretch of it: so
+//! many other weights were read since, as many as in the plan, and no eviction need be timed or waited
+//! for. Results and scratch are in one arena, as in a plan.
+
+use crate::calibrate;
+use crate::placement::Seating;
+use ovolo::backend::{Args, Kernel, team::Team};
+use ovolo::contract::Contract;
+use ovolo::egraph::KernelCall;
+use ovolo::tensor::{DType, Tensor, TensorType};
+use std::time::{Duration, Instant};
+
+const ALIGN: usize = 64;
+/// Bytes of noise that operands are written from, few enough to stay in the nearest caches.
+const NOISE: usize = 16 << 10;
+/// Between a run that was disturbed and the next try: who waits a little is sooner left alone.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How long to wait for threads to sit as they should, at one time.
+const WAIT: Duration = Duration::from_millis(400);
+
+/// Where an operand comes from.
+enum Source {
+    /// The arena: offset and bytes.
+    Arena(usize, usize),
+    /// The ring of weights: bytes.
+    Ring(usize),
+    /// Itself: elements that are no numbers to calculate with, such as indices.
+    Own(Tensor),
+}
+
+/// A kernel, ready to be timed.
+pub(super) struct Runnable {
+    kernel: Box<dyn Kernel>,
+    sources: Vec<Source>,
+    output: usize,
+    scratch: usize,
+    alias: Option<usize>,
+    pub samples: Vec<f64>,
+    /// Samples that were disturbed.
+    pub rough: usize,
+}
+
+/// The memory in which kernels are timed.
+pub(super) struct Clock<'a> {
+    team: &'a Team,
+    ring: Tensor,
+    at: usize,
+    noise: Tensor,
+    arena: Tensor,
+    seating: Seating,
+    /// How long may still be waited for threads to sit as they should.
+    patience: Duration,
+}
+
+impl<'a> Clock<'a> {
+    /// A clock for a model with so many bytes of constants, which waits so long for a better seating in all.
+    pub fn new(team: &'a Team, constants: usize, patience: Duration) -> Self {
+        let bytes = |bytes: usize| Tensor::zeros(TensorType::plain(DType::U8, [bytes]));
+        let mut noise = bytes(NOISE);
+        for (at, value) in noise.bytes_mut().chunks_exact_mut(4).enumerate() {
+            #[allow(clippy::cast_precision_loss)]
+            let sample = (at.wrapping_mul(2_654_435_761) >> 7 & 0xffff) as f32 / 65536.0 - 0.4;
+            value.copy_from_slice(&sample.to_le_bytes());
+        }
+        let seating = calibrate::seating(team);
+        let mut clock = Self { team, ring: bytes(0), at: 0, noise, arena: bytes(0), seating, patience };
+        clock.grow_ring(constants.max(1 << 20));
+        clock
+    }
+
+    fn grow_ring(&mut self, bytes: usize) {
+        if self.ring.bytes().len() < bytes {
+            let mut ring = Tensor::zeros(TensorType::plain(DType::U8, [bytes.next_multiple_of(ALIGN)]));
+            let start = ring.bytes_mut().as_mut_ptr();
+            self.write(start, bytes.next_multiple_of(ALIGN));
+            (self.ring, self.at) = (ring, 0);
+        }
+    }
+
+    /// All threads write noise, each its part.
+    fn write(&self, to: *mut u8, bytes: usize) {
+        let parts = self.team.threads();
+        let (address, noise) = (to as usize, self.noise.bytes());
+        self.team.run(parts, |part| {
+            let cut = |part: usize| (bytes.div_ceil(ALIGN) * part / parts * ALIGN).min(bytes);
+            let mut at = cut(part);
+            while at < cut(part + 1) {
+                let length = NOISE.min(cut(part + 1) - at);
+                // SAFETY: parts are disjoint, and within the bytes that the caller owns.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(noise.as_ptr(), (address as *mut u8).add(at), length);
+                }
+                at += length;
+            }
+        });
+    }
+
+    /// Makes room for a kernel's operands.
+    ///
+    /// # Safety
+    /// A backend made the kernel for this call on as many threads as the clock's team has, and the contract is what
+    /// the same backend gave for it. No other clock takes samples of the result.
+    pub unsafe fn prepare(
+        &mut self,
+        call: &KernelCall,
+        contract: &Contract,
+        kernel: Box<dyn Kernel>,
+    ) -> Runnable {
+        let mut end = 0;
+        let mut take = |bytes: usize| {
+            let at = end;
+            end += bytes.next_multiple_of(ALIGN);
+            at
+        };
+        let mut sources = Vec::new();
+        let mut ring = 0;
+        for (ty, constant) in call.inputs.iter().zip(&call.constant) {
+            sources.push(match (ty.dtype, constant) {
+                (DType::F32, true) => {
+                    ring += ty.bytes().next_multiple_of(ALIGN);
+                    Source::Ring(ty.bytes())
+                }
+                (DType::F32, false) => Source::Arena(take(ty.bytes()), ty.bytes()),
+                _ => Source::Own(Tensor::zeros(ty.clone())),
+            });
+        }
+        let output = take(call.output.bytes());
+        let scratch = take(contract.scratch);
+        if self.arena.bytes().len() < end {
+            self.arena = Tensor::zeros(TensorType::plain(DType::U8, [end]));
+        }
+        self.grow_ring(ring);
+        Runnable { kernel, sources, output, scratch, alias: contract.alias, samples: Vec::new(), rough: 0 }
+    }
+
+    /// Keeps what was learned of the seating.
+    pub fn keep(&self) {
+        calibrate::keep_seating(self.team, &self.seating);
+    }
+
+    /// Waits a little after a disturbed run. Whether another try is worth it.
+    pub fn rest(&mut self) -> bool {
+        std::thread::sleep(PAUSE.min(self.patience));
+        let (holds, waited) = self.seating.wait(self.team, WAIT.min(self.patience));
+        self.patience = self.patience.saturating_sub(waited);
+        holds
+    }
+
+    /// Seconds of one run, and whether it was disturbed: another process took a processor meanwhile, or the
+    /// threads do not sit as they should.
+    pub fn sample(&mut self, runnable: &mut Runnable) -> (f64, bool) {
+        let arena = self.arena.bytes_mut().as_mut_ptr();
+        let mut inputs: Vec<*const u8> = Vec::with_capacity(runnable.sources.len());
+        let mut output = arena.wrapping_add(runnable.output);
+        for (operand, source) in runnable.sources.iter_mut().enumerate() {
+            let start = match source {
+                Source::Arena(offset, bytes) => {
+                    let start = arena.wrapping_add(*offset);
+                    self.write(start, *bytes);
+                    start
+                }
+                Source::Ring(bytes) => {
+                    let bytes = bytes.next_multiple_of(ALIGN);
+                    if self.at + bytes > self.ring.bytes().len() {
+                        self.at = 0;
+                    }
+                    self.at += bytes;
+                    self.ring.bytes_mut().as_mut_ptr().wrapping_add(self.at - bytes)
+                }
+                Source::Own(tensor) => tensor.bytes_mut().as_mut_ptr(),
+            };
+            if runnable.alias == Some(operand) {
+                output = start;
+            }
+            inputs.push(start.cast_const());
+        }
+        let args =
+            Args { inputs: &inputs, output, scratch: arena.wrapping_add(runnable.scratch), team: self.team };
+        let before = switches();
+        let start = Instant::now();
+        // SAFETY: `prepare` was promised that kernel and contract belong to the call, and has made room for each of
+        // its buffers: apart in the arena, apart in the ring, or in a tensor of its own. Neither shrinks.
+        unsafe { runnable.kernel.run(&args) };
+        let elapsed = start.elapsed().as_secs_f64();
+        if let Some(seconds) = runnable.kernel.seconds() {
+            // A device is not disturbed by what takes the host's processors.
+            return (seconds, false);
+        }
+        (elapsed, switches() != before || !self.seating.holds(self.team))
+    }
+}
+
+/// How often a thread of this process lost its processor so far, where the system tells it.
+#[cfg(not(unix))]
+fn switches() -> i64 {
+    0
+}
+
+/// How often a thread of this process lost its processor so far, where the system tells it.
+#[cfg(unix)]
+fn switches() -> i64 {
+    // SAFETY: a plain structure of numbers, for which zeros are a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is this function's own.
+    if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } != 0 {
+        return 0;
+    }
+    usage.ru_nivcsw
+}
+
+/// What a quarter of the samples are below.
+pub(super) fn lower_quartile(samples: &[f64]) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 4).copied().unwrap_or(f64::INFINITY)
+}
+
+/// The median and half the distance between the quartiles, as a share of it.
+pub(super) fn median(samples: &[f64]) -> (f64, f64) {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = |share: usize| sorted.get((sorted.len() * share / 4).min(sorted.len().saturating_sub(1)));
+    let middle = at(2).copied().unwrap_or(f64::INFINITY);
+    let distance = at(3).copied().unwrap_or(0.0) - at(1).copied().unwrap_or(0.0);
+    (middle, distance / 2.0 / middle.max(1e-12))
+}

@@ -1,0 +1,45 @@
+//! What the cost model `learned` is fitted on.
+
+use ovolo::compile::{self, Options};
+use ovolo::cost::{CostModel, Example, FEATURES, InPlans, Measured, Roofline, State, key};
+use ovolo::error::Error;
+use ovolo::graph::Graph;
+use std::collections::BTreeMap;
+
+/// The kernels of a model that the table has times for, each once: what is skipped or wrong has none.
+///
+/// # Errors
+/// A graph that does not verify, rules that fail.
+pub fn examples(
+    model: &str,
+    graph: &Graph,
+    options: &Options,
+    measured: &Measured,
+) -> Result<Vec<Example>, Error> {
+    let egraph = compile::saturated(graph, options)?;
+    let context = options.context(graph);
+    let measured = measured.of(graph);
+    let roofline = Roofline::new("roofline", options.machine);
+    let contracts = |call: &ovolo::contract::Call<'_>| context.contract(call);
+    let pick = egraph.problem(&roofline, options.threads, &contracts);
+    let mut found = BTreeMap::new();
+    for kernel in pick.kernels() {
+        let Ok(contract) = kernel.call(options.threads, |call| contracts(call)) else { continue };
+        kernel.query(options.threads, &contract, |query| {
+            let timed = |state| matches!(state, State::Timed | State::Rough);
+            let Some(entry) = measured.entry(query).filter(|entry| timed(entry.state)) else { return };
+            let Some(estimate) = roofline.seconds(query) else { return };
+            let call = key(query);
+            found.entry(call.clone()).or_insert_with(|| Example {
+                model: model.to_owned(),
+                call,
+                features: FEATURES.iter().map(|feature| feature.value(query)).collect(),
+                estimate,
+                constants: if query.constant.contains(&true) { measured.constants } else { 0 },
+                seconds: entry.price(),
+                within_plans: matches!(entry.in_plans, InPlans::Timed(_)),
+            });
+        });
+    }
+    Ok(found.into_values().collect())
+}

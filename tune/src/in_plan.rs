@@ -1,0 +1,234 @@
+//! The times of kernels within whole plans.
+//!
+//! What a kernel takes hangs on what runs before it. One that writes past the caches leaves its result in memory,
+//! a residual was computed long ago, and whether weights stay in the last cache from one run to the next is the
+//! processor's secret. Alone, a kernel meets a guess of that state. So the plan that the times alone give is run
+//! whole, with some around it, each step by the clock, and what a kernel takes there is its price from then on.
+//! Those that are in none of them are taken to depart from their times alone as kernels of the same op do; where
+//! that brings one into the next plan, it is run as well.
+
+use super::clock::median;
+use super::race::{Rounds, steps};
+use super::tuner::{Progress, STOPPED, Stage, Tuner, key_of};
+use ovolo::cost::stored::{backend_of, settled};
+use ovolo::cost::{Entry, InPlans, Measured, State};
+use ovolo::error::Error;
+use ovolo::graph::Graph;
+use ovolo::pass::Chosen;
+use ovolo::plan::{Plan, Step, schedule};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+/// Which plans kernels are timed within, beside the extracted one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Within {
+    /// How many are drawn around it.
+    pub plans: usize,
+    /// How far from it: how many times as much as usual prices are disturbed.
+    pub spread: usize,
+}
+
+/// The plans that are drawn where no others are asked for.
+pub(super) const NEXT: Within = Within { plans: 12, spread: 1 };
+/// The seed of these draws, one that nobody would give.
+pub(super) const SEED: u64 = 0x1_0000_0000;
+/// Extractions after which a plan may keep kernels that were not timed within one.
+pub(super) const ROUNDS: usize = 6;
+/// Bytes of constants of plans that are run in turns.
+const BYTES: usize = 1 << 30;
+/// Kernels of an op that are enough to tell how others of it depart from their times alone.
+const FEW: usize = 3;
+/// After how long no more plans are run where none are asked for, by what they are likely to take; the first one is in
+/// any case.
+pub(super) const BUDGET: Duration = Duration::from_secs(8);
+
+/// The lines of a plan's kernels that have no time within plans, and could have one: the steps of a device are timed
+/// on it.
+pub(super) fn lacking(plan: &Plan, measured: &Measured) -> BTreeSet<String> {
+    if plan.steps.iter().any(|step| schedule::device(step).is_some()) {
+        return BTreeSet::new();
+    }
+    let whole = plan.steps.iter().filter(|step| is_whole(step));
+    let keys = whole.filter_map(|step| key_of(step, plan.threads, measured));
+    keys.map(|(key, _)| key).filter(|key| measured.table.entries.get(key).is_some_and(is_alone)).collect()
+}
+
+/// Whether a step does what its kernel does alone: no operand lies in the result already, and none is copied there
+/// first. Plans price these from what a whole run takes.
+fn is_whole(step: &Step) -> bool {
+    step.joined.is_empty() && step.copied.is_none()
+}
+
+/// Whether it is known of all kernels of a plan what they take, or likely take, within one: a plan whose kernels were
+/// weighed by that once stays as it is.
+pub(super) fn is_known(plan: &Plan, measured: &Measured) -> bool {
+    let known =
+        |key: &String| measured.table.entries.get(key).is_none_or(|entry| entry.in_plans != InPlans::Unknown);
+    lacking(plan, measured).iter().all(known)
+}
+
+/// Whether a kernel was timed, and in no plan.
+fn is_alone(entry: &Entry) -> bool {
+    matches!(entry.state, State::Timed | State::Rough) && !matches!(entry.in_plans, InPlans::Timed(_))
+}
+
+/// What is known of the plans of a model that were run.
+pub(super) struct Around {
+    start: Instant,
+    budget: Duration,
+    /// A plan that is run beside all others, and what it took at first: others count as if all had run at once.
+    anchor: Option<(Chosen, f64)>,
+    ratios: Ratios,
+}
+
+impl Around {
+    /// Nothing yet. Time is counted from now on.
+    pub fn new(budget: Duration) -> Self {
+        Self { start: Instant::now(), budget, anchor: None, ratios: Ratios::default() }
+    }
+
+    /// Whether plans were run for as long as they may.
+    pub fn late(&self) -> bool {
+        self.start.elapsed() > self.budget
+    }
+
+    /// Runs plans, and keeps for each kernel that has no time within plans the median over these plans of its
+    /// mean time in one; gives how many kernels got one. The first plan becomes the anchor where there is none.
+    ///
+    /// # Errors
+    /// A plan that cannot be loaded or run; that tuning was stopped.
+    pub fn time(&mut self, tuner: &mut Tuner<'_>, graph: &Graph, plans: Vec<Chosen>) -> Result<usize, Error> {
+        let measured = tuner.measured().of(graph);
+        let mut times: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        let mut plans: VecDeque<Chosen> =
+            plans.into_iter().filter(|one| !lacking(&one.plan, &measured).is_empty()).collect();
+        let (all, mut stopped) = (plans.len(), false);
+        while !plans.is_empty() && (times.is_empty() || !self.late()) {
+            stopped = !(tuner.progress)(Progress { stage: Stage::Plans, done: all - plans.len(), all });
+            if stopped {
+                break;
+            }
+            let left = self.budget.saturating_sub(self.start.elapsed()).as_secs_f64();
+            let mut turn: Vec<_> =
+                self.anchor.iter().map(|(chosen, _)| (&chosen.program, &chosen.plan)).collect();
+            let (mut new, mut bytes) = (0, 0);
+            let mut seconds: f64 = turn.iter().map(|(_, plan)| Rounds::STEPS.seconds(plan.seconds())).sum();
+            for one in &plans {
+                bytes += one.program.constant_bytes();
+                seconds += Rounds::STEPS.seconds(one.plan.seconds());
+                if new > NEXT.plans || new > 0 && (bytes > BYTES || seconds > left) {
+                    break;
+                }
+                turn.push((&one.program, &one.plan));
+                new += 1;
+            }
+            let took = steps(&turn, Rounds::STEPS)?;
+            let whole: f64 = took[0].iter().sum();
+            let scale = self.anchor.as_ref().map_or(1.0, |(_, seconds)| seconds / whole);
+            for ((_, plan), took) in turn.iter().zip(&took) {
+                for (key, seconds) in means(plan, took, &measured) {
+                    times.entry(key).or_default().push(seconds * scale);
+                }
+            }
+            let mut done = plans.drain(..new);
+            if self.anchor.is_none() {
+                self.anchor = done.next().map(|chosen| (chosen, whole));
+            }
+        }
+        if all > 0 && !stopped {
+            stopped = !(tuner.progress)(Progress { stage: Stage::Plans, done: all - plans.len(), all });
+        }
+        let mut count = 0;
+        for (key, seconds) in times {
+            let Some(entry) = tuner.stored.table.entries.get_mut(&key) else { continue };
+            if is_alone(entry) {
+                let seconds = median(&seconds).0;
+                self.ratios.add(&key, seconds / entry.seconds);
+                entry.in_plans = InPlans::Timed(seconds);
+                *entry = settled(entry);
+                count += 1;
+            }
+        }
+        if stopped {
+            tuner.keep();
+            return Err(Error::setting(STOPPED));
+        }
+        Ok(count)
+    }
+
+    /// Keeps what is likely of kernels that were asked for, are in no plan that was run, and of which nothing was
+    /// known. Whether there were any.
+    pub fn guess(&self, tuner: &mut Tuner<'_>, asked: &BTreeSet<String>) -> bool {
+        let mut any = false;
+        for key in asked {
+            if let Some(entry) = tuner.stored.table.entries.get_mut(key)
+                && is_alone(entry)
+                && entry.in_plans == InPlans::Unknown
+                && let Some(ratio) = self.ratios.of(key)
+            {
+                entry.in_plans = InPlans::Likely(entry.seconds * ratio);
+                *entry = settled(entry);
+                any = true;
+            }
+        }
+        tuner.keep();
+        any
+    }
+}
+
+/// The mean seconds of each kernel of a plan, by its line in the table.
+#[allow(clippy::cast_precision_loss)]
+fn means(plan: &Plan, steps: &[f64], measured: &Measured) -> BTreeMap<String, f64> {
+    let mut sums: BTreeMap<String, (f64, usize)> = BTreeMap::new();
+    for (step, seconds) in plan.steps.iter().zip(steps).filter(|(step, _)| is_whole(step)) {
+        if let Some((key, _)) = key_of(step, plan.threads, measured) {
+            let (sum, count) = sums.entry(key).or_default();
+            (*sum, *count) = (*sum + seconds, *count + 1);
+        }
+    }
+    sums.into_iter().map(|(key, (sum, count))| (key, sum / count as f64)).collect()
+}
+
+/// How many times as long as alone kernels take within plans.
+#[derive(Default)]
+struct Ratios {
+    of_backend: BTreeMap<String, Vec<f64>>,
+    of_op: BTreeMap<String, Vec<f64>>,
+}
+
+impl Ratios {
+    fn add(&mut self, key: &str, ratio: f64) {
+        self.of_backend.entry(backend_of(key).to_owned()).or_default().push(ratio);
+        self.of_op.entry(op_of(key).to_owned()).or_default().push(ratio);
+    }
+
+    /// The median of kernels of the same op, or of the same backend where there are few.
+    fn of(&self, key: &str) -> Option<f64> {
+        let same = self.of_op.get(op_of(key)).filter(|ratios| ratios.len() >= FEW);
+        same.or_else(|| self.of_backend.get(backend_of(key))).map(|ratios| median(ratios).0)
+    }
+}
+
+/// The op of the call that a key tells.
+fn op_of(key: &str) -> &str {
+    key.split(['{', '(']).next().unwrap_or(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_like_others_depart_as_those_do() {
+        let mut ratios = Ratios::default();
+        assert_eq!(ratios.of("native.map(f32[1])"), None);
+        for ratio in [2.0, 2.0, 3.0] {
+            ratios.add("native.map{post: <relu>}(f32[1])", ratio);
+        }
+        ratios.add("native.concat(f32[1])", 9.0);
+        ratios.add("native.pad(f32[1])", 8.0);
+        assert_eq!(ratios.of("native.map(f32[1])"), Some(2.0));
+        assert_eq!(ratios.of("native.concat(f32[1])"), Some(3.0), "one is too few to go by");
+        assert_eq!(ratios.of("cuda.map(f32[1])"), None, "what runs elsewhere is not like these");
+    }
+}

@@ -1,0 +1,517 @@
+//! Tuning: timing the kernels among which a model's extraction picks, once per machine.
+//!
+//! Takes a graph and its pipeline, times every candidate that the saturated e-graph holds and that the
+//! table lacks, and keeps the table in one readable file. Candidates of one value take turns; the value
+//! of each is the median of runs that nothing disturbed: no other process, and no virtual machine that moves its
+//! processors ([`crate::placement`]); close ones run more often. One whose
+//! result is wrong is recorded, and never chosen. A candidate whose estimate is many times that of
+//! another kernel for the same value is not timed: its estimate stands, and its line says so.
+//!
+//! What a kernel takes within a plan is not quite what it takes alone, so the plan that comes of these times is run
+//! with some around it, step by step (`in_plan`). And the time of a plan is not quite the sum of its kernels', so
+//! [`crate::compile`] also times the few best plans whole, and keeps which one won beside the times.
+
+use crate::check::Checker;
+use crate::clock::{Clock, Runnable, lower_quartile, median};
+use crate::in_plan::Within;
+use crate::sample::Sampling;
+use crate::shard::Shard;
+use ovolo::backend::{self, Backend, team::Team};
+use ovolo::cache::Digest;
+use ovolo::compile::{self, Options};
+use ovolo::contract::{Call, Contract};
+use ovolo::cost::stored::{self, read, write};
+use ovolo::cost::{
+    Basis, CostModel, Entry, InPlans, Machine, Measured, Query, Roofline, State, Stored, Validators,
+};
+use ovolo::egraph::KernelCall;
+use ovolo::error::Error;
+use ovolo::file;
+use ovolo::graph::Graph;
+use ovolo::host;
+use ovolo::plan::{Base, Step};
+use ovolo::tensor::TensorType;
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A candidate is skipped when its estimate is so many times that of its best rival.
+const HOPELESS: f64 = 3.0;
+/// Kernels of a batch, which take turns.
+const BATCH: usize = 48;
+/// Runs of every candidate; of those that are not far from the best; of those that are close to it.
+const RUNS: [usize; 3] = [3, 7, 13];
+/// What is not far from the best, and what is close to it.
+const NEAR: [f64; 2] = [1.4, 1.06];
+/// Tries of one run that nothing disturbs.
+const TRIES: usize = 5;
+/// How long a tuning waits in all for threads to sit as they should.
+const PATIENCE: Duration = Duration::from_secs(12);
+/// Seconds that the runs of one kernel may take once it had the fewest.
+const LONG: f64 = 0.15;
+/// How often the table is written.
+const KEEP: Duration = Duration::from_secs(3);
+
+/// What is said where [`Tuner::progress`] answers `false`.
+pub(crate) const STOPPED: &str = "tuning was stopped; what was timed is kept";
+
+/// What is being timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Kernels, each alone.
+    Kernels,
+    /// Plans, for the times of their kernels within them.
+    Plans,
+}
+
+/// How far tuning has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being timed.
+    pub stage: Stage,
+    /// Those that are done.
+    pub done: usize,
+    /// Those to time.
+    pub all: usize,
+}
+
+/// What a tuning did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// Kernels among which the extraction picks.
+    pub kernels: usize,
+    /// Those that the table had.
+    pub known: usize,
+    /// Those that were timed.
+    pub timed: usize,
+    /// Those of them whose time is rough, as their runs were disturbed.
+    pub rough: usize,
+    /// Those whose result was wrong.
+    pub wrong: usize,
+    /// Those that are hopeless by their estimate.
+    pub skipped: usize,
+    /// Runs that were disturbed, and that do not count.
+    pub disturbed: usize,
+    /// Those that were timed within whole plans.
+    pub in_plans: usize,
+}
+
+/// Times kernels into a table.
+pub struct Tuner<'a> {
+    pub(crate) threads: usize,
+    pub(crate) machine: Machine,
+    pub(crate) validators: Validators,
+    path: Option<PathBuf>,
+    pub(crate) stored: Stored,
+    pub(crate) notes: Vec<String>,
+    /// Finds a backend: [`backend::find`], but in tests.
+    pub find: fn(&str) -> Option<&'static dyn Backend>,
+    /// Whether to time again what has a rough time, and race plans again then.
+    pub refine: bool,
+    /// The part of the kernels that are timed here.
+    pub shard: Shard,
+    /// Plans to draw and time whole, beside those that the times suggest.
+    pub sampling: Option<Sampling>,
+    /// Plans to time kernels within, in place of some seconds of those next to the extracted one.
+    pub within: Option<Within>,
+    /// Told after every few kernels, or plans. Tuning stops, and keeps what it has, where it answers `false`.
+    pub progress: Box<dyn FnMut(Progress) -> bool + 'a>,
+    /// How long kernels may be timed: beyond it each that is left has the fewest runs.
+    pub budget: Duration,
+}
+
+struct Job {
+    call: KernelCall,
+    contract: Contract,
+    key: String,
+    /// Kernels with the same number compute the same value.
+    rivals: usize,
+}
+
+impl<'a> Tuner<'a> {
+    /// A tuner with the table that is kept in a folder; without a folder nothing is kept.
+    pub fn open(folder: Option<&Path>, threads: usize, machine: Machine) -> Self {
+        let validators = host::validators(threads);
+        let path = folder.map(|folder| folder.join(format!("times-{threads}.txt")));
+        let mut notes = Vec::new();
+        let bytes = path.as_ref().and_then(|path| file::read(path).ok().flatten());
+        let stored = bytes.map_or_else(Stored::default, |bytes| {
+            let (stored, note) = read(&String::from_utf8_lossy(&bytes), &validators);
+            notes.extend(note);
+            stored
+        });
+        Self {
+            threads,
+            machine,
+            validators,
+            path,
+            stored,
+            notes,
+            find: backend::find,
+            refine: false,
+            shard: Shard::WHOLE,
+            sampling: None,
+            within: None,
+            progress: Box::new(|_| true),
+            budget: Duration::from_secs(25),
+        }
+    }
+
+    /// What is stored: times and decisions.
+    pub fn stored(&self) -> &Stored {
+        &self.stored
+    }
+
+    /// Takes lines that another table had over into this one, and keeps it.
+    ///
+    /// # Errors
+    /// If this table has other lines in their place: nothing is taken over then.
+    pub fn adopt(&mut self, basis: &Basis) -> Result<(), String> {
+        let mut stored = self.stored.clone();
+        basis.add_to(&mut stored);
+        if let Some(why) = basis.differs(&stored) {
+            return Err(why);
+        }
+        self.stored = stored;
+        self.keep();
+        Ok(())
+    }
+
+    /// A digest of the lines of some kernels: of what they are priced by.
+    pub fn digest(&self, keys: &BTreeSet<String>) -> String {
+        let line = |key: &String| {
+            let entry = self.stored.table.entries.get(key);
+            format!("{key}\t{}", entry.map_or_else(|| "nothing".to_owned(), stored::write_entry))
+        };
+        let lines: Vec<String> = keys.iter().map(line).collect();
+        Digest::texts(lines.iter().map(String::as_str)).to_string()
+    }
+
+    /// What is to be said of the table, a line each; then no more.
+    pub fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// The cost model over the present times.
+    pub fn measured(&self) -> Measured {
+        Measured { table: Arc::new(self.stored.table.clone()), ..Measured::default() }
+    }
+
+    /// Writes the table; a table that cannot be kept is said, and filled again next time.
+    pub(crate) fn keep(&mut self) {
+        if let Some(path) = &self.path
+            && let Err(error) = file::create(path, write(&self.validators, &self.stored).as_bytes())
+        {
+            let note = format!("{}: the table of times is not kept: {error}", path.display());
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+    }
+
+    /// Times what the table lacks of the kernels for a graph.
+    ///
+    /// # Errors
+    /// A graph that does not verify, rules that fail, or a tuning that was stopped.
+    pub fn fill(&mut self, graph: &Graph, options: &Options) -> Result<Tally, Error> {
+        self.fill_with(graph, options, &BTreeSet::new())
+    }
+
+    /// As [`Tuner::fill`]; what is in `chosen` is not hopeless, whatever its estimate says.
+    pub(crate) fn fill_with(
+        &mut self,
+        graph: &Graph,
+        options: &Options,
+        chosen: &BTreeSet<String>,
+    ) -> Result<Tally, Error> {
+        let measured = self.measured().of(graph);
+        let (jobs, mut tally) = self.jobs(graph, options, &measured, chosen)?;
+        if jobs.is_empty() {
+            return Ok(tally);
+        }
+        let backends: BTreeSet<&str> = jobs.iter().filter_map(|job| job.call.op.backend()).collect();
+        for name in backends {
+            if let Some(Err(why)) = (self.find)(name).map(Backend::found) {
+                return Err(Error::setting(format!("kernels of `{name}` are timed where it is: {why}")));
+            }
+        }
+        let team = Team::new(self.threads);
+        let mut clock = Clock::new(&team, measured.constants, PATIENCE);
+        let mut checker = Checker::new(&team);
+        let mut best: FxHashMap<usize, f64> = FxHashMap::default();
+        let (start, mut kept) = (Instant::now(), Instant::now());
+        let mut done = 0;
+        for batch in jobs.chunks(BATCH) {
+            let end = start + self.budget;
+            let entries = self.batch(batch, &mut clock, &mut checker, &mut best, end, &mut tally);
+            for (job, mut entry) in batch.iter().zip(entries) {
+                let before = self.stored.table.entries.get(&job.key);
+                if let Some(before) = before.filter(|before| before.implementation == entry.implementation) {
+                    entry.in_plans = before.in_plans;
+                }
+                match entry.state {
+                    State::Wrong => tally.wrong += 1,
+                    _ => tally.timed += 1,
+                }
+                tally.rough += usize::from(entry.state == State::Rough);
+                self.stored.table.entries.insert(job.key.clone(), stored::settled(&entry));
+            }
+            checker.forget();
+            done += batch.len();
+            let goes_on = (self.progress)(Progress { stage: Stage::Kernels, done, all: jobs.len() });
+            if kept.elapsed() > KEEP || !goes_on {
+                self.keep();
+                kept = Instant::now();
+            }
+            if !goes_on {
+                return Err(Error::setting(STOPPED));
+            }
+        }
+        clock.keep();
+        if start.elapsed() > self.budget {
+            self.notes.push(format!(
+                "tuning took its {:.0} s before all kernels had their runs: the last ones have {}",
+                self.budget.as_secs_f64(),
+                RUNS[0]
+            ));
+        }
+        if tally.rough > 0 {
+            self.notes.push(format!(
+                "{} kernel(s) were timed while other processes took the processors, or these were far from each other: \
+                 `ovolo tune` times them again",
+                tally.rough
+            ));
+        }
+        self.keep();
+        Ok(tally)
+    }
+
+    /// The kernels to be timed, those for one value side by side.
+    fn jobs(
+        &mut self,
+        graph: &Graph,
+        options: &Options,
+        measured: &Measured,
+        chosen: &BTreeSet<String>,
+    ) -> Result<(Vec<Job>, Tally), Error> {
+        let egraph = compile::saturated(graph, options)?;
+        let roofline = Roofline::new("roofline", self.machine);
+        let find = self.find;
+        let contracts = |call: &Call<'_>| -> Result<Contract, String> {
+            let name = call.op.backend().unwrap_or_default();
+            if !options.pipeline.backends.iter().any(|backend| backend == name) {
+                return Err(format!("backend `{name}` is not in this pipeline"));
+            }
+            find(name).ok_or_else(|| format!("there is no backend `{name}`"))?.contract(call)
+        };
+        let pick = egraph.problem(&roofline, self.threads, &contracts);
+        let mut kernels = pick.kernels();
+        for call in &mut kernels {
+            // A problem counts what must be copied however memory is planned; a run copies all.
+            if let Ok(contract) = call.call(self.threads, |call| contracts(call))
+                && !contract.parts.is_empty()
+                && let Some(seconds) = call.query(self.threads, &contract, |query| roofline.seconds(query))
+            {
+                call.seconds = seconds;
+            }
+        }
+        let rivals = rivals(&kernels, pick.problem.classes.len());
+        let mut best: FxHashMap<usize, f64> = FxHashMap::default();
+        for (call, rival) in kernels.iter().zip(&rivals) {
+            let best = best.entry(*rival).or_insert(f64::INFINITY);
+            *best = best.min(call.seconds);
+        }
+        // A call may stand in several places; it is hopeless if it is so in all of them.
+        let mut found: BTreeMap<String, (Job, bool)> = BTreeMap::new();
+        let mut order: Vec<String> = Vec::new();
+        for (call, rivals) in kernels.into_iter().zip(rivals) {
+            let Ok(contract) = call.call(self.threads, |call| contracts(call)) else { continue };
+            if contract.view_of.is_some() {
+                continue;
+            }
+            let key = call.query(self.threads, &contract, |query| measured.key(query));
+            let hopeless =
+                !call.converts() && call.seconds > HOPELESS * best[&rivals] && !chosen.contains(&key);
+            match found.get_mut(&key) {
+                Some((_, known)) => *known &= hopeless,
+                None => {
+                    order.push(key.clone());
+                    found.insert(key.clone(), (Job { call, contract, key, rivals }, hopeless));
+                }
+            }
+        }
+        let mut tally = Tally { kernels: order.len(), ..Tally::default() };
+        let mut jobs = Vec::new();
+        for key in order {
+            let Some((job, hopeless)) = found.remove(&key) else { continue };
+            let known = job.call.query(self.threads, &job.contract, |query| measured.entry(query));
+            match known.map(|entry| entry.state) {
+                Some(State::Skipped) if !hopeless => jobs.push(job),
+                Some(State::Rough) if self.refine => jobs.push(job),
+                Some(State::Skipped) => tally.skipped += 1,
+                Some(_) => tally.known += 1,
+                None if hopeless => {
+                    tally.skipped += 1;
+                    let entry = Entry {
+                        state: State::Skipped,
+                        seconds: job.call.seconds,
+                        samples: 0,
+                        spread: 0.0,
+                        in_plans: InPlans::Unknown,
+                        implementation: job.contract.implementation,
+                        error: None,
+                    };
+                    self.stored.table.entries.insert(key, stored::settled(&entry));
+                }
+                None => jobs.push(job),
+            }
+        }
+        jobs.sort_by_key(|job| job.rivals);
+        // Rivals take turns, so they stay together.
+        let mut values: Vec<usize> = jobs.iter().map(|job| job.rivals).collect();
+        values.dedup();
+        jobs.retain(|job| self.shard.has(values.binary_search(&job.rivals).unwrap_or(0)));
+        Ok((jobs, tally))
+    }
+
+    /// Checks and times kernels in turns.
+    fn batch(
+        &self,
+        jobs: &[Job],
+        clock: &mut Clock<'_>,
+        checker: &mut Checker<'_>,
+        best: &mut FxHashMap<usize, f64>,
+        end: Instant,
+        tally: &mut Tally,
+    ) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = Vec::with_capacity(jobs.len());
+        let mut active: Vec<(usize, Runnable)> = Vec::new();
+        for (at, job) in jobs.iter().enumerate() {
+            let kernel = job.call.call(self.threads, |call| {
+                let name = job.call.op.backend().unwrap_or_default();
+                (self.find)(name).ok_or_else(|| "no such backend".to_owned())?.kernel(call)
+            });
+            let mut entry = Entry {
+                state: State::Wrong,
+                seconds: job.call.seconds,
+                samples: 0,
+                spread: 0.0,
+                in_plans: InPlans::Unknown,
+                implementation: job.contract.implementation.clone(),
+                error: None,
+            };
+            // A kernel that cannot be made, although its contract was given, is as wrong as can be.
+            if let Ok(kernel) = kernel {
+                // SAFETY: the kernel and the contract are the same backend's for this call, for as many threads
+                // as the team of the checker and of the clock has.
+                let (error, right) = unsafe { checker.check(&job.call, &job.contract, &*kernel) };
+                entry.error = error;
+                if right {
+                    entry.state = State::Timed;
+                    // SAFETY: as above; it is timed by this clock alone.
+                    let runnable = unsafe { clock.prepare(&job.call, &job.contract, kernel) };
+                    active.push((at, runnable));
+                }
+            }
+            entries.push(entry);
+        }
+        for (_, runnable) in &mut active {
+            clock.sample(runnable);
+        }
+        for round in 0..RUNS[2] {
+            let hasty = Instant::now() > end;
+            active.retain(|(at, runnable)| {
+                let samples = &runnable.samples;
+                if samples.len() < RUNS[0] {
+                    return true;
+                }
+                let middle = median(samples).0;
+                #[allow(clippy::cast_precision_loss)]
+                let long = middle * (samples.len() + 1) as f64 > LONG;
+                let best = best.get(&jobs[*at].rivals).copied().unwrap_or(f64::INFINITY);
+                let wanted = match middle / best {
+                    _ if hasty || long => RUNS[0],
+                    ratio if ratio <= NEAR[1] => RUNS[2],
+                    ratio if ratio <= NEAR[0] || jobs[*at].call.converts() => RUNS[1],
+                    _ => RUNS[0],
+                };
+                samples.len() < wanted
+            });
+            for (at, runnable) in &mut active {
+                // Where the machine is never at rest, the least disturbed of some tries counts.
+                let mut seconds = f64::INFINITY;
+                let mut peace = false;
+                for _ in 0..TRIES {
+                    let (tried, disturbed) = clock.sample(runnable);
+                    if !disturbed {
+                        (seconds, peace) = (tried, true);
+                        break;
+                    }
+                    seconds = seconds.min(tried);
+                    tally.disturbed += 1;
+                    if Instant::now() > end || !clock.rest() {
+                        break;
+                    }
+                }
+                runnable.samples.push(seconds);
+                runnable.rough += usize::from(!peace);
+                let (mut middle, spread) = median(&runnable.samples);
+                let entry = &mut entries[*at];
+                let rough = 2 * runnable.rough > runnable.samples.len();
+                if rough {
+                    // What disturbs makes slower: the faster ones are less wrong.
+                    middle = lower_quartile(&runnable.samples);
+                }
+                (entry.seconds, entry.spread, entry.samples) = (middle, spread, runnable.samples.len());
+                entry.state = if rough { State::Rough } else { State::Timed };
+                if round + 1 >= RUNS[0] {
+                    let best = best.entry(jobs[*at].rivals).or_insert(f64::INFINITY);
+                    *best = best.min(middle);
+                }
+            }
+        }
+        entries
+    }
+}
+
+/// The key of a step's line in the table, and what came of timing it; `None` where there is no line.
+pub(crate) fn key_of(step: &Step, threads: usize, measured: &Measured) -> Option<(String, State)> {
+    let inputs: Vec<&TensorType> = step.input_types.iter().collect();
+    let constant: Vec<bool> =
+        step.inputs.iter().map(|place| matches!(place.base, Base::Constant(_))).collect();
+    let contract = Contract { implementation: step.implementation.clone(), ..Contract::default() };
+    let call = Call { op: step.op, attrs: &step.attrs, inputs: &inputs, output: &step.output_type, threads };
+    let query = Query { call, constant: &constant, contract: &contract };
+    let entry = measured.entry(&query)?;
+    Some((measured.key(&query), entry.state))
+}
+
+/// For each kernel the number of the value it computes: classes that conversions connect hold one value
+/// in several forms. Kernels of different logical ops are apart, since a fused one does more.
+fn rivals(kernels: &[KernelCall], classes: usize) -> Vec<usize> {
+    let mut parent: Vec<usize> = (0..classes).collect();
+    fn root(parent: &mut [usize], mut at: usize) -> usize {
+        while parent[at] != at {
+            parent[at] = parent[parent[at]];
+            at = parent[at];
+        }
+        at
+    }
+    for kernel in kernels.iter().filter(|kernel| kernel.converts()) {
+        let (a, b) = (root(&mut parent, kernel.class), root(&mut parent, kernel.children[0]));
+        parent[a.max(b)] = a.min(b);
+    }
+    let mut numbers: FxHashMap<(usize, &str, &str), usize> = FxHashMap::default();
+    kernels
+        .iter()
+        .map(|kernel| {
+            let value = root(&mut parent, kernel.class);
+            // A conversion has no rivals but those that do the very same.
+            let op = if kernel.converts() { kernel.op.name } else { "" };
+            let next = numbers.len();
+            *numbers.entry((value, kernel.op.meaning(), op)).or_insert(next)
+        })
+        .collect()
+}

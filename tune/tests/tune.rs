@@ -1,0 +1,495 @@
+//! Tables of times: kept, read back, damaged, interrupted, and what plans do with them.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../tests/common/mod.rs"]
+mod common;
+
+use ovolo::backend::{self, Args, Backend, Kernel};
+use ovolo::compile::{self, Options};
+use ovolo::contract::{Call, Contract};
+use ovolo::cost::{Entry, InPlans, Leaning, Machine, Measured, State, Stored, stored};
+use ovolo::graph::Graph;
+use ovolo::host;
+use ovolo::pass::pipeline::PassSpec;
+use ovolo_tune::{Stage, Tuner, Within};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const THREADS: usize = 2;
+
+/// Three convolutions, small and unlike.
+fn graph() -> Graph {
+    let text = "graph {
+        x: f32[1,16,14,14] = input
+        w1: f32[32,16,3,3] = const ~1
+        b1: f32[32] = const ~2
+        c1 = conv(x, w1, b1) {pads: [1,1,1,1]}
+        r1 = relu(c1)
+        w2: f32[32,32,1,1] = const ~3
+        b2: f32[32] = const ~4
+        c2 = conv(r1, w2, b2)
+        s2 = add(c2, r1)
+        w3: f32[16,32,3,3] = const ~5
+        b3: f32[16] = const ~6
+        c3 = conv(s2, w3, b3) {strides: [2,2]}
+        y = sigmoid(c3)
+        return y
+    }";
+    ovolo::graph::text::parse(ovolo::op::built_in(), text).unwrap()
+}
+
+fn options() -> Options {
+    let mut options = common::options(THREADS);
+    for pass in &mut options.pipeline.passes {
+        if let PassSpec::Extract(settings) = pass {
+            settings.cost = "measured".into();
+        }
+    }
+    options
+}
+
+/// An empty folder.
+fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("tune-{name}"));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn tuner(folder: &Path) -> Tuner<'static> {
+    Tuner::open(Some(folder), THREADS, Machine::NOMINAL)
+}
+
+/// The graph's table, timed.
+fn timed(folder: &Path) -> Stored {
+    let mut tuner = tuner(folder);
+    tuner.fill(&graph(), &options()).unwrap();
+    tuner.stored().clone()
+}
+
+fn plan(measured: Measured) -> Result<String, String> {
+    let options = Options { measured: Some(measured), ..options() };
+    let compilation = compile::compile(graph(), &options).map_err(|error| error.to_string())?;
+    Ok(compilation.plan.to_string())
+}
+
+fn measured(stored: &Stored) -> Measured {
+    Measured { table: Arc::new(stored.table.clone()), ..Measured::default() }
+}
+
+#[test]
+fn a_table_is_read_back_as_it_was_and_nothing_is_timed_again() {
+    let folder = folder("back");
+    let first = timed(&folder);
+    assert!(first.table.entries.len() > 20, "{} entries", first.table.entries.len());
+    for (key, entry) in &first.table.entries {
+        assert_ne!(entry.state, State::Wrong, "{key}: {entry:?}");
+        assert!(entry.state == State::Skipped || entry.samples >= 3, "{key}: {entry:?}");
+    }
+    let mut again = tuner(&folder);
+    assert_eq!(again.notes(), Vec::<String>::new());
+    assert_eq!(*again.stored(), first);
+    let tally = again.fill(&graph(), &options()).unwrap();
+    assert_eq!((tally.timed, tally.wrong), (0, 0));
+    assert!(tally.known > 0 && tally.known + tally.skipped == tally.kernels, "{tally:?}");
+    assert_eq!(*again.stored(), first);
+}
+
+#[test]
+fn a_table_of_another_machine_is_not_used_and_said_so() {
+    let folder = folder("validators");
+    let first = timed(&folder);
+    let validators = host::validators(THREADS);
+    let text = stored::write(&validators, &first);
+    for at in 0..validators.machine.len() {
+        let mut other = validators.clone();
+        other.machine[at].push_str(" and a half");
+        let (stored, note) = stored::read(&text, &other);
+        assert_eq!(stored, Stored::default());
+        assert!(note.unwrap().contains("another machine's"), "line {at}");
+    }
+    assert!(host::validators(1) != validators, "threads are a validator");
+}
+
+#[test]
+fn lines_of_a_library_that_is_not_here_are_kept_and_not_used() {
+    let folder = folder("libraries");
+    let here = host::validators(THREADS);
+    let file = folder.join(format!("times-{THREADS}.txt"));
+    let entry = Entry {
+        state: State::Timed,
+        seconds: 1e-6,
+        samples: 9,
+        spread: 0.0,
+        in_plans: InPlans::Unknown,
+        implementation: "fast".into(),
+        error: None,
+    };
+    // What two versions of a library took for one kernel.
+    let call = "onednn.conv(x) -> y x2".to_owned();
+    let with = |library: &str| {
+        let mut there = here.clone();
+        there.libraries.insert("onednn".into(), library.into());
+        there
+    };
+    let mut stored = timed(&folder);
+    let natives = stored.table.entries.clone();
+    stored.table.entries.insert(call.clone(), entry.clone());
+    std::fs::write(&file, stored::write(&with("oneDNN 3.1"), &stored)).unwrap();
+    let text = || std::fs::read_to_string(&file).unwrap();
+    let (read, note) = stored::read(&text(), &with("oneDNN 3.2"));
+    assert_eq!((note, &read.table.entries), (None, &natives), "native lines hold with any library");
+    assert_eq!(read.others.len(), 1);
+    let mut second = read;
+    second.table.entries.insert(call.clone(), Entry { seconds: 2e-6, ..entry.clone() });
+    std::fs::write(&file, stored::write(&with("oneDNN 3.2"), &second)).unwrap();
+    // A machine without the library, or with a third version, tunes: nothing is lost.
+    let mut none = here.clone();
+    none.libraries.remove("onednn");
+    for there in [none, with("oneDNN 3.3")] {
+        let (stored, note) = stored::read(&text(), &there);
+        assert_eq!((note, stored.others.len(), &stored.table.entries), (None, 2, &natives));
+        std::fs::write(&file, stored::write(&there, &stored)).unwrap();
+    }
+    let mut tuner = tuner(&folder);
+    assert_eq!(tuner.notes(), Vec::<String>::new());
+    tuner.refine = true;
+    tuner.fill(&graph(), &options()).unwrap();
+    for (library, seconds) in [("oneDNN 3.1", 1e-6), ("oneDNN 3.2", 2e-6)] {
+        let (stored, _) = stored::read(&text(), &with(library));
+        assert_eq!(stored.table.entries[&call].seconds, seconds, "{library}");
+    }
+}
+
+#[test]
+fn damaged_tables_lose_the_damaged_lines_only() {
+    let folder = folder("damaged");
+    let first = timed(&folder);
+    let head = host::validators(THREADS);
+    let text = stored::write(&head, &first);
+    let body: usize = head.machine.iter().map(|line| line.len() + 1).sum();
+    let whole = |stored: &Stored| {
+        stored.table.entries.iter().all(|(key, entry)| first.table.entries.get(key) == Some(entry))
+    };
+    for end in (0..text.len()).step_by(97) {
+        let (stored, _) = stored::read(&String::from_utf8_lossy(&text.as_bytes()[..end]), &head);
+        assert!(whole(&stored), "cut at {end}");
+    }
+    for at in (body..text.len()).step_by(61) {
+        for bit in [0, 3, 6] {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] ^= 1 << bit;
+            let (stored, note) = stored::read(&String::from_utf8_lossy(&bytes), &head);
+            assert!(whole(&stored), "bit {bit} of byte {at}");
+            assert!(stored.table.entries.len() + 2 >= first.table.entries.len());
+            assert!(note.unwrap().contains("damaged"), "bit {bit} of byte {at}");
+        }
+    }
+    // What was lost is timed again, and only that.
+    std::fs::write(folder.join(format!("times-{THREADS}.txt")), &text.as_bytes()[..text.len() * 2 / 3])
+        .unwrap();
+    let mut rebuilt = tuner(&folder);
+    assert_eq!(rebuilt.notes().len(), 1);
+    let tally = rebuilt.fill(&graph(), &options()).unwrap();
+    assert!(tally.timed > 0 && tally.known > 0, "{tally:?}");
+    assert_eq!(
+        rebuilt.stored().table.entries.keys().collect::<Vec<_>>(),
+        first.table.entries.keys().collect::<Vec<_>>()
+    );
+}
+
+/// The native backend with a mistake in one kernel.
+struct Mistaken;
+
+struct Off(Box<dyn Kernel>);
+
+impl Kernel for Off {
+    unsafe fn run(&self, args: &Args<'_>) {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.0.run(args) };
+        // SAFETY: every result of the test has more than one element of four bytes.
+        unsafe { args.output.cast::<f32>().write(1e3) };
+    }
+}
+
+// SAFETY: kernels and contracts are the native backend's for the same call; what is added writes within the result.
+unsafe impl Backend for Mistaken {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {
+        backend::find("native").unwrap().contract(call)
+    }
+
+    fn kernel(&self, call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+        let kernel = backend::find("native").unwrap().kernel(call)?;
+        Ok(if call.op == "native.conv-direct" { Box::new(Off(kernel)) } else { kernel })
+    }
+}
+
+#[test]
+fn a_wrong_kernel_is_recorded_and_never_chosen() {
+    let folder = folder("wrong");
+    let mut tuner = tuner(&folder);
+    tuner.find = |_| Some(&Mistaken);
+    let tally = tuner.fill(&graph(), &options()).unwrap();
+    assert!(tally.wrong > 0);
+    let mut stored = tuner.stored().clone();
+    for (key, entry) in &mut stored.table.entries {
+        if key.starts_with("native.conv-direct") && entry.state != State::Skipped {
+            assert_eq!(entry.state, State::Wrong, "{key}");
+            assert!(entry.error.unwrap() > 1e-4);
+        } else {
+            assert_ne!(entry.state, State::Wrong, "{key}");
+        }
+    }
+    // However fast it is, and whichever way the extraction leans.
+    let direct = |stored: &mut Stored, state: State| {
+        for (key, entry) in &mut stored.table.entries {
+            if key.starts_with("native.conv-direct") {
+                (entry.seconds, entry.state) = (1e-9, state);
+            }
+        }
+    };
+    direct(&mut stored, State::Wrong);
+    for leaning in [Leaning::None, Leaning::Roofline(Machine::NOMINAL), Leaning::Conversions(0.5)] {
+        let text = plan(Measured { leaning, ..measured(&stored) }).unwrap();
+        assert!(!text.contains("conv-direct"), "{leaning:?}: {text}");
+    }
+    direct(&mut stored, State::Timed);
+    assert!(plan(measured(&stored)).unwrap().contains("conv-direct"));
+}
+
+#[test]
+fn one_table_gives_one_plan() {
+    let folder = folder("one");
+    let stored = timed(&folder);
+    let first = plan(measured(&stored)).unwrap();
+    let read_back = tuner(&folder).measured();
+    assert_eq!(plan(read_back).unwrap(), first);
+    for _ in 0..3 {
+        assert_eq!(plan(measured(&stored)).unwrap(), first);
+    }
+}
+
+#[test]
+fn an_interrupted_tuning_goes_on_where_it_stopped() {
+    let folder = folder("interrupted");
+    let mut first = tuner(&folder);
+    let mut seen = None;
+    first.progress = Box::new(|_| false);
+    let stopped = first.fill(&graph(), &options()).unwrap_err().to_string();
+    assert!(stopped.contains("kept"), "{stopped}");
+    let kept = first.stored().clone();
+    let mut second = tuner(&folder);
+    assert_eq!(*second.stored(), kept);
+    second.progress = Box::new(|progress| {
+        seen = Some(progress);
+        true
+    });
+    let tally = second.fill(&graph(), &options()).unwrap();
+    for (key, entry) in kept.table.entries.iter().filter(|(_, entry)| entry.state == State::Timed) {
+        assert_eq!(second.stored().table.entries.get(key), Some(entry), "{key} is not timed again");
+    }
+    drop(second);
+    assert!(tally.known > 0 && tally.timed > 0, "{tally:?}");
+    assert_eq!(seen.unwrap().done, tally.timed + tally.wrong);
+}
+
+#[test]
+fn a_kernel_without_a_time_is_an_error_that_says_what_to_do() {
+    let folder = folder("missing");
+    let mut stored = timed(&folder);
+    let error = plan(Measured::default()).unwrap_err();
+    assert!(error.contains("ovolo tune"), "{error}");
+    let lost = stored.table.entries.pop_first().unwrap().0;
+    let error = plan(measured(&stored)).unwrap_err();
+    let call = lost.split(" among ").next().unwrap();
+    assert!(error.contains("ovolo tune") && error.contains(call), "{error}");
+    let without = Options { measured: None, ..options() };
+    assert!(compile::compile(graph(), &without).unwrap_err().to_string().contains("ovolo tune"));
+}
+
+#[test]
+fn the_best_plan_is_decided_once() {
+    let folder = folder("decided");
+    let mut first = tuner(&folder);
+    let cold = ovolo_tune::compile(&graph(), options(), &mut first).unwrap();
+    assert!(!cold.known && cold.tally.timed > 0);
+    let mut second = tuner(&folder);
+    second.progress = Box::new(|_| panic!("nothing is timed when everything is known"));
+    let warm = ovolo_tune::compile(&graph(), options(), &mut second).unwrap();
+    assert!(warm.known);
+    assert_eq!(warm.decision, first.stored().decisions.values().next().unwrap().clone());
+    assert_eq!(warm.compilation.plan.to_string(), cold.compilation.plan.to_string());
+}
+
+#[test]
+fn what_a_plan_takes_is_priced_by_its_time_within_plans() {
+    let folder = folder("in-plans");
+    let mut first = tuner(&folder);
+    let mut settings = options();
+    let (chosen, tally) = ovolo_tune::settle(&graph(), &mut settings, &mut first).unwrap();
+    assert!(tally.in_plans > 0);
+    let stored = first.stored().clone();
+    let timed = |entry: &Entry| matches!(entry.in_plans, InPlans::Timed(_));
+    let likely = stored.table.entries.values().filter(|entry| matches!(entry.in_plans, InPlans::Likely(_)));
+    assert!(likely.count() > 0, "not all candidates are in some plan");
+    // Each step of the plan counts what it took in one.
+    for step in &chosen.plan.steps {
+        let of_step = |(key, entry): &(&String, &Entry)| {
+            key.starts_with(step.op.name) && timed(entry) && (entry.price() - step.seconds).abs() < 1e-12
+        };
+        let view = step.seconds == 0.0;
+        assert!(view || stored.table.entries.iter().any(|line| of_step(&line)), "{}: {step:?}", step.name);
+    }
+    // With all of that known nothing is timed, and the plan is the same.
+    let mut second = tuner(&folder);
+    let (again, tally) = ovolo_tune::settle(&graph(), &mut options(), &mut second).unwrap();
+    assert_eq!((tally.timed, tally.in_plans), (0, 0));
+    assert_eq!(again.plan.to_string(), chosen.plan.to_string());
+    assert_eq!(*second.stored(), stored);
+    drop(second);
+    // Plans that are farther off have others, which are timed where they are asked for; what was known stays.
+    let mut seen = Vec::new();
+    let mut third = tuner(&folder);
+    third.within = Some(Within { plans: 20, spread: 4 });
+    third.progress = Box::new(|progress| {
+        seen.extend((progress.stage == Stage::Plans).then_some((progress.done, progress.all)));
+        true
+    });
+    let (_, tally) = ovolo_tune::settle(&graph(), &mut options(), &mut third).unwrap();
+    assert!(tally.in_plans > 0, "{tally:?}");
+    for (key, entry) in stored.table.entries.iter().filter(|(_, entry)| timed(entry)) {
+        assert_eq!(third.stored().table.entries.get(key), Some(entry), "{key} is not timed again");
+    }
+    drop(third);
+    assert!(matches!(seen[..], [(0, _), ..]), "{seen:?}");
+    let (done, all) = *seen.last().unwrap();
+    assert!(done == all && all > 0, "{seen:?}");
+    // Stopped between plans, it says so.
+    let mut fourth = tuner(&self::folder("in-plans-stopped"));
+    fourth.progress = Box::new(|progress| progress.stage == Stage::Kernels);
+    let stopped = ovolo_tune::settle(&graph(), &mut options(), &mut fourth).unwrap_err().to_string();
+    assert!(stopped.contains("kept"), "{stopped}");
+}
+
+#[test]
+fn a_time_within_plans_counts_in_place_of_the_time_alone() {
+    let folder = folder("in-plans-counts");
+    let mut stored = timed(&folder);
+    let direct = |stored: &mut Stored, in_plans: InPlans| {
+        for (key, entry) in &mut stored.table.entries {
+            if key.starts_with("native.conv-direct") {
+                (entry.state, entry.seconds, entry.in_plans) = (State::Timed, 1e-3, in_plans);
+            }
+        }
+    };
+    for (in_plans, taken) in
+        [(InPlans::Unknown, false), (InPlans::Likely(1e-9), true), (InPlans::Timed(1e-9), true)]
+    {
+        direct(&mut stored, in_plans);
+        let text = stored::write(&host::validators(THREADS), &stored);
+        let (read, _) = stored::read(&text, &host::validators(THREADS));
+        assert_eq!(plan(measured(&read)).unwrap().contains("conv-direct"), taken, "{in_plans:?}");
+    }
+}
+
+#[test]
+fn rough_times_hold_until_a_tuning_that_refines() {
+    let folder = folder("rough");
+    let mut stored = timed(&folder);
+    let rough = stored.table.entries.values_mut().find(|entry| entry.state == State::Timed);
+    // On a machine that is never at rest every time is rough already.
+    if let Some(rough) = rough {
+        rough.state = State::Rough;
+    }
+    let marked = stored.table.entries.values().filter(|entry| entry.state == State::Rough).count();
+    assert!(marked > 0);
+    let text = stored::write(&host::validators(THREADS), &stored);
+    std::fs::write(folder.join(format!("times-{THREADS}.txt")), text).unwrap();
+    assert_eq!(tuner(&folder).fill(&graph(), &options()).unwrap().timed, 0);
+    let mut refining = tuner(&folder);
+    refining.refine = true;
+    assert_eq!(refining.fill(&graph(), &options()).unwrap().timed, marked);
+}
+
+#[test]
+fn plans_are_drawn_and_the_fastest_is_had_again() {
+    let folder = folder("sampled");
+    let mut first = tuner(&folder);
+    first.sampling = Some(ovolo_tune::Sampling { plans: 6, seed: 3 });
+    let tuned = ovolo_tune::compile(&graph(), options(), &mut first).unwrap();
+    let ways: Vec<&str> = tuned.sampled.iter().map(|(way, _)| way.as_str()).collect();
+    assert!(ways.len() > 3 && ways[1..].iter().all(|way| way.starts_with("sample-3.")), "{ways:?}");
+    let time = |way: &str| tuned.sampled.iter().find(|(known, _)| known == way).unwrap().1;
+    assert!(time(&tuned.decision.winner) <= time(ways[0]), "it is no slower than what it began with");
+    // The same seed draws the same plans; the winner is compiled again without timing anything.
+    let mut second = tuner(&folder);
+    let again = ovolo_tune::compile(&graph(), options(), &mut second).unwrap();
+    assert!(again.known && again.sampled.is_empty());
+    assert_eq!(again.compilation.plan.to_string(), tuned.compilation.plan.to_string());
+    let draw = |seed: u64| -> Vec<String> {
+        let mut options = Options { measured: Some(second.measured()), ..options() };
+        let sampling = ovolo_tune::Sampling { plans: 6, seed };
+        let drawn = ovolo_tune::draw(&egraph(&options), &graph(), &mut options, sampling, 1).unwrap();
+        drawn.into_iter().map(|one| one.text).collect()
+    };
+    assert_eq!(draw(3), draw(3));
+    assert_ne!(draw(3), draw(4));
+    let distinct: std::collections::BTreeSet<String> = draw(3).into_iter().collect();
+    assert_eq!(distinct.len(), draw(3).len(), "plans differ from each other");
+    // Of more plans those stay whose prices lie farther from each other, the extracted one among them.
+    let drawn = |plans: usize, among: usize| -> Vec<(Option<usize>, f64)> {
+        let mut options = Options { measured: Some(second.measured()), ..options() };
+        let sampling = ovolo_tune::Sampling { plans, seed: 3 };
+        let drawn =
+            ovolo_tune::draw_evenly(&egraph(&options), &graph(), &mut options, sampling, 2, among).unwrap();
+        drawn.into_iter().map(|one| (one.draw, one.chosen.plan.seconds().ln())).collect()
+    };
+    let (all, kept) = (drawn(20, 1), drawn(4, 5));
+    assert!(kept.len() == 5 && kept[0].0.is_none() && kept.iter().all(|one| all.contains(one)), "{kept:?}");
+    assert_eq!(kept, drawn(4, 5));
+    // What is left out lies no farther from all that stay than any two of these from each other.
+    let mut prices: Vec<f64> = kept.iter().map(|(_, price)| *price).collect();
+    prices.sort_by(f64::total_cmp);
+    let closest = prices.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
+    let away = |price: f64| prices.iter().map(|kept| (kept - price).abs()).fold(f64::INFINITY, f64::min);
+    let farthest = all.iter().map(|(_, price)| away(*price)).fold(0.0, f64::max);
+    assert!(all.len() > 5 && farthest <= closest + 1e-12, "{farthest} {closest}");
+}
+
+/// The graph's e-graph after all rewriting.
+fn egraph(options: &Options) -> ovolo::egraph::EGraph {
+    let mut egraph = ovolo::egraph::EGraph::new(&graph());
+    for pass in &options.pipeline.passes {
+        if let PassSpec::Rewrite(phase) = pass {
+            let rules = options.pipeline.select(phase, &options.rules).unwrap();
+            let limits = ovolo::egraph::Limits { rounds: phase.rounds, nodes: phase.nodes };
+            egraph.saturate(&rules, limits, &|| std::time::Duration::ZERO).unwrap();
+        }
+    }
+    egraph
+}
+
+#[test]
+fn shards_time_every_kernel_once_and_their_tables_are_one() {
+    let whole = timed(&folder("unsharded"));
+    let mut parts = Vec::new();
+    for number in 1..=3 {
+        let at = folder(&format!("shard-{number}"));
+        let mut tuner = tuner(&at);
+        tuner.shard = format!("{number}/3").parse().unwrap();
+        assert!(tuner.fill(&graph(), &options()).unwrap().timed > 0);
+        let text = std::fs::read_to_string(at.join(format!("times-{THREADS}.txt"))).unwrap();
+        parts.push(ovolo_tune::Part::read(&format!("shard {number}"), &text).unwrap());
+    }
+    let merged = ovolo_tune::merge(&parts).unwrap();
+    let (stored, note) = stored::read(&merged.text, &host::validators(THREADS));
+    assert_eq!((note, stored.table.entries.len(), stored.others.len()), (None, merged.kernels, 0));
+    assert_eq!(
+        stored.table.entries.keys().collect::<Vec<_>>(),
+        whole.table.entries.keys().collect::<Vec<_>>()
+    );
+}
