@@ -75,7 +75,7 @@ fn compiled(
         ])
         .arg(object)
         .args(definitions)
-        .arg(crate::common::root().join(format!("tests/cuda/{source}.cpp")))
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/cuda/{source}.cpp")))
         .args(driver)
         .output()
         .unwrap();
