@@ -2,7 +2,7 @@
 //!
 //! [`example`] runs the examples beside the rules, [`check`] finds rules without a point, [`verify`] checks every
 //! rule numerically on generated instances, and random members of the e-graphs of whole models against the models.
-//! [`ablate`] says what each rule is worth, and [`reference`] writes the reference for rule authors.
+//! [`ablate`] says what each rule is worth, and [`mod@reference`] writes the reference for rule authors.
 pub mod ablate;
 pub mod check;
 pub mod example;
