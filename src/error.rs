@@ -307,6 +307,12 @@ impl Diagnostics {
         self.list.iter()
     }
 
+    /// The mistakes from a number on, to add to them what is known later.
+    pub fn since(&mut self, first: usize) -> std::slice::IterMut<'_, Diagnostic> {
+        let first = first.min(self.list.len());
+        self.list[first..].iter_mut()
+    }
+
     /// Puts the mistakes in the order of their places.
     pub fn sort(&mut self) {
         self.list.sort_by_key(|diagnostic| diagnostic.labels.first().map(|label| (label.source, label.span)));

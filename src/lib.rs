@@ -12,7 +12,7 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 0 | [`error`], [`tensor`] |
+//! | 0 | [`error`], [`mod@ron`], [`tensor`] |
 //! | 1 | [`attr`], [`graph`] |
 //! | 2 | [`op`], [`verify`] |
 //! | 3 | [`rule`] |
@@ -47,6 +47,7 @@ pub mod onnx;
 pub mod op;
 pub mod pass;
 pub mod plan;
+pub mod ron;
 pub mod rule;
 pub mod session;
 pub mod subprocess;

@@ -209,7 +209,7 @@ impl Places {
     }
 }
 
-/// One rewrite rule, with `for-each` written out.
+/// One rewrite rule, with `for_each` written out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// Its name, in kebab case.

@@ -239,7 +239,7 @@ pub fn types(rules: &[Arc<Rule>], threads: usize, done: &(dyn Fn(&Rule) + Sync))
     rules.iter().zip(verify::typings(rules, threads, done)).filter_map(finding).collect()
 }
 
-/// Findings first, in the order of the rules, and notes after them. Rows of one `for-each` have one text:
+/// Findings first, in the order of the rules, and notes after them. Rows of one `for_each` have one text:
 /// what is wrong with it is told once, of the first of them.
 pub fn arranged(mut findings: Vec<Finding>, rules: &[Arc<Rule>]) -> Vec<Finding> {
     findings.sort_by_key(|finding| {

@@ -1,11 +1,11 @@
 //! The syntax of patterns and expressions: s-expressions with attributes, not yet checked.
 
 use super::expr::functions;
-use super::ron::Text;
 use super::{Interval, literal};
 use crate::attr::Attr;
 use crate::error::suggestion;
 use crate::op::post;
+use crate::ron::Text;
 use crate::tensor::{DType, Layout};
 use std::ops::Range;
 

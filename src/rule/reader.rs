@@ -10,11 +10,12 @@ mod symmetry;
 
 use super::example;
 use super::pattern::{self, Ast, ExprAst, Kind, Mistake};
-use super::ron::{self, Field, Node, Text, Value};
-use super::{AttrVar, Expr, Guard, Places, Rule, Template};
+use super::{AttrVar, Expr, Guard, Places, Precision, Rule, Template};
 use crate::error::{Diagnostic, Diagnostics, Source, Span, nearest, suggestion};
 use crate::op::Ops;
-use form::{KEYS, Parts};
+use crate::ron::{self, Raw, Text};
+use form::Form;
+pub(super) use form::{Row, Scalar};
 use scope::Scope;
 use std::collections::HashMap;
 
@@ -24,68 +25,45 @@ pub(super) fn read(ops: &Ops, files: &[(&str, &str)], found: &mut Diagnostics) -
     let mut names: HashMap<String, (usize, Span)> = HashMap::new();
     for (name, text) in files {
         let source = found.add_source(Source::new(*name, *text));
-        let nodes = match ron::items(text, source, "Rule") {
-            _ if ron::is_blank(text) => {
-                found.push(
-                    Diagnostic::new("the rule file is empty")
-                        .label(source, Span::new(0, text.len()), "")
-                        .help("write `[Rule(name: …, from: …, to: …), …]`, or take the file away"),
-                );
-                continue;
+        if is_blank(text) {
+            found.push(
+                Diagnostic::new("the rule file is empty")
+                    .label(source, Span::new(0, text.len()), "")
+                    .help("write `[Rule(name: …, from: …, to: …), …]`, or remove the file"),
+            );
+            continue;
+        }
+        let before = found.len();
+        let mut file = ron::Reader::new(found, source);
+        let text = file.mend(text);
+        let items = file.items(&text, "Rule").or_else(|| {
+            let value = file.document(&text)?;
+            let help = "write `[Rule(name: …, from: …, to: …), …]`";
+            file.mistake("a rule file is a list of rules", value.span(), help);
+            None
+        });
+        found.since(before).for_each(|diagnostic| {
+            let at = diagnostic.labels.first().map_or(0, |label| label.span.start);
+            diagnostic.notes.extend(rule_at(&text, at).map(in_rule));
+        });
+        let mut law = String::new();
+        for item in items.unwrap_or_default() {
+            // A comment is of all rules down to the next blank line.
+            if item.follows_a_gap() || !item.comment().is_empty() {
+                law = item.comment();
             }
-            Ok((nodes, mistakes)) => {
-                for diagnostic in mistakes {
-                    let at = diagnostic.labels.first().map_or(0, |label| label.span.start);
-                    found.push(match rule_at(text, at) {
-                        Some(rule) => diagnostic.note(format!("in rule `{rule}`")),
-                        None => diagnostic,
-                    });
-                }
-                nodes
-            }
-            Err(other) => {
-                found.push(
-                    Diagnostic::new("a rule file is a list of rules")
-                        .label(source, other.span, "")
-                        .help("write `[Rule(name: …, from: …, to: …), …]`"),
-                );
-                continue;
-            }
-        };
-        for node in nodes {
-            let mut reader = Reader { ops, found, source, file: name, text, rule: String::new() };
-            let made = reader.rules(&node);
-            for (at, (rule, span)) in made.iter().enumerate() {
-                if made[..at].iter().any(|(other, _)| other.name == rule.name) {
-                    // Its rows are called alike.
-                    continue;
-                }
-                let named = |other: &&(Rule, Span)| other.0.name == rule.name;
-                let alike = made.iter().filter(named).count();
-                if alike > 1 {
-                    found.push(
-                        Diagnostic::new(format!("{alike} rows of `for-each` are called `{}`", rule.name))
-                            .label(source, *span, "the same for all of them")
-                            .help(format!(
-                                "put what tells them apart into the name, as in `{}-$key`",
-                                rule.name
-                            ))
-                            .note(format!("in rule `{}`", rule.name)),
-                    );
-                } else if let Some((first_source, first)) = names.insert(rule.name.clone(), (source, *span)) {
-                    found.push(
-                        Diagnostic::new(format!("two rules are called `{}`", rule.name))
-                            .label(source, *span, "the second")
-                            .label(first_source, first, "the first")
-                            .help("give one of them another name")
-                            .note(format!("in rule `{}`", rule.name)),
-                    );
-                }
-            }
+            let mut reader = Reader { ops, found, source, file: name, rule: String::new() };
+            let made = reader.rules(item, &law);
+            reader.named_once(&made, &mut names);
             rules.extend(made.into_iter().map(|(rule, _)| rule));
         }
     }
     rules
+}
+
+/// Whether a text holds nothing but blanks and comments.
+fn is_blank(text: &str) -> bool {
+    text.lines().all(|line| line.trim().is_empty() || line.trim().starts_with("//"))
 }
 
 /// The name of the rule that a place is in, in a text that does not read: the last that begins before.
@@ -94,6 +72,10 @@ fn rule_at(text: &str, at: usize) -> Option<&str> {
     let rule = &text[before.rfind("Rule(")?..];
     let name = rule[rule.find("name")?..].split('"').nth(1)?;
     Some(name).filter(|name| !name.is_empty() && !name.contains('\n'))
+}
+
+fn in_rule(name: &str) -> String {
+    format!("in rule `{name}`")
 }
 
 /// The known name that is this one in another spelling, such as that of ONNX: `MaxPool`, `max_pool`; or
@@ -114,31 +96,18 @@ fn spelled<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     same.or_else(|| nearest(&kebab, known.iter().copied()).filter(|_| kebab != name))
 }
 
-/// Advice where a `$key` is not in `for-each`.
-pub(super) fn in_rows(known: &[String]) -> String {
-    match known {
-        [] => "the rule has no rows: add `for-each: { … }`".into(),
-        known => format!("its rows have {}", known.join(", ")),
-    }
-}
-
 pub(super) struct Reader<'a> {
     ops: &'a Ops,
     found: &'a mut Diagnostics,
     source: usize,
     file: &'a str,
-    text: &'a str,
     /// The name of the rule in hand, for messages.
     rule: String,
 }
 
 impl Reader<'_> {
     fn say(&mut self, diagnostic: Diagnostic) {
-        let diagnostic = if self.rule.is_empty() {
-            diagnostic
-        } else {
-            diagnostic.note(format!("in rule `{}`", self.rule))
-        };
+        let diagnostic = if self.rule.is_empty() { diagnostic } else { diagnostic.note(in_rule(&self.rule)) };
         self.found.push(diagnostic);
     }
 
@@ -158,105 +127,130 @@ impl Reader<'_> {
             Diagnostic::new(format!("{what} `{name}` is not known")).label(self.source, span, "");
         diagnostic = match spelled(name, known).or_else(|| suggestion(name, known.iter().copied())) {
             Some(close) => diagnostic.help(format!("did you mean `{close}`?")),
-            None if known.is_empty() => diagnostic.help("there are none: take it away"),
+            None if known.is_empty() => diagnostic.help("there are none: remove it"),
             None if known.len() <= 12 => diagnostic.help(format!("there are {}", known.join(", "))),
             None => diagnostic.help("`ovolo rules reference` lists what there is"),
         };
         self.say(diagnostic);
     }
 
-    fn rules(&mut self, node: &Node) -> Vec<(Rule, Span)> {
-        let Value::Struct { name, fields, comment } = &node.value else {
-            self.mistake("a rule is `Rule(…)`", node.span, "write `Rule(name: …, from: …, to: …)`");
-            return Vec::new();
-        };
-        if name != "Rule" {
-            self.mistake(
-                format!("`{name}` stands where `Rule` should"),
-                Span::new(node.span.start, node.span.start + name.len()),
-                "a rule file holds rules only: write `Rule(name: …, from: …, to: …)`",
-            );
-            return Vec::new();
-        }
-        let named = fields.iter().find(|field| field.key == "name");
-        self.rule = match named.map(|field| &field.node.value) {
-            Some(Value::Str(text)) => text.text.clone(),
-            _ => String::new(),
-        };
-        let before = self.found.len();
-        for field in fields {
-            if !KEYS.contains(&field.key.as_str()) {
-                self.unknown("key", &field.key, field.key_span, KEYS);
+    /// A mistake for each rule that is called as another is.
+    fn named_once(&mut self, made: &[(Rule, Span)], names: &mut HashMap<String, (usize, Span)>) {
+        for (at, (rule, span)) in made.iter().enumerate() {
+            if made[..at].iter().any(|(other, _)| other.name == rule.name) {
+                // Its rows are called alike, which is reported at the first.
+                continue;
+            }
+            self.rule.clone_from(&rule.name);
+            let alike = made.iter().filter(|(other, _)| other.name == rule.name).count();
+            if alike > 1 {
+                let help = format!("put what tells them apart into the name, as in `{}-$key`", rule.name);
+                let message = format!("{alike} rows of `for_each` are called `{}`", rule.name);
+                self.say(
+                    Diagnostic::new(message).label(self.source, *span, "the same for all of them").help(help),
+                );
+            } else if let Some((first_source, first)) = names.insert(rule.name.clone(), (self.source, *span))
+            {
+                let diagnostic = Diagnostic::new(format!("two rules are called `{}`", rule.name))
+                    .label(self.source, *span, "the second")
+                    .label(first_source, first, "the first")
+                    .help("give one of them another name");
+                self.say(diagnostic);
             }
         }
-        let head = Span::new(node.span.start, node.span.start + name.len());
-        let Some(parts) = self.parts(fields, head) else { return Vec::new() };
-        let rows = self.for_each(fields);
-        let examples = example::read(self, fields);
+    }
+
+    /// The rules that one entry of a file makes: one for each row. Each with the place of its name.
+    fn rules(&mut self, raw: Raw<'_>, law: &str) -> Vec<(Rule, Span)> {
+        let name = raw.field("name").and_then(Text::of);
+        self.rule = name.as_ref().map(|name| name.text.clone()).unwrap_or_default();
+        let before = self.found.len();
+        let mut values = ron::Reader::new(self.found, self.source);
+        values.note(Some(&self.rule).filter(|rule| !rule.is_empty()).map(|rule| in_rule(rule)));
+        let form = values.read::<Form>(raw);
+        // What is left of a rule that does not read as a whole says nothing.
+        let Some(form) = form.filter(|_| self.found.len() == before) else { return Vec::new() };
+        self.check(&form);
+        let rows = self.rows(&form);
         if self.found.len() > before {
             return Vec::new();
         }
-        let line = self.text[..node.span.start].matches('\n').count() + 1;
-        let name_span = named.map_or(head, |field| field.node.span);
         let mut rules = Vec::new();
         let mut used = Vec::new();
         for row in &rows {
             let before = self.found.len();
-            if let Some(mut rule) = self.rule(&parts, row, &mut used, comment, line) {
-                rule.examples = example::fill(self, &examples, row, rows.len() == 1, &mut used);
-                rules.push((rule, name_span));
+            if let Some(mut rule) = self.rule(&form, row, &mut used) {
+                rule.doc = law.to_owned();
+                rule.line = raw.line();
+                rule.examples = example::fill(self, &form.examples, row, rows.len() == 1, &mut used);
+                rules.push((rule, form.name.value_span()));
             }
             if self.found.len() > before {
-                break; // the other rows would say the same again
+                break; // The other rows would have the same mistakes.
             }
         }
         if self.found.len() == before {
-            example::fitting(self, &examples, &rows);
+            example::fitting(self, &form.examples, &rows);
         }
-        if let (Some(row), true) = (rows.first(), self.found.len() == before) {
+        if let (Some(row), Some(written), true) = (rows.first(), &form.for_each, self.found.len() == before) {
             for (key, _) in row.iter().filter(|(key, _)| !used.contains(key)) {
-                let span =
-                    fields.iter().find(|field| field.key == "for-each").map_or(head, |field| field.node.span);
                 self.mistake(
                     format!("`${key}` is not used"),
-                    span,
-                    format!("write `${key}` where its values belong, in the name as well, or take it away"),
+                    written.span,
+                    format!("write `${key}` where its values belong, in the name as well, or remove it"),
                 );
             }
         }
         rules
     }
 
-    /// One rule, for one row of `for-each`.
-    fn rule(
-        &mut self,
-        parts: &Parts<'_>,
-        row: &[(String, String)],
-        used: &mut Vec<String>,
-        doc: &str,
-        line: usize,
-    ) -> Option<Rule> {
-        let mut fill = |text: &Text| match text.replace(row, used) {
+    /// A text with `$key` replaced by the values of a row; a mistake where a key has none.
+    pub(super) fn fill(&mut self, text: &Text, row: &Row, used: &mut Vec<String>) -> Option<Text> {
+        match text.replace(row, used) {
             Ok(text) => Some(text),
             Err((name, span)) => {
                 let known: Vec<String> = row.iter().map(|(key, _)| format!("`${key}`")).collect();
-                self.mistake(format!("`${name}` is not in `for-each`"), span, in_rows(&known));
+                let help = match &known[..] {
+                    [] => "the rule has no rows: add `for_each: {…}`".to_owned(),
+                    known => format!("its rows have {}", known.join(", ")),
+                };
+                self.mistake(format!("`${name}` is not in `for_each`"), span, help);
                 None
             }
-        };
-        let name = fill(parts.name)?;
-        let from: Vec<Text> = parts.from.iter().filter_map(|text| fill(text)).collect();
-        let to: Vec<Text> = parts.to.iter().filter_map(|text| fill(text)).collect();
-        let when: Vec<Text> = parts.when.iter().filter_map(|text| fill(text)).collect();
-        let lets: Vec<(&Field, Text)> =
-            parts.lets.iter().filter_map(|(field, text)| Some((*field, fill(text)?))).collect();
-        if from.len() != parts.from.len()
-            || to.len() != parts.to.len()
-            || when.len() != parts.when.len()
-            || lets.len() != parts.lets.len()
-        {
-            return None;
         }
+    }
+
+    /// The texts with `$key` replaced; `None` where one is lacking.
+    fn fill_all(&mut self, texts: &[Text], row: &Row, used: &mut Vec<String>) -> Option<Vec<Text>> {
+        let filled: Vec<Text> = texts.iter().filter_map(|text| self.fill(text, row, used)).collect();
+        (filled.len() == texts.len()).then_some(filled)
+    }
+
+    /// What the rule rounds to, in a row.
+    fn precision(&mut self, form: &Form, row: &Row, used: &mut Vec<String>) -> Option<Precision> {
+        let Some(written) = &form.precision else { return Some(Precision::default()) };
+        let name = self.fill(written, row, used)?;
+        let known = Precision::find(&name.text);
+        if known.is_none() {
+            let names = Precision::ALL.map(|one| format!("`\"{one}\"`"));
+            self.mistake(
+                format!("precision `{}` is not known", name.text),
+                written.value_span(),
+                format!("known are {}: all but the first are of rules that round", names.join(", ")),
+            );
+        }
+        known
+    }
+
+    /// One rule, for one row of `for_each`.
+    fn rule(&mut self, form: &Form, row: &Row, used: &mut Vec<String>) -> Option<Rule> {
+        let name = self.fill(&form.name, row, used)?;
+        let [from, to, when] =
+            [&form.from.0, &form.to.0, &form.when.0].map(|texts| self.fill_all(texts, row, used));
+        let lets: Vec<Text> = form.lets.0.iter().map(|(_, text)| text.clone()).collect();
+        let lets = self.fill_all(&lets, row, used);
+        let precision = self.precision(form, row, used)?;
+        let (from, to, when, lets) = (from?, to?, when?, lets?);
         self.rule.clone_from(&name.text);
         let before = self.found.len();
         let mut scope = Scope::default();
@@ -290,20 +284,20 @@ impl Reader<'_> {
             })
             .collect();
         let mut computed = Vec::new();
-        for (field, text) in &lets {
+        for ((key, _), text) in form.lets.0.iter().zip(&lets) {
             let ast = self.expression(text);
-            let attribute = format!("`let` of `{}`", field.key);
+            let attribute = format!("`let` of `{}`", key.text);
             let value = ast.and_then(|ast| self.value(text, &ast, &attribute, None, &mut scope));
-            if let Some(what) = scope.kind(&field.key) {
+            if let Some(what) = scope.kind(&key.text) {
                 self.mistake(
-                    format!("`?{}` is {what} already", field.key),
-                    field.key_span,
+                    format!("`?{}` is {what} already", key.text),
+                    key.whole(),
                     "give the computed attribute another name",
                 );
             }
-            scope.places.push((format!("?{}", field.key), field.key_span));
+            scope.places.push((format!("?{}", key.text), key.whole()));
             // One that does not read is bound all the same: what uses it is no other mistake.
-            let (at, _) = scope.attr(&field.key, value.as_ref().and_then(|(_, kind)| *kind));
+            let (at, _) = scope.attr(&key.text, value.as_ref().and_then(|(_, kind)| *kind));
             computed.extend(value.map(|(expr, _)| (AttrVar(at), expr)));
         }
         let templates: Vec<Template> = to
@@ -327,14 +321,14 @@ impl Reader<'_> {
         let symmetric = symmetry::symmetric(&patterns, &templates, &guards, &computed);
         Some(Rule {
             name: name.text,
-            doc: doc.to_owned(),
+            doc: String::new(),
             file: self.file.to_owned(),
-            line,
-            places: Places { variables: scope.places, ..parts.places() },
+            line: 0,
+            places: Places { variables: scope.places, ..form.places() },
             from: patterns,
             to: templates,
             guards,
-            precision: parts.precision,
+            precision,
             lets: computed,
             symmetric,
             operand_vars: scope.operands,

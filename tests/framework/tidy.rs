@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 /// The floor of each module of the crate: a file uses only its own or lower floors.
 const FLOORS: &[(&str, usize)] = &[
     ("error", 0),
+    ("ron", 0),
     ("table", 0),
     ("tensor", 0),
     ("attr", 1),

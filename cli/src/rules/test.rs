@@ -158,7 +158,7 @@ struct Blessing {
     edits: BTreeMap<usize, (Span, String)>,
     /// Examples that are made right by that.
     mended: usize,
-    /// What cannot be written: rows of a `for-each` share one text, and become different graphs.
+    /// What cannot be written: rows of a `for_each` share one text, and become different graphs.
     clashes: Vec<String>,
 }
 
@@ -221,7 +221,7 @@ impl Blessing {
                     let other =
                         other.unwrap_or_else(|| "what stands there, which is right for others".into());
                     blessing.clashes.push(format!(
-                        "{} ({}): its rows of `for-each` become different graphs: write what is expected with \
+                        "{} ({}): its rows of `for_each` become different graphs: write what is expected with \
                          `$key`, or an example for each row with `for`:\n    {one}\n    {other}",
                         rule.name,
                         loaded.place(rule, place)

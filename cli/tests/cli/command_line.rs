@@ -310,7 +310,7 @@ fn what_members_cannot_be_asked_is_refused() {
 
 #[test]
 fn blessing_is_advised_for_what_it_would_write() {
-    let rows = r#"[Rule(name: "$a-of-neg", for-each: { a: ["abs", "relu"] }, from: "($a (neg (neg ?x)))", to: "($a ?x)", examples: [
+    let rows = r#"[Rule(name: "$a-of-neg", for_each: {"a": ["abs", "relu"]}, from: "($a (neg (neg ?x)))", to: "($a ?x)", examples: [
         Example(fires: "x: f32[2] = input; m = neg(x); n = neg(m); y = $a(n); return y"AFTER),
         Example(refuses: "x: f32[2] = input; z = neg(x); return z", because: "no match"),
     ])]"#;

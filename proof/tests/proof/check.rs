@@ -44,7 +44,7 @@ fn every_kind_of_finding_is_found_with_both_places() {
         Rule(name: "drops-a-rest", from: "(map (relu ?x) ?e.. {post: ?_p})", to: "(relu ?x)"),
         Rule(name: "drops-an-optional-operand", from: "(attention ?q ?k ?v ?m? {scale: 0.0})", to: "(attention ?q ?k ?v {scale: 1.0})"),
         Rule(name: "drops-other-attributes", from: "(softmax (neg ?x) {*a})", to: "(neg ?x)"),
-        Rule(name: "computes-in-vain", from: "(exp (neg ?x))", to: "(exp ?x)", let: { k: "rank-of(?x)" }),
+        Rule(name: "computes-in-vain", from: "(exp (neg ?x))", to: "(exp ?x)", let: {"k": "rank-of(?x)"}),
         Rule(name: "flattens", from: "(concat ?xs.. (concat ?ys.. {axis: ?n}) ?zs.. {axis: ?n})", to: "(concat ?xs.. ?ys.. ?zs.. {axis: ?n})"),
         Rule(name: "flattens-the-first", from: "(concat (concat ?x ?y {axis: 1}) ?z {axis: 1})", to: "(concat ?x ?y ?z {axis: 1})"),
         Rule(name: "flattens-the-last", from: "(concat ?x (concat ?ys.. {axis: ?n}) {axis: ?n})", to: "(concat ?x ?ys.. {axis: ?n})"),
@@ -52,7 +52,7 @@ fn every_kind_of_finding_is_found_with_both_places() {
         Rule(name: "scale-up-to-one", from: "(relu (mul ?y ?t:0..1))", to: "(mul (relu ?y) ?t)"),
         Rule(name: "drops-an-attribute", from: "(softmax (relu ?x) {axis: ?a})", to: "(softmax (relu ?x) {axis: 0})"),
         Rule(name: "changes-nothing", from: "(exp (softmax ?x {axis: 1}))", to: "(exp (softmax ?x {axis: 1}))"),
-        Rule(name: "changes-nothing-of-each", from: "(concat ?xs.. {axis: ?n})", to: "(concat (each ?xs ?x ?x) {axis: ?k})", let: { k: "?n" }),
+        Rule(name: "changes-nothing-of-each", from: "(concat ?xs.. {axis: ?n})", to: "(concat (each ?xs ?x ?x) {axis: ?k})", let: {"k": "?n"}),
         Rule(name: "swaps", from: "(add ?x (sub ?y ?z))", to: "(add (sub ?y ?z) ?x)"),
         Rule(name: "shows", from: "(exp (relu ?x))", to: "(relu (exp ?x))", examples: [
             Example(fires: "x: f32[4] = input; y = rleu(x); return y"),
@@ -82,7 +82,7 @@ fn what_is_nearly_a_finding_is_none() {
         Rule(name: "used-in-a-guard", from: "(where ?c ?x ?x)", to: "?x", when: ["const(?c)"]),
         Rule(name: "meant", from: "(map (relu ?x) ?_e.. {*_a})", to: "(relu ?x)"),
         Rule(name: "meant-optional", from: "(attention ?q ?k ?v ?_m? {scale: 0.0})", to: "(attention ?q ?k ?v {scale: 1.0})"),
-        Rule(name: "computed-and-used", from: "(softmax (neg ?x) {axis: ?_a})", to: "(softmax ?x {axis: ?k})", let: { k: "rank-of(?x)" }),
+        Rule(name: "computed-and-used", from: "(softmax (neg ?x) {axis: ?_a})", to: "(softmax ?x {axis: ?k})", let: {"k": "rank-of(?x)"}),
     ]"#;
     let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", text)])
         .unwrap_or_else(|errors| panic!("{errors}"));
@@ -283,7 +283,7 @@ fn sides_that_are_typed_otherwise_are_found_with_both_places() {
             to: ["(relu ?x)", "(relu ?x)"],
         ),
         Rule(name: "no-type", from: "(relu ?x)", to: "(transpose ?x {perm: [0,2,1]})", when: ["rank(?x, 2)"]),
-        Rule(name: "no-type-of-let", from: "(softmax ?x {axis: ?a})", to: "(softmax ?x {axis: ?k})", let: { k: "add(rank-of(?x), ?a)" }),
+        Rule(name: "no-type-of-let", from: "(softmax ?x {axis: ?a})", to: "(softmax ?x {axis: ?k})", let: {"k": "add(rank-of(?x), ?a)"}),
         Rule(name: "no-left-side", from: "(relu ?x)", to: "(neg ?x)", when: ["rank(?x, 2)", "rank(?x, 3)"]),
     ]"#;
     let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", text)])

@@ -211,7 +211,7 @@ const APART: &[(&str, [&str; 2])] = &[
         ],
     ),
     (
-        r#"from: ["(relu ?x)", "(relu ?y)"], to: ["(relu (reshape ?x {shape: ?s}))", "(relu (reshape ?y {shape: ?t}))"], when: ["same-shape(?x, ?y)"], let: { s: "list(dim(?x, 0))", t: "list(2, 4)" }"#,
+        r#"from: ["(relu ?x)", "(relu ?y)"], to: ["(relu (reshape ?x {shape: ?s}))", "(relu (reshape ?y {shape: ?t}))"], when: ["same-shape(?x, ?y)"], let: {"s": "list(dim(?x, 0))", "t": "list(2, 4)"}"#,
         [
             "x: f32[8] = input; y: f32[8] = input; p = relu(x); q = relu(y); return p; return q",
             "x: f32[8] = input; y: f32[8] = input; q = relu(y); p = relu(x); return p; return q",

@@ -5,9 +5,9 @@ use super::scope::Scope;
 use crate::attr::Attr;
 use crate::error::Diagnostic;
 use crate::op::post;
+use crate::ron::Text;
 use crate::rule::expr::{self, Function};
 use crate::rule::pattern::{ExprAst, ExprKind};
-use crate::rule::ron::Text;
 use crate::rule::signature::{LARGEST, MOST_DIMENSIONS};
 use crate::rule::{AttrVar, Expr, Kind, OperandVar, RestVar, literal};
 

@@ -1,247 +1,170 @@
-//! The form of a rule: its keys, and the rows of `for-each`.
+//! The form of a rule in a file: its fields, and the rows of `for_each`.
 
 use super::Reader;
-use crate::error::{Diagnostic, Span, suggestion};
-use crate::rule::ron::{Field, Node, Text, Value};
-use crate::rule::{Places, Precision};
+use crate::error::{Diagnostic, Span};
+use crate::ron::{Entries, OneOrMany, Raw, Spanned, Text};
+use crate::rule::Places;
+use crate::rule::example::Draft;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use std::fmt;
 
-/// The keys of a rule.
-pub(super) const KEYS: &[&str] = &["name", "from", "to", "when", "let", "for-each", "precision", "examples"];
-
-/// What a rule is read from, before `for-each` is written out.
-pub(super) struct Parts<'a> {
-    pub name: &'a Text,
-    pub from: Vec<&'a Text>,
-    pub to: Vec<&'a Text>,
-    pub when: Vec<&'a Text>,
-    pub lets: Vec<(&'a Field, &'a Text)>,
-    pub precision: Precision,
+/// A rule as it is written, before `for_each` is written out.
+#[derive(serde::Deserialize)]
+#[serde(rename = "Rule")]
+pub(super) struct Form {
+    pub name: Text,
+    pub from: Spanned<OneOrMany<Text>>,
+    pub to: Spanned<OneOrMany<Text>>,
+    #[serde(default)]
+    pub when: OneOrMany<Text>,
+    /// Computed attributes: names and expressions.
+    #[serde(default, rename = "let")]
+    pub lets: Entries<Text, Text>,
+    #[serde(default)]
+    pub for_each: Option<Spanned<Rows>>,
+    #[serde(default)]
+    pub precision: Option<Text>,
+    #[serde(default)]
+    pub examples: Vec<Draft>,
 }
 
-impl Parts<'_> {
+/// The value of each name, in one row.
+pub(in crate::rule) type Row = Vec<(String, String)>;
+
+/// What `for_each` holds.
+pub(super) enum Rows {
+    /// `{"key": [value, …], …}`: there is a row for each choice of values.
+    Product(Vec<(Text, Spanned<Vec<Scalar>>)>),
+    /// `[{"key": value, …}, …]`: the rows themselves.
+    Listed(Vec<Entries<Text, Scalar>>),
+}
+
+impl<'de> Deserialize<'de> for Rows {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Rows;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a map of lists, or a list of maps\n\
+                     write `{\"op\": [\"…\", \"…\"]}`, or `[{\"op\": \"…\"}, {\"op\": \"…\"}]`",
+                )
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Rows, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Rows::Product(entries))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Rows, A::Error> {
+                let mut rows = Vec::new();
+                while let Some(row) = items.next_element()? {
+                    rows.push(row);
+                }
+                Ok(Rows::Listed(rows))
+            }
+        }
+
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+/// What is put into texts in place of a `$key`: a text, or a number.
+#[derive(Clone, Debug)]
+pub(in crate::rule) struct Scalar(pub String);
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Raw::deserialize(deserializer)?;
+        let number = || raw.number().filter(|number| number.is_finite()).map(|number| number.to_string());
+        let text = Text::of(raw).map(|text| text.text).or_else(number);
+        text.map(Self).ok_or_else(|| {
+            D::Error::custom(
+                "must be text in quotes, or a finite number\nit is put into texts in place of its `$key`",
+            )
+        })
+    }
+}
+
+impl Form {
     pub fn places(&self) -> Places {
-        let whole = |text: &Text| text.span(0..text.text.len());
-        let all = |texts: &[&Text]| texts.iter().map(|text| whole(text)).collect();
+        let all = |texts: &OneOrMany<Text>| texts.0.iter().map(Text::whole).collect();
         Places {
-            name: whole(self.name),
+            name: self.name.whole(),
             from: all(&self.from),
             to: all(&self.to),
             when: all(&self.when),
-            lets: self.lets.iter().map(|(_, text)| whole(text)).collect(),
+            lets: self.lets.0.iter().map(|(_, text)| text.whole()).collect(),
             variables: Vec::new(),
         }
     }
 }
 
 impl Reader<'_> {
-    pub(super) fn parts<'n>(&mut self, fields: &'n [Field], head: Span) -> Option<Parts<'n>> {
-        let mut required = |key: &str| {
-            let field = fields.iter().find(|field| field.key == key);
-            let meant = |field: &Field| {
-                !KEYS.contains(&field.key.as_str())
-                    && suggestion(&field.key, KEYS.iter().copied()) == Some(key)
-            };
-            // One that is misspelt is told already.
-            if field.is_none() && !fields.iter().any(meant) {
-                self.mistake(format!("the rule lacks `{key}`"), head, format!("add `{key}: \"…\"`"));
-            }
-            field
-        };
-        let (name, from, to) = (required("name"), required("from"), required("to"));
-        let (name, from, to) = (name?, from?, to?);
-        let Value::Str(name_text) = &name.node.value else {
-            self.mistake("a rule's name is text in quotes", name.node.span, "write `name: \"…\"`");
-            return None;
-        };
-        let kebab = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '$';
-        let plain = name_text.text.replace(|c: char| c.is_ascii_alphanumeric(), "");
-        if name_text.text.is_empty()
-            || !name_text.text.contains('$')
-                && !name_text.text.chars().all(|c| kebab(c) || c.is_ascii_uppercase())
-            || plain.contains(' ')
-        {
+    /// What the fields must be beside their types.
+    pub(super) fn check(&mut self, form: &Form) {
+        let name = &form.name.text;
+        let kebab = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '$';
+        // What stands for `$key` may be anything that a name may hold; capitals are those of layouts.
+        if name.is_empty() || !name.contains('$') && !name.chars().all(kebab) || name.contains(' ') {
             self.mistake(
-                format!("`{}` is not in kebab case", name_text.text),
-                name.node.span,
+                format!("`{name}` is not in kebab case"),
+                form.name.value_span(),
                 "write words in lower case, with `-` between them",
             );
         }
-        let (from_texts, to_texts) = (self.texts(&from.node), self.texts(&to.node));
-        if matches!(&from.node.value, Value::List(items) if items.is_empty()) {
-            self.mistake("the rule has no left side", from.node.span, "write `from: \"(op …)\"`");
-        } else if from_texts.len() != to_texts.len() {
-            let diagnostic = Diagnostic::new(format!(
-                "{} left side(s), {} right side(s)",
-                from_texts.len(),
-                to_texts.len()
-            ))
-            .label(self.source, to.node.span, "")
-            .label(self.source, from.node.span, "")
-            .help("each left side equals the right side in the same position");
+        let (from, to) = (form.from.0.len(), form.to.0.len());
+        if from == 0 {
+            self.mistake("the rule has no left side", form.from.span, "write `from: \"(op …)\"`");
+        } else if from != to {
+            let diagnostic = Diagnostic::new(format!("{from} left side(s), {to} right side(s)"))
+                .label(self.source, form.to.span, "")
+                .label(self.source, form.from.span, "")
+                .help("each left side equals the right side in the same position");
             self.say(diagnostic);
         }
-        let when = fields
-            .iter()
-            .find(|field| field.key == "when")
-            .map(|field| self.texts(&field.node))
-            .unwrap_or_default();
-        let mut lets = Vec::new();
-        if let Some(field) = fields.iter().find(|field| field.key == "let") {
-            match &field.node.value {
-                Value::Map(entries) => {
-                    for entry in entries {
-                        match &entry.node.value {
-                            Value::Str(text) => lets.push((entry, text)),
-                            _ => self.mistake(
-                                "a computed attribute is text in quotes",
-                                entry.node.span,
-                                format!("write `{}: \"…\"`", entry.key),
-                            ),
-                        }
-                    }
-                }
-                _ => self.mistake("`let` is a map", field.node.span, "write `let: { k: \"…\" }`"),
-            }
-        }
-        let precision = self.precision(fields);
-        Some(Parts { name: name_text, from: from_texts, to: to_texts, when, lets, precision })
     }
 
-    /// What the rule rounds to.
-    fn precision(&mut self, fields: &[Field]) -> Precision {
-        let Some(field) = fields.iter().find(|field| field.key == "precision") else {
-            return Precision::default();
-        };
-        let named = match &field.node.value {
-            Value::Str(text) => Precision::find(&text.text),
-            _ => None,
-        };
-        if named.is_none() {
-            let names = Precision::ALL.map(|one| format!("`\"{one}\"`"));
-            self.mistake(
-                "there is no such precision",
-                field.node.span,
-                format!("there are {}: all but the first are of rules that round", names.join(", ")),
-            );
-        }
-        named.unwrap_or_default()
-    }
-
-    /// A string, or a list of strings.
-    fn texts<'n>(&mut self, node: &'n Node) -> Vec<&'n Text> {
-        match &node.value {
-            Value::Str(text) => vec![text],
-            Value::List(items) => items
-                .iter()
-                .filter_map(|item| match &item.value {
-                    Value::Str(text) => Some(text),
-                    _ => {
+    /// The rows of `for_each`; one without values where there is none.
+    pub(super) fn rows(&mut self, form: &Form) -> Vec<Row> {
+        let Some(rows) = &form.for_each else { return vec![Row::new()] };
+        match &rows.value {
+            Rows::Product(entries) => {
+                let mut product = vec![Row::new()];
+                for (key, values) in entries {
+                    if values.is_empty() {
                         self.mistake(
-                            "text in quotes is expected here",
-                            item.span,
-                            "put it in quotes: patterns and guards are text",
+                            format!("`{}` has no values, so that there is no rule", key.text),
+                            values.span,
+                            format!("write `\"{}\": [\"…\"]`, or remove the rule", key.text),
                         );
-                        None
                     }
-                })
-                .collect(),
-            _ => {
-                self.mistake(
-                    "text in quotes, or a list of it, is expected here",
-                    node.span,
-                    "write `\"…\"`, or `[\"…\", \"…\"]`",
-                );
-                Vec::new()
-            }
-        }
-    }
-
-    /// The rows of `for-each`: a map of lists is their product, a list of maps is taken as it is.
-    pub(super) fn for_each(&mut self, fields: &[Field]) -> Vec<Vec<(String, String)>> {
-        let Some(field) = fields.iter().find(|field| field.key == "for-each") else {
-            return vec![Vec::new()];
-        };
-        match &field.node.value {
-            Value::Map(entries) => {
-                let mut rows: Vec<Vec<(String, String)>> = vec![Vec::new()];
-                for entry in entries {
-                    let Value::List(items) = &entry.node.value else {
-                        self.mistake(
-                            "a list of values is expected here",
-                            entry.node.span,
-                            format!(
-                                "write `{}: [\"…\", \"…\"]`: there is a rule for each of them",
-                                entry.key
-                            ),
-                        );
-                        continue;
+                    let with = |row: &Row, value: &Scalar| {
+                        row.iter().cloned().chain([(key.text.clone(), value.0.clone())]).collect()
                     };
-                    if items.is_empty() {
-                        self.mistake(
-                            format!("`{}` has no values, so that there is no rule", entry.key),
-                            entry.node.span,
-                            format!("write `{}: [\"…\"]`, or take the rule away", entry.key),
-                        );
-                    }
-                    let values: Vec<String> = items.iter().filter_map(|item| self.scalar(item)).collect();
-                    rows = rows
+                    product = product
                         .iter()
-                        .flat_map(|row| {
-                            values.iter().map(|value| {
-                                let mut row = row.clone();
-                                row.push((entry.key.clone(), value.clone()));
-                                row
-                            })
-                        })
+                        .flat_map(|row| values.iter().map(move |value| with(row, value)))
                         .collect();
                 }
-                rows
+                product
             }
-            Value::List(items) if items.is_empty() => {
-                self.mistake(
-                    "`for-each` has no rows, so that there is no rule",
-                    field.node.span,
-                    "write `[{ op: \"…\" }]`, or take the rule away",
-                );
+            Rows::Listed(rows) if rows.is_empty() => {
+                let span: Span = form.for_each.as_ref().map(|rows| rows.span).unwrap_or_default();
+                let help = "write `[{\"op\": \"…\"}]`, or remove the rule";
+                self.mistake("`for_each` has no rows, so that there is no rule", span, help);
                 Vec::new()
             }
-            Value::List(items) => items
-                .iter()
-                .filter_map(|item| match &item.value {
-                    Value::Map(entries) => Some(
-                        entries
-                            .iter()
-                            .filter_map(|entry| Some((entry.key.clone(), self.scalar(&entry.node)?)))
-                            .collect(),
-                    ),
-                    _ => {
-                        self.mistake("a row of `for-each` is a map", item.span, "write `{ l: \"…\" }`");
-                        None
-                    }
-                })
-                .collect(),
-            _ => {
-                self.mistake(
-                    "`for-each` is a map of lists, or a list of maps",
-                    field.node.span,
-                    "write `{ op: [\"…\", \"…\"] }`, or `[{ op: \"…\" }, { op: \"…\" }]`",
-                );
-                Vec::new()
-            }
-        }
-    }
-
-    pub(in crate::rule) fn scalar(&mut self, node: &Node) -> Option<String> {
-        match &node.value {
-            Value::Str(text) => Some(text.text.clone()),
-            Value::Number(value) => Some(value.to_string()),
-            _ => {
-                self.mistake(
-                    "text in quotes or a number is expected here",
-                    node.span,
-                    "a value is put into text in place of its `$key`: put it in quotes",
-                );
-                None
+            Rows::Listed(rows) => {
+                let row = |row: &Entries<Text, Scalar>| {
+                    row.0.iter().map(|(key, value)| (key.text.clone(), value.0.clone())).collect()
+                };
+                rows.iter().map(row).collect()
             }
         }
     }

@@ -6,8 +6,8 @@ use super::scope::{Scope, index};
 use crate::attr::Attr;
 use crate::error::Diagnostic;
 use crate::op::{self, Op};
+use crate::ron::Text;
 use crate::rule::pattern::{Ast, Entry, ExprAst, ExprKind, Kind};
-use crate::rule::ron::Text;
 use crate::rule::{self, AttrPattern, AttrVar, OperandVar, Pattern, RestAttrVar, RestVar};
 
 impl Reader<'_> {

@@ -4,9 +4,9 @@ use super::Reader;
 use crate::attr::{Attr, AttrKind, Float};
 use crate::error::Diagnostic;
 use crate::op::{self, Arity, Op};
+use crate::ron::Text;
 use crate::rule::Kind;
 use crate::rule::pattern::{Ast, Entry, Kind as PatternKind};
-use crate::rule::ron::Text;
 use std::ops::Range;
 
 /// How many operands a pattern writes.

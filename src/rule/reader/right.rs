@@ -5,8 +5,8 @@ use super::operator::Given;
 use super::scope::{Scope, index};
 use crate::attr::Attr;
 use crate::op;
+use crate::ron::Text;
 use crate::rule::pattern::{Ast, Entry, ExprKind, Kind};
-use crate::rule::ron::Text;
 use crate::rule::{self, Expr, OperandVar, RestAttrVar, RestVar, Template};
 
 impl Reader<'_> {

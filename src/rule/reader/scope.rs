@@ -2,7 +2,7 @@
 
 use super::Reader;
 use crate::error::{Span, suggestion};
-use crate::rule::ron::Text;
+use crate::ron::Text;
 use crate::rule::{Kind, Rest};
 use std::ops::Range;
 

@@ -1,0 +1,718 @@
+//! RON with places: files are read by the crate `ron`, into any type that derives [`Deserialize`], and every
+//! mistake in them is reported with its place.
+//!
+//! The crate reads into Rust types, forgets places and stops at the first mistake. This layer keeps the places
+//! and goes on. It rests on one property of the crate: a `&RawValue` borrows its slice of the text, so its
+//! address is its place. [`Raw`] is such a slice; [`Reader::read`] turns one into a value, and this is all that an
+//! author of a format needs:
+//!
+//! - a struct with `#[derive(Deserialize)]`; unknown, missing and repeated fields are reported by this layer;
+//! - [`Spanned`] around what must be checked later, so that the check can point at it;
+//! - [`Text`] for a string with a language of its own, such as a pattern: the place of every byte is known;
+//! - [`Raw`] for what is read later, or is one of several things, and [`OneOrMany`] for `x` or `[x, y]`;
+//! - [`Entries`] for a map in the order in which it is written.
+//!
+//! A value that does not read is reported, taken out, and what holds it is read again without it. So all
+//! mistakes of a file are found in one run, in the order of their places, by code that only ever returns the
+//! first one.
+//!
+//! An error made by [`serde::de::Error::custom`] is reported at the value that it was made for. One that begins
+//! with `must ` gets the name of the field before it, and the lines after the first become the advice:
+//! `custom("must be at least 2\nwrite 2 or more")`.
+
+mod deserializer;
+mod lexer;
+mod mistake;
+mod syntax;
+mod text;
+mod value;
+
+pub use text::Text;
+pub use value::{Entries, OneOrMany, Spanned};
+
+use crate::error::{Diagnostic, Diagnostics, Span, suggestion};
+use ::ron::value::RawValue;
+use deserializer::Session;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use std::borrow::Cow;
+use std::fmt;
+
+/// A value as it is written in a text.
+#[derive(Clone, Copy)]
+pub struct Raw<'a> {
+    /// The whole text.
+    document: &'a str,
+    /// Where the blanks and comments before the value begin.
+    lead: usize,
+    span: Span,
+}
+
+impl fmt::Debug for Raw<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// What a value consists of.
+pub enum Shape<'a> {
+    /// `Name(key: value, …)`, `(key: value, …)`, or either without fields.
+    Struct(Vec<Field<'a>>),
+    /// `Name(value, …)` or `(value, …)`.
+    Tuple(Vec<Raw<'a>>),
+    /// `[value, …]`.
+    List(Vec<Raw<'a>>),
+    /// `{key: value, …}`.
+    Map(Vec<(Raw<'a>, Raw<'a>)>),
+    /// Text, a number, or a name alone.
+    Leaf,
+}
+
+/// A field of a struct.
+#[derive(Clone, Copy, Debug)]
+pub struct Field<'a> {
+    /// Its name.
+    pub key: &'a str,
+    /// Where the name stands.
+    pub key_span: Span,
+    /// Its value.
+    pub value: Raw<'a>,
+}
+
+impl<'a> Raw<'a> {
+    /// The value that a slice of a document holds between blanks and comments.
+    fn of(document: &'a str, slice: &'a str) -> Self {
+        let lead = offset(document, slice);
+        let mut tokens = lexer::tokens(slice).filter(|token| token.kind != lexer::Kind::Comment);
+        let first = tokens.next().map_or(Span::at(slice.len()), |token| token.span);
+        let last = tokens.last().map_or(first, |token| token.span);
+        Self { document, lead, span: first.to(last).shifted(lead) }
+    }
+
+    /// The value as it is written, without blanks and comments around it.
+    pub fn text(&self) -> &'a str {
+        self.span.of(self.document)
+    }
+
+    /// Where it stands.
+    pub fn span(&self) -> Span {
+        self.span
+    }
+
+    /// The name before the parentheses of a struct or tuple.
+    pub fn name(&self) -> Option<&'a str> {
+        let mut tokens = lexer::tokens(self.text()).filter(|token| token.kind != lexer::Kind::Comment);
+        let name = tokens.next().filter(|token| token.kind == lexer::Kind::Word)?;
+        tokens.next().filter(|token| token.kind == lexer::Kind::Open)?;
+        Some(name.span.of(self.text()))
+    }
+
+    /// Where the name before the parentheses stands; for any other value, all of it.
+    pub fn head(&self) -> Span {
+        match self.name() {
+            Some(name) => Span::new(self.span.start, self.span.start + name.len()),
+            None if self.text().starts_with('(') => Span::new(self.span.start, self.span.start + 1),
+            None => self.span,
+        }
+    }
+
+    /// The value of a field, where this is a struct that has it.
+    pub fn field(&self, key: &str) -> Option<Raw<'a>> {
+        match self.shape() {
+            Ok(Shape::Struct(fields)) => {
+                fields.iter().find(|field| field.key == key).map(|field| field.value)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it is text in quotes.
+    pub fn is_text(&self) -> bool {
+        let text = self.text();
+        text.starts_with('"') || text.starts_with("r\"") || text.starts_with("r#")
+    }
+
+    /// The number that it is, if it is one.
+    pub fn number(&self) -> Option<f64> {
+        ::ron::from_str(self.text()).ok()
+    }
+
+    /// The line that it begins at, counted from 1.
+    pub fn line(&self) -> usize {
+        self.document[..self.span.start].matches('\n').count() + 1
+    }
+
+    /// The comment lines right above the value, without slashes, joined by spaces; empty where there are none.
+    pub fn comment(&self) -> String {
+        let mut lines: Vec<&str> =
+            self.document[self.lead..self.span.start].split('\n').map(str::trim).collect();
+        // The line of the value itself, and a comment at the end of the line before, which is about what stands there.
+        lines.pop();
+        let line = self.document[..self.lead].rsplit('\n').next().unwrap_or_default();
+        if !line.trim().is_empty() {
+            lines.drain(..lines.len().min(1));
+        }
+        let above = lines.iter().rev().take_while(|line| line.starts_with("//")).count();
+        let above = lines[lines.len() - above..].iter().map(|line| line.trim_start_matches('/').trim());
+        above.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether a blank line stands somewhere between the value before and this one.
+    pub fn follows_a_gap(&self) -> bool {
+        let before = self.document[..self.lead].trim_end();
+        let lines: Vec<&str> = self.document[before.len()..self.span.start].split('\n').collect();
+        lines.len() > 2 && lines[1..lines.len() - 1].iter().any(|line| line.trim().is_empty())
+    }
+
+    /// What it consists of.
+    ///
+    /// # Errors
+    /// If it is a struct or list whose parts the crate `ron` does not read.
+    fn shape(&self) -> Result<Shape<'a>, ::ron::error::SpannedError> {
+        let text = self.text();
+        let raw = |slice: &&'a RawValue| Raw::of(self.document, slice.get_ron());
+        let mut reader = ::ron::Deserializer::from_str(text)?;
+        let shape = match text.as_bytes().first() {
+            Some(b'[') => Vec::<&RawValue>::deserialize(&mut reader)
+                .map(|items| Shape::List(items.iter().map(raw).collect())),
+            Some(b'{') => Entries::<&RawValue, &RawValue>::deserialize(&mut reader)
+                .map(|map| Shape::Map(map.0.iter().map(|(key, value)| (raw(key), raw(value))).collect())),
+            _ if self.name().is_some() || text.starts_with('(') => {
+                reader.deserialize_any(Parts).map(|parts| match parts {
+                    PartsOf::Fields(fields) => {
+                        Shape::Struct(fields.iter().map(|(key, value)| self.field_of(key, value)).collect())
+                    }
+                    PartsOf::Items(items) if items.is_empty() => Shape::Struct(Vec::new()),
+                    PartsOf::Items(items) => Shape::Tuple(items.iter().map(raw).collect()),
+                })
+            }
+            _ => return Ok(Shape::Leaf),
+        };
+        shape.map_err(|code| reader.span_error(code))
+    }
+
+    fn field_of(&self, key: &'a str, value: &'a RawValue) -> Field<'a> {
+        let start = offset(self.document, key);
+        let value = Raw::of(self.document, value.get_ron());
+        Field { key, key_span: Span::new(start, start + key.len()), value }
+    }
+}
+
+/// Reads the values of one text. What is wrong goes to the diagnostics.
+pub struct Reader<'f> {
+    found: &'f mut Diagnostics,
+    source: usize,
+    /// A line that every message gets, such as the name of the rule.
+    note: Option<String>,
+}
+
+impl<'f> Reader<'f> {
+    /// A reader of the text that is this source of the diagnostics.
+    pub fn new(found: &'f mut Diagnostics, source: usize) -> Self {
+        Self { found, source, note: None }
+    }
+
+    /// The mistakes so far, and where further ones go.
+    pub fn found(&mut self) -> &mut Diagnostics {
+        self.found
+    }
+
+    /// Adds a line to every message from here on.
+    pub fn note(&mut self, note: Option<String>) {
+        self.note = note;
+    }
+
+    /// Adds a mistake, which may have several places.
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        self.found.push(match &self.note {
+            Some(note) => diagnostic.note(note),
+            None => diagnostic,
+        });
+    }
+
+    /// Adds a mistake: what is wrong, where, and what to do.
+    pub fn mistake(&mut self, message: impl Into<String>, span: Span, help: impl AsRef<str>) {
+        self.push(Diagnostic::new(message).label(self.source, span, "").help(help));
+    }
+
+    /// Whether a name is known; a mistake where it is not, with the name that is meant or all there are.
+    pub fn known(&mut self, what: &str, name: &Spanned<String>, known: &[&str]) -> bool {
+        let found = known.contains(&name.as_str());
+        if !found {
+            self.mistake(format!("{what} `{name}` is not known"), name.span, advice(name, known));
+        }
+        found
+    }
+
+    /// The text with fields such as `for-each` written as RON has them, `for_each`, each of them reported: so the
+    /// rest of an old file is read, and its other mistakes are found as well.
+    pub fn mend<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
+        let mut mended = Cow::Borrowed(text);
+        for span in lexer::hyphenated(text) {
+            let key = span.of(text);
+            let right = key.replace('-', "_");
+            self.mistake(
+                format!("`{key}` is written `{right}`"),
+                span,
+                "RON has no hyphens in names of fields",
+            );
+            mended.to_mut().replace_range(span.start..span.end, &right);
+        }
+        mended
+    }
+
+    /// The one value that a text holds; a mistake where it is not RON.
+    pub fn document<'a>(&mut self, text: &'a str) -> Option<Raw<'a>> {
+        match RawValue::from_ron(text) {
+            Ok(_) => Some(Raw::of(text, text)),
+            Err(error) => {
+                self.push(syntax::diagnostic(text, 0, &error, self.source));
+                None
+            }
+        }
+    }
+
+    /// The values of a list, those after a mistake as well: where a value is not RON, reading goes on at the next
+    /// line that begins with `name(`. `None` for a text that is another value.
+    pub fn items<'a>(&mut self, text: &'a str, name: &str) -> Option<Vec<Raw<'a>>> {
+        let token = |at: usize| {
+            let mut tokens = lexer::tokens(&text[at..]).filter(|token| token.kind != lexer::Kind::Comment);
+            tokens.next().map(|token| (token.span.shifted(at), token.span.shifted(at).of(text)))
+        };
+        let (open, _) = token(0).filter(|(_, open)| *open == "[")?;
+        let (mut items, mut at) = (Vec::new(), open.end);
+        loop {
+            if let Some((close, "]")) = token(at) {
+                at = close.end;
+                break;
+            }
+            let wrong = match syntax::value(text, at) {
+                Ok(end) => {
+                    let raw = Raw::of(text, &text[at..end]);
+                    items.push(raw);
+                    match token(end) {
+                        Some((comma, ",")) => {
+                            at = comma.end;
+                            continue;
+                        }
+                        Some((_, "]")) => {
+                            at = end;
+                            continue;
+                        }
+                        _ => syntax::missing_comma(text, raw.span.end, self.source),
+                    }
+                }
+                Err(error) => syntax::diagnostic(text, at, &error, self.source),
+            };
+            let place = wrong.labels.first().map_or(text.len(), |label| label.span.start);
+            self.push(wrong);
+            match lexer::next_line(text, place.max(at + 1), name) {
+                Some(next) => at = next,
+                None => return Some(items),
+            }
+        }
+        if let Some((span, _)) = token(at) {
+            self.mistake(
+                "something follows the end of the list",
+                span,
+                "remove it, or move it into the list",
+            );
+        }
+        Some(items)
+    }
+
+    /// Reads a value as a type. Everything in it that does not read is reported and left out; `None` where too
+    /// little is left. So a value is right only where nothing was reported.
+    pub fn read<'de, T: Deserialize<'de>>(&mut self, raw: Raw<'de>) -> Option<T> {
+        self.read_as(raw, false)
+    }
+
+    /// As [`Reader::read`], for a struct whose name stands for its kind, and was looked up: any name is right.
+    pub fn settings<'de, T: Deserialize<'de>>(&mut self, raw: Raw<'de>) -> Option<T> {
+        self.read_as(raw, true)
+    }
+
+    fn read_as<'de, T: Deserialize<'de>>(&mut self, raw: Raw<'de>, named: bool) -> Option<T> {
+        let session = Session::default();
+        loop {
+            match session.read(raw, named) {
+                Ok(value) => return Some(value),
+                Err(mistake) => {
+                    let again = session.leave_out(&mistake, raw);
+                    mistake
+                        .into_diagnostic(self.source)
+                        .into_iter()
+                        .for_each(|diagnostic| self.push(diagnostic));
+                    if !again {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What to write in place of a name that is not known.
+fn advice(name: &str, known: &[&str]) -> String {
+    match suggestion(name, known.iter().copied()) {
+        Some(close) => format!("did you mean `{close}`?"),
+        None if known.is_empty() => "none is known: remove it".to_owned(),
+        None => format!("known are {}", known.join(", ")),
+    }
+}
+
+/// Where a slice of a text begins in the text.
+fn offset(text: &str, slice: &str) -> usize {
+    (slice.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
+}
+
+/// Reads the fields or values between the parentheses of a struct or tuple.
+struct Parts;
+
+enum PartsOf<'de> {
+    Fields(Vec<(&'de str, &'de RawValue)>),
+    Items(Vec<&'de RawValue>),
+}
+
+impl<'de> Visitor<'de> for Parts {
+    type Value = PartsOf<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("fields or values in parentheses")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            fields.push(entry);
+        }
+        Ok(PartsOf::Fields(fields))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = items.next_element()? {
+            values.push(value);
+        }
+        Ok(PartsOf::Items(values))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(PartsOf::Items(Vec::new()))
+    }
+
+    /// `Some(value)`.
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        <&RawValue>::deserialize(deserializer).map(|value| PartsOf::Items(vec![value]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    #[serde(default)]
+    struct Lens {
+        name: String,
+        focus: Spanned<f64>,
+        glass: Glass,
+        coats: Vec<String>,
+        sizes: BTreeMap<String, usize>,
+        note: Option<String>,
+    }
+
+    impl Default for Lens {
+        fn default() -> Self {
+            Self {
+                name: "plain".into(),
+                focus: 1.0.into(),
+                glass: Glass::Crown,
+                coats: Vec::new(),
+                sizes: BTreeMap::new(),
+                note: None,
+            }
+        }
+    }
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    enum Glass {
+        Crown,
+        Flint { lead: u8 },
+        Mixed(Vec<u8>),
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    struct Camera<'a> {
+        name: Text,
+        #[serde(borrow)]
+        parts: Vec<Raw<'a>>,
+        film: OneOrMany<u32>,
+    }
+
+    fn read<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+        let mut found = Diagnostics::of("x.ron", text);
+        let mut reader = Reader::new(&mut found, 0);
+        let text = reader.mend(text);
+        let value = reader.document(&text).and_then(|raw| reader.read(raw));
+        found.into_result(()).map_err(|found| found.to_string())?;
+        Ok(value.expect("a value that has no mistakes is read"))
+    }
+
+    #[test]
+    fn derived_types_read_as_from_the_crate() {
+        let text = r#"Lens(name: "a\tb", focus: 2, glass: Flint(lead: 3), coats: ["x"], sizes: {"wide": 4}, note: Some("n"))"#;
+        let lens = read::<Lens>(text).unwrap();
+        assert_eq!(text.find("2,"), Some(lens.focus.span.start));
+        assert_eq!(lens.note.as_deref(), Some("n"));
+        assert_eq!(
+            ::ron::from_str::<Lens>(&text.replace("focus: 2", "focus: (2.0)")).map(|lens| lens.name),
+            Ok("a\tb".into())
+        );
+        assert_eq!(
+            read::<Lens>("(glass: Mixed([1, 2]), note: \"n\")").unwrap().glass,
+            Glass::Mixed(vec![1, 2])
+        );
+        assert_eq!(read::<Lens>("Lens()").unwrap(), Lens::default());
+    }
+
+    #[test]
+    fn all_mistakes_are_found_at_once() {
+        let text = r#"Lens(
+    name: 3,
+    focus: "near",
+    fokus: 2,
+    glass: Flint(lead: 300, tin: 1),
+    coats: ["a", 1, b],
+    sizes: {wide: 1, "tall": -1},
+    coats: [],
+)"#;
+        insta::assert_snapshot!(read::<Lens>(text).unwrap_err(), @r#"
+    error: `Lens` has no field `fokus`
+      --> x.ron:4:5
+      |
+    4 |     fokus: 2,
+      |     ^^^^^
+      |
+      = help: did you mean `focus`?
+
+    error: `coats` is written twice
+      --> x.ron:8:5
+      |
+    6 |     coats: ["a", 1, b],
+      |     ----- first here
+    7 |     sizes: {wide: 1, "tall": -1},
+    8 |     coats: [],
+      |     ^^^^^ here again
+      |
+      = help: remove one of them, or give it the name that is meant
+
+    error: `name` must be text in quotes
+      --> x.ron:2:11
+      |
+    2 |     name: 3,
+      |           ^
+      |
+      = help: write `name: "…"`
+
+    error: `focus` must be a number
+      --> x.ron:3:12
+      |
+    3 |     focus: "near",
+      |            ^^^^^^
+      |
+      = help: write a number
+
+    error: `Flint` has no field `tin`
+      --> x.ron:5:29
+      |
+    5 |     glass: Flint(lead: 300, tin: 1),
+      |                             ^^^
+      |
+      = help: known are lead
+
+    error: `lead` must be a smaller number
+      --> x.ron:5:24
+      |
+    5 |     glass: Flint(lead: 300, tin: 1),
+      |                        ^^^
+      |
+      = help: it is too large for its type
+
+    error: an entry of `coats` must be text in quotes
+      --> x.ron:6:18
+      |
+    6 |     coats: ["a", 1, b],
+      |                  ^
+      |
+      = help: write `"…"`
+
+    error: an entry of `coats` must be text in quotes
+      --> x.ron:6:21
+      |
+    6 |     coats: ["a", 1, b],
+      |                     ^
+      |
+      = help: write `"…"`
+
+    error: a key of `sizes` must be text in quotes
+      --> x.ron:7:13
+      |
+    7 |     sizes: {wide: 1, "tall": -1},
+      |             ^^^^
+      |
+      = help: write `"…"`
+
+    error: `tall` must be 0 or more
+      --> x.ron:7:30
+      |
+    7 |     sizes: {wide: 1, "tall": -1},
+      |                              ^^
+      |
+      = help: write a whole number from 0 on
+    "#);
+    }
+
+    #[test]
+    fn old_names_of_fields_are_reported_and_read() {
+        insta::assert_snapshot!(read::<Lens>("Lens(name: \"a-b\", fo-cus: 1)").unwrap_err(), @r#"
+        error: `fo-cus` is written `fo_cus`
+          --> x.ron:1:19
+          |
+        1 | Lens(name: "a-b", fo-cus: 1)
+          |                   ^^^^^^
+          |
+          = help: RON has no hyphens in names of fields
+
+        error: `Lens` has no field `fo_cus`
+          --> x.ron:1:19
+          |
+        1 | Lens(name: "a-b", fo-cus: 1)
+          |                   ^^^^^^
+          |
+          = help: did you mean `focus`?
+        "#);
+    }
+
+    #[test]
+    fn what_follows_from_a_mistake_is_not_reported() {
+        #[derive(Debug, serde::Deserialize)]
+        struct Pair {
+            #[allow(dead_code)]
+            first: u8,
+            #[allow(dead_code)]
+            second: Vec<Half>,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        struct Half {
+            #[allow(dead_code)]
+            size: u8,
+        }
+        insta::assert_snapshot!(read::<Pair>("Pair(frist: 1, second: [Half(size: x), Half()])").unwrap_err(), @r"
+        error: `Pair` has no field `frist`
+          --> x.ron:1:6
+          |
+        1 | Pair(frist: 1, second: [Half(size: x), Half()])
+          |      ^^^^^
+          |
+          = help: did you mean `first`?
+
+        error: `size` must be a whole number
+          --> x.ron:1:36
+          |
+        1 | Pair(frist: 1, second: [Half(size: x), Half()])
+          |                                    ^
+          |
+          = help: write a whole number
+
+        error: `Half` lacks the field `size`
+          --> x.ron:1:40
+          |
+        1 | Pair(frist: 1, second: [Half(size: x), Half()])
+          |                                        ^^^^
+          |
+          = help: add `size: …`
+        ");
+    }
+
+    #[test]
+    fn raw_values_have_names_comments_and_places() {
+        let text = "// A camera.
+Camera(
+    name: r#\"a\"b\"#, // its name
+    film: 35,
+    parts: [
+        // The front.
+        // It turns.
+        Lens(focus: 1),
+        3, // a number
+
+        /* none */ \"text\",
+    ],
+)";
+        let mut found = Diagnostics::of("x.ron", text);
+        let mut reader = Reader::new(&mut found, 0);
+        let root = reader.document(text).unwrap();
+        assert_eq!((root.comment().as_str(), root.name(), root.line()), ("A camera.", Some("Camera"), 2));
+        let camera: Camera<'_> = reader.read(root).unwrap();
+        assert_eq!(camera.film.0, [35]);
+        assert_eq!(camera.name.text, "a\"b");
+        assert_eq!(camera.name.span(1..3).of(text), "\"b");
+        let [lens, number, word] = camera.parts[..] else { panic!("{:?}", camera.parts) };
+        assert_eq!(
+            (lens.comment().as_str(), lens.name(), lens.line()),
+            ("The front. It turns.", Some("Lens"), 8)
+        );
+        assert_eq!((number.text(), number.comment().as_str(), number.follows_a_gap()), ("3", "", false));
+        assert_eq!((word.text(), word.comment().as_str(), word.follows_a_gap()), ("\"text\"", "", true));
+        assert!(!lens.follows_a_gap());
+        assert!(found.is_empty(), "{found}");
+    }
+
+    #[test]
+    fn every_byte_of_a_text_has_its_place() {
+        let text = "\"a\\\"é\\u{e9}\\\n      b\\x41c\"";
+        let mut found = Diagnostics::of("x.ron", text);
+        let mut reader = Reader::new(&mut found, 0);
+        let root = reader.document(text).unwrap();
+        let read: Text = reader.read(root).unwrap();
+        assert_eq!(read.text, "a\"éébAc");
+        let places: Vec<&str> = read
+            .text
+            .char_indices()
+            .map(|(at, c)| {
+                let start = read.span(at..at + c.len_utf8()).start;
+                &text[start..=start + text[start..].chars().next().map_or(0, |c| c.len_utf8() - 1)]
+            })
+            .collect();
+        assert_eq!(places, ["a", "\\", "é", "\\", "b", "\\", "c"]);
+        assert_eq!(read.whole().of(text), text.trim_matches('"'));
+    }
+
+    #[test]
+    fn a_list_goes_on_after_a_value_that_is_not_ron() {
+        let text = "[\n    Lens(name: 1 focus: 2),\n    Lens(focus: 3),\n    Lens(name: \"x),\n]";
+        let mut found = Diagnostics::of("x.ron", text);
+        let items = Reader::new(&mut found, 0).items(text, "Lens").unwrap();
+        assert_eq!(items.iter().map(Raw::text).collect::<Vec<_>>(), ["Lens(focus: 3)"]);
+        insta::assert_snapshot!(found, @r#"
+    error: `,` or `)` is missing here
+      --> x.ron:2:18
+      |
+    2 |     Lens(name: 1 focus: 2),
+      |         -        ^
+      |         |
+      |         opened here
+      |
+      = help: write `,` before what follows, or `)` to close what is open
+
+    error: the text does not end
+      --> x.ron:4:16
+      |
+    4 |     Lens(name: "x),
+      |                ^
+      |
+      = help: close it with the quotes that it begins with
+    "#);
+    }
+}

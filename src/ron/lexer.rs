@@ -1,0 +1,203 @@
+//! The tokens of a text, for what the crate `ron` does not tell: where comments, brackets and lines are.
+//!
+//! Values are read by the crate alone. This knows just enough of the syntax to step over texts and comments.
+
+use crate::error::Span;
+
+/// A kind of token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `(`, `[` or `{`.
+    Open,
+    /// `)`, `]` or `}`.
+    Close,
+    /// A name or a number.
+    Word,
+    /// Text in quotes.
+    Text,
+    /// Text whose end is missing.
+    OpenText,
+    /// `// …`, without the end of the line, or `/* … */`.
+    Comment,
+    /// Any other character.
+    Other,
+}
+
+/// A token and its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    pub kind: Kind,
+    pub span: Span,
+}
+
+/// The tokens of a text, in order.
+pub fn tokens(text: &str) -> impl Iterator<Item = Token> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        at += text[at..].len() - text[at..].trim_start().len();
+        let (kind, length) = token(&text[at..])?;
+        let span = Span::new(at, at + length);
+        at = span.end;
+        Some(Token { kind, span })
+    })
+}
+
+/// The kind and length of the token that a text begins with.
+fn token(rest: &str) -> Option<(Kind, usize)> {
+    let first = rest.chars().next()?;
+    let to = |end: Option<usize>| end.unwrap_or(rest.len());
+    Some(match first {
+        '(' | '[' | '{' => (Kind::Open, 1),
+        ')' | ']' | '}' => (Kind::Close, 1),
+        '/' if rest.starts_with("//") => (Kind::Comment, to(rest.find('\n'))),
+        '/' if rest.starts_with("/*") => (Kind::Comment, block(rest)),
+        '"' => closed(quoted(&rest[1..]).map(|length| length + 1), rest),
+        '\'' => (Kind::Other, character(rest)),
+        'r' | 'b' if prefix(rest).is_some() => {
+            let begin = prefix(rest).unwrap_or_default();
+            let hashes = rest[..begin].matches('#').count();
+            let end = match rest[..begin].contains('r') {
+                true => {
+                    rest[begin..].find(&format!("\"{}", "#".repeat(hashes))).map(|length| length + 1 + hashes)
+                }
+                false => quoted(&rest[begin..]),
+            };
+            closed(end.map(|length| begin + length), rest)
+        }
+        c if is_word(c) => (Kind::Word, to(rest.find(|c| !is_word(c)))),
+        other => (Kind::Other, other.len_utf8()),
+    })
+}
+
+/// What names and numbers consist of, and the names that old files have.
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '.')
+}
+
+fn closed(length: Option<usize>, rest: &str) -> (Kind, usize) {
+    length.map_or((Kind::OpenText, rest.len()), |length| (Kind::Text, length))
+}
+
+/// The length of what `r"`, `r#"`, `b"` or `br#"` is.
+fn prefix(rest: &str) -> Option<usize> {
+    let letters = rest.find(|c| !matches!(c, 'r' | 'b'))?;
+    let hashes = rest[letters..].find(|c| c != '#')?;
+    let raw = rest[..letters].ends_with('r');
+    let known = matches!(&rest[..letters], "r" | "b" | "br") && (raw || hashes == 0);
+    (known && rest[letters + hashes..].starts_with('"')).then_some(letters + hashes + 1)
+}
+
+/// The length of text up to and with its closing quote.
+fn quoted(body: &str) -> Option<usize> {
+    let mut escaped = false;
+    for (at, c) in body.char_indices() {
+        match c {
+            '"' if !escaped => return Some(at + 1),
+            '\\' => escaped = !escaped,
+            _ => escaped = false,
+        }
+    }
+    None
+}
+
+/// The length of `'x'`, or of the `'` alone.
+fn character(rest: &str) -> usize {
+    let escaped = rest.starts_with("'\\");
+    let inner = rest.char_indices().skip(if escaped { 3 } else { 2 });
+    inner.take(if escaped { 8 } else { 1 }).find(|(_, c)| *c == '\'').map_or(1, |(at, _)| at + 1)
+}
+
+/// The length of a block comment; they nest.
+fn block(rest: &str) -> usize {
+    let (mut depth, mut at) = (0_usize, 0);
+    while at < rest.len() {
+        let (step, change) = match &rest.as_bytes()[at..] {
+            [b'/', b'*', ..] => (2, 1),
+            [b'*', b'/', ..] => (2, -1),
+            _ => (1, 0),
+        };
+        at += step;
+        depth = depth.saturating_add_signed(change);
+        if depth == 0 {
+            break;
+        }
+    }
+    at
+}
+
+/// The names of fields that have hyphens.
+pub fn hyphenated(text: &str) -> Vec<Span> {
+    let tokens: Vec<Token> = tokens(text).filter(|token| token.kind != Kind::Comment).collect();
+    let is_key = |pair: &[Token]| {
+        let name = pair[0].span.of(text);
+        pair[0].kind == Kind::Word
+            && pair[1].span.of(text) == ":"
+            && name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.contains('-')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+    };
+    tokens.windows(2).filter(|pair| is_key(pair)).map(|pair| pair[0].span).collect()
+}
+
+/// The innermost bracket that is open at a place.
+pub fn open_bracket(text: &str, place: usize) -> Option<Span> {
+    let mut open = Vec::new();
+    for token in tokens(text).take_while(|token| token.span.end <= place) {
+        match token.kind {
+            Kind::Open => open.push(token.span),
+            Kind::Close => drop(open.pop()),
+            _ => {}
+        }
+    }
+    open.pop()
+}
+
+/// Where the next line from a place on begins with `name(`.
+pub fn next_line(text: &str, from: usize, name: &str) -> Option<usize> {
+    let begins = |at: &usize| text[at + name.len()..].starts_with('(');
+    let first = |at: &usize| text[..*at].trim_end_matches([' ', '\t']).ends_with('\n');
+    text.match_indices(name).map(|(at, _)| at).filter(|at| *at >= from).filter(begins).find(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<(Kind, &str)> {
+        tokens(text).map(|token| (token.kind, token.span.of(text))).collect()
+    }
+
+    #[test]
+    fn texts_and_comments_are_one_token_each() {
+        let text = r##"a: "x\"(" r#"y"["# /* /* ( */ */ b"z" 'c' '\'' // "end"
+            1.5e-3]"##;
+        let found: Vec<&str> = kinds(text).into_iter().map(|(_, text)| text).collect();
+        let wanted = [
+            "a",
+            ":",
+            r#""x\"(""#,
+            r##"r#"y"["#"##,
+            "/* /* ( */ */",
+            r#"b"z""#,
+            "'c'",
+            r"'\''",
+            "// \"end\"",
+            "1.5e-3",
+            "]",
+        ];
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn text_without_an_end_goes_to_the_end_of_the_file() {
+        assert_eq!(kinds("(\"ab\nc"), [(Kind::Open, "("), (Kind::OpenText, "\"ab\nc")]);
+        assert_eq!(kinds("r#\"ab\""), [(Kind::OpenText, "r#\"ab\"")]);
+    }
+
+    #[test]
+    fn only_keys_with_hyphens_are_found() {
+        let text = r#"A(for-each: {"a-b": -1, c: "x-y: 1"}, d: e-f, g-h :2) // i-j: k"#;
+        let found: Vec<&str> = hyphenated(text).into_iter().map(|span| span.of(text)).collect();
+        assert_eq!(found, ["for-each", "g-h"]);
+    }
+}

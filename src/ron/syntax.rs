@@ -1,0 +1,146 @@
+//! What is not RON, in words: the errors of the crate `ron` with the places that they are about.
+
+use super::lexer::{self, Kind};
+use crate::error::{Diagnostic, Span};
+use ::ron::error::{Error, Position, SpannedError};
+use ::ron::value::RawValue;
+use serde::Deserialize;
+
+/// The end of the value that stands at a place, with the blanks and comments after it.
+pub fn value(text: &str, at: usize) -> Result<usize, SpannedError> {
+    let mut reader = ::ron::Deserializer::from_str(&text[at..])?;
+    match <&RawValue>::deserialize(&mut reader) {
+        Ok(_) => Ok(text.len() - reader.remainder().len()),
+        Err(code) => Err(reader.span_error(code)),
+    }
+}
+
+/// The message for an error that the crate found in a text from `start` on.
+pub fn diagnostic(text: &str, start: usize, error: &SpannedError, source: usize) -> Diagnostic {
+    let place = start + byte(&text[start..], error.span.end);
+    let next = text[place..].chars().next();
+    let here = Span::new(place, place + next.map_or(0, char::len_utf8));
+    let simple =
+        |message: String, span: Span, help: &str| Diagnostic::new(message).label(source, span, "").help(help);
+    let unclosed = lexer::tokens(text).find(|token| token.kind == Kind::OpenText);
+    let ends_there = |from: usize| matches!(error.code, Error::ExpectedStringEnd) || from < place;
+    if let Some(token) = unclosed.filter(|token| ends_there(token.span.start)) {
+        let begin = Span::new(token.span.start, token.span.start + 1);
+        return simple("the text does not end".into(), begin, "close it with the quotes that it begins with");
+    }
+    match &error.code {
+        Error::UnclosedBlockComment => simple("the comment does not end".into(), here, "close it with `*/`"),
+        Error::Eof => unfinished(text, source),
+        Error::ExpectedComma
+        | Error::ExpectedArrayEnd
+        | Error::ExpectedMapEnd
+        | Error::ExpectedStructLikeEnd
+        | Error::ExpectedOptionEnd => match (key_before(text, place), next) {
+            (_, None) => unfinished(text, source),
+            (Some(key), _) => missing_colon(key.of(text), here, source),
+            _ => missing_comma(text, place, source),
+        },
+        Error::ExpectedMapColon => match key_before(text, place) {
+            Some(key) => missing_colon(key.of(text), here, source),
+            None => simple("`:` is missing here".into(), here, "write `key: value`"),
+        },
+        Error::ExpectedIdentifier | Error::SuggestRawIdentifier(_) => {
+            let message = "the name of a field is missing here".to_owned();
+            opened(simple(message, here, "write `name: value`"), text, place, source)
+        }
+        Error::UnexpectedChar(c) => simple(
+            format!("`{c}` does not begin a value"),
+            here,
+            "write text in quotes, a number, `[…]`, `{…}` or `Name(…)`",
+        ),
+        Error::InvalidEscape(_) => {
+            let escape = text[..place].rfind('\\').map_or(here, |from| Span::new(from, place));
+            simple(
+                format!("`{}` is not an escape", escape.of(text)),
+                escape,
+                "write `\\\\` for a backslash, or `\\\"`, `\\n`, `\\t`",
+            )
+        }
+        Error::TrailingCharacters => simple(
+            "something follows the end".into(),
+            here,
+            "remove it, or move it inside what ends before it",
+        ),
+        Error::ExceededRecursionLimit => simple(
+            "values are nested more than 128 deep".into(),
+            here,
+            "close what is open: no file of ovolo needs so many",
+        ),
+        other => {
+            let from = start + byte(&text[start..], error.span.start);
+            let message = other.to_string();
+            let lower =
+                message.chars().next().map(|c| c.to_lowercase().collect::<String>()).unwrap_or_default();
+            let message = lower + message.get(1..).unwrap_or_default();
+            simple(message, Span::new(from, place.max(from)), "write RON: https://github.com/ron-rs/ron")
+        }
+    }
+}
+
+/// That a comma is missing after what ends at a place, or before what stands there.
+pub fn missing_comma(text: &str, place: usize, source: usize) -> Diagnostic {
+    let place = place + text[place..].len() - text[place..].trim_start().len();
+    let here = Span::new(place, place + text[place..].chars().next().map_or(0, char::len_utf8));
+    let close = match lexer::open_bracket(text, place).map(|open| open.of(text)) {
+        Some("[") => ']',
+        Some("{") => '}',
+        _ => ')',
+    };
+    let diagnostic = Diagnostic::new(format!("`,` or `{close}` is missing here"))
+        .label(source, here, "")
+        .help(format!("write `,` before what follows, or `{close}` to close what is open"));
+    opened(diagnostic, text, place, source)
+}
+
+fn missing_colon(key: &str, here: Span, source: usize) -> Diagnostic {
+    Diagnostic::new(format!("`:` is missing after `{key}`"))
+        .label(source, Span::at(here.start), "")
+        .help(format!("write `{key}: …`"))
+}
+
+/// That the text ends where something is open, or before anything began.
+fn unfinished(text: &str, source: usize) -> Diagnostic {
+    let end = text.trim_end().len();
+    let diagnostic = Diagnostic::new("the file ends too early").label(source, Span::at(end), "");
+    let open = lexer::open_bracket(text, end);
+    let help = match open.map(|open| open.of(text)) {
+        Some("[") => "close what is open with `]`",
+        Some("{") => "close what is open with `}`",
+        Some(_) => "close what is open with `)`",
+        None => "write a value",
+    };
+    opened(diagnostic.help(help), text, end, source)
+}
+
+/// With the bracket that is open at a place.
+fn opened(diagnostic: Diagnostic, text: &str, place: usize, source: usize) -> Diagnostic {
+    match lexer::open_bracket(text, place) {
+        Some(open) => diagnostic.label(source, open, "opened here"),
+        None => diagnostic,
+    }
+}
+
+/// The name that stands before a place as the name of a field whose colon is missing.
+fn key_before(text: &str, place: usize) -> Option<Span> {
+    let before: Vec<_> = lexer::tokens(text)
+        .take_while(|token| token.span.end <= place)
+        .filter(|token| token.kind != Kind::Comment)
+        .collect();
+    let [.., before, key] = &before[..] else { return None };
+    let begins = before.span.of(text) == "(" || before.span.of(text) == ",";
+    let within = lexer::open_bracket(text, place).is_some_and(|open| open.of(text) == "(");
+    let name = key.span.of(text).starts_with(|c: char| c.is_alphabetic() || c == '_');
+    (begins && within && name && key.kind == Kind::Word).then_some(key.span)
+}
+
+/// The byte of a position that the crate counts in lines and characters.
+fn byte(text: &str, position: Position) -> usize {
+    let line = text.split_inclusive('\n').take(position.line.saturating_sub(1)).map(str::len).sum::<usize>();
+    let characters = text[line..].char_indices().nth(position.col.saturating_sub(1));
+    characters.map_or(text.len(), |(at, _)| line + at)
+}

@@ -1,0 +1,137 @@
+//! Text that holds a language of its own: where each of its bytes stands in the file.
+
+use super::Raw;
+use crate::error::Span;
+use serde::de::{Deserialize, Deserializer, Error};
+use std::ops::Range;
+
+/// A text in quotes, with the place in the file of each of its bytes.
+#[derive(Clone, Debug, Default)]
+pub struct Text {
+    /// The text, escapes replaced.
+    pub text: String,
+    places: Vec<usize>,
+    end: usize,
+    span: Span,
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Raw::deserialize(deserializer)?;
+        Self::of(raw).ok_or_else(|| D::Error::custom("must be text in quotes\nwrite `\"…\"`"))
+    }
+}
+
+impl Text {
+    /// The text of a value; `None` where it is none.
+    pub fn of(raw: Raw<'_>) -> Option<Self> {
+        if !raw.is_text() {
+            return None;
+        }
+        let text: String = ::ron::from_str(raw.text()).ok()?;
+        let written = raw.text();
+        let hashes = written.len() - written.trim_end_matches('#').len();
+        let quote = written.find('"')?;
+        let body = quote + 1..written.len() - hashes - 1;
+        let span = raw.span();
+        let end = span.start + body.end;
+        let places = match written.starts_with('r') {
+            true => (span.start + body.start..end).collect(),
+            false => places(&written[body.clone()], &text, span.start + body.start),
+        };
+        Some(Self { text, places, end, span })
+    }
+
+    /// Where the value stands, quotes included.
+    pub fn value_span(&self) -> Span {
+        self.span
+    }
+
+    /// Where all of the text stands, without the quotes.
+    pub fn whole(&self) -> Span {
+        self.span(0..self.text.len())
+    }
+
+    /// Where a range of the text stands in the file.
+    pub fn span(&self, range: Range<usize>) -> Span {
+        let start = self.places.get(range.start).copied().unwrap_or(self.end);
+        let end = match range.end.checked_sub(1).and_then(|last| self.places.get(last)) {
+            Some(last) if range.end > range.start => last + 1,
+            _ => start,
+        };
+        Span::new(start, end.max(start))
+    }
+
+    fn push(&mut self, character: char, place: usize) {
+        self.places.extend(std::iter::repeat_n(place, character.len_utf8()));
+        self.text.push(character);
+    }
+
+    /// With every `$name` replaced by its value, which stands where the name stood. The names that were used are
+    /// added to `used`.
+    ///
+    /// # Errors
+    /// A name that has no value, and its place.
+    pub fn replace(
+        &self,
+        values: &[(String, String)],
+        used: &mut Vec<String>,
+    ) -> Result<Self, (String, Span)> {
+        let mut result = Self { end: self.end, span: self.span, ..Self::default() };
+        let mut rest = self.text.char_indices().peekable();
+        while let Some((at, character)) = rest.next() {
+            if character != '$' {
+                result.push(character, self.places[at]);
+                continue;
+            }
+            let tail = &self.text[at + 1..];
+            let length = tail.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(tail.len());
+            let name = &tail[..length];
+            let Some((_, value)) = values.iter().find(|(known, _)| known == name) else {
+                return Err((name.to_owned(), self.span(at..at + 1 + length)));
+            };
+            used.push(name.to_owned());
+            for character in value.chars() {
+                result.push(character, self.places[at]);
+            }
+            while rest.peek().is_some_and(|(next, _)| *next <= at + length) {
+                rest.next();
+            }
+        }
+        Ok(result)
+    }
+}
+
+/// The place of each byte of a text that is written, with escapes, from a place on.
+fn places(written: &str, text: &str, start: usize) -> Vec<usize> {
+    let mut places = Vec::with_capacity(text.len());
+    let (mut at, mut characters) = (0, text.chars());
+    while at < written.len() {
+        let rest = &written[at..];
+        let length = escape(rest);
+        // A line that is continued has no character.
+        if !rest.starts_with("\\\n") && !rest.starts_with("\\\r\n") {
+            let bytes = characters.next().map_or(0, char::len_utf8);
+            // Of a character as it is, each byte has its place.
+            places.extend((0..bytes).map(|byte| start + at + if rest.starts_with('\\') { 0 } else { byte }));
+        }
+        at += length;
+    }
+    places
+}
+
+/// The length of the character that a text in quotes begins with.
+fn escape(rest: &str) -> usize {
+    let mut characters = rest.chars();
+    let first = characters.next().map_or(1, char::len_utf8);
+    if !rest.starts_with('\\') {
+        return first;
+    }
+    match characters.next() {
+        Some('x') => 4.min(rest.len()),
+        Some('u') => rest.find('}').map_or(rest.len(), |end| end + 1),
+        Some('\n' | '\r') => rest.len() - rest[1..].trim_start_matches([' ', '\t', '\n', '\r']).len(),
+        Some(other) => 1 + other.len_utf8(),
+        None => 1,
+    }
+}
