@@ -240,9 +240,9 @@ impl<'de> Deserializer<'de> for Value<'_, 'de> {
             RAW => {
                 let parts =
                     [Part::Text(self.raw.document), Part::Number(self.raw.lead), places[0], places[1]];
-                visitor.visit_seq(Parts { value: None, parts: parts.to_vec().into_iter() })
+                visitor.visit_seq(Parts { value: None, parts: &parts })
             }
-            SPANNED => visitor.visit_seq(Parts { value: Some(self), parts: places.to_vec().into_iter() }),
+            SPANNED => visitor.visit_seq(Parts { value: Some(self), parts: &places }),
             ONE_OR_MANY if self.raw.text().starts_with('[') => self.deserialize_seq(visitor),
             _ => visitor.visit_newtype_struct(self),
         }
@@ -454,24 +454,25 @@ enum Part<'de> {
 }
 
 /// Such parts, and the value itself after them.
-struct Parts<'s, 'de> {
-    parts: std::vec::IntoIter<Part<'de>>,
+struct Parts<'p, 's, 'de> {
+    parts: &'p [Part<'de>],
     value: Option<Value<'s, 'de>>,
 }
 
-impl<'de> SeqAccess<'de> for Parts<'_, 'de> {
+impl<'de> SeqAccess<'de> for Parts<'_, '_, 'de> {
     type Error = Mistake;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Mistake> {
-        match self.parts.next() {
-            Some(Part::Text(text)) => {
-                seed.deserialize(BorrowedStrDeserializer::<Mistake>::new(text)).map(Some)
-            }
-            Some(Part::Number(number)) => {
+        let Some((first, rest)) = self.parts.split_first() else {
+            return self.value.take().map(|value| value.read(seed)).transpose();
+        };
+        self.parts = rest;
+        match *first {
+            Part::Text(text) => seed.deserialize(BorrowedStrDeserializer::<Mistake>::new(text)).map(Some),
+            Part::Number(number) => {
                 let number: UsizeDeserializer<Mistake> = number.into_deserializer();
                 seed.deserialize(number).map(Some)
             }
-            None => self.value.take().map(|value| value.read(seed)).transpose(),
         }
     }
 }
