@@ -10,13 +10,13 @@ pub mod cuda;
 pub mod features;
 pub mod native;
 pub mod onednn;
-pub mod team;
 
 pub use crate::contract::{ALIGN, Call, Contract};
 use crate::graph::NodeId;
 use crate::plan::Plan;
 use crate::plan::schedule::Schedule;
 use crate::tensor::Tensor;
+pub use ovolo_team as team;
 use rustc_hash::FxHashMap;
 use std::path::PathBuf;
 use team::Team;

@@ -2,6 +2,8 @@
 
 mod check;
 mod constants;
+#[cfg(test)]
+mod test;
 
 use crate::backend::cuda::nvrtc::{Fresh, Source};
 use crate::backend::{self, Args, Kernel, Loading, Runner, team::Team};

@@ -1,0 +1,233 @@
+//! Tests of the team on the processor.
+#![allow(clippy::unwrap_used)]
+
+use crate::{MOST_THREADS, Team};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+fn counters(count: usize) -> Vec<AtomicUsize> {
+    (0..count).map(|_| AtomicUsize::new(0)).collect()
+}
+
+fn values(counters: &[AtomicUsize]) -> Vec<usize> {
+    counters.iter().map(|counter| counter.load(Ordering::Relaxed)).collect()
+}
+
+#[test]
+fn every_task_of_every_job_runs_once_before_the_job_returns() {
+    // With more threads than processors some have not begun when a job is over, and some park.
+    for threads in [1, 2, 3, 8] {
+        let team = Team::new(threads);
+        assert_eq!(team.threads(), threads);
+        for round in 0..3_000_usize {
+            let tasks = round % 7;
+            let done = counters(tasks);
+            team.run(tasks, |task| {
+                if round % 50 == 0 {
+                    thread::yield_now();
+                }
+                done[task].fetch_add(1, Ordering::Relaxed);
+            });
+            assert!(values(&done).iter().all(|done| *done == 1), "job {round}");
+            // A thread's number belongs to one thread at a time, and is below the limit.
+            let busy = counters(2);
+            team.share(2, tasks, |thread, task| {
+                assert_eq!(busy[thread].fetch_add(1, Ordering::Relaxed), 0);
+                done[task].fetch_add(1, Ordering::Relaxed);
+                busy[thread].fetch_sub(1, Ordering::Relaxed);
+            });
+            assert!(values(&done).iter().all(|done| *done == 2), "job {round}");
+            if round % 1_000 == 999 {
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_team_can_be_sent_and_shared() {
+    fn check<T: Send + Sync>(_: &T) {}
+    check(&Team::new(1));
+}
+
+#[test]
+fn a_team_of_no_thread_has_its_caller_and_one_of_too_many_is_refused() {
+    assert_eq!(Team::new(0).threads(), 1);
+    let refused = catch_unwind(|| Team::new(MOST_THREADS + 1)).err().unwrap();
+    assert!(refused.downcast_ref::<String>().unwrap().contains("at most"));
+}
+
+#[test]
+fn a_panic_on_any_thread_reaches_the_caller_and_the_team_works_on() {
+    for threads in [1, 2, 4] {
+        let team = Team::new(threads);
+        for round in 0..500_usize {
+            let tasks = 1 + round % 9;
+            let wrong = round % tasks;
+            let done = counters(tasks);
+            let job = catch_unwind(AssertUnwindSafe(|| {
+                team.run(tasks, |task| {
+                    if task == wrong {
+                        // Unlike `panic_any`, this prints nothing.
+                        resume_unwind(Box::new(task));
+                    }
+                    done[task].fetch_add(1, Ordering::Relaxed);
+                });
+            }));
+            assert_eq!(*job.unwrap_err().downcast::<usize>().unwrap(), wrong);
+            let done = values(&done);
+            assert_eq!(done[wrong], 0);
+            assert!(done.iter().all(|done| *done <= 1));
+            let done = counters(tasks);
+            team.run(tasks, |task| {
+                done[task].fetch_add(1, Ordering::Relaxed);
+            });
+            assert!(values(&done).iter().all(|done| *done == 1), "job {round}");
+        }
+    }
+}
+
+#[test]
+fn a_panic_of_a_worker_keeps_its_message() {
+    let team = Team::new(2);
+    // Both tasks are begun before one panics: so it is a worker that does one of them.
+    let both = Barrier::new(2);
+    let caller = thread::current().id();
+    let job = catch_unwind(AssertUnwindSafe(|| {
+        team.run(2, |_| {
+            both.wait();
+            if thread::current().id() != caller {
+                panic_any("the worker's");
+            }
+        });
+    }));
+    assert_eq!(*job.unwrap_err().downcast::<&str>().unwrap(), "the worker's");
+}
+
+#[test]
+fn tasks_that_have_not_begun_are_skipped_after_a_panic() {
+    let team = Team::new(2);
+    let done = AtomicUsize::new(0);
+    let job = catch_unwind(AssertUnwindSafe(|| {
+        team.run(10_000, |_| {
+            done.fetch_add(1, Ordering::Relaxed);
+            resume_unwind(Box::new(()));
+        });
+    }));
+    assert!(job.is_err());
+    // Each thread leaves at its first panic.
+    assert!((1..=2).contains(&done.into_inner()));
+}
+
+#[test]
+fn panics_of_all_tasks_with_payloads_that_panic_themselves_are_one_panic() {
+    struct Thorn;
+    impl Drop for Thorn {
+        fn drop(&mut self) {
+            if !thread::panicking() {
+                resume_unwind(Box::new(()));
+            }
+        }
+    }
+    let team = Team::new(4);
+    for _ in 0..100 {
+        let all = AtomicUsize::new(0);
+        let job = catch_unwind(AssertUnwindSafe(|| {
+            team.run(4, |_| {
+                all.fetch_add(1, Ordering::Relaxed);
+                resume_unwind(Box::new(Thorn));
+            });
+        }));
+        let first = job.unwrap_err().downcast::<Thorn>().unwrap();
+        std::mem::forget(*first);
+        assert!(all.into_inner() >= 1);
+    }
+}
+
+#[test]
+fn a_job_within_a_job_runs_on_its_thread_in_order() {
+    let team = Team::new(3);
+    let other = Team::new(2);
+    for within in [&team, &other] {
+        let done = counters(12);
+        team.run(3, |task| {
+            let here = thread::current().id();
+            let next = AtomicUsize::new(0);
+            within.share(2, 4, |thread, inner| {
+                assert_eq!((thread::current().id(), thread), (here, 0));
+                assert_eq!(next.fetch_add(1, Ordering::Relaxed), inner);
+                done[4 * task + inner].fetch_add(1, Ordering::Relaxed);
+            });
+        });
+        assert!(values(&done).iter().all(|done| *done == 1));
+    }
+    // The caller is at no job any more, also after a panic: its next job is divided again.
+    let job = catch_unwind(AssertUnwindSafe(|| {
+        team.run(2, |_| other.run(2, |_| resume_unwind(Box::new(()))));
+    }));
+    assert!(job.is_err());
+    let both = Barrier::new(2);
+    other.run(2, |_| {
+        both.wait();
+    });
+}
+
+#[test]
+fn callers_from_several_threads_take_turns_and_none_starves() {
+    const CALLERS: usize = 4;
+    /// Jobs of each caller.
+    const JOBS: usize = 2_000;
+    for threads in [2, 3] {
+        let team = Team::new(threads);
+        let (at_once, begin) = (AtomicUsize::new(0), Barrier::new(CALLERS));
+        let (jobs, over) = (counters(CALLERS), AtomicBool::new(false));
+        thread::scope(|scope| {
+            for caller in 0..CALLERS {
+                let (team, at_once, begin, jobs, over) = (&team, &at_once, &begin, &jobs, &over);
+                scope.spawn(move || {
+                    begin.wait();
+                    while !over.load(Ordering::Relaxed) {
+                        let done = counters(3);
+                        team.run(3, |task| {
+                            // Each caller counts its running tasks in bits of its own: others have none.
+                            let one = 1 << (8 * caller);
+                            let before = at_once.fetch_add(one, Ordering::Relaxed);
+                            assert_eq!(before & !(0xff * one), 0);
+                            for _ in 0..200 {
+                                std::hint::spin_loop();
+                            }
+                            done[task].fetch_add(1, Ordering::Relaxed);
+                            at_once.fetch_sub(one, Ordering::Relaxed);
+                        });
+                        assert!(values(&done).iter().all(|done| *done == 1));
+                        jobs[caller].fetch_add(1, Ordering::Relaxed);
+                        if values(jobs).iter().all(|jobs| *jobs >= JOBS) {
+                            over.store(true, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+        let jobs = values(&jobs);
+        let (least, most) = (jobs.iter().min().unwrap(), jobs.iter().max().unwrap());
+        // In turns, each has about as many; a factor is left for threads that the system does not run.
+        assert!(*most <= 20 * least, "{jobs:?}");
+    }
+}
+
+#[test]
+fn teams_come_and_go() {
+    for round in 0..50 {
+        let team = Team::new(1 + round % 5);
+        if round % 2 == 0 {
+            team.run(8, |_| ());
+        }
+        if round % 10 == 0 {
+            // Long enough that workers park.
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}

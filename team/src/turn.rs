@@ -1,0 +1,90 @@
+//! A lock that is given to callers in the order in which they came.
+
+use crate::patience::Patience;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::thread::{self, Thread};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Whose turn it is. To take and give back a turn that nobody else wants costs one atomic operation each.
+pub struct Turn {
+    /// Callers that have the turn or wait for it.
+    inside: AtomicUsize,
+    /// How often the turn was passed on to a caller that waited.
+    passed: AtomicUsize,
+    queue: Mutex<Queue>,
+}
+
+/// Callers that wait.
+struct Queue {
+    /// How many have waited so far. The turn is passed to them in this order.
+    came: usize,
+    /// Those that sleep, each with its number.
+    asleep: Vec<(usize, Thread)>,
+}
+
+/// The turn, until this is dropped.
+pub struct Taken<'a>(&'a Turn);
+
+impl Turn {
+    /// Nobody's turn.
+    pub fn new() -> Self {
+        let queue = Mutex::new(Queue { came: 0, asleep: Vec::new() });
+        Self { inside: AtomicUsize::new(0), passed: AtomicUsize::new(0), queue }
+    }
+
+    /// Waits for the caller's turn. It sees all that those before have written.
+    pub fn take(&self) -> Taken<'_> {
+        if self.inside.fetch_add(1, Ordering::Acquire) != 0 {
+            self.wait();
+        }
+        Taken(self)
+    }
+
+    fn wait(&self) {
+        let number = {
+            let mut queue = self.queue();
+            queue.came = queue.came.wrapping_add(1);
+            queue.came
+        };
+        // The turn is not passed further before this caller has had it.
+        let has_come = || self.passed.load(Ordering::Acquire) == number;
+        let mut patience = Patience::new();
+        while !has_come() {
+            if !patience.wait() {
+                let mut queue = self.queue();
+                if has_come() {
+                    return;
+                }
+                queue.asleep.push((number, thread::current()));
+                drop(queue);
+                while !has_come() {
+                    thread::park();
+                }
+            }
+        }
+    }
+
+    fn pass_on(&self) {
+        let mut queue = self.queue();
+        let number = self.passed.load(Ordering::Relaxed).wrapping_add(1);
+        self.passed.store(number, Ordering::Release);
+        let sleeper = queue.asleep.iter().position(|(one, _)| *one == number);
+        let sleeper = sleeper.map(|at| queue.asleep.swap_remove(at).1);
+        drop(queue);
+        if let Some(thread) = sleeper {
+            thread.unpark();
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if self.0.inside.fetch_sub(1, Ordering::Release) != 1 {
+            self.0.pass_on();
+        }
+    }
+}
