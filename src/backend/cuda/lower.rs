@@ -52,7 +52,7 @@ pub fn job(call: &Call<'_>) -> Result<Job, String> {
         "gather" => gather(call, false),
         "gather-elements" => gather(call, true),
         "grad" => gradient(call),
-        _ if call.op.logical.is_some_and(|op| op.flags.elementwise) => elementwise(call),
+        _ if call.op.logical.unwrap_or(call.op).flags.elementwise => elementwise(call),
         _ => Err(format!("no kernel is written for `{name}`")),
     }
 }
