@@ -36,7 +36,7 @@ pub use folder::{Folder, Kind, Listed};
 pub use home::home;
 pub use key::{Difference, Key};
 pub use prune::{GRACE, Pruned};
-pub use request::{Request, elsewhere};
+pub use request::{Builds, Request, build, elsewhere};
 
 use crate::cost::{Basis, Machine, Stored};
 use crate::error::Error;

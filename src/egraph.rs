@@ -15,6 +15,7 @@ mod fact;
 mod injective;
 mod kernel;
 mod matcher;
+mod miss;
 mod nearest;
 mod need;
 mod probe;

@@ -23,6 +23,7 @@ mod landmark;
 mod naive;
 mod necessary;
 mod neighbourhood;
+mod node;
 mod option;
 mod order;
 mod ready;

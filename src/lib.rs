@@ -55,6 +55,5 @@ pub mod table;
 pub mod tensor;
 pub mod verify;
 
-/// What tells this build from others: a digest of the sources and of the compiler's settings. Caches and results
-/// of experiments hold for the build that made them.
+/// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
 pub const BUILD: &str = env!("OVOLO_BUILD");

@@ -8,6 +8,7 @@
 mod attention;
 mod cublaslt;
 mod cudnn;
+mod declaration;
 mod device;
 mod elementwise;
 mod grad;
@@ -31,6 +32,7 @@ pub(crate) mod tree;
 mod window;
 pub mod winograd;
 
+pub use declaration::{attr_errors, operand_count};
 pub use elementwise::{Parameter, scalar};
 pub use handle::{CONST, INPUT, Op};
 pub use ops::{Ops, built_in};

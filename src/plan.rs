@@ -16,6 +16,7 @@ mod overlap;
 mod price;
 pub mod schedule;
 mod stored;
+mod subject;
 mod view;
 
 pub use check::MOST_THREADS;
@@ -28,12 +29,13 @@ use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use crate::memory::{self, Limit};
 use crate::op::{Op, OpDef};
 use crate::tensor::{Device, TensorType};
-use arrange::{Arranged, Arrangement, Packed, Subject};
+use arrange::{Arranged, Arrangement, Packed};
 use draft::Slot;
 use schedule::Schedule;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
+use subject::Subject;
 
 /// Whose bytes a value's are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

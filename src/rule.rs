@@ -21,7 +21,7 @@ pub mod ron;
 mod signature;
 
 pub use example::Example;
-pub use expr::{Arguments, Bindings, Fact, Function, Value, ask, eval, functions};
+pub use expr::{Arguments, Bindings, Fact, Function, Value, ask, eval};
 pub use interval::Interval;
 pub use precision::Precision;
 pub use signature::{KINDS, Kind};
@@ -30,6 +30,11 @@ use crate::attr::Attr;
 use crate::error::{Diagnostic, Diagnostics, Span, nearest};
 use crate::op::{Op, Ops};
 use std::sync::Arc;
+
+/// Every guard and computed attribute.
+pub fn functions() -> impl Iterator<Item = &'static Function> {
+    guard::GUARDS.iter().chain(compute::COMPUTED)
+}
 
 /// The rule files that ship with ovolo, by name.
 pub const SHIPPED: &[(&str, &str)] = &[

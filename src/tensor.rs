@@ -5,12 +5,15 @@
 //! A [`Tensor`] is a type with bytes on the host, aligned to 64 bytes and shared by reference count.
 
 mod data;
+mod index;
 mod layout;
 mod relayout;
+mod size;
 
-pub(crate) use data::advance;
 pub use data::{Element, Keeper, Lender, Tensor};
+pub(crate) use index::advance;
 pub use layout::Layout;
+pub use size::{size_error, type_error};
 
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;

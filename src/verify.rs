@@ -14,11 +14,10 @@
 //!   attributes;
 //! - names that stand twice, outputs that name no node, a graph without outputs.
 
-use crate::attr::{Attr, Attrs, Float, Step};
-use crate::error::{Error, suggestion};
+use crate::error::Error;
 use crate::graph::{CONST, Graph, Node, NodeId};
-use crate::op::{Arity, Op, post};
-use crate::tensor::TensorType;
+use crate::op::{attr_errors, operand_count};
+use crate::tensor::{TensorType, type_error};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
 use std::ops::Deref;
@@ -175,108 +174,10 @@ fn check_node(graph: &Graph, id: NodeId, node: &Node, report: &mut dyn FnMut(Str
     }
 }
 
-/// What is wrong with a type by itself.
-pub(crate) fn type_error(ty: &TensorType) -> Option<String> {
-    match ty.layout.rank().filter(|&rank| rank != ty.shape.rank()) {
-        Some(rank) => Some(format!("layout `{}` is for {rank} dimensions, the type is {ty}", ty.layout)),
-        None => size_error(ty),
-    }
-}
-
-/// Bytes that no value has; keeps sizes, padding included, far from overflow.
-const LARGEST_VALUE: usize = 1 << 40;
-
-/// That a value is larger than any memory, if it is. Nothing may compute the bytes of such a type.
-pub fn size_error(ty: &TensorType) -> Option<String> {
-    let bytes = ty.shape.iter().enumerate().try_fold(ty.dtype.size(), |bytes, (dim, &size)| {
-        bytes.checked_mul(size.max(1).checked_next_multiple_of(ty.layout.block(dim))?)
-    });
-    let fits = bytes.is_some_and(|bytes| bytes <= LARGEST_VALUE);
-    (!fits).then(|| format!("a value of type {ty} is larger than any memory"))
-}
-
-/// What is wrong with a node's attributes, one line each.
-pub fn attr_errors(def: Op, attrs: &Attrs) -> Vec<String> {
-    let mut errors = Vec::new();
-    for (name, value) in attrs.iter() {
-        match def.attr(name) {
-            None => {
-                let close = suggestion(name, def.attrs.iter().map(|attr| attr.name));
-                let advice = close.map_or_else(String::new, |close| format!("; did you mean `{close}`?"));
-                errors.push(format!("there is no attribute `{name}`{advice}"));
-            }
-            Some(declared) if declared.kind != value.kind() => errors.push(format!(
-                "attribute `{name}` is {value}, of kind {:?} where {:?} is declared",
-                value.kind(),
-                declared.kind
-            )),
-            Some(_) => {
-                if let Attr::Post(steps) = value {
-                    errors.extend(steps.iter().filter_map(step_error));
-                }
-            }
-        }
-    }
-    for declared in def.attrs.iter().filter(|declared| attrs.get(declared.name).is_none()) {
-        let default =
-            declared.default.as_ref().map_or_else(String::new, |value| format!(" (default {value})"));
-        errors.push(format!("attribute `{}` is not set{default}", declared.name));
-    }
-    errors
-}
-
-fn step_error(written: &Step) -> Option<String> {
-    match step(written.op) {
-        None => Some(format!("`{}` is not a step of a post chain", written.op)),
-        Some((_, declared)) if declared.len() != written.parameters.len() => Some(format!(
-            "step `{}` has {} parameters, {} are declared",
-            written.op,
-            written.parameters.len(),
-            declared.len()
-        )),
-        Some(_) => None,
-    }
-}
-
-/// The canonical name of a step of a post chain, and the defaults of its parameters; `None` where
-/// the name is not that of a step.
-pub fn step(name: &str) -> Option<(&'static str, Vec<Float>)> {
-    let name = post::step_name(name)?;
-    Some((name, post::parameters(name).iter().map(|parameter| Float(parameter.default)).collect()))
-}
-
-/// Whether an op with these attributes takes so many operands.
-///
-/// # Errors
-/// How many it takes.
-pub fn operand_count(def: Op, attrs: &Attrs, given: usize) -> Result<(), String> {
-    let are = if given == 1 { "1 is given".to_owned() } else { format!("{given} are given") };
-    let takes = |count: usize, least: &str| {
-        format!("`{}` takes {least}{count} operand{}", def.name, if count == 1 { "" } else { "s" })
-    };
-    match def.arity {
-        Arity::Exactly(count) if given != count => Err(format!("{}, {are}", takes(count, ""))),
-        Arity::AtLeast(count) if given < count => Err(format!("{}, {are}", takes(count, "at least "))),
-        Arity::Between(least, most) if !(least..=most).contains(&given) => {
-            Err(format!("`{}` takes {least} to {most} operands, {are}", def.name))
-        }
-        Arity::Post(count) => {
-            let extra = post::extras(attrs.post());
-            if given == count + extra {
-                Ok(())
-            } else if extra == 0 {
-                Err(format!("{}, {are}", takes(count, "")))
-            } else {
-                Err(format!("{} and {extra} for its post chain, {are}", takes(count, "")))
-            }
-        }
-        Arity::Exactly(_) | Arity::AtLeast(_) | Arity::Between(..) => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attr::{Attr, Attrs, Float, Step};
     use crate::graph::text::parse;
     use crate::tensor::{DType, Tensor};
     use std::sync::Arc;

@@ -25,12 +25,24 @@ mod tune;
 
 use clap::{Args, Parser, Subcommand};
 use ovolo::backend::features::Isa;
+use ovolo::cache::Builds;
 use ovolo::subprocess::{self, Invocation};
 use ovolo::tensor::Device;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::OnceLock;
+
+/// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
+pub const BUILD: &str = env!("OVOLO_BUILD");
+
+/// The builds of all crates beside the framework: what one of them has cached holds for no other.
+pub const BUILDS: Builds = &[
+    ("ovolo-cli", BUILD),
+    ("ovolo-lab", ovolo_lab::BUILD),
+    ("ovolo-proof", ovolo_proof::BUILD),
+    ("ovolo-tune", ovolo_tune::BUILD),
+];
 
 /// What a command ends with: nothing, or a message for the user.
 type Outcome = Result<(), String>;

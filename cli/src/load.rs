@@ -1,6 +1,6 @@
 //! From settings on the command line to a compiled model.
 
-use super::Settings;
+use super::{BUILDS, Settings};
 use ovolo::backend::features::Isa;
 use ovolo::cache::Request;
 use ovolo::compile::{self, Compilation, Options, Stage};
@@ -226,6 +226,7 @@ impl Settings {
             rules,
             threads,
             calibration: ovolo_tune::calibrate::kept(threads),
+            builds: BUILDS,
         })
     }
 

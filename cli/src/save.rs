@@ -3,7 +3,7 @@
 use super::amount::size;
 use super::caching::{cache, settled, times};
 use super::page;
-use super::{Outcome, Settings, print};
+use super::{BUILDS, Outcome, Settings, print};
 use clap::Args;
 use ovolo::cache::{self, Cache, Entry};
 use ovolo::cost::Machine;
@@ -76,7 +76,7 @@ impl Load {
 /// Whether a run on this machine would take the entry. Speeds and times that it was chosen by are taken
 /// over where there are none.
 fn fits(entry: &Entry) -> Result<(), String> {
-    let elsewhere = cache::elsewhere(&entry.key);
+    let elsewhere = cache::elsewhere(&entry.key, BUILDS);
     if let Some(first) = elsewhere.first() {
         let more = if elsewhere.len() > 1 { ", and more" } else { "" };
         let said = |value: &Option<String>| match value {

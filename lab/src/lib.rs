@@ -5,3 +5,6 @@
 pub mod buffer;
 pub mod experiment;
 pub mod report;
+
+/// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
+pub const BUILD: &str = env!("OVOLO_BUILD");

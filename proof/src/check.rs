@@ -10,9 +10,9 @@ mod order;
 mod same;
 mod untyped;
 
-use super::example::LARGEST;
+use super::example::{LARGEST, mistakes};
 use super::verify::{self, Clash, Typing};
-use ovolo::error::{Diagnostics, Span};
+use ovolo::error::Span;
 use ovolo::graph::text;
 use ovolo::pass::pipeline::{PassSpec, Pipeline};
 use ovolo::rule::print::Names;
@@ -323,19 +323,6 @@ fn examples(rule: &Arc<Rule>) -> Vec<Finding> {
         findings.push(Finding::new(Kind::Example, rule, message, help).at(span, "this graph"));
     }
     findings
-}
-
-/// The mistakes of a graph, each with what it points at.
-pub(super) fn mistakes(found: &Diagnostics) -> String {
-    let one = |diagnostic: &ovolo::error::Diagnostic| {
-        let at = diagnostic.labels.first().and_then(|label| {
-            let source = found.sources().get(label.source)?;
-            Some(label.span.of(&source.text).trim()).filter(|text| !text.is_empty())
-        });
-        let at = at.map(|at| format!(" (at `{at}`)")).unwrap_or_default();
-        format!("{}{at}", diagnostic.message)
-    };
-    found.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 /// A rule whose right sides are its left sides.

@@ -4,6 +4,7 @@
 //! that `because` names says no. An example that nobody has blessed yet is wrong.
 
 use ovolo::egraph::{EGraph, Probe};
+use ovolo::error::{Diagnostic, Diagnostics};
 use ovolo::graph::{CONST, Graph, INPUT, text};
 use ovolo::rule::{Example, Rule};
 use ovolo::verify;
@@ -104,6 +105,19 @@ fn judge(rule: &Rule, example: &Example) -> Option<Wrong> {
             }
         }
     }
+}
+
+/// The mistakes of a graph, each with what it points at.
+pub(super) fn mistakes(found: &Diagnostics) -> String {
+    let one = |diagnostic: &Diagnostic| {
+        let at = diagnostic.labels.first().and_then(|label| {
+            let source = found.sources().get(label.source)?;
+            Some(label.span.of(&source.text).trim()).filter(|text| !text.is_empty())
+        });
+        let at = at.map(|at| format!(" (at `{at}`)")).unwrap_or_default();
+        format!("{}{at}", diagnostic.message)
+    };
+    found.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 /// A guard's name in messages; the right side's types are a guard as well.

@@ -8,3 +8,6 @@ pub mod check;
 pub mod example;
 pub mod reference;
 pub mod verify;
+
+/// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
+pub const BUILD: &str = env!("OVOLO_BUILD");

@@ -28,6 +28,7 @@ mod sampler;
 mod seed;
 mod shrink;
 mod typing;
+mod value;
 
 pub use case::compare as compare_case;
 pub use coverage::{COARSE, Coverage, OVERFLOW};

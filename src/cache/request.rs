@@ -29,6 +29,17 @@ pub struct Request {
     pub threads: usize,
     /// The speeds that are kept of this machine.
     pub calibration: Option<Machine>,
+    /// The builds of the crates beside the framework that decide plans: the program that asks, the tuner.
+    pub builds: Builds,
+}
+
+/// Crates by name, each with what tells its build from others.
+pub type Builds = &'static [(&'static str, &'static str)];
+
+/// The build of the framework and of other crates, in one line.
+pub fn build(others: Builds) -> String {
+    let all = [("ovolo", crate::BUILD)].iter().chain(others).map(|(name, build)| format!("{name} {build}"));
+    all.collect::<Vec<_>>().join(", ")
 }
 
 /// The version of what entries look like.
@@ -102,7 +113,7 @@ impl Request {
             let again = if before == 0 { String::new() } else { format!(" ({before} before)") };
             key = key.with(&format!("rules {name}{again}"), Digest::texts([text.as_str()]).to_string());
         }
-        Ok(host(key, self.pipeline.backends.iter().map(String::as_str)))
+        Ok(host(key, self.pipeline.backends.iter().map(String::as_str), self.builds))
     }
 
     fn digest(&self, path: &Path) -> Result<Digest, Error> {
@@ -196,10 +207,11 @@ fn limits(limit: &Limit) -> String {
     list(&limit.iter().map(one).collect::<Vec<_>>())
 }
 
-/// Where a key differs from what it would be on this machine, in what does not hang on the model.
-pub fn elsewhere(key: &Key) -> Vec<Difference> {
+/// Where a key differs from what it would be on this machine and by these builds, in what does not depend on the
+/// model.
+pub fn elsewhere(key: &Key, builds: Builds) -> Vec<Difference> {
     let backends = key.fields().filter_map(|(name, _)| name.strip_prefix(BACKEND));
-    let fields = host(Key::default(), backends);
+    let fields = host(Key::default(), backends, builds);
     let here = fields.fields().fold(key.clone(), |here, (name, value)| here.with(name, value));
     here.differences(key)
 }
@@ -208,11 +220,11 @@ pub fn elsewhere(key: &Key) -> Vec<Difference> {
 const BACKEND: &str = "backend ";
 
 /// With the fields that tell this program and this machine.
-fn host<'a>(key: Key, backends: impl Iterator<Item = &'a str>) -> Key {
+fn host<'a>(key: Key, backends: impl Iterator<Item = &'a str>, builds: Builds) -> Key {
     let key = key
         .with("format", FORMAT)
         .with("ovolo", env!("CARGO_PKG_VERSION"))
-        .with("build", crate::BUILD)
+        .with("build", build(builds))
         .with("processor", features::processor())
         .with("instruction sets", list(&features::planned()));
     backends.fold(key, |key, name| {

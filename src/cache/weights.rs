@@ -7,7 +7,6 @@ use super::{Digest, Miss, prune};
 use crate::error::Error;
 use crate::graph::NodeId;
 use crate::tensor::Tensor;
-use crate::verify;
 use memmap2::Mmap;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -130,7 +129,7 @@ pub(super) fn read(
         return Err(Miss::Damaged { why, weights: damaged });
     }
     let tensor = |constant: &Constant| {
-        verify::type_error(&constant.ty).is_none().then_some(())?;
+        crate::tensor::type_error(&constant.ty).is_none().then_some(())?;
         match &constant.value {
             Value::Weight(digest) => Tensor::kept(constant.ty.clone(), maps.get(digest)?.clone()),
             Value::Here(bytes) => (bytes.len() == constant.ty.bytes()).then(|| {

@@ -113,12 +113,12 @@ impl EGraph {
             return Ok(id);
         }
         let types: Vec<_> = term.children.iter().map(|child| self.ty(*child)).collect();
-        crate::verify::operand_count(term.op, &term.attrs, term.children.len())?;
+        crate::op::operand_count(term.op, &term.attrs, term.children.len())?;
         let ty = term
             .op
             .result(&term.attrs, &types)
             .map_err(|why| format!("`{}` cannot be typed: {why}", term.op))?;
-        if let Some(why) = crate::verify::size_error(&ty) {
+        if let Some(why) = crate::tensor::size_error(&ty) {
             return Err(why);
         }
         self.egg.analysis.expect(ty);

@@ -4,7 +4,7 @@
 //! this walks egg's classes itself. Classes and nodes are visited in order of their ids.
 
 use super::change::{Depth, Reach};
-use super::nearest::Nearest;
+use super::miss::Nearest;
 use super::shared::Shared;
 use super::{EGraph, Operands, Term};
 use crate::attr::Attr;

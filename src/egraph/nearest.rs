@@ -3,33 +3,14 @@
 use super::EGraph;
 use super::cycle::Below;
 use super::matcher::{Match, size};
+use super::miss::Nearest;
 use super::saturate::{Done, KNOTS};
 use crate::op::Op;
+use crate::rule::Rule;
 use crate::rule::print::Names;
-use crate::rule::{Pattern, Rule};
 use egg::Id;
 use std::fmt;
 use std::sync::Arc;
-
-/// Where a search got furthest.
-#[derive(Default)]
-pub(super) struct Nearest {
-    /// The position of the left side that the search begins with.
-    pub first: usize,
-    /// The class at which it is to stand.
-    pub only: Option<Id>,
-    miss: Option<(usize, Pattern, Option<Id>, String)>,
-}
-
-impl Nearest {
-    /// A part that does not stand at a class, or anywhere, when so many do. The first that got
-    /// furthest is kept.
-    pub fn note(&mut self, depth: usize, pattern: &Pattern, class: Option<Id>, why: impl FnOnce() -> String) {
-        if self.miss.as_ref().is_none_or(|(best, ..)| depth > *best) {
-            self.miss = Some((depth, pattern.clone(), class, why()));
-        }
-    }
-}
 
 /// What keeps a rule from firing, or that it fires.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Lower bounds that hold for any e-graph, for results without a proof.
 
-use super::canonical::Node;
+use super::node::Node;
 use super::ready::Ready;
 
 /// The dearest chain: what a root costs if of all that a candidate reads only the dearest is paid.

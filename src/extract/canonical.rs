@@ -3,18 +3,9 @@
 //! Classes are numbered by their lowest rank and candidates are sorted by rank, so that whatever is
 //! decided by a number afterwards is decided by content.
 
+use super::node::Node;
 use super::ready::Ready;
 use super::{ClassId, ExtractError, Extraction, Problem, Report, Size};
-
-/// A candidate of the working copy.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Node {
-    pub cost: f64,
-    /// Sorted, each once.
-    pub children: Vec<u32>,
-    /// Its place in the class of the problem.
-    pub index: u32,
-}
 
 /// A problem in canonical numbers, without what cannot be run or reached.
 #[derive(Clone, Debug)]
@@ -170,24 +161,6 @@ impl Trees {
             });
         }
         trees
-    }
-}
-
-/// A cost with its total order.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) struct Key(pub f64);
-
-impl Eq for Key {}
-
-impl PartialOrd for Key {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Key {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
     }
 }
 

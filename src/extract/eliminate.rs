@@ -6,7 +6,8 @@
 //! Intelligence 113, 1999): choices that depend on one another come into one place, where most of them
 //! are dominated.
 
-use super::canonical::{Node, Work};
+use super::canonical::Work;
+use super::node::Node;
 
 /// Candidates that were made of two: the place of the one that read, the class that was read, and the place
 /// of its candidate. Places from [`MADE`] on are places in this list.

@@ -4,8 +4,9 @@
 use super::bound::shares;
 use super::canonical::{Trees, Work, price};
 use super::component::Components;
-use super::frontier::{Caps, Excess, Network, Plan, Stop};
+use super::frontier::{Caps, Excess, Network, Stop};
 use super::order;
+use super::order::Plan;
 use super::reduce::Reduced;
 use super::relax::{Relaxed, Shared, relax};
 use super::search::{LocalSearch, SLACK};

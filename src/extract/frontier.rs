@@ -10,9 +10,8 @@
 //!
 //! Cycles live inside components, so selections that are acyclic there are acyclic.
 
-use super::component::Components;
 use super::option::{Choice, Search, bits};
-use super::order::predict;
+use super::order::Plan;
 use super::table::Table;
 
 mod dominance;
@@ -20,43 +19,6 @@ mod network;
 mod prune;
 
 pub(super) use network::Network;
-
-/// An order of the components, and what follows from it.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Plan {
-    pub order: Vec<u32>,
-    /// The work to expect, in states.
-    pub predicted: f64,
-    /// For each component the step that passes it.
-    step: Vec<u32>,
-}
-
-impl Plan {
-    pub fn new(components: &Components, order: Vec<u32>) -> Self {
-        let mut step = vec![0; components.len()];
-        for (at, &component) in order.iter().enumerate() {
-            step[component as usize] = at as u32;
-        }
-        Self { predicted: predict(components, &order), order, step }
-    }
-
-    /// The first and the last step that concern a class, if other components read it.
-    pub fn life(&self, components: &Components, class: u32) -> Option<(u32, u32)> {
-        let own = self.step[components.of[class as usize] as usize];
-        let steps = components.class_readers[class as usize].iter().map(|&reader| self.step[reader as usize]);
-        let (first, last) = (steps.clone().min()?, steps.max()?);
-        Some((first.min(own), last.max(own)))
-    }
-}
-
-impl Plan {
-    /// The step that first demands something of a component that is not passed by then.
-    fn first_demand(&self, components: &Components, component: usize) -> Option<u32> {
-        let readers = components.readers[component].iter();
-        let first = readers.map(|&reader| self.step[reader as usize]).min()?;
-        (first < self.step[component]).then_some(first)
-    }
-}
 
 /// What to do when there are more states than allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Fast extractors without a proof: the cheapest tree, and the same with sharing seen on the way up.
 
 use super::bound::chain;
-use super::canonical::{Node, Trees, Work};
+use super::canonical::{Trees, Work};
+use super::node::Node;
 use super::ready::Ready;
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report};
 

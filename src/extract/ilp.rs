@@ -6,8 +6,9 @@
 //! stands behind what it reads, so that nothing waits for itself.
 
 use super::bound::chain;
-use super::canonical::{Node, Trees, Work, price, reach};
+use super::canonical::{Trees, Work, price, reach};
 use super::component::Components;
+use super::node::Node;
 use super::reduce::Reduced;
 use super::search::SLACK;
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report};

@@ -6,7 +6,7 @@
 //! landmark's cheapest candidate is paid, and its cost taken from all of that landmark, until a selection
 //! costs nothing by what is left. What is left of a candidate is what it costs beyond the bound.
 
-use super::canonical::{Key, Node};
+use super::node::{Key, Node};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

@@ -1,6 +1,7 @@
 //! The extractor that judges the others: tries every selection, short enough to trust.
 
-use super::canonical::{Node, Trees, Work, price};
+use super::canonical::{Trees, Work, price};
+use super::node::Node;
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report};
 
 /// Tries all selections by branch and bound. For tests and tiny graphs.

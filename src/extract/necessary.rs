@@ -83,7 +83,8 @@ fn below_first(work: &Work) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::necessary;
-    use crate::extract::canonical::{Node, Work};
+    use crate::extract::canonical::Work;
+    use crate::extract::node::Node;
 
     fn work(classes: &[&[&[u32]]]) -> Work {
         let node = |children: &&[u32]| Node { cost: 1.0, children: children.to_vec(), index: 0 };

@@ -4,9 +4,10 @@
 //! Shaw: Using Constraint Programming and Local Search Methods to Solve Vehicle Routing Problems, CP 1998.
 //! What stands still has one candidate a class, so reduction leaves little more than the neighbourhood.
 
-use super::canonical::{Node, Work, price, reach};
+use super::canonical::{Work, price, reach};
 use super::component::Components;
 use super::frontier::{Caps, Excess, Network};
+use super::node::Node;
 use super::order;
 use super::ready::Ready;
 use super::reduce::Reduced;

@@ -8,8 +8,42 @@
 
 use super::canonical::Work;
 use super::component::Components;
-use super::frontier::Plan;
 use std::collections::{BTreeSet, VecDeque};
+
+/// An order of the components, and what follows from it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Plan {
+    pub order: Vec<u32>,
+    /// The work to expect, in states.
+    pub predicted: f64,
+    /// For each component the step that passes it.
+    pub step: Vec<u32>,
+}
+
+impl Plan {
+    pub fn new(components: &Components, order: Vec<u32>) -> Self {
+        let mut step = vec![0; components.len()];
+        for (at, &component) in order.iter().enumerate() {
+            step[component as usize] = at as u32;
+        }
+        Self { predicted: predict(components, &order), order, step }
+    }
+
+    /// The first and the last step that concern a class, if other components read it.
+    pub fn life(&self, components: &Components, class: u32) -> Option<(u32, u32)> {
+        let own = self.step[components.of[class as usize] as usize];
+        let steps = components.class_readers[class as usize].iter().map(|&reader| self.step[reader as usize]);
+        let (first, last) = (steps.clone().min()?, steps.max()?);
+        Some((first.min(own), last.max(own)))
+    }
+
+    /// The step that first demands something of a component that is not passed by then.
+    pub fn first_demand(&self, components: &Components, component: usize) -> Option<u32> {
+        let readers = components.readers[component].iter();
+        let first = readers.map(|&reader| self.step[reader as usize]).min()?;
+        (first < self.step[component]).then_some(first)
+    }
+}
 
 /// From the root down: right for most networks, and quickly made.
 pub(super) fn down(work: &Work, components: &Components) -> Plan {
@@ -191,7 +225,7 @@ fn provided(forms: f64) -> f64 {
 }
 
 /// The work that an order predicts: the sum over its steps of the states that may be live.
-pub(super) fn predict(components: &Components, order: &[u32]) -> f64 {
+fn predict(components: &Components, order: &[u32]) -> f64 {
     let mut state = Live::new(components);
     let (mut bits, mut work) = (0.0_f64, 0.0_f64);
     for &at in order {

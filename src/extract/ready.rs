@@ -1,7 +1,7 @@
 //! Candidates in the order in which they can be had: each once all of its children are settled, the
 //! cheapest first (Knuth, "A generalization of Dijkstra's algorithm", IPL 6(1), 1977).
 
-use super::canonical::{Key, Node};
+use super::node::{Key, Node};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

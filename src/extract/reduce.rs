@@ -14,10 +14,11 @@
 //! whoever reads it in the problem has it inlined, and its own choice is its only candidate, or one
 //! of those that dominated all others, or goes with the choice of what reads it.
 
-use super::canonical::{Node, Work};
+use super::canonical::Work;
 use super::component::Components;
 use super::eliminate::{Made, eliminate};
 use super::necessary::necessary;
+use super::node::Node;
 
 /// Which classes are inlined in a pass.
 #[derive(Clone, Copy, PartialEq)]

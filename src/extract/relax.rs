@@ -6,10 +6,11 @@
 //! price instead. Where the parts come to no more than the price, the cheapest selection of what is left is
 //! a bound; where all who could read a class do, or none, it is the cheapest of all.
 
-use super::canonical::{Node, Trees, Work, price, reach};
+use super::canonical::{Trees, Work, price, reach};
 use super::component::Components;
-use super::frontier::Plan;
 use super::necessary::necessary;
+use super::node::Node;
+use super::order::Plan;
 
 /// What the rounds have found.
 pub(super) struct Relaxed {

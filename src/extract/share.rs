@@ -5,7 +5,7 @@
 //! both are taken from it. So a step here moves all readers of a class to it together, and stays if
 //! the whole selection is cheaper. Steps that help most come first, until none helps.
 
-use super::canonical::{Key, Node};
+use super::node::{Key, Node};
 
 /// Classes visited in pricing selections: about a tenth of a second.
 const VISITS: usize = 20_000_000;

@@ -2,7 +2,7 @@
 
 use super::elementwise::{self, Parameter, UNARY};
 use super::tree;
-use crate::attr::Step;
+use crate::attr::{Float, Step};
 use crate::tensor::{Layout, Tensor, TensorType};
 
 /// The elementwise function of this name on one value, with its float attributes in the order of
@@ -107,6 +107,13 @@ pub fn step_names() -> Vec<&'static str> {
 pub fn step_name(name: &str) -> Option<&'static str> {
     let unary = || UNARY.iter().map(|unary| unary.name).find(|known| *known == name);
     BINARY.into_iter().find(|known| *known == name).or_else(|| tree::step_name(name)).or_else(unary)
+}
+
+/// The canonical name of a step of a post chain, and the defaults of its parameters; `None` where
+/// the name is not that of a step.
+pub fn step(name: &str) -> Option<(&'static str, Vec<Float>)> {
+    let name = step_name(name)?;
+    Some((name, parameters(name).iter().map(|parameter| Float(parameter.default)).collect()))
 }
 
 /// The parameters of a step: those of a function of one number, none of any other.

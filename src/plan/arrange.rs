@@ -8,23 +8,13 @@
 use super::Arena;
 use super::draft::Draft;
 use super::order::Order;
+use super::subject::Subject;
 use crate::contract::{ALIGN, Contract};
 use crate::graph::{Graph, INPUT, Node, NodeId};
 use crate::memory::{Buffer, Limit, Packing, Planner};
 use crate::tensor::Device;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
-
-/// What is planned: a program, and what is known of its kernels.
-pub(super) struct Subject<'a> {
-    pub graph: &'a Graph,
-    /// Whether each node depends on no input.
-    pub constant: &'a [bool],
-    /// Of each node that runs, its contract and the seconds of one run.
-    pub contracts: &'a [Option<(Contract, f64)>],
-    /// Prices a copy of so many bytes.
-    pub copy: &'a dyn Fn(usize) -> f64,
-}
 
 /// Operands that are not computed where they belong: the result, and which operand.
 type Apart = BTreeSet<(NodeId, usize)>;

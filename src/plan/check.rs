@@ -26,7 +26,7 @@ impl Plan {
             .map(|(name, ty)| (name, ty))
             .chain(self.outputs.iter().map(|(name, ty, _)| (name, ty)))
         {
-            if let Some(why) = verify::type_error(ty) {
+            if let Some(why) = crate::tensor::type_error(ty) {
                 return Err(format!("`{name}`: {why}"));
             }
         }

@@ -1,6 +1,6 @@
 //! The orders of execution that come into question.
 
-use super::arrange::Subject;
+use super::subject::Subject;
 use crate::contract::ALIGN;
 use crate::graph::{INPUT, NodeId};
 use crate::memory::{self, Task, reuse};

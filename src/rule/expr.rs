@@ -1,6 +1,6 @@
 //! Expressions over what a match binds: guards and computed attributes.
 
-use super::{AttrVar, Expr, Guard, Kind, OperandVar, RestVar, compute, guard};
+use super::{AttrVar, Expr, Guard, Kind, OperandVar, RestVar};
 use crate::attr::Attr;
 use crate::tensor::{Tensor, TensorType};
 use std::fmt;
@@ -84,6 +84,30 @@ fn shown(expr: &Expr, value: &Value<'_>, bindings: &dyn Bindings) -> String {
     }
 }
 
+impl Function {
+    /// Whether it is a condition.
+    pub fn is_guard(&self) -> bool {
+        self.gives == Kind::Guard
+    }
+
+    /// The fewest and the most arguments.
+    pub fn arity(&self) -> (usize, usize) {
+        (self.takes.len(), if self.more.is_some() { usize::MAX } else { self.takes.len() })
+    }
+
+    /// The kind of the argument in this place.
+    pub fn argument(&self, at: usize) -> Option<Kind> {
+        self.takes.get(at).copied().or(self.more)
+    }
+
+    /// What it takes, as it is written: `rank(operand, size)`.
+    pub fn signature(&self) -> String {
+        let mut takes: Vec<String> = self.takes.iter().map(ToString::to_string).collect();
+        takes.extend(self.more.map(|kind| format!("{kind}..")));
+        format!("{}({})", self.name, takes.join(", "))
+    }
+}
+
 impl PartialEq for Function {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
@@ -94,11 +118,6 @@ impl fmt::Debug for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Function({})", self.name)
     }
-}
-
-/// Every guard and computed attribute.
-pub fn functions() -> impl Iterator<Item = &'static Function> {
-    guard::GUARDS.iter().chain(compute::COMPUTED)
 }
 
 /// Looks up what variables stand for.
@@ -152,14 +171,14 @@ pub fn eval<'a>(expr: &Expr, bindings: &'a dyn Bindings) -> Result<Value<'a>, St
         Expr::Call(function, arguments) if function.name == "not" => {
             match arguments.first().map(|one| (one, eval(one, bindings))) {
                 Some((inner, Ok(_))) => Err(holds(inner, bindings)),
-                _ => Ok(guard::yes()),
+                _ => Ok(yes()),
             }
         }
         Expr::Call(function, arguments) if function.name == "any" => {
             let mut reasons = Vec::new();
             for argument in arguments {
                 match eval(argument, bindings) {
-                    Ok(_) => return Ok(guard::yes()),
+                    Ok(_) => return Ok(yes()),
                     Err(why) => reasons.push(why),
                 }
             }
@@ -182,6 +201,11 @@ fn holds(guard: &Expr, bindings: &dyn Bindings) -> String {
         .collect();
     let text = bindings.written(guard).unwrap_or_else(|| function.name.to_owned());
     format!("`{text}` holds of {}", values.join(" and "))
+}
+
+/// What a guard gives when it agrees.
+pub(super) fn yes() -> Value<'static> {
+    Value::Attr(Attr::Int(1))
 }
 
 /// Arguments by kind; errors name the position.

@@ -1,8 +1,8 @@
 //! Guards: conditions over facts. Each no says why.
 
 use super::Kind::{self, Attribute, Guard, Integer, List, Number, Operand, Rest, Same, Size};
-use super::expr::Eval;
 use super::expr::argument::{attr, float, int, ints, operand, rest};
+use super::expr::{Eval, yes};
 use super::{Fact, Function, Value};
 use crate::attr::Attr;
 use crate::tensor::DType;
@@ -138,11 +138,6 @@ pub(super) const GUARDS: &[Function] = &[
 
 const fn guard(name: &'static str, doc: &'static str, takes: &'static [Kind], eval: Eval) -> Function {
     Function { name, doc, takes, more: None, gives: Guard, eval }
-}
-
-/// What a guard gives when it agrees.
-pub(super) fn yes() -> Value<'static> {
-    Value::Attr(Attr::Int(1))
 }
 
 fn say(holds: bool, why_not: impl FnOnce() -> String) -> Result<Value<'static>, String> {

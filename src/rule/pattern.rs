@@ -1,6 +1,6 @@
 //! The syntax of patterns and expressions: s-expressions with attributes, not yet checked.
 
-use super::expr::functions;
+use super::functions;
 use super::{Interval, literal};
 use crate::attr::Attr;
 use crate::error::suggestion;

@@ -1,21 +1,22 @@
 //! From rule files to checked rules. Every mistake is gathered, with its place.
 
+mod example;
 mod expression;
 mod form;
 mod left;
 mod operator;
 mod right;
+mod row;
 mod scope;
 mod symmetry;
 
-use super::example;
 use super::pattern::{self, Ast, ExprAst, Kind, Mistake};
 use super::{AttrVar, Expr, Guard, Places, Precision, Rule, Template};
 use crate::error::{Diagnostic, Diagnostics, Source, Span, nearest, suggestion};
 use crate::op::Ops;
 use crate::ron::{self, Raw, Text};
 use form::Form;
-pub(super) use form::{Row, Scalar};
+use row::Row;
 use scope::Scope;
 use std::collections::HashMap;
 

@@ -4,7 +4,6 @@
 //! mistake with a place, and not a rule that never fires. All kinds are known when a rule is read: an
 //! attribute variable has the kind of the attribute that binds it.
 
-use super::Function;
 use crate::attr::AttrKind;
 use std::fmt;
 
@@ -152,29 +151,5 @@ impl fmt::Display for Kind {
             Self::Same => "same",
             Self::Guard => "guard",
         })
-    }
-}
-
-impl Function {
-    /// Whether it is a condition.
-    pub fn is_guard(&self) -> bool {
-        self.gives == Kind::Guard
-    }
-
-    /// The fewest and the most arguments.
-    pub fn arity(&self) -> (usize, usize) {
-        (self.takes.len(), if self.more.is_some() { usize::MAX } else { self.takes.len() })
-    }
-
-    /// The kind of the argument in this place.
-    pub fn argument(&self, at: usize) -> Option<Kind> {
-        self.takes.get(at).copied().or(self.more)
-    }
-
-    /// What it takes, as it is written: `rank(operand, size)`.
-    pub fn signature(&self) -> String {
-        let mut takes: Vec<String> = self.takes.iter().map(ToString::to_string).collect();
-        takes.extend(self.more.map(|kind| format!("{kind}..")));
-        format!("{}({})", self.name, takes.join(", "))
     }
 }

@@ -294,17 +294,6 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// Steps a row-major index; wraps to zero after the last.
-pub(crate) fn advance(index: &mut [usize], shape: &[usize]) {
-    for axis in (0..index.len()).rev() {
-        index[axis] += 1;
-        if index[axis] < shape[axis] {
-            return;
-        }
-        index[axis] = 0;
-    }
-}
-
 /// Zeroed bytes aligned to a cache line, for vector loads.
 enum Aligned {
     /// On the heap.

@@ -9,7 +9,7 @@
 
 use super::clock::median;
 use super::race::{Rounds, steps};
-use super::tuner::{Progress, STOPPED, Stage, Tuner, key_of};
+use super::tuner::{Progress, STOPPED, Stage, Tuner, Within, key_of};
 use ovolo::cost::stored::{backend_of, settled};
 use ovolo::cost::{Entry, InPlans, Measured, State};
 use ovolo::error::Error;
@@ -18,15 +18,6 @@ use ovolo::pass::Chosen;
 use ovolo::plan::{Plan, Step, schedule};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
-
-/// Which plans kernels are timed within, beside the extracted one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Within {
-    /// How many are drawn around it.
-    pub plans: usize,
-    /// How far from it: how many times as much as usual prices are disturbed.
-    pub spread: usize,
-}
 
 /// The plans that are drawn where no others are asked for.
 pub(super) const NEXT: Within = Within { plans: 12, spread: 1 };

@@ -13,7 +13,6 @@
 
 use crate::check::Checker;
 use crate::clock::{Clock, Runnable, lower_quartile, median};
-use crate::in_plan::Within;
 use crate::sample::Sampling;
 use crate::shard::Shard;
 use ovolo::backend::{self, Backend, team::Team};
@@ -75,6 +74,15 @@ pub struct Progress {
     pub done: usize,
     /// Those to time.
     pub all: usize,
+}
+
+/// Which plans kernels are timed within, beside the extracted one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Within {
+    /// How many are drawn around it.
+    pub plans: usize,
+    /// How far from it: how many times as much as usual prices are disturbed.
+    pub spread: usize,
 }
 
 /// What a tuning did.

@@ -5,7 +5,7 @@
 
 use super::spec::Spec;
 use super::task::Task;
-use ovolo::cache::Digest;
+use ovolo::cache::{Builds, Digest, build};
 use ovolo::cost::{Machine, Validators};
 use ovolo::error::Error;
 use ovolo::file;
@@ -22,6 +22,9 @@ const RESULTS: &str = "results.jsonl";
 const FORMAT: &str = "2";
 /// The field of the times that kernels were priced by: a digest of the lines that were asked for.
 pub(super) const TIMES: &str = "times";
+/// The builds of the crates that do the tasks.
+const BUILDS: Builds =
+    &[("ovolo-lab", crate::BUILD), ("ovolo-proof", ovolo_proof::BUILD), ("ovolo-tune", ovolo_tune::BUILD)];
 const NOT_ASKED: &str = "not asked";
 /// Before it is known which lines are.
 const NOT_YET: &str = "not yet";
@@ -73,7 +76,7 @@ impl Head {
                 fields.push((format!("cost model {}", cost.name), digest.to_string()));
             }
         }
-        fields.push(("build".to_owned(), ovolo::BUILD.to_owned()));
+        fields.push(("build".to_owned(), build(BUILDS)));
         let Validators { machine: lines, libraries } = validators(spec.threads);
         for line in &lines {
             let (name, value) = line.split_once(' ').unwrap_or((line, ""));

@@ -10,7 +10,6 @@ use super::sampler::{self, Ask};
 use ovolo::attr::Attrs;
 use ovolo::op::{self, Op};
 use ovolo::tensor::{DType, TensorType};
-use ovolo::verify;
 
 /// Offers that are drawn to find shapes that fit.
 const DRAWS: u64 = 400;
@@ -69,7 +68,7 @@ fn table(operands: usize, kinds: usize, ask: &dyn Fn(&[usize]) -> Option<usize>)
 
 fn infer(op: Op, attrs: &Attrs, types: &[TensorType]) -> Option<TensorType> {
     let types: Vec<&TensorType> = types.iter().collect();
-    verify::operand_count(op, attrs, types.len()).ok()?;
+    op::operand_count(op, attrs, types.len()).ok()?;
     op.result(attrs, &types).ok()
 }
 
@@ -97,7 +96,7 @@ fn fitting(op: Op, fixed: &Attrs, operands: usize) -> Option<(Attrs, Vec<TensorT
         let offer = sampler::offer(&mut ask)?;
         let attrs = op::complete(op, offer.attrs);
         let types: Vec<TensorType> = offer.operands.into_iter().map(|wish| wish.ty).collect();
-        let sound = verify::attr_errors(op, &attrs).is_empty() && infer(op, &attrs, &types).is_some();
+        let sound = op::attr_errors(op, &attrs).is_empty() && infer(op, &attrs, &types).is_some();
         sound.then_some((attrs, types))
     })
 }

@@ -1,7 +1,7 @@
 //! A draft: the values of one instance of a rule, its leaves, and what its variables stand for.
 
 use super::rng::Rng;
-use super::sampler::Values;
+use super::value::Values;
 use ovolo::attr::{Attr, Attrs};
 use ovolo::graph::text;
 use ovolo::op::{self, Op};
@@ -10,12 +10,10 @@ use ovolo::rule::{AttrVar, Bindings, Expr, Fact, OperandVar, Precision, RestVar,
 use ovolo::tensor::{DType, Tensor, TensorType};
 use std::sync::{Arc, OnceLock};
 
+/// Ops of more operations than this are not evaluated: the reference is slow.
+const OPERATIONS: f64 = 1e8;
 /// Constants of at most so many elements are known to guards by their value, as in the e-graph.
 const SMALL: usize = 64;
-/// Values of more elements than this are not evaluated: the reference is slow.
-pub(super) const LARGEST: usize = 20_000;
-/// Ops of more operations than this are not evaluated either.
-const OPERATIONS: f64 = 1e8;
 
 /// A leaf: the operand that a variable or a number stands for.
 #[derive(Clone, Debug)]
@@ -130,7 +128,7 @@ impl Draft {
     /// # Errors
     /// That it is.
     pub fn fits(&self, ty: &TensorType) -> Result<(), String> {
-        if ovolo::verify::size_error(ty).is_some() || ty.layout.padded_count(&ty.shape) > self.largest {
+        if ovolo::tensor::size_error(ty).is_some() || ty.layout.padded_count(&ty.shape) > self.largest {
             return Err(format!(
                 "a value of type {ty} has more than {} elements, which is not evaluated",
                 self.largest
@@ -172,10 +170,10 @@ impl Draft {
     pub fn op(&mut self, op: Op, attrs: Attrs, inputs: Vec<usize>) -> Result<usize, String> {
         let attrs = op::complete(op, attrs);
         // What infer is called with, the verifier has checked elsewhere.
-        if let Some(wrong) = ovolo::verify::attr_errors(op, &attrs).into_iter().next() {
+        if let Some(wrong) = op::attr_errors(op, &attrs).into_iter().next() {
             return Err(format!("`{}`: {wrong}", op.name));
         }
-        ovolo::verify::operand_count(op, &attrs, inputs.len())?;
+        op::operand_count(op, &attrs, inputs.len())?;
         let types: Vec<&TensorType> = inputs.iter().map(|input| &self.values[*input].ty).collect();
         let ty = op.result(&attrs, &types).map_err(|why| format!("`{}` cannot be typed: {why}", op.name))?;
         self.fits(&ty)?;

@@ -7,7 +7,7 @@
 
 use super::draft::{Draft, Filling, Leaf};
 use super::rng::Rng;
-use super::sampler::Values;
+use super::value::Values;
 use ovolo::attr::{Attr, Attrs, Step};
 use ovolo::op::Op;
 use ovolo::rule::{AttrPattern, Expr, Pattern, Precision, Rule, Template};

@@ -3,10 +3,11 @@
 //! A hint only proposes: the guards themselves decide on every instance. What no hint says is left
 //! to chance.
 
-use super::draft::{Draft, LARGEST};
+use super::draft::Draft;
 use super::palette::Palette;
 use super::rng::Rng;
 use super::sampler::Rank;
+use super::value::LARGEST;
 use ovolo::attr::{Attr, Float};
 use ovolo::rule::{self, Expr, Rule, Value};
 use ovolo::tensor::{DType, Layout, TensorType};

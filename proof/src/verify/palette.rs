@@ -1,7 +1,7 @@
 //! What sizes and attributes are drawn from: wide for verifying, narrow for small counter-examples.
 
-use super::draft::LARGEST;
 use super::rng::Rng;
+use super::value::LARGEST;
 use ovolo::tensor::{DType, Layout};
 use std::borrow::Cow;
 

@@ -13,25 +13,12 @@ mod reduce;
 mod shape;
 mod window;
 
-use super::draft::LARGEST;
 use super::palette::Palette;
 use super::rng::Rng;
+use super::value::{LARGEST, Values};
 use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::op::{self, Op, post};
 use ovolo::tensor::{DType, TensorType};
-
-/// What the values of a leaf are.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Values {
-    /// About zero, or positive.
-    Any,
-    /// Positive: what a root or a logarithm is taken of.
-    Positive,
-    /// What a power is taken to: two and a half among them, which undo each other for some.
-    Exponent,
-    /// Positions in an axis of this size, from the front or the back.
-    Below(usize),
-}
 
 /// The wished type and values of an operand.
 #[derive(Clone, Debug)]

@@ -2,8 +2,7 @@
 //! where generated instances have the verifier's.
 
 use super::member::{distance, evaluate, operations, tolerance};
-use crate::check::mistakes;
-use crate::example::LARGEST;
+use crate::example::{LARGEST, mistakes};
 use ovolo::egraph::{EGraph, Probe};
 use ovolo::graph::{Graph, Node, text};
 use ovolo::rule::{Example, Rule};
@@ -49,7 +48,7 @@ const OPERATIONS: f64 = 2e9;
 /// Why a graph is not evaluated.
 fn too_large(graph: &Graph) -> Option<String> {
     let large = |node: &Node| {
-        verify::size_error(&node.ty).is_some() || node.ty.layout.padded_count(&node.ty.shape) > LARGEST
+        ovolo::tensor::size_error(&node.ty).is_some() || node.ty.layout.padded_count(&node.ty.shape) > LARGEST
     };
     if let Some((_, node)) = graph.nodes().find(|(_, node)| large(node)) {
         return Some(format!("`{}` is of type {}, of more than {LARGEST} elements", node.name, node.ty));

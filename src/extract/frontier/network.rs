@@ -1,8 +1,9 @@
 //! What holds for a problem whatever the order: the insides of its components, what converts to
 //! what, and what may stand in for what.
 
-use crate::extract::canonical::{Node, Work};
+use crate::extract::canonical::Work;
 use crate::extract::component::Components;
+use crate::extract::node::Node;
 use crate::extract::option::{INNER_CLASSES, Inner};
 
 /// A reduced problem as the frontier sees it.

@@ -11,7 +11,6 @@ use crate::error::{Diagnostic, Diagnostics, Span};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use crate::op::{Op, Ops, post};
 use crate::tensor::{Tensor, TensorType};
-use crate::verify;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -155,14 +154,15 @@ impl Builder<'_> {
             return None;
         };
         let attrs = self.attrs(def, op, &attrs)?;
-        if let Err(takes) = verify::operand_count(def, &attrs, operands.len()) {
+        if let Err(takes) = crate::op::operand_count(def, &attrs, operands.len()) {
             let whole = operands.iter().fold(op.span, |span, operand| span.to(operand.span));
             self.report(takes, whole, "");
             return None;
         }
         let inputs = inputs.into_iter().collect::<Option<Vec<NodeId>>>()?;
         let types: Vec<&TensorType> = inputs.iter().map(|&input| &self.graph[input].ty).collect();
-        let inferred = def.result(&attrs, &types).and_then(|ty| verify::size_error(&ty).map_or(Ok(ty), Err));
+        let inferred =
+            def.result(&attrs, &types).and_then(|ty| crate::tensor::size_error(&ty).map_or(Ok(ty), Err));
         let inferred = match inferred {
             Ok(inferred) => inferred,
             Err(message) => {
@@ -187,7 +187,7 @@ impl Builder<'_> {
     /// Refuses a value that is larger than allowed.
     fn size(&mut self, ty: &TensorType, span: Span) -> Option<()> {
         let elements =
-            verify::size_error(ty).map_or_else(|| ty.layout.padded_count(&ty.shape), |_| usize::MAX);
+            crate::tensor::size_error(ty).map_or_else(|| ty.layout.padded_count(&ty.shape), |_| usize::MAX);
         if self.most < usize::MAX && elements > self.most {
             let message = format!("a value of type {ty} has more than {} elements", self.most);
             self.report(message, span, "too large here");
@@ -328,7 +328,7 @@ fn read_step(name: &Spanned<String>, written: &[Spanned<String>]) -> Result<Step
             .map_err(|_| Diagnostic::new("expected a number").label(0, parameter.span, "not a number"))?;
         parameters.push(Float(value));
     }
-    let (op, declared) = verify::step(&name.value).ok_or_else(|| {
+    let (op, declared) = post::step(&name.value).ok_or_else(|| {
         Diagnostic::new(format!("`{}` is not a step of a post chain", name.value))
             .label(0, name.span, "not an elementwise op")
             .suggest(&name.value, post::step_names())

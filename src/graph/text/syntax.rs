@@ -4,7 +4,6 @@
 use super::lex::{Lexeme, Token, lex};
 use crate::error::{Diagnostic, Diagnostics, Span};
 use crate::tensor::{DType, Device, Layout, Shape, TensorType};
-use crate::verify;
 
 /// A value with its place.
 #[derive(Clone, Debug)]
@@ -260,7 +259,7 @@ impl Parser<'_> {
             ty.device = self.device(&device)?;
         }
         let whole = start.to(self.lexemes[self.at - 1].span);
-        match verify::size_error(&ty) {
+        match crate::tensor::size_error(&ty) {
             Some(message) => Err(self.wrong_type(whole, message)),
             None => Ok(Spanned { value: ty, span: whole }),
         }

@@ -2,6 +2,7 @@
 
 use crate::cache::fixture::{digits, files, filled, folder, key, outputs, request, same};
 use ovolo::cache::{Cache, elsewhere};
+use ovolo_cli::BUILDS;
 
 #[test]
 fn a_saved_model_is_taken_over_elsewhere() {
@@ -71,14 +72,14 @@ fn a_damaged_file_is_refused_whole() {
 #[test]
 fn what_hangs_on_the_machine_is_told_apart() {
     let here = key(&request(&digits()));
-    assert_eq!(elsewhere(&here), []);
+    assert_eq!(elsewhere(&here, BUILDS), []);
     for field in ["format", "ovolo", "build", "processor", "instruction sets", "backend native"] {
         let there = here.clone().with(field, "other");
-        let found = elsewhere(&there);
+        let found = elsewhere(&there, BUILDS);
         assert_eq!(found.len(), 1, "{field}");
         assert_eq!((found[0].field.as_str(), found[0].there.as_deref()), (field, Some("other")));
     }
     for field in ["model", "dims", "threads", "rules"] {
-        assert_eq!(elsewhere(&here.clone().with(field, "other")), [], "{field}");
+        assert_eq!(elsewhere(&here.clone().with(field, "other"), BUILDS), [], "{field}");
     }
 }

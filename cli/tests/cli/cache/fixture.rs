@@ -34,6 +34,7 @@ pub fn request(model: &Path) -> Request {
         rules: rule::SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect(),
         threads: 1,
         calibration: None,
+        builds: ovolo_cli::BUILDS,
     }
 }
 

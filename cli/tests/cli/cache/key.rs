@@ -93,6 +93,24 @@ fn each_field_changed_alone_is_another_entry() {
     assert!(same(&outputs(&mut cache.find(&key, None).unwrap()), &expected));
 }
 
+/// What any crate of the program decides shows in the key.
+#[test]
+fn the_key_has_the_build_of_each_crate() {
+    let key = key(&request(&digits()));
+    let builds: Vec<(&str, &str)> =
+        key.get("build").unwrap().split(", ").map(|one| one.split_once(' ').unwrap()).collect();
+    assert!(builds.iter().all(|(_, build)| build.len() == 16), "{builds:?}");
+    let manifest = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).unwrap();
+    let (_, dependencies) = manifest.split_once("[dependencies]\n").unwrap();
+    let dependencies = dependencies.lines().take_while(|line| !line.is_empty());
+    let ours = dependencies.filter_map(|line| line.split_once(".workspace").map(|(name, _)| name));
+    let mut ours: Vec<&str> = ours.filter(|name| name.starts_with("ovolo")).chain(["ovolo-cli"]).collect();
+    ours.sort_unstable();
+    let mut named: Vec<&str> = builds.iter().map(|(name, _)| *name).collect();
+    named.sort_unstable();
+    assert_eq!(named, ours);
+}
+
 #[test]
 fn an_entry_under_another_key_s_name_is_not_taken() {
     let at = folder("renamed");

@@ -1,7 +1,8 @@
 //! Samplers of elementwise ops.
 
 use super::super::palette::{ones, pair, partner};
-use super::{Ask, Offer, Values, Wish};
+use super::{Ask, Offer, Wish};
+use crate::verify::value::Values;
 use ovolo::attr::{Attr, AttrKind, Attrs, Step};
 use ovolo::tensor::{DType, TensorType};
 

@@ -1,6 +1,7 @@
 //! Samplers of reductions and normalisations.
 
-use super::{Ask, Offer, Values, Wish};
+use super::{Ask, Offer, Wish};
+use crate::verify::value::Values;
 use ovolo::attr::Attrs;
 use ovolo::op::Arity;
 use ovolo::tensor::{DType, TensorType};

@@ -1,7 +1,8 @@
 //! Samplers of ops that move elements.
 
 use super::super::palette::{partner, refactor};
-use super::{Ask, Offer, Values, Wish};
+use super::{Ask, Offer, Wish};
+use crate::verify::value::Values;
 use ovolo::attr::{Attr, Attrs};
 use ovolo::tensor::DType;
 

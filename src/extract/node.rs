@@ -1,0 +1,29 @@
+//! A candidate as extractors see it, and costs in their order.
+
+/// A candidate of the working copy.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Node {
+    pub cost: f64,
+    /// Sorted, each once.
+    pub children: Vec<u32>,
+    /// Its place in the class of the problem.
+    pub index: u32,
+}
+
+/// A cost with its total order.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct Key(pub f64);
+
+impl Eq for Key {}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}

@@ -1,0 +1,289 @@
+//! The modules of a crate, and what they take from each other, by the paths in their files.
+//!
+//! A path is followed through imports and re-exports to the file that defines what it names. Unit tests do not
+//! count, and neither does what a module takes from one that it lies in: a module and those in it are one.
+
+use proc_macro2::{TokenStream, TokenTree};
+use std::collections::{BTreeMap, BTreeSet};
+use syn::visit::{self, Visit};
+
+/// A module's path from the root of its crate.
+type Name = Vec<String>;
+
+/// What modules take from each other: the one that takes, the one that gives, and the names.
+pub type Ties = BTreeMap<(String, String), BTreeSet<String>>;
+
+/// Re-exports of re-exports that are followed.
+const HOPS: usize = 8;
+
+/// What one file says.
+#[derive(Default)]
+struct File {
+    /// The modules that it declares and that have files of their own.
+    children: BTreeSet<String>,
+    /// The names that it imports, each with its path and whether it is a re-export.
+    imports: BTreeMap<String, (Vec<String>, bool)>,
+    /// Modules of which it imports everything.
+    globs: Vec<Vec<String>>,
+    /// The paths in its code, single names among them, since they may be imported.
+    paths: BTreeSet<Vec<String>>,
+    /// How many modules within the file the present item stands in.
+    depth: usize,
+}
+
+/// The modules of a crate.
+pub struct Modules {
+    files: BTreeMap<Name, File>,
+}
+
+impl Modules {
+    /// Reads a crate: the path of each file from the folder that the root lies in, and its text. The root is
+    /// `lib.rs`, or `main.rs` where there is no library.
+    pub fn read(files: &[(&str, &str)]) -> Self {
+        let root = if files.iter().any(|(path, _)| *path == "lib.rs") { "lib" } else { "main" };
+        let one = |(path, text): &(&str, &str)| {
+            let path = path.strip_suffix(".rs").unwrap_or(path);
+            let name = if path == root { Name::new() } else { path.split('/').map(str::to_owned).collect() };
+            let mut file = File::default();
+            file.visit_file(&syn::parse_file(text).unwrap_or_else(|why| panic!("{path}.rs: {why}")));
+            (name, file)
+        };
+        let mut files: BTreeMap<Name, File> = files.iter().map(one).collect();
+        // What no module declares is a program of its own, or for unit tests.
+        let mut declared = BTreeSet::from([Name::new()]);
+        let mut open = vec![Name::new()];
+        while let Some(name) = open.pop() {
+            for child in files.get(&name).into_iter().flat_map(|file| &file.children) {
+                let child: Name = name.iter().chain([child]).cloned().collect();
+                declared.insert(child.clone());
+                open.push(child);
+            }
+        }
+        files.retain(|name, _| declared.contains(name));
+        Self { files }
+    }
+
+    /// What the files take from each other.
+    pub fn ties(&self) -> Ties {
+        let mut ties = Ties::new();
+        for (name, file) in &self.files {
+            for path in file.taken() {
+                let Some((from, item)) = self.home(name, &path, HOPS) else { continue };
+                if !name.starts_with(&from) {
+                    ties.entry((shown(name), shown(&from))).or_default().insert(item);
+                }
+            }
+        }
+        ties
+    }
+
+    /// The module that defines what a path in a file names, and that name; `None` where it is of another crate.
+    fn home(&self, at: &[String], path: &[String], hops: usize) -> Option<(Name, String)> {
+        let (mut module, mut rest) = (at.to_vec(), path);
+        match rest.first()?.as_str() {
+            "crate" => (module, rest) = (Name::new(), &rest[1..]),
+            "self" => rest = &rest[1..],
+            "super" => {
+                while rest.first().is_some_and(|first| first == "super") {
+                    module.pop()?;
+                    rest = &rest[1..];
+                }
+            }
+            child if self.files.get(at)?.children.contains(child) => {}
+            _ => return None,
+        }
+        while let Some(next) = rest.first() {
+            module.push(next.clone());
+            if !self.files.contains_key(&module) {
+                module.pop();
+                break;
+            }
+            rest = &rest[1..];
+        }
+        let item = rest.first().or(module.last()).cloned().unwrap_or_default();
+        match rest.first().and_then(|name| self.files.get(&module)?.imports.get(name)) {
+            Some((import, _)) if hops > 0 => {
+                let path: Vec<String> = import.iter().chain(&rest[1..]).cloned().collect();
+                self.home(&module, &path, hops - 1)
+            }
+            _ => Some((module, item)),
+        }
+    }
+}
+
+fn shown(name: &[String]) -> String {
+    if name.is_empty() { "lib".to_owned() } else { name.join("/") }
+}
+
+/// Each set of modules that lead to each other, alone or through others.
+pub fn circles(ties: &Ties) -> Vec<BTreeSet<String>> {
+    let mut next: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (from, to) in ties.keys() {
+        next.entry(from).or_default().insert(to);
+    }
+    let mut reached: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for &from in next.keys() {
+        let (mut found, mut open) = (BTreeSet::new(), vec![from]);
+        while let Some(at) = open.pop() {
+            open.extend(next.get(at).into_iter().flatten().filter(|to| found.insert(**to)));
+        }
+        reached.insert(from, found);
+    }
+    let mut circles: Vec<BTreeSet<String>> = Vec::new();
+    for (from, found) in reached.iter().filter(|(from, found)| found.contains(*from)) {
+        let back = |to: &&&str| reached.get(**to).is_some_and(|back| back.contains(from));
+        let circle: BTreeSet<String> = found.iter().filter(back).map(|to| (*to).to_owned()).collect();
+        if !circles.contains(&circle) {
+            circles.push(circle);
+        }
+    }
+    circles
+}
+
+/// What the modules within one take from each other, each of them with all that lies in it. The root is `""`.
+pub fn within(ties: &Ties, module: &str) -> Ties {
+    let part = |name: &str| {
+        let rest = if module.is_empty() { name } else { name.strip_prefix(module)?.strip_prefix('/')? };
+        Some(rest.split('/').next().unwrap_or(rest).to_owned())
+    };
+    let mut found = Ties::new();
+    for ((from, to), names) in ties {
+        if let (Some(from), Some(to)) = (part(from), part(to))
+            && from != to
+        {
+            found.entry((from, to)).or_default().extend(names.iter().cloned());
+        }
+    }
+    found
+}
+
+impl File {
+    /// The paths of what the file takes. An import counts as what is used of it, and by itself where it is not
+    /// named again, as traits are whose methods alone are called; a re-export that the file does not use is none.
+    fn taken(&self) -> Vec<Vec<String>> {
+        let mut used = BTreeSet::new();
+        let mut taken = self.globs.clone();
+        for path in &self.paths {
+            match self.imports.get(&path[0]) {
+                Some((import, _)) => {
+                    used.insert(&path[0]);
+                    taken.push(import.iter().chain(&path[1..]).cloned().collect());
+                }
+                None => taken.push(path.clone()),
+            }
+        }
+        let unnamed = self.imports.iter().filter(|(name, (_, export))| !export && !used.contains(name));
+        taken.extend(unnamed.map(|(_, (path, _))| path.clone()));
+        taken
+    }
+
+    /// A path as it would be written outside the modules within the file.
+    fn outside(&self, mut path: Vec<String>) -> Vec<String> {
+        for _ in 0..self.depth {
+            if path.first().is_some_and(|first| first == "super") {
+                path.remove(0);
+            }
+        }
+        path
+    }
+
+    fn note(&mut self, path: Vec<String>) {
+        let path = self.outside(path);
+        if !path.is_empty() {
+            self.paths.insert(path);
+        }
+    }
+
+    /// Notes the paths among the words that a macro is given.
+    fn tokens(&mut self, stream: TokenStream) {
+        let (mut path, mut colons) = (Vec::new(), 0);
+        for token in stream {
+            let colon = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == ':');
+            let goes_on = match &token {
+                TokenTree::Ident(_) => colons == 2,
+                _ => colon && colons < 2,
+            };
+            if !goes_on && !path.is_empty() {
+                self.note(std::mem::take(&mut path));
+            }
+            colons = if colon { colons + 1 } else { 0 };
+            match token {
+                TokenTree::Ident(ident) => path.push(ident.to_string()),
+                TokenTree::Group(group) => self.tokens(group.stream()),
+                _ => {}
+            }
+        }
+        if !path.is_empty() {
+            self.note(path);
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for File {
+    fn visit_item(&mut self, item: &'ast syn::Item) {
+        let attributes: &[syn::Attribute] = match item {
+            syn::Item::Const(item) => &item.attrs,
+            syn::Item::Fn(item) => &item.attrs,
+            syn::Item::Impl(item) => &item.attrs,
+            syn::Item::Mod(item) => &item.attrs,
+            syn::Item::Static(item) => &item.attrs,
+            syn::Item::Use(item) => &item.attrs,
+            _ => &[],
+        };
+        if !attributes.iter().any(is_for_tests) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if item.content.is_none() {
+            self.children.insert(item.ident.to_string());
+        } else {
+            self.depth += 1;
+            visit::visit_item_mod(self, item);
+            self.depth -= 1;
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        let export = !matches!(item.vis, syn::Visibility::Inherited);
+        for (path, name) in imports(&item.tree, &[]) {
+            let path = self.outside(path);
+            match name {
+                _ if path.is_empty() => {}
+                Some(name) => drop(self.imports.insert(name, (path, export))),
+                None if export => {}
+                None => self.globs.push(path),
+            }
+        }
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        self.note(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+        visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, call: &'ast syn::Macro) {
+        visit::visit_macro(self, call);
+        self.tokens(call.tokens.clone());
+    }
+}
+
+/// Whether an attribute keeps an item to unit tests.
+fn is_for_tests(attribute: &syn::Attribute) -> bool {
+    let syn::Meta::List(list) = &attribute.meta else { return false };
+    list.path.is_ident("cfg") && list.tokens.to_string() == "test"
+}
+
+/// The imports of a `use`: paths, and the names that they are imported by; none where everything is.
+fn imports(tree: &syn::UseTree, before: &[String]) -> Vec<(Vec<String>, Option<String>)> {
+    let with = |name: &syn::Ident| before.iter().cloned().chain([name.to_string()]).collect::<Vec<_>>();
+    match tree {
+        syn::UseTree::Path(path) => imports(&path.tree, &with(&path.ident)),
+        syn::UseTree::Name(name) if name.ident == "self" => vec![(before.to_vec(), before.last().cloned())],
+        syn::UseTree::Name(name) => vec![(with(&name.ident), Some(name.ident.to_string()))],
+        syn::UseTree::Rename(name) => vec![(with(&name.ident), Some(name.rename.to_string()))],
+        syn::UseTree::Glob(_) => vec![(before.to_vec(), None)],
+        syn::UseTree::Group(group) => group.items.iter().flat_map(|tree| imports(tree, before)).collect(),
+    }
+}
