@@ -12,7 +12,9 @@ use ovolo::cost::Machine;
 use ovolo::graph::Graph;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::pass::PassReport;
-use ovolo::pass::pipeline::PassSpec;
+use ovolo::pass::Rewrite;
+use ovolo::pass::pricing::pricings;
+use ovolo::ron::Spanned;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -85,29 +87,23 @@ fn main() {
 fn options(pipeline: &str, cost: &str, machine: Machine) -> Options {
     let mut options = common::pipeline(pipeline, 1);
     options.machine = machine;
-    for pass in &mut options.pipeline.passes {
-        if let PassSpec::Extract(settings) = pass {
-            settings.cost = cost.into();
-        }
+    if let Some(extract) = options.pipeline.extract_mut() {
+        extract.price_by(cost, pricings()).expect("it is a cost model that ships");
     }
     options
 }
 
 /// Without algebra and fusion: of those rules only the ones that make an elementwise op a kernel.
 fn unoptimised(mut options: Options) -> Options {
-    let kernels: Vec<String> = options
+    let kernels: Vec<Spanned<String>> = options
         .rules
         .rules()
         .iter()
         .filter(|rule| rule.stem() == "fuse" && rule.name.starts_with("map-"))
-        .map(|rule| rule.name.clone())
+        .map(|rule| rule.name.clone().into())
         .collect();
-    for pass in &mut options.pipeline.passes {
-        if let PassSpec::Rewrite(rewrite) = pass
-            && rewrite.name == "fuse"
-        {
-            rewrite.rules.clone_from(&kernels);
-        }
+    for rewrite in options.pipeline.passes_mut::<Rewrite>().filter(|rewrite| rewrite.name == "fuse") {
+        rewrite.rules.clone_from(&kernels);
     }
     options
 }

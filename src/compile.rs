@@ -7,10 +7,10 @@ pub mod runner_up;
 pub mod what_if;
 
 use crate::cost::{Machine, Measured};
-use crate::egraph::{EGraph, Limits};
+use crate::egraph::EGraph;
 use crate::error::Error;
 use crate::graph::Graph;
-use crate::pass::pipeline::{PassSpec, Pipeline};
+use crate::pass::pipeline::Pipeline;
 use crate::pass::{self, Context, PassReport, State};
 use crate::plan::Plan;
 use crate::rule::RuleSet;
@@ -108,7 +108,7 @@ pub fn compile_into(graph: Graph, options: &Options, stages: &mut Vec<Stage>) ->
         time: Duration::ZERO,
     });
     let mut state = State { graph, egraph: None, sources: Vec::new(), cost: None, chosen: None, plan: None };
-    for pass in pass::passes(&options.pipeline) {
+    for pass in &options.pipeline.passes {
         let start = Instant::now();
         let report = pass.run(&mut state, &context)?;
         let time = start.elapsed();
@@ -141,13 +141,9 @@ pub fn compile_into(graph: Graph, options: &Options, stages: &mut Vec<Stage>) ->
 pub fn saturated(graph: &Graph, options: &Options) -> Result<EGraph, Error> {
     let graph = verify::verify(graph.clone())?.into_inner();
     let mut egraph = EGraph::new(&graph);
-    for pass in &options.pipeline.passes {
-        if let PassSpec::Rewrite(phase) = pass {
-            let rules = options.pipeline.select(phase, &options.rules).map_err(Error::Pipeline)?;
-            let limits =
-                Limits { rounds: phase.rounds, nodes: phase.nodes + phase.nodes_per_op * graph.len() };
-            egraph.saturate(&rules, limits, &|| Duration::ZERO)?;
-        }
+    for phase in options.pipeline.rewrites() {
+        let rules = options.pipeline.select(phase, &options.rules).map_err(Error::Pipeline)?;
+        egraph.saturate(&rules, phase.limits(graph.len()), &|| Duration::ZERO)?;
     }
     Ok(egraph)
 }

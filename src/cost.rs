@@ -11,6 +11,7 @@ mod learned;
 mod measured;
 mod noise;
 mod pattern;
+pub mod pricing;
 mod process;
 mod random;
 mod rank;
@@ -24,14 +25,13 @@ pub use learned::{Example, Fit, HeldOut, LEARNERS, Learned};
 pub use measured::{Asked, Entry, InPlans, Leaning, Measured, State, Table, key};
 pub use noise::{Noise, Noisy};
 pub use pattern::fits;
+pub use pricing::{Pricing, PricingError};
 pub use process::{Answer, Process};
 pub use rank::{median, median_error, spearman};
 pub use roofline::{Machine, Roofline};
 pub use stored::{Decision, Stored, Validators};
 
 use crate::contract::{Call, Contract};
-use crate::error::Source;
-use std::sync::Arc;
 
 /// What a cost model may look at.
 #[derive(Clone, Copy, Debug)]
@@ -74,19 +74,15 @@ pub trait CostModel: Sync {
     }
 }
 
-/// What cost models are made of.
-#[derive(Clone)]
+/// What cost models are made of, beside their settings.
+#[derive(Clone, Copy, Debug)]
 pub struct Given<'a> {
     /// The calibrated machine.
     pub machine: &'a Machine,
     /// Its table of times.
     pub measured: Option<&'a Measured>,
-    /// The text of a formula.
-    pub formula: Option<&'a Source>,
-    /// A program that answers.
-    pub program: Option<Arc<dyn Answer>>,
-    /// What was fitted.
-    pub fit: Option<Arc<Fit>>,
+    /// Threads that the plan will run with.
+    pub threads: usize,
     /// Bytes of the model's constants.
     pub constants: usize,
 }
@@ -94,48 +90,6 @@ pub struct Given<'a> {
 impl<'a> Given<'a> {
     /// The machine alone.
     pub fn machine(machine: &'a Machine) -> Self {
-        Self { machine, measured: None, formula: None, program: None, fit: None, constants: 0 }
+        Self { machine, measured: None, threads: 1, constants: 0 }
     }
-}
-
-/// Makes a cost model; or says what it lacks.
-pub type Make = fn(&Given<'_>) -> Result<Box<dyn CostModel>, String>;
-
-/// The cost models by name.
-pub const COST_MODELS: &[(&str, Make)] = &[
-    ("flops", |_| Ok(Box::new(Roofline::new("flops", Machine::NOMINAL)))),
-    ("roofline", |given| Ok(Box::new(Roofline::new("roofline", *given.machine)))),
-    ("measured", |given| match given.measured {
-        Some(measured) => Ok(Box::new(Measured { machine: *given.machine, ..measured.clone() })),
-        None => Err("the cost model `measured` needs a table of times: run `ovolo tune MODEL`".into()),
-    }),
-    ("formula", |given| match given.formula {
-        Some(source) => match Formula::read(source, given.machine) {
-            Ok(formula) => Ok(Box::new(formula)),
-            Err(mistakes) => Err(mistakes.to_string()),
-        },
-        None => {
-            Err("the cost model `formula` needs a formula: name its file with `--formula FILE.ron`".into())
-        }
-    }),
-    ("process", |given| match &given.program {
-        Some(program) => Ok(Box::new(Process::new(given.machine, Arc::clone(program)))),
-        None => Err("the cost model `process` needs a program: name it with `--process COMMAND`".into()),
-    }),
-    ("learned", |given| match &given.fit {
-        Some(fit) => Ok(Box::new(Learned::new(Arc::clone(fit), given.constants))),
-        None => Err("the cost model `learned` needs a fitted model: run `ovolo fit MODEL`".into()),
-    }),
-];
-
-/// The cost model with this name.
-///
-/// # Errors
-/// If there is none, or it lacks what it is made of.
-pub fn find(name: &str, given: &Given<'_>) -> Result<Box<dyn CostModel>, String> {
-    let (_, make) = COST_MODELS.iter().find(|(known, _)| *known == name).ok_or_else(|| {
-        let known: Vec<&str> = COST_MODELS.iter().map(|(name, _)| *name).collect();
-        format!("there is no cost model `{name}`: there are {}", known.join(", "))
-    })?;
-    make(given)
 }

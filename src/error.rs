@@ -152,6 +152,13 @@ pub struct Source {
     pub text: Arc<str>,
 }
 
+/// As its text: what it is called changes nothing.
+impl serde::Serialize for Source {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
 impl Source {
     /// A text with its name.
     pub fn new(name: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {

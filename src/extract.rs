@@ -41,22 +41,49 @@ pub use ilp::Ilp;
 pub use naive::Naive;
 pub use search::LocalSearch;
 
+use crate::setting::{Kind, Settings};
+use crate::table::Table;
+use serde::de::DeserializeOwned;
 use std::fmt;
+use std::sync::{Arc, LazyLock};
 
-/// Every extractor. A new one is a file and a line here.
-pub const EXTRACTORS: &[&dyn Extractor] = &[
-    &Exact::DEFAULT,
-    &LocalSearch::DEFAULT,
-    &GreedyDag,
-    &GreedyTree,
-    &Naive,
-    #[cfg(feature = "ilp")]
-    &Ilp::DEFAULT,
-];
+/// The extractors that ship with ovolo. A new one is a file and a line here.
+pub fn extractors() -> &'static Table<Kind<dyn Extractor>> {
+    static EXTRACTORS: LazyLock<Table<Kind<dyn Extractor>>> = LazyLock::new(|| {
+        let mut table = Table::new("extractor");
+        let kinds = [
+            kind::<Exact>(),
+            kind::<LocalSearch>(),
+            kind::<GreedyDag>(),
+            kind::<GreedyTree>(),
+            kind::<Naive>(),
+            #[cfg(feature = "ilp")]
+            kind::<Ilp>(),
+        ];
+        for kind in kinds {
+            table.add((kind.plain)().name(), kind).expect("each has a name of its own");
+        }
+        table
+    });
+    &EXTRACTORS
+}
 
-/// The extractor with this name.
-pub fn find(name: &str) -> Option<&'static dyn Extractor> {
-    EXTRACTORS.iter().find(|extractor| extractor.name() == name).copied()
+/// How an extractor is had, for a table of them.
+pub fn kind<T: Extractor + Default + DeserializeOwned>() -> Kind<dyn Extractor> {
+    Kind {
+        plain: || Arc::new(T::default()),
+        read: |reader, written| Some(Arc::new(written.read::<T>(reader)?)),
+    }
+}
+
+/// The extractor with this name and its default settings.
+pub fn find(name: &str) -> Option<Arc<dyn Extractor>> {
+    extractors().get(name).map(|kind| (kind.plain)())
+}
+
+/// Every extractor with its default settings.
+pub fn all() -> impl Iterator<Item = Arc<dyn Extractor>> {
+    extractors().iter().map(|(_, kind)| (kind.plain)())
 }
 
 /// Extractors that a build may lack, and the feature that brings each.
@@ -65,20 +92,21 @@ const OPTIONAL: &[(&str, &str)] = &[("ilp", "ilp")];
 /// The feature of a build that has the extractor with this name, where this one does not.
 pub fn needs(name: &str) -> Option<&'static str> {
     let (_, feature) = OPTIONAL.iter().find(|(known, _)| *known == name)?;
-    find(name).is_none().then_some(*feature)
+    extractors().get(name).is_none().then_some(*feature)
 }
 
-/// What to say of a name that is none of [`EXTRACTORS`]: which there are, or how to have it.
+/// What to say of a name that no extractor has: which there are, or how to have it.
 pub fn unknown(name: &str) -> String {
-    if let Some(feature) = needs(name) {
-        return format!("this build has no extractor `{name}`: build with `--features {feature}`");
+    match needs(name) {
+        Some(feature) => format!("this build has no extractor `{name}`: build with `--features {feature}`"),
+        None => extractors().unknown(name).to_string(),
     }
-    let known: Vec<&str> = EXTRACTORS.iter().map(|one| one.name()).collect();
-    format!("there is no extractor `{name}`: there are {}", known.join(", "))
 }
 
 /// A way to choose among the programs of an e-graph.
-pub trait Extractor: Sync {
+///
+/// The extractor is its own settings: a pipeline that writes `Exact(states: 2000)` has one with these.
+pub trait Extractor: Settings {
     /// The name in pipelines and reports: kebab-case.
     fn name(&self) -> &'static str;
 
@@ -91,30 +119,23 @@ pub trait Extractor: Sync {
         None
     }
 
+    /// The same for a search that extracts hundreds of times, once it is known that a proof takes long; `None`
+    /// for one that never does.
+    fn hurried(&self) -> Option<Box<dyn Extractor>> {
+        None
+    }
+
+    /// Steps that an extraction which reached a limit took; 0 where they are not counted.
+    fn work(&self) -> usize {
+        0
+    }
+
     /// Chooses.
     ///
     /// # Errors
     /// A problem that is malformed, or that has no selection of finite cost; an extractor for small
     /// problems also refuses large ones.
     fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError>;
-}
-
-impl<T: Extractor + ?Sized> Extractor for &T {
-    fn name(&self) -> &'static str {
-        (**self).name()
-    }
-
-    fn claim(&self) -> Claim {
-        (**self).claim()
-    }
-
-    fn with_effort(&self, share: f64) -> Option<Box<dyn Extractor>> {
-        (**self).with_effort(share)
-    }
-
-    fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError> {
-        (**self).extract(problem)
-    }
 }
 
 /// A share of a limit of work, one at least.

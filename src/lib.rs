@@ -12,7 +12,7 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 0 | [`error`], [`mod@ron`], [`tensor`] |
+//! | 0 | [`error`], [`mod@ron`], [`setting`], [`tensor`] |
 //! | 1 | [`attr`], [`graph`] |
 //! | 2 | [`op`], [`verify`] |
 //! | 3 | [`rule`] |
@@ -50,6 +50,7 @@ pub mod plan;
 pub mod ron;
 pub mod rule;
 pub mod session;
+pub mod setting;
 pub mod subprocess;
 pub mod table;
 pub mod tensor;

@@ -3,13 +3,18 @@
 pub mod pipeline;
 
 mod extract;
+mod kind;
 mod plan;
+pub mod pricing;
 mod rewrite;
 
 pub use extract::{
-    Chosen, Curve, Kernel, Objective, Point, Supposed, check, chosen, curve, estimates, features, planned,
-    priced, supposed,
+    Chosen, Curve, Extract, Kernel, Objective, Point, Supposed, check, chosen, curve, estimates, features,
+    planned, priced, supposed,
 };
+pub use kind::{Kind, Scope, passes};
+pub use plan::PlanMemory;
+pub use rewrite::Rewrite;
 
 use crate::backend;
 use crate::contract::{Call, Contract};
@@ -19,8 +24,12 @@ use crate::error::Error;
 use crate::extract::Extraction;
 use crate::graph::Graph;
 use crate::plan::{Arena, Plan, Source};
+use crate::ron;
 use crate::rule::RuleSet;
-use pipeline::{PassSpec, Pipeline};
+use crate::setting::Settings;
+use pipeline::Pipeline;
+use pricing::ByFit;
+use std::any::Any;
 
 /// What a compilation is given beside the graph.
 pub struct Context<'a> {
@@ -62,10 +71,8 @@ pub fn absent(pipeline: &Pipeline) -> Vec<(String, String)> {
 
 /// The backends of a pipeline that are there, and of which a fitted model has seen no kernel.
 fn unseen(pipeline: &Pipeline) -> Vec<(String, String)> {
-    let fit = pipeline.passes.iter().find_map(|pass| match pass {
-        PassSpec::Extract(settings) if settings.cost == "learned" => settings.learned.as_ref(),
-        _ => None,
-    });
+    let cost: Option<&dyn Any> = pipeline.extract().map(|extract| &*extract.cost as &dyn Any);
+    let fit = cost.and_then(|cost| cost.downcast_ref::<ByFit>()).and_then(|by| by.fit.as_ref());
     // What is no fit is told by who prices by it.
     let Some(seen) = fit.and_then(|source| Fit::backends(&source.text).ok()) else { return Vec::new() };
     let there = |name: &&String| backend::find(name).is_some_and(|backend| backend.found().is_ok());
@@ -132,10 +139,15 @@ pub enum PassReport {
     },
 }
 
-/// Advances a compilation.
-pub trait Pass {
+/// Advances a compilation. A pass is its own settings: what a pipeline writes in its parentheses.
+pub trait Pass: Settings {
     /// The name: the same in pipelines, `dump --after`, reports and benches.
     fn name(&self) -> &str;
+
+    /// Reports settings that name what there is not.
+    fn check(&self, scope: &Scope<'_>, reader: &mut ron::Reader<'_>) {
+        let _ = (scope, reader);
+    }
 
     /// Runs the pass.
     ///
@@ -144,17 +156,9 @@ pub trait Pass {
     fn run(&self, state: &mut State, context: &Context<'_>) -> Result<PassReport, Error>;
 }
 
-/// The passes of a pipeline, in order. A new pass is a file, a settings entry, and a line here.
-pub fn passes(pipeline: &Pipeline) -> Vec<Box<dyn Pass>> {
-    pipeline
-        .passes
-        .iter()
-        .map(|spec| -> Box<dyn Pass> {
-            match spec.clone() {
-                PassSpec::Rewrite(settings) => Box::new(rewrite::Rewrite(settings)),
-                PassSpec::Extract(settings) => Box::new(extract::Extract(settings)),
-                PassSpec::Plan(settings) => Box::new(plan::PlanMemory(settings)),
-            }
-        })
-        .collect()
+impl dyn Pass {
+    /// The pass as one of this type, if it is one.
+    pub fn get<T: Pass>(&self) -> Option<&T> {
+        (self as &dyn Any).downcast_ref()
+    }
 }

@@ -28,7 +28,7 @@ mod text;
 mod value;
 
 pub use text::Text;
-pub use value::{Entries, OneOrMany, Spanned};
+pub use value::{Entries, OneOrMany, Spanned, at_least};
 
 use crate::error::{Diagnostic, Diagnostics, Span, suggestion};
 use ::ron::value::RawValue;
@@ -125,10 +125,28 @@ impl<'a> Raw<'a> {
         }
     }
 
+    /// Whether this is a struct with a field of another name that was probably meant as this one.
+    pub fn meant(&self, key: &str, known: &[&str]) -> bool {
+        let meant = |field: &Field<'_>| {
+            !known.contains(&field.key) && suggestion(field.key, known.iter().copied()) == Some(key)
+        };
+        matches!(self.shape(), Ok(Shape::Struct(fields)) if fields.iter().any(meant))
+    }
+
     /// Whether it is text in quotes.
     pub fn is_text(&self) -> bool {
         let text = self.text();
         text.starts_with('"') || text.starts_with("r\"") || text.starts_with("r#")
+    }
+
+    /// Whether it is a text, list, map or struct that holds nothing.
+    pub fn is_empty(&self) -> bool {
+        match self.shape() {
+            Ok(Shape::Struct(fields)) => fields.is_empty(),
+            Ok(Shape::List(items) | Shape::Tuple(items)) => items.is_empty(),
+            Ok(Shape::Map(entries)) => entries.is_empty(),
+            _ => Text::of(*self).is_some_and(|text| text.text.is_empty()),
+        }
     }
 
     /// The number that it is, if it is one.
@@ -229,9 +247,29 @@ impl<'f> Reader<'f> {
         });
     }
 
+    /// Adds a mistake that was found elsewhere, with its place here.
+    pub fn push_at(&mut self, diagnostic: Diagnostic, span: Span) {
+        self.push(diagnostic.label(self.source, span, ""));
+    }
+
     /// Adds a mistake: what is wrong, where, and what to do.
     pub fn mistake(&mut self, message: impl Into<String>, span: Span, help: impl AsRef<str>) {
         self.push(Diagnostic::new(message).label(self.source, span, "").help(help));
+    }
+
+    /// Adds a mistake that has to do with another place.
+    pub fn mistake_beside(
+        &mut self,
+        message: impl Into<String>,
+        span: Span,
+        other: Option<(Span, &str)>,
+        help: impl AsRef<str>,
+    ) {
+        let diagnostic = Diagnostic::new(message).label(self.source, span, "").help(help);
+        self.push(match other {
+            Some((span, text)) => diagnostic.label(self.source, span, text),
+            None => diagnostic,
+        });
     }
 
     /// Whether a name is known; a mistake where it is not, with the name that is meant or all there are.
@@ -323,16 +361,22 @@ impl<'f> Reader<'f> {
     /// Reads a value as a type. Everything in it that does not read is reported and left out; `None` where too
     /// little is left. So a value is right only where nothing was reported.
     pub fn read<'de, T: Deserialize<'de>>(&mut self, raw: Raw<'de>) -> Option<T> {
-        self.read_as(raw, false)
+        self.read_as(raw, false, &[])
     }
 
     /// As [`Reader::read`], for a struct whose name stands for its kind, and was looked up: any name is right.
-    pub fn settings<'de, T: Deserialize<'de>>(&mut self, raw: Raw<'de>) -> Option<T> {
-        self.read_as(raw, true)
+    /// `others` are fields in it that somebody else reads.
+    pub fn settings<'de, T: Deserialize<'de>>(&mut self, raw: Raw<'de>, others: &[Raw<'_>]) -> Option<T> {
+        self.read_as(raw, true, others)
     }
 
-    fn read_as<'de, T: Deserialize<'de>>(&mut self, raw: Raw<'de>, named: bool) -> Option<T> {
-        let session = Session::default();
+    fn read_as<'de, T: Deserialize<'de>>(
+        &mut self,
+        raw: Raw<'de>,
+        named: bool,
+        others: &[Raw<'_>],
+    ) -> Option<T> {
+        let session = Session::without(others);
         loop {
             match session.read(raw, named) {
                 Ok(value) => return Some(value),

@@ -101,6 +101,11 @@ impl<T> Table<T> {
         self.entries.iter().map(|(name, thing)| (&**name, thing))
     }
 
+    /// What the things are called in messages.
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+
     /// How many things there are.
     pub fn len(&self) -> usize {
         self.entries.len()

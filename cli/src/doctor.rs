@@ -3,8 +3,10 @@
 use super::amount::count;
 use super::{Outcome, print};
 use clap::Args;
+use ovolo::pass::pipeline;
+use ovolo::pass::pricing::pricings;
 use ovolo::plan::MOST_THREADS;
-use ovolo::{backend, cost, extract, memory, pass::pipeline, rule};
+use ovolo::{backend, extract, memory, rule};
 use ovolo_tune::calibrate;
 use std::fmt::Write;
 
@@ -26,8 +28,8 @@ impl Doctor {
         let features = backend::features::planned();
         let backends: Vec<(&str, Result<String, String>)> =
             backend::BACKENDS.iter().map(|backend| (backend.name(), backend.found())).collect();
-        let extractors: Vec<&str> = extract::EXTRACTORS.iter().map(|one| one.name()).collect();
-        let models: Vec<&str> = cost::COST_MODELS.iter().map(|(name, _)| *name).collect();
+        let extractors: Vec<&str> = extract::extractors().names().collect();
+        let models: Vec<&str> = pricings().names().collect();
         let planners: Vec<&str> = memory::PLANNERS.iter().map(|planner| planner.name()).collect();
         let rules: Vec<&str> = rule::SHIPPED.iter().map(|(name, _)| *name).collect();
         let pipelines: Vec<&str> = pipeline::SHIPPED.iter().map(|(name, _)| *name).collect();

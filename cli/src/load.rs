@@ -6,15 +6,19 @@ use ovolo::cache::Request;
 use ovolo::compile::{self, Compilation, Options, Stage};
 use ovolo::cost::Basis;
 use ovolo::cost::Machine;
+use ovolo::cost::pricing::ByFormula;
 use ovolo::error::Source;
+use ovolo::extract;
 use ovolo::graph::{Graph, text};
 use ovolo::npy;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
-use ovolo::pass;
-use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
+use ovolo::pass::pipeline::{Pipeline, SHIPPED};
+use ovolo::pass::pricing::{ByFit, ByProgram, pricings};
+use ovolo::pass::{self, Extract, Scope};
 use ovolo::plan::{MOST_THREADS, Plan};
 use ovolo::rule::{self, RuleSet};
 use ovolo::session::Session;
+use ovolo::setting::Folder;
 use ovolo::subprocess::Invocation;
 use ovolo::tensor::Tensor;
 use ovolo_tune::calibrate::Calibration;
@@ -22,6 +26,7 @@ use ovolo_tune::{Tuned, Tuner};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The speeds of this machine; a reading that is not worth keeping is said.
@@ -49,10 +54,7 @@ pub(super) fn measure_again(threads: usize) -> String {
 
 /// Whether a pipeline prices by measured times.
 pub(super) fn by_times(pipeline: &Pipeline) -> bool {
-    pipeline
-        .passes
-        .iter()
-        .any(|pass| matches!(pass, PassSpec::Extract(settings) if settings.cost == "measured"))
+    pipeline.extract().is_some_and(|extract| extract.cost.name() == "measured")
 }
 
 /// Where `ovolo fit` keeps its model.
@@ -169,6 +171,32 @@ impl Settings {
         Ok(Some(Source::new(file.display().to_string(), read(&file)?)))
     }
 
+    /// Replaces the extractor and the cost model of a pipeline by those of the command line.
+    fn choose(&self, extract: &mut Extract) -> Result<(), String> {
+        if let Some(file) = &self.formula {
+            let formula = Source::new(file.display().to_string(), read(file)?);
+            extract.cost = Arc::new(ByFormula { formula: Some(formula) });
+        }
+        if let Some(command) = &self.process {
+            let patience = Duration::from_secs(self.process_timeout);
+            let program = Invocation { patience, ..Invocation::new(command) };
+            extract.cost = Arc::new(ByProgram { program: Some(program) });
+        }
+        if self.learned.is_some() {
+            extract.cost = Arc::new(ByFit::default());
+        }
+        if let Some(name) = &self.cost {
+            extract.price_by(name, pricings()).map_err(|error| error.to_string())?;
+        }
+        if extract.cost.name() == "learned" {
+            extract.cost = Arc::new(ByFit { fit: self.fitted(self.threads()?)? });
+        }
+        if let Some(name) = &self.extractor {
+            extract.choose_by(name, extract::extractors()).map_err(|_| extract::unknown(name))?;
+        }
+        Ok(())
+    }
+
     fn missing_weights(&self) -> MissingWeights {
         if self.seeded_weights { MissingWeights::Seeded } else { MissingWeights::Refuse }
     }
@@ -187,34 +215,12 @@ impl Settings {
                 });
             }
         };
-        let formula = match &self.formula {
-            Some(file) => Some(Source::new(file.display().to_string(), read(file)?)),
-            None => None,
-        };
-        for pass in &mut pipeline.passes {
-            if let PassSpec::Extract(settings) = pass {
-                if formula.is_some() {
-                    settings.cost = "formula".to_owned();
-                    settings.formula.clone_from(&formula);
-                }
-                if let Some(command) = &self.process {
-                    settings.cost = "process".to_owned();
-                    let patience = Duration::from_secs(self.process_timeout);
-                    settings.process = Some(Invocation { patience, ..Invocation::new(command) });
-                }
-                if self.learned.is_some() {
-                    settings.cost = "learned".to_owned();
-                }
-                settings.cost = self.cost.clone().unwrap_or_else(|| settings.cost.clone());
-                if settings.cost == "learned" {
-                    settings.learned = self.fitted(self.threads()?)?;
-                }
-                settings.extractor = self.extractor.clone().unwrap_or_else(|| settings.extractor.clone());
-            }
-            if let PassSpec::Plan(settings) = pass {
-                for (device, bytes) in &self.memory_limit {
-                    settings.limit = settings.limit.clone().with(*device, *bytes);
-                }
+        if let Some(extract) = pipeline.extract_mut() {
+            self.choose(extract)?;
+        }
+        if let Some(plan) = pipeline.plan_mut() {
+            for (device, bytes) in &self.memory_limit {
+                plan.limits = plan.limits.clone().with(*device, *bytes);
             }
         }
         let threads = self.threads()?;
@@ -328,15 +334,13 @@ pub(super) fn absent(missing: &[(String, String)]) -> Vec<String> {
 
 /// A pipeline: a shipped one by its name, or a file. With rules, what it says of them is checked as well.
 pub(super) fn read_pipeline(name: &str, rules: Option<&RuleSet>) -> Result<Pipeline, String> {
-    let read_text = |name: &str, text: &str| {
-        let pipeline = match rules {
-            Some(rules) => Pipeline::read_for(name, text, rules),
-            None => Pipeline::read(name, text),
-        };
-        pipeline.map_err(|errors| errors.to_string())
+    let read_text = |name: &str, text: &str, folder: Option<&Path>| {
+        let folder = Folder { path: folder, read: &|path: &Path| std::fs::read_to_string(path) };
+        let scope = Scope { rules, folder, ..Scope::built_in() };
+        Pipeline::read_in(&scope, name, text).map_err(|errors| errors.to_string())
     };
     if let Some((name, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == format!("passes/{name}.ron")) {
-        return read_text(name, text);
+        return read_text(name, text, None);
     }
     let path = Path::new(name);
     if !path.exists() {
@@ -349,7 +353,7 @@ pub(super) fn read_pipeline(name: &str, rules: Option<&RuleSet>) -> Result<Pipel
             shipped.join(", ")
         ));
     }
-    read_text(name, &read(path)?)
+    read_text(name, &read(path)?, path.parent())
 }
 
 fn read_rules(files: &[(String, String)]) -> Result<RuleSet, String> {

@@ -3,7 +3,6 @@
 use super::load::rule_files;
 use super::{Settings, print};
 use ovolo::onnx;
-use ovolo::pass::pipeline::PassSpec;
 use ovolo::plan::Plan;
 use ovolo_lab::report::Page;
 use std::path::{Path, PathBuf};
@@ -32,11 +31,11 @@ impl Settings {
     /// How a plan came about, for a reader: names and values.
     pub(super) fn account(&self, plan: &Plan) -> Result<Vec<(&'static str, String)>, String> {
         let pipeline = self.request(&self.pipeline)?.pipeline;
+        let extract = pipeline.extract().cloned();
         let mut account = vec![("ovolo", env!("CARGO_PKG_VERSION").to_owned()), ("pipeline", pipeline.name)];
-        for pass in pipeline.passes {
-            if let PassSpec::Extract(settings) = pass {
-                account.extend([("cost model", settings.cost), ("extractor", settings.extractor)]);
-            }
+        if let Some(extract) = &extract {
+            let (cost, extractor) = (extract.cost.name(), extract.extractor.name());
+            account.extend([("cost model", cost.to_owned()), ("extractor", extractor.to_owned())]);
         }
         account.push(("threads", plan.threads.to_string()));
         if !self.dims.is_empty() {

@@ -14,7 +14,7 @@ use super::example::{LARGEST, mistakes};
 use super::verify::{self, Clash, Typing};
 use ovolo::error::Span;
 use ovolo::graph::text;
-use ovolo::pass::pipeline::{PassSpec, Pipeline};
+use ovolo::pass::pipeline::Pipeline;
 use ovolo::rule::print::Names;
 use ovolo::rule::{self, AttrPattern, Expr, Pattern, Rule, RuleSet, Template};
 use rustc_hash::FxHashMap;
@@ -341,11 +341,8 @@ fn idle(rule: &Arc<Rule>) -> Option<Finding> {
 pub fn pipelines(rules: &[Arc<Rule>], pipelines: &[Pipeline]) -> Vec<Finding> {
     let named: BTreeSet<&str> = pipelines
         .iter()
-        .flat_map(|pipeline| &pipeline.passes)
-        .flat_map(|pass| match pass {
-            PassSpec::Rewrite(settings) => settings.rules.iter().map(String::as_str).collect(),
-            _ => Vec::new(),
-        })
+        .flat_map(Pipeline::rewrites)
+        .flat_map(|phase| phase.rules.iter().map(|name| name.as_str()))
         .collect();
     let used = |rule: &Rule| named.contains(rule.name.as_str()) || named.contains(rule.stem());
     let lonely: Vec<&Arc<Rule>> = rules.iter().filter(|rule| !used(rule)).collect();
@@ -363,13 +360,9 @@ pub fn pipelines(rules: &[Arc<Rule>], pipelines: &[Pipeline]) -> Vec<Finding> {
         };
         findings.push(Finding::new(Kind::NoPipeline, rule, message, help).at(rule.places.name, ""));
     }
-    let names = |pass: &PassSpec, rule: &Rule| match pass {
-        PassSpec::Rewrite(phase) => phase.rules.iter().any(|name| *name == rule.name || name == rule.stem()),
-        _ => false,
-    };
     for rule in rules {
         let strict = |pipeline: &&Pipeline| {
-            !pipeline.precision.allows(rule.precision) && pipeline.passes.iter().any(|pass| names(pass, rule))
+            !pipeline.precision.allows(rule.precision) && pipeline.rewrites().any(|phase| phase.names(rule))
         };
         for pipeline in pipelines.iter().filter(strict) {
             let message = format!(

@@ -3,12 +3,11 @@
 use super::{Difference, Digest, Key, library};
 use crate::backend::{self, features};
 use crate::cost::Machine;
-use crate::error::{Error, Source};
-use crate::extract::Limits;
-use crate::memory::Limit;
+use crate::error::Error;
 use crate::onnx::{self, MissingWeights};
-use crate::pass::pipeline::{Extract, PassSpec, Pipeline, Plan, Rewrite};
-use crate::tensor::Device;
+use crate::pass::Pass;
+use crate::pass::pipeline::Pipeline;
+use crate::setting;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -49,18 +48,14 @@ impl Request {
     /// What the key says of the calibration where no speeds are kept.
     pub const NO_SPEEDS: &str = "no speeds are kept";
 
-    /// The cost model.
+    /// The cost model; empty where the pipeline chooses nothing.
     pub fn cost(&self) -> &str {
-        let cost = self.pipeline.passes.iter().rev().find_map(|pass| match pass {
-            PassSpec::Extract(settings) => Some(settings.cost.as_str()),
-            _ => None,
-        });
-        cost.unwrap_or_default()
+        self.pipeline.extract().map_or("", |extract| extract.cost.name())
     }
 
     /// Whether the cost model goes by the machine's speeds.
     pub fn calibrated(&self) -> bool {
-        self.cost() != "flops"
+        self.pipeline.extract().is_none_or(|extract| extract.cost.by_speeds())
     }
 
     /// The key. The model and its external data are read from the first byte to the last.
@@ -68,7 +63,7 @@ impl Request {
     /// # Errors
     /// A model that cannot be read or decoded; one that is priced by a program outside.
     pub fn key(&self) -> Result<Key, Error> {
-        if self.cost() == "process" {
+        if self.pipeline.extract().is_some_and(|extract| !extract.cost.repeats()) {
             return Err(Error::setting(
                 "a plan that a program has priced has no key: what the program would answer now is not known",
             ));
@@ -98,12 +93,13 @@ impl Request {
             .with("missing weights", missing)
             .with("pipeline", self.passes())
             .with("cost model", self.cost())
-            .with("extractor", self.extractor())
             .with("precision", self.pipeline.precision.name())
             .with("calibration", calibration)
             .with("threads", self.threads.to_string());
-        for (pass, setting, value) in self.pipeline.passes.iter().flat_map(settings) {
-            key = key.with(&format!("{pass}.{setting}"), value);
+        for pass in &self.pipeline.passes {
+            for (setting, value) in settings(&**pass)? {
+                key = key.with(&setting, value);
+            }
         }
         let names: Vec<&str> = self.rules.iter().map(|(name, _)| name.as_str()).collect();
         key = key.with("rules", list(&names));
@@ -132,79 +128,27 @@ impl Request {
         Ok(list(&found))
     }
 
-    fn extractor(&self) -> String {
-        let names = self.pipeline.passes.iter().filter_map(|pass| match pass {
-            PassSpec::Extract(settings) => Some(settings.extractor.as_str()),
-            _ => None,
-        });
-        list(&names.collect::<Vec<_>>())
-    }
-
     /// The names of the pipeline and of its passes.
     fn passes(&self) -> String {
-        let name = |pass: &PassSpec| match pass {
-            PassSpec::Rewrite(settings) => settings.name.clone(),
-            PassSpec::Extract(_) => EXTRACT.to_owned(),
-            PassSpec::Plan(_) => PLAN.to_owned(),
-        };
-        let passes: Vec<String> = self.pipeline.passes.iter().map(name).collect();
+        let passes: Vec<&str> = self.pipeline.passes.iter().map(|pass| pass.name()).collect();
         format!("{}: {}", self.pipeline.name, list(&passes))
     }
 }
 
-const EXTRACT: &str = "extract";
-const PLAN: &str = "plan";
+/// Texts of more bytes are told by their digest: formulas, fitted models.
+const LONGEST: usize = 400;
 
-/// All settings of a pass that have no field of their own: the pass, the setting, its value. What a pass is
-/// told anew must be told here, or it would not compile.
-fn settings(pass: &PassSpec) -> Vec<(&str, &'static str, String)> {
-    match pass {
-        PassSpec::Rewrite(Rewrite { name, rules, places: _, rounds, nodes, nodes_per_op }) => vec![
-            (name, "rules", list(rules)),
-            (name, "rounds", rounds.to_string()),
-            (name, "nodes", nodes.to_string()),
-            (name, "nodes-per-op", nodes_per_op.to_string()),
-        ],
-        PassSpec::Extract(Extract {
-            extractor: _,
-            cost: _,
-            formula,
-            learned,
-            process,
-            noise,
-            limits,
-            memory,
-        }) => {
-            let Limits { states, beam, work, options } = limits;
-            let none = || "none".to_owned();
-            let digest = |source: &Source| Digest::texts([&*source.text]).to_string();
-            vec![
-                (EXTRACT, "states", states.to_string()),
-                (EXTRACT, "beam", beam.to_string()),
-                (EXTRACT, "work", work.to_string()),
-                (EXTRACT, "options", options.to_string()),
-                (EXTRACT, "memory", format!("{memory:?}")),
-                (EXTRACT, "formula", formula.as_ref().map_or_else(none, digest)),
-                (EXTRACT, "learned", learned.as_ref().map_or_else(none, digest)),
-                (EXTRACT, "process", process.as_ref().map_or_else(none, |how| how.command.clone())),
-                (EXTRACT, "noise", noise.map_or_else(none, |noise| format!("{noise:?}"))),
-            ]
-        }
-        PassSpec::Plan(Plan { order, planner, limit }) => vec![
-            (PLAN, "order", order.clone()),
-            (PLAN, "planner", planner.clone()),
-            (PLAN, "limit", limits(limit)),
-        ],
+/// All settings of a pass, as it describes them: `lower.rounds`, and the value.
+fn settings(pass: &dyn Pass) -> Result<Vec<(String, String)>, Error> {
+    let described = pass.describe().map_err(|error| {
+        Error::setting(format!("the settings of pass `{}` cannot be described: {error}", pass.name()))
+    })?;
+    let mut list = Vec::new();
+    setting::flatten(pass.name(), &described, &mut list);
+    for (_, value) in list.iter_mut().filter(|(_, value)| value.len() > LONGEST) {
+        *value = Digest::texts([value.as_str()]).to_string();
     }
-}
-
-/// The limits of arenas, in words.
-fn limits(limit: &Limit) -> String {
-    let one = |(device, bytes): (Device, usize)| match device {
-        Device::Host => bytes.to_string(),
-        device => format!("{device}={bytes}"),
-    };
-    list(&limit.iter().map(one).collect::<Vec<_>>())
+    Ok(list)
 }
 
 /// Where a key differs from what it would be on this machine and by these builds, in what does not depend on the

@@ -8,7 +8,7 @@ use super::random::mix;
 use super::{CostModel, Query, key};
 
 /// A disturbance of prices.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Noise {
     /// What it follows from.
     pub seed: u64,

@@ -243,7 +243,7 @@ impl Pick<'_> {
         }
         if !self.egraph.limited.is_empty() {
             text.push_str(
-                "\nRaise the limit of that phase in the pipeline (`rounds`; `nodes` and `nodes-per-op`): rules that \
+                "\nRaise the limit of that phase in the pipeline (`rounds`; `nodes` and `nodes_per_op`): rules that \
                  lower the op may not have had their turn. If that does not help:",
             );
         }

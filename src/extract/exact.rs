@@ -11,25 +11,33 @@ use super::reduce::Reduced;
 use super::relax::{Relaxed, Shared, relax};
 use super::search::{LocalSearch, SLACK};
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report, part};
+use crate::ron::at_least;
+use serde::{Deserialize, Serialize};
 
 /// Finds the cheapest selection and knows that it is, within limits of work; beyond them gives a good
 /// one with a lower bound, and says which limit it was.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Exact {
     /// How much work it may take.
     pub limits: Limits,
 }
 
 /// Limits of work, all counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename = "Exact")]
 pub struct Limits {
     /// States kept at once before a result counts as unproven.
+    #[serde(deserialize_with = "at_least::<2, _>")]
     pub states: usize,
     /// States kept at once once there is no hope of a proof.
+    #[serde(deserialize_with = "at_least::<2, _>")]
     pub beam: usize,
     /// States made over all steps of one run.
+    #[serde(deserialize_with = "at_least::<1, _>")]
     pub work: usize,
     /// Candidates tried inside one component.
+    #[serde(deserialize_with = "at_least::<1, _>")]
     pub options: usize,
 }
 
@@ -37,6 +45,17 @@ impl Limits {
     /// The limits that pipelines use unless they say otherwise: a few seconds at most.
     pub const DEFAULT: Self = Self { states: 20_000, beam: 500, work: 20_000_000, options: 200_000 };
 }
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// The share of the limits that a search in a hurry has, and the least and the most work that they come to.
+const SHARE: usize = 20;
+const LEAST: usize = 10_000;
+const MOST: usize = 100_000;
 
 impl Exact {
     /// With the default limits.
@@ -56,6 +75,22 @@ impl Extractor for Exact {
 
     fn claim(&self) -> Claim {
         Claim::Optimal
+    }
+
+    fn hurried(&self) -> Option<Box<dyn Extractor>> {
+        let Limits { states, beam, work, options } = self.limits;
+        let share = |limit: usize| (limit / SHARE).max(1);
+        let limits = Limits {
+            states: share(states).max(states.min(500)),
+            beam: share(beam).max(beam.min(50)),
+            work: (work / SHARE).clamp(LEAST.min(work), MOST),
+            options,
+        };
+        Some(Box::new(Self { limits }))
+    }
+
+    fn work(&self) -> usize {
+        self.limits.work
     }
 
     fn with_effort(&self, share: f64) -> Option<Box<dyn Extractor>> {

@@ -5,10 +5,11 @@ use super::canonical::{Trees, Work};
 use super::node::Node;
 use super::ready::Ready;
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report};
+use serde::{Deserialize, Serialize};
 
 /// Prices a class by the sum over its tree, so what is shared is paid at each use. Optimal where
 /// nothing is shared, and fast.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GreedyTree;
 
 impl Extractor for GreedyTree {
@@ -35,7 +36,7 @@ impl Extractor for GreedyTree {
 
 /// Prices a class by the sum over the distinct classes below it, and settles the cheapest class
 /// first. Sees sharing below a class, but not that a dearer class would be shared further up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GreedyDag;
 
 impl Extractor for GreedyDag {

@@ -13,9 +13,11 @@ use super::reduce::Reduced;
 use super::search::SLACK;
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report};
 use microlp::{ComparisonOp, OptimizationDirection, SolutionStatus, SolveOptions, SolveOutcome, Variable};
+use serde::{Deserialize, Serialize};
 
 /// Extraction by integer programming.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Ilp {
     /// Candidates that are left after reduction, at most.
     pub candidates: usize,
@@ -26,6 +28,12 @@ pub struct Ilp {
 impl Ilp {
     /// With limits for what takes seconds.
     pub const DEFAULT: Self = Self { candidates: 4_000, nodes: 20_000 };
+}
+
+impl Default for Ilp {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
 }
 
 /// The largest price in the program: the solver's tolerances are absolute, and seconds are small.

@@ -3,9 +3,10 @@
 use super::canonical::{Trees, Work, price};
 use super::node::Node;
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report};
+use serde::{Deserialize, Serialize};
 
 /// Tries all selections by branch and bound. For tests and tiny graphs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Naive;
 
 /// Choices that it may try.

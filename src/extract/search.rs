@@ -10,11 +10,15 @@ use super::reduce::Reduced;
 use super::relax::Shared;
 use super::{Claim, ExtractError, Extraction, Extractor, Problem, Report, Size};
 use super::{neighbourhood, order, part, share};
+use crate::ron::at_least;
+use serde::{Deserialize, Serialize};
 
 /// Local search from the greedy selection, and a lower bound by landmarks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LocalSearch {
     /// Candidates and states that it may visit.
+    #[serde(deserialize_with = "at_least::<1, _>")]
     pub steps: usize,
 }
 
@@ -23,6 +27,15 @@ impl LocalSearch {
     pub const DEFAULT: Self = Self { steps: 400_000_000 };
 }
 
+impl Default for LocalSearch {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// The share of its steps that a search in a hurry has.
+const HURRY: usize = 400;
+
 impl Extractor for LocalSearch {
     fn name(&self) -> &'static str {
         "local-search"
@@ -30,6 +43,10 @@ impl Extractor for LocalSearch {
 
     fn claim(&self) -> Claim {
         Claim::Heuristic
+    }
+
+    fn hurried(&self) -> Option<Box<dyn Extractor>> {
+        Some(Box::new(Self { steps: (self.steps / HURRY).max(1) }))
     }
 
     fn with_effort(&self, share: f64) -> Option<Box<dyn Extractor>> {

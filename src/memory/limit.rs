@@ -1,11 +1,44 @@
 //! How many bytes of each device's memory a plan may take.
 
+use crate::ron::Entries;
 use crate::tensor::Device;
+use serde::de::{Deserialize, Deserializer, Error};
+use serde::ser::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// The most bytes of the arena of each device; one that is not named has no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limit(BTreeMap<Device, usize>);
+
+impl Serialize for Limit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter().map(|(device, bytes)| (device.to_string(), bytes)))
+    }
+}
+
+/// From a map of devices and bytes: `{"host": 1048576, "cuda:0": 1073741824}`.
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let limits = Entries::<Named, usize>::deserialize(deserializer)?;
+        Ok(limits
+            .0
+            .into_iter()
+            .fold(Self::default(), |limit, (Named(device), bytes)| limit.with(device, bytes)))
+    }
+}
+
+/// A device by its name.
+struct Named(Device);
+
+impl<'de> Deserialize<'de> for Named {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let device = name.parse().map_err(|_| {
+            D::Error::custom(format!("`{name}` is not a device\nwrite \"host\", or \"cuda:0\" and so on"))
+        })?;
+        Ok(Self(device))
+    }
+}
 
 impl Limit {
     /// A limit of the host's arena alone.

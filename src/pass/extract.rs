@@ -11,26 +11,136 @@ mod trial;
 pub use memory::{Curve, Objective, Point, too_large};
 pub use recorder::Kernel;
 
-use super::pipeline::{Extract as Settings, PassSpec, Pipeline, Plan as PlanSettings};
-use super::{Context, Pass, PassReport, State};
+use super::pipeline::Pipeline;
+use super::{Context, Kind, Pass, PassReport, Scope, State};
 use crate::contract::Call;
-use crate::cost::{self, CostModel, Fit, Given, Machine, Measured, Noisy, Validators};
+use crate::cost::pricing::{ByFormula, ByRoofline};
+use crate::cost::{CostModel, Given, Machine, Noise, Noisy, Pricing, PricingError};
 use crate::egraph::{EGraph, Flip, Pick};
-use crate::error::{Error, Source as Text};
-use crate::extract::{self, Extraction, Extractor, Problem};
+use crate::error::Error;
+use crate::extract::{Exact, Extraction, Extractor, Problem};
 use crate::graph::Graph;
-use crate::host;
 use crate::memory::Limit;
 use crate::plan::{Plan, Source, Step};
-use crate::subprocess::Program;
+use crate::ron::{Raw, Reader};
+use crate::setting::{self, choose as named};
+use crate::table::{Table, Unknown};
 use crate::tensor::Device;
 use effort::Effort;
 use recorder::Recorder;
+use serde::de::{Deserializer, Error as _};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
+use std::any::Any;
 use std::sync::Arc;
 use trial::{Chooser, Trial, sources};
 
 /// The extraction.
-pub(super) struct Extract(pub Settings);
+#[derive(Clone, Debug, Serialize)]
+pub struct Extract {
+    /// What chooses.
+    #[serde(serialize_with = "extractor")]
+    pub extractor: Arc<dyn Extractor>,
+    /// What prices.
+    #[serde(serialize_with = "pricing")]
+    pub cost: Arc<dyn Pricing>,
+    /// How prices are disturbed, to have other good programs.
+    pub noise: Option<Noise>,
+    /// Milliseconds that a mebibyte of the host's arena is worth.
+    pub memory: f64,
+}
+
+fn extractor<S: Serializer>(extractor: &Arc<dyn Extractor>, serializer: S) -> Result<S::Ok, S::Error> {
+    setting::named(extractor.name(), &**extractor, serializer)
+}
+
+fn pricing<S: Serializer>(cost: &Arc<dyn Pricing>, serializer: S) -> Result<S::Ok, S::Error> {
+    setting::named(cost.name(), &**cost, serializer)
+}
+
+impl Default for Extract {
+    fn default() -> Self {
+        Self { extractor: Arc::new(Exact::DEFAULT), cost: Arc::new(ByRoofline), noise: None, memory: 0.0 }
+    }
+}
+
+/// As it is written in a pipeline.
+#[derive(Deserialize)]
+#[serde(default, rename = "Extract")]
+#[derive(Default)]
+struct Written<'a> {
+    #[serde(borrow)]
+    extractor: Option<Raw<'a>>,
+    #[serde(borrow)]
+    cost: Option<Raw<'a>>,
+    #[serde(deserialize_with = "amount")]
+    memory: f64,
+}
+
+/// A finite number from zero on.
+fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let wrong = || {
+        D::Error::custom("must be a number, zero or more\nwrite milliseconds for a mebibyte, such as `0.5`")
+    };
+    let amount = f64::deserialize(deserializer)?;
+    if amount >= 0.0 && amount.is_finite() { Ok(amount) } else { Err(wrong()) }
+}
+
+impl Extract {
+    /// How it is read: the extractor and the cost model by their names, or with settings of their own.
+    pub(super) fn kind() -> Kind {
+        Kind::new(|reader, raw, scope| Some(Arc::new(Self::read(reader, raw, scope)?)))
+    }
+
+    fn read(reader: &mut Reader<'_>, raw: Raw<'_>, scope: &Scope<'_>) -> Option<Self> {
+        let Written { extractor, cost, memory } = reader.settings(raw, &[])?;
+        let otherwise = Self::default();
+        let written = |value| setting::Written { value, others: &[], folder: scope.folder };
+        let extractor = extractor.and_then(|raw| named(scope.extractors, reader, written(raw)));
+        let cost = cost.and_then(|raw| named(scope.pricings, reader, written(raw)));
+        // What is not known is reported, and the pass stands where it should all the same.
+        Some(Self {
+            extractor: extractor.unwrap_or(otherwise.extractor),
+            cost: cost.unwrap_or(otherwise.cost),
+            noise: None,
+            memory,
+        })
+    }
+
+    /// Prices by the cost model of this name, with its settings where it is the one in use, and with its default
+    /// ones otherwise.
+    ///
+    /// # Errors
+    /// A name that no cost model has.
+    pub fn price_by(
+        &mut self,
+        name: &str,
+        pricings: &Table<setting::Kind<dyn Pricing>>,
+    ) -> Result<(), Unknown> {
+        let kind = pricings.find(name)?;
+        if self.cost.name() != name {
+            self.cost = (kind.plain)();
+        }
+        Ok(())
+    }
+
+    /// Chooses by the extractor of this name, with its settings where it is the one in use, and with its default
+    /// ones otherwise.
+    ///
+    /// # Errors
+    /// A name that no extractor has.
+    pub fn choose_by(
+        &mut self,
+        name: &str,
+        extractors: &Table<setting::Kind<dyn Extractor>>,
+    ) -> Result<(), Unknown> {
+        let kind = extractors.find(name)?;
+        if self.extractor.name() != name {
+            self.extractor = (kind.plain)();
+        }
+        Ok(())
+    }
+}
 
 impl Pass for Extract {
     fn name(&self) -> &str {
@@ -39,15 +149,14 @@ impl Pass for Extract {
 
     fn run(&self, state: &mut State, context: &Context<'_>) -> Result<PassReport, Error> {
         let egraph = state.egraph.take().unwrap_or_else(|| EGraph::new(&state.graph));
-        let extractor = extractor(&self.0)?;
-        let model = cost_model(&self.0, context)?;
+        let model = cost_model(self, context)?;
         let Chosen { extraction, objective, program, plan, sources, missing } =
-            choice(&egraph, &self.0, &*extractor, &*model, context)?;
+            choice(&egraph, self, &*model, context)?;
         state.sources = sources;
         state.graph = program;
         state.chosen = Some(plan);
         let report = PassReport::Extract {
-            extractor: extractor.name().to_owned(),
+            extractor: self.extractor.name().to_owned(),
             cost_model: model.name().to_owned(),
             extraction,
             objective,
@@ -77,12 +186,11 @@ pub struct Chosen {
 
 fn choice(
     egraph: &EGraph,
-    settings: &Settings,
-    extractor: &dyn Extractor,
+    settings: &Extract,
     model: &dyn CostModel,
     context: &Context<'_>,
 ) -> Result<Chosen, Error> {
-    let chooser = chooser(egraph, extractor, model, context)?;
+    let chooser = chooser(egraph, &*settings.extractor, model, context)?;
     let (Trial { extraction, program, mut plan }, objective) = choose(&chooser, settings)?;
     let sources = sources(&chooser.pick, &program);
     // Where things came from is asked for the chosen program alone.
@@ -96,9 +204,8 @@ fn choice(
 /// As compiling; or if the pipeline has no `Extract`.
 pub fn planned(egraph: &EGraph, context: &Context<'_>) -> Result<Chosen, Error> {
     let settings = settings(context)?;
-    let extractor = extractor(settings)?;
     let model = cost_model(settings, context)?;
-    choice(egraph, settings, &*extractor, &*model, context)
+    choice(egraph, settings, &*model, context)
 }
 
 /// What the cost model of a pipeline says of each step of some plans, which others may have chosen. `None` for
@@ -137,10 +244,9 @@ pub fn curve(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Curve, Error> {
     let settings = settings(context)?;
-    let extractor = extractor(settings)?;
     let model = cost_model(settings, context)?;
-    let chooser = chooser(egraph, &*extractor, &*model, context)?;
-    let trials = memory::curve(&chooser, device, &chooser.settings.limit, progress)?;
+    let chooser = chooser(egraph, &*settings.extractor, &*model, context)?;
+    let trials = memory::curve(&chooser, device, &chooser.settings.limits, progress)?;
     let points = trials.iter().map(|trial| Point::of(trial, device)).collect();
     Ok(Curve { points, complete: !chooser.effort.is_spent() })
 }
@@ -156,11 +262,10 @@ pub fn chosen<R>(
     question: impl FnOnce(&Pick<'_>, &dyn Extractor, &Extraction) -> R,
 ) -> Result<R, Error> {
     let settings = settings(context)?;
-    let extractor = extractor(settings)?;
     let model = cost_model(settings, context)?;
-    let chooser = chooser(egraph, &*extractor, &*model, context)?;
+    let chooser = chooser(egraph, &*settings.extractor, &*model, context)?;
     let (trial, _) = choose(&chooser, settings)?;
-    Ok(question(&chooser.pick, &*extractor, &trial.extraction))
+    Ok(question(&chooser.pick, &*settings.extractor, &trial.extraction))
 }
 
 /// Asks about the priced e-graph that a pipeline chooses from.
@@ -173,9 +278,8 @@ pub fn priced<R>(
     question: impl FnOnce(&Pick<'_>) -> R,
 ) -> Result<R, Error> {
     let settings = settings(context)?;
-    let extractor = extractor(settings)?;
     let model = cost_model(settings, context)?;
-    Ok(question(&chooser(egraph, &*extractor, &*model, context)?.pick))
+    Ok(question(&chooser(egraph, &*settings.extractor, &*model, context)?.pick))
 }
 
 /// The features of each distinct kernel among which a pipeline chooses, and its price.
@@ -215,9 +319,8 @@ pub fn supposed(
     factor: &dyn Fn(&str) -> f64,
 ) -> Result<Supposed, Error> {
     let settings = settings(context)?;
-    let extractor = extractor(settings)?;
     let model = cost_model(settings, context)?;
-    let mut chooser = chooser(egraph, &*extractor, &*model, context)?;
+    let mut chooser = chooser(egraph, &*settings.extractor, &*model, context)?;
     let now = choose(&chooser, settings)?.0.extraction;
     let scaled = chooser.pick.scaled(factor);
     let cost =
@@ -231,8 +334,8 @@ pub fn supposed(
 }
 
 /// The program that the settings ask for, and the account of time and memory where memory is weighed.
-fn choose(chooser: &Chooser<'_>, settings: &Settings) -> Result<(Trial, Option<Objective>), Error> {
-    let limit = &chooser.settings.limit;
+fn choose(chooser: &Chooser<'_>, settings: &Extract) -> Result<(Trial, Option<Objective>), Error> {
+    let limit = &chooser.settings.limits;
     if settings.memory > 0.0 {
         let (trial, objective) = memory::cheapest(chooser, settings.memory, limit)?;
         return Ok((trial, Some(objective)));
@@ -246,71 +349,43 @@ fn choose(chooser: &Chooser<'_>, settings: &Settings) -> Result<(Trial, Option<O
     Ok((trial, None))
 }
 
-/// That there are the extractor and the cost model of a pipeline, each with what it goes by.
+/// That the formula of a pipeline's cost model, if it has one, reads. Programs are started, and tables and fits
+/// are read, by a compilation alone.
 ///
 /// # Errors
-/// What there is not.
+/// The mistakes of the formula, or that it is missing.
 pub fn check(pipeline: &Pipeline) -> Result<(), Error> {
-    for pass in &pipeline.passes {
-        let PassSpec::Extract(settings) = pass else { continue };
-        extractor(settings)?;
-        let (machine, measured) = (Machine::NOMINAL, Measured::default());
-        let formula = settings.formula.as_ref();
-        let given = Given { measured: Some(&measured), formula, ..Given::machine(&machine) };
-        // A program is started, and a fit read, by a compilation alone.
-        if settings.process.is_none() && settings.learned.is_none() {
-            cost::find(&settings.cost, &given).map_err(Error::setting)?;
-        }
+    let Some(extract) = pipeline.extract() else { return Ok(()) };
+    let cost: &dyn Any = &*extract.cost;
+    if cost.is::<ByFormula>() {
+        extract.cost.model(&Given::machine(&Machine::NOMINAL)).map_err(setting_error)?;
     }
     Ok(())
 }
 
+fn setting_error(error: PricingError) -> Error {
+    Error::setting(error.to_string())
+}
+
 /// The settings of the extraction.
-fn settings<'a>(context: &Context<'a>) -> Result<&'a Settings, Error> {
-    let settings = context.pipeline.passes.iter().find_map(|pass| match pass {
-        PassSpec::Extract(settings) => Some(settings),
-        _ => None,
-    });
-    settings.ok_or_else(|| {
+fn settings<'a>(context: &Context<'a>) -> Result<&'a Extract, Error> {
+    context.pipeline.extract().ok_or_else(|| {
         Error::setting(format!("pipeline `{}` has no `Extract`, so nothing is chosen", context.pipeline.name))
     })
 }
 
-fn extractor(settings: &Settings) -> Result<Box<dyn Extractor>, Error> {
-    let known = extract::find(&settings.extractor)
-        .ok_or_else(|| Error::setting(extract::unknown(&settings.extractor)))?;
-    let exact = extract::Exact { limits: settings.limits };
-    Ok(if known.name() == exact.name() { Box::new(exact) } else { Box::new(known) })
-}
-
-fn cost_model(settings: &Settings, context: &Context<'_>) -> Result<Box<dyn CostModel>, Error> {
-    let fit = match &settings.learned {
-        Some(source) => Some(Arc::new(fit(source, context.threads)?)),
-        None => None,
-    };
+fn cost_model(settings: &Extract, context: &Context<'_>) -> Result<Box<dyn CostModel>, Error> {
     let given = Given {
         machine: &context.machine,
         measured: context.measured.as_ref(),
-        formula: settings.formula.as_ref(),
-        program: match &settings.process {
-            Some(how) => Some(Arc::new(Program::start(how).map_err(Error::setting)?)),
-            None => None,
-        },
-        fit,
+        threads: context.threads,
         constants: context.constants,
     };
-    let model = cost::find(&settings.cost, &given).map_err(Error::setting)?;
+    let model = settings.cost.model(&given).map_err(setting_error)?;
     Ok(match settings.noise {
         Some(noise) => Box::new(Noisy::new(model, noise)),
         None => model,
     })
-}
-
-/// A fitted model, read for this machine and so many threads.
-fn fit(source: &Text, threads: usize) -> Result<Fit, Error> {
-    let Validators { machine, libraries } = host::validators(threads);
-    Fit::read(&source.text, &machine, &libraries)
-        .map_err(|why| Error::setting(format!("{}: {why}", source.name)))
 }
 
 /// The choice among the programs of an e-graph, every kernel of it priced.
@@ -334,11 +409,7 @@ fn chooser<'a>(
     if let Some(obstacle) = pick.obstacle() {
         return Err(obstacle.into());
     }
-    let settings = context.pipeline.passes.iter().find_map(|pass| match pass {
-        PassSpec::Plan(settings) => Some(settings.clone()),
-        _ => None,
-    });
-    let settings: PlanSettings = settings.unwrap_or_default();
-    let effort = Effort::new(extractor, self::settings(context)?);
+    let settings = context.pipeline.plan().cloned().unwrap_or_default();
+    let effort = Effort::new(extractor);
     Ok(Chooser { pick, effort, model, context, settings })
 }

@@ -1,31 +1,50 @@
 //! Orders the steps and gives every buffer its place.
 
-use super::pipeline::Plan as Settings;
-use super::{Context, Pass, PassReport, State};
+use super::{Context, Pass, PassReport, Scope, State};
 use crate::contract::Call;
 use crate::cost::{self, CostModel, Query};
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::memory::Limit;
 use crate::plan::{self, Plan, PlanError, Source};
+use crate::ron::{Reader, Spanned};
+use serde::{Deserialize, Serialize};
 
 /// The memory plan.
-pub(super) struct PlanMemory(pub Settings);
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename = "Plan")]
+pub struct PlanMemory {
+    /// The order of execution: one of [`ORDERS`](plan::ORDERS).
+    pub order: Spanned<String>,
+    /// The planner.
+    pub planner: Spanned<String>,
+    /// The most bytes that the arena of each device may have.
+    pub limits: Limit,
+}
+
+impl Default for PlanMemory {
+    fn default() -> Self {
+        Self { order: "reuse".into(), planner: "exact".into(), limits: Limit::default() }
+    }
+}
 
 impl Pass for PlanMemory {
     fn name(&self) -> &str {
         "plan"
     }
 
+    fn check(&self, scope: &Scope<'_>, reader: &mut Reader<'_>) {
+        reader.known("order", &self.order, scope.orders);
+        reader.known("planner", &self.planner, scope.planners);
+    }
+
     fn run(&self, state: &mut State, context: &Context<'_>) -> Result<PassReport, Error> {
         // What was chosen was chosen by its plan; another may not fit.
         let plan = match state.chosen.take() {
             Some(plan) => plan,
-            None => {
-                plan(&state.graph, &state.sources, state.cost.as_deref(), &self.0, &self.0.limit, context)?
-            }
+            None => plan(&state.graph, &state.sources, state.cost.as_deref(), self, &self.limits, context)?,
         };
-        if let Some((device, limit)) = plan.above(&self.0.limit) {
+        if let Some((device, limit)) = plan.above(&self.limits) {
             return Err(Error::Plan(super::extract::too_large(&plan, device, limit)));
         }
         let report = PassReport::Plan { steps: plan.steps.len(), arenas: plan.arenas().collect() };
@@ -39,7 +58,7 @@ pub(super) fn plan(
     graph: &Graph,
     sources: &[Source],
     model: Option<&dyn CostModel>,
-    settings: &Settings,
+    settings: &PlanMemory,
     limit: &Limit,
     context: &Context<'_>,
 ) -> Result<Plan, PlanError> {

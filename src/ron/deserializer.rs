@@ -18,13 +18,17 @@ pub const SPANNED: &str = "$ovolo::ron::Spanned";
 pub const ONE_OR_MANY: &str = "$ovolo::ron::OneOrMany";
 
 /// One value that is read, again and again until nothing in it is wrong.
-#[derive(Default)]
 pub struct Session {
     /// Where the values begin that are left out.
     left_out: RefCell<BTreeSet<usize>>,
 }
 
 impl Session {
+    /// Leaves these values out from the beginning.
+    pub fn without(values: &[Raw<'_>]) -> Self {
+        Self { left_out: RefCell::new(values.iter().map(|value| value.span().start).collect()) }
+    }
+
     /// Reads the value, without what is left out. Its name was read before where it is the name of a kind.
     pub fn read<'de, T: Deserialize<'de>>(&self, raw: Raw<'de>, named: bool) -> Result<T, Mistake> {
         let value = Value { session: self, raw, role: Role::Root, named };

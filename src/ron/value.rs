@@ -118,6 +118,18 @@ fn part<'de, T: Deserialize<'de>, A: SeqAccess<'de>>(parts: &mut A) -> Result<T,
     parts.next_element()?.ok_or_else(|| A::Error::custom("a part of the value is missing"))
 }
 
+/// A whole number that is not below a least one; made for `#[serde(deserialize_with)]`.
+///
+/// # Errors
+/// If it is no whole number, or below.
+pub fn at_least<'de, const LEAST: usize, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let number = usize::deserialize(deserializer)?;
+    if number >= LEAST {
+        return Ok(number);
+    }
+    Err(D::Error::custom(format!("must be at least {LEAST}\nwrite {LEAST} or more, or leave it out")))
+}
+
 /// One value, or a list of them: `x` means `[x]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneOrMany<T>(pub Vec<T>);

@@ -5,9 +5,10 @@ use crate::backend::team::Team;
 use crate::backend::{Args, Kernel};
 use crate::compile::{self, Options};
 use crate::cost::Machine;
+use crate::cost::pricing::ByFlops;
 use crate::graph::{Graph, text};
 use crate::op;
-use crate::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
+use crate::pass::pipeline::{Pipeline, SHIPPED};
 use crate::plan::Step;
 use crate::rule::{self, RuleSet};
 use crate::tensor::{DType, Tensor};
@@ -69,11 +70,7 @@ fn session(model: &str, threads: usize) -> (Graph, Session) {
     let graph = text::parse(op::built_in(), model).unwrap();
     let (name, passes) = SHIPPED.iter().find(|(name, _)| *name == "passes/native.ron").unwrap();
     let mut pipeline = Pipeline::read(name, passes).unwrap();
-    for pass in &mut pipeline.passes {
-        if let PassSpec::Extract(settings) = pass {
-            settings.cost = "flops".into();
-        }
-    }
+    pipeline.extract_mut().unwrap().cost = Arc::new(ByFlops);
     let options = Options {
         rules: RuleSet::read(op::built_in(), rule::SHIPPED).unwrap(),
         pipeline,

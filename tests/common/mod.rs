@@ -4,12 +4,14 @@
 use ovolo::backend::features::{self, Isa};
 use ovolo::compile::{self, Compilation, Options};
 use ovolo::cost::Machine;
+use ovolo::cost::pricing::ByFlops;
 use ovolo::graph::Graph;
-use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
+use ovolo::pass::pipeline::{Pipeline, SHIPPED};
 use ovolo::rule::{self, RuleSet};
 use ovolo::tensor::{DType, Tensor};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 /// The shipped native pipeline under the nominal cost model, for plans that are the same anywhere.
 pub fn options(threads: usize) -> Options {
@@ -21,10 +23,8 @@ pub fn pipeline(name: &str, threads: usize) -> Options {
     let path = format!("passes/{name}.ron");
     let (name, text) = SHIPPED.iter().find(|(shipped, _)| *shipped == path).unwrap();
     let mut pipeline = Pipeline::read(name, text).unwrap();
-    for pass in &mut pipeline.passes {
-        if let PassSpec::Extract(settings) = pass {
-            settings.cost = "flops".into();
-        }
+    if let Some(extract) = pipeline.extract_mut() {
+        extract.cost = Arc::new(ByFlops);
     }
     Options {
         rules: RuleSet::read(ovolo::op::built_in(), rule::SHIPPED).unwrap(),

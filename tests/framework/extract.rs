@@ -4,8 +4,8 @@
 mod synthetic;
 
 use ovolo::extract::{
-    Candidate, Claim, Class, ClassId, EXTRACTORS, Exact, ExtractError, Extraction, Extractor, Limits, Naive,
-    Named, Problem, find,
+    Candidate, Claim, Class, ClassId, Exact, ExtractError, Extraction, Extractor, Limits, Naive, Named,
+    Problem, all, find,
 };
 use synthetic::{Random, chains, dense, inception, large_tangle, residual, tangle, transformer, unet, wired};
 
@@ -36,7 +36,7 @@ fn claims_hold_on_tangles() {
         let best = match Naive.extract(&problem) {
             Ok(best) => best,
             Err(ExtractError::NothingRuns { .. }) => {
-                for extractor in EXTRACTORS {
+                for extractor in all() {
                     let result = extractor.extract(&problem);
                     assert!(
                         matches!(result, Err(ExtractError::NothingRuns { .. })),
@@ -49,7 +49,7 @@ fn claims_hold_on_tangles() {
             Err(error) => panic!("{seed}: {error}"),
         };
         solved += 1;
-        for extractor in EXTRACTORS {
+        for extractor in all() {
             let what = format!("{} on {seed}", extractor.name());
             let result = extractor.extract(&problem).unwrap();
             sound(&problem, &result, &what);
@@ -98,7 +98,7 @@ fn results_do_not_depend_on_numbers() {
     let problems = (0..200).map(tangle).chain([residual(1, 4, 4), unet(1, 3), wired(1, 12)]);
     for (seed, problem) in problems.enumerate() {
         let (other, place) = shuffled(&problem, seed as u64);
-        for extractor in EXTRACTORS.iter().filter(|extractor| seed < 200 || extractor.name() != "naive") {
+        for extractor in all().filter(|extractor| seed < 200 || extractor.name() != "naive") {
             let (Ok(a), Ok(b)) = (extractor.extract(&problem), extractor.extract(&other)) else {
                 continue;
             };
@@ -241,7 +241,7 @@ fn large_tangles_are_bounded_and_mostly_proven() {
         proven += usize::from(best.proven);
         wide += usize::from(best.proven && best.report.largest_component > 64);
         let search = find("local-search").unwrap();
-        for other in [&tight as &dyn Extractor, search, find("greedy-dag").unwrap()] {
+        for other in [&tight as &dyn Extractor, &*search, &*find("greedy-dag").unwrap()] {
             let result = other.extract(&problem).unwrap();
             let what = format!("{} on {what}", other.name());
             sound(&problem, &result, &what);
@@ -296,7 +296,7 @@ fn what_is_wrong_is_named() {
         classes: vec![Class { nodes: vec![Candidate { cost, children: vec![ClassId(child)], rank: 0 }] }],
         roots: vec![ClassId(0)],
     };
-    for extractor in EXTRACTORS {
+    for extractor in all() {
         assert!(matches!(extractor.extract(&one(1.0, 7)), Err(ExtractError::UnknownClass { .. })));
         assert!(matches!(extractor.extract(&one(-1.0, 0)), Err(ExtractError::BadCost { .. })));
         assert!(matches!(extractor.extract(&one(f64::NAN, 0)), Err(ExtractError::BadCost { .. })));
@@ -354,7 +354,7 @@ fn costs_whose_sum_is_no_number_are_refused() {
     };
     let problem =
         Problem { classes: vec![node(1e308, &[1], 0), node(1e308, &[], 1)], roots: vec![ClassId(0)] };
-    for extractor in EXTRACTORS {
+    for extractor in all() {
         let error = extractor.extract(&problem).unwrap_err();
         assert_eq!(error, ExtractError::TooDear { class: ClassId(1) }, "{}", extractor.name());
     }

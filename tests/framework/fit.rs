@@ -9,7 +9,9 @@ use ovolo::compile::{self, Options};
 use ovolo::graph::{Graph, text};
 use ovolo::memory::Limit;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
-use ovolo::pass::pipeline::{PassSpec, Pipeline, SHIPPED};
+use ovolo::pass::Rewrite;
+use ovolo::pass::pipeline::{Pipeline, SHIPPED};
+use ovolo::pass::pricing::pricings;
 use ovolo::pass::{Curve, PassReport, Point};
 use ovolo::plan::Plan;
 use ovolo::session::Session;
@@ -23,21 +25,13 @@ fn model(name: &str) -> Graph {
 
 fn limited(limit: Option<usize>) -> Options {
     let mut options = common::options(2);
-    for pass in &mut options.pipeline.passes {
-        if let PassSpec::Plan(settings) = pass {
-            settings.limit = limit.into();
-        }
-    }
+    options.pipeline.plan_mut().unwrap().limits = limit.into();
     options
 }
 
 fn weighed(memory: f64) -> Options {
     let mut options = common::options(2);
-    for pass in &mut options.pipeline.passes {
-        if let PassSpec::Extract(settings) = pass {
-            settings.memory = memory;
-        }
-    }
+    options.pipeline.extract_mut().unwrap().memory = memory;
     options
 }
 
@@ -125,13 +119,8 @@ fn the_work_of_a_search_has_a_limit_where_the_e_graph_is_hard() {
     let mut options = common::options(2);
     let (_, text) = SHIPPED.iter().find(|(name, _)| *name == "passes/superoptimise.ron").unwrap();
     options.pipeline = Pipeline::read("passes/superoptimise.ron", text).unwrap();
-    for pass in &mut options.pipeline.passes {
-        match pass {
-            PassSpec::Extract(settings) => settings.cost = "flops".into(),
-            PassSpec::Plan(settings) => settings.limit = Limit::host(1000),
-            PassSpec::Rewrite(_) => {}
-        }
-    }
+    options.pipeline.extract_mut().unwrap().price_by("flops", pricings()).unwrap();
+    options.pipeline.plan_mut().unwrap().limits = Limit::host(1000);
     let error = compile::compile(graph, &options).unwrap_err().to_string();
     assert!(error.starts_with("the smallest plan that was found needs "), "{error}");
     assert!(error.contains("\nthe search ended at its limit of work (12000000 steps)"), "{error}");
@@ -216,10 +205,8 @@ const PARTS: &str = "graph g {
 fn what_is_proven_within_a_limit_is_not_beaten_by_fewer_programs() {
     let graph = text::parse(ovolo::op::built_in(), PARTS).unwrap();
     let mut fewer = common::options(1);
-    for pass in &mut fewer.pipeline.passes {
-        if let PassSpec::Rewrite(phase) = pass {
-            phase.rules.retain(|rules| rules != "winograd");
-        }
+    for phase in fewer.pipeline.passes_mut::<Rewrite>() {
+        phase.rules.retain(|rules| rules.value != "winograd");
     }
     let rival = compile::compile(graph.clone(), &fewer).unwrap().plan;
     let points = plans(&graph, &common::options(1));
@@ -234,11 +221,7 @@ fn a_limit_leaves_the_worth_of_memory_in_force() {
     let graph = text::parse(ovolo::op::built_in(), SCRATCH).unwrap();
     let points = plans(&graph, &common::options(2));
     let mut options = weighed(1e9);
-    for pass in &mut options.pipeline.passes {
-        if let PassSpec::Plan(settings) = pass {
-            settings.limit = Limit::host(usize::MAX >> 8);
-        }
-    }
+    options.pipeline.plan_mut().unwrap().limits = Limit::host(usize::MAX >> 8);
     assert_eq!(plan(&graph, &options).arena, points.last().unwrap().arena);
 }
 

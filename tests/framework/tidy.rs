@@ -27,6 +27,7 @@ const OPEN: &[(&str, &str)] = &[("src", "backend/cuda"), ("src", "op"), ("onednn
 const FLOORS: &[(&str, usize)] = &[
     ("error", 0),
     ("ron", 0),
+    ("setting", 0),
     ("table", 0),
     ("tensor", 0),
     ("attr", 1),

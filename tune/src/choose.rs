@@ -8,12 +8,13 @@ use super::sample::{self, Sampling};
 use super::tuner::{Tally, Tuner, key_of};
 use super::{clock::median, in_plan};
 use ovolo::compile::{self, Compilation, Options};
+use ovolo::cost::pricing::ByTimes;
 use ovolo::cost::stored::{Decision, checksum, settled_seconds};
 use ovolo::cost::{Basis, Leaning, State};
 use ovolo::error::Error;
 use ovolo::graph::Graph;
-use ovolo::pass::pipeline::PassSpec;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Runs of each plan that was drawn.
@@ -47,10 +48,8 @@ impl Tuned {
 /// # Errors
 /// As compiling and tuning.
 pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Result<Tuned, Error> {
-    for pass in &mut options.pipeline.passes {
-        if let PassSpec::Extract(settings) = pass {
-            settings.cost = "measured".to_owned();
-        }
+    if let Some(extract) = options.pipeline.extract_mut() {
+        extract.cost = Arc::new(ByTimes);
     }
     let ways = [
         ("measured", Leaning::None),

@@ -13,7 +13,6 @@ use ovolo::cost::stored::checksum;
 use ovolo::egraph::EGraph;
 use ovolo::error::Error;
 use ovolo::graph::Graph;
-use ovolo::pass::pipeline::PassSpec;
 use ovolo::pass::{self, Chosen};
 use ovolo::plan::Plan;
 use std::collections::BTreeSet;
@@ -62,10 +61,8 @@ pub(super) fn noise(way: &str) -> Option<Noise> {
 
 /// Sets how the prices of a pipeline are disturbed.
 pub(super) fn disturb(options: &mut Options, noise: Option<Noise>) {
-    for pass in &mut options.pipeline.passes {
-        if let PassSpec::Extract(settings) = pass {
-            settings.noise = noise;
-        }
+    if let Some(extract) = options.pipeline.extract_mut() {
+        extract.noise = noise;
     }
 }
 

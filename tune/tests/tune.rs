@@ -10,7 +10,7 @@ use ovolo::contract::{Call, Contract};
 use ovolo::cost::{Entry, InPlans, Leaning, Machine, Measured, State, Stored, stored};
 use ovolo::graph::Graph;
 use ovolo::host;
-use ovolo::pass::pipeline::PassSpec;
+use ovolo::pass::pricing::pricings;
 use ovolo_tune::{Stage, Tuner, Within};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,11 +40,7 @@ fn graph() -> Graph {
 
 fn options() -> Options {
     let mut options = common::options(THREADS);
-    for pass in &mut options.pipeline.passes {
-        if let PassSpec::Extract(settings) = pass {
-            settings.cost = "measured".into();
-        }
-    }
+    options.pipeline.extract_mut().unwrap().price_by("measured", pricings()).unwrap();
     options
 }
 
@@ -463,12 +459,10 @@ fn plans_are_drawn_and_the_fastest_is_had_again() {
 /// The graph's e-graph after all rewriting.
 fn egraph(options: &Options) -> ovolo::egraph::EGraph {
     let mut egraph = ovolo::egraph::EGraph::new(&graph());
-    for pass in &options.pipeline.passes {
-        if let PassSpec::Rewrite(phase) = pass {
-            let rules = options.pipeline.select(phase, &options.rules).unwrap();
-            let limits = ovolo::egraph::Limits { rounds: phase.rounds, nodes: phase.nodes };
-            egraph.saturate(&rules, limits, &|| std::time::Duration::ZERO).unwrap();
-        }
+    for phase in options.pipeline.rewrites() {
+        let rules = options.pipeline.select(phase, &options.rules).unwrap();
+        let limits = ovolo::egraph::Limits { rounds: phase.rounds, nodes: phase.nodes };
+        egraph.saturate(&rules, limits, &|| std::time::Duration::ZERO).unwrap();
     }
     egraph
 }

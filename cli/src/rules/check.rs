@@ -7,10 +7,12 @@ use crate::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::compile::{self, Options};
 use ovolo::cost::Machine;
+use ovolo::cost::pricing::ByFlops;
 use ovolo::error::{Diagnostic, Diagnostics, Label, Source};
+use ovolo::extract::GreedyTree;
 use ovolo::graph::Graph;
 use ovolo::pass::PassReport;
-use ovolo::pass::pipeline::{PassSpec, SHIPPED};
+use ovolo::pass::pipeline::SHIPPED;
 use ovolo::rule::{self, Rule, RuleSet};
 use ovolo::subprocess::Invocation;
 use ovolo_proof::check::{self, Finding, Kind, Place};
@@ -173,11 +175,9 @@ impl Check {
             for name in pipelines {
                 let mut pipeline = read_pipeline(name, None)?;
                 // What is chosen does not matter here.
-                for pass in &mut pipeline.passes {
-                    if let PassSpec::Extract(settings) = pass {
-                        settings.cost = "flops".into();
-                        settings.extractor = "greedy-tree".into();
-                    }
+                if let Some(extract) = pipeline.extract_mut() {
+                    extract.cost = Arc::new(ByFlops);
+                    extract.extractor = Arc::new(GreedyTree);
                 }
                 let options = Options {
                     rules: set.clone(),

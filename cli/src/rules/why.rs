@@ -2,8 +2,7 @@
 
 use crate::{Outcome, Settings, print};
 use clap::Args;
-use ovolo::egraph::{EGraph, Limits, Stop, WhyNot};
-use ovolo::pass::pipeline::PassSpec;
+use ovolo::egraph::{EGraph, Stop, WhyNot};
 use ovolo::verify;
 use std::fmt::Write;
 
@@ -35,14 +34,12 @@ impl WhyNotCommand {
         let mut egraph = EGraph::new(&graph);
         let mut report = String::new();
         let start = std::time::Instant::now();
-        for pass in &options.pipeline.passes {
-            let PassSpec::Rewrite(phase) = pass else { continue };
+        for phase in options.pipeline.rewrites() {
             let rules =
                 options.pipeline.select(phase, &options.rules).map_err(|errors| errors.to_string())?;
-            let limits =
-                Limits { rounds: phase.rounds, nodes: phase.nodes + phase.nodes_per_op * graph.len() };
-            let saturation =
-                egraph.saturate(&rules, limits, &|| start.elapsed()).map_err(|error| error.to_string())?;
+            let saturation = egraph
+                .saturate(&rules, phase.limits(graph.len()), &|| start.elapsed())
+                .map_err(|error| error.to_string())?;
             let Some(at) = rules.iter().position(|other| other.name == rule.name) else { continue };
             let growth = &saturation.growth[at];
             let why = egraph.why_not(&rule, self.node.as_deref())?;

@@ -447,7 +447,7 @@ fn text_from_elsewhere_does_not_reach_the_terminal_as_it_is() {
 fn a_limit_that_leaves_a_value_without_a_kernel_is_named_and_what_grew_is_printed() {
     let at = folder("limit");
     let pipeline = r#"Pipeline(name: "small", passes: [
-        Rewrite(name: "few", rules: ["fuse", "native"], nodes: 1, nodes-per-op: 0),
+        Rewrite(name: "few", rules: ["fuse", "native"], nodes: 1, nodes_per_op: 0),
         Extract(extractor: "exact", cost: "flops"),
         Plan(order: "peak", planner: "exact"),
     ], backends: ["native"])"#;

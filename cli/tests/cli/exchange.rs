@@ -8,7 +8,7 @@ mod synthetic;
 use crate::common;
 
 use crate::common::{folder, ovolo};
-use ovolo::extract::{EXTRACTORS, Label, Named, Problem};
+use ovolo::extract::{self, Label, Named, Problem};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -95,7 +95,7 @@ fn choices_of_every_extractor_are_priced_again() {
         let file = format!("{name}.json");
         std::fs::write(at.join(&file), named(problem).to_json()).unwrap();
         let egraph: Value = serde_json::from_slice(&std::fs::read(at.join(&file)).unwrap()).unwrap();
-        for extractor in EXTRACTORS.iter().filter(|one| name == "tangle" || one.name() != "naive") {
+        for extractor in extract::all().filter(|one| name == "tangle" || one.name() != "naive") {
             let output = ovolo(&at, &["extract", &file, "--extractor", extractor.name(), "--json"]);
             let said = json(&output);
             sound(&egraph, &said, &format!("{} on {name}", extractor.name()));

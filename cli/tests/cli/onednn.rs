@@ -5,13 +5,14 @@ use crate::common;
 
 use crate::common::{onednn_found, pipeline, random, reference, relative_error};
 use ovolo::compile::{self, Options};
+use ovolo::cost::pricing::ByFormula;
 use ovolo::error::Source;
 use ovolo::graph::text;
-use ovolo::pass::pipeline::PassSpec;
 use ovolo::plan::Plan;
 use ovolo::session::Session;
 use ovolo::tensor::DType;
 use std::process::Command;
+use std::sync::Arc;
 
 /// The output of the command on a machine without the library.
 fn without_library(arguments: &[&str]) -> String {
@@ -142,14 +143,9 @@ fn one_and_two_threads_give_one_result() {
 /// instructions for bf16, whatever this one has.
 fn by_bytes(name: &str, threads: usize) -> Options {
     let mut options = pipeline(name, threads);
-    for pass in &mut options.pipeline.passes {
-        if let PassSpec::Extract(settings) = pass {
-            settings.cost = "formula".into();
-            let formula =
-                "Formula(cases: [Case(ops: \"onednn.*\", seconds: \"bytes\")], seconds: \"3 * bytes\")";
-            settings.formula = Some(Source::new("bytes.ron", formula));
-        }
-    }
+    let formula = "Formula(cases: [Case(ops: \"onednn.*\", seconds: \"bytes\")], seconds: \"3 * bytes\")";
+    let formula = Some(Source::new("bytes.ron", formula));
+    options.pipeline.extract_mut().unwrap().cost = Arc::new(ByFormula { formula });
     options
 }
 

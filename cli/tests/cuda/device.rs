@@ -13,7 +13,7 @@ use ovolo::graph::{Graph, Node, text};
 use ovolo::memory::Limit;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::op;
-use ovolo::pass::pipeline::PassSpec;
+use ovolo::pass::pricing::pricings;
 use ovolo::plan::schedule::Schedule;
 use ovolo::plan::{Base, Plan, Settings};
 use ovolo::session::Session;
@@ -266,11 +266,7 @@ pub fn mixed() -> Result<(), Failed> {
 pub fn the_pipeline_mixes() -> Result<(), Failed> {
     let chosen = |source: &str| -> Result<Vec<&'static str>, String> {
         let mut options = common::pipeline("mixed", 2);
-        for pass in &mut options.pipeline.passes {
-            if let PassSpec::Extract(settings) = pass {
-                settings.cost = "roofline".into();
-            }
-        }
+        options.pipeline.extract_mut().unwrap().price_by("roofline", pricings()).unwrap();
         let compilation =
             ovolo::compile::compile(parsed(source)?, &options).map_err(|error| error.to_string())?;
         Ok(compilation.plan.steps.iter().map(|step| step.op.name).collect())

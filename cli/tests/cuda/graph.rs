@@ -12,7 +12,7 @@ use ovolo::backend::Call;
 use ovolo::backend::cuda::{self, Module};
 use ovolo::cost::{Entry, Machine, State};
 use ovolo::op;
-use ovolo::pass::pipeline::PassSpec;
+use ovolo::pass::pricing::pricings;
 use ovolo::session::Session;
 use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
 use ovolo_tune::Tuner;
@@ -393,11 +393,7 @@ fn tuned(name: &str, source: &str) -> Result<(Vec<Entry>, String, String), Faile
     let graph = device::parsed(source)?;
     let mut options = common::pipeline("cuda", 1);
     options.pipeline.backends.retain(|backend| backend != "cublaslt");
-    for pass in &mut options.pipeline.passes {
-        if let PassSpec::Extract(settings) = pass {
-            settings.cost = "measured".into();
-        }
-    }
+    options.pipeline.extract_mut().unwrap().price_by("measured", pricings()).unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;

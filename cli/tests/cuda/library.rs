@@ -12,7 +12,7 @@ use ovolo::backend::{Args, Call, find, team::Team};
 use ovolo::cost::{Machine, State};
 use ovolo::graph::{Graph, Node};
 use ovolo::op;
-use ovolo::pass::pipeline::PassSpec;
+use ovolo::pass::pricing::pricings;
 use ovolo::session::Session;
 use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
 use ovolo_tune::Tuner;
@@ -701,11 +701,7 @@ fn tuning_picks_the_fastest_algorithm() -> Result<(), Failed> {
     let (Some(standin), true) = (standin::get(), device::ready() && there("cublaslt")) else { return Ok(()) };
     let graph = device::parsed("x: f32[8,8] = input\nw: f32[8,8] = const ~1\ny = matmul(x, w)\nreturn y")?;
     let mut options = common::pipeline("cuda", 1);
-    for pass in &mut options.pipeline.passes {
-        if let PassSpec::Extract(settings) = pass {
-            settings.cost = "measured".into();
-        }
-    }
+    options.pipeline.extract_mut().unwrap().price_by("measured", pricings()).unwrap();
     let _turn = standin::turn();
     let ty = TensorType { device: Device::Cuda(0), ..TensorType::plain(DType::F32, [8, 8]) };
     let def = op::built_in().get("cuda.matmul").unwrap();

@@ -13,7 +13,6 @@ use ovolo::extract::{self, Extractor};
 use ovolo::graph::Graph;
 use ovolo::graph::text;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
-use ovolo::pass::pipeline::PassSpec;
 use ovolo::pass::{self, Chosen};
 use ovolo::plan::Plan;
 use ovolo::rule::{self, RuleSet};
@@ -23,6 +22,7 @@ use ovolo_tune::{Sampling, Tuner};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Shares of an extractor's limits, for cost and bound against work.
@@ -168,14 +168,10 @@ impl<'a> Runner<'a> {
     fn options(&self, cell: &Cell, extractor: &str) -> Options {
         let cost = &self.spec.costs[cell.cost];
         let mut pipeline = self.spec.pipelines[cell.pipeline].1.clone();
-        for pass in &mut pipeline.passes {
-            if let PassSpec::Extract(settings) = pass {
-                settings.cost.clone_from(&cost.kind);
-                settings.extractor = extractor.to_owned();
-                settings.process.clone_from(&cost.program);
-                settings.formula = cost.text.clone().filter(|_| cost.kind == "formula");
-                settings.learned = cost.text.clone().filter(|_| cost.kind == "learned");
-            }
+        if let Some(extract) = pipeline.extract_mut() {
+            extract.cost = cost.pricing();
+            // Those of a spec are checked when it is read.
+            extract.choose_by(extractor, extract::extractors()).expect("it is an extractor");
         }
         Options {
             rules: self.rules.clone(),
@@ -231,10 +227,11 @@ impl<'a> Runner<'a> {
         let known = extract::find(extractor)
             .ok_or_else(|| Error::setting(format!("there is no extractor `{extractor}`")))?;
         // One without limits has one point.
-        let limited = EFFORTS.iter().filter_map(|share| Some((Some(*share), known.with_effort(*share)?)));
-        let mut tries: Vec<(Option<f64>, Box<dyn Extractor>)> = limited.collect();
+        let limited =
+            EFFORTS.iter().filter_map(|share| Some((Some(*share), Arc::from(known.with_effort(*share)?))));
+        let mut tries: Vec<(Option<f64>, Arc<dyn Extractor>)> = limited.collect();
         if tries.is_empty() {
-            tries.push((None, Box::new(known)));
+            tries.push((None, known));
         }
         let (mut points, mut times) = (Vec::new(), Vec::new());
         for (effort, extractor) in &tries {

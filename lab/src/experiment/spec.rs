@@ -15,15 +15,18 @@
 //! ```
 //! Files are looked for beside the spec, and a `Process(command: "python3 mine.py", timeout: 60)` runs there.
 
-use ovolo::cost::{COST_MODELS, Machine};
+use ovolo::cost::pricing::ByFormula;
+use ovolo::cost::{Machine, Pricing};
 use ovolo::error::{Diagnostic, Diagnostics, Source, Span, suggestion};
-use ovolo::extract::{self, EXTRACTORS};
+use ovolo::extract;
 use ovolo::pass::pipeline::{Pipeline, SHIPPED};
+use ovolo::pass::pricing::{ByFit, ByProgram, pricings};
 use ovolo::plan::MOST_THREADS;
 use ovolo::rule::ron::{self, Field, Node, Value};
 use ovolo::subprocess::Invocation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// An experiment.
@@ -83,6 +86,18 @@ pub struct Cost {
     pub text: Option<Source>,
     /// How a program is started: beside the spec.
     pub program: Option<Invocation>,
+}
+
+impl Cost {
+    /// What prices.
+    pub fn pricing(&self) -> Arc<dyn Pricing> {
+        match self.kind.as_str() {
+            "formula" => Arc::new(ByFormula { formula: self.text.clone() }),
+            "learned" => Arc::new(ByFit { fit: self.text.clone() }),
+            "process" => Arc::new(ByProgram { program: self.program.clone() }),
+            kind => (pricings().find(kind).expect("it is checked when the spec is read").plain)(),
+        }
+    }
 }
 
 /// The extractor that goes by the measured times of whole plans.
@@ -456,9 +471,9 @@ impl Reader<'_> {
                     self.mistake(format!("`{kind}` needs more than its name"), node.span, form);
                     None
                 }
-                name if COST_MODELS.iter().any(|(known, _)| *known == name) => Some(plain(name)),
+                name if pricings().get(name).is_some() => Some(plain(name)),
                 name => {
-                    let known: Vec<&str> = COST_MODELS.iter().map(|(name, _)| *name).collect();
+                    let known: Vec<&str> = pricings().names().collect();
                     self.unknown("cost model", name, node.span, &known);
                     None
                 }
@@ -508,7 +523,7 @@ impl Reader<'_> {
 
     fn extractor(&mut self, node: &Node) -> Option<String> {
         let name = self.text(node, "an extractor")?;
-        let known: Vec<&str> = EXTRACTORS.iter().map(|one| one.name()).chain([SAMPLE]).collect();
+        let known: Vec<&str> = extract::extractors().names().chain([SAMPLE]).collect();
         if known.contains(&name.as_str()) {
             return Some(name);
         }

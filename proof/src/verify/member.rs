@@ -6,15 +6,17 @@
 
 use super::rng::Rng;
 use ovolo::compile::Options;
-use ovolo::cost::{self, Given};
+use ovolo::cost::pricing::ByFlops;
+use ovolo::cost::{Given, Pricing};
 use ovolo::egraph::EGraph;
 use ovolo::error::Error;
 use ovolo::extract::{Extractor, GreedyTree};
 use ovolo::graph::{Graph, INPUT, Node};
-use ovolo::pass::{self, Context, Pass, State, pipeline::PassSpec};
+use ovolo::pass::{Context, Extract, Pass, PlanMemory, State};
 use ovolo::rule::Precision;
 use ovolo::session::Session;
 use ovolo::tensor::{Tensor, TensorType};
+use std::sync::Arc;
 
 /// The largest relative error (L2, in `f64`) of a member's output against the model as it came.
 ///
@@ -99,17 +101,19 @@ pub fn members(
         chosen: None,
         plan: None,
     };
-    let mut planner: Option<Box<dyn Pass>> = None;
-    for (pass, spec) in pass::passes(&options.pipeline).into_iter().zip(&options.pipeline.passes) {
-        match spec {
-            PassSpec::Rewrite(_) => drop(pass.run(&mut state, &context)?),
-            PassSpec::Extract(_) => {}
-            PassSpec::Plan(_) => planner = Some(pass),
+    // Everything but the choice, which is made below, at random.
+    let mut planner: Option<&Arc<dyn Pass>> = None;
+    for pass in &options.pipeline.passes {
+        if pass.get::<PlanMemory>().is_some() {
+            planner = Some(pass);
+        } else if pass.get::<Extract>().is_none() {
+            pass.run(&mut state, &context)?;
         }
     }
     let planner = planner.ok_or_else(|| MemberError("the pipeline has no `Plan` pass".into()))?;
     let egraph = state.egraph.take().unwrap_or_else(|| EGraph::new(graph));
-    let model = cost::find("flops", &Given::machine(&options.machine)).map_err(MemberError)?;
+    let model =
+        ByFlops.model(&Given::machine(&options.machine)).map_err(|error| MemberError(error.to_string()))?;
     let contracts = |call: &ovolo::contract::Call<'_>| context.contract(call);
     let mut pick = egraph.problem(&*model, options.threads, &contracts);
     if let Some(obstacle) = pick.obstacle() {
@@ -145,7 +149,7 @@ pub fn members(
             graph: program.graph,
             egraph: None,
             sources: Vec::new(),
-            cost: cost::find("flops", &Given::machine(&options.machine)).ok(),
+            cost: ByFlops.model(&Given::machine(&options.machine)).ok(),
             chosen: None,
             plan: None,
         };

@@ -4,10 +4,11 @@
 
 use ovolo::compile::{self, Options};
 use ovolo::cost::Machine;
-use ovolo::egraph::{EGraph, Limits};
+use ovolo::egraph::EGraph;
 use ovolo::graph::{Graph, text};
-use ovolo::pass::PassReport;
-use ovolo::pass::pipeline::{self, PassSpec, Pipeline};
+use ovolo::pass::pipeline::{self, Pipeline};
+use ovolo::pass::pricing::pricings;
+use ovolo::pass::{PassReport, Rewrite};
 use ovolo::rule::{Example, Rule, RuleSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -56,30 +57,22 @@ fn lines(pipeline: &Pipeline, lost: &[&String]) -> String {
 
 fn pipeline_with(rule: &Rule) -> Option<Pipeline> {
     let shipped = pipeline::SHIPPED.iter().map(|(name, text)| Pipeline::read(name, text).unwrap());
-    let has = |pass: &PassSpec| match pass {
-        PassSpec::Rewrite(settings) => {
-            settings.rules.iter().any(|name| *name == rule.name || name == rule.stem())
-        }
-        _ => false,
-    };
     // Those first that choose alike on every machine; which kernels oneDNN has depends on the processor. Then
     // plain pipelines: the fewer passes, the plainer the snapshot.
-    let library = |pass: &PassSpec| match pass {
-        PassSpec::Rewrite(settings) => settings.rules.iter().any(|name| name == "onednn"),
-        _ => false,
+    let library = |pipeline: &Pipeline| {
+        pipeline.rewrites().any(|phase| phase.rules.iter().any(|name| name.value == "onednn"))
     };
-    let mut with: Vec<Pipeline> = shipped.filter(|pipeline| pipeline.passes.iter().any(has)).collect();
-    with.sort_by_key(|pipeline| (pipeline.passes.iter().any(library), pipeline.passes.len()));
+    let mut with: Vec<Pipeline> =
+        shipped.filter(|pipeline| pipeline.rewrites().any(|phase| phase.names(rule))).collect();
+    with.sort_by_key(|pipeline| (library(pipeline), pipeline.passes.len()));
     with.into_iter().next()
 }
 
 /// The pipeline, with no phase that names the rule.
 fn pipeline_without(rule: &Rule, pipeline: &Pipeline) -> Pipeline {
     let mut shorter = pipeline.clone();
-    for pass in &mut shorter.passes {
-        if let PassSpec::Rewrite(settings) = pass {
-            settings.rules.retain(|name| *name != rule.name);
-        }
+    for phase in shorter.passes_mut::<Rewrite>() {
+        phase.rules.retain(|name| name.value != rule.name);
     }
     shorter
 }
@@ -88,11 +81,7 @@ fn pipeline_without(rule: &Rule, pipeline: &Pipeline) -> Pipeline {
 /// and the rules on the way.
 fn chosen(graph: &Graph, rules: &RuleSet, pipeline: &Pipeline) -> (String, String) {
     let mut pipeline = pipeline.clone();
-    for pass in &mut pipeline.passes {
-        if let PassSpec::Extract(settings) = pass {
-            settings.cost = "flops".into();
-        }
-    }
+    pipeline.extract_mut().unwrap().price_by("flops", pricings()).unwrap();
     let options = Options {
         rules: rules.clone(),
         pipeline,
@@ -126,10 +115,9 @@ fn chosen(graph: &Graph, rules: &RuleSet, pipeline: &Pipeline) -> (String, Strin
 /// what can run.
 fn members(graph: &Graph, rules: &RuleSet, pipeline: &Pipeline) -> BTreeSet<String> {
     let mut egraph = EGraph::new(graph);
-    for pass in &pipeline.passes {
-        let PassSpec::Rewrite(phase) = pass else { continue };
-        let selected = rules.select(&phase.rules).unwrap_or_else(|errors| panic!("{errors}"));
-        let limits = Limits { rounds: phase.rounds, nodes: phase.nodes + phase.nodes_per_op * graph.len() };
+    for phase in pipeline.rewrites() {
+        let selected = pipeline.select(phase, rules).unwrap_or_else(|errors| panic!("{errors}"));
+        let limits = phase.limits(graph.len());
         egraph.saturate(&selected, limits, &|| Duration::ZERO).unwrap_or_else(|error| panic!("{error}"));
     }
     equalities(&egraph.to_text())

@@ -4,8 +4,7 @@
 //! after it have a small share of them, since what they would prove is not much; and all of them together have
 //! a budget. What was left undone for its sake is told.
 
-use crate::extract::{Exact, ExtractError, Extraction, Extractor, Limits, LocalSearch, Problem};
-use crate::pass::pipeline::Extract as Settings;
+use crate::extract::{ExtractError, Extraction, Extractor, Problem};
 use std::cell::Cell;
 
 /// Who extracts, and how much work may still be done.
@@ -22,10 +21,6 @@ pub(super) struct Effort<'a> {
 
 /// The steps of a search in all, of some tenths of a microsecond up to a microsecond each.
 pub(super) const WORK: usize = 12_000_000;
-/// The share of the limits that quick extractions have, and the least and the most work that they come to.
-const SHARE: usize = 20;
-const LEAST: usize = 10_000;
-const MOST: usize = 100_000;
 /// Steps for each candidate of a problem, and for each that reduction leaves where the first search does not end
 /// with a proof, so that local search and ever smaller problems follow.
 const EACH: [usize; 2] = [3, 40];
@@ -37,25 +32,10 @@ const VISITS: usize = 16;
 const PLAN: usize = 10_000;
 
 impl<'a> Effort<'a> {
-    /// Of an extractor with these settings, without a budget.
-    pub fn new(own: &'a dyn Extractor, settings: &Settings) -> Self {
-        let Limits { states, beam, work, options } = settings.limits;
-        let less = (work / SHARE).clamp(LEAST.min(work), MOST);
-        let share = |limit: usize| (limit / SHARE).max(1);
-        let limits = Limits {
-            states: share(states).max(states.min(500)),
-            beam: share(beam).max(beam.min(50)),
-            work: less,
-            options,
-        };
-        let exact = own.name() == Exact::DEFAULT.name();
-        let local = own.name() == LocalSearch::DEFAULT.name();
-        let quick: Option<Box<dyn Extractor>> = match (exact, local) {
-            (true, _) => Some(Box::new(Exact { limits })),
-            (_, true) => Some(Box::new(LocalSearch { steps: LocalSearch::DEFAULT.steps / (20 * SHARE) })),
-            _ => None,
-        };
-        let allowed = if exact { [work, less] } else { [0, 0] };
+    /// Of an extractor, without a budget.
+    pub fn new(own: &'a dyn Extractor) -> Self {
+        let quick = own.hurried();
+        let allowed = [own.work(), quick.as_ref().map_or(0, |quick| quick.work())];
         Self { own, quick, allowed, hasty: Cell::new(false), left: Cell::new(None) }
     }
 

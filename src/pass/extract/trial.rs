@@ -8,8 +8,7 @@ use crate::extract::{ExtractError, Extraction, Problem};
 use crate::graph::NodeId;
 use crate::memory::Limit;
 use crate::pass::Context;
-use crate::pass::pipeline::Plan as Settings;
-use crate::pass::plan::plan;
+use crate::pass::plan::{PlanMemory, plan};
 use crate::plan::{Imported, Plan, Source};
 use crate::rule::Rule;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ pub(super) struct Chooser<'a> {
     pub effort: Effort<'a>,
     pub model: &'a dyn CostModel,
     pub context: &'a Context<'a>,
-    pub settings: Settings,
+    pub settings: PlanMemory,
 }
 
 /// A program that was chosen and planned. The extraction's cost includes the copies that the plan adds; the

@@ -2,48 +2,50 @@
 
 use crate::cache::fixture::{digits, filled, folder, key, origin, outputs, request, same};
 use ovolo::cache::{Cache, Key, Kind, Miss, Request};
+use ovolo::cost::pricing::ByFormula;
 use ovolo::cost::{Machine, Noise};
 use ovolo::error::Source;
+use ovolo::extract::{Exact, GreedyDag, Limits};
 use ovolo::memory::Limit;
 use ovolo::onnx::MissingWeights;
 use ovolo::onnx::proto::{ModelProto, StringStringEntryProto};
-use ovolo::pass::pipeline::PassSpec;
+use ovolo::pass::pricing::pricings;
 use ovolo::tensor::Device;
 use prost::Message;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The fields of a key whose pipeline has one backend, but for a field for each rule file.
-const FIELDS: [&str; 37] = [
+const FIELDS: [&str; 36] = [
     "model",
     "external data",
     "dims",
     "missing weights",
     "pipeline",
     "cost model",
-    "extractor",
     "precision",
     "calibration",
     "threads",
-    "fuse.rules",
-    "fuse.rounds",
+    "fuse.name",
     "fuse.nodes",
-    "fuse.nodes-per-op",
-    "lower.rules",
-    "lower.rounds",
+    "fuse.nodes_per_op",
+    "fuse.rounds",
+    "fuse.rules",
+    "lower.name",
     "lower.nodes",
-    "lower.nodes-per-op",
-    "extract.states",
-    "extract.beam",
-    "extract.work",
-    "extract.options",
+    "lower.nodes_per_op",
+    "lower.rounds",
+    "lower.rules",
+    "extract.cost",
+    "extract.extractor.exact.beam",
+    "extract.extractor.exact.options",
+    "extract.extractor.exact.states",
+    "extract.extractor.exact.work",
     "extract.memory",
-    "extract.formula",
-    "extract.learned",
-    "extract.process",
     "extract.noise",
+    "plan.limits",
     "plan.order",
     "plan.planner",
-    "plan.limit",
     "rules",
     "format",
     "ovolo",
@@ -133,14 +135,8 @@ fn each_setting_changes_its_own_field() {
         change(&mut other);
         changed(&base, &other)
     };
-    let extract = |change: fn(&mut ovolo::pass::pipeline::Extract)| {
-        with(&|request| {
-            for pass in &mut request.pipeline.passes {
-                if let PassSpec::Extract(settings) = pass {
-                    change(settings);
-                }
-            }
-        })
+    let extract = |change: fn(&mut ovolo::pass::Extract)| {
+        with(&|request| change(request.pipeline.extract_mut().unwrap()))
     };
     assert_eq!(with(&|request| *request.dims.get_mut("N").unwrap() = 3), ["dims"]);
     assert_eq!(with(&|request| request.missing_weights = MissingWeights::Seeded), ["missing weights"]);
@@ -148,43 +144,56 @@ fn each_setting_changes_its_own_field() {
     assert_eq!(with(&|request| request.pipeline.precision = ovolo::rule::Precision::Bf16), ["precision"]);
     assert_eq!(with(&|request| request.pipeline.name.push('2')), ["pipeline"]);
     let without_plan = with(&|request| drop(request.pipeline.passes.pop()));
-    assert_eq!(without_plan, ["pipeline", "plan.order", "plan.planner", "plan.limit"]);
-    let phase = |change: fn(&mut ovolo::pass::pipeline::Rewrite)| {
-        with(&|request| match &mut request.pipeline.passes[1] {
-            PassSpec::Rewrite(settings) => change(settings),
-            other => panic!("{other:?}"),
-        })
+    assert_eq!(without_plan, ["pipeline", "plan.limits", "plan.order", "plan.planner"]);
+    let phase = |change: fn(&mut ovolo::pass::Rewrite)| {
+        with(&|request| change(request.pipeline.passes_mut().nth(1).unwrap()))
     };
     assert_eq!(phase(|settings| drop(settings.rules.pop())), ["lower.rules"]);
     assert_eq!(phase(|settings| settings.rounds += 1), ["lower.rounds"]);
     assert_eq!(phase(|settings| settings.nodes += 1), ["lower.nodes"]);
-    assert_eq!(phase(|settings| settings.nodes_per_op += 1), ["lower.nodes-per-op"]);
-    assert_eq!(phase(|settings| settings.places.clear()), [""; 0], "where it stands changes nothing");
-    assert_eq!(extract(|settings| settings.limits.states += 1), ["extract.states"]);
-    assert_eq!(extract(|settings| settings.limits.beam += 1), ["extract.beam"]);
-    assert_eq!(extract(|settings| settings.limits.work += 1), ["extract.work"]);
-    assert_eq!(extract(|settings| settings.limits.options += 1), ["extract.options"]);
-    assert_eq!(extract(|settings| settings.memory = 0.5), ["extract.memory"]);
-    assert_eq!(extract(|settings| settings.learned = Some(Source::new("a", "b"))), ["extract.learned"]);
-    assert_eq!(extract(|settings| settings.noise = Some(Noise::draw(1, 2))), ["extract.noise"]);
-    assert_eq!(extract(|settings| settings.extractor = "greedy-dag".into()), ["extractor"]);
-    assert_eq!(extract(|settings| settings.cost = "roofline".into()), ["cost model", "calibration"]);
-    let plan = |change: fn(&mut ovolo::pass::pipeline::Plan)| {
-        with(&|request| match request.pipeline.passes.last_mut() {
-            Some(PassSpec::Plan(settings)) => change(settings),
-            other => panic!("{other:?}"),
+    assert_eq!(phase(|settings| settings.nodes_per_op += 1), ["lower.nodes_per_op"]);
+    assert_eq!(
+        phase(|settings| settings.rules[0].span.start += 1),
+        [""; 0],
+        "where it stands changes nothing"
+    );
+    let limits = |change: fn(&mut Limits)| {
+        with(&|request| {
+            let mut exact = Exact::DEFAULT;
+            change(&mut exact.limits);
+            request.pipeline.extract_mut().unwrap().extractor = Arc::new(exact);
         })
+    };
+    assert_eq!(limits(|limits| limits.states += 1), ["extract.extractor.exact.states"]);
+    assert_eq!(limits(|limits| limits.beam += 1), ["extract.extractor.exact.beam"]);
+    assert_eq!(limits(|limits| limits.work += 1), ["extract.extractor.exact.work"]);
+    assert_eq!(limits(|limits| limits.options += 1), ["extract.extractor.exact.options"]);
+    assert_eq!(extract(|settings| settings.memory = 0.5), ["extract.memory"]);
+    let noise = extract(|settings| settings.noise = Some(Noise::draw(1, 2)));
+    assert_eq!(noise, ["extract.noise", "extract.noise.seed", "extract.noise.spread"]);
+    let greedy = extract(|settings| settings.extractor = Arc::new(GreedyDag));
+    assert!(greedy.iter().any(|field| field == "extract.extractor"), "{greedy:?}");
+    let formula = |text: &str| {
+        let formula = Some(Source::new("a", text));
+        with(&|request| {
+            let cost = ByFormula { formula: formula.clone() };
+            request.pipeline.extract_mut().unwrap().cost = Arc::new(cost);
+        })
+    };
+    let changed_cost = ["cost model", "calibration", "extract.cost", "extract.cost.formula.formula"];
+    assert_eq!(formula("b"), changed_cost);
+    let roofline = extract(|settings| settings.price_by("roofline", pricings()).unwrap());
+    assert_eq!(roofline, ["cost model", "calibration", "extract.cost"]);
+    let plan = |change: fn(&mut ovolo::pass::PlanMemory)| {
+        with(&|request| change(request.pipeline.plan_mut().unwrap()))
     };
     assert_eq!(plan(|settings| settings.order = "given".into()), ["plan.order"]);
     assert_eq!(plan(|settings| settings.planner = "best".into()), ["plan.planner"]);
-    assert_eq!(plan(|settings| settings.limit = Limit::host(1 << 20)), ["plan.limit"]);
+    assert_eq!(plan(|settings| settings.limits = Limit::host(1 << 20)), ["plan.limits", "plan.limits.host"]);
     let device = Limit::default().with(Device::Cuda(0), 1 << 20);
     assert_eq!(
-        with(&|request| match request.pipeline.passes.last_mut() {
-            Some(PassSpec::Plan(settings)) => settings.limit = device.clone(),
-            other => panic!("{other:?}"),
-        }),
-        ["plan.limit"]
+        with(&|request| request.pipeline.plan_mut().unwrap().limits = device.clone()),
+        ["plan.limits", "plan.limits.cuda:0"]
     );
     let backends = with(&|request| request.pipeline.backends.push("onednn".into()));
     assert_eq!(backends, ["backend onednn"]);
@@ -216,11 +225,7 @@ fn speeds_count_to_the_last_bit_where_the_cost_model_goes_by_them() {
     // `flops` knows no machine.
     let other = Request { calibration: speeds(1e10), ..priced.clone() };
     assert_eq!(changed(&priced, &other), [""; 0]);
-    for pass in &mut priced.pipeline.passes {
-        if let PassSpec::Extract(settings) = pass {
-            settings.cost = "roofline".into();
-        }
-    }
+    priced.pipeline.extract_mut().unwrap().price_by("roofline", pricings()).unwrap();
     let with = |calibration| Request { calibration, ..priced.clone() };
     assert_eq!(changed(&with(speeds(1e10)), &with(speeds(1e10_f64.next_up()))), ["calibration"]);
     assert_eq!(changed(&with(None), &with(speeds(1e10))), ["calibration"]);

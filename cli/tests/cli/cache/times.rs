@@ -6,7 +6,7 @@ use ovolo::cache::{Cache, Key, Miss, Origin};
 use ovolo::compile::Options;
 use ovolo::cost::{Entry, InPlans, Machine, State, Stored};
 use ovolo::graph::text;
-use ovolo::pass::pipeline::PassSpec;
+use ovolo::pass::pricing::pricings;
 use ovolo::session::Session;
 use ovolo::tensor::DType;
 use ovolo_tune::{Tuned, Tuner};
@@ -24,11 +24,7 @@ const MODEL: &str = "graph {
 
 fn options() -> Options {
     let mut options = common::options(1);
-    for pass in &mut options.pipeline.passes {
-        if let PassSpec::Extract(settings) = pass {
-            settings.cost = "measured".into();
-        }
-    }
+    options.pipeline.extract_mut().unwrap().price_by("measured", pricings()).unwrap();
     options
 }
 

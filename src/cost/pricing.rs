@@ -1,0 +1,175 @@
+//! How kernels are priced: the settings of each cost model, and how it is made of them.
+
+use super::{CostModel, Formula, Given, Machine, Measured, Roofline};
+use crate::error::{Diagnostics, Source};
+use crate::ron::{Reader, Spanned};
+use crate::setting::{Kind, Settings, Written};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// A cost model that is chosen, with the settings that it alone reads.
+pub trait Pricing: Settings {
+    /// The name of the cost model, in pipelines and on the command line.
+    fn name(&self) -> &str;
+
+    /// Makes the model.
+    ///
+    /// # Errors
+    /// What it lacks, or what is wrong with its settings.
+    fn model(&self, given: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError>;
+
+    /// Whether it goes by the speeds of the machine.
+    fn by_speeds(&self) -> bool {
+        true
+    }
+
+    /// Whether its settings and the machine say all that its prices depend on, so that a plan may be cached.
+    fn repeats(&self) -> bool {
+        true
+    }
+}
+
+/// Why a cost model cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PricingError {
+    /// Something that the model is made of.
+    #[error("the cost model `{model}` needs {what}: {advice}")]
+    Lacking {
+        /// The model.
+        model: String,
+        /// What it needs.
+        what: &'static str,
+        /// Where that comes from.
+        advice: &'static str,
+    },
+    /// A formula with mistakes.
+    #[error("{0}")]
+    Formula(Diagnostics),
+    /// A fitted model that does not hold here.
+    #[error("{file}: {why}")]
+    Fit {
+        /// Its file.
+        file: String,
+        /// Why it does not.
+        why: String,
+    },
+    /// A program that does not start.
+    #[error("{0}")]
+    Program(String),
+}
+
+/// How a cost model without files is had, for a table of them.
+pub fn kind<T: Pricing + Default + DeserializeOwned>() -> Kind<dyn Pricing> {
+    Kind {
+        plain: || Arc::new(T::default()),
+        read: |reader, written| Some(Arc::new(written.read::<T>(reader)?)),
+    }
+}
+
+/// Operations and bytes at the speeds of a nominal machine: the same prices everywhere.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct ByFlops;
+
+impl Pricing for ByFlops {
+    fn name(&self) -> &str {
+        "flops"
+    }
+
+    fn model(&self, _: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
+        Ok(Box::new(Roofline::new("flops", Machine::NOMINAL)))
+    }
+
+    fn by_speeds(&self) -> bool {
+        false
+    }
+}
+
+/// Operations and bytes at the speeds of this machine.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct ByRoofline;
+
+impl Pricing for ByRoofline {
+    fn name(&self) -> &str {
+        "roofline"
+    }
+
+    fn model(&self, given: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
+        Ok(Box::new(Roofline::new("roofline", *given.machine)))
+    }
+}
+
+/// Times of this machine's kernels.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct ByTimes;
+
+impl Pricing for ByTimes {
+    fn name(&self) -> &str {
+        "measured"
+    }
+
+    fn model(&self, given: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
+        let lacking = || PricingError::Lacking {
+            model: self.name().to_owned(),
+            what: "a table of times",
+            advice: "run `ovolo tune MODEL`",
+        };
+        let measured = given.measured.ok_or_else(lacking)?;
+        Ok(Box::new(Measured { machine: *given.machine, ..measured.clone() }))
+    }
+}
+
+/// A formula over the features of kernels.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ByFormula {
+    /// Its text.
+    pub formula: Option<Source>,
+}
+
+impl ByFormula {
+    /// How it is had: `Formula(file: "mine.ron")`, the file being in the same folder.
+    pub fn kind() -> Kind<dyn Pricing> {
+        Kind {
+            plain: || Arc::new(Self::default()),
+            read: |reader, written| {
+                let formula = file(reader, written)?;
+                // Its mistakes are found now, and not when kernels are priced.
+                match Formula::read(&formula, &Machine::NOMINAL) {
+                    Ok(_) => Some(Arc::new(Self { formula: Some(formula) })),
+                    Err(mistakes) => {
+                        reader.found().append(mistakes);
+                        None
+                    }
+                }
+            },
+        }
+    }
+}
+
+/// Reads `Name(file: "…")`, and that file.
+pub fn file(reader: &mut Reader<'_>, written: Written<'_>) -> Option<Source> {
+    #[derive(Deserialize)]
+    struct Named {
+        file: Spanned<String>,
+    }
+    let Named { file } = written.read(reader)?;
+    written.folder.open(reader, &file)
+}
+
+impl Pricing for ByFormula {
+    fn name(&self) -> &str {
+        "formula"
+    }
+
+    fn model(&self, given: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
+        let lacking = || PricingError::Lacking {
+            model: self.name().to_owned(),
+            what: "a formula",
+            advice: "name its file with `--formula FILE.ron`",
+        };
+        let source = self.formula.as_ref().ok_or_else(lacking)?;
+        let formula = Formula::read(source, given.machine).map_err(PricingError::Formula)?;
+        Ok(Box::new(formula))
+    }
+}

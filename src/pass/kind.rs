@@ -1,0 +1,117 @@
+//! The kinds of passes, by the names under which pipelines ask for them.
+
+use super::{Extract, Pass, PlanMemory, Rewrite, pricing};
+use crate::cost::Pricing;
+use crate::error::Span;
+use crate::extract::{self, Extractor};
+use crate::memory;
+use crate::plan;
+use crate::ron::{Raw, Reader};
+use crate::rule::RuleSet;
+use crate::setting::{self, Folder};
+use crate::table::Table;
+use serde::de::DeserializeOwned;
+use std::sync::{Arc, LazyLock};
+
+/// What pipelines may name.
+#[derive(Clone, Copy)]
+pub struct Scope<'a> {
+    /// Kinds of passes.
+    pub passes: &'a Table<Kind>,
+    /// Extractors.
+    pub extractors: &'a Table<setting::Kind<dyn Extractor>>,
+    /// Cost models.
+    pub pricings: &'a Table<setting::Kind<dyn Pricing>>,
+    /// Orders of execution.
+    pub orders: &'a [&'a str],
+    /// Memory planners.
+    pub planners: &'a [&'a str],
+    /// Backends.
+    pub backends: &'a [&'a str],
+    /// Rules and their files; `None` where they are not known yet, and so not checked.
+    pub rules: Option<&'a RuleSet>,
+    /// Where the pipeline lies, with the files that it names.
+    pub folder: Folder<'a>,
+}
+
+impl Scope<'static> {
+    /// What ships with ovolo, without rules, for a text that comes from no file.
+    pub fn built_in() -> Self {
+        static PLANNERS: LazyLock<Vec<&'static str>> =
+            LazyLock::new(|| memory::PLANNERS.iter().map(|planner| planner.name()).collect());
+        static BACKENDS: LazyLock<Vec<&'static str>> =
+            LazyLock::new(|| crate::backend::BACKENDS.iter().map(|backend| backend.name()).collect());
+        Self {
+            passes: passes(),
+            extractors: extract::extractors(),
+            pricings: pricing::pricings(),
+            orders: plan::ORDERS,
+            planners: &PLANNERS,
+            backends: &BACKENDS,
+            rules: None,
+            folder: Folder::NONE,
+        }
+    }
+}
+
+/// How a pass is read from a pipeline. Every mistake goes to the reader.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    read: fn(&mut Reader<'_>, Raw<'_>, &Scope<'_>) -> Option<Arc<dyn Pass>>,
+}
+
+impl Kind {
+    /// A pass whose settings are read by their derived [`Deserialize`](serde::Deserialize).
+    pub fn of<T: Pass + DeserializeOwned>() -> Self {
+        Self {
+            read: |reader, raw, scope| {
+                let pass: T = reader.settings(raw, &[])?;
+                pass.check(scope, reader);
+                Some(Arc::new(pass))
+            },
+        }
+    }
+
+    /// A pass that is read by this function.
+    pub fn new(read: fn(&mut Reader<'_>, Raw<'_>, &Scope<'_>) -> Option<Arc<dyn Pass>>) -> Self {
+        Self { read }
+    }
+
+    /// Reads the pass that stands in a pipeline, `Name(setting: …)`.
+    pub(super) fn read(reader: &mut Reader<'_>, raw: Raw<'_>, scope: &Scope<'_>) -> Option<Arc<dyn Pass>> {
+        let known = || scope.passes.names().map(|name| format!("`{name}(…)`")).collect::<Vec<_>>().join(", ");
+        let Some(name) = raw.name() else {
+            reader.mistake("a pass is `Name(setting: …)`", raw.span(), format!("known are {}", known()));
+            return None;
+        };
+        match scope.passes.get(name) {
+            Some(kind) => (kind.read)(reader, raw, scope),
+            None => {
+                let help = match scope.passes.unknown(name).nearest {
+                    Some(nearest) => format!("did you mean `{nearest}`?"),
+                    None => format!("known are {}", known()),
+                };
+                let span = Span::new(raw.span().start, raw.span().start + name.len());
+                reader.mistake(format!("pass `{name}` is not known"), span, help);
+                None
+            }
+        }
+    }
+}
+
+/// The passes that ship with ovolo. A new one is a file and a line here.
+pub fn passes() -> &'static Table<Kind> {
+    static PASSES: LazyLock<Table<Kind>> = LazyLock::new(|| {
+        let mut table = Table::new("pass");
+        let kinds = [
+            ("Rewrite", Kind::of::<Rewrite>()),
+            ("Extract", Extract::kind()),
+            ("Plan", Kind::of::<PlanMemory>()),
+        ];
+        for (name, kind) in kinds {
+            table.add(name, kind).expect("each has a name of its own");
+        }
+        table
+    });
+    &PASSES
+}
