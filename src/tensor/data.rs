@@ -309,8 +309,8 @@ impl Aligned {
         bytes.len() == length && bytes.as_ptr().addr().is_multiple_of(Heap::ALIGNMENT)
     }
 
-    /// From so many bytes on pages are taken.
-    const LARGE: usize = 1 << 20;
+    /// From so many bytes on pages are taken. AddressSanitizer watches the bounds of the heap only.
+    const LARGE: usize = if cfg!(asan) { usize::MAX } else { 1 << 20 };
 
     fn zeroed(length: usize) -> Self {
         Self::try_zeroed(length).unwrap_or_else(|| handle_alloc_error(Heap::allocation(length)))

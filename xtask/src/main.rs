@@ -1,5 +1,6 @@
 //! Developer tasks of the ovolo workspace: `cargo xtask TASK`.
 
+mod asan;
 mod cuda_libraries;
 mod gpu;
 mod models;
@@ -16,6 +17,7 @@ type Task = (&'static str, &'static str, fn(&[String]) -> Result<(), String>);
 
 /// Every task. A new one is a module and a line here.
 const TASKS: &[Task] = &[
+    ("asan", "run kernels and plans under AddressSanitizer, where a nightly toolchain is present", asan::run),
     (
         "cuda-libraries",
         "fetch NVIDIA's libraries cuBLASLt and cuDNN (1.3 GB), which backends of these names need",
