@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "common/need.rs"]
+mod need;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Failed};
 use ovolo::compile::runner_up::runner_ups;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use std::path::{Path, PathBuf};
@@ -16,18 +18,13 @@ fn main() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models");
     let mut models: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
     models.sort();
-    let mut pipelines = vec!["native"];
-    if common::onednn_found() {
-        pipelines.push("cpu");
-    }
     let mut trials = Vec::new();
     for path in models {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        for pipeline in pipelines.clone() {
+        for (pipeline, needs) in [("native", vec![]), ("cpu", vec![need::onednn()])] {
             let path = path.clone();
-            trials.push(Trial::test(format!("{name}_by_{pipeline}"), move || {
-                no_step_is_needless(&path, pipeline)
-            }));
+            let test = move || no_step_is_needless(&path, pipeline);
+            trials.push(need::trial(format!("{name}_by_{pipeline}"), &needs, test));
         }
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();

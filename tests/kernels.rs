@@ -1,5 +1,6 @@
 //! The contract of kernels, for every backend in the list: on each lowered op of the rules' examples, and
-//! on the plans of the examples, the cases and the models.
+//! on the plans of the examples, the cases and the models. Every implementation that the native backend gives for a
+//! candidate of theirs must have run.
 //!
 //! What nobody has written is not a number: results, scratch, dead memory, and what lies about every
 //! buffer. The result is the reference evaluation's, its padding is zero, nothing but the result and
@@ -7,14 +8,21 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "common/need.rs"]
+mod need;
 
+#[path = "kernels/apart.rs"]
+mod apart;
 #[path = "kernels/guarded.rs"]
 mod guarded;
+#[path = "kernels/met.rs"]
+mod met;
 #[path = "kernels/plan.rs"]
 mod plan;
 
 use guarded::step;
 use libtest_mimic::{Arguments, Failed, Trial};
+use need::Need;
 use ovolo::backend::{self, BACKENDS};
 use ovolo::graph::{Graph, text};
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
@@ -35,21 +43,19 @@ const ON_DEVICES: &[&str] = &["tree"];
 fn main() {
     let rules = RuleSet::read(ovolo::op::built_in(), SHIPPED).unwrap();
     let mut trials = Vec::new();
-    let library = common::onednn_found();
-    for rule in rules
-        .rules()
-        .iter()
-        .filter(|rule| !DEVICE.contains(&rule.stem()) && (library || rule.stem() != LIBRARY))
-    {
+    for rule in rules.rules().iter().filter(|rule| !DEVICE.contains(&rule.stem())) {
         if rule.to.iter().any(lowers) {
             let one = Arc::clone(rule);
-            trials.push(Trial::test(format!("op::{}", rule.name), move || ops(&one)));
+            let needs = needs(rule, &|after| kernels(after).any(|has| has));
+            trials.push(need::trial(format!("op::{}", rule.name), &needs, move || ops(&one)));
         }
         let one = Arc::clone(rule);
-        trials.push(Trial::test(format!("plan::{}", rule.name), move || examples(&one)));
+        let needs = needs(rule, &|after| kernels(after).all(|has| has));
+        trials.push(need::trial(format!("plan::{}", rule.name), &needs, move || examples(&one)));
     }
     let cases = ["tests/cases", "tests/cases/superoptimise"].map(|folder| in_folder(folder, "ovolo"));
-    for path in cases.into_iter().flatten() {
+    let cases_of_all: Vec<PathBuf> = cases.into_iter().flatten().collect();
+    for path in cases_of_all.clone() {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         trials.push(Trial::test(format!("case::{name}"), move || {
             let source = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
@@ -60,20 +66,57 @@ fn main() {
             )
         }));
     }
-    let pipelines: &[&str] = if library { &["native", "cpu", "onednn"] } else { &["native"] };
     for path in in_folder("tests/models", "onnx") {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        for &pipeline in pipelines {
+        for pipeline in ["native", "cpu", "onednn"] {
             let path = path.clone();
-            let trial = move || plan::holds(&model(&path), pipeline, false);
-            trials.push(Trial::test(format!("model::{name}::{pipeline}"), trial));
+            let test = move || plan::holds(&model(&path), pipeline, false);
+            let needs = if pipeline == "native" { Vec::new() } else { vec![need::onednn()] };
+            trials.push(need::trial(format!("model::{name}::{pipeline}"), &needs, test));
         }
     }
     let rules = Arc::new(rules);
     let all = Arc::clone(&rules);
-    trials.push(Trial::test("every_native_implementation_is_met", move || implementations(&all)));
     trials.push(Trial::test("every_backend_is_met_in_examples", move || backends(&rules)));
-    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+    let arguments = Arguments::from_args();
+    let first = libtest_mimic::run(&arguments, trials);
+    // What has run counts once all of the above is over.
+    let all_run = match arguments.filter.is_none() && arguments.skip.is_empty() {
+        true => Ok(()),
+        false => Err("a filter leaves some out".to_owned()),
+    };
+    let all_run = Need::undemanded("all other tests", all_run);
+    let graphs = move || -> Result<(), Failed> {
+        let mut graphs = Vec::new();
+        for path in cases_of_all {
+            let source = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
+            graphs.push(text::parse(ovolo::op::built_in(), &source).map_err(|error| error.to_string())?);
+        }
+        graphs.extend(in_folder("tests/models", "onnx").iter().map(|path| model(path)));
+        met::every_native_implementation(&all, &graphs)
+    };
+    let wide = [all_run.clone(), need::running_avx512()];
+    let last = vec![
+        all_run.trial("every_native_implementation_is_met", graphs),
+        need::trial("native_kernels_for_avx512_are_met", &wide, met::kernels_for_avx512),
+    ];
+    let last = libtest_mimic::run(&arguments, last);
+    first.exit_if_failed();
+    last.exit();
+}
+
+/// What tests of a rule need: for rules that lead to oneDNN the library; and AVX-512, where the library has no kernel
+/// without it, so that no graph after the rule can run.
+fn needs(rule: &Rule, runs: &dyn Fn(&Graph) -> bool) -> Vec<Need> {
+    let mut needs = Vec::new();
+    if rule.stem() == LIBRARY {
+        needs.push(need::onednn());
+    }
+    let avx512 = need::avx512();
+    if from_library(rule) && !avx512.is_met() && !fired(rule).any(|(_, after)| runs(&after)) {
+        needs.push(avx512);
+    }
+    needs
 }
 
 /// Whether a right side has an op that some backend runs.
@@ -121,9 +164,7 @@ fn ops(rule: &Rule) -> Result<(), Failed> {
             count += 1;
         }
     }
-    if count == 0 && from_library(rule) && !common::wide() {
-        Ok(())
-    } else if count == 0 {
+    if count == 0 {
         Err(format!("no example has a lowered op that runs; refused: {refused:?}").into())
     } else {
         Ok(())
@@ -145,9 +186,10 @@ fn offered(op: Op, attrs: &ovolo::attr::Attrs, operands: &[&Tensor], result: &Te
 /// Plans of the graphs before.
 fn examples(rule: &Rule) -> Result<(), Failed> {
     let pipeline = if rule.stem() == LIBRARY { "onednn" } else { "native" };
-    let wide = !from_library(rule) || common::wide();
+    let wide = !from_library(rule) || need::avx512().is_met();
     let here = |graph: &Graph| !graph.nodes().any(|(_, node)| ON_DEVICES.contains(&node.op.name));
-    let mut graphs = fired(rule).filter(|(before, after)| here(before) && (wide || has_kernels(after)));
+    let mut graphs =
+        fired(rule).filter(|(before, after)| here(before) && (wide || kernels(after).all(|has| has)));
     graphs.try_for_each(|(graph, _)| plan::holds(&graph, pipeline, true))
 }
 
@@ -156,9 +198,9 @@ fn from_library(rule: &Rule) -> bool {
     [LIBRARY, "bf16"].contains(&rule.stem())
 }
 
-/// Whether there is a kernel for every lowered op.
-fn has_kernels(graph: &Graph) -> bool {
-    graph.nodes().filter(|(_, node)| backend_of(node.op).is_some()).all(|(_, node)| {
+/// For each lowered op, whether there is a kernel.
+fn kernels(graph: &Graph) -> impl Iterator<Item = bool> {
+    graph.nodes().filter(|(_, node)| backend_of(node.op).is_some()).map(|(_, node)| {
         let types: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();
         let call =
             backend::Call { op: node.op, attrs: &node.attrs, inputs: &types, output: &node.ty, threads: 1 };
@@ -193,37 +235,6 @@ fn backends(rules: &RuleSet) -> Result<(), Failed> {
         Some(backend) => Err(format!("no rule has an example with an op of `{}`", backend.name()).into()),
         None => Ok(()),
     }
-}
-
-/// Every implementation that the native backend's source names runs in some example, case or model.
-fn implementations(rules: &RuleSet) -> Result<(), Failed> {
-    let mut met = BTreeSet::new();
-    for (_, graph) in rules.rules().iter().flat_map(|rule| fired(rule).collect::<Vec<_>>()) {
-        for (_, node) in graph.nodes().filter(|(_, node)| node.op.name.starts_with("native.")) {
-            let types: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();
-            let call = backend::Call {
-                op: node.op,
-                attrs: &node.attrs,
-                inputs: &types,
-                output: &node.ty,
-                threads: 1,
-            };
-            let contract = backend_of(node.op).ok_or("there is no such backend")?.contract(&call)?;
-            met.insert(contract.implementation);
-        }
-    }
-    for path in in_folder("tests/models", "onnx") {
-        let compilation = ovolo::compile::compile(model(&path), &common::options(2));
-        let plan = compilation.map_err(|error| error.to_string())?.plan;
-        met.extend(plan.steps.into_iter().map(|step| step.implementation));
-    }
-    let mut missing = BTreeSet::new();
-    for path in in_folder("src/backend/native", "rs") {
-        let source = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-        let named = source.split("plain_contract(\"").skip(1).filter_map(|rest| rest.split('"').next());
-        missing.extend(named.filter(|name| !met.contains(*name)).map(str::to_owned));
-    }
-    if missing.is_empty() { Ok(()) } else { Err(format!("not met: {missing:?}; met: {met:?}").into()) }
 }
 
 /// The types of some values.

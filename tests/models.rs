@@ -2,14 +2,17 @@
 //! and, where oneDNN is found, with its kernels.
 //!
 //! `cargo xtask models` installs ONNX Runtime into the build folder and writes models, inputs and
-//! outputs there. Without them this says that it is skipped; with `OVOLO_REQUIRE_MODELS` set, as in
-//! CI, that is a failure.
+//! outputs there. Without them the tests count as ignored; with `OVOLO_REQUIRE_MODELS` set, as in
+//! CI, they fail.
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[path = "common/need.rs"]
+mod need;
 
-use common::{onednn_found, pipeline, relative_error};
+use common::{pipeline, relative_error};
 use libtest_mimic::{Arguments, Failed, Trial};
+use need::Need;
 use ovolo::cache::{Cache, Key, Origin};
 use ovolo::compile;
 use ovolo::npy;
@@ -21,39 +24,57 @@ use std::path::{Path, PathBuf};
 /// The largest relative L2 error against ONNX Runtime.
 const TOLERANCE: f64 = 1e-4;
 
+/// The pipelines; all but the first need oneDNN.
+const PIPELINES: [&str; 3] = ["native", "onednn", "cpu"];
+
+/// The models that `cargo xtask models` makes.
+const MODELS: [&str; 19] = [
+    "bert_base",
+    "efficientnet_b0",
+    "inception_v3",
+    "light_bvlc_alexnet",
+    "light_densenet121",
+    "light_inception_v1",
+    "light_inception_v2",
+    "light_resnet50",
+    "light_shufflenet",
+    "light_squeezenet",
+    "light_vgg19",
+    "light_zfnet512",
+    "mobilenet_v2",
+    "nasrnn",
+    "resnet50",
+    "resnext50_32x4d",
+    "squeezenet1_1",
+    "vgg16",
+    "vit_b_16",
+];
+
 fn main() {
     let mut arguments = Arguments::from_args();
     // One at a time: the largest model takes a gigabyte.
     arguments.test_threads = Some(1);
     let folder = folder();
-    let mut models: Vec<PathBuf> = std::fs::read_dir(&folder)
-        .map(|entries| {
-            entries.map(|entry| entry.unwrap().path()).filter(|p| p.join("model.onnx").exists()).collect()
+    let trials: Vec<Trial> = MODELS
+        .iter()
+        .flat_map(|name| PIPELINES.map(|pipeline| (folder.join(name), *name, pipeline)))
+        .map(|(path, name, pipeline)| {
+            let mut needs = vec![model(&path)];
+            if pipeline != "native" {
+                needs.push(need::onednn());
+            }
+            let title = format!("{name}_agrees_with_onnx_runtime_by_{pipeline}");
+            need::trial(title, &needs, move || agrees(&path, pipeline))
         })
-        .unwrap_or_default();
-    models.sort();
-    let pipelines: &[&str] = if onednn_found() { &["native", "onednn", "cpu"] } else { &["native"] };
-    let trials: Vec<Trial> = if models.len() >= 19 {
-        let all =
-            models.iter().flat_map(|path| pipelines.iter().map(move |pipeline| (path.clone(), *pipeline)));
-        all.map(|(path, pipeline)| {
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            Trial::test(format!("{name}_agrees_with_onnx_runtime_by_{pipeline}"), move || {
-                agrees(&path, pipeline)
-            })
-        })
-        .collect()
-    } else if std::env::var_os("OVOLO_REQUIRE_MODELS").is_some() {
-        let message = format!("{} model(s) in {}: run `cargo xtask models`", models.len(), folder.display());
-        vec![Trial::test("models_are_there", move || Err(Failed::from(message)))]
-    } else {
-        println!(
-            "skipped: no models in {}; `cargo xtask models` makes them (needs Python 3)",
-            folder.display()
-        );
-        Vec::new()
-    };
+        .collect();
     libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// A model, with what ONNX Runtime makes of it.
+fn model(path: &Path) -> Need {
+    let file = path.join("model.onnx");
+    let absent = || format!("{} is absent; `cargo xtask models` makes it (needs Python 3)", file.display());
+    Need::new("the models", file.exists().then_some(()).ok_or_else(absent), "OVOLO_REQUIRE_MODELS")
 }
 
 /// Where `cargo xtask models` writes: `models` in the build folder.

@@ -15,6 +15,8 @@ mod graph;
 mod host;
 #[path = "cuda/library.rs"]
 mod library;
+#[path = "cuda/need.rs"]
+mod need;
 #[path = "cuda/nvrtc.rs"]
 mod nvrtc;
 #[path = "cuda/plan.rs"]
@@ -27,50 +29,57 @@ mod text;
 use case::{Case, FAMILIES, Random};
 use host::Host;
 use libtest_mimic::{Arguments, Failed, Trial};
+use need::{Place, trial};
 use ovolo::backend::cuda::{Job, Module};
 use ovolo::tensor::{DType, Tensor};
 
 fn main() {
     standin::place();
+    let (driver, standin) = (need::of(Place::Driver, &[]), need::of(Place::Standin, &[]));
     let mut trials = Vec::new();
     for (number, (name, cases)) in FAMILIES.iter().enumerate() {
         let cases =
             move || cases(&mut Random::new(number as u64 + 1)).into_iter().flatten().collect::<Vec<Case>>();
-        trials.push(Trial::test(format!("values::{name}"), move || values(name, &cases())));
-        trials.push(Trial::test(format!("machine_code::{name}"), move || nvrtc::compiles(&cases())));
-        trials.push(Trial::test(format!("device::kernels::{name}"), move || device::family(number)));
+        trials.push(need::cxx().trial(format!("values::{name}"), move || values(name, &cases())));
+        trials.push(need::nvrtc().trial(format!("machine_code::{name}"), move || nvrtc::compiles(&cases())));
+        let title = format!("device::kernels::{name}");
+        trials.push(trial(title, &driver, move || device::family(number)));
     }
     for (name, path) in plan::models() {
         let (of, at) = (name.clone(), path.clone());
         let (with, there) = (name.clone(), path.clone());
-        trials.push(Trial::test(format!("model::{name}"), move || plan::model(&name, &path)));
-        trials.push(Trial::test(format!("library::model::{with}"), move || plan::libraries(&with, &there)));
+        trials.push(need::nvrtc().trial(format!("model::{name}"), move || plan::model(&name, &path)));
+        let title = format!("library::model::{with}");
+        trials.push(trial(title, &standin, move || plan::libraries(&with, &there)));
+        let needs = if device::is_small(&of) { driver.clone() } else { vec![need::device()] };
         for pipeline in ["cuda", "cuda-tf32", "cuda-f16", "cuda-bf16"] {
             let title = format!("device::model::{of}::{pipeline}");
             let (of, at) = (of.clone(), at.clone());
-            trials.push(Trial::test(title, move || device::model(&of, &at, pipeline)));
+            trials.push(trial(title, &needs, move || device::model(&of, &at, pipeline)));
         }
     }
     for (name, source, streams) in device::GRAPHS {
         let run = move || device::named(name, source, *streams);
-        trials.push(Trial::test(format!("device::graph::{name}"), run));
+        trials.push(trial(format!("device::graph::{name}"), &driver, run));
     }
-    for (name, test) in library::TESTS.iter().chain(graph::TESTS) {
-        trials.push(Trial::test(format!("library::{name}"), *test));
+    for (name, test, place, libraries) in library::TESTS.iter().chain(graph::TESTS) {
+        trials.push(trial(format!("library::{name}"), &need::of(*place, libraries), *test));
     }
-    trials.push(Trial::test("device::errors_say_what_to_do", device::errors_say_what_to_do));
+    trials.push(trial("device::errors_say_what_to_do", &standin, device::errors_say_what_to_do));
     let kept = device::machine_code_and_plans_are_kept;
-    trials.push(Trial::test("device::machine_code_and_plans_are_kept", kept));
-    trials.push(Trial::test("device::mixed", device::mixed));
-    trials.push(Trial::test("device::the_pipeline_mixes", device::the_pipeline_mixes));
-    trials.push(Trial::test("device::models_in_f16_fuse", device::models_in_f16_fuse));
-    trials.push(Trial::test("device::copies_run_beside_kernels", device::copies_run_beside_kernels));
-    trials.push(Trial::test("harness::a_missing_wait_shows", device::a_missing_wait_shows));
+    trials.push(trial("device::machine_code_and_plans_are_kept", &standin, kept));
+    trials.push(trial("device::mixed", &driver, device::mixed));
+    trials.push(trial("device::the_pipeline_mixes", &driver, device::the_pipeline_mixes));
+    trials.push(trial("device::models_in_f16_fuse", &driver, device::models_in_f16_fuse));
+    trials.push(trial("device::copies_run_beside_kernels", &standin, device::copies_run_beside_kernels));
+    trials.push(trial("harness::a_missing_wait_shows", &standin, device::a_missing_wait_shows));
+    let stack = nvrtc::a_stack_and_spills_show;
+    trials.push(need::nvrtc().trial("harness::a_stack_and_spills_show", stack));
     trials.push(Trial::test("plan::chains_stay_on_the_device", plan::chains_stay_on_the_device));
     trials
         .push(Trial::test("plan::running_without_a_device_says_so", plan::running_without_a_device_says_so));
-    trials.push(Trial::test("harness::a_missing_barrier_shows", a_missing_barrier_shows));
-    trials.push(Trial::test("harness::a_wrong_index_shows", a_wrong_index_shows));
+    trials.push(need::cxx().trial("harness::a_missing_barrier_shows", a_missing_barrier_shows));
+    trials.push(need::cxx().trial("harness::a_wrong_index_shows", a_wrong_index_shows));
     trials.push(Trial::test("text::snapshots", text::snapshots));
     trials.push(Trial::test("text::the_same_work_has_one_text", text::the_same_work_has_one_text));
     trials.push(Trial::test("text::does_not_depend_on_order", nvrtc::canonical));
@@ -79,7 +88,7 @@ fn main() {
 
 /// Compares the kernels of some cases with the reference, threads in either order.
 fn values(name: &str, cases: &[Case]) -> Result<(), Failed> {
-    let Some(compiler) = host::compiler() else { return Ok(()) };
+    let compiler = host::compiler()?;
     let jobs: Vec<Job> = cases
         .iter()
         .map(|case| case.job().map_err(|why| format!("{}: {why}", case.name())))
@@ -108,8 +117,8 @@ fn values(name: &str, cases: &[Case]) -> Result<(), Failed> {
 }
 
 /// The transpose of a matrix whose squares are ragged, with another text; what the processor makes of it.
-fn changed(from: &str, to: &str) -> Result<Option<Result<(), String>>, Failed> {
-    let Some(compiler) = host::compiler() else { return Ok(None) };
+fn changed(from: &str, to: &str) -> Result<Result<(), String>, Failed> {
+    let compiler = host::compiler()?;
     let x = Random::new(7).tensor(DType::F32, &[40, 70]);
     let attrs = ovolo::attr::Attrs::new().ints("perm", &[1, 0]);
     let case = Case::new("transpose", attrs, vec![x]).ok_or("the op refuses")?;
@@ -127,22 +136,22 @@ fn changed(from: &str, to: &str) -> Result<Option<Result<(), String>>, Failed> {
         let result = host.run(&job, &[&case.operands[0]], &case.ty, backwards);
         outcome = outcome.and(result.and_then(|result| agrees(&case, &result, &reference)));
     }
-    Ok(Some(outcome))
+    Ok(outcome)
 }
 
 /// What is read before others have written it is garbage in one order of threads or the other.
 fn a_missing_barrier_shows() -> Result<(), Failed> {
     match changed("__syncthreads();", ";")? {
-        Some(Ok(())) => Err("the kernel is right without its barrier".into()),
-        _ => Ok(()),
+        Ok(()) => Err("the kernel is right without its barrier".into()),
+        Err(_) => Ok(()),
     }
 }
 
 /// An index that is off by one is seen, at the edge too.
 fn a_wrong_index_shows() -> Result<(), Failed> {
     match changed("y < 40u", "y < 39u")? {
-        Some(Ok(())) => Err("a row that nobody writes is not missed".into()),
-        _ => Ok(()),
+        Ok(()) => Err("a row that nobody writes is not missed".into()),
+        Err(_) => Ok(()),
     }
 }
 

@@ -36,6 +36,8 @@ unsafe impl Send for Desc {}
 // SAFETY: as above.
 unsafe impl Sync for Desc {}
 
+/// The query for the number of dimensions.
+const RANK: c_int = 256;
 /// The most dimensions that the library takes.
 const MOST: usize = 12;
 
@@ -122,11 +124,15 @@ impl Desc {
         unsafe { (self.library.api.memory_desc_get_size)(self.raw) }
     }
 
+    /// The number of dimensions.
+    pub(crate) fn rank(&self) -> Option<usize> {
+        usize::try_from(self.number(RANK)?).ok()
+    }
+
     /// The format; `None` for one that only the library knows.
     #[must_use]
     pub fn format(&self) -> Option<Format> {
         const STRIDES: c_int = 14;
-        const RANK: c_int = 256;
         const KIND: c_int = 262;
         const COUNT: c_int = 263;
         const SIZES: c_int = 264;
@@ -135,7 +141,7 @@ impl Desc {
         if self.number(KIND)? != BLOCKED {
             return None;
         }
-        let rank = usize::try_from(self.number(RANK)?).ok()?;
+        let rank = self.rank()?;
         let count = usize::try_from(self.number(COUNT)?).ok()?;
         let (sizes, dims) = (self.list(SIZES, count)?, self.list(DIMS, count)?);
         Some(Format { strides: self.list(STRIDES, rank)?, blocks: dims.into_iter().zip(sizes).collect() })

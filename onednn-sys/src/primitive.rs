@@ -53,6 +53,15 @@ pub struct Window {
 }
 
 impl Window {
+    /// Refuses a window, or a kernel of these sizes, of other dimensions than the spatial ones of an image: the
+    /// library reads as many numbers as the image has.
+    fn check(&self, kernel: &[usize], image: &Desc, what: &'static str) -> Result<(), Error> {
+        let lengths =
+            [self.strides.len(), self.dilations.len(), self.before.len(), self.after.len(), kernel.len()];
+        let fits = lengths.iter().all(|length| Some(length + 2) == image.rank());
+        if fits { Ok(()) } else { Err(Error { what, status: 2 }) }
+    }
+
     /// The library counts elements that are skipped.
     fn skipped(&self) -> Vec<i64> {
         dims(&self.dilations).iter().map(|dilation| dilation - 1).collect()
@@ -117,6 +126,7 @@ impl PrimitiveDesc {
         window: &Window,
         attr: &Attr,
     ) -> Result<Self, Error> {
+        window.check(&window.strides, src, what)?;
         let attr = attr.finish()?;
         let (strides, dilations) = (dims(&window.strides), window.skipped());
         Self::new(library, what, |raw| {
@@ -209,6 +219,7 @@ impl PrimitiveDesc {
         window: &Window,
         attr: &Attr,
     ) -> Result<Self, Error> {
+        window.check(kernel, src, "a pool")?;
         let attr = attr.finish()?;
         let (kernel, strides, dilations) = (dims(kernel), dims(&window.strides), window.skipped());
         Self::new(library, "a pool", |raw| {
@@ -565,86 +576,5 @@ impl Drop for Primitive {
                 (self.library.api.stream_destroy)(self.stream);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{DataType, Tag, library, tag};
-
-    /// The library; `OVOLO_REQUIRE_ONEDNN`, as in CI, makes its absence a failure.
-    fn found() -> Option<&'static Library> {
-        match library() {
-            Ok(library) => Some(library),
-            Err(missing) => {
-                assert!(std::env::var_os("OVOLO_REQUIRE_ONEDNN").is_none(), "{missing}");
-                println!("skipped: oneDNN is {missing}");
-                None
-            }
-        }
-    }
-
-    fn plain(library: &'static Library, shape: &[usize]) -> Result<Desc, Error> {
-        Desc::new(library, shape, DataType::F32, tag(["", "a", "ab", "abc"][shape.len()]).unwrap_or(Tag::ANY))
-    }
-
-    #[test]
-    fn a_product_with_steps_is_computed_on_threads_of_the_callers() -> Result<(), Error> {
-        let Some(library) = found() else { return Ok(()) };
-        let worker = || -> Result<(), Error> {
-            let (a, b, c) = (plain(library, &[2, 3])?, plain(library, &[3, 2])?, plain(library, &[2, 2])?);
-            let mut attr = Attr::new(library)?;
-            attr.sum(DataType::F32)?;
-            attr.eltwise(Algorithm::RELU, 0.0, 0.0)?;
-            attr.binary(Algorithm::BINARY_MUL, &plain(library, &[1, 2])?)?;
-            let desc = PrimitiveDesc::matmul(library, [&a, &b, &c], None, &attr)?;
-            assert!(!desc.name().is_empty());
-            let args = [Arg::SRC, Arg::WEIGHTS, Arg::DST, Arg::SCRATCH, Arg::step(2)];
-            let mut primitive = Primitive::new(&desc, &args)?;
-            let mut left = [1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0];
-            let mut right = [1.0_f32, 0.0, 0.0, 1.0, 1.0, 1.0];
-            let mut factor = [1.0_f32, 10.0];
-            let mut scratch = vec![0_u8; desc.scratch().max(1)];
-            for round in 0..3 {
-                let mut result = [0.0_f32, 0.0, -100.0, 1.0];
-                let places = [
-                    left.as_mut_ptr().cast(),
-                    right.as_mut_ptr().cast(),
-                    result.as_mut_ptr().cast(),
-                    scratch.as_mut_ptr(),
-                    factor.as_mut_ptr().cast(),
-                ];
-                // SAFETY: each array has the elements of its argument.
-                unsafe { primitive.run(&places)? };
-                assert_eq!(result, [4.0, 50.0, 0.0, 120.0], "round {round}");
-            }
-            Ok(())
-        };
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..2).map(|_| scope.spawn(worker)).collect();
-            threads.into_iter().try_for_each(|thread| thread.join().expect("a worker ends"))
-        })
-    }
-
-    #[test]
-    fn refusals_carry_the_librarys_status() {
-        let Some(library) = found() else { return };
-        let Ok(a) = plain(library, &[2, 3]) else { panic!("a plain matrix is described") };
-        let Ok(attr) = Attr::new(library) else { panic!("attributes are made") };
-        let Err(error) = PrimitiveDesc::matmul(library, [&a, &a, &a], None, &attr) else {
-            panic!("shapes that do not fit are refused")
-        };
-        assert_eq!(error.to_string(), "a matrix product: invalid_arguments");
-    }
-
-    #[test]
-    fn formats_are_described() {
-        let Some(library) = found() else { return };
-        let desc = tag("aBcd16b").map(|tag| Desc::new(library, &[1, 17, 2, 3], DataType::F32, tag));
-        let Some(Ok(desc)) = desc else { panic!("the format is known") };
-        assert_eq!(desc.bytes(), 32 * 6 * 4);
-        let format = desc.format().map(|format| (format.strides, format.blocks));
-        assert_eq!(format, Some((vec![192, 96, 48, 16], vec![(1, 16)])));
     }
 }

@@ -1,9 +1,14 @@
 //! The shipped rules do what the examples beside them say, every one has both kinds, and none is
-//! idle: what it is worth (see `worth`) has a snapshot, and nothing is worth nothing.
+//! idle: what it is worth (see `worth`) has a snapshot, and nothing is worth nothing. Where `OVOLO_SLOW_TESTS` is set,
+//! rules made wrong in one small place must be caught by `rules verify`.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../tests/common/mod.rs"]
 mod common;
+#[path = "proof/mutants.rs"]
+mod mutants;
+#[path = "../../tests/common/need.rs"]
+mod need;
 #[path = "rules/worth.rs"]
 mod worth;
 
@@ -27,20 +32,24 @@ fn main() {
         std::env::set_var("OVOLO_CUDNN", "/nowhere/libcudnn.so");
     }
     let set = RuleSet::read(ovolo::op::built_in(), SHIPPED).unwrap_or_else(|errors| panic!("{errors}"));
-    let snapshots = common::snapshots();
-    let onednn = common::onednn_found() && common::wide();
+    let snapshots = [need::plans_for_avx512()];
+    // What a rule that leads to oneDNN is worth shows where the library says which kernels it has.
+    let library = [need::plans_for_avx512(), need::onednn(), need::avx512()];
     let trials = set
         .rules()
         .iter()
         .flat_map(|rule| {
             let (one, other, set) = (Arc::clone(rule), Arc::clone(rule), set.clone());
-            let mut trials = vec![Trial::test(format!("examples::{}", rule.name), move || examples(&one))];
-            // What a rule that leads to oneDNN is worth shows where the library says which kernels it has.
-            if snapshots && (!["onednn", "bf16"].contains(&rule.stem()) || onednn) {
-                trials.push(Trial::test(format!("worth::{}", rule.name), move || worth(&other, &set)));
-            }
-            trials
+            let needs = if ["onednn", "bf16"].contains(&rule.stem()) { &library[..] } else { &snapshots[..] };
+            [
+                Trial::test(format!("examples::{}", rule.name), move || examples(&one)),
+                need::trial(format!("worth::{}", rule.name), needs, move || worth(&other, &set)),
+            ]
         })
+        .chain([need::patience().trial("unsound_mutants_are_caught_and_survivors_are_equivalent", || {
+            mutants::unsound_mutants_are_caught_and_survivors_are_equivalent();
+            Ok(())
+        })])
         .collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

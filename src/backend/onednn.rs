@@ -16,8 +16,6 @@ mod reduce;
 mod reorder;
 mod resize;
 mod step;
-#[cfg(test)]
-mod test;
 mod transposed;
 mod work;
 

@@ -54,15 +54,6 @@ pub fn onednn_found() -> bool {
     }
 }
 
-/// Whether the processor has AVX-512, without which oneDNN has no kernels in `nChw16c` or in bf16.
-pub fn wide() -> bool {
-    let wide = Isa::host() == Isa::Avx512;
-    if !wide {
-        println!("skipped: kernels of oneDNN that need AVX-512, which this processor has not");
-    }
-    wide
-}
-
 /// Whether plans are those that snapshots are made of: for AVX-512.
 pub fn snapshots() -> bool {
     let those = Isa::planned() == Isa::Avx512;

@@ -175,16 +175,6 @@ fn operands_are_computed_where_they_belong() {
     assert!(common::relative_error(&outputs[0], &reference[0]) < 1e-4);
 }
 
-#[test]
-fn the_concatenations_of_squeezenet_are_no_steps() {
-    // In plain layouts its images are no multiples of a cache line.
-    if !common::snapshots() {
-        return;
-    }
-    let plan = plan(&model("squeezenet1_1"), &common::options(2));
-    assert!(plan.steps.iter().all(|step| !step.op.name.ends_with(".concat")), "{plan}");
-}
-
 /// A residual over a concatenation: one operand of the last convolution lies in another.
 const PARTS: &str = "graph g {
   x: f32[1,64,112,112] = input

@@ -1,10 +1,10 @@
 //! Images in other sizes: imports and kernels against ONNX's own values.
 #![allow(clippy::unwrap_used)]
 
+#[path = "resample/cases.rs"]
 mod cases;
-use crate::common;
 
-use crate::common::{onednn_found, pipeline, reference, relative_error};
+use crate::common::{pipeline, reference, relative_error};
 use ovolo::compile;
 use ovolo::graph::Graph;
 use ovolo::onnx::proto::{
@@ -133,7 +133,7 @@ fn input(case: &Case) -> Tensor {
     Tensor::from_f64(ovolo::tensor::DType::F32, shape, &values)
 }
 
-fn run(graph: &Graph, pipeline_name: &str, inputs: &[&Tensor]) -> (Tensor, Plan) {
+pub(crate) fn run(graph: &Graph, pipeline_name: &str, inputs: &[&Tensor]) -> (Tensor, Plan) {
     let compilation = compile::compile(graph.clone(), &pipeline(pipeline_name, 2)).unwrap();
     let plan = compilation.plan.clone();
     let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
@@ -142,7 +142,11 @@ fn run(graph: &Graph, pipeline_name: &str, inputs: &[&Tensor]) -> (Tensor, Plan)
 
 #[test]
 fn results_are_those_of_onnx() {
-    let onednn = onednn_found();
+    results(&["native"]);
+}
+
+/// Compares results by some pipelines, and those of the reference evaluation, with ONNX's.
+pub(crate) fn results(pipelines: &[&str]) {
     let mut wrong = Vec::new();
     // ONNX's evaluator rounds weights to f32, which a cubic magnifies.
     for case in cases::CASES {
@@ -163,51 +167,11 @@ fn results_are_those_of_onnx() {
             }
         };
         check("reference", &reference(&graph, std::slice::from_ref(&x))[0]);
-        check("native", &run(&graph, "native", &[&x]).0);
-        if onednn {
-            check("onednn", &run(&graph, "onednn", &[&x]).0);
+        for pipeline in pipelines {
+            check(pipeline, &run(&graph, pipeline, &[&x]).0);
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
-}
-
-#[test]
-fn what_onednn_places_otherwise_runs_natively() {
-    if !onednn_found() {
-        return;
-    }
-    let step = |attrs: &str| {
-        let source = format!(
-            "graph {{ x: f32[1,16,8,8] = input; y = resize(x) {{sizes: [16,16], {attrs}}}; return y }}"
-        );
-        let graph = ovolo::graph::text::parse(ovolo::op::built_in(), &source).unwrap();
-        let x = common::random("x", ovolo::tensor::DType::F32, &[1, 16, 8, 8]);
-        let (value, plan) = run(&graph, "onednn", &[&x]);
-        assert!(relative_error(&value, &reference(&graph, &[x])[0]) < 1e-6, "{plan}");
-        plan.steps.iter().find(|step| step.op.name.ends_with("resize")).unwrap().op.to_owned()
-    };
-    assert_eq!(step("mode: \"linear\""), "onednn.resize");
-    // Twice as large, places by half pixels are nearest to the element that they are in.
-    assert_eq!(step("mode: \"nearest\", coordinates: \"asymmetric\", rounding: \"floor\""), "onednn.resize");
-    assert_eq!(step("mode: \"linear\", coordinates: \"align-corners\""), "native.resize");
-    assert_eq!(step("mode: \"cubic\""), "native.resize");
-}
-
-#[test]
-fn transposed_convolutions_run_in_blocks() {
-    if !onednn_found() {
-        return;
-    }
-    let source = "graph { x: f32[2,24,9,7] = input; w: f32[24,20,4,4] = const ~1; b: f32[20] = const ~2;
-        y = conv-transpose(x, w, b) {strides: [2,2], pads: [1,1,1,1]}; return y }";
-    let graph = ovolo::graph::text::parse(ovolo::op::built_in(), source).unwrap();
-    let x = common::random("x", ovolo::tensor::DType::F32, &[2, 24, 9, 7]);
-    let wanted = reference(&graph, std::slice::from_ref(&x));
-    for name in ["native", "onednn"] {
-        let (value, plan) = run(&graph, name, &[&x]);
-        assert!(relative_error(&value, &wanted[0]) < 1e-5, "{plan}");
-        assert!(plan.steps.iter().any(|step| step.op == *format!("{name}.conv-transpose")), "{plan}");
-    }
 }
 
 #[test]

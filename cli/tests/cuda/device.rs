@@ -78,18 +78,6 @@ impl Source for Kept {
     }
 }
 
-/// Whether plans can run: on a device, or on the stand-in with machine code for its looks.
-pub fn ready() -> bool {
-    if standin::on_device() {
-        return true;
-    }
-    if standin::get().is_none() {
-        println!("skipped: the stand-in for a device needs a C++ compiler");
-        return false;
-    }
-    nvrtc::compiler().is_some()
-}
-
 /// A graph of lines, constants and inputs first.
 pub fn parsed(source: &str) -> Result<Graph, String> {
     let (leaves, ops): (Vec<&str>, Vec<&str>) =
@@ -101,9 +89,6 @@ pub fn parsed(source: &str) -> Result<Graph, String> {
 
 /// A graph through a pipeline gives the reference's values.
 pub fn graph(name: &str, pipeline: &str, graph: Graph, streams: usize) -> Result<(), Failed> {
-    if !ready() {
-        return Ok(());
-    }
     let inputs = |run: usize| -> Vec<Tensor> {
         let one = |node: &Node| common::random(&format!("{}{run}", node.name), node.ty.dtype, &node.ty.shape);
         graph.inputs().map(|(_, node)| one(node)).collect()
@@ -237,9 +222,6 @@ const MIXED: &str = "x: f32[24,40] = input\ny: f32[24,40] = input\na = cuda.uplo
 
 /// A plan of the host and the device together.
 pub fn mixed() -> Result<(), Failed> {
-    if !ready() {
-        return Ok(());
-    }
     let graph = parsed(MIXED)?;
     let plan = planned(&graph)?;
     let schedule = Schedule::new(&plan);
@@ -299,10 +281,6 @@ pub fn planned(graph: &Graph) -> Result<Plan, String> {
 
 /// A model, stripped: its own weights are not there, seeded ones are.
 pub fn model(name: &str, path: &Path, pipeline: &str) -> Result<(), Failed> {
-    // The stand-in takes minutes for a large one.
-    if !standin::on_device() && !SMALL.contains(&name) || !ready() {
-        return Ok(());
-    }
     let options = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
     let loaded = onnx::load(path, &options).map_err(|error| error.to_string())?.graph;
     let inputs = common::inputs(&loaded);
@@ -334,6 +312,11 @@ pub fn model(name: &str, path: &Path, pipeline: &str) -> Result<(), Failed> {
 /// The models that the stand-in runs.
 const SMALL: &[&str] = &["nasrnn"];
 
+/// Whether the stand-in runs a model: it takes minutes for a large one.
+pub fn is_small(name: &str) -> bool {
+    SMALL.contains(&name)
+}
+
 /// The cases of a family as one plan: each operand is copied to the device, the result back.
 fn lowered(cases: &[Case]) -> Result<Graph, String> {
     let mut graph = Graph::new();
@@ -363,9 +346,6 @@ fn lowered(cases: &[Case]) -> Result<Graph, String> {
 
 /// The values of a family's kernels, all in one plan.
 pub fn family(number: usize) -> Result<(), Failed> {
-    if !ready() {
-        return Ok(());
-    }
     let (name, cases) = FAMILIES[number];
     let cases: Vec<Case> = cases(&mut Random::new(number as u64 + 1)).into_iter().flatten().collect();
     // A view is no kernel, and some conversions are asked for alone. The stand-in is slow, and the kernels'
@@ -390,7 +370,7 @@ pub fn family(number: usize) -> Result<(), Failed> {
 
 /// What the driver says comes with the step, its own words and what to do.
 pub fn errors_say_what_to_do() -> Result<(), Failed> {
-    let (Some(standin), true) = (standin::get(), ready()) else { return Ok(()) };
+    let standin = standin::get().ok_or("there is no stand-in")?;
     let graph = parsed(GRAPHS[0].1)?;
     let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline("cuda", 2))
         .map_err(|error| error.to_string())?;
@@ -472,7 +452,7 @@ pub fn errors_say_what_to_do() -> Result<(), Failed> {
 /// Machine code is compiled once for all sessions that keep it, and a plan that was stored runs as it did; one
 /// whose values lie in the wrong memory is refused.
 pub fn machine_code_and_plans_are_kept() -> Result<(), Failed> {
-    let (Some(standin), true) = (standin::get(), ready()) else { return Ok(()) };
+    let standin = standin::get().ok_or("there is no stand-in")?;
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("device_cache");
     let _ = std::fs::remove_dir_all(&folder);
     let cache = Cache::new(&folder, Cache::LIMIT, op::built_in());
@@ -489,7 +469,7 @@ pub fn machine_code_and_plans_are_kept() -> Result<(), Failed> {
     let mut first =
         Session::with(&compilation.program, plan.clone(), &cubins).map_err(|error| error.to_string())?;
     let outputs = first.run(&inputs).map_err(|error| error.to_string())?.to_vec();
-    let compiler = nvrtc::compiler().ok_or("there is no compiler")?;
+    let compiler = nvrtc::compiler()?;
     if cubins.get(compiler, &module.source(), Architecture(9, 0))?.fresh {
         return Err("the machine code was not kept".into());
     }
@@ -550,7 +530,7 @@ pub fn models_in_f16_fuse() -> Result<(), Failed> {
                 .map_err(|error| error.to_string())?;
             let inputs: Vec<&Tensor> = inputs.iter().collect();
             near(0, session.run(&inputs).map_err(|error| error.to_string())?)?;
-        } else if ready() {
+        } else {
             played("f16", &compilation.program, plan, &vec![inputs.clone(); RUNS], &near)?;
         }
     }
@@ -559,7 +539,7 @@ pub fn models_in_f16_fuse() -> Result<(), Failed> {
 
 /// Copies have streams of their own, and run beside kernels where they share no bytes with them.
 pub fn copies_run_beside_kernels() -> Result<(), Failed> {
-    let (Some(standin), true) = (standin::get(), ready()) else { return Ok(()) };
+    let standin = standin::get().ok_or("there is no stand-in")?;
     // The second input is copied there while the first one is worked on, and the first result back while the second
     // one is: they share no bytes, since what comes of the first is read at the end.
     let graph = parsed(
@@ -617,7 +597,7 @@ pub fn copies_run_beside_kernels() -> Result<(), Failed> {
 
 /// The stand-in sees what it is for: a wait that is left out gives a wrong value in some order.
 pub fn a_missing_wait_shows() -> Result<(), Failed> {
-    let (Some(standin), true) = (standin::get(), ready()) else { return Ok(()) };
+    let standin = standin::get().ok_or("there is no stand-in")?;
     let graph = parsed(GRAPHS[1].1)?;
     let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline("cuda", 2))
         .map_err(|error| error.to_string())?;

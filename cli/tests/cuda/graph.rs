@@ -3,7 +3,8 @@
 
 use super::case::{Case, Random};
 use super::device::{self, Kept};
-use super::library::{One, Test, chosen, contract, lowered, post, there, values};
+use super::library::{One, Test, chosen, contract, lowered, post, values};
+use super::need::Place;
 use super::standin::Standin;
 use super::{common, standin};
 use libtest_mimic::Failed;
@@ -19,17 +20,17 @@ use ovolo_tune::Tuner;
 use std::path::Path;
 use std::process::Command;
 
-/// The tests, by name.
-pub const TESTS: &[(&str, Test)] = &[
-    ("graphs_of_convolutions", convolutions),
-    ("graphs_of_attention", attentions),
-    ("graphs_that_are_refused", refused),
-    ("graphs_are_told_as_they_are", told),
-    ("graphs_are_chosen_with_what_follows", chosen_graphs),
-    ("errors_of_graphs_say_what_to_do", errors_say_what_to_do),
-    ("tuning_picks_the_fastest_engine", tuning_picks_the_fastest_engine),
-    ("tuning_prices_copies", tuning_prices_copies),
-    ("older_versions_have_fewer_graphs", older_versions_have_fewer_graphs),
+/// The tests.
+pub const TESTS: &[Test] = &[
+    ("graphs_of_convolutions", convolutions, Place::Driver, &["cudnn"]),
+    ("graphs_of_attention", attentions, Place::Driver, &["cudnn"]),
+    ("graphs_that_are_refused", refused, Place::Standin, &["cudnn"]),
+    ("graphs_are_told_as_they_are", told, Place::Standin, &["cudnn"]),
+    ("graphs_are_chosen_with_what_follows", chosen_graphs, Place::Standin, &["cudnn"]),
+    ("errors_of_graphs_say_what_to_do", errors_say_what_to_do, Place::Standin, &["cudnn"]),
+    ("tuning_picks_the_fastest_engine", tuning_picks_the_fastest_engine, Place::Standin, &["cudnn"]),
+    ("tuning_prices_copies", tuning_prices_copies, Place::Standin, &["cudnn"]),
+    ("older_versions_have_fewer_graphs", older_versions_have_fewer_graphs, Place::Standin, &["cudnn"]),
 ];
 
 const HALVES: [DType; 2] = [DType::F16, DType::BF16];
@@ -116,9 +117,6 @@ fn accepted(one: &One) -> bool {
 
 /// Convolutions have the reference's values, with all that follows them.
 fn convolutions() -> Result<(), Failed> {
-    if !device::ready() || !there("cudnn") {
-        return Ok(());
-    }
     let cases = convolution_cases()?;
     if !standin::on_device() {
         let count = |dtype: DType, layout: &str| {
@@ -138,9 +136,6 @@ fn convolutions() -> Result<(), Failed> {
 
 /// Attention has the reference's values, with masks of every shape and without one.
 fn attentions() -> Result<(), Failed> {
-    if !device::ready() || !there("cudnn") {
-        return Ok(());
-    }
     let r = &mut Random::new(22);
     let mut cases = Vec::new();
     for dtype in HALVES {
@@ -183,9 +178,6 @@ fn attentions() -> Result<(), Failed> {
 
 /// What is refused says why; what is taken has the scratch that its engine wants.
 fn refused() -> Result<(), Failed> {
-    if !device::ready() || standin::on_device() || !there("cudnn") {
-        return Ok(());
-    }
     let image = |dtype: DType, shape: &[usize], layout: &str| {
         TensorType::plain(dtype, shape).with_layout(layout.parse().unwrap())
     };
@@ -246,7 +238,7 @@ fn refused() -> Result<(), Failed> {
 
 /// What the library is told of graphs, as it is.
 fn told() -> Result<(), Failed> {
-    let (Some(standin), true) = (standin::get(), device::ready() && there("cudnn")) else { return Ok(()) };
+    let standin = standin::get().ok_or("there is no stand-in")?;
     let r = &mut Random::new(23);
     let half = |r: &mut Random, shape: &[usize]| r.tensor(DType::F16, shape);
     let image = vec![
@@ -283,9 +275,6 @@ fn told() -> Result<(), Failed> {
 
 /// A convolution keeps a chain that the library's own call has not, and attention of narrow types is the library's.
 fn chosen_graphs() -> Result<(), Failed> {
-    if !device::ready() || standin::on_device() || !there("cudnn") {
-        return Ok(());
-    }
     let block = "x: f16[8,64,28,28] = input\nw: f16[64,64,3,3] = const ~1\nb: f16[64] = const ~2\n\
         c = conv(x, w, b) {pads: [1,1,1,1]}\nd = silu(c)\nreturn d";
     let plan = chosen(block)?;
@@ -340,7 +329,7 @@ fn one(engine: i64) -> One {
 
 /// What the library says comes with the step, its own words and what to do; nothing is left behind.
 fn errors_say_what_to_do() -> Result<(), Failed> {
-    let (Some(standin), true) = (standin::get(), device::ready() && there("cudnn")) else { return Ok(()) };
+    let standin = standin::get().ok_or("there is no stand-in")?;
     let load = |engine: i64| -> Result<Session, String> {
         let graph = lowered("cudnn", &[one(engine)])?;
         let plan = device::planned(&graph)?;
@@ -421,7 +410,7 @@ fn generated(standin: &Standin, name: &str, attrs: &Attrs, operands: &[TensorTyp
 /// Engines are timed on the device, with the version that their times hold for; the fastest is in the plan, and what is
 /// wrong, or no device has, is never chosen.
 fn tuning_picks_the_fastest_engine() -> Result<(), Failed> {
-    let (Some(standin), true) = (standin::get(), device::ready() && there("cudnn")) else { return Ok(()) };
+    let standin = standin::get().ok_or("there is no stand-in")?;
     let _turn = standin::turn();
     // Of these numbers in the library; in a plan they are 0 and 1, 2, 4 and 5.
     for (number, microseconds) in [(41, 400), (44, 400), (11, 0), (0, 0)] {
@@ -491,7 +480,7 @@ fn tuning_picks_the_fastest_engine() -> Result<(), Failed> {
 
 /// Copies to a device and from it are timed like kernels, each for its bytes, and a plan counts what was measured.
 fn tuning_prices_copies() -> Result<(), Failed> {
-    let (Some(standin), true) = (standin::get(), device::ready() && there("cudnn")) else { return Ok(()) };
+    let standin = standin::get().ok_or("there is no stand-in")?;
     let _turn = standin::turn();
     let source = "x: f32[64,64] = input\nz: f32[3] = input\na = exp(x)\nb = exp(z)\nreturn a\nreturn b";
     for sizes in [&[64_usize, 64][..], &[3]] {
@@ -522,7 +511,7 @@ fn tuning_prices_copies() -> Result<(), Failed> {
 /// A version without graphs, and one whose graphs have no softmax: what they have is in plans, and what they lack is
 /// said.
 fn older_versions_have_fewer_graphs() -> Result<(), Failed> {
-    let (Some(standin), true) = (standin::get(), device::ready() && there("cudnn")) else { return Ok(()) };
+    let standin = standin::get().ok_or("there is no stand-in")?;
     let none = standin.version("cudnn_without_graphs", &["-DWITHOUT_GRAPHS", "-DVERSION=90000"]);
     let old = standin.version("cudnn_without_softmax", &["-DVERSION=91002"]);
     let model = Path::new(env!("CARGO_TARGET_TMPDIR")).join("older.ovolo");

@@ -16,18 +16,13 @@ pub struct Host {
     library: Library,
 }
 
-/// The C++ compiler, or nothing where there is none; `OVOLO_REQUIRE_CXX`, as in CI, makes that a failure.
-pub fn compiler() -> Option<PathBuf> {
+/// The C++ compiler.
+pub fn compiler() -> Result<PathBuf, String> {
     let named = std::env::var_os("CXX").filter(|name| !name.is_empty()).map(PathBuf::from);
     let names = named.into_iter().chain(["c++", "g++", "clang++"].map(PathBuf::from));
     let works =
         |name: &PathBuf| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
-    let found = names.into_iter().find(works);
-    if found.is_none() {
-        assert!(std::env::var_os("OVOLO_REQUIRE_CXX").is_none(), "there is no C++ compiler: install g++");
-        println!("skipped: what runs generated kernels on the processor needs a C++ compiler");
-    }
-    found
+    names.into_iter().find(works).ok_or("there is none: install g++".to_owned())
 }
 
 /// Compiles a module for the processor; the library.

@@ -3,6 +3,7 @@
 
 use super::case::{Case, Random};
 use super::device::{self, Kept};
+use super::need::Place;
 use super::standin::{self, ORDERS};
 use super::{agrees, common};
 use libtest_mimic::Failed;
@@ -20,22 +21,43 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-pub type Test = fn() -> Result<(), Failed>;
+/// A test: its name, itself, where it runs, and the libraries that it asks.
+pub type Test = (&'static str, fn() -> Result<(), Failed>, Place, &'static [&'static str]);
 
-/// The tests, by name.
-pub const TESTS: &[(&str, Test)] = &[
-    ("products", products),
-    ("products_that_are_refused", products_that_are_refused),
-    ("convolutions", convolutions),
-    ("convolutions_that_are_refused", convolutions_that_are_refused),
-    ("convolutions_are_chosen_with_what_follows_them", convolutions_are_chosen_with_what_follows_them),
-    ("products_are_chosen_with_what_follows_them", products_are_chosen_with_what_follows_them),
-    ("errors_say_what_to_do", errors_say_what_to_do),
-    ("a_call_alone", a_call_alone),
-    ("tf32_rounds_what_is_multiplied_and_nothing_else", tf32_rounds_what_is_multiplied_and_nothing_else),
-    ("precisions_are_what_they_say", precisions_are_what_they_say),
-    ("tuning_picks_the_fastest_algorithm", tuning_picks_the_fastest_algorithm),
-    ("where_a_library_is_not_there_plans_say_so", where_a_library_is_not_there_plans_say_so),
+/// The tests.
+pub const TESTS: &[Test] = &[
+    ("products", products, Place::Driver, &["cublaslt"]),
+    ("products_that_are_refused", products_that_are_refused, Place::Nowhere, &["cublaslt"]),
+    ("convolutions", convolutions, Place::Driver, &["cudnn"]),
+    ("convolutions_that_are_refused", convolutions_that_are_refused, Place::Nowhere, &["cudnn"]),
+    (
+        "convolutions_are_chosen_with_what_follows_them",
+        convolutions_are_chosen_with_what_follows_them,
+        Place::Driver,
+        &["cudnn"],
+    ),
+    (
+        "products_are_chosen_with_what_follows_them",
+        products_are_chosen_with_what_follows_them,
+        Place::Driver,
+        &["cublaslt"],
+    ),
+    ("errors_say_what_to_do", errors_say_what_to_do, Place::Standin, &["cublaslt"]),
+    ("a_call_alone", a_call_alone, Place::Standin, &["cublaslt"]),
+    (
+        "tf32_rounds_what_is_multiplied_and_nothing_else",
+        tf32_rounds_what_is_multiplied_and_nothing_else,
+        Place::Standin,
+        &["cublaslt", "cudnn"],
+    ),
+    ("precisions_are_what_they_say", precisions_are_what_they_say, Place::Standin, &["cublaslt", "cudnn"]),
+    ("tuning_picks_the_fastest_algorithm", tuning_picks_the_fastest_algorithm, Place::Standin, &["cublaslt"]),
+    (
+        "where_a_library_is_not_there_plans_say_so",
+        where_a_library_is_not_there_plans_say_so,
+        Place::Nowhere,
+        &[],
+    ),
 ];
 
 /// Post chains by their steps.
@@ -186,9 +208,6 @@ fn convolution_cases() -> Result<Vec<One>, String> {
 
 /// Convolutions have the reference's values, in every type and layout, by every algorithm.
 fn convolutions() -> Result<(), Failed> {
-    if !there("cudnn") {
-        return Ok(());
-    }
     let cases = convolution_cases()?;
     let count = |algorithm: i64, dtype: DType, layout: &str| {
         let is = |one: &&One| {
@@ -253,9 +272,6 @@ pub fn lowered(prefix: &str, cases: &[One]) -> Result<Graph, String> {
 
 /// Calls of a library have the reference's values.
 pub fn values(prefix: &str, cases: &[One]) -> Result<(), Failed> {
-    if !device::ready() || !there(prefix) {
-        return Ok(());
-    }
     let graph = lowered(prefix, cases)?;
     let plan = device::planned(&graph)?;
     let inputs: Vec<Tensor> = cases.iter().flat_map(One::operands).collect();
@@ -271,18 +287,6 @@ pub fn values(prefix: &str, cases: &[One]) -> Result<(), Failed> {
     };
     let runs = [inputs.clone(), inputs.clone(), inputs];
     device::ordered(prefix, &graph, &plan, &runs, &near, &ORDERS[..3])
-}
-
-/// Whether a library is there; on the stand-ins it must be.
-pub fn there(name: &str) -> bool {
-    match find(name).unwrap().found() {
-        Ok(_) => true,
-        Err(why) => {
-            assert!(standin::get().is_none(), "{name}: {why}");
-            println!("skipped: what runs on `{name}`, which is {why}");
-            false
-        }
-    }
 }
 
 fn products() -> Result<(), Failed> {
@@ -307,9 +311,6 @@ pub fn contract(
 
 /// What is refused says why, and what is taken has its scratch and its places.
 fn products_that_are_refused() -> Result<(), Failed> {
-    if !there("cublaslt") {
-        return Ok(());
-    }
     const F: DType = DType::F32;
     let (m, k): (&[usize], &[usize]) = (&[4, 8], &[8, 6]);
     let whole: &[usize] = &[4, 6];
@@ -355,9 +356,6 @@ fn products_that_are_refused() -> Result<(), Failed> {
 
 /// What is refused says why, and what is taken has as much scratch as its algorithm can want.
 fn convolutions_that_are_refused() -> Result<(), Failed> {
-    if !there("cudnn") {
-        return Ok(());
-    }
     let of = |more: Attrs, dtype: DType, steps: &[&'static str], layouts: [&str; 2]| {
         let image = |shape: &[usize], layout: &str| {
             TensorType::plain(dtype, shape).with_layout(layout.parse().unwrap())
@@ -421,9 +419,6 @@ fn convolutions_that_are_refused() -> Result<(), Failed> {
 
 /// Convolutions take a bias, a residual and `relu` along, and layers in `nhwc` stay in it where that is cheaper.
 fn convolutions_are_chosen_with_what_follows_them() -> Result<(), Failed> {
-    if !device::ready() || !there("cudnn") {
-        return Ok(());
-    }
     let block = |dtype: &str| {
         format!(
             "x: {dtype}[1,16,14,14] = input\nw: {dtype}[16,16,3,3] = const ~1\nb: {dtype}[16] = const ~2\n\
@@ -465,9 +460,6 @@ pub fn chosen(source: &str) -> Result<Vec<String>, Failed> {
 
 /// A product takes along what is added and its activation, and what it has no epilogue for stands apart.
 fn products_are_chosen_with_what_follows_them() -> Result<(), Failed> {
-    if !device::ready() || !there("cublaslt") {
-        return Ok(());
-    }
     let block = "x: f32[96,128] = input\nw: f32[128,128] = const ~1\nb: f32[128] = const ~2\nv: f32[128,128] = const ~3\n\
         h = matmul(x, w)\ni = add(h, b)\nj = relu(i)\nk = matmul(j, v)\nl = add(k, x0)\nx0: f32[96,128] = input\n\
         m = add(l, b)\nn = relu(m)\nreturn n";
@@ -500,9 +492,6 @@ fn tf32(tensor: &Tensor) -> Tensor {
 
 /// Where a call says so, what is multiplied is rounded to TF32, and the bias, the residual and the result are not.
 fn tf32_rounds_what_is_multiplied_and_nothing_else() -> Result<(), Failed> {
-    if !device::ready() || standin::on_device() || !there("cublaslt") || !there("cudnn") {
-        return Ok(());
-    }
     let r = &mut Random::new(13);
     let f32 = |r: &mut Random, shape: &[usize]| r.tensor(DType::F32, shape);
     let product = vec![f32(r, &[24, 40]), f32(r, &[40, 16]), f32(r, &[16]), f32(r, &[24, 16])];
@@ -550,9 +539,6 @@ fn tf32_rounds_what_is_multiplied_and_nothing_else() -> Result<(), Failed> {
 /// Each precision of a pipeline: its calls are of that precision, and its values are as near to the reference's as it
 /// says, and no nearer.
 fn precisions_are_what_they_say() -> Result<(), Failed> {
-    if !device::ready() || standin::on_device() || !there("cublaslt") || !there("cudnn") {
-        return Ok(());
-    }
     let layers = "x: f32[256,1024] = input\nw: f32[1024,512] = const ~1\nb: f32[512] = const ~2\nh = matmul(x, w)\n\
         i = add(h, b)\nj = relu(i)\nreturn j";
     let block = "x: f32[4,64,28,28] = input\nw: f32[64,64,3,3] = const ~1\nb: f32[64] = const ~2\n\
@@ -597,7 +583,7 @@ fn precisions_are_what_they_say() -> Result<(), Failed> {
 
 /// What a library says comes with the step, its own words and what to do; nothing is left behind.
 fn errors_say_what_to_do() -> Result<(), Failed> {
-    let (Some(standin), true) = (standin::get(), device::ready() && there("cublaslt")) else { return Ok(()) };
+    let standin = standin::get().ok_or("there is no stand-in")?;
     let r = &mut Random::new(3);
     let operands = vec![r.tensor(DType::F32, &[4, 8]), r.tensor(DType::F32, &[8, 4])];
     let one = |algorithm: i64| One {
@@ -643,7 +629,7 @@ fn errors_say_what_to_do() -> Result<(), Failed> {
 
 /// A call of the device by itself takes operands of the host, gives the result there, and tells its time.
 fn a_call_alone() -> Result<(), Failed> {
-    let (Some(standin), true) = (standin::get(), device::ready() && there("cublaslt")) else { return Ok(()) };
+    let standin = standin::get().ok_or("there is no stand-in")?;
     let r = &mut Random::new(5);
     let operands = [r.tensor(DType::F32, &[6, 8]), r.tensor(DType::F32, &[8, 5]), r.tensor(DType::F32, &[5])];
     let case = Case::new("matmul", post(&["add", "relu"]), operands.to_vec()).unwrap();
@@ -698,7 +684,7 @@ fn a_call_alone() -> Result<(), Failed> {
 /// Candidates are timed on the device, with the versions that their times hold for; the fastest is in the plan, and
 /// what the library has not is never chosen.
 fn tuning_picks_the_fastest_algorithm() -> Result<(), Failed> {
-    let (Some(standin), true) = (standin::get(), device::ready() && there("cublaslt")) else { return Ok(()) };
+    let standin = standin::get().ok_or("there is no stand-in")?;
     let graph = device::parsed("x: f32[8,8] = input\nw: f32[8,8] = const ~1\ny = matmul(x, w)\nreturn y")?;
     let mut options = common::pipeline("cuda", 1);
     options.pipeline.extract_mut().unwrap().price_by("measured", pricings()).unwrap();

@@ -1,6 +1,6 @@
 //! Plans for a device, made where there is none.
 
-use super::{common, nvrtc, standin};
+use super::{common, nvrtc};
 use libtest_mimic::Failed;
 use ovolo::backend::cuda::{Job, Module, job};
 use ovolo::backend::{Call, cuda};
@@ -70,12 +70,13 @@ pub fn model(name: &str, path: &Path) -> Result<(), Failed> {
     let report =
         format!("{} generated kernels, {launches} launches, {copies} copies", module.kernels().len());
     snapshot("models", name, &report);
-    let Some(compiler) = nvrtc::compiler() else { return Ok(()) };
+    let compiler = nvrtc::compiler()?;
     for architecture in nvrtc::ARCHITECTURES {
         let cubin = compiler.compile(&module.source(), architecture)?;
         for one in cuda::nvrtc::figures(&cubin.log) {
-            if one.spills > 0 {
-                return Err(format!("{architecture}: {} spills {} bytes", one.kernel, one.spills).into());
+            let text = module.kernels().find(|kernel| kernel.name == one.kernel).map_or("", |one| &one.text);
+            if let Some(what) = nvrtc::on_the_stack(&one, text) {
+                return Err(format!("{architecture}: {}: {what}", one.kernel).into());
             }
         }
     }
@@ -93,10 +94,6 @@ pub fn snapshot(folder: &str, name: &str, text: &str) {
 
 /// What libraries compute of a model, by op, implementation and steps; the rest is generated.
 pub fn libraries(name: &str, path: &Path) -> Result<(), Failed> {
-    if standin::get().is_none() {
-        println!("skipped: which kernels of libraries plans take, without the stand-ins for them");
-        return Ok(());
-    }
     let options = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
     let graph = onnx::load(path, &options).map_err(|error| error.to_string())?.graph;
     let plan = planned(graph, true)?.plan;

@@ -4,7 +4,6 @@
 mod common;
 
 mod check;
-mod mutants;
 mod patterns;
 mod reference;
 mod verify;

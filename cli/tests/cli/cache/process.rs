@@ -554,34 +554,6 @@ mod unix {
         // A full disk is read as any other.
         assert!(ran(&short_of_space(&cache, &outputs, 32), &outputs).cached);
     }
-
-    #[test]
-    fn a_disk_that_is_full_loses_nothing_but_the_entry() {
-        let at = folder("tmpfs");
-        let (cache, outputs) = (at.join("cache"), at.join("outputs"));
-        std::fs::create_dir_all(&cache).unwrap();
-        let expected = expected(&at);
-        let script =
-            "mount -t tmpfs -o size=64k none \"$OVOLO_CACHE\" && \"$@\" && ls -R \"$OVOLO_CACHE\" >&2";
-        let output = Command::new("unshare")
-            .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", OVOLO])
-            .args(arguments(&outputs))
-            .env("OVOLO_CACHE", &cache)
-            .env("OVOLO_PIPELINE", "native")
-            .current_dir(crate::common::root())
-            .output();
-        let Some(output) = output.ok().filter(|output| output.status.success()) else {
-            println!("skipped: no file system of this test's own can be mounted here");
-            return;
-        };
-        let ran = ran(&output, &outputs);
-        assert!(ran.scores == expected && !ran.cached);
-        assert!(
-            ran.said.contains("note: the plan is not kept in the cache: ")
-                && ran.said.contains("No space left")
-        );
-        assert!(!ran.said.contains(".part"), "{}", ran.said);
-    }
 }
 
 #[test]

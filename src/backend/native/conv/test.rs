@@ -1,6 +1,6 @@
 //! Convolutions against their ops' reference evaluations, on odd shapes.
 
-use super::super::check::{Random, assert_close, verify};
+use super::super::check::{Random, assert_close, is_avx512, verify};
 use crate::attr::{Attr, Attrs, Step};
 use crate::backend::Call;
 use crate::op::{self, winograd};
@@ -105,7 +105,7 @@ fn check(
 
 /// Block sizes that this processor has kernels for.
 fn blocks() -> Vec<usize> {
-    let wide = super::Isa::planned() == super::Isa::Avx512;
+    let wide = is_avx512(super::Isa::planned());
     if wide { vec![16, 8] } else { vec![8] }
 }
 

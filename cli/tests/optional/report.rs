@@ -1,8 +1,7 @@
 //! The pages of `explain --html` and `bench --html`, as files and as a headless browser draws them.
 //!
 //! What the browser shows is compared with what `dump` and `explain --json` say of the same model.
-//! Where there is no Chromium the tests that need it say that they are skipped; with
-//! `OVOLO_REQUIRE_BROWSER` set, as in CI, that is a failure. `OVOLO_BROWSER` names another binary.
+//! `OVOLO_BROWSER` names another browser than Chromium.
 #![allow(clippy::unwrap_used)]
 
 pub mod browser;
@@ -44,8 +43,7 @@ const DIGITS: [&str; 3] = ["examples/digits/digits.onnx", "--dim", "N=1"];
 const SQUEEZENET: [&str; 2] = ["tests/models/squeezenet1_1.onnx", "--seeded-weights"];
 const BERT: [&str; 2] = ["tests/models/bert_base.onnx", "--seeded-weights"];
 
-#[test]
-fn a_page_is_one_file_that_asks_for_nothing_and_is_the_same_each_time() {
+pub fn a_page_is_one_file_that_asks_for_nothing_and_is_the_same_each_time() {
     let at = folder("file");
     let page = |name: &str| {
         let file = at.join(name);
@@ -65,8 +63,7 @@ fn a_page_is_one_file_that_asks_for_nothing_and_is_the_same_each_time() {
     assert_eq!(left.len(), 2, "{left:?}");
 }
 
-#[test]
-fn a_page_that_cannot_be_written_is_refused_before_the_work() {
+pub fn a_page_that_cannot_be_written_is_refused_before_the_work() {
     let at = folder("refused");
     let inside = at.join("no/such/page.html");
     let refused = [
@@ -120,7 +117,7 @@ fn number(value: &Value) -> u64 {
 
 /// Every picture of a model's page against what the other commands say.
 fn pictures(name: &str, model: &[&str]) {
-    let Some(browser) = browser() else { return };
+    let browser = browser().unwrap();
     let file = folder(name).join("page.html");
     printed(&[&["explain"], model, &["--html", file.to_str().unwrap()]].concat());
     let dom = drawn(&browser, &file, "");
@@ -139,9 +136,8 @@ fn pictures(name: &str, model: &[&str]) {
 }
 
 /// A plan with a device has a picture of each memory.
-#[test]
-fn each_device_has_a_picture_of_its_memory() {
-    let Some(browser) = browser() else { return };
+pub fn each_device_has_a_picture_of_its_memory() {
+    let browser = browser().unwrap();
     let page = folder("devices").join("page.html");
     let model = [&DIGITS[..], &["--pipeline", "cuda"]].concat();
     printed(&[&["explain"], &model[..], &["--html", page.to_str().unwrap()]].concat());
@@ -165,13 +161,11 @@ fn each_device_has_a_picture_of_its_memory() {
     assert!(dom.text("errors").is_empty(), "{}", dom.text("errors"));
 }
 
-#[test]
-fn the_pictures_of_squeezenet_are_whole() {
+pub fn the_pictures_of_squeezenet_are_whole() {
     pictures("squeezenet", &SQUEEZENET);
 }
 
-#[test]
-fn the_pictures_of_bert_are_whole() {
+pub fn the_pictures_of_bert_are_whole() {
     pictures("bert", &BERT);
 }
 
@@ -401,9 +395,8 @@ fn keyboard(browser: &str, file: &Path) {
     assert_eq!(driven(colour).all("html").next().unwrap().get("data-colour"), Some("backend"));
 }
 
-#[test]
-fn names_that_look_like_a_page_s_own_text_are_shown_as_they_are() {
-    let Some(browser) = browser() else { return };
+pub fn names_that_look_like_a_page_s_own_text_are_shown_as_they_are() {
+    let browser = browser().unwrap();
     let at = folder("names");
     let name = "</script><script>fail(1)</script>{script}&amp;";
     let model = at.join("model.ovolo");
@@ -415,9 +408,8 @@ fn names_that_look_like_a_page_s_own_text_are_shown_as_they_are() {
     assert_eq!(named(&boxes(&dom, "plan"), &["step"]), [name]);
 }
 
-#[test]
-fn a_model_without_steps_has_a_page_as_well() {
-    let Some(browser) = browser() else { return };
+pub fn a_model_without_steps_has_a_page_as_well() {
+    let browser = browser().unwrap();
     let at = folder("empty");
     let model = at.join("model.ovolo");
     std::fs::write(&model, "graph { x: f32[2] = input; c: f32[1] = const [1.0]; return x; return c }")
@@ -428,9 +420,8 @@ fn a_model_without_steps_has_a_page_as_well() {
     assert_eq!(named(&boxes(&dom, "plan"), &["input", "constant", "output"]).len(), 4);
 }
 
-#[test]
-fn the_page_of_a_profile_has_a_row_for_each_step_the_longest_first() {
-    let Some(browser) = browser() else { return };
+pub fn the_page_of_a_profile_has_a_row_for_each_step_the_longest_first() {
+    let browser = browser().unwrap();
     let page = folder("profile").join("page.html");
     let timed = ["--profile", "--seconds", "0.05", "--html", page.to_str().unwrap()];
     printed(&[&["bench"], &DIGITS[..], &timed].concat());

@@ -76,8 +76,7 @@ fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
     row[column].parse().unwrap_or_else(|_| panic!("{column} of {row:?}"))
 }
 
-#[test]
-fn the_first_worked_experiment_is_the_same_twice_and_says_what_the_commands_say() {
+pub fn the_first_worked_experiment_is_the_same_twice_and_says_what_the_commands_say() {
     let at = folder("digits");
     let spec = shipped("digits");
     let first = said(&ovolo(&at, &["experiment", &spec, "--out", "first"]));
@@ -123,8 +122,7 @@ fn the_first_worked_experiment_is_the_same_twice_and_says_what_the_commands_say(
     }
 }
 
-#[test]
-fn what_was_stopped_goes_on_where_it_was() {
+pub fn what_was_stopped_goes_on_where_it_was() {
     let at = folder("resumed");
     let path = shipped("digits");
     let source = Source::new(path.as_str(), std::fs::read_to_string(&path).unwrap());
@@ -160,8 +158,7 @@ fn what_was_stopped_goes_on_where_it_was() {
     );
 }
 
-#[test]
-fn shards_give_what_one_run_gives_and_other_machines_are_refused() {
+pub fn shards_give_what_one_run_gives_and_other_machines_are_refused() {
     let at = folder("shards");
     let spec = shipped("digits");
     said(&ovolo(&at, &["experiment", &spec, "--out", "whole"]));
@@ -202,15 +199,12 @@ fn shards_give_what_one_run_gives_and_other_machines_are_refused() {
         &merge(&["whole", "there"], "specs", &["--compare"]),
         "results of different experiments: spec is",
     );
-    if let Some(browser) = browser() {
-        let dom = drawn(&browser, &at.join("both/report.html"), "");
-        assert_eq!(dom.text("settings"), "compared: whole, there");
-    }
+    let dom = drawn(&browser().unwrap(), &at.join("both/report.html"), "");
+    assert_eq!(dom.text("settings"), "compared: whole, there");
 }
 
 /// The second worked experiment: plans are timed, and the page shows all of it.
-#[test]
-fn the_page_of_the_second_worked_experiment_has_every_plot() {
+pub fn the_page_of_the_second_worked_experiment_has_every_plot() {
     let at = folder("sampled");
     // As it is shipped, with the parts of the first one, and without the larger model.
     let text = std::fs::read_to_string(shipped("sampled")).unwrap();
@@ -261,7 +255,7 @@ fn the_page_of_the_second_worked_experiment_has_every_plot() {
         assert!((said / found - 1.0).abs() < 1e-9, "{row:?} {plan:?}");
     }
 
-    let Some(browser) = browser() else { return };
+    let browser = browser().unwrap();
     let page = out.join("report.html");
     let text = std::fs::read_to_string(&page).unwrap();
     assert_eq!(text.matches("://").count(), 1, "the name of SVG is the only address");
@@ -301,8 +295,7 @@ fn the_page_of_the_second_worked_experiment_has_every_plot() {
     }
 }
 
-#[test]
-fn all_mistakes_of_a_spec_are_told_at_once_with_their_places() {
+pub fn all_mistakes_of_a_spec_are_told_at_once_with_their_places() {
     let at = folder("mistakes");
     std::fs::write(at.join("wrong.ron"), "Formula(seconds: \"1 + flop\")").unwrap();
     std::fs::write(
@@ -384,8 +377,7 @@ fn with_times(at: &Path, times: &str, arguments: &[&str]) -> Output {
     command.args(arguments).current_dir(at).env("OVOLO_CACHE", at.join(times)).output().unwrap()
 }
 
-#[test]
-fn results_by_other_times_are_neither_merged_nor_gone_on_with() {
+pub fn results_by_other_times_are_neither_merged_nor_gone_on_with() {
     let at = folder("times");
     small(&at, "\"flops\", \"measured\"", "extractors: [\"exact\", \"greedy-dag\"]");
     said(&with_times(&at, "one", &["experiment", "spec.ron", "--shard", "1/2", "--out", "1"]));
@@ -453,8 +445,7 @@ const RIGHT: &str = "while read -r line; do echo '{\"seconds\": 1e-6}'; done\n";
 const WRONG: &str =
     "read -r line; echo '{\"seconds\": 1e-6}'; read -r line; echo '{\"seconds\": 1e-6}'; exit 7\n";
 
-#[test]
-fn what_failed_is_tried_again_and_a_changed_program_is_another_experiment() {
+pub fn what_failed_is_tried_again_and_a_changed_program_is_another_experiment() {
     let at = folder("again");
     // The spec lies elsewhere than where the command is run: the program is looked for beside the spec.
     let inner = at.join("specs");
@@ -480,13 +471,11 @@ fn what_failed_is_tried_again_and_a_changed_program_is_another_experiment() {
     let races: Vec<&str> =
         failed.iter().filter(|row| row["task"] == "race a seed 1").map(|row| row["cell"].as_str()).collect();
     assert_eq!((failed.len(), races), (8, vec!["native mine exact", "native mine greedy-dag"]), "{failed:?}");
-    if let Some(browser) = browser() {
-        let dom = drawn(&browser, &out.join("report.html"), "");
-        assert_eq!(dom.within("failed").filter(|one| one.tag == "tr").count(), 1 + 8);
-        let cells: Vec<&str> =
-            dom.within("extraction").filter(|one| one.tag == "td").map(|one| one.text.trim()).collect();
-        assert!(cells.contains(&"–") && !cells.contains(&"0 µs"), "{cells:?}");
-    }
+    let dom = drawn(&browser().unwrap(), &out.join("report.html"), "");
+    assert_eq!(dom.within("failed").filter(|one| one.tag == "tr").count(), 1 + 8);
+    let cells: Vec<&str> =
+        dom.within("extraction").filter(|one| one.tag == "td").map(|one| one.text.trim()).collect();
+    assert!(cells.contains(&"–") && !cells.contains(&"0 µs"), "{cells:?}");
     // Once mended, they are done again, and nothing else is.
     std::fs::write(inner.join("inner.sh"), RIGHT).unwrap();
     let second = said(&run("out"));
@@ -499,8 +488,7 @@ fn what_failed_is_tried_again_and_a_changed_program_is_another_experiment() {
     refused(&run("out"), "another experiment, version or machine: cost model mine is");
 }
 
-#[test]
-fn a_backend_that_is_not_there_is_said_in_one_line() {
+pub fn a_backend_that_is_not_there_is_said_in_one_line() {
     let at = folder("absent");
     small(&at, "\"flops\"", "extractors: [\"exact\"], pipelines: [\"native\", \"cpu\"]");
     let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));

@@ -1,27 +1,15 @@
-//! Kernels against their ops' reference evaluations, where the library is found.
+//! Kernels of oneDNN against their ops' reference evaluations.
 
-use super::OneDnn;
-use crate::attr::{Attr, Attrs, Step};
-use crate::backend::check::{Random, verify};
-use crate::backend::features::Isa;
-use crate::backend::{Backend, Call, Contract};
-use crate::op;
-use crate::tensor::{DType, Tensor, TensorType};
+use crate::check::{Random, verify};
+use crate::need;
+use ovolo::attr::{Attr, Attrs, Step};
+use ovolo::backend::onednn::OneDnn;
+use ovolo::backend::{Backend, Call, Contract};
+use ovolo::op;
+use ovolo::tensor::{DType, Tensor, TensorType};
 
 /// Sums reach some tens, of which single precision keeps six digits.
 const TOLERANCE: f64 = 1e-4;
-
-/// Whether the library is there. `OVOLO_REQUIRE_ONEDNN`, as in CI, makes its absence a failure.
-fn found() -> bool {
-    match OneDnn.found() {
-        Ok(_) => true,
-        Err(why) => {
-            assert!(std::env::var_os("OVOLO_REQUIRE_ONEDNN").is_none(), "{why}: run `cargo xtask onednn`");
-            println!("skipped: oneDNN is {why}");
-            false
-        }
-    }
-}
 
 fn layout(tensor: &Tensor, name: &str) -> Tensor {
     tensor.to_layout(&name.parse().unwrap())
@@ -67,8 +55,9 @@ fn runs(op: &'static str, attrs: &Attrs, inputs: &[&Tensor], name: &str) {
     assert!(check(op, attrs, inputs).is_some());
 }
 
+/// Whether the processor has AVX-512, for which oneDNN has most of its kernels.
 fn wide() -> bool {
-    Isa::host() == Isa::Avx512
+    need::avx512().is_met()
 }
 
 /// A convolution: images, channels, outputs, groups, size, kernel, padding, stride, dilation.
@@ -125,11 +114,7 @@ fn operands(shape: &Shape, layouts: &[&str; 3], random: &mut Random) -> (Attrs, 
     (complete("onednn.conv", attrs), [layout(&x, layouts[0]), layout(&w, layouts[1]), random.f32([outputs])])
 }
 
-#[test]
-fn convolutions_agree_in_every_layout_that_has_a_kernel() {
-    if !found() {
-        return;
-    }
+pub fn convolutions_agree_in_every_layout_that_has_a_kernel() {
     let random = &mut Random::new(1);
     let mut names: Vec<String> = Vec::new();
     for shape in SHAPES {
@@ -158,13 +143,9 @@ fn convolutions_agree_in_every_layout_that_has_a_kernel() {
     }
 }
 
-#[test]
-fn chains_follow_a_convolution() {
-    if !found() {
-        return;
-    }
+pub fn chains_follow_a_convolution() {
     let random = &mut Random::new(2);
-    let parameters = |values: &[f64]| values.iter().map(|value| crate::attr::Float(*value)).collect();
+    let parameters = |values: &[f64]| values.iter().map(|value| ovolo::attr::Float(*value)).collect();
     let clip = Step { op: "clip", parameters: parameters(&[-0.5, 2.0]) };
     let leaky = Step { op: "leaky-relu", parameters: parameters(&[0.1]) };
     let hard = Step { op: "hard-sigmoid", parameters: parameters(&[0.2, 0.5]) };
@@ -206,11 +187,7 @@ fn chains_follow_a_convolution() {
     }
 }
 
-#[test]
-fn products_agree() {
-    if !found() {
-        return;
-    }
+pub fn products_agree() {
     let random = &mut Random::new(3);
     let mut packed = Vec::new();
     for (a, n) in [
@@ -256,11 +233,7 @@ fn products_agree() {
     runs("onednn.matmul", &complete("onednn.matmul", Attrs::new()), &[&a, &b], "");
 }
 
-#[test]
-fn pools_agree() {
-    if !found() {
-        return;
-    }
+pub fn pools_agree() {
     let random = &mut Random::new(4);
     let x = random.f32([1, 20, 13, 11]);
     let many = random.f32([3, 20, 13, 11]);
@@ -288,11 +261,7 @@ fn pools_agree() {
     }
 }
 
-#[test]
-fn rows_and_elements_agree() {
-    if !found() {
-        return;
-    }
+pub fn rows_and_elements_agree() {
     let random = &mut Random::new(5);
     for shape in [vec![7, 33], vec![2, 3, 128], vec![1, 1000]] {
         let axis = i64::try_from(shape.len()).unwrap() - 1;
@@ -328,11 +297,7 @@ fn rows_and_elements_agree() {
     }
 }
 
-#[test]
-fn conversions_concatenations_and_reductions_agree() {
-    if !found() {
-        return;
-    }
+pub fn conversions_concatenations_and_reductions_agree() {
     let random = &mut Random::new(6);
     for shape in [[1, 16, 5, 7], [2, 20, 4, 4], [3, 64, 3, 9]] {
         let x = random.f32(shape);
@@ -367,11 +332,7 @@ fn conversions_concatenations_and_reductions_agree() {
     assert!(taken >= 5, "{taken} reductions");
 }
 
-#[test]
-fn what_only_the_reference_computes_is_refused() {
-    if !found() {
-        return;
-    }
+pub fn what_only_the_reference_computes_is_refused() {
     let random = &mut Random::new(7);
     // Its elementwise functions with f(0) != 0 have no kernel over padding.
     let x = layout(&random.f32([1, 17, 4, 4]), "nChw16c");
@@ -380,11 +341,7 @@ fn what_only_the_reference_computes_is_refused() {
     assert_eq!(why, "oneDNN has only its reference implementation for this");
 }
 
-#[test]
-fn what_is_refused_does_not_hang_on_what_was_made_before() {
-    if !found() {
-        return;
-    }
+pub fn what_is_refused_does_not_hang_on_what_was_made_before() {
     let random = &mut Random::new(11);
     let (x, b) = (layout(&random.f32([1, 1, 8, 8]), "nhwc"), random.f32([16]));
     let w = random.f32([16, 1, 3, 3]);
@@ -408,11 +365,7 @@ fn check_bf16(op: &'static str, attrs: &Attrs, inputs: &[&Tensor]) -> Option<Str
     Some(verify(op, attrs, inputs, TOLERANCE_BF16).implementation)
 }
 
-#[test]
-fn kernels_in_bf16_agree() {
-    if !found() {
-        return;
-    }
+pub fn kernels_in_bf16_agree() {
     let random = &mut Random::new(8);
     let mut bf16 = |shape: &[usize], name: &str| layout(&random.tensor(DType::BF16, shape), name);
     let mut names: Vec<String> = Vec::new();
@@ -475,11 +428,7 @@ fn kernels_in_bf16_agree() {
     }
 }
 
-#[test]
-fn images_of_other_sizes_agree() {
-    if !found() {
-        return;
-    }
+pub fn images_of_other_sizes_agree() {
     let random = &mut Random::new(9);
     let text = |text: &str| Attr::Str(text.into());
     for shape in [[1, 20, 7, 5], [3, 32, 4, 4]] {

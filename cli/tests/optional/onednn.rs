@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use crate::common::{onednn_found, pipeline, random, reference, relative_error};
+use crate::common::{pipeline, random, reference, relative_error};
 use ovolo::compile::{self, Options};
 use ovolo::cost::pricing::ByFormula;
 use ovolo::error::Source;
@@ -29,8 +29,7 @@ fn without_library(arguments: &[&str]) -> String {
 
 const DIGITS: [&str; 5] = ["examples/digits/digits.onnx", "--dim", "N=1", "--cost", "flops"];
 
-#[test]
-fn without_the_library_its_rules_are_not_in_play_and_the_report_says_so() {
+pub fn without_the_library_its_rules_are_not_in_play_and_the_report_says_so() {
     let run = |command: &str, pipeline: &str| {
         without_library(&[&[command], &DIGITS[..], &["--pipeline", pipeline]].concat())
     };
@@ -41,8 +40,7 @@ fn without_the_library_its_rules_are_not_in_play_and_the_report_says_so() {
     assert_eq!(run("explain", "cpu"), run("explain", "native"));
 }
 
-#[test]
-fn doctor_says_where_it_looked() {
+pub fn doctor_says_where_it_looked() {
     let report = without_library(&["doctor"]);
     assert!(
         report.contains("backend onednn: not found (/no/such/library: there is no such file)"),
@@ -68,11 +66,7 @@ fn plan(source: &str, threads: usize) -> Plan {
     plan
 }
 
-#[test]
-fn a_residual_is_added_where_it_lies() {
-    if !onednn_found() {
-        return;
-    }
+pub fn a_residual_is_added_where_it_lies() {
     let plan = plan(
         "graph { x: f32[1,32,14,14] = input; v: f32[32,32,1,1] = const ~1; w: f32[32,32,3,3] = const ~2;
         b: f32[32] = const ~3; r = conv(x, v, b); c = conv(x, w, b) {pads: [1,1,1,1]};
@@ -84,11 +78,7 @@ fn a_residual_is_added_where_it_lies() {
     assert_eq!((step.in_place, step.copied), (Some(3), None), "{plan}");
 }
 
-#[test]
-fn a_copy_is_priced_and_another_kernel_taken() {
-    if !onednn_found() {
-        return;
-    }
+pub fn a_copy_is_priced_and_another_kernel_taken() {
     // The residual is what the convolution reads, too: added from where it lies, it needs no copy.
     let plan = plan(
         "graph { x: f32[1,32,14,14] = input; v: f32[32,32,1,1] = const ~1; w: f32[32,32,3,3] = const ~2;
@@ -100,11 +90,7 @@ fn a_copy_is_priced_and_another_kernel_taken() {
     assert!(plan.to_string().contains("post: <add,relu>}"), "{plan}");
 }
 
-#[test]
-fn a_residual_that_the_kernel_reads_otherwise_is_copied_first() {
-    if !onednn_found() || !common::wide() {
-        return;
-    }
+pub fn a_residual_that_the_kernel_reads_otherwise_is_copied_first() {
     // In lowered form there is no other kernel.
     let plan = plan(
         "graph { x: f32[1,32,14,14] = input; v: f32[32,32,1,1] = const ~1; w: f32[32,32,3,3] = const ~2;
@@ -121,11 +107,7 @@ fn a_residual_that_the_kernel_reads_otherwise_is_copied_first() {
     assert!(step.copies > 0.0 && step.seconds > step.copies, "{} of {}", step.copies, step.seconds);
 }
 
-#[test]
-fn one_and_two_threads_give_one_result() {
-    if !onednn_found() {
-        return;
-    }
+pub fn one_and_two_threads_give_one_result() {
     let source = "graph { x: f32[2,3,33,31] = input; v: f32[24,3,3,3] = const ~1; a: f32[24] = const ~2;
         w: f32[24,1,3,3] = const ~3; u: f32[40,24,1,1] = const ~4; b: f32[40] = const ~5;
         m: f32[40,10] = const ~6;
@@ -170,11 +152,7 @@ fn steps(plan: &Plan) -> Vec<String> {
     plan.steps.iter().map(|step| format!("{} {}", step.op, step.output_type.dtype)).collect()
 }
 
-#[test]
-fn in_bf16_chains_of_layers_are_cast_at_their_ends_alone() {
-    if !onednn_found() || !common::wide() {
-        return;
-    }
+pub fn in_bf16_chains_of_layers_are_cast_at_their_ends_alone() {
     let source = "graph { x: f32[1,16,14,14] = input; v: f32[32,16,3,3] = const ~1; a: f32[32] = const ~2;
         w: f32[32,32,3,3] = const ~3; d: f32[32,1,3,3] = const ~4; m: f32[32,10] = const ~5;
         c = conv(x, v, a) {pads: [1,1,1,1]}; e = relu(c); f = max-pool(e) {kernel: [2,2], strides: [2,2]};
@@ -194,21 +172,13 @@ fn in_bf16_chains_of_layers_are_cast_at_their_ends_alone() {
     }
 }
 
-#[test]
-fn where_weights_take_the_time_products_are_in_bf16() {
-    if !onednn_found() || !common::wide() {
-        return;
-    }
+pub fn where_weights_take_the_time_products_are_in_bf16() {
     let source = "graph { x: f32[1,2048] = input; w: f32[2048,1024] = const ~1; y = matmul(x, w); return y }";
     let plan = rounded(source, &pipeline("bf16", 1));
     assert!(steps(&plan).iter().any(|step| step == "onednn.matmul bf16"), "{plan}");
 }
 
-#[test]
-fn a_model_in_bf16_runs_on_kernels_in_bf16() {
-    if !onednn_found() || !common::wide() {
-        return;
-    }
+pub fn a_model_in_bf16_runs_on_kernels_in_bf16() {
     let source = "graph { x: bf16[1,16,14,14] = input; v: bf16[32,16,3,3] = const ~1; a: bf16[32] = const ~2;
         w: bf16[16,32,1,1] = const ~3; b: bf16[16] = const ~4;
         c = conv(x, v, a) {pads: [1,1,1,1]}; e = relu(c); f = conv(e, w, b); g = add(f, x); return g }";
@@ -227,11 +197,7 @@ fn a_model_in_bf16_runs_on_kernels_in_bf16() {
     }
 }
 
-#[test]
-fn what_times_depend_on_is_the_version_and_not_the_place() {
-    if !onednn_found() {
-        return;
-    }
+pub fn what_times_depend_on_is_the_version_and_not_the_place() {
     let backend = ovolo::backend::find("onednn").unwrap();
     let (found, identity) = (backend.found().unwrap(), backend.identity().unwrap());
     let (version, path) = found.split_once(" at ").unwrap();
@@ -240,11 +206,7 @@ fn what_times_depend_on_is_the_version_and_not_the_place() {
     assert_eq!(ovolo::host::validators(1).libraries["onednn"], identity);
 }
 
-#[test]
-fn a_model_that_was_fitted_without_a_backend_does_not_price_it() {
-    if !onednn_found() {
-        return;
-    }
+pub fn a_model_that_was_fitted_without_a_backend_does_not_price_it() {
     let at = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("onednn-unseen");
     let _ = std::fs::remove_dir_all(&at);
     std::fs::create_dir_all(&at).unwrap();
@@ -264,4 +226,43 @@ fn a_model_that_was_fitted_without_a_backend_does_not_price_it() {
     let plan = run(&format!("explain {digits} --pipeline cpu --cost learned --json"));
     assert!(plan.contains("native.") && !plan.contains("\"onednn."), "{plan}");
     assert!(!run(&format!("compile {digits} --cost learned")).contains("backend"));
+}
+
+/// A library that is patched in place, with its length and its time as they were, is another one.
+pub fn a_patched_library_is_another_one() {
+    use ovolo::backend::{Backend, onednn::OneDnn};
+    let library = OneDnn.files().pop().unwrap();
+    let at = common::folder("patched");
+    let copy = at.join("libdnnl.so.3");
+    std::fs::copy(library, &copy).unwrap();
+    let modified = || std::fs::metadata(&copy).unwrap().modified().unwrap();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(1000);
+    let aged = || std::fs::File::options().write(true).open(&copy).unwrap().set_modified(old).unwrap();
+    aged();
+    let why = || {
+        let output = Command::new(env!("CARGO_BIN_EXE_ovolo"))
+            .args(
+                "cache why examples/digits/digits.onnx --dim N=1 --cost flops --threads 1 --pipeline cpu"
+                    .split(' '),
+            )
+            .env("OVOLO_CACHE", at.join("cache"))
+            .env("OVOLO_ONEDNN", &copy)
+            .current_dir(common::root())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().lines().next().unwrap().to_owned()
+    };
+    let first = why();
+    assert_eq!(first, why());
+    assert!(at.join("cache/libraries.txt").exists(), "the content is not read at each start");
+    // A text that nothing runs by.
+    let mut bytes = std::fs::read(&copy).unwrap();
+    let place = bytes.windows(5).rposition(|five| five == b"GCC: ").unwrap();
+    bytes[place] = b'g';
+    let before = modified();
+    std::fs::write(&copy, bytes).unwrap();
+    aged();
+    assert_eq!(before, modified());
+    assert_ne!(first, why());
 }

@@ -1,0 +1,70 @@
+//! What tests of the device need: a C++ compiler, NVRTC, the stand-ins for the driver and the libraries, or a device
+//! and the libraries themselves.
+
+#[path = "../../../tests/common/need.rs"]
+mod shared;
+
+use super::{host, nvrtc, standin};
+use ovolo::backend;
+use shared::Need;
+pub use shared::trial;
+
+/// Where a test runs plans, or asks the libraries.
+#[derive(Clone, Copy)]
+pub enum Place {
+    /// It runs nothing.
+    Nowhere,
+    /// On a device, or on the stand-in for one.
+    Driver,
+    /// On the stand-in alone, which tells what happened.
+    Standin,
+}
+
+/// The needs of a test that runs somewhere, and asks some libraries.
+pub fn of(place: Place, libraries: &[&'static str]) -> Vec<Need> {
+    let mut needs = match place {
+        Place::Nowhere => Vec::new(),
+        Place::Driver if standin::on_device() => Vec::new(),
+        Place::Driver | Place::Standin => vec![standin(), nvrtc()],
+    };
+    needs.extend(libraries.iter().copied().map(library));
+    needs
+}
+
+/// A C++ compiler, which runs generated kernels on the processor.
+pub fn cxx() -> Need {
+    Need::new("a C++ compiler", host::compiler().map(|_| ()), "OVOLO_REQUIRE_CXX")
+}
+
+/// NVIDIA's run-time compiler.
+pub fn nvrtc() -> Need {
+    let found =
+        nvrtc::compiler().map(|_| ()).map_err(|why| format!("it is {why}; `cargo xtask nvrtc` fetches it"));
+    Need::new("NVRTC", found, "OVOLO_REQUIRE_NVRTC")
+}
+
+/// A device of NVIDIA, for what takes minutes on the stand-in.
+pub fn device() -> Need {
+    let found =
+        if standin::on_device() { Ok(()) } else { Err("`cargo xtask gpu` runs it on one".to_owned()) };
+    Need::new("a device", found, "OVOLO_TEST_DEVICE")
+}
+
+/// The stand-in for a device, unless the tests run on a device.
+fn standin() -> Need {
+    if standin::on_device() {
+        return Need::undemanded("the stand-in", Err("these tests run on a device".to_owned()));
+    }
+    let found = standin::get().map(|_| ()).ok_or("it needs a C++ compiler".to_owned());
+    Need::new("the stand-in", found, "OVOLO_REQUIRE_CXX")
+}
+
+/// A library of NVIDIA, or the stand-in for it, which must be there where the driver's is.
+fn library(name: &'static str) -> Need {
+    let found = backend::find(name).ok_or("there is no such backend".to_owned());
+    let found = found.and_then(|backend| backend.found()).map(|_| ());
+    if let (Some(_), Err(why)) = (standin::get(), &found) {
+        panic!("the stand-in for `{name}`: {why}");
+    }
+    Need::undemanded(name, found)
+}

@@ -1,0 +1,113 @@
+//! Primitives of the library. Where it is absent the tests count as ignored; with `OVOLO_REQUIRE_ONEDNN` set, as in
+//! CI, they fail.
+#![allow(missing_docs)]
+
+use libtest_mimic::{Arguments, Trial};
+use onednn_sys::{
+    Algorithm, Arg, Attr, DataType, Desc, Error, Library, Primitive, PrimitiveDesc, Tag, Window, library, tag,
+};
+
+type Test = fn(&'static Library) -> Result<(), Error>;
+
+const TESTS: &[(&str, Test)] = &[
+    (
+        "a_product_with_steps_is_computed_on_threads_of_the_callers",
+        a_product_with_steps_is_computed_on_threads_of_the_callers,
+    ),
+    ("refusals_carry_the_librarys_status", refusals_carry_the_librarys_status),
+    (
+        "windows_of_other_dimensions_than_the_image_are_refused",
+        windows_of_other_dimensions_than_the_image_are_refused,
+    ),
+    ("formats_are_described", formats_are_described),
+];
+
+fn main() {
+    let ignored = library().is_err() && std::env::var_os("OVOLO_REQUIRE_ONEDNN").is_none();
+    let trial = |(name, test): &(&str, Test)| {
+        let test = *test;
+        let run = move || {
+            let library = library().map_err(|missing| format!("oneDNN is {missing}"))?;
+            test(library).map_err(|error| error.to_string().into())
+        };
+        Trial::test(*name, run).with_ignored_flag(ignored)
+    };
+    libtest_mimic::run(&Arguments::from_args(), TESTS.iter().map(trial).collect()).exit();
+}
+
+fn plain(library: &'static Library, shape: &[usize]) -> Result<Desc, Error> {
+    Desc::new(library, shape, DataType::F32, tag(["", "a", "ab", "abc"][shape.len()]).unwrap_or(Tag::ANY))
+}
+
+fn a_product_with_steps_is_computed_on_threads_of_the_callers(
+    library: &'static Library,
+) -> Result<(), Error> {
+    let worker = || -> Result<(), Error> {
+        let (a, b, c) = (plain(library, &[2, 3])?, plain(library, &[3, 2])?, plain(library, &[2, 2])?);
+        let mut attr = Attr::new(library)?;
+        attr.sum(DataType::F32)?;
+        attr.eltwise(Algorithm::RELU, 0.0, 0.0)?;
+        attr.binary(Algorithm::BINARY_MUL, &plain(library, &[1, 2])?)?;
+        let desc = PrimitiveDesc::matmul(library, [&a, &b, &c], None, &attr)?;
+        assert!(!desc.name().is_empty());
+        let args = [Arg::SRC, Arg::WEIGHTS, Arg::DST, Arg::SCRATCH, Arg::step(2)];
+        let mut primitive = Primitive::new(&desc, &args)?;
+        let mut left = [1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+        let mut right = [1.0_f32, 0.0, 0.0, 1.0, 1.0, 1.0];
+        let mut factor = [1.0_f32, 10.0];
+        let mut scratch = vec![0_u8; desc.scratch().max(1)];
+        for round in 0..3 {
+            let mut result = [0.0_f32, 0.0, -100.0, 1.0];
+            let places = [
+                left.as_mut_ptr().cast(),
+                right.as_mut_ptr().cast(),
+                result.as_mut_ptr().cast(),
+                scratch.as_mut_ptr(),
+                factor.as_mut_ptr().cast(),
+            ];
+            // SAFETY: each array has the elements of its argument.
+            unsafe { primitive.run(&places)? };
+            assert_eq!(result, [4.0, 50.0, 0.0, 120.0], "round {round}");
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..2).map(|_| scope.spawn(worker)).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("a worker ends"))
+    })
+}
+
+fn refusals_carry_the_librarys_status(library: &'static Library) -> Result<(), Error> {
+    let Ok(a) = plain(library, &[2, 3]) else { panic!("a plain matrix is described") };
+    let Ok(attr) = Attr::new(library) else { panic!("attributes are made") };
+    let Err(error) = PrimitiveDesc::matmul(library, [&a, &a, &a], None, &attr) else {
+        panic!("shapes that do not fit are refused")
+    };
+    assert_eq!(error.to_string(), "a matrix product: invalid_arguments");
+    Ok(())
+}
+
+fn windows_of_other_dimensions_than_the_image_are_refused(library: &'static Library) -> Result<(), Error> {
+    let image =
+        |size| Desc::new(library, &[1, 3, size, size], DataType::F32, tag("abcd").unwrap_or(Tag::ANY));
+    let (image, result, attr) = (image(8)?, image(4)?, Attr::new(library)?);
+    let pool = |kernel: &[usize], after: Vec<i64>| {
+        let window = Window { strides: vec![2; 2], dilations: vec![1; 2], before: vec![0; 2], after };
+        let max = Algorithm::POOLING_MAX;
+        PrimitiveDesc::pooling(library, max, [&image, &result], kernel, &window, &attr).err()
+    };
+    let refused = Some(Error { what: "a pool", status: 2 });
+    assert_eq!(pool(&[2, 2], vec![0; 2]), None);
+    assert_eq!(pool(&[2], vec![0; 2]), refused);
+    assert_eq!(pool(&[2, 2], vec![0; 3]), refused);
+    Ok(())
+}
+
+fn formats_are_described(library: &'static Library) -> Result<(), Error> {
+    let desc = tag("aBcd16b").map(|tag| Desc::new(library, &[1, 17, 2, 3], DataType::F32, tag));
+    let Some(Ok(desc)) = desc else { panic!("the format is known") };
+    assert_eq!(desc.bytes(), 32 * 6 * 4);
+    let format = desc.format().map(|format| (format.strides, format.blocks));
+    assert_eq!(format, Some((vec![192, 96, 48, 16], vec![(1, 16)])));
+    Ok(())
+}

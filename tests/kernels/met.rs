@@ -1,0 +1,212 @@
+//! Which implementations have run and were right, and which ones the native backend gives for calls.
+
+use super::guarded::step;
+use super::{common, fired};
+use libtest_mimic::Failed;
+use ovolo::attr::{Attr, AttrKind, Attrs};
+use ovolo::backend::features::Isa;
+use ovolo::backend::{self, Call};
+use ovolo::compile::{self, Options};
+use ovolo::cost::Roofline;
+use ovolo::graph::Graph;
+use ovolo::op::{Arity, Op};
+use ovolo::rule::RuleSet;
+use ovolo::tensor::{DType, Tensor, TensorType};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+/// An op, and the name of an implementation of it.
+type Pair = (&'static str, String);
+
+/// What has run in this process, with a right result.
+static MET: Mutex<BTreeSet<Pair>> = Mutex::new(BTreeSet::new());
+
+/// Notes that an implementation has run, with a right result.
+pub fn note(op: Op, implementation: &str) {
+    let mut met = MET.lock().unwrap_or_else(PoisonError::into_inner);
+    met.insert((op.name, implementation.to_owned()));
+}
+
+fn met() -> BTreeSet<Pair> {
+    MET.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// A call that has some implementation.
+struct Sample {
+    op: Op,
+    attrs: Attrs,
+    inputs: Vec<TensorType>,
+    output: TensorType,
+}
+
+impl Sample {
+    fn new(call: &Call<'_>) -> Self {
+        let inputs = call.inputs.iter().map(|&ty| ty.clone()).collect();
+        Self { op: call.op, attrs: call.attrs.clone(), inputs, output: call.output.clone() }
+    }
+
+    fn bytes(&self) -> usize {
+        self.inputs.iter().chain([&self.output]).map(TensorType::bytes).sum()
+    }
+
+    /// The same call on another element type in place of `f32`, where the op takes that.
+    fn on(&self, dtype: DType) -> Option<Self> {
+        let other = |ty: &TensorType| {
+            let dtype = if ty.dtype == DType::F32 { dtype } else { ty.dtype };
+            TensorType { dtype, ..ty.clone() }
+        };
+        let inputs: Vec<TensorType> = self.inputs.iter().map(other).collect();
+        let output = self.op.result(&self.attrs, &inputs.iter().collect::<Vec<_>>()).ok()?;
+        Some(Self { op: self.op, attrs: self.attrs.clone(), inputs, output })
+    }
+
+    /// A call on one image, for ops that take one operand, and whose attributes have defaults or are a layout.
+    fn of_one_image(op: Op) -> Option<Self> {
+        let image = TensorType::plain(DType::F32, [2, 24, 5, 7]);
+        let (mut attrs, mut ty) = (Attrs::new(), image.clone());
+        for attr in op.attrs.iter().filter(|attr| attr.default.is_none()) {
+            // From one layout that is not the default to another.
+            attrs = match attr.kind {
+                AttrKind::Layout => attrs.with(attr.name, Attr::Layout("nhwc".parse().ok()?)),
+                _ => return None,
+            };
+            ty = image.with_layout("nChw8c".parse().ok()?);
+        }
+        if !matches!(op.arity, Arity::Exactly(1) | Arity::Post(1)) {
+            return None;
+        }
+        let attrs = ovolo::op::complete(op, attrs);
+        let output = op.result(&attrs, &[&ty]).ok()?;
+        Some(Self { op, attrs, inputs: vec![ty], output })
+    }
+
+    /// The implementation that the backend gives.
+    fn pair(&self) -> Option<Pair> {
+        let inputs: Vec<&TensorType> = self.inputs.iter().collect();
+        let call =
+            Call { op: self.op, attrs: &self.attrs, inputs: &inputs, output: &self.output, threads: THREADS };
+        let contract = backend::find("native")?.contract(&call).ok()?;
+        Some((self.op.name, contract.implementation))
+    }
+
+    /// Runs the call on seeded operands and compares with the op's reference evaluation.
+    fn run(&self) -> Result<(), String> {
+        let operand = |(at, ty): (usize, &TensorType)| {
+            common::random(&format!("operand {at}"), ty.dtype, &ty.shape).to_layout(&ty.layout)
+        };
+        let operands: Vec<Tensor> = self.inputs.iter().enumerate().map(operand).collect();
+        let operands: Vec<&Tensor> = operands.iter().collect();
+        let want = self.op.evaluate(&self.attrs, &operands, &self.output);
+        step(self.op, &self.attrs, &operands, &want)
+    }
+}
+
+/// Threads that implementations are asked for.
+const THREADS: usize = 2;
+
+/// Every implementation that a contract of the native backend names has run in this process, and was right.
+///
+/// Contracts are asked for all candidates in the e-graphs of the rules' examples and of `graphs`, and once more for
+/// the same calls on every other element type. An implementation that no example, case or model has run is run here,
+/// on the smallest of its calls.
+pub fn every_native_implementation(rules: &RuleSet, graphs: &[Graph]) -> Result<(), Failed> {
+    let examples: Vec<Graph> = rules
+        .rules()
+        .iter()
+        .flat_map(|rule| fired(rule).flat_map(|(before, after)| [before, after]).collect::<Vec<_>>())
+        .collect();
+    let options = common::options(THREADS);
+    let mut offered: BTreeMap<Pair, Sample> = BTreeMap::new();
+    let mut asked: BTreeMap<String, Sample> = BTreeMap::new();
+    for graph in examples.iter().chain(graphs) {
+        ask(graph, &options, &mut |sample| {
+            // One call for each op and layouts is enough to be asked for other types.
+            let layouts: Vec<String> = sample.inputs.iter().map(|ty| ty.layout.to_string()).collect();
+            let key = format!("{} {}", sample.op, layouts.join(" "));
+            keep(&mut asked, key, &sample);
+            offer(&mut offered, sample);
+        })?;
+    }
+    for sample in asked.values() {
+        for dtype in DType::ALL {
+            if let Some(other) = sample.on(dtype) {
+                offer(&mut offered, other);
+            }
+        }
+    }
+    // Some ops are candidates in no plan by themselves: steps of chains, and changes of layout that two others make.
+    let unasked = ovolo::op::built_in().all().into_iter().filter(|op| op.backend() == Some("native"));
+    for op in unasked.filter(|op| !asked.values().any(|sample| sample.op.name == op.name)) {
+        if let Some(sample) = Sample::of_one_image(op) {
+            offer(&mut offered, sample);
+        }
+    }
+    let before = met();
+    let mut wrong = Vec::new();
+    for (pair, sample) in offered.iter().filter(|(pair, _)| !before.contains(*pair)) {
+        if let Err(why) = sample.run() {
+            wrong.push(format!("`{}` by `{}`: {why}", pair.0, pair.1));
+        }
+    }
+    let met = met();
+    for op in ovolo::op::built_in().all() {
+        if op.backend() == Some("native") && !met.iter().any(|(name, _)| *name == op.name) {
+            wrong.push(format!("`{op}` has not run by any implementation"));
+        }
+    }
+    wrong.extend(
+        offered.keys().filter(|pair| !met.contains(*pair)).map(|pair| format!("{pair:?} has not run")),
+    );
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
+}
+
+/// Kernels for AVX-512 are among the implementations that have run.
+pub fn kernels_for_avx512() -> Result<(), Failed> {
+    let name = Isa::Avx512.name();
+    let pairs: Vec<Pair> = met().into_iter().filter(|(op, _)| op.starts_with("native.")).collect();
+    match pairs.iter().any(|(_, implementation)| implementation.ends_with(name)) {
+        true => Ok(()),
+        false => Err(format!("none of these is for {name}: {pairs:?}").into()),
+    }
+}
+
+fn offer(offered: &mut BTreeMap<Pair, Sample>, sample: Sample) {
+    if let Some(pair) = sample.pair() {
+        keep(offered, pair, &sample);
+    }
+}
+
+/// Keeps the smaller of two samples.
+fn keep<K: Ord>(kept: &mut BTreeMap<K, Sample>, key: K, sample: &Sample) {
+    let smaller = kept.get(&key).is_none_or(|known| sample.bytes() < known.bytes());
+    if smaller {
+        let Sample { op, attrs, inputs, output } = sample;
+        let (attrs, inputs, output) = (attrs.clone(), inputs.clone(), output.clone());
+        kept.insert(key, Sample { op: *op, attrs, inputs, output });
+    }
+}
+
+/// Gives `found` every native call that is a candidate in the e-graph of a graph, or stands in the graph itself.
+fn ask(graph: &Graph, options: &Options, found: &mut dyn FnMut(Sample)) -> Result<(), Failed> {
+    for (_, node) in graph.nodes().filter(|(_, node)| node.op.backend() == Some("native")) {
+        let inputs: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();
+        found(Sample::new(&Call {
+            op: node.op,
+            attrs: &node.attrs,
+            inputs: &inputs,
+            output: &node.ty,
+            threads: THREADS,
+        }));
+    }
+    let egraph = compile::saturated(graph, options).map_err(|error| format!("{graph}\n{error}"))?;
+    let found = RefCell::new(found);
+    let contracts = |call: &Call<'_>| {
+        if call.op.backend() == Some("native") {
+            found.borrow_mut()(Sample::new(call));
+        }
+        super::backend_of(call.op).ok_or("there is no such backend")?.contract(call)
+    };
+    egraph.problem(&Roofline::new("roofline", options.machine), THREADS, &contracts);
+    Ok(())
+}
