@@ -1,9 +1,40 @@
-//! Tells the crate what it is built of.
+//! Embeds the rules and pipelines that ship, and tells the crate what it is built of.
+
+use std::path::{Path, PathBuf};
 
 /// What kernels, rules and plans are made of. The other crates have fingerprints of their own.
-const SOURCES: &[&str] =
-    &["Cargo.toml", "Cargo.lock", "build.rs", "onednn-sys", "passes", "rules", "src", "team"];
+const SOURCES: &[&str] = &["Cargo.toml", "Cargo.lock", "build.rs", "passes", "rules", "src", "team"];
+
+/// Folders of texts that are embedded, each with the name of the constant that lists them.
+const EMBEDDED: &[(&str, &str)] = &[("rules", "RULES"), ("passes", "PIPELINES")];
 
 fn main() {
+    let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
+    embed(&root);
     ovolo_fingerprint::emit(SOURCES);
+}
+
+/// Writes a list of the names and texts of the RON files of each embedded folder, sorted by name.
+fn embed(root: &Path) {
+    let mut text = String::new();
+    for (folder, constant) in EMBEDDED {
+        let mut names: Vec<String> = std::fs::read_dir(root.join(folder))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .filter(|name| name.ends_with(".ron"))
+            .collect();
+        names.sort();
+        text += &format!("const {constant}: &[(&str, &str)] = &[\n");
+        for name in names {
+            let path = root.join(folder).join(&name);
+            text += &format!("    (\"{folder}/{name}\", include_str!({:?})),\n", path.display().to_string());
+        }
+        text += "];\n";
+    }
+    let folder = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
+    if let Err(error) = std::fs::write(folder.join("shipped.rs"), text) {
+        println!("cargo::error=the list of embedded files cannot be written: {error}");
+    }
 }

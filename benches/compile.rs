@@ -23,7 +23,7 @@ fn residual_blocks(count: usize) -> Graph {
         let _ = writeln!(source, " x{} = relu(s{block})", block + 1);
     }
     let _ = writeln!(source, " return x{count}\n}}");
-    text::parse(ovolo::op::built_in(), &source).unwrap()
+    text::parse(common::ops(), &source).unwrap()
 }
 
 fn compile(criterion: &mut Criterion) {
@@ -35,7 +35,7 @@ fn compile(criterion: &mut Criterion) {
     models.sort();
     for path in models {
         let import = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
-        let graph = onnx::load(&path, &import).unwrap().graph;
+        let graph = onnx::load(common::registry().onnx(), &path, &import).unwrap().graph;
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         group.bench_function(name, |bencher| {
             bencher.iter(|| ovolo::compile::compile(graph.clone(), &options).unwrap());

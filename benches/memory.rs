@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use ovolo::memory::{Exact, Planner, find};
+use ovolo::memory::{Exact, Planner, planners};
 use ovolo_lab::buffer::Table;
 use std::hint::black_box;
 use std::path::Path;
@@ -21,7 +21,8 @@ fn memory(criterion: &mut Criterion) {
         group.bench_function(format!("exact-{name}"), |bencher| {
             bencher.iter(|| exact.plan(black_box(&buffers)));
         });
-        let best = find("best").unwrap();
+        let planners = planners();
+        let best = planners.get("best").unwrap();
         group.bench_function(format!("best-{name}"), |bencher| {
             bencher.iter(|| best.plan(black_box(&buffers)))
         });

@@ -16,10 +16,11 @@ fn run(criterion: &mut Criterion) {
     for model in ["squeezenet1_1", "mobilenet_v2", "resnet50", "nasrnn"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models").join(format!("{model}.onnx"));
         let import = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
-        let graph = onnx::load(&path, &import).unwrap().graph;
+        let graph = onnx::load(common::registry().onnx(), &path, &import).unwrap().graph;
         for threads in [1, 2] {
             let compilation = common::compile(graph.clone(), threads);
-            let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+            let mut session =
+                Session::new(&compilation.program, compilation.plan, common::registry().backends()).unwrap();
             let inputs: Vec<Tensor> =
                 session.plan().inputs.iter().map(|(_, ty)| Tensor::zeros(ty.clone())).collect();
             let inputs: Vec<&Tensor> = inputs.iter().collect();

@@ -51,7 +51,7 @@ fn main() {
     for (name, file, seconds, gain) in SUITE {
         let import = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-        let graph = onnx::load(path, &import).unwrap().graph;
+        let graph = onnx::load(common::registry().onnx(), path, &import).unwrap().graph;
         let search = (0..RUNS)
             .map(|_| searched(&compile(&graph, &options("superoptimise", "flops", Machine::NOMINAL))))
             .fold(f64::INFINITY, f64::min);

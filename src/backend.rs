@@ -4,68 +4,18 @@
 //! implementation's name, and its contract with the memory planner. All of it is asked before
 //! memory is planned, of exactly the implementation that was chosen.
 
-#[cfg(test)]
-mod check;
-pub mod cuda;
 pub mod features;
-pub mod native;
-pub mod onednn;
 
-pub use crate::contract::{ALIGN, Call, Contract};
 use crate::graph::NodeId;
+use crate::op::Lowering;
+pub use crate::op::{ALIGN, Args, Call, Contract, Kernel};
 use crate::plan::Plan;
 use crate::plan::schedule::Schedule;
+use crate::table::Table;
 use crate::tensor::Tensor;
-pub use ovolo_team as team;
 use rustc_hash::FxHashMap;
 use std::path::PathBuf;
-use team::Team;
-
-/// A kernel for fixed types, attributes and threads. Built once, run many times.
-pub trait Kernel: Send + Sync {
-    /// Computes the result. Does not allocate.
-    ///
-    /// A kernel may panic. Its result and scratch then hold any bytes, and it can be run again.
-    ///
-    /// # Safety
-    /// A backend made this kernel for a [`Call`], and has given a [`Contract`] for the same call. The call is one
-    /// that its op takes: the op's definition gives the result's type for the attributes and the operands' types.
-    /// For the whole run:
-    /// - `args.inputs` has one pointer for each operand of the call, in their order. Each is aligned to the
-    ///   operand's element type, and as many initialised bytes as the operand's type has can be read there.
-    ///   Nobody writes them meanwhile, except this kernel where an operand shares the result's buffer.
-    /// - `args.output` is aligned to [`ALIGN`], and as many bytes as the result's type has can be read and
-    ///   written there. Nobody else uses them meanwhile. They overlap no operand, with these exceptions: one
-    ///   operand of [`Contract::in_place`], or the operand of [`Contract::alias`], may begin at the same
-    ///   address; an operand that [`Contract::joins`] the result may lie at its place of [`Contract::parts`].
-    ///   Where the contract has an alias, its bytes are in the result's buffer when the run begins.
-    /// - `args.scratch` is aligned to [`ALIGN`], and [`Contract::scratch`] bytes can be read and written there.
-    ///   Nobody else uses them meanwhile, and they overlap neither an operand nor the result. It may be any
-    ///   pointer when the contract asks for no scratch, or when the call's result is on a device: such a kernel
-    ///   takes its operands from the host's memory and leaves its result there, and has scratch of its own.
-    /// - `args.team` has as many threads as the call says.
-    ///
-    /// The values of the bytes are free: a kernel reads no memory but its buffers, whatever they hold.
-    unsafe fn run(&self, args: &Args<'_>);
-
-    /// Seconds that the last run took on a device, without the copies to the device and back. `None` for
-    /// kernels of the host, which are timed from outside.
-    fn seconds(&self) -> Option<f64> {
-        None
-    }
-}
-
-/// The buffers of one step: what [`Kernel::run`] is given, and what it demands of them.
-pub struct Args<'a> {
-    /// The operands.
-    pub inputs: &'a [*const u8],
-    /// The result; it may be the buffer of an operand where the contract allows that.
-    pub output: *mut u8,
-    /// Scratch memory of the size in the contract; any pointer where that is zero.
-    pub scratch: *mut u8,
-    /// The threads.
-    pub team: &'a Team,
-}
+use std::sync::Arc;
 
 /// The part of a plan that runs on a device: its memory, its machine code and its queues.
 ///
@@ -111,20 +61,41 @@ pub struct Loading<'a> {
     pub schedule: &'a Schedule,
     /// The constants that it reads.
     pub constants: &'a FxHashMap<NodeId, Tensor>,
-    /// Where machine code comes from.
-    pub code: &'a dyn cuda::nvrtc::Source,
+    /// Where what is compiled for the device is kept.
+    pub artifacts: &'a dyn Artifacts,
+}
+
+/// Where backends keep what they compile for a device, such as machine code: bytes under a key of texts, which are all
+/// that the bytes depend on.
+pub trait Artifacts {
+    /// What was stored under a key; nothing where that is absent or damaged.
+    fn load(&self, key: &[&str]) -> Option<Vec<u8>>;
+
+    /// Stores bytes under a key, if that is possible.
+    fn store(&self, key: &[&str], bytes: &[u8]);
+}
+
+/// Keeps no artifacts.
+pub struct Unkept;
+
+impl Artifacts for Unkept {
+    fn load(&self, _: &[&str]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn store(&self, _: &[&str], _: &[u8]) {}
 }
 
 /// A set of kernels under one name.
 ///
 /// # Safety
 /// Sessions run its kernels in memory that they lay out as its contracts say. So whatever the call:
-/// - A kernel that [`Backend::kernel`] makes for a call is sound to run under the conditions of [`Kernel::run`] with
-///   the contract that [`Backend::contract`] gives for an equal call.
+/// - A kernel that a declaration of [`Backend::ops`] makes for a call is sound to run under the conditions of
+///   [`Kernel::run`] with the contract that the same declaration gives for an equal call.
 /// - Where a contract has [`Contract::view_of`], the result's bytes lie within that operand's from
 ///   [`Contract::view_offset`] on.
 /// - A runner that [`Backend::runner`] makes is one for the plan that it was given.
-pub unsafe trait Backend: Sync {
+pub unsafe trait Backend: Send + Sync {
     /// The name: the prefix of its lowered ops.
     fn name(&self) -> &'static str;
 
@@ -166,8 +137,8 @@ pub unsafe trait Backend: Sync {
         Vec::new()
     }
 
-    /// The contract of the implementation for a call, or why there is none.
-    fn contract(&self, call: &Call<'_>) -> Result<Contract, String>;
+    /// Its lowered ops, whose names begin with its own and a dot.
+    fn ops(&self) -> Vec<Lowering>;
 
     /// Loads the steps of a plan that are on this backend's device; nothing where it has none of its own.
     ///
@@ -176,17 +147,7 @@ pub unsafe trait Backend: Sync {
     fn runner(&self, _: &Loading<'_>) -> Option<Result<Box<dyn Runner>, String>> {
         None
     }
-
-    /// Makes the kernel for a call whose contract was given; one of a device takes operands of the host, and
-    /// gives its result there.
-    fn kernel(&self, call: &Call<'_>) -> Result<Box<dyn Kernel>, String>;
 }
 
-/// Every backend. A new one is a file and a line here.
-pub const BACKENDS: &[&dyn Backend] =
-    &[&native::Native, &onednn::OneDnn, &cuda::Cuda, &cuda::CublasLt, &cuda::CuDnn];
-
-/// The backend with this name.
-pub fn find(name: &str) -> Option<&'static dyn Backend> {
-    BACKENDS.iter().find(|backend| backend.name() == name).copied()
-}
+/// Backends by name.
+pub type Backends = Table<Arc<dyn Backend>>;

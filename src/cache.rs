@@ -2,15 +2,17 @@
 //!
 //! Takes a [`Key`] of everything that can change the answer ([`Request`] makes it), gives a
 //! [`Session`] that is ready to run, with its weights mapped. What it reads it checks, to the last bit,
-//! against checksums, then against the registry of ops, and against what the backends of this process
+//! against checksums, then against the ops of the registry, and against what the backends of this process
 //! say of each kernel: what does not fit is a [`Miss`], and is built again. It refuses nothing and waits
 //! for nobody: a cache that cannot be read or written is as good as none.
 //!
 //! ```no_run
 //! # use ovolo::cache::{Cache, Request};
-//! # fn of(request: &Request) -> Result<(), Box<dyn std::error::Error>> {
-//! let cache = Cache::new(std::path::Path::new("folder"), Cache::LIMIT, ovolo::op::built_in());
-//! match cache.find(&request.key()?, None) {
+//! # use ovolo::registry::Registry;
+//! # use std::sync::Arc;
+//! # fn of(request: &Request, registry: &Arc<Registry>) -> Result<(), Box<dyn std::error::Error>> {
+//! let cache = Cache::new(std::path::Path::new("folder"), Cache::LIMIT, registry);
+//! match cache.find(&request.key(registry)?, None) {
 //!     Ok(session) => println!("{} steps", session.plan().steps.len()),
 //!     Err(miss) => println!("{miss}"),
 //! }
@@ -18,7 +20,7 @@
 //! ```
 
 mod archive;
-mod cubin;
+mod artifact;
 mod digest;
 mod entry;
 mod folder;
@@ -29,7 +31,7 @@ mod prune;
 mod request;
 mod weights;
 
-pub use cubin::{Cubins, Made};
+pub use artifact::Kept;
 pub use digest::Digest;
 pub use entry::{Constant, Damage, Entry, Value};
 pub use folder::{Folder, Kind, Listed};
@@ -41,12 +43,13 @@ pub use request::{Builds, Request, build, elsewhere};
 use crate::cost::{Basis, Machine, Stored};
 use crate::error::Error;
 use crate::graph::NodeId;
-use crate::op::Ops;
 use crate::plan::Plan;
+use crate::registry::Registry;
 use crate::session::{self, Constants, Session};
 use crate::tensor::Tensor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// A folder of entries, and how large it may become.
@@ -54,7 +57,7 @@ use std::time::SystemTime;
 pub struct Cache {
     folder: Folder,
     limit: u64,
-    ops: Ops,
+    registry: Arc<Registry>,
 }
 
 /// An entry that is there, or what is wrong with it.
@@ -119,9 +122,9 @@ impl Cache {
     /// Bytes that a cache takes unless it is told otherwise.
     pub const LIMIT: u64 = 8 << 30;
 
-    /// The cache in a folder, which need not exist yet. Its plans are read as plans of these ops.
-    pub fn new(folder: &Path, limit: u64, ops: &Ops) -> Self {
-        Self { folder: Folder::new(folder), limit, ops: ops.clone() }
+    /// The cache in a folder, which need not exist yet. Its plans are of the ops and backends of this registry.
+    pub fn new(folder: &Path, limit: u64, registry: &Arc<Registry>) -> Self {
+        Self { folder: Folder::new(folder), limit, registry: Arc::clone(registry) }
     }
 
     /// Its files.
@@ -183,7 +186,7 @@ impl Cache {
     /// Why there is none.
     pub fn look(&self, key: &Key, times: Option<&Stored>) -> Result<Session, Miss> {
         let (plan, constants) = self.stored(key, times)?;
-        Session::stored(plan, constants, &Cubins::new(&self.folder))
+        Session::stored(plan, constants, self.registry.backends(), &Kept::new(&self.folder))
             .map_err(|error| Miss::Changed(error.to_string()))
     }
 
@@ -224,7 +227,7 @@ impl Cache {
     /// # Errors
     /// If an op of it is absent.
     pub fn plan(&self, entry: &Entry) -> Result<Plan, Miss> {
-        entry.plan.clone().resolve(&self.ops).map_err(|why| Miss::Changed(why.to_string()))
+        entry.plan.clone().resolve(self.registry.ops()).map_err(|why| Miss::Changed(why.to_string()))
     }
 
     /// Keeps a session's plan and constants under a key, and prunes what the limit does not allow.
@@ -297,7 +300,7 @@ impl Cache {
         let named = prune::named(&self.folder);
         let named: BTreeSet<String> = named.iter().map(ToString::to_string).collect();
         let weights = self.folder.list(Kind::Weight).into_iter().map(|one| (Kind::Weight, one));
-        let modules = self.folder.list(Kind::Cubin).into_iter().map(|one| (Kind::Cubin, one));
+        let modules = self.folder.list(Kind::Artifact).into_iter().map(|one| (Kind::Artifact, one));
         weights.filter(|(_, one)| !named.contains(&one.name)).chain(modules).collect()
     }
 
@@ -307,7 +310,7 @@ impl Cache {
     /// What is wrong with it.
     pub fn verify_other(&self, kind: Kind, name: &str) -> Result<(), Miss> {
         match kind {
-            Kind::Cubin => cubin::check(&self.folder, name),
+            Kind::Artifact => artifact::check(&self.folder, name),
             Kind::Plan | Kind::Weight => weights::check(&self.folder, name),
         }
     }

@@ -13,12 +13,16 @@ use crate::graph::Graph;
 use crate::pass::pipeline::Pipeline;
 use crate::pass::{self, Context, PassReport, State};
 use crate::plan::Plan;
+use crate::registry::Registry;
 use crate::rule::RuleSet;
 use crate::verify;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What a compilation is told.
 pub struct Options {
+    /// What the compilation chooses among.
+    pub registry: Arc<Registry>,
     /// The rules in play.
     pub rules: RuleSet,
     /// The pipeline.
@@ -37,6 +41,7 @@ impl Options {
     /// What the passes are told beside this graph.
     pub fn context(&self, graph: &Graph) -> Context<'_> {
         Context {
+            catalog: self.registry.catalog(),
             rules: &self.rules,
             pipeline: &self.pipeline,
             threads: self.threads,
@@ -99,6 +104,9 @@ pub fn compile(graph: Graph, options: &Options) -> Result<Compilation, Error> {
 /// As of [`compile`].
 pub fn compile_into(graph: Graph, options: &Options, stages: &mut Vec<Stage>) -> Result<Compilation, Error> {
     let context = options.context(&graph);
+    if let Some(plan) = options.pipeline.plan() {
+        context.catalog.check_limit(&plan.limits)?;
+    }
     let graph = verify::verify(graph)?.into_inner();
     stages.push(Stage {
         name: "import".into(),
@@ -131,7 +139,8 @@ pub fn compile_into(graph: Graph, options: &Options, stages: &mut Vec<Stage>) ->
         ))
     })?;
     let stages = std::mem::take(stages);
-    Ok(Compilation { absent: pass::absent(&options.pipeline), stages, program: state.graph, plan })
+    let absent = pass::absent(&options.pipeline, &options.registry.catalog().backends);
+    Ok(Compilation { absent, stages, program: state.graph, plan })
 }
 
 /// The e-graph of a model after all rewriting phases of a pipeline.

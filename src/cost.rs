@@ -4,7 +4,6 @@
 //! of a program is the sum over its distinct kernels; the extraction asks once per distinct call.
 
 mod basis;
-mod device;
 mod feature;
 mod formula;
 mod learned;
@@ -31,7 +30,7 @@ pub use rank::{median, median_error, spearman};
 pub use roofline::{Machine, Roofline};
 pub use stored::{Decision, Stored, Validators};
 
-use crate::contract::{Call, Contract};
+use crate::op::{Call, Contract};
 
 /// What a cost model may look at.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +42,14 @@ pub struct Query<'a> {
     pub constant: &'a [bool],
     /// The implementation's contract.
     pub contract: &'a Contract,
+}
+
+impl Query<'_> {
+    /// A number that the op's declaration has beside what is known of every op; zero where it has none of the name.
+    pub fn own(&self, name: &str) -> f64 {
+        let features = self.call.op.lowered.as_ref().map_or(&[][..], |lowered| lowered.declaration.features);
+        features.iter().find(|own| own.name == name).map_or(0.0, |own| (own.value)(&self.call))
+    }
 }
 
 /// Prices kernels.
@@ -75,7 +82,7 @@ pub trait CostModel: Sync {
 }
 
 /// What cost models are made of, beside their settings.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Given<'a> {
     /// The calibrated machine.
     pub machine: &'a Machine,
@@ -85,11 +92,13 @@ pub struct Given<'a> {
     pub threads: usize,
     /// Bytes of the model's constants.
     pub constants: usize,
+    /// What times of this machine depend on.
+    pub validators: &'a dyn Fn() -> Validators,
 }
 
 impl<'a> Given<'a> {
     /// The machine alone.
     pub fn machine(machine: &'a Machine) -> Self {
-        Self { machine, measured: None, threads: 1, constants: 0 }
+        Self { machine, measured: None, threads: 1, constants: 0, validators: &Validators::default }
     }
 }

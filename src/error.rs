@@ -87,7 +87,7 @@ impl Error {
         move |source| Self::Io { path, source }
     }
 
-    /// A setting that is off.
+    /// A setting that is wrong.
     pub fn setting(message: impl Into<String>) -> Self {
         Self::Pass(message.into())
     }

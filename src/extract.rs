@@ -47,9 +47,12 @@ use serde::de::DeserializeOwned;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
+/// Extractors by name.
+pub type Extractors = Table<Kind<dyn Extractor>>;
+
 /// The extractors that ship with ovolo. A new one is a file and a line here.
-pub fn extractors() -> &'static Table<Kind<dyn Extractor>> {
-    static EXTRACTORS: LazyLock<Table<Kind<dyn Extractor>>> = LazyLock::new(|| {
+pub fn extractors() -> &'static Extractors {
+    static EXTRACTORS: LazyLock<Extractors> = LazyLock::new(|| {
         let mut table = Table::new("extractor");
         let kinds = [
             kind::<Exact>(),
@@ -90,16 +93,16 @@ pub fn all() -> impl Iterator<Item = Arc<dyn Extractor>> {
 const OPTIONAL: &[(&str, &str)] = &[("ilp", "ilp")];
 
 /// The feature of a build that has the extractor with this name, where this one does not.
-pub fn needs(name: &str) -> Option<&'static str> {
-    let (_, feature) = OPTIONAL.iter().find(|(known, _)| *known == name)?;
-    extractors().get(name).is_none().then_some(*feature)
+pub fn needs(name: &str, known: &Extractors) -> Option<&'static str> {
+    let (_, feature) = OPTIONAL.iter().find(|(optional, _)| *optional == name)?;
+    known.get(name).is_none().then_some(*feature)
 }
 
 /// What to say of a name that no extractor has: which there are, or how to have it.
-pub fn unknown(name: &str) -> String {
-    match needs(name) {
+pub fn unknown(name: &str, known: &Extractors) -> String {
+    match needs(name, known) {
         Some(feature) => format!("this build has no extractor `{name}`: build with `--features {feature}`"),
-        None => extractors().unknown(name).to_string(),
+        None => known.unknown(name).to_string(),
     }
 }
 

@@ -1,19 +1,20 @@
 //! What this machine has, as far as times of kernels depend on it.
 
-use crate::backend::{self, Backend, features};
+use crate::backend::{Backend, Backends, features};
 use crate::cost::Validators;
+use std::sync::Arc;
 
 /// What the times of kernels on this machine depend on.
-pub fn validators(threads: usize) -> Validators {
+pub fn validators(threads: usize, backends: &Backends) -> Validators {
     let machine = vec![
         format!("ovolo {} times, format 4", env!("CARGO_PKG_VERSION")),
         format!("processor {}", features::processor()),
         format!("features {}", features::planned().join(" ")),
         format!("threads {threads}"),
     ];
-    let library = |backend: &&dyn Backend| {
+    let library = |(_, backend): (&str, &Arc<dyn Backend>)| {
         let identity = backend.identity().ok()?.replace(['\n', '\t'], " ");
         Some((backend.name().to_owned(), identity))
     };
-    Validators { machine, libraries: backend::BACKENDS.iter().filter_map(library).collect() }
+    Validators { machine, libraries: backends.iter().filter_map(library).collect() }
 }

@@ -12,15 +12,15 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | 0 | [`error`], [`mod@ron`], [`setting`], [`tensor`] |
+//! | 0 | [`error`], [`mod@ron`], [`setting`], [`table`], [`team`], [`tensor`] |
 //! | 1 | [`attr`], [`graph`] |
 //! | 2 | [`op`], [`verify`] |
 //! | 3 | [`rule`] |
-//! | 4 | [`contract`], [`cost`], [`mod@extract`] |
+//! | 4 | [`cost`], [`mod@extract`] |
 //! | 5 | [`egraph`] |
 //! | 6 | [`memory`], [`plan`] |
 //! | 7 | [`backend`], [`mod@file`], [`host`] |
-//! | 8 | [`pass`], [`mod@compile`], [`session`], [`cache`], [`onnx`], [`npy`], [`subprocess`] |
+//! | 8 | [`pass`], [`mod@compile`], [`registry`], [`session`], [`cache`], [`onnx`], [`npy`], [`subprocess`] |
 //!
 //! # Invariants
 //! - Every choice comes from the e-graph: there is no rewriting before or after it, and no fallback.
@@ -33,12 +33,13 @@ pub mod attr;
 pub mod backend;
 pub mod cache;
 pub mod compile;
-pub mod contract;
 pub mod cost;
 pub mod egraph;
 pub mod error;
 pub mod extract;
 pub mod file;
+#[cfg(test)]
+mod fixture;
 pub mod graph;
 pub mod host;
 pub mod memory;
@@ -47,6 +48,7 @@ pub mod onnx;
 pub mod op;
 pub mod pass;
 pub mod plan;
+pub mod registry;
 pub mod ron;
 pub mod rule;
 pub mod session;
@@ -55,6 +57,8 @@ pub mod subprocess;
 pub mod table;
 pub mod tensor;
 pub mod verify;
+
+pub use ovolo_team as team;
 
 /// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
 pub const BUILD: &str = env!("OVOLO_BUILD");

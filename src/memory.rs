@@ -2,15 +2,16 @@
 //!
 //! Takes buffers, each with the steps at which it is live, gives an offset for each so that buffers
 //! that are live together lie apart, and says how many bytes that takes and whether fewer could do
-//! ([`Packing::proven`]). A planner is a file and a line in [`PLANNERS`].
+//! ([`Packing::proven`]). A planner is a file and a line in [`planners`].
 //!
 //! ```
-//! use ovolo::memory::{Buffer, find};
+//! use ovolo::memory::{Buffer, planners};
 //! let buffer = |lower, upper, size| Buffer { lower, upper, size, align: 1 };
 //! let buffers = [buffer(0, 3, 4), buffer(3, 9, 4), buffer(0, 9, 4), buffer(9, 21, 4), buffer(0, 21, 4)];
-//! let packing = find("exact").expect("it is in the list").plan(&buffers);
+//! let packing = planners().find("exact")?.plan(&buffers);
 //! assert_eq!(packing.peak, 12);
 //! assert!(packing.proven);
+//! # Ok::<(), ovolo::table::Unknown>(())
 //! ```
 
 mod exact;
@@ -18,10 +19,15 @@ mod fit;
 mod limit;
 mod order;
 pub mod reuse;
+mod sequence;
 
 pub use exact::Exact;
 pub use limit::Limit;
 pub use order::{Task, orders};
+pub use sequence::{Candidate, Order, Orders, execution_orders};
+
+use crate::table::Table;
+use std::sync::Arc;
 
 /// A range of steps during which so many bytes are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +60,7 @@ pub struct Packing {
 }
 
 /// Gives buffers their offsets.
-pub trait Planner: Sync {
+pub trait Planner: Send + Sync {
     /// Its name in pipelines.
     fn name(&self) -> &'static str;
 
@@ -63,12 +69,13 @@ pub trait Planner: Sync {
     fn plan(&self, buffers: &[Buffer]) -> Packing;
 }
 
-/// Every planner.
-pub const PLANNERS: &[&dyn Planner] = &[&Exact::DEFAULT, &fit::Best, &fit::FirstFit];
+/// Planners by name.
+pub type Planners = Table<Arc<dyn Planner>>;
 
-/// The planner with this name.
-pub fn find(name: &str) -> Option<&'static dyn Planner> {
-    PLANNERS.iter().find(|planner| planner.name() == name).copied()
+/// The planners that ovolo has.
+pub fn planners() -> Planners {
+    let own: [Arc<dyn Planner>; 3] = [Arc::new(Exact::DEFAULT), Arc::new(fit::Best), Arc::new(fit::FirstFit)];
+    Table::of("memory planner", own.map(|planner| (planner.name(), planner)))
 }
 
 /// The most bytes live at one step: no packing can be smaller.

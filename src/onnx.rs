@@ -1,4 +1,4 @@
-//! ONNX import: a model file becomes a [`Graph`] of ops of the registry.
+//! ONNX import: a model file becomes a [`Graph`] of ops.
 //!
 //! Takes opsets 7 to 28 of ONNX's own operators. Every shape is fixed while importing: symbolic
 //! dimensions are bound by name, and whatever is computed from shapes and small constants alone is
@@ -11,7 +11,8 @@
 //!
 //! ```no_run
 //! let options = ovolo::onnx::ImportOptions::default();
-//! let imported = ovolo::onnx::load("model.onnx", &options)?;
+//! let registry = ovolo::registry::Registry::new();
+//! let imported = ovolo::onnx::load(registry.onnx(), "model.onnx", &options)?;
 //! for (_, input) in imported.graph.inputs() {
 //!     println!("{} {}", input.name, input.ty);
 //! }
@@ -31,11 +32,14 @@ mod signature;
 mod structure;
 pub(crate) mod weight;
 
+pub use call::{Call, Value, axes, axis, signed};
 pub use error::{OnnxError, Unsupported};
 pub use external::{External, external, symbols};
 pub use input::{check_inputs, check_types};
+pub use operator::{Operator, Operators, Results, operators};
 
 use crate::graph::Graph;
+use crate::op::Ops;
 use memmap2::Mmap;
 use prost::Message;
 use prost::bytes::Bytes;
@@ -49,6 +53,15 @@ pub const OLDEST_OPSET: i64 = 7;
 pub const NEWEST_OPSET: i64 = 28;
 /// The newest version of the file format that is known.
 pub const NEWEST_IR: i64 = 14;
+
+/// The tables that models are imported by.
+#[derive(Clone, Copy, Debug)]
+pub struct Tables<'a> {
+    /// The ops that importers make nodes of.
+    pub ops: &'a Ops,
+    /// The importers of operators.
+    pub operators: &'a Operators,
+}
 
 /// What an import needs to know beside the model.
 #[derive(Clone, Debug, Default)]
@@ -90,13 +103,17 @@ pub struct Imported {
 ///
 /// # Errors
 /// See [`OnnxError`].
-pub fn load(path: impl AsRef<Path>, options: &ImportOptions) -> Result<Imported, OnnxError> {
+pub fn load(
+    tables: Tables<'_>,
+    path: impl AsRef<Path>,
+    options: &ImportOptions,
+) -> Result<Imported, OnnxError> {
     let path = path.as_ref();
     let model = path.display().to_string();
     let read = |why: std::io::Error| OnnxError::Read { path: model.clone(), why: why.to_string() };
     let map = weight::map(path).map_err(read)?.map(Arc::new);
     let bytes = map.clone().map_or_else(Bytes::new, |map| Bytes::from_owner(Mapped(map)));
-    decode(bytes, &model, Some(folder(path)), map, options)
+    decode(tables, bytes, &model, Some(folder(path)), map, options)
 }
 
 /// A mapped file as the owner of bytes.
@@ -121,14 +138,16 @@ fn folder(path: &Path) -> PathBuf {
 /// # Errors
 /// See [`OnnxError`].
 pub fn from_bytes(
+    tables: Tables<'_>,
     bytes: impl Into<Bytes>,
     name: &str,
     options: &ImportOptions,
 ) -> Result<Imported, OnnxError> {
-    decode(bytes.into(), name, None, None, options)
+    decode(tables, bytes.into(), name, None, None, options)
 }
 
 fn decode(
+    tables: Tables<'_>,
     bytes: Bytes,
     model: &str,
     folder: Option<PathBuf>,
@@ -149,7 +168,7 @@ fn decode(
     if proto.graph.is_none() {
         return Err(damaged(seems.unwrap_or_else(|| "it has no graph".to_owned())));
     }
-    importer::import(proto, model, folder, map, options)
+    importer::import(tables, proto, model, folder, map, options)
 }
 
 /// What a file that is no ONNX model seems to be, where its beginning tells.

@@ -6,13 +6,13 @@
 //! means, in the layouts it names.
 
 mod attention;
-mod cublaslt;
-mod cudnn;
 mod declaration;
 mod device;
 mod elementwise;
 mod grad;
 mod handle;
+pub mod image;
+mod kernel;
 pub(crate) mod law;
 mod layout;
 mod lowered;
@@ -22,23 +22,27 @@ mod ops;
 pub mod pointwise;
 pub mod post;
 mod reduce;
-pub(crate) mod resize;
+pub mod resize;
 mod shape;
 mod squeeze;
 pub mod strassen;
-mod tf32;
-pub(crate) mod transposed;
-pub(crate) mod tree;
+pub mod transposed;
+pub mod tree;
 mod window;
 pub mod winograd;
 
 pub use declaration::{attr_errors, operand_count};
 pub use elementwise::{Parameter, scalar};
 pub use handle::{CONST, INPUT, Op};
-pub use ops::{Ops, built_in};
+pub use kernel::{ALIGN, Args, Call, Contract, Kernel};
+pub use lowered::{
+    Attributes, Check, ContractOf, Draw, Fallback, FallbackContract, FallbackKernel, Form, KernelOf, Layouts,
+    LowerError, Lowered, Lowering, Made, Own, Reference, Sample, SecondsOf,
+};
+pub use ops::Ops;
 
 use crate::attr::{Attr, AttrKind, Attrs};
-use crate::tensor::{Tensor, TensorType};
+use crate::tensor::{Family, Tensor, TensorType};
 
 /// How many operands an op takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +70,19 @@ pub struct AttrDef {
     pub doc: &'static str,
 }
 
+impl AttrDef {
+    /// The declaration of an attribute.
+    pub const fn new(name: &'static str, kind: AttrKind, default: Option<Attr>, doc: &'static str) -> Self {
+        Self { name, kind, default, doc }
+    }
+
+    /// The declaration of the attribute `post`.
+    pub fn post() -> Self {
+        let doc = "steps on each element of the result before it is stored";
+        Self::new("post", AttrKind::Post, Some(Attr::Post(Vec::new())), doc)
+    }
+}
+
 /// Work of one evaluation, for cost models.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Work {
@@ -86,8 +103,11 @@ pub struct Flags {
     pub commutative: bool,
     /// Unary, and equal results come only from equal operands, if these are of one type.
     pub injective: bool,
-    /// Has a kernel: its name begins with a backend's name and a dot.
-    pub lowered: bool,
+    /// Copies its operand between the memories of the host and of a device of this family, and says itself where both
+    /// lie. All other ops have their operands and their result in one memory.
+    pub transfer: Option<Family>,
+    /// Rounds what another way to compute the same would not: by factors that are no powers of two.
+    pub inexact: bool,
 }
 
 /// Everything ovolo knows of an op.
@@ -102,15 +122,25 @@ pub struct OpDef {
     pub attrs: Vec<AttrDef>,
     /// Properties.
     pub flags: Flags,
-    /// The type of the result: see [`OpDef::result`].
-    infer: fn(&Attrs, &[&TensorType]) -> Result<TensorType, String>,
-    /// The reference evaluation: see [`OpDef::evaluate`].
-    eval: fn(&Attrs, &[&Tensor], &TensorType) -> Tensor,
+    /// The type of the result, operands being where the op takes them. Ask [`OpDef::result`].
+    pub infer: Infer,
+    /// The reference evaluation on the host. Ask [`OpDef::evaluate`].
+    pub eval: Eval,
     /// Floating-point operations of one evaluation.
-    pub flops: fn(&Attrs, &[&TensorType], &TensorType) -> f64,
-    /// For a lowered op, the logical op that it computes.
-    pub logical: Option<Op>,
+    pub flops: Flops,
+    /// What an op has that a backend runs; `None` for a logical op.
+    pub lowered: Option<Lowered>,
 }
+
+/// Infers the type of a result from the attributes, all of them set, and as many operands as the op takes; or says
+/// what is wrong with which of them.
+pub type Infer = fn(&Attrs, &[&TensorType]) -> Result<TensorType, String>;
+
+/// Evaluates an op for reference, for operands and a result that [`Infer`] accepted. Accumulates in `f64`.
+pub type Eval = fn(&Attrs, &[&Tensor], &TensorType) -> Tensor;
+
+/// Counts the floating-point operations of one evaluation, a multiply-add as two.
+pub type Flops = fn(&Attrs, &[&TensorType], &TensorType) -> f64;
 
 impl OpDef {
     /// The type of the result.
@@ -144,9 +174,20 @@ impl OpDef {
         self.name.rsplit('.').next().unwrap_or(self.name)
     }
 
+    /// Whether a backend runs it.
+    pub fn is_lowered(&self) -> bool {
+        self.lowered.is_some()
+    }
+
     /// The name of the logical op that it computes: its own, unless it is a lowered op.
     pub fn meaning(&self) -> &'static str {
-        self.logical.map_or(self.name, |logical| logical.name)
+        self.lowered.as_ref().map_or(self.name, |lowered| lowered.logical.name)
+    }
+
+    /// Whether results are rounded where the logical op's are not: see [`Flags::inexact`].
+    pub fn is_inexact(&self) -> bool {
+        let makers = self.lowered.iter().flat_map(|lowered| &lowered.makers);
+        self.flags.inexact || makers.into_iter().any(|maker| maker.flags.inexact)
     }
 
     /// The name of the backend that has the kernel, for a lowered op.
@@ -154,9 +195,10 @@ impl OpDef {
         self.name.split_once('.').map(|(backend, _)| backend)
     }
 
-    /// Whether it is an op of a backend whose kernels run on a device; copies to and from one are.
-    pub fn runs_on_device(&self) -> bool {
-        device::runs_there(self)
+    /// The family of devices on which the kernel of a lowered op runs; `None` for the host. Copies to a device and
+    /// from one run there.
+    pub fn device(&self) -> Option<Family> {
+        self.lowered.as_ref().and_then(|lowered| lowered.declaration.device)
     }
 }
 
@@ -184,26 +226,7 @@ const LOGICAL: &[fn() -> Vec<OpDef>] = &[
     attention::ops,
     grad::ops,
     layout::ops,
-    device::ops,
 ];
-
-/// Infers the type of a result.
-type Infer = fn(&Attrs, &[&TensorType]) -> Result<TensorType, String>;
-
-/// The declaration of an attribute, for the families.
-const fn attr(name: &'static str, kind: AttrKind, default: Option<Attr>, doc: &'static str) -> AttrDef {
-    AttrDef { name, kind, default, doc }
-}
-
-/// The declaration of the attribute `post`.
-fn post_attr() -> AttrDef {
-    attr(
-        "post",
-        AttrKind::Post,
-        Some(Attr::Post(Vec::new())),
-        "steps on each element of the result before it is stored",
-    )
-}
 
 /// An error unless every operand is in the default layout.
 fn plain(types: &[&TensorType]) -> Result<(), String> {
@@ -255,6 +278,3 @@ pub fn complete(op: Op, mut attrs: Attrs) -> Attrs {
     }
     attrs
 }
-
-#[cfg(test)]
-mod tests;

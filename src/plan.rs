@@ -20,13 +20,12 @@ mod subject;
 mod view;
 
 pub use check::MOST_THREADS;
-pub use order::ORDERS;
 pub use stored::{Stored, StoredError};
 
 use crate::attr::Attrs;
-use crate::contract::{ALIGN, Call, Contract};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
-use crate::memory::{self, Limit};
+use crate::memory::{Limit, Order, Planner};
+use crate::op::{ALIGN, Call, Contract};
 use crate::op::{Op, OpDef};
 use crate::tensor::{Device, TensorType};
 use arrange::{Arranged, Arrangement, Packed};
@@ -191,9 +190,14 @@ pub enum PlanError {
         /// The backend's reason.
         why: String,
     },
-    /// The plan's settings are off.
-    #[error("{0}")]
-    Setting(String),
+    /// What orders programs has given none of this one.
+    #[error("the order of execution `{order}` gives {why}")]
+    Order {
+        /// Its name.
+        order: String,
+        /// What it gives instead.
+        why: &'static str,
+    },
 }
 
 impl From<PlanError> for crate::error::Error {
@@ -216,12 +220,12 @@ pub fn constants(graph: &Graph) -> Vec<bool> {
 }
 
 /// How memory is planned.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Settings<'a> {
-    /// The order of execution: one of [`ORDERS`].
-    pub order: &'a str,
-    /// The name of the memory planner.
-    pub planner: &'a str,
+    /// The order of execution.
+    pub order: &'a dyn Order,
+    /// The memory planner.
+    pub planner: &'a dyn Planner,
     /// Bytes of arenas that are enough, or should be: copies are made for them.
     pub limit: &'a Limit,
 }
@@ -232,7 +236,7 @@ impl Plan {
     /// A limit is kept where an order and copies are found that do; where none are the plan is larger.
     ///
     /// # Errors
-    /// If a kernel is refused, or a setting names nothing.
+    /// If a kernel is refused, or what orders the program gives no order of it.
     pub fn new(
         graph: &Graph,
         sources: &[Source],
@@ -245,14 +249,10 @@ impl Plan {
         let contracts = contracts(graph, &constant, threads, ask)?;
         let subject = Subject { graph, constant: &constant, contracts: &contracts, copy };
         let Settings { order, planner, limit } = settings;
-        let wrong = |why: String| PlanError::Setting(why);
-        let orders = order::orders(&subject, order).ok_or_else(|| {
-            wrong(format!("`{order}` is no order of execution: these are: {}", ORDERS.join(", ")))
-        })?;
-        let planner =
-            memory::find(planner).ok_or_else(|| wrong(format!("`{planner}` is no memory planner")))?;
-        let Some((arrangement, Packed { offsets, arenas })) = subject.arrange(&orders, planner, limit) else {
-            unreachable!("there is an order of every program")
+        let orders = order::orders(&subject, *order)?;
+        let Some((arrangement, Packed { offsets, arenas })) = subject.arrange(&orders, *planner, limit)
+        else {
+            return Err(PlanError::Order { order: order.name().to_owned(), why: "no order at all" });
         };
         let (host, others) = arenas.split_first().expect("the first is the host's, of every program");
         let Arrangement { draft, steps, buffers, devices, buffer_of, steps_before, .. } = arrangement;

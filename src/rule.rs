@@ -19,45 +19,19 @@ pub mod print;
 mod reader;
 pub mod ron;
 mod signature;
+mod words;
 
 pub use example::Example;
-pub use expr::{Arguments, Bindings, Fact, Function, Value, ask, eval};
+pub use expr::{Arguments, Bindings, Eval, Fact, Function, Value, ask, eval};
 pub use interval::Interval;
 pub use precision::Precision;
 pub use signature::{KINDS, Kind};
+pub use words::{Texts, Vocabulary, Words};
 
 use crate::attr::Attr;
 use crate::error::{Diagnostic, Diagnostics, Span, nearest};
-use crate::op::{Op, Ops};
+use crate::op::Op;
 use std::sync::Arc;
-
-/// Every guard and computed attribute.
-pub fn functions() -> impl Iterator<Item = &'static Function> {
-    guard::GUARDS.iter().chain(compute::COMPUTED)
-}
-
-/// The rule files that ship with ovolo, by name.
-pub const SHIPPED: &[(&str, &str)] = &[
-    ("rules/algebra.ron", include_str!("../rules/algebra.ron")),
-    ("rules/part.ron", include_str!("../rules/part.ron")),
-    ("rules/fuse.ron", include_str!("../rules/fuse.ron")),
-    ("rules/tree.ron", include_str!("../rules/tree.ron")),
-    ("rules/merge.ron", include_str!("../rules/merge.ron")),
-    ("rules/taso.ron", include_str!("../rules/taso.ron")),
-    ("rules/taso-multi.ron", include_str!("../rules/taso-multi.ron")),
-    ("rules/winograd.ron", include_str!("../rules/winograd.ron")),
-    ("rules/strassen.ron", include_str!("../rules/strassen.ron")),
-    ("rules/layout.ron", include_str!("../rules/layout.ron")),
-    ("rules/native.ron", include_str!("../rules/native.ron")),
-    ("rules/onednn.ron", include_str!("../rules/onednn.ron")),
-    ("rules/bf16.ron", include_str!("../rules/bf16.ron")),
-    ("rules/cuda.ron", include_str!("../rules/cuda.ron")),
-    ("rules/cublaslt.ron", include_str!("../rules/cublaslt.ron")),
-    ("rules/cudnn.ron", include_str!("../rules/cudnn.ron")),
-    ("rules/cudnn-graph.ron", include_str!("../rules/cudnn-graph.ron")),
-    ("rules/tf32.ron", include_str!("../rules/tf32.ron")),
-    ("rules/f16.ron", include_str!("../rules/f16.ron")),
-];
 
 /// What may stand among the operands of an op on a left side, and what it means: for the reference.
 pub const OPERANDS: &[(&str, &str)] = &[
@@ -256,27 +230,40 @@ pub struct Rule {
 #[derive(Clone, Debug, Default)]
 pub struct RuleSet {
     rules: Vec<Arc<Rule>>,
-    /// Rules that were taken away: their names and those of their files still mean them, and so nothing.
-    gone: Vec<Arc<Rule>>,
+    /// Rules that were removed or left out: their names and those of their files are still known, and select nothing.
+    gone: Vec<Gone>,
+}
+
+/// A rule that was removed from a set, or left out of it.
+#[derive(Clone, Debug)]
+struct Gone {
+    name: String,
+    file: String,
+}
+
+impl From<&Arc<Rule>> for Gone {
+    fn from(rule: &Arc<Rule>) -> Self {
+        Self { name: rule.name.clone(), file: rule.file.clone() }
+    }
 }
 
 impl RuleSet {
-    /// Reads rule files over these ops, given as names and texts.
+    /// Reads rule files, given as names and texts.
     ///
     /// # Errors
     /// Every mistake of every file.
-    pub fn read(ops: &Ops, files: &[(&str, &str)]) -> Result<Self, Diagnostics> {
-        let (rules, found) = Self::read_right(ops, files);
+    pub fn read(vocabulary: Vocabulary<'_>, files: &[(&str, &str)]) -> Result<Self, Diagnostics> {
+        let (rules, found) = Self::read_right(vocabulary, files);
         found.into_result(rules)
     }
 
     /// Reads rule files as far as they are right: those of their rules that are, and every mistake of the
     /// others.
-    pub fn read_right(ops: &Ops, files: &[(&str, &str)]) -> (Self, Diagnostics) {
+    pub fn read_right(vocabulary: Vocabulary<'_>, files: &[(&str, &str)]) -> (Self, Diagnostics) {
         let mut found = Diagnostics::new();
-        let rules = reader::read(ops, files, &mut found);
+        let (rules, gone) = reader::read(vocabulary, files, &mut found);
         found.sort();
-        (Self { rules: rules.into_iter().map(Arc::new).collect(), gone: Vec::new() }, found)
+        (Self { rules: rules.into_iter().map(Arc::new).collect(), gone }, found)
     }
 
     /// These rules beside those of another set, of which a rule is left out where one here is called so. A
@@ -298,7 +285,7 @@ impl RuleSet {
             .partition(|rule| named(rule).is_some() || versions.contains(&rule.file.as_str()));
         Self {
             rules: self.rules.iter().cloned().chain(others).collect(),
-            gone: self.gone.iter().cloned().chain(gone).collect(),
+            gone: self.gone.iter().chain(&other.gone).cloned().chain(gone.iter().map(Gone::from)).collect(),
         }
     }
 
@@ -312,7 +299,7 @@ impl RuleSet {
     #[must_use]
     pub fn without(&self, name: &str) -> Self {
         let (gone, rules): (Vec<_>, Vec<_>) = self.rules.iter().cloned().partition(|rule| rule.name == name);
-        Self { rules, gone: self.gone.iter().cloned().chain(gone).collect() }
+        Self { rules, gone: self.gone.iter().cloned().chain(gone.iter().map(Gone::from)).collect() }
     }
 
     /// Only the rules of these files or with these names, as `select` finds them.
@@ -330,16 +317,19 @@ impl RuleSet {
         self.rules.iter().filter(named).find(|rule| !allowed.allows(rule.precision))
     }
 
-    /// The rules of these files (named without folder and ending) or with these names, in the order
-    /// of the set. A user's file adds to the shipped one of the same name.
+    /// The rules of these files (named without folder and ending) or with these names, each once, in the order of
+    /// the names; those of one name in the order of the set. A user's file adds to the shipped one of the same name.
     ///
     /// # Errors
     /// A name that is neither.
     pub fn select(&self, names: &[String]) -> Result<Vec<Arc<Rule>>, Diagnostics> {
         let mut found = Diagnostics::new();
         names.iter().filter_map(|name| self.unknown(name)).for_each(|diagnostic| found.push(diagnostic));
-        let wanted = |rule: &Rule| names.iter().any(|name| rule.name == *name || rule.stem() == name);
-        found.into_result(self.rules.iter().filter(|rule| wanted(rule)).cloned().collect())
+        let place = |rule: &Rule| names.iter().position(|name| rule.name == *name || rule.stem() == name);
+        let mut selected: Vec<(usize, &Arc<Rule>)> =
+            self.rules.iter().filter_map(|rule| Some((place(rule)?, rule))).collect();
+        selected.sort_by_key(|(place, _)| *place);
+        found.into_result(selected.into_iter().map(|(_, rule)| Arc::clone(rule)).collect())
     }
 }
 
@@ -353,7 +343,10 @@ pub fn is_version(rules: &[Arc<Rule>], file: &str, of: &RuleSet) -> bool {
 impl RuleSet {
     /// That nothing is called so, with the nearest name; `None` where a rule or a file is.
     pub(crate) fn unknown(&self, name: &str) -> Option<Diagnostic> {
-        if self.rules.iter().chain(&self.gone).any(|rule| rule.name == name || rule.stem() == name) {
+        let gone = |gone: &Gone| gone.name == name || stem(&gone.file) == name;
+        if self.rules.iter().any(|rule| rule.name == name || rule.stem() == name)
+            || self.gone.iter().any(gone)
+        {
             return None;
         }
         let mut files: Vec<&str> = self.rules.iter().map(|rule| rule.stem()).collect();
@@ -374,7 +367,7 @@ impl Template {
             Self::Operand(_) | Self::Scalar(_) | Self::Each(_, None) => false,
             Self::Each(_, Some((_, template))) => template.leads_to(backend),
             Self::Op { op, children, .. } => {
-                op.flags.lowered && op.backend() == Some(backend)
+                op.is_lowered() && op.backend() == Some(backend)
                     || children.iter().any(|child| child.leads_to(backend))
             }
         }
@@ -389,7 +382,11 @@ impl Rule {
 
     /// The rule's file without folder and ending.
     pub fn stem(&self) -> &str {
-        let name = self.file.rsplit(['/', '\\']).next().unwrap_or(&self.file);
-        name.strip_suffix(".ron").unwrap_or(name)
+        stem(&self.file)
     }
+}
+
+fn stem(file: &str) -> &str {
+    let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
+    name.strip_suffix(".ron").unwrap_or(name)
 }

@@ -2,14 +2,12 @@
 
 mod check;
 mod constants;
-#[cfg(test)]
-mod test;
 
-use crate::backend::cuda::nvrtc::{Fresh, Source};
-use crate::backend::{self, Args, Kernel, Loading, Runner, team::Team};
+use crate::backend::{Args, Artifacts, Backends, Kernel, Loading, Runner, Unkept};
 use crate::graph::{Graph, NodeId};
 use crate::plan::schedule::{self, Item, Schedule};
 use crate::plan::{Base, Place, Plan};
+use crate::team::Team;
 use crate::tensor::{DType, Device, Tensor, TensorType};
 use rustc_hash::FxHashMap;
 use std::any::Any;
@@ -115,33 +113,49 @@ pub enum SessionError {
 }
 
 impl Session {
-    /// Loads a plan: evaluates what depends on constants alone, makes the kernels, takes the memory.
+    /// Loads a plan: evaluates what depends on constants alone, makes the kernels, takes the memory. The backends are
+    /// asked for what runs the steps of a device.
     ///
     /// # Errors
     /// If the plan is not sound, or a backend refuses a kernel of it.
-    pub fn new(program: &Graph, plan: Plan) -> Result<Self, SessionError> {
-        Self::with(program, plan, &Fresh)
+    pub fn new(program: &Graph, plan: Plan, backends: &Backends) -> Result<Self, SessionError> {
+        Self::with(program, plan, backends, &Unkept)
     }
 
-    /// As [`Session::new`], with machine code for devices from where it is kept.
+    /// As [`Session::new`], with what backends compile for devices from where it is kept.
     ///
     /// # Errors
     /// As [`Session::new`].
-    pub fn with(program: &Graph, plan: Plan, code: &dyn Source) -> Result<Self, SessionError> {
+    pub fn with(
+        program: &Graph,
+        plan: Plan,
+        backends: &Backends,
+        artifacts: &dyn Artifacts,
+    ) -> Result<Self, SessionError> {
         let constants = constants(program, &plan);
-        Self::load(plan, constants, code)
+        Self::load(plan, constants, backends, artifacts)
     }
 
     /// Loads a plan that was stored, with the constants that it reads.
     ///
     /// # Errors
     /// If the plan is not sound, or a backend's contract for a kernel is no longer what it was.
-    pub fn stored(plan: Plan, constants: Constants, code: &dyn Source) -> Result<Self, SessionError> {
-        Self::load(plan, constants, code)
+    pub fn stored(
+        plan: Plan,
+        constants: Constants,
+        backends: &Backends,
+        artifacts: &dyn Artifacts,
+    ) -> Result<Self, SessionError> {
+        Self::load(plan, constants, backends, artifacts)
     }
 
     /// Loads a plan. Its fields are public, so it is checked whoever made it: what follows relies on it.
-    fn load(plan: Plan, constants: Constants, code: &dyn Source) -> Result<Self, SessionError> {
+    fn load(
+        plan: Plan,
+        constants: Constants,
+        backends: &Backends,
+        artifacts: &dyn Artifacts,
+    ) -> Result<Self, SessionError> {
         check(&plan, &constants)?;
         let team = Arc::new(Team::new(plan.threads));
         let take = |ty: TensorType| {
@@ -149,7 +163,8 @@ impl Session {
             Tensor::try_zeros(ty).ok_or(SessionError::Memory(bytes))
         };
         let schedule = Schedule::new(&plan);
-        let mut runner = runner(&plan, &schedule, &constants, code).map_err(SessionError::Device)?;
+        let mut runner =
+            runner(&plan, &schedule, &constants, backends, artifacts).map_err(SessionError::Device)?;
         let bytes = if runner.is_some() { 0 } else { plan.arena };
         let mut own = take(TensorType::plain(DType::U8, [bytes.max(1)]))?;
         let arena = match &mut runner {
@@ -165,7 +180,7 @@ impl Session {
             kernels.push(match schedule::device(step) {
                 Some(_) => None,
                 None => {
-                    let kernel = check::ask(step, plan.threads, |backend, call| backend.kernel(call));
+                    let kernel = check::ask(step, plan.threads, |call| call.kernel());
                     Some(kernel.map_err(refused)?)
                 }
             });
@@ -179,7 +194,7 @@ impl Session {
                     Base::Constant(node) => constants[&node].bytes().as_ptr().wrapping_add(place.offset),
                     Base::Arena(Device::Host) => base.wrapping_add(place.offset),
                     // The runner's, which has places of its own for what is there.
-                    Base::Arena(Device::Cuda(_)) => std::ptr::null(),
+                    Base::Arena(Device::Accelerator(..)) => std::ptr::null(),
                 };
                 operands.push(pointer);
             }
@@ -366,7 +381,8 @@ fn runner(
     plan: &Plan,
     schedule: &Schedule,
     constants: &FxHashMap<NodeId, Tensor>,
-    code: &dyn Source,
+    backends: &Backends,
+    artifacts: &dyn Artifacts,
 ) -> Result<Option<Box<dyn Runner>>, String> {
     let inputs = plan.inputs.iter().map(|(name, ty)| (name, ty));
     for (name, ty) in inputs.chain(plan.outputs.iter().map(|(name, ty, _)| (name, ty))) {
@@ -374,14 +390,14 @@ fn runner(
             return Err(format!("`{name}` is {ty}: inputs and outputs of a plan are the host's"));
         }
     }
-    let home = |name| backend::find(name).map_or(name, backend::Backend::runs_with);
+    let home = |name| backends.get(name).map_or(name, |backend| backend.runs_with());
     let mut names = plan.steps.iter().filter_map(schedule::device).map(home);
     let Some(name) = names.next() else { return Ok(None) };
     if let Some(other) = names.find(|other| *other != name) {
         return Err(format!("the plan has steps on the devices of `{name}` and of `{other}`"));
     }
-    let backend = backend::find(name).ok_or_else(|| format!("there is no backend `{name}`"))?;
-    let loading = Loading { plan, schedule, constants, code };
+    let backend = backends.find(name).map_err(|unknown| unknown.to_string())?;
+    let loading = Loading { plan, schedule, constants, artifacts };
     match backend.runner(&loading) {
         Some(runner) => runner.map(Some),
         None => Err(format!("the backend `{name}` has no device")),

@@ -47,7 +47,7 @@ pub fn named<S: Serializer>(name: &str, settings: &dyn Settings, serializer: S) 
     map.end()
 }
 
-/// Settings as a flat list: `limits.cuda:0`, and the value as text. `none` stands for what is not set.
+/// Settings as a flat list: `limits.gpu:0`, and the value as text. `none` stands for what is not set.
 pub fn flatten(name: &str, value: &serde_json::Value, list: &mut Vec<(String, String)>) {
     use serde_json::Value;
     let text = match value {

@@ -1,6 +1,6 @@
 //! A list of named things: the one form in which a registry keeps what it is given.
 
-use crate::error::suggestion;
+use crate::error::{Error, suggestion};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 
@@ -47,10 +47,28 @@ impl Unknown {
     }
 }
 
+impl From<Unknown> for Error {
+    fn from(unknown: Unknown) -> Self {
+        Self::setting(unknown.to_string())
+    }
+}
+
 impl<T> Table<T> {
     /// An empty table; `kind` is what its things are called in messages.
     pub fn new(kind: &'static str) -> Self {
         Self { kind, entries: Vec::new(), places: FxHashMap::default() }
+    }
+
+    /// A table of things whose names are known to differ.
+    ///
+    /// # Panics
+    /// If two things have one name.
+    pub fn of(kind: &'static str, things: impl IntoIterator<Item = (&'static str, T)>) -> Self {
+        let mut table = Self::new(kind);
+        for (name, thing) in things {
+            table.add(name, thing).unwrap_or_else(|duplicate| panic!("{duplicate}"));
+        }
+        table
     }
 
     /// Adds a thing at the end.

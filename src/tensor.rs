@@ -5,13 +5,15 @@
 //! A [`Tensor`] is a type with bytes on the host, aligned to 64 bytes and shared by reference count.
 
 mod data;
+mod device;
 mod index;
 mod layout;
 mod relayout;
 mod size;
 
 pub use data::{Element, Keeper, Lender, Tensor};
-pub(crate) use index::advance;
+pub use device::{Device, Family, NoDevice};
+pub use index::advance;
 pub use layout::Layout;
 pub use size::{size_error, type_error};
 
@@ -182,42 +184,10 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Where a value lives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Device {
-    /// The memory of the host's processors.
-    #[default]
-    Host,
-    /// The memory of one CUDA device.
-    Cuda(u8),
-}
-
-impl fmt::Display for Device {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Host => f.write_str("host"),
-            Self::Cuda(index) => write!(f, "cuda:{index}"),
-        }
-    }
-}
-
-impl FromStr for Device {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let index = text.strip_prefix("cuda:").and_then(|index| index.parse().ok()).map(Self::Cuda);
-        match text {
-            "host" => Ok(Self::Host),
-            _ => index
-                .filter(|device| device.to_string() == text)
-                .ok_or_else(|| format!("`{text}` is no device: it is `host`, or `cuda:0` and so on")),
-        }
-    }
-}
-
 /// Everything that memory planning and kernels know about a value.
 ///
 /// Text form: `f32[1,64,56,56]`, with `@LAYOUT` where the layout is not the default one and
-/// `#DEVICE` where the device is not the host: `f32[1,64,56,56]@nChw16c#cuda:0`.
+/// `#DEVICE` where the device is not the host: `f32[1,64,56,56]@nChw16c#gpu:0`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TensorType {
     /// The element type.

@@ -188,7 +188,7 @@ mod tests {
 
     /// The tiny graph with the node `y` or `s` changed before it is added.
     fn changed(name: &str, change: impl Fn(&mut Node)) -> String {
-        let sound = parse(crate::op::built_in(), TINY).unwrap();
+        let sound = parse(crate::fixture::ops(), TINY).unwrap();
         let mut graph = Graph::new();
         for (id, node) in sound.nodes() {
             match sound.constant(id) {
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_sound_graph_is_proven_so() {
         assert_eq!(changed("y", |_| ()), "sound");
-        let verified = verify(parse(crate::op::built_in(), TINY).unwrap()).unwrap();
+        let verified = verify(parse(crate::fixture::ops(), TINY).unwrap()).unwrap();
         assert_eq!(verified.len(), 5);
         assert_eq!(verified.into_inner().len(), 5);
     }

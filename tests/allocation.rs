@@ -67,7 +67,7 @@ fn a_run_after_the_first_does_not_allocate() {
         return o
     }";
     for source in [image, words] {
-        let graph = text::parse(ovolo::op::built_in(), source).unwrap();
+        let graph = text::parse(common::ops(), source).unwrap();
         for threads in [1, 2] {
             let compilation = common::compile(graph.clone(), threads);
             let inputs: Vec<Tensor> = graph
@@ -77,7 +77,8 @@ fn a_run_after_the_first_does_not_allocate() {
                     Tensor::from_f64(DType::F32, node.ty.shape.clone(), &values)
                 })
                 .collect();
-            let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+            let mut session =
+                Session::new(&compilation.program, compilation.plan, common::registry().backends()).unwrap();
             let references: Vec<&Tensor> = inputs.iter().collect();
             session.run(&references).unwrap();
             let before = ALLOCATIONS.load(Ordering::Relaxed);

@@ -44,7 +44,7 @@ fn main() {
 
 fn case(name: &str, path: &Path, pipeline: &str) -> Result<(), Failed> {
     let source = std::fs::read_to_string(path).unwrap();
-    let graph = text::parse(ovolo::op::built_in(), &source).map_err(|error| error.to_string())?;
+    let graph = text::parse(common::ops(), &source).map_err(|error| error.to_string())?;
     let compilation =
         compile::compile(graph.clone(), &common::pipeline(pipeline, 1)).map_err(|e| e.to_string())?;
     let mut report = String::new();
@@ -93,7 +93,8 @@ fn values(graph: &Graph, compilation: &Compilation) -> Result<(), Failed> {
         graph.inputs().map(|(_, node)| random(&node.name, node.ty.dtype, &node.ty.shape)).collect();
     let expected = reference(graph, &inputs);
     let mut session =
-        Session::new(&compilation.program, compilation.plan.clone()).map_err(|error| error.to_string())?;
+        Session::new(&compilation.program, compilation.plan.clone(), common::registry().backends())
+            .map_err(|error| error.to_string())?;
     let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).map_err(|error| error.to_string())?;
     for (output, expected) in outputs.iter().zip(&expected) {
         let error = relative_error(output, expected);

@@ -32,7 +32,7 @@ fn main() {
 
 fn no_step_is_needless(path: &Path, pipeline: &str) -> Result<(), Failed> {
     let import = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
-    let graph = onnx::load(path, &import).unwrap().graph;
+    let graph = onnx::load(common::registry().onnx(), path, &import).unwrap().graph;
     let found = runner_ups(&graph, &common::pipeline(pipeline, 2), &mut |_, _| ()).unwrap();
     let conversion = |op: &str| CONVERSIONS.iter().any(|name| op.split(' ').next() == Some(name));
     for step in &found {

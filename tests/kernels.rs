@@ -23,11 +23,11 @@ mod plan;
 use guarded::step;
 use libtest_mimic::{Arguments, Failed, Trial};
 use need::Need;
-use ovolo::backend::{self, BACKENDS};
+use ovolo::backend::{Backend, Call};
 use ovolo::graph::{Graph, text};
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::op::Op;
-use ovolo::rule::{Example, Rule, RuleSet, SHIPPED, Template};
+use ovolo::rule::{Example, Rule, RuleSet, Template};
 use ovolo::tensor::{Tensor, TensorType};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ const DEVICE: &[&str] = &["cuda", "cublaslt", "cudnn", "cudnn-graph", "tf32"];
 const ON_DEVICES: &[&str] = &["tree"];
 
 fn main() {
-    let rules = RuleSet::read(ovolo::op::built_in(), SHIPPED).unwrap();
+    let rules = common::rules();
     let mut trials = Vec::new();
     for rule in rules.rules().iter().filter(|rule| !DEVICE.contains(&rule.stem())) {
         if rule.to.iter().any(lowers) {
@@ -60,7 +60,7 @@ fn main() {
         trials.push(Trial::test(format!("case::{name}"), move || {
             let source = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
             plan::holds(
-                &text::parse(ovolo::op::built_in(), &source).map_err(|error| error.to_string())?,
+                &text::parse(common::ops(), &source).map_err(|error| error.to_string())?,
                 "native",
                 true,
             )
@@ -90,7 +90,7 @@ fn main() {
         let mut graphs = Vec::new();
         for path in cases_of_all {
             let source = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
-            graphs.push(text::parse(ovolo::op::built_in(), &source).map_err(|error| error.to_string())?);
+            graphs.push(text::parse(common::ops(), &source).map_err(|error| error.to_string())?);
         }
         graphs.extend(in_folder("tests/models", "onnx").iter().map(|path| model(path)));
         met::every_native_implementation(&all, &graphs)
@@ -128,16 +128,15 @@ fn lowers(template: &Template) -> bool {
     }
 }
 
-fn backend_of(op: Op) -> Option<&'static dyn backend::Backend> {
-    backend::find(op.backend()?)
+fn backend_of(op: Op) -> Option<&'static dyn Backend> {
+    common::registry().backends().get(op.backend()?).map(|backend| &**backend)
 }
 
 /// The graphs of a rule's firing examples, before and after.
 fn fired(rule: &Rule) -> impl Iterator<Item = (Graph, Graph)> {
     rule.examples.iter().filter_map(|example| {
         let Example::Fires { graph, after: Some(after), .. } = example else { return None };
-        let before =
-            text::parse(ovolo::op::built_in(), &example.graph()).unwrap_or_else(|error| panic!("{error}"));
+        let before = text::parse(common::ops(), &example.graph()).unwrap_or_else(|error| panic!("{error}"));
         let after = common::after(graph, after).unwrap_or_else(|error| panic!("{error}"));
         Some((before, after))
     })
@@ -174,11 +173,10 @@ fn ops(rule: &Rule) -> Result<(), Failed> {
 /// Whether there is a kernel. Which ones oneDNN has is for the library to say, so it may refuse some
 /// examples of a rule, and not all; the native backend has one for every example.
 fn offered(op: Op, attrs: &ovolo::attr::Attrs, operands: &[&Tensor], result: &Tensor) -> Result<(), String> {
-    let backend = backend_of(op).ok_or("there is no such backend")?;
     let types = types(operands);
-    let call = backend::Call { op, attrs, inputs: &types, output: result.ty(), threads: 1 };
-    match backend.contract(&call) {
-        Err(why) if backend.name() == LIBRARY => Err(why),
+    let call = Call { op, attrs, inputs: &types, output: result.ty(), threads: 1 };
+    match call.contract() {
+        Err(why) if op.backend() == Some(LIBRARY) => Err(why),
         _ => Ok(()),
     }
 }
@@ -202,9 +200,8 @@ fn from_library(rule: &Rule) -> bool {
 fn kernels(graph: &Graph) -> impl Iterator<Item = bool> {
     graph.nodes().filter(|(_, node)| backend_of(node.op).is_some()).map(|(_, node)| {
         let types: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();
-        let call =
-            backend::Call { op: node.op, attrs: &node.attrs, inputs: &types, output: &node.ty, threads: 1 };
-        backend_of(node.op).is_some_and(|backend| backend.contract(&call).is_ok())
+        let call = Call { op: node.op, attrs: &node.attrs, inputs: &types, output: &node.ty, threads: 1 };
+        call.contract().is_ok()
     })
 }
 
@@ -219,7 +216,7 @@ fn in_folder(folder: &str, ending: &str) -> Vec<PathBuf> {
 
 fn model(path: &Path) -> Graph {
     let options = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
-    onnx::load(path, &options).unwrap().graph
+    onnx::load(common::registry().onnx(), path, &options).unwrap().graph
 }
 
 /// Every backend is met in examples.
@@ -231,8 +228,8 @@ fn backends(rules: &RuleSet) -> Result<(), Failed> {
         .flat_map(|rule| fired(rule).flat_map(|(_, graph)| ops(&graph)).collect::<Vec<_>>())
         .filter_map(|op| Some(backend_of(op)?.name()))
         .collect();
-    match BACKENDS.iter().find(|backend| !seen.contains(backend.name())) {
-        Some(backend) => Err(format!("no rule has an example with an op of `{}`", backend.name()).into()),
+    match common::registry().backends().names().find(|name| !seen.contains(name)) {
+        Some(name) => Err(format!("no rule has an example with an op of `{name}`").into()),
         None => Ok(()),
     }
 }

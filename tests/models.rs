@@ -87,9 +87,11 @@ fn folder() -> PathBuf {
 fn agrees(folder: &Path, name: &str) -> Result<(), Failed> {
     let light = folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("light_"));
     let imported =
-        onnx::load(folder.join("model.onnx"), &ImportOptions::default()).map_err(|e| e.to_string())?;
+        onnx::load(common::registry().onnx(), folder.join("model.onnx"), &ImportOptions::default())
+            .map_err(|e| e.to_string())?;
     let compilation = compile::compile(imported.graph, &pipeline(name, 2)).map_err(|e| e.to_string())?;
-    let mut session = Session::new(&compilation.program, compilation.plan).map_err(|e| e.to_string())?;
+    let mut session = Session::new(&compilation.program, compilation.plan, common::registry().backends())
+        .map_err(|e| e.to_string())?;
     let file = |kind: &str, name: &str| folder.join(kind).join(format!("{}.npy", name.replace('/', "_")));
     let inputs: Vec<Tensor> =
         session.plan().inputs.iter().map(|(name, _)| npy::read(file("inputs", name)).unwrap()).collect();
@@ -125,7 +127,7 @@ fn from_the_cache(session: Session, inputs: &[&Tensor], outputs: &[Tensor]) -> R
     let cache = Cache::new(
         &Path::new(env!("CARGO_TARGET_TMPDIR")).join("models-cache"),
         Cache::LIMIT,
-        ovolo::op::built_in(),
+        common::registry(),
     );
     let key = Key::default().with("test", "models");
     cache.keep(&key, &session, Origin::default()).map_err(|error| error.to_string())?;

@@ -4,9 +4,11 @@
 //! a rule file has a place, the rule and what to do, and of rule files alone there are many kinds.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use libtest_mimic::{Arguments, Failed, Trial};
 use ovolo::error::Diagnostic;
-use ovolo::pass::pipeline::Pipeline;
+use ovolo::pass::{Scope, pipeline::Pipeline};
 use ovolo::rule::RuleSet;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,11 +16,13 @@ use std::path::{Path, PathBuf};
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = trials("rules", |name, text| {
-        RuleSet::read(ovolo::op::built_in(), &[(name, text)]).err().map(|found| found.to_string())
+        RuleSet::read(common::registry().vocabulary(), &[(name, text)]).err().map(|found| found.to_string())
     });
     trials.extend(self::trials("pipelines", |name, text| {
-        let rules = RuleSet::read(ovolo::op::built_in(), ovolo::rule::SHIPPED).unwrap();
-        Pipeline::read_for(name, text, &rules).err().map(|found| found.to_string())
+        let rules = common::rules();
+        Pipeline::read(&Scope { rules: Some(&rules), ..common::registry().scope() }, name, text)
+            .err()
+            .map(|found| found.to_string())
     }));
     assert!(trials.len() >= 50, "the bad files are there");
     trials.push(Trial::test("rules::every_message_says_where_and_what_to_do", complete));
@@ -39,7 +43,7 @@ fn mistakes() -> Vec<(String, Diagnostic)> {
     for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let text = std::fs::read_to_string(&path).unwrap();
-        let errors = RuleSet::read(ovolo::op::built_in(), &[(&name, &text)]).unwrap_err();
+        let errors = RuleSet::read(common::registry().vocabulary(), &[(&name, &text)]).unwrap_err();
         found.extend(errors.into_iter().map(|diagnostic| (name.clone(), diagnostic)));
     }
     found
@@ -66,11 +70,14 @@ fn complete() -> Result<(), Failed> {
 
 fn complete_pipelines() -> Result<(), Failed> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad/pipelines");
-    let rules = RuleSet::read(ovolo::op::built_in(), ovolo::rule::SHIPPED).unwrap();
+    let rules = common::rules();
     let mut lacking = Vec::new();
     for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         let text = std::fs::read_to_string(&path).unwrap();
-        for diagnostic in Pipeline::read_for("p.ron", &text, &rules).unwrap_err() {
+        for diagnostic in
+            Pipeline::read(&Scope { rules: Some(&rules), ..common::registry().scope() }, "p.ron", &text)
+                .unwrap_err()
+        {
             let advice = diagnostic.notes.iter().any(|note| note.starts_with("help: "));
             if diagnostic.labels.is_empty() || !advice {
                 lacking.push(format!(
@@ -85,7 +92,7 @@ fn complete_pipelines() -> Result<(), Failed> {
 }
 
 fn kept() -> Result<(), Failed> {
-    let set = RuleSet::read(ovolo::op::built_in(), ovolo::rule::SHIPPED).unwrap();
+    let set = common::rules();
     let kept = set.keep(&["algebra".to_owned()]).unwrap();
     let whole = set.rules().iter().filter(|rule| rule.stem() == "algebra").count();
     if whole > 0 && kept.rules().len() == whole {
@@ -97,7 +104,7 @@ fn kept() -> Result<(), Failed> {
 
 fn gone() -> Result<(), Failed> {
     let text = "[Rule(name: \"alone\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\")]";
-    let set = RuleSet::read(ovolo::op::built_in(), &[("rules/own.ron", text)]).unwrap();
+    let set = RuleSet::read(common::registry().vocabulary(), &[("rules/own.ron", text)]).unwrap();
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let without = set.without("alone").without("another");
     // By its name, and by that of the file in which it was alone.
@@ -106,7 +113,8 @@ fn gone() -> Result<(), Failed> {
         return Err(format!("{} rules are selected", selected.len()).into());
     }
     let pipeline = "Pipeline(name: \"p\", passes: [Rewrite(name: \"r\", rules: [\"own\", \"alone\"])], backends: [\"native\"])";
-    let read = Pipeline::read_for("p.ron", pipeline, &without);
+    let read =
+        Pipeline::read(&Scope { rules: Some(&without), ..common::registry().scope() }, "p.ron", pipeline);
     read.map(drop).map_err(|found| found.to_string().into())
 }
 

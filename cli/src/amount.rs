@@ -4,7 +4,7 @@
 //! out. What is printed has the units of 1024.
 
 use bytesize::ByteSize;
-use ovolo::tensor::Device;
+use ovolo::tensor::{Device, NoDevice};
 
 /// Bytes from a text such as `1000000`, `500MB` or `1.5GiB`.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
@@ -23,7 +23,10 @@ pub(super) fn memory(text: &str) -> Result<usize, String> {
 /// Bytes of a device's memory: the host's, unless one is named, as in `cuda:0=1GiB`.
 pub(super) fn of_device(text: &str) -> Result<(Device, usize), String> {
     match text.split_once('=') {
-        Some((device, bytes)) => Ok((device.trim().parse()?, memory(bytes)?)),
+        Some((device, bytes)) => {
+            let device = device.trim().parse().map_err(|error: NoDevice| error.to_string())?;
+            Ok((device, memory(bytes)?))
+        }
         None => Ok((Device::Host, memory(text)?)),
     }
 }
@@ -71,7 +74,10 @@ mod tests {
         assert_eq!(memory("4MiB"), Ok(4 << 20));
         assert!(memory("2EiB").is_err());
         assert_eq!(of_device("4MiB"), Ok((Device::Host, 4 << 20)));
-        assert_eq!(of_device("cuda:0 = 1GiB"), Ok((Device::Cuda(0), 1 << 30)));
+        assert_eq!(
+            of_device("cuda:0 = 1GiB"),
+            Ok((Device::Accelerator(ovolo::tensor::Family::new("cuda"), 0), 1 << 30))
+        );
         for text in ["cuda=1GiB", "cuda:=1", "cuda:00=1", "gpu=1", "cuda:0="] {
             assert!(of_device(text).is_err(), "{text}");
         }

@@ -7,12 +7,14 @@ use super::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::cost::Machine;
 use ovolo::plan::{Base, Plan, Step};
+use ovolo::registry::Registry;
 use ovolo::session::Session;
 use ovolo::tensor::{Tensor, TensorType};
 use ovolo_lab::report::{Page, Profile, Timing};
 use ovolo_tune::calibrate;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[derive(Args)]
@@ -42,7 +44,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    pub(super) fn run(&self) -> Outcome {
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         if !(self.seconds > 0.0 && self.seconds.is_finite()) {
             return Err("--seconds takes a positive number".into());
         }
@@ -52,11 +54,11 @@ impl Bench {
         // A page shows the program, which the cache does not hold.
         let (mut session, cached, program) = match self.html {
             Some(_) => {
-                let (session, program) = self.settings.session()?;
+                let (session, program) = self.settings.session(registry)?;
                 (session, false, Some(program))
             }
             None => {
-                let Ready { made: session, cached, .. } = self.caching.session(&self.settings)?;
+                let Ready { made: session, cached, .. } = self.caching.session(registry, &self.settings)?;
                 (session, cached, None)
             }
         };
@@ -92,7 +94,7 @@ impl Bench {
             if let (Some(file), Some(program)) = (&self.html, &program) {
                 let shown = Page {
                     title: &self.settings.title(),
-                    settings: &self.settings.account(session.plan())?,
+                    settings: &self.settings.account(registry, session.plan())?,
                     imported: None,
                     program,
                     plan: session.plan(),

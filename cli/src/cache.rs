@@ -9,6 +9,8 @@ use super::caching::limit;
 use super::{Outcome, print};
 use clap::{Args, Subcommand};
 use ovolo::cache::{GRACE, Item, Kind, Listed, Miss, Pruned};
+use ovolo::registry::Registry;
+use std::sync::Arc;
 
 #[derive(Subcommand)]
 pub(super) enum Cache {
@@ -28,31 +30,31 @@ pub(super) enum Cache {
 }
 
 impl Cache {
-    pub(super) fn run(self) -> Outcome {
+    pub(super) fn run(self, registry: &Arc<Registry>) -> Outcome {
         match self {
-            Self::List(command) => command.run(),
-            Self::Show(command) => command.run(),
-            Self::Prune(command) => command.run(),
-            Self::Clear(command) => command.run(),
-            Self::Verify(command) => command.run(),
-            Self::Why(command) => command.run(),
+            Self::List(command) => command.run(registry),
+            Self::Show(command) => command.run(registry),
+            Self::Prune(command) => command.run(registry),
+            Self::Clear(command) => command.run(registry),
+            Self::Verify(command) => command.run(registry),
+            Self::Why(command) => command.run(registry),
         }
     }
 }
 
 /// The cache, which must have a folder.
-fn open() -> Result<ovolo::cache::Cache, String> {
+fn open(registry: &Arc<Registry>) -> Result<ovolo::cache::Cache, String> {
     let folder = ovolo::cache::home();
     let folder = folder.ok_or_else(|| "there is no folder for the cache: set OVOLO_CACHE".to_owned())?;
     if folder.exists() && !folder.is_dir() {
         return Err(format!("{}: it is no folder, so there is no cache: mend OVOLO_CACHE", folder.display()));
     }
-    Ok(ovolo::cache::Cache::new(&folder, limit()?, ovolo::op::built_in()))
+    Ok(ovolo::cache::Cache::new(&folder, limit()?, registry))
 }
 
 /// What a file that is no entry is called.
 fn other(kind: Kind, listed: &Listed) -> String {
-    let what = if kind == Kind::Cubin { "module" } else { "weight" };
+    let what = if kind == Kind::Artifact { "module" } else { "weight" };
     format!("{what} {}", listed.name.get(..7).unwrap_or(&listed.name))
 }
 
@@ -75,8 +77,8 @@ pub(super) struct Prune {
 }
 
 impl Prune {
-    fn run(&self) -> Outcome {
-        let cache = open()?;
+    fn run(&self, registry: &Arc<Registry>) -> Outcome {
+        let cache = open(registry)?;
         let pruned = cache.prune(self.limit.unwrap_or(cache.limit()));
         print(&format!("{}; {} are left\n", removed(&pruned), size(cache.bytes())));
         if let (weights @ 1.., bytes) = pruned.young {
@@ -98,17 +100,17 @@ fn may_be_wanted() -> String {
 }
 
 fn removed(pruned: &Pruned) -> String {
-    let Pruned { plans, weights, cubins, parts, bytes, .. } = pruned;
+    let Pruned { plans, weights, artifacts, parts, bytes, .. } = pruned;
     let parts = match parts {
         0 => String::new(),
         _ => format!(" and {} of killed processes", count(*parts, "file", "files")),
     };
-    let cubins = match cubins {
+    let artifacts = match artifacts {
         0 => String::new(),
-        _ => format!(" and {}", count(*cubins, "module", "modules")),
+        _ => format!(" and {}", count(*artifacts, "module", "modules")),
     };
     format!(
-        "{} and {}{cubins}{parts} removed, {}",
+        "{} and {}{artifacts}{parts} removed, {}",
         count(*plans, "plan", "plans"),
         count(*weights, "weight", "weights"),
         size(*bytes)
@@ -132,12 +134,12 @@ pub(super) struct Clear {
 }
 
 impl Clear {
-    fn run(&self) -> Outcome {
-        let cache = open()?;
+    fn run(&self, registry: &Arc<Registry>) -> Outcome {
+        let cache = open(registry)?;
         let pruned = cache.clear();
         let (mut text, mut failed) = (removed(&pruned), pruned.failed);
         if self.all {
-            let tables = list::tables(cache.folder().path());
+            let tables = list::tables(cache.folder().path(), registry.backends());
             let before = failed.len();
             for table in &tables {
                 let path = cache.folder().path().join(&table.file);
@@ -164,8 +166,8 @@ pub(super) struct Verify {
 }
 
 impl Verify {
-    fn run(&self) -> Outcome {
-        let cache = open()?;
+    fn run(&self, registry: &Arc<Registry>) -> Outcome {
+        let cache = open(registry)?;
         let items = cache.items();
         let checked: Vec<(&Item, Result<(), Miss>)> =
             items.iter().map(|item| (item, cache.verify(item))).collect();
@@ -213,7 +215,7 @@ impl Verify {
                 })
                 .collect()
             };
-            let (weights, modules) = (of(Kind::Weight), of(Kind::Cubin));
+            let (weights, modules) = (of(Kind::Weight), of(Kind::Artifact));
             let value =
                 serde_json::json!({ "entries": list, "unnamed_weights": weights, "modules": modules });
             print(&format!("{value}\n"));
@@ -232,7 +234,7 @@ impl Verify {
             let of = |wanted: Kind| others.iter().filter(|(kind, ..)| *kind == wanted).count();
             if !others.is_empty() {
                 let weights = count(of(Kind::Weight), "weight", "weights");
-                let modules = count(of(Kind::Cubin), "module", "modules");
+                let modules = count(of(Kind::Artifact), "module", "modules");
                 let sound = others.len() - damaged;
                 print(&format!("{weights} that no entry names and {modules}, {sound} sound\n"));
             }

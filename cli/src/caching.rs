@@ -4,15 +4,17 @@ use super::Settings;
 use super::amount::bytes;
 use super::load::{Built, absent, by_times, measure_again};
 use clap::Args;
-use ovolo::cache::{Cache, Cubins, Key, Miss, Origin, Request};
+use ovolo::cache::{self, Cache, Key, Miss, Origin, Request};
 use ovolo::compile::Compilation;
 use ovolo::cost::Machine;
 use ovolo::cost::Stored;
 use ovolo::error::Error;
 use ovolo::pass;
 use ovolo::plan::Plan;
+use ovolo::registry::Registry;
 use ovolo::session::{self, Session};
 use ovolo_tune::Tuner;
+use std::sync::Arc;
 
 #[derive(Args)]
 pub(super) struct Caching {
@@ -26,7 +28,7 @@ pub(super) struct Caching {
 pub(super) trait Kept: Sized {
     fn find(cache: &Cache, key: &Key, times: Option<&Stored>) -> Result<Self, Miss>;
     /// Makes it of what was built; machine code for a device is kept in the cache, where there is one.
-    fn make(built: &Built, cache: Option<&Cache>) -> Result<Self, String>;
+    fn make(built: &Built, registry: &Registry, cache: Option<&Cache>) -> Result<Self, String>;
     fn keep(&self, cache: &Cache, key: &Key, built: &Built, origin: Origin) -> Result<(), Error>;
 }
 
@@ -35,11 +37,13 @@ impl Kept for Session {
         cache.find(key, times)
     }
 
-    fn make(built: &Built, cache: Option<&Cache>) -> Result<Self, String> {
+    fn make(built: &Built, registry: &Registry, cache: Option<&Cache>) -> Result<Self, String> {
         let Compilation { program, plan, .. } = &built.compilation;
         match cache {
-            Some(cache) => Self::with(program, plan.clone(), &Cubins::new(cache.folder())),
-            None => Self::new(program, plan.clone()),
+            Some(cache) => {
+                Self::with(program, plan.clone(), registry.backends(), &cache::Kept::new(cache.folder()))
+            }
+            None => Self::new(program, plan.clone(), registry.backends()),
         }
         .map_err(|error| error.to_string())
     }
@@ -54,7 +58,7 @@ impl Kept for Plan {
         cache.find_plan(key, times)
     }
 
-    fn make(built: &Built, _: Option<&Cache>) -> Result<Self, String> {
+    fn make(built: &Built, _: &Registry, _: Option<&Cache>) -> Result<Self, String> {
         Ok(built.compilation.plan.clone())
     }
 
@@ -84,13 +88,13 @@ impl Caching {
     }
 
     /// The cache, unless it is left alone or there is no folder for it.
-    pub(super) fn cache(&self) -> Option<Cache> {
-        if self.no_cache { None } else { cache() }
+    pub(super) fn cache(&self, registry: &Arc<Registry>) -> Option<Cache> {
+        if self.no_cache { None } else { cache(registry) }
     }
 
     /// The session of a model; what is absent is said.
-    pub(super) fn session(&self, settings: &Settings) -> Result<Ready, String> {
-        let ready = self.ready::<Session>(settings)?;
+    pub(super) fn session(&self, registry: &Arc<Registry>, settings: &Settings) -> Result<Ready, String> {
+        let ready = self.ready::<Session>(registry, settings)?;
         for line in absent(&ready.absent) {
             eprintln!("{line}");
         }
@@ -98,23 +102,29 @@ impl Caching {
     }
 
     /// The session of a model, or its plan.
-    pub(super) fn ready<T: Kept>(&self, settings: &Settings) -> Result<Ready<T>, String> {
-        let request = settings.request(&settings.pipeline)?;
-        let absent = pass::absent(&request.pipeline);
-        let cache = self.cache();
+    pub(super) fn ready<T: Kept>(
+        &self,
+        registry: &Arc<Registry>,
+        settings: &Settings,
+    ) -> Result<Ready<T>, String> {
+        let request = settings.request(registry, &settings.pipeline)?;
+        let absent = pass::absent(&request.pipeline, registry.backends());
+        let cache = self.cache(registry);
         // A model without a key is not one that compiles, which says why.
         let why = if self.no_cache { "it was not asked" } else { "there is no folder for it" };
         let keyed = cache.clone().ok_or_else(|| why.to_owned());
-        let keyed = keyed.and_then(|cache| Ok((cache, request.key().map_err(|error| error.to_string())?)));
+        let keyed =
+            keyed.and_then(|cache| Ok((cache, request.key(registry).map_err(|error| error.to_string())?)));
         let (cache, key) = match keyed {
             Ok(keyed) => keyed,
             Err(why) => {
-                let built = settings.build(&request)?;
-                let (made, compilation) = (T::make(&built, cache.as_ref())?, Some(built.compilation));
+                let built = settings.build(registry, &request)?;
+                let (made, compilation) =
+                    (T::make(&built, registry, cache.as_ref())?, Some(built.compilation));
                 return Ok(Ready { made, cached: false, absent, compilation, entry: Err(why) });
             }
         };
-        match T::find(&cache, &key, times(&request).as_ref()) {
+        match T::find(&cache, &key, times(registry, &request).as_ref()) {
             Ok(made) => {
                 if key.get("calibration") == Some(Request::NO_SPEEDS) {
                     eprintln!(
@@ -130,9 +140,10 @@ impl Caching {
                 eprintln!("note: the cached plan {} is made again: {miss}", key.fingerprint().short())
             }
         }
-        let built = settings.build(&request)?;
-        let made = T::make(&built, Some(&cache))?;
-        let entry = keep(&cache, &key, &request, &built, &made).map(|key| key.fingerprint().short());
+        let built = settings.build(registry, &request)?;
+        let made = T::make(&built, registry, Some(&cache))?;
+        let entry =
+            keep(&cache, registry, &key, &request, &built, &made).map(|key| key.fingerprint().short());
         if let Err(why) = &entry {
             eprintln!("note: the plan is not kept in the cache: {why}");
         }
@@ -143,22 +154,28 @@ impl Caching {
 /// Keeps what was made under its key, unless the model is no longer what was asked for; gives the key.
 fn keep(
     cache: &Cache,
+    registry: &Registry,
     asked: &Key,
     request: &Request,
     built: &Built,
     made: &impl Kept,
 ) -> Result<Key, String> {
-    let (key, origin) = settled(asked, request, built)?;
+    let (key, origin) = settled(registry, asked, request, built)?;
     made.keep(cache, &key, built, origin).map_err(|error| error.to_string())?;
     Ok(key)
 }
 
 /// The key of what was built, unless the model is no longer what was asked for, and what is kept beside it.
-pub(super) fn settled(asked: &Key, request: &Request, built: &Built) -> Result<(Key, Origin), String> {
+pub(super) fn settled(
+    registry: &Registry,
+    asked: &Key,
+    request: &Request,
+    built: &Built,
+) -> Result<(Key, Origin), String> {
     // The calibration may have come with this compilation; a model that was written meanwhile has
     // another key, and the plan may be that of either.
     let request = Request { calibration: built.machine, ..request.clone() };
-    let key = request.key().map_err(|error| error.to_string())?;
+    let key = request.key(registry).map_err(|error| error.to_string())?;
     let calibration = key.get("calibration").unwrap_or_default();
     if key != asked.clone().with("calibration", calibration) {
         return Err("the model changed while it was compiled".to_owned());
@@ -169,12 +186,12 @@ pub(super) fn settled(asked: &Key, request: &Request, built: &Built) -> Result<(
 
 /// The cache, if there is a folder for it. A limit that cannot be read is said, and nothing is removed by it:
 /// it may have been meant to be larger than the usual one.
-pub(super) fn cache() -> Option<Cache> {
+pub(super) fn cache(registry: &Arc<Registry>) -> Option<Cache> {
     let limit = limit().unwrap_or_else(|why| {
         eprintln!("note: {why}; until it is mended nothing is removed from the cache");
         u64::MAX
     });
-    ovolo::cache::home().map(|folder| Cache::new(&folder, limit, ovolo::op::built_in()))
+    cache::home().map(|folder| Cache::new(&folder, limit, registry))
 }
 
 /// The bytes that the cache may take.
@@ -186,10 +203,10 @@ pub(super) fn limit() -> Result<u64, String> {
 }
 
 /// The table of times that a plan may rest on.
-pub(super) fn times(request: &Request) -> Option<Stored> {
+pub(super) fn times(registry: &Registry, request: &Request) -> Option<Stored> {
     by_times(&request.pipeline).then(|| {
-        let folder = ovolo::cache::home();
+        let folder = cache::home();
         let machine = request.calibration.unwrap_or(Machine::NOMINAL);
-        Tuner::open(folder.as_deref(), request.threads, machine).stored().clone()
+        Tuner::open(folder.as_deref(), request.threads, machine, registry.backends()).stored().clone()
     })
 }

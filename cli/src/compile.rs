@@ -12,10 +12,12 @@ use ovolo::graph::Graph;
 use ovolo::graph::{diff, dot, json, text};
 use ovolo::pass::PassReport;
 use ovolo::plan::{Arena, Plan};
+use ovolo::registry::Registry;
 use ovolo_lab::report;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Args)]
 pub(super) struct Compile {
@@ -32,17 +34,19 @@ pub(super) struct Compile {
 }
 
 impl Compile {
-    pub(super) fn run(&self) -> Outcome {
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         if self.caching.off() || self.growth {
             let mut stages = Vec::new();
-            let compilation =
-                self.settings.compile_into(&mut stages).inspect_err(|why| self.failed(why, &stages));
+            let compilation = self
+                .settings
+                .compile_into(registry, &mut stages)
+                .inspect_err(|why| self.failed(why, &stages));
             let compilation = compilation?;
             self.report(&compilation.plan, Some(&compilation), &compilation.absent, None);
             return Ok(());
         }
         let Ready { made, cached, absent, compilation, entry } =
-            self.caching.ready::<Plan>(&self.settings)?;
+            self.caching.ready::<Plan>(registry, &self.settings)?;
         self.report(&made, compilation.as_ref(), &absent, Some((cached, &entry)));
         Ok(())
     }
@@ -157,6 +161,9 @@ impl Compile {
             Some(PassReport::Plan { steps, arenas }) => {
                 let _ = writeln!(text, "{}", memory(*steps, arenas));
             }
+            Some(PassReport::Custom(what)) => {
+                let _ = writeln!(text, "{what}");
+            }
         }
         text
     }
@@ -218,6 +225,7 @@ fn stage_json(stage: &Stage) -> serde_json::Value {
                 report::add_devices(&mut value, others);
             }
         }
+        Some(PassReport::Custom(what)) => value["report"] = what.as_str().into(),
     }
     value
 }
@@ -256,22 +264,22 @@ pub(super) struct Dump {
 }
 
 impl Dump {
-    pub(super) fn run(&self) -> Outcome {
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         if let Some(file) = &self.egraph {
             writable("--egraph ", file, &self.settings.inputs())?;
-            let options = self.settings.options(&self.settings.pipeline)?;
-            let named =
-                exchange::named(&self.settings.graph()?, &options).map_err(|error| error.to_string())?;
+            let options = self.settings.options(registry, &self.settings.pipeline)?;
+            let named = exchange::named(&self.settings.graph(registry)?, &options)
+                .map_err(|error| error.to_string())?;
             ovolo::file::write(file, &[named.to_json().as_bytes()])
                 .map_err(|error| format!("{}: {error}", file.display()))?;
             let nodes: usize = named.nodes.iter().map(Vec::len).sum();
             print(&format!("{}: {nodes} priced nodes in {} classes\n", file.display(), named.classes.len()));
             return Ok(());
         }
-        let mut options = self.settings.options(&self.settings.pipeline)?;
+        let mut options = self.settings.options(registry, &self.settings.pipeline)?;
         options.keep_egraph_after = Some(self.after.clone());
         let compilation =
-            compile::compile(self.settings.graph()?, &options).map_err(|error| error.to_string())?;
+            compile::compile(self.settings.graph(registry)?, &options).map_err(|error| error.to_string())?;
         let stage = stage(&compilation, &self.after)?;
         let printed = match (&stage.egraph, &stage.report, self.format) {
             (Some(egraph), _, Format::Text) => egraph.clone(),
@@ -305,8 +313,8 @@ pub(super) struct Diff {
 }
 
 impl Diff {
-    pub(super) fn run(&self) -> Outcome {
-        let own = |name: &str| self.side(&self.settings.pipeline, name);
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
+        let own = |name: &str| self.side(registry, &self.settings.pipeline, name);
         let (left, right) = match &self.against {
             None => (own(&self.from)?, own(&self.to)?),
             Some(other) => {
@@ -316,7 +324,7 @@ impl Diff {
                             .into(),
                     );
                 }
-                (own(&self.to)?, self.side(other, &self.to)?)
+                (own(&self.to)?, self.side(registry, other, &self.to)?)
             }
         };
         let text = match (left, right) {
@@ -335,10 +343,11 @@ impl Diff {
     }
 
     /// What there is after a pass.
-    fn side(&self, pipeline: &str, name: &str) -> Result<Side, String> {
-        let mut options = self.settings.options(pipeline)?;
+    fn side(&self, registry: &Arc<Registry>, pipeline: &str, name: &str) -> Result<Side, String> {
+        let mut options = self.settings.options(registry, pipeline)?;
         options.keep_egraph_after = Some(name.to_owned());
-        let compilation = compile::compile(self.settings.graph()?, &options).map_err(|e| e.to_string())?;
+        let compilation =
+            compile::compile(self.settings.graph(registry)?, &options).map_err(|e| e.to_string())?;
         let stage = stage(&compilation, name)?;
         let both_grow =
             [&self.from, &self.to].iter().all(|name| *name == "import" || grows(&compilation, name));

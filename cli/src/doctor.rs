@@ -3,12 +3,12 @@
 use super::amount::count;
 use super::{Outcome, print};
 use clap::Args;
-use ovolo::pass::pipeline;
-use ovolo::pass::pricing::pricings;
+use ovolo::backend;
 use ovolo::plan::MOST_THREADS;
-use ovolo::{backend, extract, memory, rule};
+use ovolo::registry::Registry;
 use ovolo_tune::calibrate;
 use std::fmt::Write;
+use std::sync::Arc;
 
 #[derive(Args)]
 pub(super) struct Doctor {
@@ -21,21 +21,21 @@ pub(super) struct Doctor {
 }
 
 impl Doctor {
-    pub(super) fn run(&self) -> Outcome {
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let threads = self.threads.map_or(processors, usize::from);
         let calibrate::Calibration { machine, steady } = calibrate::machine(threads);
         let features = backend::features::planned();
         let backends: Vec<(&str, Result<String, String>)> =
-            backend::BACKENDS.iter().map(|backend| (backend.name(), backend.found())).collect();
-        let extractors: Vec<&str> = extract::extractors().names().collect();
-        let models: Vec<&str> = pricings().names().collect();
-        let planners: Vec<&str> = memory::PLANNERS.iter().map(|planner| planner.name()).collect();
-        let rules: Vec<&str> = rule::SHIPPED.iter().map(|(name, _)| *name).collect();
-        let pipelines: Vec<&str> = pipeline::SHIPPED.iter().map(|(name, _)| *name).collect();
-        let cuda = backend::cuda::libraries();
+            registry.backends().iter().map(|(name, backend)| (name, backend.found())).collect();
+        let extractors: Vec<&str> = registry.catalog().extractors.names().collect();
+        let models: Vec<&str> = registry.catalog().pricings.names().collect();
+        let planners: Vec<&str> = registry.catalog().planners.names().collect();
+        let rules: Vec<&str> = registry.rules().names().collect();
+        let pipelines: Vec<&str> = registry.pipelines().names().collect();
+        let cuda = ovolo_cuda::libraries();
         if self.json {
-            let library = |(name, found): &backend::cuda::Found| match found {
+            let library = |(name, found): &ovolo_cuda::Found| match found {
                 Ok(what) => serde_json::json!({ "name": name, "found": what }),
                 Err(why) => serde_json::json!({ "name": name, "absent": why }),
             };

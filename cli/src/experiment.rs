@@ -5,9 +5,11 @@ use super::progress::Progress;
 use super::{Outcome, print};
 use clap::{Args, Subcommand};
 use ovolo::error::Source;
+use ovolo::registry::Registry;
 use ovolo_lab::experiment::{self, Outcome as Done, Spec};
 use ovolo_tune::Shard;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -60,23 +62,24 @@ struct Merge {
 }
 
 impl Experiment {
-    pub(super) fn run(&self) -> Outcome {
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         match (&self.merge, &self.run) {
-            (Some(Other::Merge(merge)), _) => merge.run(),
-            (None, Some(run)) => run.run(),
+            (Some(Other::Merge(merge)), _) => merge.run(registry),
+            (None, Some(run)) => run.run(registry),
             (None, None) => Err("name a spec: `ovolo experiment SPEC.ron`".into()),
         }
     }
 }
 
-fn spec(path: &Path) -> Result<Spec, String> {
+fn spec(path: &Path, registry: &Registry) -> Result<Spec, String> {
     let source = Source::new(path.display().to_string(), read(path)?);
-    Spec::read(&source, path.parent().unwrap_or(Path::new(""))).map_err(|mistakes| mistakes.to_string())
+    let folder = path.parent().unwrap_or(Path::new(""));
+    Spec::read(&source, folder, registry).map_err(|mistakes| mistakes.to_string())
 }
 
 impl Run {
-    fn run(&self) -> Outcome {
-        let spec = spec(&self.spec)?;
+    fn run(&self, registry: &Arc<Registry>) -> Outcome {
+        let spec = spec(&self.spec, registry)?;
         let out = self.out.clone().unwrap_or_else(|| {
             let part = self.shard.to_string().replace('/', "-of-");
             PathBuf::from(if self.shard.whole() {
@@ -86,7 +89,7 @@ impl Run {
             })
         });
         let mut progress: Option<Progress> = None;
-        let done = experiment::run(&spec, &out, self.shard, &mut |now| {
+        let done = experiment::run(&spec, registry, &out, self.shard, &mut |now| {
             progress.get_or_insert_with(|| Progress::new(now.all)).at(now.done, &now.task);
             true
         });
@@ -96,8 +99,8 @@ impl Run {
 }
 
 impl Merge {
-    fn run(&self) -> Outcome {
-        let spec = spec(&self.spec)?;
+    fn run(&self, registry: &Arc<Registry>) -> Outcome {
+        let spec = spec(&self.spec, registry)?;
         let done = experiment::merge(&spec, &self.folders, &self.out, self.compare);
         told(&self.out, &done.map_err(|error| error.to_string())?, self.json)
     }

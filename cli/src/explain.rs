@@ -12,11 +12,13 @@ use ovolo::extract::Extraction;
 use ovolo::graph::Graph;
 use ovolo::pass::{Curve, Supposed};
 use ovolo::plan::{Arena, Plan, Source};
+use ovolo::registry::Registry;
 use ovolo::tensor::Device;
 use ovolo_lab::report::{self, Page};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[derive(Args)]
 pub(super) struct Explain {
@@ -51,20 +53,20 @@ pub(super) struct Explain {
 }
 
 impl Explain {
-    pub(super) fn run(&self) -> Outcome {
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         if self.runner_up {
-            return self.runner_ups();
+            return self.runner_ups(registry);
         }
         if let Some(device) = self.memory_curve {
-            return self.curve(device);
+            return self.curve(registry, device);
         }
         if !self.what_if.is_empty() {
-            return self.supposed();
+            return self.supposed(registry);
         }
         if let Some(file) = &self.html {
-            return self.page(file);
+            return self.page(registry, file);
         }
-        let compilation = self.settings.compile()?;
+        let compilation = self.settings.compile(registry)?;
         for line in absent(&compilation.absent) {
             eprintln!("{line}");
         }
@@ -76,11 +78,11 @@ impl Explain {
 
 impl Explain {
     #[allow(clippy::cast_precision_loss)]
-    fn curve(&self, device: Device) -> Outcome {
-        let options = self.settings.options(&self.settings.pipeline)?;
+    fn curve(&self, registry: &Arc<Registry>, device: Device) -> Outcome {
+        let options = self.settings.options(registry, &self.settings.pipeline)?;
         let mut bar = load::bar("searching", "million steps");
         let Curve { points, complete } =
-            curve::memory_curve(&self.settings.graph()?, &options, device, &mut bar)
+            curve::memory_curve(&self.settings.graph(registry)?, &options, device, &mut bar)
                 .map_err(|error| error.to_string())?;
         drop(bar);
         if !complete {
@@ -112,9 +114,9 @@ impl Explain {
         Ok(())
     }
 
-    fn page(&self, file: &Path) -> Outcome {
+    fn page(&self, registry: &Arc<Registry>, file: &Path) -> Outcome {
         page::writable("--html ", file, &self.settings.inputs())?;
-        let (compilation, options) = self.settings.compile_and_options()?;
+        let (compilation, options) = self.settings.compile_and_options(registry)?;
         for line in absent(&compilation.absent) {
             eprintln!("{line}");
         }
@@ -122,7 +124,7 @@ impl Explain {
         let runner_ups = runner_ups(imported, &options)?;
         let shown = Page {
             title: &self.settings.title(),
-            settings: &self.settings.account(&compilation.plan)?,
+            settings: &self.settings.account(registry, &compilation.plan)?,
             imported: Some(imported),
             program: &compilation.program,
             plan: &compilation.plan,
@@ -132,9 +134,9 @@ impl Explain {
         page::write_page(file, &shown)
     }
 
-    fn supposed(&self) -> Outcome {
-        let options = self.settings.options(&self.settings.pipeline)?;
-        let graph = self.settings.graph()?;
+    fn supposed(&self, registry: &Arc<Registry>) -> Outcome {
+        let options = self.settings.options(registry, &self.settings.pipeline)?;
+        let graph = self.settings.graph(registry)?;
         let found = what_if::what_if(&graph, &options, &self.what_if).map_err(|error| error.to_string())?;
         print(&if self.json {
             let scales: Vec<_> =
@@ -151,9 +153,9 @@ impl Explain {
         Ok(())
     }
 
-    fn runner_ups(&self) -> Outcome {
-        let options = self.settings.options(&self.settings.pipeline)?;
-        let found = runner_ups(&self.settings.graph()?, &options)?;
+    fn runner_ups(&self, registry: &Arc<Registry>) -> Outcome {
+        let options = self.settings.options(registry, &self.settings.pipeline)?;
+        let found = runner_ups(&self.settings.graph(registry)?, &options)?;
         let mut lines = String::new();
         for one in &found {
             if self.json {

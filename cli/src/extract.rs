@@ -4,6 +4,7 @@ use super::load::read;
 use super::{Outcome, print};
 use clap::Args;
 use ovolo::extract::{self, Named};
+use ovolo::registry::Registry;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -22,9 +23,10 @@ pub(super) struct Extract {
 }
 
 impl Extract {
-    pub(super) fn run(&self) -> Outcome {
-        let extractor = extract::find(&self.extractor).ok_or_else(|| {
-            format!("--extractor {}: {}", self.extractor, extract::unknown(&self.extractor))
+    pub(super) fn run(&self, registry: &Registry) -> Outcome {
+        let extractors = &registry.catalog().extractors;
+        let extractor = extractors.get(&self.extractor).map(|kind| (kind.plain)()).ok_or_else(|| {
+            format!("--extractor {}: {}", self.extractor, extract::unknown(&self.extractor, extractors))
         })?;
         let file = self.file.display();
         let named = Named::read(&read(&self.file)?).map_err(|error| format!("{file}: {error}"))?;

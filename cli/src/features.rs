@@ -5,7 +5,9 @@ use super::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::compile::feature::{self, SECONDS};
 use ovolo::cost::FEATURES;
+use ovolo::registry::Registry;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Args)]
 #[command(after_help = columns())]
@@ -26,7 +28,7 @@ fn columns() -> String {
 }
 
 impl Features {
-    pub(super) fn run(&self) -> Outcome {
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         if let Some(file) = &self.out {
             writable("--out ", file, &self.settings.inputs())?;
             let ending = file.extension().map(|ending| ending.to_string_lossy().to_lowercase());
@@ -38,8 +40,9 @@ impl Features {
                 ));
             }
         }
-        let options = self.settings.options(&self.settings.pipeline)?;
-        let lines = feature::table(&self.settings.graph()?, &options).map_err(|error| error.to_string())?;
+        let options = self.settings.options(registry, &self.settings.pipeline)?;
+        let lines =
+            feature::table(&self.settings.graph(registry)?, &options).map_err(|error| error.to_string())?;
         let mut table = csv::Writer::from_writer(Vec::new());
         for line in &lines {
             table.write_record(line).map_err(|error| error.to_string())?;

@@ -10,11 +10,13 @@ use ovolo::cost::Validators;
 use ovolo::cost::{Fit as Fitted, HeldOut, LEARNERS};
 use ovolo::host;
 use ovolo::onnx;
+use ovolo::registry::Registry;
 use ovolo::subprocess::Invocation;
 use ovolo_tune::Tuner;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[derive(Args)]
 pub(super) struct Fit {
@@ -48,7 +50,7 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    pub(super) fn run(&self) -> Outcome {
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let threads = self.settings(&self.models[0], Vec::new()).threads()?;
         let dims = self.dims()?;
         let out = match &self.out {
@@ -64,7 +66,7 @@ impl Fit {
             None => learned_file(threads)?,
         };
         let machine = calibrated_machine(threads).machine;
-        let mut tuner = Tuner::open(ovolo::cache::home().as_deref(), threads, machine);
+        let mut tuner = Tuner::open(ovolo::cache::home().as_deref(), threads, machine, registry.backends());
         for note in tuner.notes() {
             eprintln!("note: {note}");
         }
@@ -74,9 +76,10 @@ impl Fit {
         for (model, dims) in self.models.iter().zip(dims) {
             progress.step(&model.display().to_string());
             let settings = self.settings(model, dims);
-            let options = Options { machine, ..settings.options(&self.pipeline)? };
-            let found = ovolo_tune::examples(&settings.title(), &settings.graph()?, &options, &measured)
-                .map_err(|error| format!("{}: {error}", model.display()))?;
+            let options = Options { machine, ..settings.options(registry, &self.pipeline)? };
+            let found =
+                ovolo_tune::examples(&settings.title(), &settings.graph(registry)?, &options, &measured)
+                    .map_err(|error| format!("{}: {error}", model.display()))?;
             if found.is_empty() {
                 let weights = if self.seeded_weights { " --seeded-weights" } else { "" };
                 return Err(format!(
@@ -93,7 +96,7 @@ impl Fit {
             examples.extend(found);
         }
         drop(progress);
-        let Validators { machine: head, libraries } = host::validators(threads);
+        let Validators { machine: head, libraries } = host::validators(threads, registry.backends());
         let fitted = Fitted::new(&self.learner, head, libraries, machine, &examples)?;
         let text = fitted.write();
         if let Some(folder) = out.parent().filter(|folder| !folder.as_os_str().is_empty()) {

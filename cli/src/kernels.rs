@@ -3,12 +3,15 @@
 use super::caching::Caching;
 use super::{Outcome, Settings, print};
 use clap::Args;
-use ovolo::backend::cuda::nvrtc::{self, Architecture};
-use ovolo::backend::cuda::{Job, Module, job};
-use ovolo::cache::{Cubins, Made};
-use ovolo::contract::Call;
+use ovolo::backend::Unkept;
+use ovolo::cache::Kept;
+use ovolo::op::Call;
+use ovolo::registry::Registry;
 use ovolo::tensor::TensorType;
+use ovolo_cuda::nvrtc::{self, Architecture, Made};
+use ovolo_cuda::{Job, Module, job};
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::Instant;
 
 #[derive(Args)]
@@ -29,9 +32,9 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
-    pub(super) fn run(&self) -> Outcome {
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let architecture = architecture(&self.arch)?;
-        let named = self.settings.options(&self.settings.pipeline)?.pipeline;
+        let named = self.settings.options(registry, &self.settings.pipeline)?.pipeline;
         // The pipeline of all other commands has no kernels for a device.
         let none = !named.backends.iter().any(|backend| backend == "cuda");
         let settings = Settings {
@@ -39,7 +42,7 @@ impl Kernels {
             cost: self.settings.cost.clone().or_else(|| Some("flops".to_owned())),
             ..self.settings.clone()
         };
-        let compilation = settings.compile()?;
+        let compilation = settings.compile(registry)?;
         let mut jobs: Vec<Job> = Vec::new();
         let mut copies = 0;
         for step in compilation.plan.steps.iter().filter(|step| step.op.name.starts_with("cuda.")) {
@@ -64,7 +67,7 @@ impl Kernels {
         }
         let launches: usize = jobs.iter().map(|job| job.kernels.len()).sum();
         let start = Instant::now();
-        let made = self.made(&source, architecture)?;
+        let made = self.made(registry, &source, architecture)?;
         let seconds = start.elapsed().as_secs_f64();
         let figures = nvrtc::figures(&made.cubin.log);
         let registers = figures.iter().map(|one| one.registers).max().unwrap_or(0);
@@ -93,11 +96,16 @@ impl Kernels {
     }
 
     /// The machine code, from the cache unless that is not wanted.
-    fn made(&self, source: &str, architecture: Architecture) -> Result<Made, String> {
+    fn made(
+        &self,
+        registry: &Arc<Registry>,
+        source: &str,
+        architecture: Architecture,
+    ) -> Result<Made, String> {
         let compiler = nvrtc::compiler().map_err(|why| format!("NVRTC is {why}; run `cargo xtask nvrtc`"))?;
-        match self.caching.cache() {
-            Some(cache) => Cubins::new(cache.folder()).get(compiler, source, architecture),
-            None => Ok(Made { cubin: compiler.compile(source, architecture)?, fresh: true }),
+        match self.caching.cache(registry) {
+            Some(cache) => nvrtc::machine_code(&Kept::new(cache.folder()), compiler, source, architecture),
+            None => nvrtc::machine_code(&Unkept, compiler, source, architecture),
         }
     }
 }

@@ -26,17 +26,18 @@ mod tune;
 use clap::{Args, Parser, Subcommand};
 use ovolo::backend::features::Isa;
 use ovolo::cache::Builds;
+use ovolo::registry::Registry;
 use ovolo::subprocess::{self, Invocation};
 use ovolo::tensor::Device;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
 pub const BUILD: &str = env!("OVOLO_BUILD");
 
-/// The builds of all crates beside the framework: what one of them has cached holds for no other.
+/// The builds of the crates that a registry does not name: what one of them has cached holds for no other.
 pub const BUILDS: Builds = &[
     ("ovolo-cli", BUILD),
     ("ovolo-lab", ovolo_lab::BUILD),
@@ -147,12 +148,26 @@ struct Settings {
     seeded_weights: bool,
 }
 
-/// Runs the command that this process was started with; prints what went wrong and gives the exit code.
-pub fn main() -> ExitCode {
-    run(Arguments::parse())
+/// What ovolo comes with: its own ops, and the backends `native`, `onednn`, `cuda`, `cublaslt` and `cudnn`.
+///
+/// # Panics
+/// Never: the names of the backends and of their ops differ.
+pub fn standard() -> Registry {
+    let mut registry = Registry::new();
+    ovolo_native::register(&mut registry)
+        .and_then(|()| ovolo_onednn::register(&mut registry))
+        .and_then(|()| ovolo_cuda::register(&mut registry))
+        .expect("the names of the backends and of their ops differ");
+    registry
 }
 
-fn run(arguments: Arguments) -> ExitCode {
+/// Runs the command that this process was started with, on what a registry has; prints what went wrong and gives the
+/// exit code.
+pub fn main(registry: Registry) -> ExitCode {
+    run(Arguments::parse(), &Arc::new(registry))
+}
+
+fn run(arguments: Arguments, registry: &Arc<Registry>) -> ExitCode {
     fault::say();
     subprocess::on_wait(|text| eprintln!("note: {text}"));
     if let Err(why) = Isa::wanted() {
@@ -160,25 +175,25 @@ fn run(arguments: Arguments) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let outcome = match arguments.command {
-        Command::Run(command) => command.run(),
-        Command::Compile(command) => command.run(),
-        Command::Bench(command) => command.run(),
-        Command::Tune(command) => command.run(),
-        Command::Kernels(command) => command.run(),
-        Command::Explain(command) => command.run(),
-        Command::Features(command) => command.run(),
-        Command::MergeTimes(command) => command.run(),
-        Command::Fit(command) => command.run(),
-        Command::Experiment(command) => command.run(),
-        Command::Dump(command) => command.run(),
-        Command::Diff(command) => command.run(),
-        Command::Extract(command) => command.run(),
+        Command::Run(command) => command.run(registry),
+        Command::Compile(command) => command.run(registry),
+        Command::Bench(command) => command.run(registry),
+        Command::Tune(command) => command.run(registry),
+        Command::Kernels(command) => command.run(registry),
+        Command::Explain(command) => command.run(registry),
+        Command::Features(command) => command.run(registry),
+        Command::MergeTimes(command) => command.run(registry),
+        Command::Fit(command) => command.run(registry),
+        Command::Experiment(command) => command.run(registry),
+        Command::Dump(command) => command.run(registry),
+        Command::Diff(command) => command.run(registry),
+        Command::Extract(command) => command.run(registry),
         Command::Pack(command) => command.run(),
-        Command::Rules(command) => command.run(),
-        Command::Cache(command) => command.run(),
-        Command::SaveCache(command) => command.run(),
-        Command::LoadCache(command) => command.run(),
-        Command::Doctor(command) => command.run(),
+        Command::Rules(command) => command.run(registry),
+        Command::Cache(command) => command.run(registry),
+        Command::SaveCache(command) => command.run(registry),
+        Command::LoadCache(command) => command.run(registry),
+        Command::Doctor(command) => command.run(registry),
     };
     let outcome = outcome.and_then(|()| LOST.get().map_or(Ok(()), |why| Err(why.clone())));
     match outcome {

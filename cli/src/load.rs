@@ -12,11 +12,12 @@ use ovolo::extract;
 use ovolo::graph::{Graph, text};
 use ovolo::npy;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
-use ovolo::pass::pipeline::{Pipeline, SHIPPED};
-use ovolo::pass::pricing::{ByFit, ByProgram, pricings};
+use ovolo::pass::pipeline::Pipeline;
+use ovolo::pass::pricing::{ByFit, ByProgram};
 use ovolo::pass::{self, Extract, Scope};
 use ovolo::plan::{MOST_THREADS, Plan};
-use ovolo::rule::{self, RuleSet};
+use ovolo::registry::Registry;
+use ovolo::rule::RuleSet;
 use ovolo::session::Session;
 use ovolo::setting::Folder;
 use ovolo::subprocess::Invocation;
@@ -82,7 +83,8 @@ pub(super) fn tuner(options: &Options) -> Tuner<'static> {
     if folder.is_none() {
         eprintln!("note: there is no folder for the table of times: set OVOLO_CACHE to keep it");
     }
-    let mut tuner = Tuner::open(folder.as_deref(), options.threads, options.machine);
+    let mut tuner =
+        Tuner::open(folder.as_deref(), options.threads, options.machine, options.registry.backends());
     for note in tuner.notes() {
         eprintln!("note: {note}");
     }
@@ -136,12 +138,12 @@ impl Settings {
     }
 
     /// The graph of the model.
-    pub(super) fn graph(&self) -> Result<Graph, String> {
+    pub(super) fn graph(&self, registry: &Registry) -> Result<Graph, String> {
         if self.model.extension().is_some_and(|extension| extension == "ovolo") {
-            return read_graph(&self.model);
+            return read_graph(registry, &self.model);
         }
         let options = ImportOptions { dims: self.bound()?, missing_weights: self.missing_weights() };
-        Ok(onnx::load(&self.model, &options).map_err(|error| error.to_string())?.graph)
+        Ok(onnx::load(registry.onnx(), &self.model, &options).map_err(|error| error.to_string())?.graph)
     }
 
     /// The dimensions that are bound.
@@ -172,7 +174,7 @@ impl Settings {
     }
 
     /// Replaces the extractor and the cost model of a pipeline by those of the command line.
-    fn choose(&self, extract: &mut Extract) -> Result<(), String> {
+    fn choose(&self, registry: &Registry, extract: &mut Extract) -> Result<(), String> {
         if let Some(file) = &self.formula {
             let formula = Source::new(file.display().to_string(), read(file)?);
             extract.cost = Arc::new(ByFormula { formula: Some(formula) });
@@ -186,13 +188,14 @@ impl Settings {
             extract.cost = Arc::new(ByFit::default());
         }
         if let Some(name) = &self.cost {
-            extract.price_by(name, pricings()).map_err(|error| error.to_string())?;
+            extract.price_by(name, &registry.catalog().pricings).map_err(|error| error.to_string())?;
         }
         if extract.cost.name() == "learned" {
             extract.cost = Arc::new(ByFit { fit: self.fitted(self.threads()?)? });
         }
         if let Some(name) = &self.extractor {
-            extract.choose_by(name, extract::extractors()).map_err(|_| extract::unknown(name))?;
+            let extractors = &registry.catalog().extractors;
+            extract.choose_by(name, extractors).map_err(|_| extract::unknown(name, extractors))?;
         }
         Ok(())
     }
@@ -202,21 +205,21 @@ impl Settings {
     }
 
     /// What is asked of a compilation, with the calibration that is kept.
-    pub(super) fn request(&self, pipeline: &str) -> Result<Request, String> {
-        let rules = rule_texts(&self.rules)?;
+    pub(super) fn request(&self, registry: &Registry, pipeline: &str) -> Result<Request, String> {
+        let rules = rule_texts(registry, &self.rules)?;
         // Rules are read where something is wrong, or where a compilation needs them: all mistakes are told
         // at once, and what is in the cache starts without them.
-        let mut pipeline = match read_pipeline(pipeline, None) {
+        let mut pipeline = match read_pipeline(registry, pipeline, None) {
             Ok(pipeline) => pipeline,
             Err(error) => {
-                return Err(match read_rules(&rules) {
-                    Ok(rules) => read_pipeline(pipeline, Some(&rules)).err().unwrap_or(error),
+                return Err(match read_rules(registry, &rules) {
+                    Ok(rules) => read_pipeline(registry, pipeline, Some(&rules)).err().unwrap_or(error),
                     Err(mistakes) => format!("{mistakes}\n\n{error}"),
                 });
             }
         };
         if let Some(extract) = pipeline.extract_mut() {
-            self.choose(extract)?;
+            self.choose(registry, extract)?;
         }
         if let Some(plan) = pipeline.plan_mut() {
             for (device, bytes) in &self.memory_limit {
@@ -237,62 +240,76 @@ impl Settings {
     }
 
     /// That a compilation would not be refused, without the work of one.
-    pub(super) fn check(&self, request: &Request) -> Result<(), String> {
-        let rules = read_rules(&request.rules)?;
+    pub(super) fn check(&self, registry: &Registry, request: &Request) -> Result<(), String> {
+        let rules = read_rules(registry, &request.rules)?;
         request.pipeline.names(&rules).map_err(|errors| errors.to_string())?;
-        pass::check(&request.pipeline).map_err(|error| error.to_string())?;
-        self.graph().map(|_| ())
+        pass::check(&request.pipeline, registry.catalog()).map_err(|error| error.to_string())?;
+        self.graph(registry).map(|_| ())
     }
 
     /// The options of the compilation.
-    pub(super) fn options(&self, pipeline: &str) -> Result<Options, String> {
-        Ok(options(&self.request(pipeline)?)?.0)
+    pub(super) fn options(&self, registry: &Arc<Registry>, pipeline: &str) -> Result<Options, String> {
+        Ok(options(registry, &self.request(registry, pipeline)?)?.0)
     }
 
-    pub(super) fn compile(&self) -> Result<Compilation, String> {
-        self.compile_into(&mut Vec::new())
+    pub(super) fn compile(&self, registry: &Arc<Registry>) -> Result<Compilation, String> {
+        self.compile_into(registry, &mut Vec::new())
     }
 
     /// As [`Settings::compile`]; where a pass fails, `stages` holds those before it.
-    pub(super) fn compile_into(&self, stages: &mut Vec<Stage>) -> Result<Compilation, String> {
-        Ok(self.build_into(&self.request(&self.pipeline)?, stages)?.compilation)
+    pub(super) fn compile_into(
+        &self,
+        registry: &Arc<Registry>,
+        stages: &mut Vec<Stage>,
+    ) -> Result<Compilation, String> {
+        Ok(self.build_into(registry, &self.request(registry, &self.pipeline)?, stages)?.compilation)
     }
 
     /// Compiles what a request asks for.
-    pub(super) fn build(&self, request: &Request) -> Result<Built, String> {
-        self.build_into(request, &mut Vec::new())
+    pub(super) fn build(&self, registry: &Arc<Registry>, request: &Request) -> Result<Built, String> {
+        self.build_into(registry, request, &mut Vec::new())
     }
 
-    fn build_into(&self, request: &Request, stages: &mut Vec<Stage>) -> Result<Built, String> {
-        let (options, machine) = options(request)?;
+    fn build_into(
+        &self,
+        registry: &Arc<Registry>,
+        request: &Request,
+        stages: &mut Vec<Stage>,
+    ) -> Result<Built, String> {
+        let (options, machine) = options(registry, request)?;
         if by_times(&options.pipeline) {
-            let Tuned { compilation, basis, .. } = tuned(&self.graph()?, options, |_| {})?;
+            let Tuned { compilation, basis, .. } = tuned(&self.graph(registry)?, options, |_| {})?;
             return Ok(Built { compilation, machine, basis: Some(basis) });
         }
-        let compilation =
-            compile::compile_into(self.graph()?, &options, stages).map_err(|error| error.to_string())?;
+        let compilation = compile::compile_into(self.graph(registry)?, &options, stages)
+            .map_err(|error| error.to_string())?;
         Ok(Built { compilation, machine, basis: None })
     }
 
     /// Compiles, and gives the options that its choices can be questioned with.
-    pub(super) fn compile_and_options(&self) -> Result<(Compilation, Options), String> {
-        let options = self.options(&self.pipeline)?;
+    pub(super) fn compile_and_options(
+        &self,
+        registry: &Arc<Registry>,
+    ) -> Result<(Compilation, Options), String> {
+        let options = self.options(registry, &self.pipeline)?;
         if by_times(&options.pipeline) {
             // Read again, with the times that the tuning has added.
-            let compilation = tuned(&self.graph()?, options, |_| {})?.compilation;
-            return Ok((compilation, self.options(&self.pipeline)?));
+            let compilation = tuned(&self.graph(registry)?, options, |_| {})?.compilation;
+            return Ok((compilation, self.options(registry, &self.pipeline)?));
         }
-        let compilation = compile::compile(self.graph()?, &options).map_err(|error| error.to_string())?;
+        let compilation =
+            compile::compile(self.graph(registry)?, &options).map_err(|error| error.to_string())?;
         Ok((compilation, options))
     }
 
-    pub(super) fn session(&self) -> Result<(Session, Graph), String> {
-        let compilation = self.compile()?;
+    pub(super) fn session(&self, registry: &Arc<Registry>) -> Result<(Session, Graph), String> {
+        let compilation = self.compile(registry)?;
         for line in absent(&compilation.absent) {
             eprintln!("{line}");
         }
         let Compilation { program, plan, .. } = compilation;
-        Ok((Session::new(&program, plan).map_err(|error| error.to_string())?, program))
+        let session = Session::new(&program, plan, registry.backends()).map_err(|error| error.to_string())?;
+        Ok((session, program))
     }
 }
 
@@ -306,16 +323,17 @@ pub(super) struct Built {
 }
 
 /// The options of a compilation, and the speeds of the machine if they are asked for and kept.
-fn options(request: &Request) -> Result<(Options, Option<Machine>), String> {
+fn options(registry: &Arc<Registry>, request: &Request) -> Result<(Options, Option<Machine>), String> {
     let calibrated = request.calibrated().then(|| calibrated_machine(request.threads).machine);
     let machine = calibrated.unwrap_or(Machine::NOMINAL);
     let measured = by_times(&request.pipeline).then(|| {
         let folder = ovolo::cache::home();
-        Tuner::open(folder.as_deref(), request.threads, machine).measured()
+        Tuner::open(folder.as_deref(), request.threads, machine, registry.backends()).measured()
     });
-    let rules = read_rules(&request.rules)?;
+    let rules = read_rules(registry, &request.rules)?;
     request.pipeline.names(&rules).map_err(|errors| errors.to_string())?;
     let options = Options {
+        registry: Arc::clone(registry),
         rules,
         pipeline: request.pipeline.clone(),
         threads: request.threads,
@@ -333,21 +351,22 @@ pub(super) fn absent(missing: &[(String, String)]) -> Vec<String> {
 }
 
 /// A pipeline: a shipped one by its name, or a file. With rules, what it says of them is checked as well.
-pub(super) fn read_pipeline(name: &str, rules: Option<&RuleSet>) -> Result<Pipeline, String> {
+pub(super) fn read_pipeline(
+    registry: &Registry,
+    name: &str,
+    rules: Option<&RuleSet>,
+) -> Result<Pipeline, String> {
     let read_text = |name: &str, text: &str, folder: Option<&Path>| {
         let folder = Folder { path: folder, read: &|path: &Path| std::fs::read_to_string(path) };
-        let scope = Scope { rules, folder, ..Scope::built_in() };
-        Pipeline::read_in(&scope, name, text).map_err(|errors| errors.to_string())
+        let scope = Scope { rules, folder, ..registry.scope() };
+        Pipeline::read(&scope, name, text).map_err(|errors| errors.to_string())
     };
-    if let Some((name, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == format!("passes/{name}.ron")) {
+    if let Some((name, text)) = registry.pipeline(name) {
         return read_text(name, text, None);
     }
     let path = Path::new(name);
     if !path.exists() {
-        let shipped: Vec<&str> = SHIPPED
-            .iter()
-            .filter_map(|(name, _)| name.strip_prefix("passes/")?.strip_suffix(".ron"))
-            .collect();
+        let shipped: Vec<&str> = registry.pipeline_names().collect();
         return Err(format!(
             "--pipeline {name}: no such file, and the shipped pipelines are {}",
             shipped.join(", ")
@@ -356,15 +375,15 @@ pub(super) fn read_pipeline(name: &str, rules: Option<&RuleSet>) -> Result<Pipel
     read_text(name, &read(path)?, path.parent())
 }
 
-fn read_rules(files: &[(String, String)]) -> Result<RuleSet, String> {
+fn read_rules(registry: &Registry, files: &[(String, String)]) -> Result<RuleSet, String> {
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    RuleSet::read(ovolo::op::built_in(), &files).map_err(|errors| errors.to_string())
+    RuleSet::read(registry.vocabulary(), &files).map_err(|errors| errors.to_string())
 }
 
 /// The shipped rule files and those of some directories: names and texts.
-fn rule_texts(directories: &[PathBuf]) -> Result<Vec<(String, String)>, String> {
+fn rule_texts(registry: &Registry, directories: &[PathBuf]) -> Result<Vec<(String, String)>, String> {
     let mut files: Vec<(String, String)> =
-        rule::SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        registry.rules().iter().map(|(name, text)| (name.to_owned(), text.to_string())).collect();
     for directory in directories {
         files.extend(rule_files(directory)?);
     }
@@ -403,9 +422,9 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
 }
 
 /// A graph in text form; its mistakes name the file.
-pub(super) fn read_graph(path: &Path) -> Result<Graph, String> {
+pub(super) fn read_graph(registry: &Registry, path: &Path) -> Result<Graph, String> {
     let source = Source::new(path.display().to_string(), read(path)?);
-    text::parse_source(ovolo::op::built_in(), &source, &|_| None).map_err(|error| error.to_string())
+    text::parse_source(registry.ops(), &source, &|_| None).map_err(|error| error.to_string())
 }
 
 /// The name of the file that holds a value: a `/` becomes a `_`.

@@ -6,9 +6,11 @@ use super::{Outcome, print};
 use clap::Args;
 use ovolo::cost::{Stored, stored::read as read_table};
 use ovolo::host::validators;
+use ovolo::registry::Registry;
 use ovolo_tune::{Comparison, Merged, Part};
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Args)]
 pub(super) struct MergeTimes {
@@ -27,7 +29,7 @@ pub(super) struct MergeTimes {
 }
 
 impl MergeTimes {
-    pub(super) fn run(&self) -> Outcome {
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let mut parts = Vec::new();
         for table in &self.tables {
             parts.push(Part::read(&table.display().to_string(), &read(table)?)?);
@@ -41,7 +43,7 @@ impl MergeTimes {
                 writable("--out ", file, &self.tables)?;
                 file.clone()
             }
-            None => own(&mut parts)?,
+            None => own(&mut parts, registry)?,
         };
         let Merged { kernels, decisions, text } = ovolo_tune::merge(&parts)?;
         ovolo::file::write(&out, &[text.as_bytes()])
@@ -90,11 +92,11 @@ impl MergeTimes {
 }
 
 /// The table of this machine for the threads of the first one, which is then among the parts.
-fn own(parts: &mut Vec<Part>) -> Result<PathBuf, String> {
+fn own(parts: &mut Vec<Part>, registry: &Registry) -> Result<PathBuf, String> {
     let folder = ovolo::cache::home().ok_or("there is no folder for the table: name a file with --out")?;
     let threads = parts.first().and_then(Part::threads).ok_or("the tables do not say their threads")?;
     let file = folder.join(format!("times-{threads}.txt"));
-    let validators = validators(threads);
+    let validators = validators(threads, registry.backends());
     let stored = match std::fs::read_to_string(&file) {
         Ok(text) => {
             let (stored, note) = read_table(&text, &validators);

@@ -4,6 +4,7 @@ use super::load::rule_files;
 use super::{Settings, print};
 use ovolo::onnx;
 use ovolo::plan::Plan;
+use ovolo::registry::Registry;
 use ovolo_lab::report::Page;
 use std::path::{Path, PathBuf};
 
@@ -29,8 +30,12 @@ impl Settings {
     }
 
     /// How a plan came about, for a reader: names and values.
-    pub(super) fn account(&self, plan: &Plan) -> Result<Vec<(&'static str, String)>, String> {
-        let pipeline = self.request(&self.pipeline)?.pipeline;
+    pub(super) fn account(
+        &self,
+        registry: &Registry,
+        plan: &Plan,
+    ) -> Result<Vec<(&'static str, String)>, String> {
+        let pipeline = self.request(registry, &self.pipeline)?.pipeline;
         let extract = pipeline.extract().cloned();
         let mut account = vec![("ovolo", env!("CARGO_PKG_VERSION").to_owned()), ("pipeline", pipeline.name)];
         if let Some(extract) = &extract {

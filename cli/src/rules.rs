@@ -11,8 +11,10 @@ use super::Outcome;
 use super::load::{read, rule_files};
 use clap::{Args, Subcommand};
 use ovolo::error::{Diagnostics, Span};
-use ovolo::rule::{Rule, RuleSet, SHIPPED};
+use ovolo::registry::Registry;
+use ovolo::rule::{Rule, RuleSet, Texts};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Subcommand)]
 pub(super) enum Rules {
@@ -34,18 +36,18 @@ pub(super) enum Rules {
 }
 
 impl Rules {
-    pub(super) fn run(&self) -> Outcome {
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         match self {
-            Self::List(command) => command.run(),
-            Self::Check(command) => command.run(),
-            Self::WhyNot(command) => command.run(),
-            Self::Verify(command) => command.run(),
-            Self::Ablate(command) => command.run(),
+            Self::List(command) => command.run(registry),
+            Self::Check(command) => command.run(registry),
+            Self::WhyNot(command) => command.run(registry),
+            Self::Verify(command) => command.run(registry),
+            Self::Ablate(command) => command.run(registry),
             Self::Reference => {
-                super::print(&ovolo_proof::reference::markdown());
+                super::print(&ovolo_proof::reference::markdown(registry));
                 Ok(())
             }
-            Self::Test(command) => command.run(),
+            Self::Test(command) => command.run(registry),
         }
     }
 }
@@ -83,10 +85,10 @@ impl Loaded {
     }
 
     /// With these files, of which places may be told.
-    fn with(mut self, files: &[(&str, &str)]) -> Self {
-        for (name, text) in files {
+    fn with(mut self, files: &Texts) -> Self {
+        for (name, text) in files.iter() {
             if !self.files.iter().any(|(known, _)| known == name) {
-                self.files.push(((*name).to_owned(), (*text).to_owned()));
+                self.files.push((name.to_owned(), text.to_string()));
             }
         }
         self
@@ -109,15 +111,15 @@ fn threads(asked: Option<usize>) -> Result<usize, String> {
 }
 
 impl Source {
-    fn load(&self) -> Result<Loaded, String> {
-        let (loaded, mistakes) = self.load_right()?;
+    fn load(&self, registry: &Registry) -> Result<Loaded, String> {
+        let (loaded, mistakes) = self.load_right(registry)?;
         if mistakes.is_empty() { Ok(loaded) } else { Err(mistakes.to_string()) }
     }
 
     /// The rules that could be read, and the mistakes of the others.
-    fn load_right(&self) -> Result<(Loaded, Diagnostics), String> {
+    fn load_right(&self, registry: &Registry) -> Result<(Loaded, Diagnostics), String> {
         let mut files: Vec<(String, String)> = if self.files.is_empty() {
-            SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+            registry.rules().iter().map(|(name, text)| (name.to_owned(), text.to_string())).collect()
         } else {
             let read = |path: &PathBuf| Ok((path.display().to_string(), read(path)?));
             self.files.iter().map(read).collect::<Result<_, String>>()?
@@ -127,7 +129,7 @@ impl Source {
         }
         let texts: Vec<(&str, &str)> =
             files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        let (all, mistakes) = RuleSet::read_right(ovolo::op::built_in(), &texts);
+        let (all, mistakes) = RuleSet::read_right(registry.vocabulary(), &texts);
         let set = match &self.only[..] {
             [] => all.clone(),
             only => all.keep(only).map_err(|unknown| match mistakes.is_empty() {

@@ -4,9 +4,11 @@ use super::caching::{Caching, Ready};
 use super::load::{self, inputs, write_outputs};
 use super::{Outcome, Settings, print};
 use clap::Args;
+use ovolo::registry::Registry;
 use ovolo::tensor::Tensor;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Args)]
 pub(super) struct Run {
@@ -29,14 +31,14 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn run(&self) -> Outcome {
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let mut files = Vec::new();
         for input in &self.inputs {
             let (name, file) =
                 input.split_once('=').ok_or_else(|| format!("--input takes NAME=FILE.npy, not `{input}`"))?;
             files.push((name.to_owned(), PathBuf::from(file)));
         }
-        let Ready { made: mut session, cached, .. } = self.caching.session(&self.settings)?;
+        let Ready { made: mut session, cached, .. } = self.caching.session(registry, &self.settings)?;
         let inputs = inputs(session.plan(), &files)?;
         let outputs =
             session.run(&inputs.iter().collect::<Vec<_>>()).map_err(|error| error.to_string())?.to_vec();

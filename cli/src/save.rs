@@ -7,10 +7,12 @@ use super::{BUILDS, Outcome, Settings, print};
 use clap::Args;
 use ovolo::cache::{self, Cache, Entry};
 use ovolo::cost::Machine;
+use ovolo::registry::Registry;
 use ovolo::session;
 use ovolo_tune::Tuner;
 use ovolo_tune::calibrate;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Args)]
 pub(super) struct Save {
@@ -21,21 +23,22 @@ pub(super) struct Save {
 }
 
 impl Save {
-    pub(super) fn run(&self) -> Outcome {
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         page::writable("", &self.file, &self.settings.inputs())?;
-        let cache = cache();
-        let request = self.settings.request(&self.settings.pipeline)?;
-        let mut key = request.key().map_err(|error| error.to_string())?;
-        let hit = cache.as_ref().filter(|cache| cache.find_plan(&key, times(&request).as_ref()).is_ok());
+        let cache = cache(registry);
+        let request = self.settings.request(registry, &self.settings.pipeline)?;
+        let mut key = request.key(registry).map_err(|error| error.to_string())?;
+        let hit =
+            cache.as_ref().filter(|cache| cache.find_plan(&key, times(registry, &request).as_ref()).is_ok());
         if let Some(cache) = hit {
             cache.save(&key, &self.file).map_err(|error| error.to_string())?;
         } else {
-            let built = self.settings.build(&request)?;
+            let built = self.settings.build(registry, &request)?;
             let plan = &built.compilation.plan;
             let constants = session::constants(&built.compilation.program, plan);
             let constants = session::in_order(&constants);
             let origin;
-            (key, origin) = settled(&key, &request, &built)?;
+            (key, origin) = settled(registry, &key, &request, &built)?;
             // The file needs no cache that can be written.
             if let Some(cache) = &cache
                 && let Err(why) = cache.keep_plan(&key, plan, &constants, origin.clone())
@@ -60,9 +63,10 @@ pub(super) struct Load {
 const NO_FOLDER: &str = "there is no folder for the cache: set OVOLO_CACHE";
 
 impl Load {
-    pub(super) fn run(&self) -> Outcome {
-        let cache = cache().ok_or(NO_FOLDER)?;
-        let entry = cache.load(&self.file, &fits).map_err(|error| error.to_string())?;
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
+        let cache = cache(registry).ok_or(NO_FOLDER)?;
+        let entry =
+            cache.load(&self.file, &|entry| fits(entry, registry)).map_err(|error| error.to_string())?;
         print(&format!(
             "entry {} of {}: {} steps, taken over\n",
             entry.key.fingerprint().short(),
@@ -75,8 +79,8 @@ impl Load {
 
 /// Whether a run on this machine would take the entry. Speeds and times that it was chosen by are taken
 /// over where there are none.
-fn fits(entry: &Entry) -> Result<(), String> {
-    let elsewhere = cache::elsewhere(&entry.key, BUILDS);
+fn fits(entry: &Entry, registry: &Registry) -> Result<(), String> {
+    let elsewhere = cache::elsewhere(&entry.key, registry, BUILDS);
     if let Some(first) = elsewhere.first() {
         let more = if elsewhere.len() > 1 { ", and more" } else { "" };
         let said = |value: &Option<String>| match value {
@@ -105,7 +109,8 @@ fn fits(entry: &Entry) -> Result<(), String> {
     }
     if let Some(basis) = &entry.basis {
         let folder = cache::home();
-        let mut tuner = Tuner::open(folder.as_deref(), threads, entry.machine.unwrap_or(Machine::NOMINAL));
+        let machine = entry.machine.unwrap_or(Machine::NOMINAL);
+        let mut tuner = Tuner::open(folder.as_deref(), threads, machine, registry.backends());
         tuner.adopt(basis).map_err(|why| {
             format!("it was chosen by other times than those that are kept here ({why}): remove times-{threads}.txt to take it")
         })?;

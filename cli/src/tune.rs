@@ -5,7 +5,9 @@ use super::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::compile::Options;
 use ovolo::graph::Graph;
+use ovolo::registry::Registry;
 use ovolo_tune::{Sampling, Shard, Tally, Within};
+use std::sync::Arc;
 use std::time::Instant;
 
 #[derive(Args)]
@@ -33,10 +35,10 @@ pub(super) struct Tune {
 }
 
 impl Tune {
-    pub(super) fn run(&self) -> Outcome {
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let settings = Settings { cost: Some("measured".into()), ..self.settings.clone() };
-        let options = settings.options(&settings.pipeline)?;
-        let graph = settings.graph()?;
+        let options = settings.options(registry, &settings.pipeline)?;
+        let graph = settings.graph(registry)?;
         let start = Instant::now();
         if let Some(shard) = self.shard {
             return self.part(&graph, &options, shard);

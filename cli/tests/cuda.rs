@@ -30,8 +30,8 @@ use case::{Case, FAMILIES, Random};
 use host::Host;
 use libtest_mimic::{Arguments, Failed, Trial};
 use need::{Place, trial};
-use ovolo::backend::cuda::{Job, Module};
 use ovolo::tensor::{DType, Tensor};
+use ovolo_cuda::{Job, Module};
 
 fn main() {
     standin::place();
@@ -170,7 +170,7 @@ fn agrees(case: &Case, result: &Tensor, reference: &Tensor) -> Result<(), String
     let products = match case.op {
         "matmul" | "conv" | "attention" => {
             let types: Vec<_> = case.operands.iter().map(Tensor::ty).collect();
-            let def = ovolo::op::built_in().get(case.op).ok_or("the op is gone")?;
+            let def = common::ops().get(case.op).ok_or("the op is gone")?;
             (def.flops)(&case.attrs, &types, &case.ty) / (2 * case.ty.shape.count().max(1)) as f64
         }
         _ => 1.0,

@@ -21,12 +21,14 @@ pub use task::{Cell, Task};
 use crate::report;
 use ovolo::cost::Machine;
 use ovolo::error::Error;
+use ovolo::registry::Registry;
 use ovolo_tune::Shard;
 use ovolo_tune::calibrate;
 use run::Runner;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use table::Results;
 
 /// How far an experiment has come.
@@ -57,7 +59,7 @@ pub struct Outcome {
     pub files: Vec<String>,
 }
 
-/// Does an experiment, or a shard of it, in a folder. `told` hears of each task before it begins; where it
+/// Does an experiment, or a shard of it, in a folder, with what a registry has. `told` hears of each task before it begins; where it
 /// answers `false` the run ends, and can be gone on with.
 ///
 /// # Errors
@@ -65,6 +67,7 @@ pub struct Outcome {
 /// fails is a result, and no error.
 pub fn run(
     spec: &Spec,
+    registry: &Arc<Registry>,
     folder: &Path,
     shard: Shard,
     told: &mut dyn FnMut(&Progress) -> bool,
@@ -74,8 +77,8 @@ pub fn run(
         None if spec.calibrated() => calibrate::machine(spec.threads).machine,
         None => Machine::NOMINAL,
     };
-    let mut store = Store::open(folder, Head::new(spec, machine, shard)?)?;
-    let mut runner = Runner::new(spec, store.head.machine)?;
+    let mut store = Store::open(folder, Head::new(spec, registry, machine, shard)?)?;
+    let mut runner = Runner::new(spec, registry, store.head.machine)?;
     let stopped = || Error::setting("the experiment was stopped; what was done is kept");
     let all = Task::all(spec);
     let tasks: Vec<Task> =

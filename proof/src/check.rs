@@ -14,12 +14,13 @@ use super::example::{LARGEST, mistakes};
 use super::verify::{self, Clash, Typing};
 use ovolo::error::Span;
 use ovolo::graph::text;
+use ovolo::op::Ops;
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::rule::print::Names;
 use ovolo::rule::{self, AttrPattern, Expr, Pattern, Rule, RuleSet, Template};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 /// The kinds of findings, in the words of the reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,6 +102,8 @@ pub struct Finding {
     pub help: String,
     /// Where: the first is the place, the others explain it.
     pub places: Vec<Place>,
+    /// Whether it is known already.
+    known: bool,
 }
 
 /// A place in a rule file.
@@ -120,25 +123,17 @@ impl Place {
     }
 }
 
-/// The rules that ship with ovolo.
-static SHIPPED: LazyLock<RuleSet> =
-    LazyLock::new(|| RuleSet::read_right(ovolo::op::built_in(), rule::SHIPPED).0);
-
 /// Whether a rule is one that ships with ovolo, as it ships.
-fn ships(rule: &Rule) -> bool {
+fn ships(rule: &Rule, shipped: &RuleSet) -> bool {
     let same = |other: &Rule| other.name == rule.name && other.from == rule.from && other.to == rule.to;
-    SHIPPED.rules().iter().any(|other| same(other))
+    shipped.rules().iter().any(|other| same(other))
 }
 
 impl Finding {
     /// Whether it is only worth knowing: what cannot be drawn may still be right, and of the shipped rules
     /// each one that undoes another is held to its worth.
     pub fn is_note(&self) -> bool {
-        match self.kind {
-            Kind::Undrawn => true,
-            Kind::Undone => self.other.as_ref().is_some_and(|other| ships(&self.rule) && ships(other)),
-            _ => false,
-        }
+        self.known || self.kind == Kind::Undrawn
     }
 
     fn new(kind: Kind, rule: &Arc<Rule>, message: impl Into<String>, help: impl Into<String>) -> Self {
@@ -149,6 +144,7 @@ impl Finding {
             message: message.into(),
             help: help.into(),
             places: Vec::new(),
+            known: false,
         }
     }
 
@@ -164,12 +160,12 @@ impl Finding {
     }
 }
 
-/// Checks rules by themselves and against each other, but for types.
-pub fn rules(rules: &[Arc<Rule>]) -> Vec<Finding> {
+/// Checks rules by themselves and against each other, but for types. `shipped` are the rules that ship with ovolo.
+pub fn rules(rules: &[Arc<Rule>], ops: &Ops, shipped: &RuleSet) -> Vec<Finding> {
     let mut findings = Vec::new();
     for rule in rules {
         findings.extend(impossible(rule));
-        findings.extend(examples(rule));
+        findings.extend(examples(rule, ops));
         findings.extend(idle(rule));
         findings.extend(unused(rule));
     }
@@ -195,23 +191,22 @@ pub fn rules(rules: &[Arc<Rule>]) -> Vec<Finding> {
                 let help = "where models hold one side only, one of them is enough: `rules ablate` says what \
                             each is worth; where both are meant, `--allow undone`";
                 let message = format!("`{}` is this rule backwards", other.name);
-                findings.push(
-                    Finding::new(Kind::Undone, rule, message, help)
-                        .at(rule.places.name, "this rule")
-                        .and(other, "the other one"),
-                );
+                let finding = Finding::new(Kind::Undone, rule, message, help)
+                    .at(rule.places.name, "this rule")
+                    .and(other, "the other one");
+                findings.push(Finding { known: ships(rule, shipped) && ships(other, shipped), ..finding });
             }
         }
     }
     arranged(findings, rules)
 }
 
-/// Rules that are called as a shipped one is. A file of which most rules are is another version of a shipped
+/// Rules that have the name of a shipped one. A file of which most rules are is another version of a shipped
 /// file, and so is one of its name.
-pub fn names(rules: &[Arc<Rule>]) -> Vec<Finding> {
-    let shipped = |rule: &Rule| SHIPPED.rules().iter().find(|other| other.name == rule.name);
-    let version = |rule: &Rule| rule::is_version(rules, &rule.file, &SHIPPED);
-    let taken = rules.iter().filter_map(|rule| Some((rule, shipped(rule)?)));
+pub fn names(rules: &[Arc<Rule>], shipped: &RuleSet) -> Vec<Finding> {
+    let of_name = |rule: &Rule| shipped.rules().iter().find(|other| other.name == rule.name);
+    let version = |rule: &Rule| rule::is_version(rules, &rule.file, shipped);
+    let taken = rules.iter().filter_map(|rule| Some((rule, of_name(rule)?)));
     taken
         .filter(|(rule, other)| rule.stem() != other.stem() && !version(rule))
         .map(|(rule, other)| {
@@ -306,11 +301,11 @@ fn impossible(rule: &Arc<Rule>) -> Option<Finding> {
 }
 
 /// Examples whose graph does not read or is not valid.
-fn examples(rule: &Arc<Rule>) -> Vec<Finding> {
+fn examples(rule: &Arc<Rule>, ops: &Ops) -> Vec<Finding> {
     let mut findings = Vec::new();
     for example in &rule.examples {
         let span = example.place().graph;
-        let (message, help) = match text::parse_small(ovolo::op::built_in(), &example.graph(), LARGEST) {
+        let (message, help) = match text::parse_small(ops, &example.graph(), LARGEST) {
             Err(found) => {
                 (mistakes(&found), "write it in the text form of graphs, as `ovolo dump` prints it")
             }

@@ -6,6 +6,7 @@
 use ovolo::egraph::{EGraph, Probe};
 use ovolo::error::{Diagnostic, Diagnostics};
 use ovolo::graph::{CONST, Graph, INPUT, text};
+use ovolo::op::Ops;
 use ovolo::rule::{Example, Rule};
 use ovolo::verify;
 
@@ -35,9 +36,10 @@ pub struct Wrong {
     pub actual: Option<String>,
 }
 
-/// Runs the examples of a rule.
-pub fn run(rule: &Rule) -> Vec<Verdict> {
-    let verdict = |(index, example)| Verdict { rule: rule.name.clone(), index, wrong: judge(rule, example) };
+/// Runs the examples of a rule. Their graphs are of these ops.
+pub fn run(rule: &Rule, ops: &Ops) -> Vec<Verdict> {
+    let verdict =
+        |(index, example)| Verdict { rule: rule.name.clone(), index, wrong: judge(rule, example, ops) };
     rule.examples.iter().enumerate().map(verdict).collect()
 }
 
@@ -53,11 +55,9 @@ pub fn lacks(rule: &Rule) -> Option<&'static str> {
     }
 }
 
-fn judge(rule: &Rule, example: &Example) -> Option<Wrong> {
+fn judge(rule: &Rule, example: &Example, ops: &Ops) -> Option<Wrong> {
     let wrong = |message: String, actual: Option<String>| Some(Wrong { message, actual });
-    let graph = match text::parse_small(ovolo::op::built_in(), &example.graph(), LARGEST)
-        .map_err(|error| error.to_string())
-    {
+    let graph = match text::parse_small(ops, &example.graph(), LARGEST).map_err(|error| error.to_string()) {
         Ok(graph) => graph,
         Err(why) => return wrong(format!("the graph does not read: {}", why.trim_end()), None),
     };

@@ -1,11 +1,12 @@
 //! The reference for rule authors, from the lists that the reader checks against: it cannot drift.
 
-use ovolo::op::{self, Arity};
+use ovolo::op::Arity;
+use ovolo::registry::Registry;
 use ovolo::rule;
 use std::fmt::Write;
 
-/// Ops with operands and attributes, guards, and computed attributes, as Markdown.
-pub fn markdown() -> String {
+/// The ops of a registry with operands and attributes, its guards, and its computed attributes, as Markdown.
+pub fn markdown(registry: &Registry) -> String {
     let mut text = String::from(
         "# Reference for rule authors\n\nWritten by `ovolo rules reference` from the lists that rules are checked \
          against; a test holds that it is true.\n",
@@ -16,7 +17,8 @@ pub fn markdown() -> String {
         } else {
             "\n| Function | Gives | |\n|---|---|---|\n"
         });
-        let mut list: Vec<_> = rule::functions().filter(|function| function.is_guard() == guards).collect();
+        let mut list: Vec<_> =
+            registry.words().all().filter(|function| function.is_guard() == guards).collect();
         list.sort_by_key(|function| function.name);
         for function in list {
             let gives = if guards { String::new() } else { format!(" {} |", function.gives) };
@@ -40,7 +42,7 @@ pub fn markdown() -> String {
     functions(&mut text, false);
     for (title, lowered) in [("Ops", false), ("Lowered ops", true)] {
         let _ = writeln!(text, "\n## {title}\n\n| Op | Operands | Attributes | |\n|---|---|---|---|");
-        for def in op::built_in().all().iter().filter(|def| def.flags.lowered == lowered) {
+        for def in registry.ops().all().iter().filter(|def| def.is_lowered() == lowered) {
             let operands = match def.arity {
                 Arity::Exactly(count) => count.to_string(),
                 Arity::AtLeast(count) => format!("{count} or more"),

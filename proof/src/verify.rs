@@ -40,6 +40,7 @@ use check::{Compared, Difference};
 use coverage::Seen;
 use draft::Draft;
 use generate::Generator;
+use ovolo::op::Ops;
 use ovolo::rule::Rule;
 use palette::Palette;
 use refusal::{Reasons, Refusal};
@@ -127,15 +128,17 @@ impl Verification {
     }
 }
 
-/// Verifies rules on some threads; `done` is told of each. The order of the result is the rules'.
+/// Verifies rules on some threads; `done` is called with each result. The order of the results is the rules'. The
+/// graphs of examples are of these ops.
 pub fn rules(
     rules: &[Arc<Rule>],
+    ops: &Ops,
     settings: Settings,
     threads: usize,
     done: &(dyn Fn(&Verification) + Sync),
 ) -> Vec<Verification> {
     each(rules, threads, &|rule| {
-        let verification = self::rule(rule, settings);
+        let verification = self::rule(rule, ops, settings);
         done(&verification);
         verification
     })
@@ -163,8 +166,8 @@ fn take<'a>(next: &AtomicUsize, rules: &'a [Arc<Rule>]) -> Option<(usize, &'a Ar
     rules.get(at).map(|rule| (at, rule))
 }
 
-/// Verifies one rule.
-pub fn rule(rule: &Rule, settings: Settings) -> Verification {
+/// Verifies one rule. The graphs of its examples are of these ops.
+pub fn rule(rule: &Rule, ops: &Ops, settings: Settings) -> Verification {
     let generator = Generator::new(rule, &Palette::WIDE);
     let mut seen = Seen::default();
     let mut reasons = Reasons::default();
@@ -198,7 +201,7 @@ pub fn rule(rule: &Rule, settings: Settings) -> Verification {
             }
         }
     }
-    let examples = seed::check(rule, settings.seed);
+    let examples = seed::check(rule, ops, settings.seed);
     let verdict = match wrong {
         None if examples.is_err() => {
             let (what, case) = examples.clone().err().unwrap_or_default();

@@ -13,7 +13,7 @@ mod need;
 mod worth;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use ovolo::rule::{Rule, RuleSet, SHIPPED};
+use ovolo::rule::{Rule, RuleSet};
 use ovolo_proof::example;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn main() {
         std::env::set_var("OVOLO_CUBLASLT", "/nowhere/libcublasLt.so");
         std::env::set_var("OVOLO_CUDNN", "/nowhere/libcudnn.so");
     }
-    let set = RuleSet::read(ovolo::op::built_in(), SHIPPED).unwrap_or_else(|errors| panic!("{errors}"));
+    let set = common::rules();
     let snapshots = [need::plans_for_avx512()];
     // What a rule that leads to oneDNN is worth shows where the library says which kernels it has.
     let library = [need::plans_for_avx512(), need::onednn(), need::avx512()];
@@ -58,8 +58,10 @@ fn examples(rule: &Rule) -> Result<(), Failed> {
     if let Some(lacks) = example::lacks(rule) {
         return Err(lacks.into());
     }
-    let wrong: Vec<String> =
-        example::run(rule).into_iter().filter_map(|verdict| Some(verdict.wrong?.message)).collect();
+    let wrong: Vec<String> = example::run(rule, common::ops())
+        .into_iter()
+        .filter_map(|verdict| Some(verdict.wrong?.message))
+        .collect();
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
 }
 

@@ -19,19 +19,19 @@ pub enum Kind {
     Plan,
     /// The bytes of one constant.
     Weight,
-    /// The machine code of generated kernels.
-    Cubin,
+    /// What a backend compiled for a device.
+    Artifact,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Plan, Self::Weight, Self::Cubin];
+    pub const ALL: [Self; 3] = [Self::Plan, Self::Weight, Self::Artifact];
 
     fn folder(self) -> &'static str {
         match self {
             Self::Plan => "plans",
             Self::Weight => "weights",
-            Self::Cubin => "cubins",
+            Self::Artifact => "artifacts",
         }
     }
 }

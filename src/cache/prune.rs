@@ -11,7 +11,7 @@ use std::time::Duration;
 pub const GRACE: Duration = Duration::from_secs(600);
 
 /// The part of the limit that machine code may have.
-const CUBINS: u64 = 4;
+const ARTIFACTS: u64 = 4;
 
 /// What was removed, and what was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Pruned {
     /// Weights.
     pub weights: usize,
     /// Machine code.
-    pub cubins: usize,
+    pub artifacts: usize,
     /// What processes were writing when they were killed.
     pub parts: usize,
     /// Bytes of all these.
@@ -43,7 +43,7 @@ impl Pruned {
             _ if listed.is_part() => &mut self.parts,
             Kind::Plan => &mut self.plans,
             Kind::Weight => &mut self.weights,
-            Kind::Cubin => &mut self.cubins,
+            Kind::Artifact => &mut self.artifacts,
         } += 1;
         self.bytes += listed.bytes;
         true
@@ -118,13 +118,13 @@ pub(super) fn prune(folder: &Folder, limit: u64) -> Pruned {
     let parts = Kind::ALL.iter().flat_map(|kind| folder.files(*kind)).filter(Listed::is_part);
     let mut held: u64 = parts.map(|listed| listed.bytes).sum();
     // Machine code is small, and no entry names it: what was used longest ago goes where it is over a share.
-    let mut cubins = folder.list(Kind::Cubin);
-    cubins.sort_by(|a, b| (Reverse(a.used), &a.name).cmp(&(Reverse(b.used), &b.name)));
-    for cubin in cubins {
-        if held + cubin.bytes <= limit / CUBINS {
-            held += cubin.bytes;
+    let mut artifacts = folder.list(Kind::Artifact);
+    artifacts.sort_by(|a, b| (Reverse(a.used), &a.name).cmp(&(Reverse(b.used), &b.name)));
+    for artifact in artifacts {
+        if held + artifact.bytes <= limit / ARTIFACTS {
+            held += artifact.bytes;
         } else {
-            pruned.remove(folder, Kind::Cubin, &cubin);
+            pruned.remove(folder, Kind::Artifact, &artifact);
         }
     }
     for Item { name, bytes, used, entry } in items(folder) {

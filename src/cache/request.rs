@@ -1,12 +1,13 @@
 //! What a compilation is asked, and the key that follows from it.
 
 use super::{Difference, Digest, Key, library};
-use crate::backend::{self, features};
+use crate::backend::features;
 use crate::cost::Machine;
 use crate::error::Error;
 use crate::onnx::{self, MissingWeights};
 use crate::pass::Pass;
 use crate::pass::pipeline::Pipeline;
+use crate::registry::Registry;
 use crate::setting;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,9 +36,9 @@ pub struct Request {
 /// Crates by name, each with what tells its build from others.
 pub type Builds = &'static [(&'static str, &'static str)];
 
-/// The build of the framework and of other crates, in one line.
-pub fn build(others: Builds) -> String {
-    let all = [("ovolo", crate::BUILD)].iter().chain(others).map(|(name, build)| format!("{name} {build}"));
+/// The builds of the crates of a registry and of others, in one line.
+pub fn build(registry: &Registry, others: Builds) -> String {
+    let all = registry.builds().iter().chain(others).map(|(name, build)| format!("{name} {build}"));
     all.collect::<Vec<_>>().join(", ")
 }
 
@@ -58,11 +59,12 @@ impl Request {
         self.pipeline.extract().is_none_or(|extract| extract.cost.by_speeds())
     }
 
-    /// The key. The model and its external data are read from the first byte to the last.
+    /// The key. The model and its external data are read from the first byte to the last. The backends of the
+    /// pipeline are described as they are on this machine.
     ///
     /// # Errors
     /// A model that cannot be read or decoded; one that is priced by a program outside.
-    pub fn key(&self) -> Result<Key, Error> {
+    pub fn key(&self, registry: &Registry) -> Result<Key, Error> {
         if self.pipeline.extract().is_some_and(|extract| !extract.cost.repeats()) {
             return Err(Error::setting(
                 "a plan that a program has priced has no key: what the program would answer now is not known",
@@ -109,7 +111,7 @@ impl Request {
             let again = if before == 0 { String::new() } else { format!(" ({before} before)") };
             key = key.with(&format!("rules {name}{again}"), Digest::texts([text.as_str()]).to_string());
         }
-        Ok(host(key, self.pipeline.backends.iter().map(String::as_str), self.builds))
+        Ok(host(key, self.pipeline.backends.iter().map(String::as_str), registry, self.builds))
     }
 
     fn digest(&self, path: &Path) -> Result<Digest, Error> {
@@ -153,9 +155,9 @@ fn settings(pass: &dyn Pass) -> Result<Vec<(String, String)>, Error> {
 
 /// Where a key differs from what it would be on this machine and by these builds, in what does not depend on the
 /// model.
-pub fn elsewhere(key: &Key, builds: Builds) -> Vec<Difference> {
-    let backends = key.fields().filter_map(|(name, _)| name.strip_prefix(BACKEND));
-    let fields = host(Key::default(), backends, builds);
+pub fn elsewhere(key: &Key, registry: &Registry, builds: Builds) -> Vec<Difference> {
+    let names = key.fields().filter_map(|(name, _)| name.strip_prefix(BACKEND));
+    let fields = host(Key::default(), names, registry, builds);
     let here = fields.fields().fold(key.clone(), |here, (name, value)| here.with(name, value));
     here.differences(key)
 }
@@ -164,15 +166,15 @@ pub fn elsewhere(key: &Key, builds: Builds) -> Vec<Difference> {
 const BACKEND: &str = "backend ";
 
 /// With the fields that tell this program and this machine.
-fn host<'a>(key: Key, backends: impl Iterator<Item = &'a str>, builds: Builds) -> Key {
+fn host<'a>(key: Key, names: impl Iterator<Item = &'a str>, registry: &Registry, builds: Builds) -> Key {
     let key = key
         .with("format", FORMAT)
         .with("ovolo", env!("CARGO_PKG_VERSION"))
-        .with("build", build(builds))
+        .with("build", build(registry, builds))
         .with("processor", features::processor())
         .with("instruction sets", list(&features::planned()));
-    backends.fold(key, |key, name| {
-        let found = backend::find(name).ok_or_else(String::new).and_then(|backend| {
+    names.fold(key, |key, name| {
+        let found = registry.backends().get(name).ok_or_else(String::new).and_then(|backend| {
             let details = backend.details();
             let details = details.iter().map(|(name, value)| format!(", {name} {value}"));
             let files = backend.files();

@@ -1,10 +1,10 @@
 //! The next best of every choice: `explain --runner-up`.
 
 use super::{Options, saturated};
-use crate::contract::Call;
 use crate::egraph::RunnerUp;
 use crate::error::Error;
 use crate::graph::Graph;
+use crate::op::Call;
 use crate::pass;
 
 /// The runner-up of every chosen node, the closest call first. One extraction for each step; `progress`

@@ -4,7 +4,6 @@
 use super::{CostModel, Query};
 use crate::attr::Step;
 use crate::op::pointwise;
-use crate::op::winograd::{Parts, parts};
 use crate::tensor::{DType, TensorType};
 use serde::{Deserialize, Serialize};
 
@@ -69,8 +68,8 @@ impl CostModel for Roofline {
             return Some(0.0);
         }
         let Query { call, constant, .. } = query;
-        if call.op.runs_on_device() {
-            return Some(super::device::seconds(query));
+        if let Some(seconds) = call.op.lowered.as_ref().and_then(|lowered| lowered.declaration.seconds) {
+            return Some(seconds(call, query.contract));
         }
         let flops = (call.op.flops)(call.attrs, call.inputs, call.output);
         let arithmetic = flops / (self.machine.flops * efficiency(query, self.machine.lanes));
@@ -139,13 +138,13 @@ const WIDENED: f64 = 4.0;
 
 /// The same for the two parts of Winograd's algorithm: matrix products, and transforms, which load
 /// and store about as much as they compute.
-const WINOGRAD: Parts = Parts { products: 0.80, transforms: 0.20 };
+const WINOGRAD: [f64; 2] = [0.80, 0.20];
 
 /// The same for the seven products of Strassen's algorithm, of large halves.
 const STRASSEN: f64 = 0.90;
 
 /// The same for a 1x1 convolution and the depthwise one that reads it row by row.
-const IN_CACHES: pointwise::Parts = pointwise::Parts { pointwise: 0.76, depthwise: 0.40 };
+const IN_CACHES: [f64; 2] = [0.76, 0.40];
 
 /// The reference evaluation, one element after another in double precision.
 const REFERENCE: f64 = 0.004;
@@ -290,9 +289,7 @@ fn grouping(query: &Query<'_>) -> f64 {
 
 /// The share that Winograd's algorithm reaches, by how much of it is products.
 fn winograd(query: &Query<'_>) -> f64 {
-    let parts = parts(query.call.attrs, query.call.inputs, query.call.output);
-    let time = parts.products / WINOGRAD.products + parts.transforms / WINOGRAD.transforms;
-    (parts.products + parts.transforms).max(f64::MIN_POSITIVE) / time.max(f64::MIN_POSITIVE)
+    together(["winograd_products", "winograd_transforms"].map(|part| query.own(part)), WINOGRAD)
 }
 
 /// What is left of a share by sums: those of products are made once for all of the inner dimension, those of
@@ -306,11 +303,16 @@ fn halves(query: &Query<'_>) -> f64 {
 
 /// The share that a 1x1 convolution and the depthwise one that reads it reach together.
 fn in_caches(query: &Query<'_>) -> f64 {
-    let parts = pointwise::parts(query.call.inputs, query.call.output);
     let block = query.call.output.layout.block(1);
-    let time = parts.pointwise / (IN_CACHES.pointwise * filling(query, block))
-        + parts.depthwise / IN_CACHES.depthwise;
-    (parts.pointwise + parts.depthwise).max(f64::MIN_POSITIVE) / time.max(f64::MIN_POSITIVE)
+    let [pointwise, depthwise] = IN_CACHES;
+    let shares = [pointwise * filling(query, block), depthwise];
+    together(["pointwise_flops", "depthwise_flops"].map(|part| query.own(part)), shares)
+}
+
+/// The share that two parts reach together, from their operations and the share of each.
+fn together(operations: [f64; 2], shares: [f64; 2]) -> f64 {
+    let time = operations[0] / shares[0] + operations[1] / shares[1];
+    (operations[0] + operations[1]).max(f64::MIN_POSITIVE) / time.max(f64::MIN_POSITIVE)
 }
 
 /// How well the input channels of a direct convolution fill their blocks: the last block counts as

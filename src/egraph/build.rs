@@ -3,11 +3,11 @@
 use super::provenance::{Chain, OriginIndex};
 use super::shared::Shared;
 use super::{EGraph, Term};
-use crate::contract::{Call, Contract};
 use crate::cost::{CostModel, Query};
 use crate::extract::{Candidate, Class, ClassId, Extraction, Problem};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use crate::op::Op;
+use crate::op::{Call, Contract};
 use crate::tensor::TensorType;
 use egg::Id;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -117,7 +117,7 @@ impl Prices<'_> {
         if term.is_leaf() {
             return 0.0;
         }
-        if !term.op.flags.lowered {
+        if !term.op.is_lowered() {
             return f64::INFINITY;
         }
         let operands: SmallVec<[_; 4]> = term

@@ -2,9 +2,9 @@
 
 use super::Pick;
 use crate::attr::Attrs;
-use crate::contract::{Call, Contract};
 use crate::cost::Query;
 use crate::op::Op;
+use crate::op::{Call, Contract};
 use crate::tensor::TensorType;
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl KernelCall {
 
     /// Whether it only changes the form of its operand, or where it lies.
     pub fn converts(&self) -> bool {
-        matches!(self.op.meaning(), "pack" | "unpack" | "reorder" | "upload" | "download")
+        self.op.flags.transfer.is_some() || matches!(self.op.meaning(), "pack" | "unpack" | "reorder")
     }
 }
 
@@ -56,7 +56,7 @@ impl Pick<'_> {
                 continue;
             }
             for (term, candidate) in terms.iter().zip(&candidates.nodes) {
-                if term.is_leaf() || !term.op.flags.lowered {
+                if term.is_leaf() || !term.op.is_lowered() {
                     continue;
                 }
                 let data = |child: &egg::Id| &self.egraph.egg[*child].data;

@@ -1,8 +1,8 @@
 //! What each candidate needs of memory, whatever is chosen beside it.
 
 use super::{Contracts, Pick};
-use crate::contract::{Call, Contract};
 use crate::graph::INPUT;
+use crate::op::{Call, Contract};
 use crate::tensor::{Device, TensorType};
 
 /// Bytes of the arena of its result's device that a candidate takes.

@@ -244,8 +244,8 @@ graph tiny {
 
     fn changes(edit: impl Fn(&str) -> String) -> String {
         diff(
-            &parse(crate::op::built_in(), BEFORE).unwrap(),
-            &parse(crate::op::built_in(), &edit(BEFORE)).unwrap(),
+            &parse(crate::fixture::ops(), BEFORE).unwrap(),
+            &parse(crate::fixture::ops(), &edit(BEFORE)).unwrap(),
         )
         .to_string()
     }

@@ -19,7 +19,7 @@ pub fn to_dot(graph: &Graph) -> String {
             ", style=\"rounded,filled\", fillcolor=\"#e8f0fe\""
         } else if !node.ty.layout.is_plain() {
             ", style=filled, fillcolor=\"#fef3e0\""
-        } else if node.op.flags.lowered {
+        } else if node.op.is_lowered() {
             ", style=filled, fillcolor=\"#eef6ee\""
         } else {
             ""
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn constants_stand_in_the_boxes_of_their_users() {
         let graph = text::parse(
-            crate::op::built_in(),
+            crate::fixture::ops(),
             "graph \"a \\\"b\\\"\" { x: f32[1,16,2,2] = input; c: f32[1] = const [2.0]; y = add(x, c)
              p = pack(y) {layout: nChw16c}; return p; return c }",
         );
@@ -97,7 +97,7 @@ mod tests {
         }
         "##);
         let graph = text::parse(
-            crate::op::built_in(),
+            crate::fixture::ops(),
             "graph { x: f32[2] = input; c: f32[2] = const ~1; y = add(x, c); return y }",
         )
         .unwrap();

@@ -79,7 +79,7 @@ mod tests {
     fn nodes_types_attributes_and_outputs_are_there() {
         let text = "graph tiny { x: f32[1,4] = input; c: f32[] = const [2.0]; y = add(x, c)
             z = softmax(y) {axis: 1}; q = clip(z) {max: 6.0}; return out = q }";
-        let json = to_json(&text::parse(crate::op::built_in(), text).unwrap());
+        let json = to_json(&text::parse(crate::fixture::ops(), text).unwrap());
         assert_eq!(json["name"], "tiny");
         let nodes = &json["nodes"];
         assert_eq!(

@@ -15,7 +15,7 @@
 //!
 //! - A name stands bare when it begins with a letter, `_` or `/`, goes on with letters, digits and
 //!   `_ . / ' -`, has no `//` in it and is not `return`; any other is quoted, with Rust's escapes.
-//! - A type is `f32[1,64,56,56]@nChw16c#cuda:0`; layout and device are left out where they are
+//! - A type is `f32[1,64,56,56]@nChw16c#gpu:0`; layout and device are left out where they are
 //!   the default ones. `input` and `const` need their type; for other ops it may be left out
 //!   when written by hand, and is checked against inference where it stands.
 //! - A constant is a list of its elements in row-major order (`const [1.0, 2.0]`), one value for
@@ -156,7 +156,7 @@ fn read(
 ) -> Result<Graph, Diagnostics> {
     let mut found = Diagnostics::new();
     found.add_source(source.clone());
-    let (statements, broken) = syntax::parse(&source.text, &mut found);
+    let (statements, broken) = syntax::parse(&source.text, &ops.families(), &mut found);
     let graph = build::build(ops, statements, broken, constants, most, &mut found);
     found.sort();
     found.into_result(graph)

@@ -16,7 +16,7 @@ impl Serialize for Limit {
     }
 }
 
-/// From a map of devices and bytes: `{"host": 1048576, "cuda:0": 1073741824}`.
+/// From a map of devices and bytes: `{"host": 1048576, "gpu:0": 1073741824}`.
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let limits = Entries::<Named, usize>::deserialize(deserializer)?;
@@ -34,7 +34,7 @@ impl<'de> Deserialize<'de> for Named {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         let device = name.parse().map_err(|_| {
-            D::Error::custom(format!("`{name}` is not a device\nwrite \"host\", or \"cuda:0\" and so on"))
+            D::Error::custom(format!("`{name}` is not a device\nwrite \"host\", or \"gpu:0\" and so on"))
         })?;
         Ok(Self(device))
     }

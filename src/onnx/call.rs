@@ -1,11 +1,11 @@
 //! One operator of the model while it is imported: its operands and attributes, and the nodes
-//! that it becomes.
+//! that it becomes. This is what an importer of an [`Operator`](super::Operator) works with.
 
 use super::proto::{AttributeProto, AttributeType, NodeProto, TensorProto};
 use super::weight::{Weights, checked_type};
 use crate::attr::Attrs;
 use crate::graph::{Graph, Node, NodeId};
-use crate::op;
+use crate::op::{self, Ops};
 use crate::tensor::{DType, Tensor, TensorType};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
@@ -19,7 +19,7 @@ const FOLDED_RESULT: usize = 1 << 20;
 
 /// A value while importing: a constant that may never be needed, or a node of the graph.
 #[derive(Clone, Debug)]
-pub(super) struct Value {
+pub struct Value {
     /// The name: the model's own, or derived from it.
     pub name: Arc<str>,
     /// The type.
@@ -40,7 +40,7 @@ impl Value {
     }
 
     /// The value of a node.
-    pub fn node(graph: &Graph, id: NodeId) -> Self {
+    pub(super) fn node(graph: &Graph, id: NodeId) -> Self {
         Self { name: Arc::clone(&graph[id].name), ty: graph[id].ty.clone(), kind: Kind::Node(id) }
     }
 
@@ -67,6 +67,8 @@ impl Value {
 pub(super) struct Builder {
     /// The graph.
     pub graph: Graph,
+    /// The ops that nodes may have.
+    ops: Ops,
     /// Reads constants.
     pub weights: Weights,
     /// Names that are given away: all of the model's, and those of helpers.
@@ -76,8 +78,8 @@ pub(super) struct Builder {
 
 impl Builder {
     /// An empty graph.
-    pub fn new(weights: Weights, taken: FxHashSet<String>) -> Self {
-        Self { graph: Graph::new(), weights, taken, constants: FxHashMap::default() }
+    pub fn new(ops: Ops, weights: Weights, taken: FxHashSet<String>) -> Self {
+        Self { graph: Graph::new(), ops, weights, taken, constants: FxHashMap::default() }
     }
 
     /// The node of a value; a constant becomes one when it is first needed.
@@ -104,9 +106,7 @@ impl Builder {
 
     /// One op of the registry on some values; computed at once where the values are known and small.
     fn emit(&mut self, op: &str, attrs: Attrs, inputs: &[&Value], name: &str) -> Result<Value, String> {
-        let def = op::built_in()
-            .get(op)
-            .ok_or_else(|| format!("ovolo has no op `{op}`; this is a mistake in ovolo"))?;
+        let def = self.ops.find(op).map_err(|unknown| unknown.to_string())?;
         let attrs = op::complete(def, attrs);
         let types: Vec<&TensorType> = inputs.iter().map(|input| &input.ty).collect();
         let ty = def.result(&attrs, &types)?;
@@ -130,9 +130,9 @@ impl Builder {
 }
 
 /// One operator of the model.
-pub(super) struct Call<'a> {
+pub struct Call<'a> {
     /// The model's node.
-    pub node: &'a NodeProto,
+    pub(super) node: &'a NodeProto,
     /// The version of the operator set.
     pub opset: i64,
     inputs: &'a [Option<Value>],
@@ -142,7 +142,7 @@ pub(super) struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// An operator with its operands.
-    pub fn new(
+    pub(super) fn new(
         node: &'a NodeProto,
         opset: i64,
         inputs: &'a [Option<Value>],
@@ -274,7 +274,7 @@ impl<'a> Call<'a> {
     }
 
     /// Attributes that the import never asked for: they are unknown, and might matter.
-    pub fn strangers(&self) -> Vec<&'a str> {
+    pub(super) fn strangers(&self) -> Vec<&'a str> {
         let asked = self.asked.borrow();
         self.node.attribute.iter().map(|a| a.name.as_str()).filter(|name| !asked.contains(name)).collect()
     }
@@ -369,12 +369,12 @@ fn unknown(what: &str, value: &Value) -> String {
 }
 
 /// Dimensions as attributes hold them.
-pub(super) fn signed(dims: &[usize]) -> Vec<i64> {
+pub fn signed(dims: &[usize]) -> Vec<i64> {
     dims.iter().map(|&dim| i64::try_from(dim).unwrap_or(i64::MAX)).collect()
 }
 
 /// An axis that may count from the end.
-pub(super) fn axis(axis: i64, rank: usize) -> Result<usize, String> {
+pub fn axis(axis: i64, rank: usize) -> Result<usize, String> {
     let signed = i64::try_from(rank).unwrap_or(i64::MAX);
     let wrapped = if axis < 0 { axis + signed } else { axis };
     usize::try_from(wrapped)
@@ -384,7 +384,7 @@ pub(super) fn axis(axis: i64, rank: usize) -> Result<usize, String> {
 }
 
 /// Axes that may count from the end, sorted; one that stands twice is refused.
-pub(super) fn axes(list: &[i64], rank: usize) -> Result<Vec<usize>, String> {
+pub fn axes(list: &[i64], rank: usize) -> Result<Vec<usize>, String> {
     let set = list.iter().map(|&at| axis(at, rank)).collect::<Result<BTreeSet<_>, _>>()?;
     if set.len() != list.len() {
         return Err(format!("its axes {list:?} name a dimension twice"));

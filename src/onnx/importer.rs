@@ -5,9 +5,11 @@ use super::error::{Unsupported, suggestion};
 use super::function::{inline, opset_of};
 use super::proto::{GraphProto, ModelProto, NodeProto};
 use super::signature::{declared, input_types};
-use super::structure::{Operation, describe, is_own, label, order};
+use super::structure::{Operation, describe, full_name, is_own, label, order};
 use super::weight::Weights;
-use super::{ImportOptions, Imported, NEWEST_IR, NEWEST_OPSET, OLDEST_OPSET, OnnxError, operator};
+use super::{
+    ImportOptions, Imported, NEWEST_IR, NEWEST_OPSET, OLDEST_OPSET, OnnxError, Operator, Operators, Tables,
+};
 use crate::graph::{CONST, Graph, INPUT, Node, NodeId};
 use memmap2::Mmap;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -17,6 +19,7 @@ use std::sync::Arc;
 
 /// Imports a decoded model. External data is looked for in `folder`.
 pub(super) fn import(
+    tables: Tables<'_>,
     mut proto: ModelProto,
     model: &str,
     folder: Option<PathBuf>,
@@ -27,7 +30,7 @@ pub(super) fn import(
     let mut graph = proto.graph.take().unwrap_or_default();
     let nodes = std::mem::take(&mut graph.node);
     let operations = inline(nodes, &proto.functions, &proto.opset_import)?;
-    supported(&operations)?;
+    supported(&operations, tables.operators)?;
     if graph.output.is_empty() {
         let why =
             format!("`{model}` has a graph without outputs, so there is nothing to compute; export it again");
@@ -43,7 +46,8 @@ pub(super) fn import(
 
     let taken = names(&graph, &operations);
     let read: FxHashSet<&str> = reads(&graph, &operations).collect();
-    let mut builder = Builder::new(Weights::new(folder, map, options.missing_weights), taken);
+    let mut builder =
+        Builder::new(tables.ops.clone(), Weights::new(folder, map, options.missing_weights), taken);
     let mut values: FxHashMap<&str, Value> = FxHashMap::default();
     for (name, ty) in inputs {
         let id = builder.graph.add_input(name, ty);
@@ -57,7 +61,7 @@ pub(super) fn import(
         return Err(OnnxError::MissingWeights { names: std::mem::take(&mut builder.weights.missing) });
     }
     for index in sequence {
-        run(&operations[index], &mut builder, &mut values, &read)?;
+        run(&operations[index], tables.operators, &mut builder, &mut values, &read)?;
     }
 
     let mut notes = Vec::new();
@@ -124,22 +128,22 @@ fn version(proto: &ModelProto, model: &str) -> Result<i64, OnnxError> {
 }
 
 /// Refuses operators that have no importer: all of them at once, sorted by name.
-fn supported(operations: &[Operation]) -> Result<(), OnnxError> {
+fn supported(operations: &[Operation], operators: &Operators) -> Result<(), OnnxError> {
     let mut unknown: BTreeMap<(&str, &str), Unsupported> = BTreeMap::new();
     for Operation { node, opset } in operations {
         let own = is_own(&node.domain);
-        let known = own && operator::find(&node.op_type).is_some();
-        if known && opset.is_some_and(|opset| (OLDEST_OPSET..=NEWEST_OPSET).contains(&opset)) {
+        let known = operators.get(&full_name(node)).is_some();
+        if known && opset.is_some_and(|opset| !own || (OLDEST_OPSET..=NEWEST_OPSET).contains(&opset)) {
             continue;
         }
         let domain = if own { "" } else { node.domain.as_str() };
         unknown
             .entry((domain, &node.op_type))
             .or_insert_with(|| Unsupported {
-                op: if own { node.op_type.clone() } else { format!("{domain}.{}", node.op_type) },
+                op: full_name(node),
                 opset: *opset,
                 nodes: Vec::new(),
-                hint: hint(domain, &node.op_type, known),
+                hint: hint(domain, &node.op_type, known, operators),
             })
             .nodes
             .push(label(node));
@@ -151,7 +155,7 @@ fn supported(operations: &[Operation]) -> Result<(), OnnxError> {
     }
 }
 
-fn hint(domain: &str, op: &str, known: bool) -> String {
+fn hint(domain: &str, op: &str, known: bool, operators: &Operators) -> String {
     const QUANTISED: [&str; 7] = [
         "QuantizeLinear",
         "DequantizeLinear",
@@ -161,7 +165,9 @@ fn hint(domain: &str, op: &str, known: bool) -> String {
         "ConvInteger",
         "MatMulInteger",
     ];
-    if known {
+    if known && !domain.is_empty() {
+        format!("the model does not import the domain `{domain}`; export it again")
+    } else if known {
         format!(
             "a function of the model uses it with an opset that is not among {OLDEST_OPSET} to {NEWEST_OPSET}"
         )
@@ -173,7 +179,7 @@ fn hint(domain: &str, op: &str, known: bool) -> String {
     } else if domain == "com.microsoft" {
         "an operator of ONNX Runtime's own; use the model from before ONNX Runtime optimised it".to_owned()
     } else if domain.is_empty() {
-        suggestion(op, operator::names()).trim_start_matches("; ").to_owned()
+        suggestion(op, operators.names()).trim_start_matches("; ").to_owned()
     } else {
         String::new()
     }
@@ -193,18 +199,19 @@ fn reads<'a>(graph: &'a GraphProto, operations: &'a [Operation]) -> impl Iterato
 
 fn run<'a>(
     operation: &'a Operation,
+    operators: &Operators,
     builder: &mut Builder,
     values: &mut FxHashMap<&'a str, Value>,
     read: &FxHashSet<&str>,
 ) -> Result<(), OnnxError> {
     let node = &operation.node;
-    let importer = operator::find(&node.op_type);
-    let (Some(importer), Some(opset)) = (importer, operation.opset) else {
-        return supported(std::slice::from_ref(operation)); // Refused before; said again, should it come here.
+    let operator = operators.get(&full_name(node));
+    let (Some(operator), Some(opset)) = (operator, operation.opset) else {
+        return supported(std::slice::from_ref(operation), operators); // Refused before, when the model was read.
     };
     let inputs: Vec<Option<Value>> =
         node.input.iter().map(|name| values.get(name.as_str()).cloned()).collect();
-    let results = execute(importer, node, opset, &inputs, builder);
+    let results = execute(operator, node, opset, &inputs, builder);
     let results = results.and_then(|results| {
         let lost = node
             .output
@@ -241,13 +248,13 @@ fn run<'a>(
 }
 
 fn execute(
-    importer: &operator::Importer,
+    operator: &Operator,
     node: &NodeProto,
     opset: i64,
     inputs: &[Option<Value>],
     builder: &mut Builder,
 ) -> Result<Vec<Value>, String> {
-    let (least, most) = importer.operands;
+    let (least, most) = operator.operands;
     if !(least..=most).contains(&inputs.len()) {
         let wanted = match (least, most) {
             (least, most) if least == most => least.to_string(),
@@ -260,7 +267,7 @@ fn execute(
         return Err(format!("its operand {at} is missing"));
     }
     let mut call = Call::new(node, opset, inputs, builder);
-    let results = (importer.import)(&mut call)?;
+    let results = (operator.import)(&mut call)?;
     match call.strangers().as_slice() {
         [] => Ok(results),
         [one] => Err(format!("its attribute `{one}` is not known to ovolo for this opset")),

@@ -1,4 +1,4 @@
-//! The table of ONNX's operators: how each becomes ops of the registry.
+//! ONNX's operators: how each becomes ops.
 //!
 //! An operator is one line in the table of its family. Its importer reads operands and
 //! attributes of every opset, and gives the operator's results, of which trailing ones may be
@@ -15,21 +15,24 @@ mod reduce;
 mod resample;
 
 use super::call::{Call, Value};
-use rustc_hash::FxHashMap;
-use std::sync::LazyLock;
+use crate::table::Table;
 
 /// The results of an operator, or why it is refused.
-pub(super) type Results = Result<Vec<Value>, String>;
+pub type Results = Result<Vec<Value>, String>;
 
 /// How one operator is imported.
-pub(super) struct Importer {
-    /// The operator's name in ONNX.
+#[derive(Clone, Copy, Debug)]
+pub struct Operator {
+    /// The operator's name in ONNX. One that is not ONNX's own has its domain in front: `com.example.Swirl`.
     pub name: &'static str,
     /// The least and the most operands.
     pub operands: (usize, usize),
-    /// Makes the results.
+    /// Makes the results. Every attribute that the model gives must be asked for.
     pub import: fn(&mut Call<'_>) -> Results,
 }
+
+/// The operators that are imported, by their names.
+pub type Operators = Table<Operator>;
 
 /// A line of a table.
 const fn entry(
@@ -37,15 +40,15 @@ const fn entry(
     least: usize,
     most: usize,
     import: fn(&mut Call<'_>) -> Results,
-) -> Importer {
-    Importer { name, operands: (least, most), import }
+) -> Operator {
+    Operator { name, operands: (least, most), import }
 }
 
 /// So many operands as the model likes.
 const ANY: usize = usize::MAX;
 
 /// The families. A new operator is one line in one of them.
-const FAMILIES: [&[Importer]; 9] = [
+const FAMILIES: [&[Operator]; 9] = [
     arrange::TABLE,
     constant::TABLE,
     elementwise::TABLE,
@@ -57,15 +60,7 @@ const FAMILIES: [&[Importer]; 9] = [
     resample::TABLE,
 ];
 
-static TABLE: LazyLock<FxHashMap<&'static str, &'static Importer>> =
-    LazyLock::new(|| FAMILIES.iter().copied().flatten().map(|importer| (importer.name, importer)).collect());
-
-/// The importer of one of ONNX's own operators.
-pub(super) fn find(name: &str) -> Option<&'static Importer> {
-    TABLE.get(name).copied()
-}
-
-/// The names of all operators that are imported.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    FAMILIES.iter().copied().flatten().map(|importer| importer.name)
+/// ONNX's own operators.
+pub fn operators() -> Operators {
+    Table::of("operator", FAMILIES.iter().copied().flatten().map(|operator| (operator.name, *operator)))
 }

@@ -18,9 +18,12 @@ pub(super) struct Operation {
 
 /// How messages speak of a node: by its operator, and its name or its first result.
 pub(super) fn describe(node: &NodeProto) -> String {
-    let op =
-        if is_own(&node.domain) { node.op_type.clone() } else { format!("{}.{}", node.domain, node.op_type) };
-    format!("{op} {}", label(node))
+    format!("{} {}", full_name(node), label(node))
+}
+
+/// The name of a node's operator, with its domain in front where that is not ONNX's own.
+pub(super) fn full_name(node: &NodeProto) -> String {
+    if is_own(&node.domain) { node.op_type.clone() } else { format!("{}.{}", node.domain, node.op_type) }
 }
 
 /// A node's name, or that of its first result.

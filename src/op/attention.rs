@@ -1,7 +1,7 @@
 //! Scaled dot-product attention as one op.
 
 use super::elementwise::Broadcast;
-use super::{Arity, Flags, OpDef, attr, plain, rank};
+use super::{Arity, AttrDef, Flags, OpDef, plain, rank};
 use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
 
@@ -10,7 +10,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         name: "attention",
         doc: "softmax(q k^T * scale + mask) v, for q[B,H,M,D], k[B,H,N,D], v[B,H,N,E] and a mask that broadcasts to [B,H,M,N]",
         arity: Arity::Between(3, 4),
-        attrs: vec![attr("scale", AttrKind::Float, None, "factor of the scores")],
+        attrs: vec![AttrDef::new("scale", AttrKind::Float, None, "factor of the scores")],
         flags: Flags::default(),
         infer,
         eval,
@@ -19,7 +19,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             let scores = output.shape.count() / output.shape[3].max(1) * types[1].shape[2];
             scores as f64 * (2.0 * types[0].shape[3] as f64 + 2.0 * types[2].shape[3] as f64 + 5.0)
         },
-        logical: None,
+        lowered: None,
     }]
 }
 

@@ -1,48 +1,8 @@
-//! Copies between the host and a device, and ops of a device's kernels: the same values in another memory.
+//! Where operands and results lie: ops of a device's kernels compute the same values in another memory.
 
-use super::{Arity, Flags, Infer, OpDef};
+use super::OpDef;
 use crate::attr::Attrs;
 use crate::tensor::{Device, Layout, Tensor, TensorType};
-
-pub(super) fn ops() -> Vec<OpDef> {
-    let def = |name, doc, infer: Infer| OpDef {
-        name,
-        doc,
-        arity: Arity::Exactly(1),
-        attrs: Vec::new(),
-        flags: Flags { injective: true, ..Flags::default() },
-        infer,
-        eval: |_, operands, ty| operands[0].on(ty.device),
-        flops: |_, _, _| 0.0,
-        logical: None,
-    };
-    vec![
-        def("upload", "from the host to the first device", infer_upload),
-        def("download", "from a device to the host", infer_download),
-    ]
-}
-
-fn infer_upload(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
-    match types[0].device {
-        Device::Host => Ok(TensorType { device: Device::Cuda(0), ..types[0].clone() }),
-        Device::Cuda(_) => Err(format!("operand 0 is {}, on a device already", types[0])),
-    }
-}
-
-fn infer_download(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
-    match types[0].device {
-        Device::Cuda(_) => Ok(TensorType { device: Device::Host, ..types[0].clone() }),
-        Device::Host => Err(format!("operand 0 is {}, on the host already", types[0])),
-    }
-}
-
-/// Backends whose kernels run on a device.
-const BACKENDS: &[&str] = &["cuda", "cublaslt", "cudnn"];
-
-/// Whether an op is of a backend whose kernels run on a device.
-pub(super) fn runs_there(def: &OpDef) -> bool {
-    def.backend().is_some_and(|backend| BACKENDS.contains(&backend))
-}
 
 /// Where an op's operands lie, and its result.
 #[derive(Clone, Copy, PartialEq)]
@@ -54,10 +14,10 @@ enum Memory {
 }
 
 fn memory(def: &OpDef) -> Memory {
-    match def.meaning() {
-        "upload" | "download" => Memory::Copies,
-        _ if runs_there(def) => Memory::Device,
-        _ => Memory::Host,
+    match def.device() {
+        _ if def.flags.transfer.is_some() => Memory::Copies,
+        Some(_) => Memory::Device,
+        None => Memory::Host,
     }
 }
 
@@ -65,7 +25,7 @@ fn memory(def: &OpDef) -> Memory {
 pub(super) fn infer(def: &OpDef, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     let memory = memory(def);
     if memory == Memory::Copies {
-        return (def.infer)(attrs, types);
+        return host(def, attrs, types);
     }
     let device = match types.first() {
         Some(first) if memory == Memory::Device => first.device,
@@ -79,22 +39,31 @@ pub(super) fn infer(def: &OpDef, attrs: &Attrs, types: &[&TensorType]) -> Result
         return Err(format!("operand {operand} is {}, not {name}", types[operand]));
     }
     if memory == Memory::Host {
-        return (def.infer)(attrs, types);
+        return host(def, attrs, types);
     }
-    let host: Vec<TensorType> =
+    let moved: Vec<TensorType> =
         types.iter().map(|ty| TensorType { device: Device::Host, ..(*ty).clone() }).collect();
-    let result = (def.infer)(attrs, &host.iter().collect::<Vec<_>>())?;
+    let result = host(def, attrs, &moved.iter().collect::<Vec<_>>())?;
     Ok(TensorType { device, ..result })
+}
+
+/// The type of the result of operands on the host.
+fn host(def: &OpDef, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    match &def.lowered {
+        Some(lowered) => lowered.result(def.arity, attrs, types),
+        None => (def.infer)(attrs, types),
+    }
 }
 
 /// Evaluates an op. A lowered one is evaluated on the host in the default layout, wherever its operands lie.
 pub(super) fn eval(def: &OpDef, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
-    if def.logical.is_none() || memory(def) == Memory::Copies {
-        return (def.eval)(attrs, operands, ty);
-    }
+    let lowered = match &def.lowered {
+        Some(lowered) if memory(def) != Memory::Copies => lowered,
+        _ => return (def.eval)(attrs, operands, ty),
+    };
     let plain = |operand: &&Tensor| operand.on(Device::Host).to_layout(&Layout::PLAIN);
     let operands: Vec<Tensor> = operands.iter().map(plain).collect();
     let result = TensorType { device: Device::Host, ..ty.with_layout(Layout::PLAIN) };
-    let result = (def.eval)(attrs, &operands.iter().collect::<Vec<_>>(), &result);
+    let result = lowered.evaluate(attrs, &operands.iter().collect::<Vec<_>>(), &result);
     result.to_layout(&ty.layout).on(ty.device)
 }

@@ -1,7 +1,7 @@
 //! Elementwise ops: unary, binary with NumPy's broadcasting, `where`, `cast`, and chains (`map`).
 
 use super::post;
-use super::{Arity, Flags, Op, OpDef, attr, count, post_attr};
+use super::{Arity, AttrDef, Flags, Op, OpDef, count};
 use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::tensor::{DType, Layout, Shape, Tensor, TensorType};
 use std::sync::LazyLock;
@@ -42,8 +42,14 @@ impl Broadcast {
     }
 }
 
-const FLAGS: Flags =
-    Flags { elementwise: true, layout_agnostic: true, commutative: false, injective: false, lowered: false };
+const FLAGS: Flags = Flags {
+    elementwise: true,
+    layout_agnostic: true,
+    commutative: false,
+    injective: false,
+    transfer: None,
+    inexact: false,
+};
 
 /// A function of one number, which is an op and a step of post chains.
 pub(super) struct Unary {
@@ -118,10 +124,9 @@ pub(crate) fn parameters(name: &str) -> Option<&'static [Parameter]> {
 
 impl Unary {
     fn op(&self) -> OpDef {
-        let attrs = self
-            .parameters
-            .iter()
-            .map(|one| attr(one.name, AttrKind::Float, Some(Attr::Float(Float(one.default))), one.doc));
+        let attrs = self.parameters.iter().map(|one| {
+            AttrDef::new(one.name, AttrKind::Float, Some(Attr::Float(Float(one.default))), one.doc)
+        });
         OpDef {
             name: self.name,
             doc: self.doc,
@@ -134,7 +139,7 @@ impl Unary {
             },
             eval: self.eval,
             flops: |_, _, output| count(output),
-            logical: None,
+            lowered: None,
         }
     }
 }
@@ -301,7 +306,7 @@ macro_rules! binary {
             infer: $infer,
             eval: |_, operands, ty| eval_binary(Binary { float: $float, int: $int }, operands, ty),
             flops: |_, _, output| count(output),
-            logical: None,
+            lowered: None,
         }
     };
 }
@@ -317,14 +322,14 @@ pub fn scalar() -> Op {
             name: "scalar",
             doc: "a constant of one f32 element and no dimensions",
             arity: Arity::Exactly(0),
-            attrs: vec![attr("value", AttrKind::Float, None, "the value")],
+            attrs: vec![AttrDef::new("value", AttrKind::Float, None, "the value")],
             flags: Flags::default(),
             infer: |_, _| Ok(TensorType::plain(DType::F32, [0_usize; 0])),
             eval: |attrs, _, ty| {
                 Tensor::from_f64(DType::F32, ty.shape.clone(), &[attrs.expect_float("value")])
             },
             flops: |_, _, _| 0.0,
-            logical: None,
+            lowered: None,
         })
     });
     *SCALAR
@@ -364,7 +369,12 @@ pub(super) fn ops() -> Vec<OpDef> {
         name: "mod",
         doc: "remainder of a / b, with the sign of b, or of a where fmod is 1",
         arity: Arity::Exactly(2),
-        attrs: vec![attr("fmod", AttrKind::Int, Some(Attr::Int(0)), "1: the sign of the dividend, as in C")],
+        attrs: vec![AttrDef::new(
+            "fmod",
+            AttrKind::Int,
+            Some(Attr::Int(0)),
+            "1: the sign of the dividend, as in C",
+        )],
         flags: FLAGS,
         infer: infer_number,
         eval: |attrs, operands, ty| {
@@ -381,7 +391,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             eval_binary(kind, operands, ty)
         },
         flops: |_, _, output| count(output),
-        logical: None,
+        lowered: None,
     });
     ops.push(OpDef {
         name: "not",
@@ -395,7 +405,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             relayout(from_i64(DType::Bool, &ty.shape, &values), ty)
         },
         flops: |_, _, output| count(output),
-        logical: None,
+        lowered: None,
     });
     ops.push(OpDef {
         name: "isnan",
@@ -409,7 +419,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             relayout(Tensor::from_bools(ty.shape.clone(), &values), ty)
         },
         flops: |_, _, output| count(output),
-        logical: None,
+        lowered: None,
     });
     ops.push(OpDef {
         name: "where",
@@ -439,13 +449,13 @@ pub(super) fn ops() -> Vec<OpDef> {
             relayout(result, ty)
         },
         flops: |_, _, output| count(output),
-        logical: None,
+        lowered: None,
     });
     ops.push(OpDef {
         name: "cast",
         doc: "the same values in another element type",
         arity: Arity::Exactly(1),
-        attrs: vec![attr("to", AttrKind::DType, None, "the element type")],
+        attrs: vec![AttrDef::new("to", AttrKind::DType, None, "the element type")],
         flags: Flags { elementwise: false, ..FLAGS },
         infer: |attrs, types| Ok(TensorType { dtype: attrs.expect_dtype("to"), ..types[0].clone() }),
         eval: |_, operands, ty| {
@@ -456,13 +466,13 @@ pub(super) fn ops() -> Vec<OpDef> {
             relayout(result, ty)
         },
         flops: |_, _, output| count(output),
-        logical: None,
+        lowered: None,
     });
     ops.push(OpDef {
         name: "map",
         doc: "a chain of elementwise steps",
         arity: Arity::Post(1),
-        attrs: vec![post_attr()],
+        attrs: vec![AttrDef::post()],
         flags: Flags { elementwise: false, ..FLAGS },
         infer: |attrs, types| {
             if !matches!(types[0].dtype, DType::F32 | DType::F16 | DType::BF16) {
@@ -476,7 +486,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         },
         #[allow(clippy::cast_precision_loss)]
         flops: |attrs, _, output| count(output) * attrs.post().len() as f64,
-        logical: None,
+        lowered: None,
     });
     ops
 }

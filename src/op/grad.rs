@@ -2,7 +2,7 @@
 
 use super::elementwise::Broadcast;
 use super::post::{erf, parameters, unary};
-use super::{Arity, Flags, OpDef, attr, count, plain};
+use super::{Arity, AttrDef, Flags, OpDef, count, plain};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
@@ -16,14 +16,14 @@ pub(super) fn ops() -> Vec<OpDef> {
         doc: "the gradient of an elementwise op for one of its operands: the op's operands, then the gradient of its result; summed along what that operand was repeated along",
         arity: Arity::Between(2, 3),
         attrs: vec![
-            attr("of", AttrKind::Post, None, "the op, as a chain of one step"),
-            attr("operand", AttrKind::Int, Some(Attr::Int(0)), "which operand"),
+            AttrDef::new("of", AttrKind::Post, None, "the op, as a chain of one step"),
+            AttrDef::new("operand", AttrKind::Int, Some(Attr::Int(0)), "which operand"),
         ],
         flags: Flags::default(),
         infer,
         eval,
         flops: |_, types, _| 4.0 * count(types[types.len() - 1]),
-        logical: None,
+        lowered: None,
     }]
 }
 

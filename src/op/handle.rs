@@ -34,12 +34,13 @@ const fn leaf(name: &'static str, doc: &'static str) -> OpDef {
             layout_agnostic: false,
             commutative: false,
             injective: false,
-            lowered: false,
+            transfer: None,
+            inexact: false,
         },
         infer: |_, _| Err("the type of a leaf is declared, not inferred".to_owned()),
         eval: |_, _, _| unreachable!("a leaf is given its value"),
         flops: |_, _, _| 0.0,
-        logical: None,
+        lowered: None,
     }
 }
 
@@ -52,6 +53,11 @@ impl Op {
     /// The definition.
     pub fn definition(self) -> &'static OpDef {
         self.0
+    }
+
+    /// The logical op that it computes: itself, unless it is a lowered op.
+    pub fn logical(self) -> Self {
+        self.lowered.as_ref().map_or(self, |lowered| lowered.logical)
     }
 
     /// Whether it is [`INPUT`] or [`CONST`].

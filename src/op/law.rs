@@ -81,7 +81,7 @@ mod tests {
 
     /// What an op says of an operand of `f32` of this shape.
     fn infers(name: &str, shape: &[usize], attrs: Attrs) -> bool {
-        let def = op::built_in().get(name).unwrap();
+        let def = crate::fixture::ops().get(name).unwrap();
         let ty = crate::tensor::TensorType::plain(crate::tensor::DType::F32, shape.to_vec());
         def.result(&op::complete(def, attrs), &[&ty]).is_ok()
     }
@@ -95,11 +95,11 @@ mod tests {
             ("reduce-sum", "axes", Attr::Ints(vec![-1])),
             ("reshape", "shape", Attr::Ints(vec![-1])),
         ] {
-            let def = op::built_in().get(name).unwrap();
+            let def = crate::fixture::ops().get(name).unwrap();
             assert!(broken(def, attr, &value).is_some(), "{name} {attr}: {value}");
             assert!(!infers(name, &[2, 3], Attrs::new().with(attr, value.clone())), "{name} {attr}: {value}");
         }
-        for def in op::built_in().all() {
+        for def in crate::fixture::ops().all() {
             for attr in &def.attrs {
                 let wrong = attr.default.as_ref().and_then(|value| broken(def, attr.name, value));
                 assert!(wrong.is_none(), "{} {}", def.name, attr.name);

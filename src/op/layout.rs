@@ -1,6 +1,6 @@
 //! Conversions between layouts. Logical values do not change; padding is zero.
 
-use super::{Arity, AttrDef, Flags, OpDef, attr, plain};
+use super::{Arity, AttrDef, Flags, OpDef, plain};
 use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{Layout, TensorType};
 
@@ -35,7 +35,7 @@ pub(super) fn ops() -> Vec<OpDef> {
 }
 
 fn layout_attr() -> AttrDef {
-    attr("layout", AttrKind::Layout, None, "the layout of the result")
+    AttrDef::new("layout", AttrKind::Layout, None, "the layout of the result")
 }
 
 fn to_layout(ty: &TensorType, layout: &Layout) -> Result<TensorType, String> {
@@ -63,6 +63,6 @@ fn def(
         infer,
         eval: |_, operands, ty| operands[0].to_layout(&ty.layout),
         flops: |_, _, _| 0.0,
-        logical: None,
+        lowered: None,
     }
 }

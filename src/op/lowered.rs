@@ -1,357 +1,404 @@
-//! Lowered ops: what backends have kernels for. Each means what its logical op means, in the
-//! layouts it names.
+//! Lowered ops: what a backend declares beside a kernel, and what follows from it.
+//!
+//! A [`Lowering`] names the logical op that a kernel computes, the layouts in which it takes its operands, what
+//! it makes of operands ahead of time, and the kernel. The op's type, its reference evaluation, samples for
+//! verifiers and the operands of tests follow from that.
 
-use super::{
-    Op, OpDef, attr, cublaslt, cudnn, matmul, pointwise, post, reduce, resize, shape, sizes, squeeze,
-    strassen, transposed, window, winograd,
-};
-use crate::attr::{Attr, AttrKind, Attrs};
-use crate::tensor::{Layout, TensorType};
+use super::{Arity, AttrDef, Call, Contract, Eval, Flops, Kernel, Op, OpDef, complete, post};
+use crate::attr::Attrs;
+use crate::table::{Duplicate, Unknown};
+use crate::tensor::{Family, Layout, Tensor, TensorType};
 
-/// Logical ops that the native backend runs as they are.
-const NATIVE: &[&str] = &[
-    "relu",
-    "sigmoid",
-    "tanh",
-    "erf",
-    "exp",
-    "log",
-    "sqrt",
-    "neg",
-    "abs",
-    "reciprocal",
-    "floor",
-    "ceil",
-    "round",
-    "sign",
-    "softplus",
-    "softsign",
-    "sin",
-    "cos",
-    "silu",
-    "gelu",
-    "gelu-tanh",
-    "hard-swish",
-    "mish",
-    "leaky-relu",
-    "elu",
-    "hard-sigmoid",
-    "clip",
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "pow",
-    "min",
-    "max",
-    "mod",
-    "equal",
-    "greater",
-    "less",
-    "greater-equal",
-    "less-equal",
-    "and",
-    "or",
-    "xor",
-    "not",
-    "isnan",
-    "where",
-    "cast",
-    "map",
-    "matmul",
-    "conv",
-    "conv-transpose",
-    "softmax",
-    "log-softmax",
-    "layer-norm",
-    "batch-norm",
-    "instance-norm",
-    "lrn",
-    "reduce-sum",
-    "reduce-max",
-    "reduce-min",
-    "reduce-prod",
-    "arg-max",
-    "arg-min",
-    "reshape",
-    "transpose",
-    "slice",
-    "gather",
-    "gather-elements",
-    "expand",
-    "pad",
-    "attention",
-    "pack",
-    "unpack",
-    "reorder",
-];
+/// Answers for a call's kernel: its contract, or why there is none.
+pub type ContractOf = fn(&Call<'_>) -> Result<Contract, String>;
 
-/// Logical ops that the backend `cuda` has as they are, all operands on the device, beside those of [`NATIVE`]
-/// but `reorder` and `conv-transpose`.
-const CUDA: &[&str] =
-    &["max-pool", "avg-pool", "reduce-mean", "concat", "grad", "tree", "upload", "download"];
+/// Seconds of one run of a call's kernel.
+pub type SecondsOf = fn(&Call<'_>, &Contract) -> f64;
 
-/// Logical ops that oneDNN runs as they are.
-const ONEDNN: &[&str] = &[
-    "matmul",
-    "softmax",
-    "log-softmax",
-    "layer-norm",
-    "map",
-    "pack",
-    "unpack",
-    "reorder",
-    "reduce-sum",
-    "reduce-max",
-    "reduce-min",
-    "reduce-prod",
-];
+/// Makes a call's kernel.
+pub type KernelOf = fn(&Call<'_>) -> Result<Box<dyn Kernel>, String>;
 
-/// The lowered forms of these logical ops.
-pub(super) fn ops(logical: &[Op]) -> Vec<OpDef> {
-    let find =
-        |name: &str| *logical.iter().find(|def| def.name == name).expect("lowered ops have a logical op");
-    let lower = |name: &'static str, of: &str| {
-        let def = find(of);
-        OpDef {
+/// Says what keeps an op from some operands, beside their layouts and what its logical op says. The last
+/// argument is the type of the result.
+pub type Check = fn(&Attrs, &[&TensorType], &TensorType) -> Result<(), String>;
+
+/// The declaration of a lowered op, which stands beside its kernel.
+///
+/// ```
+/// use ovolo::op::{Form, Layouts, Lowering};
+/// # fn contract(_: &ovolo::op::Call<'_>) -> Result<ovolo::op::Contract, String> { Err(String::new()) }
+/// # fn kernel(_: &ovolo::op::Call<'_>) -> Result<Box<dyn ovolo::op::Kernel>, String> { Err(String::new()) }
+/// const MAX_POOL: Lowering = Lowering {
+///     layouts: Layouts::Forms(&[Form::same("plain"), Form::same("nhwc")]),
+///     ..Lowering::new("mine.max-pool", "max-pool", contract, kernel)
+/// };
+/// ```
+#[derive(Clone, Copy)]
+pub struct Lowering {
+    /// The name: that of the backend, a dot, and the op's own.
+    pub name: &'static str,
+    /// The logical op that it computes, by name.
+    pub of: &'static str,
+    /// What it computes, in one line; `None` where the logical op's line says it.
+    pub doc: Option<&'static str>,
+    /// How many operands it takes; `None` for as many as the logical op.
+    pub arity: Option<Arity>,
+    /// Its attributes.
+    pub attributes: Attributes,
+    /// The layouts in which it takes its operands and gives its result.
+    pub layouts: Layouts,
+    /// What else keeps it from some operands.
+    pub check: Option<Check>,
+    /// Operands that another op makes, once, of operands of the logical op: packed weights.
+    pub makes: &'static [Made],
+    /// Its reference evaluation, on the host in the default layout.
+    pub reference: Reference,
+    /// Its floating-point operations; `None` for those of the logical op.
+    pub flops: Option<Flops>,
+    /// The contract of its kernel for a call.
+    pub contract: ContractOf,
+    /// Its kernel for a call.
+    pub kernel: KernelOf,
+    /// Answers for calls that its own kernel does not take; `None` where these are refused.
+    pub fallback: Option<&'static Fallback>,
+    /// What cost models may ask of it beside what they know of every op.
+    pub features: &'static [Own],
+    /// Instruction sets for which it has code of its own, by the backend's names; empty where there is one code.
+    pub instruction_sets: &'static [&'static str],
+    /// Seconds of one run by the nominal speeds of a device; `None` for kernels of the host, whose speeds are measured.
+    pub seconds: Option<SecondsOf>,
+    /// The family of devices in whose memory its operands and its result lie; `None` for the host.
+    pub device: Option<Family>,
+}
+
+impl Lowering {
+    /// A lowered op that takes what its logical op takes.
+    pub const fn new(name: &'static str, of: &'static str, contract: ContractOf, kernel: KernelOf) -> Self {
+        Self {
             name,
-            doc: def.doc,
-            arity: def.arity,
-            attrs: def.attrs.clone(),
-            flags: super::Flags { lowered: true, elementwise: false, commutative: false, ..def.flags },
-            infer: def.infer,
-            eval: def.eval,
-            flops: def.flops,
-            logical: Some(def),
+            of,
+            doc: None,
+            arity: None,
+            attributes: Attributes::OfLogical,
+            layouts: Layouts::AsLogical,
+            check: None,
+            makes: &[],
+            reference: Reference::OfLogical,
+            flops: None,
+            contract,
+            kernel,
+            fallback: None,
+            features: &[],
+            instruction_sets: &[],
+            seconds: None,
+            device: None,
         }
-    };
-    // Names live as long as the registry, which is built once.
-    let mut ops: Vec<OpDef> =
-        NATIVE.iter().map(|name| lower(Box::leak(format!("native.{name}").into_boxed_str()), name)).collect();
-    let cuda = NATIVE.iter().filter(|name| !["reorder", "conv-transpose"].contains(name)).chain(CUDA);
-    ops.extend(cuda.map(|name| lower(Box::leak(format!("cuda.{name}").into_boxed_str()), name)));
-    ops.extend(ONEDNN.iter().map(|name| lower(Box::leak(format!("onednn.{name}").into_boxed_str()), name)));
-    macro_rules! blocked {
-        ($name:literal, $of:literal, $infer:expr) => {
-            ops.push(OpDef { infer: $infer, ..lower($name, $of) })
+    }
+}
+
+/// The attributes of a lowered op.
+#[derive(Clone, Copy)]
+pub enum Attributes {
+    /// Those of the logical op.
+    OfLogical,
+    /// Those of the logical op, and these.
+    Also(fn() -> Vec<AttrDef>),
+    /// These; the logical op's own that are not among them have their defaults.
+    Only(fn() -> Vec<AttrDef>),
+}
+
+/// The reference evaluation of a lowered op, which is given its operands in the default layout.
+#[derive(Clone, Copy)]
+pub enum Reference {
+    /// That of the logical op.
+    OfLogical,
+    /// That of the logical op on what this function makes of the operands.
+    Prepared(fn(&Attrs, &[&Tensor]) -> Vec<Tensor>),
+    /// This one.
+    Own(Eval),
+}
+
+/// The layouts in which a lowered op takes its operands and gives its result.
+#[derive(Clone, Copy)]
+pub enum Layouts {
+    /// Those that the logical op takes.
+    AsLogical,
+    /// One of these forms.
+    Forms(&'static [Form]),
+    /// What a function of its own says, which gives the type of the result; `samples` are some forms that it
+    /// takes.
+    Typed {
+        /// The type of the result, or what is wrong with the operands.
+        infer: fn(&Lowered, &Attrs, &[&TensorType]) -> Result<TensorType, String>,
+        /// Some forms that it takes, for samplers.
+        samples: &'static [Form],
+    },
+}
+
+/// Layouts of the operands and of the result, by their names. Operands beyond those that are listed, and those of
+/// a post chain, lie as the result does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Of the operands.
+    pub operands: &'static [&'static str],
+    /// Of the result.
+    pub result: &'static str,
+}
+
+impl Form {
+    /// All operands and the result in one layout.
+    pub const fn same(layout: &'static str) -> Self {
+        Self { operands: &[], result: layout }
+    }
+
+    /// Operands in these layouts.
+    pub const fn new(operands: &'static [&'static str], result: &'static str) -> Self {
+        Self { operands, result }
+    }
+
+    /// The layout of an operand.
+    pub fn operand(&self, at: usize) -> &'static str {
+        self.operands.get(at).copied().unwrap_or(self.result)
+    }
+}
+
+/// An operand that another op makes of the logical op's operand.
+#[derive(Clone, Copy)]
+pub struct Made {
+    /// The operand.
+    pub operand: usize,
+    /// The logical op that makes it, by name.
+    pub maker: &'static str,
+    /// From the lowered op's attributes and the type of what was made, in the default layout: the type of what
+    /// it was made of, and the maker's attributes. `None` where the maker makes no such thing.
+    pub source: fn(&Attrs, &TensorType) -> Option<(TensorType, Attrs)>,
+    /// A sample of what it may be made of.
+    pub sample: fn(&mut dyn Draw) -> Sample,
+}
+
+/// Draws numbers for samples.
+pub trait Draw {
+    /// A number below `limit`.
+    fn below(&mut self, limit: usize) -> usize;
+
+    /// A size, such as a number of channels.
+    fn size(&mut self) -> usize;
+}
+
+/// What an operand may be made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// Attributes of the lowered op that go with it, those of the maker among them.
+    pub attrs: Attrs,
+    /// The type of the logical op's operand.
+    pub source: TensorType,
+}
+
+/// A number that an op's declaration tells cost models.
+#[derive(Clone, Copy)]
+pub struct Own {
+    /// Its name: snake case.
+    pub name: &'static str,
+    /// What it is, with its unit.
+    pub doc: &'static str,
+    /// Its value for a call.
+    pub value: fn(&Call<'_>) -> f64,
+}
+
+/// Answers for a call's kernel, given what the op itself would answer.
+pub type FallbackContract = fn(&Call<'_>, ContractOf) -> Result<Contract, String>;
+
+/// Makes a call's kernel, given what the op itself would make.
+pub type FallbackKernel = fn(&Call<'_>, KernelOf) -> Result<Box<dyn Kernel>, String>;
+
+/// Answers for calls in place of the op's own kernel, where that refuses them or has nothing better.
+#[derive(Clone, Copy)]
+pub struct Fallback {
+    /// The contract.
+    pub contract: FallbackContract,
+    /// The kernel.
+    pub kernel: FallbackKernel,
+}
+
+/// What a lowered op has beside the definition that all ops have.
+pub struct Lowered {
+    /// The logical op that it computes.
+    pub logical: Op,
+    /// Its declaration.
+    pub declaration: Lowering,
+    /// The ops that make operands, in the order of the declaration.
+    pub makers: Vec<Op>,
+    /// Layouts of operands and of the result, in the order of the declaration's forms.
+    forms: Vec<(Vec<Layout>, Layout)>,
+}
+
+/// A lowered op cannot be defined.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LowerError {
+    /// The logical op, or an op that makes operands, is absent.
+    #[error("`{op}` cannot be lowered: {source}")]
+    Absent {
+        /// The lowered op.
+        op: &'static str,
+        /// Which op is absent.
+        source: Unknown,
+    },
+    /// A form names a layout that is none.
+    #[error("`{op}` has a form with `{layout}`, which is no layout")]
+    Layout {
+        /// The lowered op.
+        op: &'static str,
+        /// The text.
+        layout: &'static str,
+    },
+    /// Another op has the name.
+    #[error(transparent)]
+    Duplicate(#[from] Duplicate),
+}
+
+impl Lowering {
+    /// The op of this declaration.
+    pub(super) fn define(&self, find: impl Fn(&str) -> Result<Op, Unknown>) -> Result<Op, LowerError> {
+        let found = |name: &str| find(name).map_err(|source| LowerError::Absent { op: self.name, source });
+        let logical = found(self.of)?;
+        let makers = self.makes.iter().map(|made| found(made.maker)).collect::<Result<_, _>>()?;
+        let forms = match self.layouts {
+            Layouts::Forms(forms) => forms,
+            Layouts::AsLogical | Layouts::Typed { .. } => &[],
         };
+        let layout = |layout: &'static str| {
+            layout.parse::<Layout>().map_err(|_| LowerError::Layout { op: self.name, layout })
+        };
+        let form = |form: &Form| {
+            let operands = form.operands.iter().map(|name| layout(name)).collect::<Result<_, _>>()?;
+            Ok::<_, LowerError>((operands, layout(form.result)?))
+        };
+        let forms = forms.iter().map(form).collect::<Result<_, _>>()?;
+        let attrs = match self.attributes {
+            Attributes::OfLogical => logical.attrs.clone(),
+            Attributes::Also(more) => logical.attrs.iter().cloned().chain(more()).collect(),
+            Attributes::Only(own) => own(),
+        };
+        Ok(Op::define(OpDef {
+            name: self.name,
+            doc: self.doc.unwrap_or(logical.doc),
+            arity: self.arity.unwrap_or(logical.arity),
+            attrs,
+            flags: super::Flags { elementwise: false, commutative: false, ..logical.flags },
+            infer: logical.infer,
+            eval: logical.eval,
+            flops: self.flops.unwrap_or(logical.flops),
+            lowered: Some(Lowered { logical, declaration: *self, makers, forms }),
+        }))
     }
-    blocked!("native.conv-direct", "conv", |attrs, types| {
-        let groups = usize::try_from(attrs.expect_int("groups")).unwrap_or(1).max(1);
-        let block = types[0].layout.block(1);
-        let [outputs, inputs] = [0, 1].map(|axis| types[1].shape.get(axis).copied().unwrap_or(0));
-        if groups > 1 && (inputs % block != 0 || outputs / groups % block != 0) {
-            return Err(format!("{groups} groups of {inputs} channels do not fill blocks of {block}"));
-        }
-        conv(attrs, types, &[("nChw16c", "OIhw16i16o"), ("nChw8c", "OIhw8i8o")])
-    });
-    blocked!("native.conv-depthwise", "conv", |attrs, types| {
-        let filters = (types[1].shape.first(), types[1].shape.get(1));
-        if filters != (types[0].shape.get(1), Some(&1)) {
-            return Err(format!(
-                "weights {} for {}: depthwise takes one filter a channel",
-                types[1], types[0]
-            ));
-        }
-        conv(attrs, types, &[("nChw16c", "Oihw16o"), ("nChw8c", "Oihw8o")])
-    });
-    blocked!("native.conv-narrow", "conv", |attrs, types| {
-        let width = types[1].shape.get(1).copied().unwrap_or(0);
-        if ![2, 4].contains(&width) || types[1].shape.first() != types[0].shape.get(1) {
-            return Err(format!(
-                "weights {} for {}: it takes as many outputs as inputs, in groups of 2 or 4",
-                types[1], types[0]
-            ));
-        }
-        conv(attrs, types, &[("nChw16c", "Ohwi16o"), ("nChw8c", "Ohwi8o")])
-    });
-    blocked!("native.pointwise-depthwise", "pointwise-depthwise", infer_pointwise);
-    blocked!("native.squeeze-excite", "squeeze-excite", infer_squeeze);
-    blocked!("native.conv-nhwc", "conv", |attrs, types| {
-        let groups = usize::try_from(attrs.expect_int("groups")).unwrap_or(1).max(1);
-        let outputs = types[1].shape.first().copied().unwrap_or(0);
-        if groups > 1 && outputs / groups % types[1].layout.block(0) != 0 {
-            return Err(format!("{outputs} outputs of {groups} groups do not fill panels of 32"));
-        }
-        conv(attrs, types, &[("nhwc", "Ohwi32o")])
-    });
-    blocked!("native.conv-first", "conv", infer_first);
-    blocked!("native.matmul-packed", "matmul", infer_packed);
-    blocked!("native.max-pool", "max-pool", |attrs, types| pool(types)
-        .and_then(|()| window::infer_pool(attrs, types)));
-    blocked!("native.avg-pool", "avg-pool", |attrs, types| pool(types)
-        .and_then(|()| window::infer_pool(attrs, types)));
-    blocked!("native.reduce-mean", "reduce-mean", |attrs, types| {
-        pool(types)?;
-        infer_mean(attrs, types)
-    });
-    blocked!("native.concat", "concat", infer_concat);
-    blocked!("native.resize", "resize", |attrs, types| pool(types)
-        .and_then(|()| resize::infer(attrs, types)));
-    blocked!("onednn.matmul-packed", "matmul", |attrs, types| {
-        let types = with_plain(types, 1);
-        matmul::infer(attrs, &types.iter().collect::<Vec<_>>())
-    });
-    blocked!("onednn.max-pool", "max-pool", window::infer_pool);
-    blocked!("onednn.avg-pool", "avg-pool", window::infer_pool);
-    blocked!("onednn.reduce-mean", "reduce-mean", infer_mean);
-    blocked!("onednn.resize", "resize", resize::infer);
-    blocked!("onednn.conv-transpose", "conv-transpose", |attrs, types| Ok(
-        transposed::infer(attrs, types)?.with_layout(types[0].layout.clone())
-    ));
-    blocked!("onednn.concat", "concat", infer_concat);
-    blocked!("onednn.conv", "conv", infer_free);
-    if let Some(conv) = ops.last_mut() {
-        conv.attrs.extend([
-            attr("layout", AttrKind::Layout, Some(Attr::Layout(Layout::PLAIN)), "the layout of the result"),
-            attr(
-                "sum",
-                AttrKind::Int,
-                Some(Attr::Int(0)),
-                "which binary step, counted from 1, adds to its operand where that lies; 0: none",
-            ),
-            attr(
-                "implementation",
-                AttrKind::Int,
-                Some(Attr::Int(0)),
-                "which of the library's implementations",
-            ),
-        ]);
-    }
-    ops.extend(winograd::lowered(find("conv")));
-    ops.extend(strassen::lowered(find("matmul"), find("conv")));
-    ops.extend(cublaslt::lowered(find("matmul")));
-    ops.extend(cudnn::lowered(find("conv"), find("attention")));
-    ops
 }
 
-/// A convolution whose input and weights are in one of these pairs of layouts.
-fn conv(attrs: &Attrs, types: &[&TensorType], pairs: &[(&str, &str)]) -> Result<TensorType, String> {
-    let (x, w) = (types[0].layout.to_string(), types[1].layout.to_string());
-    if !pairs.contains(&(x.as_str(), w.as_str())) {
-        let known: Vec<String> = pairs.iter().map(|(x, w)| format!("{x} with {w}")).collect();
-        return Err(format!("input {x} with weights {w}: it takes {}", known.join(" or ")));
+impl Lowered {
+    /// The attributes of the logical op that the lowered op's stand for.
+    pub fn logical_attrs(&self, attrs: &Attrs) -> Attrs {
+        let known = attrs.iter().filter(|(name, _)| self.logical.attr(name).is_some());
+        complete(
+            self.logical,
+            known.fold(Attrs::new(), |attrs, (name, value)| attrs.with(name, value.clone())),
+        )
     }
-    let result = window::infer_conv(attrs, types)?.with_layout(types[0].layout.clone());
-    post::check(attrs.post(), &types[3..], &result)?;
-    Ok(result)
-}
 
-fn infer_pointwise(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
-    let layouts = [0, 1, 3].map(|operand| types[operand].layout.to_string());
-    match layouts.each_ref().map(String::as_str) {
-        ["nChw16c", "OIhw16i16o", "Oihw16o"] | ["nChw8c", "OIhw8i8o", "Oihw8o"] => {}
-        [x, w, v] => {
-            return Err(format!(
-                "input {x} with weights {w} and {v}: it takes nChw16c with OIhw16i16o and Oihw16o, or nChw8c with OIhw8i8o and Oihw8o"
-            ));
+    /// What another op makes an operand of, and that op; `None` where it is the logical op's own.
+    pub fn made(&self, operand: usize) -> Option<(&Made, Op)> {
+        let mut makes = self.declaration.makes.iter().zip(&self.makers);
+        makes.find(|(made, _)| made.operand == operand).map(|(made, maker)| (made, *maker))
+    }
+
+    /// The types of the logical op's operands, in the default layout, of which the lowered op's were made.
+    ///
+    /// # Errors
+    /// An operand that its maker does not make.
+    pub fn sources(&self, attrs: &Attrs, types: &[&TensorType]) -> Result<Vec<TensorType>, String> {
+        let mut sources: Vec<TensorType> = types.iter().map(|ty| ty.with_layout(Layout::PLAIN)).collect();
+        for (made, maker) in self.declaration.makes.iter().zip(&self.makers) {
+            let Some(ty) = sources.get_mut(made.operand) else { continue };
+            let source = (made.source)(attrs, ty).filter(|(source, attrs)| {
+                maker.result(&complete(*maker, attrs.clone()), &[source]).as_ref() == Ok(ty)
+            });
+            let (source, _) = source.ok_or_else(|| {
+                format!(
+                    "operand {} is {}: `{}` makes no such value",
+                    made.operand, types[made.operand], made.maker
+                )
+            })?;
+            *ty = source;
+        }
+        Ok(sources)
+    }
+
+    /// The type of the logical op's result for operands in any layouts: in the default one.
+    ///
+    /// # Errors
+    /// What is wrong with the operands.
+    pub fn logical_result(&self, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+        let sources = self.sources(attrs, types)?;
+        let sources: Vec<&TensorType> = sources.iter().collect();
+        match self.declaration.attributes {
+            Attributes::Only(_) => (self.logical.infer)(&self.logical_attrs(attrs), &sources),
+            Attributes::OfLogical | Attributes::Also(_) => (self.logical.infer)(attrs, &sources),
         }
     }
-    let result = pointwise::infer(attrs, types)?.with_layout(types[0].layout.clone());
-    post::check(attrs.post(), &types[5..], &result)?;
-    Ok(result)
-}
 
-fn infer_squeeze(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
-    let layouts = [0, 1, 3].map(|operand| types[operand].layout.to_string());
-    match layouts.each_ref().map(String::as_str) {
-        ["nChw16c", "Oihw16o", "Oihw16o"] | ["nChw8c", "Oihw8o", "Oihw8o"] => {}
-        [x, w, v] => {
-            return Err(format!(
-                "input {x} with weights {w} and {v}: it takes nChw16c with Oihw16o, or nChw8c with Oihw8o"
-            ));
+    /// The reference evaluation, on the host in the default layout.
+    pub(super) fn evaluate(&self, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
+        match self.declaration.reference {
+            Reference::OfLogical => (self.logical.eval)(attrs, operands, ty),
+            Reference::Prepared(prepare) => {
+                let prepared = prepare(attrs, operands);
+                (self.logical.eval)(attrs, &prepared.iter().collect::<Vec<_>>(), ty)
+            }
+            Reference::Own(eval) => eval(attrs, operands, ty),
         }
     }
-    Ok(squeeze::infer(attrs, types)?.with_layout(types[0].layout.clone()))
-}
 
-fn infer_first(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
-    let layout = match types[1].layout.to_string().as_str() {
-        "Ohwi16o" => "nChw16c",
-        "Ohwi8o" => "nChw8c",
-        other => return Err(format!("weights in {other}: it takes Ohwi16o or Ohwi8o")),
-    };
-    if !types[0].layout.is_plain() || types[0].shape.get(1).is_none_or(|channels| *channels > 4) {
-        return Err(format!("operand 0 is {}: it takes up to 4 channels in the default layout", types[0]));
+    /// The type of the result.
+    pub(super) fn result(
+        &self,
+        arity: Arity,
+        attrs: &Attrs,
+        types: &[&TensorType],
+    ) -> Result<TensorType, String> {
+        let result = match self.declaration.layouts {
+            Layouts::AsLogical => (self.logical.infer)(attrs, types)?,
+            Layouts::Forms(_) => self.formed(arity, attrs, types)?,
+            Layouts::Typed { infer, .. } => infer(self, attrs, types)?,
+        };
+        self.declaration.check.map_or(Ok(()), |check| check(attrs, types, &result))?;
+        Ok(result)
     }
-    if attrs.expect_int("groups") != 1 {
-        return Err("it takes one group".into());
-    }
-    let result = window::infer_conv(attrs, types)?.with_layout(layout.parse()?);
-    post::check(attrs.post(), &types[3..], &result)?;
-    Ok(result)
-}
 
-/// A convolution in any layouts: which of them have a kernel, the library says.
-fn infer_free(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
-    let layout = attrs.expect_layout("layout");
-    if layout.rank().is_some_and(|rank| rank != 4) {
-        return Err(format!("attribute `layout` is {layout}, not that of an image"));
-    }
-    let result = window::infer_conv(attrs, types)?.with_layout(layout.clone());
-    post::check(attrs.post(), &types[3..], &result)?;
-    let sum = attrs.expect_int("sum");
-    if sum == 0 {
-        return Ok(result);
-    }
-    let mut extras = attrs.post().iter().filter(|step| post::is_binary(step)).zip(&types[3..]);
-    match usize::try_from(sum).ok().and_then(|sum| extras.nth(sum - 1)) {
-        Some((step, ty)) if step.op == "add" && **ty == result => Ok(result),
-        Some((step, ty)) => Err(format!(
-            "attribute `sum` names step `{}` with {ty}: it adds an operand of the result's type, {result}",
-            step.op
-        )),
-        None => Err(format!("attribute `sum` is {sum}, and there is no such binary step")),
-    }
-}
-
-/// A mean, which in other layouts than the default is over rows and columns, and keeps the axes.
-fn infer_mean(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
-    let spatial = attrs.expect_int("keepdims") != 0 && sizes(attrs, "axes")? == [2, 3];
-    if !types[0].layout.is_plain() && !spatial {
-        return Err(format!(
-            "operand 0 is {}: in that layout only axes [2,3] are reduced, and kept",
-            types[0]
-        ));
-    }
-    reduce::infer(attrs, types)
-}
-
-/// The types with one operand in the default layout.
-fn with_plain(types: &[&TensorType], operand: usize) -> Vec<TensorType> {
-    let mut types: Vec<TensorType> = types.iter().map(|ty| (*ty).clone()).collect();
-    types[operand] = types[operand].with_layout(Layout::PLAIN);
-    types
-}
-
-fn infer_packed(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
-    if types[1].layout.to_string() != "Ba32b" {
-        return Err(format!("operand 1 is {}, not in panels of 32 columns (Ba32b)", types[1]));
-    }
-    let types = with_plain(types, 1);
-    matmul::infer(attrs, &types.iter().collect::<Vec<_>>())
-}
-
-fn pool(types: &[&TensorType]) -> Result<(), String> {
-    match types[0].layout.to_string().as_str() {
-        "plain" | "nChw16c" | "nChw8c" | "nhwc" => Ok(()),
-        other => Err(format!("operand 0 is in layout {other}: it takes nchw, nChw16c, nChw8c or nhwc")),
-    }
-}
-
-fn infer_concat(attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
-    let layout = &types[0].layout;
-    for (operand, ty) in types.iter().enumerate() {
-        if ty.layout != *layout {
-            return Err(format!("operand {operand} is {ty}, operand 0 {}", types[0]));
+    fn formed(&self, arity: Arity, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+        let own = match arity {
+            Arity::Exactly(count) | Arity::Post(count) => count.min(types.len()),
+            Arity::AtLeast(_) | Arity::Between(..) => types.len(),
+        };
+        let fits = |(operands, result): &&(Vec<Layout>, Layout)| {
+            let wanted = (0..own).map(|at| operands.get(at).unwrap_or(result));
+            wanted.zip(types).all(|(layout, ty)| ty.layout == *layout)
+        };
+        let Some((_, layout)) = self.forms.iter().find(fits) else {
+            return Err(self.refusal(&types[..own]));
+        };
+        let result = self.logical_result(attrs, types)?.with_layout(layout.clone());
+        if matches!(arity, Arity::Post(_)) {
+            post::check(attrs.post(), &types[own..], &result)?;
         }
-        if !layout.is_plain()
-            && (attrs.expect_int("axis") != 1 || ty.shape.get(1).is_none_or(|c| c % layout.block(1) != 0))
-        {
-            return Err(format!(
-                "operand {operand} is {ty}: its channels do not fill the blocks of {layout}"
-            ));
-        }
+        Ok(result)
     }
-    Ok(shape::infer_concat(attrs, types)?.with_layout(layout.clone()))
+
+    /// That operands lie in none of the forms.
+    fn refusal(&self, types: &[&TensorType]) -> String {
+        let given: Vec<String> = types.iter().map(|ty| ty.layout.to_string()).collect();
+        let form = |(operands, result): &(Vec<Layout>, Layout)| {
+            let operands = (0..types.len()).map(|at| operands.get(at).unwrap_or(result).to_string());
+            operands.collect::<Vec<_>>().join(", ")
+        };
+        let forms: Vec<String> = self.forms.iter().map(form).collect();
+        format!("the layouts of the operands are {}: it takes {}", given.join(", "), forms.join("; or "))
+    }
 }

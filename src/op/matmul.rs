@@ -1,7 +1,7 @@
 //! Matrix products.
 
 use super::elementwise::{Broadcast, from_i64};
-use super::{Arity, Flags, OpDef, count, plain, post, post_attr};
+use super::{Arity, AttrDef, Flags, OpDef, count, plain, post};
 use crate::attr::Attrs;
 use crate::tensor::{DType, Shape, Tensor, TensorType};
 
@@ -10,12 +10,12 @@ pub(super) fn ops() -> Vec<OpDef> {
         name: "matmul",
         doc: "matrix product over the last two dimensions, the others broadcast, then a post chain",
         arity: Arity::Post(2),
-        attrs: vec![post_attr()],
+        attrs: vec![AttrDef::post()],
         flags: Flags::default(),
         infer,
         eval,
         flops,
-        logical: None,
+        lowered: None,
     }]
 }
 

@@ -1,13 +1,13 @@
 //! Normalisations: softmax, layer, batch and instance norm, local response.
 
-use super::{Arity, Flags, OpDef, attr, axis, count, plain, rank};
+use super::{Arity, AttrDef, Flags, OpDef, axis, count, plain, rank};
 use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::tensor::{Tensor, TensorType};
 
 pub(super) fn ops() -> Vec<OpDef> {
     let epsilon =
-        || attr("epsilon", AttrKind::Float, Some(Attr::Float(Float(1e-5))), "added to the variance");
-    let axis_attr = || attr("axis", AttrKind::Int, None, "the axis, not negative");
+        || AttrDef::new("epsilon", AttrKind::Float, Some(Attr::Float(Float(1e-5))), "added to the variance");
+    let axis_attr = || AttrDef::new("axis", AttrKind::Int, None, "the axis, not negative");
     vec![
         OpDef {
             name: "softmax",
@@ -24,7 +24,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 })
             },
             flops: |_, _, output| 5.0 * count(output),
-            logical: None,
+            lowered: None,
         },
         OpDef {
             name: "log-softmax",
@@ -41,7 +41,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 })
             },
             flops: |_, _, output| 5.0 * count(output),
-            logical: None,
+            lowered: None,
         },
         OpDef {
             name: "layer-norm",
@@ -77,7 +77,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
             },
             flops: |_, _, output| 8.0 * count(output),
-            logical: None,
+            lowered: None,
         },
         OpDef {
             name: "batch-norm",
@@ -96,7 +96,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
             },
             flops: |_, _, output| 4.0 * count(output),
-            logical: None,
+            lowered: None,
         },
         OpDef {
             name: "instance-norm",
@@ -115,17 +115,17 @@ pub(super) fn ops() -> Vec<OpDef> {
                 Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
             },
             flops: |_, _, output| 8.0 * count(output),
-            logical: None,
+            lowered: None,
         },
         OpDef {
             name: "lrn",
             doc: "x over (bias + alpha / size * the sum of squares over `size` neighbouring channels) to the power beta",
             arity: Arity::Exactly(1),
             attrs: vec![
-                attr("size", AttrKind::Int, None, "channels in a neighbourhood"),
-                attr("alpha", AttrKind::Float, Some(Attr::Float(Float(1e-4))), "weight of the sum"),
-                attr("beta", AttrKind::Float, Some(Attr::Float(Float(0.75))), "exponent"),
-                attr("bias", AttrKind::Float, Some(Attr::Float(Float(1.0))), "added to the sum"),
+                AttrDef::new("size", AttrKind::Int, None, "channels in a neighbourhood"),
+                AttrDef::new("alpha", AttrKind::Float, Some(Attr::Float(Float(1e-4))), "weight of the sum"),
+                AttrDef::new("beta", AttrKind::Float, Some(Attr::Float(Float(0.75))), "exponent"),
+                AttrDef::new("bias", AttrKind::Float, Some(Attr::Float(Float(1.0))), "added to the sum"),
             ],
             flags: Flags::default(),
             infer: |attrs, types| {
@@ -137,7 +137,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             },
             eval: eval_lrn,
             flops: |_, _, output| 8.0 * count(output),
-            logical: None,
+            lowered: None,
         },
     ]
 }

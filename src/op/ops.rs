@@ -1,7 +1,9 @@
 //! The table of ops.
 
-use super::{Op, lowered};
+use super::{LowerError, Lowering, Op};
 use crate::table::{Duplicate, Table, Unknown};
+use crate::tensor::Family;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 /// The ops that texts may name, by name: graphs, rules, stored plans, imported models.
@@ -10,12 +12,10 @@ use std::sync::LazyLock;
 #[derive(Clone, Debug)]
 pub struct Ops(Table<Op>);
 
-/// The definitions that ovolo has, made once.
+/// The definitions of the logical ops that ovolo has, made once.
 static BUILT_IN: LazyLock<Vec<Op>> = LazyLock::new(|| {
     let families = super::LOGICAL.iter().flat_map(|family| family()).map(Op::define);
-    let logical: Vec<Op> = families.chain([super::scalar()]).collect();
-    let lowered = lowered::ops(&logical);
-    logical.into_iter().chain(lowered.into_iter().map(Op::define)).collect()
+    families.chain([super::scalar()]).collect()
 });
 
 impl Default for Ops {
@@ -24,14 +24,8 @@ impl Default for Ops {
     }
 }
 
-/// The table of the ops that ovolo has.
-pub fn built_in() -> &'static Ops {
-    static OPS: LazyLock<Ops> = LazyLock::new(Ops::new);
-    &OPS
-}
-
 impl Ops {
-    /// The ops that ovolo has.
+    /// The logical ops that ovolo has.
     pub fn new() -> Self {
         let mut ops = Self(Table::new("op"));
         for op in BUILT_IN.iter() {
@@ -48,6 +42,16 @@ impl Ops {
         self.0.add(op.name, op)
     }
 
+    /// Defines a lowered op, whose definition is kept for as long as the process lives, and adds it.
+    ///
+    /// # Errors
+    /// If an op that the declaration names is absent, or another op has its name.
+    pub(crate) fn lower(&mut self, declaration: &Lowering) -> Result<Op, LowerError> {
+        let op = declaration.define(|name| self.find(name))?;
+        self.add(op)?;
+        Ok(op)
+    }
+
     /// The op of this name.
     pub fn get(&self, name: &str) -> Option<Op> {
         self.0.get(name).copied()
@@ -59,6 +63,17 @@ impl Ops {
     /// That there is none, with the nearest name.
     pub fn find(&self, name: &str) -> Result<Op, Unknown> {
         self.0.find(name).copied()
+    }
+
+    /// The families of devices that ops run on, sorted by name.
+    pub fn families(&self) -> Vec<Family> {
+        let families: BTreeSet<Family> = self.0.iter().filter_map(|(_, op)| op.device()).collect();
+        families.into_iter().collect()
+    }
+
+    /// Whether an op is one of a backend of this name.
+    pub fn has_backend(&self, name: &str) -> bool {
+        self.0.iter().any(|(_, op)| op.backend() == Some(name))
     }
 
     /// All ops, sorted by name.

@@ -1,19 +1,20 @@
 //! A 1x1 convolution and the depthwise convolution that reads it, as one op: what lies between them is
 //! nowhere in memory.
 
-use super::{Arity, Flags, OpDef, attr, plain, post, post_attr, rank, window};
+use super::{Arity, AttrDef, Flags, OpDef, plain, post, rank, window};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
 
 pub(super) fn ops() -> Vec<OpDef> {
-    let ints =
-        |name, default: &[i64], doc| attr(name, AttrKind::Ints, Some(Attr::Ints(default.to_vec())), doc);
+    let ints = |name, default: &[i64], doc| {
+        AttrDef::new(name, AttrKind::Ints, Some(Attr::Ints(default.to_vec())), doc)
+    };
     vec![OpDef {
         name: "pointwise-depthwise",
         doc: "1x1 convolution of x[N,C,H,W] with w[O,C,1,1] and a bias[O], a chain of unary steps, depthwise convolution of that with v[O,1,h,w] and a bias[O], then a post chain",
         arity: Arity::Post(5),
         attrs: vec![
-            attr(
+            AttrDef::new(
                 "inner",
                 AttrKind::Post,
                 Some(Attr::Post(Vec::new())),
@@ -26,7 +27,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 "zeros around what it reads, after the inner steps: at the top, left, bottom and right",
             ),
             ints("dilations", &[1, 1], "rows and columns between the elements of a window"),
-            post_attr(),
+            AttrDef::post(),
         ],
         flags: Flags::default(),
         infer: |attrs, types| {
@@ -40,7 +41,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             let Parts { pointwise, depthwise } = parts(types, output);
             pointwise + depthwise
         },
-        logical: None,
+        lowered: None,
     }]
 }
 

@@ -1,7 +1,7 @@
 //! Reductions over axes.
 
 use super::elementwise::from_i64;
-use super::{Arity, Flags, OpDef, attr, axis, count, plain, sizes};
+use super::{Arity, AttrDef, Flags, OpDef, axis, count, plain, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
 use std::cmp::Ordering;
@@ -13,8 +13,8 @@ macro_rules! reduction {
             doc: $doc,
             arity: Arity::Exactly(1),
             attrs: vec![
-                attr("axes", AttrKind::Ints, None, "the axes, sorted, not negative"),
-                attr("keepdims", AttrKind::Int, Some(Attr::Int(1)), "1: the axes stay, of size 1"),
+                AttrDef::new("axes", AttrKind::Ints, None, "the axes, sorted, not negative"),
+                AttrDef::new("keepdims", AttrKind::Int, Some(Attr::Int(1)), "1: the axes stay, of size 1"),
             ],
             flags: Flags::default(),
             infer: |attrs, types| {
@@ -23,7 +23,7 @@ macro_rules! reduction {
             },
             eval: |attrs, operands, ty| eval(attrs, operands[0], ty, $float, $int),
             flops: |_, types, _| count(types[0]),
-            logical: None,
+            lowered: None,
         }
     };
 }
@@ -149,9 +149,9 @@ fn arg(name: &'static str, doc: &'static str, eval: fn(&Attrs, &[&Tensor], &Tens
         doc,
         arity: Arity::Exactly(1),
         attrs: vec![
-            attr("axis", AttrKind::Int, None, "the axis, not negative"),
-            attr("keepdims", AttrKind::Int, Some(Attr::Int(1)), "1: the axis stays, of size 1"),
-            attr("select-last", AttrKind::Int, Some(Attr::Int(0)), "1: the last of equals"),
+            AttrDef::new("axis", AttrKind::Int, None, "the axis, not negative"),
+            AttrDef::new("keepdims", AttrKind::Int, Some(Attr::Int(1)), "1: the axis stays, of size 1"),
+            AttrDef::new("select-last", AttrKind::Int, Some(Attr::Int(0)), "1: the last of equals"),
         ],
         flags: Flags::default(),
         infer: |attrs, types| {
@@ -167,7 +167,7 @@ fn arg(name: &'static str, doc: &'static str, eval: fn(&Attrs, &[&Tensor], &Tens
         },
         eval,
         flops: |_, types, _| count(types[0]),
-        logical: None,
+        lowered: None,
     }
 }
 

@@ -4,7 +4,7 @@
 //! then along rows; [`taps`] has which, and with what weight, and all that an op's attributes say is in
 //! them. The conventions are those of ONNX's `Resize`.
 
-use super::{Arity, Flags, OpDef, attr, count, plain, rank, sizes};
+use super::{Arity, AttrDef, Flags, OpDef, count, plain, rank, sizes};
 use crate::attr::{Attr, AttrKind, Attrs, Float};
 use crate::tensor::{Tensor, TensorType};
 
@@ -17,15 +17,17 @@ const COORDINATES: &[&str] =
 const ROUNDINGS: &[&str] = &["prefer-floor", "prefer-ceil", "floor", "ceil"];
 
 pub(super) fn ops() -> Vec<OpDef> {
-    let text = |name, default: &str, doc| attr(name, AttrKind::Str, Some(Attr::Str(default.into())), doc);
-    let float = |name, default, doc| attr(name, AttrKind::Float, Some(Attr::Float(Float(default))), doc);
-    let flag = |name, doc| attr(name, AttrKind::Int, Some(Attr::Int(0)), doc);
+    let text =
+        |name, default: &str, doc| AttrDef::new(name, AttrKind::Str, Some(Attr::Str(default.into())), doc);
+    let float =
+        |name, default, doc| AttrDef::new(name, AttrKind::Float, Some(Attr::Float(Float(default))), doc);
+    let flag = |name, doc| AttrDef::new(name, AttrKind::Int, Some(Attr::Int(0)), doc);
     vec![OpDef {
         name: "resize",
         doc: "x[N,C,H,W] in other numbers of rows and columns",
         arity: Arity::Exactly(1),
         attrs: vec![
-            attr("sizes", AttrKind::Ints, None, "rows and columns of the result"),
+            AttrDef::new("sizes", AttrKind::Ints, None, "rows and columns of the result"),
             text("mode", "nearest", "`nearest`, `linear` or `cubic`"),
             text(
                 "coordinates",
@@ -53,7 +55,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         },
         eval,
         flops,
-        logical: None,
+        lowered: None,
     }]
 }
 
@@ -102,7 +104,7 @@ const LONGEST: usize = 1 << 20;
 
 /// For each row (axis 0) or column (1) of the result, the elements of the operand that it is a sum of,
 /// and their weights.
-pub(crate) fn taps(attrs: &Attrs, axis: usize, input: usize) -> Vec<Vec<(usize, f64)>> {
+pub fn taps(attrs: &Attrs, axis: usize, input: usize) -> Vec<Vec<(usize, f64)>> {
     let output = usize::try_from(attrs.expect_ints("sizes")[axis]).unwrap_or(0);
     let given = attrs.expect_float(["row-scale", "column-scale"][axis]);
     #[allow(clippy::cast_precision_loss)]

@@ -1,7 +1,7 @@
 //! Ops that move elements and compute none.
 
 use super::elementwise::Broadcast;
-use super::{Arity, Flags, OpDef, attr, axis, plain, sizes};
+use super::{Arity, AttrDef, Flags, OpDef, axis, plain, sizes};
 use crate::attr::{AttrKind, Attrs};
 use crate::tensor::{DType, Shape, Tensor, TensorType};
 
@@ -14,14 +14,14 @@ macro_rules! def {
         OpDef {
             name: $name, doc: $doc, arity: $arity, attrs: vec![$($attr),*], flags: Flags::default(),
             infer: |attrs, types| { plain(types)?; let infer: super::Infer = $infer; infer(attrs, types) },
-            eval: $eval, flops: nothing, logical: None,
+            eval: $eval, flops: nothing, lowered: None,
         }
     };
 }
 
 pub(super) fn ops() -> Vec<OpDef> {
-    let ints = |name, doc| attr(name, AttrKind::Ints, None, doc);
-    let int = |name, doc| attr(name, AttrKind::Int, None, doc);
+    let ints = |name, doc| AttrDef::new(name, AttrKind::Ints, None, doc);
+    let int = |name, doc| AttrDef::new(name, AttrKind::Int, None, doc);
     vec![
         def!(
             "reshape",

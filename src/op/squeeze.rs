@@ -1,12 +1,12 @@
 //! Squeeze and excite: channels times gates that a small network makes of their means, as in J. Hu, L. Shen and
 //! G. Sun, "Squeeze-and-Excitation Networks" (CVPR 2018).
 
-use super::{Arity, Flags, OpDef, attr, elementwise, plain, post, rank, reduce, window};
+use super::{Arity, AttrDef, Flags, OpDef, elementwise, plain, post, rank, reduce, window};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
 
 pub(super) fn ops() -> Vec<OpDef> {
-    let steps = |name, doc| attr(name, AttrKind::Post, Some(Attr::Post(Vec::new())), doc);
+    let steps = |name, doc| AttrDef::new(name, AttrKind::Post, Some(Attr::Post(Vec::new())), doc);
     vec![OpDef {
         name: "squeeze-excite",
         doc: "x[N,C,H,W], each channel times a gate: of the means of channels, a 1x1 convolution with w[R,C,1,1] and a bias[R], then one with v[C,R,1,1] and a bias[C]",
@@ -25,7 +25,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             let gates = 4.0 * types[1].shape.count() as f64 * output.shape[0] as f64;
             gates + 2.0 * output.shape.count() as f64
         },
-        logical: None,
+        lowered: None,
     }]
 }
 

@@ -1,12 +1,13 @@
 //! Transposed convolution: what a convolution reads, this writes.
 
-use super::{Arity, Flags, OpDef, attr, count, plain, sizes, window};
+use super::{Arity, AttrDef, Flags, OpDef, count, plain, sizes, window};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{Tensor, TensorType};
 
 pub(super) fn ops() -> Vec<OpDef> {
-    let ints =
-        |name, default: &[i64], doc| attr(name, AttrKind::Ints, Some(Attr::Ints(default.to_vec())), doc);
+    let ints = |name, default: &[i64], doc| {
+        AttrDef::new(name, AttrKind::Ints, Some(Attr::Ints(default.to_vec())), doc)
+    };
     vec![OpDef {
         name: "conv-transpose",
         doc: "transposed convolution of x[N,C,H,W] with w[C,O/groups,h,w], and a bias[O]",
@@ -16,7 +17,12 @@ pub(super) fn ops() -> Vec<OpDef> {
             ints("pads", &[0, 0, 0, 0], "what is cut off at the top, left, bottom and right"),
             ints("dilations", &[1, 1], "rows and columns between the elements of a window"),
             ints("output-padding", &[0, 0], "rows and columns that are added at the bottom and the right"),
-            attr("groups", AttrKind::Int, Some(Attr::Int(1)), "groups of channels with weights of their own"),
+            AttrDef::new(
+                "groups",
+                AttrKind::Int,
+                Some(Attr::Int(1)),
+                "groups of channels with weights of their own",
+            ),
         ],
         flags: Flags::default(),
         infer: |attrs, types| {
@@ -25,7 +31,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         },
         eval,
         flops,
-        logical: None,
+        lowered: None,
     }]
 }
 
@@ -34,7 +40,7 @@ const LONGEST: usize = 1 << 31;
 
 /// A window along rows (0) or columns (1).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Axis {
+pub struct Axis {
     /// Elements of the operand.
     pub input: usize,
     /// Elements of the result.
@@ -53,7 +59,7 @@ pub(crate) struct Axis {
 
 impl Axis {
     /// Of an op with these attributes.
-    pub(crate) fn new(attrs: &Attrs, axis: usize, input: usize, kernel: usize) -> Result<Self, String> {
+    pub fn new(attrs: &Attrs, axis: usize, input: usize, kernel: usize) -> Result<Self, String> {
         let entry = |name: &str, length: usize, at: usize| -> Result<usize, String> {
             let values = sizes(attrs, name)?;
             if values.len() == length {

@@ -5,7 +5,7 @@
 //! value as its right side. `(a + b) * (c - d)` is `<add,push,sub,pop-mul>` of `a, b, c, d`.
 
 use super::elementwise::{Broadcast, relayout};
-use super::{Arity, Flags, OpDef, count, post, post_attr};
+use super::{Arity, AttrDef, Flags, OpDef, count, post};
 use crate::attr::Step;
 use crate::tensor::{DType, Layout, Tensor, TensorType};
 
@@ -29,7 +29,7 @@ pub(crate) fn step_name(name: &str) -> Option<&'static str> {
 }
 
 /// The binary step of what was put aside and the value, where a step is one that takes it.
-pub(crate) fn popped(step: &str) -> Option<&'static str> {
+pub fn popped(step: &str) -> Option<&'static str> {
     POPS.iter().find(|(pop, _)| *pop == step).map(|(_, binary)| *binary)
 }
 
@@ -99,7 +99,7 @@ pub(super) fn ops() -> Vec<OpDef> {
         doc: "chains of elementwise steps that meet: `push` puts the value aside and begins one with the next \
               operand, `pop-OP` is OP of what was put aside and the value",
         arity: Arity::Post(1),
-        attrs: vec![post_attr()],
+        attrs: vec![AttrDef::post()],
         flags: Flags { layout_agnostic: true, ..Flags::default() },
         infer: |attrs, types| {
             if !matches!(types[0].dtype, DType::F32 | DType::F16 | DType::BF16) {
@@ -111,6 +111,6 @@ pub(super) fn ops() -> Vec<OpDef> {
         eval: |attrs, operands, ty| relayout(apply(attrs.post(), operands, ty), ty),
         #[allow(clippy::cast_precision_loss)]
         flops: |attrs, _, output| count(output) * attrs.post().len() as f64,
-        logical: None,
+        lowered: None,
     }]
 }

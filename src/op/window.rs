@@ -1,16 +1,17 @@
 //! Ops that slide a window over two spatial dimensions: convolution and pooling.
 
-use super::{Arity, Flags, OpDef, attr, count, plain, post, post_attr, rank, sizes};
+use super::{Arity, AttrDef, Flags, OpDef, count, plain, post, rank, sizes};
 use crate::attr::{Attr, AttrKind, Attrs};
 use crate::tensor::{DType, Tensor, TensorType};
 
 pub(super) fn ops() -> Vec<OpDef> {
-    let ints =
-        |name, default: &[i64], doc| attr(name, AttrKind::Ints, Some(Attr::Ints(default.to_vec())), doc);
+    let ints = |name, default: &[i64], doc| {
+        AttrDef::new(name, AttrKind::Ints, Some(Attr::Ints(default.to_vec())), doc)
+    };
     let strides = || ints("strides", &[1, 1], "rows and columns between windows");
     let pads = || ints("pads", &[0, 0, 0, 0], "padding at the top, left, bottom and right");
     let dilations = || ints("dilations", &[1, 1], "rows and columns between the elements of a window");
-    let kernel = || attr("kernel", AttrKind::Ints, None, "rows and columns of the window");
+    let kernel = || AttrDef::new("kernel", AttrKind::Ints, None, "rows and columns of the window");
     vec![
         OpDef {
             name: "conv",
@@ -20,13 +21,13 @@ pub(super) fn ops() -> Vec<OpDef> {
                 strides(),
                 pads(),
                 dilations(),
-                attr(
+                AttrDef::new(
                     "groups",
                     AttrKind::Int,
                     Some(Attr::Int(1)),
                     "groups of channels with weights of their own",
                 ),
-                post_attr(),
+                AttrDef::post(),
             ],
             flags: Flags::default(),
             infer: |attrs, types| {
@@ -35,15 +36,15 @@ pub(super) fn ops() -> Vec<OpDef> {
             },
             eval: eval_conv,
             flops: flops_conv,
-            logical: None,
+            lowered: None,
         },
         OpDef {
             name: "widen-groups",
             doc: "weights of a convolution in `groups` for one in fewer groups, `into`: zero between what belongs apart",
             arity: Arity::Exactly(1),
             attrs: vec![
-                attr("groups", AttrKind::Int, None, "groups of the weights as they are"),
-                attr("into", AttrKind::Int, None, "groups of the result; divides `groups`"),
+                AttrDef::new("groups", AttrKind::Int, None, "groups of the weights as they are"),
+                AttrDef::new("into", AttrKind::Int, None, "groups of the result; divides `groups`"),
             ],
             flags: Flags::default(),
             infer: |attrs, types| {
@@ -62,7 +63,7 @@ pub(super) fn ops() -> Vec<OpDef> {
             },
             eval: eval_widen,
             flops: |_, _, _| 0.0,
-            logical: None,
+            lowered: None,
         },
         OpDef {
             name: "max-pool",
@@ -80,7 +81,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 })
             },
             flops: flops_pool,
-            logical: None,
+            lowered: None,
         },
         OpDef {
             name: "avg-pool",
@@ -90,7 +91,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 kernel(),
                 strides(),
                 pads(),
-                attr(
+                AttrDef::new(
                     "count-include-pad",
                     AttrKind::Int,
                     Some(Attr::Int(0)),
@@ -116,7 +117,7 @@ pub(super) fn ops() -> Vec<OpDef> {
                 })
             },
             flops: flops_pool,
-            logical: None,
+            lowered: None,
         },
     ]
 }

@@ -12,15 +12,16 @@ pub use memory::{Curve, Objective, Point, too_large};
 pub use recorder::Kernel;
 
 use super::pipeline::Pipeline;
-use super::{Context, Kind, Pass, PassReport, Scope, State};
-use crate::contract::Call;
+use super::{Catalog, Context, Kind, Pass, PassReport, Scope, State};
 use crate::cost::pricing::{ByFormula, ByRoofline};
 use crate::cost::{CostModel, Given, Machine, Noise, Noisy, Pricing, PricingError};
 use crate::egraph::{EGraph, Flip, Pick};
 use crate::error::Error;
 use crate::extract::{Exact, Extraction, Extractor, Problem};
 use crate::graph::Graph;
+use crate::host;
 use crate::memory::Limit;
+use crate::op::Call;
 use crate::plan::{Plan, Source, Step};
 use crate::ron::{Raw, Reader};
 use crate::setting::{self, choose as named};
@@ -96,8 +97,8 @@ impl Extract {
         let Written { extractor, cost, memory } = reader.settings(raw, &[])?;
         let otherwise = Self::default();
         let written = |value| setting::Written { value, others: &[], folder: scope.folder };
-        let extractor = extractor.and_then(|raw| named(scope.extractors, reader, written(raw)));
-        let cost = cost.and_then(|raw| named(scope.pricings, reader, written(raw)));
+        let extractor = extractor.and_then(|raw| named(&scope.catalog.extractors, reader, written(raw)));
+        let cost = cost.and_then(|raw| named(&scope.catalog.pricings, reader, written(raw)));
         // What is not known is reported, and the pass stands where it should all the same.
         Some(Self {
             extractor: extractor.unwrap_or(otherwise.extractor),
@@ -349,12 +350,15 @@ fn choose(chooser: &Chooser<'_>, settings: &Extract) -> Result<(Trial, Option<Ob
     Ok((trial, None))
 }
 
-/// That the formula of a pipeline's cost model, if it has one, reads. Programs are started, and tables and fits
-/// are read, by a compilation alone.
+/// Whether the formula of a pipeline's cost model, if it has one, reads, and the limits are of devices that there are.
+/// Programs are started, and tables and fits are read, by a compilation alone.
 ///
 /// # Errors
-/// The mistakes of the formula, or that it is missing.
-pub fn check(pipeline: &Pipeline) -> Result<(), Error> {
+/// The mistakes of the formula, or that it is missing; the first limit of no device.
+pub fn check(pipeline: &Pipeline, catalog: &Catalog) -> Result<(), Error> {
+    if let Some(plan) = pipeline.plan() {
+        catalog.check_limit(&plan.limits)?;
+    }
     let Some(extract) = pipeline.extract() else { return Ok(()) };
     let cost: &dyn Any = &*extract.cost;
     if cost.is::<ByFormula>() {
@@ -380,6 +384,7 @@ fn cost_model(settings: &Extract, context: &Context<'_>) -> Result<Box<dyn CostM
         measured: context.measured.as_ref(),
         threads: context.threads,
         constants: context.constants,
+        validators: &|| host::validators(context.threads, &context.catalog.backends),
     };
     let model = settings.cost.model(&given).map_err(setting_error)?;
     Ok(match settings.noise {

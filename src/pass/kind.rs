@@ -1,58 +1,27 @@
 //! The kinds of passes, by the names under which pipelines ask for them.
 
-use super::{Extract, Pass, PlanMemory, Rewrite, pricing};
-use crate::cost::Pricing;
+use super::{Catalog, Extract, Pass, PlanMemory, Rewrite};
 use crate::error::Span;
-use crate::extract::{self, Extractor};
-use crate::memory;
-use crate::plan;
 use crate::ron::{Raw, Reader};
 use crate::rule::RuleSet;
-use crate::setting::{self, Folder};
+use crate::setting::Folder;
 use crate::table::Table;
 use serde::de::DeserializeOwned;
 use std::sync::{Arc, LazyLock};
 
-/// What pipelines may name.
+/// What pipelines may name, and where they lie.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
-    /// Kinds of passes.
-    pub passes: &'a Table<Kind>,
-    /// Extractors.
-    pub extractors: &'a Table<setting::Kind<dyn Extractor>>,
-    /// Cost models.
-    pub pricings: &'a Table<setting::Kind<dyn Pricing>>,
-    /// Orders of execution.
-    pub orders: &'a [&'a str],
-    /// Memory planners.
-    pub planners: &'a [&'a str],
-    /// Backends.
-    pub backends: &'a [&'a str],
+    /// What passes choose among.
+    pub catalog: &'a Catalog,
     /// Rules and their files; `None` where they are not known yet, and so not checked.
     pub rules: Option<&'a RuleSet>,
     /// Where the pipeline lies, with the files that it names.
     pub folder: Folder<'a>,
 }
 
-impl Scope<'static> {
-    /// What ships with ovolo, without rules, for a text that comes from no file.
-    pub fn built_in() -> Self {
-        static PLANNERS: LazyLock<Vec<&'static str>> =
-            LazyLock::new(|| memory::PLANNERS.iter().map(|planner| planner.name()).collect());
-        static BACKENDS: LazyLock<Vec<&'static str>> =
-            LazyLock::new(|| crate::backend::BACKENDS.iter().map(|backend| backend.name()).collect());
-        Self {
-            passes: passes(),
-            extractors: extract::extractors(),
-            pricings: pricing::pricings(),
-            orders: plan::ORDERS,
-            planners: &PLANNERS,
-            backends: &BACKENDS,
-            rules: None,
-            folder: Folder::NONE,
-        }
-    }
-}
+/// Kinds of passes by name.
+pub type Passes = Table<Kind>;
 
 /// How a pass is read from a pipeline. Every mistake goes to the reader.
 #[derive(Clone, Copy, Debug)]
@@ -79,15 +48,16 @@ impl Kind {
 
     /// Reads the pass that stands in a pipeline, `Name(setting: …)`.
     pub(super) fn read(reader: &mut Reader<'_>, raw: Raw<'_>, scope: &Scope<'_>) -> Option<Arc<dyn Pass>> {
-        let known = || scope.passes.names().map(|name| format!("`{name}(…)`")).collect::<Vec<_>>().join(", ");
+        let known =
+            || scope.catalog.passes.names().map(|name| format!("`{name}(…)`")).collect::<Vec<_>>().join(", ");
         let Some(name) = raw.name() else {
             reader.mistake("a pass is `Name(setting: …)`", raw.span(), format!("known are {}", known()));
             return None;
         };
-        match scope.passes.get(name) {
+        match scope.catalog.passes.get(name) {
             Some(kind) => (kind.read)(reader, raw, scope),
             None => {
-                let help = match scope.passes.unknown(name).nearest {
+                let help = match scope.catalog.passes.unknown(name).nearest {
                     Some(nearest) => format!("did you mean `{nearest}`?"),
                     None => format!("known are {}", known()),
                 };
@@ -100,8 +70,8 @@ impl Kind {
 }
 
 /// The passes that ship with ovolo. A new one is a file and a line here.
-pub fn passes() -> &'static Table<Kind> {
-    static PASSES: LazyLock<Table<Kind>> = LazyLock::new(|| {
+pub fn passes() -> &'static Passes {
+    static PASSES: LazyLock<Passes> = LazyLock::new(|| {
         let mut table = Table::new("pass");
         let kinds = [
             ("Rewrite", Kind::of::<Rewrite>()),

@@ -8,21 +8,6 @@ use serde::Deserialize;
 use std::any::Any;
 use std::sync::Arc;
 
-/// The pipelines that ship with ovolo, by name.
-pub const SHIPPED: &[(&str, &str)] = &[
-    ("passes/mixed.ron", include_str!("../../passes/mixed.ron")),
-    ("passes/native.ron", include_str!("../../passes/native.ron")),
-    ("passes/onednn.ron", include_str!("../../passes/onednn.ron")),
-    ("passes/cpu.ron", include_str!("../../passes/cpu.ron")),
-    ("passes/bf16.ron", include_str!("../../passes/bf16.ron")),
-    ("passes/cuda.ron", include_str!("../../passes/cuda.ron")),
-    ("passes/cuda-tf32.ron", include_str!("../../passes/cuda-tf32.ron")),
-    ("passes/cuda-f16.ron", include_str!("../../passes/cuda-f16.ron")),
-    ("passes/cuda-bf16.ron", include_str!("../../passes/cuda-bf16.ron")),
-    ("passes/merged.ron", include_str!("../../passes/merged.ron")),
-    ("passes/superoptimise.ron", include_str!("../../passes/superoptimise.ron")),
-];
-
 /// An ordered list of passes.
 #[derive(Clone, Debug)]
 pub struct Pipeline {
@@ -51,27 +36,11 @@ struct Written<'a> {
 }
 
 impl Pipeline {
-    /// Reads a pipeline of what ships with ovolo.
-    ///
-    /// # Errors
-    /// Every mistake in the file.
-    pub fn read(name: &str, text: &str) -> Result<Self, Diagnostics> {
-        Self::read_in(&Scope::built_in(), name, text)
-    }
-
-    /// Reads a pipeline; its phases may name these rules and their files.
-    ///
-    /// # Errors
-    /// Every mistake in the file, and every name of a rule that is none.
-    pub fn read_for(name: &str, text: &str, rules: &RuleSet) -> Result<Self, Diagnostics> {
-        Self::read_in(&Scope { rules: Some(rules), ..Scope::built_in() }, name, text)
-    }
-
     /// Reads a pipeline that may name what is in the scope.
     ///
     /// # Errors
     /// Every mistake in the file.
-    pub fn read_in(scope: &Scope<'_>, name: &str, text: &str) -> Result<Self, Diagnostics> {
+    pub fn read(scope: &Scope<'_>, name: &str, text: &str) -> Result<Self, Diagnostics> {
         let source = Source::new(name, text);
         let mut found = Diagnostics::new();
         let at = found.add_source(source.clone());
@@ -197,8 +166,9 @@ fn pipeline(
     source: Source,
 ) -> Option<Pipeline> {
     lacking(reader, raw, &written);
+    let backends: Vec<&str> = scope.catalog.backends.names().collect();
     for backend in &written.backends {
-        reader.known("backend", backend, scope.backends);
+        reader.known("backend", backend, &backends);
     }
     let precision = written
         .precision
@@ -275,8 +245,11 @@ fn named_once(reader: &mut Reader<'_>, passes: &[(Arc<dyn Pass>, Span)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::Backend;
     use crate::error::Error;
-    use crate::pass::{Context, PassReport, State};
+    use crate::op::Lowering;
+    use crate::pass::{Catalog, Context, PassReport, State};
+    use crate::setting::Folder;
     use serde::Serialize;
 
     /// A pass of somebody else.
@@ -301,12 +274,27 @@ mod tests {
         }
     }
 
+    /// A backend without kernels.
+    struct NoKernels;
+
+    // SAFETY: it has no kernels.
+    unsafe impl Backend for NoKernels {
+        fn name(&self) -> &'static str {
+            "none"
+        }
+
+        fn ops(&self) -> Vec<Lowering> {
+            Vec::new()
+        }
+    }
+
     fn read(passes: &str) -> Result<Pipeline, Diagnostics> {
-        let mut kinds = crate::pass::passes().clone();
-        kinds.add("Count", Kind::of::<Count>()).unwrap();
-        let scope = Scope { passes: &kinds, ..Scope::built_in() };
-        let text = format!("Pipeline(name: \"p\", passes: [{passes}], backends: [\"native\"])");
-        Pipeline::read_in(&scope, "p.ron", &text)
+        let mut catalog = Catalog::new();
+        catalog.passes.add("Count", Kind::of::<Count>()).unwrap();
+        catalog.backends.add("none", Arc::new(NoKernels)).unwrap();
+        let scope = Scope { catalog: &catalog, rules: None, folder: Folder::NONE };
+        let text = format!("Pipeline(name: \"p\", passes: [{passes}], backends: [\"none\"])");
+        Pipeline::read(&scope, "p.ron", &text)
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Orders the steps and gives every buffer its place.
 
 use super::{Context, Pass, PassReport, Scope, State};
-use crate::contract::Call;
 use crate::cost::{self, CostModel, Query};
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::memory::Limit;
-use crate::plan::{self, Plan, PlanError, Source};
+use crate::op::Call;
+use crate::plan::{self, Plan, Source};
 use crate::ron::{Reader, Spanned};
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename = "Plan")]
 pub struct PlanMemory {
-    /// The order of execution: one of [`ORDERS`](plan::ORDERS).
+    /// The order of execution: one of [`Catalog::orders`](super::Catalog).
     pub order: Spanned<String>,
     /// The planner.
     pub planner: Spanned<String>,
@@ -34,8 +34,10 @@ impl Pass for PlanMemory {
     }
 
     fn check(&self, scope: &Scope<'_>, reader: &mut Reader<'_>) {
-        reader.known("order", &self.order, scope.orders);
-        reader.known("planner", &self.planner, scope.planners);
+        let orders: Vec<&str> = scope.catalog.orders.names().collect();
+        let planners: Vec<&str> = scope.catalog.planners.names().collect();
+        reader.known("order", &self.order, &orders);
+        reader.known("planner", &self.planner, &planners);
     }
 
     fn run(&self, state: &mut State, context: &Context<'_>) -> Result<PassReport, Error> {
@@ -61,7 +63,7 @@ pub(super) fn plan(
     settings: &PlanMemory,
     limit: &Limit,
     context: &Context<'_>,
-) -> Result<Plan, PlanError> {
+) -> Result<Plan, Error> {
     let ask = |call: &Call<'_>, constant: &[bool]| {
         let contract = context.contract(call)?;
         let seconds = match model {
@@ -76,6 +78,9 @@ pub(super) fn plan(
         Ok((contract, seconds))
     };
     let copy = |bytes: usize| model.map_or(0.0, |model| model.copy(bytes));
-    let settings = plan::Settings { order: &settings.order, planner: &settings.planner, limit };
-    Plan::new(graph, sources, context.threads, &ask, &copy, &settings)
+    let catalog = context.catalog;
+    let order = &**catalog.orders.find(&settings.order)?;
+    let planner = &**catalog.planners.find(&settings.planner)?;
+    let settings = plan::Settings { order, planner, limit };
+    Ok(Plan::new(graph, sources, context.threads, &ask, &copy, &settings)?)
 }

@@ -3,7 +3,6 @@
 use crate::cost::pricing::{self, ByFlops, ByFormula, ByRoofline, ByTimes, file};
 use crate::cost::{CostModel, Fit, Given, Learned, Pricing, PricingError, Process, Validators};
 use crate::error::Source;
-use crate::host;
 use crate::setting::Kind;
 use crate::subprocess::{Invocation, Program};
 use crate::table::Table;
@@ -11,9 +10,12 @@ use serde::{Deserialize, Serialize};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+/// Cost models by name.
+pub type Pricings = Table<Kind<dyn Pricing>>;
+
 /// The cost models that ship with ovolo.
-pub fn pricings() -> &'static Table<Kind<dyn Pricing>> {
-    static PRICINGS: LazyLock<Table<Kind<dyn Pricing>>> = LazyLock::new(|| {
+pub fn pricings() -> &'static Pricings {
+    static PRICINGS: LazyLock<Pricings> = LazyLock::new(|| {
         let mut table = Table::new("cost model");
         let kinds = [
             pricing::kind::<ByFlops>(),
@@ -138,7 +140,7 @@ impl Pricing for ByFit {
             advice: "run `ovolo fit MODEL`",
         };
         let source = self.fit.as_ref().ok_or_else(lacking)?;
-        let Validators { machine, libraries } = host::validators(given.threads);
+        let Validators { machine, libraries } = (given.validators)();
         let fit = Fit::read(&source.text, &machine, &libraries)
             .map_err(|why| PricingError::Fit { file: source.name.to_string(), why })?;
         Ok(Box::new(Learned::new(Arc::new(fit), given.constants)))

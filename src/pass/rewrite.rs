@@ -67,8 +67,8 @@ impl Pass for Rewrite {
     fn run(&self, state: &mut State, context: &Context<'_>) -> Result<PassReport, Error> {
         let mut rules = context.pipeline.select(self, context.rules).map_err(Error::Pipeline)?;
         // What leads to a backend that is not there is not in play; the compilation says so.
-        for (backend, _) in super::missing(context.pipeline) {
-            if super::plans_elsewhere(&backend) {
+        for (backend, _) in super::missing(context.pipeline, &context.catalog.backends) {
+            if super::plans_elsewhere(&backend, &context.catalog.backends) {
                 continue;
             }
             rules.retain(|rule| !rule.leads_to(&backend));

@@ -7,11 +7,11 @@
 
 use super::Arena;
 use super::draft::Draft;
-use super::order::Order;
+use super::order::Sequence;
 use super::subject::Subject;
-use crate::contract::{ALIGN, Contract};
 use crate::graph::{Graph, INPUT, Node, NodeId};
 use crate::memory::{Buffer, Limit, Packing, Planner};
+use crate::op::{ALIGN, Contract};
 use crate::tensor::Device;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -96,7 +96,7 @@ impl Subject<'_> {
     /// again from afar.
     pub fn arrange(
         &self,
-        orders: &[Order],
+        orders: &[Sequence],
         planner: &dyn Planner,
         limit: &Limit,
     ) -> Option<(Arrangement, Packed)> {
@@ -128,7 +128,7 @@ impl Subject<'_> {
     }
 
     /// The arrangement of an order, with joins undone where that is worth it.
-    fn refined(&self, order: &Order, limit: &Limit) -> Arrangement {
+    fn refined(&self, order: &Sequence, limit: &Limit) -> Arrangement {
         let mut work = WORK;
         let mut apart = Apart::new();
         let mut best = self.draft(order, &apart);
@@ -182,7 +182,7 @@ impl Subject<'_> {
     /// The arrangement with more operands apart that gains the most, if any gains.
     fn next(
         &self,
-        order: &Order,
+        order: &Sequence,
         best: &Arrangement,
         apart: &Apart,
         work: &mut usize,
@@ -212,9 +212,9 @@ impl Subject<'_> {
     }
 
     /// The arrangement of an order, with these operands apart.
-    fn draft(&self, order: &Order, apart: &Apart) -> Arrangement {
+    fn draft(&self, order: &Sequence, apart: &Apart) -> Arrangement {
         let graph = self.graph;
-        let Order { nodes: order, reread } = order;
+        let Sequence { nodes: order, reread } = order;
         let mut draft = Draft::new(graph, self.constant, order);
         let (mut steps, mut scratches, mut joins) = (Vec::<Arranged>::new(), Vec::new(), Vec::new());
         let mut steps_before = Vec::with_capacity(order.len() + 2);

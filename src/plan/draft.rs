@@ -1,9 +1,9 @@
 //! Whose bytes each value has: views, results in place, operands that are computed where they belong.
 
 use super::{Base, Place};
-use crate::contract::{ALIGN, Contract};
 use crate::graph::{Graph, INPUT, NodeId};
 use crate::memory::Buffer;
+use crate::op::{ALIGN, Contract};
 use crate::tensor::Device;
 
 /// What a value is to the planner.

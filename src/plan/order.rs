@@ -1,45 +1,55 @@
 //! The orders of execution that come into question.
 
+use super::PlanError;
 use super::subject::Subject;
-use crate::contract::ALIGN;
 use crate::graph::{INPUT, NodeId};
-use crate::memory::{self, Task, reuse};
+use crate::memory::{Candidate, Order, Task};
+use crate::op::ALIGN;
 use std::collections::BTreeSet;
 
-/// The names of what an order may be for.
-pub const ORDERS: &[&str] = &["reuse", "peak", "given"];
-
 /// An order of execution.
-pub(super) struct Order {
+pub(super) struct Sequence {
     /// What runs, in order.
     pub nodes: Vec<NodeId>,
-    /// Bytes of constants that are expected to be read again from beyond a cache that had them; zero where only
-    /// the bytes that are live count.
+    /// As [`Candidate::reread`].
     pub reread: usize,
 }
 
-/// The orders of execution that come into question for one of [`ORDERS`]; `None` for any other name.
-pub(super) fn orders(subject: &Subject<'_>, name: &str) -> Option<Vec<Order>> {
+/// The orders of execution that come into question.
+///
+/// # Errors
+/// An order that does not run each task once, after its inputs.
+pub(super) fn orders(subject: &Subject<'_>, order: &dyn Order) -> Result<Vec<Sequence>, PlanError> {
     let Subject { graph, constant, .. } = subject;
     let runs: Vec<NodeId> = graph
         .nodes()
         .filter(|(id, node)| node.op != INPUT && !constant[id.index()])
         .map(|(id, _)| id)
         .collect();
-    let tasks = match name {
-        "given" => return Some(vec![Order { nodes: runs, reread: 0 }]),
-        "peak" | "reuse" => tasks(subject, &runs),
-        _ => return None,
+    let named = |candidate: Candidate| Sequence {
+        reread: candidate.reread,
+        nodes: candidate.tasks.into_iter().map(|task| runs[task]).collect(),
     };
-    let mut orders = memory::orders(&tasks);
-    let reuse = if name == "reuse" { reuse::order(&tasks) } else { None };
-    let counts = reuse.is_some();
-    orders.extend(reuse.filter(|order| !orders.contains(order)));
-    let named = |order: Vec<usize>| Order {
-        reread: if counts { reuse::reread(&tasks, &order) } else { 0 },
-        nodes: order.into_iter().map(|task| runs[task]).collect(),
-    };
-    Some(orders.into_iter().map(named).collect())
+    let tasks = tasks(subject, &runs);
+    let candidates = order.candidates(&tasks);
+    let wrong = |why| PlanError::Order { order: order.name().to_owned(), why };
+    candidates.iter().try_for_each(|candidate| check(&candidate.tasks, &tasks)).map_err(wrong)?;
+    Ok(candidates.into_iter().map(named).collect())
+}
+
+/// That each task runs once, after its inputs.
+fn check(order: &[usize], tasks: &[Task]) -> Result<(), &'static str> {
+    let mut done = vec![false; tasks.len()];
+    for &task in order {
+        if done.get(task).is_none_or(|done| *done) {
+            return Err("a task that the program has not, or one twice");
+        }
+        if tasks[task].inputs.iter().any(|input| !done[*input]) {
+            return Err("a task before one that it reads");
+        }
+        done[task] = true;
+    }
+    if done.contains(&false) { Err("an order that lacks a task") } else { Ok(()) }
 }
 
 /// What runs, as the floor of memory sees it.

@@ -1,8 +1,8 @@
 //! What a cost model says of a step that another may have chosen.
 
 use super::{Base, Step};
-use crate::contract::{Call, Contract};
 use crate::cost::{CostModel, Query};
+use crate::op::{Call, Contract};
 use crate::tensor::TensorType;
 
 impl Step {

@@ -1,7 +1,7 @@
 //! What a plan is made for.
 
-use crate::contract::Contract;
 use crate::graph::Graph;
+use crate::op::Contract;
 
 /// What is planned: a program, and what is known of its kernels.
 pub(super) struct Subject<'a> {

@@ -28,6 +28,13 @@ pub enum Value<'a> {
     Rest(Vec<Fact<'a>>),
 }
 
+impl Value<'_> {
+    /// What a guard gives that agrees.
+    pub fn yes() -> Self {
+        Self::Attr(Attr::Int(1))
+    }
+}
+
 /// A guard or a computed attribute.
 pub struct Function {
     /// Its name, in kebab case.
@@ -106,6 +113,22 @@ impl Function {
         takes.extend(self.more.map(|kind| format!("{kind}..")));
         format!("{}({})", self.name, takes.join(", "))
     }
+
+    /// A guard. Its error is its reason for saying no.
+    pub const fn guard(name: &'static str, doc: &'static str, takes: &'static [Kind], eval: Eval) -> Self {
+        Self { name, doc, takes, more: None, gives: Kind::Guard, eval }
+    }
+
+    /// A computed attribute of a kind. Its error is why it cannot be computed.
+    pub const fn computed(
+        name: &'static str,
+        doc: &'static str,
+        takes: &'static [Kind],
+        gives: Kind,
+        eval: Eval,
+    ) -> Self {
+        Self { name, doc, takes, more: None, gives, eval }
+    }
 }
 
 impl PartialEq for Function {
@@ -171,14 +194,14 @@ pub fn eval<'a>(expr: &Expr, bindings: &'a dyn Bindings) -> Result<Value<'a>, St
         Expr::Call(function, arguments) if function.name == "not" => {
             match arguments.first().map(|one| (one, eval(one, bindings))) {
                 Some((inner, Ok(_))) => Err(holds(inner, bindings)),
-                _ => Ok(yes()),
+                _ => Ok(Value::yes()),
             }
         }
         Expr::Call(function, arguments) if function.name == "any" => {
             let mut reasons = Vec::new();
             for argument in arguments {
                 match eval(argument, bindings) {
-                    Ok(_) => return Ok(yes()),
+                    Ok(_) => return Ok(Value::yes()),
                     Err(why) => reasons.push(why),
                 }
             }
@@ -201,11 +224,6 @@ fn holds(guard: &Expr, bindings: &dyn Bindings) -> String {
         .collect();
     let text = bindings.written(guard).unwrap_or_else(|| function.name.to_owned());
     format!("`{text}` holds of {}", values.join(" and "))
-}
-
-/// What a guard gives when it agrees.
-pub(super) fn yes() -> Value<'static> {
-    Value::Attr(Attr::Int(1))
 }
 
 /// Arguments by kind; errors name the position.

@@ -2,17 +2,16 @@
 
 use super::Kind::{self, Attribute, Guard, Integer, List, Number, Operand, Rest, Same, Size};
 use super::expr::argument::{attr, float, int, ints, operand, rest};
-use super::expr::{Eval, yes};
 use super::{Fact, Function, Value};
 use crate::attr::Attr;
 use crate::tensor::DType;
 
 /// Every guard. A new one is an entry.
 pub(super) const GUARDS: &[Function] = &[
-    guard("const", "the operand is computed from constants alone", &[Operand], |v| {
+    Function::guard("const", "the operand is computed from constants alone", &[Operand], |v| {
         say(operand(v, 0)?.constant, || format!("{} is not constant", v.show(0)))
     }),
-    guard("scalar", "the operand has one element", &[Operand], |v| {
+    Function::guard("scalar", "the operand has one element", &[Operand], |v| {
         say(operand(v, 0)?.ty.shape.count() == 1, || {
             format!(
                 "{} has {} elements, not one",
@@ -21,69 +20,74 @@ pub(super) const GUARDS: &[Function] = &[
             )
         })
     }),
-    guard("is-f32", "the operand's elements are f32", &[Operand], |v| {
+    Function::guard("is-f32", "the operand's elements are f32", &[Operand], |v| {
         say(operand(v, 0)?.ty.dtype == DType::F32, || format!("{} is not f32", v.show(0)))
     }),
-    guard("all-f32", "every operand's elements are f32", &[Rest], |v| {
+    Function::guard("all-f32", "every operand's elements are f32", &[Rest], |v| {
         let other = rest(v, 0)?.iter().find(|fact| fact.ty.dtype != DType::F32);
         say(other.is_none(), || format!("of {}, {} is not f32", v.show(0), ty_of(other)))
     }),
-    guard("is-f32-or-bf16", "the operand's elements are f32 or bf16", &[Operand], |v| {
+    Function::guard("is-f32-or-bf16", "the operand's elements are f32 or bf16", &[Operand], |v| {
         say(wide_or_half(operand(v, 0)?), || format!("{} is neither f32 nor bf16", v.show(0)))
     }),
-    guard("is-f32-or-16-bit", "the operand's elements are f32, f16 or bf16", &[Operand], |v| {
+    Function::guard("is-f32-or-16-bit", "the operand's elements are f32, f16 or bf16", &[Operand], |v| {
         let fits = matches!(operand(v, 0)?.ty.dtype, DType::F32 | DType::F16 | DType::BF16);
         say(fits, || format!("{} is none of f32, f16 and bf16", v.show(0)))
     }),
-    guard("all-f32-or-bf16", "every operand's elements are f32 or bf16", &[Rest], |v| {
+    Function::guard("all-f32-or-bf16", "every operand's elements are f32 or bf16", &[Rest], |v| {
         let other = rest(v, 0)?.iter().find(|fact| !wide_or_half(fact));
         say(other.is_none(), || format!("of {}, {} is neither f32 nor bf16", v.show(0), ty_of(other)))
     }),
-    guard("is-dtype", "the operand's elements are of the type", &[Operand, Kind::DType], |v| {
+    Function::guard("is-dtype", "the operand's elements are of the type", &[Operand, Kind::DType], |v| {
         let ty = operand(v, 0)?.ty;
         say(*attr(v, 1)? == Attr::DType(ty.dtype), || format!("{} is not {}", v.show(0), v.show(1)))
     }),
-    guard("rank", "the operand has so many dimensions", &[Operand, Size], |v| {
+    Function::guard("rank", "the operand has so many dimensions", &[Operand, Size], |v| {
         say(rank_of(operand(v, 0)?) == int(v, 1)?, || {
             format!("{} is of rank {}, not {}", v.show(0), operand(v, 0).map_or(0, rank_of), v.show(1))
         })
     }),
-    guard("all-rank", "every operand has so many dimensions", &[Rest, Size], |v| {
+    Function::guard("all-rank", "every operand has so many dimensions", &[Rest, Size], |v| {
         let wanted = int(v, 1)?;
         let other = rest(v, 0)?.iter().find(|fact| rank_of(fact) != wanted);
         say(other.is_none(), || format!("of {}, {} is not of rank {wanted}", v.show(0), ty_of(other)))
     }),
-    guard("min-rank", "the operand has at least so many dimensions", &[Operand, Size], |v| {
+    Function::guard("min-rank", "the operand has at least so many dimensions", &[Operand, Size], |v| {
         say(rank_of(operand(v, 0)?) >= int(v, 1)?, || {
             format!("{} has fewer than {} dimensions", v.show(0), v.show(1))
         })
     }),
-    guard("plain", "the operand is in the default layout", &[Operand], |v| {
+    Function::guard("plain", "the operand is in the default layout", &[Operand], |v| {
         say(operand(v, 0)?.ty.layout.is_plain(), || format!("{} is not in the default layout", v.show(0)))
     }),
-    guard("layout-is", "the operand is in the layout", &[Operand, Kind::Layout], |v| {
+    Function::guard("layout-is", "the operand is in the layout", &[Operand, Kind::Layout], |v| {
         let layout = operand(v, 0)?.ty.layout.clone();
         say(*attr(v, 1)? == Attr::Layout(layout), || format!("{} is not in layout {}", v.show(0), v.show(1)))
     }),
-    guard("same-shape", "both operands have one shape", &[Operand, Operand], |v| {
+    Function::guard("same-shape", "both operands have one shape", &[Operand, Operand], |v| {
         say(operand(v, 0)?.ty.shape == operand(v, 1)?.ty.shape, || {
             format!("{} and {} differ in shape", v.show(0), v.show(1))
         })
     }),
-    guard("same-type", "both operands have one type, layout included", &[Operand, Operand], |v| {
+    Function::guard("same-type", "both operands have one type, layout included", &[Operand, Operand], |v| {
         say(operand(v, 0)?.ty == operand(v, 1)?.ty, || format!("{} and {} differ", v.show(0), v.show(1)))
     }),
-    guard("shape-is", "the operand has the shape", &[Operand, List], |v| {
+    Function::guard("shape-is", "the operand has the shape", &[Operand, List], |v| {
         let shape: Vec<i64> = operand(v, 0)?.ty.shape.iter().filter_map(|d| i64::try_from(*d).ok()).collect();
         say(shape == ints(v, 1)?, || format!("{} has not the shape {}", v.show(0), v.show(1)))
     }),
-    guard("broadcasts-to", "the first operand broadcasts to the second's shape", &[Operand, Operand], |v| {
-        let (small, large) = (&operand(v, 0)?.ty.shape, &operand(v, 1)?.ty.shape);
-        say(small.broadcast(large).as_ref() == Some(large), || {
-            format!("{} does not broadcast to {}", v.show(0), v.show(1))
-        })
-    }),
-    guard("value-is", "every element of the constant is the number", &[Operand, Number], |v| {
+    Function::guard(
+        "broadcasts-to",
+        "the first operand broadcasts to the second's shape",
+        &[Operand, Operand],
+        |v| {
+            let (small, large) = (&operand(v, 0)?.ty.shape, &operand(v, 1)?.ty.shape);
+            say(small.broadcast(large).as_ref() == Some(large), || {
+                format!("{} does not broadcast to {}", v.show(0), v.show(1))
+            })
+        },
+    ),
+    Function::guard("value-is", "every element of the constant is the number", &[Operand, Number], |v| {
         let expected = float(v, 1)?;
         let value = operand(v, 0)?.value.ok_or_else(|| format!("the value of {} is not known", v.show(0)))?;
         let other = value.to_f64().into_iter().find(|one| *one != expected);
@@ -91,27 +95,27 @@ pub(super) const GUARDS: &[Function] = &[
             format!("{} has an element {}, not {expected}", v.show(0), other.unwrap_or_default())
         })
     }),
-    guard("divisible", "the second integer divides the first", &[Integer, Integer], |v| {
+    Function::guard("divisible", "the second integer divides the first", &[Integer, Integer], |v| {
         say(int(v, 0)?.checked_rem(int(v, 1)?) == Some(0), || {
             format!("{} is not divisible by {}", v.show(0), v.show(1))
         })
     }),
-    guard("equal", "both are the same", &[Attribute, Same], |v| {
+    Function::guard("equal", "both are the same", &[Attribute, Same], |v| {
         say(attr(v, 0)? == attr(v, 1)?, || format!("{} is not {}", v.show(0), v.show(1)))
     }),
-    guard("not-equal", "they differ", &[Attribute, Same], |v| {
+    Function::guard("not-equal", "they differ", &[Attribute, Same], |v| {
         say(attr(v, 0)? != attr(v, 1)?, || format!("{} is {}", v.show(0), v.show(1)))
     }),
-    guard("less", "the first number is below the second", &[Number, Number], |v| {
+    Function::guard("less", "the first number is below the second", &[Number, Number], |v| {
         say(float(v, 0)? < float(v, 1)?, || format!("{} is not below {}", v.show(0), v.show(1)))
     }),
-    guard("at-most", "the first number is not above the second", &[Number, Number], |v| {
+    Function::guard("at-most", "the first number is not above the second", &[Number, Number], |v| {
         say(float(v, 0)? <= float(v, 1)?, || format!("{} is above {}", v.show(0), v.show(1)))
     }),
-    guard("identity-perm", "the order leaves every axis where it is", &[List], |v| {
+    Function::guard("identity-perm", "the order leaves every axis where it is", &[List], |v| {
         say(ints(v, 0)?.iter().zip(0..).all(|(axis, at)| *axis == at), || format!("{} moves axes", v.show(0)))
     }),
-    guard(
+    Function::guard(
         "moves-only-ones",
         "of the operand's axes the order moves only some of size 1",
         &[Operand, List],
@@ -126,22 +130,21 @@ pub(super) const GUARDS: &[Function] = &[
             })
         },
     ),
-    guard("all-zeros", "every entry of the list is 0", &[List], |v| {
+    Function::guard("all-zeros", "every entry of the list is 0", &[List], |v| {
         say(ints(v, 0)?.iter().all(|one| *one == 0), || format!("{} is not all 0", v.show(0)))
     }),
-    guard("all-ones", "every entry of the list is 1", &[List], |v| {
+    Function::guard("all-ones", "every entry of the list is 1", &[List], |v| {
         say(ints(v, 0)?.iter().all(|one| *one == 1), || format!("{} is not all 1", v.show(0)))
     }),
-    guard("not", "the guard says no", &[Guard], |_| Ok(yes())),
-    Function { more: Some(Guard), ..guard("any", "one of the guards says yes", &[Guard], |_| Ok(yes())) },
+    Function::guard("not", "the guard says no", &[Guard], |_| Ok(Value::yes())),
+    Function {
+        more: Some(Guard),
+        ..Function::guard("any", "one of the guards says yes", &[Guard], |_| Ok(Value::yes()))
+    },
 ];
 
-const fn guard(name: &'static str, doc: &'static str, takes: &'static [Kind], eval: Eval) -> Function {
-    Function { name, doc, takes, more: None, gives: Guard, eval }
-}
-
 fn say(holds: bool, why_not: impl FnOnce() -> String) -> Result<Value<'static>, String> {
-    if holds { Ok(yes()) } else { Err(why_not()) }
+    if holds { Ok(Value::yes()) } else { Err(why_not()) }
 }
 
 fn ty_of(fact: Option<&Fact<'_>>) -> String {

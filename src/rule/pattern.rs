@@ -1,7 +1,6 @@
 //! The syntax of patterns and expressions: s-expressions with attributes, not yet checked.
 
-use super::functions;
-use super::{Interval, literal};
+use super::{Interval, Words, literal};
 use crate::attr::Attr;
 use crate::error::suggestion;
 use crate::op::post;
@@ -66,15 +65,15 @@ pub(super) enum ExprKind {
 
 /// Reads one pattern, as far as it is one: with every mistake after which reading could go on, and the first
 /// after which it could not.
-pub(super) fn pattern(text: &Text) -> (Option<Ast>, Vec<Mistake>) {
-    let mut parser = Parser::new(&text.text);
+pub(super) fn pattern(text: &Text, words: &Words) -> (Option<Ast>, Vec<Mistake>) {
+    let mut parser = Parser::new(&text.text, words);
     let ast = parser.operand().and_then(|ast| parser.end().map(|()| ast));
     parser.finish(ast)
 }
 
 /// Reads one expression, as a pattern is read.
-pub(super) fn expression(text: &Text) -> (Option<ExprAst>, Vec<Mistake>) {
-    let mut parser = Parser::new(&text.text);
+pub(super) fn expression(text: &Text, words: &Words) -> (Option<ExprAst>, Vec<Mistake>) {
+    let mut parser = Parser::new(&text.text, words);
     let ast = parser.expression().and_then(|ast| parser.end_of_expression(0).map(|()| ast));
     parser.finish(ast)
 }
@@ -165,6 +164,7 @@ const DEPTH: usize = 200;
 
 struct Parser<'a> {
     text: &'a str,
+    words: &'a Words,
     at: usize,
     /// Mistakes after which reading went on.
     mistakes: Vec<Mistake>,
@@ -173,8 +173,8 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn new(text: &'a str) -> Self {
-        Self { text, at: 0, mistakes: Vec::new(), depth: 0 }
+    fn new(text: &'a str, words: &'a Words) -> Self {
+        Self { text, words, at: 0, mistakes: Vec::new(), depth: 0 }
     }
 
     fn finish<T>(mut self, read: Result<T, Mistake>) -> (Option<T>, Vec<Mistake>) {
@@ -544,7 +544,7 @@ impl<'a> Parser<'a> {
                         Some(literal) => ExprKind::Literal(literal),
                         None => {
                             let neither = format!("`{word}` is no value: not an element type, not a layout");
-                            if let Some(function) = functions().find(|function| function.name == word) {
+                            if let Some(function) = self.words.get(&word) {
                                 let signature = function.signature();
                                 let help = match self.rest().trim() {
                                     "" => format!("it is `{signature}`: {}", function.doc),

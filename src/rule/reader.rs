@@ -11,7 +11,7 @@ mod scope;
 mod symmetry;
 
 use super::pattern::{self, Ast, ExprAst, Kind, Mistake};
-use super::{AttrVar, Expr, Guard, Places, Precision, Rule, Template};
+use super::{AttrVar, Expr, Gone, Guard, Places, Precision, Rule, Template, Vocabulary};
 use crate::error::{Diagnostic, Diagnostics, Source, Span, nearest, suggestion};
 use crate::op::Ops;
 use crate::ron::{self, Raw, Text};
@@ -20,9 +20,13 @@ use row::Row;
 use scope::Scope;
 use std::collections::HashMap;
 
-/// Reads rule files; mistakes go to `found`.
-pub(super) fn read(ops: &Ops, files: &[(&str, &str)], found: &mut Diagnostics) -> Vec<Rule> {
-    let mut rules: Vec<Rule> = Vec::new();
+/// Reads rule files: the rules, and those that are left out. Mistakes go to `found`.
+pub(super) fn read(
+    vocabulary: Vocabulary<'_>,
+    files: &[(&str, &str)],
+    found: &mut Diagnostics,
+) -> (Vec<Rule>, Vec<Gone>) {
+    let (mut rules, mut gone) = (Vec::new(), Vec::new());
     let mut names: HashMap<String, (usize, Span)> = HashMap::new();
     for (name, text) in files {
         let source = found.add_source(Source::new(*name, *text));
@@ -34,6 +38,7 @@ pub(super) fn read(ops: &Ops, files: &[(&str, &str)], found: &mut Diagnostics) -
             );
             continue;
         }
+        let ships = vocabulary.ships(name, text);
         let before = found.len();
         let mut file = ron::Reader::new(found, source);
         let text = file.mend(text);
@@ -53,13 +58,28 @@ pub(super) fn read(ops: &Ops, files: &[(&str, &str)], found: &mut Diagnostics) -
             if item.follows_a_gap() || !item.comment().is_empty() {
                 law = item.comment();
             }
-            let mut reader = Reader { ops, found, source, file: name, rule: String::new() };
+            let rule = String::new();
+            let mut reader =
+                Reader { vocabulary, found, source, file: name, ships, rule, left_out: Vec::new() };
             let made = reader.rules(item, &law);
             reader.named_once(&made, &mut names);
+            gone.append(&mut reader.left_out);
             rules.extend(made.into_iter().map(|(rule, _)| rule));
         }
     }
-    rules
+    (rules, gone)
+}
+
+/// Whether a pattern names an op that a table does not have.
+fn lacks_op(pattern: &str, ops: &Ops) -> bool {
+    // A parenthesis behind a word opens the arguments of a computed attribute.
+    let opens = |at: usize| !pattern[..at].ends_with(|c: char| c.is_ascii_alphanumeric());
+    let mut heads = pattern.match_indices('(').filter(|(at, _)| opens(*at)).map(|(at, _)| {
+        let rest = pattern[at + 1..].trim_start();
+        &rest[..rest.find([' ', '(', ')', '\n']).unwrap_or(rest.len())]
+    });
+    let word = |head: &str| head.starts_with(|c: char| c.is_ascii_lowercase()) && head != "each";
+    heads.any(|head| word(head) && ops.get(head).is_none())
 }
 
 /// Whether a text holds nothing but blanks and comments.
@@ -98,12 +118,16 @@ fn spelled<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 }
 
 pub(super) struct Reader<'a> {
-    ops: &'a Ops,
+    vocabulary: Vocabulary<'a>,
     found: &'a mut Diagnostics,
     source: usize,
     file: &'a str,
+    /// Whether the file is one that ships with ovolo, as it ships.
+    ships: bool,
     /// The name of the rule in hand, for messages.
     rule: String,
+    /// Rules of backends that are absent.
+    left_out: Vec<Gone>,
 }
 
 impl Reader<'_> {
@@ -180,11 +204,13 @@ impl Reader<'_> {
         let mut used = Vec::new();
         for row in &rows {
             let before = self.found.len();
-            if let Some(mut rule) = self.rule(&form, row, &mut used) {
-                rule.doc = law.to_owned();
-                rule.line = raw.line();
-                rule.examples = example::fill(self, &form.examples, row, rows.len() == 1, &mut used);
-                rules.push((rule, form.name.value_span()));
+            let rule = self.rule(&form, row, &mut used);
+            if self.found.len() == before {
+                let examples = example::fill(self, &form.examples, row, rows.len() == 1, &mut used);
+                rules.extend(rule.map(|rule| {
+                    let rule = Rule { doc: law.to_owned(), line: raw.line(), examples, ..rule };
+                    (rule, form.name.value_span())
+                }));
             }
             if self.found.len() > before {
                 break; // The other rows would have the same mistakes.
@@ -253,6 +279,11 @@ impl Reader<'_> {
         let precision = self.precision(form, row, used)?;
         let (from, to, when, lets) = (from?, to?, when?, lets?);
         self.rule.clone_from(&name.text);
+        let mut sides = from.iter().chain(&to);
+        if self.ships && sides.any(|text| lacks_op(&text.text, self.vocabulary.ops)) {
+            self.left_out.push(Gone { name: name.text, file: self.file.to_owned() });
+            return None;
+        }
         let before = self.found.len();
         let mut scope = Scope::default();
         let mut patterns = Vec::new();
@@ -341,13 +372,13 @@ impl Reader<'_> {
     }
 
     fn ast(&mut self, text: &Text) -> Option<Ast> {
-        let (ast, mistakes) = pattern::pattern(text);
+        let (ast, mistakes) = pattern::pattern(text, self.vocabulary.words);
         mistakes.into_iter().for_each(|mistake| self.syntax(text, mistake));
         ast
     }
 
     fn expression(&mut self, text: &Text) -> Option<ExprAst> {
-        let (ast, mistakes) = pattern::expression(text);
+        let (ast, mistakes) = pattern::expression(text, self.vocabulary.words);
         mistakes.into_iter().for_each(|mistake| self.syntax(text, mistake));
         ast
     }

@@ -1,27 +1,21 @@
-//! Asking backends about the steps of a plan, and whether they still answer as the plan says.
+//! Asking about the kernels of a plan's steps, and whether their contracts are still what the plan says.
 
-use crate::backend::{self, Backend};
-use crate::contract::Call;
+use crate::op::Call;
 use crate::plan::{Base, Plan, Step};
 use crate::tensor::TensorType;
 
-/// Asks a step's backend about its call.
-pub(super) fn ask<T>(
-    step: &Step,
-    threads: usize,
-    question: impl FnOnce(&dyn Backend, &Call<'_>) -> Result<T, String>,
-) -> Result<T, String> {
+/// Asks about the call of a step.
+pub(super) fn ask<T>(step: &Step, threads: usize, question: impl FnOnce(&Call<'_>) -> T) -> T {
     let types: Vec<&TensorType> = step.input_types.iter().collect();
-    let call = Call { op: step.op, attrs: &step.attrs, inputs: &types, output: &step.output_type, threads };
-    let name = step.op.backend().unwrap_or_default();
-    question(backend::find(name).ok_or("no such backend")?, &call)
+    let (attrs, output) = (&*step.attrs, &step.output_type);
+    question(&Call { op: step.op, attrs, inputs: &types, output, threads })
 }
 
 /// Holds a plan that was not made just now to the contracts of its kernels: a kernel that needs more
 /// scratch than it is given, or another buffer, must not run.
 pub(super) fn contracts(plan: &Plan) -> Result<(), String> {
     for step in &plan.steps {
-        let contract = ask(step, plan.threads, |backend, call| backend.contract(call))
+        let contract = ask(step, plan.threads, |call| call.contract())
             .map_err(|why| format!("step `{}`: {why}", step.name))?;
         let in_place = step.in_place.filter(|operand| contract.alias != Some(*operand));
         let joined = |operand: &usize| {

@@ -1,7 +1,7 @@
 //! Positions of elements.
 
 /// Steps a row-major index; wraps to zero after the last.
-pub(crate) fn advance(index: &mut [usize], shape: &[usize]) {
+pub fn advance(index: &mut [usize], shape: &[usize]) {
     for axis in (0..index.len()).rev() {
         index[axis] += 1;
         if index[axis] < shape[axis] {

@@ -6,12 +6,36 @@ use ovolo::compile::{self, Compilation, Options};
 use ovolo::cost::Machine;
 use ovolo::cost::pricing::ByFlops;
 use ovolo::graph::Graph;
-use ovolo::pass::pipeline::{Pipeline, SHIPPED};
-use ovolo::rule::{self, RuleSet};
+use ovolo::op::Ops;
+use ovolo::pass::pipeline::Pipeline;
+use ovolo::registry::Registry;
+use ovolo::rule::RuleSet;
 use ovolo::tensor::{DType, Tensor};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+/// The registry with the backends of this repository.
+pub fn registry() -> &'static Arc<Registry> {
+    static REGISTRY: LazyLock<Arc<Registry>> = LazyLock::new(|| {
+        let mut registry = Registry::new();
+        ovolo_native::register(&mut registry).unwrap();
+        ovolo_onednn::register(&mut registry).unwrap();
+        ovolo_cuda::register(&mut registry).unwrap();
+        Arc::new(registry)
+    });
+    &REGISTRY
+}
+
+/// Its ops.
+pub fn ops() -> &'static Ops {
+    registry().ops()
+}
+
+/// The rules that ship.
+pub fn rules() -> RuleSet {
+    registry().rule_set().unwrap_or_else(|mistakes| panic!("{mistakes}"))
+}
 
 /// The shipped native pipeline under the nominal cost model, for plans that are the same anywhere.
 pub fn options(threads: usize) -> Options {
@@ -20,14 +44,14 @@ pub fn options(threads: usize) -> Options {
 
 /// A shipped pipeline under the nominal cost model.
 pub fn pipeline(name: &str, threads: usize) -> Options {
-    let path = format!("passes/{name}.ron");
-    let (name, text) = SHIPPED.iter().find(|(shipped, _)| *shipped == path).unwrap();
-    let mut pipeline = Pipeline::read(name, text).unwrap();
+    let (name, text) = registry().pipeline(name).unwrap();
+    let mut pipeline = Pipeline::read(&registry().scope(), name, text).unwrap();
     if let Some(extract) = pipeline.extract_mut() {
         extract.cost = Arc::new(ByFlops);
     }
     Options {
-        rules: RuleSet::read(ovolo::op::built_in(), rule::SHIPPED).unwrap(),
+        registry: Arc::clone(registry()),
+        rules: rules(),
         pipeline,
         threads,
         machine: Machine::NOMINAL,
@@ -43,7 +67,7 @@ pub fn compile(graph: Graph, threads: usize) -> Compilation {
 /// Whether oneDNN is there for the tests that need it. They say that they are skipped where it is
 /// not; `OVOLO_REQUIRE_ONEDNN`, as in CI, makes that a failure.
 pub fn onednn_found() -> bool {
-    let backend = ovolo::backend::find("onednn").unwrap();
+    let backend = registry().backends().get("onednn").unwrap();
     match backend.found() {
         Ok(_) => true,
         Err(why) => {
@@ -122,15 +146,15 @@ pub fn after(graph: &str, after: &str) -> Result<Graph, String> {
     let lines = || graph.split(';').map(str::trim);
     let leaves = lines().filter(|line| line.contains("= input") || line.contains("= const"));
     // A line without an op is another name for a value.
-    let (ops, names): (Vec<&str>, Vec<&str>) =
+    let (values, names): (Vec<&str>, Vec<&str>) =
         after.split(';').map(str::trim).partition(|line| line.contains('('));
     let names: Vec<(&str, &str)> = names.iter().filter_map(|line| line.split_once(" = ")).collect();
     let returns = lines().filter_map(|line| line.strip_prefix("return ")).map(|name| {
         let value = names.iter().find(|(other, _)| *other == name).map_or(name, |(_, value)| value);
         format!("return {name} = {value}")
     });
-    let lines: Vec<String> = leaves.chain(ops).map(str::to_owned).chain(returns).collect();
-    ovolo::graph::text::parse(ovolo::op::built_in(), &format!("graph {{\n{}\n}}", lines.join("\n")))
+    let lines: Vec<String> = leaves.chain(values).map(str::to_owned).chain(returns).collect();
+    ovolo::graph::text::parse(ops(), &format!("graph {{\n{}\n}}", lines.join("\n")))
         .map_err(|error| error.to_string())
 }
 

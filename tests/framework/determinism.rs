@@ -8,7 +8,7 @@ use ovolo::onnx::{self, ImportOptions, MissingWeights};
 fn plan(model: &str) -> String {
     let path = common::root().join("tests/models").join(format!("{model}.onnx"));
     let options = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
-    common::compile(onnx::load(path, &options).unwrap().graph, 2).plan.to_string()
+    common::compile(onnx::load(common::registry().onnx(), path, &options).unwrap().graph, 2).plan.to_string()
 }
 
 #[test]

@@ -4,11 +4,11 @@
 use crate::common;
 
 use ovolo::graph::text;
-use ovolo::rule::{Example, Precision, RuleSet, SHIPPED};
+use ovolo::rule::{Example, Precision};
 
 #[test]
 fn both_sides_of_every_example_have_one_value() {
-    let rules = RuleSet::read(ovolo::op::built_in(), SHIPPED).unwrap();
+    let rules = common::rules();
     let mut wrong = Vec::new();
     for rule in rules.rules() {
         let tolerance = match rule.precision {
@@ -17,7 +17,7 @@ fn both_sides_of_every_example_have_one_value() {
         };
         for example in &rule.examples {
             let Example::Fires { graph, after: Some(after), .. } = example else { continue };
-            let before = text::parse(ovolo::op::built_in(), &example.graph()).unwrap();
+            let before = text::parse(common::ops(), &example.graph()).unwrap();
             let after = match common::after(graph, after) {
                 Ok(after) => after,
                 Err(error) => {

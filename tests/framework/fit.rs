@@ -10,7 +10,7 @@ use ovolo::graph::{Graph, text};
 use ovolo::memory::Limit;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::pass::Rewrite;
-use ovolo::pass::pipeline::{Pipeline, SHIPPED};
+use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::pricing::pricings;
 use ovolo::pass::{Curve, PassReport, Point};
 use ovolo::plan::Plan;
@@ -20,7 +20,7 @@ use ovolo::tensor::Device;
 fn model(name: &str) -> Graph {
     let path = common::root().join("tests/models").join(format!("{name}.onnx"));
     let import = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
-    onnx::load(&path, &import).unwrap().graph
+    onnx::load(common::registry().onnx(), &path, &import).unwrap().graph
 }
 
 fn limited(limit: Option<usize>) -> Options {
@@ -76,9 +76,7 @@ const SCRATCH: &str = "graph scratch {
 
 #[test]
 fn the_curve_falls_and_every_point_of_it_can_be_had() {
-    for (graph, least_points) in
-        [(text::parse(ovolo::op::built_in(), SCRATCH).unwrap(), 2), (model("vgg16"), 2)]
-    {
+    for (graph, least_points) in [(text::parse(common::ops(), SCRATCH).unwrap(), 2), (model("vgg16"), 2)] {
         let points = plans(&graph, &common::options(2));
         assert!(points.len() >= least_points, "{points:?}");
         for pair in points.windows(2) {
@@ -100,7 +98,7 @@ fn the_curve_falls_and_every_point_of_it_can_be_had() {
 
 #[test]
 fn the_curve_begins_within_the_limit() {
-    let graph = text::parse(ovolo::op::built_in(), SCRATCH).unwrap();
+    let graph = text::parse(common::ops(), SCRATCH).unwrap();
     let all = plans(&graph, &common::options(2));
     assert!(all.len() > 1, "{all:?}");
     for (at, point) in all.iter().enumerate() {
@@ -117,8 +115,8 @@ fn the_curve_begins_within_the_limit() {
 fn the_work_of_a_search_has_a_limit_where_the_e_graph_is_hard() {
     let graph = model("nasrnn");
     let mut options = common::options(2);
-    let (_, text) = SHIPPED.iter().find(|(name, _)| *name == "passes/superoptimise.ron").unwrap();
-    options.pipeline = Pipeline::read("passes/superoptimise.ron", text).unwrap();
+    let (name, text) = common::registry().pipeline("superoptimise").unwrap();
+    options.pipeline = Pipeline::read(&common::registry().scope(), name, text).unwrap();
     options.pipeline.extract_mut().unwrap().price_by("flops", pricings()).unwrap();
     options.pipeline.plan_mut().unwrap().limits = Limit::host(1000);
     let error = compile::compile(graph, &options).unwrap_err().to_string();
@@ -128,12 +126,13 @@ fn the_work_of_a_search_has_a_limit_where_the_e_graph_is_hard() {
 
 #[test]
 fn what_runs_within_a_limit_is_right() {
-    let graph = text::parse(ovolo::op::built_in(), SCRATCH).unwrap();
+    let graph = text::parse(common::ops(), SCRATCH).unwrap();
     let inputs = common::inputs(&graph);
     let reference = common::reference(&graph, &inputs);
     for Point { arena, .. } in plans(&graph, &common::options(2)) {
         let compilation = compile::compile(graph.clone(), &limited(Some(arena))).unwrap();
-        let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+        let mut session =
+            Session::new(&compilation.program, compilation.plan, common::registry().backends()).unwrap();
         let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
         assert!(common::relative_error(&outputs[0], &reference[0]) < 1e-4);
     }
@@ -142,8 +141,7 @@ fn what_runs_within_a_limit_is_right() {
 #[test]
 fn what_stands_in_the_way_is_named() {
     let error =
-        compile::compile(text::parse(ovolo::op::built_in(), SCRATCH).unwrap(), &limited(Some(100_000)))
-            .unwrap_err();
+        compile::compile(text::parse(common::ops(), SCRATCH).unwrap(), &limited(Some(100_000))).unwrap_err();
     compare("what_stands_in_the_way", &error.to_string());
     let error = compile::compile(model("squeezenet1_1"), &limited(Some(1 << 20))).unwrap_err();
     compare("what_stands_in_the_way_of_squeezenet", &error.to_string());
@@ -152,7 +150,7 @@ fn what_stands_in_the_way_is_named() {
 #[test]
 fn operands_are_computed_where_they_belong() {
     let graph = text::parse(
-        ovolo::op::built_in(),
+        common::ops(),
         "graph branches {
  x: f32[1,16,8,8] = input
  w: f32[16,16,1,1] = const ~1
@@ -170,7 +168,8 @@ fn operands_are_computed_where_they_belong() {
     compare("operands_where_they_belong", &compilation.plan.to_string());
     let inputs = common::inputs(&graph);
     let reference = common::reference(&graph, &inputs);
-    let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+    let mut session =
+        Session::new(&compilation.program, compilation.plan, common::registry().backends()).unwrap();
     let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
     assert!(common::relative_error(&outputs[0], &reference[0]) < 1e-4);
 }
@@ -193,7 +192,7 @@ const PARTS: &str = "graph g {
 
 #[test]
 fn what_is_proven_within_a_limit_is_not_beaten_by_fewer_programs() {
-    let graph = text::parse(ovolo::op::built_in(), PARTS).unwrap();
+    let graph = text::parse(common::ops(), PARTS).unwrap();
     let mut fewer = common::options(1);
     for phase in fewer.pipeline.passes_mut::<Rewrite>() {
         phase.rules.retain(|rules| rules.value != "winograd");
@@ -208,7 +207,7 @@ fn what_is_proven_within_a_limit_is_not_beaten_by_fewer_programs() {
 
 #[test]
 fn a_limit_leaves_the_worth_of_memory_in_force() {
-    let graph = text::parse(ovolo::op::built_in(), SCRATCH).unwrap();
+    let graph = text::parse(common::ops(), SCRATCH).unwrap();
     let points = plans(&graph, &common::options(2));
     let mut options = weighed(1e9);
     options.pipeline.plan_mut().unwrap().limits = Limit::host(usize::MAX >> 8);
@@ -237,7 +236,7 @@ fn early(first: usize, second: usize) -> Graph {
  return y
 }}"
     );
-    text::parse(ovolo::op::built_in(), &text).unwrap()
+    text::parse(common::ops(), &text).unwrap()
 }
 
 /// The operands that the concatenation copies.
@@ -269,7 +268,8 @@ fn a_concatenation_is_copied_where_a_limit_or_the_worth_of_memory_asks_for_it() 
         for Point { arena, .. } in plans(&graph, &common::options(2)) {
             let compilation = compile::compile(graph.clone(), &limited(Some(arena))).unwrap();
             assert!(compilation.plan.arena <= arena);
-            let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+            let mut session =
+                Session::new(&compilation.program, compilation.plan, common::registry().backends()).unwrap();
             let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
             assert!(common::relative_error(&outputs[0], &reference[0]) < 1e-4);
         }
@@ -281,7 +281,7 @@ fn a_concatenation_is_copied_where_a_limit_or_the_worth_of_memory_asks_for_it() 
 #[test]
 fn what_is_proven_under_a_weight_of_memory_is_the_sum() {
     let mut proven = 0;
-    for graph in [text::parse(ovolo::op::built_in(), SCRATCH).unwrap(), model("squeezenet1_1")] {
+    for graph in [text::parse(common::ops(), SCRATCH).unwrap(), model("squeezenet1_1")] {
         let points = plans(&graph, &common::options(2));
         for weight in [1e-6, 0.1, 1.17, 1e3] {
             let compilation = compile::compile(graph.clone(), &weighed(weight)).unwrap();

@@ -18,8 +18,8 @@ fn grown(limits: Limits) -> (usize, usize, Saturation) {
     for at in 1..8 {
         graph += &format!("a{at}: f32[2] = input; s{at} = add(s{}, a{at}); ", at - 1);
     }
-    let graph = text::parse(ovolo::op::built_in(), &format!("graph {{ {graph} return s7 }}")).unwrap();
-    let rules = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", RULES)]).unwrap();
+    let graph = text::parse(crate::common::ops(), &format!("graph {{ {graph} return s7 }}")).unwrap();
+    let rules = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", RULES)]).unwrap();
     let mut egraph = EGraph::new(&graph);
     let before = egraph.nodes();
     let saturation = egraph.saturate(rules.rules(), limits, &|| Duration::ZERO).unwrap();

@@ -20,7 +20,7 @@ const SOURCE: &str = "graph gates {
 
 #[test]
 fn two_products_of_one_input_become_one_and_two_views() {
-    let graph = text::parse(ovolo::op::built_in(), SOURCE).unwrap();
+    let graph = text::parse(common::ops(), SOURCE).unwrap();
     let x = Tensor::from_f64(
         ovolo::tensor::DType::F32,
         [1_usize, 64],
@@ -42,7 +42,8 @@ fn two_products_of_one_input_become_one_and_two_views() {
             };
             assert!(by("merge-matmuls"), "{}", compilation.plan);
         }
-        let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+        let mut session =
+            Session::new(&compilation.program, compilation.plan, common::registry().backends()).unwrap();
         outputs.push(session.run(&[&x]).unwrap().to_vec());
     }
     for (merged, apart) in outputs[1].iter().zip(&outputs[0]) {

@@ -136,7 +136,9 @@ fn refusal(model: &ModelProto) -> String {
 fn refusal_with(model: &ModelProto, dims: &[(&str, usize)]) -> String {
     let dims = dims.iter().map(|&(name, size)| (name.to_owned(), size)).collect();
     let options = ImportOptions { dims, ..ImportOptions::default() };
-    from_bytes(model.encode_to_vec(), "model.onnx", &options).unwrap_err().to_string()
+    from_bytes(crate::common::registry().onnx(), model.encode_to_vec(), "model.onnx", &options)
+        .unwrap_err()
+        .to_string()
 }
 
 /// Writes a model and a file of data beside it, loads it, and gives the refusal.
@@ -145,7 +147,10 @@ fn refusal_from_folder(name: &str, model: &ModelProto, data: &[u8]) -> String {
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("weights.bin"), data).unwrap();
     std::fs::write(folder.join("model.onnx"), model.encode_to_vec()).unwrap();
-    let message = load(folder.join("model.onnx"), &ImportOptions::default()).unwrap_err().to_string();
+    let message =
+        load(crate::common::registry().onnx(), folder.join("model.onnx"), &ImportOptions::default())
+            .unwrap_err()
+            .to_string();
     std::fs::remove_dir_all(&folder).unwrap();
     message
 }
@@ -173,20 +178,20 @@ macro_rules! refused {
 }
 
 refused! {
-    file_is_absent: load("no/such/model.onnx", &ImportOptions::default()).unwrap_err().to_string();
-    file_is_a_folder: load("tests/models", &ImportOptions::default()).unwrap_err().to_string();
-    file_is_empty: from_bytes(Bytes::new(), "model.onnx", &ImportOptions::default()).unwrap_err().to_string();
+    file_is_absent: load(crate::common::registry().onnx(), "no/such/model.onnx", &ImportOptions::default()).unwrap_err().to_string();
+    file_is_a_folder: load(crate::common::registry().onnx(), "tests/models", &ImportOptions::default()).unwrap_err().to_string();
+    file_is_empty: from_bytes(crate::common::registry().onnx(), Bytes::new(), "model.onnx", &ImportOptions::default()).unwrap_err().to_string();
     file_is_text: {
         let text = &b"This is a shopping list: eggs, flour, ovolo moulding."[..];
-        from_bytes(text, "list.txt", &ImportOptions::default()).unwrap_err().to_string()
+        from_bytes(crate::common::registry().onnx(), text, "list.txt", &ImportOptions::default()).unwrap_err().to_string()
     };
     file_is_a_pointer: {
         let text = &b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 102146617\n"[..];
-        from_bytes(text, "model.onnx", &ImportOptions::default()).unwrap_err().to_string()
+        from_bytes(crate::common::registry().onnx(), text, "model.onnx", &ImportOptions::default()).unwrap_err().to_string()
     };
     file_is_truncated: {
         let bytes = relu().encode_to_vec();
-        from_bytes(bytes[..bytes.len() - 9].to_vec(), "model.onnx", &ImportOptions::default()).unwrap_err().to_string()
+        from_bytes(crate::common::registry().onnx(), bytes[..bytes.len() - 9].to_vec(), "model.onnx", &ImportOptions::default()).unwrap_err().to_string()
     };
     graph_is_absent: refusal(&ModelProto { graph: None, ..relu() });
     graph_has_no_outputs: {
@@ -426,7 +431,7 @@ refused! {
             vec![node("Relu", &["image"], &["y"])],
             vec![],
         );
-        let graph = from_bytes(model.encode_to_vec(), "model.onnx", &ImportOptions::default()).unwrap().graph;
+        let graph = from_bytes(crate::common::registry().onnx(), model.encode_to_vec(), "model.onnx", &ImportOptions::default()).unwrap().graph;
         check_inputs(&graph, &[
             ("imge", Tensor::from_elements([1_usize, 3], &[0_f32; 3])),
             ("mask", Tensor::from_elements([4_usize], &[0_f32; 4])),

@@ -77,7 +77,8 @@ fn model(version: i64, dims: &[&str], node: Vec<NodeProto>, initializer: Vec<Ten
 }
 
 fn import(model: &ModelProto) -> Imported {
-    from_bytes(model.encode_to_vec(), "model.onnx", &ImportOptions::default()).unwrap()
+    from_bytes(common::registry().onnx(), model.encode_to_vec(), "model.onnx", &ImportOptions::default())
+        .unwrap()
 }
 
 /// Each node in a line: name, op, attributes, operands, type.
@@ -105,14 +106,15 @@ fn the_ten_models_are_imported() {
     ];
     let options = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
     for (name, nodes, output) in expected {
-        let imported = load(format!("tests/models/{name}.onnx"), &options).unwrap();
+        let imported =
+            load(common::registry().onnx(), format!("tests/models/{name}.onnx"), &options).unwrap();
         let (label, id) = imported.graph.outputs().next().unwrap();
         assert_eq!(format!("{label}: {}", imported.graph[id].ty), output, "{name}");
         assert_eq!(imported.graph.len(), nodes, "{name}");
         assert_eq!(imported.notes, Vec::<String>::new(), "{name}");
         assert!(!imported.seeded.is_empty(), "{name}");
         let text = ovolo::graph::text::print(&imported.graph);
-        let again = ovolo::graph::text::parse_with(ovolo::op::built_in(), &text, &|name| {
+        let again = ovolo::graph::text::parse_with(common::ops(), &text, &|name| {
             imported.graph.find(name).and_then(|id| imported.graph.constant(id)).cloned()
         });
         assert_eq!(ovolo::graph::text::print(&again.unwrap()), text, "{name}");
@@ -133,7 +135,9 @@ fn generated_weights_are_the_same_each_time_and_differ_by_name() {
     let model = model(17, &["1", "300"], nodes, vec![stripped("a"), stripped("b")]);
     let options = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
     let weights = || {
-        let graph = from_bytes(model.encode_to_vec(), "model.onnx", &options).unwrap().graph;
+        let graph = from_bytes(common::registry().onnx(), model.encode_to_vec(), "model.onnx", &options)
+            .unwrap()
+            .graph;
         let value = |name: &str| graph.constant(graph.find(name).unwrap()).unwrap().to_f64();
         (value("a"), value("b"))
     };
@@ -149,7 +153,8 @@ fn generated_weights_are_the_same_each_time_and_differ_by_name() {
 fn symbolic_dimensions_are_bound_by_name() {
     let model = model(17, &["batch", "3"], vec![node("Relu", &["x"], &["y"])], Vec::new());
     let options = ImportOptions { dims: [("batch".to_owned(), 4)].into(), ..ImportOptions::default() };
-    let graph = from_bytes(model.encode_to_vec(), "model.onnx", &options).unwrap().graph;
+    let graph =
+        from_bytes(common::registry().onnx(), model.encode_to_vec(), "model.onnx", &options).unwrap().graph;
     assert_eq!(listing(&graph), "x = input(): f32[4,3]\ny = relu(x): f32[4,3]\n");
     assert!(
         check_inputs(&graph, &[("x", Tensor::zeros(TensorType::plain(DType::F32, [4_usize, 3])))]).is_ok()
@@ -275,7 +280,8 @@ fn external_data_is_read_beside_the_model() {
     };
     let model = model(17, &["2"], vec![node("Add", &["x", "w"], &["y"])], vec![weight]);
     std::fs::write(folder.join("model.onnx"), model.encode_to_vec()).unwrap();
-    let graph = load(folder.join("model.onnx"), &ImportOptions::default()).unwrap().graph;
+    let graph =
+        load(common::registry().onnx(), folder.join("model.onnx"), &ImportOptions::default()).unwrap().graph;
     assert_eq!(graph.constant(graph.find("w").unwrap()).unwrap().elements::<f32>(), [1.5, -2.0]);
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use ovolo::attr::Attrs;
-use ovolo::contract::{Call, Contract};
 use ovolo::graph::{Graph, Node, NodeId};
-use ovolo::memory::Limit;
+use ovolo::memory::{Limit, execution_orders, planners};
 use ovolo::op;
+use ovolo::op::{Call, Contract};
 use ovolo::plan::{Base, Place, Plan, Settings, Step};
 use ovolo::tensor::{DType, Device, Tensor, TensorType};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Random {
 
 /// A node whose type follows from its operands.
 fn add(graph: &mut Graph, op: &'static str, attrs: Attrs, inputs: Vec<NodeId>) -> NodeId {
-    let def = op::built_in().get(op).unwrap();
+    let def = crate::common::ops().get(op).unwrap();
     let attrs = op::complete(def, attrs);
     let types: Vec<&TensorType> = inputs.iter().map(|input| &graph[*input].ty).collect();
     let ty = def.result(&attrs, &types).unwrap();
@@ -117,7 +117,9 @@ fn plan(graph: &Graph, order: &str, limit: Option<usize>) -> Plan {
 }
 
 fn within(graph: &Graph, order: &str, limit: &Limit) -> Plan {
-    Plan::new(graph, &[], 1, &ask, &copy, &Settings { order, planner: "exact", limit }).unwrap()
+    let (orders, planners) = (execution_orders(), planners());
+    let (order, planner) = (&**orders.get(order).unwrap(), &**planners.get("exact").unwrap());
+    Plan::new(graph, &[], 1, &ask, &copy, &Settings { order, planner, limit }).unwrap()
 }
 
 fn copies(plan: &Plan) -> f64 {
@@ -328,7 +330,8 @@ fn spread(seed: u64) -> Graph {
                 if random.below(2) == 0 || seed.is_multiple_of(2) {
                     id
                 } else {
-                    let ty = TensorType { device: Device::Cuda(1), ..node.ty.clone() };
+                    let ty =
+                        TensorType { device: Device::Accelerator(ovolo_cuda::FAMILY, 1), ..node.ty.clone() };
                     let name = format!("{}b", node.name).into();
                     graph.add_node(Node { ty, name, ..node })
                 }
@@ -385,7 +388,7 @@ fn each_device_has_an_arena_of_its_own() {
         }
         // Places of one device mean nothing on another.
         let begins = |device: Device| plan.buffers.iter().any(|b| b.device == device && b.offset == 0);
-        shared += usize::from(begins(Device::Host) && begins(Device::Cuda(0)));
+        shared += usize::from(begins(Device::Host) && begins(Device::Accelerator(ovolo_cuda::FAMILY, 0)));
         let given = self::plan(&graph, "given", None);
         let total = |plan: &Plan| plan.arenas().map(|arena| arena.lower_bound).sum::<usize>();
         assert!(total(&plan) <= total(&given), "seed {seed}");
@@ -408,7 +411,11 @@ fn a_limit_is_of_one_device() {
                 assert_eq!(free.above(&less), Some((arena.device, arena.bytes - 1)));
             }
         }
-        assert_eq!(free.above(&Limit::default().with(Device::Cuda(7), 0)), None, "nothing is there");
+        assert_eq!(
+            free.above(&Limit::default().with(Device::Accelerator(ovolo_cuda::FAMILY, 7), 0)),
+            None,
+            "nothing is there"
+        );
     }
 }
 

@@ -9,7 +9,7 @@ use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::plan::Plan;
 
 fn planned(source: &str) -> Plan {
-    let graph = text::parse(ovolo::op::built_in(), source).unwrap_or_else(|errors| panic!("{errors}"));
+    let graph = text::parse(common::ops(), source).unwrap_or_else(|errors| panic!("{errors}"));
     common::compile(graph, 1).plan
 }
 
@@ -81,7 +81,7 @@ fn every_step_of_a_model_leads_back_to_imported_nodes() {
     for name in ["squeezenet1_1", "mobilenet_v2", "bert_base"] {
         let path = common::root().join(format!("tests/models/{name}.onnx"));
         let import = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
-        let graph = onnx::load(path, &import).unwrap().graph;
+        let graph = onnx::load(common::registry().onnx(), path, &import).unwrap().graph;
         let plan = common::compile(graph.clone(), 2).plan;
         for step in &plan.steps {
             assert!(
@@ -100,7 +100,7 @@ fn every_step_of_a_model_leads_back_to_imported_nodes() {
 #[test]
 fn a_runner_up_says_in_what_it_differs() {
     let graph = text::parse(
-        ovolo::op::built_in(),
+        common::ops(),
         "graph { x: f32[1,64,28,28] = input; w: f32[64,64,3,3] = const ~1; b: f32[64] = const ~2
         y = conv(x, w, b) {pads: [1,1,1,1]}; return y }",
     );

@@ -122,9 +122,14 @@ fn import(case: &Case) -> Result<Graph, String> {
     };
     let opset_import = vec![OperatorSetId { domain: String::new(), version: case.opset }];
     let model = ModelProto { ir_version: 8, opset_import, graph: Some(graph), ..Default::default() };
-    from_bytes(model.encode_to_vec(), "model.onnx", &ImportOptions::default())
-        .map(|imported| imported.graph)
-        .map_err(|error| error.to_string())
+    from_bytes(
+        crate::common::registry().onnx(),
+        model.encode_to_vec(),
+        "model.onnx",
+        &ImportOptions::default(),
+    )
+    .map(|imported| imported.graph)
+    .map_err(|error| error.to_string())
 }
 
 fn input(case: &Case) -> Tensor {
@@ -136,7 +141,8 @@ fn input(case: &Case) -> Tensor {
 pub(crate) fn run(graph: &Graph, pipeline_name: &str, inputs: &[&Tensor]) -> (Tensor, Plan) {
     let compilation = compile::compile(graph.clone(), &pipeline(pipeline_name, 2)).unwrap();
     let plan = compilation.plan.clone();
-    let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+    let mut session =
+        Session::new(&compilation.program, compilation.plan, crate::common::registry().backends()).unwrap();
     (session.run(inputs).unwrap()[0].clone(), plan)
 }
 

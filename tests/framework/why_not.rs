@@ -3,13 +3,13 @@
 
 use ovolo::egraph::{EGraph, Limits, WhyNot};
 use ovolo::graph::text;
-use ovolo::rule::{self, Rule, RuleSet};
+use ovolo::rule::{Rule, RuleSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
 fn rule(body: &str) -> Arc<Rule> {
     let text = format!("[Rule(name: \"a-rule\", {body})]");
-    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", &text)])
+    let set = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", &text)])
         .unwrap_or_else(|errors| panic!("{errors}"));
     Arc::clone(&set.rules()[0])
 }
@@ -19,7 +19,7 @@ fn why(graph: &str, body: &str) -> WhyNot {
 }
 
 fn why_at(graph: &str, body: &str, node: Option<&str>) -> WhyNot {
-    let graph = text::parse(ovolo::op::built_in(), &format!("graph {{\n{graph}\n}}"))
+    let graph = text::parse(crate::common::ops(), &format!("graph {{\n{graph}\n}}"))
         .unwrap_or_else(|errors| panic!("{errors}"));
     EGraph::new(&graph).why_not(&rule(body), node).unwrap()
 }
@@ -97,7 +97,7 @@ fn every_guard_says_no_with_the_values_it_saw() {
             other => panic!("{guard}: {other:?}"),
         }
     }
-    for guard in rule::functions().filter(|function| function.is_guard()) {
+    for guard in crate::common::registry().words().all().filter(|function| function.is_guard()) {
         let asked = |(_, text, _): &&(&str, &str, &str)| text.split('(').next() == Some(guard.name);
         assert!(NOES.iter().find(asked).is_some(), "`{}` has no case", guard.name);
     }
@@ -132,7 +132,7 @@ fn a_number_that_adds_a_dimension_is_told() {
 /// What is said of a rule in an e-graph that is fresh, and after a phase with these limits.
 fn told(graph: &str, body: &str, limits: Limits) -> String {
     let rule = rule(body);
-    let graph = text::parse(ovolo::op::built_in(), &format!("graph {{\n{graph}\n}}"))
+    let graph = text::parse(crate::common::ops(), &format!("graph {{\n{graph}\n}}"))
         .unwrap_or_else(|errors| panic!("{errors}"));
     let fresh = EGraph::new(&graph).why_not(&rule, None).unwrap();
     let mut egraph = EGraph::new(&graph);

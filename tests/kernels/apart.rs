@@ -1,11 +1,10 @@
 //! A program, node by node, each value in memory of its own.
 
-use super::backend_of;
 use super::guarded::Guarded;
-use ovolo::backend::team::Team;
 use ovolo::backend::{Args, Call};
 use ovolo::graph::{Graph, NodeId};
 use ovolo::op::INPUT;
+use ovolo::team::Team;
 use ovolo::tensor::{Tensor, TensorType};
 use std::collections::BTreeMap;
 
@@ -55,15 +54,14 @@ fn step(
 ) -> Result<Tensor, String> {
     let types: Vec<&TensorType> = operands.iter().map(|operand| operand.ty()).collect();
     let call = Call { op, attrs, inputs: &types, output: ty, threads: team.threads() };
-    let backend = backend_of(op).ok_or("there is no such backend")?;
-    let contract = backend.contract(&call)?;
+    let contract = call.contract()?;
     let mut result = Tensor::zeros(ty.clone());
     if let Some(operand) = contract.view_of {
         let bytes = &operands[operand].bytes()[contract.view_offset..][..ty.bytes()];
         result.bytes_mut().copy_from_slice(bytes);
         return Ok(result);
     }
-    let kernel = backend.kernel(&call)?;
+    let kernel = call.kernel()?;
     if let Some(operand) = contract.alias {
         result.bytes_mut().copy_from_slice(operands[operand].bytes());
     }

@@ -2,8 +2,8 @@
 
 use super::{met, types};
 use ovolo::attr::Attrs;
-use ovolo::backend::team::Team;
 use ovolo::backend::{Args, Call};
+use ovolo::team::Team;
 use ovolo::tensor::{DType, Layout, Tensor, TensorType};
 
 /// What nobody has written: not a number in every floating-point type, -1 in integers.
@@ -67,15 +67,14 @@ pub fn step(op: ovolo::op::Op, attrs: &Attrs, operands: &[&Tensor], want: &Tenso
     for threads in [1, 2, 3] {
         let types = types(operands);
         let call = Call { op, attrs, inputs: &types, output: want.ty(), threads };
-        let backend = super::backend_of(op).ok_or("there is no such backend")?;
-        let contract = backend.contract(&call)?;
+        let contract = call.contract()?;
         if let Some(operand) = contract.view_of {
             let view = operands[operand].bytes().get(contract.view_offset..).unwrap_or_default();
             let same = view.get(..want.ty().bytes()) == Some(want.bytes());
             met::note(op, &contract.implementation);
             return if same { Ok(()) } else { Err("the view holds other bytes".into()) };
         }
-        let kernel = backend.kernel(&call)?;
+        let kernel = call.kernel()?;
         let team = Team::new(threads);
         let apart = if contract.alias.is_some() { None } else { Some(None) };
         let places = contract.in_place.iter().copied().chain(contract.alias).map(Some);

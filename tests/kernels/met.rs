@@ -4,8 +4,8 @@ use super::guarded::step;
 use super::{common, fired};
 use libtest_mimic::Failed;
 use ovolo::attr::{Attr, AttrKind, Attrs};
+use ovolo::backend::Call;
 use ovolo::backend::features::Isa;
-use ovolo::backend::{self, Call};
 use ovolo::compile::{self, Options};
 use ovolo::cost::Roofline;
 use ovolo::graph::Graph;
@@ -86,7 +86,7 @@ impl Sample {
         let inputs: Vec<&TensorType> = self.inputs.iter().collect();
         let call =
             Call { op: self.op, attrs: &self.attrs, inputs: &inputs, output: &self.output, threads: THREADS };
-        let contract = backend::find("native")?.contract(&call).ok()?;
+        let contract = call.contract().ok()?;
         Some((self.op.name, contract.implementation))
     }
 
@@ -136,7 +136,7 @@ pub fn every_native_implementation(rules: &RuleSet, graphs: &[Graph]) -> Result<
         }
     }
     // Some ops are candidates in no plan by themselves: steps of chains, and changes of layout that two others make.
-    let unasked = ovolo::op::built_in().all().into_iter().filter(|op| op.backend() == Some("native"));
+    let unasked = common::ops().all().into_iter().filter(|op| op.backend() == Some("native"));
     for op in unasked.filter(|op| !asked.values().any(|sample| sample.op.name == op.name)) {
         if let Some(sample) = Sample::of_one_image(op) {
             offer(&mut offered, sample);
@@ -150,7 +150,7 @@ pub fn every_native_implementation(rules: &RuleSet, graphs: &[Graph]) -> Result<
         }
     }
     let met = met();
-    for op in ovolo::op::built_in().all() {
+    for op in common::ops().all() {
         if op.backend() == Some("native") && !met.iter().any(|(name, _)| *name == op.name) {
             wrong.push(format!("`{op}` has not run by any implementation"));
         }
@@ -205,7 +205,7 @@ fn ask(graph: &Graph, options: &Options, found: &mut dyn FnMut(Sample)) -> Resul
         if call.op.backend() == Some("native") {
             found.borrow_mut()(Sample::new(call));
         }
-        super::backend_of(call.op).ok_or("there is no such backend")?.contract(call)
+        call.contract()
     };
     egraph.problem(&Roofline::new("roofline", options.machine), THREADS, &contracts);
     Ok(())

@@ -1,13 +1,14 @@
 //! A plan, step by step, in an arena where all that is dead is poison.
 
+use super::common;
 use super::guarded::{GUARD, Guarded, POISON, agrees, tensor};
-use super::{apart, backend_of, common, met};
+use super::{apart, met};
 use libtest_mimic::Failed;
-use ovolo::backend::team::Team;
 use ovolo::backend::{Args, Call};
 use ovolo::graph::{Graph, NodeId};
 use ovolo::plan::{Base, Place, Plan};
 use ovolo::session::Session;
+use ovolo::team::Team;
 use ovolo::tensor::{Tensor, TensorType};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,8 +20,8 @@ pub fn holds(graph: &Graph, pipeline: &str, reference: bool) -> Result<(), Faile
     let inputs = common::inputs(graph);
     let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline(pipeline, 2))
         .map_err(|error| error.to_string())?;
-    let mut session =
-        Session::new(&compilation.program, compilation.plan).map_err(|error| error.to_string())?;
+    let mut session = Session::new(&compilation.program, compilation.plan, common::registry().backends())
+        .map_err(|error| error.to_string())?;
     let outputs = run(&session, &inputs)?;
     let constants = session.constants().into_iter().collect();
     let apart = apart::run(&compilation.program, &constants, &inputs, session.plan().threads)?;
@@ -64,7 +65,7 @@ fn run(session: &Session, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
             output: &step.output_type,
             threads: plan.threads,
         };
-        let kernel = backend_of(step.op).ok_or("there is no such backend")?.kernel(&call)?;
+        let kernel = call.kernel()?;
         let before = arena.all_mut().to_vec();
         let base = arena.pointer();
         let pointers: Vec<*const u8> = step

@@ -6,7 +6,12 @@ use ovolo::onnx::{self, ImportOptions, MissingWeights};
 pub fn the_concatenations_of_squeezenet_are_no_steps() {
     // In plain layouts its images are no multiples of a cache line.
     let import = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
-    let model = onnx::load(common::root().join("tests/models/squeezenet1_1.onnx"), &import).unwrap();
+    let model = onnx::load(
+        common::registry().onnx(),
+        common::root().join("tests/models/squeezenet1_1.onnx"),
+        &import,
+    )
+    .unwrap();
     let plan = common::compile(model.graph, 2).plan;
     assert!(plan.steps.iter().all(|step| !step.op.name.ends_with(".concat")), "{plan}");
 }

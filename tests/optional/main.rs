@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 #[allow(dead_code)]
-#[path = "../../src/backend/check.rs"]
+#[path = "../common/kernel.rs"]
 mod check;
 #[path = "../common/mod.rs"]
 mod common;
@@ -16,8 +16,8 @@ mod resample;
 
 use libtest_mimic::{Arguments, Trial};
 use need::Need;
-// `check` is a module of the library as well, and finds these there.
-use ovolo::{attr, backend, op, tensor};
+// `check` is a module of the backends' crates as well, and finds the ops under this name there.
+use common as fixture;
 
 /// Trials of functions with some needs, named by their paths.
 macro_rules! trials {

@@ -3,8 +3,7 @@
 use crate::check::{Random, verify};
 use crate::need;
 use ovolo::attr::{Attr, Attrs, Step};
-use ovolo::backend::onednn::OneDnn;
-use ovolo::backend::{Backend, Call, Contract};
+use ovolo::backend::{Call, Contract};
 use ovolo::op;
 use ovolo::tensor::{DType, Tensor, TensorType};
 
@@ -20,15 +19,15 @@ fn step(op: &'static str) -> Step {
 }
 
 fn complete(op: &str, attrs: Attrs) -> Attrs {
-    op::complete(op::built_in().get(op).unwrap(), attrs)
+    op::complete(crate::common::ops().get(op).unwrap(), attrs)
 }
 
 /// What the backend says of a call.
 fn ask(op: &'static str, attrs: &Attrs, inputs: &[&Tensor], threads: usize) -> Result<Contract, String> {
     let types: Vec<&TensorType> = inputs.iter().map(|input| input.ty()).collect();
-    let op = op::built_in().get(op).unwrap();
+    let op = crate::common::ops().get(op).unwrap();
     let output = op.result(attrs, &types)?;
-    OneDnn.contract(&Call { op, attrs, inputs: &types, output: &output, threads })
+    Call { op, attrs, inputs: &types, output: &output, threads }.contract()
 }
 
 /// Checks a call where the backend takes it; the implementation's name.
@@ -154,7 +153,7 @@ pub fn chains_follow_a_convolution() {
         for layouts in LAYOUTS {
             let (attrs, [x, w, b]) = operands(shape, layouts, random);
             let types = [x.ty(), w.ty(), b.ty()];
-            let result = op::built_in().get("onednn.conv").unwrap().result(&attrs, &types).unwrap();
+            let result = crate::common::ops().get("onednn.conv").unwrap().result(&attrs, &types).unwrap();
             let [n, c, h, v] = <[usize; 4]>::try_from(&result.shape[..]).unwrap();
             let whole = layout(&random.f32([n, c, h, v]), layouts[2]);
             let channel = layout(&random.f32([1, c, 1, 1]), layouts[2]);
@@ -323,7 +322,7 @@ pub fn conversions_concatenations_and_reductions_agree() {
     let x = random.f32([6, 40, 30]);
     let mut taken = 0;
     for op in ["sum", "mean", "max", "min", "prod"] {
-        let op = op::built_in().get(&format!("onednn.reduce-{op}")).unwrap().name;
+        let op = crate::common::ops().get(&format!("onednn.reduce-{op}")).unwrap().name;
         for (axes, keep) in [(&[2_i64][..], 1), (&[1, 2], 0), (&[0], 1)] {
             let attrs = complete(op, Attrs::new().ints("axes", axes).int("keepdims", keep));
             taken += usize::from(check(op, &attrs, &[&x]).is_some());

@@ -16,7 +16,7 @@ pub fn what_onednn_places_otherwise_runs_natively() {
         let source = format!(
             "graph {{ x: f32[1,16,8,8] = input; y = resize(x) {{sizes: [16,16], {attrs}}}; return y }}"
         );
-        let graph = ovolo::graph::text::parse(ovolo::op::built_in(), &source).unwrap();
+        let graph = ovolo::graph::text::parse(common::ops(), &source).unwrap();
         let x = common::random("x", ovolo::tensor::DType::F32, &[1, 16, 8, 8]);
         let (value, plan) = run(&graph, "onednn", &[&x]);
         assert!(relative_error(&value, &reference(&graph, &[x])[0]) < 1e-6, "{plan}");
@@ -32,7 +32,7 @@ pub fn what_onednn_places_otherwise_runs_natively() {
 pub fn transposed_convolutions_run_in_blocks() {
     let source = "graph { x: f32[2,24,9,7] = input; w: f32[24,20,4,4] = const ~1; b: f32[20] = const ~2;
         y = conv-transpose(x, w, b) {strides: [2,2], pads: [1,1,1,1]}; return y }";
-    let graph = ovolo::graph::text::parse(ovolo::op::built_in(), source).unwrap();
+    let graph = ovolo::graph::text::parse(common::ops(), source).unwrap();
     let x = common::random("x", ovolo::tensor::DType::F32, &[2, 24, 9, 7]);
     let wanted = reference(&graph, std::slice::from_ref(&x));
     for name in ["native", "onednn"] {

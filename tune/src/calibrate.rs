@@ -3,13 +3,16 @@
 //! Measured with the native backend's own kernels: a packed matrix product for arithmetic, copies
 //! larger and smaller than the last cache for traffic, and a tiny kernel for the time to start one.
 
+use crate::native;
 use crate::placement::Seating;
-use ovolo::backend::{self, Args, Kernel, features::Isa, team::Team};
+use ovolo::backend::features::{self, Isa};
+use ovolo::backend::{Args, Kernel};
 use ovolo::cache::home;
-use ovolo::contract::Call;
 use ovolo::cost::Machine;
 use ovolo::file;
 use ovolo::op;
+use ovolo::op::Call;
+use ovolo::team::Team;
 use ovolo::tensor::{DType, Tensor, TensorType};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -51,7 +54,7 @@ pub fn machine(threads: usize) -> Calibration {
 /// The speeds that are kept for so many threads, if they are this version's and this processor's.
 pub fn kept(threads: usize) -> Option<Machine> {
     let kept: Kept = serde_json::from_slice(&file::read(&path(threads)?).ok()??).ok()?;
-    let holds = kept.version == version() && kept.features == features() && kept.threads == threads;
+    let holds = kept.version == version() && kept.features == planned() && kept.threads == threads;
     holds.then_some(kept.machine)
 }
 
@@ -61,7 +64,7 @@ pub fn kept(threads: usize) -> Option<Machine> {
 /// Where there is no folder for them, or it cannot be written to.
 pub fn keep_machine(threads: usize, machine: Machine) -> std::io::Result<()> {
     let path = path(threads).ok_or(std::io::ErrorKind::NotFound)?;
-    let kept = Kept { version: version(), features: features(), threads, machine };
+    let kept = Kept { version: version(), features: planned(), threads, machine };
     file::create(&path, serde_json::to_string(&kept)?.as_bytes())
 }
 
@@ -82,8 +85,7 @@ pub fn seating(team: &Team) -> Seating {
     let kept = || -> Option<f64> {
         let kept: KeptSeating =
             serde_json::from_slice(&file::read(&seating_path(team.threads())?).ok()??).ok()?;
-        (kept.version == version() && kept.processor == backend::features::processor())
-            .then_some(kept.round_trip)
+        (kept.version == version() && kept.processor == features::processor()).then_some(kept.round_trip)
     };
     let seating = Seating::find(team, kept());
     keep_seating(team, &seating);
@@ -93,7 +95,7 @@ pub fn seating(team: &Team) -> Seating {
 /// Keeps what is news of a seating. One that cannot be kept is found again next time.
 pub fn keep_seating(team: &Team, seating: &Seating) {
     if let (Some(round_trip), Some(path)) = (seating.news(), seating_path(team.threads())) {
-        let kept = KeptSeating { version: version(), processor: backend::features::processor(), round_trip };
+        let kept = KeptSeating { version: version(), processor: features::processor(), round_trip };
         let _ = serde_json::to_string(&kept).map(|text| file::create(&path, text.as_bytes()));
     }
 }
@@ -102,8 +104,8 @@ fn version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
 }
 
-fn features() -> Vec<String> {
-    backend::features::planned().iter().map(ToString::to_string).collect()
+fn planned() -> Vec<String> {
+    features::planned().iter().map(ToString::to_string).collect()
 }
 
 fn path(threads: usize) -> Option<PathBuf> {
@@ -224,14 +226,13 @@ struct Probe<'a> {
 impl<'a> Probe<'a> {
     /// `None` where the kernel is refused.
     fn new(team: &'a Team, op: &'static str, operands: Vec<Tensor>) -> Option<Self> {
-        let op = op::built_in().get(op)?;
+        let op = native::ops().get(op)?;
         let attrs = op::complete(op, ovolo::attr::Attrs::new());
         let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
         let output = op.result(&attrs, &types).ok()?;
         let call = Call { op, attrs: &attrs, inputs: &types, output: &output, threads: team.threads() };
-        let backend = backend::find(op.backend()?)?;
-        let contract = backend.contract(&call).ok().filter(|contract| contract.alias.is_none())?;
-        let kernel = backend.kernel(&call).ok()?;
+        let contract = call.contract().ok().filter(|contract| contract.alias.is_none())?;
+        let kernel = call.kernel().ok()?;
         let scratch = Tensor::zeros(TensorType::plain(DType::U8, [contract.scratch.max(1)]));
         let result = Tensor::zeros(output);
         Some(Self { team, kernel, operands, result, scratch })

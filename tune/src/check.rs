@@ -4,12 +4,14 @@
 //! logical op in the default layout, which the tests hold to the reference. Results start as poison, and
 //! padding must come out as zero.
 
+use crate::native;
 use ovolo::attr::{Attr, Attrs};
-use ovolo::backend::{Args, Kernel, team::Team};
-use ovolo::contract::{Call, Contract};
+use ovolo::backend::{Args, Kernel};
 use ovolo::egraph::KernelCall;
 use ovolo::graph::text::random;
 use ovolo::op;
+use ovolo::op::{Call, Contract};
+use ovolo::team::Team;
 use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
 use rustc_hash::FxHashMap;
 
@@ -17,24 +19,6 @@ use rustc_hash::FxHashMap;
 const TOLERANCE: f64 = 1e-4;
 /// The same where a type of 16 bits, or TF32, is in play.
 const TOLERANCE_HALF: f64 = 2e-2;
-
-/// Operands that another op makes of the logical op's: lowered op, operand, maker, and from the lowered
-/// op's attributes and the made type, what it was made of and how.
-type Maker = fn(&Attrs, &TensorType) -> Option<(TensorType, Attrs)>;
-const MADE: &[(&str, usize, &str, Maker)] = &[
-    ("native.conv-winograd", 1, "winograd-weights", |attrs, made| {
-        let [rows, columns] = op::winograd::axes_of(attrs)?;
-        let weights = TensorType::plain(made.dtype, [made.shape[2], made.shape[1], rows.taps, columns.taps]);
-        Some((weights, Attrs::new().ints("tile", attrs.expect_ints("tile"))))
-    }),
-    ("native.matmul-strassen", 1, "strassen-weights", |_, made| {
-        Some((TensorType::plain(made.dtype, op::strassen::whole(made)?), Attrs::new()))
-    }),
-    ("native.conv-strassen", 1, "strassen-weights", |_, made| {
-        let [channels, outputs] = op::strassen::whole(made)?;
-        Some((TensorType::plain(made.dtype, [outputs, channels, 1, 1]), Attrs::new()))
-    }),
-];
 
 /// Compares kernels with what they should give.
 pub(super) struct Checker<'a> {
@@ -100,11 +84,11 @@ impl<'a> Checker<'a> {
         let (mut logical, mut given) = (Vec::new(), Vec::new());
         for (at, ty) in call.inputs.iter().enumerate() {
             let plain = on_host(ty);
-            let maker = MADE.iter().find(|(op, operand, ..)| *op == call.op.name && *operand == at);
-            let made = maker
-                .and_then(|(_, _, name, from)| Some((op::built_in().get(name)?, from(&call.attrs, &plain)?)));
+            let made = call.op.lowered.as_ref().and_then(|lowered| lowered.made(at));
+            let made = made.and_then(|(made, maker)| Some((maker, (made.source)(&call.attrs, &plain)?)));
             if let Some((maker, (source, attrs))) = made {
                 let source = self.value(at, &source, below);
+                let attrs = op::complete(maker, attrs);
                 let value = self
                     .made
                     .entry((source.ty().clone(), plain.clone(), format!("{at}{attrs}")))
@@ -141,40 +125,34 @@ impl<'a> Checker<'a> {
             return Some(logical[0].to_f64());
         }
         let types: Vec<String> = logical.iter().map(|value| value.ty().to_string()).collect();
-        let logical_op = call.op.logical?;
-        let name = logical_op.name;
+        let name = call.op.lowered.as_ref()?.logical.name;
         // The kernel that others are compared with is not compared with itself.
         let itself = if is_trusted(call, name, logical) { " itself" } else { "" };
         let key = format!("{name}{}({}){itself}", call.attrs, types.join(", "));
         if let Some(known) = self.expected.get(&key) {
             return known.clone();
         }
-        let value = self.evaluate(call, name, logical).map(|value| value.to_f64());
+        let value = self.evaluate(call, logical).map(|value| value.to_f64());
         self.expected.insert(key, value.clone());
         value
     }
 
     #[allow(clippy::cast_precision_loss)]
-    fn evaluate(&self, call: &KernelCall, logical: &'static str, operands: &[Tensor]) -> Option<Tensor> {
+    fn evaluate(&self, call: &KernelCall, operands: &[Tensor]) -> Option<Tensor> {
         let values: Vec<&Tensor> = operands.iter().collect();
         let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
-        let def = op::built_in().get(logical)?;
-        let known = call.attrs.iter().filter(|(name, _)| def.attr(name).is_some());
-        let mut attrs = Attrs::new();
-        for (name, value) in known {
-            attrs = attrs.with(name, value.clone());
-        }
-        let attrs = op::complete(def, attrs);
-        let output = def.result(&attrs, &types).ok()?;
+        let lowered = call.op.lowered.as_ref()?;
+        let (logical, attrs) = (lowered.logical, lowered.logical_attrs(&call.attrs));
+        let output = logical.result(&attrs, &types).ok()?;
         if output != on_host(&call.output) {
             return None;
         }
-        let work = def.work(&attrs, &types, &output);
-        let reference = || Some(def.evaluate(&attrs, &values, &output));
+        let work = logical.work(&attrs, &types, &output);
+        let reference = || Some(logical.evaluate(&attrs, &values, &output));
         if work.flops <= 2e6 && work.bytes <= 1e6 {
             return reference();
         }
-        self.trusted(call, logical, &attrs, operands, &output)
+        self.trusted(call, logical.name, &attrs, operands, &output)
             .or_else(|| if work.flops <= 6e7 && work.bytes <= 2.5e7 { reference() } else { None })
     }
 
@@ -187,15 +165,14 @@ impl<'a> Checker<'a> {
         operands: &[Tensor],
         output: &TensorType,
     ) -> Option<Tensor> {
-        let def = op::built_in().get(&format!("native.{logical}"))?;
+        let def = native::ops().get(&format!("native.{logical}"))?;
         let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
         // Contracts are for calls that their op takes: some native ops have no form in the default layout.
         if is_trusted(call, logical, operands) || def.result(attrs, &types).as_ref() != Ok(output) {
             return None;
         }
         let trusted = Call { op: def, attrs, inputs: &types, output, threads: self.team.threads() };
-        let native = ovolo::backend::find("native")?;
-        let contract = native.contract(&trusted).ok()?;
+        let contract = trusted.contract().ok()?;
         if contract.implementation == "reference" {
             return None;
         }
@@ -204,7 +181,7 @@ impl<'a> Checker<'a> {
                 && operands[operand].ty().shape.count() == output.shape.count())
             .then(|| operands[operand].reshaped(output.shape.clone()));
         }
-        let kernel = native.kernel(&trusted).ok()?;
+        let kernel = trusted.kernel().ok()?;
         // SAFETY: kernel and contract are of the native backend for this call, whose types are the operands'.
         Some(unsafe { run(&*kernel, &contract, operands, output, self.team) })
     }

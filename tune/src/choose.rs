@@ -102,7 +102,7 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
     }
     let programs: Vec<_> = plans.iter().map(|(_, _, one)| (&one.program, &one.plan)).collect();
     let entrants = if plans.len() > 1 { &programs[..] } else { &[] };
-    let race = race(entrants, Rounds::USUAL)?;
+    let race = race(entrants, options.registry.backends(), Rounds::USUAL)?;
     let times: Vec<f64> = (0..entrants.len()).map(|at| median(&race.times(at)).0).collect();
     let mut winner = 0;
     for at in 1..entrants.len() {
@@ -152,7 +152,7 @@ fn sample(
     if plans.len() == 1 {
         return Ok(Vec::new());
     }
-    let timed = sample::time(&plans, RUNS, &mut |_| {})?;
+    let timed = sample::time(&plans, options.registry.backends(), RUNS, &mut |_| {})?;
     let way = |at: usize| match at.checked_sub(1).and_then(|at| drawn.get(at)) {
         Some(one) => one.way(sampling.seed),
         None => decision.winner.clone(),

@@ -7,9 +7,10 @@
 
 use crate::calibrate;
 use crate::placement::Seating;
-use ovolo::backend::{Args, Kernel, team::Team};
-use ovolo::contract::Contract;
+use ovolo::backend::{Args, Kernel};
 use ovolo::egraph::KernelCall;
+use ovolo::op::Contract;
+use ovolo::team::Team;
 use ovolo::tensor::{DType, Tensor, TensorType};
 use std::time::{Duration, Instant};
 

@@ -20,7 +20,7 @@ pub fn examples(
     let context = options.context(graph);
     let measured = measured.of(graph);
     let roofline = Roofline::new("roofline", options.machine);
-    let contracts = |call: &ovolo::contract::Call<'_>| context.contract(call);
+    let contracts = |call: &ovolo::op::Call<'_>| context.contract(call);
     let pick = egraph.problem(&roofline, options.threads, &contracts);
     let mut found = BTreeMap::new();
     for kernel in pick.kernels() {

@@ -113,7 +113,7 @@ impl Around {
                 turn.push((&one.program, &one.plan));
                 new += 1;
             }
-            let took = steps(&turn, Rounds::STEPS)?;
+            let took = steps(&turn, &tuner.backends, Rounds::STEPS)?;
             let whole: f64 = took[0].iter().sum();
             let scale = self.anchor.as_ref().map_or(1.0, |(_, seconds)| seconds / whole);
             for ((_, plan), took) in turn.iter().zip(&took) {

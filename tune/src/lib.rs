@@ -13,6 +13,7 @@ mod clock;
 mod fit;
 mod in_plan;
 mod merge;
+mod native;
 mod race;
 mod sample;
 mod shard;

@@ -11,7 +11,7 @@
 //! (under another last cache several times that of the same), and how fast all threads calculate together
 //! (in halves of cores half as fast as in whole ones). One thread has the second alone.
 
-use ovolo::backend::team::Team;
+use ovolo::team::Team;
 use std::collections::VecDeque;
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

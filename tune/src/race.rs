@@ -3,12 +3,13 @@
 use super::clock::median;
 use crate::calibrate;
 use crate::placement::Seating;
-use ovolo::backend::team::Team;
+use ovolo::backend::Backends;
 use ovolo::error::Error;
 use ovolo::graph::Graph;
 use ovolo::pass::Chosen;
 use ovolo::plan::Plan;
 use ovolo::session::{Session, SessionError};
+use ovolo::team::Team;
 use ovolo::tensor::Tensor;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -109,8 +110,8 @@ impl Race {
 }
 
 /// Runs plans in turns on one team.
-pub(super) fn race(plans: &[(&Graph, &Plan)], rounds: Rounds) -> Result<Race, Error> {
-    in_turns(plans, rounds, plans.len(), &mut |session, inputs, seating, round| {
+pub(super) fn race(plans: &[(&Graph, &Plan)], backends: &Backends, rounds: Rounds) -> Result<Race, Error> {
+    in_turns(plans, backends, rounds, plans.len(), &mut |session, inputs, seating, round| {
         let mut times = Vec::new();
         let start = Instant::now();
         while times.is_empty() || start.elapsed() < LONG {
@@ -130,6 +131,7 @@ type Measure<'a> =
 /// Runs plans in turns on one team, with so many entrants in all.
 fn in_turns(
     plans: &[(&Graph, &Plan)],
+    backends: &Backends,
     rounds: Rounds,
     entrants: usize,
     measure: &mut Measure<'_>,
@@ -142,7 +144,7 @@ fn in_turns(
     let team = Arc::new(Team::new(first.threads));
     let mut sessions = Vec::with_capacity(plans.len());
     for (program, plan) in plans {
-        sessions.push(Session::new(program, (*plan).clone()).map_err(wrong)?.on(&team));
+        sessions.push(Session::new(program, (*plan).clone(), backends).map_err(wrong)?.on(&team));
     }
     // What warms caches and threads is not counted.
     let mut long = Vec::with_capacity(sessions.len());
@@ -178,16 +180,20 @@ fn in_turns(
 ///
 /// # Errors
 /// A plan that cannot be loaded or run.
-pub fn profile(chosen: &Chosen, runs: usize) -> Result<Vec<f64>, Error> {
-    let steps = steps(&[(&chosen.program, &chosen.plan)], Rounds::exactly(runs.max(1)))?;
+pub fn profile(chosen: &Chosen, backends: &Backends, runs: usize) -> Result<Vec<f64>, Error> {
+    let steps = steps(&[(&chosen.program, &chosen.plan)], backends, Rounds::exactly(runs.max(1)))?;
     Ok(steps.into_iter().flatten().collect())
 }
 
 /// For plans that are run in turns on one team, the median seconds of each step.
-pub(super) fn steps(plans: &[(&Graph, &Plan)], rounds: Rounds) -> Result<Vec<Vec<f64>>, Error> {
+pub(super) fn steps(
+    plans: &[(&Graph, &Plan)],
+    backends: &Backends,
+    rounds: Rounds,
+) -> Result<Vec<Vec<f64>>, Error> {
     // Steps are what takes part here.
     let steps = plans.iter().map(|(_, plan)| plan.steps.len()).sum();
-    let race = in_turns(plans, rounds, steps, &mut |session, inputs, seating, round| {
+    let race = in_turns(plans, backends, rounds, steps, &mut |session, inputs, seating, round| {
         let mut times: Vec<Vec<f64>> = Vec::new();
         let start = Instant::now();
         while times.is_empty() || start.elapsed() < LONG {

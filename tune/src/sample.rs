@@ -7,6 +7,7 @@
 
 use super::clock::median;
 use super::race::{Rounds, race};
+use ovolo::backend::Backends;
 use ovolo::compile::Options;
 use ovolo::cost::Noise;
 use ovolo::cost::stored::checksum;
@@ -185,7 +186,12 @@ pub struct Timed {
 ///
 /// # Errors
 /// A plan that cannot be loaded or run.
-pub fn time(plans: &[(&Graph, &Plan)], rounds: usize, told: &mut dyn FnMut(usize)) -> Result<Timed, Error> {
+pub fn time(
+    plans: &[(&Graph, &Plan)],
+    backends: &Backends,
+    rounds: usize,
+    told: &mut dyn FnMut(usize),
+) -> Result<Timed, Error> {
     let mut seconds = vec![f64::NAN; plans.len()];
     let mut spread = vec![0.0; plans.len()];
     let mut halves = [seconds.clone(), seconds.clone()];
@@ -205,7 +211,7 @@ pub fn time(plans: &[(&Graph, &Plan)], rounds: usize, told: &mut dyn FnMut(usize
             from += 1;
         }
         let programs: Vec<_> = entrants.iter().map(|at| plans[*at]).collect();
-        let race = race(&programs, limits)?;
+        let race = race(&programs, backends, limits)?;
         let (base, base_spread) = median(&race.times(0));
         if seconds[0].is_nan() {
             (seconds[0], spread[0]) = (base, base_spread);
@@ -230,7 +236,7 @@ pub fn time(plans: &[(&Graph, &Plan)], rounds: usize, told: &mut dyn FnMut(usize
         best = entrants[ahead];
         told(from);
         if from >= plans.len() {
-            again(plans, limits, &mut seconds)?;
+            again(plans, backends, limits, &mut seconds)?;
             // Who was ahead of one that was ahead of the first may not be so of the first itself.
             if seconds[best] > seconds[0] {
                 best = 0;
@@ -242,7 +248,12 @@ pub fn time(plans: &[(&Graph, &Plan)], rounds: usize, told: &mut dyn FnMut(usize
 
 /// Times the fastest plans of several turns once more, with the first: of many that are as fast, those come out ahead
 /// that chance had favoured, and it does so once.
-fn again(plans: &[(&Graph, &Plan)], limits: Rounds, seconds: &mut [f64]) -> Result<(), Error> {
+fn again(
+    plans: &[(&Graph, &Plan)],
+    backends: &Backends,
+    limits: Rounds,
+    seconds: &mut [f64],
+) -> Result<(), Error> {
     if plans.len() <= TURN + 1 {
         return Ok(());
     }
@@ -257,7 +268,7 @@ fn again(plans: &[(&Graph, &Plan)], limits: Rounds, seconds: &mut [f64]) -> Resu
         entrants.push(at);
     }
     let programs: Vec<_> = entrants.iter().map(|at| plans[*at]).collect();
-    let race = race(&programs, limits)?;
+    let race = race(&programs, backends, limits)?;
     for (place, at) in entrants.iter().enumerate().skip(1) {
         seconds[*at] = seconds[0] * median(&race.ratios(place, 0)).0;
     }

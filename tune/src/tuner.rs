@@ -15,10 +15,9 @@ use crate::check::Checker;
 use crate::clock::{Clock, Runnable, lower_quartile, median};
 use crate::sample::Sampling;
 use crate::shard::Shard;
-use ovolo::backend::{self, Backend, team::Team};
+use ovolo::backend::Backends;
 use ovolo::cache::Digest;
 use ovolo::compile::{self, Options};
-use ovolo::contract::{Call, Contract};
 use ovolo::cost::stored::{self, read, write};
 use ovolo::cost::{
     Basis, CostModel, Entry, InPlans, Machine, Measured, Query, Roofline, State, Stored, Validators,
@@ -28,7 +27,9 @@ use ovolo::error::Error;
 use ovolo::file;
 use ovolo::graph::Graph;
 use ovolo::host;
+use ovolo::op::{Call, Contract};
 use ovolo::plan::{Base, Step};
+use ovolo::team::Team;
 use ovolo::tensor::TensorType;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,12 +111,11 @@ pub struct Tally {
 pub struct Tuner<'a> {
     pub(crate) threads: usize,
     pub(crate) machine: Machine,
+    pub(crate) backends: Backends,
     pub(crate) validators: Validators,
     path: Option<PathBuf>,
     pub(crate) stored: Stored,
     pub(crate) notes: Vec<String>,
-    /// Finds a backend: [`backend::find`], but in tests.
-    pub find: fn(&str) -> Option<&'static dyn Backend>,
     /// Whether to time again what has a rough time, and race plans again then.
     pub refine: bool,
     /// The part of the kernels that are timed here.
@@ -139,9 +139,10 @@ struct Job {
 }
 
 impl<'a> Tuner<'a> {
-    /// A tuner with the table that is kept in a folder; without a folder nothing is kept.
-    pub fn open(folder: Option<&Path>, threads: usize, machine: Machine) -> Self {
-        let validators = host::validators(threads);
+    /// A tuner with the table that is kept in a folder; without a folder nothing is kept. What the table says of
+    /// kernels holds while these backends are what they were.
+    pub fn open(folder: Option<&Path>, threads: usize, machine: Machine, backends: &Backends) -> Self {
+        let validators = host::validators(threads, backends);
         let path = folder.map(|folder| folder.join(format!("times-{threads}.txt")));
         let mut notes = Vec::new();
         let bytes = path.as_ref().and_then(|path| file::read(path).ok().flatten());
@@ -153,11 +154,11 @@ impl<'a> Tuner<'a> {
         Self {
             threads,
             machine,
+            backends: backends.clone(),
             validators,
             path,
             stored,
             notes,
-            find: backend::find,
             refine: false,
             shard: Shard::WHOLE,
             sampling: None,
@@ -239,9 +240,9 @@ impl<'a> Tuner<'a> {
         if jobs.is_empty() {
             return Ok(tally);
         }
-        let backends: BTreeSet<&str> = jobs.iter().filter_map(|job| job.call.op.backend()).collect();
-        for name in backends {
-            if let Some(Err(why)) = (self.find)(name).map(Backend::found) {
+        let names: BTreeSet<&str> = jobs.iter().filter_map(|job| job.call.op.backend()).collect();
+        for name in names {
+            if let Some(Err(why)) = self.backends.get(name).map(|backend| backend.found()) {
                 return Err(Error::setting(format!("kernels of `{name}` are timed where it is: {why}")));
             }
         }
@@ -306,13 +307,12 @@ impl<'a> Tuner<'a> {
     ) -> Result<(Vec<Job>, Tally), Error> {
         let egraph = compile::saturated(graph, options)?;
         let roofline = Roofline::new("roofline", self.machine);
-        let find = self.find;
         let contracts = |call: &Call<'_>| -> Result<Contract, String> {
             let name = call.op.backend().unwrap_or_default();
             if !options.pipeline.backends.iter().any(|backend| backend == name) {
                 return Err(format!("backend `{name}` is not in this pipeline"));
             }
-            find(name).ok_or_else(|| format!("there is no backend `{name}`"))?.contract(call)
+            call.contract()
         };
         let pick = egraph.problem(&roofline, self.threads, &contracts);
         let mut kernels = pick.kernels();
@@ -397,10 +397,7 @@ impl<'a> Tuner<'a> {
         let mut entries: Vec<Entry> = Vec::with_capacity(jobs.len());
         let mut active: Vec<(usize, Runnable)> = Vec::new();
         for (at, job) in jobs.iter().enumerate() {
-            let kernel = job.call.call(self.threads, |call| {
-                let name = job.call.op.backend().unwrap_or_default();
-                (self.find)(name).ok_or_else(|| "no such backend".to_owned())?.kernel(call)
-            });
+            let kernel = job.call.call(self.threads, |call| call.kernel());
             let mut entry = Entry {
                 state: State::Wrong,
                 seconds: job.call.seconds,

@@ -4,13 +4,15 @@
 #[path = "../../tests/common/mod.rs"]
 mod common;
 
-use ovolo::backend::{self, Args, Backend, Kernel};
+use ovolo::backend::{Args, Backend, Kernel};
 use ovolo::compile::{self, Options};
-use ovolo::contract::{Call, Contract};
 use ovolo::cost::{Entry, InPlans, Leaning, Machine, Measured, State, Stored, stored};
 use ovolo::graph::Graph;
 use ovolo::host;
+use ovolo::op::Lowering;
 use ovolo::pass::pricing::pricings;
+use ovolo::registry::Registry;
+use ovolo_native::Native;
 use ovolo_tune::{Stage, Tuner, Within};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,7 +37,7 @@ fn graph() -> Graph {
         y = sigmoid(c3)
         return y
     }";
-    ovolo::graph::text::parse(ovolo::op::built_in(), text).unwrap()
+    ovolo::graph::text::parse(common::ops(), text).unwrap()
 }
 
 fn options() -> Options {
@@ -53,7 +55,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn tuner(folder: &Path) -> Tuner<'static> {
-    Tuner::open(Some(folder), THREADS, Machine::NOMINAL)
+    Tuner::open(Some(folder), THREADS, Machine::NOMINAL, common::registry().backends())
 }
 
 /// The graph's table, timed.
@@ -95,7 +97,7 @@ fn a_table_is_read_back_as_it_was_and_nothing_is_timed_again() {
 fn a_table_of_another_machine_is_not_used_and_said_so() {
     let folder = folder("validators");
     let first = timed(&folder);
-    let validators = host::validators(THREADS);
+    let validators = host::validators(THREADS, common::registry().backends());
     let text = stored::write(&validators, &first);
     for at in 0..validators.machine.len() {
         let mut other = validators.clone();
@@ -104,13 +106,13 @@ fn a_table_of_another_machine_is_not_used_and_said_so() {
         assert_eq!(stored, Stored::default());
         assert!(note.unwrap().contains("another machine's"), "line {at}");
     }
-    assert!(host::validators(1) != validators, "threads are a validator");
+    assert!(host::validators(1, common::registry().backends()) != validators, "threads are a validator");
 }
 
 #[test]
 fn lines_of_a_library_that_is_not_here_are_kept_and_not_used() {
     let folder = folder("libraries");
-    let here = host::validators(THREADS);
+    let here = host::validators(THREADS, common::registry().backends());
     let file = folder.join(format!("times-{THREADS}.txt"));
     let entry = Entry {
         state: State::Timed,
@@ -161,7 +163,7 @@ fn lines_of_a_library_that_is_not_here_are_kept_and_not_used() {
 fn damaged_tables_lose_the_damaged_lines_only() {
     let folder = folder("damaged");
     let first = timed(&folder);
-    let head = host::validators(THREADS);
+    let head = host::validators(THREADS, common::registry().backends());
     let text = stored::write(&head, &first);
     let body: usize = head.machine.iter().map(|line| line.len() + 1).sum();
     let whole = |stored: &Stored| {
@@ -214,13 +216,14 @@ unsafe impl Backend for Mistaken {
         "native"
     }
 
-    fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {
-        backend::find("native").unwrap().contract(call)
-    }
-
-    fn kernel(&self, call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-        let kernel = backend::find("native").unwrap().kernel(call)?;
-        Ok(if call.op == "native.conv-direct" { Box::new(Off(kernel)) } else { kernel })
+    fn ops(&self) -> Vec<Lowering> {
+        let mut ops = Native.ops();
+        let direct = ops.iter_mut().find(|op| op.name == "native.conv-direct").unwrap();
+        direct.kernel = |call| {
+            let sound = Native.ops().into_iter().find(|op| op.name == call.op.name).unwrap();
+            Ok(Box::new(Off((sound.kernel)(call)?)))
+        };
+        ops
     }
 }
 
@@ -228,8 +231,14 @@ unsafe impl Backend for Mistaken {
 fn a_wrong_kernel_is_recorded_and_never_chosen() {
     let folder = folder("wrong");
     let mut tuner = tuner(&folder);
-    tuner.find = |_| Some(&Mistaken);
-    let tally = tuner.fill(&graph(), &options()).unwrap();
+    // Ops of another table than those of the other tests, in the same process.
+    let mut registry = Registry::new();
+    registry.add_backend(Arc::new(Mistaken)).unwrap();
+    ovolo_onednn::register(&mut registry).unwrap();
+    ovolo_cuda::register(&mut registry).unwrap();
+    let rules = registry.rule_set().unwrap();
+    let options = Options { registry: Arc::new(registry), rules, ..options() };
+    let tally = tuner.fill(&graph(), &options).unwrap();
     assert!(tally.wrong > 0);
     let mut stored = tuner.stored().clone();
     for (key, entry) in &mut stored.table.entries {
@@ -386,8 +395,8 @@ fn a_time_within_plans_counts_in_place_of_the_time_alone() {
         [(InPlans::Unknown, false), (InPlans::Likely(1e-9), true), (InPlans::Timed(1e-9), true)]
     {
         direct(&mut stored, in_plans);
-        let text = stored::write(&host::validators(THREADS), &stored);
-        let (read, _) = stored::read(&text, &host::validators(THREADS));
+        let text = stored::write(&host::validators(THREADS, common::registry().backends()), &stored);
+        let (read, _) = stored::read(&text, &host::validators(THREADS, common::registry().backends()));
         assert_eq!(plan(measured(&read)).unwrap().contains("conv-direct"), taken, "{in_plans:?}");
     }
 }
@@ -403,7 +412,7 @@ fn rough_times_hold_until_a_tuning_that_refines() {
     }
     let marked = stored.table.entries.values().filter(|entry| entry.state == State::Rough).count();
     assert!(marked > 0);
-    let text = stored::write(&host::validators(THREADS), &stored);
+    let text = stored::write(&host::validators(THREADS, common::registry().backends()), &stored);
     std::fs::write(folder.join(format!("times-{THREADS}.txt")), text).unwrap();
     assert_eq!(tuner(&folder).fill(&graph(), &options()).unwrap().timed, 0);
     let mut refining = tuner(&folder);
@@ -480,7 +489,8 @@ fn shards_time_every_kernel_once_and_their_tables_are_one() {
         parts.push(ovolo_tune::Part::read(&format!("shard {number}"), &text).unwrap());
     }
     let merged = ovolo_tune::merge(&parts).unwrap();
-    let (stored, note) = stored::read(&merged.text, &host::validators(THREADS));
+    let (stored, note) =
+        stored::read(&merged.text, &host::validators(THREADS, common::registry().backends()));
     assert_eq!((note, stored.table.entries.len(), stored.others.len()), (None, merged.kernels, 0));
     assert_eq!(
         stored.table.entries.keys().collect::<Vec<_>>(),

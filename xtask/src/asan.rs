@@ -10,7 +10,8 @@ use std::process::Command;
 /// What runs: the arguments of `cargo test`, after those that build with the sanitizer.
 const RUNS: &[&[&str]] = &[
     // Every family of native kernels against the reference evaluation.
-    &["--package", "ovolo", "--lib", "--", "backend::native", "session"],
+    &["--package", "ovolo-native", "--lib"],
+    &["--package", "ovolo", "--test", "framework", "--", "session::"],
     // Each lowered op of the rules' examples, and the plans of examples and cases; models take too long.
     &["--package", "ovolo", "--test", "kernels", "--", "--skip", "model::", "--skip", "every_"],
     &["--package", "ovolo-team", "--lib"],

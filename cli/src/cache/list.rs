@@ -4,12 +4,15 @@ use super::super::amount::{count, size};
 use super::super::{Outcome, print};
 use super::{open, short, shown};
 use clap::Args;
+use ovolo::backend::Backends;
 use ovolo::cache::{Entry, Item, Kind, Miss};
 use ovolo::cost::Machine;
+use ovolo::registry::Registry;
 use ovolo_tune::Tuner;
 use ovolo_tune::calibrate;
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 #[derive(Args)]
@@ -29,12 +32,12 @@ pub(super) struct Table {
 }
 
 impl List {
-    pub(super) fn run(&self) -> Outcome {
-        let cache = open()?;
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
+        let cache = open(registry)?;
         let items = cache.items();
-        let tables = tables(cache.folder().path());
+        let tables = tables(cache.folder().path(), registry.backends());
         let weights = cache.folder().list(Kind::Weight).len();
-        let modules = cache.folder().list(Kind::Cubin).len();
+        let modules = cache.folder().list(Kind::Artifact).len();
         if self.json {
             let list: Vec<_> = items.iter().map(json).collect();
             let value = serde_json::json!({
@@ -132,14 +135,17 @@ pub(super) fn ago(time: SystemTime) -> String {
 }
 
 /// The tables of what was measured that lie in a folder.
-pub(super) fn tables(folder: &Path) -> Vec<Table> {
+pub(super) fn tables(folder: &Path, backends: &Backends) -> Vec<Table> {
     let listed = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = listed.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
-    names.into_iter().filter_map(|file| Some(Table { what: describe(folder, &file)?, file })).collect()
+    names
+        .into_iter()
+        .filter_map(|file| Some(Table { what: describe(folder, &file, backends)?, file }))
+        .collect()
 }
 
-fn describe(folder: &Path, file: &str) -> Option<String> {
+fn describe(folder: &Path, file: &str, backends: &Backends) -> Option<String> {
     let threads = |before: &str, after: &str| -> Option<usize> {
         file.strip_prefix(before)?.strip_suffix(after)?.parse().ok()
     };
@@ -160,7 +166,7 @@ fn describe(folder: &Path, file: &str) -> Option<String> {
         return Some("digests of the libraries of backends".to_owned());
     }
     let threads = threads("times-", ".txt")?;
-    let mut tuner = Tuner::open(Some(folder), threads, Machine::NOMINAL);
+    let mut tuner = Tuner::open(Some(folder), threads, Machine::NOMINAL, backends);
     let stored = tuner.stored();
     let what = format!(
         "{}, {}",

@@ -7,8 +7,10 @@ use super::{open, short, shown};
 use clap::Args;
 use ovolo::cache::{Entry, Item, Value};
 use ovolo::plan::Plan;
+use ovolo::registry::Registry;
 use ovolo_lab::report;
 use std::fmt::Write;
+use std::sync::Arc;
 
 #[derive(Args)]
 pub(crate) struct Show {
@@ -23,8 +25,8 @@ pub(crate) struct Show {
 }
 
 impl Show {
-    pub(super) fn run(&self) -> Outcome {
-        let cache = open()?;
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
+        let cache = open(registry)?;
         let items = cache.items();
         let found: Vec<&Item> = items.iter().filter(|item| item.name.starts_with(&self.entry)).collect();
         let item = match found[..] {

@@ -5,7 +5,9 @@ use super::super::{Outcome, Settings, print};
 use super::{open, short, shown};
 use clap::Args;
 use ovolo::cache::{Difference, Nearest};
+use ovolo::registry::Registry;
 use std::fmt::Write;
+use std::sync::Arc;
 
 #[derive(Args)]
 pub(crate) struct Why {
@@ -17,16 +19,16 @@ pub(crate) struct Why {
 }
 
 impl Why {
-    pub(super) fn run(&self) -> Outcome {
-        let cache = open()?;
-        let request = self.settings.request(&self.settings.pipeline)?;
-        let key = request.key().map_err(|error| error.to_string())?;
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
+        let cache = open(registry)?;
+        let request = self.settings.request(registry, &self.settings.pipeline)?;
+        let key = request.key(registry).map_err(|error| error.to_string())?;
         let name = key.fingerprint();
         // An entry of this very key that is of no use says so itself.
-        let miss = cache.look_plan(&key, times(&request).as_ref()).err();
+        let miss = cache.look_plan(&key, times(registry, &request).as_ref()).err();
         if miss.is_some() {
             // A run would compile: what it would refuse is refused here.
-            self.settings.check(&request)?;
+            self.settings.check(registry, &request)?;
         }
         let nearest = match &miss {
             Some(_) => cache.nearest(&key).filter(|nearest| !nearest.differences.is_empty()),

@@ -3,10 +3,12 @@
 use crate::progress::Progress;
 use crate::{Outcome, Settings, print};
 use clap::Args;
+use ovolo::registry::Registry;
 use ovolo::subprocess::Invocation;
 use ovolo_proof::ablate::{self, Worth};
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Args)]
 pub(crate) struct Ablate {
@@ -37,11 +39,11 @@ pub(crate) struct Ablate {
 }
 
 impl Ablate {
-    pub(super) fn run(&self) -> Outcome {
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         for model in &self.models {
             let settings = self.settings(model);
-            let mut options = settings.options(&self.pipeline)?;
-            let graph = settings.graph()?;
+            let mut options = settings.options(registry, &self.pipeline)?;
+            let graph = settings.graph(registry)?;
             let mut progress = None;
             let found = ablate::rules(&graph, &mut options, &mut |at, all, rule| {
                 progress

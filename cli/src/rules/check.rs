@@ -12,8 +12,8 @@ use ovolo::error::{Diagnostic, Diagnostics, Label, Source};
 use ovolo::extract::GreedyTree;
 use ovolo::graph::Graph;
 use ovolo::pass::PassReport;
-use ovolo::pass::pipeline::SHIPPED;
-use ovolo::rule::{self, Rule, RuleSet};
+use ovolo::registry::Registry;
+use ovolo::rule::{Rule, RuleSet};
 use ovolo::subprocess::Invocation;
 use ovolo_proof::check::{self, Finding, Kind, Place};
 use rustc_hash::FxHashMap;
@@ -49,37 +49,36 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    pub(super) fn run(&self) -> Outcome {
-        let (loaded, mistakes) = self.source.load_right()?;
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
+        let (loaded, mistakes) = self.source.load_right(registry)?;
         let set = &loaded.set;
-        let shipped =
-            RuleSet::read(ovolo::op::built_in(), rule::SHIPPED).map_err(|errors| errors.to_string())?;
+        let shipped = registry.rule_set().map_err(|errors| errors.to_string())?;
         let beside = loaded.all.beside(&shipped);
-        let passes =
-            SHIPPED.iter().filter_map(|(name, _)| name.strip_prefix("passes/")?.strip_suffix(".ron"));
-        let names: Vec<&str> = passes.chain(self.pipeline.iter().map(String::as_str)).collect();
-        let pipelines = names.iter().map(|name| read_pipeline(name, None)).collect::<Result<Vec<_>, _>>()?;
+        let names: Vec<&str> =
+            registry.pipeline_names().chain(self.pipeline.iter().map(String::as_str)).collect();
+        let pipelines =
+            names.iter().map(|name| read_pipeline(registry, name, None)).collect::<Result<Vec<_>, _>>()?;
         let own = |rule: &Arc<Rule>| set.rules().iter().any(|own| Arc::ptr_eq(own, rule));
-        let mut findings = check::rules(beside.rules());
+        let mut findings = check::rules(beside.rules(), registry.ops(), &shipped);
         findings.retain(|finding| match finding.kind {
             Kind::Undone => own(&finding.rule) || finding.other.as_ref().is_some_and(own),
             _ => own(&finding.rule),
         });
-        findings.extend(check::names(set.rules()));
+        findings.extend(check::names(set.rules(), &shipped));
         let progress = Mutex::new(Progress::new(set.rules().len()));
         let done = |rule: &Rule| progress.lock().unwrap_or_else(PoisonError::into_inner).step(&rule.name);
         findings.extend(check::types(set.rules(), threads(self.threads)?, &done));
         drop(progress);
         findings.extend(check::pipelines(set.rules(), &pipelines));
         // What keeps a model from being compiled keeps no finding from being told.
-        let corpus = (!self.on.is_empty()).then(|| self.corpus(&beside, &names)).transpose();
+        let corpus = (!self.on.is_empty()).then(|| self.corpus(registry, &beside, &names)).transpose();
         let corpus = corpus.map(|fired| {
             if let Some((fired, models)) = fired {
                 findings.extend(check::corpus(set.rules(), &fired, models));
             }
         });
         let findings = check::arranged(findings, beside.rules());
-        let loaded = loaded.with(rule::SHIPPED);
+        let loaded = loaded.with(registry.rules());
         if self.json {
             mistakes.iter().for_each(|one| print(&format!("{}\n", mistake(one, &mistakes, &loaded))));
             findings.iter().for_each(|one| print(&format!("{}\n", json(one, self.is_note(one), &loaded))));
@@ -155,7 +154,12 @@ impl Check {
     }
 
     /// How often each rule changed the e-graph of some model, in any pipeline.
-    fn corpus(&self, set: &RuleSet, pipelines: &[&str]) -> Result<(FxHashMap<String, usize>, usize), String> {
+    fn corpus(
+        &self,
+        registry: &Arc<Registry>,
+        set: &RuleSet,
+        pipelines: &[&str],
+    ) -> Result<(FxHashMap<String, usize>, usize), String> {
         let mut models = Vec::new();
         for directory in &self.on {
             let listed =
@@ -171,15 +175,16 @@ impl Check {
         let mut progress = Progress::new(models.len());
         for model in &models {
             progress.step(&model.display().to_string());
-            let graph = self.load(model)?;
+            let graph = self.load(registry, model)?;
             for name in pipelines {
-                let mut pipeline = read_pipeline(name, None)?;
+                let mut pipeline = read_pipeline(registry, name, None)?;
                 // What is chosen does not matter here.
                 if let Some(extract) = pipeline.extract_mut() {
                     extract.cost = Arc::new(ByFlops);
                     extract.extractor = Arc::new(GreedyTree);
                 }
                 let options = Options {
+                    registry: Arc::clone(registry),
                     rules: set.clone(),
                     pipeline,
                     threads: 1,
@@ -202,7 +207,7 @@ impl Check {
     }
 
     /// A model of a corpus. Weights that are left out are drawn: what is chosen does not hang on them.
-    fn load(&self, model: &Path) -> Result<Graph, String> {
+    fn load(&self, registry: &Registry, model: &Path) -> Result<Graph, String> {
         let settings = Settings {
             model: model.to_owned(),
             dims: self.dims.clone(),
@@ -218,7 +223,7 @@ impl Check {
             threads: None,
             seeded_weights: true,
         };
-        settings.graph()
+        settings.graph(registry)
     }
 }
 

@@ -3,7 +3,9 @@
 use super::Source;
 use crate::{Outcome, print};
 use clap::Args;
+use ovolo::registry::Registry;
 use std::fmt::Write;
+use std::sync::Arc;
 
 #[derive(Args)]
 pub(crate) struct List {
@@ -15,8 +17,8 @@ pub(crate) struct List {
 }
 
 impl List {
-    pub(super) fn run(&self) -> Outcome {
-        let loaded = self.source.load()?;
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
+        let loaded = self.source.load(registry)?;
         let mut text = String::new();
         for rule in loaded.set.rules() {
             if self.json {

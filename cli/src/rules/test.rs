@@ -4,6 +4,8 @@ use super::{Loaded, Source};
 use crate::{Outcome, print};
 use clap::Args;
 use ovolo::error::Span;
+use ovolo::op::Ops;
+use ovolo::registry::Registry;
 use ovolo::rule::{Example, Rule};
 use ovolo_proof::example::{self, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,14 +26,15 @@ pub(crate) struct Test {
 }
 
 impl Test {
-    pub(super) fn run(&self) -> Outcome {
-        let loaded = self.source.load()?;
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
+        let loaded = self.source.load(registry)?;
         if self.bless {
-            return self.bless(&loaded);
+            return self.bless(&loaded, registry.ops());
         }
         let mut text = String::new();
         let (mut wrong, mut examples) = (0, 0);
-        let all: Vec<Vec<Verdict>> = loaded.set.rules().iter().map(|rule| example::run(rule)).collect();
+        let run = |rule: &Arc<Rule>| example::run(rule, registry.ops());
+        let all: Vec<Vec<Verdict>> = loaded.set.rules().iter().map(run).collect();
         // The shipped rules are part of the program.
         let files = !(self.source.files.is_empty() && self.source.rules.is_empty());
         let blessings = loaded.files.iter().filter(|_| files).map(|(file, _)| {
@@ -92,7 +95,7 @@ impl Test {
     }
 
     /// Writes what is right over what is expected, file by file.
-    fn bless(&self, loaded: &Loaded) -> Outcome {
+    fn bless(&self, loaded: &Loaded, ops: &Ops) -> Outcome {
         if self.source.files.is_empty() && self.source.rules.is_empty() {
             return Err("the shipped rules are part of the program: name their files to bless them".into());
         }
@@ -102,7 +105,7 @@ impl Test {
             let before = wrong;
             let of_file = loaded.set.rules().iter().filter(|rule| rule.file == *file);
             let of_file: Vec<(&Arc<Rule>, Vec<Verdict>)> =
-                of_file.map(|rule| (rule, example::run(rule))).collect();
+                of_file.map(|rule| (rule, example::run(rule, ops))).collect();
             for (rule, verdicts) in &of_file {
                 if let Some(lacks) = example::lacks(rule) {
                     wrong += 1;

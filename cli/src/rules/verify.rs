@@ -6,11 +6,13 @@ use super::super::{Outcome, Settings, print};
 use super::{Loaded, Source, threads};
 use clap::Args;
 use ovolo::error::Span;
+use ovolo::registry::Registry;
 use ovolo::rule::Rule;
 use ovolo::subprocess::Invocation;
 use ovolo_proof::verify::{self, Member, Members, Reason, Verdict, Verification};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
 #[derive(Args)]
@@ -54,12 +56,12 @@ pub(crate) struct Verify {
 }
 
 impl Verify {
-    pub(crate) fn run(&self) -> Outcome {
+    pub(crate) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         if self.instances == 0 {
             return Err("--instances takes 1 or more".into());
         }
         if let Some(path) = &self.case {
-            return self.case(path);
+            return self.case(registry, path);
         }
         if !self.models.is_empty() {
             if self.members == 0 {
@@ -73,12 +75,13 @@ impl Verify {
                 );
             }
         }
-        if self.models.is_empty() { self.rules() } else { self.members() }
+        if self.models.is_empty() { self.rules(registry) } else { self.members(registry) }
     }
 
-    fn case(&self, path: &Path) -> Outcome {
+    fn case(&self, registry: &Registry, path: &Path) -> Outcome {
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let graph = ovolo::verify::verify(read_graph(path)?).map_err(|error| named(&error))?.into_inner();
+        let graph =
+            ovolo::verify::verify(read_graph(registry, path)?).map_err(|error| named(&error))?.into_inner();
         let differ = verify::compare_case(&graph).map_err(|error| named(&error))?;
         if self.json {
             print(&format!("{}\n", serde_json::json!({ "case": path, "differ": differ })));
@@ -88,8 +91,8 @@ impl Verify {
         differ.map_or(Ok(()), Err)
     }
 
-    fn rules(&self) -> Outcome {
-        let loaded = self.source.load()?;
+    fn rules(&self, registry: &Registry) -> Outcome {
+        let loaded = self.source.load(registry)?;
         let rules = loaded.set.rules();
         if rules.is_empty() {
             return Err("there is no rule to verify: the files hold none".into());
@@ -98,7 +101,7 @@ impl Verify {
         let progress = Mutex::new(Progress::new(rules.len()));
         let done =
             |one: &Verification| progress.lock().unwrap_or_else(PoisonError::into_inner).step(&one.rule);
-        let all = verify::rules(rules, settings, threads(self.threads)?, &done);
+        let all = verify::rules(rules, registry.ops(), settings, threads(self.threads)?, &done);
         drop(progress);
         let bad = all.iter().filter(|one| !one.holds()).count();
         if self.json {
@@ -115,7 +118,7 @@ impl Verify {
         Err(format!("{bad} of {} rules failed", all.len()))
     }
 
-    fn members(&self) -> Outcome {
+    fn members(&self, registry: &Arc<Registry>) -> Outcome {
         // Without `--json` each model's report is its own progress.
         let mut progress = self.json.then(|| Progress::new(self.models.len()));
         let (mut wrong, mut count, mut list) = (0, 0, Vec::new());
@@ -138,10 +141,15 @@ impl Verify {
                 threads: Some(threads(self.threads)?),
                 seeded_weights: self.seeded_weights,
             };
-            let options = settings.options(&self.pipeline)?;
-            let members =
-                verify::members(&settings.graph()?, &options, self.members, self.seed, self.reference)
-                    .map_err(|error| format!("{}: {error}", model.display()))?;
+            let options = settings.options(registry, &self.pipeline)?;
+            let members = verify::members(
+                &settings.graph(registry)?,
+                &options,
+                self.members,
+                self.seed,
+                self.reference,
+            )
+            .map_err(|error| format!("{}: {error}", model.display()))?;
             wrong += members.list.iter().filter(|member| member.program.is_some()).count();
             count += members.list.len();
             if !self.json {

@@ -3,8 +3,10 @@
 use crate::{Outcome, Settings, print};
 use clap::Args;
 use ovolo::egraph::{EGraph, Stop, WhyNot};
+use ovolo::registry::Registry;
 use ovolo::verify;
 use std::fmt::Write;
+use std::sync::Arc;
 
 #[derive(Args)]
 pub(crate) struct WhyNotCommand {
@@ -21,8 +23,8 @@ pub(crate) struct WhyNotCommand {
 }
 
 impl WhyNotCommand {
-    pub(super) fn run(&self) -> Outcome {
-        let options = self.settings.options(&self.settings.pipeline)?;
+    pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
+        let options = self.settings.options(registry, &self.settings.pipeline)?;
         let rule =
             options.rules.rules().iter().find(|rule| rule.name == self.rule).cloned().ok_or_else(|| {
                 let known = options.rules.rules().iter().map(|rule| rule.name.as_str());
@@ -30,7 +32,8 @@ impl WhyNotCommand {
                 let hint = close.map(|close| format!(", did you mean `{close}`?")).unwrap_or_default();
                 format!("no rule is called `{}`{hint}; `ovolo rules list` lists them", self.rule)
             })?;
-        let graph = verify::verify(self.settings.graph()?).map_err(|error| error.to_string())?.into_inner();
+        let graph =
+            verify::verify(self.settings.graph(registry)?).map_err(|error| error.to_string())?.into_inner();
         let mut egraph = EGraph::new(&graph);
         let mut report = String::new();
         let start = std::time::Instant::now();

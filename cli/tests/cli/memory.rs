@@ -1,7 +1,7 @@
 //! Packing: the hard instances, tables with mistakes, and `ovolo pack` as a program.
 #![allow(clippy::unwrap_used)]
 
-use ovolo::memory::{Exact, Packing, Planner, find};
+use ovolo::memory::{Exact, Packing, Planner, planners};
 use ovolo_lab::buffer::Table;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ fn packings_are_the_same_on_every_run() {
 fn heuristics_pack_correctly_if_not_well() {
     for (name, table) in instances() {
         for planner in ["best", "first-fit"] {
-            let packing = find(planner).unwrap().plan(&table.buffers);
+            let packing = planners().get(planner).unwrap().plan(&table.buffers);
             assert_eq!(peak(&table.write(&packing)), packing.peak, "{name} by {planner}");
             assert!(packing.peak > packing.lower_bound && !packing.proven, "{name} by {planner}");
         }

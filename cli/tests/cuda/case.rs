@@ -2,9 +2,9 @@
 
 use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::backend::Call;
-use ovolo::backend::cuda::{self, Job};
 use ovolo::op;
 use ovolo::tensor::{DType, Layout, Tensor, TensorType};
+use ovolo_cuda::Job;
 
 /// The types that kernels are asked for.
 pub const FLOATS: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::F64];
@@ -21,7 +21,7 @@ pub struct Case {
 impl Case {
     /// A call of an op; `None` where the op does not take it.
     pub fn new(op: &'static str, attrs: Attrs, operands: Vec<Tensor>) -> Option<Self> {
-        let def = op::built_in().get(op).unwrap();
+        let def = crate::common::ops().get(op).unwrap();
         let attrs = op::complete(def, attrs);
         let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
         let ty = def.result(&attrs, &types).ok()?;
@@ -30,15 +30,15 @@ impl Case {
 
     /// The kernels.
     pub fn job(&self) -> Result<Job, String> {
-        let op = op::built_in().get(self.op).unwrap();
+        let op = crate::common::ops().get(self.op).unwrap();
         let types: Vec<&TensorType> = self.operands.iter().map(Tensor::ty).collect();
-        cuda::job(&Call { op, attrs: &self.attrs, inputs: &types, output: &self.ty, threads: 1 })
+        ovolo_cuda::job(&Call { op, attrs: &self.attrs, inputs: &types, output: &self.ty, threads: 1 })
     }
 
     /// The reference.
     pub fn reference(&self) -> Tensor {
         let operands: Vec<&Tensor> = self.operands.iter().collect();
-        op::built_in().get(self.op).unwrap().evaluate(&self.attrs, &operands, &self.ty)
+        crate::common::ops().get(self.op).unwrap().evaluate(&self.attrs, &operands, &self.ty)
     }
 
     /// What it is, in one line.

@@ -5,19 +5,19 @@ use super::case::{Case, FAMILIES, Random};
 use super::standin::{self, ORDERS, Standin};
 use super::{agrees, common, nvrtc, plan};
 use libtest_mimic::Failed;
-use ovolo::backend::cuda::Module;
-use ovolo::backend::cuda::nvrtc::{Architecture, Cubin, Fresh, Source};
-use ovolo::backend::{Call, find};
-use ovolo::cache::{Cache, Cubins};
+use ovolo::backend::Call;
+use ovolo::backend::{Artifacts, Unkept};
+use ovolo::cache::{self, Cache};
 use ovolo::graph::{Graph, Node, text};
-use ovolo::memory::Limit;
+use ovolo::memory::{Limit, execution_orders, planners};
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
-use ovolo::op;
 use ovolo::pass::pricing::pricings;
 use ovolo::plan::schedule::Schedule;
 use ovolo::plan::{Base, Plan, Settings};
 use ovolo::session::Session;
 use ovolo::tensor::{Device, Tensor, TensorType};
+use ovolo_cuda::Module;
+use ovolo_cuda::nvrtc::{Architecture, machine_code};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -64,17 +64,15 @@ pub const GRAPHS: &[(&str, &str, usize)] = &[
 
 /// Machine code that is compiled once for all sessions of a test.
 #[derive(Default)]
-pub struct Kept(Mutex<HashMap<String, Cubin>>);
+pub struct Kept(Mutex<HashMap<String, Vec<u8>>>);
 
-impl Source for Kept {
-    fn get(&self, source: &str, architecture: Architecture) -> Result<Cubin, String> {
-        let mut kept = self.0.lock().unwrap();
-        if let Some(cubin) = kept.get(source) {
-            return Ok(cubin.clone());
-        }
-        let cubin = Fresh.get(source, architecture)?;
-        kept.insert(source.to_owned(), cubin.clone());
-        Ok(cubin)
+impl Artifacts for Kept {
+    fn load(&self, key: &[&str]) -> Option<Vec<u8>> {
+        self.0.lock().unwrap().get(&key.join("\0")).cloned()
+    }
+
+    fn store(&self, key: &[&str], bytes: &[u8]) {
+        self.0.lock().unwrap().insert(key.join("\0"), bytes.to_vec());
     }
 }
 
@@ -83,7 +81,7 @@ pub fn parsed(source: &str) -> Result<Graph, String> {
     let (leaves, ops): (Vec<&str>, Vec<&str>) =
         source.lines().map(str::trim).partition(|line| line.contains("= input") || line.contains("= const"));
     let lines: Vec<&str> = leaves.into_iter().chain(ops).collect();
-    text::parse(op::built_in(), &format!("graph {{\n{}\n}}", lines.join("\n")))
+    text::parse(common::ops(), &format!("graph {{\n{}\n}}", lines.join("\n")))
         .map_err(|error| error.to_string())
 }
 
@@ -148,7 +146,7 @@ pub fn ordered(
 ) -> Result<(), Failed> {
     let _turn = standin::turn();
     let Some(standin) = standin::get() else {
-        run(None, program, plan, runs, near, &Fresh)?;
+        run(None, program, plan, runs, near, &Unkept)?;
         return Ok(());
     };
     standin.register(name, &module(plan)?);
@@ -185,9 +183,10 @@ fn run(
     plan: &Plan,
     runs: &[Vec<Tensor>],
     near: Near<'_>,
-    code: &dyn Source,
+    code: &dyn Artifacts,
 ) -> Result<(), String> {
-    let mut session = Session::with(program, plan.clone(), code).map_err(|error| error.to_string())?;
+    let mut session = Session::with(program, plan.clone(), common::registry().backends(), code)
+        .map_err(|error| error.to_string())?;
     let calls = |entry: &str| standin.map_or(0, |standin| standin.calls(entry));
     let made: Vec<_> = NEVER.iter().map(|entry| calls(entry)).collect();
     for (number, inputs) in runs.iter().enumerate() {
@@ -257,7 +256,8 @@ pub fn the_pipeline_mixes() -> Result<(), Failed> {
         format!("x: f32[{size},{size}] = input\nw: f32[{size},{size}] = const ~1\ny = matmul(x, w)\nreturn y")
     };
     let (large, small) = (chosen(&source(1024))?, chosen(&source(16))?);
-    let library = find("cublaslt").is_some_and(|library| library.found().is_ok());
+    let library =
+        common::registry().backends().get("cublaslt").is_some_and(|library| library.found().is_ok());
     let product = if library { "cublaslt.matmul" } else { "cuda.matmul" };
     if large != ["cuda.upload", product, "cuda.download"] {
         return Err(format!("a large product is {large:?}").into());
@@ -270,22 +270,25 @@ pub fn the_pipeline_mixes() -> Result<(), Failed> {
 
 /// The plan of a graph of lowered ops, in their order.
 pub fn planned(graph: &Graph) -> Result<Plan, String> {
-    let ask = |call: &Call<'_>, _: &[bool]| {
-        let name = call.op.name.split_once('.').map_or("", |(name, _)| name);
-        let backend = find(name).ok_or_else(|| format!("there is no backend `{name}`"))?;
-        backend.contract(call).map(|contract| (contract, 0.0))
+    let ask = |call: &Call<'_>, _: &[bool]| call.contract().map(|contract| (contract, 0.0));
+    let (orders, planners) = (execution_orders(), planners());
+    let settings = Settings {
+        order: &**orders.get("given").ok_or("there is no order `given`")?,
+        planner: &**planners.get("best").ok_or("there is no planner `best`")?,
+        limit: &Limit::default(),
     };
-    let settings = Settings { order: "given", planner: "best", limit: &Limit::default() };
     Plan::new(graph, &[], 1, &ask, &|_| 0.0, &settings).map_err(|error| error.to_string())
 }
 
 /// A model, stripped: its own weights are not there, seeded ones are.
 pub fn model(name: &str, path: &Path, pipeline: &str) -> Result<(), Failed> {
     let options = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
-    let loaded = onnx::load(path, &options).map_err(|error| error.to_string())?.graph;
+    let loaded =
+        onnx::load(common::registry().onnx(), path, &options).map_err(|error| error.to_string())?.graph;
     let inputs = common::inputs(&loaded);
     let native = common::compile(loaded.clone(), 2);
-    let mut reference = Session::new(&native.program, native.plan).map_err(|error| error.to_string())?;
+    let mut reference = Session::new(&native.program, native.plan, common::registry().backends())
+        .map_err(|error| error.to_string())?;
     let reference =
         reference.run(&inputs.iter().collect::<Vec<_>>()).map_err(|error| error.to_string())?.to_vec();
     let compilation =
@@ -321,7 +324,7 @@ pub fn is_small(name: &str) -> bool {
 fn lowered(cases: &[Case]) -> Result<Graph, String> {
     let mut graph = Graph::new();
     let add = |graph: &mut Graph, op: &str, attrs: &ovolo::attr::Attrs, inputs: Vec<_>, name: &str| {
-        let def = op::built_in().get(op).ok_or_else(|| format!("there is no op `{op}`"))?;
+        let def = common::ops().get(op).ok_or_else(|| format!("there is no op `{op}`"))?;
         let types: Vec<TensorType> =
             inputs.iter().map(|input: &ovolo::graph::NodeId| graph[*input].ty.clone()).collect();
         let ty = def.result(attrs, &types.iter().collect::<Vec<_>>())?;
@@ -351,7 +354,7 @@ pub fn family(number: usize) -> Result<(), Failed> {
     // A view is no kernel, and some conversions are asked for alone. The stand-in is slow, and the kernels'
     // values are tested without it: some of them do for the way there.
     let there =
-        |case: &Case| case.op != "reshape" && op::built_in().get(&format!("cuda.{}", case.op)).is_some();
+        |case: &Case| case.op != "reshape" && common::ops().get(&format!("cuda.{}", case.op)).is_some();
     let share = if standin::on_device() { 1 } else { 4 };
     let cases: Vec<Case> = cases.into_iter().filter(there).step_by(share).collect();
     let graph = lowered(&cases)?;
@@ -380,7 +383,9 @@ pub fn errors_say_what_to_do() -> Result<(), Failed> {
     let inputs = common::inputs(&graph);
     let inputs: Vec<&Tensor> = inputs.iter().collect();
     let reference = common::reference(&graph, &common::inputs(&graph));
-    let load = || Session::with(&compilation.program, compilation.plan.clone(), &kept);
+    let load = || {
+        Session::with(&compilation.program, compilation.plan.clone(), common::registry().backends(), &kept)
+    };
     let says = |error: String, words: &[&str]| match words.iter().find(|word| !error.contains(**word)) {
         Some(word) => Err(format!("`{error}` does not say `{word}`")),
         None => Ok(()),
@@ -455,8 +460,8 @@ pub fn machine_code_and_plans_are_kept() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("device_cache");
     let _ = std::fs::remove_dir_all(&folder);
-    let cache = Cache::new(&folder, Cache::LIMIT, op::built_in());
-    let cubins = Cubins::new(cache.folder());
+    let cache = Cache::new(&folder, Cache::LIMIT, common::registry());
+    let cubins = cache::Kept::new(cache.folder());
     let graph = parsed(GRAPHS[1].1)?;
     let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline("cuda", 2))
         .map_err(|error| error.to_string())?;
@@ -466,15 +471,16 @@ pub fn machine_code_and_plans_are_kept() -> Result<(), Failed> {
     standin.register("kept", &module);
     let inputs = common::inputs(&graph);
     let inputs: Vec<&Tensor> = inputs.iter().collect();
-    let mut first =
-        Session::with(&compilation.program, plan.clone(), &cubins).map_err(|error| error.to_string())?;
+    let mut first = Session::with(&compilation.program, plan.clone(), common::registry().backends(), &cubins)
+        .map_err(|error| error.to_string())?;
     let outputs = first.run(&inputs).map_err(|error| error.to_string())?.to_vec();
     let compiler = nvrtc::compiler()?;
-    if cubins.get(compiler, &module.source(), Architecture(9, 0))?.fresh {
+    if machine_code(&cubins, compiler, &module.source(), Architecture(9, 0))?.fresh {
         return Err("the machine code was not kept".into());
     }
     let constants = || first.constants().into_iter().map(|(node, value)| (node, value.clone())).collect();
-    let mut again = Session::stored(plan.clone(), constants(), &cubins).map_err(|error| error.to_string())?;
+    let mut again = Session::stored(plan.clone(), constants(), common::registry().backends(), &cubins)
+        .map_err(|error| error.to_string())?;
     let repeated = again.run(&inputs).map_err(|error| error.to_string())?;
     if outputs.iter().zip(repeated).any(|(a, b)| a.bytes() != b.bytes()) {
         return Err("the stored plan gives other values".into());
@@ -482,17 +488,17 @@ pub fn machine_code_and_plans_are_kept() -> Result<(), Failed> {
     for bytes in [0, plan.devices[0].bytes - 64, usize::MAX] {
         let mut wrong = plan.clone();
         wrong.devices[0].bytes = bytes;
-        if Session::stored(wrong, constants(), &cubins).is_ok() {
+        if Session::stored(wrong, constants(), common::registry().backends(), &cubins).is_ok() {
             return Err(format!("a plan with {bytes} bytes on the device is taken").into());
         }
     }
     for (at, step) in plan.steps.iter().enumerate() {
         let mut wrong = plan.clone();
         wrong.steps[at].output.base = match step.output.base {
-            Base::Arena(Device::Host) => Base::Arena(Device::Cuda(0)),
+            Base::Arena(Device::Host) => Base::Arena(Device::Accelerator(ovolo_cuda::FAMILY, 0)),
             _ => Base::Arena(Device::Host),
         };
-        if Session::stored(wrong, constants(), &cubins).is_ok() {
+        if Session::stored(wrong, constants(), common::registry().backends(), &cubins).is_ok() {
             return Err(format!("a plan whose step {at} writes to the other memory is taken").into());
         }
     }
@@ -526,8 +532,9 @@ pub fn models_in_f16_fuse() -> Result<(), Failed> {
             return Err(format!("{pipeline}: `{}` is not fused\n{plan}", step.op).into());
         }
         if pipeline != "cuda" {
-            let mut session = Session::with(&compilation.program, plan.clone(), &Fresh)
-                .map_err(|error| error.to_string())?;
+            let mut session =
+                Session::with(&compilation.program, plan.clone(), common::registry().backends(), &Unkept)
+                    .map_err(|error| error.to_string())?;
             let inputs: Vec<&Tensor> = inputs.iter().collect();
             near(0, session.run(&inputs).map_err(|error| error.to_string())?)?;
         } else {
@@ -577,7 +584,8 @@ pub fn copies_run_beside_kernels() -> Result<(), Failed> {
     for order in ORDERS {
         standin.order(order);
         let mut session =
-            Session::with(&compilation.program, plan.clone(), &kept).map_err(|error| error.to_string())?;
+            Session::with(&compilation.program, plan.clone(), common::registry().backends(), &kept)
+                .map_err(|error| error.to_string())?;
         for (run, beside) in beside.iter_mut().enumerate() {
             let outputs = session.run(&inputs).map_err(|error| error.to_string())?;
             let far = |(output, reference)| !small(common::relative_error(output, reference));
@@ -610,8 +618,13 @@ pub fn a_missing_wait_shows() -> Result<(), Failed> {
         let mut wrong = false;
         for order in ORDERS {
             standin.order(order);
-            let mut session = Session::with(&compilation.program, compilation.plan.clone(), &kept)
-                .map_err(|error| error.to_string())?;
+            let mut session = Session::with(
+                &compilation.program,
+                compilation.plan.clone(),
+                common::registry().backends(),
+                &kept,
+            )
+            .map_err(|error| error.to_string())?;
             standin.ignore(entry);
             let inputs: Vec<&Tensor> = inputs.iter().collect();
             let outputs = session.run(&inputs).map_err(|error| error.to_string())?.to_vec();

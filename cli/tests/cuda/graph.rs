@@ -10,12 +10,12 @@ use super::{common, standin};
 use libtest_mimic::Failed;
 use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::backend::Call;
-use ovolo::backend::cuda::{self, Module};
 use ovolo::cost::{Entry, Machine, State};
 use ovolo::op;
 use ovolo::pass::pricing::pricings;
 use ovolo::session::Session;
 use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
+use ovolo_cuda::Module;
 use ovolo_tune::Tuner;
 use std::path::Path;
 use std::process::Command;
@@ -218,7 +218,7 @@ fn refused() -> Result<(), Failed> {
         }
     }
     // Scratch begins on 256 bytes wherever a plan's buffer begins.
-    let taken = |contract: Result<ovolo::contract::Contract, String>| -> Result<(String, usize), String> {
+    let taken = |contract: Result<op::Contract, String>| -> Result<(String, usize), String> {
         contract.map(|contract| (contract.implementation, contract.scratch))
     };
     let moved = (2 * (256 + 4 * 4 * 9 + 256 + 4) as usize).next_multiple_of(64) + 192;
@@ -265,7 +265,8 @@ fn told() -> Result<(), Failed> {
         let graph = lowered("cudnn", std::slice::from_ref(&one))?;
         let plan = device::planned(&graph)?;
         let _turn = standin::turn();
-        let session = Session::with(&graph, plan, &Kept::default()).map_err(|error| error.to_string())?;
+        let session = Session::with(&graph, plan, common::registry().backends(), &Kept::default())
+            .map_err(|error| error.to_string())?;
         drop(session);
         super::plan::snapshot("told", name, &standin.told());
         standin.faults()?;
@@ -333,7 +334,8 @@ fn errors_say_what_to_do() -> Result<(), Failed> {
     let load = |engine: i64| -> Result<Session, String> {
         let graph = lowered("cudnn", &[one(engine)])?;
         let plan = device::planned(&graph)?;
-        Session::with(&graph, plan, &Kept::default()).map_err(|error| error.to_string())
+        Session::with(&graph, plan, common::registry().backends(), &Kept::default())
+            .map_err(|error| error.to_string())
     };
     let _turn = standin::turn();
     let says = |what: Result<String, String>, words: &[&str]| match what {
@@ -386,7 +388,7 @@ fn tuned(name: &str, source: &str) -> Result<(Vec<Entry>, String, String), Faile
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    let mut tuner = Tuner::open(Some(&folder), 1, Machine::NOMINAL);
+    let mut tuner = Tuner::open(Some(&folder), 1, Machine::NOMINAL, common::registry().backends());
     let tuned = ovolo_tune::compile(&graph, options, &mut tuner).map_err(|error| error.to_string())?;
     let table = std::fs::read_to_string(folder.join("times-1.txt")).map_err(|error| error.to_string())?;
     let entries = tuner.stored().table.entries.values().cloned().collect();
@@ -395,13 +397,14 @@ fn tuned(name: &str, source: &str) -> Result<(Vec<Entry>, String, String), Faile
 
 /// Makes a generated kernel known to the stand-in, which a tuner times beside others.
 fn generated(standin: &Standin, name: &str, attrs: &Attrs, operands: &[TensorType]) -> Result<(), Failed> {
-    let def = op::built_in().get(name).ok_or("there is no such op")?;
+    let def = common::ops().get(name).ok_or("there is no such op")?;
     let attrs = op::complete(def, attrs.clone());
-    let there = |ty: &TensorType| TensorType { device: Device::Cuda(0), ..ty.clone() };
+    let there =
+        |ty: &TensorType| TensorType { device: Device::Accelerator(ovolo_cuda::FAMILY, 0), ..ty.clone() };
     let types: Vec<TensorType> = operands.iter().map(there).collect();
     let types: Vec<&TensorType> = types.iter().collect();
     let output = def.result(&attrs, &types)?;
-    let job = cuda::job(&Call { op: def, attrs: &attrs, inputs: &types, output: &output, threads: 1 })?;
+    let job = ovolo_cuda::job(&Call { op: def, attrs: &attrs, inputs: &types, output: &output, threads: 1 })?;
     let digest = job.kernels.first().map_or("none", |kernel| kernel.name.as_str()).to_owned();
     standin.register(&digest, &Module::new([&job]));
     Ok(())

@@ -1,8 +1,8 @@
 //! Kernels on the processor: their own text, compiled by the system's C++ compiler behind a shim.
 
 use libloading::{Library, Symbol};
-use ovolo::backend::cuda::{Argument, Job, Kernel, Module};
 use ovolo::tensor::{Tensor, TensorType};
+use ovolo_cuda::{Argument, Job, Kernel, Module};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -8,14 +8,15 @@ use super::standin::{self, ORDERS};
 use super::{agrees, common};
 use libtest_mimic::Failed;
 use ovolo::attr::{Attr, Attrs, Step};
-use ovolo::backend::cuda::{Job, Module, job};
-use ovolo::backend::{Args, Call, find, team::Team};
+use ovolo::backend::{Args, Call};
 use ovolo::cost::{Machine, State};
 use ovolo::graph::{Graph, Node};
 use ovolo::op;
 use ovolo::pass::pricing::pricings;
 use ovolo::session::Session;
+use ovolo::team::Team;
 use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
+use ovolo_cuda::{Job, Module, job};
 use ovolo_tune::Tuner;
 use std::path::Path;
 use std::process::Command;
@@ -237,7 +238,7 @@ fn convolutions() -> Result<(), Failed> {
 pub fn lowered(prefix: &str, cases: &[One]) -> Result<Graph, String> {
     let mut graph = Graph::new();
     let add = |graph: &mut Graph, op: &str, attrs: &Attrs, inputs: Vec<ovolo::graph::NodeId>, name: &str| {
-        let def = op::built_in().get(op).ok_or_else(|| format!("there is no op `{op}`"))?;
+        let def = common::ops().get(op).ok_or_else(|| format!("there is no op `{op}`"))?;
         let attrs = op::complete(def, attrs.clone());
         let types: Vec<TensorType> = inputs.iter().map(|input| graph[*input].ty.clone()).collect();
         let ty = def.result(&attrs, &types.iter().collect::<Vec<_>>())?;
@@ -294,19 +295,16 @@ fn products() -> Result<(), Failed> {
 }
 
 /// The contract of a lowered op on the device.
-pub fn contract(
-    name: &str,
-    attrs: &Attrs,
-    operands: &[TensorType],
-) -> Result<ovolo::contract::Contract, String> {
-    let def = op::built_in().get(name).ok_or("there is no such op")?;
+pub fn contract(name: &str, attrs: &Attrs, operands: &[TensorType]) -> Result<op::Contract, String> {
+    let def = common::ops().get(name).ok_or("there is no such op")?;
     let attrs = op::complete(def, attrs.clone());
-    let there = |ty: &TensorType| TensorType { device: Device::Cuda(0), ..ty.clone() };
+    let there =
+        |ty: &TensorType| TensorType { device: Device::Accelerator(ovolo_cuda::FAMILY, 0), ..ty.clone() };
     let types: Vec<TensorType> = operands.iter().map(there).collect();
     let types: Vec<&TensorType> = types.iter().collect();
     let output = def.result(&attrs, &types)?;
     let call = Call { op: def, attrs: &attrs, inputs: &types, output: &output, threads: 1 };
-    find(def.backend().unwrap_or_default()).ok_or("there is no such backend")?.contract(&call)
+    call.contract()
 }
 
 /// What is refused says why, and what is taken has its scratch and its places.
@@ -595,7 +593,8 @@ fn errors_say_what_to_do() -> Result<(), Failed> {
     let load = |algorithm: i64| -> Result<Session, String> {
         let graph = lowered("cublaslt", &[one(algorithm)])?;
         let plan = device::planned(&graph)?;
-        Session::with(&graph, plan, &Kept::default()).map_err(|error| error.to_string())
+        Session::with(&graph, plan, common::registry().backends(), &Kept::default())
+            .map_err(|error| error.to_string())
     };
     let inputs: Vec<&Tensor> = operands.iter().collect();
     let _turn = standin::turn();
@@ -634,18 +633,18 @@ fn a_call_alone() -> Result<(), Failed> {
     let operands = [r.tensor(DType::F32, &[6, 8]), r.tensor(DType::F32, &[8, 5]), r.tensor(DType::F32, &[5])];
     let case = Case::new("matmul", post(&["add", "relu"]), operands.to_vec()).unwrap();
     let _turn = standin::turn();
-    let there = |ty: &TensorType| TensorType { device: Device::Cuda(0), ..ty.clone() };
+    let there =
+        |ty: &TensorType| TensorType { device: Device::Accelerator(ovolo_cuda::FAMILY, 0), ..ty.clone() };
     let team = Team::new(1);
     let alone =
         |op: &'static str, attrs: &Attrs, types: &[TensorType], output: &TensorType, given: &[&Tensor]| {
             let types: Vec<&TensorType> = types.iter().collect();
-            let op = op::built_in().get(op).unwrap();
+            let op = common::ops().get(op).unwrap();
             let call = Call { op, attrs, inputs: &types, output, threads: 1 };
-            let backend = find(op.backend().unwrap()).unwrap();
             if let Ok(job) = job(&call) {
                 standin.register("alone", &Module::new([&job]));
             }
-            let kernel = backend.kernel(&call)?;
+            let kernel = call.kernel()?;
             let mut result = Tensor::zeros(TensorType { device: Device::Host, ..output.clone() });
             let inputs: Vec<*const u8> = given.iter().map(|one| one.bytes().as_ptr()).collect();
             let output = result.bytes_mut().as_mut_ptr();
@@ -662,7 +661,7 @@ fn a_call_alone() -> Result<(), Failed> {
     let types: Vec<TensorType> = operands.iter().map(|one| there(one.ty())).collect();
     let given: Vec<&Tensor> = operands.iter().collect();
     for op in ["cublaslt.matmul", "cuda.matmul"] {
-        let def = op::built_in().get(op).unwrap();
+        let def = common::ops().get(op).unwrap();
         let attrs = op::complete(def, case.attrs.clone());
         let result = alone(def.name, &attrs, &types, &there(&case.ty), &given)?;
         agrees(&case, &result, &case.reference()).map_err(|why| format!("{op}: {why}"))?;
@@ -689,8 +688,11 @@ fn tuning_picks_the_fastest_algorithm() -> Result<(), Failed> {
     let mut options = common::pipeline("cuda", 1);
     options.pipeline.extract_mut().unwrap().price_by("measured", pricings()).unwrap();
     let _turn = standin::turn();
-    let ty = TensorType { device: Device::Cuda(0), ..TensorType::plain(DType::F32, [8, 8]) };
-    let def = op::built_in().get("cuda.matmul").unwrap();
+    let ty = TensorType {
+        device: Device::Accelerator(ovolo_cuda::FAMILY, 0),
+        ..TensorType::plain(DType::F32, [8, 8])
+    };
+    let def = common::ops().get("cuda.matmul").unwrap();
     let attrs = op::complete(def, Attrs::new());
     let call = Call { op: def, attrs: &attrs, inputs: &[&ty, &ty], output: &ty, threads: 1 };
     let generated: Job = job(&call)?;
@@ -701,7 +703,7 @@ fn tuning_picks_the_fastest_algorithm() -> Result<(), Failed> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tuned_device");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    let mut tuner = Tuner::open(Some(&folder), 1, Machine::NOMINAL);
+    let mut tuner = Tuner::open(Some(&folder), 1, Machine::NOMINAL, common::registry().backends());
     let tuned = ovolo_tune::compile(&graph, options, &mut tuner);
     for algorithm in 0..3 {
         standin.delay("OVOLO_CUBLASLT", algorithm, 0);

@@ -5,7 +5,6 @@
 mod shared;
 
 use super::{host, nvrtc, standin};
-use ovolo::backend;
 use shared::Need;
 pub use shared::trial;
 
@@ -61,7 +60,7 @@ fn standin() -> Need {
 
 /// A library of NVIDIA, or the stand-in for it, which must be there where the driver's is.
 fn library(name: &'static str) -> Need {
-    let found = backend::find(name).ok_or("there is no such backend".to_owned());
+    let found = crate::common::registry().backends().get(name).ok_or("there is no such backend".to_owned());
     let found = found.and_then(|backend| backend.found()).map(|_| ());
     if let (Some(_), Err(why)) = (standin::get(), &found) {
         panic!("the stand-in for `{name}`: {why}");

@@ -2,8 +2,8 @@
 
 use super::case::{Case, FAMILIES, Random};
 use libtest_mimic::Failed;
-use ovolo::backend::cuda::nvrtc::{self, Architecture, Compiler, Figures};
-use ovolo::backend::cuda::{Job, Module};
+use ovolo_cuda::nvrtc::{self, Architecture, Compiler, Figures};
+use ovolo_cuda::{Job, Module};
 
 /// What kernels are compiled for here: A100, and H100 and H200.
 pub const ARCHITECTURES: [Architecture; 2] = [Architecture(8, 0), Architecture(9, 0)];

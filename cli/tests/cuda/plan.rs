@@ -2,13 +2,13 @@
 
 use super::{common, nvrtc};
 use libtest_mimic::Failed;
-use ovolo::backend::cuda::{Job, Module, job};
-use ovolo::backend::{Call, cuda};
+use ovolo::backend::Call;
 use ovolo::compile;
 use ovolo::graph::{Graph, text};
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::plan::Plan;
 use ovolo::tensor::{Device, TensorType};
+use ovolo_cuda::{Job, Module, job};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,7 +53,8 @@ pub fn generated(plan: &Plan) -> Result<(Vec<Job>, usize), String> {
 /// A model's plan has everything on the device, and NVRTC compiles what it takes.
 pub fn model(name: &str, path: &Path) -> Result<(), Failed> {
     let options = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
-    let graph = onnx::load(path, &options).map_err(|error| error.to_string())?.graph;
+    let graph =
+        onnx::load(common::registry().onnx(), path, &options).map_err(|error| error.to_string())?.graph;
     let (inputs, outputs) = (graph.inputs().count(), graph.outputs().count());
     let plan = planned(graph, false)?.plan;
     let (jobs, copies) = generated(&plan)?;
@@ -61,7 +62,7 @@ pub fn model(name: &str, path: &Path) -> Result<(), Failed> {
         return Err(format!("{copies} copies for {inputs} inputs and {outputs} outputs").into());
     }
     for step in plan.steps.iter().filter(|step| step.implementation != "copy") {
-        if step.output_type.device != Device::Cuda(0) {
+        if step.output_type.device != Device::Accelerator(ovolo_cuda::FAMILY, 0) {
             return Err(format!("`{}` is {}", step.name, step.output_type).into());
         }
     }
@@ -73,7 +74,7 @@ pub fn model(name: &str, path: &Path) -> Result<(), Failed> {
     let compiler = nvrtc::compiler()?;
     for architecture in nvrtc::ARCHITECTURES {
         let cubin = compiler.compile(&module.source(), architecture)?;
-        for one in cuda::nvrtc::figures(&cubin.log) {
+        for one in ovolo_cuda::nvrtc::figures(&cubin.log) {
             let text = module.kernels().find(|kernel| kernel.name == one.kernel).map_or("", |one| &one.text);
             if let Some(what) = nvrtc::on_the_stack(&one, text) {
                 return Err(format!("{architecture}: {}: {what}", one.kernel).into());
@@ -95,7 +96,8 @@ pub fn snapshot(folder: &str, name: &str, text: &str) {
 /// What libraries compute of a model, by op, implementation and steps; the rest is generated.
 pub fn libraries(name: &str, path: &Path) -> Result<(), Failed> {
     let options = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
-    let graph = onnx::load(path, &options).map_err(|error| error.to_string())?.graph;
+    let graph =
+        onnx::load(common::registry().onnx(), path, &options).map_err(|error| error.to_string())?.graph;
     let plan = planned(graph, true)?.plan;
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for step in &plan.steps {
@@ -123,7 +125,7 @@ pub fn chains_stay_on_the_device() -> Result<(), Failed> {
         )
     };
     let plan = |x: &str, y: &str| {
-        let graph = text::parse(ovolo::op::built_in(), &source(x, y)).map_err(|error| error.to_string())?;
+        let graph = text::parse(common::ops(), &source(x, y)).map_err(|error| error.to_string())?;
         planned(graph, true).map(|compilation| compilation.plan)
     };
     let plan_of_one = plan("x", "y")?;

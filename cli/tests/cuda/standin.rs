@@ -3,7 +3,7 @@
 
 use super::host;
 use libloading::Library;
-use ovolo::backend::cuda::Module;
+use ovolo_cuda::Module;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::path::{Path, PathBuf};
 use std::process::Command;

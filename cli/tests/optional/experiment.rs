@@ -126,11 +126,13 @@ pub fn what_was_stopped_goes_on_where_it_was() {
     let at = folder("resumed");
     let path = shipped("digits");
     let source = Source::new(path.as_str(), std::fs::read_to_string(&path).unwrap());
-    let spec = Spec::read(&source, Path::new(&path).parent().unwrap()).unwrap();
-    let whole = experiment::run(&spec, &at.join("whole"), Shard::WHOLE, &mut |_| true).unwrap();
+    let spec = Spec::read(&source, Path::new(&path).parent().unwrap(), common::registry()).unwrap();
+    let whole =
+        experiment::run(&spec, common::registry(), &at.join("whole"), Shard::WHOLE, &mut |_| true).unwrap();
     assert_eq!((whole.known, whole.failed.len()), (0, 0));
     let stopped = at.join("stopped");
-    let error = experiment::run(&spec, &stopped, Shard::WHOLE, &mut |now| now.done < 7).unwrap_err();
+    let error = experiment::run(&spec, common::registry(), &stopped, Shard::WHOLE, &mut |now| now.done < 7)
+        .unwrap_err();
     assert!(error.to_string().contains("what was done is kept"), "{error}");
     // The machine went down in the middle of a line.
     let results_file = stopped.join("results.jsonl");
@@ -139,19 +141,24 @@ pub fn what_was_stopped_goes_on_where_it_was() {
     text.truncate(text.len() - 20);
     std::fs::write(&results_file, text).unwrap();
     let mut begun = Vec::new();
-    let outcome = experiment::run(&spec, &stopped, Shard::WHOLE, &mut |now| {
+    let outcome = experiment::run(&spec, common::registry(), &stopped, Shard::WHOLE, &mut |now| {
         begun.push(now.done);
         true
     });
     let outcome = outcome.unwrap();
     assert_eq!((outcome.known, begun[0]), (6, 6));
     same(&stopped, &at.join("whole"));
-    let again = experiment::run(&spec, &stopped, Shard::WHOLE, &mut |_| panic!("all is done")).unwrap();
+    let again =
+        experiment::run(&spec, common::registry(), &stopped, Shard::WHOLE, &mut |_| panic!("all is done"))
+            .unwrap();
     assert_eq!(again.known, again.tasks);
     // Another spec does not go on there.
     let changed = source.text.replace("\"greedy-tree\"", "\"naive\"");
-    let other = Spec::read(&Source::new("x.ron", changed), Path::new(&path).parent().unwrap()).unwrap();
-    let error = experiment::run(&other, &stopped, Shard::WHOLE, &mut |_| true).unwrap_err();
+    let other =
+        Spec::read(&Source::new("x.ron", changed), Path::new(&path).parent().unwrap(), common::registry())
+            .unwrap();
+    let error =
+        experiment::run(&other, common::registry(), &stopped, Shard::WHOLE, &mut |_| true).unwrap_err();
     assert!(
         error.to_string().contains("results of another experiment, version or machine: spec is"),
         "{error}"

@@ -50,12 +50,13 @@ pub fn doctor_says_where_it_looked() {
 
 /// Compiles a graph by the pipeline `onednn`, compares its outputs with the reference, and gives the plan.
 fn plan(source: &str, threads: usize) -> Plan {
-    let graph = text::parse(ovolo::op::built_in(), source).unwrap();
+    let graph = text::parse(common::ops(), source).unwrap();
     let compilation = compile::compile(graph.clone(), &pipeline("onednn", threads)).unwrap();
     assert!(compilation.absent.is_empty());
     let plan = compilation.plan.clone();
     let inputs: Vec<_> = plan.inputs.iter().map(|(name, ty)| random(name, DType::F32, &ty.shape)).collect();
-    let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+    let mut session =
+        Session::new(&compilation.program, compilation.plan, common::registry().backends()).unwrap();
     for _ in 0..2 {
         let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
         for (output, wanted) in outputs.iter().zip(reference(&graph, &inputs)) {
@@ -133,11 +134,12 @@ fn by_bytes(name: &str, threads: usize) -> Options {
 
 /// Compiles a graph where it may be rounded, and compares with the reference within 1e-2.
 fn rounded(source: &str, options: &Options) -> Plan {
-    let graph = text::parse(ovolo::op::built_in(), source).unwrap();
+    let graph = text::parse(common::ops(), source).unwrap();
     let compilation = compile::compile(graph.clone(), options).unwrap_or_else(|error| panic!("{error}"));
     let plan = compilation.plan.clone();
     let inputs: Vec<_> = plan.inputs.iter().map(|(name, ty)| random(name, ty.dtype, &ty.shape)).collect();
-    let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+    let mut session =
+        Session::new(&compilation.program, compilation.plan, common::registry().backends()).unwrap();
     let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
     for (output, wanted) in outputs.iter().zip(reference(&graph, &inputs)) {
         let error = relative_error(output, &wanted);
@@ -182,12 +184,13 @@ pub fn a_model_in_bf16_runs_on_kernels_in_bf16() {
     let source = "graph { x: bf16[1,16,14,14] = input; v: bf16[32,16,3,3] = const ~1; a: bf16[32] = const ~2;
         w: bf16[16,32,1,1] = const ~3; b: bf16[16] = const ~4;
         c = conv(x, v, a) {pads: [1,1,1,1]}; e = relu(c); f = conv(e, w, b); g = add(f, x); return g }";
-    let graph = text::parse(ovolo::op::built_in(), source).unwrap();
+    let graph = text::parse(common::ops(), source).unwrap();
     for (name, options) in [("onednn", by_bytes("onednn", 2)), ("native", pipeline("native", 2))] {
         let compilation = compile::compile(graph.clone(), &options).unwrap();
         let plan = compilation.plan.clone();
         let inputs = [random("x", DType::BF16, &[1, 16, 14, 14])];
-        let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+        let mut session =
+            Session::new(&compilation.program, compilation.plan, common::registry().backends()).unwrap();
         let outputs = session.run(&inputs.iter().collect::<Vec<_>>()).unwrap();
         let error = relative_error(&outputs[0], &reference(&graph, &inputs)[0]);
         assert!(error <= 1e-2, "{error:e}\n{plan}");
@@ -198,12 +201,12 @@ pub fn a_model_in_bf16_runs_on_kernels_in_bf16() {
 }
 
 pub fn what_times_depend_on_is_the_version_and_not_the_place() {
-    let backend = ovolo::backend::find("onednn").unwrap();
+    let backend = common::registry().backends().get("onednn").unwrap();
     let (found, identity) = (backend.found().unwrap(), backend.identity().unwrap());
     let (version, path) = found.split_once(" at ").unwrap();
     assert!(identity.starts_with(version) && identity.contains("revision "), "{identity}");
     assert!(!identity.contains(path), "{identity}");
-    assert_eq!(ovolo::host::validators(1).libraries["onednn"], identity);
+    assert_eq!(ovolo::host::validators(1, common::registry().backends()).libraries["onednn"], identity);
 }
 
 pub fn a_model_that_was_fitted_without_a_backend_does_not_price_it() {
@@ -230,7 +233,8 @@ pub fn a_model_that_was_fitted_without_a_backend_does_not_price_it() {
 
 /// A library that is patched in place, with its length and its time as they were, is another one.
 pub fn a_patched_library_is_another_one() {
-    use ovolo::backend::{Backend, onednn::OneDnn};
+    use ovolo::backend::Backend;
+    use ovolo_onednn::OneDnn;
     let library = OneDnn.files().pop().unwrap();
     let at = common::folder("patched");
     let copy = at.join("libdnnl.so.3");

@@ -9,13 +9,14 @@ use ovolo::cost::stored::checksum;
 use ovolo::cost::{Machine, Measured};
 use ovolo::egraph::EGraph;
 use ovolo::error::Error;
-use ovolo::extract::{self, Extractor};
+use ovolo::extract::Extractor;
 use ovolo::graph::Graph;
 use ovolo::graph::text;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::pass::{self, Chosen};
 use ovolo::plan::Plan;
-use ovolo::rule::{self, RuleSet};
+use ovolo::registry::Registry;
+use ovolo::rule::RuleSet;
 use ovolo::tensor::Device;
 use ovolo_proof::ablate;
 use ovolo_tune::{Sampling, Tuner};
@@ -31,6 +32,7 @@ const EFFORTS: [f64; 6] = [1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0];
 /// Does the tasks of a spec, and keeps what several of them need.
 pub(super) struct Runner<'a> {
     spec: &'a Spec,
+    registry: Arc<Registry>,
     rules: RuleSet,
     machine: Machine,
     tuner: Tuner<'a>,
@@ -52,14 +54,15 @@ struct Entrant {
 }
 
 impl<'a> Runner<'a> {
-    pub fn new(spec: &'a Spec, machine: Machine) -> Result<Self, Error> {
-        let rules = RuleSet::read(ovolo::op::built_in(), rule::SHIPPED).map_err(Error::Rules)?;
+    pub fn new(spec: &'a Spec, registry: &Arc<Registry>, machine: Machine) -> Result<Self, Error> {
+        let rules = registry.rule_set().map_err(Error::Rules)?;
         for (_, pipeline) in &spec.pipelines {
             pipeline.names(&rules).map_err(Error::Pipeline)?;
         }
-        let tuner = Tuner::open(home().as_deref(), spec.threads, machine);
+        let tuner = Tuner::open(home().as_deref(), spec.threads, machine, registry.backends());
         Ok(Self {
             spec,
+            registry: Arc::clone(registry),
             rules,
             machine,
             tuner,
@@ -74,14 +77,14 @@ impl<'a> Runner<'a> {
     pub fn notes(&mut self) -> Vec<String> {
         let mut notes = self.tuner.notes();
         for (at, (name, pipeline)) in self.spec.pipelines.iter().enumerate() {
-            let absent = pass::absent(pipeline);
+            let absent = pass::absent(pipeline, self.registry.backends());
             let say =
                 |(backend, why): &(String, String), by: String| format!("backend {backend}: {why} ({by})");
             notes.extend(absent.iter().map(|one| say(one, format!("pipeline `{name}`"))));
             for cost in 0..self.spec.costs.len() {
                 let cell = Cell { model: 0, pipeline: at, cost };
                 let by = || format!("pipeline `{name}`, cost model `{}`", self.spec.costs[cost].name);
-                let more = pass::absent(&self.options(&cell, "exact").pipeline);
+                let more = pass::absent(&self.options(&cell, "exact").pipeline, self.registry.backends());
                 notes.extend(more.iter().filter(|one| !absent.contains(one)).map(|one| say(one, by())));
             }
         }
@@ -99,7 +102,7 @@ impl<'a> Runner<'a> {
             self.untimed.clear();
             for (model, of) in spec.models.iter().enumerate() {
                 // One that cannot be loaded is told by its tasks.
-                let Ok(graph) = load(&of.file, of) else { continue };
+                let Ok(graph) = load(&of.file, of, &self.registry) else { continue };
                 for (pipeline, (name, _)) in spec.pipelines.iter().enumerate() {
                     if !told(format!("times {} {name}", of.name)) {
                         return Ok(None);
@@ -138,7 +141,7 @@ impl<'a> Runner<'a> {
     fn ready(&mut self, cell: &Cell, extractor: &str) -> Result<Options, Error> {
         if self.graph.as_ref().is_none_or(|(model, _)| *model != cell.model) {
             let model = &self.spec.models[cell.model];
-            let graph = load(&model.file, model)?;
+            let graph = load(&model.file, model, &self.registry)?;
             self.egraph = None;
             self.graph = Some((cell.model, graph));
         }
@@ -169,11 +172,12 @@ impl<'a> Runner<'a> {
         let cost = &self.spec.costs[cell.cost];
         let mut pipeline = self.spec.pipelines[cell.pipeline].1.clone();
         if let Some(extract) = pipeline.extract_mut() {
-            extract.cost = cost.pricing();
+            extract.cost = cost.pricing(self.registry.catalog());
             // Those of a spec are checked when it is read.
-            extract.choose_by(extractor, extract::extractors()).expect("it is an extractor");
+            extract.choose_by(extractor, &self.registry.catalog().extractors).expect("it is an extractor");
         }
         Options {
+            registry: Arc::clone(&self.registry),
             rules: self.rules.clone(),
             pipeline,
             threads: self.spec.threads,
@@ -224,8 +228,7 @@ impl<'a> Runner<'a> {
         let options = self.ready(cell, extractor)?;
         let problem =
             pass::priced(self.egraph(), &options.context(self.graph()), |pick| pick.problem.clone())?;
-        let known = extract::find(extractor)
-            .ok_or_else(|| Error::setting(format!("there is no extractor `{extractor}`")))?;
+        let known = (self.registry.catalog().extractors.find(extractor)?.plain)();
         // One without limits has one point.
         let limited =
             EFFORTS.iter().filter_map(|share| Some((Some(*share), Arc::from(known.with_effort(*share)?))));
@@ -297,14 +300,14 @@ impl<'a> Runner<'a> {
             .collect();
         let programs: Vec<_> =
             entrants.iter().map(|entrant| (&entrant.chosen.program, &entrant.chosen.plan)).collect();
-        let timed = ovolo_tune::time(&programs, spec.rounds, &mut |_| {})?;
+        let timed = ovolo_tune::time(&programs, self.registry.backends(), spec.rounds, &mut |_| {})?;
         let (mut kernels, mut seconds) = (Vec::new(), Vec::new());
         for (at, entrant) in entrants.iter().enumerate() {
             // Drawn plans have mostly the same kernels.
             if entrant.by.iter().all(|(_, extractor)| extractor == SAMPLE) {
                 continue;
             }
-            let times = ovolo_tune::profile(&entrant.chosen, spec.rounds)?;
+            let times = ovolo_tune::profile(&entrant.chosen, self.registry.backends(), spec.rounds)?;
             for (step, (one, time)) in entrant.chosen.plan.steps.iter().zip(times).enumerate() {
                 let of_step = estimates[at].iter().map(|steps| steps[step].into()).collect();
                 kernels.push(json!({
@@ -392,13 +395,13 @@ fn named(spec: &Spec, values: Vec<Value>) -> Value {
     names.zip(values).collect::<Map<String, Value>>().into()
 }
 
-fn load(file: &Path, model: &super::spec::Model) -> Result<Graph, Error> {
+fn load(file: &Path, model: &super::spec::Model, registry: &Registry) -> Result<Graph, Error> {
     if file.extension().is_some_and(|extension| extension == "ovolo") {
         let content = std::fs::read_to_string(file).map_err(Error::io(file))?;
         let source = ovolo::error::Source::new(file.display().to_string(), content);
-        return text::parse_source(ovolo::op::built_in(), &source, &|_| None).map_err(Error::Graph);
+        return text::parse_source(registry.ops(), &source, &|_| None).map_err(Error::Graph);
     }
     let missing_weights = if model.seeded { MissingWeights::Seeded } else { MissingWeights::Refuse };
     let options = ImportOptions { dims: model.dims.clone(), missing_weights };
-    Ok(onnx::load(file, &options).map_err(|error| Error::Onnx(error.to_string()))?.graph)
+    Ok(onnx::load(registry.onnx(), file, &options).map_err(|error| Error::Onnx(error.to_string()))?.graph)
 }

@@ -19,9 +19,11 @@ use ovolo::cost::pricing::ByFormula;
 use ovolo::cost::{Machine, Pricing};
 use ovolo::error::{Diagnostic, Diagnostics, Source, Span, suggestion};
 use ovolo::extract;
-use ovolo::pass::pipeline::{Pipeline, SHIPPED};
-use ovolo::pass::pricing::{ByFit, ByProgram, pricings};
+use ovolo::pass::Catalog;
+use ovolo::pass::pipeline::Pipeline;
+use ovolo::pass::pricing::{ByFit, ByProgram};
 use ovolo::plan::MOST_THREADS;
+use ovolo::registry::Registry;
 use ovolo::rule::ron::{self, Field, Node, Value};
 use ovolo::subprocess::Invocation;
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,12 +92,12 @@ pub struct Cost {
 
 impl Cost {
     /// What prices.
-    pub fn pricing(&self) -> Arc<dyn Pricing> {
+    pub fn pricing(&self, catalog: &Catalog) -> Arc<dyn Pricing> {
         match self.kind.as_str() {
             "formula" => Arc::new(ByFormula { formula: self.text.clone() }),
             "learned" => Arc::new(ByFit { fit: self.text.clone() }),
             "process" => Arc::new(ByProgram { program: self.program.clone() }),
-            kind => (pricings().find(kind).expect("it is checked when the spec is read").plain)(),
+            kind => (catalog.pricings.find(kind).expect("it is checked when the spec is read").plain)(),
         }
     }
 }
@@ -132,11 +134,11 @@ const MOST_AMONG: usize = 100;
 const DAY: usize = 86_400;
 
 impl Spec {
-    /// Reads a spec that lies in a folder.
+    /// Reads a spec that lies in a folder, and that names what a registry has.
     ///
     /// # Errors
     /// Every mistake, in it and in the pipelines that it names.
-    pub fn read(source: &Source, folder: &Path) -> Result<Self, Diagnostics> {
+    pub fn read(source: &Source, folder: &Path, registry: &Registry) -> Result<Self, Diagnostics> {
         let mut found = Diagnostics::new();
         let at = found.add_source(source.clone());
         let node = match ron::read(&source.text, at) {
@@ -146,7 +148,7 @@ impl Spec {
                 return Err(found);
             }
         };
-        let spec = Reader { found: &mut found, folder }.spec(&node, source);
+        let spec = Reader { found: &mut found, folder, registry }.spec(&node, source);
         match spec {
             Some(spec) if found.is_empty() => Ok(spec),
             _ => {
@@ -160,6 +162,7 @@ impl Spec {
 struct Reader<'a> {
     found: &'a mut Diagnostics,
     folder: &'a Path,
+    registry: &'a Registry,
 }
 
 impl Reader<'_> {
@@ -198,11 +201,10 @@ impl Reader<'_> {
         let models: Vec<Model> = self.list(fields, "models", head, true, Self::model);
         let mut pipelines = self.list(fields, "pipelines", head, false, Self::pipeline);
         if field(fields, "pipelines").is_none() {
-            pipelines.extend(
-                shipped("native")
-                    .and_then(|text| Pipeline::read("native", text).ok())
-                    .map(|one| ("native".to_owned(), one)),
-            );
+            let native = self.registry.pipeline("native");
+            let native =
+                native.and_then(|(name, text)| Pipeline::read(&self.registry.scope(), name, text).ok());
+            pipelines.extend(native.map(|one| ("native".to_owned(), one)));
         }
         let costs: Vec<Cost> = self.list(fields, "costs", head, true, Self::cost);
         let extractors: Vec<String> = self.list(fields, "extractors", head, true, Self::extractor);
@@ -439,19 +441,19 @@ impl Reader<'_> {
 
     fn pipeline(&mut self, node: &Node) -> Option<(String, Pipeline)> {
         let name = self.text(node, "a pipeline")?;
-        let (at, text) = match shipped(&name) {
-            Some(text) => (format!("passes/{name}.ron"), text.to_owned()),
+        let (at, text) = match self.registry.pipeline(&name) {
+            Some((at, text)) => (at.to_owned(), text.to_owned()),
             None if self.folder.join(&name).is_file() => {
                 let source = self.content(node)?;
                 (source.name.to_string(), source.text.to_string())
             }
             None => {
-                let known: Vec<&str> = names().collect();
+                let known: Vec<&str> = self.registry.pipeline_names().collect();
                 self.unknown("pipeline", &name, node.span, &known);
                 return None;
             }
         };
-        match Pipeline::read(&at, &text) {
+        match Pipeline::read(&self.registry.scope(), &at, &text) {
             Ok(pipeline) => Some((name, pipeline)),
             Err(mistakes) => {
                 self.found.append(mistakes);
@@ -471,9 +473,9 @@ impl Reader<'_> {
                     self.mistake(format!("`{kind}` needs more than its name"), node.span, form);
                     None
                 }
-                name if pricings().get(name).is_some() => Some(plain(name)),
+                name if self.registry.catalog().pricings.get(name).is_some() => Some(plain(name)),
                 name => {
-                    let known: Vec<&str> = pricings().names().collect();
+                    let known: Vec<&str> = self.registry.catalog().pricings.names().collect();
                     self.unknown("cost model", name, node.span, &known);
                     None
                 }
@@ -523,11 +525,11 @@ impl Reader<'_> {
 
     fn extractor(&mut self, node: &Node) -> Option<String> {
         let name = self.text(node, "an extractor")?;
-        let known: Vec<&str> = extract::extractors().names().chain([SAMPLE]).collect();
+        let known: Vec<&str> = self.registry.catalog().extractors.names().chain([SAMPLE]).collect();
         if known.contains(&name.as_str()) {
             return Some(name);
         }
-        if let Some(feature) = extract::needs(&name) {
+        if let Some(feature) = extract::needs(&name, &self.registry.catalog().extractors) {
             self.mistake(
                 format!("this build has no extractor `{name}`"),
                 node.span,
@@ -567,14 +569,4 @@ impl Reader<'_> {
 
 fn field<'n>(fields: &'n [Field], key: &str) -> Option<&'n Node> {
     fields.iter().find(|field| field.key == key).map(|field| &field.node)
-}
-
-/// The names of the shipped pipelines.
-fn names() -> impl Iterator<Item = &'static str> {
-    SHIPPED.iter().filter_map(|(path, _)| path.strip_prefix("passes/")?.strip_suffix(".ron"))
-}
-
-fn shipped(name: &str) -> Option<&'static str> {
-    let path = format!("passes/{name}.ron");
-    SHIPPED.iter().find(|(known, _)| *known == path).map(|(_, text)| *text)
 }

@@ -10,6 +10,7 @@ use ovolo::cost::{Machine, Validators};
 use ovolo::error::Error;
 use ovolo::file;
 use ovolo::host::validators;
+use ovolo::registry::Registry;
 use ovolo_tune::Shard;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -45,11 +46,11 @@ pub struct Head {
 }
 
 impl Head {
-    /// What the results of a spec hold for on this machine.
+    /// What the results of a spec hold for on this machine with this registry.
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn new(spec: &Spec, machine: Machine, shard: Shard) -> Result<Self, Error> {
+    pub fn new(spec: &Spec, registry: &Registry, machine: Machine, shard: Shard) -> Result<Self, Error> {
         let mut fields = vec![
             ("format".to_owned(), FORMAT.to_owned()),
             ("spec".to_owned(), Digest::texts([&*spec.source.text]).to_string()),
@@ -76,8 +77,8 @@ impl Head {
                 fields.push((format!("cost model {}", cost.name), digest.to_string()));
             }
         }
-        fields.push(("build".to_owned(), build(BUILDS)));
-        let Validators { machine: lines, libraries } = validators(spec.threads);
+        fields.push(("build".to_owned(), build(registry, BUILDS)));
+        let Validators { machine: lines, libraries } = validators(spec.threads, registry.backends());
         for line in &lines {
             let (name, value) = line.split_once(' ').unwrap_or((line, ""));
             fields.push((name.to_owned(), value.to_owned()));

@@ -122,16 +122,6 @@ fn twins(dtype: DType, casts: &[DType], rng: &mut Rng) -> Option<[f64; 2]> {
     })
 }
 
-/// Ops whose transforms divide by what is no power of two: a sum that is zero comes out of them as
-/// 1e-17, and a step with a pole there (`pow`, `div`) tells the two apart, which no rule is to blame for.
-const INEXACT: &[&str] = &[
-    "winograd-weights",
-    "native.conv-winograd",
-    "strassen-weights",
-    "native.matmul-strassen",
-    "native.conv-strassen",
-];
-
 /// Whether a power is taken of what a rule's right sides round: whether an exponent is a whole number, and
 /// so whether a negative base has that power, hangs on its last bit.
 pub(super) fn powers(draft: &Draft) -> bool {
@@ -139,13 +129,15 @@ pub(super) fn powers(draft: &Draft) -> bool {
     draft.values.iter().any(|value| value.attrs.post().iter().any(power))
 }
 
-/// Whether a rule's right sides round what is exact on the left.
+/// Whether a rule's right sides round what is exact on the left, as transforms do that divide by what is no power of
+/// two: a sum that is zero comes out of them as 1e-17, and a step with a pole there (`pow`, `div`) tells the two apart,
+/// which no rule is to blame for.
 pub(super) fn rounds(rule: &Rule) -> bool {
     fn inexact(template: &Template) -> bool {
         match template {
             Template::Operand(_) | Template::Scalar(_) | Template::Each(_, None) => false,
             Template::Each(_, Some((_, inner))) => inexact(inner),
-            Template::Op { op, children, .. } => INEXACT.contains(&op.name) || children.iter().any(inexact),
+            Template::Op { op, children, .. } => op.is_inexact() || children.iter().any(inexact),
         }
     }
     rule.precision != Precision::F32 || rule.to.iter().any(inexact)

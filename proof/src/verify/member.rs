@@ -114,7 +114,7 @@ pub fn members(
     let egraph = state.egraph.take().unwrap_or_else(|| EGraph::new(graph));
     let model =
         ByFlops.model(&Given::machine(&options.machine)).map_err(|error| MemberError(error.to_string()))?;
-    let contracts = |call: &ovolo::contract::Call<'_>| context.contract(call);
+    let contracts = |call: &ovolo::op::Call<'_>| context.contract(call);
     let mut pick = egraph.problem(&*model, options.threads, &contracts);
     if let Some(obstacle) = pick.obstacle() {
         return Err(Error::from(obstacle).into());
@@ -156,8 +156,8 @@ pub fn members(
         planner.run(&mut chosen, &context)?;
         let plan = chosen.plan.ok_or_else(|| MemberError("the planner made no plan".into()))?;
         let ops = plan.steps.len();
-        let mut session =
-            Session::new(&chosen.graph, plan).map_err(|error| MemberError(error.to_string()))?;
+        let mut session = Session::new(&chosen.graph, plan, options.registry.backends())
+            .map_err(|error| MemberError(error.to_string()))?;
         let outputs = session
             .run(&inputs.iter().collect::<Vec<_>>())
             .map_err(|error| MemberError(error.to_string()))?

@@ -9,6 +9,7 @@ mod device;
 mod elementwise;
 mod layout;
 mod linear;
+mod made;
 mod reduce;
 mod shape;
 mod window;
@@ -72,8 +73,7 @@ pub(super) struct Offer {
 /// Samples one op; `None` where what is settled leaves nothing to offer.
 pub(super) type Sampler = fn(&mut Ask<'_>) -> Option<Offer>;
 
-/// Every sampler by the logical op's name, or by a lowered op's own; elementwise ops of one and two operands are told by their
-/// flag.
+/// Every sampler by the logical op's name; elementwise ops of one and two operands are known by their flag.
 const SAMPLERS: &[(&str, Sampler)] = &[
     ("not", elementwise::unary),
     ("isnan", elementwise::unary),
@@ -92,10 +92,7 @@ const SAMPLERS: &[(&str, Sampler)] = &[
     ("squeeze-excite", window::squeeze_excite),
     ("widen-groups", window::widen_groups),
     ("winograd-weights", window::winograd_weights),
-    ("native.conv-winograd", window::winograd),
     ("strassen-weights", linear::strassen_weights),
-    ("native.matmul-strassen", linear::matmul_strassen),
-    ("native.conv-strassen", window::conv_strassen),
     ("max-pool", window::pool),
     ("avg-pool", window::pool),
     ("softmax", reduce::along),
@@ -122,23 +119,26 @@ const SAMPLERS: &[(&str, Sampler)] = &[
     ("pack", layout::pack),
     ("unpack", layout::unpack),
     ("reorder", layout::reorder),
-    ("upload", device::upload),
-    ("download", device::download),
     ("grad", device::gradient),
 ];
 
-/// The sampler of an op.
-pub(super) fn find(op: Op) -> Option<Sampler> {
-    let name = op.meaning();
-    let named = |name: &str| SAMPLERS.iter().find(|(known, _)| *known == name).map(|(_, sampler)| *sampler);
-    if let Some(sampler) = named(op.name).or_else(|| named(name)) {
-        return Some(sampler);
-    }
-    let def = op.logical.or(Some(op)).filter(|def| def.flags.elementwise)?;
-    match def.arity {
-        op::Arity::Exactly(1) => Some(elementwise::unary),
-        op::Arity::Exactly(2) => Some(elementwise::binary),
+/// The sampler of a logical op.
+fn named(op: Op) -> Option<Sampler> {
+    let named = SAMPLERS.iter().find(|(known, _)| *known == op.name);
+    named.map(|(_, sampler)| *sampler).or(match op.arity {
+        _ if op.flags.transfer.is_some() => Some(device::transfer),
+        op::Arity::Exactly(1) if op.flags.elementwise => Some(elementwise::unary),
+        op::Arity::Exactly(2) if op.flags.elementwise => Some(elementwise::binary),
         _ => None,
+    })
+}
+
+/// What the sampler of an op offers.
+fn sampled(ask: &mut Ask<'_>) -> Option<Offer> {
+    match &ask.op.definition().lowered {
+        Some(lowered) if !lowered.makers.is_empty() => made::made(ask, lowered),
+        // An op that another crate adds is sampled by its declaration alone.
+        _ => named(ask.op.logical()).unwrap_or(elementwise::alike)(ask),
     }
 }
 
@@ -158,7 +158,7 @@ pub(super) fn offer(ask: &mut Ask<'_>) -> Option<Offer> {
     if ask.fixed.iter().any(|(_, value)| beyond(value)) {
         return None;
     }
-    let mut offer = find(ask.op)?(ask)?;
+    let mut offer = sampled(ask)?;
     layout::lower(ask, &mut offer);
     // What the sampler had no say in is filled from the declarations.
     for def in &ask.op.attrs {
@@ -449,10 +449,10 @@ pub(super) fn result_dtype(op: Op, fixed: &Attrs, child: &dyn Fn() -> Option<DTy
 mod tests {
     #[test]
     fn every_op_has_a_sampler() {
-        let without: Vec<&str> = ovolo::op::built_in()
+        let without: Vec<&str> = ovolo::op::Ops::new()
             .all()
             .into_iter()
-            .filter(|def| super::find(*def).is_none())
+            .filter(|def| super::named(def.logical()).is_none())
             .map(|def| def.name)
             .collect();
         assert!(without.is_empty(), "{without:?}");

@@ -5,6 +5,7 @@ use super::member::{distance, evaluate, operations, tolerance};
 use crate::example::{LARGEST, mistakes};
 use ovolo::egraph::{EGraph, Probe};
 use ovolo::graph::{Graph, Node, text};
+use ovolo::op::Ops;
 use ovolo::rule::{Example, Rule};
 use ovolo::tensor::Tensor;
 use ovolo::verify;
@@ -14,11 +15,10 @@ use ovolo::verify;
 ///
 /// # Errors
 /// What differs, and the graphs.
-pub(super) fn check(rule: &Rule, seed: u64) -> Result<usize, (String, String)> {
+pub(super) fn check(rule: &Rule, ops: &Ops, seed: u64) -> Result<usize, (String, String)> {
     let mut count = 0;
     for example in rule.examples.iter().filter(|example| matches!(example, Example::Fires { .. })) {
-        let read = text::parse_small(ovolo::op::built_in(), &example.graph(), LARGEST)
-            .map_err(|found| mistakes(&found));
+        let read = text::parse_small(ops, &example.graph(), LARGEST).map_err(|found| mistakes(&found));
         let read = read.and_then(|graph| verify::verify(graph).map_err(|why| why.to_string()));
         let before = match read {
             Ok(graph) => graph.into_inner(),

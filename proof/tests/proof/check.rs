@@ -1,12 +1,17 @@
 //! `rules check`: what it finds, and that the shipped rules give it nothing to find.
 #![allow(clippy::unwrap_used)]
 
-use ovolo::pass::pipeline::{Pipeline, SHIPPED};
-use ovolo::rule::{self, RuleSet};
+use ovolo::pass::pipeline::Pipeline;
+use ovolo::rule::RuleSet;
 use ovolo_proof::check::{self, Finding, Kind, Place};
 
 fn pipelines() -> Vec<Pipeline> {
-    SHIPPED.iter().map(|(name, text)| Pipeline::read(name, text).unwrap()).collect()
+    let registry = crate::common::registry();
+    registry
+        .pipelines()
+        .iter()
+        .map(|(name, text)| Pipeline::read(&registry.scope(), name, text).unwrap())
+        .collect()
 }
 
 /// A line for each finding, with its places where the text is given.
@@ -60,9 +65,9 @@ fn every_kind_of_finding_is_found_with_both_places() {
             Example(fires: "x: f32[4] = input; y = relu(x); z = exp(y); return z"),
         ]),
     ]"#;
-    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", text)])
+    let set = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", text)])
         .unwrap_or_else(|errors| panic!("{errors}"));
-    let mut findings = check::rules(set.rules());
+    let mut findings = check::rules(set.rules(), crate::common::ops(), &crate::common::rules());
     findings.extend(check::pipelines(&set.rules()[..1], &pipelines()));
     snapshot("findings", lines(&findings, text));
 }
@@ -84,9 +89,9 @@ fn what_is_nearly_a_finding_is_none() {
         Rule(name: "meant-optional", from: "(attention ?q ?k ?v ?_m? {scale: 0.0})", to: "(attention ?q ?k ?v {scale: 1.0})"),
         Rule(name: "computed-and-used", from: "(softmax (neg ?x) {axis: ?_a})", to: "(softmax ?x {axis: ?k})", let: {"k": "rank-of(?x)"}),
     ]"#;
-    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", text)])
+    let set = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", text)])
         .unwrap_or_else(|errors| panic!("{errors}"));
-    assert_eq!(lines(&check::rules(set.rules()), text), "");
+    assert_eq!(lines(&check::rules(set.rules(), crate::common::ops(), &crate::common::rules()), text), "");
 }
 
 #[test]
@@ -106,9 +111,9 @@ fn operands_that_commute_are_compared_in_both_orders() {
         let text = format!(
             "[Rule(name: \"one\", from: \"{one}\", to: \"{to}\"), Rule(name: \"other\", from: \"{other}\", to: \"{other_to}\", when: [\"{when}\"])]"
         );
-        let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", &text)])
+        let set = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", &text)])
             .unwrap_or_else(|errors| panic!("{errors}"));
-        let found = check::rules(set.rules());
+        let found = check::rules(set.rules(), crate::common::ops(), &crate::common::rules());
         assert!(found.iter().any(|one| one.kind == Kind::Subsumed && one.rule.name == "other"), "{found:#?}");
     }
 }
@@ -122,10 +127,10 @@ fn what_no_op_can_be_told_is_read_without_a_panic_and_at_once() {
         Rule(name: "too-large", from: "(reshape ?x {shape: [9223372036854775807,2]})", to: "?x"),
         Rule(name: "too-large-in-all", from: "(reshape ?x {shape: [100003,100003,100003,100003]})", to: "?x"),
     ]"#;
-    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", text)])
+    let set = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", text)])
         .unwrap_or_else(|errors| panic!("{errors}"));
     let start = std::time::Instant::now();
-    let findings = check::rules(set.rules());
+    let findings = check::rules(set.rules(), crate::common::ops(), &crate::common::rules());
     assert_eq!(
         findings.iter().map(|one| (one.kind, &*one.rule.name)).collect::<Vec<_>>(),
         [(Kind::Idle, "out-of-a-pad"),]
@@ -165,9 +170,9 @@ fn what_can_never_match_is_found() {
     Rule(name: "a-vector-of-two-dimensions", from: "(conv ?x (relu ?b) ?b {*_a})", to: "?x"),
     Rule(name: "one-type-two-ways", from: "(add (cast ?x {to: f16}) ?y)", to: "?x", when: ["same-type(?x, ?y)", "is-f32(?x)"]),
 ]"#;
-    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", &text)])
+    let set = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", &text)])
         .unwrap_or_else(|errors| panic!("{errors}"));
-    let mut findings = check::rules(set.rules());
+    let mut findings = check::rules(set.rules(), crate::common::ops(), &crate::common::rules());
     findings.retain(|finding| finding.kind == Kind::Impossible);
     assert_eq!(findings.len(), set.rules().len());
     snapshot("impossible", lines(&findings, &text));
@@ -185,25 +190,28 @@ fn what_may_match_after_all_is_not_called_impossible() {
         Rule(name: "a-condition", from: "(where (not ?c) ?x ?y)", to: "(where ?c ?y ?x)"),
         Rule(name: "another-type", from: "(add (cast ?x {to: ?t}) ?y)", to: "?y", when: ["is-f32(?x)", "is-dtype(?y, i64)", "is-dtype(?y, ?t)"]),
     ]"#;
-    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", text)])
+    let set = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", text)])
         .unwrap_or_else(|errors| panic!("{errors}"));
-    let mut findings = check::rules(set.rules());
+    let mut findings = check::rules(set.rules(), crate::common::ops(), &crate::common::rules());
     findings.retain(|finding| finding.kind == Kind::Impossible);
     assert_eq!(lines(&findings, text), "");
 }
 
 #[test]
 fn pairs_that_undo_each_other_are_findings_but_where_both_ship() {
-    let set = RuleSet::read(ovolo::op::built_in(), rule::SHIPPED).unwrap_or_else(|errors| panic!("{errors}"));
-    let pair = check::rules(set.rules()).into_iter().find(|finding| finding.kind == Kind::Undone).unwrap();
+    let set = crate::common::rules();
+    let pair = check::rules(set.rules(), crate::common::ops(), &crate::common::rules())
+        .into_iter()
+        .find(|finding| finding.kind == Kind::Undone)
+        .unwrap();
     assert!(pair.is_note());
     let text = r#"[
         Rule(name: "one-way", from: "(neg (relu ?x))", to: "(relu (neg ?x))"),
         Rule(name: "other-way", from: "(relu (neg ?y))", to: "(neg (relu ?y))"),
     ]"#;
-    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", text)])
+    let set = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", text)])
         .unwrap_or_else(|errors| panic!("{errors}"));
-    let found = check::rules(set.rules());
+    let found = check::rules(set.rules(), crate::common::ops(), &crate::common::rules());
     assert!(found.len() == 1 && found[0].kind == Kind::Undone && !found[0].is_note(), "{found:?}");
 }
 
@@ -213,13 +221,16 @@ fn rules_are_used_by_name_or_by_file_and_fire_or_do_not() {
         Rule(name: "one", from: "(relu (relu ?x))", to: "(relu ?x)"),
         Rule(name: "two", from: "(neg (neg ?x))", to: "?x"),
     ]"#;
-    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", text)])
+    let set = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", text)])
         .unwrap_or_else(|errors| panic!("{errors}"));
     let pipeline = |rules: &str| {
         let text = format!(
             r#"Pipeline(name: "p", passes: [Rewrite(name: "r", rules: [{rules}], rounds: 1, nodes: 10), Extract(), Plan()], backends: ["native"])"#
         );
-        vec![Pipeline::read("p.ron", &text).unwrap_or_else(|errors| panic!("{errors}"))]
+        vec![
+            Pipeline::read(&crate::common::registry().scope(), "p.ron", &text)
+                .unwrap_or_else(|errors| panic!("{errors}")),
+        ]
     };
     let lonely = |rules| -> Vec<String> {
         check::pipelines(set.rules(), &pipeline(rules)).iter().map(|one| one.rule.name.clone()).collect()
@@ -235,8 +246,8 @@ fn rules_are_used_by_name_or_by_file_and_fire_or_do_not() {
 
 #[test]
 fn the_shipped_rules_have_a_point() {
-    let set = RuleSet::read(ovolo::op::built_in(), rule::SHIPPED).unwrap_or_else(|errors| panic!("{errors}"));
-    let mut findings = check::rules(set.rules());
+    let set = crate::common::rules();
+    let mut findings = check::rules(set.rules(), crate::common::ops(), &crate::common::rules());
     findings.extend(check::pipelines(set.rules(), &pipelines()));
     findings.extend(check::types(set.rules(), 2, &|_| ()));
     findings.retain(|finding| !finding.is_note());
@@ -262,7 +273,7 @@ fn a_law_is_of_all_rules_down_to_the_next_blank_line() {
 
         Rule(name: "fifth", from: "(abs (neg ?x))", to: "(abs ?x)"),
     ]"#;
-    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", text)])
+    let set = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", text)])
         .unwrap_or_else(|errors| panic!("{errors}"));
     let laws: Vec<&str> = set.rules().iter().map(|rule| rule.doc.as_str()).collect();
     assert_eq!(laws, ["Twice is once.", "Another.", "Another.", "", ""]);
@@ -286,7 +297,7 @@ fn sides_that_are_typed_otherwise_are_found_with_both_places() {
         Rule(name: "no-type-of-let", from: "(softmax ?x {axis: ?a})", to: "(softmax ?x {axis: ?k})", let: {"k": "add(rank-of(?x), ?a)"}),
         Rule(name: "no-left-side", from: "(relu ?x)", to: "(neg ?x)", when: ["rank(?x, 2)", "rank(?x, 3)"]),
     ]"#;
-    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", text)])
+    let set = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", text)])
         .unwrap_or_else(|errors| panic!("{errors}"));
     let one = check::types(set.rules(), 1, &|_| ());
     assert_eq!(one, check::types(set.rules(), 3, &|_| ()));
@@ -299,13 +310,14 @@ fn rules_that_round_more_than_a_pipeline_allows_are_found() {
         // In fewer bits.
         Rule(name: "fewer-bits", precision: "bf16", from: "(relu ?x)", to: "(cast (relu (cast ?x {to: bf16})) {to: f32})", when: ["is-f32(?x)"]),
     ]"#;
-    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", rounds)])
+    let set = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", rounds)])
         .unwrap_or_else(|errors| panic!("{errors}"));
     let found = |precision: &str| {
         let text = format!(
             r#"Pipeline(name: "p", passes: [Rewrite(name: "r", rules: ["mine"]), Extract(), Plan()], backends: ["native"], precision: "{precision}")"#
         );
-        let pipeline = Pipeline::read("p.ron", &text).unwrap_or_else(|errors| panic!("{errors}"));
+        let pipeline = Pipeline::read(&crate::common::registry().scope(), "p.ron", &text)
+            .unwrap_or_else(|errors| panic!("{errors}"));
         let findings = check::pipelines(set.rules(), &[pipeline]);
         findings.iter().map(|one| format!("{}: {}", one.kind.name(), one.message)).collect::<Vec<_>>()
     };

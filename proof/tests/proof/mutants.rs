@@ -8,7 +8,7 @@ mod make;
 
 use equivalent::EQUIVALENT;
 use make::Mutant;
-use ovolo::rule::{Rule, RuleSet, SHIPPED};
+use ovolo::rule::Rule;
 use ovolo_proof::verify::{self, Settings, Verdict};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -21,7 +21,7 @@ const THREADS: usize = 2;
 /// Of each rule that is written out for several rows, the last, where the ops are not commutative;
 /// and the first where rows are of different ops, and not of different layouts.
 fn subjects() -> Vec<Arc<Rule>> {
-    let set = RuleSet::read(ovolo::op::built_in(), SHIPPED).unwrap();
+    let set = crate::common::rules();
     let rules = set.rules();
     let place = |rule: &Rule| (rule.file.clone(), rule.line);
     let last = |at: usize| at + 1 == rules.len() || place(&rules[at + 1]) != place(&rules[at]);
@@ -72,7 +72,7 @@ pub fn unsound_mutants_are_caught_and_survivors_are_equivalent() {
             Arc::new(Rule { name: mutant.name.clone(), examples: Vec::new(), ..mutant.rule.clone() })
         })
         .collect();
-    let all = verify::rules(&rules, settings, THREADS, &|_| ());
+    let all = verify::rules(&rules, crate::common::ops(), settings, THREADS, &|_| ());
     let (mut by_value, mut by_coverage) = (0, 0);
     let mut survivors = BTreeSet::new();
     for one in &all {

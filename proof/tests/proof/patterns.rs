@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 fn rule(body: &str) -> Arc<Rule> {
     let text = format!("[Rule(name: \"a-rule\", {body})]");
-    let set = RuleSet::read(ovolo::op::built_in(), &[("mine.ron", &text)])
+    let set = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", &text)])
         .unwrap_or_else(|errors| panic!("{errors}"));
     Arc::clone(&set.rules()[0])
 }
 
 fn egraph(graph: &str) -> EGraph {
     EGraph::new(
-        &text::parse(ovolo::op::built_in(), &format!("graph {{\n{graph}\n}}"))
+        &text::parse(crate::common::ops(), &format!("graph {{\n{graph}\n}}"))
             .unwrap_or_else(|errors| panic!("{errors}")),
     )
 }
@@ -157,7 +157,7 @@ fn patterns_are_printed_as_they_are_written() {
 
 #[test]
 fn verify_draws_ranges_rests_and_optional_operands() {
-    let holds = |body: &str| verify::rule(&rule(body), Settings::default()).holds();
+    let holds = |body: &str| verify::rule(&rule(body), crate::common::ops(), Settings::default()).holds();
     assert!(holds("from: \"(relu (mul ?x ?s:0..))\", to: \"(mul (relu ?x) ?s)\", when: [\"is-f32(?x)\"]"));
     assert!(!holds("from: \"(relu (mul ?x ?s:..))\", to: \"(mul (relu ?x) ?s)\", when: [\"is-f32(?x)\"]"));
     assert!(!holds("from: \"(relu (mul ?x ?s:-1..1))\", to: \"(mul (relu ?x) ?s)\", when: [\"is-f32(?x)\"]"));
@@ -233,7 +233,7 @@ fn both_orders_of_two_left_sides_are_tried_where_something_tells_them_apart() {
 
 #[test]
 fn a_pair_whose_order_does_not_matter_is_matched_once() {
-    let shipped = RuleSet::read(ovolo::op::built_in(), ovolo::rule::SHIPPED).unwrap();
+    let shipped = crate::common::rules();
     let pairs: Vec<&Arc<Rule>> = shipped.rules().iter().filter(|rule| rule.from.len() == 2).collect();
     assert!(pairs.len() >= 7);
     for rule in pairs {

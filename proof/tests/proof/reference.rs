@@ -6,7 +6,7 @@ use ovolo_proof::reference;
 #[test]
 fn the_reference_for_rule_authors_is_true() {
     let path = crate::common::root().join("rules/REFERENCE.md");
-    let actual = reference::markdown();
+    let actual = reference::markdown(crate::common::registry());
     if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
         std::fs::write(&path, &actual).unwrap();
     }

@@ -9,7 +9,7 @@ use ovolo::compile::Options;
 use ovolo::graph::{Graph, Node, text};
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::op;
-use ovolo::rule::{AttrPattern, Expr, Pattern, Rule, RuleSet, SHIPPED, Template};
+use ovolo::rule::{AttrPattern, Expr, Pattern, Rule, RuleSet, Template};
 use ovolo::tensor::TensorType;
 use ovolo_proof::verify::{self, Settings, Verdict, Verification};
 use std::path::PathBuf;
@@ -18,20 +18,20 @@ use std::sync::Arc;
 /// The only rule of a file.
 fn rule(text: &str) -> Arc<Rule> {
     Arc::clone(
-        &RuleSet::read(op::built_in(), &[("rules/test.ron", text)])
+        &RuleSet::read(common::registry().vocabulary(), &[("rules/test.ron", text)])
             .unwrap_or_else(|found| panic!("{found}"))
             .rules()[0],
     )
 }
 
 fn verified(text: &str) -> Verification {
-    verify::rule(&rule(text), Settings::default())
+    verify::rule(&rule(text), common::ops(), Settings::default())
 }
 
 #[test]
 fn every_shipped_rule_holds_on_200_instances() {
-    let rules = RuleSet::read(op::built_in(), SHIPPED).unwrap();
-    let all = verify::rules(rules.rules(), Settings::default(), 2, &|_| ());
+    let rules = common::rules();
+    let all = verify::rules(rules.rules(), common::ops(), Settings::default(), 2, &|_| ());
     let bad: Vec<&Verification> = all.iter().filter(|one| !one.holds()).collect();
     assert!(bad.is_empty(), "{bad:#?}");
     assert!(all.iter().all(|one| one.instances == 200));
@@ -56,12 +56,12 @@ fn every_shipped_rule_holds_on_200_instances() {
 
 #[test]
 fn results_do_not_depend_on_threads_or_on_other_rules() {
-    let rules = RuleSet::read(op::built_in(), SHIPPED).unwrap();
+    let rules = common::rules();
     let some: Vec<Arc<Rule>> = rules.rules().iter().step_by(9).cloned().collect();
     let settings = Settings { instances: 20, ..Settings::default() };
-    let one = verify::rules(&some, settings, 1, &|_| ());
-    assert_eq!(one, verify::rules(&some, settings, 3, &|_| ()));
-    assert_eq!(one[2], verify::rule(&some[2], settings));
+    let one = verify::rules(&some, common::ops(), settings, 1, &|_| ());
+    assert_eq!(one, verify::rules(&some, common::ops(), settings, 3, &|_| ()));
+    assert_eq!(one[2], verify::rule(&some[2], common::ops(), settings));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_counter_example_is_small_and_reads_back_to_what_it_shows() {
     );
     let Verdict::Wrong { case, what } = &one.verdict else { panic!("{one:#?}") };
     assert!(what.starts_with("the sides differ in value: at ["), "{what}");
-    let graph = text::parse(op::built_in(), case).unwrap_or_else(|found| panic!("{found}\n{case}"));
+    let graph = text::parse(common::ops(), case).unwrap_or_else(|found| panic!("{found}\n{case}"));
     assert!(graph.len() <= 3, "{case}");
     assert!(graph.nodes().all(|(_, node)| node.ty.shape.count() <= 4), "{case}");
     assert!(verify::compare_case(&graph).unwrap().is_some());
@@ -130,7 +130,7 @@ fn rules_that_fail_at_the_edge_are_found_wrong() {
         let one = verified(&format!(r#"[Rule(name: "{name}", from: "{from}", to: "{to}"{when})]"#));
         let Verdict::Wrong { what, case } = &one.verdict else { panic!("{one:#?}") };
         assert!(what.starts_with("the sides differ in value"), "{name}: {what}\n{case}");
-        let graph = text::parse(op::built_in(), case).unwrap_or_else(|found| panic!("{found}\n{case}"));
+        let graph = text::parse(common::ops(), case).unwrap_or_else(|found| panic!("{found}\n{case}"));
         assert!(verify::compare_case(&graph).unwrap().is_some(), "{name}: {case}");
     }
 }
@@ -139,13 +139,13 @@ fn rules_that_fail_at_the_edge_are_found_wrong() {
 #[test]
 fn unsound_rules_are_found_whatever_the_seed() {
     let text = include_str!("verify/unsound.ron");
-    let rules =
-        RuleSet::read(op::built_in(), &[("unsound.ron", text)]).unwrap_or_else(|found| panic!("{found}"));
+    let rules = RuleSet::read(common::registry().vocabulary(), &[("unsound.ron", text)])
+        .unwrap_or_else(|found| panic!("{found}"));
     assert!(rules.rules().len() >= 50);
     let mut slipped = Vec::new();
     for seed in 0..3 {
         let settings = Settings { seed, shrink: false, ..Settings::default() };
-        for one in verify::rules(rules.rules(), settings, 2, &|_| ()) {
+        for one in verify::rules(rules.rules(), common::ops(), settings, 2, &|_| ()) {
             if !matches!(one.verdict, Verdict::Wrong { .. }) {
                 slipped.push(format!("{} (seed {seed}): {:?}", one.rule, one.verdict));
             }
@@ -191,7 +191,7 @@ fn what_is_no_number_is_drawn_where_a_rule_asks_for_it_and_is_equal_to_itself() 
         r#"[Rule(name: "drops", from: "(where (isnan ?x) 0.0 ?x)", to: "?x", when: ["is-f32(?x)"])]"#,
     );
     let Verdict::Wrong { case, .. } = &one.verdict else { panic!("{one:#?}") };
-    let graph = text::parse(op::built_in(), case).unwrap_or_else(|found| panic!("{found}\n{case}"));
+    let graph = text::parse(common::ops(), case).unwrap_or_else(|found| panic!("{found}\n{case}"));
     assert!(case.contains("NaN") && verify::compare_case(&graph).unwrap().is_some(), "{case}");
 }
 
@@ -232,7 +232,7 @@ fn a_right_rule_is_not_wrong_because_a_number_is_too_large_and_that_is_told() {
             r#"[Rule(name: "overflows", from: "{from}", to: "{to}", when: ["is-f32(?x)", "min-rank(?x, 1)"])]"#
         );
         for seed in 0..6 {
-            let one = verify::rule(&rule(&text), Settings { seed, ..Settings::default() });
+            let one = verify::rule(&rule(&text), common::ops(), Settings { seed, ..Settings::default() });
             assert!(one.holds(), "{from} (seed {seed}): {one:#?}");
             let counted = one.coverage.features.contains_key(verify::OVERFLOW);
             assert_eq!(counted, one.coverage.overflow.is_some());
@@ -256,7 +256,7 @@ fn integers_beyond_what_floats_hold_are_compared_and_printed_exactly() {
         r#"[Rule(name: "through", from: "(cast (cast ?x {to: f64}) {to: i64})", to: "?x", when: ["is-dtype(?x, i64)"])]"#,
     );
     let Verdict::Wrong { case, .. } = &one.verdict else { panic!("{one:#?}") };
-    let graph = text::parse(op::built_in(), case).unwrap_or_else(|found| panic!("{found}\n{case}"));
+    let graph = text::parse(common::ops(), case).unwrap_or_else(|found| panic!("{found}\n{case}"));
     let what = verify::compare_case(&graph).unwrap().unwrap_or_else(|| panic!("{case}"));
     let numbers = |text: &str| -> Vec<i64> {
         let parts = text.split(|c: char| !c.is_ascii_digit() && c != '-');
@@ -271,7 +271,7 @@ fn integers_beyond_what_floats_hold_are_compared_and_printed_exactly() {
 #[test]
 fn a_side_that_overflows_is_no_finite_one() {
     let case = "graph { x: f32[2] = const [70000.0, 1.0]; h = cast(x) {to: f16}; y = cast(h) {to: f32}; return left = x; return right = y }";
-    let graph = text::parse(op::built_in(), case).unwrap_or_else(|found| panic!("{found}"));
+    let graph = text::parse(common::ops(), case).unwrap_or_else(|found| panic!("{found}"));
     assert!(verify::compare_case(&graph).unwrap().is_some());
 }
 
@@ -304,7 +304,7 @@ fn counter_examples_are_taken_apart_until_nothing_can_go() {
         let one = verified(&text);
         let Verdict::Wrong { case, what } = &one.verdict else { panic!("{name}: {one:#?}") };
         assert_eq!(one, verified(&text), "{name}");
-        let graph = text::parse(op::built_in(), case).unwrap_or_else(|found| panic!("{found}\n{case}"));
+        let graph = text::parse(common::ops(), case).unwrap_or_else(|found| panic!("{found}\n{case}"));
         let shown = verify::compare_case(&graph).unwrap_or_else(|why| panic!("{why}\n{case}"));
         assert!(shown.is_some(), "{name} does not show it: {what}\n{case}");
         settings.bind(|| insta::assert_snapshot!(*name, case));
@@ -313,7 +313,7 @@ fn counter_examples_are_taken_apart_until_nothing_can_go() {
 
 #[test]
 fn a_case_whose_sides_agree_says_so_and_one_with_inputs_is_none() {
-    let compare = |text: &str| verify::compare_case(&text::parse(op::built_in(), text).unwrap());
+    let compare = |text: &str| verify::compare_case(&text::parse(common::ops(), text).unwrap());
     let case = "graph { x: f32[2] = const [1.0, -1.0]; y = relu(x); z = relu(y); return left = y; return right = z }";
     assert_eq!(compare(case), Ok(None));
     let case = "graph { x: f32[2] = input; y = relu(x); return left = y; return right = x }";
@@ -328,6 +328,7 @@ fn a_rule_without_instances_fails() {
         &rule(
             r#"[Rule(name: "never", from: "(relu ?x)", to: "(relu ?x)", when: ["rank(?x, 2)", "equal(rank-of(?x), 3)"])]"#,
         ),
+        common::ops(),
         Settings { instances: 5, ..Settings::default() },
     );
     assert!(!one.holds());
@@ -409,7 +410,7 @@ fn sizes_that_no_memory_holds_end_in_words() {
         let when = if when.is_empty() { String::new() } else { format!("\"{when}\"") };
         let text = format!(r#"[Rule(name: "huge", from: "{from}", to: "{to}", when: [{when}])]"#);
         let settings = Settings { instances: 10, ..Settings::default() };
-        let one = verify::rule(&rule(&text.replace("HUGE", huge)), settings);
+        let one = verify::rule(&rule(&text.replace("HUGE", huge)), common::ops(), settings);
         match &one.verdict {
             Verdict::Uncovered { reasons, .. } => {
                 assert!(
@@ -425,7 +426,7 @@ fn sizes_that_no_memory_holds_end_in_words() {
 /// Every literal of the shipped rules' convolutions is made large: what comes of it is a verdict.
 #[test]
 fn verdicts_come_whatever_numbers_a_rule_holds() {
-    let rules = RuleSet::read(op::built_in(), SHIPPED).unwrap();
+    let rules = common::rules();
     let wanted = |rule: &Rule| matches!(rule.stem(), "onednn" | "layout") && rule.name.contains("conv");
     let settings = Settings { instances: 4, tries: 100, shrink: true, ..Settings::default() };
     let mut made = 0;
@@ -442,7 +443,7 @@ fn verdicts_come_whatever_numbers_a_rule_holds() {
                 }
                 made += 1;
                 changed.examples.clear();
-                verify::rule(&changed, settings);
+                verify::rule(&changed, common::ops(), settings);
             }
         }
     }
@@ -524,7 +525,7 @@ fn sides_of_different_types_are_wrong() {
     let one = verified(r#"[Rule(name: "drop", from: "(transpose ?x {perm: ?p})", to: "?x")]"#);
     let Verdict::Wrong { what, case } = &one.verdict else { panic!("{one:#?}") };
     assert!(what.contains("type") || what.contains("value"), "{what}");
-    text::parse(op::built_in(), case).unwrap_or_else(|found| panic!("{found}\n{case}"));
+    text::parse(common::ops(), case).unwrap_or_else(|found| panic!("{found}\n{case}"));
 }
 
 #[test]
@@ -535,10 +536,9 @@ fn a_number_is_no_match_where_it_would_add_a_dimension() {
             "graph {{ x: f32[3] = input; three: f32[] = const [3.0]; six: f32{shape} = const [6.0]
             a = add(x, three); c = clip(a) {{min: 0.0, max: 6.0}}; m = mul(x, c); y = div(m, six); return y }}"
         );
-        text::parse(op::built_in(), &source).unwrap_or_else(|found| panic!("{found}"))
+        text::parse(common::ops(), &source).unwrap_or_else(|found| panic!("{found}"))
     };
-    let rules =
-        RuleSet::read(op::built_in(), SHIPPED).unwrap().select(&["fuse-hard-swish-clip".into()]).unwrap();
+    let rules = common::rules().select(&["fuse-hard-swish-clip".into()]).unwrap();
     let applied = |shape| {
         let mut egraph = EGraph::new(&graph(shape));
         egraph
@@ -577,7 +577,7 @@ fn every_member_of_the_small_cases_agrees_with_the_reference() {
         [("cases", "native"), ("cases", "superoptimise"), ("cases/superoptimise", "superoptimise")]
     {
         for path in cases(folder) {
-            let graph = text::parse(op::built_in(), &std::fs::read_to_string(&path).unwrap()).unwrap();
+            let graph = text::parse(common::ops(), &std::fs::read_to_string(&path).unwrap()).unwrap();
             members_agree(&path.display().to_string(), &graph, &pipeline(name, 2), 24, true);
         }
     }
@@ -586,7 +586,7 @@ fn every_member_of_the_small_cases_agrees_with_the_reference() {
 fn load(path: &str, dims: &[(&str, usize)]) -> Graph {
     let dims = dims.iter().map(|(name, size)| ((*name).to_owned(), *size)).collect();
     let options = ImportOptions { dims, missing_weights: MissingWeights::Seeded };
-    onnx::load(common::root().join(path), &options).unwrap().graph
+    onnx::load(common::registry().onnx(), common::root().join(path), &options).unwrap().graph
 }
 
 #[test]

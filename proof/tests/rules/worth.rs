@@ -6,21 +6,20 @@ use ovolo::compile::{self, Options};
 use ovolo::cost::Machine;
 use ovolo::egraph::EGraph;
 use ovolo::graph::{Graph, text};
-use ovolo::pass::pipeline::{self, Pipeline};
+use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::pricing::pricings;
 use ovolo::pass::{PassReport, Rewrite};
 use ovolo::rule::{Example, Rule, RuleSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What changes when the rule is taken away, for a snapshot.
 pub fn worth(rule: &Rule, set: &RuleSet) -> Result<String, String> {
     let fires = rule.examples.iter().filter(|example| matches!(example, Example::Fires { .. }));
     let graphs: Vec<Graph> = fires
-        .map(|example| {
-            text::parse(ovolo::op::built_in(), &example.graph()).map_err(|error| error.to_string())
-        })
+        .map(|example| text::parse(crate::common::ops(), &example.graph()).map_err(|error| error.to_string()))
         .collect::<Result<_, _>>()?;
     let pipeline = pipeline_with(rule).ok_or("no shipped pipeline has the rule in a phase")?;
     let (without, shorter) = (set.without(&rule.name), pipeline_without(rule, &pipeline));
@@ -56,7 +55,11 @@ fn lines(pipeline: &Pipeline, lost: &[&String]) -> String {
 }
 
 fn pipeline_with(rule: &Rule) -> Option<Pipeline> {
-    let shipped = pipeline::SHIPPED.iter().map(|(name, text)| Pipeline::read(name, text).unwrap());
+    let registry = crate::common::registry();
+    let shipped = registry
+        .pipelines()
+        .iter()
+        .map(|(name, text)| Pipeline::read(&registry.scope(), name, text).unwrap());
     // Those first that choose alike on every machine; which kernels oneDNN has depends on the processor. Then
     // plain pipelines: the fewer passes, the plainer the snapshot.
     let library = |pipeline: &Pipeline| {
@@ -83,6 +86,7 @@ fn chosen(graph: &Graph, rules: &RuleSet, pipeline: &Pipeline) -> (String, Strin
     let mut pipeline = pipeline.clone();
     pipeline.extract_mut().unwrap().price_by("flops", pricings()).unwrap();
     let options = Options {
+        registry: Arc::clone(crate::common::registry()),
         rules: rules.clone(),
         pipeline,
         threads: 1,

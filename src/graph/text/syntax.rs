@@ -3,7 +3,7 @@
 
 use super::lex::{Lexeme, Token, lex};
 use crate::error::{Diagnostic, Diagnostics, Span};
-use crate::tensor::{DType, Device, Layout, Shape, TensorType};
+use crate::tensor::{DType, Device, Family, Layout, Shape, TensorType};
 
 /// A value with its place.
 #[derive(Clone, Debug)]
@@ -60,9 +60,9 @@ type Parsed<T> = Result<T, Reported>;
 
 /// The statements of source 0 of `found`, without those that have mistakes; and the names that
 /// those would have defined.
-pub(super) fn parse(text: &str, found: &mut Diagnostics) -> (GraphText, Vec<String>) {
+pub(super) fn parse(text: &str, families: &[Family], found: &mut Diagnostics) -> (GraphText, Vec<String>) {
     let lexemes = lex(text, found);
-    let mut parser = Parser { lexemes, at: 0, found, broken: Vec::new() };
+    let mut parser = Parser { lexemes, at: 0, families, found, broken: Vec::new() };
     let graph = parser.graph();
     (graph, parser.broken)
 }
@@ -70,6 +70,8 @@ pub(super) fn parse(text: &str, found: &mut Diagnostics) -> (GraphText, Vec<Stri
 struct Parser<'a> {
     lexemes: Vec<Lexeme>,
     at: usize,
+    /// Families of devices that types may name.
+    families: &'a [Family],
     found: &'a mut Diagnostics,
     broken: Vec<String>,
 }
@@ -218,7 +220,7 @@ impl Parser<'_> {
         Ok(Statement::Value { name, ty, op, body })
     }
 
-    /// `f32[1,64,56,56]@nChw16c#cuda:0`.
+    /// `f32[1,64,56,56]@nChw16c#gpu:0`.
     fn ty(&mut self) -> Parsed<Spanned<TensorType>> {
         let start = self.span();
         let dtype = match self.token() {
@@ -269,20 +271,24 @@ impl Parser<'_> {
         let span = self.advance().span;
         match name {
             "host" => Ok(Device::Host),
-            "cuda" => {
+            name => {
+                let Some(family) = self.families.iter().find(|family| family.name() == name) else {
+                    let known = self
+                        .families
+                        .iter()
+                        .fold("`host`".to_owned(), |known, family| format!("{known} and `{family}:0`"));
+                    return Err(self.wrong_type(span, format!("unknown device `{name}`; there are {known}")));
+                };
                 self.need(':')?;
                 let index = match self.token() {
                     Token::Number(digits) => digits.parse().ok(),
                     _ => None,
                 };
                 let Some(index) = index else {
-                    return Err(self.expected("the number of a CUDA device"));
+                    return Err(self.expected("the number of a device"));
                 };
                 self.at += 1;
-                Ok(Device::Cuda(index))
-            }
-            other => {
-                Err(self.wrong_type(span, format!("unknown device `{other}`; there are `host` and `cuda:0`")))
+                Ok(Device::Accelerator(*family, index))
             }
         }
     }

@@ -19,7 +19,7 @@ graph tiny {
 }";
 
 fn errors(text: &str) -> String {
-    parse(crate::op::built_in(), text)
+    parse(crate::fixture::ops(), text)
         .map(|graph| format!("no errors:\n{graph}"))
         .unwrap_or_else(|found| found.to_string())
 }
@@ -28,7 +28,7 @@ fn errors(text: &str) -> String {
 fn round_trip(graph: &Graph) {
     let text = print(graph);
     let constants = |name: &str| graph.find(name).and_then(|id| graph.constant(id)).cloned();
-    let read = parse_with(crate::op::built_in(), &text, &constants)
+    let read = parse_with(crate::fixture::ops(), &text, &constants)
         .unwrap_or_else(|found| panic!("{found}\n{text}"));
     assert_eq!(print(&read), text);
     assert!(diff(graph, &read).is_empty(), "{}", diff(graph, &read));
@@ -43,7 +43,7 @@ fn round_trip(graph: &Graph) {
 
 #[test]
 fn types_are_inferred_and_printed() {
-    let graph = parse(crate::op::built_in(), TINY).unwrap();
+    let graph = parse(crate::fixture::ops(), TINY).unwrap();
     assert_snapshot!(graph, @r#"
         graph tiny {
           x: f32[1,3,8,8] = input
@@ -75,7 +75,10 @@ fn odd_names_and_all_kinds_of_constants_round_trip() {
     let blocked = TensorType::plain(DType::F32, [1, 3, 2, 2]).with_layout("nChw8c".parse().unwrap());
     let constant = graph.add_constant("blocked", random(&blocked, 5));
     graph.add_constant("nan", Tensor::from_elements([2], &[f32::NAN, f32::from_bits(0x7fc0_0001)]));
-    let input = graph.add_input("input", TensorType { device: crate::tensor::Device::Cuda(1), ..blocked });
+    let input = graph.add_input(
+        "input",
+        TensorType { device: crate::tensor::Device::Accelerator(crate::fixture::FAMILY, 1), ..blocked },
+    );
     graph.add_output("a result", constant);
     graph.add_output("input", input);
     round_trip(&graph);
@@ -96,7 +99,7 @@ graph {
   return p
   return s
 }";
-    let graph = parse(crate::op::built_in(), text).unwrap();
+    let graph = parse(crate::fixture::ops(), text).unwrap();
     round_trip(&graph);
     let y = &graph[graph.find("y").unwrap()];
     let clip = Step { op: "clip", parameters: vec![Float(0.0), Float(6.0)] };
@@ -110,7 +113,7 @@ graph {
 #[test]
 fn a_step_without_parameters_takes_the_defaults() {
     let text = TINY.replace("pads: [1,1,1,1]", "pads: [1,1,1,1], post: <clip>");
-    let graph = parse(crate::op::built_in(), &text).unwrap();
+    let graph = parse(crate::fixture::ops(), &text).unwrap();
     assert!(print(&graph).contains("post: <clip(-inf,inf)>"), "{graph}");
     round_trip(&graph);
 }
@@ -118,7 +121,7 @@ fn a_step_without_parameters_takes_the_defaults() {
 #[test]
 fn comments_and_lines_on_one_line_are_read() {
     let graph =
-        parse(crate::op::built_in(), "graph { x: f32[2] = input; // a comment\n y = relu(x); return y }")
+        parse(crate::fixture::ops(), "graph { x: f32[2] = input; // a comment\n y = relu(x); return y }")
             .unwrap();
     assert_eq!(graph.len(), 2);
 }
@@ -286,29 +289,29 @@ fn mistakes_of_syntax_do_not_hide_each_other() {
     for text in
         ["", "graph", "graph {", "graph x", "graph { x }", "graph { } y", "graph { x: f32[1,] = }", "}", "\""]
     {
-        assert!(parse(crate::op::built_in(), text).is_err(), "{text}");
+        assert!(parse(crate::fixture::ops(), text).is_err(), "{text}");
     }
     for text in [
         "graph {\n x: f32[4 = input\n y: f32[4] = ?\n return y\n}",
         "graph { x: f32[99999999999,99999999999] = input; y: f32[4]@nChw16c = input }",
-        "graph { x: f32[4]#gpu = input; x: f32[4]#cuda = input }",
+        "graph { x: f32[4]#npu = input; x: f32[4]#gpu = input }",
     ] {
-        assert_eq!(parse(crate::op::built_in(), text).unwrap_err().len(), 2, "{}", errors(text));
+        assert_eq!(parse(crate::fixture::ops(), text).unwrap_err().len(), 2, "{}", errors(text));
     }
-    assert_eq!(parse(crate::op::built_in(), "graph { x: f32[1] = inpt }").unwrap_err().len(), 1);
+    assert_eq!(parse(crate::fixture::ops(), "graph { x: f32[1] = inpt }").unwrap_err().len(), 1);
 }
 
 #[test]
 fn a_table_gives_constants_and_is_checked() {
-    let graph = parse(crate::op::built_in(), TINY).unwrap();
+    let graph = parse(crate::fixture::ops(), TINY).unwrap();
     let text = print(&graph);
     let w = graph.constant(graph.find("w").unwrap()).unwrap();
     assert!(errors(&text).contains("the value of `w` is not in the text"));
     let other =
-        parse_with(crate::op::built_in(), &text, &|_| Some(random(w.ty(), 9))).unwrap_err().to_string();
+        parse_with(crate::fixture::ops(), &text, &|_| Some(random(w.ty(), 9))).unwrap_err().to_string();
     assert!(other.contains("other values"), "{other}");
     let other =
-        parse_with(crate::op::built_in(), &text, &|_| Some(Tensor::scalar(1.0_f32))).unwrap_err().to_string();
+        parse_with(crate::fixture::ops(), &text, &|_| Some(Tensor::scalar(1.0_f32))).unwrap_err().to_string();
     assert!(other.contains("another type"), "{other}");
 }
 
@@ -333,17 +336,17 @@ fn no_text_makes_the_reader_panic() {
         let text = String::from_utf8(text).unwrap();
         // Sizes that are cut together from digits may be large; only the form is of interest here.
         if !text.lines().any(|line| line.len() > 60) {
-            let _ = syntax::parse(&text, &mut Diagnostics::of("fuzz", &text));
+            let _ = syntax::parse(&text, &[], &mut Diagnostics::of("fuzz", &text));
         }
     }
 }
 
 #[test]
 fn names_of_added_nodes_stay_unique_and_print_bare() {
-    let mut graph = parse(crate::op::built_in(), TINY).unwrap();
+    let mut graph = parse(crate::fixture::ops(), TINY).unwrap();
     let x = graph.find("x").unwrap();
     let node = Node {
-        op: crate::op::built_in().get("relu").unwrap(),
+        op: crate::fixture::ops().get("relu").unwrap(),
         attrs: Arc::new(Attrs::new()),
         inputs: vec![x],
         name: "relu1".into(),

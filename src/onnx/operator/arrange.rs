@@ -1,12 +1,12 @@
 //! Operators that arrange the same elements under another shape or order.
 
-use super::{Call, Importer, Results, Value, entry};
+use super::{Call, Operator, Results, Value, entry};
 use crate::attr::Attrs;
 use crate::onnx::call::{axes, axis, signed};
 use crate::onnx::weight::checked_type;
 use crate::tensor::Shape;
 
-pub(super) const TABLE: &[Importer] = &[
+pub(super) const TABLE: &[Operator] = &[
     entry("DepthToSpace", 1, 1, depth_to_space),
     entry("SpaceToDepth", 1, 1, space_to_depth),
     entry("Expand", 2, 2, expand),

@@ -1,6 +1,6 @@
 //! Operators whose results are known from attributes, shapes and constants alone.
 
-use super::{Call, Importer, Results, entry};
+use super::{Call, Operator, Results, entry};
 use crate::onnx::call::signed;
 use crate::onnx::weight::checked_type;
 use crate::tensor::{DType, Tensor};
@@ -8,7 +8,7 @@ use crate::tensor::{DType, Tensor};
 /// The most elements of a `Range`.
 const LONGEST: usize = 1 << 24;
 
-pub(super) const TABLE: &[Importer] = &[
+pub(super) const TABLE: &[Operator] = &[
     entry("Constant", 0, 0, constant),
     entry("ConstantOfShape", 1, 1, constant_of_shape),
     entry("EyeLike", 1, 1, eye_like),

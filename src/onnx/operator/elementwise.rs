@@ -1,12 +1,12 @@
 //! Operators that work element by element.
 
-use super::{ANY, Call, Importer, Results, Value, entry};
+use super::{ANY, Call, Operator, Results, Value, entry};
 use crate::attr::{Attr, Attrs};
 use crate::onnx::proto::AttributeType;
 use crate::onnx::weight::element_type;
 use crate::tensor::DType;
 
-pub(super) const TABLE: &[Importer] = &[
+pub(super) const TABLE: &[Operator] = &[
     entry("Abs", 1, 1, |call| unary(call, "abs")),
     entry("Ceil", 1, 1, |call| unary(call, "ceil")),
     entry("Cos", 1, 1, |call| unary(call, "cos")),

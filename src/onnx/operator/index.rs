@@ -1,11 +1,11 @@
 //! Operators that take parts of values, and put parts together.
 
-use super::{ANY, Call, Importer, Results, Value, entry};
+use super::{ANY, Call, Operator, Results, Value, entry};
 use crate::attr::Attrs;
 use crate::onnx::call::{axes, axis, signed};
 use crate::tensor::{Shape, Tensor, TensorType};
 
-pub(super) const TABLE: &[Importer] = &[
+pub(super) const TABLE: &[Operator] = &[
     entry("Concat", 1, ANY, concat),
     entry("Gather", 2, 2, |call| gather(call, "gather")),
     entry("GatherElements", 2, 2, |call| gather(call, "gather-elements")),

@@ -1,12 +1,12 @@
 //! Convolutions and matrix products.
 
-use super::{Call, Importer, Results, Value, entry};
+use super::{Call, Operator, Results, Value, entry};
 use crate::attr::Attrs;
 use crate::onnx::call::signed;
 use crate::onnx::operator::pool::Window;
 use crate::tensor::{Tensor, TensorType};
 
-pub(super) const TABLE: &[Importer] =
+pub(super) const TABLE: &[Operator] =
     &[entry("Conv", 2, 3, conv), entry("Gemm", 2, 3, gemm), entry("MatMul", 2, 2, matmul)];
 
 /// One- and two-dimensional; one dimension becomes two, of which the first is 1.

@@ -1,11 +1,11 @@
 //! Normalisations and softmax.
 
-use super::{Call, Importer, Results, Value, entry};
+use super::{Call, Operator, Results, Value, entry};
 use crate::attr::Attrs;
 use crate::onnx::call::{axis, signed};
 use crate::tensor::{Shape, Tensor, TensorType};
 
-pub(super) const TABLE: &[Importer] = &[
+pub(super) const TABLE: &[Operator] = &[
     entry("BatchNormalization", 5, 5, batch),
     entry("InstanceNormalization", 3, 3, instance),
     entry("LayerNormalization", 2, 3, layer),

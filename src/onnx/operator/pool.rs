@@ -1,10 +1,10 @@
 //! Pooling, and the windows that pooling and convolution share.
 
-use super::{Call, Importer, Results, Value, entry};
+use super::{Call, Operator, Results, Value, entry};
 use crate::attr::Attrs;
 use crate::onnx::call::signed;
 
-pub(super) const TABLE: &[Importer] = &[
+pub(super) const TABLE: &[Operator] = &[
     entry("AveragePool", 1, 1, average_pool),
     entry("MaxPool", 1, 1, max_pool),
     entry("GlobalAveragePool", 1, 1, |call| global(call, "reduce-mean")),

@@ -1,10 +1,10 @@
 //! Reductions over axes.
 
-use super::{Call, Importer, Results, Value, entry};
+use super::{Call, Operator, Results, Value, entry};
 use crate::attr::Attrs;
 use crate::onnx::call::{axes, axis, signed};
 
-pub(super) const TABLE: &[Importer] = &[
+pub(super) const TABLE: &[Operator] = &[
     entry("ReduceSum", 1, 2, |call| plain(call, "reduce-sum")),
     entry("ReduceMean", 1, 2, |call| plain(call, "reduce-mean")),
     entry("ReduceMax", 1, 2, |call| plain(call, "reduce-max")),

@@ -1,11 +1,11 @@
 //! Images in other sizes: transposed convolution, and resampling.
 
-use super::{Call, Importer, Results, Value, entry};
+use super::{Call, Operator, Results, Value, entry};
 use crate::attr::{Attr, Attrs};
 use crate::onnx::call::{axis, signed};
 use crate::tensor::{Tensor, TensorType};
 
-pub(super) const TABLE: &[Importer] = &[
+pub(super) const TABLE: &[Operator] = &[
     entry("ConvTranspose", 2, 3, conv_transpose),
     entry("Resize", 1, 4, resize),
     entry("Upsample", 1, 2, upsample),

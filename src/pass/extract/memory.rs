@@ -15,11 +15,11 @@
 use super::NOTHING;
 use super::effort::WORK;
 use super::trial::{Chooser, Trial};
-use crate::contract::Call;
 use crate::egraph::Need;
 use crate::error::Error;
 use crate::extract::Problem;
 use crate::memory::Limit;
+use crate::op::Call;
 use crate::plan::{Placed, Plan};
 use crate::tensor::Device;
 use std::cell::RefCell;

@@ -9,7 +9,7 @@ use crate::ron::Text;
 use crate::rule::expr::Function;
 use crate::rule::pattern::{ExprAst, ExprKind};
 use crate::rule::signature::{LARGEST, MOST_DIMENSIONS};
-use crate::rule::{AttrVar, Expr, Kind, OperandVar, RestVar, functions, literal};
+use crate::rule::{AttrVar, Expr, Kind, OperandVar, RestVar, literal};
 
 /// An expression with its kind; `None` where a variable's is not known.
 pub(super) type Kinded = (Expr, Option<Kind>);
@@ -52,9 +52,9 @@ impl Reader<'_> {
         arguments: &[ExprAst],
         scope: &mut Scope,
     ) -> Option<Kinded> {
-        let Some(function) = functions().find(|function| function.name == name) else {
+        let Some(function) = self.vocabulary.words.get(name) else {
             let span = text.span(ast.range.start..ast.range.start + name.len());
-            let known: Vec<&str> = functions().map(|function| function.name).collect();
+            let known: Vec<&str> = self.vocabulary.words.all().map(|function| function.name).collect();
             self.unknown("guard or function", name, span, &known);
             return None;
         };
@@ -141,7 +141,7 @@ impl Reader<'_> {
         let mut help = asked.advice().to_owned();
         let rank = matches!((asked, kind), (Kind::Operand, Kind::Rest));
         let all = format!("all-{}", function.name.trim_start_matches("is-"));
-        if rank && functions().any(|function| function.name == all) {
+        if rank && self.vocabulary.words.get(&all).is_some() {
             help = format!("`{all}` asks it of every operand");
         } else if let bound @ [_, ..] = &scope.written(asked)[..] {
             help = format!("the left binds {}", bound.join(", "));

@@ -39,9 +39,9 @@ impl Given {
 
 impl Reader<'_> {
     pub(super) fn op(&mut self, text: &Text, name: &str, range: &Range<usize>) -> Option<Op> {
-        let op = self.ops.get(name);
+        let op = self.vocabulary.ops.get(name);
         if op.is_none() {
-            let known = self.ops.names();
+            let known = self.vocabulary.ops.names();
             self.unknown("op", name, text.span(range.clone()), &known);
         }
         op

@@ -11,7 +11,7 @@ fn a_saved_model_is_taken_over_elsewhere() {
     let (cache, mut session) = filled(&at.join("one"), &request);
     let file = at.join("digits.cache");
     cache.save(&key(&request), &file).unwrap();
-    let other = Cache::new(&at.join("other"), Cache::LIMIT, ovolo::op::built_in());
+    let other = Cache::new(&at.join("other"), Cache::LIMIT, crate::common::registry());
     let entry = other.load(&file, &|_| Ok(())).unwrap();
     assert_eq!(entry.key, key(&request));
     assert!(same(&outputs(&mut other.find(&key(&request), None).unwrap()), &outputs(&mut session)));
@@ -50,7 +50,7 @@ fn a_damaged_file_is_refused_whole() {
     let file = at.join("digits.cache");
     cache.save(&key(&request), &file).unwrap();
     let whole = std::fs::read(&file).unwrap();
-    let other = Cache::new(&at.join("other"), Cache::LIMIT, ovolo::op::built_in());
+    let other = Cache::new(&at.join("other"), Cache::LIMIT, crate::common::registry());
     let step = whole.len() / 400;
     for place in (0..whole.len()).step_by(step) {
         let mut bytes = whole.clone();
@@ -72,14 +72,18 @@ fn a_damaged_file_is_refused_whole() {
 #[test]
 fn what_hangs_on_the_machine_is_told_apart() {
     let here = key(&request(&digits()));
-    assert_eq!(elsewhere(&here, BUILDS), []);
+    assert_eq!(elsewhere(&here, crate::common::registry(), BUILDS), []);
     for field in ["format", "ovolo", "build", "processor", "instruction sets", "backend native"] {
         let there = here.clone().with(field, "other");
-        let found = elsewhere(&there, BUILDS);
+        let found = elsewhere(&there, crate::common::registry(), BUILDS);
         assert_eq!(found.len(), 1, "{field}");
         assert_eq!((found[0].field.as_str(), found[0].there.as_deref()), (field, Some("other")));
     }
     for field in ["model", "dims", "threads", "rules"] {
-        assert_eq!(elsewhere(&here.clone().with(field, "other"), BUILDS), [], "{field}");
+        assert_eq!(
+            elsewhere(&here.clone().with(field, "other"), crate::common::registry(), BUILDS),
+            [],
+            "{field}"
+        );
     }
 }

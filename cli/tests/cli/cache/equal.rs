@@ -2,7 +2,7 @@
 
 use crate::cache::fixture::{build, digits, filled, folder, key, origin, outputs, request, same};
 use crate::common;
-use ovolo::backend::cuda::nvrtc::Fresh;
+use ovolo::backend::Unkept;
 use ovolo::cache::{Cache, Key, Kind, Origin, Request};
 use ovolo::compile;
 use ovolo::graph::text;
@@ -13,7 +13,7 @@ use prost::Message;
 
 #[test]
 fn plans_of_all_cases_come_back_as_they_were_and_give_the_same_bits() {
-    let cache = Cache::new(&folder("cases"), Cache::LIMIT, ovolo::op::built_in());
+    let cache = Cache::new(&folder("cases"), Cache::LIMIT, common::registry());
     let pipelines: &[&str] = if common::onednn_found() {
         &["native", "superoptimise", "cpu", "onednn"]
     } else {
@@ -22,11 +22,12 @@ fn plans_of_all_cases_come_back_as_they_were_and_give_the_same_bits() {
     let cases = common::root().join("tests/cases");
     let mut count = 0;
     for path in crate::cache::fixture::files(&cases) {
-        let graph = text::parse(ovolo::op::built_in(), &std::fs::read_to_string(&path).unwrap()).unwrap();
+        let graph = text::parse(common::ops(), &std::fs::read_to_string(&path).unwrap()).unwrap();
         for pipeline in pipelines {
             let compilation = compile::compile(graph.clone(), &common::pipeline(pipeline, 2)).unwrap();
             let plan = compilation.plan.clone();
-            let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+            let mut session =
+                Session::new(&compilation.program, compilation.plan, common::registry().backends()).unwrap();
             let key = Key::default().with("case", path.display().to_string()).with("pipeline", *pipeline);
             cache.keep(&key, &session, Origin::default()).unwrap();
             let mut found =
@@ -77,7 +78,7 @@ fn a_plan_whose_kernel_answers_otherwise_now_is_not_run() {
     let refused = |change: &dyn Fn(&mut Plan)| {
         let mut plan = session.plan().clone();
         change(&mut plan);
-        match Session::stored(plan, constants(), &Fresh) {
+        match Session::stored(plan, constants(), common::registry().backends(), &Unkept) {
             Ok(_) => panic!("it was taken"),
             Err(error) => error.to_string(),
         }

@@ -6,10 +6,11 @@ use ovolo::compile::{self, Options};
 use ovolo::cost::Machine;
 use ovolo::graph::{Graph, text};
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
-use ovolo::rule::{self, RuleSet};
+use ovolo::rule::RuleSet;
 use ovolo::session::Session;
 use ovolo::tensor::Tensor;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// An empty folder of this test's own.
 pub fn folder(name: &str) -> PathBuf {
@@ -31,7 +32,11 @@ pub fn request(model: &Path) -> Request {
         dims: [("N".to_owned(), 2)].into(),
         missing_weights: MissingWeights::Refuse,
         pipeline: common::options(1).pipeline,
-        rules: rule::SHIPPED.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect(),
+        rules: common::registry()
+            .rules()
+            .iter()
+            .map(|(name, text)| (name.to_owned(), text.to_string()))
+            .collect(),
         threads: 1,
         calibration: None,
         builds: ovolo_cli::BUILDS,
@@ -39,14 +44,16 @@ pub fn request(model: &Path) -> Request {
 }
 
 pub fn key(request: &Request) -> Key {
-    request.key().unwrap()
+    request.key(common::registry()).unwrap()
 }
 
 /// Compiles what is asked for.
 pub fn build(request: &Request) -> Session {
     let files: Vec<(&str, &str)> = request.rules.iter().map(|(n, t)| (n.as_str(), t.as_str())).collect();
     let options = Options {
-        rules: RuleSet::read(ovolo::op::built_in(), &files).unwrap_or_else(|errors| panic!("{errors}")),
+        registry: Arc::clone(common::registry()),
+        rules: RuleSet::read(common::registry().vocabulary(), &files)
+            .unwrap_or_else(|errors| panic!("{errors}")),
         pipeline: request.pipeline.clone(),
         threads: request.threads,
         machine: request.calibration.unwrap_or(Machine::NOMINAL),
@@ -55,16 +62,15 @@ pub fn build(request: &Request) -> Session {
     };
     let graph = graph(request);
     let compilation = compile::compile(graph, &options).unwrap_or_else(|error| panic!("{error}"));
-    Session::new(&compilation.program, compilation.plan).unwrap()
+    Session::new(&compilation.program, compilation.plan, common::registry().backends()).unwrap()
 }
 
 fn graph(request: &Request) -> Graph {
     if request.model.extension().is_some_and(|extension| extension == "ovolo") {
-        return text::parse(ovolo::op::built_in(), &std::fs::read_to_string(&request.model).unwrap())
-            .unwrap();
+        return text::parse(common::ops(), &std::fs::read_to_string(&request.model).unwrap()).unwrap();
     }
     let options = ImportOptions { dims: request.dims.clone(), missing_weights: request.missing_weights };
-    onnx::load(&request.model, &options).unwrap().graph
+    onnx::load(common::registry().onnx(), &request.model, &options).unwrap().graph
 }
 
 pub fn origin(request: &Request) -> Origin {
@@ -73,7 +79,7 @@ pub fn origin(request: &Request) -> Origin {
 
 /// A cache that holds the plan of a request.
 pub fn filled(folder: &Path, request: &Request) -> (Cache, Session) {
-    let cache = Cache::new(folder, Cache::LIMIT, ovolo::op::built_in());
+    let cache = Cache::new(folder, Cache::LIMIT, common::registry());
     let session = build(request);
     cache.keep(&key(request), &session, origin(request)).unwrap();
     (cache, session)

@@ -190,7 +190,7 @@ fn each_setting_changes_its_own_field() {
     assert_eq!(plan(|settings| settings.order = "given".into()), ["plan.order"]);
     assert_eq!(plan(|settings| settings.planner = "best".into()), ["plan.planner"]);
     assert_eq!(plan(|settings| settings.limits = Limit::host(1 << 20)), ["plan.limits", "plan.limits.host"]);
-    let device = Limit::default().with(Device::Cuda(0), 1 << 20);
+    let device = Limit::default().with(Device::Accelerator(ovolo_cuda::FAMILY, 0), 1 << 20);
     assert_eq!(
         with(&|request| request.pipeline.plan_mut().unwrap().limits = device.clone()),
         ["plan.limits", "plan.limits.cuda:0"]

@@ -11,7 +11,7 @@ fn for_images(count: usize) -> Request {
 #[test]
 fn what_was_used_longest_ago_goes_first_and_shared_weights_stay() {
     let at = folder("oldest");
-    let cache = Cache::new(&at, Cache::LIMIT, ovolo::op::built_in());
+    let cache = Cache::new(&at, Cache::LIMIT, crate::common::registry());
     // As many images as have the same kernels on any processor, which read the same weights.
     let requests: Vec<Request> = (9..=12).map(for_images).collect();
     for (age, request) in requests.iter().enumerate() {
@@ -41,11 +41,14 @@ fn keeping_prunes_to_the_limit_by_itself() {
     let at = folder("limit");
     let request = for_images(12);
     let session = build(&request);
-    Cache::new(&at, Cache::LIMIT, ovolo::op::built_in())
+    Cache::new(&at, Cache::LIMIT, crate::common::registry())
         .keep(&key(&request), &session, origin(&request))
         .unwrap();
-    let cache =
-        Cache::new(&at, Cache::new(&at, 0, ovolo::op::built_in()).bytes() * 5 / 4, ovolo::op::built_in());
+    let cache = Cache::new(
+        &at,
+        Cache::new(&at, 0, crate::common::registry()).bytes() * 5 / 4,
+        crate::common::registry(),
+    );
     for count in 1..12 {
         let request = for_images(count);
         let mut session = build(&request);
@@ -60,7 +63,7 @@ fn keeping_prunes_to_the_limit_by_itself() {
 fn a_model_that_is_larger_than_the_cache_is_not_kept() {
     let at = folder("larger");
     let request = for_images(1);
-    let error = Cache::new(&at, 1000, ovolo::op::built_in())
+    let error = Cache::new(&at, 1000, crate::common::registry())
         .keep(&key(&request), &build(&request), origin(&request))
         .unwrap_err();
     assert!(error.to_string().ends_with("and the cache is limited to 1000 bytes"), "{error}");
@@ -71,7 +74,7 @@ fn a_model_that_is_larger_than_the_cache_is_not_kept() {
 fn weights_that_no_entry_names_stay_a_while_as_one_may_be_about_to() {
     let at = folder("grace");
     let request = for_images(1);
-    let cache = Cache::new(&at, Cache::LIMIT, ovolo::op::built_in());
+    let cache = Cache::new(&at, Cache::LIMIT, crate::common::registry());
     cache.keep(&key(&request), &build(&request), origin(&request)).unwrap();
     let count = cache.folder().list(Kind::Weight).len();
     cache.folder().remove(Kind::Plan, &key(&request).fingerprint().to_string()).unwrap();
@@ -87,7 +90,7 @@ fn weights_that_no_entry_names_stay_a_while_as_one_may_be_about_to() {
 fn weights_that_stay_are_told_and_so_are_those_that_no_entry_names() {
     let at = folder("young");
     let request = for_images(1);
-    let cache = Cache::new(&at, Cache::LIMIT, ovolo::op::built_in());
+    let cache = Cache::new(&at, Cache::LIMIT, crate::common::registry());
     cache.keep(&key(&request), &build(&request), origin(&request)).unwrap();
     assert!(cache.others().is_empty());
     let weights = cache.folder().list(Kind::Weight);
@@ -113,8 +116,8 @@ fn weights_that_stay_are_told_and_so_are_those_that_no_entry_names() {
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[0] ^= 1;
     std::fs::write(&path, bytes).unwrap();
-    std::fs::create_dir_all(at.join("cubins")).unwrap();
-    let module = at.join("cubins").join("ab".repeat(32));
+    std::fs::create_dir_all(at.join("artifacts")).unwrap();
+    let module = at.join("artifacts").join("ab".repeat(32));
     std::fs::write(&module, "no module").unwrap();
     let (text, code) = said(&["cache", "list"]);
     assert!(code == Some(0) && text.contains(", 1 module: "), "{text}");
@@ -134,7 +137,7 @@ fn weights_that_stay_are_told_and_so_are_those_that_no_entry_names() {
 fn what_could_not_be_kept_leaves_nothing_behind() {
     let at = folder("failed");
     let request = for_images(1);
-    let cache = Cache::new(&at, Cache::LIMIT, ovolo::op::built_in());
+    let cache = Cache::new(&at, Cache::LIMIT, crate::common::registry());
     let (named, other) = (build(&request), for_images(2));
     cache.keep(&key(&request), &named, origin(&request)).unwrap();
     let before = files(&at);
@@ -151,7 +154,7 @@ fn what_could_not_be_kept_leaves_nothing_behind() {
     // Where there was nothing, nothing is left.
     let empty = folder("failed-empty");
     std::fs::write(empty.join("plans"), "no folder").unwrap();
-    let cache = Cache::new(&empty, Cache::LIMIT, ovolo::op::built_in());
+    let cache = Cache::new(&empty, Cache::LIMIT, crate::common::registry());
     assert!(cache.keep(&key(&request), &named, origin(&request)).is_err());
     assert_eq!(files(&empty), [empty.join("plans")]);
 }

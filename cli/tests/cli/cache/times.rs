@@ -29,17 +29,18 @@ fn options() -> Options {
 }
 
 fn tuned(tuner: &mut Tuner<'_>) -> Tuned {
-    ovolo_tune::compile(&text::parse(ovolo::op::built_in(), MODEL).unwrap(), options(), tuner).unwrap()
+    ovolo_tune::compile(&text::parse(common::ops(), MODEL).unwrap(), options(), tuner).unwrap()
 }
 
 #[test]
 fn a_plan_holds_as_long_as_the_lines_it_was_chosen_by() {
     let at = folder("times");
-    let cache = Cache::new(&at, Cache::LIMIT, ovolo::op::built_in());
-    let mut tuner = Tuner::open(Some(&at), 1, Machine::NOMINAL);
+    let cache = Cache::new(&at, Cache::LIMIT, common::registry());
+    let mut tuner = Tuner::open(Some(&at), 1, Machine::NOMINAL, common::registry().backends());
     let Tuned { compilation, basis, .. } = tuned(&mut tuner);
     assert!(basis.lines.len() > 3 && basis.decision.1.is_some());
-    let mut session = Session::new(&compilation.program, compilation.plan).unwrap();
+    let mut session =
+        Session::new(&compilation.program, compilation.plan, common::registry().backends()).unwrap();
     let key = Key::default().with("model", "this one");
     let origin = Origin { basis: Some(basis.clone()), ..Origin::default() };
     cache.keep(&key, &session, origin).unwrap();
@@ -88,18 +89,19 @@ fn a_plan_holds_as_long_as_the_lines_it_was_chosen_by() {
 #[test]
 fn another_table_takes_the_lines_over_where_it_has_none() {
     let at = folder("adopted");
-    let Tuned { basis, .. } = tuned(&mut Tuner::open(None, 1, Machine::NOMINAL));
-    let mut other = Tuner::open(Some(&at), 1, Machine::NOMINAL);
+    let Tuned { basis, .. } =
+        tuned(&mut Tuner::open(None, 1, Machine::NOMINAL, common::registry().backends()));
+    let mut other = Tuner::open(Some(&at), 1, Machine::NOMINAL, common::registry().backends());
     other.adopt(&basis).unwrap();
     assert_eq!(basis.differs(other.stored()), None);
-    let mut read = Tuner::open(Some(&at), 1, Machine::NOMINAL);
+    let mut read = Tuner::open(Some(&at), 1, Machine::NOMINAL, common::registry().backends());
     assert_eq!(basis.differs(read.stored()), None);
     // By those lines the same plan is chosen, and nothing is timed.
     let again = tuned(&mut read);
     assert_eq!((again.tally.timed, again.known), (0, true));
     assert_eq!(again.basis, basis);
     // Other lines in their place stay.
-    let mut own = Tuner::open(None, 1, Machine::NOMINAL);
+    let mut own = Tuner::open(None, 1, Machine::NOMINAL, common::registry().backends());
     let Tuned { basis: ours, .. } = tuned(&mut own);
     if ours != basis {
         assert!(own.adopt(&basis).is_err());

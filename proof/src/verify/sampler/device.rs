@@ -4,15 +4,14 @@ use super::{Ask, Offer, Wish};
 use ovolo::attr::{Attr, Attrs, Step};
 use ovolo::tensor::{DType, Device, TensorType};
 
-/// From the host.
-pub(super) fn upload(ask: &mut Ask<'_>) -> Option<Offer> {
-    let operand = TensorType { device: Device::Host, ..ask.wish.clone() };
-    Some(Offer { attrs: Attrs::new(), operands: vec![Wish::any(operand)] })
-}
-
-/// From the first device.
-pub(super) fn download(ask: &mut Ask<'_>) -> Option<Offer> {
-    let operand = TensorType { device: Device::Cuda(0), ..ask.wish.clone() };
+/// From the host to a device, or back.
+pub(super) fn transfer(ask: &mut Ask<'_>) -> Option<Offer> {
+    let family = ask.op.flags.transfer?;
+    let device = match ask.wish.device {
+        Device::Host => Device::Accelerator(family, 0),
+        Device::Accelerator(..) => Device::Host,
+    };
+    let operand = TensorType { device, ..ask.wish.clone() };
     Some(Offer { attrs: Attrs::new(), operands: vec![Wish::any(operand)] })
 }
 

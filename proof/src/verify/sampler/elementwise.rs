@@ -17,6 +17,18 @@ pub(super) fn unary(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs: floats(ask), operands: vec![Wish::any(ty)] })
 }
 
+/// As many operands as the op takes at least, each what the result is wished to be; attributes at their defaults, but
+/// for numbers. Typing refuses what an op does not take.
+pub(super) fn alike(ask: &mut Ask<'_>) -> Option<Offer> {
+    let mut attrs = floats(ask);
+    for def in &ask.op.definition().attrs {
+        if attrs.get(def.name).is_none() {
+            attrs.set(def.name, ask.fixed.get(def.name).or(def.default.as_ref())?.clone());
+        }
+    }
+    Some(Offer { attrs, operands: vec![Wish::any(ask.wish.clone()); ask.least] })
+}
+
 /// Float attributes, each settled, at its default, or far from it; flags either way.
 fn floats(ask: &mut Ask<'_>) -> Attrs {
     let mut attrs = Attrs::new();

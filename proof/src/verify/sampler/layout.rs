@@ -2,6 +2,7 @@
 
 use super::{Ask, Offer, Wish};
 use ovolo::attr::{Attr, Attrs};
+use ovolo::op::Layouts;
 use ovolo::tensor::{Layout, TensorType};
 
 fn settled(ask: &Ask<'_>) -> Option<Layout> {
@@ -64,79 +65,20 @@ pub(super) fn reorder(ask: &mut Ask<'_>) -> Option<Offer> {
     })
 }
 
-/// Layouts of the operands of lowered ops that take others than the default: a row is one way, by
-/// operand; extras of a post chain and further operands have the last one.
-const LAYOUTS: &[(&str, &[&[&str]])] = &[
-    (
-        "native.conv-direct",
-        &[&["nChw16c", "OIhw16i16o", "plain", "nChw16c"], &["nChw8c", "OIhw8i8o", "plain", "nChw8c"]],
-    ),
-    (
-        "native.conv-depthwise",
-        &[&["nChw16c", "Oihw16o", "plain", "nChw16c"], &["nChw8c", "Oihw8o", "plain", "nChw8c"]],
-    ),
-    (
-        "native.conv-first",
-        &[&["plain", "Ohwi16o", "plain", "nChw16c"], &["plain", "Ohwi8o", "plain", "nChw8c"]],
-    ),
-    (
-        "native.conv-narrow",
-        &[&["nChw16c", "Ohwi16o", "plain", "nChw16c"], &["nChw8c", "Ohwi8o", "plain", "nChw8c"]],
-    ),
-    (
-        "native.pointwise-depthwise",
-        &[
-            &["nChw16c", "OIhw16i16o", "plain", "Oihw16o", "plain", "nChw16c"],
-            &["nChw8c", "OIhw8i8o", "plain", "Oihw8o", "plain", "nChw8c"],
-        ],
-    ),
-    (
-        "native.squeeze-excite",
-        &[
-            &["nChw16c", "Oihw16o", "plain", "Oihw16o", "plain"],
-            &["nChw8c", "Oihw8o", "plain", "Oihw8o", "plain"],
-        ],
-    ),
-    ("native.conv-nhwc", &[&["nhwc", "Ohwi32o", "plain", "nhwc"]]),
-    (
-        "native.conv-winograd",
-        &[&["nChw16c", "Cab16c", "plain", "nChw16c"], &["nChw8c", "Cab8c", "plain", "nChw8c"]],
-    ),
-    (
-        "native.conv-strassen",
-        &[&["nChw16c", "Cab16c", "plain", "nChw16c"], &["nChw8c", "Cab8c", "plain", "nChw8c"]],
-    ),
-    ("native.matmul-strassen", &[&["plain", "Cab16c", "plain"], &["plain", "Cab8c", "plain"]]),
-    ("native.matmul-packed", &[&["plain", "Ba32b", "plain"]]),
-    ("native.max-pool", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
-    ("native.avg-pool", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
-    ("native.resize", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
-    ("native.reduce-mean", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
-    ("native.concat", &[&["plain"], &["nChw16c"], &["nChw8c"], &["nhwc"]]),
-    (
-        "onednn.conv",
-        &[&["nhwc", "OIhw16i16o", "plain", "nhwc"], &["nChw16c", "OIhw16i16o", "plain", "nChw16c"]],
-    ),
-    ("onednn.conv-transpose", &[&["nhwc", "ABcd16a16b", "plain"], &["nChw16c", "ABcd16a16b", "plain"]]),
-    ("onednn.resize", &[&["plain"], &["nChw16c"], &["nhwc"]]),
-    ("onednn.matmul-packed", &[&["plain", "BA16a64b", "plain"]]),
-    ("onednn.max-pool", &[&["plain"], &["nChw16c"], &["nhwc"]]),
-    ("onednn.avg-pool", &[&["plain"], &["nChw16c"], &["nhwc"]]),
-    ("onednn.reduce-mean", &[&["plain"], &["nChw16c"], &["nhwc"]]),
-    ("onednn.concat", &[&["plain"], &["nChw16c"], &["nhwc"]]),
-];
-
-/// Puts the layouts of a lowered op into what was offered for its logical op.
+/// Puts the layouts of a lowered op, one of the forms that it declares, into what was offered for its logical op.
 pub(super) fn lower(ask: &mut Ask<'_>, offer: &mut Offer) {
-    let Some((_, ways)) = LAYOUTS.iter().find(|(name, _)| *name == ask.op.name) else { return };
-    let way = ask.rng.pick(ways);
+    let Some(lowered) = &ask.op.definition().lowered else { return };
+    let forms = match lowered.declaration.layouts {
+        Layouts::AsLogical => return,
+        Layouts::Forms(forms) | Layouts::Typed { samples: forms, .. } => forms,
+    };
+    let form = ask.rng.pick(forms);
     // Where the result's layout is an attribute, it is that of the operands that meet the result.
-    let result = way.last().and_then(|name| name.parse::<Layout>().ok());
-    if let (Some(layout), Some(_)) = (result, ask.op.attr("layout")) {
+    if let (Ok(layout), Some(_)) = (form.result.parse::<Layout>(), ask.op.attr("layout")) {
         offer.attrs.set("layout", Attr::Layout(layout));
     }
     for (at, operand) in offer.operands.iter_mut().enumerate() {
-        let layout = way.get(at).or(way.last()).and_then(|name| name.parse::<Layout>().ok());
+        let layout = form.operand(at).parse::<Layout>().ok();
         if let Some(layout) =
             layout.filter(|layout| layout.rank().is_none_or(|r| r == operand.ty.shape.rank()))
         {

@@ -54,23 +54,6 @@ pub(super) fn strassen_weights(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs: Attrs::new(), operands: vec![Wish::plain(DType::F32, shape)] })
 }
 
-/// A matrix, and the sums of weights of an even number of rows and columns.
-pub(super) fn matmul_strassen(ask: &mut Ask<'_>) -> Option<Offer> {
-    let mut result = ask.wish.shape.to_vec();
-    while result.len() < 2 {
-        result.insert(0, ask.rng.pick(&ask.palette.sizes));
-    }
-    let columns = result.last()?.next_multiple_of(2).max(2);
-    let depth = 2 * ask.rng.pick(&ask.palette.sizes).max(1);
-    *result.last_mut()? = columns;
-    let (steps, extras) = ask.post(2, &TensorType::plain(DType::F32, result.clone()))?;
-    *result.last_mut()? = depth;
-    let mut operands =
-        vec![Wish::plain(DType::F32, result), Wish::plain(DType::F32, vec![7, depth / 2, columns / 2])];
-    operands.extend(extras);
-    Some(Offer { attrs: Attrs::new().with("post", Attr::Post(steps)), operands })
-}
-
 /// Queries, keys and values that fit, and perhaps a mask.
 pub(super) fn attention(ask: &mut Ask<'_>) -> Option<Offer> {
     let shape = match &ask.wish.shape[..] {

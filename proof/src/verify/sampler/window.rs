@@ -341,54 +341,6 @@ pub(super) fn winograd_weights(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs: Attrs::new().ints("tile", &sizes(tile(form))), operands: vec![operand] })
 }
 
-/// An image, and weights in the frequencies of a tile.
-pub(super) fn winograd(ask: &mut Ask<'_>) -> Option<Offer> {
-    let [n, outputs, h, w] = image(ask);
-    let form = ask.rng.pick(&FORMS);
-    let (kernel, tile) = (form.map(|axis| axis.taps), form.map(|axis| axis.tile));
-    let windows =
-        [0, 1].map(|axis| Window { stride: 1, dilation: 1, ..Window::draw(ask, axis, Some(kernel[axis])) });
-    let inputs = ask.rng.pick(&ask.palette.channels);
-    let inputs_by = [windows[0].input(h, 0), windows[1].input(w, 0)];
-    let out = |axis: usize| {
-        (inputs_by[axis] + windows[axis].before + windows[axis].after).checked_sub(kernel[axis] - 1)
-    };
-    let block = ask.rng.pick(&["nChw16c", "nChw8c"]).parse().ok()?;
-    let result = TensorType::plain(DType::F32, [n, outputs, out(0)?, out(1)?]).with_layout(block);
-    let (steps, extras) = ask.post(3, &result)?;
-    let frequencies = form.iter().map(|axis| axis.size()).product();
-    let mut operands = vec![
-        Wish::plain(DType::F32, vec![n, inputs, inputs_by[0], inputs_by[1]]),
-        Wish::plain(DType::F32, vec![frequencies, inputs, outputs]),
-        Wish::plain(DType::F32, vec![outputs]),
-    ];
-    operands.extend(extras);
-    Some(Offer {
-        attrs: attributes(ask, &windows)
-            .ints("kernel", &sizes(kernel))
-            .ints("tile", &sizes(tile))
-            .with("post", Attr::Post(steps)),
-        operands,
-    })
-}
-
-/// An image, and the sums of weights of an even number of channels and outputs.
-pub(super) fn conv_strassen(ask: &mut Ask<'_>) -> Option<Offer> {
-    let [n, outputs, h, w] = image(ask);
-    let (inputs, outputs) =
-        (2 * ask.rng.pick(&ask.palette.channels).max(1), outputs.next_multiple_of(2).max(2));
-    let block = ask.rng.pick(&["nChw16c", "nChw8c"]).parse().ok()?;
-    let result = TensorType::plain(DType::F32, [n, outputs, h, w]).with_layout(block);
-    let (steps, extras) = ask.post(3, &result)?;
-    let mut operands = vec![
-        Wish::plain(DType::F32, vec![n, inputs, h, w]),
-        Wish::plain(DType::F32, vec![7, inputs / 2, outputs / 2]),
-        Wish::plain(DType::F32, vec![outputs]),
-    ];
-    operands.extend(extras);
-    Some(Offer { attrs: Attrs::new().with("post", Attr::Post(steps)), operands })
-}
-
 /// An image and a window.
 pub(super) fn pool(ask: &mut Ask<'_>) -> Option<Offer> {
     let [n, c, h, w] = image(ask);

@@ -13,7 +13,7 @@
 
 use ovolo::attr::{Attr, AttrKind, Float};
 use ovolo::op::Op;
-use ovolo::rule::{AttrPattern, AttrVar, Expr, Interval, OperandVar, Pattern, Rule, Template, functions};
+use ovolo::rule::{AttrPattern, AttrVar, Expr, Interval, OperandVar, Pattern, Rule, Template};
 
 /// A mutant: its name, and the rule.
 pub struct Mutant {
@@ -121,7 +121,7 @@ fn left(pattern: &Pattern, root: bool, give: &mut dyn FnMut(String, Pattern)) {
                 give(
                     format!("{} is {instead}", op.name),
                     Pattern::Op {
-                        op: ovolo::op::built_in().get(instead).unwrap(),
+                        op: crate::common::ops().get(instead).unwrap(),
                         children: children.clone(),
                         attrs: attrs.clone(),
                         rest_attrs: *rest_attrs,
@@ -275,7 +275,7 @@ fn another(template: &Template, bound: &Bound, give: &mut dyn FnMut(bool, usize,
 
 /// Whether two operands may change places, in a lowered op as in the op that it stands for.
 fn commutes(op: Op, children: &[Template]) -> bool {
-    children.len() == 2 && op.logical.unwrap_or(op).flags.commutative
+    children.len() == 2 && op.logical().flags.commutative
 }
 
 /// Gives every variant of a template with one change.
@@ -318,7 +318,7 @@ fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
                 give(
                     format!("{name} is {instead}"),
                     Template::Op {
-                        op: ovolo::op::built_in().get(instead).unwrap(),
+                        op: crate::common::ops().get(instead).unwrap(),
                         children: children.clone(),
                         attrs: attrs.clone(),
                         rest_attrs: *rest_attrs,
@@ -439,7 +439,10 @@ fn expression(expr: &Expr, give: &mut dyn FnMut(String, Expr)) {
         Expr::Call(function, of) => {
             let zero = matches!(&of[..], [_, Expr::Literal(Attr::Int(0))]);
             if let Some((_, instead)) = INSTEAD.iter().find(|(name, _)| *name == function.name && !zero)
-                && let Some(instead) = functions().find(|known| !known.is_guard() && known.name == *instead)
+                && let Some(instead) = crate::common::registry()
+                    .words()
+                    .all()
+                    .find(|known| !known.is_guard() && known.name == *instead)
             {
                 give(format!("{} is {}", function.name, instead.name), Expr::Call(instead, of.clone()));
             }

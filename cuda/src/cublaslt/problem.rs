@@ -1,0 +1,129 @@
+//! A matrix product as the library takes it, from the types of a call: sizes, strides, and the epilogue.
+
+use ovolo::op::Call;
+use ovolo::op::post;
+use ovolo::tensor::{DType, TensorType};
+
+/// What is computed of each sum before it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Function {
+    Nothing,
+    Relu,
+    GeluTanh,
+}
+
+/// A product.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    pub dtype: DType,
+    pub rows: usize,
+    pub columns: usize,
+    pub depth: usize,
+    /// Products that lie one behind the other.
+    pub batch: usize,
+    /// Elements from one matrix of the left operand to the next, and of the right; 0 where all take one.
+    pub strides: [usize; 2],
+    /// The operand that is added to each row.
+    pub bias: Option<usize>,
+    /// The operand that is added element by element.
+    pub residual: Option<usize>,
+    pub function: Function,
+    /// Whether operands are rounded to TF32.
+    pub tf32: bool,
+    /// Which of the library's algorithms.
+    pub algorithm: usize,
+    /// Bytes of scratch that it may take.
+    pub workspace: usize,
+}
+
+impl Problem {
+    /// The product that a call is.
+    ///
+    /// # Errors
+    /// Why the library has none for it.
+    pub fn new(call: &Call<'_>) -> Result<Self, String> {
+        let (a, b, y) = (call.inputs[0], call.inputs[1], call.output);
+        let rank = y.shape.rank();
+        let [rows, columns, depth] = [y.shape[rank - 2], y.shape[rank - 1], a.shape[a.shape.rank() - 1]];
+        if y.shape.count() == 0 || depth == 0 {
+            return Err("a dimension is 0".to_owned());
+        }
+        let stack = |ty: &TensorType| ty.shape[..ty.shape.rank() - 2].iter().product::<usize>();
+        let all = stack(y);
+        let (rows, batch, strides) = match (stack(a), stack(b)) {
+            // The rows of all matrices on the left meet one on the right.
+            (left, 1) if left == all => (rows * all, 1, [0, 0]),
+            (left, right) => {
+                let stride = |count: usize, matrix: usize, ty: &TensorType| match count {
+                    1 => Ok(0),
+                    count if count == all => Ok(matrix),
+                    _ => {
+                        Err(format!("the operand {ty} repeats some of its matrices for {y}, not one or none"))
+                    }
+                };
+                (rows, all, [stride(left, rows * depth, a)?, stride(right, depth * columns, b)?])
+            }
+        };
+        for size in [rows, columns, depth, batch] {
+            i32::try_from(size).map_err(|_| format!("a size of {size} is more than the library counts"))?;
+        }
+        let number = |name: &str| usize::try_from(call.attrs.expect_int(name)).unwrap_or(0);
+        let mut problem = Self {
+            dtype: y.dtype,
+            rows,
+            columns,
+            depth,
+            batch,
+            strides,
+            bias: None,
+            residual: None,
+            function: Function::Nothing,
+            tf32: number("tf32") == 1,
+            algorithm: number("algorithm"),
+            workspace: number("workspace") << 20,
+        };
+        problem.follow(call)?;
+        Ok(problem)
+    }
+
+    /// Takes the steps of the post chain into the epilogue.
+    fn follow(&mut self, call: &Call<'_>) -> Result<(), String> {
+        let mut operand = 2;
+        for step in call.attrs.post() {
+            let before = self.function == Function::Nothing;
+            match step.op {
+                "add" if before => {
+                    let ty = call.inputs[operand];
+                    let row = ty.shape.count() == self.columns && ty.shape.last() == Some(&self.columns);
+                    if row && self.bias.is_none() {
+                        self.bias = Some(operand);
+                    } else if ty.shape.count() == call.output.shape.count() && self.residual.is_none() {
+                        self.residual = Some(operand);
+                    } else {
+                        return Err(format!(
+                            "it adds one row and one value of the result's shape, and not {ty} besides"
+                        ));
+                    }
+                }
+                "relu" if before => self.function = Function::Relu,
+                "gelu-tanh" if before => self.function = Function::GeluTanh,
+                other => {
+                    return Err(format!(
+                        "cuBLASLt has no step `{other}` there: it adds, and then takes `relu` or `gelu-tanh`"
+                    ));
+                }
+            }
+            operand += usize::from(post::is_binary(step));
+        }
+        if self.dtype == DType::F64 && (self.bias.is_some() || self.function != Function::Nothing) {
+            return Err("in f64 the library has no epilogue but what is added element by element".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The implementation's name.
+    pub fn name(&self) -> String {
+        let precision = if self.tf32 { "tf32".to_owned() } else { self.dtype.to_string() };
+        format!("{precision}-algorithm-{}", self.algorithm)
+    }
+}

@@ -1,0 +1,204 @@
+//! Descriptors of graphs: made, filled and finished, with what the library says where it refuses.
+
+use crate::calls::Status;
+use crate::command;
+use crate::cudnn::{Calls, Functions};
+use cudarc::cudnn::sys::{
+    self, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
+    cudnnBackendDescriptorType_t as Kind,
+};
+use ovolo::tensor::DType;
+use std::ffi::{CStr, c_void};
+use std::ptr;
+
+/// A descriptor.
+pub(super) type Descriptor = command::Descriptor<sys::cudnnBackendDescriptor_t>;
+
+/// The library, for descriptors.
+#[derive(Clone, Copy)]
+pub(super) struct Library {
+    pub base: &'static Calls,
+    pub graph: &'static super::Calls,
+}
+
+/// What the library said.
+pub(super) struct Failure {
+    /// Whether it has nothing for what it was asked.
+    pub unsupported: bool,
+    /// Its words, and what to do.
+    pub text: String,
+}
+
+impl From<Failure> for String {
+    fn from(failure: Failure) -> Self {
+        failure.text
+    }
+}
+
+/// The value of an attribute.
+#[derive(Clone, Copy)]
+pub(super) enum Value<'a> {
+    Whole(&'a [i64]),
+    Single(f32),
+    Double(f64),
+    Flag(bool),
+    /// One of an enum of the library's.
+    Named(Type, u32),
+    Descriptors(&'a [&'a Descriptor]),
+    Handle(sys::cudnnHandle_t),
+    Pointers(&'a [*mut c_void]),
+    #[cfg(test)]
+    Text(&'a str),
+}
+
+impl Library {
+    /// The library with graphs.
+    ///
+    /// # Errors
+    /// That it has none.
+    pub fn new(functions: &'static Functions) -> Result<Self, String> {
+        let graph =
+            functions.graph.as_ref().map_err(|why| format!("cuDNN has no graphs of operations: {why}"))?;
+        Ok(Self { base: &functions.base, graph })
+    }
+
+    /// What a call came to.
+    pub fn of(&self, call: &str, status: Status) -> Result<(), Failure> {
+        if status == Status::SUCCESS {
+            return Ok(());
+        }
+        let mut said = [0_u8; 512];
+        // SAFETY: the library writes at most so many bytes, a zero among them.
+        unsafe { (self.graph.cudnnGetLastErrorString)(said.as_mut_ptr().cast(), said.len()) };
+        let said = CStr::from_bytes_until_nul(&said).map(CStr::to_string_lossy).unwrap_or_default();
+        let call = if said.is_empty() { call.to_owned() } else { format!("{call} ({})", said.trim()) };
+        let text = self.base.of(&call, status).err().unwrap_or_default();
+        Err(Failure { unsupported: (3000..4000).contains(&status.0), text })
+    }
+
+    /// Makes a descriptor.
+    pub fn create(&self, kind: Kind) -> Result<Descriptor, Failure> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: the library is open, and writes a descriptor.
+        let status = unsafe { (self.graph.cudnnBackendCreateDescriptor)(kind, &raw mut raw) };
+        self.of(&format!("cudnnBackendCreateDescriptor of {kind:?}"), status)?;
+        Ok(Descriptor { raw, free: self.graph.cudnnBackendDestroyDescriptor })
+    }
+
+    /// Sets an attribute.
+    pub fn set(&self, descriptor: &Descriptor, name: Name, value: Value<'_>) -> Result<(), Failure> {
+        let raw: Vec<sys::cudnnBackendDescriptor_t>;
+        let flag;
+        let (ty, count, at): (Type, usize, *const c_void) = match &value {
+            Value::Whole(values) => (Type::CUDNN_TYPE_INT64, values.len(), values.as_ptr().cast()),
+            Value::Single(value) => (Type::CUDNN_TYPE_FLOAT, 1, ptr::from_ref(value).cast()),
+            Value::Double(value) => (Type::CUDNN_TYPE_DOUBLE, 1, ptr::from_ref(value).cast()),
+            Value::Flag(value) => {
+                flag = u8::from(*value);
+                (Type::CUDNN_TYPE_BOOLEAN, 1, ptr::from_ref(&flag).cast())
+            }
+            Value::Named(ty, value) => (*ty, 1, ptr::from_ref(value).cast()),
+            Value::Descriptors(list) => {
+                raw = list.iter().map(|one| one.raw).collect();
+                (Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, raw.len(), raw.as_ptr().cast())
+            }
+            Value::Handle(handle) => (Type::CUDNN_TYPE_HANDLE, 1, ptr::from_ref(handle).cast()),
+            #[cfg(test)]
+            Value::Text(text) => (Type::CUDNN_TYPE_CHAR, text.len(), text.as_ptr().cast()),
+            Value::Pointers(list) => (Type::CUDNN_TYPE_VOID_PTR, list.len(), list.as_ptr().cast()),
+        };
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        // SAFETY: the descriptor is there, and the library copies so many elements of the type.
+        let status = unsafe { (self.graph.cudnnBackendSetAttribute)(descriptor.raw, name, ty, count, at) };
+        self.of(&format!("cudnnBackendSetAttribute of {name:?}"), status)
+    }
+
+    /// Finishes a descriptor.
+    pub fn finish(&self, descriptor: &Descriptor, what: &str) -> Result<(), Failure> {
+        // SAFETY: the descriptor is there.
+        let status = unsafe { (self.graph.cudnnBackendFinalize)(descriptor.raw) };
+        self.of(&format!("cudnnBackendFinalize of {what}"), status)
+    }
+
+    /// Reads numbers of an attribute, at most so many: plain ones, whatever enum they are of.
+    pub fn numbers<T: Copy + Default>(
+        &self,
+        descriptor: &Descriptor,
+        name: Name,
+        ty: Type,
+        most: usize,
+    ) -> Result<Vec<T>, Failure> {
+        let mut values = vec![T::default(); most];
+        let count = self.get(descriptor, name, ty, most, values.as_mut_ptr().cast())?;
+        values.truncate(count);
+        Ok(values)
+    }
+
+    /// Reads descriptors of an attribute into new ones.
+    pub fn descriptors(
+        &self,
+        descriptor: &Descriptor,
+        name: Name,
+        kind: Kind,
+        most: usize,
+    ) -> Result<Vec<Descriptor>, Failure> {
+        let ty = Type::CUDNN_TYPE_BACKEND_DESCRIPTOR;
+        let mut there: Vec<Descriptor> = (0..most).map(|_| self.create(kind)).collect::<Result<_, _>>()?;
+        let mut raw: Vec<_> = there.iter().map(|one| one.raw).collect();
+        let count = self.get(descriptor, name, ty, most, raw.as_mut_ptr().cast())?;
+        there.truncate(count);
+        Ok(there)
+    }
+
+    /// How many elements an attribute has.
+    pub fn count(&self, descriptor: &Descriptor, name: Name, ty: Type) -> Result<usize, Failure> {
+        let mut count = 0;
+        // SAFETY: the descriptor is there, and the library writes a number and nothing else.
+        let status = unsafe {
+            (self.graph.cudnnBackendGetAttribute)(
+                descriptor.raw,
+                name,
+                ty,
+                0,
+                &raw mut count,
+                ptr::null_mut(),
+            )
+        };
+        self.of(&format!("cudnnBackendGetAttribute of {name:?}"), status)?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
+    /// Reads an attribute into a place for so many elements of its type; how many were written.
+    fn get(
+        &self,
+        descriptor: &Descriptor,
+        name: Name,
+        ty: Type,
+        most: usize,
+        at: *mut c_void,
+    ) -> Result<usize, Failure> {
+        let mut count = 0;
+        let room = i64::try_from(most).unwrap_or(i64::MAX);
+        // SAFETY: the descriptor is there, and so is room for as many elements as are asked for.
+        let status = unsafe {
+            (self.graph.cudnnBackendGetAttribute)(descriptor.raw, name, ty, room, &raw mut count, at)
+        };
+        self.of(&format!("cudnnBackendGetAttribute of {name:?}"), status)?;
+        // It may count more than it had room for.
+        Ok(usize::try_from(count).unwrap_or(0).min(most))
+    }
+}
+
+/// The library's number of a type.
+///
+/// # Errors
+/// That its graphs here have none for it.
+pub(super) fn data_type(dtype: DType) -> Result<u32, String> {
+    use sys::cudnnDataType_t as Data;
+    match dtype {
+        DType::F32 => Ok(Data::CUDNN_DATA_FLOAT as u32),
+        DType::F16 => Ok(Data::CUDNN_DATA_HALF as u32),
+        DType::BF16 => Ok(Data::CUDNN_DATA_BFLOAT16 as u32),
+        other => Err(format!("the library's graphs take no {other}")),
+    }
+}

@@ -1,0 +1,351 @@
+//! What the library is told of a graph, and the engines that it names for it.
+
+use super::descriptor::{Descriptor, Failure, Library, Value as Given, data_type};
+use super::operation::{Function, Graph, Operation, Place, Value};
+use cudarc::cudnn::sys::{
+    self, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
+    cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode,
+    cudnnBackendNumericalNote_t as Note, cudnnConvolutionMode_t, cudnnNanPropagation_t,
+    cudnnPointwiseMode_t as Pointwise,
+};
+use ovolo::tensor::DType;
+use std::collections::BTreeSet;
+
+/// Bytes that addresses of values are multiples of.
+const ALIGN: i64 = 16;
+/// Most notes of an engine, and most settings, of all that the library has.
+const NOTES: usize = 32;
+const KNOBS: usize = 64;
+
+/// What a graph is to run on.
+#[derive(Clone, Copy)]
+pub(super) enum Target<'a> {
+    /// The device of a handle.
+    Handle(sys::cudnnHandle_t),
+    /// A device that is described, and need not be there: it makes plans, and runs none.
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests ask the library without a device"))]
+    Described(&'a Descriptor),
+}
+
+impl Target<'_> {
+    /// Tells a descriptor of it, by one attribute or the other.
+    fn tell(self, library: Library, one: &Descriptor, handle: Name, described: Name) -> Result<(), Failure> {
+        match self {
+            Self::Handle(raw) => library.set(one, handle, Given::Handle(raw)),
+            Self::Described(device) => library.set(one, described, Given::Descriptors(&[device])),
+        }
+    }
+}
+
+/// A graph that the library knows, and the engines that it names; all descriptors that they are made of stay.
+pub(super) struct Engines {
+    /// Those that compute what the call says, the best guess first.
+    pub list: Vec<Engine>,
+    graph: Descriptor,
+    _parts: Vec<Descriptor>,
+}
+
+/// An engine with its settings.
+pub(super) struct Engine {
+    config: Descriptor,
+    /// Bytes of scratch that it says it wants; older versions say nothing.
+    pub workspace: Option<usize>,
+}
+
+/// What two engines are told apart by: the number, and settings by theirs.
+type Identity = (i64, Vec<(u32, i64)>);
+
+impl Engines {
+    /// Tells the library of a graph, and asks for engines.
+    ///
+    /// # Errors
+    /// What the library said.
+    pub fn new(target: Target<'_>, library: Library, graph: &Graph) -> Result<Self, Failure> {
+        let mut parts = Vec::new();
+        for (number, value) in graph.values.iter().enumerate() {
+            parts.push(tensor(library, number, value)?);
+        }
+        let mut operations = Vec::new();
+        for one in &graph.operations {
+            let (part, operation) = operation(library, &parts, one)?;
+            operations.push(operation);
+            parts.extend(part);
+        }
+        let all: Vec<&Descriptor> = operations.iter().collect();
+        let told = library.create(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
+        if let Target::Handle(raw) = target {
+            library.set(&told, Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, Given::Handle(raw))?;
+        }
+        library.set(&told, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, Given::Descriptors(&all))?;
+        library.finish(&told, "a graph of operations")?;
+        parts.extend(operations);
+        let mut list = Vec::new();
+        let mut known: BTreeSet<Identity> = BTreeSet::new();
+        for mode in [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK, Mode::CUDNN_HEUR_MODE_B] {
+            for config in configs(target, library, &told, mode)? {
+                let (identity, notes) = described(library, &config)?;
+                if allowed(graph, &notes) && known.insert(identity) {
+                    list.push(Engine { workspace: wanted(library, &config), config });
+                }
+            }
+        }
+        Ok(Self { list, graph: told, _parts: parts })
+    }
+
+    /// Has an engine made ready: its plan, and the bytes of scratch that it wants.
+    ///
+    /// # Errors
+    /// That it cannot be on this device, or what else the library said.
+    pub fn plan(
+        &self,
+        target: Target<'_>,
+        library: Library,
+        number: usize,
+    ) -> Result<(Descriptor, usize), Failure> {
+        debug_assert!(!self.graph.raw.is_null(), "the graph outlives its plans");
+        let plan = library.create(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
+        let by = (Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
+        target.tell(library, &plan, by.0, by.1)?;
+        let config = [&self.list[number].config];
+        library.set(&plan, Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, Given::Descriptors(&config))?;
+        library.finish(&plan, "the plan of an engine")?;
+        let name = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
+        let bytes: Vec<i64> = library.numbers(&plan, name, Type::CUDNN_TYPE_INT64, 1)?;
+        Ok((plan, bytes.first().map_or(0, |bytes| usize::try_from(*bytes).unwrap_or(0))))
+    }
+}
+
+/// Whether an engine computes what the call says: the same at each run, sums in `f32`, and of `f32` itself unless
+/// TF32 is asked for.
+fn allowed(graph: &Graph, notes: &[u32]) -> bool {
+    let has = |note: Note| notes.contains(&(note as u32));
+    let rounds = has(Note::CUDNN_NUMERICAL_NOTE_TENSOR_CORE) && graph.single;
+    let narrows = has(Note::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+    !has(Note::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
+        && !has(Note::CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)
+        // TF32 rounds inputs; to convert them to a type of 16 bits is another matter.
+        && !narrows
+        && (graph.tf32 || !rounds)
+}
+
+/// The engines that the library names in a mode, with their settings.
+fn configs(
+    target: Target<'_>,
+    library: Library,
+    graph: &Descriptor,
+    mode: Mode,
+) -> Result<Vec<Descriptor>, Failure> {
+    let heuristic = library.create(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?;
+    library.set(&heuristic, Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, Given::Descriptors(&[graph]))?;
+    let named = Given::Named(Type::CUDNN_TYPE_HEUR_MODE, mode as u32);
+    library.set(&heuristic, Name::CUDNN_ATTR_ENGINEHEUR_MODE, named)?;
+    if let Target::Described(device) = target {
+        library.set(&heuristic, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, Given::Descriptors(&[device]))?;
+    }
+    match library.finish(&heuristic, "a heuristic") {
+        // Versions differ in whether it is an error that a mode has none.
+        Err(failure) if failure.unsupported => return Ok(Vec::new()),
+        other => other?,
+    }
+    let results = Name::CUDNN_ATTR_ENGINEHEUR_RESULTS;
+    let count = library.count(&heuristic, results, Type::CUDNN_TYPE_BACKEND_DESCRIPTOR)?;
+    library.descriptors(&heuristic, results, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, count)
+}
+
+/// What tells an engine from others, and what it notes of numbers.
+fn described(library: Library, config: &Descriptor) -> Result<(Identity, Vec<u32>), Failure> {
+    let engine = library.descriptors(
+        config,
+        Name::CUDNN_ATTR_ENGINECFG_ENGINE,
+        Kind::CUDNN_BACKEND_ENGINE_DESCRIPTOR,
+        1,
+    )?;
+    let Some(engine) = engine.first() else { return Ok(((-1, Vec::new()), Vec::new())) };
+    let number: Vec<i64> =
+        library.numbers(engine, Name::CUDNN_ATTR_ENGINE_GLOBAL_INDEX, Type::CUDNN_TYPE_INT64, 1)?;
+    let notes: Vec<u32> = library.numbers(
+        engine,
+        Name::CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+        Type::CUDNN_TYPE_NUMERICAL_NOTE,
+        NOTES,
+    )?;
+    let choices = Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES;
+    // It does not tell how many there are without room for them.
+    let knobs = library.descriptors(config, choices, Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, KNOBS)?;
+    let mut settings = Vec::new();
+    for knob in &knobs {
+        let name = Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE;
+        let kind: Vec<u32> = library.numbers(knob, name, Type::CUDNN_TYPE_KNOB_TYPE, 1)?;
+        let name = Name::CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE;
+        let value: Vec<i64> = library.numbers(knob, name, Type::CUDNN_TYPE_INT64, 1)?;
+        settings.push((kind.first().copied().unwrap_or(0), value.first().copied().unwrap_or(0)));
+    }
+    Ok(((number.first().copied().unwrap_or(-1), settings), notes))
+}
+
+/// Bytes of scratch that an engine says it wants.
+fn wanted(library: Library, config: &Descriptor) -> Option<usize> {
+    let name = Name::CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE;
+    let bytes: Vec<i64> = library.numbers(config, name, Type::CUDNN_TYPE_INT64, 1).ok()?;
+    usize::try_from(*bytes.first()?).ok()
+}
+
+/// A value's number in the library.
+pub(super) fn uid(number: usize) -> i64 {
+    i64::try_from(number).map_or(i64::MAX, |number| number + 1)
+}
+
+fn whole<const N: usize>(sizes: [usize; N]) -> [i64; N] {
+    sizes.map(|size| i64::try_from(size).unwrap_or(i64::MAX))
+}
+
+/// A type of the library's, as a value of an attribute.
+fn typed(dtype: DType) -> Result<Given<'static>, Failure> {
+    let number = data_type(dtype).map_err(|text| Failure { unsupported: true, text })?;
+    Ok(Given::Named(Type::CUDNN_TYPE_DATA_TYPE, number))
+}
+
+fn tensor(library: Library, number: usize, value: &Value) -> Result<Descriptor, Failure> {
+    let one = library.create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)?;
+    library.set(&one, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, Given::Whole(&[uid(number)]))?;
+    library.set(&one, Name::CUDNN_ATTR_TENSOR_DATA_TYPE, typed(value.dtype)?)?;
+    library.set(&one, Name::CUDNN_ATTR_TENSOR_DIMENSIONS, Given::Whole(&whole(value.sizes)))?;
+    library.set(&one, Name::CUDNN_ATTR_TENSOR_STRIDES, Given::Whole(&whole(value.strides)))?;
+    library.set(&one, Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, Given::Whole(&[ALIGN]))?;
+    match value.place {
+        Place::Between => library.set(&one, Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL, Given::Flag(true))?,
+        Place::Number(_) => library.set(&one, Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, Given::Flag(true))?,
+        Place::Input(_) | Place::Output => {}
+    }
+    library.finish(&one, "a tensor")?;
+    Ok(one)
+}
+
+/// An operation, and what describes it where that is a descriptor of its own.
+fn operation(
+    library: Library,
+    values: &[Descriptor],
+    operation: &Operation,
+) -> Result<(Option<Descriptor>, Descriptor), Failure> {
+    let link =
+        |one: &Descriptor, name: Name, to: &Descriptor| library.set(one, name, Given::Descriptors(&[to]));
+    let at = |number: &usize| &values[*number];
+    match operation {
+        Operation::Convolution { x, w, y, pads, strides, dilations } => {
+            let part = window(library, *pads, *strides, *dilations)?;
+            let one = library.create(Kind::CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)?;
+            link(&one, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, &part)?;
+            link(&one, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, at(x))?;
+            link(&one, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, at(w))?;
+            link(&one, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, at(y))?;
+            library.set(&one, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, Given::Single(1.0))?;
+            library.set(&one, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, Given::Single(0.0))?;
+            library.finish(&one, "a convolution")?;
+            Ok((Some(part), one))
+        }
+        Operation::Pointwise { function, x, b, y } => {
+            let part = pointwise(library, *function)?;
+            let one = library.create(Kind::CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)?;
+            link(&one, Name::CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, &part)?;
+            link(&one, Name::CUDNN_ATTR_OPERATION_POINTWISE_XDESC, at(x))?;
+            if let Some(b) = b {
+                link(&one, Name::CUDNN_ATTR_OPERATION_POINTWISE_BDESC, at(b))?;
+            }
+            link(&one, Name::CUDNN_ATTR_OPERATION_POINTWISE_YDESC, at(y))?;
+            library.finish(&one, "a pointwise operation")?;
+            Ok((Some(part), one))
+        }
+        Operation::Product { a, b, y } => {
+            let part = library.create(Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR)?;
+            library.set(&part, Name::CUDNN_ATTR_MATMUL_COMP_TYPE, typed(DType::F32)?)?;
+            library.finish(&part, "a product's precision")?;
+            let one = library.create(Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)?;
+            link(&one, Name::CUDNN_ATTR_OPERATION_MATMUL_ADESC, at(a))?;
+            link(&one, Name::CUDNN_ATTR_OPERATION_MATMUL_BDESC, at(b))?;
+            link(&one, Name::CUDNN_ATTR_OPERATION_MATMUL_CDESC, at(y))?;
+            link(&one, Name::CUDNN_ATTR_OPERATION_MATMUL_DESC, &part)?;
+            library.finish(&one, "a product")?;
+            Ok((Some(part), one))
+        }
+        Operation::Softmax { x, y } => {
+            let one = library.create(Kind::CUDNN_BACKEND_OPERATION_SOFTMAX_DESCRIPTOR)?;
+            link(&one, Name::CUDNN_ATTR_OPERATION_SOFTMAX_XDESC, at(x))?;
+            link(&one, Name::CUDNN_ATTR_OPERATION_SOFTMAX_YDESC, at(y))?;
+            library.finish(&one, "a softmax")?;
+            Ok((None, one))
+        }
+    }
+}
+
+fn window(
+    library: Library,
+    [before, after]: [[usize; 2]; 2],
+    strides: [usize; 2],
+    dilations: [usize; 2],
+) -> Result<Descriptor, Failure> {
+    let one = library.create(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)?;
+    library.set(&one, Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE, typed(DType::F32)?)?;
+    let mode = cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION as u32;
+    let mode = Given::Named(Type::CUDNN_TYPE_CONVOLUTION_MODE, mode);
+    library.set(&one, Name::CUDNN_ATTR_CONVOLUTION_CONV_MODE, mode)?;
+    library.set(&one, Name::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, Given::Whole(&[2]))?;
+    for (name, values) in [
+        (Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, before),
+        (Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, after),
+        (Name::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, strides),
+        (Name::CUDNN_ATTR_CONVOLUTION_DILATIONS, dilations),
+    ] {
+        library.set(&one, name, Given::Whole(&whole(values)))?;
+    }
+    library.finish(&one, "a convolution's window")?;
+    Ok(one)
+}
+
+fn pointwise(library: Library, function: Function) -> Result<Descriptor, Failure> {
+    let one = library.create(Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR)?;
+    let mode = Given::Named(Type::CUDNN_TYPE_POINTWISE_MODE, mode(function) as u32);
+    library.set(&one, Name::CUDNN_ATTR_POINTWISE_MODE, mode)?;
+    library.set(&one, Name::CUDNN_ATTR_POINTWISE_MATH_PREC, typed(DType::F32)?)?;
+    match function {
+        Function::Relu(slope) => {
+            let nan = cudnnNanPropagation_t::CUDNN_NOT_PROPAGATE_NAN as u32;
+            let nan = Given::Named(Type::CUDNN_TYPE_NAN_PROPOGATION, nan);
+            library.set(&one, Name::CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, nan)?;
+            library.set(&one, Name::CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, Given::Double(slope))?;
+        }
+        Function::Elu(alpha) => {
+            library.set(&one, Name::CUDNN_ATTR_POINTWISE_ELU_ALPHA, Given::Double(alpha))?
+        }
+        Function::Silu => library.set(&one, Name::CUDNN_ATTR_POINTWISE_SWISH_BETA, Given::Double(1.0))?,
+        Function::Softplus => {
+            library.set(&one, Name::CUDNN_ATTR_POINTWISE_SOFTPLUS_BETA, Given::Double(1.0))?;
+        }
+        _ => {}
+    }
+    library.finish(&one, "a pointwise function")?;
+    Ok(one)
+}
+
+fn mode(function: Function) -> Pointwise {
+    match function {
+        Function::Add => Pointwise::CUDNN_POINTWISE_ADD,
+        Function::Sub => Pointwise::CUDNN_POINTWISE_SUB,
+        Function::Mul => Pointwise::CUDNN_POINTWISE_MUL,
+        Function::Div => Pointwise::CUDNN_POINTWISE_DIV,
+        Function::Min => Pointwise::CUDNN_POINTWISE_MIN,
+        Function::Max => Pointwise::CUDNN_POINTWISE_MAX,
+        Function::Relu(_) => Pointwise::CUDNN_POINTWISE_RELU_FWD,
+        Function::Elu(_) => Pointwise::CUDNN_POINTWISE_ELU_FWD,
+        Function::Sigmoid => Pointwise::CUDNN_POINTWISE_SIGMOID_FWD,
+        Function::Tanh => Pointwise::CUDNN_POINTWISE_TANH_FWD,
+        Function::Silu => Pointwise::CUDNN_POINTWISE_SWISH_FWD,
+        Function::Gelu => Pointwise::CUDNN_POINTWISE_GELU_FWD,
+        Function::GeluTanh => Pointwise::CUDNN_POINTWISE_GELU_APPROX_TANH_FWD,
+        Function::Softplus => Pointwise::CUDNN_POINTWISE_SOFTPLUS_FWD,
+        Function::Exp => Pointwise::CUDNN_POINTWISE_EXP,
+        Function::Erf => Pointwise::CUDNN_POINTWISE_ERF,
+        Function::Abs => Pointwise::CUDNN_POINTWISE_ABS,
+        Function::Sqrt => Pointwise::CUDNN_POINTWISE_SQRT,
+        Function::Neg => Pointwise::CUDNN_POINTWISE_NEG,
+    }
+}

@@ -1,0 +1,41 @@
+//! What the library tells of graphs on the device, asked once a process for each.
+
+use super::descriptor::Library;
+use super::engine::{Engines, Target};
+use super::operation::Graph;
+use crate::cudnn::Handle;
+use crate::driver::Context;
+use crate::library;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Of each engine, the bytes of scratch that it wants, where it says so.
+type Told = Arc<[Option<usize>]>;
+
+/// By the texts of graphs.
+static KNOWN: Mutex<BTreeMap<String, Told>> = Mutex::new(BTreeMap::new());
+
+/// The engines for a graph; nothing where there is no device to ask for.
+///
+/// # Errors
+/// That the library has no graphs, or what it said.
+pub(super) fn engines(graph: &Graph) -> Result<Option<Told>, String> {
+    let found = library::cudnn().map_err(|why| format!("cuDNN is {why}"))?;
+    let with = Library::new(&found.calls)?;
+    if library::driver().is_err() {
+        return Ok(None);
+    }
+    let text = graph.to_string();
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(told) = known.get(&text) {
+        return Ok(Some(Arc::clone(told)));
+    }
+    let handle = Handle::new(&Context::new()?)?;
+    let told: Told = match Engines::new(Target::Handle(handle.raw), with, graph) {
+        Ok(engines) => engines.list.iter().map(|engine| engine.workspace).collect(),
+        Err(failure) if failure.unsupported => Arc::new([]),
+        Err(failure) => return Err(failure.text),
+    };
+    known.insert(text, Arc::clone(&told));
+    Ok(Some(told))
+}

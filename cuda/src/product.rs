@@ -1,0 +1,409 @@
+//! Matrix products, and convolutions as such: weights times windows, a column for each pixel.
+//!
+//! A block computes a square of the result from squares of both operands in shared memory, 16 of what is summed
+//! at a time; a thread sixteen elements of it. Where the result is narrow each thread computes one element and
+//! reads what it needs. The post chain is computed where the result is stored.
+
+use super::expr::{Expr, Leaf};
+use super::kernel::{Argument, BLOCK, Job, Launch, Parameter, kernel};
+use super::reduce::combined;
+use super::scalar::{self, Scalar};
+use super::space::{Access, Index};
+use super::write::Writer;
+use ovolo::attr::Attr;
+use ovolo::op::Call;
+use ovolo::tensor::{Shape, TensorType};
+
+/// The side of a block's square, and of a thread's; how much is summed at a time.
+const SIDE: usize = 64;
+const EACH: usize = 4;
+const DEPTH: usize = 16;
+/// Threads along a side.
+const THREADS: usize = SIDE / EACH;
+/// A result with fewer rows or columns is narrow.
+const LEAST: usize = 16;
+
+/// What is multiplied: for each `g` of the batch, rows of `k` by columns of `k`.
+struct Product<'a> {
+    call: &'a Call<'a>,
+    /// Which operands the left and the right one are.
+    operands: [usize; 2],
+    batch: usize,
+    rows: usize,
+    columns: usize,
+    depth: usize,
+    index: Index,
+    /// Where the left operand's element is, of `g`, `row` and `k`.
+    left: String,
+    /// What is computed of `g`, `k` and `column` first, where the right operand's element is, and where it
+    /// is one at all; it is zero elsewhere.
+    right: (Vec<String>, String, Option<String>),
+    /// Where the bias of an element is, of `g` and `row`.
+    bias: Option<String>,
+    /// The first operand of the post chain.
+    extras: usize,
+}
+
+/// `matmul`.
+pub(super) fn matmul(call: &Call<'_>) -> Result<Job, String> {
+    plain(call)?;
+    let (a, b, y) = (&call.inputs[0].shape, &call.inputs[1].shape, &call.output.shape);
+    let rank = y.rank();
+    let (rows, columns, depth) = (y[rank - 2], y[rank - 1], a[a.rank() - 1]);
+    let index = index(call);
+    let n = |value: usize| index.number(value);
+    let matrix = |shape: &Shape| {
+        let batch = Shape::from(&shape[..shape.rank() - 2]);
+        let inner = shape[shape.rank() - 2] * shape[shape.rank() - 1];
+        let text = broadcast(&batch, &y[..rank - 2], "g", index);
+        format!("({text}) * {}", n(inner))
+    };
+    Product {
+        call,
+        operands: [0, 1],
+        batch: y[..rank - 2].iter().product(),
+        rows,
+        columns,
+        depth,
+        index,
+        left: format!("{} + row * {} + k", matrix(a), n(depth)),
+        right: (Vec::new(), format!("{} + k * {} + column", matrix(b), n(columns)), None),
+        bias: None,
+        extras: 2,
+    }
+    .job()
+}
+
+/// `conv`: for each image and group, weights by windows.
+pub(super) fn conv(call: &Call<'_>) -> Result<Job, String> {
+    plain(call)?;
+    let (x, w, y) = (&call.inputs[0].shape, &call.inputs[1].shape, &call.output.shape);
+    let ints = |name: &str| match call.attrs.get(name) {
+        Some(Attr::Ints(values)) => values.iter().map(|value| usize::try_from(*value).unwrap_or(0)).collect(),
+        _ => Vec::new(),
+    };
+    let (strides, dilations, pads): (Vec<usize>, Vec<usize>, Vec<usize>) =
+        (ints("strides"), ints("dilations"), ints("pads"));
+    let groups = usize::try_from(call.attrs.expect_int("groups")).unwrap_or(1);
+    let (outputs, inputs, [tall, wide]) = (w[0] / groups, w[1], [w[2], w[3]]);
+    let index = index(call);
+    let n = |value: usize| index.number(value);
+    let name = index.name();
+    let depth = inputs * tall * wide;
+    let image = format!("(g / {} * {} + g % {} * {})", n(groups), n(x[1]), n(groups), n(inputs));
+    let mut lines = vec![format!("const {name} channel = {image} + k / {};", n(tall * wide))];
+    let mut inside = Vec::new();
+    for (axis, place, element, position) in [
+        (0, format!("column / {}", n(y[3])), format!("k / {} % {}", n(wide), n(tall)), "y"),
+        (1, format!("column % {}", n(y[3])), format!("k % {}", n(wide)), "x"),
+    ] {
+        let (stride, dilation, before) = (n(strides[axis]), n(dilations[axis]), n(pads[axis]));
+        // What lies before the first element is a large number.
+        lines.push(format!(
+            "const {name} {position} = {place} * {stride} + {element} * {dilation} - {before};"
+        ));
+        let reach = (y[2 + axis].max(1) - 1) * strides[axis] + (w[2 + axis] - 1) * dilations[axis];
+        if pads[axis] > 0 || reach >= x[2 + axis] {
+            inside.push(format!("{position} < {}", n(x[2 + axis])));
+        }
+    }
+    let at = format!("(channel * {} + y) * {} + x", n(x[2]), n(x[3]));
+    Product {
+        call,
+        operands: [1, 0],
+        batch: y[0] * groups,
+        rows: outputs,
+        columns: y[2] * y[3],
+        depth,
+        index,
+        left: format!("(g % {} * {} + row) * {} + k", n(groups), n(outputs), n(depth)),
+        right: (lines, at, (!inside.is_empty()).then(|| inside.join(" && "))),
+        bias: Some(format!("g % {} * {} + row", n(groups), n(outputs))),
+        extras: 3,
+    }
+    .job()
+}
+
+fn plain(call: &Call<'_>) -> Result<(), String> {
+    match call.inputs.iter().find(|ty| !ty.layout.is_plain()) {
+        Some(ty) => Err(format!("an operand is {ty}: products take the default layout")),
+        None => Ok(()),
+    }
+}
+
+fn index(call: &Call<'_>) -> Index {
+    let largest = call.inputs.iter().chain([&call.output]).map(|ty| ty.shape.count()).max().unwrap_or(0);
+    // Threads past the edges compute positions, and read nothing.
+    Index::for_count(largest.saturating_mul(2).saturating_add(1 << 20))
+}
+
+/// Where an operand that broadcasts to a shape has the element at a position.
+fn broadcast(operand: &Shape, shape: &[usize], position: &str, index: Index) -> String {
+    let (mut inner, mut stride) = (1, 1);
+    let mut terms = Vec::new();
+    for dim in (0..shape.len()).rev() {
+        let Some(own) = (dim + operand.rank()).checked_sub(shape.len()) else { break };
+        if operand[own] > 1 {
+            let n = |value: usize| index.number(value);
+            terms.push(format!("{position} / {} % {} * {}", n(inner), n(shape[dim]), n(stride)));
+        }
+        stride *= operand[own];
+        inner *= shape[dim];
+    }
+    if terms.is_empty() { index.number(0) } else { terms.join(" + ") }
+}
+
+impl Product<'_> {
+    fn job(&self) -> Result<Job, String> {
+        if self.call.output.shape.count() == 0 {
+            return Ok(Job::default());
+        }
+        let (mut w, launch, kind);
+        if self.rows < LEAST || self.columns < LEAST {
+            let count = self.batch * self.rows * self.columns;
+            (w, launch, kind) = (Writer::new(), Launch::line(count.div_ceil(BLOCK))?, "row");
+            self.direct(&mut w, count)?;
+        } else {
+            let squares = self.batch * self.rows.div_ceil(SIDE) * self.columns.div_ceil(SIDE);
+            (w, launch, kind) =
+                (Writer::new(), Launch::plane(squares, 1, [THREADS * THREADS, 1])?, "product");
+            self.square(&mut w)?;
+        }
+        let types = self.call.inputs.iter().enumerate();
+        let input = |(operand, ty): (usize, &&TensorType)| Parameter {
+            name: super::expr::parameter(operand),
+            dtype: ty.dtype,
+            argument: Argument::Input(operand),
+            apart: true,
+        };
+        let mut parameters: Vec<Parameter> = types.map(input).collect();
+        let dtype = self.call.output.dtype;
+        parameters.push(Parameter { name: "out".into(), dtype, argument: Argument::Output, apart: true });
+        Ok(Job { kernels: vec![kernel(kind, &parameters, w, launch)], ..Job::default() })
+    }
+
+    /// The type of sums.
+    fn sum(&self) -> &'static str {
+        Scalar::of(combined(self.call.output.dtype)).name()
+    }
+
+    fn read(&self, w: &mut Writer, operand: usize, at: &str) -> String {
+        let dtype = self.call.inputs[operand].dtype;
+        w.need(scalar::prelude(dtype));
+        let read = scalar::widened(dtype, &format!("{}[{at}]", super::expr::parameter(operand)));
+        format!("({})({read})", self.sum())
+    }
+
+    /// One element a thread.
+    fn direct(&self, w: &mut Writer, count: usize) -> Result<(), String> {
+        let (name, n) = (self.index.name(), |value: usize| self.index.number(value));
+        w.line(&format!("const {name} o = ({name})blockIdx.x * {} + threadIdx.x;", n(BLOCK)));
+        w.open(&format!("if (o < {})", n(count)));
+        w.line(&format!("const {name} column = o % {};", n(self.columns)));
+        w.line(&format!("const {name} row = o / {} % {};", n(self.columns), n(self.rows)));
+        w.line(&format!("const {name} g = o / {};", n(self.columns * self.rows)));
+        w.line(&format!("{} sum = 0;", self.sum()));
+        // Left to itself the compiler unrolls more than registers hold.
+        w.line("#pragma unroll 4");
+        w.open(&format!("for ({name} k = 0; k < {}; ++k)", n(self.depth)));
+        let (lines, at, inside) = &self.right;
+        lines.iter().for_each(|line| w.line(line));
+        if let Some(inside) = inside {
+            w.open(&format!("if ({inside})"));
+        }
+        let (left, right) = (self.read(w, self.operands[0], &self.left), self.read(w, self.operands[1], at));
+        w.line(&format!("sum += {left} * {right};"));
+        if inside.is_some() {
+            w.close();
+        }
+        w.close();
+        self.store(w, "sum")?;
+        w.close();
+        Ok(())
+    }
+
+    /// A square a block.
+    fn square(&self, w: &mut Writer) -> Result<(), String> {
+        let (name, n) = (self.index.name(), |value: usize| self.index.number(value));
+        let sum = self.sum();
+        let (along, down) = (self.columns.div_ceil(SIDE), self.rows.div_ceil(SIDE));
+        // One more in a line, so that a column is in as many banks as it has elements.
+        w.line(&format!("__shared__ {sum} left[{DEPTH}][{}];", SIDE + 1));
+        w.line(&format!("__shared__ {sum} right[{DEPTH}][{SIDE}];"));
+        w.line(&format!("const {name} first_column = blockIdx.x % {} * {};", n(along), n(SIDE)));
+        w.line(&format!("const {name} first_row = blockIdx.x / {} % {} * {};", n(along), n(down), n(SIDE)));
+        w.line(&format!("const {name} g = blockIdx.x / {};", n(along * down)));
+        w.line(&format!("const unsigned tx = threadIdx.x % {THREADS}u;"));
+        w.line(&format!("const unsigned ty = threadIdx.x / {THREADS}u;"));
+        w.line(&format!("{sum} sums[{EACH}][{EACH}] = {{}};"));
+        w.line("#pragma unroll 1");
+        w.open(&format!("for ({name} from = 0; from < {}; from += {DEPTH}u)", n(self.depth)));
+        let each = SIDE * DEPTH / (THREADS * THREADS);
+        w.unrolled("e", each);
+        w.line(&format!("const unsigned at = threadIdx.x + e * {}u;", THREADS * THREADS));
+        w.line(&format!("const {name} k = from + at % {DEPTH}u;"));
+        w.line(&format!("const {name} row = first_row + at / {DEPTH}u;"));
+        w.line(&format!("{sum} value = 0;"));
+        let left = self.read(w, self.operands[0], &self.left);
+        w.line(&format!("if (k < {} && row < {}) value = {left};", n(self.depth), n(self.rows)));
+        w.line(&format!("left[at % {DEPTH}u][at / {DEPTH}u] = value;"));
+        w.close();
+        w.unrolled("e", each);
+        w.line(&format!("const unsigned at = threadIdx.x + e * {}u;", THREADS * THREADS));
+        w.line(&format!("const {name} k = from + at / {SIDE}u;"));
+        w.line(&format!("const {name} column = first_column + at % {SIDE}u;"));
+        w.line(&format!("{sum} value = 0;"));
+        w.open(&format!("if (k < {} && column < {})", n(self.depth), n(self.columns)));
+        let (lines, at, inside) = &self.right;
+        lines.iter().for_each(|line| w.line(line));
+        let right = self.read(w, self.operands[1], at);
+        let inside = inside.as_ref().map(|inside| format!("if ({inside}) ")).unwrap_or_default();
+        w.line(&format!("{inside}value = {right};"));
+        w.close();
+        w.line(&format!("right[at / {SIDE}u][at % {SIDE}u] = value;"));
+        w.close();
+        w.line("__syncthreads();");
+        w.unrolled("k", DEPTH);
+        w.line(&format!("{sum} a[{EACH}], b[{EACH}];"));
+        for (array, from, place) in [("a", "left", "ty"), ("b", "right", "tx")] {
+            w.unrolled("i", EACH);
+            w.line(&format!("{array}[i] = {from}[k][{place} + i * {THREADS}u];"));
+            w.close();
+        }
+        w.unrolled("i", EACH);
+        w.unrolled("j", EACH);
+        w.line("sums[i][j] += a[i] * b[j];");
+        for _ in 0..3 {
+            w.close();
+        }
+        w.line("__syncthreads();");
+        w.close();
+        w.unrolled("i", EACH);
+        w.unrolled("j", EACH);
+        w.line(&format!("const {name} row = first_row + ty + i * {THREADS}u;"));
+        w.line(&format!("const {name} column = first_column + tx + j * {THREADS}u;"));
+        w.open(&format!("if (row < {} && column < {})", n(self.rows), n(self.columns)));
+        w.line(&format!("const {name} o = (g * {} + row) * {} + column;", n(self.rows), n(self.columns)));
+        self.store(w, "sums[i][j]")?;
+        for _ in 0..3 {
+            w.close();
+        }
+        Ok(())
+    }
+
+    /// Stores element `o`, which is at `g`, `row` and `column`.
+    fn store(&self, w: &mut Writer, sum: &str) -> Result<(), String> {
+        let (inputs, y) = (self.call.inputs, self.call.output);
+        let given = match &self.bias {
+            Some(at) => {
+                let bias = self.read(w, 2, at);
+                format!("({sum} + {bias})")
+            }
+            None => sum.to_owned(),
+        };
+        let nowhere = || Access { offset: 0, parts: Vec::new() };
+        let leaves: Vec<Leaf> = inputs[self.extras..]
+            .iter()
+            .zip(self.extras..)
+            .map(|(ty, operand)| Leaf::new(operand, ty.dtype, nowhere()))
+            .collect();
+        let mut operands = vec![Expr::given(combined(y.dtype)).cast(y.dtype)];
+        operands.extend((0..leaves.len()).map(|leaf| Expr::load(&leaves, leaf)));
+        let expr = super::lower::chain(self.call.attrs.post(), &operands)?;
+        let mut load = |w: &mut Writer, leaf: usize| {
+            let ty = inputs[self.extras + leaf];
+            let at = broadcast(&ty.shape, &y.shape, "o", self.index);
+            w.need(scalar::prelude(ty.dtype));
+            let text = format!("{}[{at}]", super::expr::parameter(leaves[leaf].operand));
+            let read = scalar::widened(ty.dtype, &text);
+            w.value(Scalar::of(ty.dtype).name(), &read)
+        };
+        let mut inside = |_: &mut Writer, _: usize| "true".to_owned();
+        let value = w.expression(&expr, &mut load, &mut inside, &given)?;
+        w.line(&format!("out[o] = {};", scalar::narrowed(y.dtype, &value)));
+        Ok(())
+    }
+}
+
+/// Bytes of shared memory that every device has for a block.
+const SHARED: usize = 48 << 10;
+
+/// `attention`: a block for each row of the result, its scores in shared memory.
+pub(super) fn attention(call: &Call<'_>) -> Result<Job, String> {
+    plain(call)?;
+    let (q, k, v) = (&call.inputs[0].shape, &call.inputs[1].shape, &call.inputs[2].shape);
+    let dtype = call.output.dtype;
+    if call.output.shape.count() == 0 {
+        return Ok(Job::default());
+    }
+    let (length, depth, width) = (k[2], q[3], v[3]);
+    let ty = Scalar::of(combined(dtype));
+    let bytes = combined(dtype).size();
+    if (length + BLOCK) * bytes > SHARED {
+        return Err(format!(
+            "a row of {length} scores does not fit into the {SHARED} bytes that a block shares"
+        ));
+    }
+    let index = index(call);
+    let (name, n) = (index.name(), |value: usize| index.number(value));
+    let sum = ty.name();
+    let mut w = Writer::new();
+    w.need(Some("combine"));
+    w.need(Some("across"));
+    w.need(scalar::prelude(dtype));
+    let read = |operand: usize, at: &str| {
+        let text = format!("{}[{at}]", super::expr::parameter(operand));
+        format!("({sum})({})", scalar::widened(dtype, &text))
+    };
+    w.line(&format!("__shared__ {sum} scores[{}];", length.max(1)));
+    w.line(&format!("__shared__ {sum} shared[{}];", BLOCK / 32));
+    w.line(&format!("const {name} head = blockIdx.x / {};", n(q[2])));
+    w.line(&format!("{sum} most = {};", ty.number(f64::NEG_INFINITY)));
+    w.open(&format!("for ({name} j = threadIdx.x; j < {}; j += {BLOCK}u)", n(length)));
+    w.line(&format!("{sum} score = 0;"));
+    w.open(&format!("for ({name} d = 0; d < {}; ++d)", n(depth)));
+    let (a, b) = (
+        read(0, &format!("blockIdx.x * {} + d", n(depth))),
+        read(1, &format!("(head * {} + j) * {} + d", n(length), n(depth))),
+    );
+    w.line(&format!("score += {a} * {b};"));
+    w.close();
+    w.line(&format!("score *= {};", ty.number(call.attrs.expect_float("scale"))));
+    if let Some(mask) = call.inputs.get(3) {
+        w.line(&format!("const {name} o = blockIdx.x * {} + j;", n(length)));
+        let at = broadcast(&mask.shape, &[q[0], q[1], q[2], length], "o", index);
+        w.line(&format!("score += {};", read(3, &at)));
+    }
+    w.line("scores[j] = score;");
+    w.line("most = larger(most, score);");
+    w.close();
+    let warps = BLOCK / 32;
+    w.line(&format!("most = across_block<Most, {warps}>(most, shared);"));
+    w.line(&format!("{sum} total = 0;"));
+    w.open(&format!("for ({name} j = threadIdx.x; j < {}; j += {BLOCK}u)", n(length)));
+    let exp = if ty == Scalar::Float { "expf" } else { "exp" };
+    w.line(&format!("scores[j] = {exp}(scores[j] - most);"));
+    w.line("total += scores[j];");
+    w.close();
+    w.line(&format!("total = across_block<Sum, {warps}>(total, shared);"));
+    w.open(&format!("for ({name} e = threadIdx.x; e < {}; e += {BLOCK}u)", n(width)));
+    w.line(&format!("{sum} sum = 0;"));
+    w.open(&format!("for ({name} j = 0; j < {}; ++j)", n(length)));
+    let value = read(2, &format!("(head * {} + j) * {} + e", n(length), n(width)));
+    w.line(&format!("sum += scores[j] * {value};"));
+    w.close();
+    let result = if length == 0 { "sum" } else { "(sum / total)" };
+    w.line(&format!("out[blockIdx.x * {} + e] = {};", n(width), scalar::narrowed(dtype, result)));
+    w.close();
+    let mut parameters: Vec<Parameter> = (0..call.inputs.len())
+        .map(|operand| Parameter {
+            name: super::expr::parameter(operand),
+            dtype,
+            argument: Argument::Input(operand),
+            apart: true,
+        })
+        .collect();
+    parameters.push(Parameter { name: "out".into(), dtype, argument: Argument::Output, apart: true });
+    let launch = Launch::line(q[0] * q[1] * q[2])?;
+    Ok(Job { kernels: vec![kernel("attention", &parameters, w, launch)], ..Job::default() })
+}

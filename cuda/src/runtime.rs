@@ -1,0 +1,425 @@
+//! Plans on a device: memory, machine code and queues, made once; runs that make nothing.
+//!
+//! Everything of a plan that is the device's lies in one piece of its memory, laid out by the planner, and its
+//! constants in another. The host's part of the arena, and copies of the inputs that the device reads, are
+//! pinned, so that copies run beside all else, on streams of their own. The first run queues each step; the second lets the driver keep
+//! what is queued, segment by segment, and replays that; so do all others.
+
+use super::backend::FAMILY;
+use super::command::{self, Buffers, Command, Libraries};
+use super::driver::{Code, Context, Event, Memory, Pinned, Replay, Stream};
+use super::kernel::Job;
+use super::module::Module;
+use super::{job, library, nvrtc};
+use cudarc::driver::sys::CUdeviceptr;
+use ovolo::backend::{Loading, Runner};
+use ovolo::graph::NodeId;
+use ovolo::op::Call;
+use ovolo::plan::schedule;
+use ovolo::plan::{Base, Place, Plan, Step};
+use ovolo::tensor::{Device, Tensor, TensorType};
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+
+/// Where constants begin in their memory: the widest access.
+const ALIGN: usize = 256;
+/// The device.
+const DEVICE: Device = Device::Accelerator(FAMILY, 0);
+
+/// A plan that is loaded. What it holds is given back in the order of the fields.
+pub(super) struct Runtime {
+    /// Of each segment, once it was kept.
+    replays: Vec<Option<Replay>>,
+    /// What each step queues.
+    commands: Vec<Vec<Command>>,
+    segments: Vec<Segment>,
+    streams: Vec<Stream>,
+    /// Marks of the streams: of the first when others begin beside it, of the others when they are done.
+    marks: Vec<Event>,
+    _code: Option<Code>,
+    _memory: Memory,
+    _constants: Memory,
+    pinned: Pinned,
+    /// The inputs that the device reads.
+    staged: Vec<Staged>,
+    /// Names of the steps, for what goes wrong.
+    names: Vec<String>,
+    context: Rc<Context>,
+    /// How many runs came to their end.
+    runs: usize,
+    /// Whether a run has begun and not ended.
+    open: bool,
+}
+
+// SAFETY: the handles are of a context that each thread enters before it uses them, and all that share it move
+// with this value; the pointers point into memory that it holds.
+unsafe impl Send for Runtime {}
+
+/// An input that the device reads from a copy in pinned memory.
+struct Staged {
+    input: usize,
+    /// Where in the pinned memory its copy begins.
+    offset: usize,
+    bytes: usize,
+}
+
+/// Steps that are queued together.
+struct Segment {
+    launches: Vec<schedule::Launch>,
+    /// For each launch, the mark that others wait for.
+    marks: Vec<Option<Event>>,
+    /// How many streams it takes.
+    streams: usize,
+    /// Marks the end of all of it.
+    end: Event,
+}
+
+impl Runtime {
+    /// Loads a plan: takes the memory, copies the constants, loads the machine code.
+    ///
+    /// # Errors
+    /// What is missing, or what the driver said of which call, and what to do.
+    pub fn new(loading: &Loading<'_>) -> Result<Self, String> {
+        let Loading { plan, schedule, constants, artifacts, .. } = *loading;
+        let jobs = jobs(plan)?;
+        let context = Context::new()?;
+        let module = Module::new(jobs.iter().flatten());
+        let code = if module.kernels().len() == 0 {
+            None
+        } else {
+            let architecture = context.architecture()?;
+            let made = nvrtc::machine_code(artifacts, nvrtc::found()?, &module.source(), architecture)?;
+            Some(Code::new(&context, &made.cubin.code)?)
+        };
+        let memory = Memory::new(&context, plan.arena_of(DEVICE))?;
+        let (offsets, bytes) = layout(plan, constants)?;
+        let fixed = Memory::new(&context, bytes)?;
+        for (node, offset) in &offsets {
+            fixed.write(*offset, constants[node].bytes())?;
+        }
+        let (staged, bytes) = staging(plan);
+        let pinned = Pinned::new(&context, bytes)?;
+        let places = Places {
+            memory: &memory,
+            constants: &fixed,
+            offsets: &offsets,
+            pinned: &pinned,
+            staged: &staged,
+            threads: plan.threads,
+        };
+        let mut libraries = Libraries::new(&context);
+        let named = |step: &Step, why: String| format!("`{}` ({}): {why}", step.name, step.op);
+        let commands = plan
+            .steps
+            .iter()
+            .zip(&jobs)
+            .map(|(step, job)| {
+                places
+                    .commands(step, job.as_ref(), code.as_ref(), &mut libraries)
+                    .map_err(|why| named(step, why))
+            })
+            .collect::<Result<_, _>>()?;
+        let segments =
+            schedule.segments.iter().map(|one| Segment::new(&context, one)).collect::<Result<Vec<_>, _>>()?;
+        let most = segments.iter().map(|segment| segment.streams).max().unwrap_or(1);
+        let streams = (0..most).map(|_| Stream::new(&context)).collect::<Result<_, _>>()?;
+        let marks = (0..most).map(|_| Event::new(&context)).collect::<Result<_, _>>()?;
+        let names = plan.steps.iter().map(|step| format!("`{}` ({})", step.name, step.op)).collect();
+        let replays = segments.iter().map(|_| None).collect();
+        Ok(Self {
+            replays,
+            commands,
+            segments,
+            streams,
+            marks,
+            _code: code,
+            _memory: memory,
+            _constants: fixed,
+            pinned,
+            staged,
+            names,
+            context,
+            runs: 0,
+            open: false,
+        })
+    }
+
+    /// Queues a segment's steps, streams beside the first from its mark to theirs.
+    fn queue(&mut self, segment: usize) -> Result<(), String> {
+        let Self { segments, streams, marks, commands, names, .. } = self;
+        let segment = &segments[segment];
+        let (first, others) = streams[..segment.streams].split_first().ok_or("there is no stream")?;
+        if !others.is_empty() {
+            marks[0].record(first)?;
+            others.iter().try_for_each(|other| other.wait(&marks[0]))?;
+        }
+        for (launch, mark) in segment.launches.iter().zip(&segment.marks) {
+            let stream = &streams[launch.stream];
+            let queued = launch
+                .after
+                .iter()
+                .filter_map(|before| segment.marks[*before].as_ref())
+                .try_for_each(|mark| stream.wait(mark))
+                .and_then(|()| commands[launch.step].iter_mut().try_for_each(|one| queue(one, stream)))
+                .and_then(|()| mark.as_ref().map_or(Ok(()), |mark| mark.record(stream)));
+            queued.map_err(|why| format!("{}: {why}", names[launch.step]))?;
+        }
+        for (other, mark) in others.iter().zip(&marks[1..]) {
+            mark.record(other)?;
+            first.wait(mark)?;
+        }
+        Ok(())
+    }
+
+    /// What went wrong while a segment ran.
+    fn while_running(&self, segment: usize, why: &str) -> String {
+        let steps = &self.segments[segment].launches;
+        let name = |launch: Option<&schedule::Launch>| launch.map_or("", |launch| &self.names[launch.step]);
+        format!(
+            "one of the {} steps from {} to {}: {why}; `ovolo bench --profile` runs each alone and names it",
+            steps.len(),
+            name(steps.first()),
+            name(steps.last())
+        )
+    }
+}
+
+// SAFETY: the arena is the beginning of the pinned memory, which has its bytes and is given back with the runtime;
+// commands were made from the plan's places.
+unsafe impl Runner for Runtime {
+    fn arena(&mut self) -> *mut u8 {
+        self.pinned.pointer()
+    }
+
+    fn begin(&mut self, inputs: &[&Tensor]) -> Result<(), String> {
+        self.context.enter()?;
+        if self.open {
+            // The last run did not come to its end: what it queued may still read what is written now.
+            self.context.synchronize()?;
+        }
+        self.open = true;
+        for Staged { input, offset, bytes } in &self.staged {
+            let given = inputs.get(*input).map_or(&[][..], |tensor| tensor.bytes());
+            if given.len() != *bytes {
+                return Err(format!("input {input} has {} bytes, and the plan's has {bytes}", given.len()));
+            }
+            // SAFETY: the memory was laid out for as many bytes, and nothing is queued.
+            unsafe {
+                let to = self.pinned.pointer().add(*offset);
+                std::ptr::copy_nonoverlapping(given.as_ptr(), to, *bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn launch(&mut self, segment: usize) -> Result<(), String> {
+        if self.runs == 0 {
+            self.queue(segment)?;
+        } else {
+            if self.replays[segment].is_none() {
+                self.streams[0].begin()?;
+                let queued = self.queue(segment);
+                // Whatever came of it, the stream must run again what is queued on it.
+                let kept = self.streams[0].end();
+                queued?;
+                self.replays[segment] = Some(kept?);
+            }
+            if let Some(replay) = &self.replays[segment] {
+                self.streams[0].replay(replay)?;
+            }
+        }
+        self.segments[segment].end.record(&self.streams[0])
+    }
+
+    fn wait(&mut self, segment: usize) -> Result<(), String> {
+        self.segments[segment].end.synchronize().map_err(|why| self.while_running(segment, &why))
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        if let Some(last) = self.segments.len().checked_sub(1) {
+            self.wait(last)?;
+        }
+        self.runs += 1;
+        self.open = false;
+        Ok(())
+    }
+
+    fn alone(&mut self, step: usize) -> Result<(), String> {
+        let Self { streams, commands, names, .. } = self;
+        let stream = streams.first().ok_or("there is no stream")?;
+        commands[step]
+            .iter_mut()
+            .try_for_each(|one| queue(one, stream))
+            .and_then(|()| stream.synchronize())
+            .map_err(|why| format!("{}: {why}", names[step]))
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        // What is queued may still use what is given back now.
+        let _ = self.context.enter().and_then(|()| self.context.synchronize());
+    }
+}
+
+impl Segment {
+    fn new(context: &Rc<Context>, launches: &[schedule::Launch]) -> Result<Self, String> {
+        let awaited = |at: usize| launches.iter().any(|launch| launch.after.contains(&at));
+        let mark = |at: usize| awaited(at).then(|| Event::new(context)).transpose();
+        Ok(Self {
+            launches: launches.to_vec(),
+            marks: (0..launches.len()).map(mark).collect::<Result<_, _>>()?,
+            streams: launches.iter().map(|launch| launch.stream + 1).max().unwrap_or(1),
+            end: Event::new(context)?,
+        })
+    }
+}
+
+/// Queues what a step of a plan does.
+fn queue(command: &mut Command, stream: &Stream) -> Result<(), String> {
+    // SAFETY: the plan gives values that are live together places apart, each with the bytes of its type,
+    // and the schedule has those wait that share bytes.
+    unsafe { command.queue(stream) }
+}
+
+/// The generated kernels of each step that has some.
+fn jobs(plan: &Plan) -> Result<Vec<Option<Job>>, String> {
+    let one = |step: &Step| {
+        if schedule::device(step).is_none() || library::copies(step.op.name) {
+            return Ok(None);
+        }
+        if step.copied.is_some() || !step.joined.is_empty() {
+            return Err(format!(
+                "`{}` ({}): it asks for buffers that no kernel here does",
+                step.name, step.op
+            ));
+        }
+        if !step.op.name.starts_with("cuda.") {
+            return Ok(None);
+        }
+        let inputs: Vec<&TensorType> = step.input_types.iter().collect();
+        let call = call(step, &inputs, plan.threads);
+        job(&call).map(Some).map_err(|why| format!("`{}` ({}): {why}", step.name, step.op))
+    };
+    plan.steps.iter().map(one).collect()
+}
+
+/// What a step computes.
+fn call<'a>(step: &'a Step, inputs: &'a [&'a TensorType], threads: usize) -> Call<'a> {
+    Call { op: step.op, attrs: &step.attrs, inputs, output: &step.output_type, threads }
+}
+
+/// Where each constant that the device reads begins, and the bytes of all.
+fn layout(
+    plan: &Plan,
+    constants: &FxHashMap<NodeId, Tensor>,
+) -> Result<(FxHashMap<NodeId, usize>, usize), String> {
+    let (mut offsets, mut bytes) = (FxHashMap::default(), 0);
+    for step in &plan.steps {
+        for (place, ty) in step.inputs.iter().zip(&step.input_types) {
+            if let (Base::Constant(node), Device::Accelerator(FAMILY, _)) = (place.base, ty.device)
+                && !offsets.contains_key(&node)
+            {
+                let value = constants.get(&node).ok_or("a constant has no value")?;
+                offsets.insert(node, bytes);
+                bytes += value.bytes().len().next_multiple_of(ALIGN);
+            }
+        }
+    }
+    Ok((offsets, bytes))
+}
+
+/// The inputs that the device reads, where their copies begin behind the host's part of the arena, and the
+/// bytes of both.
+fn staging(plan: &Plan) -> (Vec<Staged>, usize) {
+    let (mut staged, mut end) = (Vec::<Staged>::new(), plan.arena.next_multiple_of(ALIGN));
+    for step in plan.steps.iter().filter(|step| schedule::device(step).is_some()) {
+        for place in &step.inputs {
+            if let Base::Input(input) = place.base
+                && !staged.iter().any(|known| known.input == input)
+            {
+                let bytes = plan.inputs[input].1.bytes();
+                staged.push(Staged { input, offset: end, bytes });
+                end += bytes.next_multiple_of(ALIGN);
+            }
+        }
+    }
+    (staged, end)
+}
+
+/// Where the values of a plan are.
+struct Places<'a> {
+    memory: &'a Memory,
+    constants: &'a Memory,
+    offsets: &'a FxHashMap<NodeId, usize>,
+    pinned: &'a Pinned,
+    staged: &'a [Staged],
+    threads: usize,
+}
+
+impl Places<'_> {
+    /// On the device.
+    fn device(&self, place: Place) -> Result<CUdeviceptr, String> {
+        match place.base {
+            Base::Arena(DEVICE) => Ok(self.memory.at(place.offset)),
+            Base::Arena(_) => Err("an operand is not on the device".to_owned()),
+            Base::Constant(node) => {
+                let offset = self.offsets.get(&node).ok_or("a constant is not on the device")?;
+                Ok(self.constants.at(offset + place.offset))
+            }
+            Base::Input(_) => {
+                Err("an input of the model is on the device, and is not copied there".to_owned())
+            }
+        }
+    }
+
+    /// On the host.
+    fn host(&self, place: Place) -> Result<*mut u8, String> {
+        let offset = match place.base {
+            Base::Arena(Device::Host) => place.offset,
+            Base::Input(input) => {
+                let found = self.staged.iter().find(|known| known.input == input);
+                found.map(|known| known.offset + place.offset).ok_or("an input has no copy")?
+            }
+            _ => return Err("an operand is not on the host".to_owned()),
+        };
+        Ok(self.pinned.pointer().wrapping_add(offset))
+    }
+
+    fn commands(
+        &self,
+        step: &Step,
+        job: Option<&Job>,
+        code: Option<&Code>,
+        libraries: &mut Libraries,
+    ) -> Result<Vec<Command>, String> {
+        let bytes = step.output_type.bytes();
+        if bytes == 0 || schedule::device(step).is_none() {
+            return Ok(Vec::new());
+        }
+        match step.op.name {
+            "cuda.upload" => {
+                let (to, from) = (self.device(step.output)?, self.host(step.inputs[0])?);
+                return Ok(vec![Command::Upload { to, from, bytes }]);
+            }
+            "cuda.download" => {
+                let (to, from) = (self.host(step.output)?, self.device(step.inputs[0])?);
+                return Ok(vec![Command::Download { to, from, bytes }]);
+            }
+            _ => {}
+        }
+        let buffers = Buffers {
+            inputs: step.inputs.iter().map(|place| self.device(*place)).collect::<Result<_, _>>()?,
+            output: self.device(step.output)?,
+            scratch: self.device(Place { base: Base::Arena(DEVICE), offset: step.scratch_offset })?,
+            bytes: step.scratch,
+        };
+        match job {
+            Some(job) => command::kernels(job, code.ok_or("there is no machine code")?, &buffers),
+            None => {
+                let inputs: Vec<&TensorType> = step.input_types.iter().collect();
+                Ok(vec![libraries.command(&call(step, &inputs, self.threads), &buffers)?])
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! TF32: what tensor cores make of `f32` before they multiply. Sums, and what is stored, are `f32`.
+
+use ovolo::attr::{Attr, AttrKind, Attrs};
+use ovolo::op::AttrDef;
+use ovolo::tensor::{DType, Tensor};
+
+/// Bits behind the first one that are kept of 23.
+const KEPT: u32 = 10;
+
+/// The attribute by which a product is computed so.
+pub(super) fn attribute() -> AttrDef {
+    AttrDef::new("tf32", AttrKind::Int, Some(Attr::Int(0)), "1: what is multiplied is rounded to TF32 first")
+}
+
+/// An error unless the attribute is one for elements of a type.
+pub(super) fn check(attrs: &Attrs, dtype: DType) -> Result<(), String> {
+    match (attrs.expect_int("tf32"), dtype) {
+        (0, _) | (1, DType::F32) => Ok(()),
+        (1, other) => Err(format!("elements are {other}: TF32 is made of f32")),
+        (other, _) => Err(format!("attribute `tf32` is {other}, neither 0 nor 1")),
+    }
+}
+
+/// The operands, the first two rounded where the attribute says so and they are `f32`.
+pub(super) fn rounded(attrs: &Attrs, operands: &[&Tensor]) -> Vec<Tensor> {
+    let rounds =
+        |at: usize, one: &Tensor| at < 2 && attrs.expect_int("tf32") == 1 && one.ty().dtype == DType::F32;
+    let one = |(at, one): (usize, &&Tensor)| if rounds(at, one) { round(one) } else { (*one).clone() };
+    operands.iter().enumerate().map(one).collect()
+}
+
+/// Each element of the nearest TF32, those in the middle to the even one.
+fn round(tensor: &Tensor) -> Tensor {
+    let mut tensor = tensor.clone();
+    for bytes in tensor.bytes_mut().chunks_exact_mut(4) {
+        let bits = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let below = 23 - KEPT;
+        let even = bits >> below & 1;
+        // What is no number, or none that is finite, stays.
+        if bits >> 23 & 0xff != 0xff {
+            let near = bits.wrapping_add((1 << (below - 1)) - 1 + even) >> below << below;
+            bytes.copy_from_slice(&near.to_le_bytes());
+        }
+    }
+    tensor
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_bits_are_kept_and_halves_go_to_the_even_one() {
+        let unit = 1.0 / 1024.0;
+        let values = [
+            1.0,
+            1.0 + unit,
+            1.0 + unit / 2.0,
+            1.0 + 1.5 * unit,
+            -3.0 - 2.2 * unit,
+            0.0,
+            f64::INFINITY,
+            1e-30,
+        ];
+        let rounded = round(&Tensor::from_f64(DType::F32, [values.len()], &values)).to_f64();
+        assert_eq!(rounded[..4], [1.0, 1.0 + unit, 1.0, 1.0 + 2.0 * unit]);
+        assert_eq!(rounded[4..7], [-3.0 - 2.0 * unit, 0.0, f64::INFINITY]);
+        assert!(
+            (rounded[7] / 1e-30 - 1.0).abs() < 1.0 / 2048.0 && rounded[7].to_bits() != 1e-30_f64.to_bits()
+        );
+    }
+}

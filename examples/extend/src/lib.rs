@@ -1,0 +1,160 @@
+//! What another crate adds to ovolo, through its public API alone: the op `swirl`, `x * cos(turns * x)`, with its ONNX
+//! import, a backend with one kernel, a guard, a pass, a cost model and an extractor.
+
+use ovolo::attr::{Attr, AttrKind, Attrs, Float};
+use ovolo::backend::{Args, Backend, Call, Contract, Kernel};
+use ovolo::cost::{CostModel, Given, Pricing, PricingError, Query, pricing};
+use ovolo::error::Error;
+use ovolo::extract::{self, Claim, ExtractError, Extraction, Extractor, GreedyDag, GreedyTree, Problem};
+use ovolo::onnx::Operator;
+use ovolo::op::{Arity, AttrDef, Flags, Lowering, OpDef};
+use ovolo::pass::{self, Context, Pass, PassReport, State};
+use ovolo::registry::{Registry, RegistryError};
+use ovolo::rule::{Function, Kind, Value};
+use ovolo::tensor::{DType, Tensor};
+use serde::{Deserialize, Serialize};
+
+/// Adds all of it to a registry.
+///
+/// # Errors
+/// If the registry has something of one of the names.
+pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.add_build("extend", env!("OVOLO_BUILD"));
+    registry.add_op(swirl())?;
+    registry.add_operator(Operator {
+        name: "com.example.Swirl",
+        operands: (1, 1),
+        import: |call| {
+            let (x, turns) = (call.input(0)?, call.float("turns", 1.0)?);
+            Ok(vec![call.result("swirl", Attrs::new().float("turns", turns), &[&x])?])
+        },
+    })?;
+    registry.add_backend(std::sync::Arc::new(Extend))?;
+    registry.add_function(Function::guard("is-still", "the turns are 0", &[Kind::Number], |v| {
+        match v[0] {
+            Value::Attr(Attr::Float(Float(0.0))) => Ok(Value::yes()),
+            _ => Err(format!("{} is not 0", v.show(0))),
+        }
+    }))?;
+    registry.add_pass("Census", pass::Kind::of::<Census>())?;
+    registry.add_pricing(pricing::kind::<ByBytes>())?;
+    registry.add_extractor(extract::kind::<Greedier>())?;
+    registry.add_rules("rules/extend.ron", include_str!("../rules/extend.ron"))?;
+    registry.add_pipeline("passes/extend.ron", include_str!("../passes/extend.ron"))
+}
+
+fn swirl() -> OpDef {
+    OpDef {
+        name: "swirl",
+        doc: "`x * cos(turns * x)`, element by element",
+        arity: Arity::Exactly(1),
+        attrs: vec![AttrDef::new("turns", AttrKind::Float, Some(Attr::Float(Float(1.0))), "turns of a unit")],
+        flags: Flags::default(),
+        infer: |_, types| match types[0].layout.is_plain() {
+            true => Ok(types[0].clone()),
+            false => Err(format!("operand 0 is {}, not in the default layout", types[0])),
+        },
+        eval: |attrs, operands, ty| {
+            let turns = attrs.expect_float("turns");
+            let values: Vec<f64> = operands[0].to_f64().iter().map(|x| x * (turns * x).cos()).collect();
+            Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
+        },
+        flops: |_, _, ty| 20.0 * ty.shape.count() as f64,
+        lowered: None,
+    }
+}
+
+struct Extend;
+
+// SAFETY: the kernel reads its operand and writes its result, as many elements as their type has, and nothing else.
+unsafe impl Backend for Extend {
+    fn name(&self) -> &'static str {
+        "extend"
+    }
+
+    fn ops(&self) -> Vec<Lowering> {
+        let contract = |call: &Call<'_>| match call.output.dtype {
+            DType::F32 => Ok(Contract { implementation: "scalar".into(), ..Contract::default() }),
+            other => Err(format!("there is no kernel for {other}")),
+        };
+        vec![Lowering::new("extend.swirl", "swirl", contract, |call| {
+            Ok(Box::new(Swirl(call.attrs.expect_float("turns") as f32, call.output.shape.count())))
+        })]
+    }
+}
+
+struct Swirl(f32, usize);
+
+impl Kernel for Swirl {
+    unsafe fn run(&self, args: &Args<'_>) {
+        for at in 0..self.1 {
+            // SAFETY: the caller's promise: both have so many elements.
+            unsafe {
+                let x = args.inputs[0].cast::<f32>().add(at).read();
+                args.output.cast::<f32>().add(at).write(x * (self.0 * x).cos());
+            }
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Census {}
+
+impl Pass for Census {
+    fn name(&self) -> &str {
+        "census"
+    }
+
+    fn run(&self, state: &mut State, _: &Context<'_>) -> Result<PassReport, Error> {
+        let nodes = state.egraph.as_ref().map_or(0, ovolo::egraph::EGraph::nodes);
+        Ok(PassReport::Custom(format!("{nodes} e-nodes")))
+    }
+}
+
+/// A nanosecond for each byte that is read or written.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct ByBytes;
+
+impl Pricing for ByBytes {
+    fn name(&self) -> &str {
+        "bytes"
+    }
+
+    fn model(&self, _: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
+        Ok(Box::new(Self))
+    }
+}
+
+impl CostModel for ByBytes {
+    fn name(&self) -> &'static str {
+        "bytes"
+    }
+
+    fn seconds(&self, query: &Query<'_>) -> Option<f64> {
+        let call = &query.call;
+        Some(call.op.work(call.attrs, call.inputs, call.output).bytes * 1e-9)
+    }
+
+    fn copy(&self, bytes: usize) -> f64 {
+        2e-9 * bytes as f64
+    }
+}
+
+/// The cheaper selection of two greedy extractors.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Greedier;
+
+impl Extractor for Greedier {
+    fn name(&self) -> &'static str {
+        "greedier"
+    }
+
+    fn claim(&self) -> Claim {
+        Claim::Heuristic
+    }
+
+    fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError> {
+        let (dag, tree) = (GreedyDag.extract(problem)?, GreedyTree.extract(problem)?);
+        Ok(if tree.cost < dag.cost { tree } else { dag })
+    }
+}

@@ -1,0 +1,287 @@
+//! `attention` on `f32`: scores of a few rows at a time stay in cache, and are never written out.
+//!
+//! A task takes some rows of one head. It packs the keys into panels, then for each block of rows
+//! computes the scores, their softmax but for the division, and the product with the values,
+//! whose rows are divided at the end.
+
+use super::ahead::Ahead;
+use super::args::{Buffers, Shared};
+use super::gemm::{Micro, PANEL, Tile, micro};
+use super::lanes::{Lanes, widened};
+use super::math;
+use super::tile;
+use super::{ISAS, plain_contract, reference};
+use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::Lowering;
+use ovolo::tensor::DType;
+
+/// The ops of this family.
+pub(super) const OPS: &[Lowering] = &[Lowering {
+    instruction_sets: ISAS,
+    ..Lowering::new("native.attention", "attention", contract, kernel)
+}];
+
+/// Scores that are kept at a time: 128 KiB.
+const SCORES: usize = 32 * 1024;
+/// Rows of a block, at most.
+const ROWS: usize = 112;
+
+struct Attention {
+    micro: &'static Micro,
+    heads: usize,
+    /// Rows of the queries, columns of queries and keys.
+    rows: usize,
+    width: usize,
+    /// Rows of keys and values, and these rounded up to a panel.
+    keys: usize,
+    padded: usize,
+    /// Columns of the values.
+    columns: usize,
+    /// Rows of a block.
+    block: usize,
+    /// Row blocks of one task.
+    band: usize,
+    scale: f32,
+    /// The mask's strides: batch, head, row, column; heads of a batch.
+    mask: Option<[usize; 4]>,
+    batch_heads: usize,
+    threads: usize,
+}
+
+fn plan(call: &Call<'_>) -> Option<Attention> {
+    if call.inputs.iter().any(|ty| ty.dtype != DType::F32 || !ty.layout.is_plain()) {
+        return None;
+    }
+    let (q, k, v) = (&call.inputs[0].shape, &call.inputs[1].shape, &call.inputs[2].shape);
+    let micro = micro();
+    let padded = k[2].next_multiple_of(PANEL);
+    let tallest = micro.rows();
+    let block =
+        (SCORES / padded.max(1)).clamp(1, ROWS).next_multiple_of(tallest).min(ROWS / tallest * tallest);
+    let heads = q[0] * q[1];
+    // Where heads are few, their rows are shared out, and each task packs the keys again.
+    let blocks = q[2].div_ceil(block).max(1);
+    let bands = if heads >= 2 * call.threads || call.threads == 1 {
+        1
+    } else {
+        (2 * call.threads).div_ceil(heads.max(1))
+    };
+    let mask = call.inputs.get(3).map(|mask| {
+        let skip = 4 - mask.shape.rank();
+        let strides = mask.shape.strides();
+        std::array::from_fn(
+            |dim| if dim < skip || mask.shape[dim - skip] == 1 { 0 } else { strides[dim - skip] },
+        )
+    });
+    Some(Attention {
+        micro,
+        heads,
+        rows: q[2],
+        width: q[3],
+        keys: k[2],
+        padded,
+        columns: v[3],
+        block,
+        band: blocks.div_ceil(bands.min(blocks)),
+        scale: call.attrs.expect_float("scale") as f32,
+        mask,
+        batch_heads: q[1],
+        threads: call.threads,
+    })
+}
+
+impl Attention {
+    /// Elements of scratch for one thread.
+    fn slot(&self) -> usize {
+        (self.padded * (self.width + self.block)).next_multiple_of(16)
+    }
+
+    /// # Safety
+    /// The unit is in range; no other thread has this unit or this slot.
+    unsafe fn unit(&self, args: &Args<'_>, head: usize, band: usize, slot: usize) {
+        let [q, k, v] = [0, 1, 2].map(|operand| Shared::<f32>::input(args, operand));
+        let output = Shared::<f32>::output(args);
+        let packed = Shared::<f32>::scratch(args).at(slot * self.slot());
+        let scores = packed.wrapping_add(self.padded * self.width);
+        let keys = k.at(head * self.keys * self.width);
+        let values = v.at(head * self.keys * self.columns);
+        // SAFETY: all rows are within the operands' shapes, panels and scores within the slot.
+        unsafe {
+            for first in (0..self.keys).step_by(PANEL) {
+                let panel = packed.add(first * self.width);
+                let count = PANEL.min(self.keys - first);
+                if count < PANEL {
+                    std::slice::from_raw_parts_mut(panel, PANEL * self.width).fill(0.0);
+                }
+                let from = keys.add(first * self.width);
+                tile::transpose(
+                    from.cast_const(),
+                    self.width as isize,
+                    panel,
+                    PANEL as isize,
+                    self.width,
+                    count,
+                );
+            }
+            let end = ((band + 1) * self.band * self.block).min(self.rows);
+            for row in (band * self.band * self.block..end).step_by(self.block) {
+                let rows = self.block.min(end - row);
+                let product = Tile {
+                    a: q.at((head * self.rows + row) * self.width),
+                    a_stride: self.width,
+                    b: packed,
+                    b_stride: PANEL,
+                    c: scores,
+                    c_stride: self.padded,
+                    depth: self.width,
+                    columns: PANEL,
+                    accumulate: false,
+                    ahead: Ahead::NONE,
+                };
+                for first in (0..self.padded).step_by(PANEL) {
+                    let (b, c) = (packed.add(first * self.width).cast_const(), scores.add(first));
+                    self.micro.block(&Tile { b, c, ..product }, rows);
+                }
+                let mut sums = [0.0; ROWS];
+                for (r, sum) in sums[..rows].iter_mut().enumerate() {
+                    let (mask, step) = self.mask_row(args, head, row + r);
+                    *sum = exponentials(scores.add(r * self.padded), self.keys, self.scale, mask, step);
+                }
+                let result = output.at((head * self.rows + row) * self.columns);
+                for first in (0..self.columns).step_by(PANEL) {
+                    let product = Tile {
+                        a: scores,
+                        a_stride: self.padded,
+                        b: values.add(first),
+                        b_stride: self.columns,
+                        c: result.add(first),
+                        c_stride: self.columns,
+                        depth: self.keys,
+                        columns: PANEL.min(self.columns - first),
+                        accumulate: false,
+                        ahead: Ahead::NONE,
+                    };
+                    self.micro.block(&product, rows);
+                }
+                for (r, sum) in sums[..rows].iter().enumerate() {
+                    let factor = 1.0 / sum;
+                    let row = std::slice::from_raw_parts_mut(result.add(r * self.columns), self.columns);
+                    row.iter_mut().for_each(|value| *value *= factor);
+                }
+            }
+        }
+    }
+
+    /// The mask's row for a row of a head, and its step along the row; null without a mask.
+    fn mask_row(&self, args: &Args<'_>, head: usize, row: usize) -> (*const f32, usize) {
+        match self.mask {
+            None => (std::ptr::null(), 0),
+            Some([batch, inner, rows, columns]) => {
+                let offset = head / self.batch_heads * batch + head % self.batch_heads * inner + row * rows;
+                (Shared::<f32>::input(args, 3).at(offset), columns)
+            }
+        }
+    }
+}
+
+widened! {
+    /// Replaces scores by e^(scale * score + mask - greatest), and tells their sum in `sum`.
+    ///
+    /// # Safety
+    /// The row and the mask, where it is not null, are in bounds.
+    unsafe fn exponentials_into(
+        row: *mut f32, length: usize, scale: f32, mask: *const f32, step: usize, sum: &mut f32,
+    ) = exponentials_on;
+}
+
+/// # Safety
+/// As [`exponentials_into`].
+unsafe fn exponentials(row: *mut f32, length: usize, scale: f32, mask: *const f32, step: usize) -> f32 {
+    let mut sum = 0.0;
+    // SAFETY: as the caller promises.
+    unsafe { exponentials_into(row, length, scale, mask, step, &mut sum) };
+    sum
+}
+
+/// # Safety
+/// As [`exponentials_into`]; the processor has the instruction set of `V`.
+#[inline(always)]
+unsafe fn exponentials_on<V: Lanes>(
+    row: *mut f32,
+    length: usize,
+    scale: f32,
+    mask: *const f32,
+    step: usize,
+    sum: &mut f32,
+) {
+    // SAFETY: as the caller promises; only lanes within the row are loaded and stored.
+    unsafe {
+        let lowest = V::splat(f32::NEG_INFINITY);
+        let factor = V::splat(scale);
+        let mut greatest = lowest;
+        let whole = length / V::COUNT * V::COUNT;
+        let constant = if mask.is_null() || step == 1 { 0.0 } else { *mask };
+        let mut at = 0;
+        while at < whole {
+            let term = if step == 1 { V::load(mask.add(at)) } else { V::splat(constant) };
+            let x = V::load(row.add(at)).mul_add(factor, term);
+            x.store(row.add(at));
+            greatest = x.max(greatest);
+            at += V::COUNT;
+        }
+        let mut most = greatest.greatest();
+        while at < length {
+            let x = *row.add(at) * scale + if step == 1 { *mask.add(at) } else { constant };
+            *row.add(at) = x;
+            most = most.max(x);
+            at += 1;
+        }
+        let shift = V::splat(if most == f32::NEG_INFINITY { 0.0 } else { most });
+        let mut total = V::splat(0.0);
+        at = 0;
+        while at < length {
+            let rest = length - at;
+            if rest >= V::COUNT {
+                let e = math::exp(V::load(row.add(at)).sub(shift));
+                total = total.add(e);
+                e.store(row.add(at));
+            } else {
+                let e = math::exp(V::load_first(row.add(at), rest).sub(shift));
+                e.store_first(row.add(at), rest);
+                total = total.add(V::load_first(row.add(at), rest));
+            }
+            at += V::COUNT;
+        }
+        *sum = total.sum();
+    }
+}
+
+fn contract(call: &Call<'_>) -> Result<Contract, String> {
+    let Some(plan) = plan(call) else { return reference::contract(call) };
+    let scratch = plan.slot() * call.threads * size_of::<f32>();
+    Ok(Contract { scratch, ..plain_contract(&format!("tiles-{}", plan.micro.name)) })
+}
+
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    match plan(call) {
+        None => reference::kernel(call),
+        Some(plan) => Ok(Box::new(plan)),
+    }
+}
+
+impl Kernel for Attention {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let bands = self.rows.div_ceil(self.band * self.block);
+        let units = self.heads * bands;
+        if units == 0 || self.columns == 0 {
+            return;
+        }
+        let work = self.heads * self.rows * self.keys * (self.width + self.columns);
+        let most = if work < 128 * 1024 { 1 } else { self.threads };
+        let buffers = Buffers::new(args);
+        args.team.share(most, units, |slot, unit| {
+            // SAFETY: each unit is taken once, and no other thread has this slot.
+            unsafe { self.unit(buffers.args(), unit / bands, unit % bands, slot) };
+        });
+    }
+}

@@ -1,0 +1,155 @@
+//! Binary elementwise ops of any element type, comparisons among them.
+//!
+//! Arithmetic on `f32` is the work of [`map`](super::map), where it is vectorised with its steps.
+
+use super::args::Shared;
+use super::broadcast::Broadcast;
+use super::padding::Padding;
+use super::scalar::{Flag, Number, Scalar};
+use super::{ISAS, map, plain_contract, reference};
+use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::Lowering;
+use ovolo::tensor::DType;
+use std::marker::PhantomData;
+
+macro_rules! ops {
+    ($($op:literal),*) => { &[$(Lowering { instruction_sets: ISAS, ..Lowering::new(concat!("native.", $op), $op, contract, kernel) }),*] };
+}
+
+/// The ops of this family.
+pub(super) const OPS: &[Lowering] = ops!(
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "pow",
+    "min",
+    "max",
+    "mod",
+    "equal",
+    "greater",
+    "less",
+    "greater-equal",
+    "less-equal",
+    "and",
+    "or",
+    "xor"
+);
+
+fn loops(call: &Call<'_>) -> Option<Broadcast<2>> {
+    Broadcast::new(call.output, [call.inputs[0], call.inputs[1]])
+}
+
+fn contract(call: &Call<'_>) -> Result<Contract, String> {
+    if map::takes(call) {
+        return map::contract(call);
+    }
+    if loops(call).is_none() || build(call).is_none() {
+        return reference::contract(call);
+    }
+    let in_place = (0..2).filter(|&n| call.inputs[n] == call.output).collect();
+    Ok(Contract { in_place, ..plain_contract("scalar") })
+}
+
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    if map::takes(call) {
+        return map::kernel(call);
+    }
+    match build(call) {
+        Some(kernel) => Ok(kernel),
+        None => reference::kernel(call),
+    }
+}
+
+fn build(call: &Call<'_>) -> Option<Box<dyn Kernel>> {
+    match call.inputs[0].dtype {
+        DType::Bool => logic(call),
+        DType::U8 => arithmetic::<u8>(call),
+        DType::I8 => arithmetic::<i8>(call),
+        DType::I32 => arithmetic::<i32>(call),
+        DType::I64 => arithmetic::<i64>(call),
+        DType::F16 => arithmetic::<half::f16>(call),
+        DType::BF16 => arithmetic::<half::bf16>(call),
+        DType::F32 => arithmetic::<f32>(call),
+        DType::F64 => arithmetic::<f64>(call),
+    }
+}
+
+fn name<'a>(call: &Call<'a>) -> &'a str {
+    call.op.own_name()
+}
+
+fn logic(call: &Call<'_>) -> Option<Box<dyn Kernel>> {
+    Some(match name(call) {
+        "and" => zip(call, |a: Flag, b: Flag| Flag(a.0 & b.0))?,
+        "or" => zip(call, |a: Flag, b: Flag| Flag(a.0 | b.0))?,
+        "xor" => zip(call, |a: Flag, b: Flag| Flag(a.0 ^ b.0))?,
+        "equal" => zip(call, |a: Flag, b: Flag| Flag(u8::from(a == b)))?,
+        _ => return None,
+    })
+}
+
+fn arithmetic<T: Number>(call: &Call<'_>) -> Option<Box<dyn Kernel>> {
+    let truncated = call.attrs.get("fmod").is_some_and(|_| call.attrs.expect_int("fmod") != 0);
+    Some(match name(call) {
+        "add" => zip(call, T::add)?,
+        "sub" => zip(call, T::sub)?,
+        "mul" => zip(call, T::mul)?,
+        "div" => zip(call, T::div)?,
+        "pow" => zip(call, T::pow)?,
+        "min" => zip(call, T::min)?,
+        "max" => zip(call, T::max)?,
+        "mod" if truncated => zip(call, T::remainder)?,
+        "mod" => zip(call, T::modulo)?,
+        "equal" => zip(call, |a: T, b: T| Flag(u8::from(a == b)))?,
+        "greater" => zip(call, |a: T, b: T| Flag(u8::from(a > b)))?,
+        "less" => zip(call, |a: T, b: T| Flag(u8::from(a < b)))?,
+        "greater-equal" => zip(call, |a: T, b: T| Flag(u8::from(a >= b)))?,
+        "less-equal" => zip(call, |a: T, b: T| Flag(u8::from(a <= b)))?,
+        _ => return None,
+    })
+}
+
+fn zip<A: Scalar, O: Scalar>(
+    call: &Call<'_>,
+    function: impl Fn(A, A) -> O + Send + Sync + 'static,
+) -> Option<Box<dyn Kernel>> {
+    // The operands agree in type, and the function's result is what the op's inference says.
+    if call.inputs[1].dtype != call.inputs[0].dtype || call.output.dtype.size() != size_of::<O>() {
+        return None;
+    }
+    let padding = Padding::new(call.output);
+    Some(Box::new(Zip { loops: loops(call)?, function, padding, types: PhantomData }))
+}
+
+struct Zip<A, O, F> {
+    loops: Broadcast<2>,
+    function: F,
+    padding: Padding,
+    types: PhantomData<(A, O)>,
+}
+
+impl<A: Scalar, O: Scalar, F: Fn(A, A) -> O + Send + Sync> Kernel for Zip<A, O, F> {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let (left, right) = (Shared::<A>::input(args, 0), Shared::<A>::input(args, 1));
+        let output = Shared::<O>::output(args);
+        let strides = self.loops.strides;
+        self.loops.run(args.team, |first, offsets, length| {
+            let (left, right, output) = (left.at(offsets[0]), right.at(offsets[1]), output.at(first));
+            // SAFETY: in bounds; an operand in place is read where it is then written.
+            unsafe {
+                match strides {
+                    [1, 1] => (0..length)
+                        .for_each(|i| *output.add(i) = (self.function)(*left.add(i), *right.add(i))),
+                    [1, 0] => {
+                        let right = *right;
+                        (0..length).for_each(|i| *output.add(i) = (self.function)(*left.add(i), right));
+                    }
+                    [a, b] => (0..length)
+                        .for_each(|i| *output.add(i) = (self.function)(*left.add(i * a), *right.add(i * b))),
+                }
+            }
+        });
+        self.padding.zero(args);
+    }
+}

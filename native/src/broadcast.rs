@@ -1,0 +1,151 @@
+//! Element-by-element loops over a result and operands that broadcast to it.
+//!
+//! Blocked layouts are seen as plain ones of their physical dimensions, so that `[1,C,1,1]` in
+//! `nChw16c` is `[1,C/16,1,1,16]` and broadcasts as any other tensor does.
+
+use super::args::{part, tasks};
+use super::strided::MAX_LOOPS;
+use ovolo::team::Team;
+use ovolo::tensor::TensorType;
+use std::ops::Range;
+
+/// The loops over a result, and the strides of `N` operands in them.
+#[derive(Clone, Debug)]
+pub(super) struct Broadcast<const N: usize> {
+    /// Outer loops: count and operand strides in elements.
+    outer: Vec<(usize, [usize; N])>,
+    /// Elements of the innermost loop, contiguous in the result.
+    pub(super) length: usize,
+    /// Strides of the operands in the innermost loop.
+    pub(super) strides: [usize; N],
+}
+
+impl<const N: usize> Broadcast<N> {
+    /// The loops; `None` where the layouts do not fit together.
+    pub(super) fn new(output: &TensorType, operands: [&TensorType; N]) -> Option<Self> {
+        let dims = physical(output);
+        let mut steps = vec![[0; N]; dims.len()];
+        for (n, operand) in operands.iter().enumerate() {
+            if operand.shape.count() == 1 && operand.layout.is_plain() {
+                continue;
+            }
+            if operand.layout != output.layout {
+                return None;
+            }
+            let torn = |dim: usize| output.layout.block(dim) > 1 && operand.shape[dim] != output.shape[dim];
+            if !output.layout.is_plain() && (0..output.shape.rank()).any(torn) {
+                return None;
+            }
+            let theirs = physical(operand);
+            let skip = dims.len().checked_sub(theirs.len())?;
+            let mut stride = 1;
+            for (dim, &count) in theirs.iter().enumerate().rev() {
+                match count {
+                    1 => {}
+                    count if count == dims[dim + skip] => steps[dim + skip][n] = stride,
+                    _ => return None,
+                }
+                stride *= count;
+            }
+        }
+        let mut loops: Vec<(usize, [usize; N])> = Vec::with_capacity(dims.len());
+        for (count, steps) in dims.into_iter().zip(steps).filter(|(count, _)| *count != 1) {
+            match loops.last_mut() {
+                Some((whole, last)) if last.iter().zip(&steps).all(|(last, step)| *last == step * count) => {
+                    *whole *= count;
+                    *last = steps;
+                }
+                _ => loops.push((count, steps)),
+            }
+        }
+        let (length, strides) = loops.pop().unwrap_or((1, [0; N]));
+        (loops.len() <= MAX_LOOPS).then_some(Self { outer: loops, length, strides })
+    }
+
+    /// The outer loops: counts, and the operands' strides in elements.
+    pub(super) fn outer(&self) -> &[(usize, [usize; N])] {
+        &self.outer
+    }
+
+    /// The operands' offsets at one iteration of the outer loops, without the last `skip` of them.
+    #[inline]
+    pub(super) fn offsets(&self, iteration: usize, skip: usize) -> [usize; N] {
+        let mut offsets = [0; N];
+        let mut rest = iteration;
+        for (count, strides) in self.outer[..self.outer.len() - skip].iter().rev() {
+            let index = rest % count;
+            rest /= count;
+            (0..N).for_each(|n| offsets[n] += index * strides[n]);
+        }
+        offsets
+    }
+
+    /// The number of innermost loops.
+    pub(super) fn rows(&self) -> usize {
+        self.outer.iter().map(|(count, _)| count).product()
+    }
+
+    /// Elements of the result.
+    pub(super) fn count(&self) -> usize {
+        self.rows() * self.length
+    }
+
+    /// Calls `visit` with the result's offset, the operands' offsets and a length, until all of the
+    /// result was visited; over the team where there is enough of it.
+    pub(super) fn run(&self, team: &Team, visit: impl Fn(usize, [usize; N], usize) + Sync) {
+        let (rows, count) = (self.rows(), self.count());
+        let parts = tasks(count, usize::MAX, team.threads());
+        if rows >= parts {
+            let parts = parts.min(rows);
+            team.run(parts, |index| {
+                self.walk(part(rows, parts, index, 1), |row, offsets| {
+                    visit(row * self.length, offsets, self.length)
+                });
+            });
+        } else {
+            team.run(parts, |index| {
+                let columns = part(self.length, parts, index, 64);
+                if columns.is_empty() {
+                    return;
+                }
+                self.walk(0..rows, |row, mut offsets| {
+                    (0..N).for_each(|n| offsets[n] += columns.start * self.strides[n]);
+                    visit(row * self.length + columns.start, offsets, columns.len());
+                });
+            });
+        }
+    }
+
+    /// Calls `visit` with each of these rows and the operands' offsets in it.
+    #[inline(always)]
+    pub(super) fn walk(&self, rows: Range<usize>, mut visit: impl FnMut(usize, [usize; N])) {
+        let mut index = [0; MAX_LOOPS];
+        let mut offsets = [0; N];
+        let mut rest = rows.start;
+        for ((count, strides), index) in self.outer.iter().zip(&mut index).rev() {
+            *index = rest % count;
+            rest /= count;
+            (0..N).for_each(|n| offsets[n] += *index * strides[n]);
+        }
+        for row in rows {
+            visit(row, offsets);
+            for ((count, strides), index) in self.outer.iter().zip(&mut index).rev() {
+                *index += 1;
+                (0..N).for_each(|n| offsets[n] += strides[n]);
+                if *index < *count {
+                    break;
+                }
+                (0..N).for_each(|n| offsets[n] -= count * strides[n]);
+                *index = 0;
+            }
+        }
+    }
+}
+
+/// The dimensions of a type as they lie in memory: outer ones in order, then blocks.
+pub(super) fn physical(ty: &TensorType) -> Vec<usize> {
+    let order = ty.layout.order(ty.shape.rank()).into_iter();
+    let mut dims: Vec<usize> = order.map(|dim| ty.shape[dim].div_ceil(ty.layout.block(dim))).collect();
+    dims.extend(ty.layout.blocks().iter().map(|(_, size)| size));
+    dims
+}

@@ -1,0 +1,45 @@
+//! `cast`: elements of one type from another.
+
+use super::args::{Shared, part, tasks};
+use super::scalar::{Scalar, with_scalar};
+use super::{plain_contract, view_contract};
+use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::Lowering;
+use std::marker::PhantomData;
+
+/// The ops of this family.
+pub(super) const OPS: &[Lowering] = &[Lowering::new("native.cast", "cast", contract, kernel)];
+
+fn contract(call: &Call<'_>) -> Result<Contract, String> {
+    let (from, to) = (call.inputs[0].dtype, call.output.dtype);
+    Ok(match (from == to, from.size() == to.size()) {
+        (true, _) => view_contract(0),
+        (false, true) => Contract { in_place: vec![0], ..plain_contract("convert") },
+        (false, false) => plain_contract("convert"),
+    })
+}
+
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    let count = call.output.layout.padded_count(&call.output.shape);
+    Ok(with_scalar!(call.inputs[0].dtype, A => with_scalar!(call.output.dtype, B => {
+        Box::new(Cast::<A, B> { count, types: PhantomData })
+    })))
+}
+
+struct Cast<A, B> {
+    count: usize,
+    types: PhantomData<(A, B)>,
+}
+
+impl<A: Scalar, B: Scalar> Kernel for Cast<A, B> {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let (input, output) = (Shared::<A>::input(args, 0), Shared::<B>::output(args));
+        let parts = tasks(self.count, self.count, args.team.threads());
+        args.team.run(parts, |index| {
+            for at in part(self.count, parts, index, 16) {
+                // SAFETY: in bounds of both; each element is read before it is written in place.
+                unsafe { *output.at(at) = (*input.at(at)).cast::<B>() };
+            }
+        });
+    }
+}

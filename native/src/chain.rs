@@ -1,0 +1,417 @@
+//! Post chains on areas of memory: each step is one vector loop over an area that is in cache.
+
+use super::lanes::{Lanes, widened};
+use super::math;
+use ovolo::attr::Step;
+
+/// The function of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Function {
+    Copy,
+    Relu,
+    Sigmoid,
+    Tanh,
+    Erf,
+    Exp,
+    Log,
+    Sqrt,
+    Neg,
+    Abs,
+    Reciprocal,
+    Floor,
+    Ceil,
+    Round,
+    Sign,
+    Softplus,
+    Softsign,
+    Sin,
+    Cos,
+    Silu,
+    Gelu,
+    GeluTanh,
+    HardSwish,
+    Mish,
+    LeakyRelu,
+    Elu,
+    HardSigmoid,
+    Clip,
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Min,
+    Max,
+    Pow,
+    ReversedSub,
+    ReversedDiv,
+    ReversedPow,
+}
+
+const FUNCTIONS: &[(&str, Function)] = &[
+    ("relu", Function::Relu),
+    ("sigmoid", Function::Sigmoid),
+    ("tanh", Function::Tanh),
+    ("erf", Function::Erf),
+    ("exp", Function::Exp),
+    ("log", Function::Log),
+    ("sqrt", Function::Sqrt),
+    ("neg", Function::Neg),
+    ("abs", Function::Abs),
+    ("reciprocal", Function::Reciprocal),
+    ("floor", Function::Floor),
+    ("ceil", Function::Ceil),
+    ("round", Function::Round),
+    ("sign", Function::Sign),
+    ("softplus", Function::Softplus),
+    ("softsign", Function::Softsign),
+    ("sin", Function::Sin),
+    ("cos", Function::Cos),
+    ("silu", Function::Silu),
+    ("gelu", Function::Gelu),
+    ("gelu-tanh", Function::GeluTanh),
+    ("hard-swish", Function::HardSwish),
+    ("mish", Function::Mish),
+    ("leaky-relu", Function::LeakyRelu),
+    ("elu", Function::Elu),
+    ("hard-sigmoid", Function::HardSigmoid),
+    ("clip", Function::Clip),
+    ("add", Function::Add),
+    ("sub", Function::Sub),
+    ("mul", Function::Mul),
+    ("div", Function::Div),
+    ("min", Function::Min),
+    ("max", Function::Max),
+    ("pow", Function::Pow),
+    ("rsub", Function::ReversedSub),
+    ("rdiv", Function::ReversedDiv),
+    ("rpow", Function::ReversedPow),
+];
+
+/// One step, ready to run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Action {
+    function: Function,
+    parameters: [f32; 2],
+    /// Whether it reads an extra operand.
+    pub(super) binary: bool,
+}
+
+impl Action {
+    /// A copy, to begin a chain with.
+    pub(super) const COPY: Self = Self { function: Function::Copy, parameters: [0.0; 2], binary: false };
+
+    /// The step with this name and parameters; `None` where no step is called so.
+    pub(super) fn new(name: &str, parameters: &[f64]) -> Option<Self> {
+        let function = FUNCTIONS.iter().find(|(n, _)| *n == name)?.1;
+        let binary = matches!(
+            function,
+            Function::Add
+                | Function::Sub
+                | Function::Mul
+                | Function::Div
+                | Function::Min
+                | Function::Max
+                | Function::Pow
+                | Function::ReversedSub
+                | Function::ReversedDiv
+                | Function::ReversedPow
+        );
+        let mut values = match function {
+            Function::LeakyRelu => [0.01, 0.0],
+            Function::Elu => [1.0, 0.0],
+            Function::HardSigmoid => [0.2, 0.5],
+            Function::Clip => [f32::NEG_INFINITY, f32::INFINITY],
+            _ => [0.0; 2],
+        };
+        values.iter_mut().zip(parameters).for_each(|(to, &from)| *to = from as f32);
+        Some(Self { function, parameters: values, binary })
+    }
+
+    /// The steps of a chain, or the name of the one that is unknown.
+    pub(super) fn chain(steps: &[Step]) -> Result<Vec<Self>, String> {
+        let action = |step: &Step| {
+            let parameters: Vec<f64> = step.parameters.iter().map(|p| p.0).collect();
+            Self::new(step.op, &parameters)
+                .ok_or_else(|| format!("`{}` cannot be a step of a post chain", step.op))
+        };
+        steps.iter().map(action).collect()
+    }
+}
+
+/// Rows of contiguous elements. Source and target may be the same, but not overlap otherwise.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Area {
+    pub source: *const f32,
+    /// Elements between rows of the source.
+    pub source_row: usize,
+    pub target: *mut f32,
+    pub target_row: usize,
+    pub rows: usize,
+    pub columns: usize,
+    /// The extra operand of a binary step.
+    pub extra: *const f32,
+    pub extra_row: usize,
+    /// Elements between columns of the extra operand.
+    pub extra_column: usize,
+}
+
+impl Area {
+    /// Nothing, to begin with.
+    pub(super) const NONE: Self = Self {
+        source: std::ptr::null(),
+        source_row: 0,
+        target: std::ptr::null_mut(),
+        target_row: 0,
+        rows: 0,
+        columns: 0,
+        extra: std::ptr::null(),
+        extra_row: 0,
+        extra_column: 0,
+    };
+}
+
+widened! {
+    /// Runs one step over an area.
+    ///
+    /// # Safety
+    /// Source, target and, for a binary step, the extra operand are in bounds.
+    pub(super) unsafe fn apply(action: &Action, area: &Area) = apply_on;
+}
+
+/// # Safety
+/// As [`apply`]; the processor has the instruction set of `V`.
+#[inline(always)]
+unsafe fn apply_on<V: Lanes>(action: &Action, area: &Area) {
+    let mut area = *area;
+    if !action.binary && area.source_row == area.columns && area.target_row == area.columns {
+        area.columns *= area.rows;
+        area.rows = 1;
+    }
+    // Short rows that all meet the same vector, as channels in a block do, are one long row.
+    let mut repeated = None;
+    let contiguous = area.source_row == area.columns && area.target_row == area.columns;
+    let fits = area.columns > 0 && V::COUNT % area.columns == 0;
+    if action.binary && contiguous && fits && area.extra_row == 0 && area.extra_column == 1 {
+        // SAFETY: the operand has as many elements as a row, and no set more than 16 lanes.
+        repeated = Some(unsafe {
+            if area.columns == V::COUNT {
+                V::load(area.extra)
+            } else {
+                let mut lanes = [0.0; 16];
+                for (lane, value) in lanes.iter_mut().enumerate() {
+                    *value = *area.extra.add(lane % area.columns);
+                }
+                V::load(lanes.as_ptr())
+            }
+        });
+        area.columns *= area.rows;
+        (area.rows, area.extra_column) = (1, 0);
+    }
+    let [p0, p1] = action.parameters;
+    // One vector loop a function; a macro, so that its body is inlined once.
+    macro_rules! each {
+        ($x:ident => $value:expr) => {
+            for row in 0..area.rows {
+                let source = area.source.add(row * area.source_row);
+                let target = area.target.add(row * area.target_row);
+                let mut column = 0;
+                while column < area.columns {
+                    let rest = area.columns - column;
+                    let from = source.add(column);
+                    let $x = if rest >= V::COUNT { V::load(from) } else { V::load_first(from, rest) };
+                    let value = $value;
+                    let to = target.add(column);
+                    if rest >= V::COUNT {
+                        value.store(to)
+                    } else {
+                        value.store_first(to, rest)
+                    }
+                    column += V::COUNT;
+                }
+            }
+        };
+    }
+    macro_rules! both {
+        ($x:ident, $y:ident => $value:expr) => {
+            for row in 0..area.rows {
+                let source = area.source.add(row * area.source_row);
+                let target = area.target.add(row * area.target_row);
+                let extra = area.extra.add(row * area.extra_row);
+                let one = repeated.unwrap_or(V::splat(*extra));
+                let mut column = 0;
+                while column < area.columns {
+                    let rest = area.columns - column;
+                    let from = source.add(column);
+                    let $x = if rest >= V::COUNT { V::load(from) } else { V::load_first(from, rest) };
+                    let $y = match area.extra_column {
+                        0 => one,
+                        1 if rest >= V::COUNT => V::load(extra.add(column)),
+                        1 => V::load_first(extra.add(column), rest),
+                        step => spread(extra.add(column * step), step, rest),
+                    };
+                    let value = $value;
+                    let to = target.add(column);
+                    if rest >= V::COUNT {
+                        value.store(to)
+                    } else {
+                        value.store_first(to, rest)
+                    }
+                    column += V::COUNT;
+                }
+            }
+        };
+    }
+    // SAFETY: rows and columns are in bounds, as the caller promises.
+    unsafe {
+        let (zero, one) = (V::splat(0.0), V::splat(1.0));
+        match action.function {
+            Function::Copy => each!(x => x),
+            Function::Relu => each!(x => zero.max(x)),
+            Function::Sigmoid => each!(x => math::sigmoid(x)),
+            Function::Tanh => each!(x => math::tanh(x)),
+            Function::Erf => each!(x => math::erf(x)),
+            Function::Exp => each!(x => math::exp(x)),
+            Function::Log => each!(x => math::log(x)),
+            Function::Sqrt => each!(x => x.sqrt()),
+            Function::Neg => each!(x => x.mul(V::splat(-1.0))),
+            Function::Abs => each!(x => x.abs()),
+            Function::Reciprocal => each!(x => one.div(x)),
+            Function::Floor => each!(x => x.floor()),
+            Function::Ceil => each!(x => x.ceil()),
+            Function::Round => each!(x => x.round_even()),
+            Function::Sign => each!(x => {
+                let negative = V::select(x.less(zero), V::splat(-1.0), x);
+                V::select(zero.less(x), one, negative)
+            }),
+            Function::Softplus => each!(x => math::softplus(x)),
+            Function::Softsign => each!(x => x.div(x.abs().add(one))),
+            Function::Sin => each!(x => x.each(f32::sin)),
+            Function::Cos => each!(x => x.each(f32::cos)),
+            Function::Silu => each!(x => math::silu(x)),
+            Function::Gelu => each!(x => math::gelu(x)),
+            Function::GeluTanh => each!(x => math::gelu_tanh(x)),
+            Function::HardSwish => each!(x => {
+                let gate = x.mul_add(V::splat(1.0 / 6.0), V::splat(0.5));
+                x.mul(one.min(zero.max(gate)))
+            }),
+            Function::Mish => each!(x => math::mish(x)),
+            Function::LeakyRelu => each!(x => V::select(x.less(zero), x.mul(V::splat(p0)), x)),
+            Function::Elu => each!(x => {
+                V::select(x.less(zero), math::exp(x).sub(one).mul(V::splat(p0)), x)
+            }),
+            Function::HardSigmoid => each!(x => one.min(zero.max(x.mul_add(V::splat(p0), V::splat(p1))))),
+            Function::Clip => each!(x => V::splat(p1).min(V::splat(p0).max(x))),
+            Function::Add => both!(x, y => x.add(y)),
+            Function::Sub => both!(x, y => x.sub(y)),
+            Function::Mul => both!(x, y => x.mul(y)),
+            Function::Div => both!(x, y => x.div(y)),
+            Function::Min => both!(x, y => V::select(x.equal(x), x.min(y), x)),
+            Function::Max => both!(x, y => V::select(x.equal(x), x.max(y), x)),
+            Function::ReversedSub => both!(x, y => y.sub(x)),
+            Function::ReversedDiv => both!(x, y => y.div(x)),
+            Function::Pow if area.extra_column == 0 && area.rows == 1 && repeated.is_none() => {
+                match *area.extra {
+                    2.0 => each!(x => x.mul(x)),
+                    3.0 => each!(x => x.mul(x).mul(x)),
+                    _ => both!(x, y => power(x, y)),
+                }
+            }
+            Function::Pow => both!(x, y => power(x, y)),
+            Function::ReversedPow => both!(x, y => power(y, x)),
+        }
+    }
+}
+
+/// Lanes that are `step` elements apart.
+///
+/// # Safety
+/// The first `count` of them are in bounds.
+#[inline(always)]
+unsafe fn spread<V: Lanes>(from: *const f32, step: usize, count: usize) -> V {
+    let mut lanes = [0.0; 16];
+    for (lane, value) in lanes.iter_mut().enumerate().take(count.min(V::COUNT)) {
+        // SAFETY: in bounds, as the caller promises.
+        *value = unsafe { *from.add(lane * step) };
+    }
+    // SAFETY: no set has more than 16 lanes.
+    unsafe { V::load(lanes.as_ptr()) }
+}
+
+/// `base ^ exponent`, lane by lane.
+///
+/// # Safety
+/// The processor has the instruction set of `V`.
+#[inline(always)]
+unsafe fn power<V: Lanes>(base: V, exponent: V) -> V {
+    let (mut bases, mut exponents) = ([0.0; 16], [0.0; 16]);
+    // SAFETY: no set has more than 16 lanes.
+    unsafe {
+        base.store(bases.as_mut_ptr());
+        exponent.store(exponents.as_mut_ptr());
+        bases
+            .iter_mut()
+            .zip(exponents)
+            .take(V::COUNT)
+            .for_each(|(base, exponent)| *base = base.powf(exponent));
+        V::load(bases.as_ptr())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::{Random, is_avx512};
+    use super::*;
+    use ovolo::op::post;
+
+    /// Every function on one instruction set, against the reference, also past the ends of its range.
+    fn check<V: Lanes>(what: &str) {
+        let mut x: Vec<f32> = Random::new(13).f32([200]).elements::<f32>().iter().map(|v| v * 6.0).collect();
+        x.extend([0.0, -0.0, 1e-6, -1e-6, 50.0, -50.0, 88.0, -87.0, 100.0, -120.0, 1e-30, 1e-40, 1e9, -1e9]);
+        x.extend([f32::INFINITY, f32::NEG_INFINITY, 0.5, 1.5, 2.5, -0.5, 0.625, 1.0]);
+        for (name, _) in FUNCTIONS {
+            let parameters = [0.3, 0.8];
+            let action = Action::new(name, &parameters).unwrap();
+            let extra = 1.25_f32;
+            let mut result = vec![0.0; x.len()];
+            let area = Area {
+                source: x.as_ptr(),
+                source_row: x.len(),
+                target: result.as_mut_ptr(),
+                target_row: x.len(),
+                rows: 1,
+                columns: x.len(),
+                extra: &raw const extra,
+                extra_row: 0,
+                extra_column: 0,
+            };
+            // SAFETY: the area is that of the vectors; the caller has the instruction set.
+            unsafe { apply_on::<V>(&action, &area) };
+            for (x, got) in x.iter().zip(&result) {
+                let wide = f64::from(*x);
+                let want =
+                    post::unary(name, &parameters, wide).or_else(|| post::binary(name, wide, 1.25)).unwrap();
+                let (want32, got) = (want as f32, *got);
+                let close = (f64::from(got) - want).abs() <= 3e-6 * want.abs().max(1.0);
+                let same = got == want32 || (got.is_nan() && want.is_nan());
+                // Near the top of the range the last bits decide what is infinite.
+                let huge = want.abs() > 1e38 && got.abs() > 1e38;
+                assert!(same || close || huge, "{what} {name}({x}) is {got}, not {want32}");
+            }
+        }
+    }
+
+    #[test]
+    fn functions_of_every_instruction_set_agree_with_the_reference() {
+        check::<[f32; 8]>("portable");
+        #[cfg(target_arch = "x86_64")]
+        {
+            use super::super::lanes::Isa;
+            if Isa::running() >= Isa::Avx2 {
+                check::<std::arch::x86_64::__m256>("avx2");
+            }
+            if is_avx512(Isa::running()) {
+                check::<std::arch::x86_64::__m512>("avx512");
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! `concat`: contiguous pieces of each operand, interleaved.
+//!
+//! In every layout it takes, an operand is so many pieces, each contiguous: rows of the plain
+//! layout, the channels of a pixel in `nhwc`, the channel blocks of an image in `nChw16c`.
+
+use super::strided::{Copy, Loop, Region};
+use super::{plain_contract, reference, view_contract};
+use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::{Form, Layouts, Lowering, image};
+use ovolo::tensor::TensorType;
+
+/// The ops of this family.
+pub(super) const OPS: &[Lowering] = &[Lowering {
+    layouts: Layouts::Typed {
+        infer: image::concat,
+        samples: &[Form::same("plain"), Form::same("nChw16c"), Form::same("nChw8c"), Form::same("nhwc")],
+    },
+    ..Lowering::new("native.concat", "concat", contract, kernel)
+}];
+
+fn contract(call: &Call<'_>) -> Result<Contract, String> {
+    let axis = call.attrs.expect_int("axis") as usize;
+    if call.inputs.len() == 1 {
+        return Ok(view_contract(0));
+    }
+    let operands: Option<Vec<_>> = call.inputs.iter().map(|ty| pieces(ty, axis)).collect();
+    match operands {
+        Some(operands) if operands.iter().all(|(pieces, _)| *pieces == 1) => {
+            let parts = offsets(call, &operands);
+            Ok(Contract { parts, ..plain_contract("joined") })
+        }
+        Some(_) => Ok(plain_contract("pieces")),
+        None => reference::contract(call),
+    }
+}
+
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    let axis = call.attrs.expect_int("axis") as usize;
+    let operands: Option<Vec<_>> = call.inputs.iter().map(|ty| pieces(ty, axis)).collect();
+    let Some(operands) = operands else {
+        return reference::kernel(call);
+    };
+    let whole: usize = operands.iter().map(|(_, length)| length).sum();
+    let offsets = offsets(call, &operands);
+    let mut first = 0;
+    let mut copies = Vec::new();
+    for (&(pieces, length), offset) in operands.iter().zip(offsets) {
+        let outer = Loop { count: pieces, source: length as isize, target: whole as isize };
+        let inner = Loop { count: length, source: 1, target: 1 };
+        let region = Region::new([outer, inner], 0, first as isize);
+        let copy = Copy::new(region, call.output.dtype.size(), call.threads)?;
+        copies.push((copy, (pieces == 1).then_some(offset)));
+        first += length;
+    }
+    Ok(Box::new(Concat(copies)))
+}
+
+/// The number of contiguous pieces of an operand and the elements of one; `None` where blocks
+/// would have to be torn.
+fn pieces(ty: &TensorType, axis: usize) -> Option<(usize, usize)> {
+    let block = ty.layout.block(axis);
+    if !ty.shape[axis].is_multiple_of(block) || ty.layout.blocks().iter().filter(|b| b.0 == axis).count() > 1
+    {
+        return None;
+    }
+    let padded = ty.layout.padded_shape(&ty.shape);
+    let order = ty.layout.order(ty.shape.rank());
+    let position = order.iter().position(|&dim| dim == axis)?;
+    let pieces =
+        order[..position].iter().map(|&dim| padded[dim] / ty.layout.block(dim)).product::<usize>().max(1);
+    Some((pieces, padded.count() / pieces))
+}
+
+/// Where the first piece of each operand begins in the result, in bytes.
+fn offsets(call: &Call<'_>, operands: &[(usize, usize)]) -> Vec<usize> {
+    let lengths = operands.iter().map(|(_, length)| length * call.output.dtype.size());
+    lengths.scan(0, |end, length| Some(std::mem::replace(end, *end + length))).collect()
+}
+
+/// The copies, and of operands in one piece the place in the result.
+struct Concat(Vec<(Copy, Option<usize>)>);
+
+impl Kernel for Concat {
+    unsafe fn run(&self, args: &Args<'_>) {
+        for ((copy, part), &input) in self.0.iter().zip(args.inputs) {
+            if part.is_some_and(|part| std::ptr::eq(input, args.output.wrapping_add(part))) {
+                continue; // It was computed where it belongs.
+            }
+            // SAFETY: the regions were made from the types of these buffers.
+            unsafe { copy.run(input, args.output, args.team) };
+        }
+    }
+}

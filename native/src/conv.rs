@@ -1,0 +1,306 @@
+//! Convolutions, most of them in blocked channels.
+//!
+//! Those compute tiles of a few pixels by a few blocks of output channels in registers, add
+//! bias, a residual and bounds where they store, and leave other steps to a second pass over what
+//! is still in cache.
+
+mod depthwise;
+mod direct;
+mod first;
+mod narrow;
+mod nhwc;
+mod plain;
+mod pointwise;
+mod rows;
+mod strassen;
+#[cfg(test)]
+mod test;
+mod tile;
+mod winograd;
+
+use super::chain::{Action, Area, apply};
+use super::lanes::Isa;
+use super::padding::Padding;
+use super::plain_contract;
+use ovolo::attr::{Attrs, Step};
+use ovolo::backend::{Args, Call, Contract};
+use ovolo::op::Lowering;
+use ovolo::op::post;
+use ovolo::tensor::{DType, TensorType};
+
+/// The ops of this family.
+pub(super) const OPS: &[Lowering] = &[
+    direct::OP,
+    depthwise::OP,
+    first::OP,
+    narrow::OP,
+    nhwc::OP,
+    plain::OP,
+    pointwise::OP,
+    strassen::OP,
+    winograd::OP,
+];
+
+/// Sizes of a convolution, in elements.
+#[derive(Clone, Debug)]
+struct Geometry {
+    batch: usize,
+    /// Channels of a block.
+    block: usize,
+    groups: usize,
+    /// Input and output channels, as the model has them.
+    channels: usize,
+    outputs: usize,
+    /// Rows and columns of the input, the kernel and the output.
+    input: [usize; 2],
+    kernel: [usize; 2],
+    output: [usize; 2],
+    strides: [usize; 2],
+    dilations: [usize; 2],
+    /// Padding above and to the left.
+    pads: [usize; 2],
+    /// Padding below and to the right.
+    pads_after: [usize; 2],
+}
+
+impl Geometry {
+    /// The sizes of a call, or why no vector kernel takes it.
+    fn new(call: &Call<'_>) -> Result<Self, String> {
+        Self::between(call.attrs, call.inputs[0], call.inputs[1], call.output)
+    }
+
+    /// The sizes of a convolution of `x` with `w` to `y`, or why no vector kernel takes it.
+    fn between(attrs: &Attrs, x: &TensorType, w: &TensorType, y: &TensorType) -> Result<Self, String> {
+        if x.dtype != DType::F32 {
+            return Err(format!("the input is {x}, not f32"));
+        }
+        let block = y.layout.block(1);
+        if block == 16 && Isa::planned() != Isa::Avx512 {
+            return Err("blocks of 16 channels need AVX-512".into());
+        }
+        let pair = |name: &str| -> [usize; 2] {
+            let values = attrs.expect_ints(name);
+            [0, 1].map(|at| usize::try_from(values[at]).unwrap_or(0))
+        };
+        let pads: Vec<usize> =
+            attrs.expect_ints("pads").iter().map(|pad| usize::try_from(*pad).unwrap_or(0)).collect();
+        Ok(Self {
+            batch: x.shape[0],
+            block,
+            groups: usize::try_from(attrs.expect_int("groups")).unwrap_or(1),
+            channels: x.shape[1],
+            outputs: w.shape[0],
+            input: [x.shape[2], x.shape[3]],
+            kernel: [w.shape[2], w.shape[3]],
+            output: [y.shape[2], y.shape[3]],
+            strides: pair("strides"),
+            dilations: pair("dilations"),
+            pads: [pads[0], pads[1]],
+            pads_after: [pads[2], pads[3]],
+        })
+    }
+
+    /// Blocks of output channels.
+    fn output_blocks(&self) -> usize {
+        self.outputs.div_ceil(self.block)
+    }
+
+    /// Kernel rows that meet the input at an output row.
+    fn rows(&self, output: usize) -> std::ops::Range<usize> {
+        let at = |tap: usize| output * self.strides[0] + tap * self.dilations[0];
+        let first = (0..self.kernel[0]).find(|tap| at(*tap) >= self.pads[0]).unwrap_or(self.kernel[0]);
+        let end = (0..self.kernel[0])
+            .rev()
+            .find(|tap| at(*tap) < self.pads[0] + self.input[0])
+            .map_or(0, |tap| tap + 1);
+        first..end.max(first)
+    }
+
+    /// Rows from the first that a kernel meets to behind the last.
+    fn reach(&self) -> usize {
+        (self.kernel[0] - 1) * self.dilations[0] + 1
+    }
+
+    /// Output columns of which all kernel columns meet the input.
+    fn inner_columns(&self) -> std::ops::Range<usize> {
+        let reach = (self.kernel[1] - 1) * self.dilations[1];
+        let last = (self.pads[1] + self.input[1]).checked_sub(reach + 1);
+        let end = last.map_or(0, |last| last / self.strides[1] + 1);
+        let first = self.pads[1].div_ceil(self.strides[1]).min(self.output[1]);
+        first..end.clamp(first, self.output[1])
+    }
+
+    /// Whether all kernel columns of these output columns meet the input.
+    fn inside(&self, first: usize, count: usize) -> bool {
+        let last = (first + count - 1) * self.strides[1] + (self.kernel[1] - 1) * self.dilations[1];
+        first * self.strides[1] >= self.pads[1] && last < self.pads[1] + self.input[1]
+    }
+
+    /// Whether each output pixel meets the input pixel in its place and no other.
+    fn pointwise(&self) -> bool {
+        self.kernel == [1, 1] && self.strides == [1, 1] && self.pads == [0, 0] && self.pads_after == [0, 0]
+    }
+
+    /// Multiply-adds of one output element.
+    fn depth(&self) -> usize {
+        self.channels / self.groups * self.kernel[0] * self.kernel[1]
+    }
+}
+
+fn contract(name: &str, scratch: usize) -> Contract {
+    Contract { scratch, ..plain_contract(&format!("{name}-{}", Isa::planned())) }
+}
+
+/// What happens to a sum before it is stored, and after.
+#[derive(Debug)]
+struct Finish {
+    /// The operand that is added where the sum is stored.
+    residual: Option<usize>,
+    /// Bounds of what is stored.
+    low: f32,
+    high: f32,
+    /// Steps of the second pass, with the operand of binary ones.
+    steps: Vec<(Action, Extra)>,
+    padding: Padding,
+}
+
+/// How an extra operand meets the result.
+#[derive(Clone, Copy, Debug)]
+struct Extra {
+    operand: usize,
+    /// Elements between images, blocks of channels, and pixels; one pixel's block is contiguous.
+    image: usize,
+    block: usize,
+    pixel: usize,
+    /// 0 where one element meets all.
+    lane: usize,
+}
+
+impl Finish {
+    fn new(
+        steps: &[Step],
+        extras: &[&TensorType],
+        first: usize,
+        output: &TensorType,
+    ) -> Result<Self, String> {
+        let mut next = first;
+        let mut list: Vec<(&Step, Option<usize>)> = Vec::new();
+        for step in steps {
+            let operand = post::is_binary(step).then(|| {
+                next += 1;
+                next - 1
+            });
+            list.push((step, operand));
+        }
+        let mut rest = &list[..];
+        let mut finish = Self {
+            residual: None,
+            low: f32::NEG_INFINITY,
+            high: f32::INFINITY,
+            steps: Vec::new(),
+            padding: Padding::new(output),
+        };
+        if let Some((step, Some(operand))) = rest.first()
+            && step.op == "add"
+            && extras[operand - first] == output
+        {
+            finish.residual = Some(*operand);
+            rest = &rest[1..];
+        }
+        #[allow(clippy::cast_possible_truncation)]
+        match rest.first().map(|(step, _)| (step.op, &step.parameters[..])) {
+            Some(("relu", _)) => {
+                finish.low = 0.0;
+                rest = &rest[1..];
+            }
+            Some(("clip", [low, high])) => {
+                (finish.low, finish.high) = (low.0 as f32, high.0 as f32);
+                rest = &rest[1..];
+            }
+            _ => {}
+        }
+        let block = output.layout.block(1);
+        let blocks = output.shape[1].div_ceil(block);
+        let pixels = output.shape[2] * output.shape[3];
+        for (step, operand) in rest {
+            let action = Action::chain(std::slice::from_ref(*step))?.remove(0);
+            let extra = match operand {
+                None => Extra { operand: 0, image: 0, block: 0, pixel: 0, lane: 0 },
+                Some(operand) => {
+                    let ty = extras[operand - first];
+                    if ty.shape.count() == 1 && ty.layout.is_plain() {
+                        Extra { operand: *operand, image: 0, block: 0, pixel: 0, lane: 0 }
+                    } else if ty == output {
+                        Extra {
+                            operand: *operand,
+                            image: blocks * pixels * block,
+                            block: pixels * block,
+                            pixel: block,
+                            lane: 1,
+                        }
+                    } else if ty.layout == output.layout
+                        && ty.shape[2] * ty.shape[3] == 1
+                        && ty.shape[1] == output.shape[1]
+                    {
+                        let image = if ty.shape[0] == 1 { 0 } else { blocks * block };
+                        Extra { operand: *operand, image, block, pixel: 0, lane: 1 }
+                    } else {
+                        return Err(format!(
+                            "an extra operand is {ty}: it takes the result's type, a value a channel, or one element"
+                        ));
+                    }
+                }
+            };
+            finish.steps.push((action, extra));
+        }
+        Ok(finish)
+    }
+
+    /// The second pass, over some rows of one block of channels of one image.
+    ///
+    /// # Safety
+    /// The rows are of the result and of this task alone.
+    unsafe fn second(
+        &self,
+        args: &Args<'_>,
+        geometry: &Geometry,
+        image: usize,
+        block: usize,
+        first: usize,
+        pixels: usize,
+    ) {
+        let width = geometry.block;
+        let plane = geometry.output[0] * geometry.output[1];
+        let at = ((image * geometry.output_blocks() + block) * plane + first) * width;
+        let target = args.output.cast::<f32>().wrapping_add(at);
+        for (action, extra) in &self.steps {
+            let from = if action.binary {
+                args.inputs[extra.operand]
+                    .cast::<f32>()
+                    .wrapping_add(image * extra.image + block * extra.block + first * extra.pixel)
+            } else {
+                std::ptr::null()
+            };
+            let area = Area {
+                source: target,
+                source_row: width,
+                target,
+                target_row: width,
+                rows: pixels,
+                columns: width,
+                extra: from,
+                extra_row: extra.pixel,
+                extra_column: extra.lane,
+            };
+            // SAFETY: the rows are in bounds, as the caller promises, and so are the operand's.
+            unsafe { apply(action, &area) };
+        }
+    }
+
+    /// Zeroes the padding of the result, where some step may have changed it.
+    fn pad(&self, args: &Args<'_>) {
+        if self.low > 0.0 || self.high < 0.0 || !self.steps.is_empty() {
+            self.padding.zero(args);
+        }
+    }
+}

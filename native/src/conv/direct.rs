@@ -1,0 +1,290 @@
+//! `native.conv-direct`: input and output in blocks of channels, weights in blocks of both.
+//!
+//! A task computes some rows of up to three blocks of output channels. It goes over the input
+//! channels in chunks whose weights stay in the second-level cache, and continues sums in memory.
+//! A 1x1 convolution without strides is one long row.
+
+use super::tile::{Micro, Tile, micro};
+use super::{Finish, Geometry, contract as named};
+use crate::ahead::Ahead;
+use crate::args::Buffers;
+use crate::{ISAS, reference};
+use ovolo::attr::Attrs;
+use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::{Form, Layouts, Lowering};
+use ovolo::tensor::TensorType;
+
+/// Bytes of weights that a chunk of input channels may have.
+const CHUNK: usize = 320 << 10;
+/// Multiply-adds below which a task is not worth a wake-up.
+const TASK: usize = 256 << 10;
+
+/// The op.
+pub(super) const OP: Lowering = Lowering {
+    layouts: Layouts::Forms(&[
+        Form::new(&["nChw16c", "OIhw16i16o", "plain"], "nChw16c"),
+        Form::new(&["nChw8c", "OIhw8i8o", "plain"], "nChw8c"),
+    ]),
+    check: Some(groups_fill_blocks),
+    instruction_sets: ISAS,
+    ..Lowering::new("native.conv-direct", "conv", contract, kernel)
+};
+
+/// A block of channels belongs to one group.
+fn groups_fill_blocks(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
+    let groups = usize::try_from(attrs.expect_int("groups")).unwrap_or(1).max(1);
+    let block = types[0].layout.block(1);
+    let [outputs, inputs] = [0, 1].map(|axis| types[1].shape[axis]);
+    if groups > 1 && (inputs % block != 0 || outputs / groups % block != 0) {
+        return Err(format!("{groups} groups of {inputs} channels do not fill blocks of {block}"));
+    }
+    Ok(())
+}
+
+pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+    match Direct::new(call) {
+        Ok(_) => Ok(named("direct", 0)),
+        Err(_) => reference::contract(call),
+    }
+}
+
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    match Direct::new(call) {
+        Ok(direct) => Ok(Box::new(direct)),
+        Err(_) => reference::kernel(call),
+    }
+}
+
+struct Direct {
+    geometry: Geometry,
+    finish: Finish,
+    micro: Micro,
+    /// Blocks of input channels of a group, and of them in a chunk.
+    inputs: usize,
+    chunk: usize,
+    /// Blocks of output channels: for each task the first and how many.
+    outputs: Vec<(usize, usize)>,
+    /// Output rows of a task.
+    band: usize,
+}
+
+impl Direct {
+    fn new(call: &Call<'_>) -> Result<Self, String> {
+        let mut geometry = Geometry::new(call)?;
+        let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, call.output)?;
+        if geometry.pointwise() {
+            let pixels = geometry.input[0] * geometry.input[1];
+            (geometry.input, geometry.output) = ([1, pixels], [1, pixels]);
+        }
+        let block = geometry.block;
+        let inputs = (geometry.channels / geometry.groups).div_ceil(block);
+        let per_group = geometry.output_blocks() / geometry.groups.min(geometry.output_blocks());
+        let mut outputs = Vec::new();
+        for group in 0..geometry.groups {
+            let mut first = 0;
+            while first < per_group {
+                let left = per_group - first;
+                // Pairs fill the registers best; three rather than two and one.
+                let count = if left == 3 { 3 } else { left.min(2) };
+                outputs.push((group * per_group + first, count));
+                first += count;
+            }
+        }
+        let taps = geometry.kernel[0] * geometry.kernel[1];
+        let bytes = 2 * taps * block * block * 4;
+        let chunks = (inputs * bytes).div_ceil(CHUNK).clamp(1, inputs.max(1));
+        let (rows, work) = (geometry.output[0], geometry.depth() * geometry.outputs);
+        let pixels = geometry.output[1];
+        // Enough tasks for every thread to have some, large enough to be worth one.
+        let wanted = (8 * call.threads).div_ceil(outputs.len() * geometry.batch);
+        let least = (TASK * outputs.len()).div_ceil((work * pixels).max(1)).max(1);
+        let band = if call.threads == 1 { rows } else { rows.div_ceil(wanted).max(least).min(rows) };
+        Ok(Self {
+            inputs,
+            chunk: inputs.div_ceil(chunks),
+            outputs,
+            band,
+            micro: micro(block),
+            finish,
+            geometry,
+        })
+    }
+
+    /// Whether inputs and results take more room than weights.
+    fn by_pixels(&self) -> bool {
+        let Geometry { batch, groups, channels, outputs, input, output, kernel, .. } = self.geometry;
+        let weights = channels / groups * outputs * kernel[0] * kernel[1];
+        batch * (channels * input[0] * input[1] + outputs * output[0] * output[1]) > weights
+    }
+
+    /// Parts of a row, for a pointwise convolution whose rows are one.
+    fn parts(&self, threads: usize) -> usize {
+        let Geometry { output: [rows, columns], batch, .. } = self.geometry;
+        if rows > 1 {
+            return 1;
+        }
+        let work = self.geometry.depth() * self.geometry.outputs * columns / self.outputs.len();
+        let wanted = (8 * threads).div_ceil(self.outputs.len() * batch);
+        wanted.min(work / TASK).min(columns / 24).max(1)
+    }
+}
+
+impl Kernel for Direct {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let geometry = &self.geometry;
+        let threads = args.team.threads();
+        let [rows, columns] = geometry.output;
+        // Rows are cut, or the one row there is. Each thread has a stretch of pixels where they take more
+        // room than the weights: it then finds in its cache what it left there in the layer before.
+        let (bands, parts) = (rows.div_ceil(self.band.max(1)), self.parts(threads));
+        let stretches = if self.by_pixels() { threads.min(bands * parts) } else { 1 };
+        let each = (bands * parts).div_ceil(stretches);
+        let pieces = each * stretches;
+        let buffers = Buffers::new(args);
+        let place = |task: usize| {
+            let (rest, piece) = (task / each, task % each);
+            let (rest, output) = (rest / self.outputs.len(), rest % self.outputs.len());
+            (rest / stretches, output, rest % stretches * each + piece)
+        };
+        let total = geometry.batch * self.outputs.len() * each * stretches;
+        args.team.run(total, |task| {
+            let (image, output, piece) = place(task);
+            let cut = |count: usize| count * piece / pieces..count * (piece + 1) / pieces;
+            let (rows, columns) = if rows > 1 { (cut(rows), 0..columns) } else { (0..rows, cut(columns)) };
+            if rows.is_empty() || columns.is_empty() {
+                return;
+            }
+            // A thread's tasks mostly follow each other, so this is what comes next.
+            let next = if task + 1 < total { place(task + 1).1 } else { output };
+            let then = (next != output).then(|| self.outputs[next]);
+            // SAFETY: the task has this part of the result alone.
+            unsafe { self.task(buffers.args(), image, self.outputs[output], then, rows, columns) };
+        });
+        self.finish.pad(args);
+    }
+}
+
+impl Direct {
+    /// The weights that follow `done` blocks of input channels: of the same blocks of outputs, or of the
+    /// first of others, which begin there.
+    fn ahead(
+        &self,
+        args: &Args<'_>,
+        now: (usize, usize),
+        then: Option<(usize, usize)>,
+        done: usize,
+    ) -> Ahead {
+        let (outputs, done) = if done < self.inputs { (Some(now), done) } else { (then, 0) };
+        let Some((first, count)) = outputs else { return Ahead::NONE };
+        let Geometry { block, kernel, .. } = self.geometry;
+        let size = kernel[0] * kernel[1] * block * block;
+        let from = args.inputs[1].cast::<f32>().wrapping_add((first * self.inputs + done) * size);
+        // Of several blocks of outputs, which lie apart unless there is one chunk, the first.
+        let blocks = if self.chunk == self.inputs { count * self.inputs } else { self.chunk };
+        Ahead::new(from, blocks * size)
+    }
+
+    /// # Safety
+    /// No other thread writes this part of the result.
+    unsafe fn task(
+        &self,
+        args: &Args<'_>,
+        image: usize,
+        (first, count): (usize, usize),
+        then: Option<(usize, usize)>,
+        rows: std::ops::Range<usize>,
+        columns: std::ops::Range<usize>,
+    ) {
+        let geometry = &self.geometry;
+        let block = geometry.block;
+        let [height, width] = geometry.input;
+        let [_, ow] = geometry.output;
+        let plane = height * width * block;
+        let taps = geometry.kernel[0] * geometry.kernel[1];
+        let outputs = geometry.output_blocks();
+        let group = first / (outputs / geometry.groups.min(outputs)).max(1);
+        let input = args.inputs[0]
+            .cast::<f32>()
+            .wrapping_add((image * self.inputs * geometry.groups + group * self.inputs) * plane);
+        let at = |row: usize, column: usize| {
+            ((image * outputs + first) * geometry.output[0] + row) * ow * block + column * block
+        };
+        let tiles = columns.len().div_ceil(self.micro.pixels(count)).max(1);
+        let channels = geometry.channels / geometry.groups;
+        let depth = channels.min(block);
+        let mut done = 0;
+        let all = rows.len() * tiles;
+        while done < self.inputs {
+            let blocks = self.chunk.min(self.inputs - done);
+            let ahead = self.ahead(args, (first, count), then, done + blocks);
+            for row in rows.clone() {
+                let taken = geometry.rows(row);
+                let top = (row * geometry.strides[0]).cast_signed() - geometry.pads[0].cast_signed();
+                for index in 0..tiles {
+                    let from = columns.start + columns.len() * index / tiles;
+                    let pixels = columns.start + columns.len() * (index + 1) / tiles - from;
+                    let left = (from * geometry.strides[1]).cast_signed() - geometry.pads[1].cast_signed();
+                    let origin = (top * width.cast_signed() + left) * block.cast_signed();
+                    let offset = at(row, from);
+                    let tile = Tile {
+                        x: input.wrapping_add(done * plane).wrapping_offset(origin),
+                        x_pixel: geometry.strides[1] * block,
+                        x_block: plane,
+                        x_row: geometry.dilations[0] * width * block,
+                        x_column: geometry.dilations[1] * block,
+                        w: args.inputs[1]
+                            .cast::<f32>()
+                            .wrapping_add((first * self.inputs + done) * taps * block * block),
+                        w_output: self.inputs * taps * block * block,
+                        rows: (taken.start, taken.end),
+                        kernel: geometry.kernel,
+                        blocks,
+                        depth,
+                        // Of the last block, channels and no padding.
+                        tail: if done + blocks == self.inputs {
+                            channels - (self.inputs - 1) * block
+                        } else {
+                            depth
+                        },
+                        y: args.output.cast::<f32>().wrapping_add(offset),
+                        y_output: geometry.output[0] * ow * block,
+                        bias: if done == 0 {
+                            args.inputs[2].cast::<f32>().wrapping_add(first * block)
+                        } else {
+                            std::ptr::null()
+                        },
+                        biases: geometry.outputs - first * block,
+                        last: done + blocks == self.inputs,
+                        residual: self.finish.residual.map_or(std::ptr::null(), |operand| {
+                            args.inputs[operand].cast::<f32>().wrapping_add(offset)
+                        }),
+                        low: self.finish.low,
+                        high: self.finish.high,
+                        column: left,
+                        stride: geometry.strides[1],
+                        dilation: geometry.dilations[1],
+                        columns: width,
+                        ahead: ahead.part((row - rows.start) * tiles + index, all),
+                    };
+                    // SAFETY: the tile is within the task's part; columns in the padding are at the edge.
+                    unsafe { self.micro.run(&tile, count, pixels, !geometry.inside(from, pixels)) };
+                }
+            }
+            done += blocks;
+        }
+        if self.finish.steps.is_empty() {
+            return;
+        }
+        for output in first..first + count {
+            if columns.len() == ow {
+                // SAFETY: rows of this task.
+                unsafe {
+                    self.finish.second(args, geometry, image, output, rows.start * ow, rows.len() * ow)
+                };
+            } else {
+                // SAFETY: as above; there is one row.
+                unsafe { self.finish.second(args, geometry, image, output, columns.start, columns.len()) };
+            }
+        }
+    }
+}

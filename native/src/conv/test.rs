@@ -1,0 +1,419 @@
+//! Convolutions against their ops' reference evaluations, on odd shapes.
+
+use super::super::check::{Random, assert_close, is_avx512, verify};
+use ovolo::attr::{Attr, Attrs, Step};
+use ovolo::backend::Call;
+use ovolo::op::{self, winograd};
+use ovolo::tensor::{DType, Tensor, TensorType};
+
+/// Sums reach some tens; transforms in single precision keep five to six digits of them.
+const TOLERANCE: f64 = 1e-3;
+
+/// A convolution: image, channels, outputs, groups, rows, columns.
+struct Shape {
+    batch: usize,
+    channels: usize,
+    outputs: usize,
+    groups: usize,
+    image: [usize; 2],
+    kernel: [usize; 2],
+    pads: [i64; 4],
+    strides: [i64; 2],
+    dilations: [i64; 2],
+}
+
+const PLAIN: Shape = Shape {
+    batch: 1,
+    channels: 16,
+    outputs: 16,
+    groups: 1,
+    image: [8, 9],
+    kernel: [3, 3],
+    pads: [1, 1, 1, 1],
+    strides: [1, 1],
+    dilations: [1, 1],
+};
+
+impl Shape {
+    fn attrs(&self) -> Attrs {
+        Attrs::new()
+            .ints("pads", &self.pads)
+            .ints("strides", &self.strides)
+            .ints("dilations", &self.dilations)
+            .int("groups", i64::try_from(self.groups).unwrap())
+    }
+
+    /// Input, weights and bias.
+    fn operands(&self, random: &mut Random) -> [Tensor; 3] {
+        let [height, width] = self.image;
+        let [rows, columns] = self.kernel;
+        [
+            random.f32([self.batch, self.channels, height, width]),
+            random.f32([self.outputs, self.channels / self.groups, rows, columns]),
+            random.f32([self.outputs]),
+        ]
+    }
+}
+
+/// Post chains, each with the shapes of its extra operands (of `result` and of one value a channel).
+fn chains(result: &TensorType) -> Vec<(Attr, Vec<Vec<usize>>)> {
+    let step = |op: &'static str| Step { op, parameters: Vec::new() };
+    let whole = result.shape.to_vec();
+    let channel = vec![1, whole[1], 1, 1];
+    vec![
+        (Attr::Post(Vec::new()), Vec::new()),
+        (Attr::Post(vec![step("relu")]), Vec::new()),
+        (Attr::Post(vec![step("add"), step("relu")]), vec![whole.clone()]),
+        (Attr::Post(vec![step("sigmoid"), step("mul"), step("add")]), vec![channel, whole]),
+    ]
+}
+
+/// A convolution by one op with weights made ready by `ready`, under every post chain.
+fn check(
+    op: &'static str,
+    shape: &Shape,
+    attrs: &Attrs,
+    layouts: (&str, &str),
+    ready: &dyn Fn(&Tensor) -> Tensor,
+) {
+    let mut random = Random::new(21);
+    let [x, w, bias] = shape.operands(&mut random);
+    let conv = crate::fixture::ops().get("conv").unwrap();
+    let logical = op::complete(conv, shape.attrs());
+    let result = conv.result(&logical, &[x.ty(), w.ty(), bias.ty()]).unwrap();
+    let (packed, weights) = (x.to_layout(&layouts.0.parse().unwrap()), ready(&w));
+    for (post, extras) in chains(&result) {
+        let extras: Vec<Tensor> = extras.into_iter().map(|dims| random.f32(dims)).collect();
+        let blocked: Vec<Tensor> =
+            extras.iter().map(|extra| extra.to_layout(&layouts.1.parse().unwrap())).collect();
+        let mut operands = vec![&packed, &weights, &bias];
+        operands.extend(&blocked);
+        let attrs =
+            op::complete(crate::fixture::ops().get(op).unwrap(), attrs.clone().with("post", post.clone()));
+        let contract = verify(op, &attrs, &operands, TOLERANCE);
+        assert_ne!(contract.implementation, "reference", "{op}{attrs} {}", x.ty());
+        // The lowered op means what the logical op means.
+        let types: Vec<&TensorType> = operands.iter().map(|operand| operand.ty()).collect();
+        let definition = crate::fixture::ops().get(op).unwrap();
+        let ty = definition.result(&attrs, &types).unwrap();
+        let got = definition.evaluate(&attrs, &operands, &ty);
+        let mut plain = vec![&x, &w, &bias];
+        plain.extend(&extras);
+        let want = conv.evaluate(&logical.clone().with("post", post), &plain, &result);
+        assert_close(op, &got.to_layout(&ovolo::tensor::Layout::PLAIN), &want, TOLERANCE);
+    }
+}
+
+/// Block sizes that this processor has kernels for.
+fn blocks() -> Vec<usize> {
+    let wide = is_avx512(super::Isa::planned());
+    if wide { vec![16, 8] } else { vec![8] }
+}
+
+fn packed(layout: &str) -> impl Fn(&Tensor) -> Tensor + use<> {
+    let layout: ovolo::tensor::Layout = layout.parse().unwrap();
+    move |w| w.to_layout(&layout)
+}
+
+#[test]
+fn winograd_agrees_with_the_reference() {
+    let shapes = [
+        PLAIN,
+        Shape { channels: 1, outputs: 3, image: [5, 4], ..PLAIN },
+        Shape { channels: 17, outputs: 33, image: [7, 13], pads: [0, 0, 0, 0], ..PLAIN },
+        Shape { channels: 33, outputs: 17, image: [1, 1], ..PLAIN },
+        Shape { batch: 3, channels: 3, outputs: 40, image: [6, 11], pads: [2, 0, 1, 3], ..PLAIN },
+        Shape { channels: 16, outputs: 49, image: [3, 30], pads: [0, 5, 0, 6], ..PLAIN },
+        // Enough tiles for every thread to take chunks of its own.
+        Shape { channels: 20, outputs: 18, image: [61, 63], ..PLAIN },
+        Shape { batch: 0, ..PLAIN },
+        Shape { channels: 0, ..PLAIN },
+        Shape { outputs: 0, ..PLAIN },
+    ];
+    for shape in &shapes {
+        for block in blocks() {
+            for form in winograd::FORMS {
+                let (taps, tile) = (form.map(|axis| axis.taps), form.map(|axis| axis.tile));
+                let (kernel, tile) = (winograd::sizes(taps), winograd::sizes(tile));
+                let shape = &Shape { kernel: taps, ..*shape };
+                // Some filters do not fit into some images.
+                let fits = |axis: usize| {
+                    let padded = shape.image[axis] as i64 + shape.pads[axis] + shape.pads[axis + 2];
+                    padded >= kernel[axis]
+                };
+                if !fits(0) || !fits(1) {
+                    continue;
+                }
+                let ready = |w: &Tensor| {
+                    let definition = crate::fixture::ops().get("winograd-weights").unwrap();
+                    let attrs = Attrs::new().ints("tile", &tile);
+                    let ty = definition.result(&attrs, &[w.ty()]).unwrap();
+                    let u = definition.evaluate(&attrs, &[w], &ty);
+                    u.to_layout(&format!("Cab{block}c").parse().unwrap())
+                };
+                let attrs =
+                    Attrs::new().ints("pads", &shape.pads).ints("kernel", &kernel).ints("tile", &tile);
+                let layout = format!("nChw{block}c");
+                check("native.conv-winograd", shape, &attrs, (&layout, &layout), &ready);
+            }
+        }
+    }
+}
+
+#[test]
+fn strassen_agrees_with_the_reference() {
+    let pointwise = Shape { kernel: [1, 1], pads: [0; 4], ..PLAIN };
+    let shapes = [
+        Shape { channels: 32, outputs: 32, ..pointwise },
+        // An odd number of pixels, and halves that part an image.
+        Shape { batch: 3, channels: 64, outputs: 96, image: [3, 5], ..pointwise },
+        Shape { channels: 32, outputs: 160, image: [1, 1], ..pointwise },
+        // Channels in two parts, of which the second is smaller.
+        Shape { channels: 1056, outputs: 64, image: [3, 5], ..pointwise },
+        // Several bands of pixels.
+        Shape { channels: 96, outputs: 64, image: [23, 37], ..pointwise },
+        Shape { batch: 0, channels: 32, outputs: 32, ..pointwise },
+    ];
+    for shape in &shapes {
+        for block in blocks() {
+            let ready = |w: &Tensor| strassen_weights(w).to_layout(&format!("Cab{block}c").parse().unwrap());
+            let layout = format!("nChw{block}c");
+            check("native.conv-strassen", shape, &Attrs::new(), (&layout, &layout), &ready);
+        }
+    }
+}
+
+fn strassen_weights(w: &Tensor) -> Tensor {
+    let definition = crate::fixture::ops().get("strassen-weights").unwrap();
+    let ty = definition.result(&Attrs::new(), &[w.ty()]).unwrap();
+    definition.evaluate(&Attrs::new(), &[w], &ty)
+}
+
+#[test]
+fn direct_agrees_with_the_reference() {
+    let shapes = [
+        PLAIN,
+        Shape { channels: 1, outputs: 3, image: [5, 4], strides: [2, 1], ..PLAIN },
+        Shape { batch: 2, channels: 17, outputs: 33, kernel: [1, 1], pads: [0; 4], image: [7, 13], ..PLAIN },
+        Shape { channels: 33, outputs: 17, kernel: [5, 2], dilations: [1, 3], image: [9, 31], ..PLAIN },
+        Shape { channels: 64, outputs: 32, groups: 2, strides: [2, 2], image: [15, 20], ..PLAIN },
+    ];
+    for shape in &shapes {
+        for block in blocks() {
+            let layout = format!("nChw{block}c");
+            let ready = packed(&format!("OIhw{block}i{block}o"));
+            check("native.conv-direct", shape, &shape.attrs(), (&layout, &layout), &ready);
+        }
+    }
+}
+
+#[test]
+fn depthwise_agrees_with_the_reference() {
+    let shapes = [
+        Shape { channels: 17, outputs: 17, groups: 17, image: [9, 30], ..PLAIN },
+        Shape { batch: 2, channels: 3, outputs: 3, groups: 3, strides: [2, 2], image: [11, 35], ..PLAIN },
+        Shape {
+            channels: 33,
+            outputs: 33,
+            groups: 33,
+            kernel: [5, 5],
+            pads: [2, 4, 1, 0],
+            dilations: [1, 2],
+            image: [8, 21],
+            ..PLAIN
+        },
+    ];
+    for shape in &shapes {
+        for block in blocks() {
+            let layout = format!("nChw{block}c");
+            let ready = packed(&format!("Oihw{block}o"));
+            check("native.conv-depthwise", shape, &shape.attrs(), (&layout, &layout), &ready);
+        }
+    }
+}
+
+/// Sizes and attributes as of the depthwise convolution, which has `outputs` channels.
+fn check_pointwise_depthwise(shape: &Shape, (raise, inner): (f32, &[Step]), block: usize) {
+    let mut random = Random::new(5);
+    let [height, width] = shape.image;
+    let [rows, columns] = shape.kernel;
+    let x = random.f32([shape.batch, shape.channels, height, width]);
+    let w = random.f32([shape.outputs, shape.channels, 1, 1]);
+    let b: Vec<f32> = random.f32([shape.outputs]).elements::<f32>().iter().map(|one| one + raise).collect();
+    let b = Tensor::from_elements([shape.outputs], &b);
+    let (v, c) = (random.f32([shape.outputs, 1, rows, columns]), random.f32([shape.outputs]));
+    let definition = crate::fixture::ops().get("native.pointwise-depthwise").unwrap();
+    let attrs = Attrs::new()
+        .ints("pads", &shape.pads)
+        .ints("strides", &shape.strides)
+        .ints("dilations", &shape.dilations)
+        .with("inner", Attr::Post(inner.to_vec()));
+    let lay = |tensor: &Tensor, layout: String| tensor.to_layout(&layout.parse().unwrap());
+    let blocked = |tensor: &Tensor| lay(tensor, format!("nChw{block}c"));
+    let base =
+        [blocked(&x), lay(&w, format!("OIhw{block}i{block}o")), b, lay(&v, format!("Oihw{block}o")), c];
+    let attrs = op::complete(definition, attrs);
+    let result = definition.result(&attrs, &base.each_ref().map(Tensor::ty)).unwrap();
+    for (post, extras) in chains(&result) {
+        let extras: Vec<Tensor> = extras.into_iter().map(|dims| blocked(&random.f32(dims))).collect();
+        let operands: Vec<&Tensor> = base.iter().chain(&extras).collect();
+        let attrs = attrs.clone().with("post", post);
+        let contract = verify("native.pointwise-depthwise", &attrs, &operands, TOLERANCE);
+        assert_ne!(contract.implementation, "reference", "{attrs}");
+    }
+}
+
+#[test]
+fn pointwise_depthwise_has_no_kernel_outside_of_blocks() {
+    let plain = |shape: &[usize]| TensorType::plain(DType::F32, shape.to_vec());
+    let types =
+        [plain(&[1, 8, 9, 9]), plain(&[16, 8, 1, 1]), plain(&[16]), plain(&[16, 1, 3, 3]), plain(&[16])];
+    let inputs: Vec<&TensorType> = types.iter().collect();
+    let op = crate::fixture::ops().get("native.pointwise-depthwise").unwrap();
+    let attrs = op::complete(op, Attrs::new());
+    let output = plain(&[1, 16, 7, 7]);
+    let call = Call { op, attrs: &attrs, inputs: &inputs, output: &output, threads: 2 };
+    assert_eq!(super::pointwise::contract(&call).unwrap().implementation, "reference");
+}
+
+#[test]
+fn pointwise_depthwise_agrees_with_the_reference() {
+    let step = |op: &'static str, parameters: &[f64]| Step {
+        op,
+        parameters: parameters.iter().map(|value| ovolo::attr::Float(*value)).collect(),
+    };
+    let inners = [
+        (0.0, vec![]),
+        (0.0, vec![step("clip", &[0.0, 6.0])]),
+        (0.0, vec![step("silu", &[])]),
+        // Of the padding's zeros this makes minus infinity, and zero times that is no number. No sum is
+        // below -134.
+        (200.0, vec![step("log", &[])]),
+    ];
+    let shapes = [
+        Shape { channels: 5, outputs: 17, image: [9, 30], ..PLAIN },
+        Shape { batch: 2, channels: 33, outputs: 3, strides: [2, 2], image: [11, 35], ..PLAIN },
+        // Enough rows for tasks that share some.
+        Shape { channels: 16, outputs: 40, image: [70, 13], ..PLAIN },
+        Shape { channels: 3, outputs: 16, strides: [3, 1], image: [41, 8], kernel: [2, 3], ..PLAIN },
+        Shape {
+            channels: 8,
+            outputs: 33,
+            kernel: [5, 5],
+            pads: [2, 4, 1, 0],
+            dilations: [1, 2],
+            image: [40, 21],
+            ..PLAIN
+        },
+        // Rows that lie in the padding alone.
+        Shape { outputs: 20, kernel: [3, 1], pads: [4, 0, 5, 0], dilations: [2, 1], image: [2, 6], ..PLAIN },
+        Shape { batch: 0, ..PLAIN },
+    ];
+    for shape in &shapes {
+        for block in blocks() {
+            inners.iter().for_each(|(raise, inner)| check_pointwise_depthwise(shape, (*raise, inner), block));
+        }
+    }
+}
+
+#[test]
+fn narrow_groups_agree_with_the_reference() {
+    let shapes = [
+        Shape { channels: 20, outputs: 20, groups: 10, image: [9, 30], ..PLAIN },
+        Shape { batch: 2, channels: 36, outputs: 36, groups: 9, image: [7, 23], ..PLAIN },
+        Shape { channels: 32, outputs: 32, groups: 8, strides: [2, 2], image: [11, 35], ..PLAIN },
+        Shape { channels: 34, outputs: 34, groups: 17, pads: [0, 2, 1, 0], image: [5, 28], ..PLAIN },
+        Shape { channels: 40, outputs: 40, groups: 20, strides: [1, 2], image: [5, 41], ..PLAIN },
+        Shape {
+            channels: 12,
+            outputs: 12,
+            groups: 3,
+            kernel: [2, 5],
+            dilations: [1, 2],
+            image: [8, 21],
+            ..PLAIN
+        },
+    ];
+    for shape in &shapes {
+        for block in blocks() {
+            let layout = format!("nChw{block}c");
+            let ready = packed(&format!("Ohwi{block}o"));
+            check("native.conv-narrow", shape, &shape.attrs(), (&layout, &layout), &ready);
+        }
+    }
+}
+
+#[test]
+fn first_convolutions_agree_with_the_reference() {
+    let shapes = [
+        Shape { channels: 3, outputs: 33, image: [9, 30], ..PLAIN },
+        Shape { channels: 1, outputs: 3, kernel: [5, 4], image: [12, 61], ..PLAIN },
+        Shape {
+            batch: 2,
+            channels: 3,
+            outputs: 64,
+            kernel: [7, 7],
+            pads: [3; 4],
+            strides: [2, 2],
+            image: [23, 37],
+            ..PLAIN
+        },
+        Shape {
+            channels: 4,
+            outputs: 17,
+            pads: [0, 2, 1, 0],
+            dilations: [2, 1],
+            strides: [1, 3],
+            image: [8, 50],
+            ..PLAIN
+        },
+    ];
+    for shape in &shapes {
+        for block in blocks() {
+            let ready = packed(&format!("Ohwi{block}o"));
+            check("native.conv-first", shape, &shape.attrs(), ("plain", &format!("nChw{block}c")), &ready);
+        }
+    }
+}
+
+#[test]
+fn nhwc_agrees_with_the_reference() {
+    let shapes = [
+        PLAIN,
+        Shape { channels: 1, outputs: 3, image: [5, 4], strides: [2, 1], ..PLAIN },
+        Shape { batch: 2, channels: 17, outputs: 33, kernel: [1, 1], pads: [0; 4], image: [7, 13], ..PLAIN },
+        Shape { channels: 33, outputs: 17, kernel: [5, 2], dilations: [1, 3], image: [9, 31], ..PLAIN },
+        Shape { channels: 34, outputs: 64, groups: 2, strides: [2, 2], image: [15, 20], ..PLAIN },
+        Shape { channels: 8, outputs: 40, strides: [1, 3], pads: [0, 4, 2, 7], image: [9, 40], ..PLAIN },
+        Shape { channels: 520, outputs: 70, image: [4, 3], ..PLAIN },
+        Shape { batch: 0, ..PLAIN },
+    ];
+    for shape in &shapes {
+        check("native.conv-nhwc", shape, &shape.attrs(), ("nhwc", "nhwc"), &packed("Ohwi32o"));
+    }
+}
+
+#[test]
+fn plain_agrees_with_the_reference() {
+    let shapes = [
+        PLAIN,
+        Shape { channels: 1, outputs: 3, image: [5, 4], strides: [2, 1], ..PLAIN },
+        Shape { batch: 2, channels: 17, outputs: 33, kernel: [1, 1], pads: [0; 4], image: [7, 13], ..PLAIN },
+        Shape { channels: 33, outputs: 17, kernel: [5, 2], dilations: [1, 3], image: [9, 31], ..PLAIN },
+        Shape { channels: 66, outputs: 9, groups: 3, strides: [2, 2], image: [15, 20], ..PLAIN },
+        Shape {
+            channels: 5,
+            outputs: 10,
+            groups: 5,
+            strides: [1, 3],
+            pads: [0, 4, 2, 7],
+            image: [9, 40],
+            ..PLAIN
+        },
+        Shape { channels: 70, outputs: 40, image: [19, 23], ..PLAIN },
+        Shape { batch: 0, ..PLAIN },
+    ];
+    for shape in &shapes {
+        check("native.conv", shape, &shape.attrs(), ("plain", "plain"), &packed("plain"));
+    }
+}

@@ -1,0 +1,224 @@
+//! Tiles of a direct convolution: some pixels of a row by some blocks of output channels.
+
+use crate::ahead::Ahead;
+use crate::lanes::{Isa, Lanes};
+
+/// Pixels in a tile of 1, 2 or 3 blocks, so that the sums, the weights and a pixel's value fit into
+/// 32 registers.
+const PIXELS_512: [usize; 3] = [14, 14, 9];
+/// The same for 16 registers.
+const PIXELS_256: [usize; 3] = [6, 6, 4];
+
+/// One tile. Distances are in elements.
+#[derive(Clone, Copy)]
+pub(super) struct Tile {
+    /// The input at the first pixel, kernel row 0 and kernel column 0; may lie in the padding.
+    pub x: *const f32,
+    /// Between pixels, blocks of input channels, kernel rows and kernel columns.
+    pub x_pixel: usize,
+    pub x_block: usize,
+    pub x_row: usize,
+    pub x_column: usize,
+    /// Weights of the first output block at the first input block.
+    pub w: *const f32,
+    /// Between blocks of output channels.
+    pub w_output: usize,
+    /// Kernel rows in use, and kernel rows and columns in all.
+    pub rows: (usize, usize),
+    pub kernel: [usize; 2],
+    /// Blocks of input channels.
+    pub blocks: usize,
+    /// Lanes of an input block that are multiplied, and of the last block.
+    pub depth: usize,
+    pub tail: usize,
+    pub y: *mut f32,
+    /// Between blocks of output channels.
+    pub y_output: usize,
+    /// The first output channel's bias and how many there are from it on; null where the sums in
+    /// `y` are continued.
+    pub bias: *const f32,
+    pub biases: usize,
+    /// Whether these sums are complete: they then get the residual and the bounds.
+    pub last: bool,
+    /// What is added, at the same offset as `y`; null for nothing.
+    pub residual: *const f32,
+    pub low: f32,
+    pub high: f32,
+    /// The input column of the first pixel at kernel column 0, the columns between pixels and
+    /// kernel columns, and the columns there are. For tiles at the edge.
+    pub column: isize,
+    pub stride: usize,
+    pub dilation: usize,
+    pub columns: usize,
+    /// Weights that a later tile reads.
+    pub ahead: Ahead,
+}
+
+type Function = unsafe fn(&Tile);
+
+/// What a pixel in the padding reads.
+static ZEROS: [f32; 16] = [0.0; 16];
+
+/// Tile functions of one instruction set.
+pub(super) struct Micro {
+    /// By blocks less one, pixels less one, and whether at the edge.
+    function: fn(usize, usize, bool) -> Function,
+    pixels: [usize; 3],
+}
+
+/// The functions for blocks of so many channels.
+pub(super) fn micro(block: usize) -> Micro {
+    match (Isa::planned(), block) {
+        #[cfg(target_arch = "x86_64")]
+        (Isa::Avx512, 16) => Micro { function: x86::avx512, pixels: PIXELS_512 },
+        #[cfg(target_arch = "x86_64")]
+        (Isa::Avx512 | Isa::Avx2, _) => Micro { function: x86::avx2, pixels: PIXELS_256 },
+        _ => Micro { function: portable_function, pixels: PIXELS_256 },
+    }
+}
+
+impl Micro {
+    /// The most pixels in a tile of so many blocks.
+    pub fn pixels(&self, blocks: usize) -> usize {
+        self.pixels[blocks - 1]
+    }
+
+    /// Computes a tile.
+    ///
+    /// # Safety
+    /// What the tile reads and writes is in bounds; pixels in the padding only where `edge` says so.
+    pub unsafe fn run(&self, tile: &Tile, blocks: usize, pixels: usize, edge: bool) {
+        // SAFETY: as the caller promises; the instruction set is the processor's.
+        unsafe { (self.function)(blocks, pixels, edge)(tile) }
+    }
+}
+
+/// # Safety
+/// As [`Micro::run`]; the processor has the instruction set of `V`.
+#[inline(always)]
+unsafe fn tile<V: Lanes, const P: usize, const O: usize, const EDGE: bool>(tile: &Tile) {
+    let width = V::COUNT;
+    // SAFETY: within what the caller vouches for.
+    unsafe {
+        let mut sums = [[V::splat(0.0); O]; P];
+        if tile.bias.is_null() {
+            for (pixel, sums) in sums.iter_mut().enumerate() {
+                for (output, sum) in sums.iter_mut().enumerate() {
+                    *sum = V::load(tile.y.add(output * tile.y_output + pixel * width));
+                }
+            }
+        } else {
+            for output in 0..O {
+                let left = tile.biases.saturating_sub(output * width).min(width);
+                let bias = V::load_first(tile.bias.wrapping_add(output * width), left);
+                sums.iter_mut().for_each(|sums| sums[output] = bias);
+            }
+        }
+        let (first, end) = tile.rows;
+        let [height, taps] = tile.kernel;
+        let ahead = tile.ahead.over(tile.blocks * (end - first) * taps * tile.depth);
+        let mut step = 0;
+        for block in 0..tile.blocks {
+            let depth = if block + 1 == tile.blocks { tile.tail } else { tile.depth };
+            for row in first..end {
+                for tap in 0..taps {
+                    let x =
+                        tile.x.wrapping_add(block * tile.x_block + row * tile.x_row + tap * tile.x_column);
+                    // Addresses in memory: more of them are read at once than there are registers.
+                    let mut pixels = [ZEROS.as_ptr(); P];
+                    let column = tile.column + (tap * tile.dilation).cast_signed();
+                    for (pixel, from) in pixels.iter_mut().enumerate() {
+                        let column = column + (pixel * tile.stride).cast_signed();
+                        if !EDGE || column >= 0 && column.cast_unsigned() < tile.columns {
+                            *from = x.wrapping_add(pixel * tile.x_pixel);
+                        }
+                    }
+                    let w = tile.w.add(((block * height + row) * taps + tap) * width * width);
+                    for lane in 0..depth {
+                        ahead.fetch(step);
+                        step += 1;
+                        let mut weights = [V::splat(0.0); O];
+                        for (output, weight) in weights.iter_mut().enumerate() {
+                            *weight = V::load(w.add(output * tile.w_output + lane * width));
+                        }
+                        for (pixel, sums) in sums.iter_mut().enumerate() {
+                            let value = V::splat(*pixels[pixel].add(lane));
+                            for (sum, weight) in sums.iter_mut().zip(weights) {
+                                *sum = value.mul_add(weight, *sum);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        let (low, high) = (V::splat(tile.low), V::splat(tile.high));
+        for (pixel, sums) in sums.iter().enumerate() {
+            for (output, sum) in sums.iter().enumerate() {
+                let at = output * tile.y_output + pixel * width;
+                let mut sum = *sum;
+                if tile.last {
+                    if !tile.residual.is_null() {
+                        sum = sum.add(V::load(tile.residual.add(at)));
+                    }
+                    sum = high.min(low.max(sum));
+                }
+                sum.store(tile.y.add(at));
+            }
+        }
+    }
+}
+
+/// A table of tile functions: a match over pixels and blocks.
+macro_rules! table {
+    ($wrap:ident, $blocks:expr, $pixels:expr, $edge:expr, [$($o:literal: [$($p:literal),*]),*]) => {
+        match ($blocks, $pixels, $edge) {
+            $($(($o, $p, false) => $wrap::<$p, $o, false>, ($o, $p, true) => $wrap::<$p, $o, true>,)*)*
+            _ => unreachable!("a tile has 1 to 3 blocks and as many pixels as fit"),
+        }
+    };
+}
+
+/// # Safety
+/// As [`Micro::run`].
+unsafe fn portable<const P: usize, const O: usize, const EDGE: bool>(one: &Tile) {
+    // SAFETY: as the caller promises.
+    unsafe { tile::<[f32; 8], P, O, EDGE>(one) }
+}
+
+fn portable_function(blocks: usize, pixels: usize, edge: bool) -> Function {
+    table!(portable, blocks, pixels, edge, [1: [1, 2, 3, 4, 5, 6], 2: [1, 2, 3, 4, 5, 6], 3: [1, 2, 3, 4]])
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Function, Tile, tile};
+    use std::arch::x86_64::{__m256, __m512};
+
+    /// # Safety
+    /// As [`super::Micro::run`]; the processor has AVX-512F.
+    #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
+    unsafe fn wide<const P: usize, const O: usize, const EDGE: bool>(one: &Tile) {
+        // SAFETY: as the caller promises.
+        unsafe { tile::<__m512, P, O, EDGE>(one) }
+    }
+
+    /// # Safety
+    /// As [`super::Micro::run`]; the processor has AVX2 and FMA.
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn narrow<const P: usize, const O: usize, const EDGE: bool>(one: &Tile) {
+        // SAFETY: as the caller promises.
+        unsafe { tile::<__m256, P, O, EDGE>(one) }
+    }
+
+    pub(super) fn avx512(blocks: usize, pixels: usize, edge: bool) -> Function {
+        table!(wide, blocks, pixels, edge, [
+            1: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14],
+            2: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14],
+            3: [1, 2, 3, 4, 5, 6, 7, 8, 9]
+        ])
+    }
+
+    pub(super) fn avx2(blocks: usize, pixels: usize, edge: bool) -> Function {
+        table!(narrow, blocks, pixels, edge, [1: [1, 2, 3, 4, 5, 6], 2: [1, 2, 3, 4, 5, 6], 3: [1, 2, 3, 4]])
+    }
+}

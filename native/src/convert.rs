@@ -1,0 +1,152 @@
+//! `pack`, `unpack` and `reorder`: the same values in another layout.
+//!
+//! A layout's offset is a sum over dimensions, and within a dimension over the digits that its
+//! blocks cut the index into. Cutting each dimension at the blocks of both layouts gives loops
+//! with fixed strides on both sides; what does not fill a block becomes regions of its own.
+
+use super::strided::{Copy, Loop, Region, fill};
+use super::{plain_contract, reference, view_contract};
+use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::Lowering;
+use ovolo::tensor::{Layout, Shape, TensorType};
+
+/// The ops of this family.
+pub(super) const OPS: &[Lowering] = &[
+    Lowering::new("native.pack", "pack", contract, kernel),
+    Lowering::new("native.unpack", "unpack", contract, kernel),
+    Lowering::new("native.reorder", "reorder", contract, kernel),
+];
+
+fn contract(call: &Call<'_>) -> Result<Contract, String> {
+    let (source, target) = (call.inputs[0], call.output);
+    let Some(regions) = regions(source, target) else {
+        return reference::contract(call);
+    };
+    match regions.as_slice() {
+        [only] if only.is_run() == Some(0) && source.bytes() == target.bytes() => Ok(view_contract(0)),
+        _ => Ok(plain_contract("strided")),
+    }
+}
+
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    let Some(regions) = regions(call.inputs[0], call.output) else {
+        return reference::kernel(call);
+    };
+    let pads = call.output.layout.pads(&call.output.shape);
+    Ok(Box::new(Convert {
+        copy: Copy::new(regions, call.output.dtype.size(), call.threads)?,
+        zero: if pads { call.output.bytes() } else { 0 },
+    }))
+}
+
+struct Convert {
+    copy: Copy,
+    /// Bytes to zero first, where the result has padding.
+    zero: usize,
+}
+
+impl Kernel for Convert {
+    unsafe fn run(&self, args: &Args<'_>) {
+        // SAFETY: the regions were made from the types of these buffers.
+        unsafe {
+            fill(args.output, &[0], self.zero, args.team);
+            self.copy.run(args.inputs[0], args.output, args.team);
+        }
+    }
+}
+
+/// The copies that make up a change of layout; `None` when the blocks do not nest.
+fn regions(source: &TensorType, target: &TensorType) -> Option<Vec<Region>> {
+    let shape = &source.shape;
+    let mut nests: Vec<(isize, isize, Vec<Loop>)> = vec![(0, 0, Vec::new())];
+    for dim in 0..shape.rank() {
+        let mut units = vec![1];
+        for layout in [&source.layout, &target.layout] {
+            let mut unit = 1;
+            for &(_, size) in layout.blocks().iter().rev().filter(|block| block.0 == dim) {
+                unit *= size;
+                units.push(unit);
+            }
+        }
+        units.sort_unstable();
+        units.dedup();
+        if units.windows(2).any(|pair| pair[1] % pair[0] != 0) {
+            return None;
+        }
+        units.reverse();
+        let from = |index| offset(&source.layout, shape, dim, index);
+        let to = |index| offset(&target.layout, shape, dim, index);
+        let pieces = pieces(shape[dim], &units);
+        let mut next = Vec::with_capacity(nests.len() * pieces.len());
+        for (first, second, loops) in &nests {
+            for (base, digits) in &pieces {
+                let digits =
+                    digits.iter().map(|&(count, unit)| Loop { count, source: from(unit), target: to(unit) });
+                next.push((
+                    first + from(*base),
+                    second + to(*base),
+                    loops.iter().copied().chain(digits).collect(),
+                ));
+            }
+        }
+        nests = next;
+    }
+    Some(nests.into_iter().filter_map(|(from, to, loops)| Region::new(loops, from, to)).collect())
+}
+
+/// The offset of an index in one dimension, the others being zero.
+pub(super) fn offset(layout: &Layout, shape: &Shape, dim: usize, index: usize) -> isize {
+    let mut indices = vec![0; shape.rank()];
+    indices[dim] = index;
+    layout.offset(shape, &indices) as isize
+}
+
+/// A first index and the loops (count, unit) from there.
+type Piece = (usize, Vec<(usize, usize)>);
+
+/// Cuts `0..count` into loops over digits of these units (descending, each a multiple of the next).
+fn pieces(count: usize, units: &[usize]) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut base = 0;
+    for (level, &unit) in units.iter().enumerate() {
+        let whole = (count - base) / unit;
+        if whole > 0 {
+            let mut digits = vec![(whole, unit)];
+            digits.extend(units[level..].windows(2).map(|pair| (pair[0] / pair[1], pair[1])));
+            pieces.push((base, digits));
+        }
+        base += whole * unit;
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::{Random, assert_close, run};
+    use ovolo::attr::{Attr, Attrs};
+    use ovolo::tensor::{DType, Layout};
+
+    #[test]
+    fn every_change_of_layout_keeps_the_values() {
+        let layouts = ["plain", "nhwc", "nChw8c", "nChw16c", "OIhw16i16o", "Ohwi16o", "OIhw4i16o4i", "nchw"];
+        let mut random = Random::new(1);
+        for shape in [[1, 16, 3, 5], [2, 3, 4, 4], [1, 40, 7, 9], [17, 33, 3, 1], [1, 64, 56, 56]] {
+            for dtype in [DType::F32, DType::I64, DType::U8] {
+                let plain = random.tensor(dtype, shape);
+                for from in layouts {
+                    let source = plain.to_layout(&from.parse().unwrap());
+                    for to in layouts {
+                        let layout: Layout = to.parse().unwrap();
+                        let want = plain.to_layout(&layout);
+                        let attrs = Attrs::new().with("layout", Attr::Layout(layout));
+                        for threads in [1, 2] {
+                            let (_, got) =
+                                run("native.reorder", &attrs, &[&source], want.ty(), threads, None);
+                            assert_close(&format!("{from} to {to}"), &got, &want, 0.0);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

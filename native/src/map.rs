@@ -1,0 +1,211 @@
+//! `map`, and every elementwise op on `f32`: a chain of steps over areas that stay in cache.
+
+use super::args::{Shared, part, tasks};
+use super::broadcast::Broadcast;
+use super::chain::{Action, Area, apply};
+use super::padding::Padding;
+use super::{ISAS, plain_contract, reference};
+use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::Lowering;
+use ovolo::tensor::{DType, TensorType};
+use std::mem::MaybeUninit;
+
+/// The ops of this family.
+pub(super) const OPS: &[Lowering] =
+    &[Lowering { instruction_sets: ISAS, ..Lowering::new("native.map", "map", contract, kernel) }];
+
+/// Operands of one kernel, the first included.
+const OPERANDS: usize = 8;
+/// Elements of an area: what a task keeps in the first-level cache between steps.
+const AREA: usize = 1024;
+
+/// A call as a chain: which operand begins it, the steps, and the operand that each step reads.
+struct Plan {
+    loops: Broadcast<OPERANDS>,
+    /// Steps, and the position of their extra operand.
+    steps: Vec<(Action, usize)>,
+    /// The op's operands in the order of the loops.
+    operands: Vec<usize>,
+}
+
+fn plan(call: &Call<'_>) -> Option<Plan> {
+    if call.inputs.iter().any(|ty| ty.dtype != DType::F32) || call.output.dtype != DType::F32 {
+        return None;
+    }
+    let name = call.op.own_name();
+    let mut operands: Vec<usize> = (0..call.inputs.len()).collect();
+    let actions = if name == "map" {
+        Action::chain(call.attrs.post()).ok()?
+    } else if call.inputs.len() == 2 {
+        // The operand that already has the result's shape begins.
+        let whole = |n: usize| call.inputs[n].shape == call.output.shape;
+        let reversed = match name {
+            "sub" => "rsub",
+            "div" => "rdiv",
+            "pow" => "rpow",
+            same => same,
+        };
+        let swap = !whole(0) && whole(1);
+        if swap {
+            operands.reverse();
+        }
+        vec![Action::new(if swap { reversed } else { name }, &[])?]
+    } else {
+        let parameters: Vec<f64> =
+            call.op.attrs.iter().map(|def| call.attrs.expect_float(def.name)).collect();
+        vec![Action::new(name, &parameters)?]
+    };
+    let extras = actions.iter().filter(|action| action.binary).count();
+    if extras + 1 != call.inputs.len() || call.inputs.len() > OPERANDS {
+        return None;
+    }
+    let scalar = TensorType::plain(DType::F32, [0_usize; 0]);
+    let types = std::array::from_fn(|n| operands.get(n).map_or(&scalar, |&operand| call.inputs[operand]));
+    let loops = Broadcast::new(call.output, types)?;
+    let mut next = 0;
+    let steps = actions.into_iter().map(|action| {
+        next += usize::from(action.binary);
+        (action, if action.binary { next } else { 0 })
+    });
+    Some(Plan { steps: steps.collect(), loops, operands })
+}
+
+/// Whether this family's kernel takes a call of any elementwise op.
+pub(super) fn takes(call: &Call<'_>) -> bool {
+    plan(call).is_some()
+}
+
+/// The contract of the kernel.
+pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+    if !takes(call) {
+        return reference::contract(call);
+    }
+    let in_place = (0..call.inputs.len()).filter(|&n| call.inputs[n] == call.output).collect();
+    Ok(Contract { in_place, ..plain_contract("steps") })
+}
+
+/// The kernel for any elementwise op on `f32`.
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    match plan(call) {
+        None => reference::kernel(call),
+        Some(Plan { loops, mut steps, operands }) => {
+            // The first operand is read by the first step, which wants contiguous columns.
+            let spread = loops.strides[0] != 1 && loops.length > 1;
+            if steps.is_empty() {
+                steps.push((Action::COPY, 0));
+            }
+            Ok(Box::new(Map { loops, steps, operands, spread, padding: Padding::new(call.output) }))
+        }
+    }
+}
+
+struct Map {
+    loops: Broadcast<OPERANDS>,
+    steps: Vec<(Action, usize)>,
+    operands: Vec<usize>,
+    /// Whether the first operand is not contiguous in the innermost loop.
+    spread: bool,
+    padding: Padding,
+}
+
+impl Kernel for Map {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let mut inputs = [Shared::new(std::ptr::null_mut()); OPERANDS];
+        for (input, &operand) in inputs.iter_mut().zip(&self.operands) {
+            *input = Shared::<f32>::input(args, operand);
+        }
+        let output = Shared::<f32>::output(args);
+        let loops = &self.loops;
+        let outer = loops.outer();
+        if loops.count() == 0 {
+            return;
+        }
+        // Short rows are taken several at a time.
+        let grouped = loops.length <= AREA / 4 && !outer.is_empty();
+        let (rows, row_strides) = if grouped { outer[outer.len() - 1] } else { (1, [0; OPERANDS]) };
+        let group = if grouped { (AREA / loops.length).min(rows) } else { 1 };
+        let groups = rows.div_ceil(group);
+        let width = if grouped { loops.length } else { AREA.min(loops.length) };
+        let widths = loops.length.div_ceil(width).max(1);
+        let repeats = loops.rows() / rows;
+        let total = repeats * groups * widths;
+        let parts = tasks(loops.count(), total, args.team.threads());
+        let skip = usize::from(grouped);
+        args.team.run(parts, |index| {
+            for at in part(total, parts, index, 1) {
+                let (repeat, rest) = (at / (groups * widths), at % (groups * widths));
+                let (row, column) = (rest / widths * group, rest % widths * width);
+                let mut offsets = loops.offsets(repeat, skip);
+                for (n, offset) in offsets.iter_mut().enumerate() {
+                    *offset += row * row_strides[n] + column * loops.strides[n];
+                }
+                let area = Block {
+                    first: (repeat * rows + row) * loops.length + column,
+                    offsets,
+                    row_strides,
+                    rows: group.min(rows - row),
+                    columns: width.min(loops.length - column),
+                };
+                // SAFETY: blocks are within the loops, which were made from the types.
+                unsafe { self.block(&inputs, output, &area) };
+            }
+        });
+        self.padding.zero(args);
+    }
+}
+
+/// Part of the result that one pass of the chain computes.
+struct Block {
+    first: usize,
+    offsets: [usize; OPERANDS],
+    row_strides: [usize; OPERANDS],
+    rows: usize,
+    columns: usize,
+}
+
+impl Map {
+    /// # Safety
+    /// The block is in bounds.
+    unsafe fn block(&self, inputs: &[Shared<f32>; OPERANDS], output: Shared<f32>, block: &Block) {
+        let mut buffer = [MaybeUninit::<f32>::uninit(); AREA];
+        let buffer = buffer.as_mut_ptr().cast::<f32>();
+        let whole = self.loops.length;
+        let mut area = Area {
+            source: inputs[0].at(block.offsets[0]),
+            source_row: block.row_strides[0],
+            target: buffer,
+            target_row: block.columns,
+            rows: block.rows,
+            columns: block.columns,
+            extra: std::ptr::null(),
+            extra_row: 0,
+            extra_column: 0,
+        };
+        // SAFETY: the buffer holds a block; operands are in bounds. All reads of a block come
+        // before the one step that writes to the result, so operands may be in place.
+        unsafe {
+            if self.spread {
+                for row in 0..block.rows {
+                    for column in 0..block.columns {
+                        let from =
+                            area.source.add(row * block.row_strides[0] + column * self.loops.strides[0]);
+                        *buffer.add(row * block.columns + column) = *from;
+                    }
+                }
+                (area.source, area.source_row) = (buffer, block.columns);
+            }
+            for (index, (action, extra)) in self.steps.iter().enumerate() {
+                if index + 1 == self.steps.len() {
+                    (area.target, area.target_row) = (output.at(block.first), whole);
+                }
+                if action.binary {
+                    area.extra = inputs[*extra].at(block.offsets[*extra]);
+                    area.extra_row = block.row_strides[*extra];
+                    area.extra_column = if block.columns == 1 { 0 } else { self.loops.strides[*extra] };
+                }
+                apply(action, &area);
+                (area.source, area.source_row) = (area.target, area.target_row);
+            }
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! `matmul`, `matmul-packed` and `matmul-strassen`, with steps on the result.
+//!
+//! The result is cut into bands of rows and panels of 32 columns; a task computes one such piece
+//! over blocks of the inner dimension, so that what it reads again stays in the second-level cache.
+
+mod steps;
+mod strassen;
+
+use self::steps::Steps;
+use super::ahead::Ahead;
+use super::args::{Buffers, Shared};
+use super::broadcast::Broadcast;
+use super::chain::Area;
+use super::gemm::{Micro, PANEL, Tile, WIDE, micro};
+use super::{ISAS, plain_contract, reference};
+use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::{Form, Layouts, Lowering};
+use ovolo::tensor::{DType, Shape, TensorType};
+use std::mem::MaybeUninit;
+
+/// The ops of this family.
+pub(super) const OPS: &[Lowering] = &[
+    Lowering { instruction_sets: ISAS, ..Lowering::new("native.matmul", "matmul", contract, kernel) },
+    Lowering {
+        layouts: Layouts::Forms(&[Form::new(&["plain", "Ba32b"], "plain")]),
+        instruction_sets: ISAS,
+        ..Lowering::new("native.matmul-packed", "matmul", contract, kernel)
+    },
+    strassen::OP,
+];
+
+/// Rows of the inner dimension in one pass: a panel of them takes 128 KiB.
+const DEPTH: usize = 1024;
+/// Elements of the left operand that a band holds: 512 KiB.
+const BAND: usize = 128 * 1024;
+/// Multiply-adds below which a task is not worth a wake-up.
+const TASK: usize = 64 * 1024;
+/// Rows from which on a plain right operand is packed, panel by panel.
+const PACK_ROWS: usize = 32;
+/// Rows up to which the inner dimension is not blocked: the left operand is small then.
+const FEW_ROWS: usize = 8;
+
+/// Elements of the largest tile.
+const STAGE: usize = 8 * WIDE;
+
+struct Plan {
+    rows: usize,
+    columns: usize,
+    depth: usize,
+    /// Elements between rows of the right operand as the tiles read it, and between panels.
+    row_stride: usize,
+    panel_stride: usize,
+    /// Offsets of both operands in each product of the batch.
+    batch: Vec<(usize, usize)>,
+    /// Columns of a piece: one panel, or more of them where rows are few and lie apart.
+    panel: usize,
+    pack: bool,
+    block: usize,
+    band: usize,
+    steps: Steps,
+}
+
+impl Plan {
+    /// Whether tiles are computed apart from the result, and brought there by the last step.
+    fn stages(&self) -> bool {
+        !self.steps.is_empty() && self.block >= self.depth
+    }
+}
+
+fn plan(call: &Call<'_>) -> Option<Plan> {
+    let (a, b) = (call.inputs[0], call.inputs[1]);
+    let packed = call.op == "native.matmul-packed";
+    let plain = |ty: &&TensorType| ty.dtype == DType::F32 && ty.layout.is_plain();
+    if !plain(&a) || b.dtype != DType::F32 || !call.inputs[2..].iter().all(plain) || !plain(&call.output) {
+        return None;
+    }
+    let (mut rows, depth) = (a.shape[a.shape.rank() - 2], a.shape[a.shape.rank() - 1]);
+    let columns = b.shape[b.shape.rank() - 1];
+    let outer = |shape: &Shape| Shape::new(&shape[..shape.rank() - 2]);
+    let mut batch = vec![(0, 0)];
+    if outer(&b.shape).count() == 1 {
+        rows *= outer(&a.shape).count();
+        let blocks_fit = b.layout.blocks() == [(1, PANEL)] && b.layout.order(2) == [1, 0];
+        if packed && !blocks_fit {
+            return None;
+        }
+    } else {
+        if packed || !b.layout.is_plain() {
+            return None;
+        }
+        let output = TensorType::plain(DType::F32, outer(&call.output.shape));
+        let [left, right] = [a, b].map(|ty| TensorType::plain(DType::F32, outer(&ty.shape)));
+        let loops = Broadcast::new(&output, [&left, &right])?;
+        batch.clear();
+        loops.walk(0..loops.rows(), |_, [left, right]| {
+            for i in 0..loops.length {
+                let (left, right) = (left + i * loops.strides[0], right + i * loops.strides[1]);
+                batch.push((left * rows * depth, right * depth * columns));
+            }
+        });
+    }
+    let steps = Steps::new(call)?;
+    let block =
+        if rows <= FEW_ROWS { depth.max(1) } else { depth.div_ceil(depth.div_ceil(DEPTH).max(1)).max(1) };
+    let few = !packed && rows <= micro().wide_rows();
+    // Longer pieces of a row suit memory better, but each thread should have some.
+    let panel =
+        if few { (columns / (4 * call.threads)).next_multiple_of(PANEL).clamp(PANEL, WIDE) } else { PANEL };
+    let tallest = micro().rows();
+    let band = (BAND / block).max(tallest) / tallest * tallest;
+    let bands = rows.div_ceil(band).max(1);
+    Some(Plan {
+        rows,
+        columns,
+        depth,
+        row_stride: if packed { PANEL } else { columns },
+        panel_stride: if packed { depth * PANEL } else { panel },
+        panel,
+        batch,
+        pack: !packed && rows >= PACK_ROWS,
+        block,
+        // Bands of nearly equal height.
+        band: rows.div_ceil(bands).next_multiple_of(tallest).min(rows.max(1)),
+        steps,
+    })
+}
+
+fn contract(call: &Call<'_>) -> Result<Contract, String> {
+    let Some(plan) = plan(call) else { return reference::contract(call) };
+    let in_place = |n: &usize| plan.stages() && call.inputs[*n] == call.output;
+    let scratch = if plan.pack { call.threads * plan.block * PANEL * size_of::<f32>() } else { 0 };
+    let in_place = (2..call.inputs.len()).filter(in_place).collect();
+    Ok(Contract { scratch, in_place, ..plain_contract(&format!("tiles-{}", micro().name)) })
+}
+
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    match plan(call) {
+        None => reference::kernel(call),
+        Some(plan) => Ok(Box::new(MatMul { plan, micro: micro(), threads: call.threads })),
+    }
+}
+
+/// A panel of a band of a product of the batch.
+#[derive(Clone, Copy)]
+struct Place {
+    batch: usize,
+    band: usize,
+    panel: usize,
+}
+
+struct MatMul {
+    plan: Plan,
+    micro: &'static Micro,
+    threads: usize,
+}
+
+impl Kernel for MatMul {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let plan = &self.plan;
+        if plan.rows * plan.columns * plan.batch.len() == 0 {
+            return;
+        }
+        let (bands, panels) = (plan.rows.div_ceil(plan.band), plan.columns.div_ceil(plan.panel));
+        let total = plan.batch.len() * bands * panels;
+        let work = plan.rows * plan.columns * plan.depth.max(1) * plan.batch.len();
+        let most = if work < 2 * TASK { 1 } else { args.team.threads().min(self.threads).max(1) };
+        let chunk = (TASK * total / work.max(1)).clamp(1, total.div_ceil(most.min(total)));
+        let buffers = Buffers::new(args);
+        // What is smaller is read again and again, so it should be what stays in cache.
+        let panels_first = plan.rows * plan.depth > plan.columns * plan.depth;
+        let place = |at: usize| {
+            let (batch, rest) = (at / (bands * panels), at % (bands * panels));
+            let (band, panel) =
+                if panels_first { (rest / panels, rest % panels) } else { (rest % bands, rest / bands) };
+            Place { batch, band, panel }
+        };
+        args.team.share(most, total.div_ceil(chunk), |slot, task| {
+            for at in task * chunk..((task + 1) * chunk).min(total) {
+                // A thread's tasks mostly follow each other, so this is what comes next.
+                let next = place(if at + 1 < total { at + 1 } else { at });
+                // SAFETY: bands and panels are within the matrices, and no other task has this pair.
+                unsafe { self.piece(buffers.args(), place(at), next, slot) };
+            }
+        });
+    }
+}
+
+impl MatMul {
+    /// One panel of one band of one product; then comes another.
+    ///
+    /// # Safety
+    /// The indices are in range, and no other thread uses this piece of the result or this slot.
+    unsafe fn piece(&self, args: &Args<'_>, place: Place, next: Place, slot: usize) {
+        let plan = &self.plan;
+        let Place { batch, band, panel } = place;
+        let (left, right) = plan.batch[batch];
+        let (row, column) = (band * plan.band, panel * plan.panel);
+        let rows = plan.band.min(plan.rows - row);
+        let columns = plan.panel.min(plan.columns - column);
+        let a = Shared::<f32>::input(args, 0).at(left + row * plan.depth);
+        let b = Shared::<f32>::input(args, 1).at(right + panel * plan.panel_stride);
+        let c = Shared::<f32>::output(args).at((batch * plan.rows + row) * plan.columns + column);
+        let buffer = Shared::<f32>::scratch(args).at(slot * plan.block * PANEL);
+        // In one pass a tile is finished before any of it is stored, so that an operand of the steps may
+        // be in place.
+        let staged = plan.stages();
+        let mut stage = [MaybeUninit::<f32>::uninit(); STAGE];
+        let mut done = 0;
+        // SAFETY: all of it is within the operands and, for the buffer, this slot's scratch.
+        unsafe {
+            loop {
+                let depth = plan.block.min(plan.depth - done);
+                let mut tile = Tile {
+                    a: a.add(done),
+                    a_stride: plan.depth,
+                    b: b.wrapping_add(done * plan.row_stride),
+                    b_stride: plan.row_stride,
+                    c,
+                    c_stride: plan.columns,
+                    depth,
+                    columns,
+                    accumulate: done > 0,
+                    ahead: self.ahead(args, place, next, done + depth),
+                };
+                if plan.pack {
+                    for i in 0..depth {
+                        std::ptr::copy_nonoverlapping(
+                            tile.b.add(i * plan.row_stride),
+                            buffer.add(i * PANEL),
+                            columns,
+                        );
+                    }
+                    (tile.b, tile.b_stride) = (buffer, PANEL);
+                }
+                done += depth;
+                let last = done >= plan.depth;
+                // The steps follow tile by tile, while the tile is in the first-level cache.
+                let tiles = if last && !plan.steps.is_empty() { rows.div_ceil(self.micro.rows()) } else { 1 };
+                for index in 0..tiles {
+                    let (first, end) = (rows * index / tiles, rows * (index + 1) / tiles);
+                    let c = c.add(first * plan.columns);
+                    let ahead = tile.ahead.part(index, tiles);
+                    let mut part = Tile { a: tile.a.add(first * plan.depth), c, ahead, ..tile };
+                    if staged {
+                        (part.c, part.c_stride) = (stage.as_mut_ptr().cast(), columns);
+                    }
+                    if columns > PANEL {
+                        self.micro.wide(&part, rows);
+                    } else {
+                        self.micro.block(&part, end - first);
+                    }
+                    if last {
+                        let area = Area {
+                            source: part.c,
+                            source_row: part.c_stride,
+                            target: c,
+                            target_row: plan.columns,
+                            rows: end - first,
+                            columns,
+                            ..Area::NONE
+                        };
+                        plan.steps.apply(args, area, batch * plan.rows + row + first, column);
+                    }
+                }
+                if last {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// What the block is that follows `done` rows of the inner dimension, if it is in panels and not
+    /// the one that was there before.
+    fn ahead(&self, args: &Args<'_>, place: Place, next: Place, done: usize) -> Ahead {
+        let plan = &self.plan;
+        if plan.row_stride != PANEL || plan.panel != PANEL {
+            return Ahead::NONE;
+        }
+        let (at, done) = if done < plan.depth { (place, done) } else { (next, 0) };
+        if done == 0 && (next.batch, next.panel) == (place.batch, place.panel) && plan.block >= plan.depth {
+            return Ahead::NONE;
+        }
+        let from = plan.batch[at.batch].1 + at.panel * plan.panel_stride + done * PANEL;
+        Ahead::new(Shared::<f32>::input(args, 1).at(from), plan.block.min(plan.depth - done) * PANEL)
+    }
+}

@@ -1,0 +1,370 @@
+//! `layer-norm`, `batch-norm`, `instance-norm` and `lrn` on plain `f32`.
+
+use super::args::{Shared, part, tasks};
+use super::lanes::{Lanes, widened};
+use super::math;
+use super::{ISAS, plain_contract, reference};
+use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::Lowering;
+use ovolo::tensor::DType;
+
+/// The ops of this family.
+pub(super) const OPS: &[Lowering] = &[
+    Lowering {
+        instruction_sets: ISAS,
+        ..Lowering::new("native.layer-norm", "layer-norm", contract, layer_kernel)
+    },
+    Lowering {
+        instruction_sets: ISAS,
+        ..Lowering::new("native.batch-norm", "batch-norm", contract, batch_kernel)
+    },
+    Lowering {
+        instruction_sets: ISAS,
+        ..Lowering::new("native.instance-norm", "instance-norm", contract, instance_kernel)
+    },
+    Lowering::new("native.lrn", "lrn", lrn_contract, lrn_kernel),
+];
+
+fn takes(call: &Call<'_>) -> bool {
+    call.inputs.iter().all(|ty| ty.dtype == DType::F32 && ty.layout.is_plain())
+}
+
+fn contract(call: &Call<'_>) -> Result<Contract, String> {
+    if !takes(call) {
+        return reference::contract(call);
+    }
+    Ok(Contract { in_place: vec![0], ..plain_contract("rows") })
+}
+
+fn layer_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    if !takes(call) {
+        return reference::kernel(call);
+    }
+    let shape = &call.output.shape;
+    let axis = call.attrs.expect_int("axis") as usize;
+    Ok(Box::new(LayerNorm {
+        rows: shape[..axis].iter().product(),
+        length: shape[axis..].iter().product(),
+        epsilon: call.attrs.expect_float("epsilon") as f32,
+    }))
+}
+
+struct LayerNorm {
+    rows: usize,
+    length: usize,
+    epsilon: f32,
+}
+
+impl Kernel for LayerNorm {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let [input, scale, bias] = [0, 1, 2].map(|operand| Shared::<f32>::input(args, operand));
+        let output = Shared::<f32>::output(args);
+        let Self { rows, length, epsilon } = *self;
+        let parts = tasks(rows * length, rows, args.team.threads());
+        args.team.run(parts, |index| {
+            for row in part(rows, parts, index, 1) {
+                let at = row * length;
+                // SAFETY: rows are within the shape; scale and bias have the length of a row.
+                unsafe { layer_row(input.at(at), output.at(at), scale.at(0), bias.at(0), length, epsilon) };
+            }
+        });
+    }
+}
+
+widened! {
+    /// Standardises a row, times a row, plus a row; source and target may be the same.
+    ///
+    /// # Safety
+    /// All rows are in bounds.
+    unsafe fn layer_row(
+        source: *const f32, target: *mut f32, scale: *const f32, bias: *const f32, length: usize, epsilon: f32,
+    ) = layer_row_on;
+}
+
+/// The mean of a row, and one over its standard deviation.
+///
+/// # Safety
+/// The row is in bounds; the processor has the instruction set of `V`.
+#[inline(always)]
+unsafe fn moments<V: Lanes>(source: *const f32, length: usize, epsilon: f32) -> (f32, f32) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let size = length as f32;
+        let mean = sum::<V>(source, length) / size;
+        let centre = V::splat(mean);
+        let mut squares = [V::splat(0.0); 2];
+        let mut at = 0;
+        while at + 2 * V::COUNT <= length {
+            for (i, sum) in squares.iter_mut().enumerate() {
+                let x = V::load(source.add(at + i * V::COUNT)).sub(centre);
+                *sum = x.mul_add(x, *sum);
+            }
+            at += 2 * V::COUNT;
+        }
+        let mut sum = squares[0].add(squares[1]).sum();
+        while at < length {
+            let x = *source.add(at) - mean;
+            sum += x * x;
+            at += 1;
+        }
+        (mean, 1.0 / (sum / size + epsilon).sqrt())
+    }
+}
+
+/// The sum of a row.
+///
+/// # Safety
+/// The row is in bounds; the processor has the instruction set of `V`.
+#[inline(always)]
+pub(super) unsafe fn sum<V: Lanes>(source: *const f32, length: usize) -> f32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut sums = [V::splat(0.0); 4];
+        let mut at = 0;
+        while at + 4 * V::COUNT <= length {
+            for (i, sum) in sums.iter_mut().enumerate() {
+                *sum = sum.add(V::load(source.add(at + i * V::COUNT)));
+            }
+            at += 4 * V::COUNT;
+        }
+        while at < length {
+            let rest = length - at;
+            sums[0] = sums[0].add(V::load_first(source.add(at), rest));
+            at += V::COUNT;
+        }
+        sums[0].add(sums[1]).add(sums[2].add(sums[3])).sum()
+    }
+}
+
+/// # Safety
+/// As [`layer_row`]; the processor has the instruction set of `V`.
+#[inline(always)]
+unsafe fn layer_row_on<V: Lanes>(
+    source: *const f32,
+    target: *mut f32,
+    scale: *const f32,
+    bias: *const f32,
+    length: usize,
+    epsilon: f32,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let (mean, factor) = moments::<V>(source, length, epsilon);
+        let (mean, factor) = (V::splat(mean), V::splat(factor));
+        let mut at = 0;
+        while at < length {
+            let rest = length - at;
+            let load = |from: *const f32| {
+                if rest >= V::COUNT { V::load(from.add(at)) } else { V::load_first(from.add(at), rest) }
+            };
+            let x = load(source).sub(mean).mul(factor);
+            let y = x.mul_add(load(scale), load(bias));
+            if rest >= V::COUNT {
+                y.store(target.add(at))
+            } else {
+                y.store_first(target.add(at), rest)
+            }
+            at += V::COUNT;
+        }
+    }
+}
+
+/// What is done to the planes of each channel.
+struct Planes {
+    planes: usize,
+    channels: usize,
+    length: usize,
+    epsilon: f32,
+    /// Whether mean and variance are operands, and not those of each plane.
+    given: bool,
+}
+
+fn planes(call: &Call<'_>, given: bool) -> Result<Box<dyn Kernel>, String> {
+    if !takes(call) {
+        return reference::kernel(call);
+    }
+    let shape = &call.output.shape;
+    Ok(Box::new(Planes {
+        planes: shape[0] * shape[1],
+        channels: shape[1],
+        length: shape[2..].iter().product(),
+        epsilon: call.attrs.expect_float("epsilon") as f32,
+        given,
+    }))
+}
+
+fn batch_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    planes(call, true)
+}
+
+fn instance_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    planes(call, false)
+}
+
+impl Kernel for Planes {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let (input, output) = (Shared::<f32>::input(args, 0), Shared::<f32>::output(args));
+        let affine = [1, 2].map(|n| Shared::<f32>::input(args, n));
+        let moments = [3, 4].map(|n| Shared::<f32>::input(args, if self.given { n } else { 0 }));
+        let Self { planes, channels, length, epsilon, given } = *self;
+        let parts = tasks(planes * length, planes, args.team.threads());
+        args.team.run(parts, |index| {
+            for plane in part(planes, parts, index, 1) {
+                let channel = plane % channels;
+                // SAFETY: operands past the first have an element for each channel.
+                let at_channel =
+                    |[first, second]: [Shared<f32>; 2]| unsafe { (*first.at(channel), *second.at(channel)) };
+                let (scale, bias) = at_channel(affine);
+                let fixed = given.then(|| {
+                    let (mean, variance) = at_channel(moments);
+                    (mean, 1.0 / (variance + epsilon).sqrt())
+                });
+                let at = plane * length;
+                // SAFETY: planes are within the shape.
+                unsafe { plane_row(input.at(at), output.at(at), (scale, bias), fixed, length, epsilon) };
+            }
+        });
+    }
+}
+
+widened! {
+    /// Standardises a row with moments that are given or its own, times a number, plus a number.
+    ///
+    /// # Safety
+    /// Both rows are in bounds.
+    unsafe fn plane_row(
+        source: *const f32, target: *mut f32, affine: (f32, f32), fixed: Option<(f32, f32)>, length: usize, epsilon: f32,
+    ) = plane_row_on;
+}
+
+/// # Safety
+/// As [`plane_row`]; the processor has the instruction set of `V`.
+#[inline(always)]
+unsafe fn plane_row_on<V: Lanes>(
+    source: *const f32,
+    target: *mut f32,
+    (scale, bias): (f32, f32),
+    fixed: Option<(f32, f32)>,
+    length: usize,
+    epsilon: f32,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let (mean, factor) = match fixed {
+            Some(moments) => moments,
+            None => moments::<V>(source, length, epsilon),
+        };
+        let (mean, factor, bias) = (V::splat(mean), V::splat(factor * scale), V::splat(bias));
+        let mut at = 0;
+        while at < length {
+            let rest = length - at;
+            if rest >= V::COUNT {
+                V::load(source.add(at)).sub(mean).mul_add(factor, bias).store(target.add(at));
+            } else {
+                let x = V::load_first(source.add(at), rest);
+                x.sub(mean).mul_add(factor, bias).store_first(target.add(at), rest);
+            }
+            at += V::COUNT;
+        }
+    }
+}
+
+fn lrn_contract(call: &Call<'_>) -> Result<Contract, String> {
+    if takes(call) { Ok(plain_contract("planes")) } else { reference::contract(call) }
+}
+
+fn lrn_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    if !takes(call) {
+        return reference::kernel(call);
+    }
+    let shape = &call.output.shape;
+    let size = call.attrs.expect_int("size") as usize;
+    Ok(Box::new(Lrn {
+        images: shape[0],
+        channels: shape[1],
+        length: shape[2..].iter().product(),
+        size,
+        alpha: (call.attrs.expect_float("alpha") / size as f64) as f32,
+        beta: call.attrs.expect_float("beta") as f32,
+        bias: call.attrs.expect_float("bias") as f32,
+    }))
+}
+
+struct Lrn {
+    images: usize,
+    channels: usize,
+    length: usize,
+    size: usize,
+    /// Already over the size.
+    alpha: f32,
+    beta: f32,
+    bias: f32,
+}
+
+impl Kernel for Lrn {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let (input, output) = (Shared::<f32>::input(args, 0), Shared::<f32>::output(args));
+        let units = self.images * self.channels;
+        let parts = tasks(units * self.length * 8, units, args.team.threads());
+        args.team.run(parts, |index| {
+            for unit in part(units, parts, index, 1) {
+                let channel = unit % self.channels;
+                let first = channel.saturating_sub((self.size - 1) / 2);
+                let last = (channel + self.size / 2).min(self.channels - 1);
+                let near = input.at((unit - channel + first) * self.length);
+                let at = unit * self.length;
+                // SAFETY: planes are within the shape.
+                unsafe { lrn_plane(input.at(at), output.at(at), near, last + 1 - first, self) };
+            }
+        });
+    }
+}
+
+widened! {
+    /// One plane, with `count` planes from `near` on in its neighbourhood.
+    ///
+    /// # Safety
+    /// All planes are in bounds.
+    unsafe fn lrn_plane(source: *const f32, target: *mut f32, near: *const f32, count: usize, lrn: &Lrn) = lrn_plane_on;
+}
+
+/// # Safety
+/// As [`lrn_plane`]; the processor has the instruction set of `V`.
+#[inline(always)]
+unsafe fn lrn_plane_on<V: Lanes>(
+    source: *const f32,
+    target: *mut f32,
+    near: *const f32,
+    count: usize,
+    lrn: &Lrn,
+) {
+    // SAFETY: as the caller promises; only lanes within the plane are loaded and stored.
+    unsafe {
+        let mut at = 0;
+        while at < lrn.length {
+            let rest = lrn.length - at;
+            let mut sum = V::splat(0.0);
+            for plane in 0..count {
+                let from = near.add(plane * lrn.length + at);
+                let x = if rest >= V::COUNT { V::load(from) } else { V::load_first(from, rest) };
+                sum = x.mul_add(x, sum);
+            }
+            let base = sum.mul_add(V::splat(lrn.alpha), V::splat(lrn.bias));
+            let divisor = if lrn.beta == 0.75 {
+                let root = base.sqrt();
+                root.mul(root.sqrt())
+            } else {
+                math::exp(math::log(base).mul(V::splat(lrn.beta)))
+            };
+            let from = source.add(at);
+            let x = if rest >= V::COUNT { V::load(from) } else { V::load_first(from, rest) };
+            let y = x.div(divisor);
+            if rest >= V::COUNT {
+                y.store(target.add(at))
+            } else {
+                y.store_first(target.add(at), rest)
+            }
+            at += V::COUNT;
+        }
+    }
+}

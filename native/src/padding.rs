@@ -1,0 +1,52 @@
+//! The padding of blocked layouts, which every kernel leaves at zero.
+
+use super::convert::offset;
+use super::strided::{Copy, Loop, Region};
+use ovolo::backend::Args;
+use ovolo::tensor::TensorType;
+
+/// The padding of one type: what to zero after a kernel that wrote over it.
+#[derive(Debug)]
+pub(super) struct Padding(Option<Copy>);
+
+impl Padding {
+    /// The padding of a type; nothing for layouts that do not pad.
+    pub(super) fn new(ty: &TensorType) -> Self {
+        if !ty.layout.pads(&ty.shape) {
+            return Self(None);
+        }
+        let padded = ty.layout.padded_shape(&ty.shape);
+        let mut regions = Vec::new();
+        for dim in 0..ty.shape.rank() {
+            for index in ty.shape[dim]..padded[dim] {
+                let mut loops = Vec::new();
+                for other in (0..ty.shape.rank()).filter(|&other| other != dim) {
+                    let mut unit = ty.layout.block(other);
+                    let mut count = padded[other] / unit;
+                    let sizes =
+                        ty.layout.blocks().iter().filter(|block| block.0 == other).map(|block| block.1);
+                    for size in sizes.chain([1]) {
+                        loops.push(Loop {
+                            count,
+                            source: 0,
+                            target: offset(&ty.layout, &ty.shape, other, unit),
+                        });
+                        unit /= size;
+                        count = size;
+                    }
+                }
+                regions.extend(Region::new(loops, 0, offset(&ty.layout, &ty.shape, dim, index)));
+            }
+        }
+        Self(Copy::new(regions, ty.dtype.size(), 1).ok())
+    }
+
+    /// Zeroes the padding of the result.
+    pub(super) fn zero(&self, args: &Args<'_>) {
+        if let Some(copy) = &self.0 {
+            let zero = 0_u64;
+            // SAFETY: the regions are of the result's type; they read element 0 of the source only.
+            unsafe { copy.run((&raw const zero).cast(), args.output, args.team) };
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! Reductions and the positions of extremes.
+//!
+//! `f32` over neighbouring axes is vectorised, along rows or across columns; blocked layouts are
+//! seen as plain ones of their physical dimensions. Everything else is summed element by element,
+//! integers as `i64`, floats as `f64`.
+
+use super::args::{Shared, part, tasks};
+use super::broadcast::physical;
+use super::lanes::{Lanes, widened};
+use super::normalize;
+use super::scalar::{Scalar, with_scalar};
+use super::softmax::greatest;
+use super::{IMAGES, ISAS, plain_contract, reference, view_contract};
+use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::{Lowering, image};
+use ovolo::tensor::DType;
+use std::marker::PhantomData;
+
+/// The ops of this family.
+pub(super) const OPS: &[Lowering] = &[
+    Lowering { instruction_sets: ISAS, ..Lowering::new("native.reduce-sum", "reduce-sum", contract, kernel) },
+    Lowering {
+        layouts: IMAGES,
+        check: Some(image::reduces_pixels),
+        instruction_sets: ISAS,
+        ..Lowering::new("native.reduce-mean", "reduce-mean", contract, kernel)
+    },
+    Lowering { instruction_sets: ISAS, ..Lowering::new("native.reduce-max", "reduce-max", contract, kernel) },
+    Lowering { instruction_sets: ISAS, ..Lowering::new("native.reduce-min", "reduce-min", contract, kernel) },
+    Lowering {
+        instruction_sets: ISAS,
+        ..Lowering::new("native.reduce-prod", "reduce-prod", contract, kernel)
+    },
+    Lowering::new("native.arg-max", "arg-max", arg_contract, arg_kernel),
+    Lowering::new("native.arg-min", "arg-min", arg_contract, arg_kernel),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Sum,
+    Mean,
+    Max,
+    Min,
+    Prod,
+}
+
+/// Loops over the kept and the reduced dimensions: (count, stride in elements).
+struct Plan {
+    kind: Kind,
+    kept: Vec<(usize, usize)>,
+    reduced: Vec<(usize, usize)>,
+}
+
+fn plan(call: &Call<'_>) -> Option<Plan> {
+    let ty = call.inputs[0];
+    let kind = match call.op.name {
+        "native.reduce-sum" => Kind::Sum,
+        "native.reduce-mean" => Kind::Mean,
+        "native.reduce-max" => Kind::Max,
+        "native.reduce-min" => Kind::Min,
+        _ => Kind::Prod,
+    };
+    let axes = call.attrs.expect_ints("axes");
+    let order = ty.layout.order(ty.shape.rank());
+    if order.iter().any(|&dim| axes.contains(&(dim as i64)) && ty.layout.block(dim) > 1) {
+        return None;
+    }
+    let dims = physical(ty);
+    let mut stride = 1;
+    let mut loops = Vec::new();
+    for (position, &count) in dims.iter().enumerate().rev() {
+        // Blocks come after the outer dimensions, and are kept.
+        let reduce = order.get(position).is_some_and(|&dim| axes.contains(&(dim as i64)));
+        loops.push((reduce, count, stride));
+        stride *= count;
+    }
+    loops.reverse();
+    let side = |reduce: bool| {
+        let mut merged: Vec<(usize, usize)> = Vec::new();
+        for &(_, count, stride) in loops.iter().filter(|l| l.0 == reduce && l.1 != 1) {
+            match merged.last_mut() {
+                Some(last) if last.1 == stride * count => *last = (last.0 * count, stride),
+                _ => merged.push((count, stride)),
+            }
+        }
+        merged
+    };
+    Some(Plan { kind, kept: side(false), reduced: side(true) })
+}
+
+/// Outer, reduced and inner counts, where the reduced axes are neighbours.
+fn neighbours(plan: &Plan) -> Option<(usize, usize, usize)> {
+    let [(count, inner)] = plan.reduced[..] else { return None };
+    let outer = match plan.kept[..] {
+        [] => 1,
+        [(outer, stride)] if inner == 1 && stride == count => outer,
+        [(_, 1)] => 1,
+        [(outer, stride), (_, 1)] if stride == count * inner => outer,
+        _ => return None,
+    };
+    Some((outer, count, inner))
+}
+
+fn contract(call: &Call<'_>) -> Result<Contract, String> {
+    let Some(plan) = plan(call) else { return reference::contract(call) };
+    Ok(match (plan.reduced.is_empty(), call.inputs[0].dtype == DType::F32 && neighbours(&plan).is_some()) {
+        (true, _) => view_contract(0),
+        (false, true) => plain_contract("vectors"),
+        (false, false) => plain_contract("elements"),
+    })
+}
+
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    let Some(plan) = plan(call) else { return reference::kernel(call) };
+    if let (DType::F32, Some((outer, count, inner))) = (call.inputs[0].dtype, neighbours(&plan)) {
+        return Ok(Box::new(Vectors { kind: plan.kind, outer, count, inner }));
+    }
+    let count = plan.kept.iter().map(|l| l.0).product();
+    Ok(with_scalar!(call.inputs[0].dtype, T => Box::new(Elements::<T> {
+        plan,
+        count,
+        float: call.inputs[0].dtype.is_float(),
+        element: PhantomData,
+    })))
+}
+
+struct Vectors {
+    kind: Kind,
+    outer: usize,
+    count: usize,
+    inner: usize,
+}
+
+/// Columns that one task reduces together.
+const COLUMNS: usize = 64;
+
+impl Kernel for Vectors {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let (input, output) = (Shared::<f32>::input(args, 0), Shared::<f32>::output(args));
+        let Self { kind, outer, count, inner } = *self;
+        let groups = inner.div_ceil(COLUMNS);
+        let units = outer * groups;
+        let parts = tasks(outer * count * inner, units, args.team.threads());
+        args.team.run(parts, |index| {
+            for unit in part(units, parts, index, 1) {
+                let (row, column) = (unit / groups, unit % groups * COLUMNS);
+                let (from, to) = (input.at(row * count * inner + column), output.at(row * inner + column));
+                // SAFETY: rows and columns are within the shapes.
+                unsafe {
+                    if inner == 1 {
+                        reduce_row(kind, from, to, count);
+                    } else {
+                        reduce_columns(kind, from, to, count, inner, COLUMNS.min(inner - column));
+                    }
+                }
+            }
+        });
+    }
+}
+
+widened! {
+    /// Reduces `count` contiguous elements to one.
+    ///
+    /// # Safety
+    /// Both are in bounds.
+    unsafe fn reduce_row(kind: Kind, source: *const f32, target: *mut f32, count: usize) = row_on;
+}
+
+widened! {
+    /// Reduces `count` rows, `stride` elements apart, to one of `columns` elements.
+    ///
+    /// # Safety
+    /// All rows are in bounds.
+    unsafe fn reduce_columns(
+        kind: Kind, source: *const f32, target: *mut f32, count: usize, stride: usize, columns: usize,
+    ) = columns_on;
+}
+
+/// # Safety
+/// As [`reduce_row`]; the processor has the instruction set of `V`.
+#[inline(always)]
+unsafe fn row_on<V: Lanes>(kind: Kind, source: *const f32, target: *mut f32, count: usize) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let elements = || (0..count).map(|i| *source.add(i));
+        *target = match kind {
+            Kind::Sum => normalize::sum::<V>(source, count),
+            Kind::Mean => normalize::sum::<V>(source, count) / count as f32,
+            Kind::Max => greatest::<V>(source, count),
+            Kind::Min => elements().fold(f32::INFINITY, f32::min),
+            Kind::Prod => elements().product(),
+        };
+    }
+}
+
+/// # Safety
+/// As [`reduce_columns`]; the processor has the instruction set of `V`.
+#[inline(always)]
+unsafe fn columns_on<V: Lanes>(
+    kind: Kind,
+    source: *const f32,
+    target: *mut f32,
+    count: usize,
+    stride: usize,
+    columns: usize,
+) {
+    // SAFETY: as the caller promises; only the first `columns` lanes are loaded and stored.
+    unsafe {
+        let mut at = 0;
+        while at < columns {
+            let rest = columns - at;
+            let row = |i: usize| {
+                let from = source.add(i * stride + at);
+                if rest >= V::COUNT { V::load(from) } else { V::load_first(from, rest) }
+            };
+            let start = match kind {
+                Kind::Sum | Kind::Mean => V::splat(0.0),
+                Kind::Max => V::splat(f32::NEG_INFINITY),
+                Kind::Min => V::splat(f32::INFINITY),
+                Kind::Prod => V::splat(1.0),
+            };
+            // Four chains, so that one addition need not wait for the last.
+            let mut chains = [start; 4];
+            for i in 0..count {
+                let chain = &mut chains[i % 4];
+                *chain = match kind {
+                    Kind::Sum | Kind::Mean => chain.add(row(i)),
+                    Kind::Max => row(i).max(*chain),
+                    Kind::Min => row(i).min(*chain),
+                    Kind::Prod => chain.mul(row(i)),
+                };
+            }
+            let join = |a: V, b: V| match kind {
+                Kind::Sum | Kind::Mean => a.add(b),
+                Kind::Max => a.max(b),
+                Kind::Min => a.min(b),
+                Kind::Prod => a.mul(b),
+            };
+            let mut value = join(join(chains[0], chains[1]), join(chains[2], chains[3]));
+            if kind == Kind::Mean {
+                value = value.div(V::splat(count as f32));
+            }
+            let to = target.add(at);
+            if rest >= V::COUNT {
+                value.store(to)
+            } else {
+                value.store_first(to, rest)
+            }
+            at += V::COUNT;
+        }
+    }
+}
+
+/// Any element type, any axes.
+struct Elements<T> {
+    plan: Plan,
+    count: usize,
+    float: bool,
+    element: PhantomData<T>,
+}
+
+/// The offset of an iteration of loops.
+fn offset(loops: &[(usize, usize)], iteration: usize) -> usize {
+    let mut rest = iteration;
+    let mut offset = 0;
+    for (count, stride) in loops.iter().rev() {
+        offset += rest % count * stride;
+        rest /= count;
+    }
+    offset
+}
+
+impl<T: Scalar> Kernel for Elements<T> {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let (input, output) = (Shared::<T>::input(args, 0), Shared::<T>::output(args));
+        let Plan { kind, kept, reduced } = &self.plan;
+        let count: usize = reduced.iter().map(|l| l.0).product();
+        let parts = tasks(self.count * count, self.count, args.team.threads());
+        args.team.run(parts, |index| {
+            for at in part(self.count, parts, index, 1) {
+                let from = input.at(offset(kept, at));
+                // SAFETY: the loops are those of the operand's dimensions.
+                let values = (0..count).map(|i| unsafe { *from.add(offset(reduced, i)) });
+                let value = if self.float {
+                    let values = values.map(|value| value.cast::<f64>());
+                    T::from_f64(match kind {
+                        Kind::Sum => values.sum(),
+                        Kind::Mean => values.sum::<f64>() / count as f64,
+                        Kind::Max => values.fold(f64::NEG_INFINITY, f64::max),
+                        Kind::Min => values.fold(f64::INFINITY, f64::min),
+                        Kind::Prod => values.product(),
+                    })
+                } else {
+                    let values = values.map(|value| value.cast::<i64>());
+                    T::from_i64(match kind {
+                        Kind::Sum => values.fold(0, i64::wrapping_add),
+                        Kind::Mean => values.fold(0, i64::wrapping_add) / (count as i64).max(1),
+                        Kind::Max => values.fold(i64::MIN, i64::max),
+                        Kind::Min => values.fold(i64::MAX, i64::min),
+                        Kind::Prod => values.fold(1, i64::wrapping_mul),
+                    })
+                };
+                // SAFETY: as many elements are kept as the result has.
+                unsafe { *output.at(at) = value };
+            }
+        });
+    }
+}
+
+fn arg_contract(call: &Call<'_>) -> Result<Contract, String> {
+    if call.inputs[0].layout.is_plain() { Ok(plain_contract("elements")) } else { reference::contract(call) }
+}
+
+fn arg_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    let ty = call.inputs[0];
+    if !ty.layout.is_plain() {
+        return reference::kernel(call);
+    }
+    let axis = call.attrs.expect_int("axis") as usize;
+    let (outer, length) = (ty.shape[..axis].iter().product(), ty.shape[axis]);
+    let inner = ty.shape[axis + 1..].iter().product();
+    let last = call.attrs.expect_int("select-last") != 0;
+    let largest = call.op == "native.arg-max";
+    Ok(with_scalar!(ty.dtype, T => {
+        Box::new(Position::<T> { outer, length, inner, last, largest, element: PhantomData })
+    }))
+}
+
+struct Position<T> {
+    outer: usize,
+    length: usize,
+    inner: usize,
+    /// Whether the last of equals is meant.
+    last: bool,
+    largest: bool,
+    element: PhantomData<T>,
+}
+
+impl<T: Scalar> Kernel for Position<T> {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let (input, output) = (Shared::<T>::input(args, 0), Shared::<i64>::output(args));
+        let units = if self.length == 0 { 0 } else { self.outer * self.inner };
+        let parts = tasks(units * self.length, units, args.team.threads());
+        args.team.run(parts, |index| {
+            for unit in part(units, parts, index, 1) {
+                let from = input.at(unit / self.inner * self.length * self.inner + unit % self.inner);
+                // SAFETY: lines are within the operand's shape, units within the result's.
+                unsafe {
+                    let (mut best, mut value) = (0, *from);
+                    for i in 1..self.length {
+                        let next = *from.add(i * self.inner);
+                        let better = if self.largest { next > value } else { next < value };
+                        if better || (self.last && next == value) {
+                            (best, value) = (i, next);
+                        }
+                    }
+                    *output.at(unit) = best as i64;
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,57 @@
+//! The last resort: an op's reference evaluation as a kernel.
+//!
+//! It allocates and runs on one thread. Contracts name it `reference`, so that plans show it.
+
+use super::plain_contract;
+use ovolo::attr::Attrs;
+use ovolo::backend::{Args, Call, Contract, Kernel};
+use ovolo::op::Op;
+use ovolo::tensor::{Tensor, TensorType};
+
+/// The implementation's name.
+pub(super) const NAME: &str = "reference";
+
+/// The contract of the reference kernel, for any op.
+#[allow(clippy::unnecessary_wraps)] // It stands where kernels may refuse.
+pub(super) fn contract(_: &Call<'_>) -> Result<Contract, String> {
+    Ok(plain_contract(NAME))
+}
+
+/// The reference kernel.
+#[allow(clippy::unnecessary_wraps)] // It stands where kernels may refuse.
+pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    Ok(Box::new(Reference {
+        op: call.op,
+        attrs: call.attrs.clone(),
+        inputs: call.inputs.iter().map(|&ty| ty.clone()).collect(),
+        output: call.output.clone(),
+    }))
+}
+
+struct Reference {
+    op: Op,
+    attrs: Attrs,
+    inputs: Vec<TensorType>,
+    output: TensorType,
+}
+
+impl Kernel for Reference {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let inputs: Vec<Tensor> = self
+            .inputs
+            .iter()
+            .zip(args.inputs)
+            .map(|(ty, &bytes)| {
+                let mut tensor = Tensor::zeros(ty.clone());
+                // SAFETY: operands hold as many bytes as their types say.
+                let bytes = unsafe { std::slice::from_raw_parts(bytes, ty.bytes()) };
+                tensor.bytes_mut().copy_from_slice(bytes);
+                tensor
+            })
+            .collect();
+        let operands: Vec<&Tensor> = inputs.iter().collect();
+        let result = self.op.evaluate(&self.attrs, &operands, &self.output);
+        // SAFETY: the result's buffer holds as many bytes as its type says, and no operand is it.
+        unsafe { std::ptr::copy_nonoverlapping(result.bytes().as_ptr(), args.output, self.output.bytes()) };
+    }
+}

@@ -1,0 +1,239 @@
+//! Element types as Rust numbers: conversion, arithmetic and comparison for generic kernels.
+
+use half::{bf16, f16};
+
+/// A boolean as it lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(transparent)]
+pub(super) struct Flag(pub u8);
+
+/// A number of any element type. Conversions between integers wrap, from floats they saturate,
+/// and to a boolean they tell whether the number is not zero.
+pub(super) trait Scalar: bytemuck::Pod + PartialEq + PartialOrd + Send + Sync {
+    fn cast<T: Scalar>(self) -> T;
+    fn from_i64(value: i64) -> Self;
+    fn from_f32(value: f32) -> Self;
+    fn from_f64(value: f64) -> Self;
+}
+
+macro_rules! integer {
+    ($($type:ty),*) => { $(impl Scalar for $type {
+        #[inline(always)]
+        fn cast<T: Scalar>(self) -> T { T::from_i64(self as i64) }
+        #[inline(always)]
+        fn from_i64(value: i64) -> Self { value as Self }
+        #[inline(always)]
+        fn from_f32(value: f32) -> Self { value as Self }
+        #[inline(always)]
+        fn from_f64(value: f64) -> Self { value as Self }
+    })* };
+}
+integer!(u8, i8, i32, i64);
+
+impl Scalar for Flag {
+    #[inline(always)]
+    fn cast<T: Scalar>(self) -> T {
+        T::from_i64(i64::from(self.0 != 0))
+    }
+    #[inline(always)]
+    fn from_i64(value: i64) -> Self {
+        Self(u8::from(value != 0))
+    }
+    #[inline(always)]
+    fn from_f32(value: f32) -> Self {
+        Self(u8::from(value != 0.0))
+    }
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        Self(u8::from(value != 0.0))
+    }
+}
+
+macro_rules! float {
+    ($($type:ty),*) => { $(impl Scalar for $type {
+        #[inline(always)]
+        fn cast<T: Scalar>(self) -> T { T::from_f32(self.to_f32()) }
+        #[inline(always)]
+        fn from_i64(value: i64) -> Self { <$type>::from_f64(value as f64) }
+        #[inline(always)]
+        fn from_f32(value: f32) -> Self { <$type>::from_f32(value) }
+        #[inline(always)]
+        fn from_f64(value: f64) -> Self { <$type>::from_f64(value) }
+    })* };
+}
+float!(f16, bf16);
+
+impl Scalar for f32 {
+    #[inline(always)]
+    fn cast<T: Scalar>(self) -> T {
+        T::from_f32(self)
+    }
+    #[inline(always)]
+    fn from_i64(value: i64) -> Self {
+        value as Self
+    }
+    #[inline(always)]
+    fn from_f32(value: f32) -> Self {
+        value
+    }
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        value as Self
+    }
+}
+
+impl Scalar for f64 {
+    #[inline(always)]
+    fn cast<T: Scalar>(self) -> T {
+        T::from_f64(self)
+    }
+    #[inline(always)]
+    fn from_i64(value: i64) -> Self {
+        value as Self
+    }
+    #[inline(always)]
+    fn from_f32(value: f32) -> Self {
+        Self::from(value)
+    }
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        value
+    }
+}
+
+/// Runs `$body` with the type alias `$T` standing for the Rust type of an element type.
+macro_rules! with_scalar {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            ::ovolo::tensor::DType::Bool => {
+                type $T = $crate::scalar::Flag;
+                $body
+            }
+            ::ovolo::tensor::DType::U8 => {
+                type $T = u8;
+                $body
+            }
+            ::ovolo::tensor::DType::I8 => {
+                type $T = i8;
+                $body
+            }
+            ::ovolo::tensor::DType::I32 => {
+                type $T = i32;
+                $body
+            }
+            ::ovolo::tensor::DType::I64 => {
+                type $T = i64;
+                $body
+            }
+            ::ovolo::tensor::DType::F16 => {
+                type $T = half::f16;
+                $body
+            }
+            ::ovolo::tensor::DType::BF16 => {
+                type $T = half::bf16;
+                $body
+            }
+            ::ovolo::tensor::DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            ::ovolo::tensor::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+        }
+    };
+}
+pub(super) use with_scalar;
+
+/// A number with arithmetic. Integers wrap; division by zero gives zero there.
+pub(super) trait Number: Scalar {
+    fn add(self, other: Self) -> Self;
+    fn sub(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
+    fn div(self, other: Self) -> Self;
+    fn pow(self, other: Self) -> Self;
+    fn min(self, other: Self) -> Self;
+    fn max(self, other: Self) -> Self;
+    /// The remainder with the sign of the dividend.
+    fn remainder(self, other: Self) -> Self;
+    /// The remainder with the sign of the divisor.
+    fn modulo(self, other: Self) -> Self;
+}
+
+macro_rules! integer_number {
+    ($($type:ty),*) => { $(#[allow(unused_comparisons)] impl Number for $type {
+        #[inline(always)]
+        fn add(self, other: Self) -> Self { self.wrapping_add(other) }
+        #[inline(always)]
+        fn sub(self, other: Self) -> Self { self.wrapping_sub(other) }
+        #[inline(always)]
+        fn mul(self, other: Self) -> Self { self.wrapping_mul(other) }
+        #[inline(always)]
+        fn div(self, other: Self) -> Self { if other == 0 { 0 } else { self.wrapping_div(other) } }
+        fn pow(self, other: Self) -> Self {
+            match u32::try_from(other) {
+                Ok(exponent) => self.wrapping_pow(exponent),
+                Err(_) => Self::from(self == 1),
+            }
+        }
+        #[inline(always)]
+        fn min(self, other: Self) -> Self { Ord::min(self, other) }
+        #[inline(always)]
+        fn max(self, other: Self) -> Self { Ord::max(self, other) }
+        #[inline(always)]
+        fn remainder(self, other: Self) -> Self { if other == 0 { 0 } else { self.wrapping_rem(other) } }
+        #[inline(always)]
+        fn modulo(self, other: Self) -> Self {
+            let rest = Number::remainder(self, other);
+            if rest != 0 && (rest < 0) != (other < 0) { rest.wrapping_add(other) } else { rest }
+        }
+    })* };
+}
+integer_number!(u8, i8, i32, i64);
+
+macro_rules! float_number {
+    ($type:ty, $wide:ty, $up:expr, $down:expr) => {
+        impl Number for $type {
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                $down($up(self) + $up(other))
+            }
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self {
+                $down($up(self) - $up(other))
+            }
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self {
+                $down($up(self) * $up(other))
+            }
+            #[inline(always)]
+            fn div(self, other: Self) -> Self {
+                $down($up(self) / $up(other))
+            }
+            fn pow(self, other: Self) -> Self {
+                $down(<$wide>::powf($up(self), $up(other)))
+            }
+            #[inline(always)]
+            fn min(self, other: Self) -> Self {
+                $down(<$wide>::min($up(self), $up(other)))
+            }
+            #[inline(always)]
+            fn max(self, other: Self) -> Self {
+                $down(<$wide>::max($up(self), $up(other)))
+            }
+            fn remainder(self, other: Self) -> Self {
+                $down($up(self) % $up(other))
+            }
+            fn modulo(self, other: Self) -> Self {
+                let (a, b) = ($up(self), $up(other));
+                let rest = a % b;
+                $down(if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest })
+            }
+        }
+    };
+}
+float_number!(f32, f32, |v: f32| v, |v: f32| v);
+float_number!(f64, f64, |v: f64| v, |v: f64| v);
+float_number!(f16, f32, |v: f16| v.to_f32(), f16::from_f32);
+float_number!(bf16, f32, |v: bf16| v.to_f32(), bf16::from_f32);

@@ -1,0 +1,47 @@
+//! `slice` and `reshape`: copies that often are views.
+
+use super::rearrange::Rearrange;
+use super::strided::{Copy, Loop, Region};
+use super::{plain_contract, view_contract};
+use ovolo::backend::{Call, Contract, Kernel};
+use ovolo::op::Lowering;
+
+/// The ops of this family.
+pub(super) const OPS: &[Lowering] = &[
+    Lowering::new("native.slice", "slice", slice_contract, slice_kernel),
+    Lowering::new("native.reshape", "reshape", |_| Ok(view_contract(0)), reshape_kernel),
+];
+
+fn region(call: &Call<'_>) -> Option<Region> {
+    let from = call.inputs[0].shape.strides();
+    let to = call.output.shape.strides();
+    let (starts, steps) = (call.attrs.expect_ints("starts"), call.attrs.expect_ints("steps"));
+    let mut first = 0;
+    let mut loops = Vec::new();
+    for (dim, &count) in call.output.shape.iter().enumerate() {
+        first += starts[dim] as isize * from[dim] as isize;
+        loops.push(Loop {
+            count,
+            source: steps[dim] as isize * from[dim] as isize,
+            target: to[dim] as isize,
+        });
+    }
+    Region::new(loops, first, 0)
+}
+
+fn slice_contract(call: &Call<'_>) -> Result<Contract, String> {
+    Ok(match region(call).and_then(|region| region.is_run()) {
+        Some(first) => view_contract(first * call.output.dtype.size()),
+        None => plain_contract("strided"),
+    })
+}
+
+fn slice_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    Ok(Box::new(Rearrange(Copy::new(region(call), call.output.dtype.size(), call.threads)?)))
+}
+
+/// For a planner that gives the result a buffer of its own all the same.
+fn reshape_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    let run = Loop { count: call.output.shape.count(), source: 1, target: 1 };
+    Ok(Box::new(Rearrange(Copy::new(Region::new([run], 0, 0), call.output.dtype.size(), call.threads)?)))
+}

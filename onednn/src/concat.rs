@@ -1,0 +1,37 @@
+//! Concatenation, on one thread a stack of images.
+
+use super::work::{Place, Work, choose};
+use super::{Call, desc, op};
+use onednn_sys::{Arg, Attr, Desc, Library, PrimitiveDesc};
+use ovolo::op::{Form, Layouts, Lowering, image};
+use std::ffi::c_int;
+
+/// The ops of this family.
+pub(super) const OPS: &[Lowering] = &[Lowering {
+    layouts: Layouts::Typed {
+        infer: image::concat,
+        samples: &[Form::same("plain"), Form::same("nChw16c"), Form::same("nhwc")],
+    },
+    ..op!("onednn.concat", "concat", work)
+}];
+
+/// The work of a concatenation. One thread does it: it copies, and memory is what it waits for.
+pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+    let said = |error: onednn_sys::Error| error.to_string();
+    let axis = usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0);
+    let sources: Vec<Desc> = call.inputs.iter().map(|ty| desc::of(library, ty)).collect::<Result<_, _>>()?;
+    let dst = desc::of(library, call.output)?;
+    let attr = Attr::new(library).map_err(said)?;
+    let made = PrimitiveDesc::concat(library, &sources.iter().collect::<Vec<_>>(), &dst, axis, &attr)
+        .map_err(said)?;
+    let mut args = vec![Arg::DST, Arg::SCRATCH];
+    let mut places = vec![Place::Output(0), Place::Scratch];
+    for operand in 0..call.inputs.len() {
+        args.push(Arg::source(c_int::try_from(operand).unwrap_or(c_int::MAX)));
+        places.push(Place::Input(operand, 0));
+    }
+    let mut work = Work::new(call.threads);
+    let variant = work.variant(choose(made, 0)?, args);
+    work.run(0, variant, places);
+    Ok(work)
+}

@@ -1,0 +1,117 @@
+//! Ovolo's types as oneDNN's memory descriptors.
+
+use onednn_sys::{DataType, Desc, Library};
+use ovolo::tensor::{DType, Layout, TensorType};
+use std::fmt::Write;
+
+/// The element type, where the library computes with it.
+pub(super) fn data_type(dtype: DType) -> Result<DataType, String> {
+    match dtype {
+        DType::F32 => Ok(DataType::F32),
+        DType::BF16 => Ok(DataType::Bf16),
+        other => Err(format!("elements are {other}: it takes f32 or bf16")),
+    }
+}
+
+/// The letter of a dimension.
+fn letter(dim: usize, upper: bool) -> char {
+    let first = if upper { b'A' } else { b'a' };
+    char::from(first + u8::try_from(dim).unwrap_or(25).min(25))
+}
+
+/// The library's name of a layout.
+fn name(layout: &Layout, rank: usize) -> String {
+    let mut name: String =
+        layout.order(rank).into_iter().map(|dim| letter(dim, layout.block(dim) > 1)).collect();
+    for (dim, size) in layout.blocks() {
+        let _ = write!(name, "{size}{}", letter(*dim, false));
+    }
+    name
+}
+
+fn tagged(library: &'static Library, name: &str, shape: &[usize], data: DataType) -> Result<Desc, String> {
+    let tag = onednn_sys::tag(name).ok_or_else(|| format!("oneDNN has no format {name}"))?;
+    Desc::new(library, shape, data, tag).map_err(|error| error.to_string())
+}
+
+/// A shape in a layout.
+pub(super) fn shaped(
+    library: &'static Library,
+    shape: &[usize],
+    layout: &Layout,
+    data: DataType,
+) -> Result<Desc, String> {
+    if shape.contains(&0) {
+        return Err("a dimension is 0".to_owned());
+    }
+    let desc = tagged(library, &name(layout, shape.len()), shape, data)?;
+    let ty = TensorType::plain(DType::F32, shape).with_layout(layout.clone());
+    let size = match data {
+        DataType::F32 => 4,
+        DataType::Bf16 => 2,
+    };
+    let bytes = layout.padded_count(&ty.shape) * size;
+    if desc.bytes() == bytes {
+        Ok(desc)
+    } else {
+        Err(format!("{ty} takes {} bytes in oneDNN, not {bytes}", desc.bytes()))
+    }
+}
+
+/// A type as it is.
+pub(super) fn of(library: &'static Library, ty: &TensorType) -> Result<Desc, String> {
+    shaped(library, &ty.shape, &ty.layout, data_type(ty.dtype)?)
+}
+
+/// Weights `[I, O, h, w]` of a transposed convolution, which the library takes as `[O, I, h, w]`.
+pub(super) fn transposed(library: &'static Library, ty: &TensorType) -> Result<Desc, String> {
+    let [inputs, outputs, rows, columns] = <[usize; 4]>::try_from(&ty.shape[..]).map_err(|_| "no weights")?;
+    let swapped = |dim: usize| if dim < 2 { 1 - dim } else { dim };
+    let layout = &ty.layout;
+    let mut name: String =
+        layout.order(4).into_iter().map(|dim| letter(swapped(dim), layout.block(dim) > 1)).collect();
+    for (dim, size) in layout.blocks() {
+        let _ = write!(name, "{size}{}", letter(swapped(*dim), false));
+    }
+    let desc = tagged(library, &name, &[outputs, inputs, rows, columns], data_type(ty.dtype)?)?;
+    if desc.bytes() == ty.bytes() {
+        Ok(desc)
+    } else {
+        Err(format!("{ty} takes {} bytes in oneDNN, not {}", desc.bytes(), ty.bytes()))
+    }
+}
+
+/// Weights `[O, I / groups, h, w]` of so many groups, of which oneDNN makes a dimension.
+pub(super) fn weights(library: &'static Library, ty: &TensorType, groups: usize) -> Result<Desc, String> {
+    if groups == 1 {
+        return of(library, ty);
+    }
+    let data = data_type(ty.dtype)?;
+    let [outputs, inputs] = [ty.shape[0] / groups, ty.shape[1]];
+    let layout = &ty.layout;
+    let shape = [groups, outputs, inputs, ty.shape[2], ty.shape[3]];
+    let torn = || Err(format!("weights in {layout} do not hold {groups} groups side by side"));
+    if layout.order(4).first() != Some(&0) {
+        return torn();
+    }
+    let mut name = String::new();
+    if outputs.is_multiple_of(layout.block(0)) {
+        // Each group has whole blocks, so a group is the outermost dimension.
+        name.push('a');
+        name.extend(layout.order(4).into_iter().map(|dim| letter(dim + 1, layout.block(dim) > 1)));
+        for (dim, size) in layout.blocks() {
+            let _ = write!(name, "{size}{}", letter(dim + 1, false));
+        }
+    } else if outputs == 1 && inputs == 1 {
+        // The blocks of outputs are blocks of groups.
+        name.push(letter(0, layout.block(0) > 1));
+        name.push('b');
+        name.extend(layout.order(4)[1..].iter().map(|dim| letter(dim + 1, layout.block(*dim) > 1)));
+        for (dim, size) in layout.blocks() {
+            let _ = write!(name, "{size}{}", letter(if *dim == 0 { 0 } else { dim + 1 }, false));
+        }
+    } else {
+        return torn();
+    }
+    tagged(library, &name, &shape, data)
+}

@@ -1,0 +1,121 @@
+//! The backend `onednn`: kernels of the library oneDNN, where it is found at run time.
+//!
+//! A primitive runs on one thread, and the team's threads share the work: each has primitives of its
+//! own for its part of the result (images, then rows or channels, whichever lie outermost in memory).
+//! Layouts come from the call, and so from the rules; what the library has only its reference
+//! implementation for is refused.
+
+mod concat;
+mod conv;
+mod desc;
+mod map;
+mod matmul;
+mod normalize;
+mod pool;
+mod reduce;
+mod reorder;
+mod resize;
+mod step;
+mod transposed;
+mod work;
+
+use onednn_sys::Library;
+use ovolo::backend::{Backend, Call};
+use ovolo::op::{Form, Layouts, Lowering};
+use ovolo::registry::{Registry, RegistryError};
+use std::path::PathBuf;
+use std::sync::Arc;
+use work::Work;
+
+/// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
+pub const BUILD: &str = env!("OVOLO_BUILD");
+
+/// The backend.
+pub struct OneDnn;
+
+/// Adds the backend and its ops to a registry, whether or not the library is found.
+///
+/// # Errors
+/// If the registry has another backend of the name, or lacks an op that one of its ops lowers.
+pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
+    registry.add_build("ovolo-onednn", BUILD);
+    registry.add_backend(Arc::new(OneDnn))
+}
+
+/// Divides the work of a call.
+type Divide = fn(&'static Library, &Call<'_>) -> Result<Work, String>;
+
+fn divide(by: Divide, call: &Call<'_>) -> Result<Work, String> {
+    by(onednn_sys::library().map_err(ToString::to_string)?, call)
+}
+
+/// An op whose work a function divides.
+macro_rules! op {
+    ($name:literal, $of:literal, $by:path) => {
+        Lowering::new(
+            $name,
+            $of,
+            |call| Ok(crate::divide($by, call)?.contract()),
+            |call| Ok(Box::new(crate::divide($by, call)?.kernel()?)),
+        )
+    };
+}
+use op;
+
+/// The families, each a list of ops. A new one is a file and a line here; a new op of a family a line there.
+const FAMILIES: &[&[Lowering]] = &[
+    conv::OPS,
+    transposed::OPS,
+    resize::OPS,
+    matmul::OPS,
+    pool::OPS,
+    normalize::OPS,
+    map::OPS,
+    reorder::OPS,
+    concat::OPS,
+    reduce::OPS,
+];
+
+/// The result lies as the first operand does, in any layout: which of them have a kernel, the library says.
+const AS_OPERAND: Layouts = Layouts::Typed {
+    infer: |op, attrs, types| Ok(op.logical_result(attrs, types)?.with_layout(types[0].layout.clone())),
+    samples: &[Form::same("plain"), Form::same("nChw16c"), Form::same("nhwc")],
+};
+
+// SAFETY: a contract and a kernel for a call are made by one reading of it, and kernels keep to their buffers.
+unsafe impl Backend for OneDnn {
+    fn name(&self) -> &'static str {
+        "onednn"
+    }
+
+    fn ops(&self) -> Vec<Lowering> {
+        FAMILIES.concat()
+    }
+
+    fn found(&self) -> Result<String, String> {
+        onednn_sys::library().map(|library| format!("{library:?}")).map_err(ToString::to_string)
+    }
+
+    fn identity(&self) -> Result<String, String> {
+        let library = onednn_sys::library().map_err(ToString::to_string)?;
+        let details = self.details();
+        let details: String = details.iter().map(|(name, value)| format!(", {name} {value}")).collect();
+        Ok(format!("oneDNN {} ({}){details}", library.version(), library.runtime()))
+    }
+
+    fn details(&self) -> Vec<(String, String)> {
+        let Ok(library) = onednn_sys::library() else { return Vec::new() };
+        // The library reads these when it is loaded, and chooses instruction sets by them.
+        let mut found: Vec<(String, String)> = std::env::vars_os()
+            .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
+            .filter(|(name, _)| name.starts_with("ONEDNN_") || name.starts_with("DNNL_"))
+            .collect();
+        found.sort();
+        found.insert(0, ("revision".to_owned(), library.revision().to_owned()));
+        found
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        onednn_sys::library().map(|library| library.file().to_owned()).into_iter().collect()
+    }
+}

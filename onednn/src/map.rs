@@ -1,0 +1,70 @@
+//! Elementwise chains: the first step as a primitive, the others as steps on its result.
+
+use super::step::{Chain, Ranges, binary, dense, function, offset, view, whole};
+use super::work::{Place, Work, choose, part, threads};
+use super::{Call, desc, op};
+use onednn_sys::{Arg, Attr, Library, PrimitiveDesc};
+use ovolo::op::Lowering;
+use ovolo::op::post;
+
+/// The ops of this family.
+pub(super) const OPS: &[Lowering] = &[op!("onednn.map", "map", work)];
+
+/// Divides a chain.
+pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+    let (x, y) = (call.inputs[0], call.output);
+    let said = |error: onednn_sys::Error| error.to_string();
+    let [step, rest @ ..] = call.attrs.post() else { return Err("the chain is empty".to_owned()) };
+    if x != y {
+        return Err(format!("operand 0 is {x}, the result {y}"));
+    }
+    let data = desc::data_type(y.dtype)?;
+    let two = post::is_binary(step);
+    let chain = Chain { steps: rest, inputs: call.inputs, first: 1 + usize::from(two), sum: 0 };
+    let threads = threads(call, 4 * y.shape.count());
+    // The outermost dimension in memory that has an index for each thread is divided.
+    let order = y.layout.order(y.shape.rank());
+    let cut = order.iter().copied().find(|dim| y.shape[*dim] > 1);
+    let mut work = Work::new(call.threads);
+    work.in_place = vec![0];
+    for thread in 0..threads {
+        let mut ranges: Ranges = whole(y);
+        if let Some(dim) = cut {
+            ranges[dim] = part(y.shape[dim], threads, thread, y.layout.block(dim));
+            if ranges[dim].is_empty() {
+                continue;
+            }
+        } else if thread > 0 {
+            continue;
+        }
+        if !dense(y, &ranges) {
+            return Err(format!("{y} cannot be divided"));
+        }
+        let sizes: Vec<usize> = ranges.iter().map(ExactSizeIterator::len).collect();
+        let at = offset(y, &ranges);
+        let own = desc::shaped(library, &sizes, &y.layout, data)?;
+        let mut args = vec![Arg::SRC, Arg::DST, Arg::SCRATCH];
+        let mut places = vec![Place::Input(0, at), Place::Output(at), Place::Scratch];
+        let made = if two {
+            let (algorithm, negated) = binary(step)?;
+            if negated {
+                return Err(format!("it does not begin with `{}`", step.op));
+            }
+            let ty = call.inputs[1];
+            let (shape, from) = view(ty, &ranges)?;
+            let layout = if ty.shape.rank() == ranges.len() { ty.layout.clone() } else { Default::default() };
+            let right = desc::shaped(library, &shape, &layout, data)?;
+            args.push(Arg::SRC_1);
+            places.push(Place::Input(1, from));
+            let attr = chain.attr(library, &ranges, &mut args, &mut places)?;
+            PrimitiveDesc::binary(library, algorithm, [&own, &right, &own], &attr)
+        } else {
+            let (algorithm, alpha, beta) = function(step)?;
+            let attr: Attr = chain.attr(library, &ranges, &mut args, &mut places)?;
+            PrimitiveDesc::eltwise(library, algorithm, [&own, &own], [alpha, beta], &attr)
+        };
+        let variant = work.variant(choose(made.map_err(said)?, 0)?, args);
+        work.run(thread, variant, places);
+    }
+    Ok(work)
+}

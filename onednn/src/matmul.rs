@@ -1,0 +1,226 @@
+//! Matrix products.
+
+use super::step::{Chain, Ranges};
+use super::work::{Place, Work, choose, part, threads};
+use super::{Call, desc, op};
+use onednn_sys::{Arg, Desc, Library, PrimitiveDesc};
+use ovolo::attr::{Attrs, Step};
+use ovolo::op::{Form, Layouts, Lowered, Lowering};
+use ovolo::tensor::TensorType;
+
+/// The ops of this family.
+pub(super) const OPS: &[Lowering] = &[
+    op!("onednn.matmul", "matmul", work),
+    Lowering {
+        layouts: Layouts::Typed { infer: packed, samples: &[Form::new(&["plain", "BA16a64b"], "plain")] },
+        ..op!("onednn.matmul-packed", "matmul", work)
+    },
+];
+
+/// A product whose right operand lies in any layout.
+fn packed(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    match types.iter().enumerate().find(|(operand, ty)| *operand != 1 && !ty.layout.is_plain()) {
+        Some((operand, ty)) => Err(format!("operand {operand} is {ty}, not in the default layout")),
+        None => op.logical_result(attrs, types),
+    }
+}
+
+/// Divides a product.
+pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+    let [a, b] = [call.inputs[0], call.inputs[1]];
+    if b.shape.rank() == 2 { flat(library, call) } else { stacked(library, call, a, b) }
+}
+
+/// The bias that a chain begins with: an added row, which the library adds as a bias.
+fn bias<'a>(steps: &'a [Step], inputs: &[&TensorType], columns: usize) -> (&'a [Step], bool) {
+    match steps {
+        [step, rest @ ..]
+            if step.op == "add"
+                && inputs[2].shape.count() == columns
+                && inputs[2].shape.last() == Some(&columns) =>
+        {
+            (rest, true)
+        }
+        _ => (steps, false),
+    }
+}
+
+/// `[.., m, k]` by one matrix: rows of all stacks are one another's like.
+fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
+    let (a, b, y) = (call.inputs[0], call.inputs[1], call.output);
+    let data = desc::data_type(a.dtype)?;
+    let size = a.dtype.size();
+    let (depth, columns) = (b.shape[0], b.shape[1]);
+    let rows = y.shape.count() / columns.max(1);
+    if y.shape.count() == 0 || depth == 0 {
+        return Err("a dimension is 0".to_owned());
+    }
+    // The result as a matrix, and operands of steps as matrices that meet it.
+    let matrix = TensorType { shape: (&[rows, columns][..]).into(), ..y.clone() };
+    let flattened: Vec<TensorType> = call
+        .inputs
+        .iter()
+        .enumerate()
+        .map(|(at, ty)| if at < 2 { Ok((*ty).clone()) } else { as_matrix(ty, y, rows, columns) })
+        .collect::<Result<_, _>>()?;
+    let inputs: Vec<&TensorType> = flattened.iter().collect();
+    let (steps, biased) = bias(call.attrs.post(), &inputs, columns);
+    let chain = Chain { steps, inputs: &inputs, first: 2 + usize::from(biased), sum: 0 };
+    let threads = threads(call, y.shape.count().saturating_mul(depth));
+    // The larger operand is divided, so that each of its bytes is read by one thread.
+    let block = b.layout.block(1).max(16);
+    let by_columns = columns >= rows && columns >= 2 * block && b.layout.order(2)[0] == 1
+        || rows < threads && b.layout.order(2)[0] == 1;
+    let mut work = Work::new(threads);
+    let mut known: Vec<([usize; 2], usize)> = Vec::new();
+    for thread in 0..threads {
+        let mut ranges: Ranges = vec![0..rows, 0..columns];
+        let dim = usize::from(by_columns);
+        ranges[dim] = part([rows, columns][dim], threads, thread, if by_columns { block } else { 1 });
+        if ranges[dim].is_empty() {
+            continue;
+        }
+        let [m, n] = [ranges[0].len(), ranges[1].len()];
+        let at = ranges[0].start * columns + ranges[1].start;
+        let mut args = vec![Arg::SRC, Arg::WEIGHTS, Arg::DST, Arg::SCRATCH];
+        let mut places = vec![
+            Place::Input(0, ranges[0].start * depth * size),
+            Place::Input(1, b.layout.offset(&b.shape, &[0, ranges[1].start]) * size),
+            Place::Output(at * size),
+            Place::Scratch,
+        ];
+        if biased {
+            args.push(Arg::BIAS);
+            places.push(Place::Input(2, ranges[1].start * size));
+        }
+        let attr = chain.attr(library, &ranges, &mut args, &mut places)?;
+        let variant = match known.iter().find(|(sizes, _)| *sizes == [m, n]) {
+            Some((_, variant)) => *variant,
+            None => {
+                let src = desc::shaped(library, &[m, depth], &Default::default(), data)?;
+                let dst = strided(library, &matrix, [m, n])?;
+                let weights = desc::shaped(library, &[depth, n], &b.layout, data)?;
+                let row = match biased {
+                    true => Some(desc::shaped(library, &[1, n], &Default::default(), data)?),
+                    false => None,
+                };
+                let made = PrimitiveDesc::matmul(library, [&src, &weights, &dst], row.as_ref(), &attr)
+                    .map_err(|error| error.to_string())?;
+                let variant = work.variant(choose(made, 0)?, args);
+                known.push(([m, n], variant));
+                variant
+            }
+        };
+        work.run(thread, variant, places);
+    }
+    Ok(work)
+}
+
+/// A part of a plain matrix, with the rows of the whole.
+fn strided(library: &'static Library, whole: &TensorType, [m, n]: [usize; 2]) -> Result<Desc, String> {
+    let data = desc::data_type(whole.dtype)?;
+    if n == whole.shape[1] {
+        return desc::shaped(library, &[m, n], &Default::default(), data);
+    }
+    Desc::strided(library, &[m, n], data, &[whole.shape[1], 1]).map_err(|error| error.to_string())
+}
+
+/// An operand of a step as a matrix: all rows, one row, one column, or one element.
+fn as_matrix(
+    ty: &TensorType,
+    result: &TensorType,
+    rows: usize,
+    columns: usize,
+) -> Result<TensorType, String> {
+    let count = ty.shape.count();
+    let width = ty.shape.last().copied().unwrap_or(1);
+    let shape = if count == rows * columns && width == columns {
+        [rows, columns]
+    } else if count == columns && width == columns {
+        [1, columns]
+    } else if count == rows && width == 1 && ty.shape.rank() == result.shape.rank() {
+        [rows, 1]
+    } else if count == 1 {
+        [1, 1]
+    } else {
+        return Err(format!("the operand {ty} of a step meets neither rows nor columns of {result}"));
+    };
+    Ok(TensorType { shape: (&shape[..]).into(), ..ty.clone() })
+}
+
+/// A stack of products, divided by matrices.
+fn stacked(
+    library: &'static Library,
+    call: &Call<'_>,
+    a: &TensorType,
+    b: &TensorType,
+) -> Result<Work, String> {
+    let y = call.output;
+    let rank = y.shape.rank();
+    let data = desc::data_type(a.dtype)?;
+    if a.shape.rank() != rank || b.shape.rank() != rank || y.shape.count() == 0 {
+        return Err(format!("the operands are {a} and {b}: it takes stacks of one rank"));
+    }
+    let stack = y.shape[..rank - 2].iter().product::<usize>();
+    let [m, n, k] = [y.shape[rank - 2], y.shape[rank - 1], a.shape[rank - 1]];
+    for ty in [a, b] {
+        if ty.shape[..rank - 2] != y.shape[..rank - 2] {
+            return Err(format!("the operands are {a} and {b}: it takes stacks of one size"));
+        }
+    }
+    let flat = |ty: &TensorType| -> Result<TensorType, String> {
+        let shape = if ty.shape == y.shape {
+            [stack, m, n]
+        } else if ty.shape.count() == 1 {
+            [1, 1, 1]
+        } else if ty.shape.count() == n && ty.shape.last() == Some(&n) {
+            [1, 1, n]
+        } else {
+            return Err(format!("the operand {ty} of a step meets {y} in a way that it does not take"));
+        };
+        Ok(TensorType { shape: (&shape[..]).into(), ..ty.clone() })
+    };
+    let flattened: Vec<TensorType> = call
+        .inputs
+        .iter()
+        .enumerate()
+        .map(|(at, ty)| if at < 2 { Ok((*ty).clone()) } else { flat(ty) })
+        .collect::<Result<_, _>>()?;
+    let inputs: Vec<&TensorType> = flattened.iter().collect();
+    let chain = Chain { steps: call.attrs.post(), inputs: &inputs, first: 2, sum: 0 };
+    let threads = threads(call, y.shape.count().saturating_mul(k));
+    let mut work = Work::new(threads);
+    let mut known: Vec<(usize, usize)> = Vec::new();
+    for thread in 0..threads {
+        let some = part(stack, threads, thread, 1);
+        if some.is_empty() {
+            continue;
+        }
+        let count = some.len();
+        let ranges: Ranges = vec![some.clone(), 0..m, 0..n];
+        let mut args = vec![Arg::SRC, Arg::WEIGHTS, Arg::DST, Arg::SCRATCH];
+        let size = a.dtype.size();
+        let mut places = vec![
+            Place::Input(0, some.start * m * k * size),
+            Place::Input(1, some.start * k * n * size),
+            Place::Output(some.start * m * n * size),
+            Place::Scratch,
+        ];
+        let attr = chain.attr(library, &ranges, &mut args, &mut places)?;
+        let variant = match known.iter().find(|(other, _)| *other == count) {
+            Some((_, variant)) => *variant,
+            None => {
+                let plain = |shape: &[usize]| desc::shaped(library, shape, &Default::default(), data);
+                let (src, weights) = (plain(&[count, m, k])?, plain(&[count, k, n])?);
+                let dst = plain(&[count, m, n])?;
+                let made = PrimitiveDesc::matmul(library, [&src, &weights, &dst], None, &attr)
+                    .map_err(|error| error.to_string())?;
+                let variant = work.variant(choose(made, 0)?, args);
+                known.push((count, variant));
+                variant
+            }
+        };
+        work.run(thread, variant, places);
+    }
+    Ok(work)
+}

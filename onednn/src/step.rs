@@ -1,0 +1,154 @@
+//! Post chains as oneDNN's attributes.
+
+use super::desc;
+use super::work::Place;
+use onednn_sys::{Algorithm, Arg, Attr, Library};
+use ovolo::attr::Step;
+use ovolo::op::post;
+use ovolo::tensor::TensorType;
+use std::ops::Range;
+
+/// The function that a step is, with its parameters; `None` for binary ones.
+#[allow(clippy::cast_possible_truncation)]
+pub(super) fn function(step: &Step) -> Result<(Algorithm, f32, f32), String> {
+    let parameter = |at: usize| step.parameters.get(at).map_or(0.0, |value| value.0 as f32);
+    Ok(match step.op {
+        "relu" => (Algorithm::RELU, 0.0, 0.0),
+        "leaky-relu" => (Algorithm::RELU, parameter(0), 0.0),
+        "sigmoid" => (Algorithm::LOGISTIC, 0.0, 0.0),
+        "tanh" => (Algorithm::TANH, 0.0, 0.0),
+        "exp" => (Algorithm::EXP, 0.0, 0.0),
+        "log" => (Algorithm::LOG, 0.0, 0.0),
+        "sqrt" => (Algorithm::SQRT, 0.0, 0.0),
+        "neg" => (Algorithm::LINEAR, -1.0, 0.0),
+        "abs" => (Algorithm::ABS, 0.0, 0.0),
+        "reciprocal" => (Algorithm::POW, 1.0, -1.0),
+        "round" => (Algorithm::ROUND, 0.0, 0.0),
+        "silu" => (Algorithm::SWISH, 1.0, 0.0),
+        // Its `gelu_erf` is off by more than 1e-4 on some processors.
+        "gelu-tanh" => (Algorithm::GELU_TANH, 0.0, 0.0),
+        "hard-swish" => (Algorithm::HARD_SWISH, 1.0 / 6.0, 0.5),
+        "hard-sigmoid" => (Algorithm::HARD_SIGMOID, parameter(0), parameter(1)),
+        "mish" => (Algorithm::MISH, 0.0, 0.0),
+        "elu" => (Algorithm::ELU, parameter(0), 0.0),
+        "clip" => (Algorithm::CLIP, parameter(0), parameter(1)),
+        other => return Err(format!("oneDNN has no step `{other}`")),
+    })
+}
+
+/// The binary function that a step is, and whether the chain's value is negated before it.
+pub(super) fn binary(step: &Step) -> Result<(Algorithm, bool), String> {
+    Ok(match step.op {
+        "add" => (Algorithm::BINARY_ADD, false),
+        "sub" => (Algorithm::BINARY_SUB, false),
+        "rsub" => (Algorithm::BINARY_ADD, true),
+        "mul" => (Algorithm::BINARY_MUL, false),
+        "div" => (Algorithm::BINARY_DIV, false),
+        "min" => (Algorithm::BINARY_MIN, false),
+        "max" => (Algorithm::BINARY_MAX, false),
+        other => return Err(format!("oneDNN has no step `{other}`")),
+    })
+}
+
+/// The ranges of a result that a part computes, a dimension each.
+pub(super) type Ranges = Vec<Range<usize>>;
+
+/// A whole type.
+pub(super) fn whole(ty: &TensorType) -> Ranges {
+    ty.shape.iter().map(|size| 0..*size).collect()
+}
+
+/// Bytes from the start of a value to the first element of some ranges.
+pub(super) fn offset(ty: &TensorType, ranges: &[Range<usize>]) -> usize {
+    let index: Vec<usize> = ranges.iter().map(|range| range.start).collect();
+    ty.layout.offset(&ty.shape, &index) * ty.dtype.size()
+}
+
+/// A chain of steps on a part of a result.
+pub(super) struct Chain<'a> {
+    /// The steps.
+    pub steps: &'a [Step],
+    /// The types of the call's operands.
+    pub inputs: &'a [&'a TensorType],
+    /// The operand of the first binary step.
+    pub first: usize,
+    /// Which binary step, counted from 1, adds what the result's buffer holds; 0 for none.
+    pub sum: usize,
+}
+
+impl Chain<'_> {
+    /// The operand that must be the result's buffer.
+    pub(super) fn alias(&self) -> Option<usize> {
+        self.sum.checked_sub(1).map(|extra| self.first + extra)
+    }
+
+    /// Attributes for a part of a result; the arguments and places of binary steps are added.
+    pub(super) fn attr(
+        &self,
+        library: &'static Library,
+        ranges: &[Range<usize>],
+        args: &mut Vec<Arg>,
+        places: &mut Vec<Place>,
+    ) -> Result<Attr, String> {
+        let said = |error: onednn_sys::Error| error.to_string();
+        let mut attr = Attr::new(library).map_err(said)?;
+        let mut operand = self.first;
+        let mut index = 0;
+        for step in self.steps {
+            if !post::is_binary(step) {
+                let (algorithm, alpha, beta) = function(step)?;
+                attr.eltwise(algorithm, alpha, beta).map_err(said)?;
+                index += 1;
+                continue;
+            }
+            if self.alias() == Some(operand) {
+                attr.sum(desc::data_type(self.inputs[operand].dtype)?).map_err(said)?;
+            } else {
+                let (algorithm, negated) = binary(step)?;
+                if negated {
+                    attr.eltwise(Algorithm::LINEAR, -1.0, 0.0).map_err(said)?;
+                    index += 1;
+                }
+                let ty = self.inputs[operand];
+                let (shape, at) = view(ty, ranges)?;
+                let layout =
+                    if ty.shape.rank() == ranges.len() { ty.layout.clone() } else { Default::default() };
+                let desc = desc::shaped(library, &shape, &layout, desc::data_type(ty.dtype)?)?;
+                attr.binary(algorithm, &desc).map_err(said)?;
+                args.push(Arg::step(index));
+                places.push(Place::Input(operand, at));
+            }
+            operand += 1;
+            index += 1;
+        }
+        Ok(attr)
+    }
+}
+
+/// The part of an operand that meets a part of the result: its shape with the result's rank, and the
+/// bytes to its first element.
+pub(super) fn view(ty: &TensorType, ranges: &[Range<usize>]) -> Result<(Vec<usize>, usize), String> {
+    let missing = ranges.len().checked_sub(ty.shape.rank()).ok_or("an operand has more dimensions")?;
+    let own: Ranges = ty
+        .shape
+        .iter()
+        .zip(&ranges[missing..])
+        .map(|(size, range)| if *size == 1 { 0..1 } else { range.clone() })
+        .collect();
+    let mut shape = vec![1; missing];
+    shape.extend(own.iter().map(ExactSizeIterator::len));
+    if !dense(ty, &own) {
+        return Err(format!("{ty} cannot be divided as the result is"));
+    }
+    Ok((shape, offset(ty, &own)))
+}
+
+/// Whether a part of a value lies in one piece, as a value of its own would.
+pub(super) fn dense(ty: &TensorType, ranges: &[Range<usize>]) -> bool {
+    let order = ty.layout.order(ty.shape.rank());
+    // All that is inside the innermost dimension that is cut is whole; outside it there is one index.
+    match order.iter().rposition(|dim| ranges[*dim].len() != ty.shape[*dim]) {
+        None => true,
+        Some(cut) => order[..cut].iter().all(|dim| ranges[*dim].len() == 1),
+    }
+}

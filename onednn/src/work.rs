@@ -1,0 +1,205 @@
+//! Work that is divided among threads, and running it.
+
+use onednn_sys::{Arg, Primitive, PrimitiveDesc};
+use ovolo::backend::{Args, Call, Contract, Kernel};
+use std::sync::Mutex;
+
+/// Where an argument lies: in an operand, in the result (both so many bytes in), or in scratch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Operand, and bytes into it.
+    Input(usize, usize),
+    /// Bytes into the result.
+    Output(usize),
+    /// The thread's part of the scratch memory.
+    Scratch,
+}
+
+/// An implementation, and its arguments in order.
+pub(super) struct Variant {
+    desc: PrimitiveDesc,
+    args: Vec<Arg>,
+}
+
+/// One run of a variant, with places in the order of its arguments.
+struct Run {
+    variant: usize,
+    places: Vec<Place>,
+}
+
+/// What each thread runs.
+pub(super) struct Work {
+    variants: Vec<Variant>,
+    slots: Vec<Vec<Run>>,
+    /// Operands whose buffer the result may take.
+    pub in_place: Vec<usize>,
+    /// The operand whose buffer the result must be.
+    pub alias: Option<usize>,
+}
+
+/// Bytes that scratch is a multiple of.
+const ALIGN: usize = 64;
+
+impl Work {
+    /// Nothing yet, for so many threads.
+    pub(super) fn new(threads: usize) -> Self {
+        let slots = (0..threads.max(1)).map(|_| Vec::new()).collect();
+        Self { variants: Vec::new(), slots, in_place: Vec::new(), alias: None }
+    }
+
+    /// Adds an implementation; its number.
+    pub(super) fn variant(&mut self, desc: PrimitiveDesc, args: Vec<Arg>) -> usize {
+        self.variants.push(Variant { desc, args });
+        self.variants.len() - 1
+    }
+
+    /// Adds a run to a thread's list.
+    pub(super) fn run(&mut self, slot: usize, variant: usize, places: Vec<Place>) {
+        let slots = self.slots.len();
+        self.slots[slot % slots].push(Run { variant, places });
+    }
+
+    /// The implementation's name: that of the first variant, which the others share where they can.
+    fn name(&self) -> String {
+        self.variants.first().map(|variant| variant.desc.name()).unwrap_or_default()
+    }
+
+    /// Scratch bytes of one thread.
+    fn scratch(&self) -> usize {
+        let largest = self.variants.iter().map(|variant| variant.desc.scratch()).max().unwrap_or(0);
+        largest.next_multiple_of(ALIGN)
+    }
+
+    /// The contract.
+    pub(super) fn contract(&self) -> Contract {
+        Contract {
+            implementation: self.name(),
+            in_place: self.in_place.clone(),
+            alias: self.alias,
+            scratch: self.scratch() * self.slots.iter().filter(|runs| !runs.is_empty()).count(),
+            ..Contract::default()
+        }
+    }
+
+    /// The kernel: every thread gets primitives of its own.
+    pub(super) fn kernel(self) -> Result<Divided, String> {
+        let scratch = self.scratch();
+        let mut slots = Vec::new();
+        for runs in self.slots.into_iter().filter(|runs| !runs.is_empty()) {
+            let mut primitives: Vec<(usize, Primitive)> = Vec::new();
+            let mut list = Vec::new();
+            for run in runs {
+                let known = primitives.iter().position(|(variant, _)| *variant == run.variant);
+                let at = match known {
+                    Some(at) => at,
+                    None => {
+                        let Variant { desc, args } = &self.variants[run.variant];
+                        let made = Primitive::new(desc, args).map_err(|error| error.to_string())?;
+                        primitives.push((run.variant, made));
+                        primitives.len() - 1
+                    }
+                };
+                list.push((at, run.places));
+            }
+            let places = Vec::with_capacity(list.iter().map(|(_, places)| places.len()).max().unwrap_or(0));
+            let primitives = primitives.into_iter().map(|(_, primitive)| primitive).collect();
+            slots.push(Mutex::new(Slot { primitives, runs: list, places }));
+        }
+        Ok(Divided { slots, scratch })
+    }
+}
+
+/// What one thread runs.
+struct Slot {
+    primitives: Vec<Primitive>,
+    runs: Vec<(usize, Vec<Place>)>,
+    /// The places of the present run; kept, so that running allocates nothing.
+    places: Vec<*mut u8>,
+}
+
+// SAFETY: `places` is written before it is read in every run.
+unsafe impl Send for Slot {}
+
+/// A kernel that is divided among threads.
+pub(super) struct Divided {
+    slots: Vec<Mutex<Slot>>,
+    scratch: usize,
+}
+
+/// The buffers of a step, for its threads.
+#[derive(Clone, Copy)]
+struct Buffers<'a>(&'a Args<'a>);
+
+// SAFETY: pointers are only addresses; each use justifies itself.
+unsafe impl Send for Buffers<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Buffers<'_> {}
+
+impl Buffers<'_> {
+    fn at(&self, place: Place, slot: usize, scratch: usize) -> *mut u8 {
+        match place {
+            Place::Input(operand, offset) => self.0.inputs[operand].wrapping_add(offset).cast_mut(),
+            Place::Output(offset) => self.0.output.wrapping_add(offset),
+            Place::Scratch => self.0.scratch.wrapping_add(slot * scratch),
+        }
+    }
+}
+
+impl Kernel for Divided {
+    unsafe fn run(&self, args: &Args<'_>) {
+        let buffers = Buffers(args);
+        let failed = Mutex::new(None);
+        args.team.run(self.slots.len(), |index| {
+            let mut slot = self.slots[index].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let Slot { primitives, runs, places } = &mut *slot;
+            for (primitive, at) in runs {
+                places.clear();
+                places.extend(at.iter().map(|place| buffers.at(*place, index, self.scratch)));
+                // SAFETY: the places are parts of the step's buffers, of the sizes of the descriptors
+                // that the primitive was made with; threads write disjoint parts of the result, and
+                // scratch of their own.
+                if let Err(error) = unsafe { primitives[*primitive].run(places) } {
+                    *failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
+                }
+            }
+        });
+        if let Some(error) = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+            panic!("oneDNN made a primitive and does not run it: {error}");
+        }
+    }
+}
+
+/// Goes on to implementation `index` of those that are more than a reference; the error says that
+/// there is none.
+pub(super) fn choose(mut desc: PrimitiveDesc, index: usize) -> Result<PrimitiveDesc, String> {
+    let mut seen = 0;
+    loop {
+        if !desc.name().contains("ref") {
+            if seen == index {
+                return Ok(desc);
+            }
+            seen += 1;
+        }
+        if !desc.advance() {
+            return Err(match seen {
+                0 => "oneDNN has only its reference implementation for this".to_owned(),
+                _ => format!("oneDNN has {seen} implementation(s) for this"),
+            });
+        }
+    }
+}
+
+/// Operations for which a thread is worth its wake-up. (Tests divide what is far smaller.)
+const LEAST: usize = if cfg!(test) { 1 } else { 64 * 1024 };
+
+/// Threads for so many operations.
+pub(super) fn threads(call: &Call<'_>, operations: usize) -> usize {
+    call.threads.min(operations / LEAST).max(1)
+}
+
+/// Part `index` of `parts` nearly equal parts of `0..count`, cut at multiples of `unit`.
+pub(super) fn part(count: usize, parts: usize, index: usize, unit: usize) -> std::ops::Range<usize> {
+    let units = count.div_ceil(unit);
+    let cut = |index: usize| (units * index / parts * unit).min(count);
+    cut(index)..cut(index + 1)
+}

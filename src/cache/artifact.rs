@@ -1,0 +1,84 @@
+//! What backends compile for a device, under all texts that it depends on: what any of them changes is compiled
+//! anew, and nothing else is.
+
+use super::folder::{Folder, Kind};
+use super::{Digest, Miss};
+use crate::backend::Artifacts;
+
+/// The artifacts that a folder of the cache keeps.
+pub struct Kept<'a> {
+    folder: &'a Folder,
+}
+
+/// Bytes of the digest that a file begins with.
+const DIGEST: usize = 64;
+
+impl<'a> Kept<'a> {
+    /// In a folder of the cache.
+    pub fn new(folder: &'a Folder) -> Self {
+        Self { folder }
+    }
+}
+
+impl Artifacts for Kept<'_> {
+    fn load(&self, key: &[&str]) -> Option<Vec<u8>> {
+        let name = name(key);
+        let file = self.folder.read(Kind::Artifact, &name).ok().flatten()?;
+        let bytes = decode(&file)?.to_vec();
+        self.folder.touch(Kind::Artifact, &name);
+        Some(bytes)
+    }
+
+    fn store(&self, key: &[&str], bytes: &[u8]) {
+        let digest = Digest::of(bytes).to_string();
+        // A cache that cannot be written to is as good as none.
+        let _ = self.folder.write(Kind::Artifact, &name(key), &[digest.as_bytes(), bytes]);
+    }
+}
+
+fn name(key: &[&str]) -> String {
+    Digest::texts(key.iter().copied()).to_string()
+}
+
+/// Whether an artifact is what was written, to the last bit.
+///
+/// # Errors
+/// Why not, or why it cannot be read.
+pub(super) fn check(folder: &Folder, name: &str) -> Result<(), Miss> {
+    let bytes = folder.read(Kind::Artifact, name).map_err(|error| Miss::Unreadable(error.to_string()))?;
+    match bytes.as_deref().and_then(decode) {
+        Some(_) => Ok(()),
+        None => Err(Miss::Damaged { why: "its checksum is wrong".to_owned(), weights: Vec::new() }),
+    }
+}
+
+/// What was kept, if each bit of it is as it was.
+fn decode(file: &[u8]) -> Option<&[u8]> {
+    let (digest, body) = file.split_at_checked(DIGEST)?;
+    (Digest::of(body).to_string().as_bytes() == digest).then_some(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_depends_on_each_part_and_what_is_damaged_is_not_read() {
+        let one = name(&["12.9", "sm_90", "k"]);
+        assert_eq!(one, name(&["12.9", "sm_90", "k"]));
+        assert_eq!(one.len(), DIGEST);
+        for other in [["12.8", "sm_90", "k"], ["12.9", "sm_90", "l"], ["12.9", "sm_80", "k"]] {
+            assert_ne!(one, name(&other));
+        }
+        let body = [1, 2, 3];
+        let mut file = Digest::of(&body).to_string().into_bytes();
+        file.extend(body);
+        assert_eq!(decode(&file), Some(&body[..]));
+        for at in [0, DIGEST, file.len() - 1] {
+            let mut damaged = file.clone();
+            damaged[at] ^= 1;
+            assert_eq!(decode(&damaged), None, "byte {at}");
+        }
+        assert_eq!(decode(&file[..10]), None);
+    }
+}

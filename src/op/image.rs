@@ -1,0 +1,40 @@
+//! What keeps lowered ops from images in other layouts than the default one, where several backends have the same
+//! reasons.
+
+use super::Lowered;
+use crate::attr::Attrs;
+use crate::tensor::TensorType;
+
+/// The result of a concatenation of operands in any one layout. In other layouts than the default one operands are
+/// joined along channels, and are whole blocks of them.
+///
+/// # Errors
+/// The operand that lies otherwise.
+pub fn concat(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
+    let layout = &types[0].layout;
+    for (operand, ty) in types.iter().enumerate() {
+        if ty.layout != *layout {
+            return Err(format!("operand {operand} is {ty}, operand 0 {}", types[0]));
+        }
+        if !layout.is_plain()
+            && (attrs.expect_int("axis") != 1 || ty.shape.get(1).is_none_or(|c| c % layout.block(1) != 0))
+        {
+            return Err(format!(
+                "operand {operand} is {ty}: its channels do not fill the blocks of {layout}"
+            ));
+        }
+    }
+    Ok(op.logical_result(attrs, types)?.with_layout(layout.clone()))
+}
+
+/// That a reduction in another layout than the default one is over rows and columns, and keeps these axes.
+///
+/// # Errors
+/// If it is not.
+pub fn reduces_pixels(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
+    let pixels = attrs.expect_int("keepdims") != 0 && attrs.expect_ints("axes") == [2, 3];
+    if types[0].layout.is_plain() || pixels {
+        return Ok(());
+    }
+    Err(format!("operand 0 is {}: in that layout only axes [2,3] are reduced, and kept", types[0]))
+}

@@ -1,0 +1,271 @@
+//! The registry: what a compilation may name, as one value.
+//!
+//! A registry joins tables that are defined on lower floors: ops, the words of rules, backends, orders of execution,
+//! memory planners, cost models, extractors, ONNX operators, and the texts of rules and pipelines. [`Registry::new`] has what ovolo itself has;
+//! others add to it. Several registries may live in one process: nothing finds anything but in a registry.
+//!
+//! Definitions of ops and of the words of rules live as long as the process: each that is added is kept, and never freed.
+//! So a program makes its registry once.
+
+use crate::backend::{Backend, Backends};
+use crate::cost::Pricing;
+use crate::error::Diagnostics;
+use crate::extract::Extractor;
+use crate::memory::{Order, Planner};
+use crate::onnx::{self, Operator, Operators};
+use crate::op::{LowerError, Op, OpDef, Ops};
+use crate::pass::{self, Catalog, Scope};
+use crate::rule::{Function, RuleSet, Texts, Vocabulary, Words};
+use crate::setting::{self, Folder};
+use crate::table::{Duplicate, Table};
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
+
+/// What a compilation may name.
+#[derive(Clone)]
+pub struct Registry {
+    ops: Ops,
+    words: Words,
+    catalog: Catalog,
+    operators: Operators,
+    rules: Texts,
+    pipelines: Texts,
+    builds: Vec<(&'static str, &'static str)>,
+}
+
+/// Something cannot be added to a registry.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// The name is taken.
+    #[error(transparent)]
+    Duplicate(#[from] Duplicate),
+    /// An op of a backend cannot be defined.
+    #[error(transparent)]
+    Lower(#[from] LowerError),
+    /// An op of a backend has a name that is another backend's.
+    #[error("the backend `{backend}` has an op `{op}`: the names of its ops begin with `{backend}.`")]
+    Prefix {
+        /// The backend.
+        backend: String,
+        /// The op.
+        op: &'static str,
+    },
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let backends: Vec<&str> = self.backends().names().collect();
+        f.debug_struct("Registry").field("backends", &backends).finish_non_exhaustive()
+    }
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Registry {
+    /// What ovolo has, without a backend.
+    pub fn new() -> Self {
+        let shipped = |kind, files: &[(&'static str, &'static str)]| {
+            Table::of(kind, files.iter().map(|(name, text)| (*name, Cow::Borrowed(*text))))
+        };
+        Self {
+            ops: Ops::new(),
+            words: Words::new(),
+            catalog: Catalog::new(),
+            operators: onnx::operators(),
+            rules: shipped("rule file", RULES),
+            pipelines: shipped("pipeline", PIPELINES),
+            builds: vec![("ovolo", crate::BUILD)],
+        }
+    }
+
+    /// Adds a logical op.
+    ///
+    /// # Errors
+    /// If another op has its name.
+    pub fn add_op(&mut self, definition: OpDef) -> Result<Op, RegistryError> {
+        let op = Op::define(definition);
+        self.ops.add(op)?;
+        Ok(op)
+    }
+
+    /// Adds a guard or a computed attribute.
+    ///
+    /// # Errors
+    /// If another one has its name.
+    pub fn add_function(&mut self, function: Function) -> Result<(), RegistryError> {
+        Ok(self.words.add(function)?)
+    }
+
+    /// Adds a backend with its ops.
+    ///
+    /// # Errors
+    /// If another backend or another op has a name of it, or an op that it lowers is absent.
+    pub fn add_backend(&mut self, backend: Arc<dyn Backend>) -> Result<(), RegistryError> {
+        let name = backend.name();
+        self.catalog.backends.add(name, Arc::clone(&backend))?;
+        for lowering in backend.ops() {
+            if lowering.name.split_once('.').is_none_or(|(prefix, _)| prefix != name) {
+                return Err(RegistryError::Prefix { backend: name.to_owned(), op: lowering.name });
+            }
+            self.ops.lower(&lowering)?;
+        }
+        Ok(())
+    }
+
+    /// Adds an order of execution.
+    ///
+    /// # Errors
+    /// If another one has its name.
+    pub fn add_order(&mut self, order: Arc<dyn Order>) -> Result<(), RegistryError> {
+        Ok(self.catalog.orders.add(order.name(), order)?)
+    }
+
+    /// Adds a memory planner.
+    ///
+    /// # Errors
+    /// If another one has its name.
+    pub fn add_planner(&mut self, planner: Arc<dyn Planner>) -> Result<(), RegistryError> {
+        Ok(self.catalog.planners.add(planner.name(), planner)?)
+    }
+
+    /// Adds a cost model under the name that it has by default.
+    ///
+    /// # Errors
+    /// If another one has its name.
+    pub fn add_pricing(&mut self, kind: setting::Kind<dyn Pricing>) -> Result<(), RegistryError> {
+        Ok(self.catalog.pricings.add((kind.plain)().name().to_owned(), kind)?)
+    }
+
+    /// Adds an extractor under the name that it has by default.
+    ///
+    /// # Errors
+    /// If another one has its name.
+    pub fn add_extractor(&mut self, kind: setting::Kind<dyn Extractor>) -> Result<(), RegistryError> {
+        Ok(self.catalog.extractors.add((kind.plain)().name(), kind)?)
+    }
+
+    /// Adds a pass; `name` is what pipelines write before its settings, in camel case.
+    ///
+    /// # Errors
+    /// If another one has the name.
+    pub fn add_pass(&mut self, name: &'static str, kind: pass::Kind) -> Result<(), RegistryError> {
+        Ok(self.catalog.passes.add(name, kind)?)
+    }
+
+    /// Adds the import of an ONNX operator.
+    ///
+    /// # Errors
+    /// If another one is of this operator.
+    pub fn add_operator(&mut self, operator: Operator) -> Result<(), RegistryError> {
+        Ok(self.operators.add(operator.name, operator)?)
+    }
+
+    /// Adds a file of rules, which ships with whoever adds it: `name` is its path, such as `rules/mine.ron`.
+    ///
+    /// # Errors
+    /// If another file has the name.
+    pub fn add_rules(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        text: impl Into<Cow<'static, str>>,
+    ) -> Result<(), RegistryError> {
+        Ok(self.rules.add(name, text.into())?)
+    }
+
+    /// Adds a pipeline, which ships with whoever adds it: `name` is its path, such as `passes/mine.ron`.
+    ///
+    /// # Errors
+    /// If another file has the name.
+    pub fn add_pipeline(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        text: impl Into<Cow<'static, str>>,
+    ) -> Result<(), RegistryError> {
+        Ok(self.pipelines.add(name, text.into())?)
+    }
+
+    /// Adds what tells one build of a crate from others, such as a digest of its sources: nothing that another build has
+    /// cached is used. Each crate that adds to a registry adds its build.
+    pub fn add_build(&mut self, name: &'static str, build: &'static str) {
+        self.builds.push((name, build));
+    }
+
+    /// The builds of the crates that have added to it, the framework's first.
+    pub fn builds(&self) -> &[(&'static str, &'static str)] {
+        &self.builds
+    }
+
+    /// The ops.
+    pub fn ops(&self) -> &Ops {
+        &self.ops
+    }
+
+    /// Guards and computed attributes.
+    pub fn words(&self) -> &Words {
+        &self.words
+    }
+
+    /// What pipelines choose among.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// The backends.
+    pub fn backends(&self) -> &Backends {
+        &self.catalog.backends
+    }
+
+    /// What ONNX models are imported by.
+    pub fn onnx(&self) -> onnx::Tables<'_> {
+        onnx::Tables { ops: &self.ops, operators: &self.operators }
+    }
+
+    /// What pipelines may name, but for rules.
+    pub fn scope(&self) -> Scope<'_> {
+        Scope { catalog: &self.catalog, rules: None, folder: Folder::NONE }
+    }
+
+    /// What rule files are read by.
+    pub fn vocabulary(&self) -> Vocabulary<'_> {
+        Vocabulary { ops: &self.ops, words: &self.words, shipped: &self.rules }
+    }
+
+    /// The texts of the rules that ship, by the names of their files.
+    pub fn rules(&self) -> &Texts {
+        &self.rules
+    }
+
+    /// The texts of the pipelines that ship, by the names of their files.
+    pub fn pipelines(&self) -> &Texts {
+        &self.pipelines
+    }
+
+    /// The text of the pipeline that ships under a name, with the name of its file.
+    pub fn pipeline(&self, name: &str) -> Option<(&str, &str)> {
+        let file =
+            |path: &str| path.rsplit('/').next().and_then(|file| file.strip_suffix(".ron")) == Some(name);
+        self.pipelines.iter().find(|(path, _)| file(path)).map(|(path, text)| (path, &**text))
+    }
+
+    /// The names of the pipelines that ship.
+    pub fn pipeline_names(&self) -> impl Iterator<Item = &str> {
+        self.pipelines.names().filter_map(|path| path.rsplit('/').next()?.strip_suffix(".ron"))
+    }
+
+    /// The rules that ship.
+    ///
+    /// # Errors
+    /// Every mistake in them.
+    pub fn rule_set(&self) -> Result<RuleSet, Diagnostics> {
+        let files: Vec<(&str, &str)> = self.rules.iter().map(|(name, text)| (name, &**text)).collect();
+        RuleSet::read(self.vocabulary(), &files)
+    }
+}

@@ -1,0 +1,632 @@
+//! Tests of the registry: no panics on whatever attributes, values computed by hand.
+#![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
+
+use crate::common;
+use ovolo::attr::{Attr, AttrKind, Attrs};
+use ovolo::attr::{Float, Step};
+use ovolo::op::{Arity, Op, complete, post};
+use ovolo::tensor::{DType, Device, Layout, Shape};
+use ovolo::tensor::{Tensor, TensorType};
+
+fn find(name: &str) -> Option<Op> {
+    common::ops().get(name)
+}
+
+fn all() -> Vec<Op> {
+    common::ops().all()
+}
+
+fn attrs_of(name: &str, attrs: Attrs) -> Attrs {
+    complete(find(name).unwrap(), attrs)
+}
+
+fn infer(name: &str, attrs: Attrs, types: &[TensorType]) -> Result<TensorType, String> {
+    find(name).unwrap().result(&attrs_of(name, attrs), &types.iter().collect::<Vec<_>>())
+}
+
+fn refusal(name: &str, attrs: Attrs, types: &[TensorType]) -> String {
+    infer(name, attrs, types).expect_err("the types do not fit")
+}
+
+fn eval(name: &str, attrs: Attrs, operands: &[Tensor]) -> Tensor {
+    let attrs = attrs_of(name, attrs);
+    let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
+    let def = find(name).unwrap();
+    let ty = def.result(&attrs, &types).unwrap_or_else(|why| panic!("{name}{attrs}: {why}"));
+    let result = def.evaluate(&attrs, &operands.iter().collect::<Vec<_>>(), &ty);
+    assert_eq!(*result.ty(), ty, "{name}{attrs}");
+    result
+}
+
+fn f32s(shape: impl Into<Shape>, values: &[f32]) -> Tensor {
+    Tensor::from_elements(shape, values)
+}
+
+fn i64s(shape: impl Into<Shape>, values: &[i64]) -> Tensor {
+    Tensor::from_elements(shape, values)
+}
+
+fn f32_type(shape: impl Into<Shape>) -> TensorType {
+    TensorType::plain(DType::F32, shape)
+}
+
+fn layout(name: &str) -> Layout {
+    name.parse().unwrap()
+}
+
+fn step(op: &'static str, parameters: &[f64]) -> Step {
+    Step { op, parameters: parameters.iter().map(|p| Float(*p)).collect() }
+}
+
+/// Numbers that repeat from run to run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+
+    fn of<T: Clone>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len())].clone()
+    }
+
+    fn values(&mut self, count: usize) -> Vec<f64> {
+        (0..count).map(|_| self.below(9) as f64 - 4.0).collect()
+    }
+
+    fn tensor(&mut self, ty: &TensorType) -> Tensor {
+        let values = self.values(ty.shape.count());
+        Tensor::from_f64(ty.dtype, ty.shape.clone(), &values).to_layout(&ty.layout).on(ty.device)
+    }
+
+    fn int(&mut self) -> i64 {
+        if self.below(12) == 0 {
+            self.of(&[i64::MIN, i64::MAX, i64::MAX - 1, -1, -2, 1 << 40])
+        } else {
+            i64::try_from(self.below(4)).unwrap()
+        }
+    }
+
+    fn attr(&mut self, name: &str, kind: AttrKind, rank: usize) -> Attr {
+        match kind {
+            AttrKind::Int => Attr::Int(self.int()),
+            AttrKind::Float => Attr::Float(Float(self.of(&[0.0, 0.5, -1.0, f64::INFINITY, f64::NAN]))),
+            AttrKind::Ints => {
+                if name == "tile" && self.below(2) > 0 {
+                    return Attr::Ints([0, 1].map(|_| self.of(&[1, 2, 4, 4])).to_vec());
+                }
+                let natural = match name {
+                    "pads" => self.of(&[4, 2 * rank]),
+                    "kernel" | "strides" | "dilations" | "ceil-extra" | "output-padding" => 2,
+                    "sizes" => self.of(&[2, rank]),
+                    "axes" => self.below(rank + 1),
+                    _ => rank,
+                };
+                let length = if self.below(10) == 0 { self.below(9) } else { natural };
+                let ints: Vec<i64> = (0..length).map(|_| self.int()).collect();
+                Attr::Ints(ints)
+            }
+            AttrKind::Str => {
+                let known: &[&str] = match name {
+                    "mode" => &["nearest", "linear", "cubic", "x"],
+                    "coordinates" => {
+                        &["half-pixel", "align-corners", "pytorch-half-pixel", "asymmetric", "x"]
+                    }
+                    "rounding" => &["prefer-ceil", "floor", "ceil", "x"],
+                    _ => &["x"],
+                };
+                Attr::Str(self.of(known).into())
+            }
+            AttrKind::DType => Attr::DType(self.of(&DType::ALL)),
+            AttrKind::Layout => Attr::Layout(self.of(&LAYOUTS).parse().unwrap()),
+            AttrKind::Post => {
+                let steps =
+                    [step("relu", &[]), step("clip", &[0.0, 1.0]), step("add", &[]), step("rdiv", &[])];
+                Attr::Post((0..self.below(3)).map(|_| self.of(&steps)).collect())
+            }
+        }
+    }
+
+    fn ty(&mut self, rank: usize, dtype: DType, layouts: &[&str]) -> TensorType {
+        let ones = self.below(2) == 0;
+        let dims: Vec<usize> =
+            (0..rank).map(|_| if ones { 1 } else { self.of(&[1, 1, 1, 2, 2, 3, 0]) }).collect();
+        let layout = layout(self.of(layouts));
+        let ty = TensorType::plain(dtype, dims);
+        if layout.rank().is_none_or(|r| r == rank) { ty.with_layout(layout) } else { ty }
+    }
+}
+
+/// Where an operand of an op lies, those of a device mostly there.
+fn memory(op: &str, random: &mut Random) -> Device {
+    let there = find(op).is_some_and(|op| op.device().is_some()) || op == "download";
+    if there && random.below(50) > 0 { Device::Accelerator(ovolo_cuda::FAMILY, 0) } else { Device::Host }
+}
+
+const LAYOUTS: [&str; 10] =
+    ["plain", "nChw16c", "nChw8c", "nhwc", "OIhw16i16o", "OIhw8i8o", "Ohwi16o", "Oihw16o", "Ba32b", "plain"];
+
+#[test]
+fn no_attribute_and_no_shape_makes_an_op_panic() {
+    let mut random = Random(7);
+    let mut never = Vec::new();
+    let mut panicked = Vec::new();
+    for def in all() {
+        let mut accepted = 0;
+        for _ in 0..20_000 {
+            let rank = random.of(&[0, 1, 2, 3, 4, 4, 4, 4]);
+            let mut attrs = Attrs::new();
+            for declared in &def.attrs {
+                if declared.default.is_none() || random.below(3) == 0 {
+                    attrs.set(declared.name, random.attr(declared.name, declared.kind, rank));
+                }
+            }
+            if def.name == "native.conv-winograd" && random.below(4) > 0 {
+                attrs.set("kernel", Attr::Ints(random.of(&[vec![3, 3], vec![1, 7]])));
+                attrs.set("tile", Attr::Ints(random.of(&[vec![4, 4], vec![2, 2], vec![1, 4]])));
+            }
+            let attrs = complete(def, attrs);
+            let extras = post::extras(attrs.post());
+            let operands = match def.arity {
+                Arity::Exactly(count) => count,
+                Arity::Post(count) => count + extras,
+                Arity::AtLeast(count) => count + random.below(2),
+                Arity::Between(least, most) => least + random.below(most - least + 1),
+            };
+            let dtype = random.of(&[DType::F32, DType::F32, DType::F32, DType::I64, DType::Bool, DType::F16]);
+            let x = random.ty(rank, dtype, &LAYOUTS);
+            let types: Vec<TensorType> = (0..operands)
+                .map(|operand| match (operand, random.below(4)) {
+                    (0, _) if def.name == "winograd-weights" => {
+                        TensorType::plain(dtype, [3, 2, random.of(&[3, 5]), 3])
+                    }
+                    (0, _) if def.name == "strassen-weights" => TensorType::plain(dtype, [2, 4, 1, 1]),
+                    (0, _) => x.clone(),
+                    (1..5, _) if def.name.ends_with("pointwise-depthwise") => {
+                        let channels = x.shape.get(1).copied().unwrap_or(1);
+                        let (dims, layouts) = match operand {
+                            1 => (vec![2, channels, 1, 1], ["OIhw16i16o", "OIhw8i8o"]),
+                            3 => (vec![2, 1, random.of(&[1, 2]), 1], ["Oihw16o", "Oihw8o"]),
+                            _ => (vec![2], ["plain"; 2]),
+                        };
+                        let layouts = if def.is_lowered() { layouts } else { ["plain"; 2] };
+                        TensorType::plain(dtype, dims).with_layout(layout(random.of(&layouts)))
+                    }
+                    (1..5, _) if def.name.ends_with("squeeze-excite") => {
+                        let channels = x.shape.get(1).copied().unwrap_or(1);
+                        let (dims, layouts) = match operand {
+                            1 => (vec![2, channels, 1, 1], ["Oihw16o", "Oihw8o"]),
+                            2 => (vec![2], ["plain"; 2]),
+                            3 => (vec![random.of(&[channels, 2]), 2, 1, 1], ["Oihw16o", "Oihw8o"]),
+                            _ => (vec![channels], ["plain"; 2]),
+                        };
+                        let layouts = if def.is_lowered() { layouts } else { ["plain"; 2] };
+                        TensorType::plain(dtype, dims).with_layout(layout(random.of(&layouts)))
+                    }
+                    (1, _) if def.name == "native.conv-winograd" => {
+                        let (frequencies, channels) = (random.of(&[16, 36, 10]), x.shape.get(1).copied());
+                        TensorType::plain(dtype, [frequencies, channels.unwrap_or(1), 2])
+                            .with_layout(layout(random.of(&["Cab16c", "Cab8c"])))
+                    }
+                    (1, _) if def.name.ends_with("-strassen") => {
+                        let axis =
+                            if def.name.contains("conv") { 1 } else { x.shape.rank().saturating_sub(1) };
+                        let depth = x.shape.get(axis).map_or(1, |depth| depth.div_ceil(2));
+                        TensorType::plain(dtype, [random.of(&[7, 7, 6]), depth, 1])
+                            .with_layout(layout(random.of(&["Cab16c", "Cab8c"])))
+                    }
+                    (1, _) if def.name == "native.conv-narrow" => {
+                        let weights = TensorType::plain(dtype, [2, random.of(&[2, 3]), 1, 2]);
+                        weights.with_layout(layout(random.of(&["Ohwi16o", "Ohwi8o"])))
+                    }
+                    (1, _) if def.name == "native.conv-nhwc" => {
+                        random.ty(4, dtype, &["plain"]).with_layout(layout("Ohwi32o"))
+                    }
+                    (2, _)
+                        if ["native.conv-winograd", "native.conv-narrow", "native.conv-strassen"]
+                            .contains(&def.name) =>
+                    {
+                        TensorType::plain(dtype, [2])
+                    }
+                    (_, 0) => x.clone(),
+                    (1.., _) if def.name.contains("batch-norm") => random.ty(1, dtype, &["plain"]),
+                    (1, _) if def.name.contains("native.conv-") => random.ty(4, dtype, &LAYOUTS),
+                    (2, _) if def.name.contains("conv") => random.ty(1, dtype, &["plain"]),
+                    (1, 1 | 2) if def.name.contains("gather") => random.ty(rank, DType::I64, &["plain"]),
+                    (_, 1) => random.ty(1, dtype, &["plain"]),
+                    (_, 2) => random.ty(rank, dtype, &LAYOUTS),
+                    _ => random.ty(rank, dtype, &["plain"]),
+                })
+                .collect();
+            let types: Vec<TensorType> = types
+                .into_iter()
+                .map(|ty| TensorType { device: memory(def.name, &mut random), ..ty })
+                .collect();
+            let refs: Vec<&TensorType> = types.iter().collect();
+            let outcome = std::panic::catch_unwind(|| def.result(&attrs, &refs));
+            let Ok(inferred) = outcome else {
+                panicked.push(format!("infer {}{attrs} {types:?}", def.name));
+                break;
+            };
+            let Ok(ty) = inferred else { continue };
+            accepted += 1;
+            let small = ty.shape.iter().try_fold(1_usize, |n, d| n.checked_mul((*d).max(1)));
+            if small.is_none_or(|count| count > 1 << 14) {
+                continue;
+            }
+            let tensors: Vec<Tensor> = types.iter().map(|ty| random.tensor(ty)).collect();
+            let outcome = std::panic::catch_unwind(|| {
+                let result = def.evaluate(&attrs, &tensors.iter().collect::<Vec<_>>(), &ty);
+                assert_eq!(*result.ty(), ty);
+                // Padding holds zero.
+                let result = result.on(Device::Host);
+                assert_eq!(result.to_layout(&Layout::PLAIN).to_layout(&ty.layout).bytes(), result.bytes());
+                assert!((def.flops)(&attrs, &refs, &ty) >= 0.0);
+            });
+            if outcome.is_err() {
+                panicked.push(format!("eval {}{attrs} {refs:?} -> {ty}", def.name));
+                break;
+            }
+        }
+        if accepted == 0 {
+            never.push(def.name);
+        }
+    }
+    assert!(panicked.is_empty(), "{}", panicked.join("\n"));
+    assert!(never.is_empty(), "never accepted, so not tested: {never:?}");
+}
+
+#[test]
+fn a_blocked_op_means_its_logical_op() {
+    let mut random = Random(3);
+    let window = || Attrs::new().ints("strides", &[2, 1]).ints("pads", &[1, 0, 1, 2]);
+    let post = Attr::Post(vec![step("add", &[]), step("sigmoid", &[])]);
+    let check = |name: &str, attrs: Attrs, plain: &[Tensor], layouts: &[&str], tolerance: f64| {
+        let logical = eval(find(name).unwrap().meaning(), attrs.clone(), plain);
+        let operands: Vec<Tensor> =
+            plain.iter().zip(layouts).map(|(tensor, name)| tensor.to_layout(&layout(name))).collect();
+        let blocked = eval(name, attrs, &operands);
+        assert_eq!(blocked.ty().shape, logical.ty().shape, "{name}");
+        for (a, b) in blocked.to_f64().iter().zip(logical.to_f64()) {
+            assert!((a - b).abs() <= tolerance, "{name} {layouts:?}: {a} is not {b}");
+        }
+        // Padding is zero, though sigmoid(0) is not.
+        assert_eq!(
+            blocked.to_layout(&Layout::PLAIN).to_layout(&blocked.ty().layout).bytes(),
+            blocked.bytes()
+        );
+    };
+    let mut f32 = |dims: &[usize]| random.tensor(&f32_type(dims));
+    let (x, w, bias) = (f32(&[2, 5, 7, 6]), f32(&[19, 5, 3, 2]), f32(&[19]));
+    let extra = f32(&[1, 19, 1, 1]);
+    for (x_layout, w_layout) in [("nChw16c", "OIhw16i16o"), ("nChw8c", "OIhw8i8o")] {
+        let attrs = window().with("post", post.clone());
+        let operands = [x.clone(), w.clone(), bias.clone(), extra.clone()];
+        check("native.conv-direct", attrs, &operands, &[x_layout, w_layout, "plain", x_layout], 0.0);
+    }
+    let (image, w) = (f32(&[1, 3, 7, 6]), f32(&[10, 3, 3, 3]));
+    check("native.conv-first", window(), &[image, w, f32(&[10])], &["plain", "Ohwi16o", "plain"], 0.0);
+    let attrs = window().int("groups", 5);
+    check(
+        "native.conv-depthwise",
+        attrs,
+        &[x.clone(), f32(&[5, 1, 3, 3]), f32(&[5])],
+        &["nChw8c", "Oihw8o", "plain"],
+        0.0,
+    );
+    let attrs = window().with("inner", Attr::Post(vec![step("sigmoid", &[])])).with("post", post);
+    let (w, v) = (f32(&[19, 5, 1, 1]), f32(&[19, 1, 3, 2]));
+    check(
+        "native.pointwise-depthwise",
+        attrs,
+        &[x.clone(), w, bias, v, f32(&[19]), extra],
+        &["nChw8c", "OIhw8i8o", "plain", "Oihw8o", "plain", "nChw8c"],
+        0.0,
+    );
+    let gates = Attrs::new().with("inner", Attr::Post(vec![step("silu", &[])]));
+    let gates = gates.with("gate", Attr::Post(vec![step("sigmoid", &[])]));
+    check(
+        "native.squeeze-excite",
+        gates,
+        &[x.clone(), f32(&[3, 5, 1, 1]), f32(&[3]), f32(&[5, 3, 1, 1]), f32(&[5])],
+        &["nChw8c", "Oihw8o", "plain", "Oihw8o", "plain"],
+        0.0,
+    );
+    let pool = || window().ints("kernel", &[3, 3]);
+    for blocks in ["nChw16c", "nChw8c", "nhwc"] {
+        check("native.max-pool", pool(), std::slice::from_ref(&x), &[blocks], 0.0);
+        check("native.avg-pool", pool(), std::slice::from_ref(&x), &[blocks], 0.0);
+        check(
+            "native.reduce-mean",
+            Attrs::new().ints("axes", &[2, 3]),
+            std::slice::from_ref(&x),
+            &[blocks],
+            0.0,
+        );
+    }
+    let (a, b) = (f32(&[1, 8, 2, 3]), f32(&[1, 16, 2, 3]));
+    check("native.concat", Attrs::new().int("axis", 1), &[a, b], &["nChw8c", "nChw8c"], 0.0);
+    check("native.matmul-packed", Attrs::new(), &[f32(&[2, 3, 4]), f32(&[4, 33])], &["plain", "Ba32b"], 0.0);
+}
+
+#[test]
+fn layouts_round_trip_and_pad_with_zero() {
+    let mut random = Random(5);
+    for dtype in [DType::F32, DType::I64, DType::U8, DType::BF16] {
+        let plain = random.tensor(&TensorType::plain(dtype, [3, 5, 2, 3]));
+        for name in LAYOUTS.into_iter().filter(|name| layout(name).rank() == Some(4)) {
+            let packed = eval(
+                "pack",
+                Attrs::new().with("layout", Attr::Layout(layout(name))),
+                std::slice::from_ref(&plain),
+            );
+            let mut index = vec![0; 4];
+            let size = dtype.size();
+            for element in plain.bytes().chunks_exact(size) {
+                let at = layout(name).offset(&plain.ty().shape, &index) * size;
+                assert_eq!(&packed.bytes()[at..at + size], element, "{name} {index:?}");
+                ovolo::tensor::advance(&mut index, &plain.ty().shape);
+            }
+            let zeros = |bytes: &[u8]| bytes.chunks_exact(size).filter(|e| e.iter().all(|b| *b == 0)).count();
+            let padding = (packed.bytes().len() - plain.bytes().len()) / size;
+            assert_eq!(zeros(packed.bytes()), zeros(plain.bytes()) + padding, "{name}");
+            assert_eq!(eval("unpack", Attrs::new(), &[packed]).bytes(), plain.bytes(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn convolution_by_hand() {
+    let x = f32s([1, 1, 3, 3], &[1., 2., 3., 4., 5., 6., 7., 8., 9.]);
+    let w = f32s([1, 1, 2, 2], &[1., 0., 0., -1.]);
+    let conv = |attrs: Attrs| eval("conv", attrs, &[x.clone(), w.clone(), f32s([1], &[0.5])]);
+    assert_eq!(conv(Attrs::new()).to_f64(), [-3.5, -3.5, -3.5, -3.5]);
+    let padded = Attrs::new().ints("pads", &[1, 0, 0, 1]).ints("strides", &[2, 1]);
+    assert_eq!(conv(padded).to_f64(), [-1.5, -2.5, 0.5, -3.5, -3.5, 6.5]);
+    assert_eq!(conv(Attrs::new().ints("dilations", &[2, 2])).to_f64(), [-7.5]);
+    // Padding is of what lies between the convolutions: zero there, where the step would make 0.5 of it.
+    let inner = Attr::Post(vec![step("sigmoid", &[])]);
+    let pair = eval(
+        "pointwise-depthwise",
+        Attrs::new().with("inner", inner).ints("pads", &[1, 0, 0, 0]),
+        &[
+            f32s([1, 1, 1, 1], &[2.]),
+            f32s([1, 1, 1, 1], &[3.]),
+            f32s([1], &[-6.]),
+            f32s([1, 1, 2, 1], &[100., 4.]),
+            f32s([1], &[1.]),
+        ],
+    );
+    assert_eq!(pair.to_f64(), [3.]);
+    let grouped = eval(
+        "conv",
+        Attrs::new().int("groups", 2),
+        &[
+            f32s([1, 2, 1, 2], &[1., 2., 3., 4.]),
+            f32s([4, 1, 1, 1], &[1., 10., 100., -1.]),
+            f32s([4], &[0.; 4]),
+        ],
+    );
+    assert_eq!(grouped.to_f64(), [1., 2., 10., 20., 300., 400., -3., -4.]);
+}
+
+#[test]
+fn pools_by_hand() {
+    let x = f32s([1, 1, 3, 3], &[-1., -2., -3., -4., -5., -6., -7., -8., -9.]);
+    let attrs = || Attrs::new().ints("kernel", &[2, 2]).ints("strides", &[2, 2]).ints("pads", &[1, 1, 0, 0]);
+    assert_eq!(eval("max-pool", attrs(), std::slice::from_ref(&x)).to_f64(), [-1., -2., -4., -5.]);
+    assert_eq!(eval("avg-pool", attrs(), std::slice::from_ref(&x)).to_f64(), [-1., -2.5, -5.5, -7.]);
+    let counted = attrs().int("count-include-pad", 1);
+    assert_eq!(eval("avg-pool", counted, std::slice::from_ref(&x)).to_f64(), [-0.25, -1.25, -2.75, -7.]);
+    let ceil = Attrs::new().ints("kernel", &[2, 2]).ints("strides", &[2, 2]).ints("ceil-extra", &[1, 1]);
+    assert_eq!(eval("avg-pool", ceil.int("count-include-pad", 1), &[x]).to_f64(), [-3., -4.5, -7.5, -9.]);
+}
+
+#[test]
+fn products_by_hand_and_exact_in_integers() {
+    let a = f32s([2, 1, 2], &[1., 2., 3., 4.]);
+    let b = f32s([2, 2], &[1., 10., 100., 1000.]);
+    assert_eq!(eval("matmul", Attrs::new(), &[a, b]).to_f64(), [201., 2010., 403., 4030.]);
+    let big = (1 << 53) + 1;
+    let exact = eval("matmul", Attrs::new(), &[i64s([1, 2], &[big, 1]), i64s([2, 1], &[1, 1])]);
+    assert_eq!(exact.to_i64().unwrap(), [big + 1]);
+}
+
+#[test]
+fn integers_do_not_pass_through_floats() {
+    let big = (1_i64 << 53) + 1;
+    let x = || i64s([3], &[big, -big, big - 2]);
+    for (op, want) in
+        [("abs", [big, big, big - 2]), ("relu", [big, 0, big - 2]), ("floor", [big, -big, big - 2])]
+    {
+        assert_eq!(eval(op, Attrs::new(), &[x()]).to_i64().unwrap(), want, "{op}");
+    }
+    let clipped = eval("clip", Attrs::new().float("min", -3.0).float("max", f64::INFINITY), &[x()]);
+    assert_eq!(clipped.to_i64().unwrap(), [big, -3, big - 2]);
+    let close = i64s([2], &[big - 1, big]);
+    assert_eq!(eval("arg-max", Attrs::new().int("axis", 0), &[close]).to_i64().unwrap(), [1]);
+    let sum = eval("reduce-sum", Attrs::new().ints("axes", &[0]), &[i64s([2], &[i64::MAX, 1])]);
+    assert_eq!(sum.to_i64().unwrap(), [i64::MIN]);
+    let quotient = eval("div", Attrs::new(), &[i64s([3], &[-7, 7, 1]), i64s([3], &[2, -2, 0])]);
+    assert_eq!(quotient.to_i64().unwrap(), [-3, -3, 0]);
+    let remainder = |fmod| {
+        let attrs = Attrs::new().int("fmod", fmod);
+        eval("mod", attrs, &[i64s([2], &[-7, 7]), i64s([2], &[3, -3])]).to_i64().unwrap()
+    };
+    assert_eq!((remainder(0), remainder(1)), (vec![2, -2], vec![-1, 1]));
+}
+
+#[test]
+fn operands_broadcast() {
+    let column = f32s([2, 1], &[10., 20.]);
+    let row = f32s([3], &[1., 2., 3.]);
+    assert_eq!(
+        eval("add", Attrs::new(), &[column.clone(), row.clone()]).to_f64(),
+        [11., 12., 13., 21., 22., 23.]
+    );
+    assert_eq!(eval("sub", Attrs::new(), &[f32s([0; 0], &[1.]), row]).to_f64(), [0., -1., -2.]);
+    let wide = eval("expand", Attrs::new().ints("shape", &[2, 2, 3]), &[column]);
+    assert_eq!(wide.to_f64(), [10., 10., 10., 20., 20., 20.].repeat(2));
+    let middle = eval("mul", Attrs::new(), &[f32s([2, 1, 2], &[1., 2., 3., 4.]), f32s([2, 1], &[1., -1.])]);
+    assert_eq!(middle.to_f64(), [1., 2., -1., -2., 3., 4., -3., -4.]);
+    assert_eq!(eval("add", Attrs::new(), &[f32s([0, 2], &[]), f32s([1, 1], &[1.])]).ty(), &f32_type([0, 2]));
+}
+
+#[test]
+fn chains_run_step_by_step() {
+    let chain =
+        Attr::Post(vec![step("add", &[]), step("clip", &[0.0, 6.0]), step("rdiv", &[]), step("rsub", &[])]);
+    let attrs = Attrs::new().with("post", chain);
+    let x = f32s([2, 2], &[-5., 1., 3., 30.]);
+    let extras = [f32s([2], &[1., 2.]), f32s([2, 1], &[12., 24.]), f32s([0; 0], &[1.])];
+    let [a, b, c] = extras;
+    let result = eval("map", attrs, &[x, a, b, c]).to_f64();
+    assert_eq!(result, [f64::NEG_INFINITY, -3., -5., -3.]);
+    let attrs = || Attrs::new().with("post", Attr::Post(vec![step("add", &[])]));
+    let wide = refusal("map", attrs(), &[f32_type([1, 2]), f32_type([3, 2])]);
+    assert!(wide.contains("`add`") && wide.contains("f32[3,2]") && wide.contains("f32[1,2]"), "{wide}");
+    let lane = f32_type([1, 1, 4, 4]).with_layout(layout("nChw16c"));
+    let blocked = f32_type([1, 3, 4, 4]).with_layout(layout("nChw16c"));
+    assert!(infer("map", attrs(), &[blocked.clone(), lane]).is_err(), "it would broadcast over padding");
+    assert!(infer("map", attrs(), &[blocked.clone(), f32_type([1])]).is_ok());
+    assert!(infer("map", attrs(), &[blocked, f32_type([3, 1, 1])]).is_err(), "plain, and not one element");
+}
+
+#[test]
+fn elements_move_where_they_should() {
+    let x = || i64s([2, 3], &[0, 1, 2, 3, 4, 5]);
+    let ints = |op, attrs, operands: &[Tensor]| eval(op, attrs, operands).to_i64().unwrap();
+    assert_eq!(ints("transpose", Attrs::new().ints("perm", &[1, 0]), &[x()]), [0, 3, 1, 4, 2, 5]);
+    let back = Attrs::new().ints("starts", &[1, 2]).ints("sizes", &[2, 2]).ints("steps", &[-1, -2]);
+    assert_eq!(ints("slice", back, &[x()]), [5, 3, 2, 0]);
+    assert_eq!(ints("gather", Attrs::new().int("axis", 1), &[x(), i64s([2], &[-1, 0])]), [2, 0, 5, 3]);
+    assert_eq!(
+        ints("gather-elements", Attrs::new().int("axis", 0), &[x(), i64s([1, 3], &[1, 0, -1])]),
+        [3, 1, 5]
+    );
+    assert_eq!(
+        ints("concat", Attrs::new().int("axis", 1), &[x(), i64s([2, 1], &[8, 9])]),
+        [0, 1, 2, 8, 3, 4, 5, 9]
+    );
+    let pads = Attrs::new().ints("pads", &[1, 0, 0, 2]);
+    assert_eq!(ints("pad", pads, &[x(), i64s([0; 0], &[7])]), [7, 7, 7, 7, 7, 0, 1, 2, 7, 7, 3, 4, 5, 7, 7]);
+    let whole = x();
+    let same = eval("reshape", Attrs::new().ints("shape", &[3, 2]), std::slice::from_ref(&whole));
+    assert_eq!(same.bytes().as_ptr(), whole.bytes().as_ptr(), "a reshape shares the bytes");
+}
+
+#[test]
+fn normalisations_by_hand() {
+    let near = |got: Vec<f64>, want: &[f64]| {
+        assert_eq!(got.len(), want.len());
+        assert!(got.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-6), "{got:?} is not {want:?}");
+    };
+    let x = f32s([2, 2], &[0., 2_f32.ln(), 1000., 1000.]);
+    near(
+        eval("softmax", Attrs::new().int("axis", 1), std::slice::from_ref(&x)).to_f64(),
+        &[1. / 3., 2. / 3., 0.5, 0.5],
+    );
+    near(
+        eval("log-softmax", Attrs::new().int("axis", 1), &[x]).to_f64(),
+        &[-(3_f64.ln()), 2_f64.ln() - 3_f64.ln(), -(2_f64.ln()), -(2_f64.ln())],
+    );
+    let x = || f32s([1, 2, 2], &[1., 3., 5., 9.]);
+    let pair = |a, b| f32s([2], &[a, b]);
+    let exact = || Attrs::new().float("epsilon", 0.0);
+    near(
+        eval("layer-norm", exact().int("axis", 2), &[x(), pair(1., 2.), pair(0., 1.)]).to_f64(),
+        &[-1., 3., -1., 3.],
+    );
+    near(eval("instance-norm", exact(), &[x(), pair(1., 2.), pair(0., 1.)]).to_f64(), &[-1., 1., -1., 3.]);
+    let batch = [x(), pair(2., 1.), pair(1., 0.), pair(1., 5.), pair(4., 16.)];
+    near(eval("batch-norm", exact(), &batch).to_f64(), &[1., 3., 0., 1.]);
+    let lrn = Attrs::new().int("size", 2).float("alpha", 2.0).float("beta", 1.0).float("bias", 1.0);
+    near(eval("lrn", lrn, &[f32s([1, 2, 1], &[1., 2.])]).to_f64(), &[1. / 6., 2. / 5.]);
+    // With equal scores, attention is the mean of the values it may look at.
+    let [q, k] = [f32s([1, 1, 1, 1], &[0.]), f32s([1, 1, 3, 1], &[1., 2., 3.])];
+    let [v, mask] = [f32s([1, 1, 3, 1], &[3., 5., 100.]), f32s([3], &[0., 0., f32::NEG_INFINITY])];
+    near(eval("attention", Attrs::new().float("scale", 1.0), &[q, k, v, mask]).to_f64(), &[4.]);
+}
+
+#[test]
+fn functions_have_their_values() {
+    let cases = [
+        ("erf", &[][..], 1.0, 0.842_700_792_949_714_9),
+        ("erf", &[], -3.0, -0.999_977_909_503_001_4),
+        ("gelu", &[], 1.0, 0.841_344_746_068_542_9),
+        ("gelu-tanh", &[], 1.0, 0.841_191_990_607_476_4),
+        ("round", &[], 2.5, 2.0),
+        ("round", &[], -1.5, -2.0),
+        ("sign", &[], -0.5, -1.0),
+        ("softplus", &[], 1000.0, 1000.0),
+        ("mish", &[], 1.0, 0.865_098_388_267_322_1),
+        ("hard-swish", &[], 1.0, 2.0 / 3.0),
+        ("hard-sigmoid", &[0.2, 0.5], 1.0, 0.7),
+        ("elu", &[2.0], -1.0, -1.264_241_117_657_115_4),
+        ("leaky-relu", &[0.1], -2.0, -0.2),
+        ("silu", &[], 1.0, 0.731_058_578_630_004_9),
+        ("clip", &[0.0, 6.0], 7.0, 6.0),
+    ];
+    for (op, parameters, x, want) in cases {
+        let got = post::unary(op, parameters, x).unwrap();
+        assert!((got - want).abs() < 1e-12, "{op}({x}) is {got}, not {want}");
+    }
+}
+
+#[test]
+fn refusals_name_the_operand_or_attribute_and_the_shapes() {
+    let x = || f32_type([1, 3, 8, 8]);
+    let conv = |attrs, w: [usize; 4], bias| refusal("conv", attrs, &[x(), f32_type(w), f32_type([bias])]);
+    let cases = [
+        (conv(Attrs::new(), [4, 2, 3, 3], 4), "weights f32[4,2,3,3]"),
+        (conv(Attrs::new(), [4, 3, 3, 3], 5), "bias f32[5]"),
+        (conv(Attrs::new(), [4, 3, 9, 9], 4), "window of 9"),
+        (conv(Attrs::new().ints("strides", &[1]), [4, 3, 3, 3], 4), "`strides`"),
+        (conv(Attrs::new().ints("pads", &[0, -1, 0, 0]), [4, 3, 3, 3], 4), "`pads`"),
+        (conv(Attrs::new().int("groups", 0), [4, 3, 3, 3], 4), "`groups`"),
+        (refusal("matmul", Attrs::new(), &[f32_type([2, 3]), f32_type([4, 2])]), "3 columns meet 4 rows"),
+        (refusal("add", Attrs::new(), &[f32_type([2]), f32_type([3])]), "operand 1 is f32[3]"),
+        (
+            refusal("add", Attrs::new(), &[f32_type([2]), TensorType::plain(DType::I64, [2])]),
+            "operand 1 is i64[2]",
+        ),
+        (refusal("softmax", Attrs::new().int("axis", 4), &[x()]), "`axis` is 4"),
+        (refusal("transpose", Attrs::new().ints("perm", &[0, 0]), &[f32_type([2, 2])]), "`perm`"),
+        (refusal("reshape", Attrs::new().ints("shape", &[5]), &[x()]), "192 elements"),
+        (refusal("reduce-sum", Attrs::new().ints("axes", &[1, 0]), &[x()]), "`axes`"),
+        (refusal("gather", Attrs::new().int("axis", 0), &[x(), x()]), "operand 1 is f32[1,3,8,8]"),
+        (refusal("pack", Attrs::new().with("layout", Attr::Layout(layout("Ba32b"))), &[x()]), "Ba32b"),
+        (refusal("concat", Attrs::new().int("axis", 1), &[x(), f32_type([1, 3, 8, 7])]), "operand 1"),
+    ];
+    for (message, part) in cases {
+        assert!(message.contains(part), "`{message}` does not say `{part}`");
+    }
+}
+
+#[test]
+fn attributes_of_one_name_are_of_one_kind() {
+    // `*rest` carries them from one op to another by their names.
+    let mut kinds = std::collections::BTreeMap::new();
+    for def in all() {
+        for attr in &def.attrs {
+            let (kind, first) = kinds.entry(attr.name).or_insert((attr.kind, def.name));
+            assert_eq!(*kind, attr.kind, "`{}` of `{first}` and of `{}`", attr.name, def.name);
+        }
+    }
+}
+
+#[test]
+fn transposed_convolutions_by_hand() {
+    let x = f32s([1, 1, 2, 2], &[1., 2., 3., 4.]);
+    let w = f32s([1, 1, 2, 2], &[1., 10., 100., 1000.]);
+    let run = |attrs: Attrs| eval("conv-transpose", attrs, &[x.clone(), w.clone(), f32s([1], &[0.5])]);
+    let whole = [1.5, 12.5, 20.5, 103.5, 1234.5, 2040.5, 300.5, 3400.5, 4000.5];
+    assert_eq!(run(Attrs::new()).to_f64(), whole);
+    let cut = Attrs::new().ints("pads", &[1, 1, 0, 1]);
+    assert_eq!(run(cut).to_f64(), [1234.5, 3400.5]);
+    let apart = Attrs::new().ints("strides", &[1, 2]).ints("output-padding", &[0, 1]);
+    let rows =
+        [1.5, 10.5, 2.5, 20.5, 0.5, 103.5, 1030.5, 204.5, 2040.5, 0.5, 300.5, 3000.5, 400.5, 4000.5, 0.5];
+    assert_eq!(run(apart).to_f64(), rows);
+}

@@ -1,0 +1,288 @@
+//! Two registries in one process: one with an op, a kernel, a guard, a cost model, an extractor and a pass of its own,
+//! the other without them.
+#![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
+
+use crate::common;
+use ovolo::attr::Attr;
+use ovolo::backend::{Args, Backend, Kernel};
+use ovolo::compile::{self, Options};
+use ovolo::cost::{CostModel, Given, Machine, Pricing, PricingError, Query, pricing};
+use ovolo::error::Error;
+use ovolo::extract::{self, Claim, Exact, ExtractError, Extraction, Extractor, Problem};
+use ovolo::graph::text;
+use ovolo::op::{Arity, Call, Contract, Flags, Lowering, OpDef};
+use ovolo::pass::pipeline::Pipeline;
+use ovolo::pass::{self, Context, Pass, PassReport, State};
+use ovolo::registry::{Registry, RegistryError};
+use ovolo::rule::{Function, Kind, RuleSet, Value};
+use ovolo::session::Session;
+use ovolo::tensor::{DType, Tensor};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The op `fold`: `x + FACTOR * x`, so that registries with the same name and another factor can be told apart.
+fn fold<const FACTOR: u8>() -> OpDef {
+    OpDef {
+        name: "fold",
+        doc: "a multiple of the operand, and the operand",
+        arity: Arity::Exactly(1),
+        attrs: Vec::new(),
+        flags: Flags::default(),
+        infer: |_, types| Ok(types[0].clone()),
+        eval: |_, operands, ty| {
+            let values: Vec<f64> = operands[0].to_f64().iter().map(|x| x + f64::from(FACTOR) * x).collect();
+            Tensor::from_f64(ty.dtype, ty.shape.clone(), &values)
+        },
+        flops: |_, _, ty| 2.0 * ty.shape.count() as f64,
+        lowered: None,
+    }
+}
+
+struct Folded<const FACTOR: u8>;
+
+// SAFETY: the kernel reads its operand and writes its result, each as many elements as the type says, and nothing else.
+unsafe impl<const FACTOR: u8> Backend for Folded<FACTOR> {
+    fn name(&self) -> &'static str {
+        "mine"
+    }
+
+    fn ops(&self) -> Vec<Lowering> {
+        let contract = |call: &Call<'_>| match call.output.dtype {
+            DType::F32 => Ok(Contract { implementation: "plain".into(), ..Contract::default() }),
+            other => Err(format!("no kernel for {other}")),
+        };
+        vec![Lowering::new("mine.fold", "fold", contract, |call| {
+            Ok(Box::new(Plain::<FACTOR>(call.output.shape.count())))
+        })]
+    }
+}
+
+struct Plain<const FACTOR: u8>(usize);
+
+impl<const FACTOR: u8> Kernel for Plain<FACTOR> {
+    unsafe fn run(&self, args: &Args<'_>) {
+        for at in 0..self.0 {
+            // SAFETY: the caller's promise: the operand and the result have so many elements of f32.
+            unsafe {
+                let x = args.inputs[0].cast::<f32>().add(at).read();
+                args.output.cast::<f32>().add(at).write(x + f32::from(FACTOR) * x);
+            }
+        }
+    }
+}
+
+/// Prices by [`Flat`].
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct ByFlat;
+
+impl Pricing for ByFlat {
+    fn name(&self) -> &str {
+        "flat"
+    }
+
+    fn model(&self, _: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
+        Ok(Box::new(Flat))
+    }
+}
+
+/// A microsecond for each kernel.
+struct Flat;
+
+impl CostModel for Flat {
+    fn name(&self) -> &'static str {
+        "flat"
+    }
+
+    fn seconds(&self, _: &Query<'_>) -> Option<f64> {
+        Some(1e-6)
+    }
+
+    fn copy(&self, _: usize) -> f64 {
+        1e-6
+    }
+}
+
+/// The extractor `exact` under another name.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Other;
+
+impl Extractor for Other {
+    fn name(&self) -> &'static str {
+        "other"
+    }
+
+    fn claim(&self) -> Claim {
+        Exact::DEFAULT.claim()
+    }
+
+    fn extract(&self, problem: &Problem) -> Result<Extraction, ExtractError> {
+        Exact::DEFAULT.extract(problem)
+    }
+}
+
+/// Counts e-nodes, and refuses an e-graph of more than its setting.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Census {
+    most: usize,
+}
+
+impl Pass for Census {
+    fn name(&self) -> &str {
+        "census"
+    }
+
+    fn run(&self, state: &mut State, _: &Context<'_>) -> Result<PassReport, Error> {
+        let nodes = state.egraph.as_ref().map_or(0, |egraph| egraph.nodes());
+        match nodes <= self.most {
+            true => Ok(PassReport::Custom(format!("{nodes} e-nodes"))),
+            false => Err(Error::setting(format!("{nodes} e-nodes are more than {}", self.most))),
+        }
+    }
+}
+
+const RULES: &str = r#"[
+    Rule(name: "lower-fold", from: "(fold ?x)", to: "(mine.fold ?x)", when: ["is-even(?x, 0)"]),
+]"#;
+
+const PIPELINE: &str = r#"Pipeline(
+    name: "mine",
+    passes: [
+        Rewrite(name: "lower", rules: ["lower-fold"]),
+        Census(most: 100),
+        Extract(extractor: "other", cost: "flat"),
+        Plan(),
+    ],
+    backends: ["mine"],
+)"#;
+
+const MODEL: &str = "graph {\n  x: f32[4] = input\n  y = fold(x)\n  return y\n}";
+
+fn with<const FACTOR: u8>() -> Arc<Registry> {
+    let mut registry = Registry::new();
+    registry.add_op(fold::<FACTOR>()).unwrap();
+    registry.add_backend(Arc::new(Folded::<FACTOR>)).unwrap();
+    let doc = "the operand's size along the axis is even";
+    let even = Function::guard("is-even", doc, &[Kind::Operand, Kind::Integer], |arguments| {
+        let [Value::Operand(operand), Value::Attr(axis)] = &arguments[..] else {
+            return Err("two arguments".into());
+        };
+        let Attr::Int(axis) = axis else { return Err("the axis is an integer".into()) };
+        let size = usize::try_from(*axis).ok().and_then(|axis| operand.ty.shape.get(axis));
+        match size {
+            Some(size) if size % 2 == 0 => Ok(Value::yes()),
+            _ => Err(format!("{} is not even", arguments.show(0))),
+        }
+    });
+    registry.add_function(even).unwrap();
+    registry.add_pricing(pricing::kind::<ByFlat>()).unwrap();
+    registry.add_extractor(extract::kind::<Other>()).unwrap();
+    registry.add_pass("Census", pass::Kind::of::<Census>()).unwrap();
+    registry.add_rules("rules/mine.ron", RULES).unwrap();
+    registry.add_pipeline("passes/mine.ron", PIPELINE).unwrap();
+    Arc::new(registry)
+}
+
+fn options(registry: &Arc<Registry>) -> Options {
+    let (name, text) = registry.pipeline("mine").unwrap();
+    Options {
+        registry: Arc::clone(registry),
+        rules: registry.rule_set().unwrap(),
+        pipeline: Pipeline::read(&registry.scope(), name, text).unwrap(),
+        threads: 1,
+        machine: Machine::NOMINAL,
+        measured: None,
+        keep_egraph_after: None,
+    }
+}
+
+/// What a registry makes of the model's operand `[1, 2, 3, 4]`.
+fn run(registry: &Arc<Registry>) -> Vec<f64> {
+    let graph = text::parse(registry.ops(), MODEL).unwrap();
+    let compilation = compile::compile(graph, &options(registry)).unwrap();
+    let census = compilation.stages.iter().find(|stage| stage.name == "census").unwrap();
+    assert!(matches!(&census.report, Some(PassReport::Custom(text)) if text.ends_with(" e-nodes")));
+    assert_eq!(compilation.plan.steps[0].op.name, "mine.fold");
+    let mut session = Session::new(&compilation.program, compilation.plan, registry.backends()).unwrap();
+    let x = Tensor::from_f64(DType::F32, [4], &[1.0, 2.0, 3.0, 4.0]);
+    session.run(&[&x]).unwrap()[0].to_f64()
+}
+
+#[test]
+fn registries_with_different_definitions_of_one_name_live_side_by_side() {
+    let (three, ten) = (with::<2>(), with::<9>());
+    for _ in 0..2 {
+        assert_eq!(run(&three), [3.0, 6.0, 9.0, 12.0]);
+        assert_eq!(run(&ten), [10.0, 20.0, 30.0, 40.0]);
+    }
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| run(&ten));
+        assert_eq!(run(&three), [3.0, 6.0, 9.0, 12.0]);
+        assert_eq!(other.join().unwrap(), [10.0, 20.0, 30.0, 40.0]);
+    });
+}
+
+#[test]
+fn what_one_registry_was_given_another_does_not_have() {
+    let with = with::<2>();
+    let without = common::registry();
+    let unknown = text::parse(without.ops(), MODEL).unwrap_err().to_string();
+    assert!(unknown.contains("fold"), "{unknown}");
+    let unread = RuleSet::read(without.vocabulary(), &[("mine.ron", RULES)]).unwrap_err().to_string();
+    assert!(unread.contains("fold") && unread.contains("is-even"), "{unread}");
+    let refused = Pipeline::read(&without.scope(), "mine.ron", PIPELINE).unwrap_err().to_string();
+    for name in ["Census", "other", "flat", "mine"] {
+        assert!(refused.contains(&format!("`{name}` is not known")), "{name}: {refused}");
+    }
+    assert!(without.catalog().pricings.get("flat").is_none());
+    assert!(with.ops().get("native.relu").is_none() && without.ops().get("native.relu").is_some());
+}
+
+#[test]
+fn a_guard_of_a_registry_says_no_with_its_reason() {
+    let registry = with::<2>();
+    let graph = text::parse(registry.ops(), &MODEL.replace("[4]", "[5]")).unwrap();
+    let error = compile::compile(graph, &options(&registry)).err().unwrap().to_string();
+    assert!(error.contains("fold"), "{error}");
+}
+
+#[test]
+fn settings_of_a_pass_are_its_own() {
+    let registry = with::<2>();
+    let wrong = PIPELINE.replace("most: 100", "least: 1");
+    let refused = Pipeline::read(&registry.scope(), "mine.ron", &wrong).unwrap_err().to_string();
+    assert!(refused.contains("`least`") && refused.contains("mine.ron:5"), "{refused}");
+    let small = PIPELINE.replace("most: 100", "most: 1");
+    let pipeline = Pipeline::read(&registry.scope(), "mine.ron", &small).unwrap();
+    let graph = text::parse(registry.ops(), MODEL).unwrap();
+    let error = compile::compile(graph, &Options { pipeline, ..options(&registry) }).err().unwrap();
+    assert!(error.to_string().ends_with("e-nodes are more than 1"), "{error}");
+}
+
+#[test]
+fn shipped_rules_are_left_out_where_their_ops_are_absent_and_nowhere_else() {
+    let written = |registry: &Registry| {
+        let names = |text: &str| text.matches("Rule(").count();
+        registry.rules().iter().map(|(_, text)| names(text)).sum::<usize>()
+    };
+    let (all, none) = (common::registry(), Registry::new());
+    let lines: BTreeSet<_> =
+        common::rules().rules().iter().map(|rule| (rule.file.clone(), rule.line)).collect();
+    assert_eq!(lines.len(), written(all), "with all backends every shipped rule is read");
+    let few = none.rule_set().unwrap();
+    assert!(few.rules().len() > 100 && !few.rules().iter().any(|rule| rule.name.ends_with("-native")));
+}
+
+#[test]
+fn a_name_is_given_once() {
+    let mut registry = Registry::new();
+    registry.add_op(fold::<2>()).unwrap();
+    let again = registry.add_op(fold::<3>()).err().unwrap();
+    assert_eq!(again.to_string(), "there are two ops named `fold`: give one of them another name");
+    assert!(matches!(
+        registry.add_pass("Extract", pass::Kind::of::<Census>()),
+        Err(RegistryError::Duplicate(_))
+    ));
+    let absent = Registry::new().add_backend(Arc::new(Folded::<2>)).err().unwrap();
+    assert!(absent.to_string().contains("`mine.fold` cannot be lowered: there is no op `fold`"), "{absent}");
+}
