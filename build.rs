@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 /// What kernels, rules and plans are made of. The other crates have fingerprints of their own.
-const SOURCES: &[&str] = &["Cargo.toml", "Cargo.lock", "build.rs", "passes", "rules", "src", "team"];
+const SOURCES: &[&str] = &["Cargo.toml", "Cargo.lock", "build.rs", "costs", "passes", "rules", "src", "team"];
 
-/// Folders of texts that are embedded, each with the name of the constant that lists them.
-const EMBEDDED: &[(&str, &str)] = &[("rules", "RULES"), ("passes", "PIPELINES")];
+/// Folders of texts that are embedded: each with the constant that lists them, and the file that declares it.
+const EMBEDDED: &[(&str, &str, &str)] =
+    &[("costs", "COSTS", "costs.rs"), ("passes", "PIPELINES", "passes.rs"), ("rules", "RULES", "rules.rs")];
 
 fn main() {
     let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
@@ -14,10 +15,10 @@ fn main() {
     ovolo_fingerprint::emit(SOURCES);
 }
 
-/// Writes a list of the names and texts of the RON files of each embedded folder, sorted by name.
+/// Writes for each embedded folder a list of the names and texts of its RON files, sorted by name.
 fn embed(root: &Path) {
-    let mut text = String::new();
-    for (folder, constant) in EMBEDDED {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
+    for (folder, constant, file) in EMBEDDED {
         let mut names: Vec<String> = std::fs::read_dir(root.join(folder))
             .into_iter()
             .flatten()
@@ -26,15 +27,14 @@ fn embed(root: &Path) {
             .filter(|name| name.ends_with(".ron"))
             .collect();
         names.sort();
-        text += &format!("const {constant}: &[(&str, &str)] = &[\n");
+        let mut text = format!("const {constant}: &[(&str, &str)] = &[\n");
         for name in names {
             let path = root.join(folder).join(&name);
             text += &format!("    (\"{folder}/{name}\", include_str!({:?})),\n", path.display().to_string());
         }
         text += "];\n";
-    }
-    let folder = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
-    if let Err(error) = std::fs::write(folder.join("shipped.rs"), text) {
-        println!("cargo::error=the list of embedded files cannot be written: {error}");
+        if let Err(error) = std::fs::write(out.join(file), text) {
+            println!("cargo::error=the list of embedded files cannot be written: {error}");
+        }
     }
 }

@@ -5,32 +5,33 @@
 
 mod basis;
 mod feature;
-mod formula;
 mod learned;
+mod machine;
 mod measured;
 mod noise;
 mod pattern;
+pub mod price;
 pub mod pricing;
 mod process;
 mod random;
 mod rank;
-mod roofline;
 pub mod stored;
 
 pub use basis::Basis;
 pub use feature::{FEATURES, Feature, Value};
-pub use formula::Formula;
 pub use learned::{Example, Fit, HeldOut, LEARNERS, Learned};
+pub use machine::Machine;
 pub use measured::{Asked, Entry, InPlans, Leaning, Measured, State, Table, key};
 pub use noise::{Noise, Noisy};
 pub use pattern::fits;
+pub use price::{PriceList, Priced};
 pub use pricing::{Pricing, PricingError};
 pub use process::{Answer, Process};
 pub use rank::{median, median_error, spearman};
-pub use roofline::{Machine, Roofline};
 pub use stored::{Decision, Stored, Validators};
 
 use crate::op::{Call, Contract};
+use std::sync::Arc;
 
 /// What a cost model may look at.
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +93,8 @@ pub struct Given<'a> {
     pub threads: usize,
     /// Bytes of the model's constants.
     pub constants: usize,
+    /// The price list of the registry.
+    pub prices: &'a Arc<PriceList>,
     /// What times of this machine depend on.
     pub validators: &'a dyn Fn() -> Validators,
 }
@@ -99,6 +102,13 @@ pub struct Given<'a> {
 impl<'a> Given<'a> {
     /// The machine alone.
     pub fn machine(machine: &'a Machine) -> Self {
-        Self { machine, measured: None, threads: 1, constants: 0, validators: &Validators::default }
+        Self {
+            machine,
+            measured: None,
+            threads: 1,
+            constants: 0,
+            prices: PriceList::shipped(),
+            validators: &Validators::default,
+        }
     }
 }

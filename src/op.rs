@@ -37,7 +37,7 @@ pub use handle::{CONST, INPUT, Op};
 pub use kernel::{ALIGN, Args, Call, Contract, Kernel};
 pub use lowered::{
     Attributes, Check, ContractOf, Draw, Fallback, FallbackContract, FallbackKernel, Form, KernelOf, Layouts,
-    LowerError, Lowered, Lowering, Made, Own, Reference, Sample, SecondsOf,
+    LowerError, Lowered, Lowering, Made, Own, Reference, Sample,
 };
 pub use ops::Ops;
 

@@ -17,6 +17,7 @@ pub use plan::PlanMemory;
 pub use rewrite::Rewrite;
 
 use crate::backend::Backends;
+use crate::cost::PriceList;
 use crate::cost::{CostModel, Fit, Machine, Measured};
 use crate::egraph::{EGraph, Saturation};
 use crate::error::Error;
@@ -34,6 +35,7 @@ use pipeline::Pipeline;
 use pricing::{ByFit, Pricings};
 use std::any::Any;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// What pipelines choose among, each by its name.
 #[derive(Clone)]
@@ -50,6 +52,8 @@ pub struct Catalog {
     pub planners: Planners,
     /// Backends.
     pub backends: Backends,
+    /// The price list.
+    pub prices: Arc<PriceList>,
 }
 
 impl Default for Catalog {
@@ -68,6 +72,7 @@ impl Catalog {
             orders: memory::execution_orders(),
             planners: memory::planners(),
             backends: Table::new("backend"),
+            prices: Arc::clone(PriceList::shipped()),
         }
     }
 

@@ -9,7 +9,7 @@
 
 use crate::backend::{Backend, Backends};
 use crate::cost::Pricing;
-use crate::error::Diagnostics;
+use crate::error::{Diagnostics, Source};
 use crate::extract::Extractor;
 use crate::memory::{Order, Planner};
 use crate::onnx::{self, Operator, Operators};
@@ -22,7 +22,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
+include!(concat!(env!("OUT_DIR"), "/passes.rs"));
+include!(concat!(env!("OUT_DIR"), "/rules.rs"));
 
 /// What a compilation may name.
 #[derive(Clone)]
@@ -43,6 +44,9 @@ pub enum RegistryError {
     /// The name is taken.
     #[error(transparent)]
     Duplicate(#[from] Duplicate),
+    /// A price list has mistakes.
+    #[error("{0}")]
+    Prices(Diagnostics),
     /// An op of a backend cannot be defined.
     #[error(transparent)]
     Lower(#[from] LowerError),
@@ -190,6 +194,17 @@ impl Registry {
         text: impl Into<Cow<'static, str>>,
     ) -> Result<(), RegistryError> {
         Ok(self.pipelines.add(name, text.into())?)
+    }
+
+    /// Adds a price list, which ships with whoever adds it and is laid over those before it: `name` is its path, such as
+    /// `costs/mine.ron`.
+    ///
+    /// # Errors
+    /// The mistakes in it.
+    pub fn add_prices(&mut self, name: &str, text: &str) -> Result<(), RegistryError> {
+        let list = self.catalog.prices.with(&[Source::new(name, text)]).map_err(RegistryError::Prices)?;
+        self.catalog.prices = Arc::new(list);
+        Ok(())
     }
 
     /// Adds what tells one build of a crate from others, such as a digest of its sources: nothing that another build has

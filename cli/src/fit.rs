@@ -158,7 +158,7 @@ impl Fit {
             rules: self.rules.clone(),
             // The candidates are the same by whatever model they are priced.
             cost: Some("flops".into()),
-            formula: None,
+            costs: Vec::new(),
             learned: None,
             process: None,
             process_timeout: Invocation::PATIENCE,

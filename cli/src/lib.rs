@@ -5,6 +5,7 @@ mod bench;
 mod cache;
 mod caching;
 mod compile;
+mod costs;
 mod doctor;
 mod experiment;
 mod explain;
@@ -89,6 +90,9 @@ enum Command {
     /// Test, check and question rules.
     #[command(subcommand)]
     Rules(rules::Rules),
+    /// Show the price lists that ship, and what a price can depend on.
+    #[command(subcommand)]
+    Costs(costs::Costs),
     /// Look at, question and clean the cache of plans.
     #[command(subcommand)]
     Cache(cache::Cache),
@@ -117,15 +121,15 @@ struct Settings {
     /// The cost model, in place of the pipeline's.
     #[arg(long)]
     cost: Option<String>,
-    /// Price by the formula in this file: the cost model `formula`.
+    /// Lay the price list in this file over the shipped one: the cost model `prices`. May be given more than once.
     #[arg(long, value_name = "FILE.ron", conflicts_with = "cost")]
-    formula: Option<PathBuf>,
+    costs: Vec<PathBuf>,
     /// Price by the model in this file, which `ovolo fit` has written: the cost model `learned`.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["cost", "formula"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cost", "costs"])]
     learned: Option<PathBuf>,
     /// Price by a program, which this command starts: the cost model `process`. It is given the features of
     /// each kernel as a line of JSON, and answers with a line {"seconds": 1.2e-5}.
-    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["cost", "formula", "learned"])]
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["cost", "costs", "learned"])]
     process: Option<String>,
     /// How many seconds that program may take for an answer.
     #[arg(
@@ -190,6 +194,7 @@ fn run(arguments: Arguments, registry: &Arc<Registry>) -> ExitCode {
         Command::Extract(command) => command.run(registry),
         Command::Pack(command) => command.run(),
         Command::Rules(command) => command.run(registry),
+        Command::Costs(command) => command.run(registry),
         Command::Cache(command) => command.run(registry),
         Command::SaveCache(command) => command.run(registry),
         Command::LoadCache(command) => command.run(registry),

@@ -6,7 +6,7 @@ use ovolo::cache::Request;
 use ovolo::compile::{self, Compilation, Options, Stage};
 use ovolo::cost::Basis;
 use ovolo::cost::Machine;
-use ovolo::cost::pricing::ByFormula;
+use ovolo::cost::pricing::ByPrices;
 use ovolo::error::Source;
 use ovolo::extract;
 use ovolo::graph::{Graph, text};
@@ -175,9 +175,11 @@ impl Settings {
 
     /// Replaces the extractor and the cost model of a pipeline by those of the command line.
     fn choose(&self, registry: &Registry, extract: &mut Extract) -> Result<(), String> {
-        if let Some(file) = &self.formula {
-            let formula = Source::new(file.display().to_string(), read(file)?);
-            extract.cost = Arc::new(ByFormula { formula: Some(formula) });
+        if !self.costs.is_empty() {
+            let source =
+                |file: &PathBuf| Ok::<_, String>(Source::new(file.display().to_string(), read(file)?));
+            let files = self.costs.iter().map(source).collect::<Result<_, _>>()?;
+            extract.cost = Arc::new(ByPrices { files });
         }
         if let Some(command) = &self.process {
             let patience = Duration::from_secs(self.process_timeout);

@@ -17,7 +17,7 @@ impl Settings {
     /// Every file that a compilation reads, as far as they are there.
     pub(super) fn inputs(&self) -> Vec<PathBuf> {
         let mut files = vec![self.model.clone(), PathBuf::from(&self.pipeline)];
-        files.extend(self.formula.clone());
+        files.extend(self.costs.clone());
         files.extend(self.learned.clone());
         for directory in &self.rules {
             files.extend(rule_files(directory).into_iter().flatten().map(|(name, _)| PathBuf::from(name)));

@@ -2,7 +2,7 @@
 
 use super::alone::Alone;
 use super::runtime::Runtime;
-use super::{job, library, nvrtc, price};
+use super::{job, library, nvrtc};
 use ovolo::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
 use ovolo::op::Lowering;
 use ovolo::tensor::Family;
@@ -68,7 +68,7 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 
 macro_rules! ops {
     ($($op:literal),* $(,)?) => {
-        &[$(Lowering { device: Some(FAMILY), seconds: Some(price::seconds), ..Lowering::new(concat!("cuda.", $op), $op, contract, kernel) }),*]
+        &[$(Lowering { device: Some(FAMILY), ..Lowering::new(concat!("cuda.", $op), $op, contract, kernel) }),*]
     };
 }
 

@@ -12,7 +12,7 @@ mod problem;
 
 use super::alone::Alone;
 use super::backend::FAMILY;
-use super::{Cuda, command, library, price, tf32};
+use super::{Cuda, command, library, tf32};
 pub(super) use calls::Calls;
 pub(super) use multiply::{Handle, Multiply};
 use ovolo::attr::{Attr, AttrKind, Attrs};
@@ -58,7 +58,6 @@ const MATMUL: Lowering = Lowering {
     attributes: Attributes::Also(attributes),
     check: Some(check),
     reference: Reference::Prepared(tf32::rounded),
-    seconds: Some(price::seconds),
     device: Some(FAMILY),
     ..Lowering::new("cublaslt.matmul", "matmul", contract, kernel)
 };

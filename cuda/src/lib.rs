@@ -26,7 +26,6 @@ mod module;
 pub mod nvrtc;
 mod place;
 mod prelude;
-mod price;
 mod product;
 mod reduce;
 mod runtime;

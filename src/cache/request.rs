@@ -137,7 +137,7 @@ impl Request {
     }
 }
 
-/// Texts of more bytes are told by their digest: formulas, fitted models.
+/// Texts of more bytes are told by their digest: price lists, fitted models.
 const LONGEST: usize = 400;
 
 /// All settings of a pass, as it describes them: `lower.rounds`, and the value.

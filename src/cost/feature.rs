@@ -1,4 +1,4 @@
-//! The features of a kernel: what formulas, learners and tables know of it.
+//! The features of a kernel: what price lists, learners and tables know of it.
 //!
 //! Each has a name, a line of what it is, and a value that follows from the query alone: a number, or text
 //! for what has no order. The list is the documentation, and the columns of `ovolo features`.
@@ -6,7 +6,7 @@
 #![allow(clippy::cast_precision_loss)] // Sizes and counts are far below what a float holds.
 
 use super::Query;
-use super::roofline::functions;
+use super::{Machine, PriceList};
 use crate::attr::Attr;
 use crate::tensor::TensorType;
 
@@ -30,7 +30,7 @@ impl std::fmt::Display for Value {
 
 /// One property of a kernel.
 pub struct Feature {
-    /// The name, in formulas and as a column: snake case.
+    /// The name, in price lists and as a column: snake case.
     pub name: &'static str,
     /// What it is, with its unit.
     pub doc: &'static str,
@@ -150,9 +150,11 @@ pub const FEATURES: &[Feature] = &[
     }),
     number(
         "functions",
-        "operations that the roofline counts for functions that are no single instruction, `exp` or `sigmoid`, \
+        "operations that the shipped price list counts for functions that are no single instruction, `exp` or `sigmoid`, \
          of all elements",
-        functions,
+        |query| {
+            PriceList::shipped().value("function_operations", &Machine::NOMINAL, query).unwrap_or(f64::NAN)
+        },
     ),
 ];
 

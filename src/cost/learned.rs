@@ -9,7 +9,7 @@ mod encode;
 mod linear;
 
 use super::rank::{median_error, spearman};
-use super::{CostModel, FEATURES, Machine, Query, Roofline, Value};
+use super::{CostModel, FEATURES, Machine, Priced, Query, Value};
 use boost::Boosted;
 use encode::{DERIVED, Encoder, Row};
 use linear::Linear;
@@ -287,14 +287,14 @@ fn score(model: &str, predicted: &[f64], seen: &[f64]) -> HeldOut {
 #[derive(Clone, Debug)]
 pub struct Learned {
     fit: Arc<Fit>,
-    roofline: Roofline,
+    roofline: Priced,
     constants: usize,
 }
 
 impl Learned {
     /// Prices the kernels of a model with so many bytes of constants.
     pub fn new(fit: Arc<Fit>, constants: usize) -> Self {
-        let roofline = Roofline::new("roofline", fit.machine);
+        let roofline = Priced::shipped("roofline", fit.machine);
         Self { fit, roofline, constants }
     }
 }
@@ -319,7 +319,7 @@ impl CostModel for Learned {
     }
 
     fn copy(&self, bytes: usize) -> f64 {
-        self.fit.machine.copy(bytes)
+        self.roofline.copy(bytes)
     }
 
     fn lacking(&self) -> String {

@@ -4,7 +4,7 @@
 //! has: weights of a small network stay in the caches from one run to the next, those of a large one
 //! do not. The table is plain data; who fills it is no matter here.
 
-use super::{CostModel, Machine, Query, Roofline};
+use super::{CostModel, Machine, PriceList, Priced, Query};
 use crate::graph::Graph;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -171,14 +171,14 @@ impl CostModel for Measured {
     }
 
     fn copy(&self, bytes: usize) -> f64 {
-        self.machine.copy(bytes)
+        PriceList::shipped().copy(&self.machine, bytes)
     }
 
     fn weight(&self, query: &Query<'_>) -> Option<f64> {
         let seconds = self.seconds(query)?;
         match self.leaning {
             Leaning::Roofline(machine) if seconds.is_finite() => {
-                Roofline::new("roofline", machine).seconds(query)
+                Priced::shipped("roofline", machine).seconds(query)
             }
             Leaning::Conversions(factor)
                 if matches!(query.call.op.meaning(), "pack" | "unpack" | "reorder") =>

@@ -1,6 +1,6 @@
 //! How kernels are priced: the settings of each cost model, and how it is made of them.
 
-use super::{CostModel, Formula, Given, Machine, Measured, Roofline};
+use super::{CostModel, Given, Machine, Measured, PriceList, Priced};
 use crate::error::{Diagnostics, Source};
 use crate::ron::{Reader, Spanned};
 use crate::setting::{Kind, Settings, Written};
@@ -44,9 +44,9 @@ pub enum PricingError {
         /// Where that comes from.
         advice: &'static str,
     },
-    /// A formula with mistakes.
+    /// Price lists with mistakes.
     #[error("{0}")]
-    Formula(Diagnostics),
+    Prices(Diagnostics),
     /// A fitted model that does not hold here.
     #[error("{file}: {why}")]
     Fit {
@@ -68,7 +68,7 @@ pub fn kind<T: Pricing + Default + DeserializeOwned>() -> Kind<dyn Pricing> {
     }
 }
 
-/// Operations and bytes at the speeds of a nominal machine: the same prices everywhere.
+/// The price list at the speeds of a nominal machine: the same prices everywhere.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct ByFlops;
 
@@ -77,8 +77,8 @@ impl Pricing for ByFlops {
         "flops"
     }
 
-    fn model(&self, _: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
-        Ok(Box::new(Roofline::new("flops", Machine::NOMINAL)))
+    fn model(&self, given: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
+        Ok(Box::new(Priced::new("flops", Machine::NOMINAL, Arc::clone(given.prices))))
     }
 
     fn by_speeds(&self) -> bool {
@@ -86,7 +86,7 @@ impl Pricing for ByFlops {
     }
 }
 
-/// Operations and bytes at the speeds of this machine.
+/// The price list at the speeds of this machine.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct ByRoofline;
 
@@ -96,7 +96,7 @@ impl Pricing for ByRoofline {
     }
 
     fn model(&self, given: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
-        Ok(Box::new(Roofline::new("roofline", *given.machine)))
+        Ok(Box::new(Priced::new("roofline", *given.machine, Arc::clone(given.prices))))
     }
 }
 
@@ -120,23 +120,23 @@ impl Pricing for ByTimes {
     }
 }
 
-/// A formula over the features of kernels.
+/// The price list at the speeds of this machine, with further files laid over it.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct ByFormula {
-    /// Its text.
-    pub formula: Option<Source>,
+pub struct ByPrices {
+    /// The files, each laid over those before it.
+    pub files: Vec<Source>,
 }
 
-impl ByFormula {
-    /// How it is had: `Formula(file: "mine.ron")`, the file being in the same folder.
+impl ByPrices {
+    /// How it is had: `Prices(file: "mine.ron")`, the file being in the same folder.
     pub fn kind() -> Kind<dyn Pricing> {
         Kind {
             plain: || Arc::new(Self::default()),
             read: |reader, written| {
-                let formula = file(reader, written)?;
+                let file = file(reader, written)?;
                 // Its mistakes are found now, and not when kernels are priced.
-                match Formula::read(&formula, &Machine::NOMINAL) {
-                    Ok(_) => Some(Arc::new(Self { formula: Some(formula) })),
+                match PriceList::over_shipped(std::slice::from_ref(&file)) {
+                    Ok(_) => Some(Arc::new(Self { files: vec![file] })),
                     Err(mistakes) => {
                         reader.found().append(mistakes);
                         None
@@ -157,19 +157,20 @@ pub fn file(reader: &mut Reader<'_>, written: Written<'_>) -> Option<Source> {
     written.folder.open(reader, &file)
 }
 
-impl Pricing for ByFormula {
+impl Pricing for ByPrices {
     fn name(&self) -> &str {
-        "formula"
+        "prices"
     }
 
     fn model(&self, given: &Given<'_>) -> Result<Box<dyn CostModel>, PricingError> {
-        let lacking = || PricingError::Lacking {
-            model: self.name().to_owned(),
-            what: "a formula",
-            advice: "name its file with `--formula FILE.ron`",
-        };
-        let source = self.formula.as_ref().ok_or_else(lacking)?;
-        let formula = Formula::read(source, given.machine).map_err(PricingError::Formula)?;
-        Ok(Box::new(formula))
+        if self.files.is_empty() {
+            return Err(PricingError::Lacking {
+                model: self.name().to_owned(),
+                what: "a price list",
+                advice: "name its file with `--costs FILE.ron`",
+            });
+        }
+        let list = given.prices.with(&self.files).map_err(PricingError::Prices)?;
+        Ok(Box::new(Priced::new("prices", *given.machine, Arc::new(list))))
     }
 }

@@ -5,7 +5,7 @@
 //! How lines come and go is no matter here.
 
 use super::feature::{FEATURES, Value};
-use super::{CostModel, Machine, Query};
+use super::{CostModel, Machine, PriceList, Query};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -102,7 +102,7 @@ impl CostModel for Process {
     }
 
     fn copy(&self, bytes: usize) -> f64 {
-        self.machine.copy(bytes)
+        PriceList::shipped().copy(&self.machine, bytes)
     }
 
     fn trouble(&self) -> Option<String> {

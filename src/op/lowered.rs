@@ -12,9 +12,6 @@ use crate::tensor::{Family, Layout, Tensor, TensorType};
 /// Answers for a call's kernel: its contract, or why there is none.
 pub type ContractOf = fn(&Call<'_>) -> Result<Contract, String>;
 
-/// Seconds of one run of a call's kernel.
-pub type SecondsOf = fn(&Call<'_>, &Contract) -> f64;
-
 /// Makes a call's kernel.
 pub type KernelOf = fn(&Call<'_>) -> Result<Box<dyn Kernel>, String>;
 
@@ -65,8 +62,6 @@ pub struct Lowering {
     pub features: &'static [Own],
     /// Instruction sets for which it has code of its own, by the backend's names; empty where there is one code.
     pub instruction_sets: &'static [&'static str],
-    /// Seconds of one run by the nominal speeds of a device; `None` for kernels of the host, whose speeds are measured.
-    pub seconds: Option<SecondsOf>,
     /// The family of devices in whose memory its operands and its result lie; `None` for the host.
     pub device: Option<Family>,
 }
@@ -90,7 +85,6 @@ impl Lowering {
             fallback: None,
             features: &[],
             instruction_sets: &[],
-            seconds: None,
             device: None,
         }
     }

@@ -13,7 +13,7 @@ pub use recorder::Kernel;
 
 use super::pipeline::Pipeline;
 use super::{Catalog, Context, Kind, Pass, PassReport, Scope, State};
-use crate::cost::pricing::{ByFormula, ByRoofline};
+use crate::cost::pricing::{ByPrices, ByRoofline};
 use crate::cost::{CostModel, Given, Machine, Noise, Noisy, Pricing, PricingError};
 use crate::egraph::{EGraph, Flip, Pick};
 use crate::error::Error;
@@ -350,19 +350,22 @@ fn choose(chooser: &Chooser<'_>, settings: &Extract) -> Result<(Trial, Option<Ob
     Ok((trial, None))
 }
 
-/// Whether the formula of a pipeline's cost model, if it has one, reads, and the limits are of devices that there are.
+/// Whether the price lists of a pipeline can be read, and its limits are of devices that exist.
 /// Programs are started, and tables and fits are read, by a compilation alone.
 ///
 /// # Errors
-/// The mistakes of the formula, or that it is missing; the first limit of no device.
+/// The mistakes of the price lists, or that there are none; the first limit of a device that does not exist.
 pub fn check(pipeline: &Pipeline, catalog: &Catalog) -> Result<(), Error> {
     if let Some(plan) = pipeline.plan() {
         catalog.check_limit(&plan.limits)?;
     }
     let Some(extract) = pipeline.extract() else { return Ok(()) };
     let cost: &dyn Any = &*extract.cost;
-    if cost.is::<ByFormula>() {
-        extract.cost.model(&Given::machine(&Machine::NOMINAL)).map_err(setting_error)?;
+    if cost.is::<ByPrices>() {
+        extract
+            .cost
+            .model(&Given { prices: &catalog.prices, ..Given::machine(&Machine::NOMINAL) })
+            .map_err(setting_error)?;
     }
     Ok(())
 }
@@ -384,6 +387,7 @@ fn cost_model(settings: &Extract, context: &Context<'_>) -> Result<Box<dyn CostM
         measured: context.measured.as_ref(),
         threads: context.threads,
         constants: context.constants,
+        prices: &context.catalog.prices,
         validators: &|| host::validators(context.threads, &context.catalog.backends),
     };
     let model = settings.cost.model(&given).map_err(setting_error)?;

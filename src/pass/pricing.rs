@@ -1,6 +1,6 @@
 //! The cost models of pipelines: those of the framework's lower floors, and those that need a program or a fit.
 
-use crate::cost::pricing::{self, ByFlops, ByFormula, ByRoofline, ByTimes, file};
+use crate::cost::pricing::{self, ByFlops, ByPrices, ByRoofline, ByTimes, file};
 use crate::cost::{CostModel, Fit, Given, Learned, Pricing, PricingError, Process, Validators};
 use crate::error::Source;
 use crate::setting::Kind;
@@ -21,7 +21,7 @@ pub fn pricings() -> &'static Pricings {
             pricing::kind::<ByFlops>(),
             pricing::kind::<ByRoofline>(),
             pricing::kind::<ByTimes>(),
-            ByFormula::kind(),
+            ByPrices::kind(),
             ByProgram::kind(),
             ByFit::kind(),
         ];

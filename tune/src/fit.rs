@@ -1,7 +1,7 @@
 //! What the cost model `learned` is fitted on.
 
 use ovolo::compile::{self, Options};
-use ovolo::cost::{CostModel, Example, FEATURES, InPlans, Measured, Roofline, State, key};
+use ovolo::cost::{CostModel, Example, FEATURES, InPlans, Measured, Priced, State, key};
 use ovolo::error::Error;
 use ovolo::graph::Graph;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub fn examples(
     let egraph = compile::saturated(graph, options)?;
     let context = options.context(graph);
     let measured = measured.of(graph);
-    let roofline = Roofline::new("roofline", options.machine);
+    let roofline = Priced::shipped("roofline", options.machine);
     let contracts = |call: &ovolo::op::Call<'_>| context.contract(call);
     let pick = egraph.problem(&roofline, options.threads, &contracts);
     let mut found = BTreeMap::new();

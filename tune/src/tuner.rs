@@ -20,7 +20,7 @@ use ovolo::cache::Digest;
 use ovolo::compile::{self, Options};
 use ovolo::cost::stored::{self, read, write};
 use ovolo::cost::{
-    Basis, CostModel, Entry, InPlans, Machine, Measured, Query, Roofline, State, Stored, Validators,
+    Basis, CostModel, Entry, InPlans, Machine, Measured, Priced, Query, State, Stored, Validators,
 };
 use ovolo::egraph::KernelCall;
 use ovolo::error::Error;
@@ -306,7 +306,7 @@ impl<'a> Tuner<'a> {
         chosen: &BTreeSet<String>,
     ) -> Result<(Vec<Job>, Tally), Error> {
         let egraph = compile::saturated(graph, options)?;
-        let roofline = Roofline::new("roofline", self.machine);
+        let roofline = Priced::shipped("roofline", self.machine);
         let contracts = |call: &Call<'_>| -> Result<Contract, String> {
             let name = call.op.backend().unwrap_or_default();
             if !options.pipeline.backends.iter().any(|backend| backend == name) {

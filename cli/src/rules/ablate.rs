@@ -64,7 +64,7 @@ impl Ablate {
             pipeline: self.pipeline.clone(),
             rules: self.rules.clone(),
             cost: Some(self.cost.clone()),
-            formula: None,
+            costs: Vec::new(),
             learned: None,
             process: None,
             process_timeout: Invocation::PATIENCE,

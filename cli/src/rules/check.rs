@@ -214,7 +214,7 @@ impl Check {
             pipeline: String::new(),
             rules: Vec::new(),
             cost: None,
-            formula: None,
+            costs: Vec::new(),
             learned: None,
             process: None,
             process_timeout: Invocation::PATIENCE,

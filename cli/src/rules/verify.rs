@@ -132,7 +132,7 @@ impl Verify {
                 pipeline: self.pipeline.clone(),
                 rules: self.source.rules.clone(),
                 cost: Some("flops".into()),
-                formula: None,
+                costs: Vec::new(),
                 learned: None,
                 process: None,
                 process_timeout: Invocation::PATIENCE,

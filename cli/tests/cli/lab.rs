@@ -133,16 +133,14 @@ fn each_kernel_has_all_features() {
 }
 
 #[test]
-fn a_formula_prices_every_kernel() {
-    let at = folder("formula");
-    let estimate = |formula: &str| {
-        std::fs::write(at.join("mine.ron"), formula).unwrap();
-        json(&ovolo(&at, "explain", &["--formula", "mine.ron", "--json"]))
+fn a_price_list_prices_every_kernel() {
+    let at = folder("prices");
+    let estimate = |prices: &str| {
+        std::fs::write(at.join("mine.ron"), prices).unwrap();
+        json(&ovolo(&at, "explain", &["--costs", "mine.ron", "--json"]))
     };
-    // A second a kernel, and those of convolutions by what they compute.
     let plan = estimate(
-        r#"Formula(cases: [Case(ops: "native.conv*", seconds: "max(2 ^ -1, min(0.5, flops)) + 3 * sqrt(4) - 6")],
-           seconds: "1 + 0 * (bytes / memory + start) - 0 * -peak", copy: 0)"#,
+        r#"Prices(define: {"seconds": [Case(op: "native.conv*", value: "min(0.5, flops)"), Case(value: 1)]})"#,
     );
     let steps = plan["steps"].as_array().unwrap();
     assert!(!steps.is_empty());
@@ -150,24 +148,36 @@ fn a_formula_prices_every_kernel() {
         let conv = step["op"].as_str().unwrap().starts_with("native.conv");
         assert_eq!(number(&step["seconds"]), if conv { 0.5 } else { 1.0 }, "{step}");
     }
-    let wrong = |formula: &str, why: &str| {
-        std::fs::write(at.join("mine.ron"), formula).unwrap();
-        refused(&ovolo(&at, "compile", &["--formula", "mine.ron"]), why);
+    // Several files are laid one over the other.
+    std::fs::write(at.join("other.ron"), "Prices(define: {\"seconds\": 2})").unwrap();
+    let plan = json(&ovolo(&at, "explain", &["--costs", "mine.ron", "--costs", "other.ron", "--json"]));
+    assert!(plan["steps"].as_array().unwrap().iter().all(|step| number(&step["seconds"]) == 2.0));
+    let wrong = |prices: &str, why: &str| {
+        std::fs::write(at.join("mine.ron"), prices).unwrap();
+        refused(&ovolo(&at, "compile", &["--costs", "mine.ron"]), why);
     };
-    // A sum may have as many terms as it likes.
-    let terms = "0 + ".repeat(200_000);
-    let plan = estimate(&format!("Formula(seconds: \"{terms}1 - 0 / 2 * 3\")"));
-    assert!(plan["steps"].as_array().unwrap().iter().all(|step| number(&step["seconds"]) == 1.0));
-    wrong("Formula(seconds: \"1 + flop\")", "did you mean `flops`?");
-    wrong("Formula(seconds: \"1 + op\")", "`op` is text, and no number");
-    wrong("Formula(seconds: \"1 + (2\")", "`)` is missing here");
-    wrong("Formula(seconds: \"1 2\")", "`2` follows the end");
-    wrong("Formula(seconds: \"sqr(2)\")", "function `sqr` is not known");
-    wrong("Formula(seconds: \"sqrt(2, 3)\")", "`sqrt` takes 1 argument(s), 2 are given");
-    wrong("Formula(second: 1)", "did you mean `seconds`?");
-    wrong("Formula(seconds: 1, copy: \"flops\")", "`flops` is not known here");
-    wrong("Formula(seconds: \"-1\")", "its formula must give a finite number of seconds, zero or more");
-    refused(&ovolo(&at, "compile", &["--cost", "formula"]), "name its file with `--formula FILE.ron`");
+    wrong("Prices(define: {\"seconds\": \"1 + flop\"})", "did you mean `flops`?");
+    wrong("Price(define: {})", "`Prices`");
+    wrong("Prices(defined: {})", "did you mean `define`?");
+    wrong("Prices(define: {\"seconds\": \"-1\"})", "must give a finite number of seconds, zero or more");
+    refused(&ovolo(&at, "compile", &["--cost", "prices"]), "name its file with `--costs FILE.ron`");
+}
+
+/// A dearer kernel is not chosen where another one does the same.
+#[test]
+fn a_price_list_changes_what_is_chosen() {
+    let at = folder("choice");
+    let ops = |options: &[&str]| -> Vec<String> {
+        let plan = json(&ovolo(&at, "explain", &[options, &["--json"]].concat()));
+        let steps = plan["steps"].as_array().unwrap();
+        steps.iter().map(|step| step["op"].as_str().unwrap().to_owned()).collect()
+    };
+    let chosen = ops(&[]);
+    let first = chosen.iter().find(|op| op.starts_with("native.conv")).expect("the model has a convolution");
+    let prices = format!(r#"Prices(define: {{"seconds": [Case(op: "{first}", value: 1e3)]}})"#);
+    std::fs::write(at.join("mine.ron"), prices).unwrap();
+    let other = ops(&["--costs", "mine.ron"]);
+    assert!(!other.contains(first) && other != chosen, "{other:?}");
 }
 
 #[test]

@@ -304,14 +304,14 @@ pub fn the_page_of_the_second_worked_experiment_has_every_plot() {
 
 pub fn all_mistakes_of_a_spec_are_told_at_once_with_their_places() {
     let at = folder("mistakes");
-    std::fs::write(at.join("wrong.ron"), "Formula(seconds: \"1 + flop\")").unwrap();
+    std::fs::write(at.join("wrong.ron"), "Prices(define: {\"seconds\": \"1 + flop\"})").unwrap();
     std::fs::write(
         at.join("spec.ron"),
         r#"Experiment(
     name: "a b",
     models: [Model(file: "none.onnx"), Model(dims: {N: 0}), "digits"],
     pipelines: ["nativ"],
-    costs: ["flop", Formula(name: "mine", file: "wrong.ron"), "process", 3],
+    costs: ["flop", Prices(name: "mine", file: "wrong.ron"), "process", 3],
     extractors: ["exakt", "sample"],
     seeds: [1, 1, -2],
     thread: 1,

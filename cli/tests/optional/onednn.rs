@@ -5,7 +5,7 @@ use crate::common;
 
 use crate::common::{pipeline, random, reference, relative_error};
 use ovolo::compile::{self, Options};
-use ovolo::cost::pricing::ByFormula;
+use ovolo::cost::pricing::ByPrices;
 use ovolo::error::Source;
 use ovolo::graph::text;
 use ovolo::plan::Plan;
@@ -126,9 +126,10 @@ pub fn one_and_two_threads_give_one_result() {
 /// instructions for bf16, whatever this one has.
 fn by_bytes(name: &str, threads: usize) -> Options {
     let mut options = pipeline(name, threads);
-    let formula = "Formula(cases: [Case(ops: \"onednn.*\", seconds: \"bytes\")], seconds: \"3 * bytes\")";
-    let formula = Some(Source::new("bytes.ron", formula));
-    options.pipeline.extract_mut().unwrap().cost = Arc::new(ByFormula { formula });
+    let prices =
+        r#"Prices(define: {"seconds": [Case(op: "onednn.*", value: "bytes"), Case(value: "3 * bytes")]})"#;
+    let prices = Source::new("bytes.ron", prices);
+    options.pipeline.extract_mut().unwrap().cost = Arc::new(ByPrices { files: vec![prices] });
     options
 }
 

@@ -3,7 +3,7 @@
 
 use super::super::alone::Alone;
 use super::super::backend::FAMILY;
-use super::super::{command, library, price, tf32};
+use super::super::{command, library, tf32};
 use super::graph;
 use super::problem::Problem;
 use ovolo::attr::{Attr, AttrKind, Attrs};
@@ -26,7 +26,6 @@ pub(super) const OPS: &[Lowering] = &[
     Lowering {
         attributes: Attributes::Also(|| vec![engine()]),
         check: Some(check_attention),
-        seconds: Some(price::seconds),
         device: Some(FAMILY),
         ..Lowering::new("cudnn.attention", "attention", contract_of_graph, kernel)
     },
@@ -50,7 +49,6 @@ const fn convolution(name: &'static str, contract: fn(&Call<'_>) -> Result<Contr
     Lowering {
         layouts: IMAGES,
         reference: Reference::Prepared(tf32::rounded),
-        seconds: Some(price::seconds),
         device: Some(FAMILY),
         ..Lowering::new(name, "conv", contract, kernel)
     }

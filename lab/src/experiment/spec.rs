@@ -5,7 +5,7 @@
 //!     name: "digits",
 //!     models: [Model(file: "digits.onnx", dims: {N: 1})],
 //!     pipelines: ["native"],
-//!     costs: ["flops", "roofline", Formula(name: "mine", file: "mine.ron")],
+//!     costs: ["flops", "roofline", Prices(name: "mine", file: "mine.ron")],
 //!     extractors: ["exact", "greedy-dag", "sample"],
 //!     threads: 1,
 //!     sample: 20,
@@ -15,7 +15,7 @@
 //! ```
 //! Files are looked for beside the spec, and a `Process(command: "python3 mine.py", timeout: 60)` runs there.
 
-use ovolo::cost::pricing::ByFormula;
+use ovolo::cost::pricing::ByPrices;
 use ovolo::cost::{Machine, Pricing};
 use ovolo::error::{Diagnostic, Diagnostics, Source, Span, suggestion};
 use ovolo::extract;
@@ -84,7 +84,7 @@ pub struct Cost {
     pub name: String,
     /// The name in the list of cost models.
     pub kind: String,
-    /// The text of a formula or of a fitted model.
+    /// The text of a price list or of a fitted model.
     pub text: Option<Source>,
     /// How a program is started: beside the spec.
     pub program: Option<Invocation>,
@@ -94,7 +94,7 @@ impl Cost {
     /// What prices.
     pub fn pricing(&self, catalog: &Catalog) -> Arc<dyn Pricing> {
         match self.kind.as_str() {
-            "formula" => Arc::new(ByFormula { formula: self.text.clone() }),
+            "prices" => Arc::new(ByPrices { files: self.text.iter().cloned().collect() }),
             "learned" => Arc::new(ByFit { fit: self.text.clone() }),
             "process" => Arc::new(ByProgram { program: self.program.clone() }),
             kind => (catalog.pricings.find(kind).expect("it is checked when the spec is read").plain)(),
@@ -465,11 +465,11 @@ impl Reader<'_> {
     fn cost(&mut self, node: &Node) -> Option<Cost> {
         let plain =
             |name: &str| Cost { name: name.to_owned(), kind: name.to_owned(), text: None, program: None };
-        let form = "write a name in quotes, `Formula(name: …, file: …)`, `Learned(name: …, file: …)` or \
+        let form = "write a name in quotes, `Prices(name: …, file: …)`, `Learned(name: …, file: …)` or \
                     `Process(name: …, command: …)`";
         match &node.value {
             Value::Str(text) => match text.text.as_str() {
-                kind @ ("formula" | "learned" | "process") => {
+                kind @ ("prices" | "learned" | "process") => {
                     self.mistake(format!("`{kind}` needs more than its name"), node.span, form);
                     None
                 }
@@ -480,7 +480,7 @@ impl Reader<'_> {
                     None
                 }
             },
-            Value::Struct { name, .. } if ["Formula", "Learned", "Process"].contains(&name.as_str()) => {
+            Value::Struct { name, .. } if ["Prices", "Learned", "Process"].contains(&name.as_str()) => {
                 let kind = name.to_lowercase();
                 let (what, known) = match kind.as_str() {
                     "process" => ("command", &["name", "command", "timeout"][..]),
@@ -508,8 +508,8 @@ impl Reader<'_> {
                 } else {
                     text = Some(self.content(given)?);
                 }
-                if let (Some(source), "formula") = (&text, kind.as_str())
-                    && let Err(mistakes) = ovolo::cost::Formula::read(source, &Machine::NOMINAL)
+                if let (Some(source), "prices") = (&text, kind.as_str())
+                    && let Err(mistakes) = ovolo::cost::PriceList::over_shipped(std::slice::from_ref(source))
                 {
                     self.found.append(mistakes);
                     return None;

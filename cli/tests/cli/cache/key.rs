@@ -2,7 +2,7 @@
 
 use crate::cache::fixture::{digits, filled, folder, key, origin, outputs, request, same};
 use ovolo::cache::{Cache, Key, Kind, Miss, Request};
-use ovolo::cost::pricing::ByFormula;
+use ovolo::cost::pricing::ByPrices;
 use ovolo::cost::{Machine, Noise};
 use ovolo::error::Source;
 use ovolo::extract::{Exact, GreedyDag, Limits};
@@ -173,15 +173,15 @@ fn each_setting_changes_its_own_field() {
     assert_eq!(noise, ["extract.noise", "extract.noise.seed", "extract.noise.spread"]);
     let greedy = extract(|settings| settings.extractor = Arc::new(GreedyDag));
     assert!(greedy.iter().any(|field| field == "extract.extractor"), "{greedy:?}");
-    let formula = |text: &str| {
-        let formula = Some(Source::new("a", text));
+    let prices = |text: &str| {
+        let files = vec![Source::new("a", text)];
         with(&|request| {
-            let cost = ByFormula { formula: formula.clone() };
+            let cost = ByPrices { files: files.clone() };
             request.pipeline.extract_mut().unwrap().cost = Arc::new(cost);
         })
     };
-    let changed_cost = ["cost model", "calibration", "extract.cost", "extract.cost.formula.formula"];
-    assert_eq!(formula("b"), changed_cost);
+    let changed_cost = ["cost model", "calibration", "extract.cost", "extract.cost.prices.files"];
+    assert_eq!(prices("b"), changed_cost);
     let roofline = extract(|settings| settings.price_by("roofline", pricings()).unwrap());
     assert_eq!(roofline, ["cost model", "calibration", "extract.cost"]);
     let plan = |change: fn(&mut ovolo::pass::PlanMemory)| {

@@ -1,0 +1,55 @@
+//! `ovolo costs …`: what authors of price lists ask.
+
+use super::{Outcome, print};
+use clap::Subcommand;
+use ovolo::cost::price;
+use ovolo::error::suggestion;
+use ovolo::registry::Registry;
+
+#[derive(Subcommand)]
+pub(super) enum Costs {
+    /// List the price lists that ship: each file, and what its prices were fitted on.
+    List,
+    /// Print a price list that ships, to begin one of your own with.
+    Show {
+        /// The file, as `ovolo costs list` names it.
+        file: String,
+    },
+    /// Print the reference for authors of price lists: everything that a price can depend on.
+    Reference,
+}
+
+impl Costs {
+    pub(super) fn run(&self, registry: &Registry) -> Outcome {
+        let list = &registry.catalog().prices;
+        match self {
+            Self::List => {
+                for (file, fitted_on) in list.fitted_on() {
+                    print(&format!(
+                        "{file}: {}\n",
+                        fitted_on.unwrap_or("nothing is said about what it was fitted on")
+                    ));
+                }
+                Ok(())
+            }
+            Self::Show { file } => match list.sources().find(|source| *source.name == **file) {
+                Some(source) => {
+                    print(&source.text);
+                    Ok(())
+                }
+                None => {
+                    let known: Vec<&str> = list.sources().map(|source| &*source.name).collect();
+                    let help = match suggestion(file, known.iter().copied()) {
+                        Some(near) => format!("did you mean `{near}`?"),
+                        None => format!("known are {}", known.join(", ")),
+                    };
+                    Err(format!("no price list `{file}` ships: {help}"))
+                }
+            },
+            Self::Reference => {
+                print(&price::reference());
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Price lists: what a kernel costs, as data.
+//!
+//! A price list is one or more RON files. Each says for which ops it speaks and defines *words*; the word
+//! `seconds` is the price of a kernel, and `copy(size)` that of a copy of so many bytes. A word is an expression, or
+//! a list of cases of which the first that fits holds:
+//!
+//! ```ron
+//! Prices(
+//!     ops: "native.*",
+//!     fitted_on: "a processor with AVX-512",
+//!     define: {
+//!         // The share of the machine's arithmetic that a kernel reaches.
+//!         "share": [
+//!             Case(op: "native.conv-direct", value: "0.85 * filling(block(out, 1))"),
+//!             Case(op: "native.matmul*", when: "dim(in0, 0) > 16", value: "0.9"),
+//!         ],
+//!         "filling(size)": "dim(in1, 1) / round_up(dim(in1, 1), size)",
+//!     },
+//! )
+//! ```
+//!
+//! Files are layers: where several define a word, the last file that speaks for the op, and of which a case fits,
+//! holds. So a file of a user replaces a single price of a shipped one, and a word that the first file defines for
+//! all ops can use one that others define for their own.
+//!
+//! Expressions have numbers; the features that `ovolo features` writes; the machine's speeds; words; `+ - * / ^`,
+//! comparisons, `and`, `or`, `not`; functions of numbers (`max min sqrt exp log …`); and `if(condition, yes, no)`. They
+//! look at operands (`in0`, `in1`, …) and the result (`out`) by `dim(in1, 0)`, `block(out, 1)`, `elements(out)` and
+//! others, at an integer attribute by `attr(groups, 1)`, at a number that the op declares for cost models by
+//! `own(name)`. `each_operand(first, term)` adds a term for each `operand` to `first`. `functions_of(table)` counts
+//! the operations of the functions that the elements go through, by the prices of a table, and
+//! `steps_besides(add, relu)` the steps after the kernel that have other names.
+
+mod expression;
+mod parse;
+mod quantity;
+mod read;
+mod reference;
+#[cfg(test)]
+mod tests;
+
+use super::{CostModel, Machine, Query, fits};
+use crate::error::{Diagnostics, Source};
+use expression::{Expr, Scope, Words};
+pub use reference::reference;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+/// A price list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PriceList {
+    files: Vec<File>,
+    words: Vec<Word>,
+    tables: Vec<Table>,
+    seconds: usize,
+    copy: usize,
+}
+
+/// A file of a price list.
+#[derive(Clone, Debug, PartialEq)]
+struct File {
+    /// Its name and text.
+    source: Source,
+    /// Patterns of the ops that it speaks for; none where it speaks for all.
+    ops: Vec<String>,
+    /// What its prices were fitted on.
+    fitted_on: Option<String>,
+}
+
+/// A word, and what it is in each file that defines it.
+#[derive(Clone, Debug, PartialEq)]
+struct Word {
+    name: String,
+    parameters: usize,
+    definitions: Vec<Definition>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Definition {
+    file: usize,
+    cases: Vec<Case>,
+}
+
+/// A value, and when it holds.
+#[derive(Clone, Debug, PartialEq)]
+struct Case {
+    /// Texts of the kernel, by their index in [`quantity::TEXTS`], with patterns of which one must fit.
+    texts: Vec<(usize, Vec<String>)>,
+    when: Option<Expr>,
+    value: Expr,
+}
+
+/// Numbers by name, in each file that has some.
+#[derive(Clone, Debug, PartialEq)]
+struct Table {
+    name: String,
+    rows: Vec<(usize, BTreeMap<String, f64>)>,
+}
+
+impl Case {
+    fn holds(&self, scope: &mut Scope<'_, '_>) -> bool {
+        let text_fits = |(at, patterns): &(usize, Vec<String>)| {
+            scope.query.is_some_and(|query| {
+                let text = (quantity::TEXTS[*at].of)(query);
+                patterns.iter().any(|pattern| fits(pattern, &text))
+            })
+        };
+        self.texts.iter().all(text_fits) && self.when.as_ref().is_none_or(|when| when.evaluate(scope) != 0.0)
+    }
+}
+
+impl Words for PriceList {
+    fn word(&self, at: usize, arguments: &[f64], scope: &mut Scope<'_, '_>) -> f64 {
+        if let Some(value) = scope.known[at] {
+            return value;
+        }
+        let outer = std::mem::replace(&mut scope.parameters, arguments.to_vec());
+        let mut value = f64::NAN;
+        let files = scope.files;
+        let definitions = self.words[at].definitions.iter().rev();
+        'found: for definition in definitions.filter(|one| files >> one.file & 1 == 1) {
+            for case in &definition.cases {
+                if case.holds(scope) {
+                    value = case.value.evaluate(scope);
+                    break 'found;
+                }
+            }
+        }
+        scope.parameters = outer;
+        if arguments.is_empty() {
+            scope.known[at] = Some(value);
+        }
+        value
+    }
+
+    fn price(&self, table: usize, function: &str, scope: &Scope<'_, '_>) -> f64 {
+        let rows = self.tables[table].rows.iter().rev().filter(|(file, _)| scope.files >> file & 1 == 1);
+        rows.filter_map(|(_, rows)| rows.get(function)).next().copied().unwrap_or(0.0)
+    }
+}
+
+impl PriceList {
+    /// Reads the files of a list, each of which goes before those that come earlier.
+    ///
+    /// # Errors
+    /// All mistakes of all files, each with its place.
+    pub fn read(files: &[Source]) -> Result<Self, Diagnostics> {
+        read::read(files)
+    }
+
+    /// The list that ships with ovolo.
+    pub fn shipped() -> &'static Arc<Self> {
+        static SHIPPED: LazyLock<Arc<PriceList>> = LazyLock::new(|| {
+            let list = PriceList::read(&shipped_files());
+            Arc::new(list.unwrap_or_else(|mistakes| panic!("a shipped price list is wrong:\n{mistakes}")))
+        });
+        &SHIPPED
+    }
+
+    /// The shipped list with further files laid over it.
+    ///
+    /// # Errors
+    /// All mistakes of all files, each with its place.
+    pub fn over_shipped(files: &[Source]) -> Result<Self, Diagnostics> {
+        Self::shipped().with(files)
+    }
+
+    /// This list with further files laid over it.
+    ///
+    /// # Errors
+    /// All mistakes of all files, each with its place.
+    pub fn with(&self, files: &[Source]) -> Result<Self, Diagnostics> {
+        let all: Vec<Source> =
+            self.files.iter().map(|file| file.source.clone()).chain(files.iter().cloned()).collect();
+        Self::read(&all)
+    }
+
+    /// Each file, and what its prices were fitted on where it says so.
+    pub fn fitted_on(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.files.iter().map(|file| (&*file.source.name, file.fitted_on.as_deref()))
+    }
+
+    /// The files, each laid over those before it.
+    pub fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.files.iter().map(|file| &file.source)
+    }
+
+    fn scope<'s, 'q>(&'s self, machine: &'s Machine, query: Option<&'s Query<'q>>) -> Scope<'s, 'q> {
+        let speaks = |file: &File| {
+            file.ops.is_empty()
+                || query.is_some_and(|query| file.ops.iter().any(|ops| fits(ops, query.call.op.name)))
+        };
+        let files = self
+            .files
+            .iter()
+            .enumerate()
+            .fold(0, |set, (at, file)| set | u64::from(u8::from(speaks(file))) << at);
+        let known = vec![None; self.words.len()];
+        Scope { machine, query, words: self, known, files, parameters: Vec::new(), operand: 0 }
+    }
+
+    /// Seconds of a kernel; `None` where the list gives no price.
+    pub fn seconds(&self, machine: &Machine, query: &Query<'_>) -> Option<f64> {
+        let seconds = self.word(self.seconds, &[], &mut self.scope(machine, Some(query)));
+        (seconds.is_finite() && seconds >= 0.0).then_some(seconds)
+    }
+
+    /// Seconds to copy so many bytes that were just written.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn copy(&self, machine: &Machine, bytes: usize) -> f64 {
+        self.word(self.copy, &[bytes as f64], &mut self.scope(machine, None)).max(0.0)
+    }
+
+    /// The value of a word without parameters for a kernel; `None` where it has none.
+    pub fn value(&self, word: &str, machine: &Machine, query: &Query<'_>) -> Option<f64> {
+        let at = self.words.iter().position(|one| one.name == word && one.parameters == 0)?;
+        Some(self.word(at, &[], &mut self.scope(machine, Some(query)))).filter(|value| value.is_finite())
+    }
+
+    /// Every word without parameters that has a value for a kernel, in the order in which the files define them.
+    pub fn values(&self, machine: &Machine, query: &Query<'_>) -> Vec<(&str, f64)> {
+        let mut scope = self.scope(machine, Some(query));
+        let words = self.words.iter().enumerate().filter(|(_, word)| word.parameters == 0);
+        let values = words.map(|(at, word)| (word.name.as_str(), self.word(at, &[], &mut scope)));
+        values.filter(|(_, value)| value.is_finite()).collect()
+    }
+}
+
+include!(concat!(env!("OUT_DIR"), "/costs.rs"));
+
+/// The files that ship with ovolo, the one for all ops first.
+fn shipped_files() -> Vec<Source> {
+    COSTS.iter().map(|(name, text)| Source::new(*name, *text)).collect()
+}
+
+/// A cost model that goes by a price list.
+#[derive(Clone, Debug)]
+pub struct Priced {
+    name: &'static str,
+    machine: Machine,
+    list: Arc<PriceList>,
+}
+
+impl Priced {
+    /// The shipped list at the speeds of a machine.
+    pub fn shipped(name: &'static str, machine: Machine) -> Self {
+        Self::new(name, machine, Arc::clone(PriceList::shipped()))
+    }
+
+    /// A list at the speeds of a machine, as a model with a name of its own.
+    pub fn new(name: &'static str, machine: Machine, list: Arc<PriceList>) -> Self {
+        Self { name, machine, list }
+    }
+}
+
+impl CostModel for Priced {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn seconds(&self, query: &Query<'_>) -> Option<f64> {
+        match query.contract.view_of {
+            Some(_) => Some(0.0), // A view is no work: its bytes are the operand's.
+            None => self.list.seconds(&self.machine, query),
+        }
+    }
+
+    fn copy(&self, bytes: usize) -> f64 {
+        self.list.copy(&self.machine, bytes)
+    }
+
+    fn lacking(&self) -> String {
+        "its price list must give a finite number of seconds, zero or more, for every kernel".to_owned()
+    }
+}

@@ -1,0 +1,201 @@
+//! What price lists can ask of a kernel and of the machine.
+
+use crate::attr::{Attr, Step};
+use crate::cost::feature::FEATURES;
+use crate::cost::{Machine, Query};
+use crate::op::pointwise;
+use crate::tensor::TensorType;
+use std::borrow::Cow;
+
+/// A speed of the machine.
+pub(super) struct Speed {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, with its unit.
+    pub doc: &'static str,
+    of: fn(&Machine) -> f64,
+}
+
+impl Speed {
+    pub(super) fn value(&self, machine: &Machine) -> f64 {
+        (self.of)(machine)
+    }
+}
+
+const fn speed(name: &'static str, doc: &'static str, of: fn(&Machine) -> f64) -> Speed {
+    Speed { name, doc, of }
+}
+
+/// The calibrated machine.
+#[allow(clippy::cast_precision_loss)]
+pub(super) static SPEEDS: &[Speed] = &[
+    speed("peak", "float32 operations per second of the best matrix kernel", |machine| machine.flops),
+    speed("memory", "bytes per second from memory", |machine| machine.memory),
+    speed("cache", "bytes per second from the last cache", |machine| machine.cache),
+    speed("start", "seconds to start a kernel", |machine| machine.start),
+    speed("lanes", "float32 elements of a vector", |machine| machine.lanes as f64),
+];
+
+/// The feature at an index of [`FEATURES`].
+pub(super) fn feature(at: usize, query: &Query<'_>) -> f64 {
+    FEATURES[at].number(query).unwrap_or(f64::NAN)
+}
+
+/// A text by which cases are told apart.
+pub(super) struct Text {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub doc: &'static str,
+    /// Its value.
+    pub of: for<'q> fn(&Query<'q>) -> Cow<'q, str>,
+}
+
+const fn text(name: &'static str, doc: &'static str, of: for<'q> fn(&Query<'q>) -> Cow<'q, str>) -> Text {
+    Text { name, doc, of }
+}
+
+/// All texts.
+pub(super) static TEXTS: &[Text] = &[
+    text("op", "the lowered op", |query| Cow::Borrowed(query.call.op.name)),
+    text("logical", "the logical op that it computes", |query| Cow::Borrowed(query.call.op.meaning())),
+    text("implementation", "the implementation that the backend chose", implementation),
+    text("dtype", "the element type of the result", |query| query.call.output.dtype.to_string().into()),
+    text("dtype_in", "the element type of the first operand", |query| {
+        query.call.inputs.first().map(|ty| ty.dtype.to_string()).unwrap_or_default().into()
+    }),
+    text("layout", "the layout of the result", |query| query.call.output.layout.to_string().into()),
+    text("layout_in", "the layout of the first operand", |query| {
+        query.call.inputs.first().map(|ty| ty.layout.to_string()).unwrap_or_default().into()
+    }),
+    text("layout_second", "the layout of the second operand, for a convolution its weights", |query| {
+        query.call.inputs.get(1).map(|ty| ty.layout.to_string()).unwrap_or_default().into()
+    }),
+];
+
+fn implementation<'q>(query: &Query<'q>) -> Cow<'q, str> {
+    Cow::Borrowed(&query.contract.implementation)
+}
+
+/// An operand or the result.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Place {
+    /// An operand, counted from 0.
+    Input(usize),
+    /// The result.
+    Output,
+    /// The operand at hand.
+    Each,
+}
+
+impl Place {
+    /// `in0`, `in1`, …, `out`, or `operand`.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        match name {
+            "out" => Some(Self::Output),
+            "operand" => Some(Self::Each),
+            _ => name.strip_prefix("in")?.parse().ok().map(Self::Input),
+        }
+    }
+}
+
+/// A number that an operand or the result has.
+pub(super) struct Measure {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub doc: &'static str,
+    /// Whether it takes a number, such as a dimension.
+    pub takes: bool,
+    of: fn(&TensorType, usize) -> f64,
+}
+
+const fn measure_of(
+    name: &'static str,
+    takes: bool,
+    doc: &'static str,
+    of: fn(&TensorType, usize) -> f64,
+) -> Measure {
+    Measure { name, doc, takes, of }
+}
+
+/// The measure that the type of an operand does not tell: the query does.
+const CONSTANT: &str = "constant";
+const ALIASED: &str = "aliased";
+
+#[allow(clippy::cast_precision_loss)]
+pub(super) static MEASURES: &[Measure] = &[
+    measure_of("dim", true, "a dimension; 1 where there is none", |ty, at| {
+        ty.shape.get(at).map_or(1.0, |size| *size as f64)
+    }),
+    measure_of("block", true, "the block of a dimension; 1 where it is not blocked", |ty, at| {
+        ty.layout.block(at) as f64
+    }),
+    measure_of(
+        "nth",
+        true,
+        "the dimension that lies at this place in memory, counted from the outermost",
+        |ty, at| ty.layout.order(ty.shape.rank()).get(at).map_or(f64::NAN, |dim| *dim as f64),
+    ),
+    measure_of("blocked_by", true, "1 where some dimension has blocks of this size, else 0", |ty, size| {
+        f64::from(u8::from(ty.layout.blocks().iter().any(|(_, block)| *block == size)))
+    }),
+    measure_of("elements", false, "elements without padding", |ty, _| ty.shape.count() as f64),
+    measure_of("padded", false, "elements with padding", |ty, _| ty.layout.padded_count(&ty.shape) as f64),
+    measure_of("bytes_of", false, "bytes, padding included", |ty, _| ty.bytes() as f64),
+    measure_of("plain", false, "1 where the layout is the default one, else 0", |ty, _| {
+        f64::from(u8::from(ty.layout.is_plain()))
+    }),
+    measure_of(CONSTANT, false, "1 for a constant operand, else 0", |_, _| f64::NAN),
+    measure_of(ALIASED, false, "1 for an operand in whose place the result is written, else 0", |_, _| {
+        f64::NAN
+    }),
+];
+
+/// The value of a measure; not a number for an operand that the kernel does not have.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+pub(super) fn measure(at: usize, place: Place, each: usize, argument: f64, query: &Query<'_>) -> f64 {
+    let measure = &MEASURES[at];
+    let input = match place {
+        Place::Output => return (measure.of)(query.call.output, argument as usize),
+        Place::Input(input) => input,
+        Place::Each => each,
+    };
+    let truth = |whether: bool| f64::from(u8::from(whether));
+    match (measure.name, query.call.inputs.get(input)) {
+        (_, None) => f64::NAN,
+        (CONSTANT, _) => truth(query.constant.get(input).copied().unwrap_or(false)),
+        (ALIASED, _) => truth(query.contract.alias == Some(input)),
+        (_, Some(ty)) => (measure.of)(ty, argument as usize),
+    }
+}
+
+/// An integer attribute; `None` where the op has no such attribute.
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn attribute(name: &str, query: &Query<'_>) -> Option<f64> {
+    match query.call.attrs.get(name) {
+        Some(Attr::Int(value)) => Some(*value as f64),
+        _ => None,
+    }
+}
+
+/// The operations of the functions that the elements of a kernel go through: the op's own, those of the steps
+/// after it, and those of steps on what lies between two parts of it.
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn functions(query: &Query<'_>, price: &dyn Fn(&str) -> f64) -> f64 {
+    let call = query.call;
+    let chain = |steps: &[Step]| steps.iter().map(|step| price(step.op)).sum::<f64>();
+    let mut operations =
+        call.output.shape.count() as f64 * (price(call.op.own_name()) + chain(call.attrs.post()));
+    if call.op.meaning() == "pointwise-depthwise" {
+        let between = pointwise::between(call.inputs).shape.count() as f64;
+        operations += between * chain(call.attrs.steps("inner"));
+    }
+    operations
+}
+
+/// How many steps after the kernel have another name than these.
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn steps_besides(names: &[String], query: &Query<'_>) -> f64 {
+    query.call.attrs.post().iter().filter(|step| !names.iter().any(|name| name == step.op)).count() as f64
+}
