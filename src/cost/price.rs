@@ -185,6 +185,15 @@ impl PriceList {
         self.files.iter().map(|file| &file.source)
     }
 
+    /// Every pattern of names of ops, lowered or logical, in all files.
+    pub fn op_patterns(&self) -> impl Iterator<Item = &str> {
+        let definitions = self.words.iter().flat_map(|word| &word.definitions);
+        let texts = definitions.flat_map(|definition| &definition.cases).flat_map(|case| &case.texts);
+        let of_ops = |at: usize| matches!(quantity::TEXTS[at].name, "op" | "logical");
+        let patterns = texts.filter(move |(at, _)| of_ops(*at)).flat_map(|(_, patterns)| patterns);
+        self.files.iter().flat_map(|file| &file.ops).chain(patterns).map(String::as_str)
+    }
+
     fn scope<'s, 'q>(&'s self, machine: &'s Machine, query: Option<&'s Query<'q>>) -> Scope<'s, 'q> {
         let speaks = |file: &File| {
             file.ops.is_empty()

@@ -163,6 +163,16 @@ fn a_price_list_prices_every_kernel() {
     refused(&ovolo(&at, "compile", &["--cost", "prices"]), "name its file with `--costs FILE.ron`");
 }
 
+#[test]
+fn shipped_price_lists_speak_of_ops_that_exist() {
+    let registry = crate::common::registry();
+    let names: Vec<&str> = registry.ops().all().iter().map(|op| op.name).collect();
+    let prices = &registry.catalog().prices;
+    assert!(prices.fitted_on().all(|(_, fitted_on)| fitted_on.is_some()));
+    let missing = prices.op_patterns().filter(|ops| !names.iter().any(|name| ovolo::cost::fits(ops, name)));
+    assert_eq!(missing.collect::<Vec<_>>(), [""; 0]);
+}
+
 /// A dearer kernel is not chosen where another one does the same.
 #[test]
 fn a_price_list_changes_what_is_chosen() {
