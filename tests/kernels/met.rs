@@ -7,7 +7,7 @@ use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::backend::Call;
 use ovolo::backend::features::Isa;
 use ovolo::compile::{self, Options};
-use ovolo::cost::Roofline;
+use ovolo::cost::Priced;
 use ovolo::graph::Graph;
 use ovolo::op::{Arity, Op};
 use ovolo::rule::RuleSet;
@@ -207,6 +207,6 @@ fn ask(graph: &Graph, options: &Options, found: &mut dyn FnMut(Sample)) -> Resul
         }
         call.contract()
     };
-    egraph.problem(&Roofline::new("roofline", options.machine), THREADS, &contracts);
+    egraph.problem(&Priced::shipped("roofline", options.machine), THREADS, &contracts);
     Ok(())
 }
