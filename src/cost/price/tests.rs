@@ -53,9 +53,8 @@ fn functions_of_all_steps_are_counted() {
 #[test]
 fn a_file_replaces_single_prices_of_those_below() {
     let shipped = relu(PriceList::shipped());
-    let mine = over(
-        r#"Prices(ops: "gpu.*", define: {"seconds": [Case(op: "gpu.relu", value: "2 * start")]})"#,
-    );
+    let mine =
+        over(r#"Prices(ops: "gpu.*", define: {"seconds": [Case(op: "gpu.relu", value: "2 * start")]})"#);
     assert_eq!(relu(&mine), Some(2.0e-6));
     let other = over(r#"Prices(ops: "gpu.*", define: {"seconds": [Case(op: "gpu.add", value: 1)]})"#);
     assert_eq!(relu(&other), shipped);
