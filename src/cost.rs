@@ -4,6 +4,7 @@
 //! of a program is the sum over its distinct kernels; the extraction asks once per distinct call.
 
 mod basis;
+mod column;
 mod feature;
 mod learned;
 mod machine;
@@ -18,7 +19,8 @@ mod rank;
 pub mod stored;
 
 pub use basis::Basis;
-pub use feature::{FEATURES, Feature, Value};
+pub use column::FEATURES;
+pub use feature::{Feature, Value};
 pub use learned::{Example, Fit, HeldOut, LEARNERS, Learned};
 pub use machine::Machine;
 pub use measured::{Asked, Entry, InPlans, Leaning, Measured, State, Table, key};

@@ -1,12 +1,11 @@
 //! The features of a kernel: what price lists, learners and tables know of it.
 //!
 //! Each has a name, a line of what it is, and a value that follows from the query alone: a number, or text
-//! for what has no order. The list is the documentation, and the columns of `ovolo features`.
+//! for what has no order. The list is the documentation; price lists can ask for its numbers.
 
 #![allow(clippy::cast_precision_loss)] // Sizes and counts are far below what a float holds.
 
 use super::Query;
-use super::{Machine, PriceList};
 use crate::attr::Attr;
 use crate::tensor::TensorType;
 
@@ -29,6 +28,7 @@ impl std::fmt::Display for Value {
 }
 
 /// One property of a kernel.
+#[derive(Clone, Copy)]
 pub struct Feature {
     /// The name, in price lists and as a column: snake case.
     pub name: &'static str,
@@ -38,6 +38,7 @@ pub struct Feature {
 }
 
 /// How a value follows.
+#[derive(Clone, Copy)]
 enum Of {
     Number(fn(&Query<'_>) -> f64),
     Text(fn(&Query<'_>) -> String),
@@ -71,8 +72,8 @@ fn unsigned(number: f64) -> f64 {
     number + 0.0
 }
 
-/// Every feature. A new one is a line here.
-pub const FEATURES: &[Feature] = &[
+/// Every feature that follows from the query alone, without a price list.
+pub(super) const BASIC: &[Feature] = &[
     text("op", "the lowered op", |query| query.call.op.name.to_owned()),
     text("backend", "the backend that has the kernel", |query| {
         query.call.op.backend().unwrap_or_default().to_owned()
@@ -148,21 +149,13 @@ pub const FEATURES: &[Feature] = &[
     number("post", "steps on each element of the result before it is stored", |query| {
         query.call.attrs.post().len() as f64
     }),
-    number(
-        "functions",
-        "operations that the shipped price list counts for functions that are no single instruction, `exp` or `sigmoid`, \
-         of all elements",
-        |query| {
-            PriceList::shipped().value("function_operations", &Machine::NOMINAL, query).unwrap_or(f64::NAN)
-        },
-    ),
 ];
 
 const fn text(name: &'static str, doc: &'static str, of: fn(&Query<'_>) -> String) -> Feature {
     Feature { name, doc, of: Of::Text(of) }
 }
 
-const fn number(name: &'static str, doc: &'static str, of: fn(&Query<'_>) -> f64) -> Feature {
+pub(super) const fn number(name: &'static str, doc: &'static str, of: fn(&Query<'_>) -> f64) -> Feature {
     Feature { name, doc, of: Of::Number(of) }
 }
 

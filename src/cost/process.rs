@@ -4,8 +4,8 @@
 //! `{"seconds": 1.2e-5}`, or `{"seconds": null}` for one that it knows nothing of. Each kernel is asked once.
 //! How lines come and go is no matter here.
 
-use super::feature::{FEATURES, Value};
 use super::{CostModel, Machine, PriceList, Query};
+use super::{FEATURES, Value};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::sync::{Arc, Mutex, PoisonError};

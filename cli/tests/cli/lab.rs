@@ -173,6 +173,18 @@ fn shipped_price_lists_speak_of_ops_that_exist() {
     assert_eq!(missing.collect::<Vec<_>>(), [""; 0]);
 }
 
+/// `INSTA_UPDATE=always` writes it.
+#[test]
+fn the_reference_for_authors_of_price_lists_is_true() {
+    let path = crate::common::root().join("costs/REFERENCE.md");
+    let actual = ovolo::cost::price::reference();
+    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+        std::fs::write(&path, &actual).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == actual, "write it anew: ovolo costs reference > costs/REFERENCE.md");
+}
+
 /// A dearer kernel is not chosen where another one does the same.
 #[test]
 fn a_price_list_changes_what_is_chosen() {

@@ -2,7 +2,7 @@
 
 use super::expression::{Expr, FUNCTIONS, function};
 use super::quantity::{MEASURES, Place, SPEEDS};
-use crate::cost::feature::FEATURES;
+use crate::cost::feature::BASIC;
 use crate::error::{Span, suggestion};
 use crate::ron::Text;
 
@@ -104,7 +104,7 @@ fn reserved(name: &str) -> bool {
         || Place::parse(name).is_some()
         || MEASURES.iter().any(|measure| measure.name == name)
         || SPEEDS.iter().any(|speed| speed.name == name)
-        || FEATURES.iter().any(|feature| feature.name == name)
+        || BASIC.iter().any(|feature| feature.name == name)
 }
 
 struct Parser<'a> {
@@ -274,8 +274,8 @@ impl Parser<'_> {
         if let Some(at) = SPEEDS.iter().position(|speed| speed.name == name) {
             return Ok(Expr::Speed(at));
         }
-        if let Some(at) = FEATURES.iter().position(|feature| feature.name == name) {
-            return match FEATURES[at].is_number() {
+        if let Some(at) = BASIC.iter().position(|feature| feature.name == name) {
+            return match BASIC[at].is_number() {
                 true => Ok(Expr::Feature(at)),
                 false => Err((
                     format!("`{name}` is text, not a number"),
@@ -287,7 +287,7 @@ impl Parser<'_> {
         if self.names.words.iter().any(|(word, _)| word == name) || function(name).is_some() {
             return Err((format!("`{name}` takes arguments"), span, format!("write `{name}(…)`")));
         }
-        let numbers = FEATURES.iter().filter(|feature| feature.is_number()).map(|feature| feature.name);
+        let numbers = BASIC.iter().filter(|feature| feature.is_number()).map(|feature| feature.name);
         let words = self.names.words.iter().map(|(word, _)| word.as_str());
         let parameters = self.names.parameters.iter().map(String::as_str);
         let known = words.chain(parameters).chain(SPEEDS.iter().map(|speed| speed.name)).chain(numbers);

@@ -1,7 +1,7 @@
 //! What price lists can ask of a kernel and of the machine.
 
 use crate::attr::{Attr, Step};
-use crate::cost::feature::FEATURES;
+use crate::cost::feature::BASIC;
 use crate::cost::{Machine, Query};
 use crate::op::pointwise;
 use crate::tensor::TensorType;
@@ -36,9 +36,9 @@ pub(super) static SPEEDS: &[Speed] = &[
     speed("lanes", "float32 elements of a vector", |machine| machine.lanes as f64),
 ];
 
-/// The feature at an index of [`FEATURES`].
+/// The feature at an index of [`BASIC`].
 pub(super) fn feature(at: usize, query: &Query<'_>) -> f64 {
-    FEATURES[at].number(query).unwrap_or(f64::NAN)
+    BASIC[at].number(query).unwrap_or(f64::NAN)
 }
 
 /// A text by which cases are told apart.

@@ -3,7 +3,7 @@
 use super::expression::FUNCTIONS;
 use super::parse::FORMS;
 use super::quantity::{MEASURES, SPEEDS, TEXTS};
-use crate::cost::feature::FEATURES;
+use crate::cost::feature::BASIC;
 use std::fmt::Write;
 
 /// Everything that a price list can ask for, as Markdown.
@@ -20,7 +20,7 @@ pub fn reference() -> String {
     };
     table("Fields of a case", &mut TEXTS.iter().map(|text| (format!("{}: \"…\"", text.name), text.doc)));
     table("Speeds of the machine", &mut SPEEDS.iter().map(|speed| (speed.name.to_owned(), speed.doc)));
-    let features = FEATURES.iter().filter(|feature| feature.is_number());
+    let features = BASIC.iter().filter(|feature| feature.is_number());
     table("Features of a kernel", &mut features.map(|feature| (feature.name.to_owned(), feature.doc)));
     let measures = MEASURES.iter().map(|measure| {
         let argument = if measure.takes { ", number" } else { "" };

@@ -1,3 +1,5 @@
+//! Tests of price lists.
+
 use super::*;
 use crate::attr::{Attr, Attrs, Step};
 use crate::fixture;
@@ -157,15 +159,4 @@ fn mistakes_within_expressions_are_reported() {
     }
     let deep = format!("Prices(define: {{\"seconds\": \"{}1{}\"}})", "(".repeat(5000), ")".repeat(5000));
     assert!(mistakes(&deep).contains("nested too deeply"));
-}
-
-/// `INSTA_UPDATE=always` writes the reference.
-#[test]
-fn the_reference_for_authors_of_price_lists_is_true() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/costs/REFERENCE.md");
-    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
-        std::fs::write(path, reference()).expect("it is written");
-    }
-    let kept = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(kept == reference(), "write it again: ovolo costs reference > costs/REFERENCE.md");
 }
