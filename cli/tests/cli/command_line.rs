@@ -188,11 +188,11 @@ fn mistakes_of_rules_and_of_the_pipeline_are_told_at_once() {
     std::fs::write(at.join("p.ron"), pipeline("algebr")).unwrap();
     let both = ["compile", "model.ovolo", "--rules", "rules", "--pipeline", "p.ron"];
     refused(&at, &both, "op `ngg` is not known");
-    refused(&at, &both, "cost `flop` is not known");
+    refused(&at, &both, "cost model `flop` is not known");
     let alone = ["compile", "model.ovolo", "--pipeline", "p.ron"];
     refused(&at, &alone, "no rule and no rule file is called `algebr`\n  --> p.ron:2:32");
     refused(&at, &alone, "did you mean `algebra`?");
-    refused(&at, &alone, "cost `flop` is not known");
+    refused(&at, &alone, "cost model `flop` is not known");
 }
 
 #[test]

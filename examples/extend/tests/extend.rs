@@ -72,7 +72,7 @@ fn a_model_runs_and_is_explained() {
     let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
     let steps = plan["steps"].as_array().unwrap();
     let ops: Vec<&str> = steps.iter().map(|step| step["op"].as_str().unwrap()).collect();
-    assert_eq!(ops, ["extend.swirl", "native.exp"]);
+    assert_eq!(ops, ["extend.swirl", "native.map"]);
     let stages = extend(&folder, "compile swirl.onnx --pipeline extend --no-cache");
     assert!(stages.contains("census") && stages.contains(" e-nodes\n"), "{stages}");
     let x = [-1.0, 0.0, 0.5, 1.0, 2.0, 3.0];
