@@ -6,12 +6,11 @@ use ovolo::tensor::{DType, Device, TensorType};
 
 /// From the host to a device, or back.
 pub(super) fn transfer(ask: &mut Ask<'_>) -> Option<Offer> {
-    let family = ask.op.flags.transfer?;
-    let device = match ask.wish.device {
-        Device::Host => Device::Accelerator(family, 0),
-        Device::Accelerator(..) => Device::Host,
-    };
-    let operand = TensorType { device, ..ask.wish.clone() };
+    let operand = |device| TensorType { device, ..ask.wish.clone() };
+    // The op itself says in which direction it copies.
+    let (host, there) = (operand(Device::Host), operand(Device::Accelerator(ask.op.flags.transfer?, 0)));
+    let uploads = ask.op.result(&Attrs::new(), &[&host]).is_ok();
+    let operand = if uploads { host } else { there };
     Some(Offer { attrs: Attrs::new(), operands: vec![Wish::any(operand)] })
 }
 
