@@ -378,7 +378,7 @@ fn convolutions_that_are_refused() -> Result<(), Failed> {
         (of(algorithm(3), f, &[], plain), "the library has 0, 1, 2, 4, 5, 6 and 7"),
         (of(same(), f, &["sigmoid"], plain), "no step `sigmoid`"),
         (of(same(), f, &["relu", "add"], plain), "no step `add` there"),
-        (of(same(), f, &[], ["nhwc", "plain"]), "both in nhwc"),
+        (of(same(), f, &[], ["nhwc", "plain"]), "it takes plain, plain, plain; or nhwc, nhwc, plain"),
         (of(same(), DType::I32, &[], plain), "it takes f32, f16, bf16 and f64"),
         (of(algorithm(2), f, &[], nhwc), "gemm takes no nhwc"),
         (of(algorithm(0), f, &["add"], plain), "adds a value only where `relu` follows"),
