@@ -54,6 +54,9 @@ fn lines(pipeline: &Pipeline, lost: &[&String]) -> String {
     text
 }
 
+/// Of pipelines that are as plain, the one that comes first: what runs on every machine before what needs a device.
+const ORDER: [&str; 8] = ["mixed", "native", "onednn", "cpu", "bf16", "cuda", "cuda-tf32", "cuda-f16"];
+
 fn pipeline_with(rule: &Rule) -> Option<Pipeline> {
     let registry = crate::common::registry();
     let shipped = registry
@@ -67,7 +70,8 @@ fn pipeline_with(rule: &Rule) -> Option<Pipeline> {
     };
     let mut with: Vec<Pipeline> =
         shipped.filter(|pipeline| pipeline.rewrites().any(|phase| phase.names(rule))).collect();
-    with.sort_by_key(|pipeline| (library(pipeline), pipeline.passes.len()));
+    let place = |name: &str| ORDER.iter().position(|known| *known == name).unwrap_or(ORDER.len());
+    with.sort_by_key(|pipeline| (library(pipeline), pipeline.passes.len(), place(&pipeline.name)));
     with.into_iter().next()
 }
 
