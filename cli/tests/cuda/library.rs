@@ -379,7 +379,7 @@ fn convolutions_that_are_refused() -> Result<(), Failed> {
         (of(same(), f, &["sigmoid"], plain), "no step `sigmoid`"),
         (of(same(), f, &["relu", "add"], plain), "no step `add` there"),
         (of(same(), f, &[], ["nhwc", "plain"]), "it takes plain, plain, plain; or nhwc, nhwc, plain"),
-        (of(same(), DType::I32, &[], plain), "it takes f32, f16, bf16 and f64"),
+        (of(same(), DType::I32, &[], plain), "they must be of one floating-point type"),
         (of(algorithm(2), f, &[], nhwc), "gemm takes no nhwc"),
         (of(algorithm(0), f, &["add"], plain), "adds a value only where `relu` follows"),
         (of(algorithm(6), DType::BF16, &[], plain), "takes no bf16"),
