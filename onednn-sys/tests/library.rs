@@ -1,5 +1,5 @@
-//! Primitives of the library. Where it is absent the tests count as ignored; with `OVOLO_REQUIRE_ONEDNN` set, as in
-//! CI, they fail.
+//! Tests of primitives. Where the library is absent the tests count as ignored; if `OVOLO_REQUIRE_ONEDNN` is set, as
+//! in CI, they fail instead.
 #![allow(missing_docs)]
 
 use libtest_mimic::{Arguments, Trial};
@@ -65,7 +65,7 @@ fn a_product_with_steps_is_computed_on_threads_of_the_callers(
                 scratch.as_mut_ptr(),
                 factor.as_mut_ptr().cast(),
             ];
-            // SAFETY: each array has the elements of its argument.
+            // SAFETY: each array has the number of elements of its argument.
             unsafe { primitive.run(&places)? };
             assert_eq!(result, [4.0, 50.0, 0.0, 120.0], "round {round}");
         }

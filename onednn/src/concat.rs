@@ -1,4 +1,4 @@
-//! Concatenation, on one thread a stack of images.
+//! Concatenation. One thread handles a stack of images.
 
 use super::work::{Place, Work, choose};
 use super::{Call, desc, op};
@@ -15,7 +15,8 @@ pub(super) const OPS: &[Lowering] = &[Lowering {
     ..op!("onednn.concat", "concat", work)
 }];
 
-/// The work of a concatenation. One thread does it: it copies, and memory is what it waits for.
+/// Creates the work of a concatenation, for one thread: a copy is limited by the memory's bandwidth, which one thread
+/// can use up.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let said = |error: onednn_sys::Error| error.to_string();
     let axis = usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0);

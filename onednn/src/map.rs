@@ -1,4 +1,4 @@
-//! Elementwise chains: the first step as a primitive, the others as steps on its result.
+//! Elementwise chains: the first step is a primitive, and the others are post steps of it.
 
 use super::step::{Chain, Ranges, binary, dense, function, offset, view, whole};
 use super::work::{Place, Work, choose, part, threads};
@@ -10,7 +10,7 @@ use ovolo::op::post;
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[op!("onednn.map", "map", work)];
 
-/// Divides a chain.
+/// Divides an elementwise chain between threads.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let (x, y) = (call.inputs[0], call.output);
     let said = |error: onednn_sys::Error| error.to_string();
@@ -22,7 +22,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let two = post::is_binary(step);
     let chain = Chain { steps: rest, inputs: call.inputs, first: 1 + usize::from(two), sum: 0 };
     let threads = threads(call, 4 * y.shape.count());
-    // The outermost dimension in memory that has an index for each thread is divided.
+    // The dimension that is divided is the outermost one in memory that has more than one index.
     let order = y.layout.order(y.shape.rank());
     let cut = order.iter().copied().find(|dim| y.shape[*dim] > 1);
     let mut work = Work::new(call.threads);

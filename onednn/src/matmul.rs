@@ -17,7 +17,7 @@ pub(super) const OPS: &[Lowering] = &[
     },
 ];
 
-/// A product whose right operand lies in any layout.
+/// Returns the type of a product whose right operand has any layout.
 fn packed(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     match types.iter().enumerate().find(|(operand, ty)| *operand != 1 && !ty.layout.is_plain()) {
         Some((operand, ty)) => Err(format!("operand {operand} is {ty}, not in the default layout")),
@@ -25,13 +25,14 @@ fn packed(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorTy
     }
 }
 
-/// Divides a product.
+/// Divides a matrix product between threads.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let [a, b] = [call.inputs[0], call.inputs[1]];
     if b.shape.rank() == 2 { flat(library, call) } else { stacked(library, call, a, b) }
 }
 
-/// The bias that a chain begins with: an added row, which the library adds as a bias.
+/// Splits off the bias at the start of a chain: an addition of one row, for which the library has an argument.
+/// Returns the other steps, and whether there is a bias.
 fn bias<'a>(steps: &'a [Step], inputs: &[&TensorType], columns: usize) -> (&'a [Step], bool) {
     match steps {
         [step, rest @ ..]
@@ -45,7 +46,7 @@ fn bias<'a>(steps: &'a [Step], inputs: &[&TensorType], columns: usize) -> (&'a [
     }
 }
 
-/// `[.., m, k]` by one matrix: rows of all stacks are one another's like.
+/// Divides a product `[.., m, k]` by one matrix, in which the rows of all stacks are treated alike.
 fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let (a, b, y) = (call.inputs[0], call.inputs[1], call.output);
     let data = desc::data_type(a.dtype)?;
@@ -55,7 +56,7 @@ fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     if y.shape.count() == 0 || depth == 0 {
         return Err("a dimension is 0".to_owned());
     }
-    // The result as a matrix, and operands of steps as matrices that meet it.
+    // The result and the operands of the steps, as matrices that broadcast.
     let matrix = TensorType { shape: (&[rows, columns][..]).into(), ..y.clone() };
     let flattened: Vec<TensorType> = call
         .inputs
@@ -67,7 +68,7 @@ fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let (steps, biased) = bias(call.attrs.post(), &inputs, columns);
     let chain = Chain { steps, inputs: &inputs, first: 2 + usize::from(biased), sum: 0 };
     let threads = threads(call, y.shape.count().saturating_mul(depth));
-    // The larger operand is divided, so that each of its bytes is read by one thread.
+    // The larger operand is divided, so that only one thread reads each of its bytes.
     let block = b.layout.block(1).max(16);
     let by_columns = columns >= rows && columns >= 2 * block && b.layout.order(2)[0] == 1
         || rows < threads && b.layout.order(2)[0] == 1;
@@ -116,7 +117,7 @@ fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     Ok(work)
 }
 
-/// A part of a plain matrix, with the rows of the whole.
+/// Returns the descriptor of a part of a plain matrix, with the row stride of the whole.
 fn strided(library: &'static Library, whole: &TensorType, [m, n]: [usize; 2]) -> Result<Desc, String> {
     let data = desc::data_type(whole.dtype)?;
     if n == whole.shape[1] {
@@ -125,7 +126,7 @@ fn strided(library: &'static Library, whole: &TensorType, [m, n]: [usize; 2]) ->
     Desc::strided(library, &[m, n], data, &[whole.shape[1], 1]).map_err(|error| error.to_string())
 }
 
-/// An operand of a step as a matrix: all rows, one row, one column, or one element.
+/// Returns the operand of a step as a matrix: all rows, one row, one column, or one element.
 fn as_matrix(
     ty: &TensorType,
     result: &TensorType,
@@ -148,7 +149,7 @@ fn as_matrix(
     Ok(TensorType { shape: (&shape[..]).into(), ..ty.clone() })
 }
 
-/// A stack of products, divided by matrices.
+/// Divides a stack of products: each thread computes some of the matrices.
 fn stacked(
     library: &'static Library,
     call: &Call<'_>,

@@ -1,4 +1,4 @@
-//! Softmax and layer normalisation, divided by rows.
+//! Softmax and layer normalisation, divided between threads by rows.
 
 use super::work::{Place, Work, choose, part, threads};
 use super::{Call, desc, op};
@@ -13,7 +13,7 @@ pub(super) const OPS: &[Lowering] = &[
     op!("onednn.layer-norm", "layer-norm", layer_norm),
 ];
 
-/// Rows of the last axes of a call, from `axis` on: how many, and the elements of one.
+/// Returns the number of rows and the elements of a row. A row consists of the axes from `axis` to the last.
 fn rows(call: &Call<'_>, axis: usize) -> Result<(usize, usize), String> {
     let shape = &call.output.shape;
     if !call.output.layout.is_plain() || shape.count() == 0 {
@@ -22,7 +22,7 @@ fn rows(call: &Call<'_>, axis: usize) -> Result<(usize, usize), String> {
     Ok((shape[..axis].iter().product(), shape[axis..].iter().product()))
 }
 
-/// Makes the work of a primitive on some rows; `make` is given their count and descriptor.
+/// Divides the rows between threads; `make` creates the primitive for a number of rows and its descriptor.
 fn by_rows(
     library: &'static Library,
     call: &Call<'_>,
@@ -59,7 +59,7 @@ fn by_rows(
     Ok(work)
 }
 
-/// Divides a softmax, or its logarithm.
+/// Divides a softmax or a log-softmax between threads.
 pub(super) fn softmax(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let axis = usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0);
     if axis + 1 != call.output.shape.rank() {
@@ -76,7 +76,7 @@ pub(super) fn softmax(library: &'static Library, call: &Call<'_>) -> Result<Work
     })
 }
 
-/// Divides a layer normalisation.
+/// Divides a layer normalisation between threads.
 pub(super) fn layer_norm(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let axis = usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0);
     let rows = rows(call, axis)?;

@@ -13,7 +13,7 @@ pub(super) const OPS: &[Lowering] = &[
     Lowering { layouts: AS_OPERAND, ..op!("onednn.avg-pool", "avg-pool", work) },
 ];
 
-/// Divides a pool.
+/// Divides a pool between threads.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let (x, y) = (call.inputs[0], call.output);
     let said = |error: onednn_sys::Error| error.to_string();
@@ -29,7 +29,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     };
     let data = desc::data_type(x.dtype)?;
     let axes = [0, 1].map(|axis| Axis::new(call, axis, kernel[axis]));
-    // A window that meets padding alone has no value in oneDNN.
+    // oneDNN does not define the result of a window that reads padding only.
     for axis in axes {
         if (0..axis.output).any(|at| axis.band(&(at..at + 1)).is_none()) {
             return Err("a window lies in the padding".to_owned());

@@ -1,4 +1,4 @@
-//! Reductions, divided by the outermost dimension where it stays.
+//! Reductions, divided between threads by the outermost dimension if it is not reduced.
 
 use super::step::{Ranges, dense, offset, whole};
 use super::work::{Place, Work, choose, part, threads};
@@ -20,7 +20,7 @@ pub(super) const OPS: &[Lowering] = &[
     op!("onednn.reduce-prod", "reduce-prod", work),
 ];
 
-/// Divides a reduction.
+/// Divides a reduction between threads.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let said = |error: onednn_sys::Error| error.to_string();
     let x = call.inputs[0];
@@ -36,7 +36,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
         "onednn.reduce-min" => Algorithm::REDUCTION_MIN,
         _ => Algorithm::REDUCTION_MUL,
     };
-    // The result with the axes that are reduced, which oneDNN wants to be there, of size 1.
+    // In oneDNN the result keeps the reduced axes, with size 1.
     let kept: Vec<usize> =
         x.shape.iter().enumerate().map(|(dim, size)| if axes.contains(&dim) { 1 } else { *size }).collect();
     let y = TensorType { shape: kept.as_slice().into(), layout: x.layout.clone(), ..call.output.clone() };

@@ -14,7 +14,7 @@ pub(super) const OPS: &[Lowering] = &[
     op!("onednn.reorder", "reorder", work),
 ];
 
-/// Divides a conversion by a dimension that is outermost on both sides, where there is one.
+/// Divides a conversion between threads, by a dimension that is outermost in both layouts if there is one.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let (x, y) = (call.inputs[0], call.output);
     let said = |error: onednn_sys::Error| error.to_string();
@@ -52,10 +52,10 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     Ok(work)
 }
 
-/// The default layout, where dimensions of one element are all that sets a layout apart from it.
+/// Returns the default layout if `layout` differs from it only by dimensions of one element.
 ///
-/// The library's cache takes such layouts for one and gives what it made for either, so the
-/// implementation would hang on what was asked before.
+/// The library's primitive cache does not distinguish such layouts: it returns what it made for either of them. So
+/// the implementation would depend on earlier calls.
 fn canonical(layout: &Layout, sizes: &[usize]) -> Layout {
     let order = layout.order(sizes.len());
     let long = order.iter().filter(|dim| sizes[**dim] > 1);

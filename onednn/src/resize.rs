@@ -1,4 +1,4 @@
-//! Resampling, where the library's one convention gives what the op's attributes ask for.
+//! Resampling, for attributes that agree with the one convention of the library.
 
 use super::step::{Ranges, dense, offset, whole};
 use super::work::{Place, Work, choose, part, threads};
@@ -11,10 +11,10 @@ use ovolo::op::resize::taps;
 pub(super) const OPS: &[Lowering] =
     &[Lowering { layouts: AS_OPERAND, ..op!("onednn.resize", "resize", work) }];
 
-/// How far weights may differ: the library computes them in `f32`.
+/// The largest accepted difference between weights. The library computes weights in `f32`.
 const CLOSE: f64 = 1e-5;
 
-/// Divides a resampling by images, channels, or blocks of these.
+/// Divides a resampling between threads by images, channels, or blocks of channels.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let (x, y) = (call.inputs[0], call.output);
     let said = |error: onednn_sys::Error| error.to_string();
@@ -37,7 +37,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let dim = if y.shape[0] >= threads { 0 } else { y.layout.order(4)[1] };
     let mut work = Work::new(call.threads);
     let mut known: Vec<(usize, usize)> = Vec::new();
-    // Rows of the result read rows of the operand that others read as well.
+    // Neighbouring rows of the result read the same rows of the operand, so rows are not divided.
     let threads = if dim < 2 && y.layout.order(4)[0] == 0 { threads } else { 1 };
     for thread in 0..threads {
         let mut ranges: Ranges = whole(y);
@@ -74,8 +74,9 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     Ok(work)
 }
 
-/// What the library reads for an element (`linear_coeffs_t` and `nearest_idx` in its sources): half
-/// pixels, the scale being that of the sizes, and the nearest with ties away from zero.
+/// Returns the elements that the library reads for an element, with their weights (`linear_coeffs_t` and
+/// `nearest_idx` in its sources): half pixels, the scale is the ratio of the sizes, and `nearest` rounds ties away
+/// from zero.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn library_taps(linear: bool, at: usize, output: usize, input: usize) -> Vec<(usize, f64)> {
     let place = (at as f64 + 0.5) * input as f64 / output as f64 - 0.5;
@@ -89,7 +90,7 @@ fn library_taps(linear: bool, at: usize, output: usize, input: usize) -> Vec<(us
     if left == right { vec![(left, 1.0)] } else { vec![(left, 1.0 - weight), (right, weight)] }
 }
 
-/// Whether sums are the same up to rounding.
+/// Returns whether two weighted sums are equal up to rounding.
 fn alike(wanted: &[(usize, f64)], given: &[(usize, f64)]) -> bool {
     let weight = |taps: &[(usize, f64)], at: usize| -> f64 {
         taps.iter().filter(|(other, _)| *other == at).map(|(_, weight)| weight).sum()

@@ -20,7 +20,7 @@ pub(super) const OPS: &[Lowering] = &[Lowering {
     ..op!("onednn.conv-transpose", "conv-transpose", work)
 }];
 
-/// Divides a transposed convolution: by images, or by channels where they lie outermost.
+/// Divides a transposed convolution between threads, by images, or by channels if those are outermost in memory.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.output);
     let said = |error: onednn_sys::Error| error.to_string();
@@ -41,7 +41,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
         after: [0, 1].map(|at| signed(axes[at].after) - added[at]).to_vec(),
     };
     let threads = threads(call, x.shape.count().saturating_mul(w.shape[1..].iter().product()));
-    // Weights of some outputs lie in one piece where there are no inputs beside them.
+    // The weights of some outputs are contiguous if one block holds all inputs.
     let side_by_side = w.shape[0] <= w.layout.block(0) && !w.layout.is_plain();
     let dim = if y.shape[0] >= threads {
         0
@@ -96,7 +96,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     Ok(work)
 }
 
-/// All of it on one thread.
+/// Creates the whole work for one thread.
 fn one(library: &'static Library, call: &Call<'_>, window: &Window) -> Result<Work, String> {
     let (x, w, b, y) = (call.inputs[0], call.inputs[1], call.inputs[2], call.output);
     let said = |error: onednn_sys::Error| error.to_string();

@@ -1,38 +1,38 @@
-//! A lock that is given to callers in the order in which they came.
+//! A lock that callers get in the order in which they arrived.
 
 use crate::patience::Patience;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::thread::{self, Thread};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Whose turn it is. To take and give back a turn that nobody else wants costs one atomic operation each.
+/// The lock. Taking and releasing it costs one atomic operation each if no other caller wants it.
 pub struct Turn {
-    /// Callers that have the turn or wait for it.
+    /// The number of callers that have the turn or wait for it.
     inside: AtomicUsize,
-    /// How often the turn was passed on to a caller that waited.
+    /// How often the turn was passed to a caller that waited.
     passed: AtomicUsize,
     queue: Mutex<Queue>,
 }
 
-/// Callers that wait.
+/// The callers that wait.
 struct Queue {
-    /// How many have waited so far. The turn is passed to them in this order.
+    /// How many callers have waited so far. They get the turn in this order.
     came: usize,
-    /// Those that sleep, each with its number.
+    /// The callers that sleep, each with its number.
     asleep: Vec<(usize, Thread)>,
 }
 
-/// The turn, until this is dropped.
+/// A guard: its owner has the turn until it is dropped.
 pub struct Taken<'a>(&'a Turn);
 
 impl Turn {
-    /// Nobody's turn.
+    /// Returns a lock that nobody has taken.
     pub fn new() -> Self {
         let queue = Mutex::new(Queue { came: 0, asleep: Vec::new() });
         Self { inside: AtomicUsize::new(0), passed: AtomicUsize::new(0), queue }
     }
 
-    /// Waits for the caller's turn. It sees all that those before have written.
+    /// Waits for the caller's turn. The caller then sees everything that earlier callers have written.
     pub fn take(&self) -> Taken<'_> {
         if self.inside.fetch_add(1, Ordering::Acquire) != 0 {
             self.wait();
@@ -46,7 +46,7 @@ impl Turn {
             queue.came = queue.came.wrapping_add(1);
             queue.came
         };
-        // The turn is not passed further before this caller has had it.
+        // The turn is not passed on until this caller has had it, so equality is enough.
         let has_come = || self.passed.load(Ordering::Acquire) == number;
         let mut patience = Patience::new();
         while !has_come() {
