@@ -310,7 +310,7 @@ impl Stream {
     /// Queues a copy to the host.
     ///
     /// # Safety
-    /// As [`Stream::upload`].
+    /// As for [`Stream::upload`].
     pub unsafe fn download(&self, to: *mut u8, from: sys::CUdeviceptr, bytes: usize) -> Result<(), String> {
         // SAFETY: the caller's promise.
         let status =

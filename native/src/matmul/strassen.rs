@@ -9,7 +9,7 @@ use crate::lanes::Isa;
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Arity, Form, Layouts, Lowering, Reference};
 
-/// The op.
+/// The declaration of the op.
 pub(super) const OP: Lowering = Lowering {
     doc: Some("matrix product by Strassen's algorithm, from sums of weights; then a post chain"),
     arity: Some(Arity::Post(2)),
@@ -45,11 +45,11 @@ pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 struct Product {
     strassen: Strassen,
     steps: Steps,
-    /// Rows of an image of the left operand, and elements of one.
+    /// The rows of an image of the left operand, and the elements of a row.
     rows: usize,
     depth: usize,
     columns: usize,
-    /// Elements of a row that are a block of the left operand.
+    /// The elements of a row that form a block of the left operand.
     lanes: usize,
 }
 
@@ -87,7 +87,7 @@ impl Kernel for Product {
                 columns: part.columns,
                 ..Area::NONE
             };
-            // SAFETY: the part is within the result, and this thread's alone.
+            // SAFETY: the part is within the result, and only this thread writes it.
             unsafe {
                 if self.steps.is_empty() {
                     apply(&Action::COPY, &area);
@@ -96,7 +96,7 @@ impl Kernel for Product {
                 }
             }
         };
-        // SAFETY: the operands have the sizes that the product was made for.
+        // SAFETY: the operands have the sizes for which the product was created.
         unsafe { self.strassen.run(args, left, args.inputs[1].cast(), take) };
     }
 }
