@@ -1,4 +1,4 @@
-//! The backend in the list: contracts of generated kernels, and plans on a device.
+//! The backend `cuda`: the contracts of generated kernels, and plans on a device.
 
 use super::alone::Alone;
 use super::runtime::Runtime;
@@ -10,16 +10,17 @@ use ovolo::tensor::Family;
 /// The family of devices that the backend runs on.
 pub const FAMILY: Family = Family::new("cuda");
 
-/// The backend.
+/// The backend `cuda`.
 pub struct Cuda;
 
-// SAFETY: a contract and a kernel for a call are made by one reading of it, and kernels keep to their buffers.
+// SAFETY: the contract and the kernel of a call are derived from the same analysis of it, and kernels access only
+// their buffers.
 unsafe impl Backend for Cuda {
     fn name(&self) -> &'static str {
         "cuda"
     }
 
-    /// The driver with a device; what else there is `ovolo doctor` says.
+    /// Reports the driver if it has a device; `ovolo doctor` reports the other libraries.
     fn found(&self) -> Result<String, String> {
         library::driver().map(|driver| format!("driver {driver}"))
     }
@@ -46,7 +47,7 @@ unsafe impl Backend for Cuda {
     }
 }
 
-/// A generated kernel's contract.
+/// Returns the contract of a generated kernel.
 fn contract(call: &Call<'_>) -> Result<Contract, String> {
     let named = |name: &str| Contract { implementation: name.to_owned(), ..Contract::default() };
     if library::copies(call.op.name) {
@@ -72,7 +73,7 @@ macro_rules! ops {
     };
 }
 
-/// The ops that kernels are generated for.
+/// The ops for which kernels are generated.
 const OPS: &[Lowering] = ops!(
     "relu",
     "sigmoid",

@@ -1,10 +1,10 @@
-//! The backend `cublaslt`: matrix products of NVIDIA's library cuBLASLt, with what follows them.
+//! The backend `cublaslt`: matrix products of NVIDIA's library cuBLASLt, with a post chain.
 //!
-//! A product `[rows, depth]` by `[depth, columns]` in rows is the library's `columns` by `rows` in columns: the
-//! operands change places, and nothing is transposed. It stores what it sums through an epilogue: a bias of each
-//! column, then `relu` or `gelu-tanh`; what is added before it, element by element, is its matrix C. Which algorithm
-//! it takes is an attribute, and so a choice of rules: the library names some for a product when a plan is loaded.
-//! Its scratch is the plan's.
+//! The library's matrices are column-major. A row-major product of `[rows, depth]` and `[depth, columns]` is the
+//! library's product of `columns` by `rows` with the operands exchanged, so nothing is transposed. An epilogue
+//! computes the post chain: a bias for each column, then `relu` or `gelu-tanh`. An operand that is added elementwise
+//! is the library's matrix C. The algorithm is an attribute, so rules choose it; when a plan is loaded, the library
+//! lists its algorithms for a product. The plan provides the scratch memory.
 
 mod calls;
 mod multiply;
@@ -21,10 +21,11 @@ use ovolo::op::{AttrDef, Attributes, Lowering, Reference};
 use ovolo::tensor::{DType, TensorType};
 use problem::Problem;
 
-/// The backend.
+/// The backend `cublaslt`.
 pub struct CublasLt;
 
-// SAFETY: a contract and a kernel for a call are made by one reading of it, and kernels keep to their buffers.
+// SAFETY: the contract and the kernel of a call are derived from the same analysis of it, and kernels access only
+// their buffers.
 unsafe impl Backend for CublasLt {
     fn name(&self) -> &'static str {
         "cublaslt"
@@ -53,7 +54,7 @@ unsafe impl Backend for CublasLt {
     }
 }
 
-/// The one op.
+/// The only op of this backend.
 const MATMUL: Lowering = Lowering {
     attributes: Attributes::Also(attributes),
     check: Some(check),
@@ -62,7 +63,7 @@ const MATMUL: Lowering = Lowering {
     ..Lowering::new("cublaslt.matmul", "matmul", contract, kernel)
 };
 
-/// Element types that the library multiplies.
+/// The element types that the library multiplies.
 const TYPES: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F64];
 
 fn attributes() -> Vec<AttrDef> {

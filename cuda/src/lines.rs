@@ -1,7 +1,7 @@
-//! Kernels that compute each line of a tensor from the whole line: softmax, and norms.
+//! Kernels that compute each line of a tensor from the whole line: softmax and normalisation.
 //!
-//! A thread, a warp or a block takes a line, by its length. Its elements are read once and stay in
-//! registers where they fit; longer lines are read again for each pass.
+//! Depending on the length of a line, a thread, a warp or a block computes it. If the elements fit into registers,
+//! they are read once and kept there; longer lines are read again in each pass.
 
 use super::expr::Leaf;
 use super::kernel::{BLOCK, Job, Launch, kernel};
@@ -11,56 +11,56 @@ use super::space::{Group, Index, Meeting, Space};
 use super::write::{Reader, Writer};
 use ovolo::tensor::DType;
 
-/// What becomes of a line.
+/// The function that is applied to a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// exp(x) over its sum.
+    /// The exponentials divided by their sum.
     Softmax,
-    /// Its logarithm.
+    /// The logarithm of the softmax.
     LogSoftmax,
-    /// (x - mean) / sqrt(variance + epsilon), times leaf 1, plus leaf 2.
+    /// `(x - mean) / sqrt(variance + epsilon)`, times leaf 1, plus leaf 2. The value is epsilon.
     Norm(f64),
 }
 
-/// What such a kernel computes.
+/// The computation of such a kernel.
 pub(super) struct Lines {
-    /// All dimensions.
+    /// The sizes of all dimensions.
     pub sizes: Vec<usize>,
-    /// Those along a line.
+    /// The dimensions along a line.
     pub along: Vec<usize>,
-    /// What is standardised, then what it is multiplied by and added to.
+    /// The data, and for a normalisation the scale and the bias.
     pub leaves: Vec<Leaf>,
-    /// What becomes of it.
+    /// The function.
     pub kind: Kind,
-    /// The type of the result, which lies as leaf 0 does.
+    /// The type of the result, which has the layout of leaf 0.
     pub dtype: DType,
 }
 
-/// Lanes of a warp.
+/// The number of lanes in a warp.
 const LANES: usize = 32;
-/// Elements of a line that a thread keeps in registers.
+/// The largest number of elements of a line that a thread keeps in registers.
 const KEPT: usize = 32;
-/// The longest line of neighbours that a thread takes alone.
+/// The longest contiguous line that a single thread computes.
 const SHORT: usize = 4;
 
-/// How a kernel goes over its lines.
+/// How a kernel walks its lines.
 struct Walk<'a> {
     reader: Reader<'a>,
     ty: Scalar,
-    /// Threads of a line.
+    /// The number of threads that share a line.
     team: usize,
-    /// Vectors of a thread.
+    /// The number of vectors per thread.
     turns: usize,
-    /// Whether they stay in registers.
+    /// Whether the elements stay in registers.
     kept: bool,
     length: usize,
 }
 
 impl Lines {
-    /// The job.
+    /// Generates the job.
     ///
     /// # Errors
-    /// A size that no grid has.
+    /// If a size exceeds the limits of a grid.
     pub(super) fn job(&self) -> Result<Job, String> {
         let others = (0..self.sizes.len()).filter(|dim| !self.along.contains(dim)).collect();
         let groups = vec![Group { dims: others }, Group { dims: self.along.clone() }];
@@ -162,7 +162,8 @@ impl Lines {
         }
     }
 
-    /// The first element of a thread's vector, which must be in the line.
+    /// Starts the loop over a thread's vectors. Returns whether it had to open a condition that the vector is within
+    /// the line.
     fn turn(w: &mut Writer, walk: &Walk<'_>) -> bool {
         let Walk { reader, team, turns, length, .. } = walk;
         let (name, n) = (reader.index.name(), |value: usize| reader.index.number(value));
@@ -184,7 +185,7 @@ impl Lines {
         ragged
     }
 
-    /// Reads a line into registers; what lies behind its end is `empty`.
+    /// Reads a line into registers; registers past its end are set to `empty`.
     fn read(&self, w: &mut Writer, walk: &Walk<'_>, empty: &str) {
         let width = walk.reader.width;
         let ragged = Self::turn(w, walk);
@@ -202,7 +203,7 @@ impl Lines {
         w.close();
     }
 
-    /// Loads the vector at `j`; the text of its element `e`.
+    /// Loads the vector at `j`. Returns the text of its element `e`.
     fn load(&self, w: &mut Writer, walk: &Walk<'_>) -> String {
         if walk.reader.width > 1 {
             let vector = walk.reader.vector(w, 0, &["o", "j"]);
@@ -212,7 +213,7 @@ impl Lines {
         }
     }
 
-    /// Does something with each element of a line, which is then `value`.
+    /// Generates a statement for each element of a line, which has the name `value` there.
     fn each(&self, w: &mut Writer, walk: &Walk<'_>, act: impl FnOnce(&mut Writer, &str)) {
         let width = walk.reader.width;
         let ragged = Self::turn(w, walk);
@@ -227,7 +228,7 @@ impl Lines {
         w.close();
     }
 
-    /// Writes each element of a line.
+    /// Generates the stores of each element of a line.
     fn write(
         &self,
         w: &mut Writer,

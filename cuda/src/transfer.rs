@@ -5,7 +5,7 @@ use ovolo::attr::Attrs;
 use ovolo::op::{Arity, Flags, Infer, OpDef};
 use ovolo::tensor::{Device, TensorType};
 
-/// The logical ops `upload` and `download`.
+/// Returns the logical ops `upload` and `download`.
 pub(super) fn ops() -> [OpDef; 2] {
     let def = |name, doc, infer: Infer| OpDef {
         name,

@@ -1,10 +1,10 @@
-//! A matrix product as the library takes it, from the types of a call: sizes, strides, and the epilogue.
+//! The library's view of a matrix product, derived from the types of a call: sizes, strides and the epilogue.
 
 use ovolo::op::Call;
 use ovolo::op::post;
 use ovolo::tensor::{DType, TensorType};
 
-/// What is computed of each sum before it is stored.
+/// The function that the epilogue applies to each sum before it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
     Nothing,
@@ -12,35 +12,36 @@ pub(super) enum Function {
     GeluTanh,
 }
 
-/// A product.
+/// A matrix product.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     pub dtype: DType,
     pub rows: usize,
     pub columns: usize,
     pub depth: usize,
-    /// Products that lie one behind the other.
+    /// The number of matrices in the batch.
     pub batch: usize,
-    /// Elements from one matrix of the left operand to the next, and of the right; 0 where all take one.
+    /// The distance between matrices of the left and of the right operand, in elements; 0 if all products use the
+    /// same matrix.
     pub strides: [usize; 2],
     /// The operand that is added to each row.
     pub bias: Option<usize>,
-    /// The operand that is added element by element.
+    /// The operand that is added elementwise.
     pub residual: Option<usize>,
     pub function: Function,
     /// Whether operands are rounded to TF32.
     pub tf32: bool,
-    /// Which of the library's algorithms.
+    /// The number of the library's algorithm.
     pub algorithm: usize,
-    /// Bytes of scratch that it may take.
+    /// The scratch bytes that the algorithm may use.
     pub workspace: usize,
 }
 
 impl Problem {
-    /// The product that a call is.
+    /// Returns the product that a call computes.
     ///
     /// # Errors
-    /// Why the library has none for it.
+    /// If the library does not support the call.
     pub fn new(call: &Call<'_>) -> Result<Self, String> {
         let (a, b, y) = (call.inputs[0], call.inputs[1], call.output);
         let rank = y.shape.rank();
@@ -51,7 +52,7 @@ impl Problem {
         let stack = |ty: &TensorType| ty.shape[..ty.shape.rank() - 2].iter().product::<usize>();
         let all = stack(y);
         let (rows, batch, strides) = match (stack(a), stack(b)) {
-            // The rows of all matrices on the left meet one on the right.
+            // The rows of all left matrices are multiplied by the same right matrix.
             (left, 1) if left == all => (rows * all, 1, [0, 0]),
             (left, right) => {
                 let stride = |count: usize, matrix: usize, ty: &TensorType| match count {
@@ -86,7 +87,7 @@ impl Problem {
         Ok(problem)
     }
 
-    /// Takes the steps of the post chain into the epilogue.
+    /// Adds the steps of the post chain to the epilogue.
     fn follow(&mut self, call: &Call<'_>) -> Result<(), String> {
         let mut operand = 2;
         for step in call.attrs.post() {
@@ -121,7 +122,7 @@ impl Problem {
         Ok(())
     }
 
-    /// The implementation's name.
+    /// Returns the implementation's name.
     pub fn name(&self) -> String {
         let precision = if self.tf32 { "tf32".to_owned() } else { self.dtype.to_string() };
         format!("{precision}-algorithm-{}", self.algorithm)

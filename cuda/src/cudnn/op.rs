@@ -1,5 +1,5 @@
-//! The ops that the library has kernels for: a convolution, channels outermost or innermost, by a call of the
-//! library's or by a graph of operations, and attention by such a graph.
+//! The ops for which the library has kernels: convolution in `nchw` or `nhwc`, by a library call or by a graph of
+//! operations, and attention by a graph.
 
 use super::super::alone::Alone;
 use super::super::backend::FAMILY;
@@ -11,7 +11,7 @@ use ovolo::backend::{Call, Contract, Kernel};
 use ovolo::op::{AttrDef, Attributes, Form, Layouts, Lowering, Reference};
 use ovolo::tensor::{DType, TensorType};
 
-/// The ops.
+/// The ops of this backend.
 pub(super) const OPS: &[Lowering] = &[
     Lowering {
         attributes: Attributes::Also(|| vec![algorithm(), tf32::attribute()]),
@@ -31,20 +31,21 @@ pub(super) const OPS: &[Lowering] = &[
     },
 ];
 
-/// Engines of graphs that an op may name.
+/// The number of engines that the attribute `engine` can name.
 const ENGINES: i64 = 1 << 16;
-/// Element types that the library convolves.
+/// The element types for which the library has convolutions.
 const TYPES: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F64];
-/// The library's forward algorithms, by its numbers: all but the third, which it has no kernel for.
+/// The library's forward algorithms by their numbers. Number 3 is not listed, because the library has no kernel for
+/// it.
 const ALGORITHMS: &[i64] = &[0, 1, 2, 4, 5, 6, 7];
 
-/// Images and weights lie in one layout.
+/// Images and weights have the same layout.
 const IMAGES: Layouts = Layouts::Forms(&[
     Form::new(&["plain", "plain", "plain"], "plain"),
     Form::new(&["nhwc", "nhwc", "plain"], "nhwc"),
 ]);
 
-/// What both forms of a convolution have in common.
+/// Declares the common parts of both kinds of convolution.
 const fn convolution(name: &'static str, contract: fn(&Call<'_>) -> Result<Contract, String>) -> Lowering {
     Lowering {
         layouts: IMAGES,

@@ -1,5 +1,5 @@
-//! A convolution as the library takes it, from the types of a call; which algorithms there are for it, and how much
-//! scratch they can want.
+//! The library's view of a convolution, derived from the types of a call: which algorithms support it, and how much
+//! scratch memory they can need.
 
 use ovolo::op::Call;
 use ovolo::op::post;
@@ -31,7 +31,7 @@ impl Algorithm {
         })
     }
 
-    /// The name in plans.
+    /// Returns the name in plans.
     fn name(self) -> &'static str {
         match self {
             Self::ImplicitProduct => "implicit-gemm",
@@ -45,25 +45,25 @@ impl Algorithm {
     }
 }
 
-/// What kernels may want for themselves, whatever the sizes.
+/// The scratch bytes that a kernel may need independently of the sizes.
 const SLACK: usize = 16 << 20;
 
 /// A convolution.
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
     pub dtype: DType,
-    /// Whether channels lie innermost.
+    /// Whether channels are innermost.
     pub nhwc: bool,
-    /// Images, channels, rows and columns of what is read.
+    /// The images, channels, rows and columns of the input.
     pub x: [usize; 4],
-    /// Channels that are written, channels of a group that are read, rows and columns.
+    /// The output channels, the input channels of a group, and the rows and columns of the weights.
     pub w: [usize; 4],
     pub y: [usize; 4],
     pub pads: [usize; 2],
     pub strides: [usize; 2],
     pub dilations: [usize; 2],
     pub groups: usize,
-    /// The operand that is added element by element.
+    /// The operand that is added elementwise.
     pub residual: Option<usize>,
     pub relu: bool,
     /// Whether operands are rounded to TF32.
@@ -72,10 +72,10 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// The convolution that a call is.
+    /// Returns the convolution that a call computes.
     ///
     /// # Errors
-    /// Why the library has none for it.
+    /// If the library does not support the call.
     pub fn new(call: &Call<'_>) -> Result<Self, String> {
         let sizes = |shape: &Shape| <[usize; 4]>::try_from(&shape[..]).map_err(|_| "no image".to_owned());
         let (x, w, y) =
@@ -122,7 +122,7 @@ impl Problem {
         Ok(problem)
     }
 
-    /// Takes the steps of the post chain along.
+    /// Adds the steps of the post chain.
     fn follow(&mut self, call: &Call<'_>) -> Result<(), String> {
         let mut operand = 3;
         for step in call.attrs.post() {
@@ -146,7 +146,7 @@ impl Problem {
         Ok(())
     }
 
-    /// Whether the library's documentation has the algorithm for these sizes, types and steps.
+    /// Returns an error unless the library's documentation lists the algorithm for these sizes, types and steps.
     fn has_kernel(&self) -> Result<(), String> {
         use Algorithm as A;
         let none = |why: &str| Err(format!("algorithm {} {why}", self.algorithm.name()));
@@ -192,17 +192,17 @@ impl Problem {
         }
     }
 
-    /// The most bytes of scratch that the algorithm can want: the library says how much it does when a plan is
-    /// loaded, and a plan that has less is refused then.
+    /// Returns the largest number of scratch bytes that the algorithm can need. The library tells the exact number
+    /// when a plan is loaded, and the plan is refused if it has less.
     pub fn workspace(&self) -> usize {
         let count = |sizes: &[usize; 4]| sizes.iter().product::<usize>();
         let [images, channels, rows, columns] = self.x;
         let outputs = self.y[1];
         let wide = self.dtype.size().max(4);
-        // Operands in another order, or padded to what a kernel takes at a time.
+        // Copies of the operands in another order, or padded to the block size of a kernel.
         let copies = (count(&self.x) + count(&self.w) + count(&self.y)) * wide;
         let tiles = |side: usize| images * self.y[2].div_ceil(side) * self.y[3].div_ceil(side);
-        // Of each tile of each image, of the weights, and of each tile of each result.
+        // The transforms of each tile of the images, of the weights, and of each tile of the results.
         let transformed =
             |tiles: usize, elements: usize| (tiles * (channels + outputs) + channels * outputs) * elements;
         let more = match self.algorithm {
@@ -212,7 +212,7 @@ impl Problem {
                 images * self.w[1] * self.groups * self.w[2] * self.w[3] * self.y[2] * self.y[3] * wide
             }
             Algorithm::Fourier => {
-                // Sizes that have fast transforms are up to twice as large; half the columns are enough.
+                // Sizes with fast transforms are up to twice as large; half of the columns are enough for real data.
                 let side = |axis: usize| ([rows, columns][axis] + 2 * self.pads[axis]).next_power_of_two();
                 2 * transformed(images, side(0) * (side(1) / 2 + 1)) * 2 * wide
             }
@@ -225,7 +225,7 @@ impl Problem {
         (copies + more + SLACK).next_multiple_of(ovolo::op::ALIGN)
     }
 
-    /// The implementation's name.
+    /// Returns the implementation's name.
     pub fn name(&self) -> String {
         let precision = if self.tf32 { "tf32".to_owned() } else { self.dtype.to_string() };
         format!("{precision}-{}", self.algorithm.name())

@@ -1,5 +1,6 @@
-//! Attention as a graph, from the types of a call: the product of queries and keys, its factor, its mask, softmax, and
-//! the product with values, which the library's flash engines compute without storing scores.
+//! The graph of attention, derived from the types of a call: the product of queries and keys, the scale, the mask,
+//! softmax, and the product with the values. The library's flash-attention engines compute it without storing the
+//! scores.
 
 use super::operation::{Function, Graph, Operation, Place, Value, strides};
 use crate::library;
@@ -8,10 +9,10 @@ use ovolo::tensor::DType;
 
 /// The first version whose graphs have softmax as one operation: 9.21.
 pub(in crate::cudnn) const SOFTMAX: usize = 92_100;
-/// What head sizes are multiples of, and the largest one.
+/// Head sizes must be multiples of the first number and at most the second.
 const HEAD: (usize, usize) = (8, 256);
 
-/// That the library's version has what attention takes.
+/// Returns an error if the version of the library does not support attention.
 pub(super) fn supported(call: &Call<'_>) -> Result<(), String> {
     let found = library::cudnn().map_err(|why| format!("cuDNN is {why}"))?;
     if call.op == "cudnn.attention" && found.calls.version() < SOFTMAX {
@@ -20,10 +21,10 @@ pub(super) fn supported(call: &Call<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The graph of an attention.
+/// Returns the graph of an attention call.
 ///
 /// # Errors
-/// Why the library has no engine for it.
+/// If the library has no engine for it.
 pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
     let dtype = call.output.dtype;
     if !matches!(dtype, DType::F16 | DType::BF16) {
@@ -42,7 +43,7 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
     }
     let mut graph = Graph::new(dtype, false);
     let q = graph.add(Value::operand(0, call.inputs[0])?);
-    // Keys as they lie, seen as columns.
+    // The keys are read as a transposed matrix, without a copy.
     let mut keys = Value::operand(1, call.inputs[1])?;
     keys.sizes.swap(2, 3);
     keys.strides.swap(2, 3);

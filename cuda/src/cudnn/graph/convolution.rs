@@ -1,4 +1,4 @@
-//! A convolution with its bias and what follows as a graph, from the types of a call.
+//! The graph of a convolution with its bias and post chain, derived from the types of a call.
 
 use super::operation::{Function, Graph, Operation, Place, Value, strides};
 use ovolo::attr::Step;
@@ -6,10 +6,10 @@ use ovolo::op::Call;
 use ovolo::op::post;
 use ovolo::tensor::DType;
 
-/// The graph of a convolution.
+/// Returns the graph of a convolution call.
 ///
 /// # Errors
-/// Why the library has no engine for it.
+/// If the library has no engine for it.
 pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
     let (output, nhwc) = (call.output, !call.output.layout.is_plain());
     for ty in call.inputs.iter().chain([&output]) {
@@ -48,7 +48,7 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
         dilations: two(&ints("dilations"))?,
     });
     let steps = call.attrs.post();
-    // The engines that are compiled ahead add a residual before the bias.
+    // The precompiled engines add a residual before the bias.
     let residual = steps.first().is_some_and(|step| step.op == "add") && call.inputs[3].shape == output.shape;
     let mut value = y;
     if residual {
@@ -78,7 +78,7 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
     Ok(graph)
 }
 
-/// What a step makes of a value.
+/// Adds a step of the post chain to the graph. Returns the number of its result.
 fn follow(graph: &mut Graph, step: &Step, x: usize, extra: Option<usize>) -> Result<usize, String> {
     use Function as F;
     let parameter = |at: usize| step.parameters.get(at).map_or(0.0, |parameter| parameter.0);

@@ -1,4 +1,4 @@
-//! Descriptors of graphs: made, filled and finished, with what the library says where it refuses.
+//! Descriptors of graphs: creation, attributes and finalisation, with the library's own error messages.
 
 use crate::calls::Status;
 use crate::command;
@@ -11,21 +11,21 @@ use ovolo::tensor::DType;
 use std::ffi::{CStr, c_void};
 use std::ptr;
 
-/// A descriptor.
+/// A descriptor of a graph or of a part of it.
 pub(super) type Descriptor = command::Descriptor<sys::cudnnBackendDescriptor_t>;
 
-/// The library, for descriptors.
+/// The functions of the library for descriptors.
 #[derive(Clone, Copy)]
 pub(super) struct Library {
     pub base: &'static Calls,
     pub graph: &'static super::Calls,
 }
 
-/// What the library said.
+/// An error of the library.
 pub(super) struct Failure {
-    /// Whether it has nothing for what it was asked.
+    /// Whether the library does not support the request.
     pub unsupported: bool,
-    /// Its words, and what to do.
+    /// The library's message, and what the user can do.
     pub text: String,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Value<'a> {
     Single(f32),
     Double(f64),
     Flag(bool),
-    /// One of an enum of the library's.
+    /// A value of one of the library's enums.
     Named(Type, u32),
     Descriptors(&'a [&'a Descriptor]),
     Handle(sys::cudnnHandle_t),
@@ -52,23 +52,23 @@ pub(super) enum Value<'a> {
 }
 
 impl Library {
-    /// The library with graphs.
+    /// Returns the functions for graphs.
     ///
     /// # Errors
-    /// That it has none.
+    /// If the library has no graphs.
     pub fn new(functions: &'static Functions) -> Result<Self, String> {
         let graph =
             functions.graph.as_ref().map_err(|why| format!("cuDNN has no graphs of operations: {why}"))?;
         Ok(Self { base: &functions.base, graph })
     }
 
-    /// What a call came to.
+    /// Returns an error unless the status is success.
     pub fn of(&self, call: &str, status: Status) -> Result<(), Failure> {
         if status == Status::SUCCESS {
             return Ok(());
         }
         let mut said = [0_u8; 512];
-        // SAFETY: the library writes at most so many bytes, a zero among them.
+        // SAFETY: the library writes at most this number of bytes, including a terminating zero.
         unsafe { (self.graph.cudnnGetLastErrorString)(said.as_mut_ptr().cast(), said.len()) };
         let said = CStr::from_bytes_until_nul(&said).map(CStr::to_string_lossy).unwrap_or_default();
         let call = if said.is_empty() { call.to_owned() } else { format!("{call} ({})", said.trim()) };
@@ -76,7 +76,7 @@ impl Library {
         Err(Failure { unsupported: (3000..4000).contains(&status.0), text })
     }
 
-    /// Makes a descriptor.
+    /// Creates a descriptor.
     pub fn create(&self, kind: Kind) -> Result<Descriptor, Failure> {
         let mut raw = ptr::null_mut();
         // SAFETY: the library is open, and writes a descriptor.
@@ -108,19 +108,19 @@ impl Library {
             Value::Pointers(list) => (Type::CUDNN_TYPE_VOID_PTR, list.len(), list.as_ptr().cast()),
         };
         let count = i64::try_from(count).unwrap_or(i64::MAX);
-        // SAFETY: the descriptor is there, and the library copies so many elements of the type.
+        // SAFETY: the descriptor is valid, and the library copies this number of elements of the type.
         let status = unsafe { (self.graph.cudnnBackendSetAttribute)(descriptor.raw, name, ty, count, at) };
         self.of(&format!("cudnnBackendSetAttribute of {name:?}"), status)
     }
 
-    /// Finishes a descriptor.
+    /// Finalises a descriptor.
     pub fn finish(&self, descriptor: &Descriptor, what: &str) -> Result<(), Failure> {
-        // SAFETY: the descriptor is there.
+        // SAFETY: the descriptor is valid.
         let status = unsafe { (self.graph.cudnnBackendFinalize)(descriptor.raw) };
         self.of(&format!("cudnnBackendFinalize of {what}"), status)
     }
 
-    /// Reads numbers of an attribute, at most so many: plain ones, whatever enum they are of.
+    /// Reads up to `most` numbers of an attribute. Values of enums are read as plain numbers.
     pub fn numbers<T: Copy + Default>(
         &self,
         descriptor: &Descriptor,
@@ -150,10 +150,10 @@ impl Library {
         Ok(there)
     }
 
-    /// How many elements an attribute has.
+    /// Returns the number of elements of an attribute.
     pub fn count(&self, descriptor: &Descriptor, name: Name, ty: Type) -> Result<usize, Failure> {
         let mut count = 0;
-        // SAFETY: the descriptor is there, and the library writes a number and nothing else.
+        // SAFETY: the descriptor is valid, and the library writes a number and nothing else.
         let status = unsafe {
             (self.graph.cudnnBackendGetAttribute)(
                 descriptor.raw,
@@ -168,7 +168,7 @@ impl Library {
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    /// Reads an attribute into a place for so many elements of its type; how many were written.
+    /// Reads an attribute into memory for some elements of its type. Returns the number of elements written.
     fn get(
         &self,
         descriptor: &Descriptor,
@@ -179,20 +179,20 @@ impl Library {
     ) -> Result<usize, Failure> {
         let mut count = 0;
         let room = i64::try_from(most).unwrap_or(i64::MAX);
-        // SAFETY: the descriptor is there, and so is room for as many elements as are asked for.
+        // SAFETY: the descriptor is valid, and there is room for the requested number of elements.
         let status = unsafe {
             (self.graph.cudnnBackendGetAttribute)(descriptor.raw, name, ty, room, &raw mut count, at)
         };
         self.of(&format!("cudnnBackendGetAttribute of {name:?}"), status)?;
-        // It may count more than it had room for.
+        // The library may return a larger count than it had room for.
         Ok(usize::try_from(count).unwrap_or(0).min(most))
     }
 }
 
-/// The library's number of a type.
+/// Returns the library's number for an element type.
 ///
 /// # Errors
-/// That its graphs here have none for it.
+/// If the library's graphs do not support the type.
 pub(super) fn data_type(dtype: DType) -> Result<u32, String> {
     use sys::cudnnDataType_t as Data;
     match dtype {

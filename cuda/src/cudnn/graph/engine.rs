@@ -1,4 +1,4 @@
-//! What the library is told of a graph, and the engines that it names for it.
+//! The description of a graph for the library, and the engines that the library lists for it.
 
 use super::descriptor::{Descriptor, Failure, Library, Value as Given, data_type};
 use super::operation::{Function, Graph, Operation, Place, Value};
@@ -11,24 +11,24 @@ use cudarc::cudnn::sys::{
 use ovolo::tensor::DType;
 use std::collections::BTreeSet;
 
-/// Bytes that addresses of values are multiples of.
+/// The alignment of values' addresses, in bytes.
 const ALIGN: i64 = 16;
-/// Most notes of an engine, and most settings, of all that the library has.
+/// The largest numbers of notes and of settings of an engine that are read.
 const NOTES: usize = 32;
 const KNOBS: usize = 64;
 
-/// What a graph is to run on.
+/// The device on which a graph is to run.
 #[derive(Clone, Copy)]
 pub(super) enum Target<'a> {
     /// The device of a handle.
     Handle(sys::cudnnHandle_t),
-    /// A device that is described, and need not be there: it makes plans, and runs none.
+    /// The description of a device that may be absent. The library can create plans for it but not run them.
     #[cfg_attr(not(test), expect(dead_code, reason = "tests ask the library without a device"))]
     Described(&'a Descriptor),
 }
 
 impl Target<'_> {
-    /// Tells a descriptor of it, by one attribute or the other.
+    /// Sets the attribute of a descriptor that corresponds to the kind of target.
     fn tell(self, library: Library, one: &Descriptor, handle: Name, described: Name) -> Result<(), Failure> {
         match self {
             Self::Handle(raw) => library.set(one, handle, Given::Handle(raw)),
@@ -37,9 +37,9 @@ impl Target<'_> {
     }
 }
 
-/// A graph that the library knows, and the engines that it names; all descriptors that they are made of stay.
+/// A graph in the library, and the engines that it lists. All descriptors that they refer to are kept.
 pub(super) struct Engines {
-    /// Those that compute what the call says, the best guess first.
+    /// The engines that compute what the call requires, the best guess first.
     pub list: Vec<Engine>,
     graph: Descriptor,
     _parts: Vec<Descriptor>,
@@ -48,18 +48,18 @@ pub(super) struct Engines {
 /// An engine with its settings.
 pub(super) struct Engine {
     config: Descriptor,
-    /// Bytes of scratch that it says it wants; older versions say nothing.
+    /// The scratch bytes that the engine reports; older versions report none.
     pub workspace: Option<usize>,
 }
 
-/// What two engines are told apart by: the number, and settings by theirs.
+/// What identifies an engine: its number, and its settings with their numbers.
 type Identity = (i64, Vec<(u32, i64)>);
 
 impl Engines {
-    /// Tells the library of a graph, and asks for engines.
+    /// Describes a graph to the library, and asks for engines.
     ///
     /// # Errors
-    /// What the library said.
+    /// If the library reports an error.
     pub fn new(target: Target<'_>, library: Library, graph: &Graph) -> Result<Self, Failure> {
         let mut parts = Vec::new();
         for (number, value) in graph.values.iter().enumerate() {
@@ -92,10 +92,10 @@ impl Engines {
         Ok(Self { list, graph: told, _parts: parts })
     }
 
-    /// Has an engine made ready: its plan, and the bytes of scratch that it wants.
+    /// Prepares an engine. Returns its plan and the scratch bytes that it needs.
     ///
     /// # Errors
-    /// That it cannot be on this device, or what else the library said.
+    /// If the engine does not run on this device, or if the library reports another error.
     pub fn plan(
         &self,
         target: Target<'_>,
@@ -115,20 +115,20 @@ impl Engines {
     }
 }
 
-/// Whether an engine computes what the call says: the same at each run, sums in `f32`, and of `f32` itself unless
-/// TF32 is asked for.
+/// Returns whether an engine computes what the call requires: the same result in each run, sums in `f32`, and `f32`
+/// products unless TF32 is requested.
 fn allowed(graph: &Graph, notes: &[u32]) -> bool {
     let has = |note: Note| notes.contains(&(note as u32));
     let rounds = has(Note::CUDNN_NUMERICAL_NOTE_TENSOR_CORE) && graph.single;
     let narrows = has(Note::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
     !has(Note::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
         && !has(Note::CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)
-        // TF32 rounds inputs; to convert them to a type of 16 bits is another matter.
+        // TF32 permits rounding of the inputs, but not their conversion to a 16-bit type.
         && !narrows
         && (graph.tf32 || !rounds)
 }
 
-/// The engines that the library names in a mode, with their settings.
+/// Returns the engines that the library lists in a mode, with their settings.
 fn configs(
     target: Target<'_>,
     library: Library,
@@ -143,7 +143,7 @@ fn configs(
         library.set(&heuristic, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, Given::Descriptors(&[device]))?;
     }
     match library.finish(&heuristic, "a heuristic") {
-        // Versions differ in whether it is an error that a mode has none.
+        // If a mode has no engine, some versions of the library return an error and others do not.
         Err(failure) if failure.unsupported => return Ok(Vec::new()),
         other => other?,
     }
@@ -152,7 +152,7 @@ fn configs(
     library.descriptors(&heuristic, results, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, count)
 }
 
-/// What tells an engine from others, and what it notes of numbers.
+/// Returns the identity of an engine, and its numerical notes.
 fn described(library: Library, config: &Descriptor) -> Result<(Identity, Vec<u32>), Failure> {
     let engine = library.descriptors(
         config,
@@ -170,7 +170,7 @@ fn described(library: Library, config: &Descriptor) -> Result<(Identity, Vec<u32
         NOTES,
     )?;
     let choices = Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES;
-    // It does not tell how many there are without room for them.
+    // The library does not tell the number of settings unless there is room for them.
     let knobs = library.descriptors(config, choices, Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, KNOBS)?;
     let mut settings = Vec::new();
     for knob in &knobs {
@@ -183,14 +183,14 @@ fn described(library: Library, config: &Descriptor) -> Result<(Identity, Vec<u32
     Ok(((number.first().copied().unwrap_or(-1), settings), notes))
 }
 
-/// Bytes of scratch that an engine says it wants.
+/// Returns the scratch bytes that an engine reports.
 fn wanted(library: Library, config: &Descriptor) -> Option<usize> {
     let name = Name::CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE;
     let bytes: Vec<i64> = library.numbers(config, name, Type::CUDNN_TYPE_INT64, 1).ok()?;
     usize::try_from(*bytes.first()?).ok()
 }
 
-/// A value's number in the library.
+/// Returns the library's number of a value.
 pub(super) fn uid(number: usize) -> i64 {
     i64::try_from(number).map_or(i64::MAX, |number| number + 1)
 }
@@ -199,7 +199,7 @@ fn whole<const N: usize>(sizes: [usize; N]) -> [i64; N] {
     sizes.map(|size| i64::try_from(size).unwrap_or(i64::MAX))
 }
 
-/// A type of the library's, as a value of an attribute.
+/// Returns an element type as the value of an attribute.
 fn typed(dtype: DType) -> Result<Given<'static>, Failure> {
     let number = data_type(dtype).map_err(|text| Failure { unsupported: true, text })?;
     Ok(Given::Named(Type::CUDNN_TYPE_DATA_TYPE, number))
@@ -221,7 +221,7 @@ fn tensor(library: Library, number: usize, value: &Value) -> Result<Descriptor, 
     Ok(one)
 }
 
-/// An operation, and what describes it where that is a descriptor of its own.
+/// Describes an operation, and its own parameters if these are a separate descriptor.
 fn operation(
     library: Library,
     values: &[Descriptor],

@@ -14,22 +14,22 @@ use std::ffi::c_void;
 use std::ptr;
 use std::rc::Rc;
 
-/// A graph with addresses. What it holds is given back in the order of the fields.
+/// A graph with addresses. The order of the fields is the order in which they are released.
 pub(in crate::cudnn) struct Execute {
     pack: Descriptor,
     plan: Descriptor,
     _engines: Engines,
-    /// Numbers that the library reads on the host whenever the graph is queued.
+    /// Numbers in host memory that the library reads each time the graph is queued.
     _numbers: Vec<f32>,
     library: Library,
     handle: Rc<Handle>,
 }
 
 impl Execute {
-    /// Makes a call's engine ready.
+    /// Prepares the engine of a call.
     ///
     /// # Errors
-    /// That the library has no such engine, that it wants more scratch than the plan has, or what the library said.
+    /// If the library has no such engine, needs more scratch memory than the plan has, or reports another error.
     pub fn new(handle: &Rc<Handle>, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
         let found = library::cudnn().map_err(|why| format!("the plan takes cuDNN, which is {why}"))?;
         let library = Library::new(&found.calls)?;
@@ -79,10 +79,10 @@ impl Execute {
 impl Queued for Execute {
     fn queue(&mut self, stream: &Stream) -> Result<(), String> {
         let (calls, raw) = (self.handle.calls, self.handle.raw);
-        // SAFETY: the handle and the stream are there.
+        // SAFETY: the handle and the stream are valid.
         calls.of("cudnnSetStream", unsafe { (calls.cudnnSetStream)(raw, stream.raw()) })?;
-        // SAFETY: the addresses are those of memory that outlives this value, as large as the tensors say, the scratch
-        // as large as the plan said.
+        // SAFETY: the addresses are those of memory that outlives this value and has the sizes of the tensors; the
+        // scratch memory has the size of the plan.
         let status = unsafe { (self.library.graph.cudnnBackendExecute)(raw, self.plan.raw, self.pack.raw) };
         Ok(self.library.of("cudnnBackendExecute", status)?)
     }

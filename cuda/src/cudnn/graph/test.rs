@@ -1,5 +1,6 @@
-//! What the library itself says of graphs, where it is found: it makes plans for a device that is described to it, and
-//! needs none for that. It is asked in a process of its own, as it wants a library named like the driver's.
+//! Tests of graphs with the library itself, if it is found. The library makes plans for a described device, so no
+//! device is needed. The test runs in a subprocess, because the library needs a stand-in for the driver's library,
+//! with the same name.
 
 use super::descriptor::{Descriptor, Library, Value};
 use super::engine::{Engines, Target};
@@ -14,12 +15,12 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Says to the process that it is the one to ask the library.
+/// The variable that marks the subprocess which asks the library.
 const ASKING: &str = "OVOLO_TEST_ASKS_CUDNN";
-/// The first version that a device can be described to.
+/// The first version that accepts the description of a device.
 const DESCRIBED: usize = 90_800;
 
-/// A device's description, in the library's words: of an H100.
+/// The description of a device (an H100) in the library's format.
 const DEVICE: &str = r#"{
     "deviceName": "a device", "deviceVer": 900, "driverVer": 12080, "cudaDeviceId": 0, "pciDeviceId": 0,
     "totalGlobalMem": 85000000000, "multiProcessorCount": 132, "smCountOrigin": 0, "warpSize": 32,
@@ -30,7 +31,8 @@ const DEVICE: &str = r#"{
     "smClockRateKHz": 1980000, "memClockRateKHz": 2619000, "memoryBusWidth": 5120, "l2CacheSize": 52428800
 }"#;
 
-/// A stand-in for the driver's library, whose functions do nothing: the library loads what it compiles by them.
+/// A stand-in for the driver's library, whose functions do nothing. The library calls them to load the kernels that
+/// it compiles.
 const DRIVER: &str = r#"
 static int one[64];
 #define GIVES(name) extern "C" int name(void** to) { if (to) *to = one; return 0; }
@@ -73,7 +75,7 @@ fn driver() -> Result<(), String> {
     let object = folder.join("libcuda.so.1");
     let compiled = ["c++", "g++", "clang++"].iter().find_map(|compiler| compiled(compiler, &object).ok());
     let opened = match compiled {
-        // SAFETY: the library was compiled just now, and has no initialisers.
+        // SAFETY: the library has just been compiled from the text above and has no initialisers.
         Some(true) => unsafe { open(&object) },
         Some(false) => Err("the stand-in for the driver does not compile".to_owned()),
         None => Err("there is no C++ compiler".to_owned()),
@@ -82,7 +84,7 @@ fn driver() -> Result<(), String> {
     opened
 }
 
-/// Compiles it by a compiler, where that is there; whether it could.
+/// Compiles the stand-in. Returns whether the compiler succeeded, or an error if it cannot be started.
 fn compiled(compiler: &str, object: &Path) -> std::io::Result<bool> {
     let mut command = Command::new(compiler);
     command.args(["-shared", "-fPIC", "-w", "-Wl,-soname,libcuda.so.1", "-x", "c++", "-", "-o"]);
@@ -93,12 +95,12 @@ fn compiled(compiler: &str, object: &Path) -> std::io::Result<bool> {
     Ok(child.wait()?.success())
 }
 
-/// Opens a library for all others to find, for as long as the process lasts.
+/// Opens a library such that other libraries find its symbols, until the process ends.
 ///
 /// # Safety
-/// Its initialisers may run.
+/// The library's initialisers must be safe to run.
 unsafe fn open(path: &Path) -> Result<(), String> {
-    // SAFETY: the caller's promise.
+    // SAFETY: as the caller promises.
     let library = unsafe { Loaded::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
     std::mem::forget(library.map_err(|error| error.to_string())?);
     Ok(())
@@ -112,7 +114,7 @@ fn chain(steps: &[(&'static str, &[f64])]) -> Attr {
     Attr::Post(steps.iter().map(one).collect())
 }
 
-/// What is asked of the library: the op, its attributes, and its operands.
+/// A question to the library: the op, its attributes and its operands.
 struct Asked(&'static str, Attrs, Vec<TensorType>);
 
 fn convolution(
@@ -144,9 +146,9 @@ fn attention(dtype: DType, [length, depth, width]: [usize; 3], mask: Option<&[us
     Asked("cudnn.attention", Attrs::new().float("scale", 0.125), operands)
 }
 
-/// Asks for the engines of graphs, and has the first of each made ready.
+/// Asks for the engines of the graphs, and prepares the first engine of each.
 fn ask() {
-    // It looks for these by their names when it needs them.
+    // cuDNN opens these libraries by name when it needs them.
     let others = (library::driver().is_ok(), nvrtc::compiler().is_ok(), library::cublaslt().is_ok());
     let ready = if others.0 { Ok(()) } else { driver() };
     let found = match (library::cudnn(), ready) {
@@ -215,7 +217,7 @@ fn ask() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), asked.len(), wrong.join("\n"));
 }
 
-/// The device of the description.
+/// Returns the descriptor of the described device.
 fn described(with: Library) -> Result<Descriptor, super::descriptor::Failure> {
     let device = with.create(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)?;
     with.set(&device, Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, Value::Text(DEVICE))?;
@@ -223,7 +225,7 @@ fn described(with: Library) -> Result<Descriptor, super::descriptor::Failure> {
     Ok(device)
 }
 
-/// How many engines there are, and that the first can be made ready with the scratch that it says.
+/// Returns the number of engines. The first engine must be ready with the scratch memory that it reports.
 fn answered(
     with: Library,
     target: Target<'_>,

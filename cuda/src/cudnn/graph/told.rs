@@ -1,4 +1,4 @@
-//! What the library tells of graphs on the device, asked once a process for each.
+//! The library's engines for graphs on the device, asked for once per process and graph.
 
 use super::descriptor::Library;
 use super::engine::{Engines, Target};
@@ -9,16 +9,16 @@ use crate::library;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Of each engine, the bytes of scratch that it wants, where it says so.
+/// For each engine, the scratch bytes that it needs, if it reports them.
 type Told = Arc<[Option<usize>]>;
 
-/// By the texts of graphs.
+/// The known answers, by the texts of the graphs.
 static KNOWN: Mutex<BTreeMap<String, Told>> = Mutex::new(BTreeMap::new());
 
-/// The engines for a graph; nothing where there is no device to ask for.
+/// Returns the engines for a graph; `None` if there is no device.
 ///
 /// # Errors
-/// That the library has no graphs, or what it said.
+/// If the library has no graphs or reports an error.
 pub(super) fn engines(graph: &Graph) -> Result<Option<Told>, String> {
     let found = library::cudnn().map_err(|why| format!("cuDNN is {why}"))?;
     let with = Library::new(&found.calls)?;
