@@ -56,7 +56,7 @@ impl Alone {
     /// # Errors
     /// If there is no device, or if the driver, the compiler or the library reports an error.
     pub fn new(call: &Call<'_>, contract: &Contract) -> Result<Self, String> {
-        library::driver().map_err(|why| format!("it takes a device of NVIDIA, and none was found: {why}"))?;
+        library::driver().map_err(|why| format!("an NVIDIA device is needed, but none was found: {why}"))?;
         let context = Context::new()?;
         let mut ends = [0, 0];
         let mut take = |ty: &TensorType| {
@@ -205,7 +205,7 @@ impl Kernel for Alone {
     unsafe fn run(&self, args: &Args<'_>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(why) = state.run(args) {
-            panic!("a call that was made for the device, and ran there, does not run again: {why}");
+            panic!("a call that has already run on the device fails now: {why}");
         }
     }
 

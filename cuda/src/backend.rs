@@ -41,7 +41,7 @@ unsafe impl Backend for Cuda {
     }
 
     fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, String>> {
-        let missing = |why| format!("kernels of `cuda` need a device of NVIDIA, and none was found: {why}");
+        let missing = |why| format!("kernels of `cuda` need an NVIDIA device, but none was found: {why}");
         let runtime = self.found().map_err(missing).and_then(|_| Runtime::new(loading));
         Some(runtime.map(|runtime| Box::new(runtime) as Box<dyn Runner>))
     }

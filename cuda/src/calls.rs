@@ -22,7 +22,7 @@ impl Status {
     /// The name must be null or a string with static lifetime.
     pub unsafe fn named(self, name: *const c_char) -> String {
         if name.is_null() {
-            return format!("code {}, which the library has no name for", self.0);
+            return format!("code {}, which is unknown to the library", self.0);
         }
         // SAFETY: as the caller promises.
         let name = unsafe { CStr::from_ptr(name) };
@@ -73,6 +73,6 @@ mod tests {
     fn a_number_that_nobody_knows_is_told_as_it_is() {
         // SAFETY: the first name is null, and the second has static lifetime.
         let told = unsafe { [Status(31999).named(std::ptr::null()), Status(2).named(c"OUT".as_ptr())] };
-        assert_eq!(told, ["code 31999, which the library has no name for", "OUT (2)"]);
+        assert_eq!(told, ["code 31999, which is unknown to the library", "OUT (2)"]);
     }
 }

@@ -72,9 +72,9 @@ fn attributes() -> Vec<AttrDef> {
         int(
             "algorithm",
             0,
-            "which of the algorithms that the library names for the product, the best guess first",
+            "the number of the algorithm in the library's list for the product, best guess first",
         ),
-        int("workspace", 4, "MiB of scratch that the algorithm may take"),
+        int("workspace", 4, "MiB of scratch memory that the algorithm may use"),
         tf32::attribute(),
     ]
 }
@@ -82,7 +82,7 @@ fn attributes() -> Vec<AttrDef> {
 fn check(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Result<(), String> {
     if !TYPES.contains(&result.dtype) {
         return Err(format!(
-            "the operands are {} and {}: it takes f32, f16, bf16 and f64",
+            "the operands are {} and {}: f32, f16, bf16 and f64 are supported",
             types[0], types[1]
         ));
     }

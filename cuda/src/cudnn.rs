@@ -50,9 +50,12 @@ impl Functions {
     /// Describes the library that was found, and which features of graphs it lacks.
     pub fn told(&self, found: &Opened<Self>) -> String {
         let lacks = match &self.graph {
-            Err(why) => format!("; it has no graphs of operations ({why}): their kernels are no candidates"),
+            Err(why) => {
+                format!("; it has no graphs of operations ({why}), so their kernels are not candidates")
+            }
             Ok(_) if self.version() < graph::SOFTMAX => {
-                "; its graphs have no softmax, which 9.21 has: its attention is no candidate".to_owned()
+                "; its graphs have no softmax (version 9.21 has it), so its attention is not a candidate"
+                    .to_owned()
             }
             Ok(_) => String::new(),
         };

@@ -29,15 +29,15 @@ impl Calls {
         const ILLEGAL_INSTRUCTION: u32 = CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION as u32;
         const MISMATCH: u32 = CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH as u32;
         let remedy = match status.0 {
-            OUT_OF_MEMORY => "bind smaller dimensions, or end what else uses the device's memory",
+            OUT_OF_MEMORY => "bind smaller dimensions, or end other programs that use the device's memory",
             NO_BINARY | INVALID_IMAGE => {
-                "the machine code is not for this device: `ovolo cache clear` has it made again"
+                "the machine code is not for this device: run `ovolo cache clear`, so that it is compiled again"
             }
             ILLEGAL_ADDRESS | MISALIGNED_ADDRESS | LAUNCH_FAILED | ILLEGAL_INSTRUCTION => {
-                "a kernel is wrong: `compute-sanitizer ovolo run …` names it, `ovolo kernels --source` shows it"
+                "a kernel is faulty: run `compute-sanitizer ovolo run …` to find it, and `ovolo kernels --source` to see it"
             }
-            MISMATCH => "install one version of NVIDIA's driver",
-            _ => "`ovolo doctor` says which driver and devices there are",
+            MISMATCH => "install all parts of NVIDIA's driver in the same version",
+            _ => "run `ovolo doctor`, which lists the driver and the devices",
         };
         let (mut name, mut text) = (ptr::null(), ptr::null());
         // SAFETY: for every number the driver writes null or a string with static lifetime.
@@ -183,7 +183,7 @@ impl Memory {
         let mut handle = 0;
         // SAFETY: the driver writes an address; the memory is written before it is read.
         let status = unsafe { (context.calls.cuMemAlloc_v2)(&raw mut handle, bytes.max(1)) };
-        context.of(&format!("the device has no {bytes} bytes for the plan: cuMemAlloc"), status)?;
+        context.of(&format!("the device cannot allocate {bytes} bytes for the plan: cuMemAlloc"), status)?;
         Ok(Self { handle, context: Rc::clone(context) })
     }
 
@@ -207,7 +207,8 @@ impl Pinned {
         let mut handle = ptr::null_mut();
         // SAFETY: the driver writes an address; the memory is written before it is read.
         let status = unsafe { (context.calls.cuMemHostAlloc)(&raw mut handle, bytes.max(1), 0) };
-        let call = format!("the system has no {bytes} bytes of pinned memory for the plan: cuMemHostAlloc");
+        let call =
+            format!("the system cannot allocate {bytes} bytes of pinned memory for the plan: cuMemHostAlloc");
         context.of(&call, status)?;
         Ok(Self { handle, context: Rc::clone(context) })
     }

@@ -29,7 +29,7 @@ impl Launch {
             [Some(x), Some(y)] if y < 1 << 16 => {
                 Ok(Self { grid: [x, y], block: block.map(|n| u32::try_from(n).unwrap_or(1)) })
             }
-            _ => Err(format!("{x} x {y} blocks are more than a grid has")),
+            _ => Err(format!("{x} x {y} blocks are more than a grid supports")),
         }
     }
 }

@@ -33,7 +33,7 @@ const DRIVER: Wanted = Wanted {
     variable: "OVOLO_CUDA_DRIVER",
     files: &["libcuda.so.1", "libcuda.so"],
     beside: None,
-    remedy: "install NVIDIA's driver, 525 or newer, on a machine with one of its devices",
+    remedy: "install NVIDIA's driver, 525 or newer, on a machine with an NVIDIA device",
 };
 
 /// The run-time compiler.
@@ -207,7 +207,7 @@ impl Wanted {
             }
             let supported: Vec<String> = supported.iter().map(ToString::to_string).collect();
             Err(format!(
-                "{}: {} of version {major}.{minor}.{patch} (it answers {version}), and {} is supported",
+                "{}: {} has version {major}.{minor}.{patch} (it reports {version}), but only {} is supported",
                 path.display(),
                 self.title,
                 supported.join(" or ")

@@ -53,7 +53,7 @@ pub fn job(call: &Call<'_>) -> Result<Job, String> {
         "gather-elements" => gather(call, true),
         "grad" => gradient(call),
         _ if call.op.logical().flags.elementwise => elementwise(call),
-        _ => Err(format!("no kernel is written for `{name}`")),
+        _ => Err(format!("there is no kernel for `{name}`")),
     }
 }
 
@@ -111,11 +111,11 @@ pub(super) fn chain(steps: &[Step], x: &[Expr]) -> Result<Expr, String> {
         let parameters = step.parameters.iter().map(|p| p.0).collect();
         value = if step.op == tree::PUSH {
             aside.push(value);
-            extras.next().ok_or("a step lacks its operand")?.clone()
+            extras.next().ok_or("a step has no operand")?.clone()
         } else if let Some(binary) = tree::popped(step.op) {
-            Expr::binary(binary, aside.pop().ok_or("nothing is put aside")?, value)
+            Expr::binary(binary, aside.pop().ok_or("no value was put aside")?, value)
         } else if post::is_binary(step) {
-            let extra = extras.next().ok_or("a step lacks its operand")?.clone();
+            let extra = extras.next().ok_or("a step has no operand")?.clone();
             match step.op {
                 "rsub" => Expr::binary("sub", extra, value),
                 "rdiv" => Expr::binary("div", extra, value),
@@ -192,7 +192,7 @@ fn instance_norm(call: &Call<'_>) -> Result<Job, String> {
 fn reduce(call: &Call<'_>, combine: Combine, mean: bool) -> Result<Job, String> {
     let (x, dtype) = (call.inputs[0], call.output.dtype);
     if !x.layout.is_plain() {
-        return Err(format!("the operand is {x}: reductions take the default layout"));
+        return Err(format!("the operand is {x}: it must be in the default layout"));
     }
     let axes = call.attrs.expect_ints("axes");
     let sizes = x.shape.to_vec();

@@ -148,7 +148,7 @@ impl Compiler {
         if matches!(major, 12 | 13) {
             return Ok(Self { path, version: (major, minor), calls });
         }
-        Err(format!("{}: NVRTC {major}.{minor}, and 12 and 13 are supported", path.display()))
+        Err(format!("{}: this is NVRTC {major}.{minor}, but only 12 and 13 are supported", path.display()))
     }
 
     /// Returns the version of the compiler.

@@ -63,7 +63,7 @@ impl Walk {
                 let stride = strides[step.at];
                 parts.extend(
                     step.part(coordinate, stride).ok_or_else(|| {
-                        format!("no kernel goes from layout {} to {}", ty.layout, self.layout)
+                        format!("no kernel converts layout {} to {}", ty.layout, self.layout)
                     })?,
                 );
             }

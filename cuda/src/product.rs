@@ -126,7 +126,7 @@ pub(super) fn conv(call: &Call<'_>) -> Result<Job, String> {
 
 fn plain(call: &Call<'_>) -> Result<(), String> {
     match call.inputs.iter().find(|ty| !ty.layout.is_plain()) {
-        Some(ty) => Err(format!("an operand is {ty}: products take the default layout")),
+        Some(ty) => Err(format!("an operand is {ty}: it must be in the default layout")),
         None => Ok(()),
     }
 }
@@ -341,7 +341,7 @@ pub(super) fn attention(call: &Call<'_>) -> Result<Job, String> {
     let bytes = combined(dtype).size();
     if (length + BLOCK) * bytes > SHARED {
         return Err(format!(
-            "a row of {length} scores does not fit into the {SHARED} bytes that a block shares"
+            "a row of {length} scores does not fit into the {SHARED} bytes of shared memory of a block"
         ));
     }
     let index = index(call);

@@ -180,7 +180,7 @@ impl Runtime {
         let steps = &self.segments[segment].launches;
         let name = |launch: Option<&schedule::Launch>| launch.map_or("", |launch| &self.names[launch.step]);
         format!(
-            "one of the {} steps from {} to {}: {why}; `ovolo bench --profile` runs each alone and names it",
+            "one of the {} steps from {} to {} failed: {why}; run `ovolo bench --profile` to find it, which runs each step separately",
             steps.len(),
             name(steps.first()),
             name(steps.last())
@@ -205,7 +205,7 @@ unsafe impl Runner for Runtime {
         for Staged { input, offset, bytes } in &self.staged {
             let given = inputs.get(*input).map_or(&[][..], |tensor| tensor.bytes());
             if given.len() != *bytes {
-                return Err(format!("input {input} has {} bytes, and the plan's has {bytes}", given.len()));
+                return Err(format!("input {input} has {} bytes, but the plan needs {bytes}", given.len()));
             }
             // SAFETY: the memory has room for this number of bytes, and nothing is queued.
             unsafe {
@@ -295,7 +295,7 @@ fn jobs(plan: &Plan) -> Result<Vec<Option<Job>>, String> {
         }
         if step.copied.is_some() || !step.joined.is_empty() {
             return Err(format!(
-                "`{}` ({}): it asks for buffers that no kernel here does",
+                "`{}` ({}): an operand shares the result's buffer in a way that kernels on the device do not support",
                 step.name, step.op
             ));
         }
@@ -373,7 +373,7 @@ impl Places<'_> {
                 Ok(self.constants.at(offset + place.offset))
             }
             Base::Input(_) => {
-                Err("an input of the model is on the device, and is not copied there".to_owned())
+                Err("a step on the device reads an input of the model that is not copied there".to_owned())
             }
         }
     }
@@ -384,7 +384,9 @@ impl Places<'_> {
             Base::Arena(Device::Host) => place.offset,
             Base::Input(input) => {
                 let found = self.staged.iter().find(|known| known.input == input);
-                found.map(|known| known.offset + place.offset).ok_or("an input has no copy")?
+                found
+                    .map(|known| known.offset + place.offset)
+                    .ok_or("an input has no copy in pinned memory")?
             }
             _ => return Err("an operand is not on the host".to_owned()),
         };

@@ -9,15 +9,15 @@ const KEPT: u32 = 10;
 
 /// Returns the attribute that selects TF32.
 pub(super) fn attribute() -> AttrDef {
-    AttrDef::new("tf32", AttrKind::Int, Some(Attr::Int(0)), "1: what is multiplied is rounded to TF32 first")
+    AttrDef::new("tf32", AttrKind::Int, Some(Attr::Int(0)), "1: the factors are rounded to TF32 first")
 }
 
 /// Returns an error unless the attribute is valid for elements of a type.
 pub(super) fn check(attrs: &Attrs, dtype: DType) -> Result<(), String> {
     match (attrs.expect_int("tf32"), dtype) {
         (0, _) | (1, DType::F32) => Ok(()),
-        (1, other) => Err(format!("elements are {other}: TF32 is made of f32")),
-        (other, _) => Err(format!("attribute `tf32` is {other}, neither 0 nor 1")),
+        (1, other) => Err(format!("the element type is {other}: `tf32` needs f32")),
+        (other, _) => Err(format!("attribute `tf32` is {other}: it must be 0 or 1")),
     }
 }
 

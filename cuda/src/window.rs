@@ -69,7 +69,7 @@ fn finish(call: &Call<'_>, mut w: Writer) -> Result<Job, String> {
 pub(super) fn pool(call: &Call<'_>, most: bool) -> Result<Job, String> {
     let (x, y) = (call.inputs[0], call.output);
     if !x.layout.is_plain() {
-        return Err(format!("the operand is {x}: pools take the default layout"));
+        return Err(format!("the operand is {x}: it must be in the default layout"));
     }
     if y.shape.count() == 0 {
         return Ok(Job::default());

@@ -107,7 +107,7 @@ const FALLBACK: Fallback = Fallback {
         let (planned, host) = (Isa::planned(), Isa::host());
         if planned > host {
             return Err(format!(
-                "{} has plans made for {planned}, and this processor has {host}: unset it to run here",
+                "{} selects the instruction set {planned}, but this processor has only {host}: unset it to run here",
                 features::ISA
             ));
         }

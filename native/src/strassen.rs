@@ -93,7 +93,8 @@ impl Strassen {
     /// no vector kernel supports it.
     pub fn new([images, rows]: [usize; 2], u: &TensorType, threads: usize) -> Result<Self, String> {
         let lanes = u.layout.block(2);
-        let [depth, columns] = whole(u).ok_or_else(|| format!("{u} are no sums of weights"))?;
+        let [depth, columns] = whole(u)
+            .ok_or_else(|| format!("the weights are {u}, not sums of weights for Strassen's algorithm"))?;
         let set = Set::new(lanes)?;
         let upper = rows.div_ceil(2);
         let half = images * upper;

@@ -174,12 +174,12 @@ fn open(path: &Path) -> Result<Library, String> {
     let (raw, code) = unsafe {
         let version: libloading::Symbol<'_, unsafe extern "C" fn() -> *const RawVersion> =
             library.get(b"dnnl_version\0").map_err(|error| format!("not oneDNN: {error}"))?;
-        (version().as_ref().ok_or("it does not say its version")?, *version as usize)
+        (version().as_ref().ok_or("it does not report its version")?, *version as usize)
     };
     let file = mapped(code).unwrap_or_else(|| path.to_owned());
     let version = Version { major: raw.major, minor: raw.minor, patch: raw.patch };
     if version.major != 3 {
-        return Err(format!("oneDNN {version}: versions 3.0 and later 3.x are supported"));
+        return Err(format!("this is oneDNN {version}, but only versions 3.x are supported"));
     }
     let revision = if raw.hash.is_null() {
         String::new()
@@ -191,7 +191,9 @@ fn open(path: &Path) -> Result<Library, String> {
     let runtime = match (raw.cpu_runtime, &openmp) {
         (1, _) => "sequential",
         (2, Some(_)) => "OpenMP",
-        (2, None) => return Err("its OpenMP does not say how to set the number of threads".to_owned()),
+        (2, None) => {
+            return Err("its OpenMP runtime has no function that sets the number of threads".to_owned());
+        }
         (other, _) => {
             return Err(format!(
                 "it is built for another kind of threads (runtime {other}), which cannot be kept to one: \

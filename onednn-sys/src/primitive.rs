@@ -544,14 +544,14 @@ impl Primitive {
     /// If the library reports an error.
     pub unsafe fn run(&mut self, places: &[*mut u8]) -> Result<(), Error> {
         if places.len() != self.args.len() {
-            return Err(Error { what: "an execution with other arguments", status: 2 });
+            return Err(Error { what: "an execution with a wrong number of arguments", status: 2 });
         }
         let _one = OneThread::new(self.library);
         for ((arg, known), place) in self.args.iter().zip(&mut self.places).zip(places) {
             if known != place {
                 // SAFETY: `memory` is a valid memory object.
                 let status = unsafe { (self.library.api.memory_set_data_handle)(arg.memory, place.cast()) };
-                check(status, "the place of an argument")?;
+                check(status, "the address of an argument")?;
                 *known = *place;
             }
         }

@@ -46,8 +46,8 @@ fn attributes() -> Vec<AttrDef> {
     let plain = Some(Attr::Layout(Layout::PLAIN));
     vec![
         AttrDef::new("layout", AttrKind::Layout, plain, "the layout of the result"),
-        int("sum", "which binary step, counted from 1, adds to its operand where that lies; 0: none"),
-        int("implementation", "which of the library's implementations"),
+        int("sum", "the binary step, counted from 1, whose operand's buffer the result takes; 0 for none"),
+        int("implementation", "the number of the library's implementation"),
     ]
 }
 
@@ -55,7 +55,7 @@ fn attributes() -> Vec<AttrDef> {
 fn infer(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     let layout = attrs.expect_layout("layout");
     if layout.rank().is_some_and(|rank| rank != 4) {
-        return Err(format!("attribute `layout` is {layout}, not that of an image"));
+        return Err(format!("attribute `layout` is {layout}: it must be the layout of an image"));
     }
     let result = op.logical_result(attrs, types)?.with_layout(layout.clone());
     post::check(attrs.post(), &types[3..], &result)?;
@@ -67,10 +67,10 @@ fn infer(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorTyp
     match usize::try_from(sum).ok().and_then(|sum| extras.nth(sum - 1)) {
         Some((step, ty)) if step.op == "add" && **ty == result => Ok(result),
         Some((step, ty)) => Err(format!(
-            "attribute `sum` names step `{}` with {ty}: it adds an operand of the result's type, {result}",
+            "attribute `sum` selects step `{}` with {ty}: it must select an `add` of the result's type, {result}",
             step.op
         )),
-        None => Err(format!("attribute `sum` is {sum}, and there is no such binary step")),
+        None => Err(format!("attribute `sum` is {sum}, but the chain has no such binary step")),
     }
 }
 
@@ -194,7 +194,10 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     if groups == 1 && w.shape[1] == 1 && of_groups {
         // The library's primitive cache cannot tell these strides from those of `Ohwi`: it accepts them only after it
         // has made a kernel for the others. So the result would depend on earlier calls.
-        return Err(format!("weights in {} are of groups, and there is one", w.layout));
+        return Err(format!(
+            "the weights are in {}, a layout for several groups, but there is one group",
+            w.layout
+        ));
     }
     let chain = Chain { steps: call.attrs.post(), inputs: call.inputs, first: 3, sum: number("sum") };
     let data = desc::data_type(x.dtype)?;
@@ -214,7 +217,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     for (thread, ranges) in parts {
         let bands = [0, 1].map(|axis| axes[axis].band(&ranges[2 + axis]));
         let [Some(rows), Some(columns)] = bands else {
-            return Err("the input is padding alone".to_owned());
+            return Err("a part of the result is computed from padding only".to_owned());
         };
         let outputs = ranges[1].clone();
         let (read, own) = if groups == 1 {
@@ -226,7 +229,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
         };
         let input: Ranges = vec![ranges[0].clone(), read.clone(), rows.input.clone(), columns.input.clone()];
         if !dense(x, &input) {
-            return Err(format!("the input {x} cannot be divided as the result {y} is"));
+            return Err(format!("the input {x} cannot be divided between threads like the result {y}"));
         }
         let sizes = |ranges: &Ranges| ranges.iter().map(ExactSizeIterator::len).collect::<Vec<_>>();
         let first = [outputs.start, 0, 0, 0];

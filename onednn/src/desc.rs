@@ -9,7 +9,7 @@ pub(super) fn data_type(dtype: DType) -> Result<DataType, String> {
     match dtype {
         DType::F32 => Ok(DataType::F32),
         DType::BF16 => Ok(DataType::Bf16),
-        other => Err(format!("elements are {other}: it takes f32 or bf16")),
+        other => Err(format!("the element type is {other}: oneDNN supports f32 and bf16")),
     }
 }
 
@@ -54,7 +54,7 @@ pub(super) fn shaped(
     if desc.bytes() == bytes {
         Ok(desc)
     } else {
-        Err(format!("{ty} takes {} bytes in oneDNN, not {bytes}", desc.bytes()))
+        Err(format!("{ty} has {} bytes in oneDNN, but {bytes} bytes here", desc.bytes()))
     }
 }
 
@@ -66,7 +66,8 @@ pub(super) fn of(library: &'static Library, ty: &TensorType) -> Result<Desc, Str
 /// Returns the descriptor of the weights `[I, O, h, w]` of a transposed convolution, which the library takes as `[O,
 /// I, h, w]`.
 pub(super) fn transposed(library: &'static Library, ty: &TensorType) -> Result<Desc, String> {
-    let [inputs, outputs, rows, columns] = <[usize; 4]>::try_from(&ty.shape[..]).map_err(|_| "no weights")?;
+    let [inputs, outputs, rows, columns] =
+        <[usize; 4]>::try_from(&ty.shape[..]).map_err(|_| "the weights must have 4 dimensions")?;
     let swapped = |dim: usize| if dim < 2 { 1 - dim } else { dim };
     let layout = &ty.layout;
     let mut name: String =
@@ -78,7 +79,7 @@ pub(super) fn transposed(library: &'static Library, ty: &TensorType) -> Result<D
     if desc.bytes() == ty.bytes() {
         Ok(desc)
     } else {
-        Err(format!("{ty} takes {} bytes in oneDNN, not {}", desc.bytes(), ty.bytes()))
+        Err(format!("{ty} has {} bytes in oneDNN, but {} bytes here", desc.bytes(), ty.bytes()))
     }
 }
 
@@ -91,7 +92,7 @@ pub(super) fn weights(library: &'static Library, ty: &TensorType, groups: usize)
     let [outputs, inputs] = [ty.shape[0] / groups, ty.shape[1]];
     let layout = &ty.layout;
     let shape = [groups, outputs, inputs, ty.shape[2], ty.shape[3]];
-    let torn = || Err(format!("weights in {layout} do not hold {groups} groups side by side"));
+    let torn = || Err(format!("weights in {layout} do not store {groups} groups contiguously"));
     if layout.order(4).first() != Some(&0) {
         return torn();
     }

@@ -14,9 +14,9 @@ pub(super) const OPS: &[Lowering] = &[op!("onednn.map", "map", work)];
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let (x, y) = (call.inputs[0], call.output);
     let said = |error: onednn_sys::Error| error.to_string();
-    let [step, rest @ ..] = call.attrs.post() else { return Err("the chain is empty".to_owned()) };
+    let [step, rest @ ..] = call.attrs.post() else { return Err("the post chain is empty".to_owned()) };
     if x != y {
-        return Err(format!("operand 0 is {x}, the result {y}"));
+        return Err(format!("operand 0 is {x}, but the result is {y}: they must have the same type"));
     }
     let data = desc::data_type(y.dtype)?;
     let two = post::is_binary(step);
@@ -38,7 +38,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
             continue;
         }
         if !dense(y, &ranges) {
-            return Err(format!("{y} cannot be divided"));
+            return Err(format!("{y} cannot be divided between threads"));
         }
         let sizes: Vec<usize> = ranges.iter().map(ExactSizeIterator::len).collect();
         let at = offset(y, &ranges);
@@ -48,7 +48,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
         let made = if two {
             let (algorithm, negated) = binary(step)?;
             if negated {
-                return Err(format!("it does not begin with `{}`", step.op));
+                return Err(format!("oneDNN does not support `{}` as the first step", step.op));
             }
             let ty = call.inputs[1];
             let (shape, from) = view(ty, &ranges)?;

@@ -20,7 +20,7 @@ pub(super) const OPS: &[Lowering] = &[
 /// Returns the type of a product whose right operand has any layout.
 fn packed(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     match types.iter().enumerate().find(|(operand, ty)| *operand != 1 && !ty.layout.is_plain()) {
-        Some((operand, ty)) => Err(format!("operand {operand} is {ty}, not in the default layout")),
+        Some((operand, ty)) => Err(format!("operand {operand} is {ty}: it must be in the default layout")),
         None => op.logical_result(attrs, types),
     }
 }
@@ -144,7 +144,7 @@ fn as_matrix(
     } else if count == 1 {
         [1, 1]
     } else {
-        return Err(format!("the operand {ty} of a step meets neither rows nor columns of {result}"));
+        return Err(format!("the operand {ty} of a step does not broadcast to {result} by rows or columns"));
     };
     Ok(TensorType { shape: (&shape[..]).into(), ..ty.clone() })
 }
@@ -160,13 +160,13 @@ fn stacked(
     let rank = y.shape.rank();
     let data = desc::data_type(a.dtype)?;
     if a.shape.rank() != rank || b.shape.rank() != rank || y.shape.count() == 0 {
-        return Err(format!("the operands are {a} and {b}: it takes stacks of one rank"));
+        return Err(format!("the operands are {a} and {b}: both must have the same number of dimensions"));
     }
     let stack = y.shape[..rank - 2].iter().product::<usize>();
     let [m, n, k] = [y.shape[rank - 2], y.shape[rank - 1], a.shape[rank - 1]];
     for ty in [a, b] {
         if ty.shape[..rank - 2] != y.shape[..rank - 2] {
-            return Err(format!("the operands are {a} and {b}: it takes stacks of one size"));
+            return Err(format!("the operands are {a} and {b}: their batch dimensions must be equal"));
         }
     }
     let flat = |ty: &TensorType| -> Result<TensorType, String> {
@@ -177,7 +177,7 @@ fn stacked(
         } else if ty.shape.count() == n && ty.shape.last() == Some(&n) {
             [1, 1, n]
         } else {
-            return Err(format!("the operand {ty} of a step meets {y} in a way that it does not take"));
+            return Err(format!("the operand {ty} of a step broadcasts to {y} in an unsupported way"));
         };
         Ok(TensorType { shape: (&shape[..]).into(), ..ty.clone() })
     };

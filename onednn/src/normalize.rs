@@ -17,7 +17,7 @@ pub(super) const OPS: &[Lowering] = &[
 fn rows(call: &Call<'_>, axis: usize) -> Result<(usize, usize), String> {
     let shape = &call.output.shape;
     if !call.output.layout.is_plain() || shape.count() == 0 {
-        return Err(format!("the result is {}: it takes the default layout", call.output));
+        return Err(format!("the result is {}: it must be in the default layout", call.output));
     }
     Ok((shape[..axis].iter().product(), shape[axis..].iter().product()))
 }
@@ -63,7 +63,7 @@ fn by_rows(
 pub(super) fn softmax(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let axis = usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0);
     if axis + 1 != call.output.shape.rank() {
-        return Err("it takes the last axis".to_owned());
+        return Err("the axis must be the last one".to_owned());
     }
     let algorithm = match call.op.name {
         "onednn.softmax" => Algorithm::SOFTMAX_ACCURATE,
@@ -83,10 +83,10 @@ pub(super) fn layer_norm(library: &'static Library, call: &Call<'_>) -> Result<W
     #[allow(clippy::cast_possible_truncation)]
     let epsilon = call.attrs.expect_float("epsilon") as f32;
     if call.output.dtype != DType::F32 {
-        return Err("it takes a scale and a shift in f32 alone".to_owned());
+        return Err("scale and shift must be f32".to_owned());
     }
     if call.inputs[1..].iter().any(|ty| ty.shape.count() != rows.1 || !ty.layout.is_plain()) {
-        return Err("it takes a scale and a shift for each element of a row".to_owned());
+        return Err("scale and shift must have one value for each element of a row".to_owned());
     }
     let more = [(Arg::SCALE, Place::Input(1, 0)), (Arg::SHIFT, Place::Input(2, 0))];
     by_rows(library, call, rows, &more, |rows, count| {

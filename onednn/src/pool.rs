@@ -22,7 +22,9 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let algorithm = match call.op.name {
         "onednn.max-pool" => Algorithm::POOLING_MAX,
         _ if call.attrs.expect_ints("ceil-extra") != [0, 0] => {
-            return Err("windows past the padding: oneDNN counts what is there".to_owned());
+            return Err(
+                "windows extend past the padding: oneDNN counts other elements for their average".to_owned()
+            );
         }
         _ if call.attrs.expect_int("count-include-pad") == 1 => Algorithm::POOLING_AVG_INCLUDE_PADDING,
         _ => Algorithm::POOLING_AVG_EXCLUDE_PADDING,
@@ -32,7 +34,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     // oneDNN does not define the result of a window that reads padding only.
     for axis in axes {
         if (0..axis.output).any(|at| axis.band(&(at..at + 1)).is_none()) {
-            return Err("a window lies in the padding".to_owned());
+            return Err("a window reads padding only".to_owned());
         }
     }
     let mut work = Work::new(call.threads);
@@ -41,12 +43,12 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let threads = threads(call, y.shape.count().saturating_mul(window));
     for (thread, ranges) in parts(y, threads, y.layout.block(1)) {
         let [Some(rows), Some(columns)] = [0, 1].map(|axis| axes[axis].band(&ranges[2 + axis])) else {
-            return Err("the input is padding alone".to_owned());
+            return Err("a part of the result is computed from padding only".to_owned());
         };
         let input: Ranges =
             vec![ranges[0].clone(), ranges[1].clone(), rows.input.clone(), columns.input.clone()];
         if !dense(x, &input) {
-            return Err(format!("the input {x} cannot be divided"));
+            return Err(format!("the input {x} cannot be divided between threads"));
         }
         let sizes = |ranges: &Ranges| ranges.iter().map(ExactSizeIterator::len).collect::<Vec<_>>();
         let padding = [rows.before, rows.after, columns.before, columns.after];

@@ -27,7 +27,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let axes: Vec<usize> =
         call.attrs.expect_ints("axes").iter().filter_map(|axis| usize::try_from(*axis).ok()).collect();
     if axes.is_empty() {
-        return Err("nothing is reduced".to_owned());
+        return Err("no axis is reduced".to_owned());
     }
     let algorithm = match call.op.name {
         "onednn.reduce-sum" => Algorithm::REDUCTION_SUM,
@@ -60,7 +60,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
             .map(|(dim, range)| if axes.contains(&dim) { 0..1 } else { range.clone() })
             .collect();
         if !dense(x, &ranges) || !dense(&y, &own) {
-            return Err(format!("{x} cannot be divided"));
+            return Err(format!("{x} cannot be divided between threads"));
         }
         let sizes = |ranges: &Ranges| ranges.iter().map(ExactSizeIterator::len).collect::<Vec<_>>();
         let src = desc::shaped(library, &sizes(&ranges), &x.layout, data)?;

@@ -21,14 +21,14 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let linear = match call.attrs.expect_str("mode") {
         "nearest" => false,
         "linear" => true,
-        other => return Err(format!("oneDNN has no mode \"{other}\"")),
+        other => return Err(format!("oneDNN does not support mode \"{other}\"")),
     };
     for axis in 0..2 {
         let (input, output) = (x.shape[2 + axis], y.shape[2 + axis]);
         let wanted = taps(call.attrs, axis, input);
         let given = (0..output).map(|at| library_taps(linear, at, output, input));
         if !wanted.iter().zip(given).all(|(wanted, given)| alike(wanted, &given)) {
-            return Err("oneDNN places elements by half pixels and the sizes".to_owned());
+            return Err("oneDNN supports only half-pixel coordinates with the scale of the sizes".to_owned());
         }
     }
     let algorithm = if linear { Algorithm::RESAMPLING_LINEAR } else { Algorithm::RESAMPLING_NEAREST };
@@ -50,7 +50,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
         let mut input: Ranges = whole(x);
         input[..2].clone_from_slice(&ranges[..2]);
         if !dense(x, &input) || !dense(y, &ranges) {
-            return Err(format!("{x} cannot be divided"));
+            return Err(format!("{x} cannot be divided between threads"));
         }
         let size = ranges[0].len() * ranges[1].len();
         let variant = match known.iter().find(|(other, _)| *other == size) {

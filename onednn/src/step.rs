@@ -32,7 +32,7 @@ pub(super) fn function(step: &Step) -> Result<(Algorithm, f32, f32), String> {
         "mish" => (Algorithm::MISH, 0.0, 0.0),
         "elu" => (Algorithm::ELU, parameter(0), 0.0),
         "clip" => (Algorithm::CLIP, parameter(0), parameter(1)),
-        other => return Err(format!("oneDNN has no step `{other}`")),
+        other => return Err(format!("oneDNN does not support step `{other}`")),
     })
 }
 
@@ -46,7 +46,7 @@ pub(super) fn binary(step: &Step) -> Result<(Algorithm, bool), String> {
         "div" => (Algorithm::BINARY_DIV, false),
         "min" => (Algorithm::BINARY_MIN, false),
         "max" => (Algorithm::BINARY_MAX, false),
-        other => return Err(format!("oneDNN has no step `{other}`")),
+        other => return Err(format!("oneDNN does not support step `{other}`")),
     })
 }
 
@@ -128,7 +128,10 @@ impl Chain<'_> {
 /// Returns the part of an operand that a part of the result uses: its shape with the rank of the result, and the
 /// bytes to its first element.
 pub(super) fn view(ty: &TensorType, ranges: &[Range<usize>]) -> Result<(Vec<usize>, usize), String> {
-    let missing = ranges.len().checked_sub(ty.shape.rank()).ok_or("an operand has more dimensions")?;
+    let missing = ranges
+        .len()
+        .checked_sub(ty.shape.rank())
+        .ok_or("an operand of a step has more dimensions than the result")?;
     let own: Ranges = ty
         .shape
         .iter()
@@ -138,7 +141,7 @@ pub(super) fn view(ty: &TensorType, ranges: &[Range<usize>]) -> Result<(Vec<usiz
     let mut shape = vec![1; missing];
     shape.extend(own.iter().map(ExactSizeIterator::len));
     if !dense(ty, &own) {
-        return Err(format!("{ty} cannot be divided as the result is"));
+        return Err(format!("the operand {ty} cannot be divided between threads like the result"));
     }
     Ok((shape, offset(ty, &own)))
 }

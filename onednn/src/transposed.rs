@@ -25,7 +25,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.output);
     let said = |error: onednn_sys::Error| error.to_string();
     if call.attrs.expect_int("groups") != 1 {
-        return Err("it takes one group".to_owned());
+        return Err("only one group is supported".to_owned());
     }
     let data = desc::data_type(x.dtype)?;
     let axes = [

@@ -164,7 +164,7 @@ impl Kernel for Divided {
             }
         });
         if let Some(error) = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
-            panic!("oneDNN made a primitive and does not run it: {error}");
+            panic!("oneDNN cannot run a primitive that it has created: {error}");
         }
     }
 }

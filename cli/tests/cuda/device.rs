@@ -406,7 +406,7 @@ pub fn errors_say_what_to_do() -> Result<(), Failed> {
             "cuEventCreate",
             0,
             31999,
-            &["cuEventCreate: code 31999, which the library has no name for", "doctor"],
+            &["cuEventCreate: code 31999, which is unknown to the library", "doctor"],
         ),
     ] {
         standin.fail(entry, after, code);

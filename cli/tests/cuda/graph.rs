@@ -200,15 +200,15 @@ fn refused() -> Result<(), Failed> {
     let engine = |number: i64| Attrs::new().int("engine", number);
     let (f, h) = (DType::F32, DType::F16);
     for (answer, words) in [
-        (of(engine(0), DType::F64, &[], "plain"), "a graph takes f32, f16 and bf16"),
+        (of(engine(0), DType::F64, &[], "plain"), "graphs support f32, f16 and bf16"),
         (of(engine(-1), f, &[], "plain"), "attribute `engine` is -1"),
-        (of(engine(0), f, &["silu"], "plain"), "in nhwc some do"),
-        (of(engine(0), h, &["log"], "nhwc"), "no step `log` there"),
-        (of(engine(4), f, &[], "nhwc"), "cuDNN has 4 engine(s) for this graph, and number 4 is asked for"),
+        (of(engine(0), f, &["silu"], "plain"), "some engines for nhwc do"),
+        (of(engine(0), h, &["log"], "nhwc"), "step `log` at this position"),
+        (of(engine(4), f, &[], "nhwc"), "cuDNN has 4 engine(s) for this graph, but number 4 is requested"),
         (of(engine(6), h, &["silu"], "nhwc"), "cuDNN has 6 engine(s)"),
-        (of(engine(0).int("tf32", 1), h, &[], "nhwc"), "TF32 is made of f32"),
-        (attention(f, 8, 0), "it takes f16 and bf16"),
-        (attention(h, 12, 0), "a head size is 12: the library takes multiples of 8 up to 256"),
+        (of(engine(0).int("tf32", 1), h, &[], "nhwc"), "`tf32` needs f32"),
+        (attention(f, 8, 0), "f16 and bf16 are supported"),
+        (attention(h, 12, 0), "a head size is 12: the library supports multiples of 8 up to 256"),
         (attention(h, 264, 0), "a head size is 264"),
         (attention(h, 64, 3), "cuDNN has 3 engine(s)"),
     ] {
@@ -366,7 +366,7 @@ fn errors_say_what_to_do() -> Result<(), Failed> {
         says(made(load(0)), &words)?;
     }
     standin.fail("cudnnBackendSetAttribute", 0, 31999);
-    says(made(load(0)), &["code 31999, which the library has no name for", "doctor"])?;
+    says(made(load(0)), &["code 31999, which is unknown to the library", "doctor"])?;
     let given = one(0).operands();
     let inputs: Vec<&Tensor> = given.iter().collect();
     let mut session = load(0)?;
@@ -540,7 +540,7 @@ fn older_versions_have_fewer_graphs() -> Result<(), Failed> {
     let doctor = ["doctor", "--threads", "1"];
     for (library, says, graphs) in [
         (&none, "it has no graphs of operations", false),
-        (&old, "its graphs have no softmax, which 9.21 has", true),
+        (&old, "its graphs have no softmax (version 9.21 has it)", true),
     ] {
         let said = run(library, &doctor)?;
         if !said.lines().any(|line| line.starts_with("cuda cuDNN: 9.") && line.contains(says)) {

@@ -318,15 +318,15 @@ fn products_that_are_refused() -> Result<(), Failed> {
     type Operands<'a> = &'a [(DType, &'a [usize])];
     let refused: &[(&[&'static str], Operands<'_>, &str)] = &[
         (&["gelu"], &[(F, m), (F, k)], "no step `gelu`"),
-        (&["relu", "add"], &[(F, m), (F, k), (F, &[6])], "no step `add` there"),
+        (&["relu", "add"], &[(F, m), (F, k), (F, &[6])], "step `add` at this position"),
         (&["add"], &[(F, m), (F, k), (F, &[4, 1])], "f32[4,1]"),
         (&["add", "add", "add"], &[(F, m), (F, k), (F, &[6]), (F, whole), (F, whole)], "one value"),
         (&["mul"], &[(F, m), (F, k), (F, &[6])], "no step `mul`"),
         (&["relu"], &[(DType::F64, m), (DType::F64, k)], "in f64"),
         (&["add"], &[(DType::F64, m), (DType::F64, k), (DType::F64, &[6])], "in f64"),
-        (&[], &[(DType::I32, m), (DType::I32, k)], "it takes f32, f16, bf16 and f64"),
+        (&[], &[(DType::I32, m), (DType::I32, k)], "f32, f16, bf16 and f64 are supported"),
         (&[], &[(F, &[0, 8]), (F, k)], "a dimension is 0"),
-        (&[], &[(F, &[2, 1, 4, 8]), (F, &[2, 3, 8, 6])], "repeats some of its matrices"),
+        (&[], &[(F, &[2, 1, 4, 8]), (F, &[2, 3, 8, 6])], "broadcasts only some of its batch dimensions"),
     ];
     for (steps, operands, words) in refused {
         match contract("cublaslt.matmul", &post(steps), &types(operands)) {
@@ -374,18 +374,18 @@ fn convolutions_that_are_refused() -> Result<(), Failed> {
     let (f, plain, nhwc) = (DType::F32, ["plain"; 2], ["nhwc"; 2]);
     let two = |attrs: Attrs, name: &'static str| attrs.ints(name, &[2, 2]);
     for (answer, words) in [
-        (of(Attrs::new().ints("pads", &[0, 0, 1, 1]), f, &[], plain), "differ before and after"),
+        (of(Attrs::new().ints("pads", &[0, 0, 1, 1]), f, &[], plain), "differs before and after"),
         (of(algorithm(3), f, &[], plain), "the library has 0, 1, 2, 4, 5, 6 and 7"),
-        (of(same(), f, &["sigmoid"], plain), "no step `sigmoid`"),
-        (of(same(), f, &["relu", "add"], plain), "no step `add` there"),
+        (of(same(), f, &["sigmoid"], plain), "step `sigmoid`"),
+        (of(same(), f, &["relu", "add"], plain), "step `add` at this position"),
         (of(same(), f, &[], ["nhwc", "plain"]), "it takes plain, plain, plain; or nhwc, nhwc, plain"),
         (of(same(), DType::I32, &[], plain), "they must be of one floating-point type"),
-        (of(algorithm(2), f, &[], nhwc), "gemm takes no nhwc"),
-        (of(algorithm(0), f, &["add"], plain), "adds a value only where `relu` follows"),
-        (of(algorithm(6), DType::BF16, &[], plain), "takes no bf16"),
-        (of(algorithm(6), DType::F64, &[], plain), "takes no f64"),
-        (of(two(Attrs::new(), "dilations").int("algorithm", 1), f, &[], plain), "takes no dilation"),
-        (of(two(Attrs::new(), "strides").int("algorithm", 7), f, &[], plain), "takes no strides"),
+        (of(algorithm(2), f, &[], nhwc), "gemm does not support nhwc"),
+        (of(algorithm(0), f, &["add"], plain), "adds a value only if `relu` follows"),
+        (of(algorithm(6), DType::BF16, &[], plain), "does not support bf16"),
+        (of(algorithm(6), DType::F64, &[], plain), "does not support f64"),
+        (of(two(Attrs::new(), "dilations").int("algorithm", 1), f, &[], plain), "does not support dilations"),
+        (of(two(Attrs::new(), "strides").int("algorithm", 7), f, &[], plain), "does not support strides"),
     ] {
         match answer {
             Err(why) if why.contains(words) => {}
@@ -614,7 +614,7 @@ fn errors_say_what_to_do() -> Result<(), Failed> {
     // What no library answers that is known, from a function and in what it writes.
     for entry in ["cublasLtCreate", "cublasLtMatmulHeuristicResult_t"] {
         standin.fail(entry, 0, 31999);
-        says(made(load(0)), &["cublaslt.matmul", "code 31999, which the library has no name for", "doctor"])?;
+        says(made(load(0)), &["cublaslt.matmul", "code 31999, which is unknown to the library", "doctor"])?;
     }
     let mut session = load(0)?;
     standin.fail("cublasLtMatmul", 0, 13);

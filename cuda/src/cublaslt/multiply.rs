@@ -27,13 +27,13 @@ impl Calls {
         const EXECUTION_FAILED: u32 = sys::cublasStatus_t::CUBLAS_STATUS_EXECUTION_FAILED as u32;
         let remedy = match status.0 {
             0 => return Ok(()),
-            NOT_INITIALIZED | ALLOC_FAILED => "end what else uses the device's memory",
+            NOT_INITIALIZED | ALLOC_FAILED => "end other programs that use the device's memory",
             NOT_SUPPORTED | ARCH_MISMATCH => {
-                "`ovolo tune` finds what runs on this device; without `cublaslt` in the pipeline's backends generated \
-                 kernels do"
+                "`ovolo tune` finds algorithms that run on this device; or remove `cublaslt` from the backends of the \
+                 pipeline, and generated kernels run instead"
             }
-            EXECUTION_FAILED => "`compute-sanitizer ovolo run …` names the kernel that is wrong",
-            _ => "`ovolo doctor` says which version of the library there is: install another one",
+            EXECUTION_FAILED => "run `compute-sanitizer ovolo run …` to find the faulty kernel",
+            _ => "install another version of the library; `ovolo doctor` says which one was found",
         };
         // SAFETY: for every number the library returns null or a string with static lifetime.
         let name = unsafe { status.named((self.cublasLtGetStatusName)(status)) };
@@ -54,7 +54,7 @@ impl Handle {
     /// # Errors
     /// If the library is absent or reports an error.
     pub fn new(context: &Rc<Context>) -> Result<Rc<Self>, String> {
-        let found = library::cublaslt().map_err(|why| format!("the plan takes cuBLASLt, which is {why}"))?;
+        let found = library::cublaslt().map_err(|why| format!("the plan needs cuBLASLt, which is {why}"))?;
         let calls = &found.calls;
         let mut raw = ptr::null_mut();
         // SAFETY: the library is open, and writes a handle.
@@ -172,7 +172,7 @@ fn data_type(dtype: DType) -> Result<sys::cudaDataType_t, String> {
         DType::F16 => Ok(sys::cudaDataType_t::CUDA_R_16F),
         DType::BF16 => Ok(sys::cudaDataType_t::CUDA_R_16BF),
         DType::F64 => Ok(sys::cudaDataType_t::CUDA_R_64F),
-        other => Err(format!("the library multiplies no {other}")),
+        other => Err(format!("the library does not support products of {other}")),
     }
 }
 
@@ -325,8 +325,8 @@ fn choose(
     let count = usize::try_from(count).unwrap_or(0);
     if status.0 == NOT_SUPPORTED || count < wanted {
         return Err(format!(
-            "cuBLASLt has {count} algorithm(s) for this product within {} bytes of scratch, and number {} is asked \
-             for: `ovolo tune` finds those that there are",
+            "cuBLASLt has {count} algorithm(s) for this product with at most {} bytes of scratch memory, but number \
+             {} is requested: `ovolo tune` finds the existing ones",
             problem.workspace, problem.algorithm
         ));
     }
@@ -335,7 +335,7 @@ fn choose(
     calls.of("cublasLtMatmulAlgoGetHeuristic", chosen.state)?;
     if chosen.workspace > problem.workspace {
         return Err(format!(
-            "cuBLASLt wants {} bytes of scratch, and was told of {}",
+            "the algorithm of cuBLASLt needs {} bytes of scratch memory, but may use only {}",
             chosen.workspace, problem.workspace
         ));
     }

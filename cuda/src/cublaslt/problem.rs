@@ -58,15 +58,15 @@ impl Problem {
                 let stride = |count: usize, matrix: usize, ty: &TensorType| match count {
                     1 => Ok(0),
                     count if count == all => Ok(matrix),
-                    _ => {
-                        Err(format!("the operand {ty} repeats some of its matrices for {y}, not one or none"))
-                    }
+                    _ => Err(format!(
+                        "the operand {ty} broadcasts only some of its batch dimensions to {y}: either all or none must broadcast"
+                    )),
                 };
                 (rows, all, [stride(left, rows * depth, a)?, stride(right, depth * columns, b)?])
             }
         };
         for size in [rows, columns, depth, batch] {
-            i32::try_from(size).map_err(|_| format!("a size of {size} is more than the library counts"))?;
+            i32::try_from(size).map_err(|_| format!("a size of {size} is more than the library supports"))?;
         }
         let number = |name: &str| usize::try_from(call.attrs.expect_int(name)).unwrap_or(0);
         let mut problem = Self {
@@ -102,7 +102,7 @@ impl Problem {
                         self.residual = Some(operand);
                     } else {
                         return Err(format!(
-                            "it adds one row and one value of the result's shape, and not {ty} besides"
+                            "it adds at most one row and one value of the result's shape, but not {ty}"
                         ));
                     }
                 }
@@ -110,14 +110,16 @@ impl Problem {
                 "gelu-tanh" if before => self.function = Function::GeluTanh,
                 other => {
                     return Err(format!(
-                        "cuBLASLt has no step `{other}` there: it adds, and then takes `relu` or `gelu-tanh`"
+                        "cuBLASLt does not support step `{other}` at this position: only `add`, and then `relu` or `gelu-tanh`"
                     ));
                 }
             }
             operand += usize::from(post::is_binary(step));
         }
         if self.dtype == DType::F64 && (self.bias.is_some() || self.function != Function::Nothing) {
-            return Err("in f64 the library has no epilogue but what is added element by element".to_owned());
+            return Err(
+                "for f64 the library supports no bias and no function, only an elementwise `add`".to_owned()
+            );
         }
         Ok(())
     }

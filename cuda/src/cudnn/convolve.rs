@@ -73,8 +73,8 @@ impl Convolve {
         let given = problem.workspace();
         if wanted > given {
             return Err(format!(
-                "cuDNN wants {wanted} bytes of scratch for {}, and the plan has {given}: `ovolo tune` finds algorithms \
-                 that want less",
+                "cuDNN needs {wanted} bytes of scratch memory for {}, but the plan has {given}: `ovolo tune` finds \
+                 algorithms that need less",
                 problem.name()
             ));
         }
@@ -178,7 +178,7 @@ fn data_type(dtype: DType) -> Result<sys::cudnnDataType_t, String> {
         DType::F16 => Ok(sys::cudnnDataType_t::CUDNN_DATA_HALF),
         DType::BF16 => Ok(sys::cudnnDataType_t::CUDNN_DATA_BFLOAT16),
         DType::F64 => Ok(sys::cudnnDataType_t::CUDNN_DATA_DOUBLE),
-        other => Err(format!("the library convolves no {other}")),
+        other => Err(format!("the library does not support convolutions of {other}")),
     }
 }
 
@@ -186,7 +186,8 @@ fn data_type(dtype: DType) -> Result<sys::cudnnDataType_t, String> {
 fn counted<const N: usize>(sizes: [usize; N]) -> Result<[i32; N], String> {
     let mut counted = [0; N];
     for (to, size) in counted.iter_mut().zip(sizes) {
-        *to = i32::try_from(size).map_err(|_| format!("a size of {size} is more than the library counts"))?;
+        *to =
+            i32::try_from(size).map_err(|_| format!("a size of {size} is more than the library supports"))?;
     }
     Ok(counted)
 }

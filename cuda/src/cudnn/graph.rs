@@ -72,8 +72,8 @@ fn number(call: &Call<'_>) -> usize {
 
 fn lacking(count: usize, number: usize) -> String {
     format!(
-        "cuDNN has {count} engine(s) for this graph, and number {number} is asked for: `ovolo tune` finds those that \
-         there are"
+        "cuDNN has {count} engine(s) for this graph, but number {number} is requested: `ovolo tune` finds the \
+         existing ones"
     )
 }
 

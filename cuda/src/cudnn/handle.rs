@@ -15,13 +15,13 @@ impl Calls {
         let remedy = match status.0 {
             0 => return Ok(()),
             1001..=1008 => {
-                "its parts are of one version and lie side by side: `ovolo doctor` says where it was found"
+                "all its files must have the same version and be in one directory: `ovolo doctor` says where it was found"
             }
             3000..=3999 => {
-                "`ovolo tune` finds what runs on this device; without `cudnn` in the pipeline's backends generated kernels do"
+                "`ovolo tune` finds algorithms that run on this device; or remove `cudnn` from the backends of the pipeline, and generated kernels run instead"
             }
-            5000..=5999 => "`compute-sanitizer ovolo run …` names the kernel that is wrong",
-            _ => "`ovolo doctor` says which version of the library there is: install another one",
+            5000..=5999 => "run `compute-sanitizer ovolo run …` to find the faulty kernel",
+            _ => "install another version of the library; `ovolo doctor` says which one was found",
         };
         // SAFETY: for every number the library returns null or a string with static lifetime.
         let name = unsafe { status.named((self.cudnnGetErrorString)(status)) };
@@ -42,7 +42,7 @@ impl Handle {
     /// # Errors
     /// If the library is absent or reports an error.
     pub fn new(context: &Rc<Context>) -> Result<Rc<Self>, String> {
-        let found = library::cudnn().map_err(|why| format!("the plan takes cuDNN, which is {why}"))?;
+        let found = library::cudnn().map_err(|why| format!("the plan needs cuDNN, which is {why}"))?;
         let calls = &found.calls.base;
         // cuDNN opens these libraries by name when it needs them, and finds them if they are already open.
         let _ = (library::cublaslt(), nvrtc::compiler());

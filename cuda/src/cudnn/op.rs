@@ -60,8 +60,8 @@ fn algorithm() -> AttrDef {
         "algorithm",
         AttrKind::Int,
         Some(Attr::Int(1)),
-        "which of the library's: 0 an implicit product, 1 the same with its indices computed before, 2 a product, 4 by \
-         Fourier transforms, 5 of tiles, 6 Winograd's, 7 in steps",
+        "the library's algorithm: 0 implicit matrix product, 1 implicit product with precomputed indices, 2 matrix \
+         product, 4 Fourier transform, 5 Fourier transform of tiles, 6 Winograd, 7 Winograd in separate steps",
     )
 }
 
@@ -70,7 +70,7 @@ fn engine() -> AttrDef {
         "engine",
         AttrKind::Int,
         Some(Attr::Int(0)),
-        "which of the engines that the library names for the graph, the best guess first",
+        "the number of the engine in the library's list for the graph, best guess first",
     )
 }
 
@@ -84,14 +84,14 @@ fn check_engine(attrs: &Attrs) -> Result<(), String> {
 
 fn check_attention(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Result<(), String> {
     if !matches!(result.dtype, DType::F16 | DType::BF16) {
-        return Err(format!("operand 0 is {}: it takes f16 and bf16", types[0]));
+        return Err(format!("operand 0 is {}: f16 and bf16 are supported", types[0]));
     }
     check_engine(attrs)
 }
 
 fn check_graph(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
     if types[0].dtype == DType::F64 {
-        return Err(format!("operand 0 is {}: a graph takes f32, f16 and bf16", types[0]));
+        return Err(format!("operand 0 is {}: graphs support f32, f16 and bf16", types[0]));
     }
     check_engine(attrs)?;
     check_types(attrs, types)
@@ -107,7 +107,7 @@ fn check_call(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<()
 
 fn check_types(attrs: &Attrs, types: &[&TensorType]) -> Result<(), String> {
     if !TYPES.contains(&types[0].dtype) {
-        return Err(format!("operand 0 is {}: it takes f32, f16, bf16 and f64", types[0]));
+        return Err(format!("operand 0 is {}: f32, f16, bf16 and f64 are supported", types[0]));
     }
     tf32::check(attrs, types[0].dtype)
 }

@@ -27,7 +27,7 @@ impl Algorithm {
             5 => Self::FourierOfTiles,
             6 => Self::Winograd,
             7 => Self::WinogradInSteps,
-            other => return Err(format!("the library has no algorithm {other}")),
+            other => return Err(format!("the library has no algorithm with number {other}")),
         })
     }
 
@@ -77,7 +77,9 @@ impl Problem {
     /// # Errors
     /// If the library does not support the call.
     pub fn new(call: &Call<'_>) -> Result<Self, String> {
-        let sizes = |shape: &Shape| <[usize; 4]>::try_from(&shape[..]).map_err(|_| "no image".to_owned());
+        let sizes = |shape: &Shape| {
+            <[usize; 4]>::try_from(&shape[..]).map_err(|_| "the shape is not that of an image".to_owned())
+        };
         let (x, w, y) =
             (sizes(&call.inputs[0].shape)?, sizes(&call.inputs[1].shape)?, sizes(&call.output.shape)?);
         for size in x.iter().chain(&w).chain(&y) {
@@ -88,7 +90,7 @@ impl Problem {
         // The library counts elements in 32 bits.
         for ty in call.inputs.iter().chain([&call.output]) {
             i32::try_from(ty.shape.count())
-                .map_err(|_| format!("{ty} has more elements than the library counts"))?;
+                .map_err(|_| format!("{ty} has more elements than the library supports"))?;
         }
         let ints = |name: &str| -> Vec<usize> {
             call.attrs.expect_ints(name).iter().map(|value| usize::try_from(*value).unwrap_or(0)).collect()
@@ -96,7 +98,9 @@ impl Problem {
         let pads = ints("pads");
         let [top, left, bottom, right] = pads[..] else { return Err("no pads".to_owned()) };
         if (top, left) != (bottom, right) {
-            return Err(format!("pads {pads:?} differ before and after: the library takes one for both"));
+            return Err(format!(
+                "the padding {pads:?} differs before and after: the library supports only equal padding"
+            ));
         }
         let two = |name: &str| {
             let values = ints(name);
@@ -130,14 +134,14 @@ impl Problem {
                 "add" if !self.relu && self.residual.is_none() => {
                     let ty = call.inputs[operand];
                     if ty.shape != call.output.shape {
-                        return Err(format!("it adds a value of the result's shape, and not {ty}"));
+                        return Err(format!("it adds a value of the result's shape, not {ty}"));
                     }
                     self.residual = Some(operand);
                 }
                 "relu" if !self.relu => self.relu = true,
                 other => {
                     return Err(format!(
-                        "cuDNN has no step `{other}` there: it adds a value, and then takes `relu`"
+                        "cuDNN does not support step `{other}` at this position: only an `add` and then a `relu`"
                     ));
                 }
             }
@@ -153,40 +157,44 @@ impl Problem {
         let window = [self.w[2], self.w[3]];
         let products = matches!(self.algorithm, A::ImplicitProduct | A::ImplicitProductWithIndices);
         if self.nhwc && !products {
-            return none("takes no nhwc");
+            return none("does not support nhwc");
         }
         if self.dilations != [1, 1] && self.algorithm != A::ImplicitProduct {
-            return none("takes no dilation");
+            return none("does not support dilations");
         }
         if self.dtype == DType::BF16 && !products {
-            return none("takes no bf16");
+            return none("does not support bf16");
         }
         if self.groups > 1 && !products {
-            return none("is taken for one group alone");
+            return none("supports only one group");
         }
         if self.residual.is_some() && !self.relu && self.algorithm != A::ImplicitProductWithIndices {
-            return none("adds a value only where `relu` follows");
+            return none("adds a value only if `relu` follows");
         }
         let transforms =
             matches!(self.algorithm, A::Fourier | A::FourierOfTiles | A::Winograd | A::WinogradInSteps);
         if transforms && self.strides != [1, 1] {
-            return none("takes no strides");
+            return none("does not support strides");
         }
         if transforms && self.dtype == DType::F64 && self.algorithm != A::FourierOfTiles {
-            return none("takes no f64");
+            return none("does not support f64");
         }
         match self.algorithm {
             A::Fourier if (0..2).any(|axis| self.x[2 + axis] + 2 * self.pads[axis] > 256) => {
-                none("takes up to 256 rows and columns, padding included")
+                none("supports up to 256 rows and columns, including padding")
             }
             A::Fourier | A::FourierOfTiles if (0..2).any(|axis| window[axis] <= self.pads[axis]) => {
-                none("takes less padding than the window has rows or columns")
+                none("needs padding that is smaller than the window")
             }
-            A::FourierOfTiles if window.iter().any(|size| *size > 32) => none("takes windows of up to 32"),
-            A::FourierOfTiles if window.contains(&1) => none("takes windows of 2 and more"),
-            A::Winograd if window != [3, 3] => none("takes windows of 3x3"),
+            A::FourierOfTiles if window.iter().any(|size| *size > 32) => {
+                none("supports windows of up to 32 rows and columns")
+            }
+            A::FourierOfTiles if window.contains(&1) => {
+                none("needs windows with at least 2 rows and columns")
+            }
+            A::Winograd if window != [3, 3] => none("supports only windows of 3x3"),
             A::WinogradInSteps if window != [3, 3] && window != [5, 5] => {
-                none("takes windows of 3x3 and 5x5")
+                none("supports only windows of 3x3 and 5x5")
             }
             _ => Ok(()),
         }

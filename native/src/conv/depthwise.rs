@@ -23,7 +23,7 @@ pub(super) const OP: Lowering = Lowering {
 fn one_filter_a_channel(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
     let (x, w) = (types[0], types[1]);
     if (w.shape[0], w.shape[1]) != (x.shape[1], 1) {
-        return Err(format!("weights {w} for {x}: depthwise takes one filter a channel"));
+        return Err(format!("the weights are {w} for the input {x}: they must have one filter per channel"));
     }
     Ok(())
 }

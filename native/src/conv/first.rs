@@ -36,11 +36,11 @@ pub(super) const OP: Lowering = Lowering {
 
 fn few_channels(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
     if types[0].shape[1] > 4 {
-        return Err(format!("operand 0 is {}: it takes up to 4 channels", types[0]));
+        return Err(format!("operand 0 is {}: at most 4 channels are supported", types[0]));
     }
     match attrs.expect_int("groups") {
         1 => Ok(()),
-        groups => Err(format!("attribute `groups` is {groups}: it takes one group")),
+        groups => Err(format!("attribute `groups` is {groups}: only 1 is supported")),
     }
 }
 

@@ -31,7 +31,9 @@ pub(super) const OP: Lowering = Lowering {
 fn narrow_groups(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
     let (x, w) = (types[0], types[1]);
     if ![2, 4].contains(&w.shape[1]) || w.shape[0] != x.shape[1] {
-        return Err(format!("weights {w} for {x}: it takes as many outputs as inputs, in groups of 2 or 4"));
+        return Err(format!(
+            "the weights are {w} for the input {x}: groups of 2 or 4 channels with as many outputs are supported"
+        ));
     }
     Ok(())
 }

@@ -99,7 +99,7 @@ impl Extra {
             return Ok(Self { operand, image, pixel: 0, channel: 1 });
         }
         Err(format!(
-            "an extra operand is {ty}: it takes the result's type, a value a channel, or one element"
+            "an extra operand is {ty}: it must have the result's type, one value per channel, or one element"
         ))
     }
 }

@@ -69,7 +69,8 @@ struct Extra {
 
 impl Extra {
     fn new(operand: usize, ty: &TensorType, output: &TensorType) -> Result<Self, String> {
-        let refuse = || format!("an extra operand is {ty}: neither one element nor one plane a channel");
+        let refuse =
+            || format!("an extra operand is {ty}: it must have one element, or one plane per channel");
         if !ty.layout.is_plain() || ty.shape.rank() > 4 {
             return Err(refuse());
         }
@@ -93,7 +94,7 @@ impl Plain {
     fn new(call: &Call<'_>) -> Result<Self, String> {
         let geometry = Geometry::new(call)?;
         if !call.inputs[..2].iter().all(|ty| ty.layout.is_plain()) {
-            return Err("the operands are not in the default layout".into());
+            return Err("the operands must be in the default layout".into());
         }
         let mut operand = 2;
         let mut steps = Vec::new();

@@ -83,12 +83,12 @@ impl Pair {
         let attrs = second(call.attrs, middle.shape[1]);
         let mut geometry = Geometry::between(&attrs, &middle, call.inputs[3], call.output)?;
         if geometry.block == 1 {
-            return Err(format!("the result is {}, not in blocks of channels", call.output));
+            return Err(format!("the result is {}: it must be in blocks of channels", call.output));
         }
         let (columns, before) = (geometry.input[1], geometry.pads[1]);
         let across = (geometry.kernel[1] - 1) * geometry.dilations[1] + 1;
         if before.max(geometry.pads_after[1]) > across {
-            return Err(format!("more columns of padding than the {across} of a window"));
+            return Err(format!("there are more columns of padding than the {across} columns of a window"));
         }
         geometry.input[1] += before + geometry.pads_after[1];
         (geometry.pads[1], geometry.pads_after[1]) = (0, 0);

@@ -13,7 +13,7 @@ use ovolo::op::{Arity, Form, Layouts, Lowering, Reference};
 
 /// The declaration of the op.
 pub(super) const OP: Lowering = Lowering {
-    doc: Some("1x1 convolution by Strassen's algorithm, from sums of weights; then a post chain"),
+    doc: Some("1x1 convolution by Strassen's algorithm, with sums of weights; then a post chain"),
     arity: Some(Arity::Post(3)),
     attributes: meaning::ATTRIBUTES,
     layouts: Layouts::Forms(&[
@@ -54,7 +54,7 @@ impl Pointwise {
         let (channels, outputs) = (x.shape[1], y.shape[1]);
         if channels % (2 * block) + outputs % (2 * block) != 0 {
             return Err(format!(
-                "halves of {channels} and {outputs} channels are no whole blocks of {block}"
+                "half of {channels} or half of {outputs} channels does not fill blocks of {block}"
             ));
         }
         let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, y)?;

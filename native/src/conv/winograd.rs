@@ -70,9 +70,9 @@ impl Winograd {
     fn new(call: &Call<'_>) -> Result<Self, String> {
         let (x, y) = (call.inputs[0], call.output);
         let block = y.layout.block(1);
-        let axes = axes_of(call.attrs).ok_or("no such tiles")?;
+        let axes = axes_of(call.attrs).ok_or("the tiles of the attributes are not supported")?;
         let products = Set::new(block)?;
-        let transforms = Transforms::new(block, axes).ok_or("no kernel for these tiles")?;
+        let transforms = Transforms::new(block, axes).ok_or("there is no kernel for these tiles")?;
         let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, y)?;
         let pads: Vec<usize> =
             call.attrs.expect_ints("pads").iter().map(|pad| usize::try_from(*pad).unwrap_or(0)).collect();

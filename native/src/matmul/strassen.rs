@@ -11,7 +11,7 @@ use ovolo::op::{Arity, Form, Layouts, Lowering, Reference};
 
 /// The declaration of the op.
 pub(super) const OP: Lowering = Lowering {
-    doc: Some("matrix product by Strassen's algorithm, from sums of weights; then a post chain"),
+    doc: Some("matrix product by Strassen's algorithm, with sums of weights; then a post chain"),
     arity: Some(Arity::Post(2)),
     attributes: meaning::ATTRIBUTES,
     layouts: Layouts::Forms(&[
@@ -60,7 +60,9 @@ impl Product {
         let rows = y.shape[y.shape.rank() - 2];
         let images = y.shape[..y.shape.rank() - 2].iter().product();
         if let Some(extra) = call.inputs[2..].iter().find(|ty| !ty.layout.is_plain() || ty.dtype != y.dtype) {
-            return Err(format!("an extra operand is {extra}"));
+            return Err(format!(
+                "an extra operand is {extra}: it must have the result's element type and the default layout"
+            ));
         }
         let steps = Steps::new(call).ok_or("an extra operand does not broadcast by rows")?;
         let strassen = Strassen::new([images, rows], u, call.threads)?;

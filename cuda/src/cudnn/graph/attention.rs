@@ -16,7 +16,10 @@ const HEAD: (usize, usize) = (8, 256);
 pub(super) fn supported(call: &Call<'_>) -> Result<(), String> {
     let found = library::cudnn().map_err(|why| format!("cuDNN is {why}"))?;
     if call.op == "cudnn.attention" && found.calls.version() < SOFTMAX {
-        return Err(format!("cuDNN {} has no softmax in its graphs: 9.21 or newer has", found.version));
+        return Err(format!(
+            "cuDNN {} has no softmax in its graphs: install version 9.21 or newer",
+            found.version
+        ));
     }
     Ok(())
 }
@@ -28,7 +31,7 @@ pub(super) fn supported(call: &Call<'_>) -> Result<(), String> {
 pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
     let dtype = call.output.dtype;
     if !matches!(dtype, DType::F16 | DType::BF16) {
-        return Err(format!("elements are {dtype}: the library's attention takes f16 and bf16"));
+        return Err(format!("the element type is {dtype}: the library's attention supports f16 and bf16"));
     }
     if call.inputs.iter().chain([&call.output]).any(|ty| ty.shape.contains(&0)) {
         return Err("a dimension is 0".to_owned());
@@ -36,7 +39,7 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
     for size in [call.inputs[0].shape[3], call.inputs[2].shape[3]] {
         if size % HEAD.0 != 0 || size > HEAD.1 {
             return Err(format!(
-                "a head size is {size}: the library takes multiples of {} up to {}",
+                "a head size is {size}: the library supports multiples of {} up to {}",
                 HEAD.0, HEAD.1
             ));
         }

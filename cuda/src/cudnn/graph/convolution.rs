@@ -18,14 +18,14 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
         }
         // The library counts elements in 32 bits.
         i32::try_from(ty.shape.count())
-            .map_err(|_| format!("{ty} has more elements than the library counts"))?;
+            .map_err(|_| format!("{ty} has more elements than the library supports"))?;
     }
     let ints = |name: &str| -> Vec<usize> {
         call.attrs.expect_ints(name).iter().map(|value| usize::try_from(*value).unwrap_or(0)).collect()
     };
     let two = |values: &[usize]| match values {
         [rows, columns] => Ok([*rows, *columns]),
-        _ => Err("no image".to_owned()),
+        _ => Err("the shape is not that of an image".to_owned()),
     };
     let pads = ints("pads");
     let (before, after) = pads.split_at(pads.len() / 2);
@@ -36,7 +36,8 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
     bias.sizes = [1, output.shape[1], 1, 1];
     bias.strides = strides(bias.sizes, nhwc);
     let bias = graph.add(bias);
-    let sizes = <[usize; 4]>::try_from(&output.shape[..]).map_err(|_| "no image".to_owned())?;
+    let sizes = <[usize; 4]>::try_from(&output.shape[..])
+        .map_err(|_| "the shape is not that of an image".to_owned())?;
     let like = Value { sizes, strides: strides(sizes, nhwc), dtype: DType::F32, place: Place::Between };
     let y = graph.add(like);
     graph.operations.push(Operation::Convolution {
@@ -59,8 +60,8 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
     let rest = if residual { &steps[1..] } else { steps };
     if let (false, Some(step)) = (nhwc, rest.iter().find(|step| step.op != "relu")) {
         return Err(format!(
-            "in nchw the library's engines add a value of the result's shape, and then take `relu`, and not `{}`: in \
-             nhwc some do",
+            "in nchw the library's engines support only an `add` of the result's shape and then `relu`, not `{}`; some \
+             engines for nhwc do",
             step.op
         ));
     }
@@ -132,7 +133,7 @@ fn follow(graph: &mut Graph, step: &Step, x: usize, extra: Option<usize>) -> Res
             let gate = graph.pointwise(F::Tanh, line, None);
             return Ok(graph.pointwise(F::Mul, x, Some(gate)));
         }
-        other => return Err(format!("the library's graphs have no step `{other}` there")),
+        other => return Err(format!("the library's graphs do not support step `{other}` at this position")),
     };
     Ok(graph.pointwise(function, x, extra))
 }

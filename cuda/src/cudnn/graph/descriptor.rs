@@ -199,6 +199,6 @@ pub(super) fn data_type(dtype: DType) -> Result<u32, String> {
         DType::F32 => Ok(Data::CUDNN_DATA_FLOAT as u32),
         DType::F16 => Ok(Data::CUDNN_DATA_HALF as u32),
         DType::BF16 => Ok(Data::CUDNN_DATA_BFLOAT16 as u32),
-        other => Err(format!("the library's graphs take no {other}")),
+        other => Err(format!("the library's graphs do not support {other}")),
     }
 }

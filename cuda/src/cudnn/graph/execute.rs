@@ -31,7 +31,7 @@ impl Execute {
     /// # Errors
     /// If the library has no such engine, needs more scratch memory than the plan has, or reports another error.
     pub fn new(handle: &Rc<Handle>, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
-        let found = library::cudnn().map_err(|why| format!("the plan takes cuDNN, which is {why}"))?;
+        let found = library::cudnn().map_err(|why| format!("the plan needs cuDNN, which is {why}"))?;
         let library = Library::new(&found.calls)?;
         attention::supported(call)?;
         let graph = super::graph(call)?;
@@ -44,8 +44,8 @@ impl Execute {
         let (plan, wanted) = engines.plan(target, library, number)?;
         if wanted > buffers.room() {
             return Err(format!(
-                "cuDNN wants {wanted} bytes of scratch for engine {number}, and the plan has {}: compile it again on \
-                 this device",
+                "cuDNN needs {wanted} bytes of scratch memory for engine {number}, but the plan has {}: compile it \
+                 again on this device",
                 buffers.room()
             ));
         }

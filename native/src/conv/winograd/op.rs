@@ -12,7 +12,7 @@ use ovolo::tensor::{DType, Tensor, TensorType};
 /// The declaration of the op.
 pub(in crate::conv) const OP: Lowering = Lowering {
     doc: Some(
-        "a convolution without strides, by Winograd's algorithm, from transformed weights; then a post chain",
+        "convolution without strides by Winograd's algorithm, with transformed weights; then a post chain",
     ),
     arity: Some(Arity::Post(3)),
     attributes: Attributes::Only(attributes),
