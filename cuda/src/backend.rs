@@ -1,7 +1,7 @@
 //! The backend `cuda`: the contracts of generated kernels, and plans on a device.
 
-use super::alone::Alone;
 use super::runtime::Runtime;
+use super::single_call::SingleCall;
 use super::{job, library, nvrtc};
 use ovolo::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
 use ovolo::op::Lowering;
@@ -64,7 +64,7 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-    Ok(Box::new(Alone::new(call, &contract(call)?)?))
+    Ok(Box::new(SingleCall::new(call, &contract(call)?)?))
 }
 
 macro_rules! ops {

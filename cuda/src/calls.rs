@@ -70,9 +70,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_that_nobody_knows_is_told_as_it_is() {
+    fn an_unknown_status_is_reported_as_a_number() {
         // SAFETY: the first name is null, and the second has static lifetime.
-        let told = unsafe { [Status(31999).named(std::ptr::null()), Status(2).named(c"OUT".as_ptr())] };
-        assert_eq!(told, ["code 31999, which is unknown to the library", "OUT (2)"]);
+        let texts = unsafe { [Status(31999).named(std::ptr::null()), Status(2).named(c"OUT".as_ptr())] };
+        assert_eq!(texts, ["code 31999, which is unknown to the library", "OUT (2)"]);
     }
 }

@@ -10,8 +10,8 @@ mod calls;
 mod multiply;
 mod problem;
 
-use super::alone::Alone;
 use super::backend::FAMILY;
+use super::single_call::SingleCall;
 use super::{Cuda, command, library, tf32};
 pub(super) use calls::Calls;
 pub(super) use multiply::{Handle, Multiply};
@@ -109,5 +109,5 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-    Ok(Box::new(Alone::new(call, &contract(call)?)?))
+    Ok(Box::new(SingleCall::new(call, &contract(call)?)?))
 }

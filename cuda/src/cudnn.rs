@@ -48,7 +48,7 @@ impl Functions {
     }
 
     /// Describes the library that was found, and which features of graphs it lacks.
-    pub fn told(&self, found: &Opened<Self>) -> String {
+    pub fn describe(&self, found: &Opened<Self>) -> String {
         let lacks = match &self.graph {
             Err(why) => {
                 format!("; it has no graphs of operations ({why}), so their kernels are not candidates")
@@ -86,7 +86,7 @@ unsafe impl Backend for CuDnn {
     }
 
     fn found(&self) -> Result<String, String> {
-        library::cudnn().map(|found| format!("cuDNN {}", found.calls.told(found)))
+        library::cudnn().map(|found| format!("cuDNN {}", found.calls.describe(found)))
     }
 
     fn identity(&self) -> Result<String, String> {

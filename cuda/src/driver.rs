@@ -16,7 +16,7 @@ impl Calls {
     ///
     /// # Errors
     /// If the status is not success.
-    pub fn of(&self, call: &str, status: Status) -> Result<(), String> {
+    pub fn check(&self, call: &str, status: Status) -> Result<(), String> {
         if status == Status::SUCCESS {
             return Ok(());
         }
@@ -65,9 +65,9 @@ impl Context {
         let (mut device, mut context) = (0, ptr::null_mut());
         // SAFETY: the driver is open, and writes the device and then its context.
         unsafe {
-            calls.of("cuDeviceGet", (calls.cuDeviceGet)(&raw mut device, 0))?;
+            calls.check("cuDeviceGet", (calls.cuDeviceGet)(&raw mut device, 0))?;
             let status = (calls.cuDevicePrimaryCtxRetain)(&raw mut context, device);
-            calls.of("cuDevicePrimaryCtxRetain", status)?;
+            calls.check("cuDevicePrimaryCtxRetain", status)?;
         }
         let context = Rc::new(Self { calls, device, context });
         context.enter()?;
@@ -77,7 +77,7 @@ impl Context {
     /// Makes the context current on this thread.
     pub fn enter(&self) -> Result<(), String> {
         // SAFETY: the context is retained as long as this value exists.
-        self.of("cuCtxSetCurrent", unsafe { (self.calls.cuCtxSetCurrent)(self.context) })
+        self.check("cuCtxSetCurrent", unsafe { (self.calls.cuCtxSetCurrent)(self.context) })
     }
 
     /// Returns the compute capability.
@@ -91,7 +91,7 @@ impl Context {
             // SAFETY: the device is valid, and the driver writes a number.
             let status =
                 unsafe { (self.calls.cuDeviceGetAttribute)(&raw mut number, attribute, self.device) };
-            self.of("cuDeviceGetAttribute", status).map(|()| u32::try_from(number).unwrap_or(0))
+            self.check("cuDeviceGetAttribute", status).map(|()| u32::try_from(number).unwrap_or(0))
         };
         Ok(super::nvrtc::Architecture(number(MAJOR)?, number(MINOR)?))
     }
@@ -102,7 +102,7 @@ impl Context {
         // SAFETY: the driver writes a string of at most this number of bytes, including its end.
         let name = unsafe {
             let status = (self.calls.cuDeviceGetName)(name.as_mut_ptr(), name.len() as c_int, self.device);
-            self.of("cuDeviceGetName", status)?;
+            self.check("cuDeviceGetName", status)?;
             CStr::from_ptr(name.as_ptr())
         };
         Ok(name.to_string_lossy().into_owned())
@@ -111,11 +111,11 @@ impl Context {
     /// Waits until all queued work has finished, and returns its error if there was one.
     pub fn synchronize(&self) -> Result<(), String> {
         // SAFETY: a context is current on this thread.
-        self.of("cuCtxSynchronize", unsafe { (self.calls.cuCtxSynchronize)() })
+        self.check("cuCtxSynchronize", unsafe { (self.calls.cuCtxSynchronize)() })
     }
 
-    fn of(&self, call: &str, status: Status) -> Result<(), String> {
-        self.calls.of(call, status)
+    fn check(&self, call: &str, status: Status) -> Result<(), String> {
+        self.calls.check(call, status)
     }
 }
 
@@ -128,7 +128,7 @@ impl Drop for Context {
 
 /// Defines an owner of one handle. The context lives at least as long, and must be current on the thread that drops
 /// the owner.
-macro_rules! holder {
+macro_rules! owner {
     ($(#[$doc:meta])* $name:ident($handle:ty), $free:ident) => {
         $(#[$doc])*
         pub(super) struct $name {
@@ -147,32 +147,32 @@ macro_rules! holder {
     };
 }
 
-holder!(
+owner!(
     /// Memory of the device.
     Memory(sys::CUdeviceptr),
     cuMemFree_v2
 );
-holder!(
+owner!(
     /// Memory of the host that the device can access asynchronously.
     Pinned(*mut c_void),
     cuMemFreeHost
 );
-holder!(
+owner!(
     /// Machine code on the device.
     Code(sys::CUmodule),
     cuModuleUnload
 );
-holder!(
+owner!(
     /// A queue of work.
     Stream(sys::CUstream),
     cuStreamDestroy_v2
 );
-holder!(
+owner!(
     /// A position in a queue that other queues can wait for.
     Event(sys::CUevent),
     cuEventDestroy_v2
 );
-holder!(
+owner!(
     /// The captured content of queues, which can be queued again as a whole.
     Replay(sys::CUgraphExec),
     cuGraphExecDestroy
@@ -183,7 +183,8 @@ impl Memory {
         let mut handle = 0;
         // SAFETY: the driver writes an address; the memory is written before it is read.
         let status = unsafe { (context.calls.cuMemAlloc_v2)(&raw mut handle, bytes.max(1)) };
-        context.of(&format!("the device cannot allocate {bytes} bytes for the plan: cuMemAlloc"), status)?;
+        context
+            .check(&format!("the device cannot allocate {bytes} bytes for the plan: cuMemAlloc"), status)?;
         Ok(Self { handle, context: Rc::clone(context) })
     }
 
@@ -198,7 +199,7 @@ impl Memory {
         let status = unsafe {
             (self.context.calls.cuMemcpyHtoD_v2)(self.at(offset), bytes.as_ptr().cast(), bytes.len())
         };
-        self.context.of("cuMemcpyHtoD", status)
+        self.context.check("cuMemcpyHtoD", status)
     }
 }
 
@@ -209,7 +210,7 @@ impl Pinned {
         let status = unsafe { (context.calls.cuMemHostAlloc)(&raw mut handle, bytes.max(1), 0) };
         let call =
             format!("the system cannot allocate {bytes} bytes of pinned memory for the plan: cuMemHostAlloc");
-        context.of(&call, status)?;
+        context.check(&call, status)?;
         Ok(Self { handle, context: Rc::clone(context) })
     }
 
@@ -223,7 +224,7 @@ impl Code {
         let mut handle = ptr::null_mut();
         // SAFETY: the driver checks the image's header, which contains its length.
         let status = unsafe { (context.calls.cuModuleLoadData)(&raw mut handle, cubin.as_ptr().cast()) };
-        context.of("cuModuleLoadData", status)?;
+        context.check("cuModuleLoadData", status)?;
         Ok(Self { handle, context: Rc::clone(context) })
     }
 
@@ -234,7 +235,7 @@ impl Code {
         let status = unsafe {
             (self.context.calls.cuModuleGetFunction)(&raw mut function, self.handle, text.as_ptr())
         };
-        self.context.of(&format!("cuModuleGetFunction of `{name}`"), status)?;
+        self.context.check(&format!("cuModuleGetFunction of `{name}`"), status)?;
         Ok(function)
     }
 }
@@ -245,7 +246,7 @@ impl Stream {
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: a context is current on this thread, and the driver writes a handle.
         let status = unsafe { (context.calls.cuStreamCreate)(&raw mut handle, flags) };
-        context.of("cuStreamCreate", status)?;
+        context.check("cuStreamCreate", status)?;
         Ok(Self { handle, context: Rc::clone(context) })
     }
 
@@ -259,14 +260,14 @@ impl Stream {
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT as u32;
         // SAFETY: both handles are valid.
         let status = unsafe { (self.context.calls.cuStreamWaitEvent)(self.handle, event.handle, flags) };
-        self.context.of("cuStreamWaitEvent", status)
+        self.context.check("cuStreamWaitEvent", status)
     }
 
     /// Waits until the queue is empty.
     pub fn synchronize(&self) -> Result<(), String> {
         // SAFETY: the stream is valid.
         let status = unsafe { (self.context.calls.cuStreamSynchronize)(self.handle) };
-        self.context.of("cuStreamSynchronize", status)
+        self.context.check("cuStreamSynchronize", status)
     }
 
     /// Starts a capture: work that is queued on this stream, or on streams that wait for it, is recorded and does not
@@ -275,7 +276,7 @@ impl Stream {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream is valid.
         let status = unsafe { (self.context.calls.cuStreamBeginCapture_v2)(self.handle, mode) };
-        self.context.of("cuStreamBeginCapture", status)
+        self.context.check("cuStreamBeginCapture", status)
     }
 
     /// Ends the capture. Returns the recorded work, ready to be queued.
@@ -285,12 +286,12 @@ impl Stream {
         // SAFETY: the stream is valid; the graph is instantiated and then released here.
         let made = unsafe {
             let status = (context.calls.cuStreamEndCapture)(self.handle, &raw mut graph);
-            context.of("cuStreamEndCapture", status)?;
+            context.check("cuStreamEndCapture", status)?;
             let made = (context.calls.cuGraphInstantiateWithFlags)(&raw mut handle, graph, 0);
             let _ = (context.calls.cuGraphDestroy)(graph);
             made
         };
-        context.of("cuGraphInstantiate", made)?;
+        context.check("cuGraphInstantiate", made)?;
         Ok(Replay { handle, context: Rc::clone(context) })
     }
 
@@ -298,7 +299,7 @@ impl Stream {
     pub fn replay(&self, replay: &Replay) -> Result<(), String> {
         // SAFETY: both handles are valid.
         let status = unsafe { (self.context.calls.cuGraphLaunch)(replay.handle, self.handle) };
-        self.context.of("cuGraphLaunch", status)
+        self.context.check("cuGraphLaunch", status)
     }
 
     /// Queues a copy from the host to the device.
@@ -309,7 +310,7 @@ impl Stream {
         // SAFETY: as the caller promises.
         let status =
             unsafe { (self.context.calls.cuMemcpyHtoDAsync_v2)(to, from.cast(), bytes, self.handle) };
-        self.context.of("cuMemcpyHtoDAsync", status)
+        self.context.check("cuMemcpyHtoDAsync", status)
     }
 
     /// Queues a copy from the device to the host.
@@ -320,7 +321,7 @@ impl Stream {
         // SAFETY: as the caller promises.
         let status =
             unsafe { (self.context.calls.cuMemcpyDtoHAsync_v2)(to.cast(), from, bytes, self.handle) };
-        self.context.of("cuMemcpyDtoHAsync", status)
+        self.context.check("cuMemcpyDtoHAsync", status)
     }
 
     /// Queues a kernel.
@@ -339,7 +340,7 @@ impl Stream {
         // SAFETY: as the caller promises.
         let status =
             unsafe { launch(function, x, y, 1, threads, rows, 1, 0, self.handle, parameters, extra) };
-        self.context.of("cuLaunchKernel", status)
+        self.context.check("cuLaunchKernel", status)
     }
 }
 
@@ -349,7 +350,7 @@ impl Event {
         let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
         // SAFETY: a context is current on this thread, and the driver writes a handle.
         let status = unsafe { (context.calls.cuEventCreate)(&raw mut handle, flags) };
-        context.of("cuEventCreate", status)?;
+        context.check("cuEventCreate", status)?;
         Ok(Self { handle, context: Rc::clone(context) })
     }
 
@@ -357,13 +358,13 @@ impl Event {
     pub fn record(&self, stream: &Stream) -> Result<(), String> {
         // SAFETY: both handles are valid.
         let status = unsafe { (self.context.calls.cuEventRecord)(self.handle, stream.handle) };
-        self.context.of("cuEventRecord", status)
+        self.context.check("cuEventRecord", status)
     }
 
     /// Waits until the marked work has finished.
     pub fn synchronize(&self) -> Result<(), String> {
         // SAFETY: the event is valid.
         let status = unsafe { (self.context.calls.cuEventSynchronize)(self.handle) };
-        self.context.of("cuEventSynchronize", status)
+        self.context.check("cuEventSynchronize", status)
     }
 }

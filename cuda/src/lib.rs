@@ -6,7 +6,6 @@
 //! NVIDIA's libraries are separate backends ([`CublasLt`], [`CuDnn`]), whose calls are queued together with generated
 //! kernels: this backend runs every plan that uses any of the three.
 
-mod alone;
 mod backend;
 mod calls;
 mod command;
@@ -30,6 +29,7 @@ mod product;
 mod reduce;
 mod runtime;
 mod scalar;
+mod single_call;
 mod space;
 mod tf32;
 mod tile;

@@ -93,7 +93,7 @@ pub fn libraries() -> Vec<Found> {
     vec![
         (DRIVER.title, driver().map(ToString::to_string)),
         found(&NVRTC, super::nvrtc::compiler().map(|compiler| format!("{compiler:?}")).map_err(Clone::clone)),
-        (CUDNN.title, cudnn().map(|found| found.calls.told(found))),
+        (CUDNN.title, cudnn().map(|found| found.calls.describe(found))),
         (CUBLASLT.title, cublaslt().map(ToString::to_string)),
     ]
 }
@@ -104,14 +104,14 @@ pub(super) fn driver() -> Result<&'static Opened<driver::Calls>, String> {
     static FOUND: Once<driver::Calls> = OnceLock::new();
     DRIVER.once(&FOUND, |path, calls| {
         let (mut version, mut count) = (0, 0);
-        let said = |what: &str, status: Status| {
-            calls.of(what, status).map_err(|why| format!("{}: {why}", path.display()))
+        let check = |what: &str, status: Status| {
+            calls.check(what, status).map_err(|why| format!("{}: {why}", path.display()))
         };
         // SAFETY: the library is open, and writes numbers.
         unsafe {
-            said("cuInit", (calls.cuInit)(0))?;
-            said("cuDriverGetVersion", (calls.cuDriverGetVersion)(&raw mut version))?;
-            said("cuDeviceGetCount", (calls.cuDeviceGetCount)(&raw mut count))?;
+            check("cuInit", (calls.cuInit)(0))?;
+            check("cuDriverGetVersion", (calls.cuDriverGetVersion)(&raw mut version))?;
+            check("cuDeviceGetCount", (calls.cuDeviceGetCount)(&raw mut count))?;
         }
         if count == 0 {
             return Err(format!("{}: there is no device", path.display()));
@@ -140,7 +140,7 @@ pub(super) fn driver_identity() -> Result<String, String> {
         let calls = &driver()?.calls;
         let mut version = 0;
         // SAFETY: the driver is open, and writes a number.
-        calls.of("cuDriverGetVersion", unsafe { (calls.cuDriverGetVersion)(&raw mut version) })?;
+        calls.check("cuDriverGetVersion", unsafe { (calls.cuDriverGetVersion)(&raw mut version) })?;
         Ok(format!("CUDA {}.{} on {}", version / 1000, version % 1000 / 10, device()?))
     };
     FOUND.get_or_init(ask).clone()
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_named_place_is_the_only_one() {
+    fn a_path_in_the_variable_is_the_only_place_searched() {
         let places = |named: &str| NVRTC.places(Some(OsStr::new(named)), Path::new("/b/release/x"), None);
         assert_eq!(places("/no/such/libnvrtc.so"), [PathBuf::from("/no/such/libnvrtc.so")]);
         let folder = std::env::temp_dir();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn otherwise_the_system_is_asked_last() {
+    fn the_system_is_searched_last() {
         let places = NVRTC.places(None, Path::new("/b/release/x"), None);
         assert!(places.ends_with(&NVRTC.files.iter().map(PathBuf::from).collect::<Vec<_>>()), "{places:?}");
     }

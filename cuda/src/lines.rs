@@ -7,7 +7,7 @@ use super::expr::Leaf;
 use super::kernel::{BLOCK, Job, Launch, kernel};
 use super::map::{self, WIDEST};
 use super::scalar::{self, Scalar};
-use super::space::{Group, Index, Meeting, Space};
+use super::space::{AccessKind, Group, Index, Space};
 use super::write::{Reader, Writer};
 use ovolo::tensor::DType;
 
@@ -80,7 +80,9 @@ impl Lines {
             _ => BLOCK,
         };
         let mut width = if team == 1 { 1 } else { WIDEST / self.dtype.size() };
-        while width > 1 && (!length.is_multiple_of(width) || reader(width).meeting(0) != Meeting::Packed) {
+        while width > 1
+            && (!length.is_multiple_of(width) || reader(width).access_kind(0) != AccessKind::Packed)
+        {
             width /= 2;
         }
         let turns = (length / width).div_ceil(team);

@@ -4,7 +4,7 @@
 use super::expr::{Expr, Leaf, Node, parameter};
 use super::kernel::{Argument, BLOCK, Job, Launch, Parameter, kernel};
 use super::scalar::{self, Scalar};
-use super::space::{Index, Meeting, Space};
+use super::space::{AccessKind, Index, Space};
 use super::write::{Reader, Writer};
 use ovolo::tensor::DType;
 
@@ -57,7 +57,7 @@ impl Map {
         };
         w.line(&format!("const {name} first = {first};"));
         let packed: Vec<usize> = (0..self.leaves.len())
-            .filter(|leaf| self.is_read(*leaf) && reader.meeting(*leaf) == Meeting::Packed)
+            .filter(|leaf| self.is_read(*leaf) && reader.access_kind(*leaf) == AccessKind::Packed)
             .collect();
         if flight > 1 {
             // All loads come before the first use, so that they are in flight at the same time.
@@ -121,15 +121,15 @@ impl Map {
         let mut sources = vec![None; self.leaves.len()];
         for leaf in (0..self.leaves.len()).filter(|leaf| self.is_read(*leaf)) {
             let dtype = self.leaves[leaf].dtype;
-            sources[leaf] = match reader.meeting(leaf) {
-                Meeting::Packed if flight > 1 && packed.contains(&leaf) => {
+            sources[leaf] = match reader.access_kind(leaf) {
+                AccessKind::Packed if flight > 1 && packed.contains(&leaf) => {
                     Some(scalar::widened(dtype, &format!("v{leaf}[u].of[e]")))
                 }
-                Meeting::Packed => {
+                AccessKind::Packed => {
                     Some(scalar::widened(dtype, &format!("{}.of[e]", reader.vector(w, leaf, &["i"]))))
                 }
-                Meeting::Uniform => Some(reader.element(w, leaf, &["i"])),
-                Meeting::Scattered => None,
+                AccessKind::Uniform => Some(reader.element(w, leaf, &["i"])),
+                AccessKind::Scattered => None,
             };
         }
         w.need(Some("pack"));
@@ -167,7 +167,7 @@ impl Map {
         while width > 1 {
             let reader = Reader { leaves: &self.leaves, space, index, group: 0, width };
             let fits = self.leaves.iter().enumerate().all(|(leaf, it)| {
-                reader.meeting(leaf) != Meeting::Packed || it.dtype.size() * width <= WIDEST
+                reader.access_kind(leaf) != AccessKind::Packed || it.dtype.size() * width <= WIDEST
             });
             if fits && count >= width {
                 break;

@@ -144,7 +144,7 @@ impl Compiler {
         let (mut major, mut minor) = (0, 0);
         // SAFETY: the function writes two numbers.
         let status = unsafe { (calls.nvrtcVersion)(&raw mut major, &raw mut minor) };
-        calls.of(status).map_err(|why| format!("{}: {why}", path.display()))?;
+        calls.check(status).map_err(|why| format!("{}: {why}", path.display()))?;
         if matches!(major, 12 | 13) {
             return Ok(Self { path, version: (major, minor), calls });
         }
@@ -177,7 +177,7 @@ impl Compiler {
         let log = program.bytes(calls.nvrtcGetProgramLogSize, calls.nvrtcGetProgramLog)?;
         let log = CStr::from_bytes_until_nul(&log).map(|log| log.to_string_lossy().into_owned());
         let log = log.unwrap_or_default();
-        calls.of(status).map_err(|why| format!("{why}: {log}"))?;
+        calls.check(status).map_err(|why| format!("{why}: {log}"))?;
         let code = program.bytes(calls.nvrtcGetCUBINSize, calls.nvrtcGetCUBIN)?;
         Ok(Cubin { code, log })
     }
@@ -185,7 +185,7 @@ impl Compiler {
 
 impl Calls {
     /// Returns an error with the library's name for the status unless it is success.
-    fn of(&self, status: Status) -> Result<(), String> {
+    fn check(&self, status: Status) -> Result<(), String> {
         if status == Status::SUCCESS {
             return Ok(());
         }
@@ -210,17 +210,17 @@ impl<'a> Program<'a> {
         // SAFETY: the source is copied, and there are no headers.
         let status =
             unsafe { (calls.nvrtcCreateProgram)(&raw mut handle, source.as_ptr(), name, 0, none, none) };
-        calls.of(status)?;
+        calls.check(status)?;
         Ok(Self { handle, calls })
     }
 
     fn bytes(&self, size: Size, bytes: Bytes) -> Result<Vec<u8>, String> {
         let mut length = 0;
         // SAFETY: the program is valid.
-        self.calls.of(unsafe { size(self.handle, &raw mut length) })?;
+        self.calls.check(unsafe { size(self.handle, &raw mut length) })?;
         let mut buffer = vec![0_u8; length];
         // SAFETY: as above, and the buffer has the requested size.
-        self.calls.of(unsafe { bytes(self.handle, buffer.as_mut_ptr().cast()) })?;
+        self.calls.check(unsafe { bytes(self.handle, buffer.as_mut_ptr().cast()) })?;
         Ok(buffer)
     }
 }
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_read_from_what_the_assembler_says() {
+    fn figures_are_read_from_the_report_of_the_assembler() {
         let log = "ptxas info    : 0 bytes gmem\n\
             ptxas info    : Compiling entry function 'b' for 'sm_90'\n\
             ptxas info    : Function properties for b\n\

@@ -10,7 +10,7 @@ use super::expr::{Expr, Leaf, SCRATCH};
 use super::kernel::{Argument, BLOCK, Job, Kernel, Launch, Parameter, kernel};
 use super::map::{self, WIDEST};
 use super::scalar::{self, Scalar};
-use super::space::{Access, Group, Index, Meeting, Space};
+use super::space::{Access, AccessKind, Group, Index, Space};
 use super::write::{Reader, Writer};
 use ovolo::tensor::DType;
 
@@ -169,7 +169,7 @@ impl Reduce {
             let read = (0..self.leaves.len()).filter(|leaf| map::reads(&self.before, *leaf));
             let (mut packed, mut fits) = (false, count.is_multiple_of(width) && count > 0);
             for leaf in read {
-                if reader.meeting(leaf) == Meeting::Packed {
+                if reader.access_kind(leaf) == AccessKind::Packed {
                     packed = true;
                     fits &= self.leaves[leaf].dtype.size() * width <= WIDEST;
                 }
@@ -376,12 +376,12 @@ impl Reduce {
         let read = (0..self.leaves.len()).filter(|leaf| map::reads(&self.before, *leaf));
         for leaf in read.filter(|_| width > 1) {
             let dtype = self.leaves[leaf].dtype;
-            sources[leaf] = match reader.meeting(leaf) {
-                Meeting::Packed => {
+            sources[leaf] = match reader.access_kind(leaf) {
+                AccessKind::Packed => {
                     Some(scalar::widened(dtype, &format!("{}.of[e]", reader.vector(w, leaf, &at))))
                 }
-                Meeting::Uniform => Some(reader.element(w, leaf, &at)),
-                Meeting::Scattered => None,
+                AccessKind::Uniform => Some(reader.element(w, leaf, &at)),
+                AccessKind::Scattered => None,
             };
         }
         let mut here = [at[0].to_owned(), at[1].to_owned()];

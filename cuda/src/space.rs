@@ -89,7 +89,7 @@ struct Term {
 
 /// How a vector of elements along the last dimensions of a group is read from an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meeting {
+pub(super) enum AccessKind {
     /// The elements are contiguous and aligned: one wide access.
     Packed,
     /// All elements are the same: one access.
@@ -204,7 +204,7 @@ impl Space {
 
     /// Returns how an access reads vectors of `width` elements of a group. Vectors start at multiples of their width,
     /// and do not extend past the end of the group.
-    pub(super) fn meeting(&self, access: &Access, group: usize, width: usize) -> Meeting {
+    pub(super) fn access_kind(&self, access: &Access, group: usize, width: usize) -> AccessKind {
         let terms = self.terms(access);
         let inner = terms.iter().filter(|term| term.group == group);
         // The coordinates of outer dimensions must be constant within a vector.
@@ -213,7 +213,7 @@ impl Space {
                 || term.divide == 1 && term.part.0.is_multiple_of(width) && term.size.is_multiple_of(width)
         };
         let along = inner.clone().find(|term| !uniform(term));
-        let Some(along) = along else { return Meeting::Uniform };
+        let Some(along) = along else { return AccessKind::Uniform };
         let wide = |stride: i64| stride % width as i64 == 0;
         let aligned = terms.iter().filter(|term| *term != along).all(|term| wide(term.stride))
             && inner.filter(|term| *term != along).all(uniform)
@@ -223,15 +223,15 @@ impl Space {
             && along.part.0 == 1
             && (along.modulo == 0 || along.modulo.is_multiple_of(width))
             && (along.part.1 == 0 || along.part.1.is_multiple_of(width));
-        if aligned && side_by_side { Meeting::Packed } else { Meeting::Scattered }
+        if aligned && side_by_side { AccessKind::Packed } else { AccessKind::Scattered }
     }
 
     /// Returns whether a condition holds for either all elements of a vector or none.
     pub(super) fn holds_together(&self, bound: &Bound, group: usize, width: usize) -> bool {
-        match self.meeting(&bound.access, group, width) {
-            Meeting::Uniform => true,
-            Meeting::Packed => bound.size.is_multiple_of(width),
-            Meeting::Scattered => false,
+        match self.access_kind(&bound.access, group, width) {
+            AccessKind::Uniform => true,
+            AccessKind::Packed => bound.size.is_multiple_of(width),
+            AccessKind::Scattered => false,
         }
     }
 }
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn dimensions_behind_one_another_are_one_part() {
+    fn adjacent_dimensions_are_merged() {
         assert_eq!(text(&[2, 3, 4], &[12, 4, 1]), "i");
         assert_eq!(text(&[2, 1, 12], &[12, 7, 1]), "i");
         assert_eq!(text(&[2, 3, 4], &[4, 0, 1]), "i % 4u + i / 12u * 4u");
@@ -288,14 +288,15 @@ mod tests {
     }
 
     #[test]
-    fn vectors_are_wide_where_all_begins_at_their_multiples() {
+    fn aligned_vectors_are_packed() {
         let space = Space::whole(&[6, 8]);
-        let meeting = |strides: [i64; 2], width| space.meeting(&Access::strided(0, strides), 0, width);
-        assert_eq!(meeting([8, 1], 4), Meeting::Packed);
-        assert_eq!(meeting([0, 1], 4), Meeting::Packed);
-        assert_eq!(meeting([0, 1], 16), Meeting::Scattered);
-        assert_eq!(meeting([10, 1], 4), Meeting::Scattered, "rows of 10 are not aligned");
-        assert_eq!(meeting([1, 0], 4), Meeting::Uniform);
-        assert_eq!(meeting([1, 6], 4), Meeting::Scattered);
+        let access_kind =
+            |strides: [i64; 2], width| space.access_kind(&Access::strided(0, strides), 0, width);
+        assert_eq!(access_kind([8, 1], 4), AccessKind::Packed);
+        assert_eq!(access_kind([0, 1], 4), AccessKind::Packed);
+        assert_eq!(access_kind([0, 1], 16), AccessKind::Scattered);
+        assert_eq!(access_kind([10, 1], 4), AccessKind::Scattered, "rows of 10 are not aligned");
+        assert_eq!(access_kind([1, 0], 4), AccessKind::Uniform);
+        assert_eq!(access_kind([1, 6], 4), AccessKind::Scattered);
     }
 }

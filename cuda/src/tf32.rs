@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ten_bits_are_kept_and_halves_go_to_the_even_one() {
+    fn ten_bits_are_kept_and_ties_round_to_even() {
         let unit = 1.0 / 1024.0;
         let values = [
             1.0,

@@ -2,7 +2,7 @@
 
 use super::expr::{Expr, Leaf, Node, parameter};
 use super::scalar::{self, Scalar};
-use super::space::{Bound, Index, Meeting, Space};
+use super::space::{AccessKind, Bound, Index, Space};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -151,20 +151,24 @@ pub(super) struct Reader<'a> {
 
 impl Reader<'_> {
     /// Returns how vectors of a leaf are read.
-    pub(super) fn meeting(&self, leaf: usize) -> Meeting {
+    pub(super) fn access_kind(&self, leaf: usize) -> AccessKind {
         let it = &self.leaves[leaf];
         let together = it.bounds.iter().all(|bound| self.space.holds_together(bound, self.group, self.width));
         if !together || self.width == 1 {
-            return Meeting::Scattered;
+            return AccessKind::Scattered;
         }
-        let meeting = self.space.meeting(&it.access, self.group, self.width);
+        let access_kind = self.space.access_kind(&it.access, self.group, self.width);
         match &it.picked {
             Some(picked) => {
                 let wide = picked.stride.is_multiple_of(self.width);
-                let alone = self.meeting(picked.leaf) == Meeting::Uniform;
-                if alone && (wide || meeting == Meeting::Uniform) { meeting } else { Meeting::Scattered }
+                let alone = self.access_kind(picked.leaf) == AccessKind::Uniform;
+                if alone && (wide || access_kind == AccessKind::Uniform) {
+                    access_kind
+                } else {
+                    AccessKind::Scattered
+                }
             }
-            None => meeting,
+            None => access_kind,
         }
     }
 

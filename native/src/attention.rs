@@ -4,11 +4,11 @@
 //! the scores, the exponentials of their softmax, and the product with the values. The rows of that product are
 //! divided by the sums of the exponentials at the end.
 
-use super::ahead::Ahead;
 use super::args::{Buffers, Shared};
 use super::gemm::{Micro, PANEL, Tile, micro};
 use super::lanes::{Lanes, widened};
 use super::math;
+use super::prefetch::Prefetch;
 use super::tile;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
@@ -136,7 +136,7 @@ impl Attention {
                     depth: self.width,
                     columns: PANEL,
                     accumulate: false,
-                    ahead: Ahead::NONE,
+                    ahead: Prefetch::NONE,
                 };
                 for first in (0..self.padded).step_by(PANEL) {
                     let (b, c) = (packed.add(first * self.width).cast_const(), scores.add(first));
@@ -159,7 +159,7 @@ impl Attention {
                         depth: self.keys,
                         columns: PANEL.min(self.columns - first),
                         accumulate: false,
-                        ahead: Ahead::NONE,
+                        ahead: Prefetch::NONE,
                     };
                     self.micro.block(&product, rows);
                 }

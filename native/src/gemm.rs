@@ -4,8 +4,8 @@
 //! 32 columns of a plain matrix. The left operand is read element by element. The order of the sums over k does not
 //! depend on the number of threads.
 
-use super::ahead::Ahead;
 use super::lanes::{Isa, Lanes};
+use super::prefetch::Prefetch;
 
 /// The columns of a panel.
 pub(super) const PANEL: usize = 32;
@@ -32,7 +32,7 @@ pub(super) struct Tile {
     /// Whether to add to `c`.
     pub accumulate: bool,
     /// What the next block will read as `b`, unless it is the same `b`.
-    pub ahead: Ahead,
+    pub ahead: Prefetch,
 }
 
 type Function = unsafe fn(&Tile);
@@ -296,7 +296,7 @@ mod tests {
                     depth,
                     columns,
                     accumulate: true,
-                    ahead: Ahead::new(right.as_ptr(), right.len()),
+                    ahead: Prefetch::new(right.as_ptr(), right.len()),
                 };
                 // SAFETY: the matrices have the sizes of the tile.
                 unsafe {

@@ -5,7 +5,6 @@
 //! it, and the contract names the implementation `reference`. Calls on `bf16` and `f16` without a kernel of their own
 //! run the `f32` kernel between conversions, if there is one.
 
-mod ahead;
 mod args;
 mod attention;
 mod binary;
@@ -29,6 +28,7 @@ mod matmul;
 mod normalize;
 mod padding;
 mod pool;
+mod prefetch;
 mod product;
 mod rearrange;
 mod reduce;

@@ -20,7 +20,7 @@ const OPERANDS: usize = 8;
 const AREA: usize = 1024;
 
 /// A call as a chain: the operand that begins it, the steps, and the operand that each step reads.
-struct Plan {
+struct Chain {
     loops: Broadcast<OPERANDS>,
     /// The steps, each with the position of its extra operand.
     steps: Vec<(Action, usize)>,
@@ -28,7 +28,7 @@ struct Plan {
     operands: Vec<usize>,
 }
 
-fn plan(call: &Call<'_>) -> Option<Plan> {
+fn plan(call: &Call<'_>) -> Option<Chain> {
     if call.inputs.iter().any(|ty| ty.dtype != DType::F32) || call.output.dtype != DType::F32 {
         return None;
     }
@@ -67,7 +67,7 @@ fn plan(call: &Call<'_>) -> Option<Plan> {
         next += usize::from(action.binary);
         (action, if action.binary { next } else { 0 })
     });
-    Some(Plan { steps: steps.collect(), loops, operands })
+    Some(Chain { steps: steps.collect(), loops, operands })
 }
 
 /// Returns whether this kernel supports a call of an elementwise op.
@@ -88,7 +88,7 @@ pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
 pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
     match plan(call) {
         None => reference::kernel(call),
-        Some(Plan { loops, mut steps, operands }) => {
+        Some(Chain { loops, mut steps, operands }) => {
             // The first step reads the first operand, whose columns must be contiguous.
             let spread = loops.strides[0] != 1 && loops.length > 1;
             if steps.is_empty() {

@@ -7,11 +7,11 @@ mod steps;
 mod strassen;
 
 use self::steps::Steps;
-use super::ahead::Ahead;
 use super::args::{Buffers, Shared};
 use super::broadcast::Broadcast;
 use super::chain::Area;
 use super::gemm::{Micro, PANEL, Tile, WIDE, micro};
+use super::prefetch::Prefetch;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Form, Layouts, Lowering};
@@ -43,7 +43,7 @@ const FEW_ROWS: usize = 8;
 /// The elements of the largest tile.
 const STAGE: usize = 8 * WIDE;
 
-struct Plan {
+struct Tiling {
     rows: usize,
     columns: usize,
     depth: usize,
@@ -61,14 +61,14 @@ struct Plan {
     steps: Steps,
 }
 
-impl Plan {
+impl Tiling {
     /// Returns whether tiles are computed in a separate buffer, from which the last step stores them in the result.
     fn stages(&self) -> bool {
         !self.steps.is_empty() && self.block >= self.depth
     }
 }
 
-fn plan(call: &Call<'_>) -> Option<Plan> {
+fn plan(call: &Call<'_>) -> Option<Tiling> {
     let (a, b) = (call.inputs[0], call.inputs[1]);
     let packed = call.op == "native.matmul-packed";
     let plain = |ty: &&TensorType| ty.dtype == DType::F32 && ty.layout.is_plain();
@@ -110,7 +110,7 @@ fn plan(call: &Call<'_>) -> Option<Plan> {
     let tallest = micro().rows();
     let band = (BAND / block).max(tallest) / tallest * tallest;
     let bands = rows.div_ceil(band).max(1);
-    Some(Plan {
+    Some(Tiling {
         rows,
         columns,
         depth,
@@ -143,14 +143,14 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 
 /// A panel of a band of a product of the batch.
 #[derive(Clone, Copy)]
-struct Place {
+struct Piece {
     batch: usize,
     band: usize,
     panel: usize,
 }
 
 struct MatMul {
-    plan: Plan,
+    plan: Tiling,
     micro: &'static Micro,
     threads: usize,
 }
@@ -174,7 +174,7 @@ impl Kernel for MatMul {
             let (batch, rest) = (at / (bands * panels), at % (bands * panels));
             let (band, panel) =
                 if panels_first { (rest / panels, rest % panels) } else { (rest % bands, rest / bands) };
-            Place { batch, band, panel }
+            Piece { batch, band, panel }
         };
         args.team.share(most, total.div_ceil(chunk), |slot, task| {
             for at in task * chunk..((task + 1) * chunk).min(total) {
@@ -193,9 +193,9 @@ impl MatMul {
     ///
     /// # Safety
     /// The indices must be in range, and no other thread may use this piece of the result or this slot.
-    unsafe fn piece(&self, args: &Args<'_>, place: Place, next: Place, slot: usize) {
+    unsafe fn piece(&self, args: &Args<'_>, place: Piece, next: Piece, slot: usize) {
         let plan = &self.plan;
-        let Place { batch, band, panel } = place;
+        let Piece { batch, band, panel } = place;
         let (left, right) = plan.batch[batch];
         let (row, column) = (band * plan.band, panel * plan.panel);
         let rows = plan.band.min(plan.rows - row);
@@ -274,16 +274,16 @@ impl MatMul {
 
     /// Returns the block to prefetch after the first `done` rows of the inner dimension, if the operand is in panels
     /// and the block is not the current one.
-    fn ahead(&self, args: &Args<'_>, place: Place, next: Place, done: usize) -> Ahead {
+    fn ahead(&self, args: &Args<'_>, place: Piece, next: Piece, done: usize) -> Prefetch {
         let plan = &self.plan;
         if plan.row_stride != PANEL || plan.panel != PANEL {
-            return Ahead::NONE;
+            return Prefetch::NONE;
         }
         let (at, done) = if done < plan.depth { (place, done) } else { (next, 0) };
         if done == 0 && (next.batch, next.panel) == (place.batch, place.panel) && plan.block >= plan.depth {
-            return Ahead::NONE;
+            return Prefetch::NONE;
         }
         let from = plan.batch[at.batch].1 + at.panel * plan.panel_stride + done * PANEL;
-        Ahead::new(Shared::<f32>::input(args, 1).at(from), plan.block.min(plan.depth - done) * PANEL)
+        Prefetch::new(Shared::<f32>::input(args, 1).at(from), plan.block.min(plan.depth - done) * PANEL)
     }
 }

@@ -7,7 +7,7 @@ use super::lanes::{Isa, Lanes, prefetch};
 
 /// How a product is stored in a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum StoreMode {
     /// The product is not stored.
     None,
     /// The product replaces the content of the matrix.
@@ -31,7 +31,7 @@ pub(super) struct Product {
     pub ahead: *const f32,
     /// The matrices at the first row and block of columns, and how the product is stored in each.
     pub to: [*mut f32; 2],
-    pub ways: [Way; 2],
+    pub modes: [StoreMode; 2],
     /// The distance between their rows, and between their blocks of columns.
     pub row: usize,
     pub column: usize,
@@ -127,16 +127,16 @@ unsafe fn tile<V: Lanes, const R: usize, const C: usize>(one: &Product, mut ahea
             left -= lanes;
             block = block.wrapping_add(one.v_block);
         }
-        for (to, way) in one.to.into_iter().zip(one.ways) {
-            if way == Way::None {
+        for (to, way) in one.to.into_iter().zip(one.modes) {
+            if way == StoreMode::None {
                 continue;
             }
             for (row, sums) in sums.iter().enumerate() {
                 for (column, sum) in sums.iter().enumerate() {
                     let to = to.add(row * one.row + column * one.column);
                     let value = match way {
-                        Way::Add => V::load(to).add(*sum),
-                        Way::Subtract => V::load(to).sub(*sum),
+                        StoreMode::Add => V::load(to).add(*sum),
+                        StoreMode::Subtract => V::load(to).sub(*sum),
                         _ => *sum,
                     };
                     value.store(to);

@@ -45,13 +45,13 @@ enum Kind {
 }
 
 /// The loops over the kept and the reduced dimensions: (count, stride in elements).
-struct Plan {
+struct Reduction {
     kind: Kind,
     kept: Vec<(usize, usize)>,
     reduced: Vec<(usize, usize)>,
 }
 
-fn plan(call: &Call<'_>) -> Option<Plan> {
+fn plan(call: &Call<'_>) -> Option<Reduction> {
     let ty = call.inputs[0];
     let kind = match call.op.name {
         "native.reduce-sum" => Kind::Sum,
@@ -85,11 +85,11 @@ fn plan(call: &Call<'_>) -> Option<Plan> {
         }
         merged
     };
-    Some(Plan { kind, kept: side(false), reduced: side(true) })
+    Some(Reduction { kind, kept: side(false), reduced: side(true) })
 }
 
 /// Returns the outer, reduced and inner counts if the reduced axes are neighbours.
-fn neighbours(plan: &Plan) -> Option<(usize, usize, usize)> {
+fn neighbours(plan: &Reduction) -> Option<(usize, usize, usize)> {
     let [(count, inner)] = plan.reduced[..] else { return None };
     let outer = match plan.kept[..] {
         [] => 1,
@@ -253,7 +253,7 @@ unsafe fn columns_on<V: Lanes>(
 
 /// A reduction for any element type and any axes.
 struct Elements<T> {
-    plan: Plan,
+    plan: Reduction,
     count: usize,
     float: bool,
     element: PhantomData<T>,
@@ -273,7 +273,7 @@ fn offset(loops: &[(usize, usize)], iteration: usize) -> usize {
 impl<T: Scalar> Kernel for Elements<T> {
     unsafe fn run(&self, args: &Args<'_>) {
         let (input, output) = (Shared::<T>::input(args, 0), Shared::<T>::output(args));
-        let Plan { kind, kept, reduced } = &self.plan;
+        let Reduction { kind, kept, reduced } = &self.plan;
         let count: usize = reduced.iter().map(|l| l.0).product();
         let parts = tasks(self.count * count, self.count, args.team.threads());
         args.team.run(parts, |index| {

@@ -11,12 +11,12 @@
 //! is relative to the larger one (N. Higham, "Accuracy and Stability of Numerical Algorithms", 23.2.2), and
 //! infinities and NaNs spread from one row to the other. Rows of different images are never summed.
 
-pub(super) mod meaning;
+pub(super) mod definition;
 mod sums;
 
 use self::sums::{Quarters, sums};
 use super::args::Shared;
-use super::product::{Product, Set, Way};
+use super::product::{Product, Set, StoreMode};
 use ovolo::backend::Args;
 use ovolo::op::strassen::{PRODUCTS, whole};
 use ovolo::tensor::TensorType;
@@ -258,8 +258,9 @@ impl Strassen {
         };
         let mut begun = [false; 4];
         for (index, product) in PRODUCTS.iter().enumerate() {
-            let first = ways(&product.result, &mut begun);
-            let again = first.map(|(quarter, way)| (quarter, if way == Way::Set { Way::Add } else { way }));
+            let first = modes(&product.result, &mut begun);
+            let again = first
+                .map(|(quarter, way)| (quarter, if way == StoreMode::Set { StoreMode::Add } else { way }));
             // Without inner elements one empty step still sets the sums to zero.
             for from in (0..inner.max(1)).step_by(self.step) {
                 let to = if from == 0 { first } else { again };
@@ -283,7 +284,7 @@ impl Strassen {
                         u_block: between,
                         ahead,
                         to: to.map(|(quarter, _)| place(quarter, panel)),
-                        ways: to.map(|(_, way)| way),
+                        modes: to.map(|(_, way)| way),
                         row: stride,
                         column: lanes,
                     };
@@ -321,19 +322,19 @@ impl Strassen {
 
 /// Returns the quarters that a product contributes to, and how it is stored in each. `begun` says which quarters
 /// already hold a sum.
-fn ways(factors: &[f64; 4], begun: &mut [bool; 4]) -> [(usize, Way); 2] {
-    let mut ways = [(0, Way::None); 2];
+fn modes(factors: &[f64; 4], begun: &mut [bool; 4]) -> [(usize, StoreMode); 2] {
+    let mut modes = [(0, StoreMode::None); 2];
     let parts = factors.iter().enumerate().filter(|(_, factor)| **factor != 0.0);
-    for (to, (quarter, factor)) in ways.iter_mut().zip(parts) {
+    for (to, (quarter, factor)) in modes.iter_mut().zip(parts) {
         let way = match (begun[quarter], *factor > 0.0) {
-            (false, _) => Way::Set,
-            (true, true) => Way::Add,
-            (true, false) => Way::Subtract,
+            (false, _) => StoreMode::Set,
+            (true, true) => StoreMode::Add,
+            (true, false) => StoreMode::Subtract,
         };
         begun[quarter] = true;
         *to = (quarter, way);
     }
-    ways
+    modes
 }
 
 #[cfg(test)]
@@ -346,11 +347,11 @@ mod tests {
         let mut set = [0; 4];
         for product in &PRODUCTS {
             let parts = product.result.iter().filter(|factor| **factor != 0.0).count();
-            let ways = ways(&product.result, &mut begun);
+            let modes = modes(&product.result, &mut begun);
             // A tile is stored in two quarters at most, and the first contribution to a quarter is not negated.
-            assert_eq!(ways.iter().filter(|(_, way)| *way != Way::None).count(), parts);
-            for (quarter, way) in ways {
-                if way == Way::Set {
+            assert_eq!(modes.iter().filter(|(_, way)| *way != StoreMode::None).count(), parts);
+            for (quarter, way) in modes {
+                if way == StoreMode::Set {
                     set[quarter] += 1;
                     assert_eq!(product.result[quarter], 1.0);
                 }

@@ -102,7 +102,7 @@ fn unary_ops_agree_with_the_reference() {
 }
 
 #[test]
-fn gates_hold_at_the_ends() {
+fn sigmoid_and_tanh_are_accurate_for_large_arguments() {
     let ends = [
         f32::NEG_INFINITY,
         -3e38,
@@ -235,7 +235,7 @@ fn maps_agree_with_the_reference() {
 }
 
 #[test]
-fn choices_and_casts_agree_with_the_reference() {
+fn where_and_casts_agree_with_the_reference() {
     let mut random = Random::new(5);
     for dtype in [DType::F32, DType::I64, DType::U8, DType::F16, DType::Bool] {
         for (c, a, b) in [
@@ -584,7 +584,7 @@ fn strassen_keeps_images_apart_and_errors_relative_to_the_larger_of_two_rows() {
 }
 
 #[test]
-fn narrow_types_take_the_kernels_of_f32() {
+fn narrow_types_use_the_f32_kernels() {
     let mut random = Random::new(21);
     for dtype in [DType::BF16, DType::F16] {
         // The kernel rounds the result once, but the reference also rounds before the chain.
@@ -612,7 +612,7 @@ fn complete(op: &str, attributes: Attrs) -> Attrs {
 }
 
 #[test]
-fn images_of_other_sizes_agree_with_the_reference() {
+fn resizes_and_transposed_convolutions_agree_with_the_reference() {
     let mut random = Random::new(22);
     let text = |text: &str| Attr::Str(text.into());
     for name in ["plain", "nChw16c", "nChw8c", "nhwc"] {

@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_of_the_file_that_is_mapped_there() {
+    fn an_address_belongs_to_the_file_that_is_mapped_there() {
         let line = "7f00-7f10 r-xp 00000000 08:01 1234      /usr/lib/a library.so.3";
         assert_eq!(file_of(line, 0x7f00), Some(PathBuf::from("/usr/lib/a library.so.3")));
         assert_eq!(file_of(line, 0x7f10), None);
@@ -246,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn a_named_place_is_the_only_one() {
+    fn a_path_in_the_variable_is_the_only_place_searched() {
         let program = Path::new("/build/release/deps/test");
         assert_eq!(places(Some(OsStr::new("/no/such")), program), [PathBuf::from("/no/such")]);
         assert_eq!(places(None, program).last(), Some(&PathBuf::from(NAME)));
     }
 
     #[test]
-    fn what_is_no_library_is_said_with_its_reason() {
+    fn the_error_lists_each_place_with_its_reason() {
         let missing = look(&[PathBuf::from("/no/such/file"), env::temp_dir()]).err();
         let text = missing.map(|missing| missing.to_string()).unwrap_or_default();
         assert!(text.starts_with("not found (/no/such/file: there is no such file; "), "{text}");

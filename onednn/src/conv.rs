@@ -21,7 +21,7 @@
 //!   scratch memory (0.9 to 1.02 of the time of two primitives, including the cost of their calls).
 
 use super::step::{Chain, Ranges, dense, offset};
-use super::work::{Place, Work, choose, part, threads};
+use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{Call, desc, op};
 use onednn_sys::{Algorithm, Arg, Library, PrimitiveDesc, Window};
 use ovolo::attr::{Attr, AttrKind, Attrs};
@@ -234,11 +234,11 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
         let sizes = |ranges: &Ranges| ranges.iter().map(ExactSizeIterator::len).collect::<Vec<_>>();
         let first = [outputs.start, 0, 0, 0];
         let mut places = vec![
-            Place::Input(0, offset(x, &input)),
-            Place::Input(1, w.layout.offset(&w.shape, &first) * w.dtype.size()),
-            Place::Input(2, outputs.start * x.dtype.size()),
-            Place::Output(offset(y, &ranges)),
-            Place::Scratch,
+            ArgPlace::Input(0, offset(x, &input)),
+            ArgPlace::Input(1, w.layout.offset(&w.shape, &first) * w.dtype.size()),
+            ArgPlace::Input(2, outputs.start * x.dtype.size()),
+            ArgPlace::Output(offset(y, &ranges)),
+            ArgPlace::Scratch,
         ];
         let mut args = vec![Arg::SRC, Arg::WEIGHTS, Arg::BIAS, Arg::DST, Arg::SCRATCH];
         let attr = chain.attr(library, &ranges, &mut args, &mut places)?;

@@ -59,7 +59,7 @@ pub(super) fn shaped(
 }
 
 /// Returns the descriptor of a tensor type.
-pub(super) fn of(library: &'static Library, ty: &TensorType) -> Result<Desc, String> {
+pub(super) fn describe(library: &'static Library, ty: &TensorType) -> Result<Desc, String> {
     shaped(library, &ty.shape, &ty.layout, data_type(ty.dtype)?)
 }
 
@@ -86,7 +86,7 @@ pub(super) fn transposed(library: &'static Library, ty: &TensorType) -> Result<D
 /// Returns the descriptor of weights `[O, I / groups, h, w]`. oneDNN has an additional dimension for the groups.
 pub(super) fn weights(library: &'static Library, ty: &TensorType, groups: usize) -> Result<Desc, String> {
     if groups == 1 {
-        return of(library, ty);
+        return describe(library, ty);
     }
     let data = data_type(ty.dtype)?;
     let [outputs, inputs] = [ty.shape[0] / groups, ty.shape[1]];

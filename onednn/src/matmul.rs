@@ -1,7 +1,7 @@
 //! Matrix products.
 
 use super::step::{Chain, Ranges};
-use super::work::{Place, Work, choose, part, threads};
+use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{Call, desc, op};
 use onednn_sys::{Arg, Desc, Library, PrimitiveDesc};
 use ovolo::attr::{Attrs, Step};
@@ -85,14 +85,14 @@ fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
         let at = ranges[0].start * columns + ranges[1].start;
         let mut args = vec![Arg::SRC, Arg::WEIGHTS, Arg::DST, Arg::SCRATCH];
         let mut places = vec![
-            Place::Input(0, ranges[0].start * depth * size),
-            Place::Input(1, b.layout.offset(&b.shape, &[0, ranges[1].start]) * size),
-            Place::Output(at * size),
-            Place::Scratch,
+            ArgPlace::Input(0, ranges[0].start * depth * size),
+            ArgPlace::Input(1, b.layout.offset(&b.shape, &[0, ranges[1].start]) * size),
+            ArgPlace::Output(at * size),
+            ArgPlace::Scratch,
         ];
         if biased {
             args.push(Arg::BIAS);
-            places.push(Place::Input(2, ranges[1].start * size));
+            places.push(ArgPlace::Input(2, ranges[1].start * size));
         }
         let attr = chain.attr(library, &ranges, &mut args, &mut places)?;
         let variant = match known.iter().find(|(sizes, _)| *sizes == [m, n]) {
@@ -202,10 +202,10 @@ fn stacked(
         let mut args = vec![Arg::SRC, Arg::WEIGHTS, Arg::DST, Arg::SCRATCH];
         let size = a.dtype.size();
         let mut places = vec![
-            Place::Input(0, some.start * m * k * size),
-            Place::Input(1, some.start * k * n * size),
-            Place::Output(some.start * m * n * size),
-            Place::Scratch,
+            ArgPlace::Input(0, some.start * m * k * size),
+            ArgPlace::Input(1, some.start * k * n * size),
+            ArgPlace::Output(some.start * m * n * size),
+            ArgPlace::Scratch,
         ];
         let attr = chain.attr(library, &ranges, &mut args, &mut places)?;
         let variant = match known.iter().find(|(other, _)| *other == count) {

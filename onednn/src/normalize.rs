@@ -1,6 +1,6 @@
 //! Softmax and layer normalisation, divided between threads by rows.
 
-use super::work::{Place, Work, choose, part, threads};
+use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{Call, desc, op};
 use onednn_sys::{Algorithm, Arg, Attr, Desc, Library, PrimitiveDesc};
 use ovolo::op::Lowering;
@@ -27,7 +27,7 @@ fn by_rows(
     library: &'static Library,
     call: &Call<'_>,
     (count, width): (usize, usize),
-    more: &[(Arg, Place)],
+    more: &[(Arg, ArgPlace)],
     make: impl Fn(&Desc, usize) -> Result<PrimitiveDesc, String>,
 ) -> Result<Work, String> {
     let data = desc::data_type(call.output.dtype)?;
@@ -52,7 +52,7 @@ fn by_rows(
             }
         };
         let at = some.start * width * call.output.dtype.size();
-        let mut places = vec![Place::Input(0, at), Place::Output(at), Place::Scratch];
+        let mut places = vec![ArgPlace::Input(0, at), ArgPlace::Output(at), ArgPlace::Scratch];
         places.extend(more.iter().map(|(_, place)| *place));
         work.run(thread, variant, places);
     }
@@ -70,9 +70,9 @@ pub(super) fn softmax(library: &'static Library, call: &Call<'_>) -> Result<Work
         _ => Algorithm::SOFTMAX_LOG,
     };
     by_rows(library, call, rows(call, axis)?, &[], |rows, _| {
-        let said = |error: onednn_sys::Error| error.to_string();
-        let attr = Attr::new(library).map_err(said)?;
-        PrimitiveDesc::softmax(library, algorithm, [rows, rows], 1, &attr).map_err(said)
+        let message = |error: onednn_sys::Error| error.to_string();
+        let attr = Attr::new(library).map_err(message)?;
+        PrimitiveDesc::softmax(library, algorithm, [rows, rows], 1, &attr).map_err(message)
     })
 }
 
@@ -88,12 +88,13 @@ pub(super) fn layer_norm(library: &'static Library, call: &Call<'_>) -> Result<W
     if call.inputs[1..].iter().any(|ty| ty.shape.count() != rows.1 || !ty.layout.is_plain()) {
         return Err("scale and shift must have one value for each element of a row".to_owned());
     }
-    let more = [(Arg::SCALE, Place::Input(1, 0)), (Arg::SHIFT, Place::Input(2, 0))];
+    let more = [(Arg::SCALE, ArgPlace::Input(1, 0)), (Arg::SHIFT, ArgPlace::Input(2, 0))];
     by_rows(library, call, rows, &more, |rows, count| {
-        let said = |error: onednn_sys::Error| error.to_string();
-        let attr = Attr::new(library).map_err(said)?;
+        let message = |error: onednn_sys::Error| error.to_string();
+        let attr = Attr::new(library).map_err(message)?;
         let statistics =
             desc::shaped(library, &[count], &Default::default(), desc::data_type(call.output.dtype)?)?;
-        PrimitiveDesc::layer_normalization(library, [rows, rows, &statistics], epsilon, &attr).map_err(said)
+        PrimitiveDesc::layer_normalization(library, [rows, rows, &statistics], epsilon, &attr)
+            .map_err(message)
     })
 }

@@ -2,7 +2,7 @@
 
 use super::conv::{Axis, parts};
 use super::step::{Ranges, dense, offset};
-use super::work::{Place, Work, choose, threads};
+use super::work::{ArgPlace, Work, choose, threads};
 use super::{AS_OPERAND, Call, desc, op};
 use onednn_sys::{Algorithm, Arg, Attr, Library, PrimitiveDesc, Window};
 use ovolo::op::Lowering;
@@ -16,7 +16,7 @@ pub(super) const OPS: &[Lowering] = &[
 /// Divides a pool between threads.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let (x, y) = (call.inputs[0], call.output);
-    let said = |error: onednn_sys::Error| error.to_string();
+    let message = |error: onednn_sys::Error| error.to_string();
     let kernel: Vec<usize> =
         call.attrs.expect_ints("kernel").iter().map(|size| usize::try_from(*size).unwrap_or(0)).collect();
     let algorithm = match call.op.name {
@@ -69,16 +69,19 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
                     before: vec![rows.before, columns.before],
                     after: vec![rows.after, columns.after],
                 };
-                let attr = Attr::new(library).map_err(said)?;
+                let attr = Attr::new(library).map_err(message)?;
                 let made = PrimitiveDesc::pooling(library, algorithm, [&src, &dst], &kernel, &window, &attr)
-                    .map_err(said)?;
+                    .map_err(message)?;
                 let variant = work.variant(choose(made, 0)?, vec![Arg::SRC, Arg::DST, Arg::SCRATCH]);
                 known.push((key, variant));
                 variant
             }
         };
-        let places =
-            vec![Place::Input(0, offset(x, &input)), Place::Output(offset(y, &ranges)), Place::Scratch];
+        let places = vec![
+            ArgPlace::Input(0, offset(x, &input)),
+            ArgPlace::Output(offset(y, &ranges)),
+            ArgPlace::Scratch,
+        ];
         work.run(thread, variant, places);
     }
     Ok(work)

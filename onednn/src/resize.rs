@@ -1,7 +1,7 @@
 //! Resampling, for attributes that agree with the one convention of the library.
 
 use super::step::{Ranges, dense, offset, whole};
-use super::work::{Place, Work, choose, part, threads};
+use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{AS_OPERAND, Call, desc, op};
 use onednn_sys::{Algorithm, Arg, Attr, Library, PrimitiveDesc};
 use ovolo::op::Lowering;
@@ -17,7 +17,7 @@ const CLOSE: f64 = 1e-5;
 /// Divides a resampling between threads by images, channels, or blocks of channels.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let (x, y) = (call.inputs[0], call.output);
-    let said = |error: onednn_sys::Error| error.to_string();
+    let message = |error: onednn_sys::Error| error.to_string();
     let linear = match call.attrs.expect_str("mode") {
         "nearest" => false,
         "linear" => true,
@@ -59,16 +59,19 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
                 let sizes = |ranges: &Ranges| ranges.iter().map(ExactSizeIterator::len).collect::<Vec<_>>();
                 let src = desc::shaped(library, &sizes(&input), &x.layout, data)?;
                 let dst = desc::shaped(library, &sizes(&ranges), &y.layout, data)?;
-                let attr = Attr::new(library).map_err(said)?;
+                let attr = Attr::new(library).map_err(message)?;
                 let made =
-                    PrimitiveDesc::resampling(library, algorithm, [&src, &dst], &attr).map_err(said)?;
+                    PrimitiveDesc::resampling(library, algorithm, [&src, &dst], &attr).map_err(message)?;
                 let variant = work.variant(choose(made, 0)?, vec![Arg::SRC, Arg::DST, Arg::SCRATCH]);
                 known.push((size, variant));
                 variant
             }
         };
-        let places =
-            vec![Place::Input(0, offset(x, &input)), Place::Output(offset(y, &ranges)), Place::Scratch];
+        let places = vec![
+            ArgPlace::Input(0, offset(x, &input)),
+            ArgPlace::Output(offset(y, &ranges)),
+            ArgPlace::Scratch,
+        ];
         work.run(thread, variant, places);
     }
     Ok(work)

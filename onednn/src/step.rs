@@ -1,7 +1,7 @@
 //! Conversion of post chains to oneDNN's attributes.
 
 use super::desc;
-use super::work::Place;
+use super::work::ArgPlace;
 use onednn_sys::{Algorithm, Arg, Attr, Library};
 use ovolo::attr::Step;
 use ovolo::op::post;
@@ -88,25 +88,25 @@ impl Chain<'_> {
         library: &'static Library,
         ranges: &[Range<usize>],
         args: &mut Vec<Arg>,
-        places: &mut Vec<Place>,
+        places: &mut Vec<ArgPlace>,
     ) -> Result<Attr, String> {
-        let said = |error: onednn_sys::Error| error.to_string();
-        let mut attr = Attr::new(library).map_err(said)?;
+        let message = |error: onednn_sys::Error| error.to_string();
+        let mut attr = Attr::new(library).map_err(message)?;
         let mut operand = self.first;
         let mut index = 0;
         for step in self.steps {
             if !post::is_binary(step) {
                 let (algorithm, alpha, beta) = function(step)?;
-                attr.eltwise(algorithm, alpha, beta).map_err(said)?;
+                attr.eltwise(algorithm, alpha, beta).map_err(message)?;
                 index += 1;
                 continue;
             }
             if self.alias() == Some(operand) {
-                attr.sum(desc::data_type(self.inputs[operand].dtype)?).map_err(said)?;
+                attr.sum(desc::data_type(self.inputs[operand].dtype)?).map_err(message)?;
             } else {
                 let (algorithm, negated) = binary(step)?;
                 if negated {
-                    attr.eltwise(Algorithm::LINEAR, -1.0, 0.0).map_err(said)?;
+                    attr.eltwise(Algorithm::LINEAR, -1.0, 0.0).map_err(message)?;
                     index += 1;
                 }
                 let ty = self.inputs[operand];
@@ -114,9 +114,9 @@ impl Chain<'_> {
                 let layout =
                     if ty.shape.rank() == ranges.len() { ty.layout.clone() } else { Default::default() };
                 let desc = desc::shaped(library, &shape, &layout, desc::data_type(ty.dtype)?)?;
-                attr.binary(algorithm, &desc).map_err(said)?;
+                attr.binary(algorithm, &desc).map_err(message)?;
                 args.push(Arg::step(index));
-                places.push(Place::Input(operand, at));
+                places.push(ArgPlace::Input(operand, at));
             }
             operand += 1;
             index += 1;

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 /// The place of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ArgPlace {
     /// In an operand: its number, and the offset in bytes.
     Input(usize, usize),
     /// In the result: the offset in bytes.
@@ -24,7 +24,7 @@ pub(super) struct Variant {
 /// One run of a variant, with the places of its arguments in order.
 struct Run {
     variant: usize,
-    places: Vec<Place>,
+    places: Vec<ArgPlace>,
 }
 
 /// The runs of each thread.
@@ -54,7 +54,7 @@ impl Work {
     }
 
     /// Adds a run to the list of a thread.
-    pub(super) fn run(&mut self, slot: usize, variant: usize, places: Vec<Place>) {
+    pub(super) fn run(&mut self, slot: usize, variant: usize, places: Vec<ArgPlace>) {
         let slots = self.slots.len();
         self.slots[slot % slots].push(Run { variant, places });
     }
@@ -112,7 +112,7 @@ impl Work {
 /// The runs of one thread, with their primitives.
 struct Slot {
     primitives: Vec<Primitive>,
-    runs: Vec<(usize, Vec<Place>)>,
+    runs: Vec<(usize, Vec<ArgPlace>)>,
     /// The addresses for the current run. The vector is kept, so that a run allocates nothing.
     places: Vec<*mut u8>,
 }
@@ -136,11 +136,11 @@ unsafe impl Send for Buffers<'_> {}
 unsafe impl Sync for Buffers<'_> {}
 
 impl Buffers<'_> {
-    fn at(&self, place: Place, slot: usize, scratch: usize) -> *mut u8 {
+    fn at(&self, place: ArgPlace, slot: usize, scratch: usize) -> *mut u8 {
         match place {
-            Place::Input(operand, offset) => self.0.inputs[operand].wrapping_add(offset).cast_mut(),
-            Place::Output(offset) => self.0.output.wrapping_add(offset),
-            Place::Scratch => self.0.scratch.wrapping_add(slot * scratch),
+            ArgPlace::Input(operand, offset) => self.0.inputs[operand].wrapping_add(offset).cast_mut(),
+            ArgPlace::Output(offset) => self.0.output.wrapping_add(offset),
+            ArgPlace::Scratch => self.0.scratch.wrapping_add(slot * scratch),
         }
     }
 }

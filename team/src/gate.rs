@@ -6,7 +6,7 @@
 //! falls asleep only if no job was opened in the meantime: either the caller that opens the gate sees the sleeping
 //! worker and wakes it, or the worker sees the job.
 
-use crate::patience::Patience;
+use crate::backoff::Backoff;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::thread;
 
@@ -59,9 +59,9 @@ impl Gate {
     /// they have written.
     pub fn shut(&self) {
         let mut state = self.state.fetch_and(!OPEN, Ordering::AcqRel);
-        let mut patience = Patience::endless();
+        let mut backoff = Backoff::endless();
         while state & WORKERS != 0 {
-            patience.wait();
+            backoff.wait();
             state = self.state.load(Ordering::Acquire);
         }
     }
@@ -74,7 +74,7 @@ impl Gate {
     /// Waits for a job other than `last` and passes the gate. Returns the number of the job, or `None` when the team
     /// ends.
     pub fn enter(&self, worker: usize, last: Option<u64>) -> Option<u64> {
-        let mut patience = Patience::new();
+        let mut backoff = Backoff::new();
         loop {
             let state = self.state.load(Ordering::Relaxed);
             if state & STOP != 0 {
@@ -86,9 +86,9 @@ impl Gate {
                 if self.replace(state, entered, Ordering::Acquire) {
                     return Some(number);
                 }
-            } else if !patience.wait() {
+            } else if !backoff.wait() {
                 self.sleep(worker, state);
-                patience = Patience::new();
+                backoff = Backoff::new();
             }
         }
     }

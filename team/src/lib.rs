@@ -34,23 +34,23 @@
 //! assert_eq!(sum.into_inner(), 45);
 //! ```
 
+mod backoff;
+mod fair_lock;
 mod gate;
 #[cfg(all(test, loom))]
 mod model;
-mod patience;
 mod pin;
 mod sync;
 #[cfg(all(test, not(loom)))]
 mod test;
-mod turn;
 
+use fair_lock::FairLock;
 use gate::Gate;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sync::thread::{self, JoinHandle};
-use sync::{Arc, Inside, Mutex, PoisonError, UnsafeCell};
-use turn::Turn;
+use sync::{Arc, AtJob, Mutex, PoisonError, UnsafeCell};
 
 /// The largest number of threads of a team.
 pub const MOST_THREADS: usize = gate::MOST_WORKERS + 1;
@@ -72,11 +72,11 @@ pub struct Team {
 
 /// The state that the caller and the workers share.
 struct Shared {
-    turn: Turn,
+    turn: FairLock,
     gate: Gate,
-    work: Place,
+    work: WorkCell,
     /// For each thread, the next task of its range.
-    next: Vec<Line>,
+    next: Vec<PaddedCounter>,
     /// Whether a task of the current job has panicked.
     panicked: AtomicBool,
     /// The payload of the first panic in the current job.
@@ -85,7 +85,7 @@ struct Shared {
 
 /// A counter in a cache line of its own.
 #[repr(align(128))]
-struct Line(AtomicUsize);
+struct PaddedCounter(AtomicUsize);
 
 /// A job, and the number of threads that share its tasks.
 #[derive(Clone, Copy)]
@@ -97,13 +97,13 @@ struct Work {
 
 /// The memory that holds the current job. The caller whose turn it is writes it while the gate is shut and no worker
 /// is behind it; workers read it behind the gate.
-struct Place(UnsafeCell<Work>);
+struct WorkCell(UnsafeCell<Work>);
 
 // SAFETY: the gate keeps workers from reading the work while the caller writes it. The pointer in it is used only
 // behind the gate, while the caller waits and so keeps the job alive, and a job is `Sync`.
-unsafe impl Sync for Place {}
+unsafe impl Sync for WorkCell {}
 // SAFETY: as above; no part of it is bound to the thread that created it.
-unsafe impl Send for Place {}
+unsafe impl Send for WorkCell {}
 
 impl Team {
     /// Starts a team of `threads` threads, including the caller. A team always has at least one thread.
@@ -114,10 +114,10 @@ impl Team {
         let workers = threads.max(1) - 1;
         assert!(workers <= gate::MOST_WORKERS, "a team has at most {MOST_THREADS} threads, not {threads}");
         let shared = Arc::new(Shared {
-            turn: Turn::new(),
+            turn: FairLock::new(),
             gate: Gate::new(workers),
-            work: Place(UnsafeCell::new(Work { job: NOTHING, tasks: 0, members: 0 })),
-            next: (0..=workers).map(|_| Line(AtomicUsize::new(0))).collect(),
+            work: WorkCell(UnsafeCell::new(Work { job: NOTHING, tasks: 0, members: 0 })),
+            next: (0..=workers).map(|_| PaddedCounter(AtomicUsize::new(0))).collect(),
             panicked: AtomicBool::new(false),
             payload: Mutex::new(None),
         });
@@ -134,7 +134,7 @@ impl Team {
                 shared.serve(worker);
             };
             let builder = thread::Builder::new().name(format!("ovolo-{}", worker + 1));
-            team.workers.push(builder.spawn(run).expect("the system gives a thread"));
+            team.workers.push(builder.spawn(run).expect("the system can start a thread"));
         }
         team
     }
@@ -161,12 +161,12 @@ impl Team {
     /// If a task panics.
     pub fn share(&self, most: usize, tasks: usize, job: impl Fn(usize, usize) + Sync) {
         let members = self.threads().min(most).min(tasks);
-        if members <= 1 || Inside::get() {
+        if members <= 1 || AtJob::get() {
             (0..tasks).for_each(|task| job(0, task));
             return;
         }
         assert!(tasks <= usize::MAX / members, "{tasks} tasks are too many to divide");
-        let turn = self.shared.turn.take();
+        let turn = self.shared.turn.lock();
         // SAFETY: this caller has the turn until `turn` is dropped, and `job` outlives the call.
         let payload = unsafe { self.conduct(&job, tasks, members) };
         drop(turn);
@@ -257,7 +257,7 @@ impl Shared {
                 }
             }
         };
-        let inside = Inside::enter();
+        let inside = AtJob::enter();
         // After a panic no thread uses the job any more, so it need not be unwind safe: the caller passes the panic
         // on.
         let result = catch_unwind(AssertUnwindSafe(tasks));

@@ -103,20 +103,20 @@ fn two_callers_take_turns() {
 fn three_callers_take_turns() {
     // This test checks the turn alone, without workers. The turn is passed to a caller before it sleeps, or after.
     check(4, || {
-        let turn = Arc::new(crate::turn::Turn::new());
+        let turn = Arc::new(crate::fair_lock::FairLock::new());
         let results = Arc::new(Results::new(1));
         let caller = |value| {
             let (turn, results) = (Arc::clone(&turn), Arc::clone(&results));
             thread::spawn(move || {
-                let taken = turn.take();
+                let guard = turn.lock();
                 results.add(0, value);
-                drop(taken);
+                drop(guard);
             })
         };
         let others = [caller(1), caller(10)];
-        let taken = turn.take();
+        let guard = turn.lock();
         results.add(0, 100);
-        drop(taken);
+        drop(guard);
         for other in others {
             other.join().unwrap();
         }

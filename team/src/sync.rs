@@ -49,9 +49,9 @@ loom::thread_local! {
 }
 
 /// A guard: while it lives, the thread is at a job.
-pub struct Inside(());
+pub struct AtJob(());
 
-impl Inside {
+impl AtJob {
     /// Returns whether the calling thread is at a job.
     pub fn get() -> bool {
         INSIDE.with(Cell::get)
@@ -64,7 +64,7 @@ impl Inside {
     }
 }
 
-impl Drop for Inside {
+impl Drop for AtJob {
     fn drop(&mut self) {
         INSIDE.with(|inside| inside.set(false));
     }

@@ -54,7 +54,7 @@ fn a_team_can_be_sent_and_shared() {
 }
 
 #[test]
-fn a_team_of_no_thread_has_its_caller_and_one_of_too_many_is_refused() {
+fn zero_threads_mean_the_caller_alone_and_too_many_are_refused() {
     assert_eq!(Team::new(0).threads(), 1);
     let refused = catch_unwind(|| Team::new(MOST_THREADS + 1)).err().unwrap();
     assert!(refused.downcast_ref::<String>().unwrap().contains("at most"));
@@ -123,9 +123,9 @@ fn tasks_that_have_not_begun_are_skipped_after_a_panic() {
 }
 
 #[test]
-fn panics_of_all_tasks_with_payloads_that_panic_themselves_are_one_panic() {
-    struct Thorn;
-    impl Drop for Thorn {
+fn panics_whose_payloads_panic_on_drop_become_one_panic() {
+    struct PanicsOnDrop;
+    impl Drop for PanicsOnDrop {
         fn drop(&mut self) {
             if !thread::panicking() {
                 resume_unwind(Box::new(()));
@@ -138,10 +138,10 @@ fn panics_of_all_tasks_with_payloads_that_panic_themselves_are_one_panic() {
         let job = catch_unwind(AssertUnwindSafe(|| {
             team.run(4, |_| {
                 all.fetch_add(1, Ordering::Relaxed);
-                resume_unwind(Box::new(Thorn));
+                resume_unwind(Box::new(PanicsOnDrop));
             });
         }));
-        let first = job.unwrap_err().downcast::<Thorn>().unwrap();
+        let first = job.unwrap_err().downcast::<PanicsOnDrop>().unwrap();
         std::mem::forget(*first);
         assert!(all.into_inner() >= 1);
     }
@@ -221,7 +221,7 @@ fn callers_from_several_threads_take_turns_and_none_starves() {
 }
 
 #[test]
-fn teams_come_and_go() {
+fn teams_can_be_created_and_dropped_repeatedly() {
     for round in 0..50 {
         let team = Team::new(1 + round % 5);
         if round % 2 == 0 {

@@ -20,7 +20,7 @@ const NOT_SUPPORTED: u32 = sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED as u
 impl Calls {
     /// Returns an error unless the status is success. The error has the library's name for the status, and says what
     /// the user can do.
-    fn of(&self, call: &str, status: Status) -> Result<(), String> {
+    fn check(&self, call: &str, status: Status) -> Result<(), String> {
         const NOT_INITIALIZED: u32 = sys::cublasStatus_t::CUBLAS_STATUS_NOT_INITIALIZED as u32;
         const ALLOC_FAILED: u32 = sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED as u32;
         const ARCH_MISMATCH: u32 = sys::cublasStatus_t::CUBLAS_STATUS_ARCH_MISMATCH as u32;
@@ -58,7 +58,7 @@ impl Handle {
         let calls = &found.calls;
         let mut raw = ptr::null_mut();
         // SAFETY: the library is open, and writes a handle.
-        calls.of("cublasLtCreate", unsafe { (calls.cublasLtCreate)(&raw mut raw) })?;
+        calls.check("cublasLtCreate", unsafe { (calls.cublasLtCreate)(&raw mut raw) })?;
         Ok(Rc::new(Self { calls, raw, context: Rc::clone(context) }))
     }
 }
@@ -84,7 +84,7 @@ macro_rules! set {
         let status = unsafe {
             ($calls.$function)($descriptor.raw, $attribute, (&raw const value).cast(), size_of_val(&value))
         };
-        $calls.of(concat!(stringify!($function), " of ", stringify!($attribute)), status)
+        $calls.check(concat!(stringify!($function), " of ", stringify!($attribute)), status)
     }};
 }
 
@@ -162,7 +162,7 @@ impl Queued for Multiply {
                 stream.raw(),
             )
         };
-        self.handle.calls.of("cublasLtMatmul", status)
+        self.handle.calls.check("cublasLtMatmul", status)
     }
 }
 
@@ -188,7 +188,7 @@ fn operation(calls: &Calls, problem: &Problem, buffers: &Buffers) -> Result<Oper
     let mut raw = ptr::null_mut();
     // SAFETY: the library is open, and writes a descriptor.
     let status = unsafe { (calls.cublasLtMatmulDescCreate)(&raw mut raw, compute, data_type(scale)?) };
-    calls.of("cublasLtMatmulDescCreate", status)?;
+    calls.check("cublasLtMatmulDescCreate", status)?;
     let operation = Descriptor { raw, free: calls.cublasLtMatmulDescDestroy };
     let epilogue = match (problem.function, problem.bias) {
         (Function::Nothing, None) => Epilogue::CUBLASLT_EPILOGUE_DEFAULT,
@@ -235,7 +235,7 @@ fn matrix(
     let status = unsafe {
         (calls.cublasLtMatrixLayoutCreate)(&raw mut raw, ty, rows as u64, columns as u64, signed(rows)?)
     };
-    calls.of("cublasLtMatrixLayoutCreate", status)?;
+    calls.check("cublasLtMatrixLayoutCreate", status)?;
     let matrix = Descriptor { raw, free: calls.cublasLtMatrixLayoutDestroy };
     if batch > 1 {
         let count = i32::try_from(batch).map_err(|error| error.to_string())?;
@@ -284,7 +284,7 @@ fn choose(
     let mut raw = ptr::null_mut();
     // SAFETY: the library is open, and writes a descriptor.
     let status = unsafe { (calls.cublasLtMatmulPreferenceCreate)(&raw mut raw) };
-    calls.of("cublasLtMatmulPreferenceCreate", status)?;
+    calls.check("cublasLtMatmulPreferenceCreate", status)?;
     let preference: Preference = Descriptor { raw, free: calls.cublasLtMatmulPreferenceDestroy };
     let most = Attribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
     set!(calls, cublasLtMatmulPreferenceSetAttribute, preference, most, problem.workspace)?;
@@ -320,7 +320,7 @@ fn choose(
     };
     // If there is no algorithm, some versions of the library return this error and others do not.
     if status.0 != NOT_SUPPORTED {
-        calls.of("cublasLtMatmulAlgoGetHeuristic", status)?;
+        calls.check("cublasLtMatmulAlgoGetHeuristic", status)?;
     }
     let count = usize::try_from(count).unwrap_or(0);
     if status.0 == NOT_SUPPORTED || count < wanted {
@@ -332,7 +332,7 @@ fn choose(
     }
     // SAFETY: the library has written as many results as it counts.
     let chosen = unsafe { results[problem.algorithm].assume_init() };
-    calls.of("cublasLtMatmulAlgoGetHeuristic", chosen.state)?;
+    calls.check("cublasLtMatmulAlgoGetHeuristic", chosen.state)?;
     if chosen.workspace > problem.workspace {
         return Err(format!(
             "the algorithm of cuBLASLt needs {} bytes of scratch memory, but may use only {}",

@@ -102,7 +102,7 @@ impl Problem {
                         self.residual = Some(operand);
                     } else {
                         return Err(format!(
-                            "it adds at most one row and one value of the result's shape, but not {ty}"
+                            "cuBLASLt adds at most one row and one value of the result's shape, but not {ty}"
                         ));
                     }
                 }

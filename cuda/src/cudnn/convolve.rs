@@ -69,7 +69,7 @@ impl Convolve {
                 &raw mut wanted,
             )
         };
-        calls.of("cudnnGetConvolutionForwardWorkspaceSize", status)?;
+        calls.check("cudnnGetConvolutionForwardWorkspaceSize", status)?;
         let given = problem.workspace();
         if wanted > given {
             return Err(format!(
@@ -107,7 +107,7 @@ impl Queued for Convolve {
         let (workspace, bytes) = (self.workspace.0 as *mut c_void, self.workspace.1);
         let (calls, raw) = (self.handle.calls, self.handle.raw);
         // SAFETY: the handle and the stream are valid.
-        calls.of("cudnnSetStream", unsafe { (calls.cudnnSetStream)(raw, stream.raw()) })?;
+        calls.check("cudnnSetStream", unsafe { (calls.cudnnSetStream)(raw, stream.raw()) })?;
         if let Some(activation) = &self.activation {
             // SAFETY: the descriptors describe the memory at the addresses, which outlives this value, and the
             // scratch memory has the size that the library requested.
@@ -133,7 +133,7 @@ impl Queued for Convolve {
                     y,
                 )
             };
-            return calls.of("cudnnConvolutionBiasActivationForward", status);
+            return calls.check("cudnnConvolutionBiasActivationForward", status);
         }
         // SAFETY: as above.
         let status = unsafe {
@@ -153,10 +153,10 @@ impl Queued for Convolve {
                 y,
             )
         };
-        calls.of("cudnnConvolutionForward", status)?;
+        calls.check("cudnnConvolutionForward", status)?;
         // SAFETY: as above.
         let status = unsafe { (calls.cudnnAddTensor)(raw, one, self.bias.raw, bias, one, self.y.raw, y) };
-        calls.of("cudnnAddTensor", status)
+        calls.check("cudnnAddTensor", status)
     }
 }
 
@@ -197,7 +197,7 @@ macro_rules! made {
     ($calls:ident, $create:ident, $destroy:ident) => {{
         let mut raw = ptr::null_mut();
         // SAFETY: the library is open, and writes a descriptor.
-        $calls.of(stringify!($create), unsafe { ($calls.$create)(&raw mut raw) })?;
+        $calls.check(stringify!($create), unsafe { ($calls.$create)(&raw mut raw) })?;
         Descriptor { raw, free: $calls.$destroy }
     }};
 }
@@ -212,7 +212,7 @@ fn tensor(
     let tensor = made!(calls, cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor);
     // SAFETY: the descriptor is valid.
     let status = unsafe { (calls.cudnnSetTensor4dDescriptor)(tensor.raw, format, ty, n, c, h, w) };
-    calls.of("cudnnSetTensor4dDescriptor", status)?;
+    calls.check("cudnnSetTensor4dDescriptor", status)?;
     Ok(tensor)
 }
 
@@ -226,7 +226,7 @@ fn filter(
     let filter = made!(calls, cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor);
     // SAFETY: the descriptor is valid.
     let status = unsafe { (calls.cudnnSetFilter4dDescriptor)(filter.raw, ty, format, k, c, h, w) };
-    calls.of("cudnnSetFilter4dDescriptor", status)?;
+    calls.check("cudnnSetFilter4dDescriptor", status)?;
     Ok(filter)
 }
 
@@ -264,13 +264,13 @@ fn window(calls: &Calls, problem: &Problem) -> Result<Window, String> {
             data_type(sums)?,
         )
     };
-    calls.of("cudnnSetConvolution2dDescriptor", status)?;
+    calls.check("cudnnSetConvolution2dDescriptor", status)?;
     // SAFETY: as above.
-    calls.of("cudnnSetConvolutionGroupCount", unsafe {
+    calls.check("cudnnSetConvolutionGroupCount", unsafe {
         (calls.cudnnSetConvolutionGroupCount)(window.raw, groups)
     })?;
     // SAFETY: as above.
-    calls.of("cudnnSetConvolutionMathType", unsafe {
+    calls.check("cudnnSetConvolutionMathType", unsafe {
         (calls.cudnnSetConvolutionMathType)(window.raw, math)
     })?;
     Ok(window)
@@ -284,6 +284,6 @@ fn activation(calls: &Calls, relu: bool) -> Result<Activation, String> {
     let nan = sys::cudnnNanPropagation_t::CUDNN_NOT_PROPAGATE_NAN;
     // SAFETY: the descriptor is valid.
     let status = unsafe { (calls.cudnnSetActivationDescriptor)(activation.raw, mode, nan, 0.0) };
-    calls.of("cudnnSetActivationDescriptor", status)?;
+    calls.check("cudnnSetActivationDescriptor", status)?;
     Ok(activation)
 }

@@ -8,6 +8,7 @@
 //! one a plan reserves as much as an engine can need.
 
 mod attention;
+mod cached;
 mod calls;
 mod convolution;
 mod descriptor;
@@ -16,7 +17,6 @@ mod execute;
 mod operation;
 #[cfg(test)]
 mod test;
-mod told;
 
 use crate::command;
 pub(super) use attention::SOFTMAX;
@@ -49,7 +49,7 @@ pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
     let graph = graph(call)?;
     attention::supported(call)?;
     let most = most(call);
-    let wanted = match told::engines(&graph)? {
+    let wanted = match cached::engines(&graph)? {
         Some(engines) => {
             let number = number(call);
             let wanted = engines.get(number).ok_or_else(|| lacking(engines.len(), number))?;

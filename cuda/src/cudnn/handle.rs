@@ -11,7 +11,7 @@ use std::rc::Rc;
 impl Calls {
     /// Returns an error unless the status is success. The error has the library's name for the status, and says what
     /// the user can do.
-    pub(super) fn of(&self, call: &str, status: Status) -> Result<(), String> {
+    pub(super) fn check(&self, call: &str, status: Status) -> Result<(), String> {
         let remedy = match status.0 {
             0 => return Ok(()),
             1001..=1008 => {
@@ -48,7 +48,7 @@ impl Handle {
         let _ = (library::cublaslt(), nvrtc::compiler());
         let mut raw = ptr::null_mut();
         // SAFETY: the library is open, and writes a handle.
-        calls.of("cudnnCreate", unsafe { (calls.cudnnCreate)(&raw mut raw) })?;
+        calls.check("cudnnCreate", unsafe { (calls.cudnnCreate)(&raw mut raw) })?;
         Ok(Rc::new(Self { calls, raw, context: Rc::clone(context) }))
     }
 }

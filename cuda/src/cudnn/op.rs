@@ -1,8 +1,8 @@
 //! The ops for which the library has kernels: convolution in `nchw` or `nhwc`, by a library call or by a graph of
 //! operations, and attention by a graph.
 
-use super::super::alone::Alone;
 use super::super::backend::FAMILY;
+use super::super::single_call::SingleCall;
 use super::super::{command, library, tf32};
 use super::graph;
 use super::problem::Problem;
@@ -129,5 +129,5 @@ fn contract_of_graph(call: &Call<'_>) -> Result<Contract, String> {
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-    Ok(Box::new(Alone::new(call, &call.contract()?)?))
+    Ok(Box::new(SingleCall::new(call, &call.contract()?)?))
 }

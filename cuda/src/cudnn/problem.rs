@@ -18,7 +18,7 @@ pub(super) enum Algorithm {
 }
 
 impl Algorithm {
-    fn of(number: i64) -> Result<Self, String> {
+    fn from_number(number: i64) -> Result<Self, String> {
         Ok(match number {
             0 => Self::ImplicitProduct,
             1 => Self::ImplicitProductWithIndices,
@@ -119,7 +119,7 @@ impl Problem {
             residual: None,
             relu: false,
             tf32: call.attrs.expect_int("tf32") == 1,
-            algorithm: Algorithm::of(call.attrs.expect_int("algorithm"))?,
+            algorithm: Algorithm::from_number(call.attrs.expect_int("algorithm"))?,
         };
         problem.follow(call)?;
         problem.has_kernel()?;
@@ -134,7 +134,7 @@ impl Problem {
                 "add" if !self.relu && self.residual.is_none() => {
                     let ty = call.inputs[operand];
                     if ty.shape != call.output.shape {
-                        return Err(format!("it adds a value of the result's shape, not {ty}"));
+                        return Err(format!("cuDNN adds only a value of the result's shape, not {ty}"));
                     }
                     self.residual = Some(operand);
                 }

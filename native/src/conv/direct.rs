@@ -7,8 +7,8 @@
 
 use super::tile::{Micro, Tile, micro};
 use super::{Finish, Geometry, contract as named};
-use crate::ahead::Ahead;
 use crate::args::Buffers;
+use crate::prefetch::Prefetch;
 use crate::{ISAS, reference};
 use ovolo::attr::Attrs;
 use ovolo::backend::{Args, Call, Contract, Kernel};
@@ -174,16 +174,16 @@ impl Direct {
         now: (usize, usize),
         then: Option<(usize, usize)>,
         done: usize,
-    ) -> Ahead {
+    ) -> Prefetch {
         let (outputs, done) = if done < self.inputs { (Some(now), done) } else { (then, 0) };
-        let Some((first, count)) = outputs else { return Ahead::NONE };
+        let Some((first, count)) = outputs else { return Prefetch::NONE };
         let Geometry { block, kernel, .. } = self.geometry;
         let size = kernel[0] * kernel[1] * block * block;
         let from = args.inputs[1].cast::<f32>().wrapping_add((first * self.inputs + done) * size);
         // The weights of several output blocks are contiguous only if there is one chunk; otherwise only those of the
         // first block are prefetched.
         let blocks = if self.chunk == self.inputs { count * self.inputs } else { self.chunk };
-        Ahead::new(from, blocks * size)
+        Prefetch::new(from, blocks * size)
     }
 
     /// # Safety

@@ -151,7 +151,7 @@ macro_rules! tiles {
             pub(super) fn pick(pixels: usize, blocks: usize) -> Function {
                 match (pixels, blocks) {
                     $(($p, 1) => one::<$p, 1>, ($p, _) => one::<$p, 2>,)*
-                    _ => unreachable!("a tile has as many pixels as fit into registers"),
+                    _ => unreachable!("a tile has a supported number of pixels"),
                 }
             }
         }

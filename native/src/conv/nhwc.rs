@@ -6,10 +6,10 @@
 //! The division into tiles and the order of the sums do not depend on the number of threads.
 
 use super::{Geometry, contract as named};
-use crate::ahead::Ahead;
 use crate::args::{Buffers, Shared};
 use crate::chain::{Action, Area, apply};
 use crate::gemm::{Micro, PANEL, Tile, micro};
+use crate::prefetch::Prefetch;
 use crate::{ISAS, reference};
 use ovolo::attr::Attrs;
 use ovolo::backend::{Args, Call, Contract, Kernel};
@@ -256,7 +256,7 @@ impl Nhwc {
                             depth: DEPTH.min(self.inputs - done),
                             columns: lanes,
                             accumulate: true,
-                            ahead: Ahead::NONE,
+                            ahead: Prefetch::NONE,
                         };
                         // SAFETY: the pixels are within the input, the weights within the panel, and the results
                         // belong to this task.

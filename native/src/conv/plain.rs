@@ -6,10 +6,10 @@
 //! the division into tiles, do not depend on the number of threads.
 
 use super::{Geometry, contract as named};
-use crate::ahead::Ahead;
 use crate::args::{Buffers, Shared};
 use crate::chain::{Action, Area, apply};
 use crate::gemm::{Micro, PANEL, Tile, micro};
+use crate::prefetch::Prefetch;
 use crate::{ISAS, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::Lowering;
@@ -225,7 +225,7 @@ impl Plain {
                             depth,
                             columns: PANEL.min(pixels.len() - column),
                             accumulate: true,
-                            ahead: Ahead::NONE,
+                            ahead: Prefetch::NONE,
                         };
                         self.micro.block(&one, cut(tile + 1) - cut(tile));
                     }

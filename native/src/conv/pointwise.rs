@@ -10,9 +10,9 @@
 use super::rows::{Rows, rows};
 use super::tile::{Micro, Tile, micro};
 use super::{Finish, Geometry, contract as named};
-use crate::ahead::Ahead;
 use crate::args::{Buffers, Shared};
 use crate::chain::{Area, apply};
+use crate::prefetch::Prefetch;
 use crate::{ISAS, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::pointwise::{between, parts, second};
@@ -199,7 +199,7 @@ impl Pair {
                 stride: 1,
                 dilation: 1,
                 columns: width,
-                ahead: Ahead::NONE,
+                ahead: Prefetch::NONE,
             };
             // SAFETY: the tile is within the row, and the input and weights that it reads are in bounds.
             unsafe { self.micro.run(&tile, count, end - from, false) };

@@ -7,7 +7,7 @@ use crate::ISAS;
 use crate::args::{Buffers, Shared};
 use crate::lanes::{Lanes, widened};
 use crate::reference;
-use crate::strassen::{Left, Part, Strassen, meaning};
+use crate::strassen::{Left, Part, Strassen, definition};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Arity, Form, Layouts, Lowering, Reference};
 
@@ -15,14 +15,14 @@ use ovolo::op::{Arity, Form, Layouts, Lowering, Reference};
 pub(super) const OP: Lowering = Lowering {
     doc: Some("1x1 convolution by Strassen's algorithm, with sums of weights; then a post chain"),
     arity: Some(Arity::Post(3)),
-    attributes: meaning::ATTRIBUTES,
+    attributes: definition::ATTRIBUTES,
     layouts: Layouts::Forms(&[
         Form::new(&["nChw16c", "Cab16c", "plain"], "nChw16c"),
         Form::new(&["nChw8c", "Cab8c", "plain"], "nChw8c"),
     ]),
-    makes: &[meaning::OF_CONV],
-    reference: Reference::Own(meaning::eval_conv),
-    flops: Some(meaning::flops),
+    makes: &[definition::OF_CONV],
+    reference: Reference::Own(definition::eval_conv),
+    flops: Some(definition::flops),
     instruction_sets: ISAS,
     ..Lowering::new("native.conv-strassen", "conv", contract, kernel)
 };

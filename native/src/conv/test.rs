@@ -264,7 +264,7 @@ fn check_pointwise_depthwise(shape: &Shape, (raise, inner): (f32, &[Step]), bloc
 }
 
 #[test]
-fn pointwise_depthwise_has_no_kernel_outside_of_blocks() {
+fn pointwise_depthwise_needs_blocked_channels() {
     let plain = |shape: &[usize]| TensorType::plain(DType::F32, shape.to_vec());
     let types =
         [plain(&[1, 8, 9, 9]), plain(&[16, 8, 1, 1]), plain(&[16]), plain(&[16, 1, 3, 3]), plain(&[16])];

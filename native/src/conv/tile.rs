@@ -1,7 +1,7 @@
 //! Tiles of a direct convolution: some pixels of a row by some blocks of output channels.
 
-use crate::ahead::Ahead;
 use crate::lanes::{Isa, Lanes};
+use crate::prefetch::Prefetch;
 
 /// The number of pixels in a tile of 1, 2 or 3 blocks, such that the sums, the weights and the value of a pixel fit
 /// into 32 registers.
@@ -51,7 +51,7 @@ pub(super) struct Tile {
     pub dilation: usize,
     pub columns: usize,
     /// Weights that a later tile will read.
-    pub ahead: Ahead,
+    pub ahead: Prefetch,
 }
 
 type Function = unsafe fn(&Tile);
@@ -173,7 +173,7 @@ macro_rules! table {
     ($wrap:ident, $blocks:expr, $pixels:expr, $edge:expr, [$($o:literal: [$($p:literal),*]),*]) => {
         match ($blocks, $pixels, $edge) {
             $($(($o, $p, false) => $wrap::<$p, $o, false>, ($o, $p, true) => $wrap::<$p, $o, true>,)*)*
-            _ => unreachable!("a tile has 1 to 3 blocks and as many pixels as fit"),
+            _ => unreachable!("a tile has 1 to 3 blocks and a supported number of pixels"),
         }
     };
 }

@@ -21,7 +21,7 @@ use self::forms::Transforms;
 use self::transform::{Store, Strip};
 use super::{Finish, Geometry, contract as named};
 use crate::args::{Buffers, Shared};
-use crate::product::{Product, Set, Way};
+use crate::product::{Product, Set, StoreMode};
 use crate::reference;
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::winograd::{Axis, axes_of};
@@ -228,7 +228,7 @@ impl Winograd {
                 u_block,
                 ahead,
                 to: [m.wrapping_add(output * self.chunk * lanes), std::ptr::null_mut()],
-                ways: [Way::Set, Way::None],
+                modes: [StoreMode::Set, StoreMode::None],
                 row: lanes,
                 column: self.chunk * lanes,
             };

@@ -1,7 +1,7 @@
 //! `native.matmul-strassen`: a product with constant weights by Strassen's algorithm.
 
 use super::super::chain::{Action, Area, apply};
-use super::super::strassen::{Left, Part, Strassen, meaning};
+use super::super::strassen::{Left, Part, Strassen, definition};
 use super::super::{ISAS, plain_contract, reference};
 use super::steps::Steps;
 use crate::args::{Buffers, Shared};
@@ -13,14 +13,14 @@ use ovolo::op::{Arity, Form, Layouts, Lowering, Reference};
 pub(super) const OP: Lowering = Lowering {
     doc: Some("matrix product by Strassen's algorithm, with sums of weights; then a post chain"),
     arity: Some(Arity::Post(2)),
-    attributes: meaning::ATTRIBUTES,
+    attributes: definition::ATTRIBUTES,
     layouts: Layouts::Forms(&[
         Form::new(&["plain", "Cab16c"], "plain"),
         Form::new(&["plain", "Cab8c"], "plain"),
     ]),
-    makes: &[meaning::OF_MATMUL],
-    reference: Reference::Own(meaning::eval_matmul),
-    flops: Some(meaning::flops),
+    makes: &[definition::OF_MATMUL],
+    reference: Reference::Own(definition::eval_matmul),
+    flops: Some(definition::flops),
     instruction_sets: ISAS,
     ..Lowering::new("native.matmul-strassen", "matmul", contract, kernel)
 };

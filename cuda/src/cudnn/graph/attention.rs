@@ -2,7 +2,7 @@
 //! softmax, and the product with the values. The library's flash-attention engines compute it without storing the
 //! scores.
 
-use super::operation::{Function, Graph, Operation, Place, Value, strides};
+use super::operation::{Function, Graph, GraphValue, Operation, ValuePlace, strides};
 use crate::library;
 use ovolo::op::Call;
 use ovolo::tensor::DType;
@@ -45,15 +45,16 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
         }
     }
     let mut graph = Graph::new(dtype, false);
-    let q = graph.add(Value::operand(0, call.inputs[0])?);
+    let q = graph.add(GraphValue::operand(0, call.inputs[0])?);
     // The keys are read as a transposed matrix, without a copy.
-    let mut keys = Value::operand(1, call.inputs[1])?;
+    let mut keys = GraphValue::operand(1, call.inputs[1])?;
     keys.sizes.swap(2, 3);
     keys.strides.swap(2, 3);
     let sizes = [keys.sizes[0], keys.sizes[1], call.inputs[0].shape[2], keys.sizes[3]];
     let k = graph.add(keys);
-    let v = graph.add(Value::operand(2, call.inputs[2])?);
-    let like = Value { sizes, strides: strides(sizes, false), dtype: DType::F32, place: Place::Between };
+    let v = graph.add(GraphValue::operand(2, call.inputs[2])?);
+    let like =
+        GraphValue { sizes, strides: strides(sizes, false), dtype: DType::F32, place: ValuePlace::Between };
     let mut scores = graph.add(like);
     graph.operations.push(Operation::Product { a: q, b: k, y: scores });
     let scale = call.attrs.expect_float("scale");
@@ -63,14 +64,14 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
         scores = graph.pointwise(Function::Mul, scores, Some(factor));
     }
     if let Some(mask) = call.inputs.get(3) {
-        let mask = graph.add(Value::operand(3, mask)?);
+        let mask = graph.add(GraphValue::operand(3, mask)?);
         scores = graph.pointwise(Function::Add, scores, Some(mask));
     }
     let weights = graph.between(scores);
     graph.values[weights].dtype = dtype;
     graph.operations.push(Operation::Softmax { x: scores, y: weights });
     let sizes = <[usize; 4]>::try_from(&call.output.shape[..]).map_err(|_| "no heads".to_owned())?;
-    let result = Value { sizes, strides: strides(sizes, false), dtype, place: Place::Output };
+    let result = GraphValue { sizes, strides: strides(sizes, false), dtype, place: ValuePlace::Output };
     let result = graph.add(result);
     graph.operations.push(Operation::Product { a: weights, b: v, y: result });
     Ok(graph)

@@ -1,6 +1,6 @@
 //! The graph of a convolution with its bias and post chain, derived from the types of a call.
 
-use super::operation::{Function, Graph, Operation, Place, Value, strides};
+use super::operation::{Function, Graph, GraphValue, Operation, ValuePlace, strides};
 use ovolo::attr::Step;
 use ovolo::op::Call;
 use ovolo::op::post;
@@ -30,15 +30,16 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
     let pads = ints("pads");
     let (before, after) = pads.split_at(pads.len() / 2);
     let mut graph = Graph::new(output.dtype, call.attrs.expect_int("tf32") == 1);
-    let x = graph.add(Value::operand(0, call.inputs[0])?);
-    let w = graph.add(Value::operand(1, call.inputs[1])?);
-    let mut bias = Value::operand(2, call.inputs[2])?;
+    let x = graph.add(GraphValue::operand(0, call.inputs[0])?);
+    let w = graph.add(GraphValue::operand(1, call.inputs[1])?);
+    let mut bias = GraphValue::operand(2, call.inputs[2])?;
     bias.sizes = [1, output.shape[1], 1, 1];
     bias.strides = strides(bias.sizes, nhwc);
     let bias = graph.add(bias);
     let sizes = <[usize; 4]>::try_from(&output.shape[..])
         .map_err(|_| "the shape is not that of an image".to_owned())?;
-    let like = Value { sizes, strides: strides(sizes, nhwc), dtype: DType::F32, place: Place::Between };
+    let like =
+        GraphValue { sizes, strides: strides(sizes, nhwc), dtype: DType::F32, place: ValuePlace::Between };
     let y = graph.add(like);
     graph.operations.push(Operation::Convolution {
         x,
@@ -53,7 +54,7 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
     let residual = steps.first().is_some_and(|step| step.op == "add") && call.inputs[3].shape == output.shape;
     let mut value = y;
     if residual {
-        let added = graph.add(Value::operand(3, call.inputs[3])?);
+        let added = graph.add(GraphValue::operand(3, call.inputs[3])?);
         value = graph.pointwise(Function::Add, value, Some(added));
     }
     value = graph.pointwise(Function::Add, value, Some(bias));
@@ -69,7 +70,7 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
     for step in rest {
         let extra = if post::is_binary(step) {
             operand += 1;
-            Some(graph.add(Value::operand(operand - 1, call.inputs[operand - 1])?))
+            Some(graph.add(GraphValue::operand(operand - 1, call.inputs[operand - 1])?))
         } else {
             None
         };

@@ -37,7 +37,7 @@ impl From<Failure> for String {
 
 /// The value of an attribute.
 #[derive(Clone, Copy)]
-pub(super) enum Value<'a> {
+pub(super) enum AttributeValue<'a> {
     Whole(&'a [i64]),
     Single(f32),
     Double(f64),
@@ -63,16 +63,16 @@ impl Library {
     }
 
     /// Returns an error unless the status is success.
-    pub fn of(&self, call: &str, status: Status) -> Result<(), Failure> {
+    pub fn check(&self, call: &str, status: Status) -> Result<(), Failure> {
         if status == Status::SUCCESS {
             return Ok(());
         }
-        let mut said = [0_u8; 512];
+        let mut message = [0_u8; 512];
         // SAFETY: the library writes at most this number of bytes, including a terminating zero.
-        unsafe { (self.graph.cudnnGetLastErrorString)(said.as_mut_ptr().cast(), said.len()) };
-        let said = CStr::from_bytes_until_nul(&said).map(CStr::to_string_lossy).unwrap_or_default();
-        let call = if said.is_empty() { call.to_owned() } else { format!("{call} ({})", said.trim()) };
-        let text = self.base.of(&call, status).err().unwrap_or_default();
+        unsafe { (self.graph.cudnnGetLastErrorString)(message.as_mut_ptr().cast(), message.len()) };
+        let message = CStr::from_bytes_until_nul(&message).map(CStr::to_string_lossy).unwrap_or_default();
+        let call = if message.is_empty() { call.to_owned() } else { format!("{call} ({})", message.trim()) };
+        let text = self.base.check(&call, status).err().unwrap_or_default();
         Err(Failure { unsupported: (3000..4000).contains(&status.0), text })
     }
 
@@ -81,43 +81,43 @@ impl Library {
         let mut raw = ptr::null_mut();
         // SAFETY: the library is open, and writes a descriptor.
         let status = unsafe { (self.graph.cudnnBackendCreateDescriptor)(kind, &raw mut raw) };
-        self.of(&format!("cudnnBackendCreateDescriptor of {kind:?}"), status)?;
+        self.check(&format!("cudnnBackendCreateDescriptor of {kind:?}"), status)?;
         Ok(Descriptor { raw, free: self.graph.cudnnBackendDestroyDescriptor })
     }
 
     /// Sets an attribute.
-    pub fn set(&self, descriptor: &Descriptor, name: Name, value: Value<'_>) -> Result<(), Failure> {
+    pub fn set(&self, descriptor: &Descriptor, name: Name, value: AttributeValue<'_>) -> Result<(), Failure> {
         let raw: Vec<sys::cudnnBackendDescriptor_t>;
         let flag;
         let (ty, count, at): (Type, usize, *const c_void) = match &value {
-            Value::Whole(values) => (Type::CUDNN_TYPE_INT64, values.len(), values.as_ptr().cast()),
-            Value::Single(value) => (Type::CUDNN_TYPE_FLOAT, 1, ptr::from_ref(value).cast()),
-            Value::Double(value) => (Type::CUDNN_TYPE_DOUBLE, 1, ptr::from_ref(value).cast()),
-            Value::Flag(value) => {
+            AttributeValue::Whole(values) => (Type::CUDNN_TYPE_INT64, values.len(), values.as_ptr().cast()),
+            AttributeValue::Single(value) => (Type::CUDNN_TYPE_FLOAT, 1, ptr::from_ref(value).cast()),
+            AttributeValue::Double(value) => (Type::CUDNN_TYPE_DOUBLE, 1, ptr::from_ref(value).cast()),
+            AttributeValue::Flag(value) => {
                 flag = u8::from(*value);
                 (Type::CUDNN_TYPE_BOOLEAN, 1, ptr::from_ref(&flag).cast())
             }
-            Value::Named(ty, value) => (*ty, 1, ptr::from_ref(value).cast()),
-            Value::Descriptors(list) => {
+            AttributeValue::Named(ty, value) => (*ty, 1, ptr::from_ref(value).cast()),
+            AttributeValue::Descriptors(list) => {
                 raw = list.iter().map(|one| one.raw).collect();
                 (Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, raw.len(), raw.as_ptr().cast())
             }
-            Value::Handle(handle) => (Type::CUDNN_TYPE_HANDLE, 1, ptr::from_ref(handle).cast()),
+            AttributeValue::Handle(handle) => (Type::CUDNN_TYPE_HANDLE, 1, ptr::from_ref(handle).cast()),
             #[cfg(test)]
-            Value::Text(text) => (Type::CUDNN_TYPE_CHAR, text.len(), text.as_ptr().cast()),
-            Value::Pointers(list) => (Type::CUDNN_TYPE_VOID_PTR, list.len(), list.as_ptr().cast()),
+            AttributeValue::Text(text) => (Type::CUDNN_TYPE_CHAR, text.len(), text.as_ptr().cast()),
+            AttributeValue::Pointers(list) => (Type::CUDNN_TYPE_VOID_PTR, list.len(), list.as_ptr().cast()),
         };
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         // SAFETY: the descriptor is valid, and the library copies this number of elements of the type.
         let status = unsafe { (self.graph.cudnnBackendSetAttribute)(descriptor.raw, name, ty, count, at) };
-        self.of(&format!("cudnnBackendSetAttribute of {name:?}"), status)
+        self.check(&format!("cudnnBackendSetAttribute of {name:?}"), status)
     }
 
     /// Finalises a descriptor.
     pub fn finish(&self, descriptor: &Descriptor, what: &str) -> Result<(), Failure> {
         // SAFETY: the descriptor is valid.
         let status = unsafe { (self.graph.cudnnBackendFinalize)(descriptor.raw) };
-        self.of(&format!("cudnnBackendFinalize of {what}"), status)
+        self.check(&format!("cudnnBackendFinalize of {what}"), status)
     }
 
     /// Reads up to `most` numbers of an attribute. Values of enums are read as plain numbers.
@@ -164,7 +164,7 @@ impl Library {
                 ptr::null_mut(),
             )
         };
-        self.of(&format!("cudnnBackendGetAttribute of {name:?}"), status)?;
+        self.check(&format!("cudnnBackendGetAttribute of {name:?}"), status)?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
@@ -183,7 +183,7 @@ impl Library {
         let status = unsafe {
             (self.graph.cudnnBackendGetAttribute)(descriptor.raw, name, ty, room, &raw mut count, at)
         };
-        self.of(&format!("cudnnBackendGetAttribute of {name:?}"), status)?;
+        self.check(&format!("cudnnBackendGetAttribute of {name:?}"), status)?;
         // The library may return a larger count than it had room for.
         Ok(usize::try_from(count).unwrap_or(0).min(most))
     }

@@ -1,7 +1,7 @@
 //! The description of a graph for the library, and the engines that the library lists for it.
 
-use super::descriptor::{Descriptor, Failure, Library, Value as Given, data_type};
-use super::operation::{Function, Graph, Operation, Place, Value};
+use super::descriptor::{AttributeValue, Descriptor, Failure, Library, data_type};
+use super::operation::{Function, Graph, GraphValue, Operation, ValuePlace};
 use cudarc::cudnn::sys::{
     self, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
     cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode,
@@ -29,10 +29,10 @@ pub(super) enum Target<'a> {
 
 impl Target<'_> {
     /// Sets the attribute of a descriptor that corresponds to the kind of target.
-    fn tell(self, library: Library, one: &Descriptor, handle: Name, described: Name) -> Result<(), Failure> {
+    fn set(self, library: Library, one: &Descriptor, handle: Name, described: Name) -> Result<(), Failure> {
         match self {
-            Self::Handle(raw) => library.set(one, handle, Given::Handle(raw)),
-            Self::Described(device) => library.set(one, described, Given::Descriptors(&[device])),
+            Self::Handle(raw) => library.set(one, handle, AttributeValue::Handle(raw)),
+            Self::Described(device) => library.set(one, described, AttributeValue::Descriptors(&[device])),
         }
     }
 }
@@ -74,9 +74,9 @@ impl Engines {
         let all: Vec<&Descriptor> = operations.iter().collect();
         let told = library.create(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
         if let Target::Handle(raw) = target {
-            library.set(&told, Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, Given::Handle(raw))?;
+            library.set(&told, Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, AttributeValue::Handle(raw))?;
         }
-        library.set(&told, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, Given::Descriptors(&all))?;
+        library.set(&told, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, AttributeValue::Descriptors(&all))?;
         library.finish(&told, "a graph of operations")?;
         parts.extend(operations);
         let mut list = Vec::new();
@@ -105,9 +105,13 @@ impl Engines {
         debug_assert!(!self.graph.raw.is_null(), "the graph outlives its plans");
         let plan = library.create(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
         let by = (Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
-        target.tell(library, &plan, by.0, by.1)?;
+        target.set(library, &plan, by.0, by.1)?;
         let config = [&self.list[number].config];
-        library.set(&plan, Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, Given::Descriptors(&config))?;
+        library.set(
+            &plan,
+            Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+            AttributeValue::Descriptors(&config),
+        )?;
         library.finish(&plan, "the plan of an engine")?;
         let name = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
         let bytes: Vec<i64> = library.numbers(&plan, name, Type::CUDNN_TYPE_INT64, 1)?;
@@ -136,11 +140,19 @@ fn configs(
     mode: Mode,
 ) -> Result<Vec<Descriptor>, Failure> {
     let heuristic = library.create(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?;
-    library.set(&heuristic, Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, Given::Descriptors(&[graph]))?;
-    let named = Given::Named(Type::CUDNN_TYPE_HEUR_MODE, mode as u32);
+    library.set(
+        &heuristic,
+        Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+        AttributeValue::Descriptors(&[graph]),
+    )?;
+    let named = AttributeValue::Named(Type::CUDNN_TYPE_HEUR_MODE, mode as u32);
     library.set(&heuristic, Name::CUDNN_ATTR_ENGINEHEUR_MODE, named)?;
     if let Target::Described(device) = target {
-        library.set(&heuristic, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, Given::Descriptors(&[device]))?;
+        library.set(
+            &heuristic,
+            Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
+            AttributeValue::Descriptors(&[device]),
+        )?;
     }
     match library.finish(&heuristic, "a heuristic") {
         // If a mode has no engine, some versions of the library return an error and others do not.
@@ -200,22 +212,26 @@ fn whole<const N: usize>(sizes: [usize; N]) -> [i64; N] {
 }
 
 /// Returns an element type as the value of an attribute.
-fn typed(dtype: DType) -> Result<Given<'static>, Failure> {
+fn typed(dtype: DType) -> Result<AttributeValue<'static>, Failure> {
     let number = data_type(dtype).map_err(|text| Failure { unsupported: true, text })?;
-    Ok(Given::Named(Type::CUDNN_TYPE_DATA_TYPE, number))
+    Ok(AttributeValue::Named(Type::CUDNN_TYPE_DATA_TYPE, number))
 }
 
-fn tensor(library: Library, number: usize, value: &Value) -> Result<Descriptor, Failure> {
+fn tensor(library: Library, number: usize, value: &GraphValue) -> Result<Descriptor, Failure> {
     let one = library.create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)?;
-    library.set(&one, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, Given::Whole(&[uid(number)]))?;
+    library.set(&one, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, AttributeValue::Whole(&[uid(number)]))?;
     library.set(&one, Name::CUDNN_ATTR_TENSOR_DATA_TYPE, typed(value.dtype)?)?;
-    library.set(&one, Name::CUDNN_ATTR_TENSOR_DIMENSIONS, Given::Whole(&whole(value.sizes)))?;
-    library.set(&one, Name::CUDNN_ATTR_TENSOR_STRIDES, Given::Whole(&whole(value.strides)))?;
-    library.set(&one, Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, Given::Whole(&[ALIGN]))?;
+    library.set(&one, Name::CUDNN_ATTR_TENSOR_DIMENSIONS, AttributeValue::Whole(&whole(value.sizes)))?;
+    library.set(&one, Name::CUDNN_ATTR_TENSOR_STRIDES, AttributeValue::Whole(&whole(value.strides)))?;
+    library.set(&one, Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, AttributeValue::Whole(&[ALIGN]))?;
     match value.place {
-        Place::Between => library.set(&one, Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL, Given::Flag(true))?,
-        Place::Number(_) => library.set(&one, Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, Given::Flag(true))?,
-        Place::Input(_) | Place::Output => {}
+        ValuePlace::Between => {
+            library.set(&one, Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL, AttributeValue::Flag(true))?
+        }
+        ValuePlace::Number(_) => {
+            library.set(&one, Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, AttributeValue::Flag(true))?
+        }
+        ValuePlace::Input(_) | ValuePlace::Output => {}
     }
     library.finish(&one, "a tensor")?;
     Ok(one)
@@ -227,8 +243,9 @@ fn operation(
     values: &[Descriptor],
     operation: &Operation,
 ) -> Result<(Option<Descriptor>, Descriptor), Failure> {
-    let link =
-        |one: &Descriptor, name: Name, to: &Descriptor| library.set(one, name, Given::Descriptors(&[to]));
+    let link = |one: &Descriptor, name: Name, to: &Descriptor| {
+        library.set(one, name, AttributeValue::Descriptors(&[to]))
+    };
     let at = |number: &usize| &values[*number];
     match operation {
         Operation::Convolution { x, w, y, pads, strides, dilations } => {
@@ -238,8 +255,16 @@ fn operation(
             link(&one, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, at(x))?;
             link(&one, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, at(w))?;
             link(&one, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, at(y))?;
-            library.set(&one, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, Given::Single(1.0))?;
-            library.set(&one, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, Given::Single(0.0))?;
+            library.set(
+                &one,
+                Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                AttributeValue::Single(1.0),
+            )?;
+            library.set(
+                &one,
+                Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+                AttributeValue::Single(0.0),
+            )?;
             library.finish(&one, "a convolution")?;
             Ok((Some(part), one))
         }
@@ -286,16 +311,16 @@ fn window(
     let one = library.create(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)?;
     library.set(&one, Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE, typed(DType::F32)?)?;
     let mode = cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION as u32;
-    let mode = Given::Named(Type::CUDNN_TYPE_CONVOLUTION_MODE, mode);
+    let mode = AttributeValue::Named(Type::CUDNN_TYPE_CONVOLUTION_MODE, mode);
     library.set(&one, Name::CUDNN_ATTR_CONVOLUTION_CONV_MODE, mode)?;
-    library.set(&one, Name::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, Given::Whole(&[2]))?;
+    library.set(&one, Name::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, AttributeValue::Whole(&[2]))?;
     for (name, values) in [
         (Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, before),
         (Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, after),
         (Name::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, strides),
         (Name::CUDNN_ATTR_CONVOLUTION_DILATIONS, dilations),
     ] {
-        library.set(&one, name, Given::Whole(&whole(values)))?;
+        library.set(&one, name, AttributeValue::Whole(&whole(values)))?;
     }
     library.finish(&one, "a convolution's window")?;
     Ok(one)
@@ -303,22 +328,28 @@ fn window(
 
 fn pointwise(library: Library, function: Function) -> Result<Descriptor, Failure> {
     let one = library.create(Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR)?;
-    let mode = Given::Named(Type::CUDNN_TYPE_POINTWISE_MODE, mode(function) as u32);
+    let mode = AttributeValue::Named(Type::CUDNN_TYPE_POINTWISE_MODE, mode(function) as u32);
     library.set(&one, Name::CUDNN_ATTR_POINTWISE_MODE, mode)?;
     library.set(&one, Name::CUDNN_ATTR_POINTWISE_MATH_PREC, typed(DType::F32)?)?;
     match function {
         Function::Relu(slope) => {
             let nan = cudnnNanPropagation_t::CUDNN_NOT_PROPAGATE_NAN as u32;
-            let nan = Given::Named(Type::CUDNN_TYPE_NAN_PROPOGATION, nan);
+            let nan = AttributeValue::Named(Type::CUDNN_TYPE_NAN_PROPOGATION, nan);
             library.set(&one, Name::CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, nan)?;
-            library.set(&one, Name::CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, Given::Double(slope))?;
+            library.set(
+                &one,
+                Name::CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE,
+                AttributeValue::Double(slope),
+            )?;
         }
         Function::Elu(alpha) => {
-            library.set(&one, Name::CUDNN_ATTR_POINTWISE_ELU_ALPHA, Given::Double(alpha))?
+            library.set(&one, Name::CUDNN_ATTR_POINTWISE_ELU_ALPHA, AttributeValue::Double(alpha))?
         }
-        Function::Silu => library.set(&one, Name::CUDNN_ATTR_POINTWISE_SWISH_BETA, Given::Double(1.0))?,
+        Function::Silu => {
+            library.set(&one, Name::CUDNN_ATTR_POINTWISE_SWISH_BETA, AttributeValue::Double(1.0))?
+        }
         Function::Softplus => {
-            library.set(&one, Name::CUDNN_ATTR_POINTWISE_SOFTPLUS_BETA, Given::Double(1.0))?;
+            library.set(&one, Name::CUDNN_ATTR_POINTWISE_SOFTPLUS_BETA, AttributeValue::Double(1.0))?;
         }
         _ => {}
     }

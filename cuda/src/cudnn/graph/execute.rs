@@ -1,8 +1,8 @@
 //! A graph that is ready to be queued: the plan of its engine, and addresses.
 
-use super::descriptor::{Descriptor, Library, Value};
+use super::descriptor::{AttributeValue, Descriptor, Library};
 use super::engine::{Engines, Target, uid};
-use super::operation::Place;
+use super::operation::ValuePlace;
 use super::{attention, lacking, number};
 use crate::command::{Buffers, Queued};
 use crate::cudnn::Handle;
@@ -51,26 +51,26 @@ impl Execute {
         }
         let mut numbers = vec![0.0_f32; graph.values.len()];
         for (to, value) in numbers.iter_mut().zip(&graph.values) {
-            if let Place::Number(number) = value.place {
+            if let ValuePlace::Number(number) = value.place {
                 *to = number;
             }
         }
         let (mut names, mut places) = (Vec::new(), Vec::new());
         for (at, value) in graph.values.iter().enumerate() {
             let place = match value.place {
-                Place::Input(operand) => buffers.inputs[operand] as *mut c_void,
-                Place::Output => buffers.output as *mut c_void,
-                Place::Number(_) => ptr::from_mut(&mut numbers[at]).cast(),
-                Place::Between => continue,
+                ValuePlace::Input(operand) => buffers.inputs[operand] as *mut c_void,
+                ValuePlace::Output => buffers.output as *mut c_void,
+                ValuePlace::Number(_) => ptr::from_mut(&mut numbers[at]).cast(),
+                ValuePlace::Between => continue,
             };
             names.push(uid(at));
             places.push(place);
         }
         let scratch = if wanted > 0 { buffers.workspace() as *mut c_void } else { ptr::null_mut() };
         let pack = library.create(Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?;
-        library.set(&pack, Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, Value::Whole(&names))?;
-        library.set(&pack, Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, Value::Pointers(&places))?;
-        library.set(&pack, Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, Value::Pointers(&[scratch]))?;
+        library.set(&pack, Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, AttributeValue::Whole(&names))?;
+        library.set(&pack, Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, AttributeValue::Pointers(&places))?;
+        library.set(&pack, Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, AttributeValue::Pointers(&[scratch]))?;
         library.finish(&pack, "the addresses")?;
         Ok(Self { pack, plan, _engines: engines, _numbers: numbers, library, handle: Rc::clone(handle) })
     }
@@ -80,10 +80,10 @@ impl Queued for Execute {
     fn queue(&mut self, stream: &Stream) -> Result<(), String> {
         let (calls, raw) = (self.handle.calls, self.handle.raw);
         // SAFETY: the handle and the stream are valid.
-        calls.of("cudnnSetStream", unsafe { (calls.cudnnSetStream)(raw, stream.raw()) })?;
+        calls.check("cudnnSetStream", unsafe { (calls.cudnnSetStream)(raw, stream.raw()) })?;
         // SAFETY: the addresses are those of memory that outlives this value and has the sizes of the tensors; the
         // scratch memory has the size of the plan.
         let status = unsafe { (self.library.graph.cudnnBackendExecute)(raw, self.plan.raw, self.pack.raw) };
-        Ok(self.library.of("cudnnBackendExecute", status)?)
+        Ok(self.library.check("cudnnBackendExecute", status)?)
     }
 }

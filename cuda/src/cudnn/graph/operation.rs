@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Graph {
     /// The values. The library's number of a value is its index here plus one.
-    pub values: Vec<Value>,
+    pub values: Vec<GraphValue>,
     /// The operations, in an order in which they can be computed.
     pub operations: Vec<Operation>,
     /// Whether the factors of products may be rounded to TF32.
@@ -18,16 +18,16 @@ pub(super) struct Graph {
 
 /// A value: four sizes, the stride of each dimension in elements, the element type, and the place.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Value {
+pub(super) struct GraphValue {
     pub sizes: [usize; 4],
     pub strides: [usize; 4],
     pub dtype: DType,
-    pub place: Place,
+    pub place: ValuePlace,
 }
 
 /// The place of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Place {
+pub(super) enum ValuePlace {
     Input(usize),
     Output,
     /// In no memory: one operation passes it to the next.
@@ -98,7 +98,7 @@ pub(super) fn strides(sizes: [usize; 4], nhwc: bool) -> [usize; 4] {
     if nhwc { [c * h * w, 1, w * c, c] } else { [c * h * w, h * w, w, 1] }
 }
 
-impl Value {
+impl GraphValue {
     /// Returns an operand of the call; shapes with fewer than four dimensions get leading ones.
     pub fn operand(number: usize, ty: &TensorType) -> Result<Self, String> {
         let rank = ty.shape.rank();
@@ -106,7 +106,7 @@ impl Value {
         let mut sizes = [1; 4];
         sizes[skip..].copy_from_slice(&ty.shape);
         let strides = strides(sizes, !ty.layout.is_plain());
-        Ok(Self { sizes, strides, dtype: ty.dtype, place: Place::Input(number) })
+        Ok(Self { sizes, strides, dtype: ty.dtype, place: ValuePlace::Input(number) })
     }
 }
 
@@ -117,7 +117,7 @@ impl Graph {
     }
 
     /// Adds a value and returns its index.
-    pub fn add(&mut self, value: Value) -> usize {
+    pub fn add(&mut self, value: GraphValue) -> usize {
         self.values.push(value);
         self.values.len() - 1
     }
@@ -125,15 +125,15 @@ impl Graph {
     /// Adds a number in host memory.
     pub fn number(&mut self, number: f64) -> usize {
         #[allow(clippy::cast_possible_truncation)]
-        let place = Place::Number(number as f32);
-        self.add(Value { sizes: [1; 4], strides: [1; 4], dtype: DType::F32, place })
+        let place = ValuePlace::Number(number as f32);
+        self.add(GraphValue { sizes: [1; 4], strides: [1; 4], dtype: DType::F32, place })
     }
 
     /// Adds an intermediate value with the sizes and strides of another value. It is `f32`, independently of the
     /// stored type.
     pub fn between(&mut self, like: usize) -> usize {
-        let Value { sizes, strides, .. } = self.values[like];
-        self.add(Value { sizes, strides, dtype: DType::F32, place: Place::Between })
+        let GraphValue { sizes, strides, .. } = self.values[like];
+        self.add(GraphValue { sizes, strides, dtype: DType::F32, place: ValuePlace::Between })
     }
 
     /// Adds a function of a value, and of a second value if it takes two. Returns the index of the result.
@@ -146,13 +146,13 @@ impl Graph {
     /// Makes an intermediate value the result of the call.
     pub fn store(&mut self, value: usize, dtype: DType) {
         self.values[value].dtype = dtype;
-        self.values[value].place = Place::Output;
+        self.values[value].place = ValuePlace::Output;
     }
 }
 
 impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, Value { sizes, strides, dtype, place }) in self.values.iter().enumerate() {
+        for (number, GraphValue { sizes, strides, dtype, place }) in self.values.iter().enumerate() {
             writeln!(f, "{}: {dtype}{sizes:?} by {strides:?} {place:?}", number + 1)?;
         }
         for operation in &self.operations {

@@ -2,7 +2,7 @@
 //! device is needed. The test runs in a subprocess, because the library needs a stand-in for the driver's library,
 //! with the same name.
 
-use super::descriptor::{Descriptor, Library, Value};
+use super::descriptor::{AttributeValue, Descriptor, Library};
 use super::engine::{Engines, Target};
 use crate::{library, nvrtc};
 use cudarc::cudnn::sys::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
@@ -52,17 +52,17 @@ extern "C" int cuGetErrorName(int, const char** to) { *to = "AN_ERROR"; return 0
 "#;
 
 #[test]
-fn the_library_makes_plans_of_graphs() {
+fn the_library_creates_plans_for_graphs() {
     if std::env::var_os(ASKING).is_some() {
         return ask();
     }
-    let test = "cudnn::graph::test::the_library_makes_plans_of_graphs";
-    let program = std::env::current_exe().expect("a test has a path");
+    let test = "cudnn::graph::test::the_library_creates_plans_for_graphs";
+    let program = std::env::current_exe().expect("the path of the test is known");
     let output = Command::new(program)
         .args(["--exact", test, "--nocapture", "--test-threads", "1"])
         .env(ASKING, "1")
         .output()
-        .expect("a test runs again");
+        .expect("the test can start itself");
     print!("{}", String::from_utf8_lossy(&output.stdout));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "the test was not found: {test}");
@@ -78,7 +78,7 @@ fn driver() -> Result<(), String> {
         // SAFETY: the library has just been compiled from the text above and has no initialisers.
         Some(true) => unsafe { open(&object) },
         Some(false) => Err("the stand-in for the driver does not compile".to_owned()),
-        None => Err("there is no C++ compiler".to_owned()),
+        None => Err("no C++ compiler was found".to_owned()),
     };
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
     opened
@@ -124,7 +124,7 @@ fn convolution(
     tf32: bool,
     steps: &[(&'static str, &[f64])],
 ) -> Asked {
-    let layout: Layout = layout.parse().expect("a layout");
+    let layout: Layout = layout.parse().expect("the layout is valid");
     let image = |shape: [usize; 4]| TensorType::plain(dtype, shape).with_layout(layout.clone());
     let mut operands =
         vec![image([8, 64, 28, 28]), image([64, 64 / groups, 3, 3]), TensorType::plain(dtype, [64])];
@@ -155,17 +155,18 @@ fn ask() {
         (Ok(found), Ok(())) if others.1 && others.2 && found.calls.version() >= DESCRIBED => found,
         (Ok(found), ready) => {
             println!(
-                "skipped: {found} needs NVRTC, cuBLASLt and a C++ compiler, and to be 9.8: {ready:?}, {others:?}"
+                "skipped: the test needs cuDNN 9.8 with NVRTC, cuBLASLt and a C++ compiler, but found {found}: {ready:?}, {others:?}"
             );
             return;
         }
         (Err(why), _) => {
-            println!("skipped: what cuDNN says of graphs, which is {why}");
+            println!("skipped: the test needs cuDNN, which is {why}");
             return;
         }
     };
     let with = Library::new(&found.calls).expect("the library has graphs");
-    let device = described(with).map_err(|failure| failure.text).expect("a device is described");
+    let device =
+        described(with).map_err(|failure| failure.text).expect("the library accepts the description");
     let target = Target::Described(&device);
     let (h, b, f) = (DType::F16, DType::BF16, DType::F32);
     let mut asked = Vec::new();
@@ -210,7 +211,7 @@ fn ask() {
     let mut wrong = Vec::new();
     for one in &asked {
         match answered(with, target, one) {
-            Ok(said) => println!("{said}"),
+            Ok(answer) => println!("{answer}"),
             Err(why) => wrong.push(why),
         }
     }
@@ -220,7 +221,7 @@ fn ask() {
 /// Returns the descriptor of the described device.
 fn described(with: Library) -> Result<Descriptor, super::descriptor::Failure> {
     let device = with.create(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)?;
-    with.set(&device, Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, Value::Text(DEVICE))?;
+    with.set(&device, Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, AttributeValue::Text(DEVICE))?;
     with.finish(&device, "a device")?;
     Ok(device)
 }
@@ -239,17 +240,17 @@ fn answered(
     let output = def.result(&attrs, &types)?;
     let call = Call { op: def, attrs: &attrs, inputs: &types, output: &output, threads: 1 };
     let title = format!("{name}{attrs} of {}", operands[0]);
-    let said = |why: String| format!("{title}: {why}");
-    let graph = super::graph(&call).map_err(said)?;
-    let engines = Engines::new(target, with, &graph).map_err(|failure| said(failure.text))?;
+    let failed = |why: String| format!("{title}: {why}");
+    let graph = super::graph(&call).map_err(failed)?;
+    let engines = Engines::new(target, with, &graph).map_err(|failure| failed(failure.text))?;
     if engines.list.is_empty() {
-        return Err(said("there is no engine".to_owned()));
+        return Err(failed("there is no engine".to_owned()));
     }
-    let (_plan, wanted) = engines.plan(target, with, 0).map_err(|failure| said(failure.text))?;
+    let (_plan, wanted) = engines.plan(target, with, 0).map_err(|failure| failed(failure.text))?;
     let named = engines.list[0].workspace;
     if named.is_some_and(|named| named < wanted) || wanted > super::most(&call) {
-        return Err(said(format!(
-            "it wants {wanted} bytes, said {named:?}, and has at most {}",
+        return Err(failed(format!(
+            "it needs {wanted} bytes, but reported {named:?}, and the limit is {}",
             super::most(&call)
         )));
     }

@@ -67,7 +67,7 @@ fn sample(draw: &mut dyn Draw) -> Sample {
 
 fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let (x, u) = (operands[0].ty(), operands[1].ty());
-    let axes = axes_of(attrs).expect("infer accepted");
+    let axes = axes_of(attrs).expect("inference has checked the attributes");
     let (tile, size, forms) = (axes.map(|axis| axis.tile), axes.map(Axis::size), axes.map(Axis::matrices));
     let inputs_by = [0, 1].map(|axis| Matrix(&forms[axis].input, size[axis]));
     let outputs_by = [0, 1].map(|axis| Matrix(&forms[axis].output, size[axis]));

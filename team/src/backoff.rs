@@ -1,10 +1,10 @@
 //! How long a thread waits before it parks.
 
 #[cfg(not(loom))]
-pub use ordinary::Patience;
+pub use ordinary::Backoff;
 
 #[cfg(loom)]
-pub use modelled::Patience;
+pub use modelled::Backoff;
 
 #[cfg(not(loom))]
 mod ordinary {
@@ -22,13 +22,13 @@ mod ordinary {
     const ENDLESS: u32 = 20_000;
 
     /// The waiting of one thread for one event: it spins, then yields, then gives up.
-    pub struct Patience {
+    pub struct Backoff {
         polls: u32,
         /// When the waiting began; `None` if it never gives up.
         start: Option<Instant>,
     }
 
-    impl Patience {
+    impl Backoff {
         /// Starts waiting with a time limit.
         pub fn new() -> Self {
             Self { polls: 0, start: Some(Instant::now()) }
@@ -70,11 +70,11 @@ mod ordinary {
 #[cfg(loom)]
 mod modelled {
     /// The waiting of one thread for one event. The model has no clock, so waiting with a limit ends at once.
-    pub struct Patience {
+    pub struct Backoff {
         endless: bool,
     }
 
-    impl Patience {
+    impl Backoff {
         pub fn new() -> Self {
             Self { endless: false }
         }

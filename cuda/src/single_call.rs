@@ -23,7 +23,7 @@ const TIMES: u32 = 32;
 const ALIGN: usize = 256;
 
 /// A call that is loaded on the device.
-pub(super) struct Alone(Mutex<State>);
+pub(super) struct SingleCall(Mutex<State>);
 
 // SAFETY: as for a loaded plan, everything that shares the context moves together with this value.
 unsafe impl Send for State {}
@@ -50,7 +50,7 @@ struct Region {
     bytes: usize,
 }
 
-impl Alone {
+impl SingleCall {
     /// Loads a call on the device.
     ///
     /// # Errors
@@ -201,7 +201,7 @@ impl Drop for State {
     }
 }
 
-impl Kernel for Alone {
+impl Kernel for SingleCall {
     unsafe fn run(&self, args: &Args<'_>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(why) = state.run(args) {

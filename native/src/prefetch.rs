@@ -6,12 +6,12 @@
 
 /// A range of bytes that will be read soon.
 #[derive(Clone, Copy)]
-pub(super) struct Ahead {
+pub(super) struct Prefetch {
     from: *const u8,
     bytes: usize,
 }
 
-impl Ahead {
+impl Prefetch {
     /// An empty range.
     pub const NONE: Self = Self { from: std::ptr::null(), bytes: 0 };
 
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn parts_are_all_of_it_and_their_steps_go_to_their_ends() {
         let values = [0.0_f32; 1000];
-        let all = Ahead::new(values.as_ptr(), values.len());
+        let all = Prefetch::new(values.as_ptr(), values.len());
         let mut at = all.from;
         for index in 0..7 {
             let part = all.part(index, 7);
@@ -86,7 +86,7 @@ mod tests {
             assert!(last <= part.bytes && part.bytes - last < 2, "{last} of {}", part.bytes);
         }
         assert_eq!(at, all.from.wrapping_add(4000));
-        assert_eq!(Ahead::NONE.over(10).step, 0);
+        assert_eq!(Prefetch::NONE.over(10).step, 0);
         // The pace is limited to one cache line per step.
         assert_eq!(all.over(1).step, FASTEST);
     }

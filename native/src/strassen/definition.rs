@@ -66,7 +66,7 @@ fn product(left: &[f64], rows: usize, u: &[f64], [depth, columns]: [usize; 2]) -
 
 pub(crate) fn eval_matmul(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let u = operands[1];
-    let sizes = whole(u.ty()).expect("infer accepted");
+    let sizes = whole(u.ty()).expect("inference has checked the shapes");
     let rows = operands[0].ty().shape.count() / sizes[0].max(1);
     let rows = if sizes[0] == 0 { ty.shape.count() / sizes[1].max(1) } else { rows };
     let values = product(&operands[0].to_f64(), rows, &u.to_f64(), sizes);
@@ -74,7 +74,7 @@ pub(crate) fn eval_matmul(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) 
 }
 
 pub(crate) fn eval_conv(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
-    let [channels, outputs] = whole(operands[1].ty()).expect("infer accepted");
+    let [channels, outputs] = whole(operands[1].ty()).expect("inference has checked the shapes");
     let (batch, pixels) = (ty.shape[0], ty.shape[2] * ty.shape[3]);
     let (x, bias) = (operands[0].to_f64(), operands[2].to_f64());
     let rows = batch * pixels;

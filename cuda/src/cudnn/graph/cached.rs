@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// For each engine, the scratch bytes that it needs, if it reports them.
-type Told = Arc<[Option<usize>]>;
+type Workspaces = Arc<[Option<usize>]>;
 
 /// The known answers, by the texts of the graphs.
-static KNOWN: Mutex<BTreeMap<String, Told>> = Mutex::new(BTreeMap::new());
+static KNOWN: Mutex<BTreeMap<String, Workspaces>> = Mutex::new(BTreeMap::new());
 
 /// Returns the engines for a graph; `None` if there is no device.
 ///
 /// # Errors
 /// If the library has no graphs or reports an error.
-pub(super) fn engines(graph: &Graph) -> Result<Option<Told>, String> {
+pub(super) fn engines(graph: &Graph) -> Result<Option<Workspaces>, String> {
     let found = library::cudnn().map_err(|why| format!("cuDNN is {why}"))?;
     let with = Library::new(&found.calls)?;
     if library::driver().is_err() {
@@ -31,7 +31,7 @@ pub(super) fn engines(graph: &Graph) -> Result<Option<Told>, String> {
         return Ok(Some(Arc::clone(told)));
     }
     let handle = Handle::new(&Context::new()?)?;
-    let told: Told = match Engines::new(Target::Handle(handle.raw), with, graph) {
+    let told: Workspaces = match Engines::new(Target::Handle(handle.raw), with, graph) {
         Ok(engines) => engines.list.iter().map(|engine| engine.workspace).collect(),
         Err(failure) if failure.unsupported => Arc::new([]),
         Err(failure) => return Err(failure.text),
