@@ -51,7 +51,7 @@ impl Buffers {
     }
 
     /// Returns the number of scratch bytes that the library can use.
-    pub fn room(&self) -> usize {
+    pub fn workspace_bytes(&self) -> usize {
         self.bytes.saturating_sub(WORKSPACE_ALIGN - ALIGN)
     }
 }

@@ -102,7 +102,7 @@ pub fn libraries() -> Vec<Found> {
 /// none, and what the user can do.
 pub(super) fn driver() -> Result<&'static Opened<driver::Calls>, String> {
     static FOUND: Once<driver::Calls> = OnceLock::new();
-    DRIVER.once(&FOUND, |path, calls| {
+    DRIVER.open_once(&FOUND, |path, calls| {
         let (mut version, mut count) = (0, 0);
         let check = |what: &str, status: Status| {
             calls.check(what, status).map_err(|why| format!("{}: {why}", path.display()))
@@ -123,14 +123,14 @@ pub(super) fn driver() -> Result<&'static Opened<driver::Calls>, String> {
 /// Returns cuDNN. The first call searches for it. The error says why it is absent, and what the user can do.
 pub(super) fn cudnn() -> Result<&'static Opened<cudnn::Functions>, String> {
     static FOUND: Once<cudnn::Functions> = OnceLock::new();
-    CUDNN.numbered(&FOUND, &[9], |calls| calls.version())
+    CUDNN.open_versioned(&FOUND, &[9], |calls| calls.version())
 }
 
 /// Returns cuBLASLt. The first call searches for it. The error says why it is absent, and what the user can do.
 pub(super) fn cublaslt() -> Result<&'static Opened<cublaslt::Calls>, String> {
     static FOUND: Once<cublaslt::Calls> = OnceLock::new();
     // SAFETY: the function has no arguments and returns a number.
-    CUBLASLT.numbered(&FOUND, &[12, 13], |calls| unsafe { (calls.cublasLtGetVersion)() })
+    CUBLASLT.open_versioned(&FOUND, &[12, 13], |calls| unsafe { (calls.cublasLtGetVersion)() })
 }
 
 /// Returns what measured times depend on: the driver's version and the device, but not their paths.
@@ -177,7 +177,7 @@ impl Wanted {
     }
 
     /// Opens the library at the first call, and checks its version. The error also says what the user can do.
-    fn once<T: Calls>(
+    fn open_once<T: Calls>(
         &self,
         found: &'static Once<T>,
         version: impl FnOnce(&Path, &T) -> Result<String, String>,
@@ -191,15 +191,15 @@ impl Wanted {
         found.as_ref().map_err(Clone::clone)
     }
 
-    /// As [`Wanted::once`], for a library that reports its version as one number. Its major version must be one of
+    /// As [`Wanted::open_once`], for a library that reports its version as one number. Its major version must be one of
     /// `supported`.
-    fn numbered<T: Calls>(
+    fn open_versioned<T: Calls>(
         &self,
         found: &'static Once<T>,
         supported: &[usize],
         version: impl FnOnce(&T) -> usize,
     ) -> Result<&'static Opened<T>, String> {
-        self.once(found, |path, calls| {
+        self.open_once(found, |path, calls| {
             let version = version(calls);
             let (major, minor, patch) = (version / 10_000, version / 100 % 100, version % 100);
             if supported.contains(&major) {

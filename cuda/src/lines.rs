@@ -39,9 +39,9 @@ pub(super) struct Lines {
 /// The number of lanes in a warp.
 const LANES: usize = 32;
 /// The largest number of elements of a line that a thread keeps in registers.
-const KEPT: usize = 32;
+const MAX_KEPT: usize = 32;
 /// The longest contiguous line that a single thread computes.
-const SHORT: usize = 4;
+const MAX_SHORT: usize = 4;
 
 /// How a kernel walks its lines.
 struct Walk<'a> {
@@ -75,8 +75,8 @@ impl Lines {
         let neighbours = neighbours.is_none_or(|(dim, _)| self.along.contains(&dim));
         let team = match length {
             _ if !neighbours => 1,
-            0..=SHORT => 1,
-            _ if length <= LANES * KEPT => LANES,
+            0..=MAX_SHORT => 1,
+            _ if length <= LANES * MAX_KEPT => LANES,
             _ => BLOCK,
         };
         let mut width = if team == 1 { 1 } else { WIDEST / self.dtype.size() };
@@ -87,7 +87,7 @@ impl Lines {
         }
         let turns = (length / width).div_ceil(team);
         let ty = Scalar::of(self.dtype);
-        let room = if ty == Scalar::Double { KEPT / 2 } else { KEPT };
+        let room = if ty == Scalar::Double { MAX_KEPT / 2 } else { MAX_KEPT };
         let walk = Walk { reader: reader(width), ty, team, turns, kept: turns * width <= room, length };
 
         let mut w = Writer::new();

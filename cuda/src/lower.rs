@@ -46,7 +46,7 @@ pub fn job(call: &Call<'_>) -> Result<Job, String> {
         "arg-max" => window::argument(call, true),
         "arg-min" => window::argument(call, false),
         "transpose" | "expand" | "slice" | "pad" | "pack" | "unpack" | "reorder" | "reshape" => {
-            moved(call, name)
+            move_elements(call, name)
         }
         "concat" => concat(call),
         "gather" => gather(call, false),
@@ -214,7 +214,7 @@ fn reduce(call: &Call<'_>, combine: Combine, mean: bool) -> Result<Job, String> 
 }
 
 /// Returns the job that moves the elements of one operand.
-fn moved(call: &Call<'_>, name: &str) -> Result<Job, String> {
+fn move_elements(call: &Call<'_>, name: &str) -> Result<Job, String> {
     let (x, y) = (call.inputs[0], call.output);
     let ints = |name: &str| call.attrs.expect_ints(name).to_vec();
     let walk = if name == "unpack" { Walk::split(y, &x.layout) } else { Walk::new(y) };

@@ -11,9 +11,9 @@ use ovolo::tensor::DType;
 /// The number of bytes of the widest memory access.
 pub(super) const WIDEST: usize = 16;
 /// The number of vectors that a thread loads at the same time if there is enough work for all threads.
-const FLIGHT: usize = 4;
+const VECTORS_IN_FLIGHT: usize = 4;
 /// The number of blocks from which on there is enough work: a few for each multiprocessor of a large device.
-const ENOUGH: usize = 1024;
+const ENOUGH_BLOCKS: usize = 1024;
 
 /// The computation of such a kernel.
 pub(super) struct Map {
@@ -38,11 +38,13 @@ impl Map {
             return Ok(Job::default());
         }
         let space = Space::whole(&self.sizes);
-        let index = Index::for_count(largest(&self.leaves, &space, count) + 2 * BLOCK * FLIGHT * WIDEST);
+        let index =
+            Index::for_count(largest(&self.leaves, &space, count) + 2 * BLOCK * VECTORS_IN_FLIGHT * WIDEST);
         let width = self.width(&space, index, count);
         let reader = Reader { leaves: &self.leaves, space: &space, index, group: 0, width };
         let vectors = count / width;
-        let flight = if vectors.div_ceil(BLOCK * FLIGHT) >= ENOUGH { FLIGHT } else { 1 };
+        let flight =
+            if vectors.div_ceil(BLOCK * VECTORS_IN_FLIGHT) >= ENOUGH_BLOCKS { VECTORS_IN_FLIGHT } else { 1 };
         let rest = count % width;
         let places = vectors + usize::from(rest > 0);
         let blocks = places.div_ceil(BLOCK * flight);

@@ -21,7 +21,7 @@ const DEPTH: usize = 16;
 /// The number of threads along a side.
 const THREADS: usize = SIDE / EACH;
 /// A result with fewer rows or columns is narrow.
-const LEAST: usize = 16;
+const MIN_SIDE: usize = 16;
 
 /// A batch of products: for each `g`, a matrix of `row` by `k` times a matrix of `k` by `column`.
 struct Product<'a> {
@@ -159,7 +159,7 @@ impl Product<'_> {
             return Ok(Job::default());
         }
         let (mut w, launch, kind);
-        if self.rows < LEAST || self.columns < LEAST {
+        if self.rows < MIN_SIDE || self.columns < MIN_SIDE {
             let count = self.batch * self.rows * self.columns;
             (w, launch, kind) = (Writer::new(), Launch::line(count.div_ceil(BLOCK))?, "row");
             self.direct(&mut w, count)?;

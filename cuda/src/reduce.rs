@@ -61,7 +61,7 @@ const ROWS: usize = 8;
 const FOR_THREAD: usize = 8;
 const FOR_WARP: usize = 2048;
 /// The number of blocks that keep a large device busy.
-const BUSY: usize = 264;
+const BUSY_BLOCKS: usize = 264;
 
 /// The computation of such a kernel.
 #[derive(Clone)]
@@ -119,8 +119,8 @@ impl Reduce {
             0
         };
         let least = if row { 8 * BLOCK } else { 16 * ROWS };
-        let parts = (2 * BUSY).checked_div(blocks).map_or(1, |most| (units / least).min(most).max(1));
-        if parts < 2 || blocks >= BUSY {
+        let parts = (2 * BUSY_BLOCKS).checked_div(blocks).map_or(1, |most| (units / least).min(most).max(1));
+        if parts < 2 || blocks >= BUSY_BLOCKS {
             return Ok(Job {
                 kernels: vec![self.kernel(&space, row, width, &Target::Result)?],
                 ..Job::default()

@@ -176,7 +176,7 @@ impl Runtime {
     }
 
     /// Returns the message of an error that occurred while a segment ran.
-    fn while_running(&self, segment: usize, why: &str) -> String {
+    fn running_error(&self, segment: usize, why: &str) -> String {
         let steps = &self.segments[segment].launches;
         let name = |launch: Option<&schedule::Launch>| launch.map_or("", |launch| &self.names[launch.step]);
         format!(
@@ -237,7 +237,7 @@ unsafe impl Runner for Runtime {
     }
 
     fn wait(&mut self, segment: usize) -> Result<(), String> {
-        self.segments[segment].end.synchronize().map_err(|why| self.while_running(segment, &why))
+        self.segments[segment].end.synchronize().map_err(|why| self.running_error(segment, &why))
     }
 
     fn end(&mut self) -> Result<(), String> {

@@ -18,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// How often the call is queued for one measurement.
-const TIMES: u32 = 32;
+const REPETITIONS: u32 = 32;
 /// The alignment of buffers, in bytes.
 const ALIGN: usize = 256;
 
@@ -158,7 +158,7 @@ impl State {
         self.write(self.output, given(args.output, self.output.bytes))?;
         if self.replay.is_none() {
             self.stream.begin()?;
-            let queued = (0..TIMES).try_for_each(|_| self.queue());
+            let queued = (0..REPETITIONS).try_for_each(|_| self.queue());
             let kept = self.stream.end();
             queued?;
             self.replay = Some(kept?);
@@ -168,12 +168,12 @@ impl State {
             self.stream.replay(replay)?;
         }
         self.stream.synchronize()?;
-        self.seconds = Some(start.elapsed().as_secs_f64() / f64::from(TIMES));
+        self.seconds = Some(start.elapsed().as_secs_f64() / f64::from(REPETITIONS));
         let bytes = self.output.bytes;
         let from = if self.output.device == Device::Host {
             self.host(self.output)
         } else {
-            let back = self.host(Region { offset: self.back(), ..self.output });
+            let back = self.host(Region { offset: self.result_offset(), ..self.output });
             if bytes > 0 {
                 // SAFETY: both have the bytes of the result, and the stream is synchronised afterwards.
                 unsafe { self.stream.download(back, self.memory.at(self.output.offset), bytes) }?;
@@ -188,7 +188,7 @@ impl State {
 
     /// Returns the offset of the copy of the result in pinned memory, after the values that the device accesses
     /// there.
-    fn back(&self) -> usize {
+    fn result_offset(&self) -> usize {
         let host = self.operands.iter().chain([&self.output]).filter(|region| region.device == Device::Host);
         host.map(|region| region.offset + region.bytes.next_multiple_of(ALIGN)).max().unwrap_or(0)
     }

@@ -5,7 +5,7 @@ use ovolo::op::AttrDef;
 use ovolo::tensor::{DType, Tensor};
 
 /// The number of fraction bits of TF32; `f32` has 23.
-const KEPT: u32 = 10;
+const FRACTION_BITS: u32 = 10;
 
 /// Returns the attribute that selects TF32.
 pub(super) fn attribute() -> AttrDef {
@@ -34,7 +34,7 @@ fn round(tensor: &Tensor) -> Tensor {
     let mut tensor = tensor.clone();
     for bytes in tensor.bytes_mut().chunks_exact_mut(4) {
         let bits = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        let below = 23 - KEPT;
+        let below = 23 - FRACTION_BITS;
         let even = bits >> below & 1;
         // NaN and infinity stay as they are.
         if bits >> 23 & 0xff != 0xff {

@@ -15,7 +15,7 @@ use ovolo::tensor::DType;
 const SIDE: usize = 32;
 const ROWS: usize = BLOCK / SIDE;
 /// The smallest size of both dimensions for which a square is used.
-const LEAST: usize = 8;
+const MIN_SIDE: usize = 8;
 
 /// The computation of such a kernel: leaf 0 in another order.
 pub(super) struct Tile {
@@ -38,7 +38,7 @@ impl Tile {
             |dim: usize| leaf.access.parts.iter().find(|part| part.dim == dim).map_or(0, |p| p.stride);
         let last = sizes.len() - 1;
         let Some(inner) = (0..last).find(|dim| stride(*dim) == 1) else { return Ok(None) };
-        if sizes[last] < LEAST || sizes[inner] < LEAST || stride(last) == 1 || stride(last) == 0 {
+        if sizes[last] < MIN_SIDE || sizes[inner] < MIN_SIDE || stride(last) == 1 || stride(last) == 0 {
             return Ok(None);
         }
         let count: usize = sizes.iter().product();

@@ -261,7 +261,7 @@ impl Finish {
     ///
     /// # Safety
     /// The rows must be part of the result, and no other task may use them.
-    unsafe fn second(
+    unsafe fn second_pass(
         &self,
         args: &Args<'_>,
         geometry: &Geometry,

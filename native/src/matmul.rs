@@ -34,7 +34,7 @@ const DEPTH: usize = 1024;
 /// The elements of the left operand in a band: 512 KiB.
 const BAND: usize = 128 * 1024;
 /// The number of multiply-adds from which on a task is worth waking a thread.
-const TASK: usize = 64 * 1024;
+const MIN_TASK_WORK: usize = 64 * 1024;
 /// The number of rows from which on a plain right operand is packed, panel by panel.
 const PACK_ROWS: usize = 32;
 /// The number of rows up to which the inner dimension is not divided, because the left operand is small.
@@ -164,8 +164,8 @@ impl Kernel for MatMul {
         let (bands, panels) = (plan.rows.div_ceil(plan.band), plan.columns.div_ceil(plan.panel));
         let total = plan.batch.len() * bands * panels;
         let work = plan.rows * plan.columns * plan.depth.max(1) * plan.batch.len();
-        let most = if work < 2 * TASK { 1 } else { args.team.threads().min(self.threads).max(1) };
-        let chunk = (TASK * total / work.max(1)).clamp(1, total.div_ceil(most.min(total)));
+        let most = if work < 2 * MIN_TASK_WORK { 1 } else { args.team.threads().min(self.threads).max(1) };
+        let chunk = (MIN_TASK_WORK * total / work.max(1)).clamp(1, total.div_ceil(most.min(total)));
         let buffers = Buffers::new(args);
         // Consecutive tasks share the larger operand's part and read all of the smaller one, which then stays in the
         // cache.

@@ -29,17 +29,17 @@ const DEPTH: usize = 512;
 /// The largest number of rows in a band, such that a group has several panels.
 const ROWS: usize = 192;
 /// The elements of the quarters that a task computes: 192 KiB.
-const GROUP: usize = 48 << 10;
+const MAX_QUARTERS: usize = 48 << 10;
 /// The smallest number of rows of a half per thread that are worth reading all weights for.
-const FEW: usize = 56;
+const MIN_ROWS_PER_THREAD: usize = 56;
 /// The number of columns per thread for which computing the sums of the left operand is a twentieth of the work.
-const SPREAD: usize = 96;
+const MIN_COLUMNS_PER_THREAD: usize = 96;
 /// The largest number of elements in all copies of these sums: 32 MiB.
-const COPIES: usize = 8 << 20;
+const MAX_COPIED: usize = 8 << 20;
 /// The distance between the flags of threads, in elements: a cache line.
-const FLAG: usize = 16;
+const FLAG_STRIDE: usize = 16;
 /// The number of blocks of lanes of the left operand in a task.
-const LEFT: usize = 512;
+const LEFT_BLOCKS: usize = 512;
 
 /// The left operand: images of rows, each of blocks of elements. Distances are in elements.
 #[derive(Clone, Copy)]
@@ -105,13 +105,17 @@ impl Strassen {
         // A thread that multiplies the sums that it has computed finds them in its own cache. With many rows each
         // thread therefore gets its own rows. Otherwise it gets its own columns, and computes all sums itself if that
         // is little work compared with the products.
-        let room = threads * PRODUCTS.len() * half * inner.next_multiple_of(lanes) <= COPIES;
-        let own = threads > 1 && half < FEW * threads && half <= most && columns >= SPREAD * threads && room;
+        let room = threads * PRODUCTS.len() * half * inner.next_multiple_of(lanes) <= MAX_COPIED;
+        let own = threads > 1
+            && half < MIN_ROWS_PER_THREAD * threads
+            && half <= most
+            && columns >= MIN_COLUMNS_PER_THREAD * threads
+            && room;
         let apart = !own && (half >= 2 * set.rows() * threads || half.div_ceil(most) >= threads);
         let bands = half.div_ceil(most).max(1).next_multiple_of(if apart { threads } else { 1 });
         let band = half.div_ceil(bands);
         let panels = (columns / 2).div_ceil(2 * lanes);
-        let group = (GROUP / (4 * band * 2 * lanes).max(1)).max(1);
+        let group = (MAX_QUARTERS / (4 * band * 2 * lanes).max(1)).max(1);
         let groups = panels.div_ceil(group).next_multiple_of(if apart { 1 } else { threads }).min(panels);
         Ok(Self {
             rows,
@@ -148,7 +152,7 @@ impl Strassen {
 
     /// Returns the scratch elements.
     pub fn scratch(&self) -> usize {
-        let flags = if self.copies > 1 { FLAG * self.copies } else { 0 };
+        let flags = if self.copies > 1 { FLAG_STRIDE * self.copies } else { 0 };
         flags + self.copies * PRODUCTS.len() * self.sum() + 4 * self.threads * self.quarter()
     }
 
@@ -168,10 +172,10 @@ impl Strassen {
         let flags = Shared::new(quarters.at(4 * self.threads * self.quarter()));
         if self.copies > 1 {
             // SAFETY: no task is running yet.
-            (0..self.copies).for_each(|copy| unsafe { *flags.at(FLAG * copy) = 0.0 });
+            (0..self.copies).for_each(|copy| unsafe { *flags.at(FLAG_STRIDE * copy) = 0.0 });
         } else {
             // All threads get the same number of pieces, as they do with bands.
-            let pieces = (self.half * self.blocks()).div_ceil(LEFT);
+            let pieces = (self.half * self.blocks()).div_ceil(LEFT_BLOCKS);
             let pieces = pieces.next_multiple_of(self.threads).min(self.half);
             args.team.share(self.threads, pieces, |_, piece| {
                 let cut = |piece: usize| self.half * piece / pieces;
@@ -184,9 +188,9 @@ impl Strassen {
             // SAFETY: only this thread uses its memory, and the sums were computed before or are computed in its
             // first task.
             unsafe {
-                if self.copies > 1 && *flags.at(FLAG * copy) == 0.0 {
+                if self.copies > 1 && *flags.at(FLAG_STRIDE * copy) == 0.0 {
                     self.sums(&*left.at(0), sums(copy), 0..self.half);
-                    *flags.at(FLAG * copy) = 1.0;
+                    *flags.at(FLAG_STRIDE * copy) = 1.0;
                 }
                 let quarters = quarters.at(4 * lane * self.quarter());
                 self.task(sums(copy), u.at(0), quarters, task, &take);

@@ -16,7 +16,7 @@ use ovolo::tensor::{DType, TensorType};
 pub(super) const NAME: &str = "widened ";
 
 /// The largest number of operands of a call.
-const MOST: usize = 16;
+const MAX_OPERANDS: usize = 16;
 
 fn narrow(ty: &TensorType) -> bool {
     matches!(ty.dtype, DType::BF16 | DType::F16)
@@ -52,7 +52,7 @@ impl Places {
 
 /// Calls `ask` with the `f32` version of a call. Returns `None` if the call has no narrow type.
 fn wide<T>(call: &Call<'_>, ask: impl FnOnce(&Call<'_>) -> Result<T, String>) -> Option<Result<T, String>> {
-    if !call.inputs.iter().any(|ty| narrow(ty)) || call.inputs.len() > MOST {
+    if !call.inputs.iter().any(|ty| narrow(ty)) || call.inputs.len() > MAX_OPERANDS {
         return None;
     }
     let inputs: Vec<TensorType> = call.inputs.iter().map(|ty| widened(ty)).collect();
@@ -115,7 +115,7 @@ impl Kernel for Widened {
     unsafe fn run(&self, args: &Args<'_>) {
         let scratch = |at: usize| args.scratch.wrapping_add(at);
         // Fixed-size arrays are used, because a run must not allocate memory.
-        let mut inputs = [std::ptr::null::<u8>(); MOST];
+        let mut inputs = [std::ptr::null::<u8>(); MAX_OPERANDS];
         for (at, place) in self.places.inputs.iter().enumerate() {
             inputs[at] = args.inputs[at];
             let Some(place) = place else { continue };

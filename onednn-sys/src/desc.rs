@@ -39,11 +39,11 @@ unsafe impl Sync for Desc {}
 /// The query for the number of dimensions.
 const RANK: c_int = 256;
 /// The largest number of dimensions that the library supports.
-const MOST: usize = 12;
+const MAX_DIMS: usize = 12;
 
 fn rank(dims: &[usize], what: &'static str) -> Result<c_int, Error> {
     match c_int::try_from(dims.len()) {
-        Ok(rank) if dims.len() <= MOST => Ok(rank),
+        Ok(rank) if dims.len() <= MAX_DIMS => Ok(rank),
         _ => Err(Error { what, status: 2 }),
     }
 }
@@ -162,7 +162,7 @@ impl Desc {
         // SAFETY: this query writes a pointer to an array that the descriptor owns.
         let status =
             unsafe { (self.library.api.memory_desc_query)(self.raw, what, (&raw mut values).cast()) };
-        if status != 0 || values.is_null() || count > MOST {
+        if status != 0 || values.is_null() || count > MAX_DIMS {
             return None;
         }
         // SAFETY: these arrays always have 12 entries.

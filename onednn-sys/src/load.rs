@@ -116,7 +116,7 @@ pub fn library() -> Result<&'static Library, &'static Missing> {
         .get_or_init(|| {
             let named = env::var_os("OVOLO_ONEDNN").filter(|value| !value.is_empty());
             let program = env::current_exe().unwrap_or_default();
-            look(&places(named.as_deref(), &program))
+            search(&places(named.as_deref(), &program))
         })
         .as_ref()
 }
@@ -144,7 +144,7 @@ fn places(named: Option<&OsStr>, program: &Path) -> Vec<PathBuf> {
     places
 }
 
-fn look(places: &[PathBuf]) -> Result<Library, Missing> {
+fn search(places: &[PathBuf]) -> Result<Library, Missing> {
     let mut tried = Vec::new();
     for place in places {
         match open(place) {
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_error_lists_each_place_with_its_reason() {
-        let missing = look(&[PathBuf::from("/no/such/file"), env::temp_dir()]).err();
+        let missing = search(&[PathBuf::from("/no/such/file"), env::temp_dir()]).err();
         let text = missing.map(|missing| missing.to_string()).unwrap_or_default();
         assert!(text.starts_with("not found (/no/such/file: there is no such file; "), "{text}");
     }

@@ -12,7 +12,7 @@ pub(super) const OPS: &[Lowering] =
     &[Lowering { layouts: AS_OPERAND, ..op!("onednn.resize", "resize", work) }];
 
 /// The largest accepted difference between weights. The library computes weights in `f32`.
-const CLOSE: f64 = 1e-5;
+const WEIGHT_TOLERANCE: f64 = 1e-5;
 
 /// Divides a resampling between threads by images, channels, or blocks of channels.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
@@ -27,7 +27,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
         let (input, output) = (x.shape[2 + axis], y.shape[2 + axis]);
         let wanted = taps(call.attrs, axis, input);
         let given = (0..output).map(|at| library_taps(linear, at, output, input));
-        if !wanted.iter().zip(given).all(|(wanted, given)| alike(wanted, &given)) {
+        if !wanted.iter().zip(given).all(|(wanted, given)| nearly_equal(wanted, &given)) {
             return Err("oneDNN supports only half-pixel coordinates with the scale of the sizes".to_owned());
         }
     }
@@ -94,10 +94,10 @@ fn library_taps(linear: bool, at: usize, output: usize, input: usize) -> Vec<(us
 }
 
 /// Returns whether two weighted sums are equal up to rounding.
-fn alike(wanted: &[(usize, f64)], given: &[(usize, f64)]) -> bool {
+fn nearly_equal(wanted: &[(usize, f64)], given: &[(usize, f64)]) -> bool {
     let weight = |taps: &[(usize, f64)], at: usize| -> f64 {
         taps.iter().filter(|(other, _)| *other == at).map(|(_, weight)| weight).sum()
     };
     let all = wanted.iter().chain(given);
-    all.into_iter().all(|(at, _)| (weight(wanted, *at) - weight(given, *at)).abs() <= CLOSE)
+    all.into_iter().all(|(at, _)| (weight(wanted, *at) - weight(given, *at)).abs() <= WEIGHT_TOLERANCE)
 }

@@ -189,11 +189,11 @@ pub(super) fn choose(mut desc: PrimitiveDesc, index: usize) -> Result<PrimitiveD
 }
 
 /// The number of operations for which another thread is worth its wake-up. Tests divide much smaller work.
-const LEAST: usize = if cfg!(test) { 1 } else { 64 * 1024 };
+const MIN_OPERATIONS: usize = if cfg!(test) { 1 } else { 64 * 1024 };
 
 /// Returns the number of threads for so many operations.
 pub(super) fn threads(call: &Call<'_>, operations: usize) -> usize {
-    call.threads.min(operations / LEAST).max(1)
+    call.threads.min(operations / MIN_OPERATIONS).max(1)
 }
 
 /// Returns part `index` of `parts` nearly equal parts of `0..count`, cut at multiples of `unit`.

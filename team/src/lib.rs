@@ -168,7 +168,7 @@ impl Team {
         assert!(tasks <= usize::MAX / members, "{tasks} tasks are too many to divide");
         let turn = self.shared.turn.lock();
         // SAFETY: this caller has the turn until `turn` is dropped, and `job` outlives the call.
-        let payload = unsafe { self.conduct(&job, tasks, members) };
+        let payload = unsafe { self.run_job(&job, tasks, members) };
         drop(turn);
         if let Some(payload) = payload {
             resume_unwind(payload);
@@ -180,7 +180,7 @@ impl Team {
     ///
     /// # Safety
     /// No other thread may call this function until it returns.
-    unsafe fn conduct(&self, job: &Job<'_>, tasks: usize, members: usize) -> Option<Payload> {
+    unsafe fn run_job(&self, job: &Job<'_>, tasks: usize, members: usize) -> Option<Payload> {
         let shared = &*self.shared;
         let pointer: *const Job<'_> = job;
         // SAFETY: only the lifetime changes. Only workers behind the gate use the pointer, and none of them is left
@@ -191,7 +191,7 @@ impl Team {
         // the caller that has the turn opens it.
         shared.work.0.with_mut(|place| unsafe { *place = work });
         for (thread, next) in shared.next[..members].iter().enumerate() {
-            next.0.store(work.stretch(thread), Ordering::Relaxed);
+            next.0.store(work.range_start(thread), Ordering::Relaxed);
         }
         shared.gate.open(|worker| {
             // Workers above `members` have no range of their own and can continue to sleep.
@@ -222,7 +222,7 @@ impl Drop for Team {
 
 impl Work {
     /// Returns the first task of the range of `thread`, which is also the end of the range before it.
-    fn stretch(&self, thread: usize) -> usize {
+    fn range_start(&self, thread: usize) -> usize {
         self.tasks * thread / self.members
     }
 }
@@ -247,7 +247,7 @@ impl Shared {
     fn take_part(&self, thread: usize, work: Work, job: &Job<'_>) {
         let tasks = || {
             for owner in (thread..work.members).chain(0..thread) {
-                let (next, end) = (&self.next[owner].0, work.stretch(owner + 1));
+                let (next, end) = (&self.next[owner].0, work.range_start(owner + 1));
                 loop {
                     let task = next.fetch_add(1, Ordering::Relaxed);
                     if task >= end {
@@ -263,12 +263,12 @@ impl Shared {
         let result = catch_unwind(AssertUnwindSafe(tasks));
         drop(inside);
         if let Err(payload) = result {
-            self.give_up(work, payload);
+            self.cancel(work, payload);
         }
     }
 
     /// Skips the tasks that no thread has started, and keeps the payload if it is the first.
-    fn give_up(&self, work: Work, payload: Payload) {
+    fn cancel(&self, work: Work, payload: Payload) {
         for next in &self.next[..work.members] {
             // This is far enough below the maximum that further `fetch_add` calls cannot overflow.
             next.0.store(usize::MAX / 2, Ordering::Relaxed);

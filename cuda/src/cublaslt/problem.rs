@@ -83,12 +83,12 @@ impl Problem {
             algorithm: number("algorithm"),
             workspace: number("workspace") << 20,
         };
-        problem.follow(call)?;
+        problem.add_steps(call)?;
         Ok(problem)
     }
 
     /// Adds the steps of the post chain to the epilogue.
-    fn follow(&mut self, call: &Call<'_>) -> Result<(), String> {
+    fn add_steps(&mut self, call: &Call<'_>) -> Result<(), String> {
         let mut operand = 2;
         for step in call.attrs.post() {
             let before = self.function == Function::Nothing;

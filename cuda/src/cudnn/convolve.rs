@@ -183,7 +183,7 @@ fn data_type(dtype: DType) -> Result<sys::cudnnDataType_t, String> {
 }
 
 /// Converts sizes to the library's integer type.
-fn counted<const N: usize>(sizes: [usize; N]) -> Result<[i32; N], String> {
+fn to_i32<const N: usize>(sizes: [usize; N]) -> Result<[i32; N], String> {
     let mut counted = [0; N];
     for (to, size) in counted.iter_mut().zip(sizes) {
         *to =
@@ -208,7 +208,7 @@ fn tensor(
     ty: sys::cudnnDataType_t,
     sizes: [usize; 4],
 ) -> Result<Tensor, String> {
-    let [n, c, h, w] = counted(sizes)?;
+    let [n, c, h, w] = to_i32(sizes)?;
     let tensor = made!(calls, cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor);
     // SAFETY: the descriptor is valid.
     let status = unsafe { (calls.cudnnSetTensor4dDescriptor)(tensor.raw, format, ty, n, c, h, w) };
@@ -222,7 +222,7 @@ fn filter(
     ty: sys::cudnnDataType_t,
     sizes: [usize; 4],
 ) -> Result<Filter, String> {
-    let [k, c, h, w] = counted(sizes)?;
+    let [k, c, h, w] = to_i32(sizes)?;
     let filter = made!(calls, cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor);
     // SAFETY: the descriptor is valid.
     let status = unsafe { (calls.cudnnSetFilter4dDescriptor)(filter.raw, ty, format, k, c, h, w) };
@@ -233,7 +233,7 @@ fn filter(
 /// Describes padding, strides, dilations and groups, and the precision of the sums.
 fn window(calls: &Calls, problem: &Problem) -> Result<Window, String> {
     use sys::cudnnMathType_t as Math;
-    let [top, left, down, along, rows, columns, groups] = counted([
+    let [top, left, down, along, rows, columns, groups] = to_i32([
         problem.pads[0],
         problem.pads[1],
         problem.strides[0],

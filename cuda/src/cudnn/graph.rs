@@ -27,7 +27,7 @@ use ovolo::op::{ALIGN, Call, Contract};
 use ovolo::tensor::DType;
 
 /// The scratch bytes that a kernel may need independently of the sizes.
-const SLACK: usize = 16 << 20;
+const KERNEL_SCRATCH: usize = 16 << 20;
 
 /// Returns the graph of a call.
 ///
@@ -48,11 +48,11 @@ fn graph(call: &Call<'_>) -> Result<Graph, String> {
 pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
     let graph = graph(call)?;
     attention::supported(call)?;
-    let most = most(call);
+    let most = max_scratch(call);
     let wanted = match cached::engines(&graph)? {
         Some(engines) => {
             let number = number(call);
-            let wanted = engines.get(number).ok_or_else(|| lacking(engines.len(), number))?;
+            let wanted = engines.get(number).ok_or_else(|| missing_engine(engines.len(), number))?;
             wanted.unwrap_or(most)
         }
         None => most,
@@ -70,7 +70,7 @@ fn number(call: &Call<'_>) -> usize {
     usize::try_from(call.attrs.expect_int("engine")).unwrap_or(0)
 }
 
-fn lacking(count: usize, number: usize) -> String {
+fn missing_engine(count: usize, number: usize) -> String {
     format!(
         "cuDNN has {count} engine(s) for this graph, but number {number} is requested: `ovolo tune` finds the \
          existing ones"
@@ -79,8 +79,8 @@ fn lacking(count: usize, number: usize) -> String {
 
 /// Returns the largest number of scratch bytes that an engine can need: copies of the operands in another order or
 /// type, and the sums.
-fn most(call: &Call<'_>) -> usize {
+fn max_scratch(call: &Call<'_>) -> usize {
     let bytes = |dtype: DType, count: usize| count * dtype.size().max(4);
     let all = call.inputs.iter().chain([&call.output]).map(|ty| bytes(ty.dtype, ty.shape.count()));
-    all.sum::<usize>() + SLACK
+    all.sum::<usize>() + KERNEL_SCRATCH
 }

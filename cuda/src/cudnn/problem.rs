@@ -46,7 +46,7 @@ impl Algorithm {
 }
 
 /// The scratch bytes that a kernel may need independently of the sizes.
-const SLACK: usize = 16 << 20;
+const KERNEL_SCRATCH: usize = 16 << 20;
 
 /// A convolution.
 #[derive(Clone, Debug)]
@@ -121,13 +121,13 @@ impl Problem {
             tf32: call.attrs.expect_int("tf32") == 1,
             algorithm: Algorithm::from_number(call.attrs.expect_int("algorithm"))?,
         };
-        problem.follow(call)?;
+        problem.add_steps(call)?;
         problem.has_kernel()?;
         Ok(problem)
     }
 
     /// Adds the steps of the post chain.
-    fn follow(&mut self, call: &Call<'_>) -> Result<(), String> {
+    fn add_steps(&mut self, call: &Call<'_>) -> Result<(), String> {
         let mut operand = 3;
         for step in call.attrs.post() {
             match step.op {
@@ -230,7 +230,7 @@ impl Problem {
             }
             Algorithm::WinogradInSteps => 2 * transformed(tiles(4), 64) * wide,
         };
-        (copies + more + SLACK).next_multiple_of(ovolo::op::ALIGN)
+        (copies + more + KERNEL_SCRATCH).next_multiple_of(ovolo::op::ALIGN)
     }
 
     /// Returns the implementation's name.

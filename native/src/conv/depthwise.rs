@@ -103,7 +103,14 @@ impl Kernel for Depthwise {
             // SAFETY: the rows are in bounds, and no other task uses them.
             unsafe {
                 rows(&one);
-                self.finish.second(args, geometry, plane / blocks, index, first * ow, (end - first) * ow);
+                self.finish.second_pass(
+                    args,
+                    geometry,
+                    plane / blocks,
+                    index,
+                    first * ow,
+                    (end - first) * ow,
+                );
             }
         };
         let total = planes * bands;

@@ -18,7 +18,7 @@ use ovolo::tensor::TensorType;
 /// The largest number of bytes of weights for a chunk of input channels.
 const CHUNK: usize = 320 << 10;
 /// The number of multiply-adds from which on a task is worth waking a thread.
-const TASK: usize = 256 << 10;
+const MIN_TASK_WORK: usize = 256 << 10;
 
 /// The declaration of the op.
 pub(super) const OP: Lowering = Lowering {
@@ -98,7 +98,7 @@ impl Direct {
         let pixels = geometry.output[1];
         // There should be enough tasks for all threads, and each should be large enough to be worth a thread.
         let wanted = (8 * call.threads).div_ceil(outputs.len() * geometry.batch);
-        let least = (TASK * outputs.len()).div_ceil((work * pixels).max(1)).max(1);
+        let least = (MIN_TASK_WORK * outputs.len()).div_ceil((work * pixels).max(1)).max(1);
         let band = if call.threads == 1 { rows } else { rows.div_ceil(wanted).max(least).min(rows) };
         Ok(Self {
             inputs,
@@ -126,7 +126,7 @@ impl Direct {
         }
         let work = self.geometry.depth() * self.geometry.outputs * columns / self.outputs.len();
         let wanted = (8 * threads).div_ceil(self.outputs.len() * batch);
-        wanted.min(work / TASK).min(columns / 24).max(1)
+        wanted.min(work / MIN_TASK_WORK).min(columns / 24).max(1)
     }
 }
 
@@ -282,11 +282,13 @@ impl Direct {
             if columns.len() == ow {
                 // SAFETY: the rows belong to this task.
                 unsafe {
-                    self.finish.second(args, geometry, image, output, rows.start * ow, rows.len() * ow)
+                    self.finish.second_pass(args, geometry, image, output, rows.start * ow, rows.len() * ow)
                 };
             } else {
                 // SAFETY: as above; there is one row.
-                unsafe { self.finish.second(args, geometry, image, output, columns.start, columns.len()) };
+                unsafe {
+                    self.finish.second_pass(args, geometry, image, output, columns.start, columns.len())
+                };
             }
         }
     }

@@ -290,7 +290,9 @@ impl First {
         }
         for output in 0..blocks {
             // SAFETY: the rows belong to this band.
-            unsafe { self.finish.second(args, geometry, image, output, rows.start * ow, rows.len() * ow) };
+            unsafe {
+                self.finish.second_pass(args, geometry, image, output, rows.start * ow, rows.len() * ow)
+            };
         }
     }
 }

@@ -235,7 +235,14 @@ impl Kernel for Narrow {
             // SAFETY: the rows are in bounds, and no other task uses them.
             unsafe {
                 rows(&one);
-                self.finish.second(args, geometry, plane / blocks, index, first * ow, (end - first) * ow);
+                self.finish.second_pass(
+                    args,
+                    geometry,
+                    plane / blocks,
+                    index,
+                    first * ow,
+                    (end - first) * ow,
+                );
             }
         });
         self.finish.pad(args);

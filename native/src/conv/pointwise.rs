@@ -271,7 +271,7 @@ impl Pair {
                 // SAFETY: the row belongs to this task, and the rows that it reads are in the ring.
                 unsafe {
                     rows(&one);
-                    self.finish.second(args, geometry, image, index, row * ow, ow);
+                    self.finish.second_pass(args, geometry, image, index, row * ow, ow);
                 }
             }
         }

@@ -111,7 +111,7 @@ impl Pointwise {
                 } else {
                     narrow(&run)
                 }
-                self.finish.second(args, &self.geometry, image, output, pixel, part.rows);
+                self.finish.second_pass(args, &self.geometry, image, output, pixel, part.rows);
             }
         }
     }

@@ -28,11 +28,11 @@ use ovolo::op::winograd::{Axis, axes_of};
 use std::ops::Range;
 
 /// The bytes of transformed tiles that one thread keeps in its second-level cache.
-const NEAR: usize = 1200 << 10;
+const THREAD_BYTES: usize = 1200 << 10;
 /// The bytes of transformed tiles in a chunk that all threads share.
-const FAR: usize = 32 << 20;
+const SHARED_BYTES: usize = 32 << 20;
 /// The number of channel blocks of a tile that are worth a task.
-const TASK: usize = 24;
+const MIN_TASK_BLOCKS: usize = 24;
 
 pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
     match Winograd::new(call) {
@@ -96,7 +96,7 @@ impl Winograd {
         let frequencies = axes[0].size() * axes[1].size();
         // The bytes of one transformed tile, inputs and sums.
         let bytes = frequencies * (inputs + outputs) * block * size_of::<f32>();
-        let near = (NEAR / bytes.max(1)).max(1);
+        let near = (THREAD_BYTES / bytes.max(1)).max(1);
         // Separate chunks read the weights once per chunk; a shared chunk moves the tiles through the last-level
         // cache twice.
         let weights = frequencies * inputs * outputs * block * block * size_of::<f32>();
@@ -105,7 +105,7 @@ impl Winograd {
             let rounds = tiles.div_ceil(near).next_multiple_of(call.threads);
             (tiles.div_ceil(rounds), call.threads)
         } else {
-            (tiles.div_ceil(tiles.div_ceil((FAR / bytes.max(1)).max(1)).max(1)), 0)
+            (tiles.div_ceil(tiles.div_ceil((SHARED_BYTES / bytes.max(1)).max(1)).max(1)), 0)
         };
         Ok(Self { geometry, finish, transforms, products, axes, across, inputs, outputs, chunk, lanes })
     }
@@ -282,7 +282,9 @@ impl Winograd {
                 for line in row * down..((row + 1) * down).min(height) {
                     let pixel = line * width + columns.start;
                     // SAFETY: the pixels belong to these tiles.
-                    unsafe { self.finish.second(args, &self.geometry, image, block, pixel, columns.len()) };
+                    unsafe {
+                        self.finish.second_pass(args, &self.geometry, image, block, pixel, columns.len())
+                    };
                 }
             }
             from = from.wrapping_add(count * lanes);
@@ -290,7 +292,7 @@ impl Winograd {
     }
 
     /// Computes the chunks one after the other, each with all threads.
-    fn together(&self, args: &Args<'_>) {
+    fn run_shared_chunks(&self, args: &Args<'_>) {
         let buffers = Buffers::new(args);
         let space = Shared::<f32>::scratch(args);
         let (tiles, threads) = (self.tiles(), args.team.threads());
@@ -302,7 +304,7 @@ impl Winograd {
                 }
                 (8 * threads)
                     .div_ceil(blocks)
-                    .min(count * blocks / TASK / blocks.min(8 * threads))
+                    .min(count * blocks / MIN_TASK_BLOCKS / blocks.min(8 * threads))
                     .clamp(1, count)
             };
             let part = |parts: usize, index: usize| {
@@ -334,7 +336,7 @@ impl Winograd {
     }
 
     /// Computes the chunks in parallel, each with one thread.
-    fn apart(&self, args: &Args<'_>) {
+    fn run_separate_chunks(&self, args: &Args<'_>) {
         let buffers = Buffers::new(args);
         let space = Shared::<f32>::scratch(args);
         let tiles = self.tiles();
@@ -362,9 +364,9 @@ impl Kernel for Winograd {
             return;
         }
         if self.lanes == 0 {
-            self.together(args)
+            self.run_shared_chunks(args)
         } else {
-            self.apart(args)
+            self.run_separate_chunks(args)
         }
         self.finish.pad(args);
     }

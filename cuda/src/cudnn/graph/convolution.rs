@@ -74,14 +74,14 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
         } else {
             None
         };
-        value = follow(&mut graph, step, value, extra)?;
+        value = add_step(&mut graph, step, value, extra)?;
     }
     graph.store(value, output.dtype);
     Ok(graph)
 }
 
 /// Adds a step of the post chain to the graph. Returns the number of its result.
-fn follow(graph: &mut Graph, step: &Step, x: usize, extra: Option<usize>) -> Result<usize, String> {
+fn add_step(graph: &mut Graph, step: &Step, x: usize, extra: Option<usize>) -> Result<usize, String> {
     use Function as F;
     let parameter = |at: usize| step.parameters.get(at).map_or(0.0, |parameter| parameter.0);
     let with = |graph: &mut Graph, function: Function, x: usize, number: f64| {

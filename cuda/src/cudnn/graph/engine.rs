@@ -83,9 +83,9 @@ impl Engines {
         let mut known: BTreeSet<Identity> = BTreeSet::new();
         for mode in [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK, Mode::CUDNN_HEUR_MODE_B] {
             for config in configs(target, library, &told, mode)? {
-                let (identity, notes) = described(library, &config)?;
-                if allowed(graph, &notes) && known.insert(identity) {
-                    list.push(Engine { workspace: wanted(library, &config), config });
+                let (identity, notes) = describe_engine(library, &config)?;
+                if is_allowed(graph, &notes) && known.insert(identity) {
+                    list.push(Engine { workspace: reported_scratch(library, &config), config });
                 }
             }
         }
@@ -121,7 +121,7 @@ impl Engines {
 
 /// Returns whether an engine computes what the call requires: the same result in each run, sums in `f32`, and `f32`
 /// products unless TF32 is requested.
-fn allowed(graph: &Graph, notes: &[u32]) -> bool {
+fn is_allowed(graph: &Graph, notes: &[u32]) -> bool {
     let has = |note: Note| notes.contains(&(note as u32));
     let rounds = has(Note::CUDNN_NUMERICAL_NOTE_TENSOR_CORE) && graph.single;
     let narrows = has(Note::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
@@ -165,7 +165,7 @@ fn configs(
 }
 
 /// Returns the identity of an engine, and its numerical notes.
-fn described(library: Library, config: &Descriptor) -> Result<(Identity, Vec<u32>), Failure> {
+fn describe_engine(library: Library, config: &Descriptor) -> Result<(Identity, Vec<u32>), Failure> {
     let engine = library.descriptors(
         config,
         Name::CUDNN_ATTR_ENGINECFG_ENGINE,
@@ -196,7 +196,7 @@ fn described(library: Library, config: &Descriptor) -> Result<(Identity, Vec<u32
 }
 
 /// Returns the scratch bytes that an engine reports.
-fn wanted(library: Library, config: &Descriptor) -> Option<usize> {
+fn reported_scratch(library: Library, config: &Descriptor) -> Option<usize> {
     let name = Name::CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE;
     let bytes: Vec<i64> = library.numbers(config, name, Type::CUDNN_TYPE_INT64, 1).ok()?;
     usize::try_from(*bytes.first()?).ok()
@@ -212,7 +212,7 @@ fn whole<const N: usize>(sizes: [usize; N]) -> [i64; N] {
 }
 
 /// Returns an element type as the value of an attribute.
-fn typed(dtype: DType) -> Result<AttributeValue<'static>, Failure> {
+fn type_value(dtype: DType) -> Result<AttributeValue<'static>, Failure> {
     let number = data_type(dtype).map_err(|text| Failure { unsupported: true, text })?;
     Ok(AttributeValue::Named(Type::CUDNN_TYPE_DATA_TYPE, number))
 }
@@ -220,7 +220,7 @@ fn typed(dtype: DType) -> Result<AttributeValue<'static>, Failure> {
 fn tensor(library: Library, number: usize, value: &GraphValue) -> Result<Descriptor, Failure> {
     let one = library.create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)?;
     library.set(&one, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, AttributeValue::Whole(&[uid(number)]))?;
-    library.set(&one, Name::CUDNN_ATTR_TENSOR_DATA_TYPE, typed(value.dtype)?)?;
+    library.set(&one, Name::CUDNN_ATTR_TENSOR_DATA_TYPE, type_value(value.dtype)?)?;
     library.set(&one, Name::CUDNN_ATTR_TENSOR_DIMENSIONS, AttributeValue::Whole(&whole(value.sizes)))?;
     library.set(&one, Name::CUDNN_ATTR_TENSOR_STRIDES, AttributeValue::Whole(&whole(value.strides)))?;
     library.set(&one, Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, AttributeValue::Whole(&[ALIGN]))?;
@@ -282,7 +282,7 @@ fn operation(
         }
         Operation::Product { a, b, y } => {
             let part = library.create(Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR)?;
-            library.set(&part, Name::CUDNN_ATTR_MATMUL_COMP_TYPE, typed(DType::F32)?)?;
+            library.set(&part, Name::CUDNN_ATTR_MATMUL_COMP_TYPE, type_value(DType::F32)?)?;
             library.finish(&part, "a product's precision")?;
             let one = library.create(Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)?;
             link(&one, Name::CUDNN_ATTR_OPERATION_MATMUL_ADESC, at(a))?;
@@ -309,7 +309,7 @@ fn window(
     dilations: [usize; 2],
 ) -> Result<Descriptor, Failure> {
     let one = library.create(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)?;
-    library.set(&one, Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE, typed(DType::F32)?)?;
+    library.set(&one, Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE, type_value(DType::F32)?)?;
     let mode = cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION as u32;
     let mode = AttributeValue::Named(Type::CUDNN_TYPE_CONVOLUTION_MODE, mode);
     library.set(&one, Name::CUDNN_ATTR_CONVOLUTION_CONV_MODE, mode)?;
@@ -330,7 +330,7 @@ fn pointwise(library: Library, function: Function) -> Result<Descriptor, Failure
     let one = library.create(Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR)?;
     let mode = AttributeValue::Named(Type::CUDNN_TYPE_POINTWISE_MODE, mode(function) as u32);
     library.set(&one, Name::CUDNN_ATTR_POINTWISE_MODE, mode)?;
-    library.set(&one, Name::CUDNN_ATTR_POINTWISE_MATH_PREC, typed(DType::F32)?)?;
+    library.set(&one, Name::CUDNN_ATTR_POINTWISE_MATH_PREC, type_value(DType::F32)?)?;
     match function {
         Function::Relu(slope) => {
             let nan = cudnnNanPropagation_t::CUDNN_NOT_PROPAGATE_NAN as u32;

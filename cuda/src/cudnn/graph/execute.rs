@@ -3,7 +3,7 @@
 use super::descriptor::{AttributeValue, Descriptor, Library};
 use super::engine::{Engines, Target, uid};
 use super::operation::ValuePlace;
-use super::{attention, lacking, number};
+use super::{attention, missing_engine, number};
 use crate::command::{Buffers, Queued};
 use crate::cudnn::Handle;
 use crate::driver::Stream;
@@ -39,14 +39,14 @@ impl Execute {
         let engines = Engines::new(target, library, &graph)?;
         let number = number(call);
         if number >= engines.list.len() {
-            return Err(lacking(engines.list.len(), number));
+            return Err(missing_engine(engines.list.len(), number));
         }
         let (plan, wanted) = engines.plan(target, library, number)?;
-        if wanted > buffers.room() {
+        if wanted > buffers.workspace_bytes() {
             return Err(format!(
                 "cuDNN needs {wanted} bytes of scratch memory for engine {number}, but the plan has {}: compile it \
                  again on this device",
-                buffers.room()
+                buffers.workspace_bytes()
             ));
         }
         let mut numbers = vec![0.0_f32; graph.values.len()];

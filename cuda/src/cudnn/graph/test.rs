@@ -16,9 +16,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The variable that marks the subprocess which asks the library.
-const ASKING: &str = "OVOLO_TEST_ASKS_CUDNN";
+const SUBPROCESS: &str = "OVOLO_TEST_ASKS_CUDNN";
 /// The first version that accepts the description of a device.
-const DESCRIBED: usize = 90_800;
+const MIN_VERSION: usize = 90_800;
 
 /// The description of a device (an H100) in the library's format.
 const DEVICE: &str = r#"{
@@ -53,14 +53,14 @@ extern "C" int cuGetErrorName(int, const char** to) { *to = "AN_ERROR"; return 0
 
 #[test]
 fn the_library_creates_plans_for_graphs() {
-    if std::env::var_os(ASKING).is_some() {
-        return ask();
+    if std::env::var_os(SUBPROCESS).is_some() {
+        return ask_library();
     }
     let test = "cudnn::graph::test::the_library_creates_plans_for_graphs";
     let program = std::env::current_exe().expect("the path of the test is known");
     let output = Command::new(program)
         .args(["--exact", test, "--nocapture", "--test-threads", "1"])
-        .env(ASKING, "1")
+        .env(SUBPROCESS, "1")
         .output()
         .expect("the test can start itself");
     print!("{}", String::from_utf8_lossy(&output.stdout));
@@ -115,7 +115,7 @@ fn chain(steps: &[(&'static str, &[f64])]) -> Attr {
 }
 
 /// A question to the library: the op, its attributes and its operands.
-struct Asked(&'static str, Attrs, Vec<TensorType>);
+struct Question(&'static str, Attrs, Vec<TensorType>);
 
 fn convolution(
     dtype: DType,
@@ -123,7 +123,7 @@ fn convolution(
     groups: usize,
     tf32: bool,
     steps: &[(&'static str, &[f64])],
-) -> Asked {
+) -> Question {
     let layout: Layout = layout.parse().expect("the layout is valid");
     let image = |shape: [usize; 4]| TensorType::plain(dtype, shape).with_layout(layout.clone());
     let mut operands =
@@ -135,24 +135,24 @@ fn convolution(
         .int("groups", groups as i64)
         .int("tf32", i64::from(tf32))
         .with("post", chain(steps));
-    Asked("cudnn.conv-graph", attrs, operands)
+    Question("cudnn.conv-graph", attrs, operands)
 }
 
-fn attention(dtype: DType, [length, depth, width]: [usize; 3], mask: Option<&[usize]>) -> Asked {
+fn attention(dtype: DType, [length, depth, width]: [usize; 3], mask: Option<&[usize]>) -> Question {
     let mut operands: Vec<TensorType> = [[2, 12, 77, depth], [2, 12, length, depth], [2, 12, length, width]]
         .map(|shape| TensorType::plain(dtype, shape))
         .to_vec();
     operands.extend(mask.map(|mask| TensorType::plain(dtype, mask)));
-    Asked("cudnn.attention", Attrs::new().float("scale", 0.125), operands)
+    Question("cudnn.attention", Attrs::new().float("scale", 0.125), operands)
 }
 
 /// Asks for the engines of the graphs, and prepares the first engine of each.
-fn ask() {
+fn ask_library() {
     // cuDNN opens these libraries by name when it needs them.
     let others = (library::driver().is_ok(), nvrtc::compiler().is_ok(), library::cublaslt().is_ok());
     let ready = if others.0 { Ok(()) } else { driver() };
     let found = match (library::cudnn(), ready) {
-        (Ok(found), Ok(())) if others.1 && others.2 && found.calls.version() >= DESCRIBED => found,
+        (Ok(found), Ok(())) if others.1 && others.2 && found.calls.version() >= MIN_VERSION => found,
         (Ok(found), ready) => {
             println!(
                 "skipped: the test needs cuDNN 9.8 with NVRTC, cuBLASLt and a C++ compiler, but found {found}: {ready:?}, {others:?}"
@@ -166,7 +166,7 @@ fn ask() {
     };
     let with = Library::new(&found.calls).expect("the library has graphs");
     let device =
-        described(with).map_err(|failure| failure.text).expect("the library accepts the description");
+        described_device(with).map_err(|failure| failure.text).expect("the library accepts the description");
     let target = Target::Described(&device);
     let (h, b, f) = (DType::F16, DType::BF16, DType::F32);
     let mut asked = Vec::new();
@@ -210,7 +210,7 @@ fn ask() {
     }
     let mut wrong = Vec::new();
     for one in &asked {
-        match answered(with, target, one) {
+        match check_question(with, target, one) {
             Ok(answer) => println!("{answer}"),
             Err(why) => wrong.push(why),
         }
@@ -219,7 +219,7 @@ fn ask() {
 }
 
 /// Returns the descriptor of the described device.
-fn described(with: Library) -> Result<Descriptor, super::descriptor::Failure> {
+fn described_device(with: Library) -> Result<Descriptor, super::descriptor::Failure> {
     let device = with.create(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)?;
     with.set(&device, Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, AttributeValue::Text(DEVICE))?;
     with.finish(&device, "a device")?;
@@ -227,10 +227,10 @@ fn described(with: Library) -> Result<Descriptor, super::descriptor::Failure> {
 }
 
 /// Returns the number of engines. The first engine must be ready with the scratch memory that it reports.
-fn answered(
+fn check_question(
     with: Library,
     target: Target<'_>,
-    Asked(name, attrs, operands): &Asked,
+    Question(name, attrs, operands): &Question,
 ) -> Result<String, String> {
     let def = crate::fixture::ops().get(name).ok_or("there is no such op")?;
     let attrs = op::complete(def, attrs.clone());
@@ -248,10 +248,10 @@ fn answered(
     }
     let (_plan, wanted) = engines.plan(target, with, 0).map_err(|failure| failed(failure.text))?;
     let named = engines.list[0].workspace;
-    if named.is_some_and(|named| named < wanted) || wanted > super::most(&call) {
+    if named.is_some_and(|named| named < wanted) || wanted > super::max_scratch(&call) {
         return Err(failed(format!(
             "it needs {wanted} bytes, but reported {named:?}, and the limit is {}",
-            super::most(&call)
+            super::max_scratch(&call)
         )));
     }
     Ok(format!("{title}: {} engine(s), {wanted} bytes", engines.list.len()))
