@@ -34,7 +34,8 @@ impl Calls {
                 "the machine code is not for this device: run `ovolo cache clear`, so that it is compiled again"
             }
             ILLEGAL_ADDRESS | MISALIGNED_ADDRESS | LAUNCH_FAILED | ILLEGAL_INSTRUCTION => {
-                "a kernel is faulty: run `compute-sanitizer ovolo run …` to find it, and `ovolo kernels --source` to see it"
+                "a kernel is faulty: run `compute-sanitizer ovolo run …` to find it, and `ovolo kernels --source` to \
+                 see it"
             }
             MISMATCH => "install all parts of NVIDIA's driver in the same version",
             _ => "run `ovolo doctor`, which lists the driver and the devices",

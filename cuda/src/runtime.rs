@@ -180,7 +180,8 @@ impl Runtime {
         let steps = &self.segments[segment].launches;
         let name = |launch: Option<&schedule::Launch>| launch.map_or("", |launch| &self.names[launch.step]);
         format!(
-            "one of the {} steps from {} to {} failed: {why}; run `ovolo bench --profile` to find it, which runs each step separately",
+            "one of the {} steps from {} to {} failed: {why}; run `ovolo bench --profile` to find it, which runs each \
+             step separately",
             steps.len(),
             name(steps.first()),
             name(steps.last())

@@ -247,7 +247,8 @@ impl Finish {
                         Extra { operand: *operand, image, block, pixel: 0, lane: 1 }
                     } else {
                         return Err(format!(
-                            "an extra operand is {ty}: it must have the result's type, one value per channel, or one element"
+                            "an extra operand is {ty}: it must have the result's type, one value per channel, or one \
+                             element"
                         ));
                     }
                 }

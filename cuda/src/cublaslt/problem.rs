@@ -59,7 +59,8 @@ impl Problem {
                     1 => Ok(0),
                     count if count == all => Ok(matrix),
                     _ => Err(format!(
-                        "the operand {ty} broadcasts only some of its batch dimensions to {y}: either all or none must broadcast"
+                        "the operand {ty} broadcasts only some of its batch dimensions to {y}: either all \
+                         or none must broadcast"
                     )),
                 };
                 (rows, all, [stride(left, rows * depth, a)?, stride(right, depth * columns, b)?])
@@ -110,7 +111,8 @@ impl Problem {
                 "gelu-tanh" if before => self.function = Function::GeluTanh,
                 other => {
                     return Err(format!(
-                        "cuBLASLt does not support step `{other}` at this position: only `add`, and then `relu` or `gelu-tanh`"
+                        "cuBLASLt does not support step `{other}` at this position: only `add`, and then \
+                         `relu` or `gelu-tanh`"
                     ));
                 }
             }

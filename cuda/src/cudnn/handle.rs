@@ -15,10 +15,12 @@ impl Calls {
         let remedy = match status.0 {
             0 => return Ok(()),
             1001..=1008 => {
-                "all its files must have the same version and be in one directory: `ovolo doctor` says where it was found"
+                "all its files must have the same version and be in one directory: `ovolo doctor` says where it was \
+                 found"
             }
             3000..=3999 => {
-                "`ovolo tune` finds algorithms that run on this device; or remove `cudnn` from the backends of the pipeline, and generated kernels run instead"
+                "`ovolo tune` finds algorithms that run on this device; or remove `cudnn` from the backends of the \
+                 pipeline, and generated kernels run instead"
             }
             5000..=5999 => "run `compute-sanitizer ovolo run …` to find the faulty kernel",
             _ => "install another version of the library; `ovolo doctor` says which one was found",

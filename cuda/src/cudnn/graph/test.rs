@@ -155,7 +155,8 @@ fn ask_library() {
         (Ok(found), Ok(())) if others.1 && others.2 && found.calls.version() >= MIN_VERSION => found,
         (Ok(found), ready) => {
             println!(
-                "skipped: the test needs cuDNN 9.8 with NVRTC, cuBLASLt and a C++ compiler, but found {found}: {ready:?}, {others:?}"
+                "skipped: the test needs cuDNN 9.8 with NVRTC, cuBLASLt and a C++ compiler, but found {found}: \
+                 {ready:?}, {others:?}"
             );
             return;
         }
