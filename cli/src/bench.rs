@@ -164,7 +164,7 @@ struct Times {
 /// Times runs, after one that is not counted.
 fn measure(session: &mut Session, inputs: &[&Tensor], seconds: f64) -> Result<Times, String> {
     session.run(inputs).map_err(|error| error.to_string())?;
-    let mut seating = calibrate::seating(session.team());
+    let mut placement = calibrate::placement(session.team());
     let begin = Instant::now();
     let mut times = Times::default();
     while times.all.len() < 3 || begin.elapsed().as_secs_f64() < seconds {
@@ -172,11 +172,11 @@ fn measure(session: &mut Session, inputs: &[&Tensor], seconds: f64) -> Result<Ti
         session.run(inputs).map_err(|error| error.to_string())?;
         let time = start.elapsed();
         times.all.push(time);
-        if seating.holds(session.team()) {
+        if placement.holds(session.team()) {
             times.seated.push(time);
         }
     }
-    calibrate::keep_seating(session.team(), &seating);
+    calibrate::keep_placement(session.team(), &placement);
     times.all.sort_unstable();
     times.seated.sort_unstable();
     Ok(times)
@@ -192,10 +192,10 @@ fn profile(
     let machine = load::calibrated_machine(session.plan().threads).machine;
     let stream = if session.constant_bytes() > CACHED { machine.memory } else { machine.cache };
     let (mut all, mut seated) = (Vec::new(), Vec::new());
-    let mut seating = calibrate::seating(session.team());
+    let mut placement = calibrate::placement(session.team());
     for _ in 0..runs {
         let times = session.profile(inputs).map_err(|error| error.to_string())?;
-        if seating.holds(session.team()) {
+        if placement.holds(session.team()) {
             seated.push(times.clone());
         }
         all.push(times);

@@ -134,7 +134,7 @@ fn rules_of_ones_own_are_checked_beside_the_shipped_ones() {
     let check = ["rules", "check", "rules/mine.ron", "--pipeline", "p.ron", "--on", "."];
     let (code, report, why) = said(&at, &check);
     assert_eq!(code, Some(1), "{report}{why}");
-    assert!(report.contains("never-fires: it changed nothing on 1 models"), "{report}{why}");
+    assert!(report.contains("never-fires: the rule changed nothing on 1 models"), "{report}{why}");
     assert!(report.contains("subsumed: whatever it matches, `drop-second-relu` matches"), "{report}{why}");
 }
 

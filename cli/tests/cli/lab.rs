@@ -336,12 +336,12 @@ fn a_tuning_in_shards_is_one_table_and_other_machines_are_compared() {
     let table = std::fs::read_to_string(at.join("2/times-1.txt")).unwrap();
     std::fs::write(at.join("there.txt"), table.replacen("processor ", "processor not ", 1)).unwrap();
     let mixed = run("both", &["merge-times", "1/times-1.txt", "there.txt", "--out", "mixed.txt"]);
-    refused(&mixed, "times of different machines or versions are not of one table");
+    refused(&mixed, "times of different machines or versions cannot be merged");
     assert!(!at.join("mixed.txt").exists());
     let compared = said(&run("both", &["merge-times", "2/times-1.txt", "there.txt", "--compare"]));
     assert!(compared.contains("kernels in both, median ratio 1.000, Spearman 1.000"), "{compared}");
     assert!(compared.contains("`processor not "), "{compared}");
-    refused(&run("both", &["merge-times", "a.ovolo"]), "a.ovolo: this is no table of times");
+    refused(&run("both", &["merge-times", "a.ovolo"]), "a.ovolo: this is not a table of times");
 }
 
 fn number_of(value: &Value, key: &str) -> f64 {
