@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Prices what `ovolo extract EGRAPH.json --json` chose, knowing nothing of ovolo.
+"""Price the choice of `ovolo extract EGRAPH.json --json` independently of ovolo.
 
     ovolo extract egraph.json --json > chosen.json
     python3 examples/extraction/check.py egraph.json chosen.json
 
-A selection is sound if it has a node for every class that the roots reach through it, if no class is
-computed from itself, and if its cost is the sum over those classes, each counted once. Exit code 1 where
-one of these fails, or where the bound is above the cost.
+A choice is sound if it has a node for every class that the roots reach through it, if no class depends on
+itself, and if its cost is the sum over those classes, each counted once. The exit code is 1 if one of these
+conditions fails, or if the bound is above the cost.
 """
 
 import json
@@ -15,10 +15,10 @@ import sys
 
 
 def price(egraph, choices):
-    """The cost of a choice of nodes, by e-class. ValueError says what is wrong with it."""
+    """Return the cost of a choice of nodes, given by e-class. Raise ValueError if the choice is not sound."""
     nodes = egraph["nodes"]
     total, done, path = 0.0, set(), set()
-    # Classes, and whether all that they read has been seen.
+    # Classes, and whether all their operands have been visited.
     stack = [(root, False) for root in egraph["root_eclasses"]]
     while stack:
         eclass, left = stack.pop()
