@@ -195,8 +195,11 @@ pub fn shards_give_the_results_of_one_run_and_other_machines_are_refused() {
         std::fs::write(&file, value.to_string()).unwrap();
     };
     head("2", "processor", "another one");
-    refused(&merge(&["1", "2", "3"], "mixed", &[]), "they are not of one kind: put them beside each other");
-    refused(&merge(&["1", "2", "3"], "mixed", &["--compare"]), "tasks have no result beside those of 1");
+    refused(&merge(&["1", "2", "3"], "mixed", &[]), "they hold under different conditions: compare them");
+    refused(
+        &merge(&["1", "2", "3"], "mixed", &["--compare"]),
+        "tasks have no result under the conditions of 1",
+    );
     said(&ovolo(&at, &["experiment", &spec, "--out", "there"]));
     head("there", "ovolo", "0.0.1");
     said(&merge(&["whole", "there"], "both", &["--compare"]));
@@ -327,7 +330,7 @@ pub fn all_mistakes_of_a_spec_are_reported_together_with_their_places() {
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stderr).unwrap().replace(at.to_str().unwrap(), "");
     for (why, place) in [
-        ("a name has letters", "2:11"),
+        ("a name has only letters", "2:11"),
         ("there is no file", "3:26"),
         ("`Model` lacks `file`", "3:40"),
         ("`Model(…)` should stand here", "3:61"),
