@@ -130,7 +130,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--turns", type=int, default=5)
     options = parser.parse_args()
-    options.ovolo = shutil.which(options.ovolo) or sys.exit(f"{options.ovolo}: no such program")
+    options.ovolo = shutil.which(options.ovolo) or sys.exit(f"{options.ovolo}: there is no such program")
     models = (name for name in os.listdir(options.folder) if not name.startswith("light_"))
     found = sorted(name for name in models if os.path.exists(os.path.join(options.folder, name, "model.onnx")))
     names = options.models.split(",") if options.models else found

@@ -35,7 +35,7 @@ use ovolo_cuda::{Job, Module};
 
 fn main() {
     standin::place();
-    let (driver, standin) = (need::of(Place::Driver, &[]), need::of(Place::Standin, &[]));
+    let (driver, standin) = (need::needs(Place::Driver, &[]), need::needs(Place::Standin, &[]));
     let mut trials = Vec::new();
     for (number, (name, cases)) in FAMILIES.iter().enumerate() {
         let cases =
@@ -63,7 +63,7 @@ fn main() {
         trials.push(trial(format!("device::graph::{name}"), &driver, run));
     }
     for (name, test, place, libraries) in library::TESTS.iter().chain(graph::TESTS) {
-        trials.push(trial(format!("library::{name}"), &need::of(*place, libraries), *test));
+        trials.push(trial(format!("library::{name}"), &need::needs(*place, libraries), *test));
     }
     trials.push(trial("device::errors_say_what_to_do", &standin, device::errors_say_what_to_do));
     let kept = device::machine_code_and_plans_are_kept;

@@ -29,12 +29,12 @@ def price(egraph, choices):
         if eclass in done:
             continue
         if eclass in path:
-            raise ValueError(f"class {eclass} is computed from itself")
+            raise ValueError(f"class {eclass} depends on itself")
         if eclass not in choices:
             raise ValueError(f"nothing is chosen for class {eclass}")
         node = nodes.get(choices[eclass])
         if node is None or node["eclass"] != eclass:
-            raise ValueError(f"{choices[eclass]} is no node of class {eclass}")
+            raise ValueError(f"{choices[eclass]} is not a node of class {eclass}")
         cost = node.get("cost", 1.0)
         if cost is None or node.get("subsumed"):
             raise ValueError(f"node {choices[eclass]} cannot be run")
@@ -44,7 +44,7 @@ def price(egraph, choices):
         for child in node.get("children", []):
             child = nodes[child]["eclass"]
             if child in path:
-                raise ValueError(f"class {child} is computed from itself")
+                raise ValueError(f"class {child} depends on itself")
             stack.append((child, False))
     return total
 
@@ -61,9 +61,9 @@ def main():
     except ValueError as error:
         sys.exit(f"{sys.argv[2]}: {error}")
     if said.get("cost") is None:
-        sys.exit(f"{sys.argv[2]}: says no cost; what is chosen costs {cost}")
+        sys.exit(f"{sys.argv[2]}: reports no cost; the choice costs {cost}")
     if not math.isclose(cost, said["cost"], rel_tol=1e-9, abs_tol=1e-12):
-        sys.exit(f"{sys.argv[2]}: says {said['cost']}, costs {cost}")
+        sys.exit(f"{sys.argv[2]}: reports cost {said['cost']}, but costs {cost}")
     bound = said.get("bound")
     if bound is None:
         print(f"cost {cost:.9g}, no bound: sound")

@@ -213,7 +213,7 @@ pub fn names(rules: &[Arc<Rule>], shipped: &RuleSet) -> Vec<Finding> {
         .filter(|(rule, other)| rule.stem() != other.stem() && !version(rule))
         .map(|(rule, other)| {
             let message = format!("a rule that ships with ovolo has this name ({}:{})", other.file, other.line);
-            let help = "give it a name of its own: with both, `--rules` refuses the files, and a pipeline that \
+            let help = "give it a different name: with both, `--rules` refuses the files, and a pipeline that \
                         names it could mean either";
             Finding::new(Kind::NameTaken, rule, message, help).at(rule.places.name, "this rule").and(other, "that one")
         })

@@ -32,33 +32,28 @@ pub const TESTS: &[Test] = &[
     ("convolutions", convolutions, Place::Driver, &["cudnn"]),
     ("convolutions_that_are_refused", convolutions_that_are_refused, Place::Nowhere, &["cudnn"]),
     (
-        "convolutions_are_chosen_with_what_follows_them",
-        convolutions_are_chosen_with_what_follows_them,
+        "convolutions_are_fused_with_following_ops",
+        convolutions_are_fused_with_following_ops,
         Place::Driver,
         &["cudnn"],
     ),
     (
-        "products_are_chosen_with_what_follows_them",
-        products_are_chosen_with_what_follows_them,
+        "products_are_fused_with_following_ops",
+        products_are_fused_with_following_ops,
         Place::Driver,
         &["cublaslt"],
     ),
     ("errors_say_what_to_do", errors_say_what_to_do, Place::Standin, &["cublaslt"]),
     ("a_call_alone", a_call_alone, Place::Standin, &["cublaslt"]),
+    ("tf32_rounds_only_the_factors", tf32_rounds_only_the_factors, Place::Standin, &["cublaslt", "cudnn"]),
     (
-        "tf32_rounds_what_is_multiplied_and_nothing_else",
-        tf32_rounds_what_is_multiplied_and_nothing_else,
+        "results_have_the_precision_of_the_pipeline",
+        results_have_the_precision_of_the_pipeline,
         Place::Standin,
         &["cublaslt", "cudnn"],
     ),
-    ("precisions_are_what_they_say", precisions_are_what_they_say, Place::Standin, &["cublaslt", "cudnn"]),
     ("tuning_picks_the_fastest_algorithm", tuning_picks_the_fastest_algorithm, Place::Standin, &["cublaslt"]),
-    (
-        "where_a_library_is_not_there_plans_say_so",
-        where_a_library_is_not_there_plans_say_so,
-        Place::Nowhere,
-        &[],
-    ),
+    ("plans_without_a_library_say_so", plans_without_a_library_say_so, Place::Nowhere, &[]),
 ];
 
 /// Post chains by their steps.
@@ -416,7 +411,7 @@ fn convolutions_that_are_refused() -> Result<(), Failed> {
 }
 
 /// Convolutions include a bias, a residual and `relu`, and layers stay in `nhwc` if that is cheaper.
-fn convolutions_are_chosen_with_what_follows_them() -> Result<(), Failed> {
+fn convolutions_are_fused_with_following_ops() -> Result<(), Failed> {
     let block = |dtype: &str| {
         format!(
             "x: {dtype}[1,16,14,14] = input\nw: {dtype}[16,16,3,3] = const ~1\nb: {dtype}[16] = const ~2\n\
@@ -458,7 +453,7 @@ pub fn chosen(source: &str) -> Result<Vec<String>, Failed> {
 
 /// A product includes an addition and its activation; a step without an epilogue in the library is a separate
 /// kernel.
-fn products_are_chosen_with_what_follows_them() -> Result<(), Failed> {
+fn products_are_fused_with_following_ops() -> Result<(), Failed> {
     let block = "x: f32[96,128] = input\nw: f32[128,128] = const ~1\nb: f32[128] = const ~2\nv: f32[128,128] = const ~3\n\
         h = matmul(x, w)\ni = add(h, b)\nj = relu(i)\nk = matmul(j, v)\nl = add(k, x0)\nx0: f32[96,128] = input\n\
         m = add(l, b)\nn = relu(m)\nreturn n";
@@ -490,7 +485,7 @@ fn tf32(tensor: &Tensor) -> Tensor {
 }
 
 /// If a call says so, the factors are rounded to TF32, but not the bias, the residual and the result.
-fn tf32_rounds_what_is_multiplied_and_nothing_else() -> Result<(), Failed> {
+fn tf32_rounds_only_the_factors() -> Result<(), Failed> {
     let r = &mut Random::new(13);
     let f32 = |r: &mut Random, shape: &[usize]| r.tensor(DType::F32, shape);
     let product = vec![f32(r, &[24, 40]), f32(r, &[40, 16]), f32(r, &[16]), f32(r, &[24, 16])];
@@ -537,7 +532,7 @@ fn tf32_rounds_what_is_multiplied_and_nothing_else() -> Result<(), Failed> {
 
 /// For each precision of a pipeline, its calls have that precision, and its values are as close to the
 /// reference's as it says, and no closer.
-fn precisions_are_what_they_say() -> Result<(), Failed> {
+fn results_have_the_precision_of_the_pipeline() -> Result<(), Failed> {
     let layers = "x: f32[256,1024] = input\nw: f32[1024,512] = const ~1\nb: f32[512] = const ~2\nh = matmul(x, w)\n\
         i = add(h, b)\nj = relu(i)\nreturn j";
     let block = "x: f32[4,64,28,28] = input\nw: f32[64,64,3,3] = const ~1\nb: f32[64] = const ~2\n\
@@ -746,7 +741,7 @@ fn tuning_picks_the_fastest_algorithm() -> Result<(), Failed> {
 }
 
 /// Without a library, generated kernels compute products, and the compilation reports what is absent.
-fn where_a_library_is_not_there_plans_say_so() -> Result<(), Failed> {
+fn plans_without_a_library_say_so() -> Result<(), Failed> {
     let model = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no_library.ovolo");
     let source = "graph {\nx: f32[64,64] = input\nw: f32[64,64] = const ~1\ny = matmul(x, w)\nreturn y\n}";
     std::fs::write(&model, source).map_err(|error| error.to_string())?;

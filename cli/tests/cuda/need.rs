@@ -20,7 +20,7 @@ pub enum Place {
 }
 
 /// Returns the needs of a test that runs at a place and uses some libraries.
-pub fn of(place: Place, libraries: &[&'static str]) -> Vec<Need> {
+pub fn needs(place: Place, libraries: &[&'static str]) -> Vec<Need> {
     let mut needs = match place {
         Place::Nowhere => Vec::new(),
         Place::Driver if standin::on_device() => Vec::new(),

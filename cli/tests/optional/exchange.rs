@@ -138,7 +138,7 @@ pub fn a_choice_without_a_bound_is_checked() {
         let said =
             [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned()).concat();
         assert_eq!(output.status.success(), whether.is_some(), "{said}");
-        assert!(said.contains(whether.unwrap_or("says no cost")) && !said.contains("Traceback"), "{said}");
+        assert!(said.contains(whether.unwrap_or("reports no cost")) && !said.contains("Traceback"), "{said}");
     }
 }
 
@@ -153,7 +153,7 @@ pub fn a_wrong_choice_is_found_by_the_checker() {
     assert_eq!(said["choices"], serde_json::json!({"0": "a", "1": "c"}));
     sound(&egraph, &said, "two classes");
     for (wrong, why) in [
-        (serde_json::json!({"0": "a", "1": "b"}), "computed from itself"),
+        (serde_json::json!({"0": "a", "1": "b"}), "depends on itself"),
         (serde_json::json!({"0": "a"}), "nothing is chosen"),
         (serde_json::json!({"0": "c"}), "not of 0"),
     ] {
