@@ -23,13 +23,13 @@ pub(super) struct Fit {
     /// The models whose kernels have times: run `ovolo tune` on each first.
     #[arg(required = true)]
     models: Vec<PathBuf>,
-    /// Binds a symbolic dimension of those models that have it.
+    /// Bind a symbolic dimension of those models that have it.
     #[arg(long = "dim", value_name = "NAME=N")]
     dims: Vec<String>,
     /// The pipeline whose candidates are learned: a file, or the name of a shipped one.
     #[arg(long, env = "OVOLO_PIPELINE", default_value = "cpu")]
     pipeline: String,
-    /// Adds the rule files of a directory. May be given more than once.
+    /// Add the rule files of a directory. May be given more than once.
     #[arg(long, value_name = "DIR")]
     rules: Vec<PathBuf>,
     /// Threads, including the calling one. Default: the processors that this process may use.

@@ -53,7 +53,7 @@ type Outcome = Result<(), String>;
 
 /// Compiles and runs neural networks; every decision is a rule in a text file.
 #[derive(Parser)]
-#[command(name = "ovolo", version, about, propagate_version = true)]
+#[command(name = "ovolo", version, propagate_version = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -111,13 +111,13 @@ enum Command {
 struct Settings {
     /// The model: an ONNX file, or a graph in text form (.ovolo).
     model: PathBuf,
-    /// Binds a symbolic dimension.
+    /// Bind a symbolic dimension.
     #[arg(long = "dim", value_name = "NAME=N")]
     dims: Vec<String>,
     /// The pipeline: a file, or the name of a shipped one.
     #[arg(long, env = "OVOLO_PIPELINE", default_value = "cpu")]
     pipeline: String,
-    /// Adds the rule files of a directory. May be given more than once.
+    /// Add the rule files of a directory. May be given more than once.
     #[arg(long, value_name = "DIR")]
     rules: Vec<PathBuf>,
     /// The cost model, instead of the pipeline's.

@@ -57,10 +57,10 @@ impl Rules {
 struct Source {
     /// Rule files. Default: the shipped ones.
     files: Vec<PathBuf>,
-    /// Adds the rule files of a directory. May be given more than once.
+    /// Add the rule files of a directory. May be given more than once.
     #[arg(long, value_name = "DIR")]
     rules: Vec<PathBuf>,
-    /// Only these rules, or the rules of these files (without folder and extension). May be given more than
+    /// Use only these rules, or the rules of these files (without folder and extension). May be given more than
     /// once.
     #[arg(long = "rule", value_name = "NAME")]
     only: Vec<String>,

@@ -18,7 +18,7 @@ pub(crate) struct Ablate {
     /// The pipeline: a file, or the name of a shipped one.
     #[arg(long, default_value = "native")]
     pipeline: String,
-    /// Adds the rule files of a directory. May be given more than once.
+    /// Add the rule files of a directory. May be given more than once.
     #[arg(long, value_name = "DIR")]
     rules: Vec<PathBuf>,
     /// The cost model. Default: the nominal one, which is the same on any machine.
@@ -27,7 +27,7 @@ pub(crate) struct Ablate {
     /// The threads of the plan.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Binds a symbolic dimension of the models.
+    /// Bind a symbolic dimension of the models.
     #[arg(long = "dim", value_name = "NAME=N")]
     dims: Vec<String>,
     /// Fill initializers that have no data but a note `normal MEAN STD` with seeded values.

@@ -38,7 +38,7 @@ pub(crate) struct Check {
     /// Treat findings of this kind as notes. May be given more than once.
     #[arg(long, value_name = "KIND", value_parser = Kind::ALL.map(Kind::name))]
     allow: Vec<String>,
-    /// Binds a symbolic dimension of the models of `--on`.
+    /// Bind a symbolic dimension of the models of `--on`.
     #[arg(long = "dim", value_name = "NAME=N", requires = "on")]
     dims: Vec<String>,
     /// Threads. The result does not depend on their number. Default: the available processors.

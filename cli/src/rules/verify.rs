@@ -35,7 +35,7 @@ pub(crate) struct Verify {
     /// The members of each model.
     #[arg(long, default_value_t = 8, requires = "models")]
     members: usize,
-    /// Binds a symbolic dimension of the models.
+    /// Bind a symbolic dimension of the models.
     #[arg(long = "dim", value_name = "NAME=N", requires = "models")]
     dims: Vec<String>,
     /// The pipeline of the models: a file, or the name of a shipped one.
