@@ -1,4 +1,5 @@
-//! What an experiment is: read from a RON file, with all that it names, all mistakes at once.
+//! The spec of an experiment: read from a RON file together with all files that it names; all mistakes are
+//! reported at once.
 //!
 //! ```ron
 //! Experiment(
@@ -13,7 +14,8 @@
 //!     parts: ["ablation", "memory", "gap"],
 //! )
 //! ```
-//! Files are looked for beside the spec, and a `Process(command: "python3 mine.py", timeout: 60)` runs there.
+//! Paths are relative to the folder of the spec, and a `Process(command: "python3 mine.py", timeout: 60)`
+//! runs there.
 
 use ovolo::cost::pricing::ByPrices;
 use ovolo::cost::{Machine, Pricing};
@@ -34,64 +36,65 @@ use std::time::Duration;
 /// An experiment.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its text.
     pub source: Source,
     /// The models.
     pub models: Vec<Model>,
-    /// The pipelines: names as they are written, and what they are.
+    /// The pipelines: their names in the spec, and their contents.
     pub pipelines: Vec<(String, Pipeline)>,
     /// The cost models.
     pub costs: Vec<Cost>,
     /// The extractors; [`SAMPLE`] may be among them.
     pub extractors: Vec<String>,
-    /// Seeds of what is drawn.
+    /// The seeds for drawing.
     pub seeds: Vec<u64>,
-    /// Threads of plans.
+    /// The threads of plans.
     pub threads: usize,
-    /// The speeds that cost models go by, in place of those that are measured.
+    /// The speeds that cost models use, instead of the measured ones.
     pub machine: Option<Machine>,
-    /// Plans that the extractor [`SAMPLE`] draws.
+    /// The number of plans that the extractor [`SAMPLE`] draws.
     pub sample: usize,
-    /// How far it goes from the extracted one: spreads of disturbed prices are so many times the usual ones.
+    /// How far it goes from the extracted plan: the multiple of the usual disturbance of prices.
     pub spread: usize,
-    /// Plans that are drawn for each that stays; those stay whose estimates spread most evenly.
+    /// The number of plans that are drawn for each one that is kept; those whose estimates spread most evenly
+    /// are kept.
     pub among: usize,
-    /// Runs of each plan; with none, nothing is timed.
+    /// The runs of each plan; with 0, nothing is timed.
     pub rounds: usize,
-    /// What else is asked, of [`PARTS`].
+    /// The further questions, from [`PARTS`].
     pub parts: BTreeSet<String>,
 }
 
 /// A model of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
-    /// What tables call it: the name of the file, or the one that is given.
+    /// Its name in tables: that of the file, or one that is given.
     pub name: String,
     /// The file.
     pub file: PathBuf,
-    /// Sizes of symbolic dimensions.
+    /// The sizes of symbolic dimensions.
     pub dims: BTreeMap<String, usize>,
-    /// Whether weights that are left out are drawn.
+    /// Whether missing weights are drawn.
     pub seeded: bool,
 }
 
 /// A cost model of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
-    /// What tables call it.
+    /// Its name in tables.
     pub name: String,
     /// The name in the list of cost models.
     pub kind: String,
     /// The text of a price list or of a fitted model.
     pub text: Option<Source>,
-    /// How a program is started: beside the spec.
+    /// How a program is started, in the folder of the spec.
     pub program: Option<Invocation>,
 }
 
 impl Cost {
-    /// What prices.
+    /// Returns the pricing.
     pub fn pricing(&self, catalog: &Catalog) -> Arc<dyn Pricing> {
         match self.kind.as_str() {
             "prices" => Arc::new(ByPrices { files: self.text.iter().cloned().collect() }),
@@ -102,10 +105,11 @@ impl Cost {
     }
 }
 
-/// The extractor that goes by the measured times of whole plans.
+/// The extractor that chooses by the measured times of whole plans.
 pub const SAMPLE: &str = "sample";
 
-/// What may be asked beside plans: the cost of each rule, time against memory, cost and bound against work.
+/// The questions in addition to plans: the cost of each rule, time against memory, cost and bound against
+/// work.
 pub const PARTS: &[&str] = &["ablation", "memory", "gap"];
 
 const FIELDS: &[&str] = &[
@@ -124,20 +128,20 @@ const FIELDS: &[&str] = &[
     "parts",
 ];
 const FORM: &str = "write `Experiment(name: …, models: […], costs: […], extractors: […])`";
-/// The most runs of a plan, plans of a draw, and seeds: beyond them a number is a slip.
+/// The most runs of a plan, plans of a draw, and seeds; larger numbers are probably mistakes.
 const MOST: usize = 10_000;
-/// The widest spread: by it prices are drawn more than they are known.
+/// The largest spread; beyond it, prices are more random than known.
 const MOST_SPREAD: usize = 10;
-/// The most draws for a plan that stays: each is an extraction.
+/// The most draws for each plan that is kept, because each needs an extraction.
 const MOST_AMONG: usize = 100;
-/// Seconds of a day: nobody waits longer for a program.
+/// The seconds of a day, the longest timeout of a program.
 const DAY: usize = 86_400;
 
 impl Spec {
-    /// Reads a spec that lies in a folder, and that names what a registry has.
+    /// Reads a spec in a folder, which may name the contents of a registry.
     ///
     /// # Errors
-    /// Every mistake, in it and in the pipelines that it names.
+    /// All mistakes in the spec and in the pipelines that it names.
     pub fn read(source: &Source, folder: &Path, registry: &Registry) -> Result<Self, Diagnostics> {
         let mut found = Diagnostics::new();
         let at = found.add_source(source.clone());
@@ -178,7 +182,7 @@ impl Reader<'_> {
         self.mistake(format!("{what} `{name}` is not known"), span, help);
     }
 
-    /// The fields of a value that must have this name, and no others.
+    /// Returns the fields of a value that must have this name, and no unknown fields.
     fn fields<'n>(&mut self, node: &'n Node, name: &str, known: &[&str], form: &str) -> Option<&'n [Field]> {
         match &node.value {
             Value::Struct { name: given, fields, .. } if given == name => {
@@ -234,7 +238,7 @@ impl Reader<'_> {
         ] {
             if let (false, Some(node)) = (samples || extractors.is_empty(), field(fields, key)) {
                 self.mistake(
-                    format!("`{key}` is {meaning}, which is not among the extractors"),
+                    format!("`{key}` is {meaning}, but `extractors` does not contain it"),
                     node.span,
                     "add `\"sample\"` to `extractors`",
                 );
@@ -242,7 +246,7 @@ impl Reader<'_> {
         }
         match (samples, sample, field(fields, "sample")) {
             (false, _, Some(node)) if !extractors.is_empty() => self.mistake(
-                "`sample` is the number of plans that the extractor `sample` draws, which is not among the extractors",
+                "`sample` is the number of plans that the extractor `sample` draws, but `extractors` does not contain it",
                 node.span,
                 "add `\"sample\"` to `extractors`",
             ),
@@ -250,7 +254,7 @@ impl Reader<'_> {
                 self.mistake("the extractor `sample` needs a number of plans", head, "add `sample: 20`");
             }
             (true, ..) if rounds == 0 => self.mistake(
-                "the extractor `sample` goes by measured times, and nothing is timed",
+                "the extractor `sample` chooses by measured times, but nothing is timed",
                 head,
                 "add `rounds: 9`: how often each plan is run",
             ),
@@ -282,12 +286,12 @@ impl Reader<'_> {
         };
         let name = self.text(node, "`name`")?;
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        // It names a folder.
+        // The name is also that of a folder.
         if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
             self.mistake(
-                "a name has letters, digits, `-`, `_` and `.` alone",
+                "a name has only letters, digits, `-`, `_` and `.`",
                 node.span,
-                "results lie in a folder of this name",
+                "the results are written to a folder with this name",
             );
             return None;
         }
@@ -304,7 +308,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The values of a list; what cannot be read is told and left out.
+    /// Reads the values of a list; invalid ones are reported and left out.
     fn list<T>(
         &mut self,
         fields: &[Field],
@@ -316,7 +320,7 @@ impl Reader<'_> {
         match field(fields, key).map(|node| (&node.value, node.span)) {
             Some((Value::List(items), span)) => {
                 if items.is_empty() && needed {
-                    self.mistake(format!("`{key}` is empty"), span, "name one at the least");
+                    self.mistake(format!("`{key}` is empty"), span, "name at least one");
                 }
                 items.iter().filter_map(|item| one(self, item)).collect()
             }
@@ -333,7 +337,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Tells a name that stands twice in a list.
+    /// Reports a name that occurs twice in a list.
     fn twice<'n>(&mut self, what: &str, names: impl Iterator<Item = &'n str>, fields: &[Field], key: &str) {
         let mut known = BTreeSet::new();
         for name in names {
@@ -343,7 +347,7 @@ impl Reader<'_> {
                 self.mistake(
                     format!("two entries of `{key}` are called `{name}`"),
                     node.span,
-                    format!("take one away, or give one {what} another `name`"),
+                    format!("remove one, or give one {what} another `name`"),
                 );
             }
         }
@@ -374,7 +378,7 @@ impl Reader<'_> {
         self.whole(node, &format!("`{key}`"), least, most)
     }
 
-    /// A file beside the spec that must be there.
+    /// Reads the path of a file, relative to the spec, that must exist.
     fn file(&mut self, node: &Node) -> Option<PathBuf> {
         let name = self.text(node, "a file")?;
         let path = self.folder.join(&name);
@@ -384,12 +388,12 @@ impl Reader<'_> {
         self.mistake(
             format!("there is no file `{}`", path.display()),
             node.span,
-            "files are looked for beside the spec",
+            "paths are relative to the folder of the spec",
         );
         None
     }
 
-    /// The text of such a file.
+    /// Reads the text of such a file.
     fn content(&mut self, node: &Node) -> Option<Source> {
         let path = self.file(node)?;
         match std::fs::read_to_string(&path) {
