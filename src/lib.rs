@@ -18,7 +18,7 @@
 //! | 3 | [`rule`] |
 //! | 4 | [`cost`], [`mod@extract`] |
 //! | 5 | [`egraph`] |
-//! | 6 | [`memory`], [`plan`] |
+//! | 6 | [`memory`], [`plan`], [`stage`] |
 //! | 7 | [`backend`], [`mod@file`], [`host`] |
 //! | 8 | [`pass`], [`mod@compile`], [`registry`], [`session`], [`cache`], [`onnx`], [`npy`], [`subprocess`] |
 //!
@@ -53,6 +53,7 @@ pub mod ron;
 pub mod rule;
 pub mod session;
 pub mod setting;
+pub mod stage;
 pub mod subprocess;
 pub mod table;
 pub mod tensor;

@@ -1,7 +1,7 @@
 //! Pipelines: which passes run in which order, with their settings, read from `passes/*.ron`.
 
 use super::{Extract, Kind, Pass, PlanMemory, Rewrite, Scope};
-use crate::error::{Diagnostic, Diagnostics, Source, Span};
+use crate::error::{Diagnostic, Diagnostics, Error, Source, Span};
 use crate::ron::{Raw, Reader, Spanned};
 use crate::rule::{Precision, Rule, RuleSet};
 use serde::Deserialize;
@@ -87,6 +87,16 @@ impl Pipeline {
     /// The extraction.
     pub fn extract(&self) -> Option<&Extract> {
         self.passes_of().next()
+    }
+
+    /// The extraction of a pipeline that must have one.
+    ///
+    /// # Errors
+    /// The pipeline has none.
+    pub fn extraction(&self) -> Result<&Extract, Error> {
+        self.extract().ok_or_else(|| {
+            Error::setting(format!("pipeline `{}` has no `Extract`, so nothing is chosen", self.name))
+        })
     }
 
     /// The extraction, to change its settings.
@@ -246,7 +256,6 @@ fn named_once(reader: &mut Reader<'_>, passes: &[(Arc<dyn Pass>, Span)]) {
 mod tests {
     use super::*;
     use crate::backend::Backend;
-    use crate::error::Error;
     use crate::op::Lowering;
     use crate::pass::{Catalog, Context, PassReport, State};
     use crate::setting::Folder;
@@ -269,7 +278,7 @@ mod tests {
             reader.known("thing to count", &self.of, &["nodes", "bytes"]);
         }
 
-        fn run(&self, _: &mut State, _: &Context<'_>) -> Result<PassReport, Error> {
+        fn run(&self, _: State, _: &Context<'_>) -> Result<(State, PassReport), Error> {
             Err(Error::setting("it is only read"))
         }
     }

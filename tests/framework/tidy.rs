@@ -45,6 +45,7 @@ const FLOORS: &[(&str, usize)] = &[
     ("egraph", 5),
     ("memory", 6),
     ("plan", 6),
+    ("stage", 6),
     ("backend", 7),
     ("file", 7),
     ("host", 7),
