@@ -4,6 +4,7 @@
 use ovolo::egraph::{EGraph, Limits, WhyNot};
 use ovolo::graph::text;
 use ovolo::rule::{Rule, RuleSet};
+use ovolo::verify::verify;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ fn why(graph: &str, body: &str) -> WhyNot {
 fn why_at(graph: &str, body: &str, node: Option<&str>) -> WhyNot {
     let graph = text::parse(crate::common::ops(), &format!("graph {{\n{graph}\n}}"))
         .unwrap_or_else(|errors| panic!("{errors}"));
-    EGraph::new(&graph).why_not(&rule(body), node).unwrap()
+    EGraph::new(&verify(graph).unwrap()).why_not(&rule(body), node).unwrap()
 }
 
 /// The nearest miss: parts that stand, parts there are, the part, the place, the reason.
@@ -134,6 +135,7 @@ fn told(graph: &str, body: &str, limits: Limits) -> String {
     let rule = rule(body);
     let graph = text::parse(crate::common::ops(), &format!("graph {{\n{graph}\n}}"))
         .unwrap_or_else(|errors| panic!("{errors}"));
+    let graph = verify(graph).unwrap();
     let fresh = EGraph::new(&graph).why_not(&rule, None).unwrap();
     let mut egraph = EGraph::new(&graph);
     let saturation =

@@ -6,9 +6,9 @@ use crate::placement::Seating;
 use ovolo::backend::Backends;
 use ovolo::error::Error;
 use ovolo::graph::Graph;
-use ovolo::pass::Chosen;
 use ovolo::plan::Plan;
 use ovolo::session::{Session, SessionError};
+use ovolo::stage::Planned;
 use ovolo::team::Team;
 use ovolo::tensor::Tensor;
 use std::sync::Arc;
@@ -180,8 +180,8 @@ fn in_turns(
 ///
 /// # Errors
 /// A plan that cannot be loaded or run.
-pub fn profile(chosen: &Chosen, backends: &Backends, runs: usize) -> Result<Vec<f64>, Error> {
-    let steps = steps(&[(&chosen.program, &chosen.plan)], backends, Rounds::exactly(runs.max(1)))?;
+pub fn profile(planned: &Planned, backends: &Backends, runs: usize) -> Result<Vec<f64>, Error> {
+    let steps = steps(&[(&planned.chosen.program, &planned.plan)], backends, Rounds::exactly(runs.max(1)))?;
     Ok(steps.into_iter().flatten().collect())
 }
 
