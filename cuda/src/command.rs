@@ -1,14 +1,12 @@
 //! What a step puts on a queue: copies, kernels, and calls of libraries, with the addresses of their operands.
 
 use super::calls::Status;
-use super::driver::{Code, Context, Stream};
+use super::driver::{Code, Stream};
 use super::kernel::{Argument, Job, Launch};
-use super::{cublaslt, cudnn};
 use cudarc::driver::sys::{CUdeviceptr, CUfunction};
-use ovolo::op::{ALIGN, Call};
+use ovolo::op::ALIGN;
 use ovolo::tensor::DType;
 use std::ffi::c_void;
-use std::rc::Rc;
 
 /// What a step queues.
 pub(super) enum Command {
@@ -95,41 +93,6 @@ pub(super) union Scale {
 impl Scale {
     pub fn new(dtype: DType, value: f32) -> Self {
         if dtype == DType::F64 { Self { double: f64::from(value) } } else { Self { single: value } }
-    }
-}
-
-/// The libraries of a context, each opened when the first of its calls is made.
-pub(super) struct Libraries {
-    context: Rc<Context>,
-    cublaslt: Option<Rc<cublaslt::Handle>>,
-    cudnn: Option<Rc<cudnn::Handle>>,
-}
-
-impl Libraries {
-    pub fn new(context: &Rc<Context>) -> Self {
-        Self { context: Rc::clone(context), cublaslt: None, cudnn: None }
-    }
-
-    /// What a call of a library's op queues.
-    ///
-    /// # Errors
-    /// That no library has it; or what the library said, and what to do.
-    pub fn command(&mut self, call: &Call<'_>, buffers: &Buffers) -> Result<Command, String> {
-        if call.op.name.starts_with("cudnn.") {
-            let handle = match &self.cudnn {
-                Some(handle) => Rc::clone(handle),
-                None => Rc::clone(self.cudnn.insert(cudnn::Handle::new(&self.context)?)),
-            };
-            return Ok(Command::Library(cudnn::queued(&handle, call, buffers)?));
-        }
-        if !call.op.name.starts_with("cublaslt.") {
-            return Err(format!("no library computes `{}`", call.op));
-        }
-        let handle = match &self.cublaslt {
-            Some(handle) => Rc::clone(handle),
-            None => Rc::clone(self.cublaslt.insert(cublaslt::Handle::new(&self.context)?)),
-        };
-        Ok(Command::Library(Box::new(cublaslt::Multiply::new(&handle, call, buffers)?)))
     }
 }
 

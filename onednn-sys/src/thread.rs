@@ -4,25 +4,6 @@ use crate::load::Library;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 
-/// The functions of the OpenMP runtime that the library uses.
-pub(crate) struct OpenMp {
-    set: unsafe extern "C" fn(c_int),
-    get: unsafe extern "C" fn() -> c_int,
-}
-
-impl OpenMp {
-    /// Those that an open library sees.
-    pub(crate) fn new(library: &libloading::Library) -> Option<Self> {
-        // SAFETY: these are the functions' types in every OpenMP.
-        unsafe {
-            Some(Self {
-                set: *library.get(b"omp_set_num_threads\0").ok()?,
-                get: *library.get(b"omp_get_max_threads\0").ok()?,
-            })
-        }
-    }
-}
-
 /// While it lives, what the library does on this thread is done with one thread.
 ///
 /// OpenMP keeps a count for each thread of the system; what this one had is put back.

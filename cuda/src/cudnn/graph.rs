@@ -45,7 +45,7 @@ fn graph(call: &Call<'_>) -> Result<Graph, String> {
 ///
 /// # Errors
 /// Why there is none, in the library's words where they are its.
-pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+pub(crate) fn contract(call: &Call<'_>) -> Result<Contract, String> {
     let graph = graph(call)?;
     attention::supported(call)?;
     let most = most(call);

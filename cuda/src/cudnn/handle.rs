@@ -1,9 +1,9 @@
 //! The library with a context, and what its answers mean.
 
-use super::Calls;
+use super::calls::Calls;
 use crate::calls::Status;
 use crate::driver::Context;
-use crate::{library, nvrtc};
+use crate::{cublaslt, cudnn, nvrtc};
 use cudarc::cudnn::sys;
 use std::ptr;
 use std::rc::Rc;
@@ -41,10 +41,10 @@ impl Handle {
     /// # Errors
     /// That it is not there, or what it said.
     pub fn new(context: &Rc<Context>) -> Result<Rc<Self>, String> {
-        let found = library::cudnn().map_err(|why| format!("the plan takes cuDNN, which is {why}"))?;
+        let found = cudnn::opened().map_err(|why| format!("the plan takes cuDNN, which is {why}"))?;
         let calls = &found.calls.base;
         // It looks for these by their names when it needs them, and finds them where they are open.
-        let _ = (library::cublaslt(), nvrtc::compiler());
+        let _ = (cublaslt::opened(), nvrtc::compiler());
         let mut raw = ptr::null_mut();
         // SAFETY: the library is open, and writes a handle.
         calls.of("cudnnCreate", unsafe { (calls.cudnnCreate)(&raw mut raw) })?;

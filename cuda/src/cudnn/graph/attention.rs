@@ -2,7 +2,7 @@
 //! the product with values, which the library's flash engines compute without storing scores.
 
 use super::operation::{Function, Graph, Operation, Place, Value, strides};
-use crate::library;
+use crate::cudnn;
 use ovolo::op::Call;
 use ovolo::tensor::DType;
 
@@ -13,7 +13,7 @@ const HEAD: (usize, usize) = (8, 256);
 
 /// That the library's version has what attention takes.
 pub(super) fn supported(call: &Call<'_>) -> Result<(), String> {
-    let found = library::cudnn().map_err(|why| format!("cuDNN is {why}"))?;
+    let found = cudnn::opened().map_err(|why| format!("cuDNN is {why}"))?;
     if call.op == "cudnn.attention" && found.calls.version() < SOFTMAX {
         return Err(format!("cuDNN {} has no softmax in its graphs: 9.21 or newer has", found.version));
     }

@@ -3,7 +3,7 @@
 
 use super::descriptor::{Descriptor, Library, Value};
 use super::engine::{Engines, Target};
-use crate::{library, nvrtc};
+use crate::{cublaslt, cudnn, driver, nvrtc};
 use cudarc::cudnn::sys::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW};
 use ovolo::attr::{Attr, Attrs, Float, Step};
@@ -147,9 +147,9 @@ fn attention(dtype: DType, [length, depth, width]: [usize; 3], mask: Option<&[us
 /// Asks for the engines of graphs, and has the first of each made ready.
 fn ask() {
     // It looks for these by their names when it needs them.
-    let others = (library::driver().is_ok(), nvrtc::compiler().is_ok(), library::cublaslt().is_ok());
+    let others = (driver::opened().is_ok(), nvrtc::compiler().is_ok(), cublaslt::opened().is_ok());
     let ready = if others.0 { Ok(()) } else { driver() };
-    let found = match (library::cudnn(), ready) {
+    let found = match (cudnn::opened(), ready) {
         (Ok(found), Ok(())) if others.1 && others.2 && found.calls.version() >= DESCRIBED => found,
         (Ok(found), ready) => {
             println!(
