@@ -205,6 +205,12 @@ fn pipeline(
         let help = "put `Extract(…)` before `Plan(…)`: memory is planned for the kernels that were chosen";
         reader.mistake("`Plan` stands where nothing has been chosen", passes[planned].1, help);
     }
+    let after = chosen.map_or(&[][..], |chosen| &passes[chosen..]);
+    if let Some((_, span)) = after.iter().find(|(pass, _)| pass.get::<Rewrite>().is_some()) {
+        let help =
+            "put `Rewrite(…)` before `Extract(…)`: it grows the e-graph that the extraction chooses from";
+        reader.mistake("`Rewrite` stands where a program has been chosen already", *span, help);
+    }
     named_once(reader, &passes);
     let passes = passes.into_iter().map(|(pass, _)| pass).collect();
     let backends = written.backends.into_iter().map(|backend| backend.value).collect();
@@ -317,6 +323,16 @@ mod tests {
         assert!(wrong.contains("thing to count `edges` is not known"), "{wrong}");
         assert!(
             wrong.contains("`Count` has no field `mst`") && wrong.contains("did you mean `most`?"),
+            "{wrong}"
+        );
+    }
+
+    #[test]
+    fn a_rewrite_after_the_extraction_is_refused_with_its_place() {
+        let wrong = read("Extract(), Rewrite(name: \"late\", rules: []), Plan()").unwrap_err().to_string();
+        assert!(wrong.contains("`Rewrite` stands where a program has been chosen already"), "{wrong}");
+        assert!(
+            wrong.contains("p.ron:1") && wrong.contains("put `Rewrite(…)` before `Extract(…)`"),
             "{wrong}"
         );
     }
