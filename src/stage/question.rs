@@ -1,6 +1,7 @@
 //! Questions about the programs of a priced e-graph.
 
 mod curve;
+mod exchange;
 mod member;
 mod runner_up;
 mod what_if;

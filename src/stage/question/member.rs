@@ -1,7 +1,7 @@
 //! Programs of an e-graph that are not chosen for their price: every one of them must compute what the model does.
 
 use crate::error::Error;
-use crate::extract::{Extractor, GreedyTree, Named};
+use crate::extract::{Extractor, GreedyTree};
 use crate::stage::chosen::sources;
 use crate::stage::{Chosen, Priced};
 use std::sync::Arc;
@@ -34,11 +34,5 @@ impl Priced<'_> {
             target: self.target.clone(),
             within: None,
         })
-    }
-
-    /// The problem with the names of its ops and values, for files that other extractors read: `dump --egraph`. It
-    /// has no price for the copies that a plan may add.
-    pub fn named(&self) -> Named {
-        self.pick.named()
     }
 }
