@@ -54,7 +54,7 @@ impl Options {
     /// The stage that the pipeline's extraction starts from: the graph after all passes before it.
     ///
     /// # Errors
-    /// As of [`compile`]; the pipeline has no `Extract`.
+    /// As of [`compile`].
     pub fn saturate(&self, graph: &Graph) -> Result<Saturated, Error> {
         self.saturate_by_phases(graph, AbsentRules::LeftOut, &mut |_| Ok(()))
     }
@@ -70,7 +70,6 @@ impl Options {
         absent_rules: AbsentRules,
         after: &mut dyn FnMut(&mut Saturated) -> Result<(), Error>,
     ) -> Result<Saturated, Error> {
-        self.pipeline.extraction()?;
         let context = Context { absent_rules, ..self.context(graph) };
         let mut phases = 0;
         let state =
