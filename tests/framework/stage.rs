@@ -96,7 +96,7 @@ const RULES: &str = r#"[
 const PIPELINE: &str = r#"Pipeline(
     name: "both",
     passes: [
-        Rewrite(name: "lower", rules: ["native", "lower-relu-gone"]),
+        Rewrite(name: "lower", rules: ["fuse", "native", "lower-relu-gone"]),
         Extract(cost: "flops"),
         Plan(),
     ],
