@@ -37,9 +37,10 @@ pub use saturate::{Clock, Growth, Limits, SaturateError, Saturation, Stop};
 pub use what_if::Flip;
 
 use crate::attr::{Attr, Attrs};
-use crate::graph::{Graph, NodeId};
+use crate::graph::NodeId;
 use crate::op::{self, Op};
 use crate::tensor::{Tensor, TensorType};
+use crate::verify::Verified;
 use egg::Id;
 use rustc_hash::FxHashMap;
 use shared::Shared;
@@ -120,7 +121,7 @@ pub struct EGraph {
 
 impl EGraph {
     /// The e-graph of one graph: each value a class of its own, equal values shared.
-    pub fn new(graph: &Graph) -> Self {
+    pub fn new(graph: &Verified) -> Self {
         let mut facts = Facts::default();
         for (id, node) in graph.nodes() {
             if node.op.is_leaf() {

@@ -1,8 +1,9 @@
-//! The graph of a model: a persistent, directed, acyclic graph in which a node is a value.
+//! The graph of a model: a directed, acyclic graph in which a node is a value.
 //!
 //! Every op has one result, so a [`NodeId`] names an operator and its value alike; an operator of
-//! several results (Split) is imported as several nodes. Passes take a graph and return one that
-//! shares what did not change (`im`), so that every stage of a compilation can be kept.
+//! several results (Split) is imported as several nodes. A copy of a graph shares everything with it until one of the
+//! two is changed, so a compilation keeps the graph of every stage at no cost: rewriting leaves the graph as it is, and
+//! the extraction builds another one, which shares no node with the imported graph, only the bytes of constants.
 //!
 //! Inputs are nodes with the op `input`, constants are nodes with the op `const`; both carry no
 //! attributes and are told apart by their names, which are the model's own.
@@ -17,6 +18,7 @@ pub use crate::op::{CONST, INPUT};
 use crate::attr::Attrs;
 use crate::op::Op;
 use crate::tensor::{Tensor, TensorType};
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -50,16 +52,26 @@ pub struct Node {
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     name: Arc<str>,
-    nodes: im::Vector<Arc<Node>>,
-    by_name: im::HashMap<Arc<str>, NodeId>,
-    constants: im::HashMap<Arc<str>, Tensor>,
-    outputs: im::Vector<(Arc<str>, NodeId)>,
+    parts: Arc<Parts>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Parts {
+    nodes: Vec<Arc<Node>>,
+    by_name: FxHashMap<Arc<str>, NodeId>,
+    constants: FxHashMap<Arc<str>, Tensor>,
+    outputs: Vec<(Arc<str>, NodeId)>,
 }
 
 impl Graph {
     /// A graph without nodes.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The parts, for a change: copied first where another graph shares them.
+    fn change(&mut self) -> &mut Parts {
+        Arc::make_mut(&mut self.parts)
     }
 
     /// The name of the model; may be empty.
@@ -87,13 +99,14 @@ impl Graph {
             name: name.into(),
             ty,
         });
-        self.constants.insert(Arc::clone(&self[id].name), value);
+        let name = Arc::clone(&self[id].name);
+        self.change().constants.insert(name, value);
         id
     }
 
     /// Sets the value of the constant node with this name, which may be added later.
     pub(crate) fn set_constant(&mut self, name: &str, value: Tensor) {
-        self.constants.insert(name.into(), value);
+        self.change().constants.insert(name.into(), value);
     }
 
     /// Adds a node. Where its name is taken, a `'` is appended until it is not.
@@ -101,24 +114,26 @@ impl Graph {
     /// # Panics
     /// If an operand is not of this graph.
     pub fn add_node(&mut self, mut node: Node) -> NodeId {
-        let id = NodeId(u32::try_from(self.nodes.len()).expect("a graph has fewer than 2^32 nodes"));
+        let id = NodeId(u32::try_from(self.parts.nodes.len()).expect("a graph has fewer than 2^32 nodes"));
         assert!(node.inputs.iter().all(|input| input.0 < id.0), "operands come before their users");
-        while self.by_name.contains_key(&node.name) {
+        while self.parts.by_name.contains_key(&node.name) {
             node.name = format!("{}'", node.name).into();
         }
-        self.by_name.insert(Arc::clone(&node.name), id);
-        self.nodes.push_back(Arc::new(node));
+        let parts = self.change();
+        parts.by_name.insert(Arc::clone(&node.name), id);
+        parts.nodes.push(Arc::new(node));
         id
     }
 
     /// Names a node's value as an output of the model. Outputs keep their order.
     pub fn add_output(&mut self, name: &str, node: NodeId) {
-        self.outputs.push_back((name.into(), node));
+        self.change().outputs.push((name.into(), node));
     }
 
     /// Every node with its id; operands come before their users.
     pub fn nodes(&self) -> impl DoubleEndedIterator<Item = (NodeId, &Arc<Node>)> + ExactSizeIterator {
-        self.nodes
+        self.parts
+            .nodes
             .iter()
             .enumerate()
             .map(|(index, node)| (NodeId(u32::try_from(index).unwrap_or(u32::MAX)), node))
@@ -126,12 +141,12 @@ impl Graph {
 
     /// The number of nodes, leaves included.
     pub fn len(&self) -> usize {
-        self.nodes.len()
+        self.parts.nodes.len()
     }
 
     /// Whether there are no nodes.
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
+        self.parts.nodes.is_empty()
     }
 
     /// The inputs of the model, in order.
@@ -141,13 +156,13 @@ impl Graph {
 
     /// The outputs of the model: names and nodes, in order.
     pub fn outputs(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, NodeId)> {
-        self.outputs.iter().map(|(name, id)| (name, *id))
+        self.parts.outputs.iter().map(|(name, id)| (name, *id))
     }
 
     /// The value of a constant node.
     pub fn constant(&self, id: NodeId) -> Option<&Tensor> {
         let node = &self[id];
-        if node.op == CONST { self.constants.get(&node.name) } else { None }
+        if node.op == CONST { self.parts.constants.get(&node.name) } else { None }
     }
 
     /// Bytes of all constants, as they were imported.
@@ -157,7 +172,7 @@ impl Graph {
 
     /// The node with this name.
     pub fn find(&self, name: &str) -> Option<NodeId> {
-        self.by_name.get(name).copied()
+        self.parts.by_name.get(name).copied()
     }
 
     /// For each node, the nodes that read it (an operand read twice is listed twice).
@@ -182,6 +197,6 @@ impl NodeId {
 impl std::ops::Index<NodeId> for Graph {
     type Output = Arc<Node>;
     fn index(&self, id: NodeId) -> &Arc<Node> {
-        &self.nodes[id.index()]
+        &self.parts.nodes[id.index()]
     }
 }

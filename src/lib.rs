@@ -4,7 +4,8 @@
 //! fusion, layout, algorithm, backend and conversions stand side by side; one extraction
 //! ([`mod@extract`]) by a cost model ([`cost`]) picks among all of them; memory is planned
 //! ([`memory`], [`plan`]) for exactly the kernels that were chosen ([`backend`]), and the plan runs
-//! ([`session`]).
+//! ([`session`]). What a compilation has come to in between are types ([`stage`]), which answer
+//! questions about it.
 //!
 //! # The floors
 //! A file uses only its own or lower floors; a test holds that. Floors 0 to 6 are pure: values in,
@@ -18,7 +19,7 @@
 //! | 3 | [`rule`] |
 //! | 4 | [`cost`], [`mod@extract`] |
 //! | 5 | [`egraph`] |
-//! | 6 | [`memory`], [`plan`] |
+//! | 6 | [`memory`], [`plan`], [`stage`] |
 //! | 7 | [`backend`], [`mod@file`], [`host`] |
 //! | 8 | [`pass`], [`mod@compile`], [`registry`], [`session`], [`cache`], [`onnx`], [`npy`], [`subprocess`] |
 //!
@@ -53,6 +54,7 @@ pub mod ron;
 pub mod rule;
 pub mod session;
 pub mod setting;
+pub mod stage;
 pub mod subprocess;
 pub mod table;
 pub mod tensor;

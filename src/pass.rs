@@ -1,41 +1,55 @@
-//! Passes: what a pipeline is made of. Each takes the state of a compilation and advances it.
+//! Passes: what a pipeline is made of. Each takes a compilation at one stage and brings it to the next.
 
 pub mod pipeline;
 
+mod absent;
+mod check;
 mod extract;
 mod kind;
 mod plan;
 pub mod pricing;
 mod rewrite;
+mod state;
 
-pub use extract::{
-    Chosen, Curve, Extract, Kernel, Objective, Point, Supposed, check, chosen, curve, estimates, features,
-    planned, priced, supposed,
-};
-pub use kind::{Kind, Passes, Scope, passes};
+pub use check::{absent, check};
+pub use extract::Extract;
+pub use kind::{Kind, Passes, Scope};
 pub use plan::PlanMemory;
-pub use rewrite::Rewrite;
+pub use rewrite::{AbsentRules, Rewrite};
+pub use state::State;
 
 use crate::backend::Backends;
 use crate::cost::PriceList;
-use crate::cost::{CostModel, Fit, Machine, Measured};
-use crate::egraph::{EGraph, Saturation};
+use crate::cost::{Machine, Measured};
+use crate::egraph::Saturation;
 use crate::error::Error;
 use crate::extract::{self as extraction, Extraction, Extractors};
-use crate::graph::Graph;
 use crate::memory::{self, Limit, Orders, Planners};
-use crate::op::{Call, Contract};
-use crate::plan::{Arena, Plan, Source};
+use crate::plan::Arena;
 use crate::ron;
 use crate::rule::RuleSet;
 use crate::setting::Settings;
+use crate::stage::{Objective, Target};
 use crate::table::Table;
 use crate::tensor::{Device, Family};
 use pipeline::Pipeline;
-use pricing::{ByFit, Pricings};
+use pricing::Pricings;
 use std::any::Any;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+/// The passes that ship with ovolo. A new one is a file and a line here.
+pub fn passes() -> &'static Passes {
+    static PASSES: LazyLock<Passes> = LazyLock::new(|| {
+        let kinds = [
+            ("Rewrite", Kind::of::<Rewrite>()),
+            ("Extract", Extract::kind()),
+            ("Plan", Kind::of::<PlanMemory>()),
+        ];
+        Table::of("pass", kinds)
+    });
+    &PASSES
+}
 
 /// What pipelines choose among, each by its name.
 #[derive(Clone)]
@@ -113,71 +127,15 @@ pub struct Context<'a> {
     pub measured: Option<Measured>,
     /// Bytes of the graph's constants, for the cost model `learned`.
     pub constants: usize,
+    /// Whether rules that lead to absent backends take part.
+    pub absent_rules: AbsentRules,
 }
 
 impl Context<'_> {
-    /// The contract of a call's kernel, if its backend is in play.
-    ///
-    /// # Errors
-    /// The backend's reason, or that the backend is not in play.
-    pub fn contract(&self, call: &Call<'_>) -> Result<Contract, String> {
-        let name = call.op.backend().unwrap_or_default();
-        if !self.pipeline.backends.iter().any(|backend| backend == name) {
-            return Err(format!("backend `{name}` is not in this pipeline"));
-        }
-        call.contract()
+    /// What the program is to run on.
+    pub fn target(&self) -> Target {
+        Target { threads: self.threads, backends: self.pipeline.backends.as_slice().into() }
     }
-}
-
-/// The backends of a pipeline none of whose kernels is a candidate, each with the reason: those that are absent, and
-/// those that a fitted model has no prices for.
-pub fn absent(pipeline: &Pipeline, backends: &Backends) -> Vec<(String, String)> {
-    let mut found = missing(pipeline, backends);
-    found.extend(unseen(pipeline, backends));
-    found
-}
-
-/// The backends of a pipeline that are there, and of which a fitted model has seen no kernel.
-fn unseen(pipeline: &Pipeline, backends: &Backends) -> Vec<(String, String)> {
-    let cost: Option<&dyn Any> = pipeline.extract().map(|extract| &*extract.cost as &dyn Any);
-    let fit = cost.and_then(|cost| cost.downcast_ref::<ByFit>()).and_then(|by| by.fit.as_ref());
-    // What is no fit is told by who prices by it.
-    let Some(seen) = fit.and_then(|source| Fit::backends(&source.text).ok()) else { return Vec::new() };
-    let there = |name: &&String| backends.get(name).is_some_and(|backend| backend.found().is_ok());
-    let unseen = pipeline.backends.iter().filter(there).filter(|name| !seen.contains(*name));
-    unseen.map(|name| (name.clone(), format!("its kernels are no candidates: {UNSEEN}"))).collect()
-}
-
-const UNSEEN: &str = "the model of `learned` was fitted on none of them; run `ovolo tune` and `ovolo fit` with a pipeline that has it";
-
-/// The backends of a pipeline that are absent, each with the reason.
-fn missing(pipeline: &Pipeline, backends: &Backends) -> Vec<(String, String)> {
-    let why = |name: &String| match backends.get(name) {
-        Some(backend) => backend.found().err().map(|why| (name.clone(), why)),
-        None => Some((name.clone(), "there is no such backend".to_owned())),
-    };
-    pipeline.backends.iter().filter_map(why).collect()
-}
-
-/// Whether the rules of a backend that is absent are in play all the same.
-pub fn plans_elsewhere(backend: &str, backends: &Backends) -> bool {
-    backends.get(backend).is_some_and(|backend| backend.plans_elsewhere())
-}
-
-/// A compilation between two passes.
-pub struct State {
-    /// The graph: as imported, or as extracted.
-    pub graph: Graph,
-    /// The e-graph, from the first rewriting pass to the extraction.
-    pub egraph: Option<EGraph>,
-    /// For each node of an extracted graph, where it came from.
-    pub sources: Vec<Source>,
-    /// The cost model of the extraction.
-    pub cost: Option<Box<dyn CostModel>>,
-    /// The plan by which the extraction chose the graph.
-    pub chosen: Option<Plan>,
-    /// The plan.
-    pub plan: Option<Plan>,
 }
 
 /// What a pass has to say.
@@ -209,7 +167,7 @@ pub enum PassReport {
     Custom(String),
 }
 
-/// Advances a compilation. A pass is its own settings: what a pipeline writes in its parentheses.
+/// Brings a compilation to its next stage. A pass is its own settings: what a pipeline writes in its parentheses.
 pub trait Pass: Settings {
     /// The name: the same in pipelines, `dump --after`, reports and benches.
     fn name(&self) -> &str;
@@ -219,11 +177,11 @@ pub trait Pass: Settings {
         let _ = (scope, reader);
     }
 
-    /// Runs the pass.
+    /// Runs the pass: gives what the compilation has come to, and what there is to report.
     ///
     /// # Errors
-    /// What keeps it from its result; the state is then not to be used.
-    fn run(&self, state: &mut State, context: &Context<'_>) -> Result<PassReport, Error>;
+    /// What keeps the pass from its result.
+    fn run(&self, state: State, context: &Context<'_>) -> Result<(State, PassReport), Error>;
 }
 
 impl dyn Pass {

@@ -1,7 +1,7 @@
 //! The verifier: from a graph to a proof that it is sound.
 //!
 //! [`verify`] takes a graph and gives a [`Verified`] one, which is the only way to get one: what
-//! needs a sound graph asks for that type. It refuses, all at once and naming the nodes:
+//! needs a sound graph, as the e-graph does, asks for that type. It refuses, all at once and naming the nodes:
 //!
 //! - a wrong number of operands, an operand that comes
 //!   after its user;
@@ -24,24 +24,18 @@ use std::ops::Deref;
 
 /// A graph that the verifier has accepted. Reads as the graph that it holds.
 #[derive(Clone, Debug)]
-pub struct Verified<G = Graph>(G);
+pub struct Verified(Graph);
 
-impl<G> Verified<G> {
+impl Verified {
     /// The graph, without the proof.
-    pub fn into_inner(self) -> G {
+    pub fn into_inner(self) -> Graph {
         self.0
     }
 }
 
-impl<G> Deref for Verified<G> {
-    type Target = G;
-    fn deref(&self) -> &G {
-        &self.0
-    }
-}
-
-impl<G> AsRef<G> for Verified<G> {
-    fn as_ref(&self) -> &G {
+impl Deref for Verified {
+    type Target = Graph;
+    fn deref(&self) -> &Graph {
         &self.0
     }
 }

@@ -7,7 +7,6 @@ mod common;
 mod need;
 
 use libtest_mimic::{Arguments, Failed};
-use ovolo::compile::runner_up::runner_ups;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use std::path::{Path, PathBuf};
 
@@ -33,7 +32,10 @@ fn main() {
 fn no_step_is_needless(path: &Path, pipeline: &str) -> Result<(), Failed> {
     let import = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
     let graph = onnx::load(common::registry().onnx(), path, &import).unwrap().graph;
-    let found = runner_ups(&graph, &common::pipeline(pipeline, 2), &mut |_, _| ()).unwrap();
+    let options = common::pipeline(pipeline, 2);
+    let saturated = options.saturate(&graph).unwrap();
+    let choice = options.choice(&graph).unwrap();
+    let found = options.price(&saturated).unwrap().runner_ups(&choice, &mut |_, _| ()).unwrap();
     let conversion = |op: &str| CONVERSIONS.iter().any(|name| op.split(' ').next() == Some(name));
     for step in &found {
         if !step.proven || step.margin < -1e-9 * step.seconds {

@@ -5,14 +5,14 @@ use super::load::absent;
 use super::page::writable;
 use super::{Outcome, Settings, amount, print};
 use clap::{Args, ValueEnum};
-use ovolo::compile::exchange;
 use ovolo::compile::{self, Compilation, Stage};
-use ovolo::egraph::{EGraph, Growth};
+use ovolo::egraph::Growth;
 use ovolo::graph::Graph;
 use ovolo::graph::{diff, dot, json, text};
 use ovolo::pass::PassReport;
 use ovolo::plan::{Arena, Plan};
 use ovolo::registry::Registry;
+use ovolo::stage::Imported;
 use ovolo_lab::report;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -268,8 +268,9 @@ impl Dump {
         if let Some(file) = &self.egraph {
             writable("--egraph ", file, &self.settings.inputs())?;
             let options = self.settings.options(registry, &self.settings.pipeline)?;
-            let named = exchange::named(&self.settings.graph(registry)?, &options)
-                .map_err(|error| error.to_string())?;
+            let saturated =
+                options.saturate(&self.settings.graph(registry)?).map_err(|error| error.to_string())?;
+            let named = options.price(&saturated).map_err(|error| error.to_string())?.named();
             ovolo::file::write(file, &[named.to_json().as_bytes()])
                 .map_err(|error| format!("{}: {error}", file.display()))?;
             let nodes: usize = named.nodes.iter().map(Vec::len).sum();
@@ -353,8 +354,11 @@ impl Diff {
             [&self.from, &self.to].iter().all(|name| *name == "import" || grows(&compilation, name));
         Ok(match &stage.egraph {
             Some(text) => Side::Classes(text.clone()),
-            // Show the import as an e-graph, to compare it with another one.
-            None if name == "import" && both_grow => Side::Classes(EGraph::new(&stage.graph).to_text()),
+            // The import as an e-graph, beside another.
+            None if name == "import" && both_grow => {
+                let imported = Imported::new(stage.graph.clone()).map_err(|error| error.to_string())?;
+                Side::Classes(imported.saturate().egraph().to_text())
+            }
             None => Side::Graph(stage.graph.clone()),
         })
     }

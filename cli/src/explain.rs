@@ -5,14 +5,12 @@ use super::page;
 use super::{Outcome, Settings, amount, print};
 use clap::Args;
 use ovolo::compile::Options;
-use ovolo::compile::what_if::{self, Scale};
-use ovolo::compile::{curve, runner_up};
 use ovolo::egraph::{Flip, RunnerUp};
 use ovolo::extract::Extraction;
 use ovolo::graph::Graph;
-use ovolo::pass::{Curve, Supposed};
 use ovolo::plan::{Arena, Plan, Source};
 use ovolo::registry::Registry;
+use ovolo::stage::{Curve, Scale, Supposed};
 use ovolo::tensor::Device;
 use ovolo_lab::report::{self, Page};
 use serde_json::json;
@@ -80,10 +78,12 @@ impl Explain {
     #[allow(clippy::cast_precision_loss)]
     fn curve(&self, registry: &Arc<Registry>, device: Device) -> Outcome {
         let options = self.settings.options(registry, &self.settings.pipeline)?;
+        let graph = self.settings.graph(registry)?;
         let mut bar = load::bar("searching", "million steps");
-        let Curve { points, complete } =
-            curve::memory_curve(&self.settings.graph(registry)?, &options, device, &mut bar)
-                .map_err(|error| error.to_string())?;
+        let curve = options.saturate(&graph).and_then(|saturated| {
+            options.price(&saturated)?.curve(&options.choice(&graph)?, device, &mut bar)
+        });
+        let Curve { points, complete } = curve.map_err(|error| error.to_string())?;
         drop(bar);
         if !complete {
             eprintln!(
@@ -137,7 +137,10 @@ impl Explain {
     fn supposed(&self, registry: &Arc<Registry>) -> Outcome {
         let options = self.settings.options(registry, &self.settings.pipeline)?;
         let graph = self.settings.graph(registry)?;
-        let found = what_if::what_if(&graph, &options, &self.what_if).map_err(|error| error.to_string())?;
+        let found = options.saturate(&graph).and_then(|saturated| {
+            options.price(&saturated)?.what_if(&options.choice(&graph)?, &self.what_if)
+        });
+        let found = found.map_err(|error| error.to_string())?;
         print(&if self.json {
             let scales: Vec<_> =
                 self.what_if.iter().map(|one| json!({ "ops": one.ops, "factor": one.factor })).collect();
@@ -187,7 +190,10 @@ impl Explain {
 
 fn runner_ups(graph: &Graph, options: &Options) -> Result<Vec<RunnerUp>, String> {
     let mut bar = load::bar("comparing", "kernels");
-    runner_up::runner_ups(graph, options, &mut bar).map_err(|error| error.to_string())
+    let found = options
+        .saturate(graph)
+        .and_then(|saturated| options.price(&saturated)?.runner_ups(&options.choice(graph)?, &mut bar));
+    found.map_err(|error| error.to_string())
 }
 
 /// The most digits after the point for an amount in microseconds.

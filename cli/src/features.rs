@@ -3,9 +3,9 @@
 use super::page::writable;
 use super::{Outcome, Settings, print};
 use clap::Args;
-use ovolo::compile::feature::{self, SECONDS};
 use ovolo::cost::FEATURES;
 use ovolo::registry::Registry;
+use ovolo::stage::Kernel;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,7 +19,22 @@ pub(super) struct Features {
     out: Option<PathBuf>,
 }
 
-/// Describes each column.
+/// The name of the last column: what the cost model says, empty where it says nothing.
+const SECONDS: &str = "seconds";
+
+/// A line of names, then a line for each kernel.
+fn table(kernels: &[Kernel]) -> Vec<Vec<String>> {
+    let names = FEATURES.iter().map(|feature| feature.name).chain([SECONDS]);
+    let mut lines: Vec<Vec<String>> = vec![names.map(str::to_owned).collect()];
+    for kernel in kernels {
+        let values = kernel.features.iter().map(ToString::to_string);
+        let seconds = kernel.seconds.map(|seconds| seconds.to_string()).unwrap_or_default();
+        lines.push(values.chain([seconds]).collect());
+    }
+    lines
+}
+
+/// What each column is.
 fn columns() -> String {
     let known = FEATURES.iter().map(|feature| (feature.name, feature.doc));
     let last = (SECONDS, "the price by the cost model; empty if it has none");
@@ -41,8 +56,9 @@ impl Features {
             }
         }
         let options = self.settings.options(registry, &self.settings.pipeline)?;
-        let lines =
-            feature::table(&self.settings.graph(registry)?, &options).map_err(|error| error.to_string())?;
+        let graph = self.settings.graph(registry)?;
+        let kernels = options.saturate(&graph).and_then(|saturated| options.features(&saturated));
+        let lines = table(&kernels.map_err(|error| error.to_string())?);
         let mut table = csv::Writer::from_writer(Vec::new());
         for line in &lines {
             table.write_record(line).map_err(|error| error.to_string())?;

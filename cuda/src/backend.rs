@@ -1,14 +1,18 @@
-//! The backend `cuda`: the contracts of generated kernels, and plans on a device.
+//! The backend `cuda`: contracts of generated kernels, and plans on a device; beside it the backends of NVIDIA's libraries.
+
+mod cublaslt;
+mod cudnn;
+
+use super::alone::Alone;
+use super::device::FAMILY;
+pub use cublaslt::CublasLt;
+pub use cudnn::CuDnn;
 
 use super::runtime::Runtime;
-use super::single_call::SingleCall;
-use super::{job, library, nvrtc};
+use super::transfer::copies;
+use super::{driver, job, nvrtc};
 use ovolo::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
 use ovolo::op::Lowering;
-use ovolo::tensor::Family;
-
-/// The family of devices that the backend runs on.
-pub const FAMILY: Family = Family::new("cuda");
 
 /// The backend `cuda`.
 pub struct Cuda;
@@ -22,11 +26,11 @@ unsafe impl Backend for Cuda {
 
     /// Reports the driver if it has a device; `ovolo doctor` reports the other libraries.
     fn found(&self) -> Result<String, String> {
-        library::driver().map(|driver| format!("driver {driver}"))
+        driver::opened().map(|driver| format!("driver {driver}"))
     }
 
     fn identity(&self) -> Result<String, String> {
-        let driver = library::driver_identity()?;
+        let driver = driver::identity()?;
         let compiler = nvrtc::compiler()
             .map_or_else(|_| "no NVRTC".to_owned(), |one| format!("NVRTC {}", one.version()));
         Ok(format!("driver {driver}, {compiler}"))
@@ -50,7 +54,7 @@ unsafe impl Backend for Cuda {
 /// Returns the contract of a generated kernel.
 fn contract(call: &Call<'_>) -> Result<Contract, String> {
     let named = |name: &str| Contract { implementation: name.to_owned(), ..Contract::default() };
-    if library::copies(call.op.name) {
+    if copies(call.op.name) {
         return Ok(named("copy"));
     }
     if call.op == "cuda.reshape" {

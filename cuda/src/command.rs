@@ -1,14 +1,12 @@
 //! The commands that a step queues: copies, kernels and library calls, with the addresses of their operands.
 
 use super::calls::Status;
-use super::driver::{Code, Context, Stream};
+use super::driver::{Code, Stream};
 use super::kernel::{Argument, Job, Launch};
-use super::{cublaslt, cudnn};
 use cudarc::driver::sys::{CUdeviceptr, CUfunction};
-use ovolo::op::{ALIGN, Call};
+use ovolo::op::ALIGN;
 use ovolo::tensor::DType;
 use std::ffi::c_void;
-use std::rc::Rc;
 
 /// A command that a step queues.
 pub(super) enum Command {
@@ -98,42 +96,7 @@ impl Scale {
     }
 }
 
-/// The libraries of a context. Each is opened for its first call.
-pub(super) struct Libraries {
-    context: Rc<Context>,
-    cublaslt: Option<Rc<cublaslt::Handle>>,
-    cudnn: Option<Rc<cudnn::Handle>>,
-}
-
-impl Libraries {
-    pub fn new(context: &Rc<Context>) -> Self {
-        Self { context: Rc::clone(context), cublaslt: None, cudnn: None }
-    }
-
-    /// Returns the command for a library op.
-    ///
-    /// # Errors
-    /// If no library has the op, or if the library reports an error; the message also says what the user can do.
-    pub fn command(&mut self, call: &Call<'_>, buffers: &Buffers) -> Result<Command, String> {
-        if call.op.name.starts_with("cudnn.") {
-            let handle = match &self.cudnn {
-                Some(handle) => Rc::clone(handle),
-                None => Rc::clone(self.cudnn.insert(cudnn::Handle::new(&self.context)?)),
-            };
-            return Ok(Command::Library(cudnn::queued(&handle, call, buffers)?));
-        }
-        if !call.op.name.starts_with("cublaslt.") {
-            return Err(format!("no library computes `{}`", call.op));
-        }
-        let handle = match &self.cublaslt {
-            Some(handle) => Rc::clone(handle),
-            None => Rc::clone(self.cublaslt.insert(cublaslt::Handle::new(&self.context)?)),
-        };
-        Ok(Command::Library(Box::new(cublaslt::Multiply::new(&handle, call, buffers)?)))
-    }
-}
-
-/// Returns the commands for the kernels of a job.
+/// The kernels of a job.
 pub(super) fn kernels(job: &Job, code: &Code, buffers: &Buffers) -> Result<Vec<Command>, String> {
     let kernel = |kernel: &super::Kernel| {
         let values = kernel.arguments.iter().map(|argument| match argument {

@@ -1,4 +1,4 @@
-//! The backend `cublaslt`: matrix products of NVIDIA's library cuBLASLt, with a post chain.
+//! Matrix products of NVIDIA's library cuBLASLt, with what follows them.
 //!
 //! The library's matrices are column-major. A row-major product of `[rows, depth]` and `[depth, columns]` is the
 //! library's product of `columns` by `rows` with the operands exchanged, so nothing is transposed. An epilogue
@@ -10,104 +10,15 @@ mod calls;
 mod multiply;
 mod problem;
 
-use super::backend::FAMILY;
-use super::single_call::SingleCall;
-use super::{Cuda, command, library, tf32};
+use super::wanted::{CUBLASLT, Once, Opened};
 pub(super) use calls::Calls;
 pub(super) use multiply::{Handle, Multiply};
-use ovolo::attr::{Attr, AttrKind, Attrs};
-use ovolo::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
-use ovolo::op::{AttrDef, Attributes, Lowering, Reference};
-use ovolo::tensor::{DType, TensorType};
-use problem::Problem;
+pub(super) use problem::Problem;
+use std::sync::OnceLock;
 
-/// The backend `cublaslt`.
-pub struct CublasLt;
-
-// SAFETY: the contract and the kernel of a call are derived from the same analysis of it, and kernels access only
-// their buffers.
-unsafe impl Backend for CublasLt {
-    fn name(&self) -> &'static str {
-        "cublaslt"
-    }
-
-    fn found(&self) -> Result<String, String> {
-        library::cublaslt().map(|found| format!("cuBLASLt {found}"))
-    }
-
-    fn identity(&self) -> Result<String, String> {
-        let version = &library::cublaslt()?.version;
-        let device = library::driver_identity().unwrap_or_else(|_| "no device".to_owned());
-        Ok(format!("cuBLASLt {version}, {device}"))
-    }
-
-    fn runs_with(&self) -> &'static str {
-        Cuda.name()
-    }
-
-    fn ops(&self) -> Vec<Lowering> {
-        vec![MATMUL]
-    }
-
-    fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, String>> {
-        Cuda.runner(loading)
-    }
-}
-
-/// The only op of this backend.
-const MATMUL: Lowering = Lowering {
-    attributes: Attributes::Also(attributes),
-    check: Some(check),
-    reference: Reference::Prepared(tf32::rounded),
-    device: Some(FAMILY),
-    ..Lowering::new("cublaslt.matmul", "matmul", contract, kernel)
-};
-
-/// The element types that the library multiplies.
-const TYPES: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F64];
-
-fn attributes() -> Vec<AttrDef> {
-    let int = |name, default, doc| AttrDef::new(name, AttrKind::Int, Some(Attr::Int(default)), doc);
-    vec![
-        int(
-            "algorithm",
-            0,
-            "the number of the algorithm in the library's list for the product, best guess first",
-        ),
-        int("workspace", 4, "MiB of scratch memory that the algorithm may use"),
-        tf32::attribute(),
-    ]
-}
-
-fn check(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Result<(), String> {
-    if !TYPES.contains(&result.dtype) {
-        return Err(format!(
-            "the operands are {} and {}: f32, f16, bf16 and f64 are supported",
-            types[0], types[1]
-        ));
-    }
-    tf32::check(attrs, result.dtype)?;
-    for name in ["algorithm", "workspace"] {
-        let value = attrs.expect_int(name);
-        if !(0..1 << 16).contains(&value) {
-            return Err(format!("attribute `{name}` is {value}, not between 0 and 65535"));
-        }
-    }
-    Ok(())
-}
-
-fn contract(call: &Call<'_>) -> Result<Contract, String> {
-    library::cublaslt().map_err(|why| format!("cuBLASLt is {why}"))?;
-    let problem = Problem::new(call)?;
-    let scratch = command::workspace(problem.workspace);
-    Ok(Contract {
-        implementation: problem.name(),
-        in_place: problem.residual.into_iter().collect(),
-        scratch,
-        ..Contract::default()
-    })
-}
-
-fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-    Ok(Box::new(SingleCall::new(call, &contract(call)?)?))
+/// cuBLASLt, looked for at the first call; or why it is not there, and what to do.
+pub(super) fn opened() -> Result<&'static Opened<Calls>, String> {
+    static FOUND: Once<Calls> = OnceLock::new();
+    // SAFETY: the function takes nothing and gives a number.
+    CUBLASLT.numbered(&FOUND, &[12, 13], |calls| unsafe { (calls.cublasLtGetVersion)() })
 }

@@ -1,4 +1,4 @@
-//! The backend `cudnn`: convolutions and attention of NVIDIA's library cuDNN, with post chains.
+//! Convolutions and attention of NVIDIA's library cuDNN, with what follows them.
 //!
 //! Images are in `nchw` or `nhwc`, and weights are in the same layout. `cudnn.conv` is one library call, with a bias,
 //! a residual and `relu`. The library's forward algorithm is an attribute, so rules choose it. Which algorithms
@@ -11,21 +11,18 @@ mod calls;
 mod convolve;
 mod graph;
 mod handle;
-mod op;
 mod problem;
 
 use super::command::{Buffers, Queued};
-use super::library::Opened;
-use super::{Cuda, library};
+use super::wanted::{CUDNN, Once, Opened};
 use calls::Calls;
 use convolve::Convolve;
+pub(super) use graph::contract;
 pub(super) use handle::Handle;
-use ovolo::backend::{Backend, Call, Loading, Runner};
-use ovolo::op::Lowering;
+use ovolo::op::Call;
+pub(super) use problem::Problem;
 use std::rc::Rc;
-
-/// The backend `cudnn`.
-pub struct CuDnn;
+use std::sync::OnceLock;
 
 /// The library's functions: those of every version, and those for graphs or the reason why they are absent.
 pub(super) struct Functions {
@@ -78,32 +75,8 @@ pub(super) fn queued(
     Ok(Box::new(graph::Execute::new(handle, call, buffers)?))
 }
 
-// SAFETY: the contract and the kernel of a call are derived from the same analysis of it, and kernels access only
-// their buffers.
-unsafe impl Backend for CuDnn {
-    fn name(&self) -> &'static str {
-        "cudnn"
-    }
-
-    fn found(&self) -> Result<String, String> {
-        library::cudnn().map(|found| format!("cuDNN {}", found.calls.describe(found)))
-    }
-
-    fn identity(&self) -> Result<String, String> {
-        let version = &library::cudnn()?.version;
-        let device = library::driver_identity().unwrap_or_else(|_| "no device".to_owned());
-        Ok(format!("cuDNN {version}, {device}"))
-    }
-
-    fn runs_with(&self) -> &'static str {
-        Cuda.name()
-    }
-
-    fn ops(&self) -> Vec<Lowering> {
-        op::OPS.to_vec()
-    }
-
-    fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, String>> {
-        Cuda.runner(loading)
-    }
+/// cuDNN, looked for at the first call; or why it is not there, and what to do.
+pub(super) fn opened() -> Result<&'static Opened<Functions>, String> {
+    static FOUND: Once<Functions> = OnceLock::new();
+    CUDNN.numbered(&FOUND, &[9], |calls| calls.version())
 }

@@ -4,11 +4,14 @@
 mod calls;
 
 use super::calls::Status;
+use super::device::Architecture;
+use super::wanted::{DRIVER, Once, Opened};
 pub(super) use calls::Calls;
 use cudarc::driver::sys::{self, CUresult};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 use std::rc::Rc;
+use std::sync::OnceLock;
 
 impl Calls {
     /// Returns an error unless the status is success. The error has the driver's message, and says what the user can
@@ -53,6 +56,46 @@ impl Calls {
     }
 }
 
+/// The driver with its devices, looked for at the first call; or why there is none, and what to do.
+pub(super) fn opened() -> Result<&'static Opened<Calls>, String> {
+    static FOUND: Once<Calls> = OnceLock::new();
+    DRIVER.once(&FOUND, |path, calls| {
+        let (mut version, mut count) = (0, 0);
+        let said = |what: &str, status: Status| {
+            calls.of(what, status).map_err(|why| format!("{}: {why}", path.display()))
+        };
+        // SAFETY: the library is open, and writes numbers.
+        unsafe {
+            said("cuInit", (calls.cuInit)(0))?;
+            said("cuDriverGetVersion", (calls.cuDriverGetVersion)(&raw mut version))?;
+            said("cuDeviceGetCount", (calls.cuDeviceGetCount)(&raw mut count))?;
+        }
+        if count == 0 {
+            return Err(format!("{}: there is no device", path.display()));
+        }
+        Ok(format!("CUDA {}.{}, {count} device(s)", version / 1000, version % 1000 / 10))
+    })
+}
+
+/// What the device's times depend on: the driver's version, and the device; not where they lie.
+pub(super) fn identity() -> Result<String, String> {
+    static FOUND: OnceLock<Result<String, String>> = OnceLock::new();
+    let ask = || {
+        let calls = &opened()?.calls;
+        let mut version = 0;
+        // SAFETY: the driver is open, and writes a number.
+        calls.of("cuDriverGetVersion", unsafe { (calls.cuDriverGetVersion)(&raw mut version) })?;
+        Ok(format!("CUDA {}.{} on {}", version / 1000, version % 1000 / 10, device()?))
+    };
+    FOUND.get_or_init(ask).clone()
+}
+
+/// The device: what it is called, and its architecture.
+fn device() -> Result<String, String> {
+    let context = Context::new()?;
+    Ok(format!("{} {}", context.name()?, context.architecture()?))
+}
+
 /// The first device, with its primary context.
 pub(super) struct Context {
     calls: &'static Calls,
@@ -62,7 +105,7 @@ pub(super) struct Context {
 
 impl Context {
     pub fn new() -> Result<Rc<Self>, String> {
-        let calls = &super::library::driver()?.calls;
+        let calls = &opened()?.calls;
         let (mut device, mut context) = (0, ptr::null_mut());
         // SAFETY: the driver is open, and writes the device and then its context.
         unsafe {
@@ -81,8 +124,8 @@ impl Context {
         self.check("cuCtxSetCurrent", unsafe { (self.calls.cuCtxSetCurrent)(self.context) })
     }
 
-    /// Returns the compute capability.
-    pub fn architecture(&self) -> Result<super::nvrtc::Architecture, String> {
+    /// The compute capability.
+    pub fn architecture(&self) -> Result<Architecture, String> {
         use sys::CUdevice_attribute::{
             CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
             CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
@@ -94,7 +137,7 @@ impl Context {
                 unsafe { (self.calls.cuDeviceGetAttribute)(&raw mut number, attribute, self.device) };
             self.check("cuDeviceGetAttribute", status).map(|()| u32::try_from(number).unwrap_or(0))
         };
-        Ok(super::nvrtc::Architecture(number(MAJOR)?, number(MINOR)?))
+        Ok(Architecture(number(MAJOR)?, number(MINOR)?))
     }
 
     /// Returns the name of the device.

@@ -8,14 +8,17 @@
 
 mod backend;
 mod calls;
+mod chain;
 mod command;
 mod cublaslt;
 mod cudnn;
 mod derivative;
+mod device;
 mod driver;
 mod expr;
 #[cfg(test)]
 mod fixture;
+mod handles;
 mod kernel;
 mod library;
 mod lines;
@@ -34,12 +37,12 @@ mod space;
 mod tf32;
 mod tile;
 mod transfer;
+mod wanted;
 mod window;
 mod write;
 
-pub use backend::{Cuda, FAMILY};
-pub use cublaslt::CublasLt;
-pub use cudnn::CuDnn;
+pub use backend::{CuDnn, CublasLt, Cuda};
+pub use device::FAMILY;
 pub use kernel::{Argument, Job, Kernel, Launch};
 pub use library::{Found, libraries};
 pub use lower::job;
@@ -48,7 +51,7 @@ pub use module::Module;
 use ovolo::registry::{Registry, RegistryError};
 use std::sync::Arc;
 
-/// The build fingerprint of the crate: a digest of its sources and of the compiler's settings.
+/// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
 pub const BUILD: &str = env!("OVOLO_BUILD");
 
 /// Adds the backends `cuda`, `cublaslt` and `cudnn` with their ops to a registry, whether or not there is a device.

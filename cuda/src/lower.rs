@@ -1,5 +1,6 @@
 //! The kernels for each lowered op: a call is described by its walk, its leaves and its expression.
 
+use super::chain::chain;
 use super::derivative;
 use super::expr::{Expr, Leaf, Node, Picked};
 use super::kernel::Job;
@@ -11,9 +12,9 @@ use super::reduce::{Combine, Reduce, combined};
 use super::space::{Access, Bound, Part};
 use super::tile::Tile;
 use super::window;
-use ovolo::attr::{Attrs, Step};
+use ovolo::attr::Attrs;
 use ovolo::op::Call;
-use ovolo::op::{Op, post, tree};
+use ovolo::op::Op;
 use ovolo::tensor::{DType, TensorType};
 
 /// Returns the job that computes a call.
@@ -99,34 +100,6 @@ fn pointwise(call: &Call<'_>, build: impl Fn(&[Expr]) -> Result<Expr, String>) -
 
 fn map(call: &Call<'_>) -> Result<Job, String> {
     pointwise(call, |x| chain(call.attrs.post(), x))
-}
-
-/// Returns the expression of a post chain or a tree that starts with the first value; the other values are the
-/// operands of its steps.
-pub(super) fn chain(steps: &[Step], x: &[Expr]) -> Result<Expr, String> {
-    let mut extras = x[1..].iter();
-    let mut value = x[0].clone();
-    let mut aside = Vec::new();
-    for step in steps {
-        let parameters = step.parameters.iter().map(|p| p.0).collect();
-        value = if step.op == tree::PUSH {
-            aside.push(value);
-            extras.next().ok_or("a step has no operand")?.clone()
-        } else if let Some(binary) = tree::popped(step.op) {
-            Expr::binary(binary, aside.pop().ok_or("no value was put aside")?, value)
-        } else if post::is_binary(step) {
-            let extra = extras.next().ok_or("a step has no operand")?.clone();
-            match step.op {
-                "rsub" => Expr::binary("sub", extra, value),
-                "rdiv" => Expr::binary("div", extra, value),
-                "rpow" => Expr::binary("pow", extra, value),
-                op => Expr::binary(op, value, extra),
-            }
-        } else {
-            Expr::unary(step.op, parameters, value)
-        };
-    }
-    Ok(value)
 }
 
 fn batch_norm(call: &Call<'_>) -> Result<Job, String> {

@@ -6,7 +6,8 @@
 mod calls;
 
 use super::calls::Status;
-use super::library::NVRTC;
+pub use super::device::Architecture;
+use super::wanted::NVRTC;
 pub(super) use calls::Calls;
 use cudarc::nvrtc::sys::nvrtcProgram;
 use ovolo::backend::Artifacts;
@@ -16,18 +17,8 @@ use std::path::PathBuf;
 use std::ptr;
 use std::sync::OnceLock;
 
-/// A compute capability, such as 9.0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Architecture(pub u32, pub u32);
-
-impl fmt::Display for Architecture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sm_{}{}", self.0, self.1)
-    }
-}
-
-/// The options of the compiler besides the architecture. Products and sums may be fused into one rounding; everything
-/// else follows IEEE 754.
+/// What the compiler is told beside the architecture: products and sums as one rounding, all else as IEEE 754
+/// has it.
 pub const OPTIONS: &[&str] = &[
     "--std=c++17",
     "--fmad=true",

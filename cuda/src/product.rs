@@ -309,7 +309,7 @@ impl Product<'_> {
             .collect();
         let mut operands = vec![Expr::given(combined(y.dtype)).cast(y.dtype)];
         operands.extend((0..leaves.len()).map(|leaf| Expr::load(&leaves, leaf)));
-        let expr = super::lower::chain(self.call.attrs.post(), &operands)?;
+        let expr = super::chain::chain(self.call.attrs.post(), &operands)?;
         let mut load = |w: &mut Writer, leaf: usize| {
             let ty = inputs[self.extras + leaf];
             let at = broadcast(&ty.shape, &y.shape, "o", self.index);

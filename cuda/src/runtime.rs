@@ -6,12 +6,14 @@
 //! that copies on their own streams run in parallel with other work. The first run queues each step. The second run
 //! captures each segment of the queue and replays it, and all later runs replay the captures.
 
-use super::backend::FAMILY;
-use super::command::{self, Buffers, Command, Libraries};
+use super::command::{self, Buffers, Command};
+use super::device::FAMILY;
 use super::driver::{Code, Context, Event, Memory, Pinned, Replay, Stream};
+use super::handles::Libraries;
 use super::kernel::Job;
 use super::module::Module;
-use super::{job, library, nvrtc};
+use super::transfer::copies;
+use super::{job, nvrtc};
 use cudarc::driver::sys::CUdeviceptr;
 use ovolo::backend::{Loading, Runner};
 use ovolo::graph::NodeId;
@@ -291,7 +293,7 @@ fn queue(command: &mut Command, stream: &Stream) -> Result<(), String> {
 /// Returns the generated kernels of each step that has some.
 fn jobs(plan: &Plan) -> Result<Vec<Option<Job>>, String> {
     let one = |step: &Step| {
-        if schedule::device(step).is_none() || library::copies(step.op.name) {
+        if schedule::device(step).is_none() || copies(step.op.name) {
             return Ok(None);
         }
         if step.copied.is_some() || !step.joined.is_empty() {

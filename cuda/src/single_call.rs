@@ -5,11 +5,12 @@
 //! measured time is that of the device, without the time that the host needs to start a kernel. From the second time
 //! on, operands that fit into the device's cache are read from there.
 
-use super::command::{self, Buffers, Command, Libraries};
-use super::driver::{Code, Context, Memory, Pinned, Replay, Stream};
-use super::library;
+use super::command::{self, Buffers, Command};
+use super::driver::{self, Code, Context, Memory, Pinned, Replay, Stream};
+use super::handles::Libraries;
 use super::module::Module;
 use super::nvrtc;
+use super::transfer::copies;
 use ovolo::backend::{Args, Kernel};
 use ovolo::op::{Call, Contract};
 use ovolo::tensor::{Device, TensorType};
@@ -56,7 +57,7 @@ impl SingleCall {
     /// # Errors
     /// If there is no device, or if the driver, the compiler or the library reports an error.
     pub fn new(call: &Call<'_>, contract: &Contract) -> Result<Self, String> {
-        library::driver().map_err(|why| format!("an NVIDIA device is needed, but none was found: {why}"))?;
+        driver::opened().map_err(|why| format!("it takes a device of NVIDIA, and none was found: {why}"))?;
         let context = Context::new()?;
         let mut ends = [0, 0];
         let mut take = |ty: &TensorType| {
@@ -74,7 +75,7 @@ impl SingleCall {
         let mut code = None;
         let commands = if output.bytes == 0 {
             Vec::new()
-        } else if library::copies(call.op.name) {
+        } else if copies(call.op.name) {
             let bytes = output.bytes;
             let (from, to) = (operands[0], output);
             vec![if to.device == Device::Host {

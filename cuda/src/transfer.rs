@@ -1,6 +1,6 @@
 //! Copies between the host and a device.
 
-use super::backend::FAMILY;
+use super::device::FAMILY;
 use ovolo::attr::Attrs;
 use ovolo::op::{Arity, Flags, Infer, OpDef};
 use ovolo::tensor::{Device, TensorType};
@@ -22,6 +22,11 @@ pub(super) fn ops() -> [OpDef; 2] {
         def("upload", "copies from the host to the first device", infer_upload),
         def("download", "copies from a device to the host", infer_download),
     ]
+}
+
+/// Whether an op is a copy to the device or from it.
+pub(super) fn copies(op: &str) -> bool {
+    matches!(op, "cuda.upload" | "cuda.download")
 }
 
 fn infer_upload(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {

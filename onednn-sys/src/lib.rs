@@ -15,6 +15,7 @@ mod api;
 mod attr;
 mod desc;
 mod load;
+mod openmp;
 mod primitive;
 mod tag;
 mod thread;

@@ -37,7 +37,7 @@ impl fmt::Display for Version {
 pub struct Library {
     pub(crate) api: Api,
     pub(crate) engine: Object,
-    pub(crate) threads: Option<crate::thread::OpenMp>,
+    pub(crate) threads: Option<crate::openmp::OpenMp>,
     path: String,
     file: PathBuf,
     version: Version,
@@ -187,7 +187,7 @@ fn open(path: &Path) -> Result<Library, String> {
         // SAFETY: the C API guarantees a string that lives as long as the library.
         unsafe { std::ffi::CStr::from_ptr(raw.hash) }.to_string_lossy().into_owned()
     };
-    let openmp = crate::thread::OpenMp::new(&library);
+    let openmp = crate::openmp::OpenMp::new(&library);
     let runtime = match (raw.cpu_runtime, &openmp) {
         (1, _) => "sequential",
         (2, Some(_)) => "OpenMP",

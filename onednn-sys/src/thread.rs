@@ -4,26 +4,7 @@ use crate::load::Library;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 
-/// The functions of the OpenMP runtime that the library uses.
-pub(crate) struct OpenMp {
-    set: unsafe extern "C" fn(c_int),
-    get: unsafe extern "C" fn() -> c_int,
-}
-
-impl OpenMp {
-    /// Loads the functions from an open library.
-    pub(crate) fn new(library: &libloading::Library) -> Option<Self> {
-        // SAFETY: the functions have these types in every OpenMP runtime.
-        unsafe {
-            Some(Self {
-                set: *library.get(b"omp_set_num_threads\0").ok()?,
-                get: *library.get(b"omp_get_max_threads\0").ok()?,
-            })
-        }
-    }
-}
-
-/// A guard: while it lives, the library uses one thread for calls from this thread.
+/// While it lives, what the library does on this thread is done with one thread.
 ///
 /// OpenMP has a thread count for each thread of the system; dropping the guard restores the previous count.
 pub struct OneThread {

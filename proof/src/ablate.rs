@@ -1,9 +1,9 @@
 //! What each rule is worth: the cost of the best plan without it.
 
-use ovolo::compile::{self, Compilation, Options};
+use ovolo::compile::Options;
 use ovolo::error::Error;
 use ovolo::graph::Graph;
-use ovolo::pass::PassReport;
+use ovolo::stage::Saturated;
 
 /// A rule, and the cost without it.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,18 +26,16 @@ pub fn rules(
     options: &mut Options,
     told: &mut dyn FnMut(usize, usize, &str),
 ) -> Result<(f64, Vec<Worth>), Error> {
-    let with = compile::compile(graph.clone(), options)?;
-    let whole = cost(&with);
+    let saturated = options.saturate(graph)?;
+    let whole = cost(&saturated, options)?;
     let all = options.rules.clone();
     let mut worths = Vec::new();
-    let applied = applied(&with);
-    let count = applied.len();
-    for (done, rule) in applied.into_iter().enumerate() {
-        told(done, count, &rule);
-        options.rules = all.without(&rule);
-        let without = compile::compile(graph.clone(), options);
-        let without = without.map(|without| cost(&without)).map_err(|error| error.to_string());
-        worths.push(Worth { rule, without });
+    let applied = saturated.applied();
+    for (done, rule) in applied.iter().enumerate() {
+        told(done, applied.len(), rule);
+        options.rules = all.without(rule);
+        let without = options.saturate(graph).and_then(|without| cost(&without, options));
+        worths.push(Worth { rule: (*rule).to_owned(), without: without.map_err(|error| error.to_string()) });
     }
     options.rules = all;
     worths.sort_by(|a, b| {
@@ -47,23 +45,8 @@ pub fn rules(
     Ok((whole, worths))
 }
 
-fn cost(compilation: &Compilation) -> f64 {
-    match compilation.extraction() {
-        Some(PassReport::Extract { extraction, .. }) => extraction.cost,
-        _ => compilation.plan.seconds(),
-    }
-}
-
-/// The rules that changed the e-graph.
-fn applied(compilation: &Compilation) -> Vec<String> {
-    let mut rules: Vec<String> = Vec::new();
-    for stage in &compilation.stages {
-        if let Some(PassReport::Rewrite(phase)) = &stage.report {
-            let names = phase.growth.iter().filter(|rule| rule.applied > 0).map(|rule| rule.rule.clone());
-            rules.extend(names);
-        }
-    }
-    rules.sort();
-    rules.dedup();
-    rules
+/// The cost of the program that is chosen of an e-graph.
+fn cost(saturated: &Saturated, options: &Options) -> Result<f64, Error> {
+    let choice = options.choice(saturated.graph())?;
+    Ok(options.price(saturated)?.choose(&choice)?.extraction.cost)
 }

@@ -62,7 +62,7 @@ fn judge(rule: &Rule, example: &Example, ops: &Ops) -> Option<Wrong> {
         Err(why) => return wrong(format!("the graph cannot be parsed: {}", why.trim_end()), None),
     };
     let graph = match verify::verify(graph) {
-        Ok(graph) => graph.into_inner(),
+        Ok(graph) => graph,
         Err(why) => return wrong(format!("the graph is not valid: {why}"), None),
     };
     let probe = EGraph::new(&graph).probe(rule);

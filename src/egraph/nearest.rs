@@ -78,6 +78,17 @@ impl fmt::Display for WhyNot {
     }
 }
 
+/// The places of a rule's matches.
+#[derive(Default)]
+struct Told {
+    /// Where the rule fires.
+    fires: Vec<String>,
+    /// Where it would fire in a phase that had its turn.
+    waits: Vec<String>,
+    /// Where it is refused, each with the reason.
+    refused: Vec<(String, String)>,
+}
+
 impl EGraph {
     /// Why a rule does not fire on the e-graph as it stands, at one value or anywhere. Where a phase had
     /// the rule, what it did with a match is told; elsewhere right sides are made, to see whether they
@@ -86,24 +97,7 @@ impl EGraph {
     /// # Errors
     /// If no value has that name.
     pub fn why_not(&mut self, rule: &Arc<Rule>, node: Option<&str>) -> Result<WhyNot, String> {
-        let only = match node {
-            None => None,
-            Some(name) => {
-                let known = || self.named.iter().map(|(name, _)| &**name);
-                let found = self.named.iter().find(|(known, _)| **known == *name);
-                // Names of models are long paths: one of which this is a part is meant as well.
-                let lower = name.to_lowercase();
-                let holds = |known: &&str| known.to_lowercase().contains(&lower);
-                let part = || known().filter(holds).min_by_key(|known| known.len());
-                let hint = || {
-                    let close = crate::error::nearest(name, known().collect::<Vec<_>>()).or_else(part)?;
-                    Some(format!(": did you mean `{close}`?"))
-                };
-                let (_, id) = found
-                    .ok_or_else(|| format!("no value is called `{name}`{}", hint().unwrap_or_default()))?;
-                Some(self.egg.find(*id))
-            }
-        };
+        let only = node.map(|name| self.value(name)).transpose()?;
         // The value may be at the root of any left side; of two whose order does not matter, of either.
         let mut nearest: Vec<Nearest> = Vec::new();
         let mut matches: Vec<Match> = Vec::new();
@@ -126,38 +120,7 @@ impl EGraph {
                 self.search(rule, None, Some(nearest));
             }
         }
-        let record = self.record(&rule.name);
-        let (mut fires, mut waits) = (Vec::new(), Vec::new());
-        let mut refused: Vec<(String, String)> = Vec::new();
-        for found in matches {
-            let at: Vec<String> = found.roots.iter().map(|root| self.label(*root)).collect();
-            let at = at.join(" and ");
-            let found = found.canonical(self);
-            let done = record.as_ref().map(|record| record.of(&found));
-            let places = match done {
-                Some(Done::Applied) => &mut fires,
-                Some(Done::Nothing) => match self.guarded(rule, found) {
-                    Ok(_) => &mut waits,
-                    Err(why) => {
-                        refused.push((at, why));
-                        continue;
-                    }
-                },
-                None | Some(Done::Refused) => match self.makes(rule, found) {
-                    // A fact became more precise after it was refused.
-                    Ok(()) if done.is_some() => &mut waits,
-                    Ok(()) => &mut fires,
-                    Err(why) => {
-                        refused.push((at, why));
-                        continue;
-                    }
-                },
-            };
-            // Several matches may have one place.
-            if !places.contains(&at) {
-                places.push(at);
-            }
-        }
+        let Told { fires, waits, refused } = self.told(rule, matches);
         if !fires.is_empty() {
             return Ok(WhyNot::Fires(fires));
         }
@@ -186,6 +149,59 @@ impl EGraph {
             Ok([(_, why)]) => why,
             Err(sides) => WhyNot::Misses(sides),
         })
+    }
+
+    /// The class of the value of this name.
+    fn value(&self, name: &str) -> Result<Id, String> {
+        let known = || self.named.iter().map(|(name, _)| &**name);
+        let found = self.named.iter().find(|(known, _)| **known == *name);
+        // Names of models are long paths: a part of one is meant as well.
+        let lower = name.to_lowercase();
+        let holds = |known: &&str| known.to_lowercase().contains(&lower);
+        let part = || known().filter(holds).min_by_key(|known| known.len());
+        let hint = || {
+            let close = crate::error::nearest(name, known().collect::<Vec<_>>()).or_else(part)?;
+            Some(format!(": did you mean `{close}`?"))
+        };
+        let (_, id) =
+            found.ok_or_else(|| format!("no value is called `{name}`{}", hint().unwrap_or_default()))?;
+        Ok(self.egg.find(*id))
+    }
+
+    /// What came of each match of a rule, or would come of it.
+    fn told(&mut self, rule: &Arc<Rule>, matches: Vec<Match>) -> Told {
+        let record = self.record(&rule.name);
+        let mut told = Told::default();
+        for found in matches {
+            let at: Vec<String> = found.roots.iter().map(|root| self.label(*root)).collect();
+            let at = at.join(" and ");
+            let found = found.canonical(self);
+            let done = record.as_ref().map(|record| record.of(&found));
+            let places = match done {
+                Some(Done::Applied) => &mut told.fires,
+                Some(Done::Nothing) => match self.guarded(rule, found) {
+                    Ok(_) => &mut told.waits,
+                    Err(why) => {
+                        told.refused.push((at, why));
+                        continue;
+                    }
+                },
+                None | Some(Done::Refused) => match self.makes(rule, found) {
+                    // A fact became more precise after it was refused.
+                    Ok(()) if done.is_some() => &mut told.waits,
+                    Ok(()) => &mut told.fires,
+                    Err(why) => {
+                        told.refused.push((at, why));
+                        continue;
+                    }
+                },
+            };
+            // Several matches may have one place.
+            if !places.contains(&at) {
+                places.push(at);
+            }
+        }
+        told
     }
 
     /// A match with its computed attributes, or the no of a cycle or a guard.

@@ -1,13 +1,13 @@
 //! The kinds of passes, by the names under which pipelines ask for them.
 
-use super::{Catalog, Extract, Pass, PlanMemory, Rewrite};
+use super::{Catalog, Pass};
 use crate::error::Span;
 use crate::ron::{Raw, Reader};
 use crate::rule::RuleSet;
 use crate::setting::Folder;
 use crate::table::Table;
 use serde::de::DeserializeOwned;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 /// What pipelines may name, and where they lie.
 #[derive(Clone, Copy)]
@@ -67,21 +67,4 @@ impl Kind {
             }
         }
     }
-}
-
-/// The passes that ship with ovolo. A new one is a file and a line here.
-pub fn passes() -> &'static Passes {
-    static PASSES: LazyLock<Passes> = LazyLock::new(|| {
-        let mut table = Table::new("pass");
-        let kinds = [
-            ("Rewrite", Kind::of::<Rewrite>()),
-            ("Extract", Extract::kind()),
-            ("Plan", Kind::of::<PlanMemory>()),
-        ];
-        for (name, kind) in kinds {
-            table.add(name, kind).expect("each has a name of its own");
-        }
-        table
-    });
-    &PASSES
 }

@@ -1,7 +1,7 @@
 //! Pipelines: which passes run in which order, with their settings, read from `passes/*.ron`.
 
 use super::{Extract, Kind, Pass, PlanMemory, Rewrite, Scope};
-use crate::error::{Diagnostic, Diagnostics, Source, Span};
+use crate::error::{Diagnostic, Diagnostics, Error, Source, Span};
 use crate::ron::{Raw, Reader, Spanned};
 use crate::rule::{Precision, Rule, RuleSet};
 use serde::Deserialize;
@@ -87,6 +87,16 @@ impl Pipeline {
     /// The extraction.
     pub fn extract(&self) -> Option<&Extract> {
         self.passes_of().next()
+    }
+
+    /// The extraction of a pipeline that must have one.
+    ///
+    /// # Errors
+    /// The pipeline has none.
+    pub fn extraction(&self) -> Result<&Extract, Error> {
+        self.extract().ok_or_else(|| {
+            Error::setting(format!("pipeline `{}` has no `Extract`, so nothing is chosen", self.name))
+        })
     }
 
     /// The extraction, to change its settings.
@@ -195,6 +205,12 @@ fn pipeline(
         let help = "put `Extract(…)` before `Plan(…)`: memory is planned for the kernels that were chosen";
         reader.mistake("`Plan` stands where nothing has been chosen", passes[planned].1, help);
     }
+    let after = chosen.map_or(&[][..], |chosen| &passes[chosen..]);
+    if let Some((_, span)) = after.iter().find(|(pass, _)| pass.get::<Rewrite>().is_some()) {
+        let help =
+            "put `Rewrite(…)` before `Extract(…)`: it grows the e-graph that the extraction chooses from";
+        reader.mistake("`Rewrite` stands where a program has been chosen already", *span, help);
+    }
     named_once(reader, &passes);
     let passes = passes.into_iter().map(|(pass, _)| pass).collect();
     let backends = written.backends.into_iter().map(|backend| backend.value).collect();
@@ -246,7 +262,6 @@ fn named_once(reader: &mut Reader<'_>, passes: &[(Arc<dyn Pass>, Span)]) {
 mod tests {
     use super::*;
     use crate::backend::Backend;
-    use crate::error::Error;
     use crate::op::Lowering;
     use crate::pass::{Catalog, Context, PassReport, State};
     use crate::setting::Folder;
@@ -269,7 +284,7 @@ mod tests {
             reader.known("thing to count", &self.of, &["nodes", "bytes"]);
         }
 
-        fn run(&self, _: &mut State, _: &Context<'_>) -> Result<PassReport, Error> {
+        fn run(&self, _: State, _: &Context<'_>) -> Result<(State, PassReport), Error> {
             Err(Error::setting("it is only read"))
         }
     }
@@ -308,6 +323,16 @@ mod tests {
         assert!(wrong.contains("thing to count `edges` is not known"), "{wrong}");
         assert!(
             wrong.contains("`Count` has no field `mst`") && wrong.contains("did you mean `most`?"),
+            "{wrong}"
+        );
+    }
+
+    #[test]
+    fn a_rewrite_after_the_extraction_is_refused_with_its_place() {
+        let wrong = read("Extract(), Rewrite(name: \"late\", rules: []), Plan()").unwrap_err().to_string();
+        assert!(wrong.contains("`Rewrite` stands where a program has been chosen already"), "{wrong}");
+        assert!(
+            wrong.contains("p.ron:1") && wrong.contains("put `Rewrite(…)` before `Extract(…)`"),
             "{wrong}"
         );
     }

@@ -1,14 +1,12 @@
 //! Orders the steps and gives every buffer its place.
 
 use super::{Context, Pass, PassReport, Scope, State};
-use crate::cost::{self, CostModel, Query};
 use crate::error::Error;
-use crate::graph::Graph;
 use crate::memory::Limit;
-use crate::op::Call;
-use crate::plan::{self, Plan, Source};
 use crate::ron::{Reader, Spanned};
+use crate::stage::Planning;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// The memory plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,7 +22,8 @@ pub struct PlanMemory {
 
 impl Default for PlanMemory {
     fn default() -> Self {
-        Self { order: "reuse".into(), planner: "exact".into(), limits: Limit::default() }
+        let [order, planner] = Planning::DEFAULT;
+        Self { order: order.into(), planner: planner.into(), limits: Limit::default() }
     }
 }
 
@@ -40,47 +39,24 @@ impl Pass for PlanMemory {
         reader.known("planner", &self.planner, &planners);
     }
 
-    fn run(&self, state: &mut State, context: &Context<'_>) -> Result<PassReport, Error> {
-        // What was chosen was chosen by its plan; another may not fit.
-        let plan = match state.chosen.take() {
-            Some(plan) => plan,
-            None => plan(&state.graph, &state.sources, state.cost.as_deref(), self, &self.limits, context)?,
-        };
-        if let Some((device, limit)) = plan.above(&self.limits) {
-            return Err(Error::Plan(super::extract::too_large(&plan, device, limit)));
-        }
-        let report = PassReport::Plan { steps: plan.steps.len(), arenas: plan.arenas().collect() };
-        state.plan = Some(plan);
-        Ok(report)
+    fn run(&self, state: State, context: &Context<'_>) -> Result<(State, PassReport), Error> {
+        let planned = state.into_chosen(self.name())?.plan(&self.planning(context)?)?;
+        let arenas = planned.plan.arenas().collect();
+        let report = PassReport::Plan { steps: planned.plan.steps.len(), arenas };
+        Ok((State::Planned(Box::new(planned)), report))
     }
 }
 
-/// Plans a program whose steps are priced by a model; without one they cost nothing.
-pub(super) fn plan(
-    graph: &Graph,
-    sources: &[Source],
-    model: Option<&dyn CostModel>,
-    settings: &PlanMemory,
-    limit: &Limit,
-    context: &Context<'_>,
-) -> Result<Plan, Error> {
-    let ask = |call: &Call<'_>, constant: &[bool]| {
-        let contract = context.contract(call)?;
-        let seconds = match model {
-            Some(model) => {
-                let query = Query { call: *call, constant, contract: &contract };
-                model.seconds(&query).ok_or_else(|| {
-                    format!("the cost model `{}` has no price for {}", model.name(), cost::key(&query))
-                })?
-            }
-            None => 0.0,
-        };
-        Ok((contract, seconds))
-    };
-    let copy = |bytes: usize| model.map_or(0.0, |model| model.copy(bytes));
-    let catalog = context.catalog;
-    let order = &**catalog.orders.find(&settings.order)?;
-    let planner = &**catalog.planners.find(&settings.planner)?;
-    let settings = plan::Settings { order, planner, limit };
-    Ok(Plan::new(graph, sources, context.threads, &ask, &copy, &settings)?)
+impl PlanMemory {
+    /// The order, the planner and the limits that the settings name.
+    ///
+    /// # Errors
+    /// A name that no order or no planner has.
+    pub(super) fn planning(&self, context: &Context<'_>) -> Result<Planning, Error> {
+        Ok(Planning {
+            order: Arc::clone(context.catalog.orders.find(&self.order)?),
+            planner: Arc::clone(context.catalog.planners.find(&self.planner)?),
+            limits: self.limits.clone(),
+        })
+    }
 }

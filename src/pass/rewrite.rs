@@ -1,12 +1,26 @@
 //! Grows the e-graph by rule sets, within hard limits.
 
+use super::absent::missing;
 use super::{Context, Pass, PassReport, Scope, State};
-use crate::egraph::{EGraph, Limits};
+use crate::egraph::Limits;
 use crate::error::Error;
 use crate::ron::{Reader, Spanned};
 use crate::rule::Rule;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
+
+/// Whether rules that lead to a backend that this machine lacks take part in rewriting. Rules of a backend that plans for
+/// other machines always do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AbsentRules {
+    /// They do not. This is how models are compiled, and how every question about a compilation is answered: no program
+    /// with kernels of that backend can be chosen, and what its rules add would count against the limits of the phases.
+    #[default]
+    LeftOut,
+    /// They do. This is for questions about the rules themselves, whose answers must not depend on what a machine has:
+    /// why a rule does not fire, and what a rule is worth.
+    TakePart,
+}
 
 /// One phase of rewriting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,20 +78,22 @@ impl Pass for Rewrite {
         }
     }
 
-    fn run(&self, state: &mut State, context: &Context<'_>) -> Result<PassReport, Error> {
+    fn run(&self, state: State, context: &Context<'_>) -> Result<(State, PassReport), Error> {
+        let mut saturated = state.into_saturated(&self.name)?;
         let mut rules = context.pipeline.select(self, context.rules).map_err(Error::Pipeline)?;
-        // What leads to a backend that is not there is not in play; the compilation says so.
-        for (backend, _) in super::missing(context.pipeline, &context.catalog.backends) {
-            if super::plans_elsewhere(&backend, &context.catalog.backends) {
-                continue;
+        if context.absent_rules == AbsentRules::LeftOut {
+            let backends = &context.catalog.backends;
+            let plans_elsewhere =
+                |name: &str| backends.get(name).is_some_and(|backend| backend.plans_elsewhere());
+            // The report of the compilation names these backends.
+            let absent = missing(&context.pipeline.backends, backends);
+            for (backend, _) in absent.iter().filter(|(backend, _)| !plans_elsewhere(backend)) {
+                rules.retain(|rule| !rule.leads_to(backend));
             }
-            rules.retain(|rule| !rule.leads_to(&backend));
         }
-        let limits = self.limits(state.graph.len());
+        let limits = self.limits(saturated.graph().len());
         let start = Instant::now();
-        let egraph = state.egraph.get_or_insert_with(|| EGraph::new(&state.graph));
-        let saturation = egraph.saturate(&rules, limits, &|| start.elapsed())?;
-        egraph.ended(&self.name, &saturation.stop);
-        Ok(PassReport::Rewrite(saturation))
+        let saturation = saturated.grow(&self.name, &rules, limits, &|| start.elapsed())?.clone();
+        Ok((State::Saturated(Box::new(saturated)), PassReport::Rewrite(saturation)))
     }
 }

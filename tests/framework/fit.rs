@@ -4,17 +4,18 @@
 
 use crate::common;
 
-use ovolo::compile::curve;
 use ovolo::compile::{self, Options};
+use ovolo::error::Error;
 use ovolo::graph::{Graph, text};
 use ovolo::memory::Limit;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
+use ovolo::pass::PassReport;
 use ovolo::pass::Rewrite;
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::pricing::pricings;
-use ovolo::pass::{Curve, PassReport, Point};
 use ovolo::plan::Plan;
 use ovolo::session::Session;
+use ovolo::stage::{Curve, Point};
 use ovolo::tensor::Device;
 
 fn model(name: &str) -> Graph {
@@ -36,7 +37,12 @@ fn weighed(memory: f64) -> Options {
 }
 
 fn curve(graph: &Graph, options: &Options) -> Curve {
-    curve::memory_curve(graph, options, Device::Host, &mut |_, _| {}).unwrap()
+    curve_of(graph, options).unwrap()
+}
+
+fn curve_of(graph: &Graph, options: &Options) -> Result<Curve, Error> {
+    let saturated = options.saturate(graph)?;
+    options.price(&saturated)?.curve(&options.choice(graph)?, Device::Host, &mut |_, _| {})
 }
 
 fn plans(graph: &Graph, options: &Options) -> Vec<Point> {
@@ -105,8 +111,7 @@ fn the_curve_begins_within_the_limit() {
         assert_eq!(plans(&graph, &limited(Some(point.arena))), all[at..]);
     }
     let least = all.last().unwrap().arena;
-    let error =
-        curve::memory_curve(&graph, &limited(Some(least - 1)), Device::Host, &mut |_, _| {}).unwrap_err();
+    let error = curve_of(&graph, &limited(Some(least - 1))).unwrap_err();
     assert!(error.to_string().starts_with(&format!("the smallest plan that was found needs {least} bytes")));
 }
 

@@ -4,6 +4,7 @@
 use ovolo::egraph::{EGraph, Limits, Saturation, Stop};
 use ovolo::graph::text;
 use ovolo::rule::RuleSet;
+use ovolo::verify::verify;
 use std::time::Duration;
 
 /// A match adds at most three nodes, and two of the rules add almost nothing.
@@ -20,7 +21,7 @@ fn grown(limits: Limits) -> (usize, usize, Saturation) {
     }
     let graph = text::parse(crate::common::ops(), &format!("graph {{ {graph} return s7 }}")).unwrap();
     let rules = RuleSet::read(crate::common::registry().vocabulary(), &[("mine.ron", RULES)]).unwrap();
-    let mut egraph = EGraph::new(&graph);
+    let mut egraph = EGraph::new(&verify(graph).unwrap());
     let before = egraph.nodes();
     let saturation = egraph.saturate(rules.rules(), limits, &|| Duration::ZERO).unwrap();
     (before, egraph.nodes(), saturation)

@@ -17,5 +17,6 @@ mod provenance;
 mod registry;
 mod resample;
 mod session;
+mod stage;
 mod tidy;
 mod why_not;

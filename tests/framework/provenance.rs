@@ -3,7 +3,6 @@
 
 use crate::common;
 
-use ovolo::compile::runner_up::runner_ups;
 use ovolo::graph::text;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 use ovolo::plan::Plan;
@@ -104,7 +103,10 @@ fn a_runner_up_says_in_what_it_differs() {
         "graph { x: f32[1,64,28,28] = input; w: f32[64,64,3,3] = const ~1; b: f32[64] = const ~2
         y = conv(x, w, b) {pads: [1,1,1,1]}; return y }",
     );
-    let found = runner_ups(&graph.unwrap(), &common::options(1), &mut |_, _| ()).unwrap();
+    let (graph, options) = (graph.unwrap(), common::options(1));
+    let saturated = options.saturate(&graph).unwrap();
+    let choice = options.choice(&graph).unwrap();
+    let found = options.price(&saturated).unwrap().runner_ups(&choice, &mut |_, _| ()).unwrap();
     let conv = found.iter().find(|one| one.chosen.contains("conv")).unwrap();
     assert!(conv.instead.is_some() && !conv.differs.is_empty(), "{conv:?}");
     for one in &found {

@@ -133,10 +133,10 @@ impl Pass for Census {
         "census"
     }
 
-    fn run(&self, state: &mut State, _: &Context<'_>) -> Result<PassReport, Error> {
-        let nodes = state.egraph.as_ref().map_or(0, |egraph| egraph.nodes());
+    fn run(&self, state: State, _: &Context<'_>) -> Result<(State, PassReport), Error> {
+        let nodes = state.egraph().map_or(0, |egraph| egraph.nodes());
         match nodes <= self.most {
-            true => Ok(PassReport::Custom(format!("{nodes} e-nodes"))),
+            true => Ok((state, PassReport::Custom(format!("{nodes} e-nodes")))),
             false => Err(Error::setting(format!("{nodes} e-nodes are more than {}", self.most))),
         }
     }

@@ -23,9 +23,8 @@ const CRATES: &[&str] = &[
     "xtask/src",
 ];
 
-/// Circles between modules that still exist: each by its crate and the module in which it lies. Remove an
-/// entry when its circle is gone.
-const OPEN: &[(&str, &str)] = &[("cuda/src", ""), ("src", "op"), ("src", "pass"), ("onednn-sys/src", "")];
+/// Circles between modules that are still to be opened, each by the crate and the module that it lies in.
+const OPEN: &[(&str, &str)] = &[("src", "op")];
 
 /// The floor of each module of the framework: a file may only use its own and lower floors.
 const FLOORS: &[(&str, usize)] = &[
@@ -46,6 +45,7 @@ const FLOORS: &[(&str, usize)] = &[
     ("egraph", 5),
     ("memory", 6),
     ("plan", 6),
+    ("stage", 6),
     ("backend", 7),
     ("file", 7),
     ("host", 7),

@@ -5,6 +5,7 @@
 use ovolo::egraph::{EGraph, Limits, WhyNot};
 use ovolo::graph::text;
 use ovolo::rule::{Rule, RuleSet};
+use ovolo::verify::verify;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ fn why(graph: &str, body: &str) -> WhyNot {
 fn why_at(graph: &str, body: &str, node: Option<&str>) -> WhyNot {
     let graph = text::parse(crate::common::ops(), &format!("graph {{\n{graph}\n}}"))
         .unwrap_or_else(|errors| panic!("{errors}"));
-    EGraph::new(&graph).why_not(&rule(body), node).unwrap()
+    EGraph::new(&verify(graph).unwrap()).why_not(&rule(body), node).unwrap()
 }
 
 /// The nearest miss: the number of parts that match, the number of all parts, the failing part, the place,
@@ -136,6 +137,7 @@ fn report(graph: &str, body: &str, limits: Limits) -> String {
     let rule = rule(body);
     let graph = text::parse(crate::common::ops(), &format!("graph {{\n{graph}\n}}"))
         .unwrap_or_else(|errors| panic!("{errors}"));
+    let graph = verify(graph).unwrap();
     let fresh = EGraph::new(&graph).why_not(&rule, None).unwrap();
     let mut egraph = EGraph::new(&graph);
     let saturation =

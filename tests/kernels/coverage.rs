@@ -6,7 +6,7 @@ use libtest_mimic::Failed;
 use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::backend::Call;
 use ovolo::backend::features::Isa;
-use ovolo::compile::{self, Options};
+use ovolo::compile::Options;
 use ovolo::cost::Priced;
 use ovolo::graph::Graph;
 use ovolo::op::{Arity, Op};
@@ -202,7 +202,7 @@ fn ask(graph: &Graph, options: &Options, found: &mut dyn FnMut(Sample)) -> Resul
             threads: THREADS,
         }));
     }
-    let egraph = compile::saturated(graph, options).map_err(|error| format!("{graph}\n{error}"))?;
+    let saturated = options.saturate(graph).map_err(|error| format!("{graph}\n{error}"))?;
     let found = RefCell::new(found);
     let contracts = |call: &Call<'_>| {
         if call.op.backend() == Some("native") {
@@ -210,6 +210,6 @@ fn ask(graph: &Graph, options: &Options, found: &mut dyn FnMut(Sample)) -> Resul
         }
         call.contract()
     };
-    egraph.problem(&Priced::shipped("roofline", options.machine), THREADS, &contracts);
+    saturated.egraph().problem(&Priced::shipped("roofline", options.machine), THREADS, &contracts);
     Ok(())
 }

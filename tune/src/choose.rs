@@ -145,11 +145,11 @@ fn sample(
     compilation: &mut Compilation,
     decision: &mut Decision,
 ) -> Result<Vec<(String, f64)>, Error> {
-    let egraph = compile::saturated(graph, options)?;
-    let mut drawn = sample::draw(&egraph, graph, options, sampling, 1)?;
+    let saturated = options.saturate(graph)?;
+    let mut drawn = sample::draw(&saturated, options, sampling, 1)?;
     drawn.retain(|one| one.draw.is_some() && one.text != decision.plan);
     let mut plans = vec![(&compilation.program, &compilation.plan)];
-    plans.extend(drawn.iter().map(|one| (&one.chosen.program, &one.chosen.plan)));
+    plans.extend(drawn.iter().map(|one| (&one.planned.chosen.program, &one.planned.plan)));
     if plans.len() == 1 {
         return Ok(Vec::new());
     }
@@ -207,7 +207,7 @@ fn settle_in_plans(
     let asked = |options: &Options| {
         options.measured.as_ref().map(|measured| measured.asked.keys()).unwrap_or_default()
     };
-    let egraph = compile::saturated(graph, options)?;
+    let saturated = options.saturate(graph)?;
     let mut within = tuner.within.unwrap_or(in_plan::NEXT);
     let budget = if tuner.within.is_some() { Duration::MAX } else { in_plan::BUDGET };
     let mut around = in_plan::Around::new(budget);
@@ -219,9 +219,9 @@ fn settle_in_plans(
             break;
         }
         let sampling = Sampling { plans: within.plans, seed: in_plan::SEED };
-        let drawn = sample::draw(&egraph, graph, options, sampling, within.spread)?;
+        let drawn = sample::draw(&saturated, options, sampling, within.spread)?;
         within.plans = 0;
-        let drawn = drawn.into_iter().map(|one| one.chosen).collect();
+        let drawn = drawn.into_iter().map(|one| one.planned).collect();
         tally.in_plans += around.time(tuner, graph, drawn)?;
         around.guess(tuner, &asked(options));
         let (again, more) = settle_alone(graph, options, tuner, false)?;

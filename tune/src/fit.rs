@@ -1,6 +1,6 @@
 //! The data to which the cost model `learned` is fitted.
 
-use ovolo::compile::{self, Options};
+use ovolo::compile::Options;
 use ovolo::cost::{CostModel, Example, FEATURES, InPlans, Measured, Priced, State, key};
 use ovolo::error::Error;
 use ovolo::graph::Graph;
@@ -17,16 +17,16 @@ pub fn examples(
     options: &Options,
     measured: &Measured,
 ) -> Result<Vec<Example>, Error> {
-    let egraph = compile::saturated(graph, options)?;
-    let context = options.context(graph);
+    let saturated = options.saturate(graph)?;
+    let target = options.context(graph).target();
     let measured = measured.of(graph);
     let roofline = Priced::shipped("roofline", options.machine);
-    let contracts = |call: &ovolo::op::Call<'_>| context.contract(call);
-    let pick = egraph.problem(&roofline, options.threads, &contracts);
+    let contracts = |call: &ovolo::op::Call<'_>| target.contract(call);
+    let pick = saturated.egraph().problem(&roofline, target.threads, &contracts);
     let mut found = BTreeMap::new();
     for kernel in pick.kernels() {
-        let Ok(contract) = kernel.call(options.threads, |call| contracts(call)) else { continue };
-        kernel.query(options.threads, &contract, |query| {
+        let Ok(contract) = kernel.call(target.threads, |call| contracts(call)) else { continue };
+        kernel.query(target.threads, &contract, |query| {
             let timed = |state| matches!(state, State::Timed | State::Rough);
             let Some(entry) = measured.entry(query).filter(|entry| timed(entry.state)) else { return };
             let Some(estimate) = roofline.seconds(query) else { return };

@@ -15,8 +15,8 @@ use ovolo::cost::stored::{backend_of, settled};
 use ovolo::cost::{Entry, InPlans, Measured, State};
 use ovolo::error::Error;
 use ovolo::graph::Graph;
-use ovolo::pass::Chosen;
 use ovolo::plan::{Plan, Step, schedule};
+use ovolo::stage::Planned;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -68,9 +68,8 @@ fn is_alone(entry: &Entry) -> bool {
 pub(super) struct Around {
     start: Instant,
     budget: Duration,
-    /// A plan that is run with all others, and its first time; it makes the times of different runs
-    /// comparable.
-    anchor: Option<(Chosen, f64)>,
+    /// A plan that is run beside all others, and what it took at first: others count as if all had run at once.
+    anchor: Option<(Planned, f64)>,
     ratios: Ratios,
 }
 
@@ -90,11 +89,16 @@ impl Around {
     /// there is none.
     ///
     /// # Errors
-    /// An error if a plan cannot be loaded or run, or if tuning was stopped.
-    pub fn time(&mut self, tuner: &mut Tuner<'_>, graph: &Graph, plans: Vec<Chosen>) -> Result<usize, Error> {
+    /// A plan that cannot be loaded or run; that tuning was stopped.
+    pub fn time(
+        &mut self,
+        tuner: &mut Tuner<'_>,
+        graph: &Graph,
+        plans: Vec<Planned>,
+    ) -> Result<usize, Error> {
         let measured = tuner.measured().of(graph);
         let mut times: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-        let mut plans: VecDeque<Chosen> =
+        let mut plans: VecDeque<Planned> =
             plans.into_iter().filter(|one| !lacking(&one.plan, &measured).is_empty()).collect();
         let (all, mut stopped) = (plans.len(), false);
         while !plans.is_empty() && (times.is_empty() || !self.late()) {
@@ -104,16 +108,16 @@ impl Around {
             }
             let left = self.budget.saturating_sub(self.start.elapsed()).as_secs_f64();
             let mut turn: Vec<_> =
-                self.anchor.iter().map(|(chosen, _)| (&chosen.program, &chosen.plan)).collect();
+                self.anchor.iter().map(|(planned, _)| (&planned.chosen.program, &planned.plan)).collect();
             let (mut new, mut bytes) = (0, 0);
             let mut seconds: f64 = turn.iter().map(|(_, plan)| Rounds::STEPS.seconds(plan.seconds())).sum();
             for one in &plans {
-                bytes += one.program.constant_bytes();
+                bytes += one.chosen.program.constant_bytes();
                 seconds += Rounds::STEPS.seconds(one.plan.seconds());
                 if new > NEXT.plans || new > 0 && (bytes > BYTES || seconds > left) {
                     break;
                 }
-                turn.push((&one.program, &one.plan));
+                turn.push((&one.chosen.program, &one.plan));
                 new += 1;
             }
             let took = steps(&turn, &tuner.backends, Rounds::STEPS)?;
@@ -126,7 +130,7 @@ impl Around {
             }
             let mut done = plans.drain(..new);
             if self.anchor.is_none() {
-                self.anchor = done.next().map(|chosen| (chosen, whole));
+                self.anchor = done.next().map(|planned| (planned, whole));
             }
         }
         if all > 0 && !stopped {

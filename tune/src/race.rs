@@ -6,9 +6,9 @@ use crate::placement::Placement;
 use ovolo::backend::Backends;
 use ovolo::error::Error;
 use ovolo::graph::Graph;
-use ovolo::pass::Chosen;
 use ovolo::plan::Plan;
 use ovolo::session::{Session, SessionError};
+use ovolo::stage::Planned;
 use ovolo::team::Team;
 use ovolo::tensor::Tensor;
 use std::sync::Arc;
@@ -179,9 +179,9 @@ fn in_turns(
 /// Returns the median seconds of each step of a plan over `runs` runs.
 ///
 /// # Errors
-/// An error if a plan cannot be loaded or run.
-pub fn profile(chosen: &Chosen, backends: &Backends, runs: usize) -> Result<Vec<f64>, Error> {
-    let steps = steps(&[(&chosen.program, &chosen.plan)], backends, Rounds::exactly(runs.max(1)))?;
+/// A plan that cannot be loaded or run.
+pub fn profile(planned: &Planned, backends: &Backends, runs: usize) -> Result<Vec<f64>, Error> {
+    let steps = steps(&[(&planned.chosen.program, &planned.plan)], backends, Rounds::exactly(runs.max(1)))?;
     Ok(steps.into_iter().flatten().collect())
 }
 

@@ -11,11 +11,10 @@ use ovolo::backend::Backends;
 use ovolo::compile::Options;
 use ovolo::cost::Noise;
 use ovolo::cost::stored::checksum;
-use ovolo::egraph::EGraph;
 use ovolo::error::Error;
 use ovolo::graph::Graph;
-use ovolo::pass::{self, Chosen};
 use ovolo::plan::Plan;
+use ovolo::stage::{Planned, Saturated};
 use std::collections::BTreeSet;
 
 /// How many plans are drawn, and with which seed.
@@ -40,8 +39,8 @@ pub struct Drawn {
     pub draw: Option<usize>,
     /// The checksum of its text.
     pub text: String,
-    /// The plan.
-    pub chosen: Chosen,
+    /// The program and its plan.
+    pub planned: Planned,
 }
 
 impl Drawn {
@@ -73,13 +72,12 @@ pub(super) fn disturb(options: &mut Options, noise: Option<Noise>) {
 /// # Errors
 /// The errors of compiling.
 pub fn draw(
-    egraph: &EGraph,
-    graph: &Graph,
+    saturated: &Saturated,
     options: &mut Options,
     sampling: Sampling,
     spread: usize,
 ) -> Result<Vec<Drawn>, Error> {
-    let draws = Draws { egraph, graph, seed: sampling.seed, spread };
+    let draws = Draws { saturated, seed: sampling.seed, spread };
     draws.distinct(options, sampling.plans, |drawn| drawn)
 }
 
@@ -90,19 +88,18 @@ pub fn draw(
 /// # Errors
 /// The errors of compiling.
 pub fn draw_evenly(
-    egraph: &EGraph,
-    graph: &Graph,
+    saturated: &Saturated,
     options: &mut Options,
     sampling: Sampling,
     spread: usize,
     among: usize,
 ) -> Result<Vec<Drawn>, Error> {
     if among <= 1 {
-        return draw(egraph, graph, options, sampling, spread);
+        return draw(saturated, options, sampling, spread);
     }
-    let draws = Draws { egraph, graph, seed: sampling.seed, spread };
-    // All these plans would take too much memory, so the selected ones are extracted again.
-    let price = |one: &Drawn| one.chosen.plan.seconds().max(f64::MIN_POSITIVE).ln();
+    let draws = Draws { saturated, seed: sampling.seed, spread };
+    // So many plans at once would hold too much: those that stay are extracted again.
+    let price = |one: &Drawn| one.planned.plan.seconds().max(f64::MIN_POSITIVE).ln();
     let candidates = draws.distinct(options, sampling.plans * among, |one| (one.draw, price(&one)))?;
     let prices: Vec<f64> = candidates.iter().map(|(_, price)| *price).collect();
     evenly(&prices, sampling.plans + 1).into_iter().map(|at| draws.one(options, candidates[at].0)).collect()
@@ -110,8 +107,7 @@ pub fn draw_evenly(
 
 /// The source of drawn plans.
 struct Draws<'a> {
-    egraph: &'a EGraph,
-    graph: &'a Graph,
+    saturated: &'a Saturated,
     seed: u64,
     spread: usize,
 }
@@ -120,10 +116,10 @@ impl Draws<'_> {
     /// Returns the plan of a draw; without a draw, the plan by undisturbed prices.
     fn one(&self, options: &mut Options, draw: Option<usize>) -> Result<Drawn, Error> {
         disturb(options, draw.map(|draw| Noise::draw(self.seed, draw).wider(self.spread)));
-        let found = pass::planned(self.egraph, &options.context(self.graph));
+        let found = options.plan(self.saturated);
         disturb(options, None);
-        let chosen = found?;
-        Ok(Drawn { draw, text: checksum(&chosen.plan.to_string()), chosen })
+        let planned = found?;
+        Ok(Drawn { draw, text: checksum(&planned.plan.to_string()), planned })
     }
 
     /// Returns `keep` of the plan by undisturbed prices and of up to `wanted` other plans that differ.

@@ -18,7 +18,7 @@ use crate::sample::Sampling;
 use crate::shard::Shard;
 use ovolo::backend::Backends;
 use ovolo::cache::Digest;
-use ovolo::compile::{self, Options};
+use ovolo::compile::Options;
 use ovolo::cost::stored::{self, read, write};
 use ovolo::cost::{
     Basis, CostModel, Entry, InPlans, Machine, Measured, Priced, Query, State, Stored, Validators,
@@ -30,6 +30,7 @@ use ovolo::graph::Graph;
 use ovolo::host;
 use ovolo::op::{Call, Contract};
 use ovolo::plan::{Base, Step};
+use ovolo::stage::Target;
 use ovolo::team::Team;
 use ovolo::tensor::TensorType;
 use rustc_hash::FxHashMap;
@@ -308,16 +309,11 @@ impl<'a> Tuner<'a> {
         measured: &Measured,
         chosen: &BTreeSet<String>,
     ) -> Result<(Vec<Job>, Tally), Error> {
-        let egraph = compile::saturated(graph, options)?;
+        let saturated = options.saturate(graph)?;
+        let target = Target { threads: self.threads, ..options.context(graph).target() };
         let roofline = Priced::shipped("roofline", self.machine);
-        let contracts = |call: &Call<'_>| -> Result<Contract, String> {
-            let name = call.op.backend().unwrap_or_default();
-            if !options.pipeline.backends.iter().any(|backend| backend == name) {
-                return Err(format!("backend `{name}` is not in this pipeline"));
-            }
-            call.contract()
-        };
-        let pick = egraph.problem(&roofline, self.threads, &contracts);
+        let contracts = |call: &Call<'_>| target.contract(call);
+        let pick = saturated.egraph().problem(&roofline, self.threads, &contracts);
         let mut kernels = pick.kernels();
         for call in &mut kernels {
             // The extraction problem counts what must be copied with any memory plan, whereas a run alone

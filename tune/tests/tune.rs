@@ -438,7 +438,7 @@ fn plans_are_drawn_and_the_fastest_can_be_compiled_again() {
     let draw = |seed: u64| -> Vec<String> {
         let mut options = Options { measured: Some(second.measured()), ..options() };
         let sampling = ovolo_tune::Sampling { plans: 6, seed };
-        let drawn = ovolo_tune::draw(&egraph(&options), &graph(), &mut options, sampling, 1).unwrap();
+        let drawn = ovolo_tune::draw(&saturated(&options), &mut options, sampling, 1).unwrap();
         drawn.into_iter().map(|one| one.text).collect()
     };
     assert_eq!(draw(3), draw(3));
@@ -449,9 +449,8 @@ fn plans_are_drawn_and_the_fastest_can_be_compiled_again() {
     let drawn = |plans: usize, among: usize| -> Vec<(Option<usize>, f64)> {
         let mut options = Options { measured: Some(second.measured()), ..options() };
         let sampling = ovolo_tune::Sampling { plans, seed: 3 };
-        let drawn =
-            ovolo_tune::draw_evenly(&egraph(&options), &graph(), &mut options, sampling, 2, among).unwrap();
-        drawn.into_iter().map(|one| (one.draw, one.chosen.plan.seconds().ln())).collect()
+        let drawn = ovolo_tune::draw_evenly(&saturated(&options), &mut options, sampling, 2, among).unwrap();
+        drawn.into_iter().map(|one| (one.draw, one.planned.plan.seconds().ln())).collect()
     };
     let (all, kept) = (drawn(20, 1), drawn(4, 5));
     assert!(kept.len() == 5 && kept[0].0.is_none() && kept.iter().all(|one| all.contains(one)), "{kept:?}");
@@ -465,15 +464,9 @@ fn plans_are_drawn_and_the_fastest_can_be_compiled_again() {
     assert!(all.len() > 5 && farthest <= closest + 1e-12, "{farthest} {closest}");
 }
 
-/// The graph's e-graph after all rewriting.
-fn egraph(options: &Options) -> ovolo::egraph::EGraph {
-    let mut egraph = ovolo::egraph::EGraph::new(&graph());
-    for phase in options.pipeline.rewrites() {
-        let rules = options.pipeline.select(phase, &options.rules).unwrap();
-        let limits = ovolo::egraph::Limits { rounds: phase.rounds, nodes: phase.nodes };
-        egraph.saturate(&rules, limits, &|| std::time::Duration::ZERO).unwrap();
-    }
-    egraph
+/// The graph after all rewriting.
+fn saturated(options: &Options) -> ovolo::stage::Saturated {
+    options.saturate(&graph()).unwrap()
 }
 
 #[test]

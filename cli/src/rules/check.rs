@@ -5,13 +5,11 @@ use crate::load::read_pipeline;
 use crate::progress::Progress;
 use crate::{Outcome, Settings, print};
 use clap::Args;
-use ovolo::compile::{self, Options};
+use ovolo::compile::Options;
 use ovolo::cost::Machine;
-use ovolo::cost::pricing::ByFlops;
 use ovolo::error::{Diagnostic, Diagnostics, Label, Source};
-use ovolo::extract::GreedyTree;
 use ovolo::graph::Graph;
-use ovolo::pass::PassReport;
+use ovolo::pass::AbsentRules;
 use ovolo::registry::Registry;
 use ovolo::rule::{Rule, RuleSet};
 use ovolo::subprocess::Invocation;
@@ -178,12 +176,7 @@ impl Check {
             progress.step(&model.display().to_string());
             let graph = self.load(registry, model)?;
             for name in pipelines {
-                let mut pipeline = read_pipeline(registry, name, None)?;
-                // The extraction does not matter here.
-                if let Some(extract) = pipeline.extract_mut() {
-                    extract.cost = Arc::new(ByFlops);
-                    extract.extractor = Arc::new(GreedyTree);
-                }
+                let pipeline = read_pipeline(registry, name, None)?;
                 let options = Options {
                     registry: Arc::clone(registry),
                     rules: set.clone(),
@@ -193,14 +186,12 @@ impl Check {
                     measured: None,
                     keep_egraph_after: None,
                 };
-                let compilation = compile::compile(graph.clone(), &options)
+                // That a rule never fires is said of the rule, and not of what this machine has.
+                let saturated = options
+                    .saturate_by_phases(&graph, AbsentRules::TakePart, &mut |_| Ok(()))
                     .map_err(|error| format!("{} by `{name}`: {error}", model.display()))?;
-                for stage in &compilation.stages {
-                    if let Some(PassReport::Rewrite(phase)) = &stage.report {
-                        for rule in &phase.growth {
-                            *fired.entry(rule.rule.clone()).or_default() += rule.applied;
-                        }
-                    }
+                for rule in saturated.growth().iter().flat_map(|phase| &phase.saturation.growth) {
+                    *fired.entry(rule.rule.clone()).or_default() += rule.applied;
                 }
             }
         }

@@ -2,10 +2,12 @@
 
 use crate::{Outcome, Settings, print};
 use clap::Args;
-use ovolo::egraph::{EGraph, Stop, WhyNot};
+use ovolo::egraph::{Stop, WhyNot};
+use ovolo::error::Error;
+use ovolo::pass::AbsentRules;
 use ovolo::registry::Registry;
-use ovolo::verify;
-use std::fmt::Write;
+use ovolo::rule::Rule;
+use ovolo::stage::{Phase, Saturated};
 use std::sync::Arc;
 
 #[derive(Args)]
@@ -32,46 +34,14 @@ impl WhyNotCommand {
                 let hint = close.map(|close| format!(", did you mean `{close}`?")).unwrap_or_default();
                 format!("no rule is called `{}`{hint}; `ovolo rules list` lists them", self.rule)
             })?;
-        let graph =
-            verify::verify(self.settings.graph(registry)?).map_err(|error| error.to_string())?.into_inner();
-        let mut egraph = EGraph::new(&graph);
+        let graph = self.settings.graph(registry)?;
         let mut report = String::new();
-        let start = std::time::Instant::now();
-        for phase in options.pipeline.rewrites() {
-            let rules =
-                options.pipeline.select(phase, &options.rules).map_err(|errors| errors.to_string())?;
-            let saturation = egraph
-                .saturate(&rules, phase.limits(graph.len()), &|| start.elapsed())
-                .map_err(|error| error.to_string())?;
-            let Some(at) = rules.iter().position(|other| other.name == rule.name) else { continue };
-            let growth = &saturation.growth[at];
-            let why = egraph.why_not(&rule, self.node.as_deref())?;
-            let limited = saturation.stop != Stop::Saturated;
-            if self.json {
-                let _ = writeln!(
-                    report,
-                    "{}",
-                    serde_json::json!({
-                        "phase": phase.name, "stop": saturation.stop.to_string(), "limited": limited,
-                        "matched": growth.matched, "applied": growth.applied, "refused": growth.refused,
-                        "why": why.to_string(),
-                    })
-                );
-                continue;
-            }
-            let _ = writeln!(
-                report,
-                "phase `{}` ({}): `{}` matched {} times, changed the e-graph {} times, was refused {} times",
-                phase.name, saturation.stop, rule.name, growth.matched, growth.applied, growth.refused
-            );
-            let _ = writeln!(report, "  {why}");
-            if limited && matches!(why, WhyNot::Miss { .. } | WhyNot::Misses(_) | WhyNot::Nowhere(_)) {
-                let _ = writeln!(
-                    report,
-                    "  The phase was stopped by a limit, so the nodes that the rule needs may not exist yet."
-                );
-            }
-        }
+        // The question is about the rule, which may be one of a backend that this machine lacks.
+        let asked = options.saturate_by_phases(&graph, AbsentRules::TakePart, &mut |saturated| {
+            report.push_str(&self.phase(saturated, &rule)?);
+            Ok(())
+        });
+        asked.map_err(|error| error.to_string())?;
         if report.is_empty() {
             return Err(format!(
                 "no phase of pipeline `{}` has rule `{}`: add it, or its file `{}`, to the `rules` of a `Rewrite`",
@@ -82,5 +52,33 @@ impl WhyNotCommand {
         }
         print(&report);
         Ok(())
+    }
+
+    /// What there is to say of the rule after the last phase of rewriting: nothing where that phase does not have it.
+    fn phase(&self, saturated: &mut Saturated, rule: &Arc<Rule>) -> Result<String, Error> {
+        let Some(Phase { name, saturation }) = saturated.growth().last().cloned() else {
+            return Ok(String::new());
+        };
+        let Some(growth) = saturation.growth.iter().find(|growth| growth.rule == rule.name) else {
+            return Ok(String::new());
+        };
+        let why = saturated.why_not(rule, self.node.as_deref()).map_err(Error::setting)?;
+        let limited = saturation.stop != Stop::Saturated;
+        if self.json {
+            let value = serde_json::json!({
+                "phase": name, "stop": saturation.stop.to_string(), "limited": limited,
+                "matched": growth.matched, "applied": growth.applied, "refused": growth.refused,
+                "why": why.to_string(),
+            });
+            return Ok(format!("{value}\n"));
+        }
+        let mut report = format!(
+            "phase `{name}` ({}): `{}` matched {} times, changed the e-graph {} times, was refused {} times\n  {why}\n",
+            saturation.stop, rule.name, growth.matched, growth.applied, growth.refused
+        );
+        if limited && matches!(why, WhyNot::Miss { .. } | WhyNot::Misses(_) | WhyNot::Nowhere(_)) {
+            report += "  The phase did not end by itself: what the rule needs may not have been made yet.\n";
+        }
+        Ok(report)
     }
 }

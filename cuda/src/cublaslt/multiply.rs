@@ -1,11 +1,11 @@
 //! A matrix product that is ready to be queued: descriptors, the algorithm, and addresses.
 
-use super::Calls;
+use super::calls::Calls;
+use super::opened;
 use super::problem::{Function, Problem};
 use crate::calls::Status;
 use crate::command::{Buffers, Descriptor, Queued, Scale};
 use crate::driver::{Context, Stream};
-use crate::library;
 use cudarc::cublaslt::sys;
 use cudarc::driver::sys::CUdeviceptr;
 use ovolo::op::{ALIGN, Call};
@@ -54,7 +54,7 @@ impl Handle {
     /// # Errors
     /// If the library is absent or reports an error.
     pub fn new(context: &Rc<Context>) -> Result<Rc<Self>, String> {
-        let found = library::cublaslt().map_err(|why| format!("the plan needs cuBLASLt, which is {why}"))?;
+        let found = opened().map_err(|why| format!("the plan takes cuBLASLt, which is {why}"))?;
         let calls = &found.calls;
         let mut raw = ptr::null_mut();
         // SAFETY: the library is open, and writes a handle.

@@ -6,7 +6,7 @@ use ovolo::tensor::{DType, TensorType};
 
 /// The function that the epilogue applies to each sum before it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Function {
+pub(crate) enum Function {
     Nothing,
     Relu,
     GeluTanh,
@@ -14,7 +14,7 @@ pub(super) enum Function {
 
 /// A matrix product.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     pub dtype: DType,
     pub rows: usize,
     pub columns: usize,

@@ -44,8 +44,8 @@ fn graph(call: &Call<'_>) -> Result<Graph, String> {
 /// Returns the contract of a call: that of its engine if there is a device, and otherwise that of any engine.
 ///
 /// # Errors
-/// If the call is not supported; errors of the library are passed on.
-pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
+/// Why there is none, in the library's words where they are its.
+pub(crate) fn contract(call: &Call<'_>) -> Result<Contract, String> {
     let graph = graph(call)?;
     attention::supported(call)?;
     let most = max_scratch(call);

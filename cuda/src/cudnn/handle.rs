@@ -1,9 +1,9 @@
 //! The library, opened for a context, and the meaning of its status codes.
 
-use super::Calls;
+use super::calls::Calls;
 use crate::calls::Status;
 use crate::driver::Context;
-use crate::{library, nvrtc};
+use crate::{cublaslt, cudnn, nvrtc};
 use cudarc::cudnn::sys;
 use std::ptr;
 use std::rc::Rc;
@@ -44,10 +44,10 @@ impl Handle {
     /// # Errors
     /// If the library is absent or reports an error.
     pub fn new(context: &Rc<Context>) -> Result<Rc<Self>, String> {
-        let found = library::cudnn().map_err(|why| format!("the plan needs cuDNN, which is {why}"))?;
+        let found = cudnn::opened().map_err(|why| format!("the plan takes cuDNN, which is {why}"))?;
         let calls = &found.calls.base;
-        // cuDNN opens these libraries by name when it needs them, and finds them if they are already open.
-        let _ = (library::cublaslt(), nvrtc::compiler());
+        // It looks for these by their names when it needs them, and finds them where they are open.
+        let _ = (cublaslt::opened(), nvrtc::compiler());
         let mut raw = ptr::null_mut();
         // SAFETY: the library is open, and writes a handle.
         calls.check("cudnnCreate", unsafe { (calls.cudnnCreate)(&raw mut raw) })?;

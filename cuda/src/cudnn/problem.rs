@@ -7,7 +7,7 @@ use ovolo::tensor::{DType, Shape};
 
 /// The library's forward algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Algorithm {
+pub(crate) enum Algorithm {
     ImplicitProduct,
     ImplicitProductWithIndices,
     Product,
@@ -50,7 +50,7 @@ const KERNEL_SCRATCH: usize = 16 << 20;
 
 /// A convolution.
 #[derive(Clone, Debug)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     pub dtype: DType,
     /// Whether channels are innermost.
     pub nhwc: bool,

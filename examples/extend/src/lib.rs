@@ -103,9 +103,9 @@ impl Pass for Census {
         "census"
     }
 
-    fn run(&self, state: &mut State, _: &Context<'_>) -> Result<PassReport, Error> {
-        let nodes = state.egraph.as_ref().map_or(0, ovolo::egraph::EGraph::nodes);
-        Ok(PassReport::Custom(format!("{nodes} e-nodes")))
+    fn run(&self, state: State, _: &Context<'_>) -> Result<(State, PassReport), Error> {
+        let nodes = state.egraph().map_or(0, ovolo::egraph::EGraph::nodes);
+        Ok((state, PassReport::Custom(format!("{nodes} e-nodes"))))
     }
 }
 

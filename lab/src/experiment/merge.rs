@@ -28,6 +28,31 @@ struct Group {
 /// An error if there are results of another experiment, or of other machines without `compare`, or if a task
 /// is in two of the folders or in none.
 pub fn merge(spec: &Spec, folders: &[PathBuf], out: &Path, compare: bool) -> Result<Outcome, Error> {
+    let groups = gather(spec, folders, compare)?;
+    check_complete(spec, &groups)?;
+    let Some(first) = groups.first() else { return Err(Error::setting("there is nothing to merge")) };
+    if out.join("head.json").exists() {
+        return Err(Error::setting(format!(
+            "{}: there are results already: name another folder",
+            out.display()
+        )));
+    }
+    store_all(spec, out, &groups)?;
+    let hosts: Vec<(String, &BTreeMap<String, Value>)> =
+        groups.iter().map(|group| (group.name.clone(), &group.done)).collect();
+    let files = finish(spec, out, &first.head, &hosts)?;
+    Ok(Outcome {
+        tasks: Task::all(spec).len(),
+        known: groups.iter().map(|group| group.done.len()).sum(),
+        again: 0,
+        failed: groups.iter().flat_map(|group| failed(&group.done)).collect(),
+        notes: Vec::new(),
+        files,
+    })
+}
+
+/// The results of the folders, those together that hold for the same.
+fn gather(spec: &Spec, folders: &[PathBuf], compare: bool) -> Result<Vec<Group>, Error> {
     let mut groups: Vec<Group> = Vec::new();
     let mut tasks_of: BTreeMap<(usize, String), &PathBuf> = BTreeMap::new();
     for folder in folders {
@@ -61,8 +86,13 @@ pub fn merge(spec: &Spec, folders: &[PathBuf], out: &Path, compare: bool) -> Res
             groups[at].done.insert(task, value);
         }
     }
+    Ok(groups)
+}
+
+/// Checks that each group has a result of every task.
+fn check_complete(spec: &Spec, groups: &[Group]) -> Result<(), Error> {
     let all = Task::all(spec);
-    for group in &groups {
+    for group in groups {
         let lacking: Vec<String> =
             all.iter().map(|task| task.name(spec)).filter(|name| !group.done.contains_key(name)).collect();
         if let Some(first) = lacking.first() {
@@ -76,14 +106,14 @@ pub fn merge(spec: &Spec, folders: &[PathBuf], out: &Path, compare: bool) -> Res
             )));
         }
     }
-    let Some(first) = groups.first() else { return Err(Error::setting("there is nothing to merge")) };
-    if out.join("head.json").exists() {
-        return Err(Error::setting(format!(
-            "{}: the folder already has results: name another one",
-            out.display()
-        )));
-    }
-    if groups.len() == 1 {
+    Ok(())
+}
+
+/// Writes the results of all groups into a folder: as those of one run where there is one group, and in one file with the
+/// names of the machines otherwise.
+fn store_all(spec: &Spec, out: &Path, groups: &[Group]) -> Result<(), Error> {
+    let all = Task::all(spec);
+    if let [first] = groups {
         let mut store = Store::open(out, Head { shard: Shard::WHOLE, ..first.head.clone() })?;
         for task in &all {
             let name = task.name(spec);
@@ -103,17 +133,7 @@ pub fn merge(spec: &Spec, folders: &[PathBuf], out: &Path, compare: bool) -> Res
         });
         store::write(out, "compared.jsonl", &lines.collect::<String>())?;
     }
-    let hosts: Vec<(String, &BTreeMap<String, Value>)> =
-        groups.iter().map(|group| (group.name.clone(), &group.done)).collect();
-    let files = finish(spec, out, &first.head, &hosts)?;
-    Ok(Outcome {
-        tasks: all.len(),
-        known: groups.iter().map(|group| group.done.len()).sum(),
-        again: 0,
-        failed: groups.iter().flat_map(|group| failed(&group.done)).collect(),
-        notes: Vec::new(),
-        files,
-    })
+    Ok(())
 }
 
 /// Returns why two results cannot be combined.

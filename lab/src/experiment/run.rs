@@ -4,19 +4,19 @@
 use super::spec::{SAMPLE, Spec};
 use super::task::{Cell, Task};
 use ovolo::cache::home;
-use ovolo::compile::{self, Options};
+use ovolo::compile::Options;
 use ovolo::cost::stored::checksum;
 use ovolo::cost::{Machine, Measured};
-use ovolo::egraph::EGraph;
 use ovolo::error::Error;
 use ovolo::extract::Extractor;
 use ovolo::graph::Graph;
 use ovolo::graph::text;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
-use ovolo::pass::{self, Chosen};
+use ovolo::pass;
 use ovolo::plan::Plan;
 use ovolo::registry::Registry;
 use ovolo::rule::RuleSet;
+use ovolo::stage::{Planned, Saturated};
 use ovolo::tensor::Device;
 use ovolo_proof::ablate;
 use ovolo_tune::{Sampling, Tuner};
@@ -37,8 +37,9 @@ pub(super) struct Runner<'a> {
     machine: Machine,
     tuner: Tuner<'a>,
     graph: Option<(usize, Graph)>,
-    egraph: Option<((usize, usize), EGraph)>,
-    /// The times that all prices come from.
+    /// The e-graph of a model and a pipeline.
+    saturated: Option<((usize, usize), Saturated)>,
+    /// The times that everything is priced by.
     measured: Option<Measured>,
     /// The models and pipelines whose kernels have no times, with the reason.
     untimed: BTreeMap<(usize, usize), String>,
@@ -48,7 +49,7 @@ pub(super) struct Runner<'a> {
 struct Entrant {
     text: String,
     pipeline: usize,
-    chosen: Chosen,
+    planned: Planned,
     /// The cost models and extractors that chose it.
     by: Vec<(usize, String)>,
 }
@@ -67,7 +68,7 @@ impl<'a> Runner<'a> {
             machine,
             tuner,
             graph: None,
-            egraph: None,
+            saturated: None,
             measured: None,
             untimed: BTreeMap::new(),
         })
@@ -142,13 +143,13 @@ impl<'a> Runner<'a> {
         if self.graph.as_ref().is_none_or(|(model, _)| *model != cell.model) {
             let model = &self.spec.models[cell.model];
             let graph = load(&model.file, model, &self.registry)?;
-            self.egraph = None;
+            self.saturated = None;
             self.graph = Some((cell.model, graph));
         }
         let options = self.options(cell, extractor);
-        if self.egraph.as_ref().is_none_or(|(of, _)| *of != (cell.model, cell.pipeline)) {
-            let egraph = compile::saturated(self.graph(), &options)?;
-            self.egraph = Some(((cell.model, cell.pipeline), egraph));
+        if self.saturated.as_ref().is_none_or(|(of, _)| *of != (cell.model, cell.pipeline)) {
+            let saturated = options.saturate(self.graph())?;
+            self.saturated = Some(((cell.model, cell.pipeline), saturated));
         }
         match self.untimed.get(&(cell.model, cell.pipeline)) {
             Some(why) if self.spec.costs[cell.cost].kind == "measured" => Err(Error::setting(why.clone())),
@@ -161,9 +162,11 @@ impl<'a> Runner<'a> {
         graph
     }
 
-    fn egraph(&self) -> &EGraph {
-        let Some((_, egraph)) = &self.egraph else { unreachable!("a cell is prepared before it is used") };
-        egraph
+    fn saturated(&self) -> &Saturated {
+        let Some((_, saturated)) = &self.saturated else {
+            unreachable!("a cell is ready before it is asked about")
+        };
+        saturated
     }
 
     fn options(&self, cell: &Cell, extractor: &str) -> Options {
@@ -188,8 +191,9 @@ impl<'a> Runner<'a> {
     fn plan(&mut self, cell: &Cell, extractor: &str) -> Result<Value, Error> {
         let options = self.ready(cell, extractor)?;
         let start = Instant::now();
-        let Chosen { extraction, plan, .. } = pass::planned(self.egraph(), &options.context(self.graph()))?;
+        let Planned { chosen, plan } = options.plan(self.saturated())?;
         let seconds = start.elapsed().as_secs_f64();
+        let extraction = &chosen.extraction;
         Ok(json!({
             "cost": extraction.cost, "bound": extraction.bound, "gap": extraction.gap(),
             "proven": extraction.proven, "method": extraction.report.method, "states": extraction.report.states,
@@ -213,7 +217,8 @@ impl<'a> Runner<'a> {
 
     fn memory(&mut self, cell: &Cell) -> Result<Value, Error> {
         let options = self.ready(cell, "exact")?;
-        let curve = pass::curve(self.egraph(), &options.context(self.graph()), Device::Host, &mut |_, _| {})?;
+        let choice = options.choice(self.graph())?;
+        let curve = options.price(self.saturated())?.curve(&choice, Device::Host, &mut |_, _| {})?;
         let points: Vec<Value> = curve
             .points
             .iter()
@@ -224,8 +229,7 @@ impl<'a> Runner<'a> {
 
     fn gap(&mut self, cell: &Cell, extractor: &str) -> Result<Value, Error> {
         let options = self.ready(cell, extractor)?;
-        let problem =
-            pass::priced(self.egraph(), &options.context(self.graph()), |pick| pick.problem.clone())?;
+        let priced = options.price(self.saturated())?;
         let known = (self.registry.catalog().extractors.find(extractor)?.plain)();
         // An extractor without limits has one point.
         let limited =
@@ -237,7 +241,8 @@ impl<'a> Runner<'a> {
         let (mut points, mut times) = (Vec::new(), Vec::new());
         for (effort, extractor) in &tries {
             let start = Instant::now();
-            let found = extractor.extract(&problem).map_err(|error| Error::Extract(error.to_string()))?;
+            let found =
+                extractor.extract(priced.problem()).map_err(|error| Error::Extract(error.to_string()))?;
             times.push(start.elapsed().as_secs_f64());
             points.push(json!({
                 "effort": effort, "states": found.report.states, "cost": found.cost, "bound": found.bound,
@@ -250,12 +255,12 @@ impl<'a> Runner<'a> {
     fn race(&mut self, model: usize, seed: u64) -> Result<Value, Error> {
         let spec = self.spec;
         let mut entrants: Vec<Entrant> = Vec::new();
-        let mut add = |pipeline: usize, cost: usize, extractor: &str, text: String, chosen: Chosen| {
+        let mut add = |pipeline: usize, cost: usize, extractor: &str, text: String, planned: Planned| {
             let by = (cost, extractor.to_owned());
             match entrants.iter_mut().find(|known| known.text == text && known.pipeline == pipeline) {
                 Some(known) if known.by.contains(&by) => {}
                 Some(known) => known.by.push(by),
-                None => entrants.push(Entrant { text, pipeline, chosen, by: vec![by] }),
+                None => entrants.push(Entrant { text, pipeline, planned, by: vec![by] }),
             }
         };
         // If a cell fails, the other cells race without it.
@@ -287,7 +292,7 @@ impl<'a> Runner<'a> {
                     .iter()
                     .map(|(cost, extractor)| [&*spec.costs[*cost].name, extractor])
                     .collect();
-                let plan = &entrant.chosen.plan;
+                let plan = &entrant.planned.plan;
                 let whole = |steps: &Vec<Option<f64>>| steps.iter().copied().sum::<Option<f64>>();
                 json!({
                     "plan": entrant.text, "pipeline": spec.pipelines[entrant.pipeline].0, "by": by,
@@ -297,7 +302,7 @@ impl<'a> Runner<'a> {
             })
             .collect();
         let programs: Vec<_> =
-            entrants.iter().map(|entrant| (&entrant.chosen.program, &entrant.chosen.plan)).collect();
+            entrants.iter().map(|one| (&one.planned.chosen.program, &one.planned.plan)).collect();
         let timed = ovolo_tune::time(&programs, self.registry.backends(), spec.rounds, &mut |_| {})?;
         let (mut kernels, mut seconds) = (Vec::new(), Vec::new());
         for (at, entrant) in entrants.iter().enumerate() {
@@ -305,8 +310,8 @@ impl<'a> Runner<'a> {
             if entrant.by.iter().all(|(_, extractor)| extractor == SAMPLE) {
                 continue;
             }
-            let times = ovolo_tune::profile(&entrant.chosen, self.registry.backends(), spec.rounds)?;
-            for (step, (one, time)) in entrant.chosen.plan.steps.iter().zip(times).enumerate() {
+            let times = ovolo_tune::profile(&entrant.planned, self.registry.backends(), spec.rounds)?;
+            for (step, (one, time)) in entrant.planned.plan.steps.iter().zip(times).enumerate() {
                 let of_step = estimates[at].iter().map(|steps| steps[step].into()).collect();
                 kernels.push(json!({
                     "plan": entrant.text, "op": one.op, "value": &*one.name, "estimates": named(spec, of_step),
@@ -323,19 +328,18 @@ impl<'a> Runner<'a> {
         }))
     }
 
-    /// Returns the plans of a cell: one, or those that are drawn with a seed.
-    fn entrants(&mut self, cell: &Cell, extractor: &str, seed: u64) -> Result<Vec<(String, Chosen)>, Error> {
+    /// The plans of a cell: one, or those that are drawn by a seed.
+    fn entrants(&mut self, cell: &Cell, extractor: &str, seed: u64) -> Result<Vec<(String, Planned)>, Error> {
         if extractor == SAMPLE {
             let mut options = self.ready(cell, "exact")?;
             let sampling = Sampling { plans: self.spec.sample, seed };
             let Spec { spread, among, .. } = *self.spec;
-            let drawn =
-                ovolo_tune::draw_evenly(self.egraph(), self.graph(), &mut options, sampling, spread, among)?;
-            return Ok(drawn.into_iter().map(|one| (one.text, one.chosen)).collect());
+            let drawn = ovolo_tune::draw_evenly(self.saturated(), &mut options, sampling, spread, among)?;
+            return Ok(drawn.into_iter().map(|one| (one.text, one.planned)).collect());
         }
         let options = self.ready(cell, extractor)?;
-        let chosen = pass::planned(self.egraph(), &options.context(self.graph()))?;
-        Ok(vec![(checksum(&chosen.plan.to_string()), chosen)])
+        let planned = options.plan(self.saturated())?;
+        Ok(vec![(checksum(&planned.plan.to_string()), planned)])
     }
 
     /// Returns, for each plan and cost model, its estimate of each step; nothing if it fails.
@@ -350,10 +354,9 @@ impl<'a> Runner<'a> {
             for cost in 0..self.spec.costs.len() {
                 let places: Vec<usize> =
                     (0..entrants.len()).filter(|at| entrants[*at].pipeline == pipeline).collect();
-                let plans: Vec<&Plan> = places.iter().map(|at| &entrants[*at].chosen.plan).collect();
+                let plans: Vec<&Plan> = places.iter().map(|at| &entrants[*at].planned.plan).collect();
                 let options = self.ready(&Cell { model, pipeline, cost }, "exact");
-                let estimates =
-                    options.and_then(|options| pass::estimates(&plans, &options.context(self.graph())));
+                let estimates = options.and_then(|options| options.estimates(self.graph(), &plans));
                 let estimates = estimates.unwrap_or_else(|error| {
                     // A failure is reported once.
                     if !failed.iter().any(|one| (one.pipeline, one.cost) == (pipeline, cost)) {

@@ -43,7 +43,45 @@ impl Table {
     }
 }
 
-/// The results of tasks, each with the facts about its task.
+/// The tables with their columns. Those of drawn plans and of timed kernels have one more for each cost model.
+const TABLES: &[(&str, &[&str])] = &[
+    (
+        "plans",
+        &[
+            "model",
+            "pipeline",
+            "cost",
+            "extractor",
+            "seconds",
+            "bound",
+            "gap",
+            "proven",
+            "method",
+            "states",
+            "steps",
+            "arena",
+            "lower_bound",
+            "plan",
+            "error",
+        ],
+    ),
+    ("ablation", &["model", "pipeline", "cost", "rule", "with", "without", "more", "error"]),
+    ("memory", &["model", "pipeline", "cost", "arena", "seconds", "proven"]),
+    (
+        "gap",
+        &["model", "pipeline", "cost", "extractor", "effort", "states", "seconds", "bound", "gap", "proven"],
+    ),
+    ("drawn", &["model", "seed", "pipeline", "plan", "by", "steps", "arena"]),
+    ("measured/plans", &["model", "seed", "pipeline", "plan", "by", "seconds", "spread", "regret"]),
+    ("measured/kernels", &["model", "seed", "plan", "op", "value", "seconds"]),
+    ("measured/rank", &["model", "cost", "of", "count", "spearman", "median_error", "repeat"]),
+    ("measured/regret", &["model", "seed", "pipeline", "cost", "extractor", "seconds", "regret"]),
+    ("measured/gap", &["model", "pipeline", "cost", "extractor", "effort", "states", "elapsed"]),
+    ("measured/extraction", &["model", "pipeline", "cost", "extractor", "seconds"]),
+    ("failed", &["task", "cell", "error"]),
+];
+
+/// The results of tasks: each with what is known of the task.
 pub(super) struct Results<'a> {
     pub spec: &'a Spec,
     /// The machine, if results of several are compared, and its results by task.
@@ -53,68 +91,7 @@ pub(super) struct Results<'a> {
 impl Results<'_> {
     /// Returns every table, including those of measured times.
     pub fn tables(&self) -> Vec<Table> {
-        let mut tables = vec![
-            Table::new(
-                "plans",
-                &[
-                    "model",
-                    "pipeline",
-                    "cost",
-                    "extractor",
-                    "seconds",
-                    "bound",
-                    "gap",
-                    "proven",
-                    "method",
-                    "states",
-                    "steps",
-                    "arena",
-                    "lower_bound",
-                    "plan",
-                    "error",
-                ],
-            ),
-            Table::new(
-                "ablation",
-                &["model", "pipeline", "cost", "rule", "with", "without", "more", "error"],
-            ),
-            Table::new("memory", &["model", "pipeline", "cost", "arena", "seconds", "proven"]),
-            Table::new(
-                "gap",
-                &[
-                    "model",
-                    "pipeline",
-                    "cost",
-                    "extractor",
-                    "effort",
-                    "states",
-                    "seconds",
-                    "bound",
-                    "gap",
-                    "proven",
-                ],
-            ),
-            Table::new("drawn", &["model", "seed", "pipeline", "plan", "by", "steps", "arena"]),
-            Table::new(
-                "measured/plans",
-                &["model", "seed", "pipeline", "plan", "by", "seconds", "spread", "regret"],
-            ),
-            Table::new("measured/kernels", &["model", "seed", "plan", "op", "value", "seconds"]),
-            Table::new(
-                "measured/rank",
-                &["model", "cost", "of", "count", "spearman", "median_error", "repeat"],
-            ),
-            Table::new(
-                "measured/regret",
-                &["model", "seed", "pipeline", "cost", "extractor", "seconds", "regret"],
-            ),
-            Table::new(
-                "measured/gap",
-                &["model", "pipeline", "cost", "extractor", "effort", "states", "elapsed"],
-            ),
-            Table::new("measured/extraction", &["model", "pipeline", "cost", "extractor", "seconds"]),
-            Table::new("failed", &["task", "cell", "error"]),
-        ];
+        let mut tables: Vec<Table> = TABLES.iter().map(|(name, columns)| Table::new(name, columns)).collect();
         for name in ["drawn", "measured/kernels"] {
             let costs = self.spec.costs.iter().map(|cost| format!("by {}", cost.name));
             find(&mut tables, name).columns.extend(costs);

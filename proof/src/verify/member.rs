@@ -8,15 +8,12 @@ use super::rng::Rng;
 use ovolo::compile::Options;
 use ovolo::cost::pricing::ByFlops;
 use ovolo::cost::{Given, Pricing};
-use ovolo::egraph::EGraph;
 use ovolo::error::Error;
-use ovolo::extract::{Extractor, GreedyTree};
 use ovolo::graph::{Graph, INPUT, Node};
-use ovolo::pass::{Context, Extract, Pass, PlanMemory, State};
 use ovolo::rule::Precision;
 use ovolo::session::Session;
+use ovolo::stage::Planned;
 use ovolo::tensor::{Tensor, TensorType};
-use std::sync::Arc;
 
 /// The largest relative error (L2, in `f64`) of a member's outputs compared with the original model.
 ///
@@ -91,34 +88,11 @@ pub fn members(
     seed: u64,
     reference: bool,
 ) -> Result<Members, MemberError> {
-    let context = Context { measured: None, ..options.context(graph) };
-    ovolo::verify::verify(graph.clone()).map_err(Error::from)?;
-    let mut state = State {
-        graph: graph.clone(),
-        egraph: None,
-        sources: Vec::new(),
-        cost: None,
-        chosen: None,
-        plan: None,
-    };
-    // Run all passes except extraction, which is random below.
-    let mut planner: Option<&Arc<dyn Pass>> = None;
-    for pass in &options.pipeline.passes {
-        if pass.get::<PlanMemory>().is_some() {
-            planner = Some(pass);
-        } else if pass.get::<Extract>().is_none() {
-            pass.run(&mut state, &context)?;
-        }
-    }
-    let planner = planner.ok_or_else(|| MemberError("the pipeline has no pass `plan`".into()))?;
-    let egraph = state.egraph.take().unwrap_or_else(|| EGraph::new(graph));
+    let saturated = options.saturate(graph)?;
+    let planning = options.choice(graph)?.planning;
     let model =
         ByFlops.model(&Given::machine(&options.machine)).map_err(|error| MemberError(error.to_string()))?;
-    let contracts = |call: &ovolo::op::Call<'_>| context.contract(call);
-    let mut pick = egraph.problem(&*model, options.threads, &contracts);
-    if let Some(obstacle) = pick.obstacle() {
-        return Err(Error::from(obstacle).into());
-    }
+    let priced = saturated.price(model, &options.context(graph).target())?;
     let inputs: Vec<Tensor> = graph
         .inputs()
         .enumerate()
@@ -130,33 +104,13 @@ pub fn members(
     // Without a reference, the first member is the graph with the fewest operations.
     for number in 0..count {
         let mut rng = Rng::new(seed, "member", number as u64);
-        if expected.is_some() || number > 0 {
-            for node in pick.problem.classes.iter_mut().flat_map(|class| &mut class.nodes) {
-                node.cost = (12.0 * (rng.unit() - 0.5)).exp();
-            }
-        }
-        let extraction = GreedyTree.extract(&pick.problem).map_err(|error| MemberError(error.to_string()))?;
-        let program = pick.build(&extraction);
-        let chains = pick.provenance(&program);
-        let mut rules: Vec<String> = chains
-            .iter()
-            .flat_map(|chain| chain.rules.iter().chain(&chain.others))
-            .map(|rule| rule.name.clone())
-            .collect();
-        rules.sort();
-        rules.dedup();
-        let mut chosen = State {
-            graph: program.graph,
-            egraph: None,
-            sources: Vec::new(),
-            cost: ByFlops.model(&Given::machine(&options.machine)).ok(),
-            chosen: None,
-            plan: None,
-        };
-        planner.run(&mut chosen, &context)?;
-        let plan = chosen.plan.ok_or_else(|| MemberError("the planner made no plan".into()))?;
+        let mut price = || (12.0 * (rng.unit() - 0.5)).exp();
+        let drawn = expected.is_some() || number > 0;
+        let chosen = priced.member(if drawn { Some(&mut price) } else { None })?;
+        let Planned { chosen, plan } = chosen.plan(&planning)?;
+        let rules = chosen.rules().into_iter().map(str::to_owned).collect();
         let ops = plan.steps.len();
-        let mut session = Session::new(&chosen.graph, plan, options.registry.backends())
+        let mut session = Session::new(&chosen.program, plan, options.registry.backends())
             .map_err(|error| MemberError(error.to_string()))?;
         let outputs = session
             .run(&inputs.iter().collect::<Vec<_>>())
@@ -164,7 +118,7 @@ pub fn members(
             .to_vec();
         let expected = expected.get_or_insert_with(|| outputs.clone());
         let error = outputs.iter().zip(expected.iter()).map(|(a, b)| distance(a, b)).fold(0.0, f64::max);
-        let program = (error > tolerance(options.pipeline.precision)).then(|| chosen.graph.to_string());
+        let program = (error > tolerance(options.pipeline.precision)).then(|| chosen.program.to_string());
         list.push(Member { number, ops, error, rules, program });
     }
     Ok(Members { list, reference })

@@ -21,21 +21,21 @@ pub(super) fn check(rule: &Rule, ops: &Ops, seed: u64) -> Result<usize, (String,
         let read = text::parse_small(ops, &example.graph(), LARGEST).map_err(|found| mistakes(&found));
         let read = read.and_then(|graph| verify::verify(graph).map_err(|why| why.to_string()));
         let before = match read {
-            Ok(graph) => graph.into_inner(),
-            Err(why) => return Err((format!("an example cannot be parsed: {why}"), example.graph())),
+            Ok(graph) => graph,
+            Err(why) => return Err((format!("an example does not read: {why}"), example.graph())),
         };
         let Probe::Fires(after) = EGraph::new(&before).probe(rule) else { continue };
-        if let Some(why) = [&before, &after].into_iter().find_map(too_large) {
+        if let Some(why) = [&*before, &after].into_iter().find_map(too_large) {
             return Err((format!("an example is too large to be evaluated: {why}"), example.graph()));
         }
         count += 1;
         for round in 0..4 {
-            let [left, right] = [&before, &after].map(|graph| evaluate(graph, &inputs(graph, seed ^ round)));
+            let [left, right] = [&*before, &after].map(|graph| evaluate(graph, &inputs(graph, seed ^ round)));
             let error =
                 left.iter().zip(&right).map(|(left, right)| distance(right, left)).fold(0.0, f64::max);
             if error > tolerance(rule.precision) {
-                let what = format!("an example changes its values: relative error {error:.1e}");
-                return Err((what, format!("// before\n{before}// after\n{after}")));
+                let what = format!("an example becomes what is not equal to it: relative error {error:.1e}");
+                return Err((what, format!("// before\n{}// after\n{after}", *before)));
             }
         }
     }

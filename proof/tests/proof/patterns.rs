@@ -5,6 +5,7 @@ use ovolo::egraph::{EGraph, Probe, WhyNot};
 use ovolo::graph::text;
 use ovolo::rule::print::Names;
 use ovolo::rule::{Rule, RuleSet};
+use ovolo::verify::verify;
 use ovolo_proof::example::compact;
 use ovolo_proof::verify::{self, Settings};
 use std::sync::Arc;
@@ -17,10 +18,9 @@ fn rule(body: &str) -> Arc<Rule> {
 }
 
 fn egraph(graph: &str) -> EGraph {
-    EGraph::new(
-        &text::parse(crate::common::ops(), &format!("graph {{\n{graph}\n}}"))
-            .unwrap_or_else(|errors| panic!("{errors}")),
-    )
+    let graph = text::parse(crate::common::ops(), &format!("graph {{\n{graph}\n}}"))
+        .unwrap_or_else(|errors| panic!("{errors}"));
+    EGraph::new(&verify(graph).unwrap())
 }
 
 fn matches(graph: &str, from: &str) -> usize {

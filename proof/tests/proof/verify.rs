@@ -537,7 +537,8 @@ fn a_number_that_would_add_a_dimension_does_not_match() {
             "graph {{ x: f32[3] = input; three: f32[] = const [3.0]; six: f32{shape} = const [6.0]
             a = add(x, three); c = clip(a) {{min: 0.0, max: 6.0}}; m = mul(x, c); y = div(m, six); return y }}"
         );
-        text::parse(common::ops(), &source).unwrap_or_else(|found| panic!("{found}"))
+        let graph = text::parse(common::ops(), &source).unwrap_or_else(|found| panic!("{found}"));
+        ovolo::verify::verify(graph).unwrap()
     };
     let rules = common::rules().select(&["fuse-hard-swish-clip".into()]).unwrap();
     let applied = |shape| {

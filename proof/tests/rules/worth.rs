@@ -4,16 +4,14 @@
 
 use ovolo::compile::{self, Options};
 use ovolo::cost::Machine;
-use ovolo::egraph::EGraph;
 use ovolo::graph::{Graph, text};
 use ovolo::pass::pipeline::Pipeline;
 use ovolo::pass::pricing::pricings;
-use ovolo::pass::{PassReport, Rewrite};
+use ovolo::pass::{AbsentRules, PassReport, Rewrite};
 use ovolo::rule::{Example, Rule, RuleSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What changes if the rule is removed, as the text of a snapshot.
 pub fn worth(rule: &Rule, set: &RuleSet) -> Result<String, String> {
@@ -88,17 +86,7 @@ fn pipeline_without(rule: &Rule, pipeline: &Pipeline) -> Pipeline {
 /// The graph that a pipeline chooses under the nominal cost model, or the reason why there is none; and the
 /// rules that led to it.
 fn chosen(graph: &Graph, rules: &RuleSet, pipeline: &Pipeline) -> (String, String) {
-    let mut pipeline = pipeline.clone();
-    pipeline.extract_mut().unwrap().price_by("flops", pricings()).unwrap();
-    let options = Options {
-        registry: Arc::clone(crate::common::registry()),
-        rules: rules.clone(),
-        pipeline,
-        threads: 1,
-        machine: Machine::NOMINAL,
-        measured: None,
-        keep_egraph_after: None,
-    };
+    let options = options(rules, pipeline);
     let compilation = match compile::compile(graph.clone(), &options) {
         Ok(compilation) => compilation,
         Err(error) => return (error.to_string(), String::new()),
@@ -123,13 +111,25 @@ fn chosen(graph: &Graph, rules: &RuleSet, pipeline: &Pipeline) -> (String, Strin
 /// every node, where the term is the shortest one of its class and the operands of the node are the shortest
 /// ones of theirs.
 fn members(graph: &Graph, rules: &RuleSet, pipeline: &Pipeline) -> BTreeSet<String> {
-    let mut egraph = EGraph::new(graph);
-    for phase in pipeline.rewrites() {
-        let selected = pipeline.select(phase, rules).unwrap_or_else(|errors| panic!("{errors}"));
-        let limits = phase.limits(graph.len());
-        egraph.saturate(&selected, limits, &|| Duration::ZERO).unwrap_or_else(|error| panic!("{error}"));
+    // What a rule is worth does not depend on the machine that the test runs on.
+    let saturated =
+        options(rules, pipeline).saturate_by_phases(graph, AbsentRules::TakePart, &mut |_| Ok(()));
+    equalities(&saturated.unwrap_or_else(|error| panic!("{error}")).egraph().to_text())
+}
+
+/// A pipeline under the nominal cost model.
+fn options(rules: &RuleSet, pipeline: &Pipeline) -> Options {
+    let mut pipeline = pipeline.clone();
+    pipeline.extract_mut().unwrap().price_by("flops", pricings()).unwrap();
+    Options {
+        registry: Arc::clone(crate::common::registry()),
+        rules: rules.clone(),
+        pipeline,
+        threads: 1,
+        machine: Machine::NOMINAL,
+        measured: None,
+        keep_egraph_after: None,
     }
-    equalities(&egraph.to_text())
 }
 
 /// One e-node in the text of an e-graph: its class, op, operand classes and attributes.

@@ -2,8 +2,8 @@
 //! softmax, and the product with the values. The library's flash-attention engines compute it without storing the
 //! scores.
 
-use super::operation::{Function, Graph, GraphValue, Operation, ValuePlace, strides};
-use crate::library;
+use super::operation::{Function, Graph, Operation, Place, Value, strides};
+use crate::cudnn;
 use ovolo::op::Call;
 use ovolo::tensor::DType;
 
@@ -14,7 +14,7 @@ const HEAD: (usize, usize) = (8, 256);
 
 /// Returns an error if the version of the library does not support attention.
 pub(super) fn supported(call: &Call<'_>) -> Result<(), String> {
-    let found = library::cudnn().map_err(|why| format!("cuDNN is {why}"))?;
+    let found = cudnn::opened().map_err(|why| format!("cuDNN is {why}"))?;
     if call.op == "cudnn.attention" && found.calls.version() < SOFTMAX {
         return Err(format!(
             "cuDNN {} has no softmax in its graphs: install version 9.21 or newer",

@@ -5,7 +5,7 @@ use super::engine::{Engines, Target};
 use super::operation::Graph;
 use crate::cudnn::Handle;
 use crate::driver::Context;
-use crate::library;
+use crate::{cudnn, driver};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,11 +18,11 @@ static KNOWN: Mutex<BTreeMap<String, Workspaces>> = Mutex::new(BTreeMap::new());
 /// Returns the engines for a graph; `None` if there is no device.
 ///
 /// # Errors
-/// If the library has no graphs or reports an error.
-pub(super) fn engines(graph: &Graph) -> Result<Option<Workspaces>, String> {
-    let found = library::cudnn().map_err(|why| format!("cuDNN is {why}"))?;
+/// That the library has no graphs, or what it said.
+pub(super) fn engines(graph: &Graph) -> Result<Option<Told>, String> {
+    let found = cudnn::opened().map_err(|why| format!("cuDNN is {why}"))?;
     let with = Library::new(&found.calls)?;
-    if library::driver().is_err() {
+    if driver::opened().is_err() {
         return Ok(None);
     }
     let text = graph.to_string();

@@ -5,9 +5,9 @@ use super::engine::{Engines, Target, uid};
 use super::operation::ValuePlace;
 use super::{attention, missing_engine, number};
 use crate::command::{Buffers, Queued};
+use crate::cudnn;
 use crate::cudnn::Handle;
 use crate::driver::Stream;
-use crate::library;
 use cudarc::cudnn::sys::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 use ovolo::op::Call;
 use std::ffi::c_void;
@@ -31,7 +31,7 @@ impl Execute {
     /// # Errors
     /// If the library has no such engine, needs more scratch memory than the plan has, or reports another error.
     pub fn new(handle: &Rc<Handle>, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
-        let found = library::cudnn().map_err(|why| format!("the plan needs cuDNN, which is {why}"))?;
+        let found = cudnn::opened().map_err(|why| format!("the plan takes cuDNN, which is {why}"))?;
         let library = Library::new(&found.calls)?;
         attention::supported(call)?;
         let graph = super::graph(call)?;

@@ -4,7 +4,7 @@
 
 use super::descriptor::{AttributeValue, Descriptor, Library};
 use super::engine::{Engines, Target};
-use crate::{library, nvrtc};
+use crate::{cublaslt, cudnn, driver, nvrtc};
 use cudarc::cudnn::sys::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW};
 use ovolo::attr::{Attr, Attrs, Float, Step};
@@ -146,13 +146,13 @@ fn attention(dtype: DType, [length, depth, width]: [usize; 3], mask: Option<&[us
     Question("cudnn.attention", Attrs::new().float("scale", 0.125), operands)
 }
 
-/// Asks for the engines of the graphs, and prepares the first engine of each.
-fn ask_library() {
-    // cuDNN opens these libraries by name when it needs them.
-    let others = (library::driver().is_ok(), nvrtc::compiler().is_ok(), library::cublaslt().is_ok());
+/// Asks for the engines of graphs, and has the first of each made ready.
+fn ask() {
+    // It looks for these by their names when it needs them.
+    let others = (driver::opened().is_ok(), nvrtc::compiler().is_ok(), cublaslt::opened().is_ok());
     let ready = if others.0 { Ok(()) } else { driver() };
-    let found = match (library::cudnn(), ready) {
-        (Ok(found), Ok(())) if others.1 && others.2 && found.calls.version() >= MIN_VERSION => found,
+    let found = match (cudnn::opened(), ready) {
+        (Ok(found), Ok(())) if others.1 && others.2 && found.calls.version() >= DESCRIBED => found,
         (Ok(found), ready) => {
             println!(
                 "skipped: the test needs cuDNN 9.8 with NVRTC, cuBLASLt and a C++ compiler, but found {found}: \

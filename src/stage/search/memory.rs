@@ -6,7 +6,7 @@
 //! then every byte gets a price that rises until a plan fits. Every plan on the way may keep to the limit by
 //! copies; where one does, plans without them are looked for as well. What is found is a plan that fits, not
 //! always the fastest; it is proven where the first step was enough. The work of all steps is counted, and where
-//! it is as much as is allowed ([`super::effort`]) the search ends and says so.
+//! it is as much as is allowed (`search/effort.rs`) the search ends and says so.
 //!
 //! Each limit is of the arena of one device. Where memory is weighed against time, what is weighed is the host's
 //! arena, and what each step has proven of time becomes a bound on the sum: no plan between two limits is faster
@@ -21,78 +21,16 @@ use crate::extract::Problem;
 use crate::memory::Limit;
 use crate::op::Call;
 use crate::plan::{Placed, Plan};
+use crate::stage::objective::Objective;
 use crate::tensor::Device;
 use std::cell::RefCell;
 use std::fmt::Write;
 
-/// A plan on the curve.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
-    /// The estimate of one run, in seconds.
-    pub seconds: f64,
-    /// Bytes of the arena.
-    pub arena: usize,
-    /// Whether no plan of the e-graph within these bytes is faster by the cost model.
-    pub proven: bool,
-}
-
-/// The plans from the fastest to the smallest.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Curve {
-    /// Each faster than all that are smaller, the fastest first.
-    pub points: Vec<Point>,
-    /// Whether the search went to its end. Where its work was limited there may be more plans.
-    pub complete: bool,
-}
-
-/// What the time of a plan and the host's arena come to together.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Objective {
-    /// The estimate of one run, in seconds.
-    pub seconds: f64,
-    /// Bytes of the host's arena.
-    pub arena: usize,
-    /// Milliseconds that a mebibyte of it is worth.
-    pub worth: f64,
-    /// No plan within the limits has a lower sum, in seconds.
-    pub bound: f64,
-}
-
-impl Objective {
-    /// The sum, in seconds.
-    pub fn sum(&self) -> f64 {
-        self.seconds + self.memory()
-    }
-
-    /// What the bytes are worth, in seconds.
-    pub fn memory(&self) -> f64 {
-        worth(self.arena, self.worth)
-    }
-
-    /// Whether no plan has a lower sum.
-    pub fn proven(&self) -> bool {
-        self.sum() <= self.bound * (1.0 + ROUNDING)
-    }
-}
-
 /// Sums of the same numbers in another order.
 const ROUNDING: f64 = 1e-9;
 
-/// What so many bytes are worth, in seconds.
-#[allow(clippy::cast_precision_loss)] // Bytes are far below what a float holds.
-fn worth(bytes: usize, milliseconds: f64) -> f64 {
-    milliseconds * 1e-3 * bytes as f64 / f64::from(1 << 20)
-}
-
-impl Point {
-    pub(super) fn of(trial: &Trial, device: Device) -> Self {
-        let Trial { extraction, plan, .. } = trial;
-        Self { seconds: extraction.cost, arena: plan.arena_of(device), proven: extraction.proven }
-    }
-}
-
 /// The fastest plan that was found within limits.
-pub(super) fn within(chooser: &Chooser<'_>, limit: &Limit) -> Result<Trial, Error> {
+pub(in crate::stage) fn within(chooser: &Chooser<'_>, limit: &Limit) -> Result<Trial, Error> {
     let fastest = fastest(chooser)?;
     if fastest.plan.above(limit).is_none() {
         return Ok(fastest);
@@ -103,7 +41,7 @@ pub(super) fn within(chooser: &Chooser<'_>, limit: &Limit) -> Result<Trial, Erro
 
 /// The plan for which time and the host's memory together cost the least, at so many milliseconds a mebibyte; of
 /// those within limits.
-pub(super) fn cheapest(
+pub(in crate::stage) fn cheapest(
     chooser: &Chooser<'_>,
     worth: f64,
     limit: &Limit,
@@ -125,7 +63,7 @@ pub(super) fn cheapest(
 }
 
 /// Plans each faster than all that are smaller by the arena of a device, the fastest within limits first.
-pub(super) fn curve(
+pub(in crate::stage) fn curve(
     chooser: &Chooser<'_>,
     device: Device,
     limit: &Limit,
@@ -137,7 +75,7 @@ pub(super) fn curve(
 
 /// The fastest plan, whatever memory it takes.
 fn fastest(chooser: &Chooser<'_>) -> Result<Trial, Error> {
-    chooser.best(&chooser.pick.problem, &Limit::default())?.ok_or_else(nothing)
+    chooser.best(chooser.problem, &Limit::default())?.ok_or_else(nothing)
 }
 
 fn nothing() -> Error {
@@ -196,8 +134,8 @@ const POINTS: usize = 64;
 impl<'a, 'b> Search<'a, 'b> {
     /// A search that begins with the fastest plan.
     fn new(chooser: &'a Chooser<'b>, fastest: &Trial) -> Self {
-        let contracts = |call: &Call<'_>| chooser.context.contract(call);
-        let needs = chooser.pick.needs(chooser.context.threads, &contracts);
+        let contracts = |call: &Call<'_>| chooser.target.contract(call);
+        let needs = chooser.pick.needs(chooser.target.threads, &contracts);
         chooser.effort.begin(&fastest.extraction);
         let levels = RefCell::new(vec![(usize::MAX, fastest.extraction.bound)]);
         Self { chooser, needs, least: RefCell::new(fastest.plan.clone()), levels }
@@ -300,7 +238,7 @@ impl<'a, 'b> Search<'a, 'b> {
             // The smallest plan that is within this limit and above the next.
             let smallest = levels.get(at + 1).map_or(0, |(next, _)| next.saturating_add(1)).max(least);
             if smallest <= (*limit).min(most) {
-                bound = bound.min(seconds + self::worth(smallest, worth));
+                bound = bound.min(seconds + Objective::memory_of(smallest, worth));
             }
         }
         bound
@@ -319,7 +257,7 @@ impl<'a, 'b> Search<'a, 'b> {
 
     /// Whether kernels that need at most so many bytes of the host compute the outputs.
     fn runs_within(&self, bytes: usize) -> bool {
-        let Problem { classes, roots, .. } = &self.chooser.pick.problem;
+        let Problem { classes, roots, .. } = &self.chooser.problem;
         let mut runs = vec![false; classes.len()];
         // The candidates that read each class, and how many of a candidate's operands nothing computes yet.
         let mut readers: Vec<Vec<(usize, usize)>> = vec![Vec::new(); classes.len()];
@@ -373,7 +311,7 @@ impl<'a, 'b> Search<'a, 'b> {
     /// A fast plan within a limit, if one is found, of those that are planned for that limit or for none.
     fn search(&self, limit: &Limit, planned: &Limit) -> Result<Option<Trial>, Error> {
         // No plan within the limit runs a kernel that needs more by itself.
-        let mut allowed = self.chooser.pick.problem.clone();
+        let mut allowed = self.chooser.problem.clone();
         self.forbid(&mut allowed, |_, need| limit.of(need.device).is_some_and(|most| need.least > most));
         let (mut problem, mut price, mut bound) = (allowed.clone(), 0.0, None);
         for _ in 0..ROUNDS {

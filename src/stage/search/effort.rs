@@ -8,7 +8,7 @@ use crate::extract::{ExtractError, Extraction, Extractor, Problem};
 use std::cell::Cell;
 
 /// Who extracts, and how much work may still be done.
-pub(super) struct Effort<'a> {
+pub(in crate::stage) struct Effort<'a> {
     own: &'a dyn Extractor,
     /// The same with a share of the limits; `None` where there are none.
     quick: Option<Box<dyn Extractor>>,
@@ -20,7 +20,7 @@ pub(super) struct Effort<'a> {
 }
 
 /// The steps of a search in all, of some tenths of a microsecond up to a microsecond each.
-pub(super) const WORK: usize = 12_000_000;
+pub(in crate::stage) const WORK: usize = 12_000_000;
 /// Steps for each candidate of a problem, and for each that reduction leaves where the first search does not end
 /// with a proof, so that local search and ever smaller problems follow.
 const EACH: [usize; 2] = [3, 40];

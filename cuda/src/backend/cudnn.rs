@@ -1,18 +1,50 @@
-//! The ops for which the library has kernels: convolution in `nchw` or `nhwc`, by a library call or by a graph of
-//! operations, and attention by a graph.
+//! The backend `cudnn`, and the ops that the library has kernels for: a convolution, channels outermost or innermost, by a call of the
+//! library's or by a graph of operations, and attention by such a graph.
 
-use super::super::backend::FAMILY;
-use super::super::single_call::SingleCall;
-use super::super::{command, library, tf32};
-use super::graph;
-use super::problem::Problem;
+use super::Cuda;
+use crate::alone::Alone;
+use crate::cudnn::{self, Problem};
+use crate::device::FAMILY;
+use crate::{command, driver, tf32};
 use ovolo::attr::{Attr, AttrKind, Attrs};
-use ovolo::backend::{Call, Contract, Kernel};
+use ovolo::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
 use ovolo::op::{AttrDef, Attributes, Form, Layouts, Lowering, Reference};
 use ovolo::tensor::{DType, TensorType};
 
-/// The ops of this backend.
-pub(super) const OPS: &[Lowering] = &[
+/// The backend.
+pub struct CuDnn;
+
+// SAFETY: a contract and a kernel for a call are made by one reading of it, and kernels keep to their buffers.
+unsafe impl Backend for CuDnn {
+    fn name(&self) -> &'static str {
+        "cudnn"
+    }
+
+    fn found(&self) -> Result<String, String> {
+        cudnn::opened().map(|found| format!("cuDNN {}", found.calls.told(found)))
+    }
+
+    fn identity(&self) -> Result<String, String> {
+        let version = &cudnn::opened()?.version;
+        let device = driver::identity().unwrap_or_else(|_| "no device".to_owned());
+        Ok(format!("cuDNN {version}, {device}"))
+    }
+
+    fn runs_with(&self) -> &'static str {
+        Cuda.name()
+    }
+
+    fn ops(&self) -> Vec<Lowering> {
+        OPS.to_vec()
+    }
+
+    fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, String>> {
+        Cuda.runner(loading)
+    }
+}
+
+/// The ops.
+const OPS: &[Lowering] = &[
     Lowering {
         attributes: Attributes::Also(|| vec![algorithm(), tf32::attribute()]),
         check: Some(check_call),
@@ -113,7 +145,7 @@ fn check_types(attrs: &Attrs, types: &[&TensorType]) -> Result<(), String> {
 }
 
 fn found() -> Result<(), String> {
-    library::cudnn().map(drop).map_err(|why| format!("cuDNN is {why}"))
+    cudnn::opened().map(drop).map_err(|why| format!("cuDNN is {why}"))
 }
 
 fn contract_of_call(call: &Call<'_>) -> Result<Contract, String> {
@@ -125,7 +157,7 @@ fn contract_of_call(call: &Call<'_>) -> Result<Contract, String> {
 
 fn contract_of_graph(call: &Call<'_>) -> Result<Contract, String> {
     found()?;
-    graph::contract(call)
+    cudnn::contract(call)
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {

@@ -2,32 +2,34 @@
 
 use super::effort::Effort;
 use crate::cost::CostModel;
-use crate::egraph::{Chain, Pick, Program};
+use crate::egraph::{Pick, Program};
 use crate::error::Error;
 use crate::extract::{ExtractError, Extraction, Problem};
 use crate::graph::NodeId;
 use crate::memory::Limit;
-use crate::pass::Context;
-use crate::pass::plan::{PlanMemory, plan};
-use crate::plan::{Imported, Plan, Source};
-use crate::rule::Rule;
-use std::sync::Arc;
+use crate::plan::Plan;
+use crate::stage::planning::Planning;
+use crate::stage::target::Target;
 
 /// What chooses, and by what.
-pub(super) struct Chooser<'a> {
-    pub pick: Pick<'a>,
+pub(in crate::stage) struct Chooser<'a> {
+    pub pick: &'a Pick<'a>,
+    /// The prices: those of `pick`, or others for the same candidates.
+    pub problem: &'a Problem,
     pub effort: Effort<'a>,
     pub model: &'a dyn CostModel,
-    pub context: &'a Context<'a>,
-    pub settings: PlanMemory,
+    pub target: &'a Target,
+    pub planning: &'a Planning,
 }
 
 /// A program that was chosen and planned. The extraction's cost includes the copies that the plan adds; the
 /// plan does not say where its steps came from.
-pub(super) struct Trial {
+pub(in crate::stage) struct Trial {
     pub extraction: Extraction,
     pub program: Program,
     pub plan: Plan,
+    /// The limits that it was planned for.
+    pub within: Limit,
 }
 
 /// How often copies go back into the prices; and how often where the extraction ended at its limits, so
@@ -82,11 +84,11 @@ impl Chooser<'_> {
             Some(Err(error)) => return Err(Error::Extract(error.to_string())),
         };
         let program = self.pick.build(&extraction);
-        let plan = plan(&program.graph, &[], Some(self.model), &self.settings, limit, self.context)?;
+        let plan = self.planning.plan(&program.graph, &[], self.model, self.target, limit)?;
         let copies: f64 = plan.steps.iter().map(|step| step.copies).sum();
-        let cost = self.pick.problem.cost(&extraction.choice);
+        let cost = self.problem.cost(&extraction.choice);
         extraction.cost = cost.map_err(|error| Error::Extract(error.to_string()))? + copies;
-        Ok(Some(Trial { extraction, program, plan }))
+        Ok(Some(Trial { extraction, program, plan, within: limit.clone() }))
     }
 
     /// Candidates of a choice that need copies: class, place, seconds.
@@ -107,21 +109,6 @@ impl Trial {
         let class = self.program.classes[node.index()]?;
         Some((class, self.extraction.choice[class]? as usize))
     }
-}
-
-/// Where each node came from, in words.
-pub(super) fn sources(pick: &Pick<'_>, program: &Program) -> Vec<Source> {
-    let rule = |rule: &Arc<Rule>| format!("{} ({}:{})", rule.name, rule.file, rule.line);
-    let source = |chain: Chain| Source {
-        rules: chain.rules.iter().map(rule).collect(),
-        others: chain.others.iter().map(rule).collect(),
-        imported: chain
-            .imported
-            .into_iter()
-            .map(|(name, op)| Imported { name, op: op.to_string() })
-            .collect(),
-    };
-    pick.provenance(program).into_iter().map(source).collect()
 }
 
 /// A cost is a sum taken in another order than its bound.

@@ -1,0 +1,101 @@
+//! The backend `cublaslt`: matrix products of the library, as candidates.
+
+use super::Cuda;
+use crate::alone::Alone;
+use crate::cublaslt::{self, Problem};
+use crate::device::FAMILY;
+use crate::{command, driver, tf32};
+use ovolo::attr::{Attr, AttrKind, Attrs};
+use ovolo::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
+use ovolo::op::{AttrDef, Attributes, Lowering, Reference};
+use ovolo::tensor::{DType, TensorType};
+
+/// The backend.
+pub struct CublasLt;
+
+// SAFETY: a contract and a kernel for a call are made by one reading of it, and kernels keep to their buffers.
+unsafe impl Backend for CublasLt {
+    fn name(&self) -> &'static str {
+        "cublaslt"
+    }
+
+    fn found(&self) -> Result<String, String> {
+        cublaslt::opened().map(|found| format!("cuBLASLt {found}"))
+    }
+
+    fn identity(&self) -> Result<String, String> {
+        let version = &cublaslt::opened()?.version;
+        let device = driver::identity().unwrap_or_else(|_| "no device".to_owned());
+        Ok(format!("cuBLASLt {version}, {device}"))
+    }
+
+    fn runs_with(&self) -> &'static str {
+        Cuda.name()
+    }
+
+    fn ops(&self) -> Vec<Lowering> {
+        vec![MATMUL]
+    }
+
+    fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, String>> {
+        Cuda.runner(loading)
+    }
+}
+
+/// The one op.
+const MATMUL: Lowering = Lowering {
+    attributes: Attributes::Also(attributes),
+    check: Some(check),
+    reference: Reference::Prepared(tf32::rounded),
+    device: Some(FAMILY),
+    ..Lowering::new("cublaslt.matmul", "matmul", contract, kernel)
+};
+
+/// Element types that the library multiplies.
+const TYPES: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F64];
+
+fn attributes() -> Vec<AttrDef> {
+    let int = |name, default, doc| AttrDef::new(name, AttrKind::Int, Some(Attr::Int(default)), doc);
+    vec![
+        int(
+            "algorithm",
+            0,
+            "which of the algorithms that the library names for the product, the best guess first",
+        ),
+        int("workspace", 4, "MiB of scratch that the algorithm may take"),
+        tf32::attribute(),
+    ]
+}
+
+fn check(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Result<(), String> {
+    if !TYPES.contains(&result.dtype) {
+        return Err(format!(
+            "the operands are {} and {}: it takes f32, f16, bf16 and f64",
+            types[0], types[1]
+        ));
+    }
+    tf32::check(attrs, result.dtype)?;
+    for name in ["algorithm", "workspace"] {
+        let value = attrs.expect_int(name);
+        if !(0..1 << 16).contains(&value) {
+            return Err(format!("attribute `{name}` is {value}, not between 0 and 65535"));
+        }
+    }
+    Ok(())
+}
+
+fn contract(call: &Call<'_>) -> Result<Contract, String> {
+    cublaslt::opened().map_err(|why| format!("cuBLASLt is {why}"))?;
+    let problem = Problem::new(call)?;
+    let scratch = command::workspace(problem.workspace);
+    Ok(Contract {
+        implementation: problem.name(),
+        in_place: problem.residual.into_iter().collect(),
+        scratch,
+        ..Contract::default()
+    })
+}
+
+fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
+    Ok(Box::new(Alone::new(call, &contract(call)?)?))
+}

@@ -1,0 +1,32 @@
+//! Post chains and trees as expressions.
+
+use super::expr::Expr;
+use ovolo::attr::Step;
+use ovolo::op::{post, tree};
+
+/// A post chain or a tree on the first of some values; the others are its steps' operands.
+pub(super) fn chain(steps: &[Step], x: &[Expr]) -> Result<Expr, String> {
+    let mut extras = x[1..].iter();
+    let mut value = x[0].clone();
+    let mut aside = Vec::new();
+    for step in steps {
+        let parameters = step.parameters.iter().map(|p| p.0).collect();
+        value = if step.op == tree::PUSH {
+            aside.push(value);
+            extras.next().ok_or("a step lacks its operand")?.clone()
+        } else if let Some(binary) = tree::popped(step.op) {
+            Expr::binary(binary, aside.pop().ok_or("nothing is put aside")?, value)
+        } else if post::is_binary(step) {
+            let extra = extras.next().ok_or("a step lacks its operand")?.clone();
+            match step.op {
+                "rsub" => Expr::binary("sub", extra, value),
+                "rdiv" => Expr::binary("div", extra, value),
+                "rpow" => Expr::binary("pow", extra, value),
+                op => Expr::binary(op, value, extra),
+            }
+        } else {
+            Expr::unary(step.op, parameters, value)
+        };
+    }
+    Ok(value)
+}

@@ -1,0 +1,22 @@
+//! The OpenMP runtime of the library.
+
+use std::ffi::c_int;
+
+/// The functions of the OpenMP runtime that the library uses.
+pub(crate) struct OpenMp {
+    pub(crate) set: unsafe extern "C" fn(c_int),
+    pub(crate) get: unsafe extern "C" fn() -> c_int,
+}
+
+impl OpenMp {
+    /// Those that an open library sees.
+    pub(crate) fn new(library: &libloading::Library) -> Option<Self> {
+        // SAFETY: these are the functions' types in every OpenMP.
+        unsafe {
+            Some(Self {
+                set: *library.get(b"omp_set_num_threads\0").ok()?,
+                get: *library.get(b"omp_get_max_threads\0").ok()?,
+            })
+        }
+    }
+}

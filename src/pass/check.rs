@@ -1,0 +1,53 @@
+//! What a pipeline lacks on this machine, before anything is compiled.
+
+use super::Catalog;
+use super::absent::missing;
+use super::extract::setting_error;
+use super::pipeline::Pipeline;
+use super::pricing::ByFit;
+use crate::backend::Backends;
+use crate::cost::pricing::ByPrices;
+use crate::cost::{Fit, Given, Machine};
+use crate::error::Error;
+use std::any::Any;
+
+/// Whether the price lists of a pipeline can be read, and its limits are of devices that exist.
+/// Programs are started, and tables and fits are read, by a compilation alone.
+///
+/// # Errors
+/// The mistakes of the price lists, or that there are none; the first limit of a device that does not exist.
+pub fn check(pipeline: &Pipeline, catalog: &Catalog) -> Result<(), Error> {
+    if let Some(plan) = pipeline.plan() {
+        catalog.check_limit(&plan.limits)?;
+    }
+    let Some(extract) = pipeline.extract() else { return Ok(()) };
+    let cost: &dyn Any = &*extract.cost;
+    if cost.is::<ByPrices>() {
+        extract
+            .cost
+            .model(&Given { prices: &catalog.prices, ..Given::machine(&Machine::NOMINAL) })
+            .map_err(setting_error)?;
+    }
+    Ok(())
+}
+
+/// The backends of a pipeline none of whose kernels is a candidate, each with the reason: those that are absent, and
+/// those that a fitted model has no prices for.
+pub fn absent(pipeline: &Pipeline, backends: &Backends) -> Vec<(String, String)> {
+    let mut found = missing(&pipeline.backends, backends);
+    found.extend(unseen(pipeline, backends));
+    found
+}
+
+/// The backends of a pipeline that are there, and of which a fitted model has seen no kernel.
+fn unseen(pipeline: &Pipeline, backends: &Backends) -> Vec<(String, String)> {
+    let cost: Option<&dyn Any> = pipeline.extract().map(|extract| &*extract.cost as &dyn Any);
+    let fit = cost.and_then(|cost| cost.downcast_ref::<ByFit>()).and_then(|by| by.fit.as_ref());
+    // What is no fit is told by who prices by it.
+    let Some(seen) = fit.and_then(|source| Fit::backends(&source.text).ok()) else { return Vec::new() };
+    let there = |name: &&String| backends.get(name).is_some_and(|backend| backend.found().is_ok());
+    let unseen = pipeline.backends.iter().filter(there).filter(|name| !seen.contains(*name));
+    unseen.map(|name| (name.clone(), format!("its kernels are no candidates: {UNSEEN}"))).collect()
+}
+
+const UNSEEN: &str = "the model of `learned` was fitted on none of them; run `ovolo tune` and `ovolo fit` with a pipeline that has it";

@@ -1,0 +1,71 @@
+//! One program, chosen among all in an e-graph.
+
+use super::objective::Objective;
+use super::target::Target;
+use crate::cost::CostModel;
+use crate::egraph::{Chain, Pick, Program};
+use crate::extract::Extraction;
+use crate::graph::Graph;
+use crate::memory::Limit;
+use crate::plan::{Imported, Source};
+use crate::rule::Rule;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+/// The fourth stage: a program of lowered ops, with what it costs.
+#[derive(Clone)]
+pub struct Chosen {
+    /// The choice. Its cost includes the copies that the plan adds.
+    pub extraction: Extraction,
+    /// The sum of time and memory, where memory is weighed.
+    pub objective: Option<Objective>,
+    /// The program.
+    pub program: Graph,
+    /// For each node of the program, where it came from.
+    pub sources: Vec<Source>,
+    /// Lowered ops that had no kernel: op, reason, how often.
+    pub missing: Vec<(String, String, usize)>,
+    pub(super) model: Arc<dyn CostModel>,
+    pub(super) target: Target,
+    /// The limits of memory that the program was chosen to be planned for; `None` for those of the planning itself.
+    pub(super) within: Option<Limit>,
+}
+
+impl Chosen {
+    /// The names of the rules that led to the program's nodes.
+    pub fn rules(&self) -> BTreeSet<&str> {
+        let rules = self.sources.iter().flat_map(|source| source.rules.iter().chain(&source.others));
+        rules.map(|rule| rule.split(' ').next().unwrap_or(rule)).collect()
+    }
+
+    /// The cost model that the program was chosen by.
+    pub fn model(&self) -> &dyn CostModel {
+        &*self.model
+    }
+}
+
+impl fmt::Debug for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chosen")
+            .field("extraction", &self.extraction)
+            .field("model", &self.model.name())
+            .field("program", &self.program)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where each node of a program came from, in words.
+pub(super) fn sources(pick: &Pick<'_>, program: &Program) -> Vec<Source> {
+    let rule = |rule: &Arc<Rule>| format!("{} ({}:{})", rule.name, rule.file, rule.line);
+    let source = |chain: Chain| Source {
+        rules: chain.rules.iter().map(rule).collect(),
+        others: chain.others.iter().map(rule).collect(),
+        imported: chain
+            .imported
+            .into_iter()
+            .map(|(name, op)| Imported { name, op: op.to_string() })
+            .collect(),
+    };
+    pick.provenance(program).into_iter().map(source).collect()
+}

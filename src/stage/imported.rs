@@ -1,0 +1,37 @@
+//! A model as it was imported.
+
+use super::saturated::Saturated;
+use crate::graph::Graph;
+use crate::verify::{Verified, VerifyErrors, verify};
+
+/// The first stage: a graph that the verifier has accepted.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    graph: Verified,
+}
+
+impl Imported {
+    /// Verifies a graph.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the graph.
+    pub fn new(graph: Graph) -> Result<Self, VerifyErrors> {
+        Ok(Self { graph: verify(graph)? })
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Verified {
+        &self.graph
+    }
+
+    /// The e-graph of the graph alone, before any phase of rewriting.
+    pub fn saturate(self) -> Saturated {
+        Saturated::new(self.graph)
+    }
+}
+
+impl From<Verified> for Imported {
+    fn from(graph: Verified) -> Self {
+        Self { graph }
+    }
+}

@@ -1,0 +1,31 @@
+//! A program with its plan.
+
+use super::chosen::Chosen;
+use super::planning::Planning;
+use super::search::too_large;
+use crate::error::Error;
+use crate::plan::Plan;
+
+/// The last stage: the program, and the plan by which it runs.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// The program.
+    pub chosen: Chosen,
+    /// Its plan.
+    pub plan: Plan,
+}
+
+impl Chosen {
+    /// Plans the program: orders its steps, and gives every buffer its place.
+    ///
+    /// # Errors
+    /// The plan needs more memory than the limits allow; a kernel without a contract or a price.
+    pub fn plan(self, planning: &Planning) -> Result<Planned, Error> {
+        let within = self.within.as_ref().unwrap_or(&planning.limits);
+        let plan = planning.plan(&self.program, &self.sources, &*self.model, &self.target, within)?;
+        match plan.above(&planning.limits) {
+            Some((device, limit)) => Err(Error::Plan(too_large(&plan, device, limit))),
+            None => Ok(Planned { chosen: self, plan }),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Time against memory: `explain --memory-curve`.
+
+use crate::error::Error;
+use crate::stage::search::{Trial, memory};
+use crate::stage::{Choice, Priced};
+use crate::tensor::Device;
+
+/// A plan on the curve.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// The estimate of one run, in seconds.
+    pub seconds: f64,
+    /// Bytes of the arena.
+    pub arena: usize,
+    /// Whether no plan of the e-graph within these bytes is faster by the cost model.
+    pub proven: bool,
+}
+
+/// The plans from the fastest to the smallest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// Each faster than all that are smaller, the fastest first.
+    pub points: Vec<Point>,
+    /// Whether the search went to its end. Where its work was limited there may be more plans.
+    pub complete: bool,
+}
+
+impl Priced<'_> {
+    /// The plans from the fastest to the smallest by the arena of a device, each faster than all that are smaller; the
+    /// fastest is within the limits of the choice. `progress` is told how many of how many million steps are done.
+    ///
+    /// # Errors
+    /// As of [`Priced::choose`].
+    pub fn curve(
+        &self,
+        choice: &Choice,
+        device: Device,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Curve, Error> {
+        let chooser = self.chooser(choice);
+        let trials = memory::curve(&chooser, device, &choice.planning.limits, progress)?;
+        let point = |Trial { extraction, plan, .. }: &Trial| Point {
+            seconds: extraction.cost,
+            arena: plan.arena_of(device),
+            proven: extraction.proven,
+        };
+        Ok(Curve { points: trials.iter().map(point).collect(), complete: !chooser.effort.is_spent() })
+    }
+}

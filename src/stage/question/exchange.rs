@@ -1,0 +1,12 @@
+//! A priced e-graph for other extractors: `dump --egraph`.
+
+use crate::extract::Named;
+use crate::stage::Priced;
+
+impl Priced<'_> {
+    /// The problem with the names of its ops and values, for files that other extractors read. It has no price for the
+    /// copies that a plan may add.
+    pub fn named(&self) -> Named {
+        self.pick.named()
+    }
+}

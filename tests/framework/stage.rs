@@ -1,0 +1,134 @@
+//! The stages of a compilation: questions are answered from what a compilation chooses from, and rules of absent
+//! backends take part only where that is asked for.
+#![allow(clippy::unwrap_used)]
+
+use crate::common;
+use ovolo::backend::Backend;
+use ovolo::compile::{self, Options};
+use ovolo::egraph::Saturation;
+use ovolo::graph::{Graph, text};
+use ovolo::op::{Call, Lowering};
+use ovolo::pass::pipeline::Pipeline;
+use ovolo::pass::{AbsentRules, PassReport};
+use ovolo::registry::Registry;
+use ovolo::tensor::Device;
+use std::sync::Arc;
+
+const MODEL: &str = "graph {
+    x: f32[1,16,14,14] = input
+    w: f32[32,16,3,3] = const ~1
+    b: f32[32] = const ~2
+    c = conv(x, w, b) {pads: [1,1,1,1]}
+    r = relu(c)
+    p = max-pool(r) {kernel: [2,2], strides: [2,2]}
+    return p
+}";
+
+fn graph() -> Graph {
+    text::parse(common::ops(), MODEL).unwrap()
+}
+
+/// What a phase did, without times.
+fn account(phase: &Saturation) -> String {
+    let rules = phase.growth.iter().filter(|rule| rule.matched > 0);
+    let rules: Vec<String> =
+        rules.map(|rule| format!("{} {} {}", rule.rule, rule.matched, rule.applied)).collect();
+    format!("{} {} {} {}", phase.stop, phase.nodes, phase.classes, rules.join(", "))
+}
+
+#[test]
+fn questions_are_asked_of_what_a_compilation_chooses_from() {
+    // Whether oneDNN is there or not, both take the same road.
+    for pipeline in ["native", "cpu", "mixed"] {
+        let options = common::pipeline(pipeline, 2);
+        let compilation = compile::compile(graph(), &options).unwrap();
+        let saturated = options.saturate(&graph()).unwrap();
+        let compiled: Vec<String> = compilation
+            .stages
+            .iter()
+            .filter_map(|stage| match &stage.report {
+                Some(PassReport::Rewrite(phase)) => Some(format!("{}: {}", stage.name, account(phase))),
+                _ => None,
+            })
+            .collect();
+        let asked = saturated.growth().iter();
+        let asked: Vec<String> =
+            asked.map(|phase| format!("{}: {}", phase.name, account(&phase.saturation))).collect();
+        assert_eq!(asked, compiled, "{pipeline}");
+        let planned = options.plan(&saturated).unwrap();
+        assert_eq!(planned.plan.to_string(), compilation.plan.to_string(), "{pipeline}");
+        assert_eq!(text::print(&planned.chosen.program), text::print(&compilation.program), "{pipeline}");
+        let rules: Vec<&str> = planned.chosen.rules().into_iter().collect();
+        assert!(
+            !rules.is_empty() && rules.iter().all(|rule| saturated.applied().contains(rule)),
+            "{rules:?}"
+        );
+        let choice = options.choice(&graph()).unwrap();
+        let curve = options.price(&saturated).unwrap().curve(&choice, Device::Host, &mut |_, _| {}).unwrap();
+        assert_eq!(curve.points[0].arena, compilation.plan.arena, "{pipeline}");
+    }
+}
+
+/// A backend that no machine has.
+struct Gone;
+
+// SAFETY: it has no kernels.
+unsafe impl Backend for Gone {
+    fn name(&self) -> &'static str {
+        "gone"
+    }
+
+    fn found(&self) -> Result<String, String> {
+        Err("not on this machine".to_owned())
+    }
+
+    fn ops(&self) -> Vec<Lowering> {
+        let contract = |_: &Call<'_>| Err("not on this machine".to_owned());
+        let kernel = |_: &Call<'_>| Err("not on this machine".to_owned());
+        vec![Lowering::new("gone.relu", "relu", contract, kernel)]
+    }
+}
+
+const RULES: &str = r#"[
+    Rule(name: "lower-relu-gone", from: "(relu ?x)", to: "(gone.relu ?x)"),
+]"#;
+
+const PIPELINE: &str = r#"Pipeline(
+    name: "both",
+    passes: [
+        Rewrite(name: "lower", rules: ["fuse", "native", "lower-relu-gone"]),
+        Extract(cost: "flops"),
+        Plan(),
+    ],
+    backends: ["native", "gone"],
+)"#;
+
+#[test]
+fn rules_of_absent_backends_take_part_where_that_is_asked_for_alone() {
+    let mut registry = Registry::new();
+    ovolo_native::register(&mut registry).unwrap();
+    registry.add_backend(Arc::new(Gone)).unwrap();
+    let graph = text::parse(registry.ops(), "graph { x: f32[64] = input; y = relu(x); return y }").unwrap();
+    registry.add_rules("rules/mine.ron", RULES).unwrap();
+    let options = Options {
+        rules: registry.rule_set().unwrap(),
+        pipeline: Pipeline::read(&registry.scope(), "both.ron", PIPELINE).unwrap(),
+        registry: Arc::new(registry),
+        ..common::options(1)
+    };
+    let saturated = options.saturate(&graph).unwrap();
+    assert!(!saturated.applied().contains("lower-relu-gone"), "{:?}", saturated.applied());
+    assert!(!saturated.egraph().to_text().contains("gone.relu"));
+    let mut phases = Vec::new();
+    let whole = options.saturate_by_phases(&graph, AbsentRules::TakePart, &mut |saturated| {
+        phases.push(saturated.growth().len());
+        Ok(())
+    });
+    let whole = whole.unwrap();
+    assert!(whole.applied().contains("lower-relu-gone"), "{:?}", whole.applied());
+    assert!(whole.egraph().to_text().contains("gone.relu"));
+    assert_eq!(phases, [1]);
+    // Nothing of it can be chosen, so the plan is the same.
+    let [without, with] = [&saturated, &whole].map(|one| options.plan(one).unwrap().plan.to_string());
+    assert_eq!(without, with);
+}
