@@ -3,8 +3,8 @@
 mod cublaslt;
 mod cudnn;
 
-use super::alone::Alone;
 use super::device::FAMILY;
+use super::single_call::SingleCall;
 pub use cublaslt::CublasLt;
 pub use cudnn::CuDnn;
 

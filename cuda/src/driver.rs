@@ -62,7 +62,7 @@ pub(super) fn opened() -> Result<&'static Opened<Calls>, String> {
     DRIVER.once(&FOUND, |path, calls| {
         let (mut version, mut count) = (0, 0);
         let said = |what: &str, status: Status| {
-            calls.of(what, status).map_err(|why| format!("{}: {why}", path.display()))
+            calls.check(what, status).map_err(|why| format!("{}: {why}", path.display()))
         };
         // SAFETY: the library is open, and writes numbers.
         unsafe {
@@ -84,7 +84,7 @@ pub(super) fn identity() -> Result<String, String> {
         let calls = &opened()?.calls;
         let mut version = 0;
         // SAFETY: the driver is open, and writes a number.
-        calls.of("cuDriverGetVersion", unsafe { (calls.cuDriverGetVersion)(&raw mut version) })?;
+        calls.check("cuDriverGetVersion", unsafe { (calls.cuDriverGetVersion)(&raw mut version) })?;
         Ok(format!("CUDA {}.{} on {}", version / 1000, version % 1000 / 10, device()?))
     };
     FOUND.get_or_init(ask).clone()

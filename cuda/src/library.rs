@@ -14,7 +14,7 @@ pub fn libraries() -> Vec<Found> {
     vec![
         (DRIVER.title, driver::opened().map(ToString::to_string)),
         found(&NVRTC, nvrtc::compiler().map(|compiler| format!("{compiler:?}")).map_err(Clone::clone)),
-        (CUDNN.title, cudnn::opened().map(|found| found.calls.told(found))),
+        (CUDNN.title, cudnn::opened().map(|found| found.calls.describe(found))),
         (CUBLASLT.title, cublaslt::opened().map(ToString::to_string)),
     ]
 }

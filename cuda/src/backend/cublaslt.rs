@@ -1,9 +1,9 @@
 //! The backend `cublaslt`: matrix products of the library, as candidates.
 
 use super::Cuda;
-use crate::alone::Alone;
 use crate::cublaslt::{self, Problem};
 use crate::device::FAMILY;
+use crate::single_call::SingleCall;
 use crate::{command, driver, tf32};
 use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
@@ -97,5 +97,5 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-    Ok(Box::new(Alone::new(call, &contract(call)?)?))
+    Ok(Box::new(SingleCall::new(call, &contract(call)?)?))
 }

@@ -2,9 +2,9 @@
 //! library's or by a graph of operations, and attention by such a graph.
 
 use super::Cuda;
-use crate::alone::Alone;
 use crate::cudnn::{self, Problem};
 use crate::device::FAMILY;
+use crate::single_call::SingleCall;
 use crate::{command, driver, tf32};
 use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
@@ -21,7 +21,7 @@ unsafe impl Backend for CuDnn {
     }
 
     fn found(&self) -> Result<String, String> {
-        cudnn::opened().map(|found| format!("cuDNN {}", found.calls.told(found)))
+        cudnn::opened().map(|found| format!("cuDNN {}", found.calls.describe(found)))
     }
 
     fn identity(&self) -> Result<String, String> {

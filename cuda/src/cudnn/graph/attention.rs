@@ -2,7 +2,7 @@
 //! softmax, and the product with the values. The library's flash-attention engines compute it without storing the
 //! scores.
 
-use super::operation::{Function, Graph, Operation, Place, Value, strides};
+use super::operation::{Function, Graph, GraphValue, Operation, ValuePlace, strides};
 use crate::cudnn;
 use ovolo::op::Call;
 use ovolo::tensor::DType;

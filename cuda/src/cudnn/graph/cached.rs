@@ -19,7 +19,7 @@ static KNOWN: Mutex<BTreeMap<String, Workspaces>> = Mutex::new(BTreeMap::new());
 ///
 /// # Errors
 /// That the library has no graphs, or what it said.
-pub(super) fn engines(graph: &Graph) -> Result<Option<Told>, String> {
+pub(super) fn engines(graph: &Graph) -> Result<Option<Workspaces>, String> {
     let found = cudnn::opened().map_err(|why| format!("cuDNN is {why}"))?;
     let with = Library::new(&found.calls)?;
     if driver::opened().is_err() {

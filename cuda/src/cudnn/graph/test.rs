@@ -147,12 +147,12 @@ fn attention(dtype: DType, [length, depth, width]: [usize; 3], mask: Option<&[us
 }
 
 /// Asks for the engines of graphs, and has the first of each made ready.
-fn ask() {
+fn ask_library() {
     // It looks for these by their names when it needs them.
     let others = (driver::opened().is_ok(), nvrtc::compiler().is_ok(), cublaslt::opened().is_ok());
     let ready = if others.0 { Ok(()) } else { driver() };
     let found = match (cudnn::opened(), ready) {
-        (Ok(found), Ok(())) if others.1 && others.2 && found.calls.version() >= DESCRIBED => found,
+        (Ok(found), Ok(())) if others.1 && others.2 && found.calls.version() >= MIN_VERSION => found,
         (Ok(found), ready) => {
             println!(
                 "skipped: the test needs cuDNN 9.8 with NVRTC, cuBLASLt and a C++ compiler, but found {found}: \
