@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::extract::{self as extraction, Extraction, Extractors};
 use crate::graph::Graph;
 use crate::memory::{self, Limit, Orders, Planners};
-use crate::op::{Call, Contract};
+use crate::op::{Call, Contract, Ops};
 use crate::plan::{Arena, Plan, Source};
 use crate::ron;
 use crate::rule::RuleSet;
@@ -101,6 +101,8 @@ impl Catalog {
 pub struct Context<'a> {
     /// What the pipeline chooses among.
     pub catalog: &'a Catalog,
+    /// The ops that there are.
+    pub ops: &'a Ops,
     /// The rules in play: shipped ones and the user's.
     pub rules: &'a RuleSet,
     /// The pipeline.

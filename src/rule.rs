@@ -17,7 +17,6 @@ mod pattern;
 mod precision;
 pub mod print;
 mod reader;
-pub mod ron;
 mod signature;
 mod words;
 
@@ -31,6 +30,7 @@ pub use words::{Texts, Vocabulary, Words};
 use crate::attr::Attr;
 use crate::error::{Diagnostic, Diagnostics, Span, nearest};
 use crate::op::Op;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What may stand among the operands of an op on a left side, and what it means: for the reference.
@@ -193,6 +193,10 @@ impl Places {
 pub struct Rule {
     /// Its name, in kebab case.
     pub name: String,
+    /// Its name as it is written, with `$key` where `for_each` puts values: rules that one text makes have it in common.
+    pub written: String,
+    /// The values of its row of `for_each`.
+    pub row: Vec<String>,
     /// The comment above it: its law.
     pub doc: String,
     /// The file it stands in.
@@ -222,7 +226,7 @@ pub struct Rule {
     pub attr_vars: Vec<String>,
     /// Names of rest-of-attributes variables.
     pub rest_attr_vars: Vec<String>,
-    /// Graphs that must fire, and graphs that must not.
+    /// Graphs that must fire, and graphs that must not: from the file of examples beside the rule's own.
     pub examples: Vec<Example>,
 }
 
@@ -239,16 +243,24 @@ pub struct RuleSet {
 struct Gone {
     name: String,
     file: String,
+    row: Vec<String>,
+}
+
+impl Gone {
+    fn is_called(&self, name: &str) -> bool {
+        is_called(name, &self.name, stem(&self.file), &self.row)
+    }
 }
 
 impl From<&Arc<Rule>> for Gone {
     fn from(rule: &Arc<Rule>) -> Self {
-        Self { name: rule.name.clone(), file: rule.file.clone() }
+        Self { name: rule.name.clone(), file: rule.file.clone(), row: rule.row.clone() }
     }
 }
 
 impl RuleSet {
-    /// Reads rule files, given as names and texts.
+    /// Reads rule files, given as names and texts. A file that is called as [`example::beside`] says of another one
+    /// has the examples of its rules.
     ///
     /// # Errors
     /// Every mistake of every file.
@@ -302,30 +314,29 @@ impl RuleSet {
         Self { rules, gone: self.gone.iter().cloned().chain(gone.iter().map(Gone::from)).collect() }
     }
 
-    /// Only the rules of these files or with these names, as `select` finds them.
+    /// Only the rules that are called so, as `select` finds them.
     ///
     /// # Errors
-    /// A name that is neither.
+    /// A name that nothing has.
     pub fn keep(&self, names: &[String]) -> Result<Self, Diagnostics> {
         Ok(Self { rules: self.select(names)?, gone: Vec::new() })
     }
 
-    /// The first of the rules of this file or with this name that rounds more than a pipeline of a
+    /// The first of the rules that are called so that rounds more than a pipeline of a
     /// precision allows.
     pub(crate) fn coarser(&self, name: &str, allowed: Precision) -> Option<&Arc<Rule>> {
-        let named = |rule: &&Arc<Rule>| rule.name == name || rule.stem() == name;
-        self.rules.iter().filter(named).find(|rule| !allowed.allows(rule.precision))
+        self.rules.iter().filter(|rule| rule.is_called(name)).find(|rule| !allowed.allows(rule.precision))
     }
 
-    /// The rules of these files (named without folder and ending) or with these names, each once, in the order of
-    /// the names; those of one name in the order of the set. A user's file adds to the shipped one of the same name.
+    /// The rules that are called so ([`Rule::is_called`]), each once, in the order of the names; those of one name in
+    /// the order of the set. A user's file adds to the shipped one of the same name.
     ///
     /// # Errors
-    /// A name that is neither.
+    /// A name that nothing has.
     pub fn select(&self, names: &[String]) -> Result<Vec<Arc<Rule>>, Diagnostics> {
         let mut found = Diagnostics::new();
         names.iter().filter_map(|name| self.unknown(name)).for_each(|diagnostic| found.push(diagnostic));
-        let place = |rule: &Rule| names.iter().position(|name| rule.name == *name || rule.stem() == name);
+        let place = |rule: &Rule| names.iter().position(|name| rule.is_called(name));
         let mut selected: Vec<(usize, &Arc<Rule>)> =
             self.rules.iter().filter_map(|rule| Some((place(rule)?, rule))).collect();
         selected.sort_by_key(|(place, _)| *place);
@@ -343,11 +354,13 @@ pub fn is_version(rules: &[Arc<Rule>], file: &str, of: &RuleSet) -> bool {
 impl RuleSet {
     /// That nothing is called so, with the nearest name; `None` where a rule or a file is.
     pub(crate) fn unknown(&self, name: &str) -> Option<Diagnostic> {
-        let gone = |gone: &Gone| gone.name == name || stem(&gone.file) == name;
-        if self.rules.iter().any(|rule| rule.name == name || rule.stem() == name)
-            || self.gone.iter().any(gone)
+        if self.rules.iter().any(|rule| rule.is_called(name))
+            || self.gone.iter().any(|gone| gone.is_called(name))
         {
             return None;
+        }
+        if let Some(found) = self.unknown_rows(name) {
+            return Some(found);
         }
         let mut files: Vec<&str> = self.rules.iter().map(|rule| rule.stem()).collect();
         files.dedup();
@@ -357,6 +370,22 @@ impl RuleSet {
             None => format!("the rule files are {}", files.join(", ")),
         };
         Some(Diagnostic::new(format!("no rule and no rule file is called `{name}`")).help(help))
+    }
+}
+
+impl RuleSet {
+    /// That a file has no rows of a value, where a name is `FILE:VALUE` and the file is there.
+    fn unknown_rows(&self, name: &str) -> Option<Diagnostic> {
+        let (file, value) = name.split_once(':')?;
+        let of_file = self.rules.iter().filter(|rule| rule.stem() == file);
+        let values: BTreeSet<&str> = of_file.clone().flat_map(|rule| &rule.row).map(String::as_str).collect();
+        of_file.count().checked_sub(1)?;
+        let help = match nearest(value, values.iter().copied()) {
+            Some(close) => format!("did you mean `{file}:{close}`?"),
+            None if values.is_empty() => format!("no rule of it has `for_each`: write `{file}`"),
+            None => format!("its rows have {}", values.into_iter().collect::<Vec<_>>().join(", ")),
+        };
+        Some(Diagnostic::new(format!("no rule of the file `{file}` has a row with `{value}`")).help(help))
     }
 }
 
@@ -384,6 +413,20 @@ impl Rule {
     pub fn stem(&self) -> &str {
         stem(&self.file)
     }
+
+    /// Whether a name is one that pipelines and commands may call the rule by: its own, that of its file without folder
+    /// and ending, or `FILE:VALUE` with a value of its row of `for_each`.
+    pub fn is_called(&self, name: &str) -> bool {
+        is_called(name, &self.name, self.stem(), &self.row)
+    }
+}
+
+fn is_called(name: &str, rule: &str, stem: &str, row: &[String]) -> bool {
+    name == rule
+        || name == stem
+        || name
+            .split_once(':')
+            .is_some_and(|(file, value)| file == stem && row.iter().any(|known| known == value))
 }
 
 fn stem(file: &str) -> &str {

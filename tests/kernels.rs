@@ -193,7 +193,7 @@ fn examples(rule: &Rule) -> Result<(), Failed> {
 
 /// Whether a rule leads to kernels that are the library's.
 fn from_library(rule: &Rule) -> bool {
-    [LIBRARY, "bf16"].contains(&rule.stem())
+    rule.stem() == LIBRARY || rule.is_called("half:bf16")
 }
 
 /// For each lowered op, whether there is a kernel.

@@ -74,8 +74,14 @@ fn judge(rule: &Rule, example: &Example, ops: &Ops) -> Option<Wrong> {
             let actual = compact(&graph);
             match after {
                 Some(after) if *after == actual => None,
-                Some(after) => wrong(format!("it becomes\n    {actual}\nand not\n    {after}"), Some(actual)),
-                None => wrong(format!("`after` is missing: it becomes\n    {actual}"), Some(actual)),
+                Some(after) => {
+                    let message = format!("it becomes\n{}\nand not\n{}", indented(&actual), indented(after));
+                    wrong(message, Some(actual))
+                }
+                None => {
+                    let message = format!("`after` is missing: it becomes\n{}", indented(&actual));
+                    wrong(message, Some(actual))
+                }
             }
         }
         (Example::Fires { .. }, Probe::Refuses { guard, reason }) => {
@@ -88,7 +94,7 @@ fn judge(rule: &Rule, example: &Example, ops: &Ops) -> Option<Wrong> {
             wrong("it fires and changes nothing: the right side is there already".into(), None)
         }
         (Example::Refuses { .. }, Probe::Fires(graph)) => {
-            wrong(format!("it fires: the graph becomes\n    {}", compact(&graph)), None)
+            wrong(format!("it fires: the graph becomes\n{}", indented(&compact(&graph))), None)
         }
         (Example::Refuses { .. }, Probe::NoEffect) => {
             wrong("it fires, and changes nothing: the right side is there already".into(), None)
@@ -120,12 +126,16 @@ pub(super) fn mistakes(found: &Diagnostics) -> String {
     found.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
+fn indented(lines: &str) -> String {
+    lines.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+}
+
 /// A guard's name in messages; the right side's types are a guard as well.
 fn named(guard: &str) -> &str {
     if guard.is_empty() { "types" } else { guard }
 }
 
-/// A graph on one line: what is neither an input nor a constant, without types, and the outputs
+/// A graph, a statement a line: what is neither an input nor a constant, without types, and the outputs
 /// that are.
 pub fn compact(graph: &Graph) -> String {
     let mut lines: Vec<String> = graph
@@ -138,5 +148,5 @@ pub fn compact(graph: &Graph) -> String {
             lines.push(format!("{} = {}", text::quote(name), text::quote(&graph[id].name)));
         }
     }
-    lines.join("; ")
+    lines.join("\n")
 }

@@ -21,7 +21,7 @@ use crate::extract::{Exact, Extraction, Extractor, Problem};
 use crate::graph::Graph;
 use crate::host;
 use crate::memory::Limit;
-use crate::op::Call;
+use crate::op::{Call, Ops};
 use crate::plan::{Plan, Source, Step};
 use crate::ron::{Raw, Reader};
 use crate::setting::{self, choose as named};
@@ -350,12 +350,13 @@ fn choose(chooser: &Chooser<'_>, settings: &Extract) -> Result<(Trial, Option<Ob
     Ok((trial, None))
 }
 
-/// Whether the price lists of a pipeline can be read, and its limits are of devices that exist.
+/// Whether the price lists of a pipeline can be read and speak of ops that exist, and its limits are of devices that
+/// exist.
 /// Programs are started, and tables and fits are read, by a compilation alone.
 ///
 /// # Errors
 /// The mistakes of the price lists, or that there are none; the first limit of a device that does not exist.
-pub fn check(pipeline: &Pipeline, catalog: &Catalog) -> Result<(), Error> {
+pub fn check(pipeline: &Pipeline, catalog: &Catalog, ops: &Ops) -> Result<(), Error> {
     if let Some(plan) = pipeline.plan() {
         catalog.check_limit(&plan.limits)?;
     }
@@ -364,7 +365,7 @@ pub fn check(pipeline: &Pipeline, catalog: &Catalog) -> Result<(), Error> {
     if cost.is::<ByPrices>() {
         extract
             .cost
-            .model(&Given { prices: &catalog.prices, ..Given::machine(&Machine::NOMINAL) })
+            .model(&Given { prices: &catalog.prices, ops: Some(ops), ..Given::machine(&Machine::NOMINAL) })
             .map_err(setting_error)?;
     }
     Ok(())
@@ -388,6 +389,7 @@ fn cost_model(settings: &Extract, context: &Context<'_>) -> Result<Box<dyn CostM
         threads: context.threads,
         constants: context.constants,
         prices: &context.catalog.prices,
+        ops: Some(context.ops),
         validators: &|| host::validators(context.threads, &context.catalog.backends),
     };
     let model = settings.cost.model(&given).map_err(setting_error)?;

@@ -15,6 +15,7 @@ use super::{AttrVar, Expr, Gone, Guard, Places, Precision, Rule, Template, Vocab
 use crate::error::{Diagnostic, Diagnostics, Source, Span, nearest, suggestion};
 use crate::op::Ops;
 use crate::ron::{self, Raw, Text};
+use example::{Beside, Written};
 use form::Form;
 use row::Row;
 use scope::Scope;
@@ -28,7 +29,12 @@ pub(super) fn read(
 ) -> (Vec<Rule>, Vec<Gone>) {
     let (mut rules, mut gone) = (Vec::new(), Vec::new());
     let mut names: HashMap<String, (usize, Span)> = HashMap::new();
-    for (name, text) in files {
+    let names_of_examples: Vec<(String, &str)> =
+        files.iter().map(|(rules, _)| (super::example::beside(rules), *rules)).collect();
+    let rules_of = |name: &str| names_of_examples.iter().find(|(examples, _)| examples == name);
+    for (name, text) in files.iter().filter(|(name, _)| rules_of(name).is_none()) {
+        let examples = super::example::beside(name);
+        let examples = files.iter().find(|(name, _)| *name == examples);
         let source = found.add_source(Source::new(*name, *text));
         if is_blank(text) {
             found.push(
@@ -52,8 +58,19 @@ pub(super) fn read(
             let at = diagnostic.labels.first().map_or(0, |label| label.span.start);
             diagnostic.notes.extend(rule_at(&text, at).map(in_rule));
         });
-        let mut law = String::new();
-        for item in items.unwrap_or_default() {
+        let items = items.unwrap_or_default();
+        if let Some(item) = items.iter().find(|item| item.name() == Some("Examples")) {
+            let diagnostic = Diagnostic::new("these are examples, and the file of their rules is not read")
+                .label(source, item.head(), "")
+                .help(
+                    "name the rule file, `FILE.ron` for `examples/FILE.ron`: its examples are read with it",
+                );
+            found.push(diagnostic);
+            continue;
+        }
+        let beside = examples.map(|(name, text)| Beside::read(found, name, text)).unwrap_or_default();
+        let (mut law, mut written) = (String::new(), Vec::new());
+        for item in items {
             // A comment is of all rules down to the next blank line.
             if item.follows_a_gap() || !item.comment().is_empty() {
                 law = item.comment();
@@ -61,10 +78,14 @@ pub(super) fn read(
             let rule = String::new();
             let mut reader =
                 Reader { vocabulary, found, source, file: name, ships, rule, left_out: Vec::new() };
-            let made = reader.rules(item, &law);
+            let made = reader.rules(item, &law, &beside, &mut written);
             reader.named_once(&made, &mut names);
             gone.append(&mut reader.left_out);
             rules.extend(made.into_iter().map(|(rule, _)| rule));
+        }
+        // Of a rule that does not read, nobody knows the rows.
+        if found.len() == before {
+            beside.fitting(found, name, &written);
         }
     }
     (rules, gone)
@@ -186,7 +207,13 @@ impl Reader<'_> {
     }
 
     /// The rules that one entry of a file makes: one for each row. Each with the place of its name.
-    fn rules(&mut self, raw: Raw<'_>, law: &str) -> Vec<(Rule, Span)> {
+    fn rules(
+        &mut self,
+        raw: Raw<'_>,
+        law: &str,
+        beside: &Beside,
+        written: &mut Vec<Written>,
+    ) -> Vec<(Rule, Span)> {
         let name = raw.field("name").and_then(Text::of);
         self.rule = name.as_ref().map(|name| name.text.clone()).unwrap_or_default();
         let before = self.found.len();
@@ -206,7 +233,7 @@ impl Reader<'_> {
             let before = self.found.len();
             let rule = self.rule(&form, row, &mut used);
             if self.found.len() == before {
-                let examples = example::fill(self, &form.examples, row, rows.len() == 1, &mut used);
+                let examples = beside.fill(self, &form.name.text, row, rows.len() == 1);
                 rules.extend(rule.map(|rule| {
                     let rule = Rule { doc: law.to_owned(), line: raw.line(), examples, ..rule };
                     (rule, form.name.value_span())
@@ -215,9 +242,6 @@ impl Reader<'_> {
             if self.found.len() > before {
                 break; // The other rows would have the same mistakes.
             }
-        }
-        if self.found.len() == before {
-            example::fitting(self, &form.examples, &rows);
         }
         if let (Some(row), Some(written), true) = (rows.first(), &form.for_each, self.found.len() == before) {
             for (key, _) in row.iter().filter(|(key, _)| !used.contains(key)) {
@@ -228,6 +252,8 @@ impl Reader<'_> {
                 );
             }
         }
+        let makes = rules.iter().map(|(rule, _): &(Rule, Span)| rule.name.clone()).collect();
+        written.push(Written { name: form.name.text, rows, makes });
         rules
     }
 
@@ -281,7 +307,8 @@ impl Reader<'_> {
         self.rule.clone_from(&name.text);
         let mut sides = from.iter().chain(&to);
         if self.ships && sides.any(|text| lacks_op(&text.text, self.vocabulary.ops)) {
-            self.left_out.push(Gone { name: name.text, file: self.file.to_owned() });
+            let row = row.iter().map(|(_, value)| value.clone()).collect();
+            self.left_out.push(Gone { name: name.text, file: self.file.to_owned(), row });
             return None;
         }
         let before = self.found.len();
@@ -312,7 +339,7 @@ impl Reader<'_> {
                         "ask something of it, as in `equal(rank-of(?x), 4)`",
                     );
                 }
-                Some(Guard { text: text.text.clone(), expr })
+                Some(Guard { text: ron::flat(&text.text), expr })
             })
             .collect();
         let mut computed = Vec::new();
@@ -353,6 +380,8 @@ impl Reader<'_> {
         let symmetric = symmetry::symmetric(&patterns, &templates, &guards, &computed);
         Some(Rule {
             name: name.text,
+            written: form.name.text.clone(),
+            row: row.iter().map(|(_, value)| value.clone()).collect(),
             doc: String::new(),
             file: self.file.to_owned(),
             line: 0,

@@ -5,6 +5,7 @@ use ovolo::cost::{CostModel, Example, FEATURES, InPlans, Measured, Priced, State
 use ovolo::error::Error;
 use ovolo::graph::Graph;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The kernels of a model that the table has times for, each once: what is skipped or wrong has none.
 ///
@@ -19,7 +20,7 @@ pub fn examples(
     let egraph = compile::saturated(graph, options)?;
     let context = options.context(graph);
     let measured = measured.of(graph);
-    let roofline = Priced::shipped("roofline", options.machine);
+    let roofline = Priced::new("roofline", options.machine, Arc::clone(&options.registry.catalog().prices));
     let contracts = |call: &ovolo::op::Call<'_>| context.contract(call);
     let pick = egraph.problem(&roofline, options.threads, &contracts);
     let mut found = BTreeMap::new();

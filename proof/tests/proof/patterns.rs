@@ -38,7 +38,7 @@ fn matches(graph: &str, from: &str) -> usize {
 /// What the graph becomes.
 fn after(graph: &str, body: &str) -> String {
     match egraph(graph).probe(&rule(body)) {
-        Probe::Fires(graph) => compact(&graph),
+        Probe::Fires(graph) => compact(&graph).replace('\n', "; "),
         other => panic!("{other:?}"),
     }
 }
