@@ -54,6 +54,7 @@ const NO_RULE: &[&str] = &[
     "empty_file",
     "examples_are_a_map",
     "examples_of_an_absent_rule",
+    "examples_of_two_rules",
     "examples_without_their_rules",
     "name_is_a_number",
     "not_a_list",

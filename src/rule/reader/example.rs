@@ -146,15 +146,16 @@ impl Beside {
     /// A mistake for each example that is of no rule or of no row, given all rules of the file.
     pub fn fitting(&self, found: &mut Diagnostics, file: &str, rules: &[Written]) {
         for group in &self.groups {
-            let rows: Vec<&Row> = rules
-                .iter()
-                .filter(|rule| rule.name == group.rule.text)
-                .flat_map(|rule| &rule.rows)
-                .collect();
-            if rows.is_empty() {
-                found.push(self.absent(group, file, rules));
-                continue;
+            let named: Vec<&Written> = rules.iter().filter(|rule| rule.name == group.rule.text).collect();
+            match &named[..] {
+                [] => {
+                    found.push(self.absent(group, file, rules));
+                    continue;
+                }
+                [_] => {}
+                several => found.push(self.ambiguous(group, file, several.len())),
             }
+            let rows: Vec<&Row> = named.iter().flat_map(|rule| &rule.rows).collect();
             for draft in group.examples.iter().filter(|draft| !rows.iter().any(|row| draft.fits(row))) {
                 let note = super::in_rule(&group.rule.text);
                 found.push(self.of_no_row(draft, &rows).note(note));
@@ -178,6 +179,13 @@ impl Beside {
         Diagnostic::new(format!("no rule of {file} is called `{name}`"))
             .label(self.source, group.rule.value_span(), "")
             .help(help)
+    }
+
+    /// That more than one rule is written as a group says.
+    fn ambiguous(&self, group: &Group, file: &str, rules: usize) -> Diagnostic {
+        Diagnostic::new(format!("{rules} rules of {file} are written `{}`", group.rule.text))
+            .label(self.source, group.rule.value_span(), "")
+            .help("give the keys of their `for_each` different names: `map-$binary` beside `map-$op`")
     }
 
     /// That an example is of none of these rows.
