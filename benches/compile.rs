@@ -1,4 +1,4 @@
-//! From an imported graph to the plan: the stripped models, and chains of residual blocks.
+//! Measures the time from an imported graph to its plan: the stripped models, and chains of residual blocks.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
@@ -10,7 +10,7 @@ use std::path::Path;
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-/// So many blocks of convolution, relu, convolution, residual, relu.
+/// A chain of `count` blocks: convolution, relu, convolution, residual, relu.
 fn residual_blocks(count: usize) -> Graph {
     let mut source = String::from(
         "graph blocks {\n x0: f32[1,16,8,8] = input\n w: f32[16,16,3,3] = const ~1\n b: f32[16] = const ~2\n",

@@ -1,4 +1,4 @@
-//! How long the exact extractor takes on e-graphs shaped like networks, and wired at random.
+//! Measures the time of the exact extractor on e-graphs shaped like networks, and on randomly wired ones.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 #[path = "../tests/framework/extract/synthetic.rs"]
@@ -27,7 +27,7 @@ fn extract(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// What is not proven within the limits: the gap is printed, and at most 5 %.
+/// E-graphs that are not proven within the limits: the gap is printed, and must be at most 5 %.
 fn bounded(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("extract-wired");
     group.sample_size(10);

@@ -1,4 +1,4 @@
-//! How long it takes to pack the hard instances into their capacity, and to plan the way most engines do.
+//! Measures the time to pack the hard instances into their capacity, and to plan them as most engines do.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use criterion::{Criterion, criterion_group, criterion_main};

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Latency beside other runtimes: `ovolo bench --cost measured`, ONNX Runtime, OpenVINO and tract in turns.
+"""Compare latencies of runtimes: `ovolo bench --cost measured`, ONNX Runtime, OpenVINO and tract, in turns.
 
     benches/peers.py OVOLO MODELS [--models NAME,…] [--threads 2] [--rounds 3] [--seconds 0.4] [--pipeline cpu]
 
 MODELS is the folder that `cargo xtask models` makes (NAME/model.onnx, NAME/inputs/*.npy).
 
-In each round every runtime has its turn of so many seconds, in float32 on so many threads, so that what
-disturbs the machine disturbs all of them. A cell is the median over rounds of the median of a turn, in
-milliseconds; `ratio` is ours over the best other of the same round, in the median over rounds, and below 1
-where ours is faster. Before the first round our kernels are timed, once for each machine. Results are compared
-with ONNX Runtime's: a relative L2 error above 1e-3 ends it.
+In each round every runtime has a turn of --seconds, in float32 on --threads threads, so that a disturbance of
+the machine affects all of them. A cell is the median over rounds of the median of a turn, in milliseconds.
+`ratio` is our time divided by the best other one in the same round, as a median over rounds; below 1, ours is
+faster. Our kernels are timed before the first round, once for each machine. Results are compared with ONNX
+Runtime's; a relative L2 error above 1e-3 ends the script.
 
-Needs numpy and onnxruntime, and takes openvino and tract where they are. Take the figures on a machine that does
-nothing else.
+Needs numpy and onnxruntime, and uses openvino and tract if they are installed. Use a machine that does nothing
+else.
 """
 import argparse
 import json
@@ -106,7 +106,7 @@ def row(options, folder):
             taken, got = ours(options, folder, first, out)
             if error(got, want) > 1e-3:
                 sys.exit(f"{folder}: ours differs from ONNX Runtime's by {error(got, want):.1e}")
-            # The first run of ours timed its kernels.
+            # Our first run timed the kernels.
             if at > 0:
                 times["ovolo"].append(taken)
                 ratios.append(taken / min(times[name][-1] for name in engines))
@@ -124,7 +124,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.4)
     parser.add_argument("--pipeline", default="cpu")
     options = parser.parse_args()
-    options.ovolo = shutil.which(options.ovolo) or sys.exit(f"{options.ovolo}: no such program")
+    options.ovolo = shutil.which(options.ovolo) or sys.exit(f"{options.ovolo}: there is no such program")
     models = (name for name in os.listdir(options.folder) if not name.startswith("light_"))
     found = sorted(name for name in models if os.path.exists(os.path.join(options.folder, name, "model.onnx")))
     names = options.models.split(",") if options.models else found

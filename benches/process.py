@@ -1,22 +1,21 @@
 #!/usr/bin/env python3
-"""Start times and resident memory of whole processes: `ovolo run` beside other runtimes.
+"""Compare start times and resident memory of whole processes: `ovolo run` and other runtimes.
 
     benches/process.py starts OVOLO MODELS [--models NAME,…] [--threads 2] [--turns 5]
     benches/process.py memory OVOLO MODELS [--models NAME,…] [--threads 2]
 
 MODELS is the folder that `cargo xtask models` makes (NAME/model.onnx, NAME/inputs/*.npy).
 
-`starts`: seconds from the start of a process to its end after one run. `cold` is the first start with
-`--cost measured` in an empty cache: calibration, tuning of every kernel, compilation, the run. `warm` is the
-median of the starts after it. `OpenVINO` is the median, in fresh processes, of what it takes to read the
-compiled model from its CACHE_DIR and to run once; the start of Python and its imports are not counted.
-Needs numpy and openvino.
+`starts` measures the seconds from the start of a process to its end after one run. `cold` is the first start with
+`--cost measured` and an empty cache: calibration, tuning of every kernel, compilation, and the run. `warm` is the
+median of the later starts. `OpenVINO` is the median time, in fresh processes, to read the compiled model from its
+CACHE_DIR and to run it once; the start of Python and its imports are not counted. Needs numpy and openvino.
 
-`memory`: the most that a process had resident at one time, in MiB, of one run by so many threads: without the
-cache, the first start with it, a start from the cache (all with `--cost roofline`), and ONNX Runtime from
+`memory` measures the largest resident memory of a process in MiB, for one run with --threads threads: without the
+cache, at the first start with it, at a start from the cache (all with `--cost roofline`), and for ONNX Runtime from
 Python. Needs numpy and onnxruntime.
 
-Take the figures on a machine that does nothing else.
+Use a machine that does nothing else.
 """
 import argparse
 import json
@@ -53,7 +52,7 @@ ort.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(Non
 
 
 def process(command, cache=None):
-    """Runs to the end: seconds, most resident MiB, output."""
+    """Run a command to its end; return seconds, largest resident MiB, and output."""
     environment = dict(os.environ)
     if cache:
         environment["OVOLO_CACHE"] = cache
@@ -69,7 +68,7 @@ def process(command, cache=None):
 
 
 def inputs(folder):
-    """NAME=FILE of each input; the name of a value has no `/` here."""
+    """Return NAME=FILE for each input. The names of these values contain no `/`."""
     files = sorted(os.listdir(os.path.join(folder, "inputs")))
     return [f"{file[:-4]}={os.path.join(folder, 'inputs', file)}" for file in files if file.endswith(".npy")]
 
@@ -80,12 +79,12 @@ def command(options, folder, cost):
 
 
 def calibrate(options, cache):
-    """Measures the machine's speeds, which is not counted, until they are kept: that takes buffers of its own."""
+    """Measure the machine's speeds until they are kept. This needs buffers that must not count as the model's memory."""
     doctor = [options.ovolo, "doctor", "--threads", str(options.threads), "--json"]
     for _ in range(20):
         if json.loads(process(doctor, cache)[2])["steady"]:
             return
-    sys.exit("the machine is busy: its speeds do not settle, and each process would measure them anew")
+    sys.exit("the machine is busy: its speeds do not settle, and each process would measure them again")
 
 
 def starts(options, folder):
@@ -127,11 +126,11 @@ def main():
     parser.add_argument("what", choices=HEADS)
     parser.add_argument("ovolo")
     parser.add_argument("folder")
-    parser.add_argument("--models", help="names, with commas between")
+    parser.add_argument("--models", help="names, separated by commas")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--turns", type=int, default=5)
     options = parser.parse_args()
-    options.ovolo = shutil.which(options.ovolo) or sys.exit(f"{options.ovolo}: no such program")
+    options.ovolo = shutil.which(options.ovolo) or sys.exit(f"{options.ovolo}: there is no such program")
     models = (name for name in os.listdir(options.folder) if not name.startswith("light_"))
     found = sorted(name for name in models if os.path.exists(os.path.join(options.folder, name, "model.onnx")))
     names = options.models.split(",") if options.models else found

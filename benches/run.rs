@@ -1,4 +1,4 @@
-//! Runs of compiled models with seeded weights, one and two threads.
+//! Measures runs of compiled models with seeded weights, on one and two threads.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};

@@ -1,10 +1,10 @@
-//! The classic suite of tensor superoptimisers through the pipeline `superoptimise`: seconds of search
-//! (saturation and extraction, best of three, one thread), and what the found graphs cost against two
-//! baselines, beside what TENSAT (Yang et al., MLSys 2021) publishes.
+//! Runs the classic suite of tensor superoptimisers through the pipeline `superoptimise`. It prints the
+//! seconds of search (saturation and extraction, best of three, one thread) and the cost of the found graphs
+//! compared with two baselines, next to what TENSAT (Yang et al., MLSys 2021) publishes.
 //!
-//! `unoptimised` is the imported graph with a kernel chosen for each op and nothing else: what TASO and
-//! TENSAT compare with. `fused` is the pipeline `native`. A gain is the baseline's cost over that of
-//! the found graph, less one. TENSAT's gains were measured on a GPU; these are by a cost model.
+//! `unoptimised` is the imported graph with a kernel chosen for each op and no other change, which is what
+//! TASO and TENSAT compare with. `fused` is the pipeline `native`. A gain is the baseline's cost divided by
+//! the cost of the found graph, minus one. TENSAT measured its gains on a GPU; these come from a cost model.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use ovolo::compile::{self, Compilation, Options};
@@ -21,7 +21,7 @@ use std::path::Path;
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-/// Name, file, and TENSAT's seconds of search and gain in percent.
+/// The name, the file, and TENSAT's seconds of search and gain in percent.
 const SUITE: [(&str, &str, f64, f64); 7] = [
     ("BERT", "tests/models/bert_base.onnx", 1.4, 9.2),
     ("ResNeXt-50", "tests/models/resnext50_32x4d.onnx", 0.7, 8.8),
@@ -32,7 +32,7 @@ const SUITE: [(&str, &str, f64, f64); 7] = [
     ("VGG-19", "examples/superoptimise/vgg19.onnx", 0.4, 8.9),
 ];
 
-/// Runs of the search, of which the fastest counts.
+/// The number of searches, of which the fastest counts.
 const RUNS: usize = 3;
 
 fn main() {
@@ -79,7 +79,7 @@ fn main() {
         rows.push(format!("{row} {gain:.1} % |"));
     }
     println!(
-        "\nAs the README has it:\n\n| | search s | TENSAT | `flops`: over unoptimised | over `native` | `roofline`: over unoptimised | over `native` | TENSAT (GPU) |\n|---|---|---|---|---|---|---|---|"
+        "\nFor the README:\n\n| | search s | TENSAT | `flops`: over unoptimised | over `native` | `roofline`: over unoptimised | over `native` | TENSAT (GPU) |\n|---|---|---|---|---|---|---|---|"
     );
     rows.iter().for_each(|row| println!("{row}"));
 }
@@ -88,12 +88,12 @@ fn options(pipeline: &str, cost: &str, machine: Machine) -> Options {
     let mut options = common::pipeline(pipeline, 1);
     options.machine = machine;
     if let Some(extract) = options.pipeline.extract_mut() {
-        extract.price_by(cost, pricings()).expect("it is a cost model that ships");
+        extract.price_by(cost, pricings()).expect("the cost model ships with ovolo");
     }
     options
 }
 
-/// Without algebra and fusion: of those rules only the ones that make an elementwise op a kernel.
+/// Removes algebra and fusion: of those rules, only the ones that give an elementwise op a kernel stay.
 fn unoptimised(mut options: Options) -> Options {
     let kernels: Vec<Spanned<String>> = options
         .rules
@@ -112,14 +112,14 @@ fn compile(graph: &Graph, options: &Options) -> Compilation {
     compile::compile(graph.clone(), options).unwrap()
 }
 
-/// Seconds of saturation and extraction.
+/// The seconds of saturation and extraction.
 fn searched(compilation: &Compilation) -> f64 {
     let search = |report: &PassReport| matches!(report, PassReport::Rewrite(_) | PassReport::Extract { .. });
     let stages = compilation.stages.iter().filter(|stage| stage.report.as_ref().is_some_and(search));
     stages.map(|stage| stage.time.as_secs_f64()).sum()
 }
 
-/// Seconds that the found graph costs.
+/// The seconds that the found graph costs.
 fn price(compilation: &Compilation) -> f64 {
     match compilation.extraction() {
         Some(PassReport::Extract { extraction, .. }) => extraction.cost,

@@ -1,4 +1,4 @@
-//! Tells the crate what it is built of.
+//! Computes the build fingerprint of the crate.
 
 fn main() {
     ovolo_fingerprint::emit(&["Cargo.toml", "build.rs", "src"]);

@@ -1,4 +1,4 @@
-//! A run after the first takes no memory from the heap.
+//! Tests that a run after the first one allocates nothing on the heap.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -13,16 +13,16 @@ struct Counting;
 
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call is handed to the system's allocator as it is.
+// SAFETY: every call is passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise, passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise, passed on.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

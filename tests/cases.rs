@@ -1,9 +1,10 @@
-//! Case files: a graph in text form goes in; what the pipeline did comes out as a snapshot.
+//! Case files: each is a graph in text form, and a snapshot shows what the pipeline makes of it.
 //!
-//! Each `tests/cases/NAME.ovolo` is one test, and so is each file of a folder there that is called as
-//! a pipeline. It holds, for the shipped native pipeline, or that one, under the nominal cost model and for AVX-512:
-//! how each phase stopped, the rules on the way to what was chosen, the chosen graph, and the plan; and the plan's values are compared with the reference evaluation of the
-//! graph as it came. `INSTA_UPDATE=always cargo test` blesses.
+//! Each `tests/cases/NAME.ovolo` is one test, and so is each file in a folder there that is named after a
+//! pipeline. The pipeline is that one, or the shipped native one, under the nominal cost model and for
+//! AVX-512. The snapshot shows how each phase stopped, the rules that led to the chosen graph, that graph,
+//! and the plan. The plan's values are compared with the reference evaluation of the original graph.
+//! `INSTA_UPDATE=always cargo test` blesses the snapshots.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -22,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 fn main() {
     let arguments = Arguments::from_args();
-    // Snapshots are of plans for AVX-512, on any processor; values are of plans for this one.
+    // Snapshots show plans for AVX-512 on any processor; values are computed by plans for this processor.
     if common::again_for_avx512() == Some(false) {
         std::process::exit(1);
     }
@@ -87,7 +88,7 @@ fn case(name: &str, path: &Path, pipeline: &str) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The plan's values are those of the reference evaluation.
+/// Compares the plan's values with the reference evaluation.
 fn values(graph: &Graph, compilation: &Compilation) -> Result<(), Failed> {
     let inputs: Vec<Tensor> =
         graph.inputs().map(|(_, node)| random(&node.name, node.ty.dtype, &node.ty.shape)).collect();
@@ -99,7 +100,7 @@ fn values(graph: &Graph, compilation: &Compilation) -> Result<(), Failed> {
     for (output, expected) in outputs.iter().zip(&expected) {
         let error = relative_error(output, expected);
         if error.is_nan() || error > 1e-5 {
-            return Err(format!("relative L2 error {error:e} against the reference").into());
+            return Err(format!("relative L2 error {error:e} compared with the reference").into());
         }
     }
     Ok(())

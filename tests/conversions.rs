@@ -1,5 +1,5 @@
-//! No needless conversion, and no needless dear kernel: on each of the ten models, a plan that must do
-//! without any one step of the chosen one is not cheaper.
+//! Tests that no step of a plan is needless: on each of the ten models, a plan without any one step of the
+//! chosen plan is not cheaper.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -38,12 +38,16 @@ fn no_step_is_needless(path: &Path, pipeline: &str) -> Result<(), Failed> {
     for step in &found {
         if !step.proven || step.margin < -1e-9 * step.seconds {
             let (value, chosen, margin) = (&step.value, &step.chosen, step.margin);
-            return Err(format!("without {chosen} for {value}: {margin} s dearer, {}", step.proven).into());
+            return Err(format!(
+                "without {chosen} for {value} the plan costs {margin} s more; proven: {}",
+                step.proven
+            )
+            .into());
         }
     }
-    // What stands in a step's place says in what it differs.
+    // The runner-up must show how it differs from the step it replaces.
     if let Some(same) = found.iter().find(|step| step.instead.is_some() && step.differs.is_empty()) {
-        return Err(format!("the runner-up of {} reads as it does: {}", same.value, same.chosen).into());
+        return Err(format!("the runner-up of {} has the same text: {}", same.value, same.chosen).into());
     }
     let conversions = found.iter().filter(|step| conversion(&step.chosen)).count();
     println!("{}, {pipeline}: {} steps, {conversions} conversions", path.display(), found.len());

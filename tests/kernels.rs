@@ -1,10 +1,10 @@
-//! The contract of kernels, for every backend in the list: on each lowered op of the rules' examples, and
-//! on the plans of the examples, the cases and the models. Every implementation that the native backend gives for a
-//! candidate of theirs must have run.
+//! Tests the contract of kernels, for every backend in the list: on each lowered op in the rules' examples,
+//! and on the plans of the examples, the cases and the models. Every implementation that the native backend
+//! has for a candidate in these must have run.
 //!
-//! What nobody has written is not a number: results, scratch, dead memory, and what lies about every
-//! buffer. The result is the reference evaluation's, its padding is zero, nothing but the result and
-//! the scratch is written, and in place of an operand that the contract allows the result is the same.
+//! All memory that nobody has written is NaN: results, scratch, dead memory, and the surroundings of every
+//! buffer. The result must equal the reference evaluation, its padding must be zero, only the result and the
+//! scratch may be written, and in place of an operand that the contract allows the result must be the same.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -13,10 +13,10 @@ mod need;
 
 #[path = "kernels/apart.rs"]
 mod apart;
+#[path = "kernels/coverage.rs"]
+mod coverage;
 #[path = "kernels/guarded.rs"]
 mod guarded;
-#[path = "kernels/met.rs"]
-mod met;
 #[path = "kernels/plan.rs"]
 mod plan;
 
@@ -33,11 +33,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The backend that runs only where its library is found.
+/// The backend that is only tested if its library is found.
 const LIBRARY: &str = "onednn";
-/// Rule sets that lead to kernels which do not run on the processor: `cli/tests/cuda.rs` has them.
+/// Rule sets that lead to kernels of a device, which `cli/tests/cuda.rs` tests.
 const DEVICE: &[&str] = &["cuda", "cublaslt", "cudnn", "cudnn-graph", "tf32"];
-/// Ops that no kernel of the processor computes, in examples of other rule sets: as above.
+/// Ops in examples of other rule sets that only kernels of a device compute.
 const ON_DEVICES: &[&str] = &["tree"];
 
 fn main() {
@@ -77,13 +77,13 @@ fn main() {
     }
     let rules = Arc::new(rules);
     let all = Arc::clone(&rules);
-    trials.push(Trial::test("every_backend_is_met_in_examples", move || backends(&rules)));
+    trials.push(Trial::test("every_backend_has_examples", move || backends(&rules)));
     let arguments = Arguments::from_args();
     let first = libtest_mimic::run(&arguments, trials);
-    // What has run counts once all of the above is over.
+    // This check needs all tests above to have run.
     let all_run = match arguments.filter.is_none() && arguments.skip.is_empty() {
         true => Ok(()),
-        false => Err("a filter leaves some out".to_owned()),
+        false => Err("a filter excludes some of them".to_owned()),
     };
     let all_run = Need::undemanded("all other tests", all_run);
     let graphs = move || -> Result<(), Failed> {
@@ -93,20 +93,20 @@ fn main() {
             graphs.push(text::parse(common::ops(), &source).map_err(|error| error.to_string())?);
         }
         graphs.extend(in_folder("tests/models", "onnx").iter().map(|path| model(path)));
-        met::every_native_implementation(&all, &graphs)
+        coverage::every_native_implementation(&all, &graphs)
     };
     let wide = [all_run.clone(), need::running_avx512()];
     let last = vec![
-        all_run.trial("every_native_implementation_is_met", graphs),
-        need::trial("native_kernels_for_avx512_are_met", &wide, met::kernels_for_avx512),
+        all_run.trial("every_native_implementation_has_run", graphs),
+        need::trial("native_kernels_for_avx512_have_run", &wide, coverage::kernels_for_avx512),
     ];
     let last = libtest_mimic::run(&arguments, last);
     first.exit_if_failed();
     last.exit();
 }
 
-/// What tests of a rule need: for rules that lead to oneDNN the library; and AVX-512, where the library has no kernel
-/// without it, so that no graph after the rule can run.
+/// The needs of a rule's tests: the library for rules that lead to oneDNN; and AVX-512 if the library has no
+/// kernel without it, so that no graph after the rule can run.
 fn needs(rule: &Rule, runs: &dyn Fn(&Graph) -> bool) -> Vec<Need> {
     let mut needs = Vec::new();
     if rule.stem() == LIBRARY {
@@ -119,7 +119,7 @@ fn needs(rule: &Rule, runs: &dyn Fn(&Graph) -> bool) -> Vec<Need> {
     needs
 }
 
-/// Whether a right side has an op that some backend runs.
+/// Whether a right side contains an op that some backend runs.
 fn lowers(template: &Template) -> bool {
     match template {
         Template::Op { op, children, .. } => backend_of(*op).is_some() || children.iter().any(lowers),
@@ -142,7 +142,7 @@ fn fired(rule: &Rule) -> impl Iterator<Item = (Graph, Graph)> {
     })
 }
 
-/// Runs every lowered op of the graphs after.
+/// Runs every lowered op of the graphs after the rule.
 fn ops(rule: &Rule) -> Result<(), Failed> {
     let mut count = 0;
     let mut refused = Vec::new();
@@ -170,8 +170,8 @@ fn ops(rule: &Rule) -> Result<(), Failed> {
     }
 }
 
-/// Whether there is a kernel. Which ones oneDNN has is for the library to say, so it may refuse some
-/// examples of a rule, and not all; the native backend has one for every example.
+/// Whether there is a kernel. oneDNN decides which kernels it has, so it may refuse some examples of a rule,
+/// but not all. The native backend has a kernel for every example.
 fn offered(op: Op, attrs: &ovolo::attr::Attrs, operands: &[&Tensor], result: &Tensor) -> Result<(), String> {
     let types = types(operands);
     let call = Call { op, attrs, inputs: &types, output: result.ty(), threads: 1 };
@@ -181,7 +181,7 @@ fn offered(op: Op, attrs: &ovolo::attr::Attrs, operands: &[&Tensor], result: &Te
     }
 }
 
-/// Plans of the graphs before.
+/// Runs plans of the graphs before the rule.
 fn examples(rule: &Rule) -> Result<(), Failed> {
     let pipeline = if rule.stem() == LIBRARY { "onednn" } else { "native" };
     let wide = !from_library(rule) || need::avx512().is_met();
@@ -191,12 +191,12 @@ fn examples(rule: &Rule) -> Result<(), Failed> {
     graphs.try_for_each(|(graph, _)| plan::holds(&graph, pipeline, true))
 }
 
-/// Whether a rule leads to kernels that are the library's.
+/// Whether a rule leads to kernels of oneDNN.
 fn from_library(rule: &Rule) -> bool {
     rule.stem() == LIBRARY || rule.is_called("half:bf16")
 }
 
-/// For each lowered op, whether there is a kernel.
+/// Whether each lowered op of a graph has a kernel.
 fn kernels(graph: &Graph) -> impl Iterator<Item = bool> {
     graph.nodes().filter(|(_, node)| backend_of(node.op).is_some()).map(|(_, node)| {
         let types: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();
@@ -205,7 +205,7 @@ fn kernels(graph: &Graph) -> impl Iterator<Item = bool> {
     })
 }
 
-/// The files of a folder with this ending.
+/// The files in a folder with this extension.
 fn in_folder(folder: &str, ending: &str) -> Vec<PathBuf> {
     let listed = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap();
     let mut files: Vec<PathBuf> = listed.map(|entry| entry.unwrap().path()).collect();
@@ -219,7 +219,7 @@ fn model(path: &Path) -> Graph {
     onnx::load(common::registry().onnx(), path, &options).unwrap().graph
 }
 
-/// Every backend is met in examples.
+/// Checks that every backend has ops in the examples.
 fn backends(rules: &RuleSet) -> Result<(), Failed> {
     let ops = |graph: &Graph| graph.nodes().map(|(_, node)| node.op).collect::<Vec<_>>();
     let seen: BTreeSet<&str> = rules
@@ -234,7 +234,7 @@ fn backends(rules: &RuleSet) -> Result<(), Failed> {
     }
 }
 
-/// The types of some values.
+/// The types of some tensors.
 fn types<'a>(values: &[&'a Tensor]) -> Vec<&'a TensorType> {
     values.iter().map(|value| value.ty()).collect()
 }

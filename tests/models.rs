@@ -1,9 +1,8 @@
-//! The ten models and the nine light networks against ONNX Runtime's outputs, on native kernels alone
-//! and, where oneDNN is found, with its kernels.
+//! Compares the ten models and the nine light networks with ONNX Runtime's outputs: with native kernels only
+//! and, if oneDNN is found, with its kernels too.
 //!
-//! `cargo xtask models` installs ONNX Runtime into the build folder and writes models, inputs and
-//! outputs there. Without them the tests count as ignored; with `OVOLO_REQUIRE_MODELS` set, as in
-//! CI, they fail.
+//! `cargo xtask models` installs ONNX Runtime into the build folder and writes models, inputs and outputs
+//! there. Without them the tests count as ignored; with `OVOLO_REQUIRE_MODELS` set, as in CI, they fail.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -21,7 +20,7 @@ use ovolo::session::Session;
 use ovolo::tensor::Tensor;
 use std::path::{Path, PathBuf};
 
-/// The largest relative L2 error against ONNX Runtime.
+/// The largest relative L2 error compared with ONNX Runtime.
 const TOLERANCE: f64 = 1e-4;
 
 /// The pipelines; all but the first need oneDNN.
@@ -52,7 +51,7 @@ const MODELS: [&str; 19] = [
 
 fn main() {
     let mut arguments = Arguments::from_args();
-    // One at a time: the largest model takes a gigabyte.
+    // One test at a time, because the largest model takes a gigabyte.
     arguments.test_threads = Some(1);
     let folder = folder();
     let trials: Vec<Trial> = MODELS
@@ -70,7 +69,7 @@ fn main() {
     libtest_mimic::run(&arguments, trials).exit();
 }
 
-/// A model, with what ONNX Runtime makes of it.
+/// A model with ONNX Runtime's outputs.
 fn model(path: &Path) -> Need {
     let file = path.join("model.onnx");
     let absent = || format!("{} is absent; `cargo xtask models` makes it (needs Python 3)", file.display());
@@ -102,7 +101,7 @@ fn agrees(folder: &Path, name: &str) -> Result<(), Failed> {
     for (name, output) in names.iter().zip(&outputs) {
         let expected = npy::read(file("outputs", name)).unwrap();
         if light {
-            // The suite's own tolerance: rtol 1e-3, atol 1e-7.
+            // The tolerance of the ONNX test suite: rtol 1e-3, atol 1e-7.
             let worst = output
                 .to_f64()
                 .iter()
@@ -110,7 +109,7 @@ fn agrees(folder: &Path, name: &str) -> Result<(), Failed> {
                 .map(|(a, b)| (a - b).abs() - 1e-7 - 1e-3 * b.abs())
                 .fold(f64::NEG_INFINITY, f64::max);
             if worst.is_nan() || worst > 0.0 {
-                return Err(format!("{name}: beyond rtol 1e-3, atol 1e-7 by {worst:e}").into());
+                return Err(format!("{name}: exceeds rtol 1e-3, atol 1e-7 by {worst:e}").into());
             }
         } else {
             let error = relative_error(output, &expected);
@@ -122,7 +121,7 @@ fn agrees(folder: &Path, name: &str) -> Result<(), Failed> {
     from_the_cache(session, &inputs, &outputs)
 }
 
-/// That the session gives the same bits once it has been kept and found again.
+/// Checks that the session gives the same bits after it was stored in the cache and loaded again.
 fn from_the_cache(session: Session, inputs: &[&Tensor], outputs: &[Tensor]) -> Result<(), Failed> {
     let cache = Cache::new(
         &Path::new(env!("CARGO_TARGET_TMPDIR")).join("models-cache"),
@@ -137,7 +136,7 @@ fn from_the_cache(session: Session, inputs: &[&Tensor], outputs: &[Tensor]) -> R
     let again = found.run(inputs).map_err(|error| error.to_string())?;
     let same = outputs.iter().zip(again).all(|(one, other)| one.bytes() == other.bytes());
     if !same || *found.plan() != plan {
-        return Err("the plan from the cache is another, or gives other bits".into());
+        return Err("the plan from the cache differs or gives different bits".into());
     }
     cache.clear();
     Ok(())

@@ -1,7 +1,7 @@
-//! Bad rule files and pipelines: each with its whole message in a snapshot.
+//! Tests messages about bad rule files and pipelines; each snapshot shows the whole message.
 //!
-//! Each `tests/bad/rules/NAME.ron` and `tests/bad/pipelines/NAME.ron` is one test. Every message about
-//! a rule file has a place, the rule and what to do, and of rule files alone there are many kinds.
+//! Each `tests/bad/rules/NAME.ron` and `tests/bad/pipelines/NAME.ron` is one test. Every message about a rule
+//! file has a place, the rule, and what to do, and rule files alone have many kinds of messages.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -22,7 +22,7 @@ fn main() {
             .err()
             .map(|found| found.to_string())
     }));
-    assert!(trials.len() >= 50, "the bad files are there");
+    assert!(trials.len() >= 50, "the bad files exist");
     trials.push(Trial::test("rules::every_message_says_where_and_what_to_do", complete));
     trials.push(Trial::test("pipelines::every_message_says_where_and_what_to_do", complete_pipelines));
     trials.push(Trial::test("rules::there_are_forty_kinds", kinds));
@@ -49,7 +49,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Files in which what is wrong is outside of all rules, or before a rule has a name.
+/// Files whose mistake lies outside of all rules, or in a rule before it has a name.
 const NO_RULE: &[&str] = &[
     "empty_file",
     "examples_are_a_map",
@@ -78,16 +78,16 @@ fn complete() -> Result<(), Failed> {
     let mut lacking = Vec::new();
     for (name, diagnostic) in mistakes() {
         let message = &diagnostic.message;
-        // A place is a file, a line and a column: all three are rendered from it.
+        // File, line and column come from the same place, so one check is enough.
         if diagnostic.labels.is_empty() {
             lacking.push(format!("{name}: no place: {message}"));
         }
         let says = |start: &str| diagnostic.notes.iter().any(|note| note.starts_with(start));
         if !says("help: ") {
-            lacking.push(format!("{name}: nothing to do: {message}"));
+            lacking.push(format!("{name}: no advice on what to do: {message}"));
         }
         if says("in rule `") == NO_RULE.contains(&name.as_str()) {
-            lacking.push(format!("{name}: a rule is named, or is not, against the list: {message}"));
+            lacking.push(format!("{name}: the message names a rule although `NO_RULE` lists the file, or the other way round: {message}"));
         }
     }
     if lacking.is_empty() { Ok(()) } else { Err(lacking.join("\n").into()) }
@@ -106,7 +106,7 @@ fn complete_pipelines() -> Result<(), Failed> {
             let advice = diagnostic.notes.iter().any(|note| note.starts_with("help: "));
             if diagnostic.labels.is_empty() || !advice {
                 lacking.push(format!(
-                    "{}: no place or nothing to do: {}",
+                    "{}: no place, or no advice on what to do: {}",
                     path.display(),
                     diagnostic.message
                 ));
@@ -132,7 +132,7 @@ fn gone() -> Result<(), Failed> {
     let set = RuleSet::read(common::registry().vocabulary(), &[("rules/own.ron", text)]).unwrap();
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let without = set.without("alone").without("another");
-    // By its name, and by that of the file in which it was alone.
+    // It is selected by its name, or by the name of the file that contains only it.
     let selected = without.select(&names(&["alone", "own"])).map_err(|found| found.to_string())?;
     if !selected.is_empty() || without.select(&names(&["alon"])).is_ok() {
         return Err(format!("{} rules are selected", selected.len()).into());
@@ -143,7 +143,7 @@ fn gone() -> Result<(), Failed> {
     read.map(drop).map_err(|found| found.to_string().into())
 }
 
-/// A kind is a message without what it quotes and counts.
+/// The kind of a message: the message without quotations and numbers.
 fn kind(message: &str) -> String {
     let quoted = message.split('`').step_by(2).collect::<Vec<_>>().join("`…`");
     quoted.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect()
@@ -174,13 +174,13 @@ fn refused(
 ) -> Result<(), Failed> {
     let text = std::fs::read_to_string(path).unwrap();
     let Some(message) = read(&format!("{name}.ron"), &text) else {
-        return Err("the file was read without a complaint".into());
+        return Err("the file was read without a mistake".into());
     };
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path(Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/errors").join(kind));
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
-    // An extractor that a build may have.
+    // A build may have more extractors.
     let message = message.replace("naive, ilp", "naive");
     settings.bind(|| insta::assert_snapshot!(name, message));
     Ok(())

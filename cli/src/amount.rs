@@ -1,26 +1,26 @@
-//! Amounts as people write and read them: of bytes, one way for every option, variable and message.
+//! Amounts of bytes as people write and read them, in one form for every option, variable and message.
 //!
-//! Units are kB, MB, GB and TB, powers of 1000, and KiB, MiB, GiB and TiB, powers of 1024; the B may be left
-//! out. What is printed has the units of 1024.
+//! The units are kB, MB, GB and TB (powers of 1000), and KiB, MiB, GiB and TiB (powers of 1024); the B may be
+//! omitted. Printed amounts use powers of 1024.
 
 use bytesize::ByteSize;
 use ovolo::tensor::{Device, NoDevice};
 
-/// Bytes from a text such as `1000000`, `500MB` or `1.5GiB`.
+/// Parses a number of bytes such as `1000000`, `500MB` or `1.5GiB`.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let size = text.trim().parse::<ByteSize>().ok().map(|size| size.as_u64());
     size.filter(|size| *size < u64::MAX).ok_or_else(|| {
-        format!("`{text}` is no number of bytes, such as 1000000, 500MB (powers of 1000) or 1.5GiB (of 1024)")
+        format!("`{text}` is not a number of bytes: give one such as 1000000, 500MB (powers of 1000) or 1.5GiB (powers of 1024)")
     })
 }
 
-/// The same for memory of this process.
+/// Parses a number of bytes of this process's memory.
 pub(super) fn memory(text: &str) -> Result<usize, String> {
     let size = usize::try_from(bytes(text)?).ok().filter(|size| *size < 1 << 60);
-    size.ok_or_else(|| format!("`{text}` is more memory than there can be"))
+    size.ok_or_else(|| format!("`{text}` is more memory than a process can have"))
 }
 
-/// Bytes of a device's memory: the host's, unless one is named, as in `cuda:0=1GiB`.
+/// Parses bytes of a device's memory: the host's, or those of a named device as in `cuda:0=1GiB`.
 pub(super) fn of_device(text: &str) -> Result<(Device, usize), String> {
     match text.split_once('=') {
         Some((device, bytes)) => {
@@ -31,17 +31,17 @@ pub(super) fn of_device(text: &str) -> Result<(Device, usize), String> {
     }
 }
 
-/// Bytes for people.
+/// Formats bytes for people.
 pub(super) fn size(bytes: u64) -> String {
     ByteSize(bytes).display().iec().to_string()
 }
 
-/// A number that is printed: no zero has a sign.
+/// Makes a number printable: zero has no sign.
 pub(super) fn positive(value: f64) -> f64 {
     if value == 0.0 { 0.0 } else { value }
 }
 
-/// So many of something, in words.
+/// Formats a count with its noun.
 pub(super) fn count(number: usize, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
 }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_can_be_read_again() {
+    fn printed_amounts_can_be_parsed_again() {
         assert_eq!([0, 1023, 1024, 8 << 30].map(size), ["0 B", "1023 B", "1.0 KiB", "8.0 GiB"]);
         assert_eq!(bytes(&size(8 << 30)), Ok(8 << 30));
     }

@@ -29,7 +29,7 @@ pub(super) struct Bench {
     /// A directory with NAME.npy for each input (a `/` in a name becomes `_`). Default: zeros.
     #[arg(long, value_name = "DIR")]
     inputs: Option<PathBuf>,
-    /// Write the outputs of the last run to this directory. With --json and without it: a temporary one.
+    /// Write the outputs of the last run to this directory. With --json, the default is a temporary one.
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     /// Print one JSON object on the last line.
@@ -38,7 +38,7 @@ pub(super) struct Bench {
     /// Show where the time goes, step by step, the longest first.
     #[arg(long)]
     profile: bool,
-    /// With --profile: write the same as a page with pictures to this file.
+    /// With --profile: also write it as a page with pictures to this file.
     #[arg(long, value_name = "FILE", requires = "profile")]
     html: Option<PathBuf>,
 }
@@ -46,12 +46,12 @@ pub(super) struct Bench {
 impl Bench {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         if !(self.seconds > 0.0 && self.seconds.is_finite()) {
-            return Err("--seconds takes a positive number".into());
+            return Err("--seconds needs a positive number".into());
         }
         if let Some(file) = &self.html {
             page::writable("--html ", file, &self.settings.inputs())?;
         }
-        // A page shows the program, which the cache does not hold.
+        // The page shows the graph, which the cache does not contain.
         let (mut session, cached, program) = match self.html {
             Some(_) => {
                 let (session, program) = self.settings.session(registry)?;
@@ -76,8 +76,9 @@ impl Bench {
             }
             None => {
                 let zeros = |(name, ty): &(_, TensorType)| {
-                    Tensor::try_zeros(ty.clone())
-                        .ok_or_else(|| format!("the system has no {} bytes for input `{name}`", ty.bytes()))
+                    Tensor::try_zeros(ty.clone()).ok_or_else(|| {
+                        format!("the system cannot provide {} bytes for input `{name}`", ty.bytes())
+                    })
                 };
                 session.plan().inputs.iter().map(zeros).collect::<Result<_, _>>()?
             }
@@ -85,7 +86,7 @@ impl Bench {
         let inputs: Vec<&Tensor> = inputs.iter().collect();
         let Times { all: times, seated } = measure(&mut session, &inputs, self.seconds)?;
         let median = times[times.len() / 2];
-        // Estimates are of threads that sit as they should.
+        // Estimates hold for a good placement of the threads.
         let usual = seated.get(seated.len() / 2).copied().filter(|_| seated.len() >= SEATED);
         let outputs = session.run(&inputs).map_err(|error| error.to_string())?.to_vec();
         if self.profile {
@@ -136,12 +137,12 @@ impl Bench {
                         milliseconds(usual),
                         seated.len(),
                         if session.plan().threads == 1 {
-                            "the thread had a core of its own"
+                            "the thread had its own core"
                         } else {
-                            "each thread had a core of its own near the others"
+                            "each thread had its own core, close to the others"
                         }
                     ),
-                    None => "; threads shared a core, or were far from each other".to_owned(),
+                    None => "; in all runs, threads shared a core or were far from each other".to_owned(),
                 }
             ));
         }
@@ -149,22 +150,22 @@ impl Bench {
     }
 }
 
-/// The fewest runs with threads that sit as they should of which a median is taken.
+/// The fewest runs with a good placement of the threads from which a median is taken.
 const SEATED: usize = 3;
 
 /// Times of runs, sorted.
 #[derive(Default)]
 struct Times {
-    /// Of all runs.
+    /// Times of all runs.
     all: Vec<Duration>,
-    /// Of those in which the threads sat as they should.
+    /// Times of the runs in which the placement of the threads was good.
     seated: Vec<Duration>,
 }
 
-/// Times runs, after one that is not counted.
+/// Times runs, after a first one that is not counted.
 fn measure(session: &mut Session, inputs: &[&Tensor], seconds: f64) -> Result<Times, String> {
     session.run(inputs).map_err(|error| error.to_string())?;
-    let mut seating = calibrate::seating(session.team());
+    let mut placement = calibrate::placement(session.team());
     let begin = Instant::now();
     let mut times = Times::default();
     while times.all.len() < 3 || begin.elapsed().as_secs_f64() < seconds {
@@ -172,17 +173,17 @@ fn measure(session: &mut Session, inputs: &[&Tensor], seconds: f64) -> Result<Ti
         session.run(inputs).map_err(|error| error.to_string())?;
         let time = start.elapsed();
         times.all.push(time);
-        if seating.holds(session.team()) {
+        if placement.holds(session.team()) {
             times.seated.push(time);
         }
     }
-    calibrate::keep_seating(session.team(), &seating);
+    calibrate::keep_placement(session.team(), &placement);
     times.all.sort_unstable();
     times.seated.sort_unstable();
     Ok(times)
 }
 
-/// The median time of each step over some runs, beside the machine's peak, and the whole plan's.
+/// Returns the median time of each step over some runs, the machine's peaks, and the whole plan's time.
 fn profile(
     session: &mut Session,
     inputs: &[&Tensor],
@@ -192,15 +193,15 @@ fn profile(
     let machine = load::calibrated_machine(session.plan().threads).machine;
     let stream = if session.constant_bytes() > CACHED { machine.memory } else { machine.cache };
     let (mut all, mut seated) = (Vec::new(), Vec::new());
-    let mut seating = calibrate::seating(session.team());
+    let mut placement = calibrate::placement(session.team());
     for _ in 0..runs {
         let times = session.profile(inputs).map_err(|error| error.to_string())?;
-        if seating.holds(session.team()) {
+        if placement.holds(session.team()) {
             seated.push(times.clone());
         }
         all.push(times);
     }
-    // Where threads hardly sit as they should, what there is counts.
+    // If the placement was rarely good, all runs count.
     let counted = if seated.len() < SEATED { all } else { seated };
     let timing = |(at, step): (usize, &Step)| {
         let mut times: Vec<Duration> = counted.iter().map(|times| times[at]).collect();
@@ -215,7 +216,7 @@ fn profile(
     Ok(Profile { seconds: whole.as_secs_f64(), steps })
 }
 
-/// The steps, the longest first, then the whole plan.
+/// Prints the steps, the longest first, then the whole plan.
 fn table(plan: &Plan, profile: &Profile) -> String {
     let mut rows: Vec<(&Timing, &Step)> = profile.steps.iter().zip(&plan.steps).collect();
     rows.sort_by(|a, b| b.0.seconds.total_cmp(&a.0.seconds));
@@ -223,7 +224,7 @@ fn table(plan: &Plan, profile: &Profile) -> String {
     let mut text = String::from("      us  share  estimate us   off  of peak              step\n");
     for (timing, step) in rows {
         let Timing { seconds, flops, peak, bound } = timing;
-        // More than all of it: data in a nearer cache, or a machine that was busy when it was measured.
+        // It may exceed 100 %: the data may be in a closer cache, or the machine was busy during calibration.
         let peak = if *peak > 1.0 { ">100.0%".to_owned() } else { format!("{:6.1}%", peak * 100.0) };
         let _ = writeln!(
             text,
@@ -242,7 +243,7 @@ fn table(plan: &Plan, profile: &Profile) -> String {
     let (whole, estimate) = (profile.seconds, plan.seconds());
     let _ = writeln!(
         text,
-        "the whole plan: {:.1} us measured, {:.1} us estimated ({:+.1} %); the steps alone {:.1} us",
+        "the whole plan: {:.1} us measured, {:.1} us estimated ({:+.1} %); sum of the steps: {:.1} us",
         whole * 1e6,
         estimate * 1e6,
         (estimate / whole - 1.0) * 100.0,
@@ -251,12 +252,12 @@ fn table(plan: &Plan, profile: &Profile) -> String {
     text
 }
 
-/// Constants of a model that are no more bytes than this are in the cache when they are read again: it is what
-/// the calibration copies to tell the cache's speed.
+/// The most bytes of a model's constants that are still in the cache when they are read again. It is the size
+/// that the calibration copies to measure the speed of the cache.
 const CACHED: usize = 1 << 20;
 
-/// The share of the machine's peak that a step reaches: of its arithmetic, or of its traffic
-/// where that takes longer (constants at the speed `stream`, all else from cache).
+/// The share of the machine's peak that a step reaches, and the limit it is compared with: arithmetic, or
+/// memory traffic if that takes longer (constants at the speed `stream`, everything else from the cache).
 #[allow(clippy::cast_precision_loss)]
 fn of_peak(step: &Step, flops: f64, machine: &Machine, stream: f64, time: f64) -> (f64, &'static str) {
     let mut traffic = step.output_type.bytes() as f64 / machine.cache;

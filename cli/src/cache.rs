@@ -14,18 +14,19 @@ use std::sync::Arc;
 
 #[derive(Subcommand)]
 pub(super) enum Cache {
-    /// List the entries, the last used first, and the tables that lie beside them.
+    /// List the entries, the last used first, and the tables stored beside them.
     List(list::List),
     /// Show an entry: its key, its plan, its weights.
     Show(show::Show),
-    /// Remove what was used longest ago, until the cache is small enough. Weights that no entry names go as well,
-    /// ten minutes after they were used last: before that an entry may be about to name them.
+    /// Remove the entries that were used longest ago until the cache is small enough. Weights that no entry
+    /// uses are removed as well, ten minutes after their last use: until then, a running process may still
+    /// add an entry that uses them.
     Prune(Prune),
     /// Remove all entries and weights.
     Clear(Clear),
-    /// Read every bit of every entry, weight and module of machine code, and say what is damaged.
+    /// Read every entry, weight and module of machine code, and report what is damaged.
     Verify(Verify),
-    /// Say whether a run would take its plan from the cache, or what differs from the nearest entry.
+    /// Report whether a run would take its plan from the cache, or what differs from the nearest entry.
     Why(Box<why::Why>),
 }
 
@@ -42,23 +43,26 @@ impl Cache {
     }
 }
 
-/// The cache, which must have a folder.
+/// Opens the cache, which must have a folder.
 fn open(registry: &Arc<Registry>) -> Result<ovolo::cache::Cache, String> {
     let folder = ovolo::cache::home();
     let folder = folder.ok_or_else(|| "there is no folder for the cache: set OVOLO_CACHE".to_owned())?;
     if folder.exists() && !folder.is_dir() {
-        return Err(format!("{}: it is no folder, so there is no cache: mend OVOLO_CACHE", folder.display()));
+        return Err(format!(
+            "{}: this is not a folder, so there is no cache: correct OVOLO_CACHE",
+            folder.display()
+        ));
     }
     Ok(ovolo::cache::Cache::new(&folder, limit()?, registry))
 }
 
-/// What a file that is no entry is called.
+/// The name in messages of a file that is not an entry.
 fn other(kind: Kind, listed: &Listed) -> String {
     let what = if kind == Kind::Artifact { "module" } else { "weight" };
     format!("{what} {}", listed.name.get(..7).unwrap_or(&listed.name))
 }
 
-/// Text that may come from anywhere, on one line: what would move the cursor or change its colour is spelt out.
+/// Makes any text safe to print on one line: characters that move the cursor or change colours are escaped.
 fn shown(text: &str) -> String {
     let one = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
     text.chars().map(one).collect()
@@ -71,7 +75,7 @@ fn short(item: &Item) -> &str {
 
 #[derive(Args)]
 pub(super) struct Prune {
-    /// Bytes that may be left, such as 500MB or 8GiB. Default: OVOLO_CACHE_LIMIT, or 8GiB.
+    /// The bytes that may remain, such as 500MB or 8GiB. Default: OVOLO_CACHE_LIMIT, or 8GiB.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     limit: Option<u64>,
 }
@@ -83,7 +87,7 @@ impl Prune {
         print(&format!("{}; {} are left\n", removed(&pruned), size(cache.bytes())));
         if let (weights @ 1.., bytes) = pruned.young {
             print(&format!(
-                "{} that no entry names stay for now, {}: {}\n",
+                "{} that no entry uses are kept for now ({}): {}\n",
                 count(weights, "weight", "weights"),
                 size(bytes),
                 may_be_wanted()
@@ -93,10 +97,10 @@ impl Prune {
     }
 }
 
-/// Why weights that no entry names are not removed at once.
+/// Why weights that no entry uses are not removed at once.
 fn may_be_wanted() -> String {
     let minutes = GRACE.as_secs() / 60;
-    format!("they were used in the last {minutes} minutes, and an entry may be about to name them")
+    format!("they were used in the last {minutes} minutes, and a new entry may use them")
 }
 
 fn removed(pruned: &Pruned) -> String {
@@ -117,18 +121,18 @@ fn removed(pruned: &Pruned) -> String {
     )
 }
 
-/// That everything that should go is gone.
+/// Fails if something could not be removed.
 fn stayed(failed: &[String]) -> Outcome {
     match failed {
         [] => Ok(()),
-        [one] => Err(format!("it could not be removed: {one}")),
+        [one] => Err(format!("a file could not be removed: {one}")),
         [first, ..] => Err(format!("{} files could not be removed; the first: {first}", failed.len())),
     }
 }
 
 #[derive(Args)]
 pub(super) struct Clear {
-    /// The calibration and the tables of times as well: they are measured again.
+    /// Also remove the calibration and the tables of times, which are then measured again.
     #[arg(long)]
     all: bool,
 }
@@ -157,10 +161,10 @@ impl Clear {
 
 #[derive(Args)]
 pub(super) struct Verify {
-    /// Remove what is damaged or not complete.
+    /// Remove whatever is damaged or incomplete.
     #[arg(long)]
     remove: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -236,11 +240,11 @@ impl Verify {
                 let weights = count(of(Kind::Weight), "weight", "weights");
                 let modules = count(of(Kind::Artifact), "module", "modules");
                 let sound = others.len() - damaged;
-                print(&format!("{weights} that no entry names and {modules}, {sound} sound\n"));
+                print(&format!("{weights} that no entry uses and {modules}, {sound} sound\n"));
             }
             if of(Kind::Weight) > 0 {
                 print(&format!(
-                    "`ovolo cache prune` removes weights that no entry names, unless {}\n",
+                    "`ovolo cache prune` removes weights that no entry uses, unless {}\n",
                     may_be_wanted()
                 ));
             }
@@ -254,7 +258,7 @@ impl Verify {
                     _ => format!(" and {}", count(damaged, "file", "files")),
                 };
                 Err(format!(
-                    "{}{files} to be made again: `--remove` removes what is damaged or not complete",
+                    "{}{files} must be made again: `--remove` removes whatever is damaged or incomplete",
                     count(wrong, "entry", "entries")
                 ))
             }

@@ -1,4 +1,4 @@
-//! Sessions from the cache, or compiled and kept in it.
+//! Takes sessions and plans from the cache, or compiles them and stores them in it.
 
 use super::Settings;
 use super::amount::bytes;
@@ -18,21 +18,20 @@ use std::sync::Arc;
 
 #[derive(Args)]
 pub(super) struct Caching {
-    /// Compile, whatever the cache holds, and leave it as it is.
+    /// Compile without reading or changing the cache.
     #[arg(long)]
     no_cache: bool,
 }
 
-/// What is taken from the cache, or made and kept in it: a session to run, or a plan to look at, which takes no
-/// device.
-pub(super) trait Kept: Sized {
+/// A result that the cache can provide: a session to run, or a plan to look at, which needs no device.
+pub(super) trait Cacheable: Sized {
     fn find(cache: &Cache, key: &Key, times: Option<&Stored>) -> Result<Self, Miss>;
-    /// Makes it of what was built; machine code for a device is kept in the cache, where there is one.
+    /// Makes it from a compilation. Machine code for a device is stored in the cache, if there is one.
     fn make(built: &Built, registry: &Registry, cache: Option<&Cache>) -> Result<Self, String>;
     fn keep(&self, cache: &Cache, key: &Key, built: &Built, origin: Origin) -> Result<(), Error>;
 }
 
-impl Kept for Session {
+impl Cacheable for Session {
     fn find(cache: &Cache, key: &Key, times: Option<&Stored>) -> Result<Self, Miss> {
         cache.find(key, times)
     }
@@ -53,7 +52,7 @@ impl Kept for Session {
     }
 }
 
-impl Kept for Plan {
+impl Cacheable for Plan {
     fn find(cache: &Cache, key: &Key, times: Option<&Stored>) -> Result<Self, Miss> {
         cache.find_plan(key, times)
     }
@@ -68,31 +67,31 @@ impl Kept for Plan {
     }
 }
 
-/// What is ready, and how it came about.
+/// A session or plan, and where it came from.
 pub(super) struct Ready<T = Session> {
     pub(super) made: T,
-    /// Whether it is from the cache.
+    /// Whether it came from the cache.
     pub(super) cached: bool,
-    /// Backends that are not there, each with the reason.
+    /// Backends that are absent, each with the reason.
     pub(super) absent: Vec<(String, String)>,
-    /// What was compiled, where it is not.
+    /// The compilation, unless it came from the cache.
     pub(super) compilation: Option<Compilation>,
-    /// What became of the cache: the name of the entry, or why there is none.
+    /// The name of the cache entry, or why there is none.
     pub(super) entry: Result<String, String>,
 }
 
 impl Caching {
-    /// Whether the cache is left alone.
+    /// Whether the cache is not used.
     pub(super) fn off(&self) -> bool {
         self.no_cache
     }
 
-    /// The cache, unless it is left alone or there is no folder for it.
+    /// The cache, unless it is not used or there is no folder for it.
     pub(super) fn cache(&self, registry: &Arc<Registry>) -> Option<Cache> {
         if self.no_cache { None } else { cache(registry) }
     }
 
-    /// The session of a model; what is absent is said.
+    /// Returns the session of a model, and reports absent backends.
     pub(super) fn session(&self, registry: &Arc<Registry>, settings: &Settings) -> Result<Ready, String> {
         let ready = self.ready::<Session>(registry, settings)?;
         for line in absent(&ready.absent) {
@@ -101,8 +100,8 @@ impl Caching {
         Ok(ready)
     }
 
-    /// The session of a model, or its plan.
-    pub(super) fn ready<T: Kept>(
+    /// Returns the session of a model, or its plan.
+    pub(super) fn ready<T: Cacheable>(
         &self,
         registry: &Arc<Registry>,
         settings: &Settings,
@@ -110,8 +109,8 @@ impl Caching {
         let request = settings.request(registry, &settings.pipeline)?;
         let absent = pass::absent(&request.pipeline, registry.backends());
         let cache = self.cache(registry);
-        // A model without a key is not one that compiles, which says why.
-        let why = if self.no_cache { "it was not asked" } else { "there is no folder for it" };
+        // If a model has no key, compilation reports the reason.
+        let why = if self.no_cache { "`--no-cache` was given" } else { "there is no folder for it" };
         let keyed = cache.clone().ok_or_else(|| why.to_owned());
         let keyed =
             keyed.and_then(|cache| Ok((cache, request.key(registry).map_err(|error| error.to_string())?)));
@@ -128,7 +127,7 @@ impl Caching {
             Ok(made) => {
                 if key.get("calibration") == Some(Request::NO_SPEEDS) {
                     eprintln!(
-                        "note: the plan goes by speeds that were measured on a busy machine: {}",
+                        "note: the plan was chosen by speeds that were measured on a busy machine: {}",
                         measure_again(request.threads)
                     );
                 }
@@ -137,7 +136,10 @@ impl Caching {
             }
             Err(Miss::Absent) => {}
             Err(miss) => {
-                eprintln!("note: the cached plan {} is made again: {miss}", key.fingerprint().short())
+                eprintln!(
+                    "note: the cached plan {} cannot be used and is made again: {miss}",
+                    key.fingerprint().short()
+                )
             }
         }
         let built = settings.build(registry, &request)?;
@@ -145,35 +147,35 @@ impl Caching {
         let entry =
             keep(&cache, registry, &key, &request, &built, &made).map(|key| key.fingerprint().short());
         if let Err(why) = &entry {
-            eprintln!("note: the plan is not kept in the cache: {why}");
+            eprintln!("note: the plan was not stored in the cache: {why}");
         }
         Ok(Ready { made, cached: false, absent, compilation: Some(built.compilation), entry })
     }
 }
 
-/// Keeps what was made under its key, unless the model is no longer what was asked for; gives the key.
+/// Stores a result under its key, unless the model has changed, and returns the key.
 fn keep(
     cache: &Cache,
     registry: &Registry,
     asked: &Key,
     request: &Request,
     built: &Built,
-    made: &impl Kept,
+    made: &impl Cacheable,
 ) -> Result<Key, String> {
     let (key, origin) = settled(registry, asked, request, built)?;
     made.keep(cache, &key, built, origin).map_err(|error| error.to_string())?;
     Ok(key)
 }
 
-/// The key of what was built, unless the model is no longer what was asked for, and what is kept beside it.
+/// Returns the key of a compilation and what is stored beside it; an error if the model has changed.
 pub(super) fn settled(
     registry: &Registry,
     asked: &Key,
     request: &Request,
     built: &Built,
 ) -> Result<(Key, Origin), String> {
-    // The calibration may have come with this compilation; a model that was written meanwhile has
-    // another key, and the plan may be that of either.
+    // The compilation may have measured the calibration, so it may differ from the request's. If the model
+    // was overwritten meanwhile, it has another key, and the plan may belong to either version.
     let request = Request { calibration: built.machine, ..request.clone() };
     let key = request.key(registry).map_err(|error| error.to_string())?;
     let calibration = key.get("calibration").unwrap_or_default();
@@ -184,17 +186,17 @@ pub(super) fn settled(
     Ok((key, Origin { model, machine: built.machine, basis: built.basis.clone() }))
 }
 
-/// The cache, if there is a folder for it. A limit that cannot be read is said, and nothing is removed by it:
-/// it may have been meant to be larger than the usual one.
+/// Returns the cache, if there is a folder for it. If the limit cannot be parsed, a note says so and nothing
+/// is removed, because the user may have wanted more than the default.
 pub(super) fn cache(registry: &Arc<Registry>) -> Option<Cache> {
     let limit = limit().unwrap_or_else(|why| {
-        eprintln!("note: {why}; until it is mended nothing is removed from the cache");
+        eprintln!("note: {why}; nothing is removed from the cache until this is corrected");
         u64::MAX
     });
     cache::home().map(|folder| Cache::new(&folder, limit, registry))
 }
 
-/// The bytes that the cache may take.
+/// The limit of the cache in bytes.
 pub(super) fn limit() -> Result<u64, String> {
     match std::env::var_os("OVOLO_CACHE_LIMIT").filter(|text| !text.is_empty()) {
         Some(text) => bytes(&text.to_string_lossy()).map_err(|why| format!("OVOLO_CACHE_LIMIT: {why}")),
@@ -202,7 +204,7 @@ pub(super) fn limit() -> Result<u64, String> {
     }
 }
 
-/// The table of times that a plan may rest on.
+/// The table of times, if plans of the pipeline depend on it.
 pub(super) fn times(registry: &Registry, request: &Request) -> Option<Stored> {
     by_times(&request.pipeline).then(|| {
         let folder = cache::home();

@@ -25,10 +25,10 @@ pub(super) struct Compile {
     settings: Settings,
     #[command(flatten)]
     caching: Caching,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// What each rule did, too. The model is compiled, whatever the cache holds.
+    /// Also show what each rule did. The model is compiled even if the cache has its plan.
     #[arg(long)]
     growth: bool,
 }
@@ -51,7 +51,7 @@ impl Compile {
         Ok(())
     }
 
-    /// What the passes did before one failed, where it was asked for.
+    /// Reports the passes that ran before one failed, if that was asked for.
     fn failed(&self, why: &str, stages: &[Stage]) {
         if !self.growth {
             return;
@@ -169,10 +169,10 @@ impl Compile {
     }
 }
 
-/// Steps and bytes of a plan; a line for each device where there are several.
+/// Describes the steps and bytes of a plan; with several devices, one line for each.
 fn memory(steps: usize, arenas: &[Arena]) -> String {
     let one = |Arena { bytes, lower_bound, proven, .. }: &Arena| {
-        let proven = if *proven { "proven least" } else { "not proven least" };
+        let proven = if *proven { "proven least" } else { "not proven minimal" };
         #[allow(clippy::cast_precision_loss)]
         let ratio = (*bytes).max(1) as f64 / (*lower_bound).max(1) as f64;
         format!("{bytes} bytes, {ratio:.3} of its lower bound, {proven}")
@@ -238,7 +238,7 @@ fn growth_json(rule: &Growth) -> serde_json::Value {
     })
 }
 
-/// The forms in which a graph is printed.
+/// The forms in which a graph can be printed.
 #[derive(Clone, Copy, ValueEnum)]
 enum Format {
     Text,
@@ -250,15 +250,15 @@ enum Format {
 pub(super) struct Dump {
     #[command(flatten)]
     settings: Settings,
-    /// The pass after which to print; `import` for the graph as it came. After a rewriting pass the
-    /// e-graph is printed (as text alone), after `plan` the plan (as text or JSON; as a picture its program).
+    /// The pass after which to print, or `import` for the imported graph. After a rewriting pass the e-graph
+    /// is printed (as text only), after `plan` the plan (as text or JSON; as a picture, its graph).
     #[arg(long, value_name = "PASS", default_value = "import")]
     after: String,
     /// The form.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Write the e-graph that the extraction chooses from, with its prices, in the JSON form of the crate
-    /// egraph-serialize, which `ovolo extract` and other extractors read.
+    /// Write the e-graph that extraction chooses from, with its prices, in the JSON form of the crate
+    /// egraph-serialize. `ovolo extract` and other extractors read it.
     #[arg(long, value_name = "FILE.json", conflicts_with_all = ["after", "format"])]
     egraph: Option<PathBuf>,
 }
@@ -283,7 +283,7 @@ impl Dump {
         let stage = stage(&compilation, &self.after)?;
         let printed = match (&stage.egraph, &stage.report, self.format) {
             (Some(egraph), _, Format::Text) => egraph.clone(),
-            (Some(_), ..) => return Err("an e-graph is printed as text only".into()),
+            (Some(_), ..) => return Err("an e-graph can only be printed as text: leave out --format".into()),
             (None, Some(PassReport::Plan { .. }), Format::Text) => compilation.plan.to_string(),
             (None, _, Format::Text) => text::print(&stage.graph),
             (None, Some(PassReport::Plan { .. }), Format::Json) => {
@@ -307,7 +307,7 @@ pub(super) struct Diff {
     /// The stage on the right.
     #[arg(long, default_value = "extract")]
     to: String,
-    /// Compare with the stage `--to` of this pipeline, in place of another stage of the same one.
+    /// Compare with the stage `--to` of this pipeline instead of another stage of the same one.
     #[arg(long, value_name = "PIPELINE")]
     against: Option<String>,
 }
@@ -320,7 +320,7 @@ impl Diff {
             Some(other) => {
                 if self.from != "import" {
                     return Err(
-                        "--from names a stage of the same pipeline, --against another pipeline: give one"
+                        "--from names a stage of the same pipeline, and --against another pipeline: give only one of them"
                             .into(),
                     );
                 }
@@ -332,7 +332,7 @@ impl Diff {
             (Side::Classes(left), Side::Classes(right)) => lines(&left, &right),
             _ => {
                 return Err(
-                    "one stage is a graph, the other an e-graph, which holds every program: compare a stage \
+                    "one stage is a graph and the other an e-graph, which holds many graphs: compare a stage \
                             before `extract` with another before it, or `import` with one from `extract` on"
                         .into(),
                 );
@@ -342,7 +342,7 @@ impl Diff {
         Ok(())
     }
 
-    /// What there is after a pass.
+    /// Returns the graph or e-graph after a pass.
     fn side(&self, registry: &Arc<Registry>, pipeline: &str, name: &str) -> Result<Side, String> {
         let mut options = self.settings.options(registry, pipeline)?;
         options.keep_egraph_after = Some(name.to_owned());
@@ -353,14 +353,14 @@ impl Diff {
             [&self.from, &self.to].iter().all(|name| *name == "import" || grows(&compilation, name));
         Ok(match &stage.egraph {
             Some(text) => Side::Classes(text.clone()),
-            // The import as an e-graph, beside another.
+            // Show the import as an e-graph, to compare it with another one.
             None if name == "import" && both_grow => Side::Classes(EGraph::new(&stage.graph).to_text()),
             None => Side::Graph(stage.graph.clone()),
         })
     }
 }
 
-/// What is compared.
+/// One side of a comparison.
 enum Side {
     Graph(Graph),
     /// The text of an e-graph.
@@ -372,7 +372,7 @@ fn grows(compilation: &Compilation, name: &str) -> bool {
     compilation.stages.iter().any(rewrites)
 }
 
-/// The lines of one text alone, and of the other alone, in order.
+/// Returns the lines that only one of the two texts has, in order.
 fn lines(left: &str, right: &str) -> String {
     let alone = |text: &str, other: &str, mark: char| -> String {
         let known: BTreeSet<&str> = other.lines().collect();
@@ -384,6 +384,6 @@ fn lines(left: &str, right: &str) -> String {
 fn stage<'a>(compilation: &'a Compilation, name: &str) -> Result<&'a Stage, String> {
     compilation.stages.iter().find(|stage| stage.name == name).ok_or_else(|| {
         let names: Vec<&str> = compilation.stages.iter().map(|stage| stage.name.as_str()).collect();
-        format!("there is no pass `{name}` in this pipeline: its stages are {}", names.join(", "))
+        format!("there is no stage `{name}` in this pipeline; its stages are {}", names.join(", "))
     })
 }

@@ -1,4 +1,4 @@
-//! `ovolo costs …`: what authors of price lists ask.
+//! `ovolo costs …`: commands for authors of price lists.
 
 use super::{Outcome, print};
 use clap::Subcommand;
@@ -8,9 +8,9 @@ use ovolo::registry::Registry;
 
 #[derive(Subcommand)]
 pub(super) enum Costs {
-    /// List the price lists that ship: each file, and what its prices were fitted on.
+    /// List the shipped price lists: each file, and what its prices were fitted on.
     List,
-    /// Print a price list that ships, to begin one of your own with.
+    /// Print a shipped price list, as a start for your own.
     Show {
         /// The file, as `ovolo costs list` names it.
         file: String,
@@ -27,7 +27,7 @@ impl Costs {
                 for (file, fitted_on) in list.fitted_on() {
                     print(&format!(
                         "{file}: {}\n",
-                        fitted_on.unwrap_or("nothing is said about what it was fitted on")
+                        fitted_on.unwrap_or("the file does not say what it was fitted on")
                     ));
                 }
                 Ok(())
@@ -43,7 +43,7 @@ impl Costs {
                         Some(near) => format!("did you mean `{near}`?"),
                         None => format!("known are {}", known.join(", ")),
                     };
-                    Err(format!("no price list `{file}` ships: {help}"))
+                    Err(format!("there is no shipped price list `{file}`: {help}"))
                 }
             },
             Self::Reference => {

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 #[derive(Args)]
 pub(super) struct Doctor {
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Threads to measure speeds for. Default: the processors this process may use.
+    /// Threads to measure speeds for. Default: the processors that this process may use.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS as i64))]
     threads: Option<u16>,
 }
@@ -67,7 +67,11 @@ impl Doctor {
             machine.memory / 1e9,
             machine.cache / 1e9,
             machine.start * 1e6,
-            if steady { "" } else { "; the machine is busy: not kept, measured again next time" }
+            if steady {
+                ""
+            } else {
+                "; the machine is busy, so these speeds are not kept and will be measured again"
+            }
         );
         for (name, found) in &backends {
             let _ = writeln!(text, "backend {name}: {}", found.as_ref().unwrap_or_else(|why| why));

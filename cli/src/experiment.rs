@@ -22,7 +22,7 @@ pub(super) struct Experiment {
 
 #[derive(Subcommand)]
 enum Other {
-    /// Put the results of shards together; or, with --compare, those of several machines beside each other.
+    /// Merge the results of shards; or, with --compare, show those of several machines side by side.
     Merge(Merge),
 }
 
@@ -31,13 +31,13 @@ struct Run {
     /// The experiment: models, pipelines, cost models, extractors, seeds.
     #[arg(value_name = "SPEC.ron")]
     spec: PathBuf,
-    /// The folder of the results; what was interrupted there goes on. Default: the experiment's name.
+    /// The folder of the results; a stopped run there continues. Default: the experiment's name.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Do the tasks of one of several shards, such as 2/4.
+    /// Run the tasks of one of several shards, such as 2/4.
     #[arg(long, value_name = "N/COUNT", default_value = "1/1")]
     shard: Shard,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -53,10 +53,10 @@ struct Merge {
     /// The folder of the merged results.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Take results of different versions, libraries and hardware, and tell them apart.
+    /// Accept results of different versions, libraries and hardware, and keep them apart.
     #[arg(long)]
     compare: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -106,7 +106,7 @@ impl Merge {
     }
 }
 
-/// Says what is in the folder; a task without a result fails the command.
+/// Reports the results in a folder; a task without a result fails the command.
 fn told(out: &Path, done: &Done, json: bool) -> Outcome {
     for note in &done.notes {
         eprintln!("note: {note}");
@@ -125,18 +125,14 @@ fn told(out: &Path, done: &Done, json: bool) -> Outcome {
             out.display(),
             done.tasks,
             done.known,
-            if done.again > 0 {
-                format!(", {} tried again that had failed", done.again)
-            } else {
-                String::new()
-            },
+            if done.again > 0 { format!(", {} failed ones tried again", done.again) } else { String::new() },
             done.files.iter().map(|file| format!(", {file}")).collect::<String>()
         ));
     }
     match done.failed.first() {
         None => Ok(()),
         Some((task, why)) => Err(format!(
-            "{} task(s) failed, in whole or in part; the first is `{task}`: {why}\n  help: `ovolo experiment` tries \
+            "{} task(s) failed, completely or in part; the first is `{task}`: {why}\n  help: run `ovolo experiment` again to try \
                  them again",
             done.failed.len()
         )),

@@ -24,15 +24,15 @@ use std::sync::Arc;
 pub(super) struct Explain {
     #[command(flatten)]
     settings: Settings,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// What would be chosen in place of each step, and by how much its cost must change: the
-    /// closest calls first.
+    /// Show what would be chosen instead of each step, and how far its cost is from that choice: the closest
+    /// first.
     #[arg(long)]
     runner_up: bool,
-    /// What less memory costs: the plans from the fastest to the smallest, by the host's arena, or by that of
-    /// another device (`--memory-curve=cuda:0`).
+    /// Show what less memory costs: the plans from the fastest to the smallest, by the host's arena or that
+    /// of another device (`--memory-curve=cuda:0`).
     #[arg(
         long,
         value_name = "DEVICE",
@@ -42,12 +42,12 @@ pub(super) struct Explain {
         conflicts_with = "runner_up"
     )]
     memory_curve: Option<Device>,
-    /// What would be chosen if kernels cost so many times as much: a pattern of ops and a factor. May be
-    /// given more than once.
+    /// Show what would be chosen if kernels cost more or less: a pattern of ops and a factor. May be given
+    /// more than once.
     #[arg(long, value_name = "OPS=FACTOR", value_parser = Scale::read, conflicts_with_all = ["runner_up", "memory_curve", "html"])]
     what_if: Vec<Scale>,
-    /// Write a page with pictures to this file: the graph before and after, the memory step by step,
-    /// the cost of each step against its runner-up. For any browser, without network.
+    /// Write a page with pictures to this file: the graph before and after, the memory step by step, and the
+    /// cost of each step compared with its runner-up. Works in any browser without network.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "runner_up", "memory_curve"])]
     html: Option<PathBuf>,
 }
@@ -87,7 +87,7 @@ impl Explain {
         drop(bar);
         if !complete {
             eprintln!(
-                "note: the search ended at its limit of work: there may be smaller plans, and faster ones of the same size"
+                "note: the search ended at its limit of work, so there may be smaller plans, and faster ones of the same size"
             );
         }
         let mut report = String::new();
@@ -120,7 +120,7 @@ impl Explain {
         for line in absent(&compilation.absent) {
             eprintln!("{line}");
         }
-        let imported = &compilation.stages.first().ok_or("a compilation begins with the import")?.graph;
+        let imported = &compilation.stages.first().ok_or("a compilation starts with the import")?.graph;
         let runner_ups = runner_ups(imported, &options)?;
         let shown = Page {
             title: &self.settings.title(),
@@ -162,7 +162,7 @@ impl Explain {
                 let _ = writeln!(lines, "{}", report::to_json(one));
                 continue;
             }
-            let mut instead = one.instead.clone().unwrap_or_else(|| "a program without this value".into());
+            let mut instead = one.instead.clone().unwrap_or_else(|| "a graph without this value".into());
             if !one.differs.is_empty() {
                 let _ = write!(instead, ", with {}", one.differs.join("; "));
             } else if let (None, Some(first)) = (&one.instead, one.adds.first()) {
@@ -176,7 +176,7 @@ impl Explain {
             let _ = writeln!(lines, "{}: {} at {:.digits$} us", one.value, one.chosen, one.seconds * 1e6);
             let _ = writeln!(
                 lines,
-                "    runner-up {instead}: +{margin:.digits$} us in all{about}; the choice flips if the chosen costs {:.digits$} us",
+                "    runner-up {instead}: +{margin:.digits$} us in all{about}; the choice changes if the chosen one costs {:.digits$} us",
                 one.seconds * 1e6 + margin
             );
         }
@@ -190,10 +190,10 @@ fn runner_ups(graph: &Graph, options: &Options) -> Result<Vec<RunnerUp>, String>
     runner_up::runner_ups(graph, options, &mut bar).map_err(|error| error.to_string())
 }
 
-/// The most digits after the point of an amount in microseconds.
+/// The most digits after the point for an amount in microseconds.
 const DIGITS: usize = 9;
 
-/// Digits after the point in which two figures of a margin show: one at least.
+/// The number of digits after the point that shows two figures of a margin; at least one.
 fn digits(margin: f64) -> usize {
     let shows = |digits: &usize| {
         let unit = 10_f64.powi(-i32::try_from(*digits).unwrap_or(0));
@@ -214,7 +214,7 @@ fn flip_json(flip: &Flip) -> serde_json::Value {
 fn supposed_text(found: &Supposed) -> String {
     let proven = |extraction: &Extraction| if extraction.proven { "proven optimal" } else { "unproven" };
     let mut text = format!(
-        "now {:.6} ms ({}); the same program then {:.6} ms, the cheapest then {:.6} ms ({}): {} choices flip\n",
+        "now {:.6} ms ({}); with the factors: the same graph {:.6} ms, the cheapest {:.6} ms ({}); {} choices change\n",
         found.now.cost * 1e3,
         proven(&found.now),
         found.unchanged * 1e3,

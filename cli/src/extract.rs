@@ -17,7 +17,7 @@ pub(super) struct Extract {
     /// The extractor.
     #[arg(long, default_value = "exact")]
     extractor: String,
-    /// Print one JSON object: cost, bound, seconds, and the node that is chosen of each e-class.
+    /// Print one JSON object: cost, bound, seconds, and the chosen node of each e-class.
     #[arg(long)]
     json: bool,
 }
@@ -57,7 +57,7 @@ impl Extract {
             report.method
         ));
         print(&format!(
-            "{} nodes in {} classes that can be run and are reached; {} in {} after reduction; {} classes chosen\n",
+            "{} runnable, reachable nodes in {} classes; {} in {} after reduction; {} classes chosen\n",
             report.size.nodes,
             report.size.classes,
             report.reduced.nodes,

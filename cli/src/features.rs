@@ -14,15 +14,15 @@ use std::sync::Arc;
 pub(super) struct Features {
     #[command(flatten)]
     settings: Settings,
-    /// Write the table to this file, in place of standard output.
+    /// Write the table to this file instead of standard output.
     #[arg(long, value_name = "FILE.csv")]
     out: Option<PathBuf>,
 }
 
-/// What each column is.
+/// Describes each column.
 fn columns() -> String {
     let known = FEATURES.iter().map(|feature| (feature.name, feature.doc));
-    let last = (SECONDS, "what the cost model says; empty where it knows nothing");
+    let last = (SECONDS, "the price by the cost model; empty if it has none");
     let lines = known.chain([last]).map(|(name, doc)| format!("  {name:15} {doc}\n"));
     format!("Columns:\n{}", lines.collect::<String>())
 }
@@ -34,8 +34,8 @@ impl Features {
             let ending = file.extension().map(|ending| ending.to_string_lossy().to_lowercase());
             if ending.as_deref().is_some_and(|ending| !["csv", "txt"].contains(&ending)) {
                 return Err(format!(
-                    "--out {}: the table is written as CSV: name a file that ends in .csv; other forms, such as \
-                     Parquet, follow from it: `pandas.read_csv(…).to_parquet(…)`",
+                    "--out {}: the table is written as CSV, so name a file that ends in .csv; convert it to other forms, such as \
+                     Parquet, afterwards: `pandas.read_csv(…).to_parquet(…)`",
                     file.display()
                 ));
             }

@@ -23,28 +23,28 @@ pub(super) struct Fit {
     /// The models whose kernels have times: run `ovolo tune` on each first.
     #[arg(required = true)]
     models: Vec<PathBuf>,
-    /// Binds a symbolic dimension of those models that have it.
+    /// Bind a symbolic dimension of those models that have it.
     #[arg(long = "dim", value_name = "NAME=N")]
     dims: Vec<String>,
     /// The pipeline whose candidates are learned: a file, or the name of a shipped one.
     #[arg(long, env = "OVOLO_PIPELINE", default_value = "cpu")]
     pipeline: String,
-    /// Adds the rule files of a directory. May be given more than once.
+    /// Add the rule files of a directory. May be given more than once.
     #[arg(long, value_name = "DIR")]
     rules: Vec<PathBuf>,
-    /// Threads, the calling one included. Default: the processors this process may use.
+    /// Threads, including the calling one. Default: the processors that this process may use.
     #[arg(long)]
     threads: Option<usize>,
-    /// Fill initializers that carry no data but say `normal MEAN STD` with seeded values.
+    /// Fill initializers that have no data but a note `normal MEAN STD` with seeded values.
     #[arg(long)]
     seeded_weights: bool,
-    /// What learns: `boosted` (gradient-boosted trees) or `linear` (least squares of logarithms).
+    /// The learner: `boosted` (gradient-boosted trees) or `linear` (least squares of logarithms).
     #[arg(long, default_value = LEARNERS[0])]
     learner: String,
-    /// Write the model to this file, in place of the one that `--cost learned` reads.
+    /// Write the model to this file instead of the one that `--cost learned` reads.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -83,7 +83,7 @@ impl Fit {
             if found.is_empty() {
                 let weights = if self.seeded_weights { " --seeded-weights" } else { "" };
                 return Err(format!(
-                    "{0}: the table has no times of its kernels: run `ovolo tune {0} --pipeline {1} --threads {threads}{weights}`{2}",
+                    "{0}: the table has no times for its kernels: run `ovolo tune {0} --pipeline {1} --threads {threads}{weights}`{2}",
                     model.display(),
                     self.pipeline,
                     if self.dims.is_empty() && self.rules.is_empty() {
@@ -120,7 +120,7 @@ impl Fit {
         Ok(())
     }
 
-    /// For each model what of `--dim` it has. What none has is a slip.
+    /// The values of `--dim` that each model has. One that no model has is a mistake.
     fn dims(&self) -> Result<Vec<Vec<String>>, String> {
         let name = |dim: &str| dim.split_once('=').map(|(name, _)| name.to_owned());
         let mut known = BTreeSet::new();
@@ -131,7 +131,7 @@ impl Fit {
                 true => BTreeSet::new(),
                 false => onnx::symbols(model).map_err(|error| error.to_string())?,
             };
-            // One that is malformed is told where it is read.
+            // A malformed one is reported where it is parsed.
             let of_model = |dim: &&String| name(dim).is_none_or(|name| has.contains(&name));
             dims.push(self.dims.iter().filter(of_model).cloned().collect());
             known.extend(has);
@@ -139,13 +139,13 @@ impl Fit {
         let strange = self.dims.iter().find(|dim| name(dim).is_some_and(|name| !known.contains(&name)));
         match strange {
             None => Ok(dims),
-            Some(dim) if known.is_empty() => {
-                Err(format!("--dim {dim} fits none of the models: all their dimensions have sizes"))
-            }
+            Some(dim) if known.is_empty() => Err(format!(
+                "--dim {dim} applies to none of the models: all their dimensions have fixed sizes"
+            )),
             Some(dim) => {
                 let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
                 Err(format!(
-                    "--dim {dim} fits none of the models: their dimensions without a size are {}",
+                    "--dim {dim} applies to none of the models: their dimensions without a size are {}",
                     known.join(", ")
                 ))
             }
@@ -158,7 +158,7 @@ impl Fit {
             dims,
             pipeline: self.pipeline.clone(),
             rules: self.rules.clone(),
-            // The candidates are the same by whatever model they are priced.
+            // The candidates do not depend on the cost model.
             cost: Some("flops".into()),
             costs: Vec::new(),
             learned: None,
@@ -180,7 +180,7 @@ impl Fit {
             fitted.learner()
         );
         if fitted.held_out.is_empty() {
-            text.push_str("nothing is held out: give models whose kernels differ\n");
+            text.push_str("no kernels could be held out: give models whose kernels differ\n");
             return text;
         }
         let _ = writeln!(text, "{:24} {:>8} {:>9} {:>13}", "held out", "kernels", "Spearman", "median error");

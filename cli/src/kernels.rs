@@ -1,4 +1,4 @@
-//! `ovolo kernels`: what a plan for a device takes of generated kernels, and their machine code.
+//! `ovolo kernels`: the generated kernels of a plan for a device, and their machine code.
 
 use super::caching::Caching;
 use super::{Outcome, Settings, print};
@@ -20,13 +20,13 @@ pub(super) struct Kernels {
     settings: Settings,
     #[command(flatten)]
     caching: Caching,
-    /// The architecture that they are compiled for.
+    /// The architecture to compile for.
     #[arg(long, default_value = "sm_90", value_name = "sm_XY")]
     arch: String,
-    /// Print the text of the module instead.
+    /// Print the source text of the module instead.
     #[arg(long)]
     source: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -35,7 +35,7 @@ impl Kernels {
     pub(super) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         let architecture = architecture(&self.arch)?;
         let named = self.settings.options(registry, &self.settings.pipeline)?.pipeline;
-        // The pipeline of all other commands has no kernels for a device.
+        // The default pipeline of the other commands has no kernels for a device.
         let none = !named.backends.iter().any(|backend| backend == "cuda");
         let settings = Settings {
             pipeline: if none { "cuda".to_owned() } else { self.settings.pipeline.clone() },
@@ -95,14 +95,15 @@ impl Kernels {
         Ok(())
     }
 
-    /// The machine code, from the cache unless that is not wanted.
+    /// Returns the machine code, from the cache unless it is not used.
     fn made(
         &self,
         registry: &Arc<Registry>,
         source: &str,
         architecture: Architecture,
     ) -> Result<Made, String> {
-        let compiler = nvrtc::compiler().map_err(|why| format!("NVRTC is {why}; run `cargo xtask nvrtc`"))?;
+        let compiler = nvrtc::compiler()
+            .map_err(|why| format!("NVRTC is {why}; run `cargo xtask nvrtc` to fetch it"))?;
         match self.caching.cache(registry) {
             Some(cache) => nvrtc::machine_code(&Kept::new(cache.folder()), compiler, source, architecture),
             None => nvrtc::machine_code(&Unkept, compiler, source, architecture),
@@ -114,6 +115,6 @@ fn architecture(text: &str) -> Result<Architecture, String> {
     let digits = text.strip_prefix("sm_").and_then(|digits| digits.parse::<u32>().ok());
     match digits {
         Some(number) if number >= 50 => Ok(Architecture(number / 10, number % 10)),
-        _ => Err(format!("`{text}` is no architecture such as `sm_90`")),
+        _ => Err(format!("`{text}` is not an architecture: give one such as `sm_90`")),
     }
 }

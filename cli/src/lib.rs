@@ -1,4 +1,4 @@
-//! The command line: the only code that prints, exits, and reads the environment.
+//! The command line. Only this crate prints, exits, and reads the environment.
 
 mod amount;
 mod bench;
@@ -36,10 +36,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
-/// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
+/// A digest of the crate's sources and of the compiler's settings, which distinguishes this build from
+/// others.
 pub const BUILD: &str = env!("OVOLO_BUILD");
 
-/// The builds of the crates that a registry does not name: what one of them has cached holds for no other.
+/// The builds of the crates that a registry does not name; results cached by one build are not used by
+/// another.
 pub const BUILDS: Builds = &[
     ("ovolo-cli", BUILD),
     ("ovolo-lab", ovolo_lab::BUILD),
@@ -47,12 +49,12 @@ pub const BUILDS: Builds = &[
     ("ovolo-tune", ovolo_tune::BUILD),
 ];
 
-/// What a command ends with: nothing, or a message for the user.
+/// The result of a command: nothing, or a message for the user.
 type Outcome = Result<(), String>;
 
 /// Compiles and runs neural networks; every decision is a rule in a text file.
 #[derive(Parser)]
-#[command(name = "ovolo", version, about, propagate_version = true)]
+#[command(name = "ovolo", version, propagate_version = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -66,44 +68,44 @@ enum Command {
     Compile(compile::Compile),
     /// Time a compiled model.
     Bench(bench::Bench),
-    /// Time the kernels among which a model's plan is chosen, keep the times, and pick the fastest plan.
+    /// Time the candidate kernels of a model's plan, keep the times, and choose the fastest plan.
     Tune(tune::Tune),
     /// Show each step of the plan: op, backend, implementation, layout, cost, and the rules that led to it.
     Explain(explain::Explain),
-    /// Write what cost models know of each kernel among which a model's plan is chosen.
+    /// Write the features of each candidate kernel of a model's plan, as cost models see them.
     Features(features::Features),
-    /// Take tables of times together, such as those of shards; or compare those of several machines.
+    /// Merge tables of times, such as those of shards, or compare those of several machines.
     MergeTimes(merge::MergeTimes),
-    /// Fit the cost model `learned` to the kernels of some models that were timed.
+    /// Fit the cost model `learned` to the timed kernels of some models.
     Fit(fit::Fit),
     /// Compare cost models and extractors on models: tables and a page of plots, from one file.
     Experiment(experiment::Experiment),
-    /// Compile the kernels that a model's plan for a device takes, and say what came of it.
+    /// Compile the kernels of a model's plan for a device, and report the result.
     Kernels(kernels::Kernels),
     /// Print a stage of the compilation.
     Dump(compile::Dump),
-    /// Compare two stages, or the programs of two pipelines.
+    /// Compare two stages, or the graphs of two pipelines.
     Diff(compile::Diff),
-    /// Extract the cheapest program from an e-graph in a file.
+    /// Extract the cheapest graph from an e-graph in a file.
     Extract(extract::Extract),
-    /// Pack buffers from CSV tables: an offset for each, and the fewest bytes for all.
+    /// Pack buffers from CSV tables: an offset for each, with the fewest bytes for all.
     Pack(pack::Pack),
-    /// Test, check and question rules.
+    /// Test, check and query rules.
     #[command(subcommand)]
     Rules(rules::Rules),
-    /// Show the price lists that ship, and what a price can depend on.
+    /// Show the shipped price lists, and what a price can depend on.
     #[command(subcommand)]
     Costs(costs::Costs),
     /// Write rules, examples, pipelines, experiments and price lists in one form.
     Fmt(fmt::Fmt),
-    /// Look at, question and clean the cache of plans.
+    /// List, query and clean the cache of plans.
     #[command(subcommand)]
     Cache(cache::Cache),
     /// Write a model's plan and packed weights to one file.
     SaveCache(save::Save),
-    /// Take a plan and its weights from a file of `save-cache` into the cache.
+    /// Add a plan and its weights from a file of `save-cache` to the cache.
     LoadCache(save::Load),
-    /// Say what this machine has: processor, instruction sets, backends.
+    /// Show what this machine has: processor, instruction sets, backends.
     Doctor(doctor::Doctor),
 }
 
@@ -112,53 +114,55 @@ enum Command {
 struct Settings {
     /// The model: an ONNX file, or a graph in text form (.ovolo).
     model: PathBuf,
-    /// Binds a symbolic dimension.
+    /// Bind a symbolic dimension.
     #[arg(long = "dim", value_name = "NAME=N")]
     dims: Vec<String>,
     /// The pipeline: a file, or the name of a shipped one.
     #[arg(long, env = "OVOLO_PIPELINE", default_value = "cpu")]
     pipeline: String,
-    /// Adds the rule files of a directory. May be given more than once.
+    /// Add the rule files of a directory. May be given more than once.
     #[arg(long, value_name = "DIR")]
     rules: Vec<PathBuf>,
-    /// The cost model, in place of the pipeline's.
+    /// The cost model, instead of the pipeline's.
     #[arg(long)]
     cost: Option<String>,
-    /// Lay the price list in this file over the shipped one: the cost model `prices`. May be given more than once.
+    /// Override prices of the shipped price list with those in this file (cost model `prices`). May be given
+    /// more than once.
     #[arg(long, value_name = "FILE.ron", conflicts_with = "cost")]
     costs: Vec<PathBuf>,
-    /// Price by the model in this file, which `ovolo fit` has written: the cost model `learned`.
+    /// Price by the model in this file, which `ovolo fit` has written (cost model `learned`).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cost", "costs"])]
     learned: Option<PathBuf>,
-    /// Price by a program, which this command starts: the cost model `process`. It is given the features of
+    /// Price by a program, which this command starts (cost model `process`). The program gets the features of
     /// each kernel as a line of JSON, and answers with a line {"seconds": 1.2e-5}.
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["cost", "costs", "learned"])]
     process: Option<String>,
-    /// How many seconds that program may take for an answer.
+    /// The seconds that this program may take for an answer.
     #[arg(
         long, value_name = "SECONDS", requires = "process", default_value_t = Invocation::PATIENCE,
         value_parser = clap::value_parser!(u64).range(1..=86_400)
     )]
     process_timeout: u64,
-    /// The extractor, in place of the pipeline's.
+    /// The extractor, instead of the pipeline's.
     #[arg(long)]
     extractor: Option<String>,
-    /// Threads, the calling one included. Default: the processors this process may use.
+    /// Threads, including the calling one. Default: the processors that this process may use.
     #[arg(long)]
     threads: Option<usize>,
-    /// The most bytes that the arena of the plan may have: 4194304, 4MiB, 4.2MB. The host's, unless a device
-    /// is named; may be given once for each.
+    /// The most bytes that the plan's arena may have: 4194304, 4MiB, 4.2MB. This is the host's arena, unless
+    /// a device is named; may be given once for each device.
     #[arg(long, value_name = "[DEVICE=]BYTES", value_parser = amount::of_device)]
     memory_limit: Vec<(Device, usize)>,
-    /// Fill initializers that carry no data but say `normal MEAN STD` with seeded values.
+    /// Fill initializers that have no data but a note `normal MEAN STD` with seeded values.
     #[arg(long)]
     seeded_weights: bool,
 }
 
-/// What ovolo comes with: its own ops, and the backends `native`, `onednn`, `cuda`, `cublaslt` and `cudnn`.
+/// The registry that ovolo ships: its own ops, and the backends `native`, `onednn`, `cuda`, `cublaslt` and
+/// `cudnn`.
 ///
 /// # Panics
-/// Never: the names of the backends and of their ops differ.
+/// Never, because the names of the backends and of their ops differ.
 pub fn standard() -> Registry {
     let mut registry = Registry::new();
     ovolo_native::register(&mut registry)
@@ -168,8 +172,7 @@ pub fn standard() -> Registry {
     registry
 }
 
-/// Runs the command that this process was started with, on what a registry has; prints what went wrong and gives the
-/// exit code.
+/// Runs the command of this process with a registry. Prints errors and returns the exit code.
 pub fn main(registry: Registry) -> ExitCode {
     run(Arguments::parse(), &Arc::new(registry))
 }
@@ -208,21 +211,21 @@ fn run(arguments: Arguments, registry: &Arc<Registry>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            // Diagnostics say it themselves.
+            // Diagnostics contain the word `error` themselves.
             let message = message.trim_end();
             let message = message.strip_prefix("error: ").unwrap_or(message);
-            // Where nobody can be told, the exit code is all there is.
+            // If standard error cannot be written either, only the exit code remains.
             let _ = writeln!(std::io::stderr(), "error: {message}");
             ExitCode::from(1)
         }
     }
 }
 
-/// What went wrong first with standard output.
+/// The first error of standard output.
 static LOST: OnceLock<String> = OnceLock::new();
 
-/// Prints to standard output; a reader that went away is no error. What cannot be written fails the command
-/// at its end.
+/// Prints to standard output. A closed pipe is not an error; any other failure makes the command fail at its
+/// end.
 fn print(text: &str) {
     let mut out = std::io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -1,4 +1,4 @@
-//! From settings on the command line to a compiled model.
+//! Makes a compiled model from the settings on the command line.
 
 use super::{BUILDS, Settings};
 use ovolo::backend::features::Isa;
@@ -30,13 +30,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The speeds of this machine; a reading that is not worth keeping is said.
+/// Returns the speeds of this machine, with a note if they are not reliable.
 pub(super) fn calibrated_machine(threads: usize) -> Calibration {
     let calibrated = ovolo_tune::calibrate::machine(threads);
     if Isa::planned() > Isa::host() {
         eprintln!(
-            "note: plans are for {}, which this processor has not: they can be looked at and not run, and costs \
-             are of a nominal machine",
+            "note: plans are for {}, which this processor does not have: they can be shown but not run, and costs \
+             are those of a nominal machine",
             Isa::planned()
         );
     } else if !calibrated.steady {
@@ -48,24 +48,25 @@ pub(super) fn calibrated_machine(threads: usize) -> Calibration {
     calibrated
 }
 
-/// What has the speeds measured again, and what is compiled by them made anew.
+/// How to measure the speeds again, so that plans that depend on them are made again.
 pub(super) fn measure_again(threads: usize) -> String {
-    format!("`ovolo doctor --threads {threads}` measures again, once the machine is at rest")
+    format!("run `ovolo doctor --threads {threads}` when the machine is idle to measure it again")
 }
 
-/// Whether a pipeline prices by measured times.
+/// Whether a pipeline prices kernels by measured times.
 pub(super) fn by_times(pipeline: &Pipeline) -> bool {
     pipeline.extract().is_some_and(|extract| extract.cost.name() == "measured")
 }
 
-/// Where `ovolo fit` keeps its model.
+/// The file in which `ovolo fit` keeps its model.
 pub(super) fn learned_file(threads: usize) -> Result<PathBuf, String> {
     let folder = ovolo::cache::home();
     let folder = folder.ok_or("there is no folder for the fitted model: set OVOLO_CACHE, or name a file")?;
     Ok(folder.join(format!("learned-{threads}.json")))
 }
 
-/// A bar on the terminal, if there is one: told how many of how many are done.
+/// Returns a progress bar on the terminal, if there is one. Call it with the number done and the number of
+/// all.
 pub(super) fn bar(title: &'static str, of: &'static str) -> impl FnMut(usize, usize) {
     let terminal = std::io::stderr().is_terminal();
     move |done, all| {
@@ -77,7 +78,7 @@ pub(super) fn bar(title: &'static str, of: &'static str) -> impl FnMut(usize, us
     }
 }
 
-/// A tuner with the table of this machine, and a bar while it times.
+/// Returns a tuner with the table of this machine, which shows a bar while it times.
 pub(super) fn tuner(options: &Options) -> Tuner<'static> {
     let folder = ovolo::cache::home();
     if folder.is_none() {
@@ -99,7 +100,7 @@ pub(super) fn tuner(options: &Options) -> Tuner<'static> {
     tuner
 }
 
-/// Compiles by measured times, after tuning what is missing by a tuner that is `set`, with a bar while that lasts.
+/// Compiles by measured times after tuning what is missing. `set` changes the tuner before.
 pub(super) fn tuned(
     graph: &Graph,
     options: Options,
@@ -114,7 +115,7 @@ pub(super) fn tuned(
     let tally = &tuned.tally;
     if tally.kernels > 0 {
         eprintln!(
-            "tuned: {} kernels: {} known, {} timed, {} hopeless by estimate, {} wrong; {} disturbed runs left out",
+            "tuned: {} kernels: {} known, {} timed, {} skipped as hopeless by their estimate, {} wrong; {} disturbed runs ignored",
             tally.kernels, tally.known, tally.timed, tally.skipped, tally.wrong, tally.disturbed
         );
     }
@@ -128,9 +129,9 @@ pub(super) fn tuned(
 impl Settings {
     pub(super) fn threads(&self) -> Result<usize, String> {
         match self.threads {
-            Some(0) => Err("--threads takes 1 or more".into()),
+            Some(0) => Err("--threads must be at least 1".into()),
             Some(threads) if threads > MOST_THREADS => {
-                Err(format!("--threads takes up to {MOST_THREADS}, not {threads}"))
+                Err(format!("--threads must be at most {MOST_THREADS}, not {threads}"))
             }
             Some(threads) => Ok(threads),
             None => Ok(std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
@@ -146,14 +147,14 @@ impl Settings {
         Ok(onnx::load(registry.onnx(), &self.model, &options).map_err(|error| error.to_string())?.graph)
     }
 
-    /// The dimensions that are bound.
+    /// The dimensions that `--dim` binds.
     fn bound(&self) -> Result<BTreeMap<String, usize>, String> {
         let mut dims = BTreeMap::new();
         for dim in &self.dims {
             let (name, size) = dim
                 .split_once('=')
                 .and_then(|(name, size)| Some((name, size.parse::<usize>().ok().filter(|size| *size > 0)?)))
-                .ok_or_else(|| format!("--dim takes NAME=N with N at least 1, not `{dim}`"))?;
+                .ok_or_else(|| format!("--dim needs NAME=N with N at least 1, not `{dim}`"))?;
             if let Some(before) = dims.insert(name.to_owned(), size) {
                 return Err(format!("--dim gives `{name}` twice: {before} and {size}"));
             }
@@ -161,7 +162,7 @@ impl Settings {
         Ok(dims)
     }
 
-    /// The model of the cost model `learned`: the one that is named, or that of this machine, if there is one.
+    /// The model of the cost model `learned`: the named one, or that of this machine if it exists.
     fn fitted(&self, threads: usize) -> Result<Option<Source>, String> {
         let file = match &self.learned {
             Some(file) => file.clone(),
@@ -173,7 +174,7 @@ impl Settings {
         Ok(Some(Source::new(file.display().to_string(), read(&file)?)))
     }
 
-    /// Replaces the extractor and the cost model of a pipeline by those of the command line.
+    /// Replaces the extractor and the cost model of a pipeline by those from the command line.
     fn choose(&self, registry: &Registry, extract: &mut Extract) -> Result<(), String> {
         if !self.costs.is_empty() {
             let source =
@@ -206,11 +207,11 @@ impl Settings {
         if self.seeded_weights { MissingWeights::Seeded } else { MissingWeights::Refuse }
     }
 
-    /// What is asked of a compilation, with the calibration that is kept.
+    /// Returns the request for a compilation, with the kept calibration.
     pub(super) fn request(&self, registry: &Registry, pipeline: &str) -> Result<Request, String> {
         let rules = rule_texts(registry, &self.rules)?;
-        // Rules are read where something is wrong, or where a compilation needs them: all mistakes are told
-        // at once, and what is in the cache starts without them.
+        // Rules are parsed only if the pipeline has a mistake, to report all mistakes together, or later for
+        // a compilation. A start from the cache needs no rules.
         let mut pipeline = match read_pipeline(registry, pipeline, None) {
             Ok(pipeline) => pipeline,
             Err(error) => {
@@ -241,7 +242,7 @@ impl Settings {
         })
     }
 
-    /// That a compilation would not be refused, without the work of one.
+    /// Checks that a compilation would not be refused, without running it.
     pub(super) fn check(&self, registry: &Registry, request: &Request) -> Result<(), String> {
         let rules = read_rules(registry, &request.rules)?;
         request.pipeline.names(&rules).map_err(|errors| errors.to_string())?;
@@ -250,7 +251,7 @@ impl Settings {
         self.graph(registry).map(|_| ())
     }
 
-    /// The options of the compilation.
+    /// Returns the options of the compilation.
     pub(super) fn options(&self, registry: &Arc<Registry>, pipeline: &str) -> Result<Options, String> {
         Ok(options(registry, &self.request(registry, pipeline)?)?.0)
     }
@@ -259,7 +260,7 @@ impl Settings {
         self.compile_into(registry, &mut Vec::new())
     }
 
-    /// As [`Settings::compile`]; where a pass fails, `stages` holds those before it.
+    /// As [`Settings::compile`]; if a pass fails, `stages` holds the stages before it.
     pub(super) fn compile_into(
         &self,
         registry: &Arc<Registry>,
@@ -268,7 +269,7 @@ impl Settings {
         Ok(self.build_into(registry, &self.request(registry, &self.pipeline)?, stages)?.compilation)
     }
 
-    /// Compiles what a request asks for.
+    /// Compiles what a request describes.
     pub(super) fn build(&self, registry: &Arc<Registry>, request: &Request) -> Result<Built, String> {
         self.build_into(registry, request, &mut Vec::new())
     }
@@ -289,14 +290,14 @@ impl Settings {
         Ok(Built { compilation, machine, basis: None })
     }
 
-    /// Compiles, and gives the options that its choices can be questioned with.
+    /// Compiles, and returns the options with which questions about its choices can be answered.
     pub(super) fn compile_and_options(
         &self,
         registry: &Arc<Registry>,
     ) -> Result<(Compilation, Options), String> {
         let options = self.options(registry, &self.pipeline)?;
         if by_times(&options.pipeline) {
-            // Read again, with the times that the tuning has added.
+            // Read them again, with the times that tuning has added.
             let compilation = tuned(&self.graph(registry)?, options, |_| {})?.compilation;
             return Ok((compilation, self.options(registry, &self.pipeline)?));
         }
@@ -316,16 +317,16 @@ impl Settings {
     }
 }
 
-/// A compiled model, and what it was priced by.
+/// A compiled model, and what its prices depend on.
 pub(super) struct Built {
     pub(super) compilation: Compilation,
-    /// The speeds of the machine, where the cost model went by them and they are kept.
+    /// The speeds of the machine, if the cost model used them and they are kept.
     pub(super) machine: Option<Machine>,
-    /// What of the table of times the plan rests on.
+    /// The lines of the table of times that the plan depends on.
     pub(super) basis: Option<Basis>,
 }
 
-/// The options of a compilation, and the speeds of the machine if they are asked for and kept.
+/// Returns the options of a compilation, and the speeds of the machine if they are needed and kept.
 fn options(registry: &Arc<Registry>, request: &Request) -> Result<(Options, Option<Machine>), String> {
     let calibrated = request.calibrated().then(|| calibrated_machine(request.threads).machine);
     let machine = calibrated.unwrap_or(Machine::NOMINAL);
@@ -348,12 +349,13 @@ fn options(registry: &Arc<Registry>, request: &Request) -> Result<(Options, Opti
     Ok((options, kept))
 }
 
-/// A line for each backend that was not there.
+/// Returns a line for each absent backend.
 pub(super) fn absent(missing: &[(String, String)]) -> Vec<String> {
     missing.iter().map(|(name, why)| format!("backend {name}: {why}")).collect()
 }
 
-/// A pipeline: a shipped one by its name, or a file. With rules, what it says of them is checked as well.
+/// Reads a pipeline: a shipped one by its name, or a file. If rules are given, the rule names in it are
+/// checked as well.
 pub(super) fn read_pipeline(
     registry: &Registry,
     name: &str,
@@ -371,7 +373,7 @@ pub(super) fn read_pipeline(
     if !path.exists() {
         let shipped: Vec<&str> = registry.pipeline_names().collect();
         return Err(format!(
-            "--pipeline {name}: no such file, and the shipped pipelines are {}",
+            "--pipeline {name}: there is no such file; the shipped pipelines are {}",
             shipped.join(", ")
         ));
     }
@@ -401,12 +403,12 @@ pub(super) fn rule_files(directory: &Path) -> Result<Vec<(String, String)>, Stri
     found.retain(|path| path.extension().is_some_and(|extension| extension == "ron"));
     found.sort();
     if found.is_empty() {
-        return Err(format!("--rules {}: there is no .ron file in it", directory.display()));
+        return Err(format!("--rules {}: the directory has no .ron file", directory.display()));
     }
     found.into_iter().map(|path| Ok((path.display().to_string(), read(&path)?))).collect()
 }
 
-/// A text file. Of one that is no text, the place where it stops being one.
+/// Reads a text file. If it is not text, the error names the first place that is not.
 pub(super) fn read(path: &Path) -> Result<String, String> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     String::from_utf8(bytes).map_err(|error| {
@@ -416,26 +418,27 @@ pub(super) fn read(path: &Path) -> Result<String, String> {
         let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let column = String::from_utf8_lossy(&before[start..]).chars().count() + 1;
         format!(
-            "{}:{line}:{column}: this is not UTF-8 text: byte {:#04x} begins no character\n  help: save the \
-             file as UTF-8; `iconv -f LATIN1 -t UTF-8 FILE` converts one that is in Latin-1",
+            "{}:{line}:{column}: this is not UTF-8 text: no character begins with byte {:#04x}\n  help: save the \
+             file as UTF-8; `iconv -f LATIN1 -t UTF-8 FILE` converts a file in Latin-1",
             path.display(),
             after.first().copied().unwrap_or(0)
         )
     })
 }
 
-/// A graph in text form; its mistakes name the file.
+/// Reads a graph in text form; error messages name the file.
 pub(super) fn read_graph(registry: &Registry, path: &Path) -> Result<Graph, String> {
     let source = Source::new(path.display().to_string(), read(path)?);
     text::parse_source(registry.ops(), &source, &|_| None).map_err(|error| error.to_string())
 }
 
-/// The name of the file that holds a value: a `/` becomes a `_`.
+/// The file name for a value: a `/` becomes a `_`.
 pub(super) fn file_name(name: &str) -> String {
     format!("{}.npy", name.replace('/', "_"))
 }
 
-/// Writes outputs as `NAME.npy`; none of them if two would be one file, or one would be a file that was read.
+/// Writes outputs as `NAME.npy`. Writes none if two have the same file name, or if one would replace an
+/// input.
 pub(super) fn write_outputs(
     session: &Session,
     outputs: &[Tensor],
@@ -461,7 +464,7 @@ pub(super) fn write_outputs(
     Ok(())
 }
 
-/// The plan's inputs in order, from files by name. Every input is needed, and no other is taken.
+/// Reads the plan's inputs in order, from files by name. Every input is needed, and no other is accepted.
 pub(super) fn inputs(plan: &Plan, files: &[(String, PathBuf)]) -> Result<Vec<Tensor>, String> {
     let mut given = Vec::new();
     for (name, path) in files {
@@ -471,6 +474,8 @@ pub(super) fn inputs(plan: &Plan, files: &[(String, PathBuf)]) -> Result<Vec<Ten
     let find = |name: &str| given.iter().find(|(given, _)| given == name).map(|(_, tensor)| tensor.clone());
     plan.inputs
         .iter()
-        .map(|(name, _)| find(name).ok_or_else(|| format!("input `{name}` is missing")))
+        .map(|(name, _)| {
+            find(name).ok_or_else(|| format!("input `{name}` is missing: give --input {name}=FILE.npy"))
+        })
         .collect()
 }

@@ -17,13 +17,13 @@ pub(super) struct MergeTimes {
     /// Tables of times, as `ovolo tune` keeps them: `times-THREADS.txt`.
     #[arg(required = true, value_name = "TABLE")]
     tables: Vec<PathBuf>,
-    /// Write the merged table to this file, in place of adding it to this machine's own.
+    /// Write the merged table to this file, instead of adding it to this machine's own table.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Say how the times of different machines or versions compare, and merge nothing.
+    /// Show how the times of different machines or versions compare, and merge nothing.
     #[arg(long, conflicts_with = "out")]
     compare: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -91,10 +91,12 @@ impl MergeTimes {
     }
 }
 
-/// The table of this machine for the threads of the first one, which is then among the parts.
+/// Returns the file of this machine's table for the threads of the first table, and adds that table to the
+/// parts.
 fn own(parts: &mut Vec<Part>, registry: &Registry) -> Result<PathBuf, String> {
     let folder = ovolo::cache::home().ok_or("there is no folder for the table: name a file with --out")?;
-    let threads = parts.first().and_then(Part::threads).ok_or("the tables do not say their threads")?;
+    let threads =
+        parts.first().and_then(Part::threads).ok_or("the tables do not tell their number of threads")?;
     let file = folder.join(format!("times-{threads}.txt"));
     let validators = validators(threads, registry.backends());
     let stored = match std::fs::read_to_string(&file) {

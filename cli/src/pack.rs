@@ -11,19 +11,19 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub(super) struct Pack {
-    /// Tables of buffers: CSV with the columns id, lower, upper, size, and perhaps alignment. A buffer
-    /// is live from `lower` up to but not including `upper`.
+    /// Tables of buffers: CSV with the columns id, lower, upper, size, and optionally alignment. A buffer is
+    /// live from `lower` up to but not including `upper`.
     #[arg(required = true, value_name = "FILE.csv")]
     files: Vec<PathBuf>,
     /// Write each table with its offsets to DIR/NAME.csv.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Bytes that are enough, such as 1048576 or 1MiB: the search ends there, and what needs more fails.
-    /// Default: the fewest.
+    /// A number of bytes that is small enough, such as 1048576 or 1MiB: the search stops there, and a table
+    /// that needs more fails. Default: search for the fewest bytes.
     #[arg(long, value_name = "BYTES", value_parser = capacity)]
     capacity: Option<usize>,
-    /// How many steps the search may take for each table: some tens of microseconds each. With thousands of
-    /// buffers the heuristics before it count as well; the first of them is always done.
+    /// The most steps of the search for each table; a step takes some tens of microseconds. With thousands of
+    /// buffers, the heuristics before the search count as well, except the first, which always runs.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     steps: u64,
     /// Print one JSON object.
@@ -31,7 +31,7 @@ pub(super) struct Pack {
     json: bool,
 }
 
-/// A table and where it goes.
+/// A table and its output file.
 struct Job<'a> {
     name: String,
     file: &'a Path,
@@ -81,7 +81,7 @@ impl Pack {
         if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
     }
 
-    /// Reads every table before anything is written; all mistakes of all files are reported at once.
+    /// Reads every table before anything is written, and reports all mistakes of all files together.
     fn jobs(&self) -> Result<Vec<Job<'_>>, String> {
         let mut jobs: Vec<Job> = Vec::new();
         let mut wrong = Vec::new();
@@ -117,15 +117,15 @@ impl Pack {
     }
 }
 
-/// Bytes that are enough: some.
+/// Parses the number of bytes that is small enough.
 fn capacity(text: &str) -> Result<usize, String> {
     match memory(text)? {
-        0 => Err("nothing fits in no bytes".to_owned()),
+        0 => Err("--capacity must be at least 1 byte".to_owned()),
         bytes => Ok(bytes),
     }
 }
 
-/// Packs a table, with a bar while it is searched.
+/// Packs a table, with a bar during the search.
 fn plan(planner: &Exact, table: &Table) -> Packing {
     let mut bar = bar("packing", "steps");
     let count = |steps: u64| usize::try_from(steps).unwrap_or(usize::MAX);
@@ -137,7 +137,7 @@ fn plan(planner: &Exact, table: &Table) -> Packing {
         }
     });
     if shown.1 > 0 {
-        // The search is over, wherever it was.
+        // The search is over, whether or not it reached the last step.
         bar(shown.0, shown.0);
     }
     packing
@@ -147,11 +147,11 @@ fn too_large(job: &Job, packing: &Packing, capacity: usize) -> String {
     let file = job.file.display();
     let Packing { peak, lower_bound, steps, proven, .. } = packing;
     let why = if lower_bound > &capacity {
-        format!("{lower_bound} bytes are live at one time; raise --capacity")
+        format!("{lower_bound} bytes are live at the same time; raise --capacity")
     } else if *proven {
-        "and that is proven to be the least; raise --capacity".to_owned()
+        "this is proven to be the minimum; raise --capacity".to_owned()
     } else {
-        format!("the best found in {steps} steps; raise --steps or --capacity")
+        format!("this is the best found in {steps} steps; raise --steps or --capacity")
     };
-    format!("{file}: needs {peak} bytes and {capacity} are allowed: {why}; nothing was written for it")
+    format!("{file}: needs {peak} bytes, but {capacity} are allowed: {why}; no output was written for it")
 }

@@ -1,4 +1,4 @@
-//! Pages with pictures: what they say of the settings, and the files they are written to.
+//! Pages with pictures: what they show about the settings, and the files they are written to.
 
 use super::load::rule_files;
 use super::{Settings, print};
@@ -14,7 +14,7 @@ impl Settings {
         self.model.file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Every file that a compilation reads, as far as they are there.
+    /// Every existing file that a compilation reads.
     pub(super) fn inputs(&self) -> Vec<PathBuf> {
         let mut files = vec![self.model.clone(), PathBuf::from(&self.pipeline)];
         files.extend(self.costs.clone());
@@ -22,14 +22,14 @@ impl Settings {
         for directory in &self.rules {
             files.extend(rule_files(directory).into_iter().flatten().map(|(name, _)| PathBuf::from(name)));
         }
-        // What is wrong with the model is said where it is read.
+        // Mistakes in the model are reported where it is read.
         if self.model.extension().is_none_or(|extension| extension != "ovolo") {
             files.extend(onnx::external(&self.model).into_iter().flatten().filter_map(|(_, path)| path));
         }
         files
     }
 
-    /// How a plan came about, for a reader: names and values.
+    /// Describes how a plan was made, for a reader: names and values.
     pub(super) fn account(
         &self,
         registry: &Registry,
@@ -50,8 +50,7 @@ impl Settings {
     }
 }
 
-/// Refuses a file that cannot be written, or would take the place of one that is read, before the work for it is
-/// done.
+/// Refuses a file that cannot be written, or that would replace an input, before the work is done.
 pub(super) fn writable(what: &str, file: &Path, inputs: &[PathBuf]) -> Result<(), String> {
     let said = |why: &str| Err(format!("{what}{}: {why}", file.display()));
     if let Err(why) = ovolo::file::spare(file, inputs.iter().map(PathBuf::as_path)) {
@@ -60,19 +59,19 @@ pub(super) fn writable(what: &str, file: &Path, inputs: &[PathBuf]) -> Result<()
     if file.is_dir() || file.file_name().is_none() {
         return said("is a directory");
     }
-    // It would be replaced, not written to.
+    // Writing would replace it.
     if std::fs::symlink_metadata(file).is_ok_and(|there| !there.is_file()) {
-        return said("is there, and is no plain file");
+        return said("exists and is not a regular file");
     }
     match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
-            said(&format!("there is no directory {}", folder.display()))
+            said(&format!("the directory {} does not exist", folder.display()))
         }
         _ => Ok(()),
     }
 }
 
-/// Writes a page, and says so.
+/// Writes a page, and reports it.
 pub(super) fn write_page(file: &Path, page: &Page<'_>) -> Result<(), String> {
     let html = page.html();
     ovolo::file::write(file, &[html.as_bytes()])

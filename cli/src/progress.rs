@@ -1,8 +1,8 @@
-//! How far a long command is, on a terminal; nothing where standard error goes elsewhere.
+//! Shows the progress of a long command on a terminal, and nothing if standard error is not a terminal.
 
 use std::io::IsTerminal;
 
-/// A line on standard error that is written over and over.
+/// A line on standard error that is overwritten again and again.
 pub(super) struct Progress {
     done: usize,
     all: usize,
@@ -10,17 +10,17 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of so many steps.
+    /// Returns the progress of `all` steps.
     pub fn new(all: usize) -> Self {
         Self { done: 0, all, shown: std::io::stderr().is_terminal() }
     }
 
-    /// The same where some are done.
+    /// The same if some steps are done already.
     pub fn from(done: usize, all: usize) -> Self {
         Self { done, ..Self::new(all) }
     }
 
-    /// A step begins, so many being done.
+    /// A step begins after `done` others.
     pub fn at(&mut self, done: usize, what: &str) {
         self.done = done;
         self.step(what);

@@ -1,4 +1,4 @@
-//! `ovolo rules …`: what rule authors ask.
+//! `ovolo rules …`: commands for authors of rules.
 
 mod ablate;
 mod check;
@@ -20,18 +20,18 @@ use std::sync::Arc;
 pub(super) enum Rules {
     /// List rules: name, place, law.
     List(list::List),
-    /// Find what cannot be meant: sides of different types, examples that do not read, unused variables,
-    /// rules that change nothing, that another subsumes or undoes, that no pipeline uses, that never fire.
+    /// Find probable mistakes: sides of different types, invalid examples, unused variables, and rules that
+    /// change nothing, that another rule subsumes or reverses, that no pipeline uses, or that never fire.
     Check(check::Check),
-    /// Say why a rule does not fire on a model: the nearest miss, the guard that says no, or the limit.
+    /// Show why a rule does not fire on a model: the nearest miss, the guard that refuses, or the limit.
     WhyNot(why::WhyNotCommand),
-    /// Check every rule numerically on generated instances, and members of models' e-graphs.
+    /// Check every rule numerically on generated instances, or members of models' e-graphs.
     Verify(verify::Verify),
-    /// Say what each rule is worth on models: the cost without it, against with it.
+    /// Show what each rule is worth on models: the cost without it compared with the cost with it.
     Ablate(ablate::Ablate),
     /// Print the reference for rule authors: ops, attributes, guards, computed attributes.
     Reference,
-    /// Run the examples beside the rules.
+    /// Run the examples of the rules.
     Test(test::Test),
 }
 
@@ -52,24 +52,25 @@ impl Rules {
     }
 }
 
-/// Which rules a command is about.
+/// The rules that a command works on.
 #[derive(Args)]
 struct Source {
     /// Rule files. Default: the shipped ones.
     files: Vec<PathBuf>,
-    /// Adds the rule files of a directory. May be given more than once.
+    /// Add the rule files of a directory. May be given more than once.
     #[arg(long, value_name = "DIR")]
     rules: Vec<PathBuf>,
-    /// Only these rules, or the rules of these files (without folder and ending). May be given more than once.
+    /// Use only these rules, or the rules of these files (without folder and extension). May be given more than
+    /// once.
     #[arg(long = "rule", value_name = "NAME")]
     only: Vec<String>,
 }
 
-/// Rule files as they are read.
+/// Rule files after parsing.
 struct Loaded {
     /// Names and texts, of files of examples as well.
     files: Vec<(String, String)>,
-    /// The rules that are asked for.
+    /// The rules that were asked for.
     set: RuleSet,
     /// All rules of the files.
     all: RuleSet,
@@ -81,7 +82,7 @@ impl Loaded {
         self.files.iter().find(|(name, _)| name == file).map_or("", |(_, text)| text)
     }
 
-    /// The line and the column of a byte of a file, both from 1 on.
+    /// The line and the column of a byte in a file, both starting at 1.
     fn line_column(&self, file: &str, at: usize) -> (usize, usize) {
         let text = self.text(file);
         let before = text.get(..at).unwrap_or(text);
@@ -89,7 +90,7 @@ impl Loaded {
         (before.matches('\n').count() + 1, before[start..].chars().count() + 1)
     }
 
-    /// With these files, of which places may be told.
+    /// Adds files in which places may be reported.
     fn with(mut self, files: &Texts) -> Self {
         for (name, text) in texts(files) {
             if !self.files.iter().any(|(known, _)| *known == name) {
@@ -99,7 +100,7 @@ impl Loaded {
         self
     }
 
-    /// A place of a rule as `file:line:column`.
+    /// Formats a place of a rule as `file:line:column`.
     fn place(&self, rule: &Rule, span: Span) -> String {
         let (line, column) = self.line_column(&rule.file, span.start);
         format!("{}:{line}:{column}", rule.file)
@@ -122,10 +123,10 @@ fn texts(files: &Texts) -> impl Iterator<Item = (String, String)> {
     files.iter().map(|(name, text)| (name.to_owned(), text.to_string()))
 }
 
-/// Threads of a command whose result does not depend on their number.
+/// The number of threads of a command whose result does not depend on it.
 fn threads(asked: Option<usize>) -> Result<usize, String> {
     match asked {
-        Some(0) => Err("--threads takes 1 or more".into()),
+        Some(0) => Err("--threads must be at least 1".into()),
         Some(threads) => Ok(threads),
         None => Ok(std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
     }
@@ -137,7 +138,7 @@ impl Source {
         if mistakes.is_empty() { Ok(loaded) } else { Err(mistakes.to_string()) }
     }
 
-    /// The rules that could be read, and the mistakes of the others.
+    /// Returns the rules that could be parsed, and the mistakes of the others.
     fn load_right(&self, registry: &Registry) -> Result<(Loaded, Diagnostics), String> {
         let mut files: Vec<(String, String)> = Vec::new();
         if self.files.is_empty() {

@@ -16,13 +16,13 @@ pub(super) struct Run {
     settings: Settings,
     #[command(flatten)]
     caching: Caching,
-    /// An input of the model. Once for each.
+    /// An input of the model. Give one for each.
     #[arg(long = "input", value_name = "NAME=FILE.npy")]
     inputs: Vec<String>,
     /// Write each output to DIR/NAME.npy (a `/` in a name becomes `_`).
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
-    /// Compare the class of the highest score of each row of the first output with these labels.
+    /// Compare the class with the highest score in each row of the first output with these labels.
     #[arg(long, value_name = "FILE.npy")]
     labels: Option<PathBuf>,
     /// Print the outputs' names, types and files as JSON.
@@ -35,7 +35,7 @@ impl Run {
         let mut files = Vec::new();
         for input in &self.inputs {
             let (name, file) =
-                input.split_once('=').ok_or_else(|| format!("--input takes NAME=FILE.npy, not `{input}`"))?;
+                input.split_once('=').ok_or_else(|| format!("--input needs NAME=FILE.npy, not `{input}`"))?;
             files.push((name.to_owned(), PathBuf::from(file)));
         }
         let Ready { made: mut session, cached, .. } = self.caching.session(registry, &self.settings)?;
@@ -75,7 +75,7 @@ impl Run {
     }
 }
 
-/// The first values.
+/// Formats the first values.
 fn preview(tensor: &Tensor) -> String {
     const SHOWN: usize = 8;
     let mut text = String::from("  ");
@@ -94,10 +94,11 @@ fn preview(tensor: &Tensor) -> String {
     text
 }
 
-/// The share of rows whose highest score stands at the label: share, right, all.
+/// Returns the share of rows whose label has the highest score, the number of these rows, and the number of
+/// all.
 fn accuracy(path: &std::path::Path, outputs: &[Tensor]) -> Result<(f64, usize, usize), String> {
     let labels = ovolo::npy::read(path).map_err(|error| error.to_string())?;
-    let labels = labels.to_i64().ok_or_else(|| format!("{}: labels are integers", path.display()))?;
+    let labels = labels.to_i64().ok_or_else(|| format!("{}: labels must be integers", path.display()))?;
     let scores = outputs.first().ok_or("the model has no output")?;
     let rows = labels.len();
     let values = scores.to_f64();

@@ -39,11 +39,11 @@ impl Save {
             let constants = session::in_order(&constants);
             let origin;
             (key, origin) = settled(registry, &key, &request, &built)?;
-            // The file needs no cache that can be written.
+            // Writing the file does not need a writable cache.
             if let Some(cache) = &cache
                 && let Err(why) = cache.keep_plan(&key, plan, &constants, origin.clone())
             {
-                eprintln!("note: the plan is not kept in the cache: {why}");
+                eprintln!("note: the plan was not stored in the cache: {why}");
             }
             Cache::save_plan(&key, plan, &constants, origin, &self.file)
                 .map_err(|error| error.to_string())?;
@@ -68,7 +68,7 @@ impl Load {
         let entry =
             cache.load(&self.file, &|entry| fits(entry, registry)).map_err(|error| error.to_string())?;
         print(&format!(
-            "entry {} of {}: {} steps, taken over\n",
+            "entry {} of {}: {} steps, added to the cache\n",
             entry.key.fingerprint().short(),
             entry.model,
             entry.plan.steps()
@@ -77,8 +77,8 @@ impl Load {
     }
 }
 
-/// Whether a run on this machine would take the entry. Speeds and times that it was chosen by are taken
-/// over where there are none.
+/// Checks whether a run on this machine would use the entry. The speeds and times that it was chosen by are
+/// added if there are none.
 fn fits(entry: &Entry, registry: &Registry) -> Result<(), String> {
     let elsewhere = cache::elsewhere(&entry.key, registry, BUILDS);
     if let Some(first) = elsewhere.first() {
@@ -88,7 +88,7 @@ fn fits(entry: &Entry, registry: &Registry) -> Result<(), String> {
             None => "does not exist".to_owned(),
         };
         return Err(format!(
-            "it is of another machine or version: {} {} there and {} here{more}",
+            "it belongs to another machine or version: {} {} there and {} here{more}",
             first.field,
             said(&first.there),
             said(&first.here)
@@ -103,7 +103,7 @@ fn fits(entry: &Entry, registry: &Registry) -> Result<(), String> {
         (there, here) if there == here || entry.key.get("calibration") == Some("not asked") => {}
         _ => {
             return Err(format!(
-                "it was priced by other speeds than those that are kept here: remove machine-{threads}.json to take it"
+                "it was priced by speeds other than those kept here: remove machine-{threads}.json to use it"
             ));
         }
     }
@@ -112,7 +112,7 @@ fn fits(entry: &Entry, registry: &Registry) -> Result<(), String> {
         let machine = entry.machine.unwrap_or(Machine::NOMINAL);
         let mut tuner = Tuner::open(folder.as_deref(), threads, machine, registry.backends());
         tuner.adopt(basis).map_err(|why| {
-            format!("it was chosen by other times than those that are kept here ({why}): remove times-{threads}.txt to take it")
+            format!("it was chosen by times other than those kept here ({why}): remove times-{threads}.txt to use it")
         })?;
     }
     Ok(())

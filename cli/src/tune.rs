@@ -14,22 +14,22 @@ use std::time::Instant;
 pub(super) struct Tune {
     #[command(flatten)]
     settings: Settings,
-    /// Draw so many plans around the extracted one, time them whole, and take the fastest.
+    /// Draw this many plans around the extracted one, time them whole, and keep the fastest.
     #[arg(long, value_name = "PLANS", default_value_t = 0)]
     sample: usize,
-    /// The seed of what is drawn.
+    /// The seed for drawing.
     #[arg(long, default_value_t = 1, requires = "sample")]
     seed: u64,
-    /// Time kernels within so many plans around the extracted one, however long that takes.
+    /// Time kernels within this many plans around the extracted one, however long that takes.
     #[arg(long, value_name = "PLANS", conflicts_with = "shard", value_parser = clap::value_parser!(u16).range(1..))]
     within: Option<u16>,
-    /// How far from the extracted plan these are drawn.
+    /// How far these plans are from the extracted one: a multiple of the usual disturbance of prices.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "within", value_parser = clap::value_parser!(u16).range(1..))]
     spread: u16,
-    /// Only time the kernels of one of several shards, such as 2/4; `ovolo merge-times` takes the tables together.
+    /// Only time the kernels of one of several shards, such as 2/4; `ovolo merge-times` merges the tables.
     #[arg(long, value_name = "N/COUNT", conflicts_with = "sample")]
     shard: Option<Shard>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -72,7 +72,7 @@ impl Tune {
             if let Some(((_, first), rest)) = tuned.sampled.split_first() {
                 let least = rest.iter().map(|(_, seconds)| *seconds).fold(f64::INFINITY, f64::min);
                 print(&format!(
-                    "{} plans drawn and timed whole: the fastest takes {:.3} ms, the one before {:.3} ms\n",
+                    "{} plans drawn and timed whole: the fastest takes {:.3} ms, the first plan {:.3} ms\n",
                     rest.len(),
                     least * 1e3,
                     first * 1e3
@@ -82,7 +82,7 @@ impl Tune {
         Ok(())
     }
 
-    /// Times a shard of the kernels into the table, and chooses nothing.
+    /// Times a shard of the kernels into the table, and chooses no plan.
     fn part(&self, graph: &Graph, options: &Options, shard: Shard) -> Outcome {
         let mut tuner = tuner(options);
         tuner.shard = shard;

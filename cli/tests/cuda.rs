@@ -1,5 +1,5 @@
-//! Generated kernels without a device: their own text runs on the processor and is compared with the
-//! reference evaluation, and NVRTC makes machine code of it.
+//! Tests generated kernels without a device: their own text runs on the processor and is compared with the
+//! reference evaluation, and NVRTC compiles it to machine code.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../tests/common/mod.rs"]
@@ -35,7 +35,7 @@ use ovolo_cuda::{Job, Module};
 
 fn main() {
     standin::place();
-    let (driver, standin) = (need::of(Place::Driver, &[]), need::of(Place::Standin, &[]));
+    let (driver, standin) = (need::needs(Place::Driver, &[]), need::needs(Place::Standin, &[]));
     let mut trials = Vec::new();
     for (number, (name, cases)) in FAMILIES.iter().enumerate() {
         let cases =
@@ -63,7 +63,7 @@ fn main() {
         trials.push(trial(format!("device::graph::{name}"), &driver, run));
     }
     for (name, test, place, libraries) in library::TESTS.iter().chain(graph::TESTS) {
-        trials.push(trial(format!("library::{name}"), &need::of(*place, libraries), *test));
+        trials.push(trial(format!("library::{name}"), &need::needs(*place, libraries), *test));
     }
     trials.push(trial("device::errors_say_what_to_do", &standin, device::errors_say_what_to_do));
     let kept = device::machine_code_and_plans_are_kept;
@@ -86,7 +86,7 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-/// Compares the kernels of some cases with the reference, threads in either order.
+/// Compares the kernels of some cases with the reference, running the threads in two orders.
 fn values(name: &str, cases: &[Case]) -> Result<(), Failed> {
     let compiler = host::compiler()?;
     let jobs: Vec<Job> = cases
@@ -116,14 +116,15 @@ fn values(name: &str, cases: &[Case]) -> Result<(), Failed> {
     }
 }
 
-/// The transpose of a matrix whose squares are ragged, with another text; what the processor makes of it.
+/// Runs the transpose of a matrix with incomplete tiles after replacing a part of its text, and compares the
+/// result.
 fn changed(from: &str, to: &str) -> Result<Result<(), String>, Failed> {
     let compiler = host::compiler()?;
     let x = Random::new(7).tensor(DType::F32, &[40, 70]);
     let attrs = ovolo::attr::Attrs::new().ints("perm", &[1, 0]);
     let case = Case::new("transpose", attrs, vec![x]).ok_or("the op refuses")?;
     let mut job = case.job()?;
-    let kernel = job.kernels.first_mut().ok_or("there is no kernel")?;
+    let kernel = job.kernels.first_mut().ok_or("the op has no kernel")?;
     let text = kernel.text.replace(from, to);
     if text == kernel.text {
         return Err(format!("the kernel has no `{from}`").into());
@@ -139,7 +140,8 @@ fn changed(from: &str, to: &str) -> Result<Result<(), String>, Failed> {
     Ok(outcome)
 }
 
-/// What is read before others have written it is garbage in one order of threads or the other.
+/// A missing barrier must show: values that are read before other threads have written them are wrong in one
+/// of the thread orders.
 fn a_missing_barrier_shows() -> Result<(), Failed> {
     match changed("__syncthreads();", ";")? {
         Ok(()) => Err("the kernel is right without its barrier".into()),
@@ -147,15 +149,15 @@ fn a_missing_barrier_shows() -> Result<(), Failed> {
     }
 }
 
-/// An index that is off by one is seen, at the edge too.
+/// An index that is off by one must show, at the edge too.
 fn a_wrong_index_shows() -> Result<(), Failed> {
     match changed("y < 40u", "y < 39u")? {
-        Ok(()) => Err("a row that nobody writes is not missed".into()),
+        Ok(()) => Err("an unwritten row is not detected".into()),
         Err(_) => Ok(()),
     }
 }
 
-/// Whether every element is the reference's, padding included, within the rounding of its type.
+/// Checks that every element equals the reference's within the rounding of its type, including padding.
 fn agrees(case: &Case, result: &Tensor, reference: &Tensor) -> Result<(), String> {
     let (relative, absolute) = match case.ty.dtype {
         DType::F32 => (1e-4, 1e-5),
@@ -164,7 +166,7 @@ fn agrees(case: &Case, result: &Tensor, reference: &Tensor) -> Result<(), String
         DType::F64 => (1e-10, 1e-11),
         _ => (0.0, 0.0),
     };
-    // Sums of many elements, or products, round as often.
+    // Results that are sums or products of many elements are rounded as often.
     let most = case.operands.iter().map(|operand| operand.ty().shape.count()).max().unwrap_or(1);
     let share = most as f64 / case.ty.shape.count().max(1) as f64;
     let products = match case.op {
@@ -187,7 +189,7 @@ fn agrees(case: &Case, result: &Tensor, reference: &Tensor) -> Result<(), String
     for (at, (a, b)) in pairs.enumerate() {
         let near = a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= absolute + relative * b.abs();
         if !near {
-            return Err(format!("element {at} is {a}, not {b}"));
+            return Err(format!("element {at} is {a} instead of {b}"));
         }
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! How much memory a first start takes: what a model is packed from leaves as what it is packed to comes.
+//! Tests the memory of a first start: the sources of packed weights are released while the packed ones are
+//! made.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +12,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Weights, and the bytes of each.
+/// The number of weights, and the bytes of each.
 const WEIGHTS: usize = 8;
 const BYTES: usize = 16 << 20;
 const SIDES: [i64; 2] = [1024, 4096];
@@ -23,12 +24,12 @@ fn value(name: &str) -> ValueInfoProto {
     ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type, ..TypeProto::default() }) }
 }
 
-/// A chain of matrix products whose weights lie in a file beside the model. They are written piece by piece:
-/// the memory of this process counts for a child until it has begun.
+/// Writes a chain of matrix products whose weights are in a file beside the model. The weights are written
+/// piece by piece, because the memory of this process counts for a child process until it has started.
 fn model(at: &Path) -> PathBuf {
     let mut file = std::fs::File::create(at.join("weights")).unwrap();
     for weight in 0..WEIGHTS {
-        // Each is another: the cache keeps what is the same once.
+        // Each weight is different, because the cache stores equal ones only once.
         let values = (0..1 << 18).map(|at| 1e-3 * ((at + weight) % 11) as f32);
         let piece: Vec<u8> = values.flat_map(f32::to_le_bytes).collect();
         for _ in 0..BYTES / piece.len() {
@@ -72,7 +73,7 @@ fn model(at: &Path) -> PathBuf {
     path
 }
 
-/// The most memory that a command had at one time, in bytes.
+/// Returns the most memory that a command used at one time, in bytes.
 #[allow(clippy::zombie_processes)] // The system's own call waits for it, and tells what it took.
 fn most(command: &mut Command) -> usize {
     let child = command.stdout(Stdio::null()).spawn().unwrap();
@@ -80,7 +81,7 @@ fn most(command: &mut Command) -> usize {
     let mut status = 0;
     // SAFETY: a plain structure of numbers, for which zeros are a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the child is this process's own, and nobody else waits for it.
+    // SAFETY: the child belongs to this process, and nothing else waits for it.
     assert_eq!(unsafe { libc::wait4(id, &raw mut status, 0, &raw mut usage) }, id);
     assert_eq!(status, 0);
     usize::try_from(usage.ru_maxrss).unwrap() << 10
@@ -108,7 +109,7 @@ fn a_first_start_takes_the_packed_weights_and_little_more() {
     let weights = WEIGHTS * BYTES;
     let (none, cold, warm) = (run(&["--no-cache"]), run(&[]), run(&[]));
     std::fs::remove_dir_all(&at).unwrap();
-    // Beside the weights that are packed: what two of them are packed from, and the program.
+    // In addition to the packed weights, it holds the sources of two of them, and the program.
     for (what, bytes) in [("without a cache", none), ("with an empty one", cold), ("from the cache", warm)] {
         assert!(bytes > weights, "{what}: {bytes} bytes, less than the weights");
         assert!(bytes < weights + 4 * BYTES + (32 << 20), "{what}: {} MiB", bytes >> 20);

@@ -1,7 +1,7 @@
-//! The backend in the list: contracts of generated kernels, and plans on a device.
+//! The backend `cuda`: the contracts of generated kernels, and plans on a device.
 
-use super::alone::Alone;
 use super::runtime::Runtime;
+use super::single_call::SingleCall;
 use super::{job, library, nvrtc};
 use ovolo::backend::{Backend, Call, Contract, Kernel, Loading, Runner};
 use ovolo::op::Lowering;
@@ -10,16 +10,17 @@ use ovolo::tensor::Family;
 /// The family of devices that the backend runs on.
 pub const FAMILY: Family = Family::new("cuda");
 
-/// The backend.
+/// The backend `cuda`.
 pub struct Cuda;
 
-// SAFETY: a contract and a kernel for a call are made by one reading of it, and kernels keep to their buffers.
+// SAFETY: the contract and the kernel of a call are derived from the same analysis of it, and kernels access only
+// their buffers.
 unsafe impl Backend for Cuda {
     fn name(&self) -> &'static str {
         "cuda"
     }
 
-    /// The driver with a device; what else there is `ovolo doctor` says.
+    /// Reports the driver if it has a device; `ovolo doctor` reports the other libraries.
     fn found(&self) -> Result<String, String> {
         library::driver().map(|driver| format!("driver {driver}"))
     }
@@ -40,13 +41,13 @@ unsafe impl Backend for Cuda {
     }
 
     fn runner(&self, loading: &Loading<'_>) -> Option<Result<Box<dyn Runner>, String>> {
-        let missing = |why| format!("kernels of `cuda` need a device of NVIDIA, and none was found: {why}");
+        let missing = |why| format!("kernels of `cuda` need an NVIDIA device, but none was found: {why}");
         let runtime = self.found().map_err(missing).and_then(|_| Runtime::new(loading));
         Some(runtime.map(|runtime| Box::new(runtime) as Box<dyn Runner>))
     }
 }
 
-/// A generated kernel's contract.
+/// Returns the contract of a generated kernel.
 fn contract(call: &Call<'_>) -> Result<Contract, String> {
     let named = |name: &str| Contract { implementation: name.to_owned(), ..Contract::default() };
     if library::copies(call.op.name) {
@@ -63,7 +64,7 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-    Ok(Box::new(Alone::new(call, &contract(call)?)?))
+    Ok(Box::new(SingleCall::new(call, &contract(call)?)?))
 }
 
 macro_rules! ops {
@@ -72,7 +73,7 @@ macro_rules! ops {
     };
 }
 
-/// The ops that kernels are generated for.
+/// The ops for which kernels are generated.
 const OPS: &[Lowering] = ops!(
     "relu",
     "sigmoid",

@@ -1,30 +1,30 @@
-//! Functions of a library that is opened at run time, and the numbers that they answer.
+//! Functions of libraries that are opened at run time, and the status codes that they return.
 //!
-//! The binding declares these numbers as an enum of Rust. One that a newer library answers beside them would be no
-//! value of that type, and so undefined behaviour. Here each function is declared once more, with a plain number for
-//! its answer; the compiler holds everything else of the declaration to the binding's.
+//! The binding declares status codes as a Rust enum. If a newer library returned a code that the enum does not have,
+//! that would be undefined behaviour. So each function is declared here again with a plain number as its result. The
+//! compiler checks everything else against the binding's declaration.
 
 use libloading::Library;
 use std::ffi::{CStr, c_char};
 
-/// What a function answers. Zero is success in every library.
+/// The status code that a function returns. Zero means success in every library.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Status(pub u32);
 
 impl Status {
-    /// That nothing went wrong.
+    /// The status of success.
     pub const SUCCESS: Self = Self(0);
 
-    /// Its name in the library, which may have none for it, and its number.
+    /// Returns the library's name for the status, if it has one, and the number.
     ///
     /// # Safety
-    /// The name is none, or a text that lasts.
+    /// The name must be null or a string with static lifetime.
     pub unsafe fn named(self, name: *const c_char) -> String {
         if name.is_null() {
-            return format!("code {}, which the library has no name for", self.0);
+            return format!("code {}, which is unknown to the library", self.0);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller promises.
         let name = unsafe { CStr::from_ptr(name) };
         format!("{} ({})", name.to_string_lossy(), self.0)
     }
@@ -32,17 +32,17 @@ impl Status {
 
 /// The functions of one library.
 pub(super) trait Calls: Sized {
-    /// Looks all of them up.
+    /// Loads all functions.
     ///
     /// # Errors
-    /// The first that is not there.
+    /// If a function is absent; the error names the first one.
     fn find(library: &Library) -> Result<Self, libloading::Error>;
 }
 
-/// Declares the functions of a library; `Status` stands for the binding's type of answers.
+/// Declares the functions of a library; `Status` replaces the binding's type of status codes.
 macro_rules! calls {
     ($sys:path, $status:ident: $($name:ident($($argument:ty),* $(,)?) -> $result:ty;)*) => {
-        /// The functions of the library, by their names.
+        /// The functions of the library, with their C names.
         #[allow(non_snake_case)]
         pub(in crate) struct Calls {
             $(pub $name: unsafe extern "C" fn($($argument),*) -> $result,)*
@@ -50,7 +50,7 @@ macro_rules! calls {
 
         impl crate::calls::Calls for Calls {
             fn find(library: &libloading::Library) -> Result<Self, libloading::Error> {
-                // SAFETY: the types are the binding's, but for answers, which are as wide.
+                // SAFETY: the types are those of the binding, except for status codes, which have the same width.
                 unsafe { Ok(Self { $($name: *library.get(stringify!($name).as_bytes())?,)* }) }
             }
         }
@@ -70,9 +70,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_that_nobody_knows_is_told_as_it_is() {
-        // SAFETY: no name, and one that lasts.
-        let told = unsafe { [Status(31999).named(std::ptr::null()), Status(2).named(c"OUT".as_ptr())] };
-        assert_eq!(told, ["code 31999, which the library has no name for", "OUT (2)"]);
+    fn an_unknown_status_is_reported_as_a_number() {
+        // SAFETY: the first name is null, and the second has static lifetime.
+        let texts = unsafe { [Status(31999).named(std::ptr::null()), Status(2).named(c"OUT".as_ptr())] };
+        assert_eq!(texts, ["code 31999, which is unknown to the library", "OUT (2)"]);
     }
 }

@@ -1,4 +1,4 @@
-//! What a step puts on a queue: copies, kernels, and calls of libraries, with the addresses of their operands.
+//! The commands that a step queues: copies, kernels and library calls, with the addresses of their operands.
 
 use super::calls::Status;
 use super::driver::{Code, Context, Stream};
@@ -10,7 +10,7 @@ use ovolo::tensor::DType;
 use std::ffi::c_void;
 use std::rc::Rc;
 
-/// What a step queues.
+/// A command that a step queues.
 pub(super) enum Command {
     Upload { to: CUdeviceptr, from: *const u8, bytes: usize },
     Download { to: *mut u8, from: CUdeviceptr, bytes: usize },
@@ -18,45 +18,45 @@ pub(super) enum Command {
     Library(Box<dyn Queued>),
 }
 
-/// A call of a library, made once and queued often.
+/// A library call that is created once and queued many times.
 pub(super) trait Queued {
-    /// Queues it.
+    /// Queues the call.
     ///
     /// # Errors
-    /// What the library said, and what to do.
+    /// If the library reports an error; the message also says what the user can do.
     fn queue(&mut self, stream: &Stream) -> Result<(), String>;
 }
 
-/// Where the operands of a call are on the device, its result, and its scratch.
+/// The addresses on the device of a call's operands, its result and its scratch memory.
 pub(super) struct Buffers {
     pub inputs: Vec<CUdeviceptr>,
     pub output: CUdeviceptr,
     pub scratch: CUdeviceptr,
-    /// Bytes of the scratch.
+    /// The size of the scratch memory in bytes.
     pub bytes: usize,
 }
 
-/// Where libraries want their scratch to begin; buffers of a plan begin on less.
+/// The alignment that libraries require for their scratch memory. The buffers of a plan have a smaller one.
 const WORKSPACE_ALIGN: usize = 256;
 
-/// Bytes of a plan's scratch in which a library has so many, wherever it begins.
+/// Returns the scratch bytes that a plan must have so that a library gets `bytes` aligned bytes.
 pub(super) fn workspace(bytes: usize) -> usize {
     if bytes == 0 { 0 } else { bytes + WORKSPACE_ALIGN - ALIGN }
 }
 
 impl Buffers {
-    /// Where a library's scratch begins.
+    /// Returns the aligned address of the library's scratch memory.
     pub fn workspace(&self) -> CUdeviceptr {
         self.scratch.next_multiple_of(WORKSPACE_ALIGN as u64)
     }
 
-    /// Bytes that a library has there.
-    pub fn room(&self) -> usize {
+    /// Returns the number of scratch bytes that the library can use.
+    pub fn workspace_bytes(&self) -> usize {
         self.bytes.saturating_sub(WORKSPACE_ALIGN - ALIGN)
     }
 }
 
-/// The values of a kernel's parameters, and where they are.
+/// The values of a kernel's parameters, and pointers to them.
 pub(super) struct Parameters {
     _values: Box<[CUdeviceptr]>,
     pointers: Box<[*mut c_void]>,
@@ -70,22 +70,22 @@ impl Parameters {
     }
 }
 
-/// A descriptor of a library that goes with this value; where it holds something of
-/// the device, as a plan of a graph does, the device must be the current one when it is given back.
+/// A descriptor of a library, which is released with this value. If it owns resources of a device, as a plan of a
+/// graph does, that device must be current at that time.
 pub(super) struct Descriptor<T: Copy> {
     pub raw: T,
-    /// What gives it back.
+    /// The function that releases it.
     pub free: unsafe extern "C" fn(T) -> Status,
 }
 
 impl<T: Copy> Drop for Descriptor<T> {
     fn drop(&mut self) {
-        // SAFETY: it was made by the library, and nobody else gives it back.
+        // SAFETY: the library created the descriptor, and it is released once.
         let _ = unsafe { (self.free)(self.raw) };
     }
 }
 
-/// A factor in the type that libraries scale by: `f64` for that type, and `f32` for all others.
+/// A factor in the type that libraries use for scaling: `f64` for `f64`, and `f32` for all other types.
 #[derive(Clone, Copy)]
 pub(super) union Scale {
     single: f32,
@@ -98,7 +98,7 @@ impl Scale {
     }
 }
 
-/// The libraries of a context, each opened when the first of its calls is made.
+/// The libraries of a context. Each is opened for its first call.
 pub(super) struct Libraries {
     context: Rc<Context>,
     cublaslt: Option<Rc<cublaslt::Handle>>,
@@ -110,10 +110,10 @@ impl Libraries {
         Self { context: Rc::clone(context), cublaslt: None, cudnn: None }
     }
 
-    /// What a call of a library's op queues.
+    /// Returns the command for a library op.
     ///
     /// # Errors
-    /// That no library has it; or what the library said, and what to do.
+    /// If no library has the op, or if the library reports an error; the message also says what the user can do.
     pub fn command(&mut self, call: &Call<'_>, buffers: &Buffers) -> Result<Command, String> {
         if call.op.name.starts_with("cudnn.") {
             let handle = match &self.cudnn {
@@ -133,7 +133,7 @@ impl Libraries {
     }
 }
 
-/// The kernels of a job.
+/// Returns the commands for the kernels of a job.
 pub(super) fn kernels(job: &Job, code: &Code, buffers: &Buffers) -> Result<Vec<Command>, String> {
     let kernel = |kernel: &super::Kernel| {
         let values = kernel.arguments.iter().map(|argument| match argument {
@@ -148,13 +148,13 @@ pub(super) fn kernels(job: &Job, code: &Code, buffers: &Buffers) -> Result<Vec<C
 }
 
 impl Command {
-    /// Queues it.
+    /// Queues the command.
     ///
     /// # Safety
-    /// The places that it was made with hold the bytes of their types, and nothing else touches them before the
-    /// stream is done with it.
+    /// The buffers for which the command was created must have the bytes of their types, and nothing else may use
+    /// them until the stream has run the command.
     pub unsafe fn queue(&mut self, stream: &Stream) -> Result<(), String> {
-        // SAFETY: the caller's promise; the parameters are those of the kernel's job.
+        // SAFETY: as the caller promises; the parameters are those of the kernel's job.
         unsafe {
             match self {
                 Self::Upload { to, from, bytes } => stream.upload(*to, *from, *bytes),

@@ -1,17 +1,17 @@
-//! The backend `cublaslt`: matrix products of NVIDIA's library cuBLASLt, with what follows them.
+//! The backend `cublaslt`: matrix products of NVIDIA's library cuBLASLt, with a post chain.
 //!
-//! A product `[rows, depth]` by `[depth, columns]` in rows is the library's `columns` by `rows` in columns: the
-//! operands change places, and nothing is transposed. It stores what it sums through an epilogue: a bias of each
-//! column, then `relu` or `gelu-tanh`; what is added before it, element by element, is its matrix C. Which algorithm
-//! it takes is an attribute, and so a choice of rules: the library names some for a product when a plan is loaded.
-//! Its scratch is the plan's.
+//! The library's matrices are column-major. A row-major product of `[rows, depth]` and `[depth, columns]` is the
+//! library's product of `columns` by `rows` with the operands exchanged, so nothing is transposed. An epilogue
+//! computes the post chain: a bias for each column, then `relu` or `gelu-tanh`. An operand that is added elementwise
+//! is the library's matrix C. The algorithm is an attribute, so rules choose it; when a plan is loaded, the library
+//! lists its algorithms for a product. The plan provides the scratch memory.
 
 mod calls;
 mod multiply;
 mod problem;
 
-use super::alone::Alone;
 use super::backend::FAMILY;
+use super::single_call::SingleCall;
 use super::{Cuda, command, library, tf32};
 pub(super) use calls::Calls;
 pub(super) use multiply::{Handle, Multiply};
@@ -21,10 +21,11 @@ use ovolo::op::{AttrDef, Attributes, Lowering, Reference};
 use ovolo::tensor::{DType, TensorType};
 use problem::Problem;
 
-/// The backend.
+/// The backend `cublaslt`.
 pub struct CublasLt;
 
-// SAFETY: a contract and a kernel for a call are made by one reading of it, and kernels keep to their buffers.
+// SAFETY: the contract and the kernel of a call are derived from the same analysis of it, and kernels access only
+// their buffers.
 unsafe impl Backend for CublasLt {
     fn name(&self) -> &'static str {
         "cublaslt"
@@ -53,7 +54,7 @@ unsafe impl Backend for CublasLt {
     }
 }
 
-/// The one op.
+/// The only op of this backend.
 const MATMUL: Lowering = Lowering {
     attributes: Attributes::Also(attributes),
     check: Some(check),
@@ -62,7 +63,7 @@ const MATMUL: Lowering = Lowering {
     ..Lowering::new("cublaslt.matmul", "matmul", contract, kernel)
 };
 
-/// Element types that the library multiplies.
+/// The element types that the library multiplies.
 const TYPES: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F64];
 
 fn attributes() -> Vec<AttrDef> {
@@ -71,9 +72,9 @@ fn attributes() -> Vec<AttrDef> {
         int(
             "algorithm",
             0,
-            "which of the algorithms that the library names for the product, the best guess first",
+            "the number of the algorithm in the library's list for the product, best guess first",
         ),
-        int("workspace", 4, "MiB of scratch that the algorithm may take"),
+        int("workspace", 4, "MiB of scratch memory that the algorithm may use"),
         tf32::attribute(),
     ]
 }
@@ -81,7 +82,7 @@ fn attributes() -> Vec<AttrDef> {
 fn check(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Result<(), String> {
     if !TYPES.contains(&result.dtype) {
         return Err(format!(
-            "the operands are {} and {}: it takes f32, f16, bf16 and f64",
+            "the operands are {} and {}: f32, f16, bf16 and f64 are supported",
             types[0], types[1]
         ));
     }
@@ -108,5 +109,5 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-    Ok(Box::new(Alone::new(call, &contract(call)?)?))
+    Ok(Box::new(SingleCall::new(call, &contract(call)?)?))
 }

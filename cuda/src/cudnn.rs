@@ -1,10 +1,10 @@
-//! The backend `cudnn`: convolutions and attention of NVIDIA's library cuDNN, with what follows them.
+//! The backend `cudnn`: convolutions and attention of NVIDIA's library cuDNN, with post chains.
 //!
-//! Data lie in `nchw` or `nhwc`, and weights as they do. `cudnn.conv` is one call of the library's, with a bias, a
-//! residual and `relu`. Which of the library's forward algorithms it takes is an attribute, and so a choice of rules;
-//! which of them there are for its shapes follows from the library's documentation as far as that goes, and is held to
-//! the library when a plan is loaded. Its scratch is the plan's: as much as an algorithm can want, since how much it
-//! does want the library says on a device alone. `cudnn.conv-graph` and `cudnn.attention` are graphs of operations
+//! Images are in `nchw` or `nhwc`, and weights are in the same layout. `cudnn.conv` is one library call, with a bias,
+//! a residual and `relu`. The library's forward algorithm is an attribute, so rules choose it. Which algorithms
+//! support given shapes is taken from the library's documentation as far as it says, and the library confirms it when
+//! a plan is loaded. The plan provides the scratch memory: as much as an algorithm can need, because the library
+//! tells the exact amount only on a device. `cudnn.conv-graph` and `cudnn.attention` are graphs of operations
 //! ([`graph`]), which the library computes in one kernel.
 
 mod calls;
@@ -24,10 +24,10 @@ use ovolo::backend::{Backend, Call, Loading, Runner};
 use ovolo::op::Lowering;
 use std::rc::Rc;
 
-/// The backend.
+/// The backend `cudnn`.
 pub struct CuDnn;
 
-/// The library's functions: those that every version has, and those of graphs, or why they are not there.
+/// The library's functions: those of every version, and those for graphs or the reason why they are absent.
 pub(super) struct Functions {
     base: Calls,
     graph: Result<graph::Calls, String>,
@@ -41,18 +41,21 @@ impl super::calls::Calls for Functions {
 }
 
 impl Functions {
-    /// The version as one number: 92800 is 9.28.0.
+    /// Returns the version as one number: 92800 is 9.28.0.
     pub fn version(&self) -> usize {
-        // SAFETY: the function takes nothing and gives a number.
+        // SAFETY: the function has no arguments and returns a number.
         unsafe { (self.base.cudnnGetVersion)() }
     }
 
-    /// What was found, and what it lacks of graphs.
-    pub fn told(&self, found: &Opened<Self>) -> String {
+    /// Describes the library that was found, and which features of graphs it lacks.
+    pub fn describe(&self, found: &Opened<Self>) -> String {
         let lacks = match &self.graph {
-            Err(why) => format!("; it has no graphs of operations ({why}): their kernels are no candidates"),
+            Err(why) => {
+                format!("; it has no graphs of operations ({why}), so their kernels are not candidates")
+            }
             Ok(_) if self.version() < graph::SOFTMAX => {
-                "; its graphs have no softmax, which 9.21 has: its attention is no candidate".to_owned()
+                "; its graphs have no softmax (version 9.21 has it), so its attention is not a candidate"
+                    .to_owned()
             }
             Ok(_) => String::new(),
         };
@@ -60,10 +63,10 @@ impl Functions {
     }
 }
 
-/// What a call queues.
+/// Creates the library call of a lowered op.
 ///
 /// # Errors
-/// That the library has no kernel for it, or what it said.
+/// If the library has no kernel for it or reports an error.
 pub(super) fn queued(
     handle: &Rc<Handle>,
     call: &Call<'_>,
@@ -75,14 +78,15 @@ pub(super) fn queued(
     Ok(Box::new(graph::Execute::new(handle, call, buffers)?))
 }
 
-// SAFETY: a contract and a kernel for a call are made by one reading of it, and kernels keep to their buffers.
+// SAFETY: the contract and the kernel of a call are derived from the same analysis of it, and kernels access only
+// their buffers.
 unsafe impl Backend for CuDnn {
     fn name(&self) -> &'static str {
         "cudnn"
     }
 
     fn found(&self) -> Result<String, String> {
-        library::cudnn().map(|found| format!("cuDNN {}", found.calls.told(found)))
+        library::cudnn().map(|found| format!("cuDNN {}", found.calls.describe(found)))
     }
 
     fn identity(&self) -> Result<String, String> {

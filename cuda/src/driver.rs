@@ -1,4 +1,5 @@
-//! The driver: what is made with it goes with the value that holds it, and what it says comes with what to do.
+//! The CUDA driver. Each value owns the resources that were created with it, and each error says what the user can
+//! do.
 
 mod calls;
 
@@ -10,11 +11,12 @@ use std::ptr;
 use std::rc::Rc;
 
 impl Calls {
-    /// What a call came to: success, or what the driver says of it, and what to do.
+    /// Returns an error unless the status is success. The error has the driver's message, and says what the user can
+    /// do.
     ///
     /// # Errors
-    /// That it was no success.
-    pub fn of(&self, call: &str, status: Status) -> Result<(), String> {
+    /// If the status is not success.
+    pub fn check(&self, call: &str, status: Status) -> Result<(), String> {
         if status == Status::SUCCESS {
             return Ok(());
         }
@@ -27,18 +29,19 @@ impl Calls {
         const ILLEGAL_INSTRUCTION: u32 = CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION as u32;
         const MISMATCH: u32 = CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH as u32;
         let remedy = match status.0 {
-            OUT_OF_MEMORY => "bind smaller dimensions, or end what else uses the device's memory",
+            OUT_OF_MEMORY => "bind smaller dimensions, or end other programs that use the device's memory",
             NO_BINARY | INVALID_IMAGE => {
-                "the machine code is not for this device: `ovolo cache clear` has it made again"
+                "the machine code is not for this device: run `ovolo cache clear`, so that it is compiled again"
             }
             ILLEGAL_ADDRESS | MISALIGNED_ADDRESS | LAUNCH_FAILED | ILLEGAL_INSTRUCTION => {
-                "a kernel is wrong: `compute-sanitizer ovolo run …` names it, `ovolo kernels --source` shows it"
+                "a kernel is faulty: run `compute-sanitizer ovolo run …` to find it, and `ovolo kernels --source` to \
+                 see it"
             }
-            MISMATCH => "install one version of NVIDIA's driver",
-            _ => "`ovolo doctor` says which driver and devices there are",
+            MISMATCH => "install all parts of NVIDIA's driver in the same version",
+            _ => "run `ovolo doctor`, which lists the driver and the devices",
         };
         let (mut name, mut text) = (ptr::null(), ptr::null());
-        // SAFETY: the driver writes a text that lasts, or none, whatever the number.
+        // SAFETY: for every number the driver writes null or a string with static lifetime.
         let (name, text) = unsafe {
             let _ = (self.cuGetErrorName)(status, &raw mut name);
             let _ = (self.cuGetErrorString)(status, &raw mut text);
@@ -61,24 +64,24 @@ impl Context {
     pub fn new() -> Result<Rc<Self>, String> {
         let calls = &super::library::driver()?.calls;
         let (mut device, mut context) = (0, ptr::null_mut());
-        // SAFETY: the driver is open, and writes the device, and then its context.
+        // SAFETY: the driver is open, and writes the device and then its context.
         unsafe {
-            calls.of("cuDeviceGet", (calls.cuDeviceGet)(&raw mut device, 0))?;
+            calls.check("cuDeviceGet", (calls.cuDeviceGet)(&raw mut device, 0))?;
             let status = (calls.cuDevicePrimaryCtxRetain)(&raw mut context, device);
-            calls.of("cuDevicePrimaryCtxRetain", status)?;
+            calls.check("cuDevicePrimaryCtxRetain", status)?;
         }
         let context = Rc::new(Self { calls, device, context });
         context.enter()?;
         Ok(context)
     }
 
-    /// Makes it this thread's.
+    /// Makes the context current on this thread.
     pub fn enter(&self) -> Result<(), String> {
-        // SAFETY: the context is retained as long as this value is there.
-        self.of("cuCtxSetCurrent", unsafe { (self.calls.cuCtxSetCurrent)(self.context) })
+        // SAFETY: the context is retained as long as this value exists.
+        self.check("cuCtxSetCurrent", unsafe { (self.calls.cuCtxSetCurrent)(self.context) })
     }
 
-    /// The compute capability.
+    /// Returns the compute capability.
     pub fn architecture(&self) -> Result<super::nvrtc::Architecture, String> {
         use sys::CUdevice_attribute::{
             CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
@@ -86,46 +89,47 @@ impl Context {
         };
         let number = |attribute| {
             let mut number = 0;
-            // SAFETY: the device is there, and the driver writes a number.
+            // SAFETY: the device is valid, and the driver writes a number.
             let status =
                 unsafe { (self.calls.cuDeviceGetAttribute)(&raw mut number, attribute, self.device) };
-            self.of("cuDeviceGetAttribute", status).map(|()| u32::try_from(number).unwrap_or(0))
+            self.check("cuDeviceGetAttribute", status).map(|()| u32::try_from(number).unwrap_or(0))
         };
         Ok(super::nvrtc::Architecture(number(MAJOR)?, number(MINOR)?))
     }
 
-    /// What the device is called.
+    /// Returns the name of the device.
     pub fn name(&self) -> Result<String, String> {
         let mut name: [c_char; 256] = [0; 256];
-        // SAFETY: the driver writes a text of at most so many bytes, its end included.
+        // SAFETY: the driver writes a string of at most this number of bytes, including its end.
         let name = unsafe {
             let status = (self.calls.cuDeviceGetName)(name.as_mut_ptr(), name.len() as c_int, self.device);
-            self.of("cuDeviceGetName", status)?;
+            self.check("cuDeviceGetName", status)?;
             CStr::from_ptr(name.as_ptr())
         };
         Ok(name.to_string_lossy().into_owned())
     }
 
-    /// Waits for everything, and says what went wrong with it.
+    /// Waits until all queued work has finished, and returns its error if there was one.
     pub fn synchronize(&self) -> Result<(), String> {
-        // SAFETY: a context is this thread's.
-        self.of("cuCtxSynchronize", unsafe { (self.calls.cuCtxSynchronize)() })
+        // SAFETY: a context is current on this thread.
+        self.check("cuCtxSynchronize", unsafe { (self.calls.cuCtxSynchronize)() })
     }
 
-    fn of(&self, call: &str, status: Status) -> Result<(), String> {
-        self.calls.of(call, status)
+    fn check(&self, call: &str, status: Status) -> Result<(), String> {
+        self.calls.check(call, status)
     }
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: it was retained once by this value.
+        // SAFETY: this value has retained it once.
         let _ = unsafe { (self.calls.cuDevicePrimaryCtxRelease_v2)(self.device) };
     }
 }
 
-/// Makes a holder of one handle: the context lives as long, and is this thread's when it is given back.
-macro_rules! holder {
+/// Defines an owner of one handle. The context lives at least as long, and must be current on the thread that drops
+/// the owner.
+macro_rules! owner {
     ($(#[$doc:meta])* $name:ident($handle:ty), $free:ident) => {
         $(#[$doc])*
         pub(super) struct $name {
@@ -136,7 +140,7 @@ macro_rules! holder {
         impl Drop for $name {
             fn drop(&mut self) {
                 if self.context.enter().is_ok() {
-                    // SAFETY: the handle is of this context, and nobody else gives it back.
+                    // SAFETY: the handle belongs to this context, and it is released once.
                     let _ = unsafe { (self.context.calls.$free)(self.handle) };
                 }
             }
@@ -144,33 +148,33 @@ macro_rules! holder {
     };
 }
 
-holder!(
+owner!(
     /// Memory of the device.
     Memory(sys::CUdeviceptr),
     cuMemFree_v2
 );
-holder!(
-    /// Memory of the host that the device reads and writes while the host does something else.
+owner!(
+    /// Memory of the host that the device can access asynchronously.
     Pinned(*mut c_void),
     cuMemFreeHost
 );
-holder!(
+owner!(
     /// Machine code on the device.
     Code(sys::CUmodule),
     cuModuleUnload
 );
-holder!(
-    /// A queue.
+owner!(
+    /// A queue of work.
     Stream(sys::CUstream),
     cuStreamDestroy_v2
 );
-holder!(
-    /// A place in a queue that others wait for.
+owner!(
+    /// A position in a queue that other queues can wait for.
     Event(sys::CUevent),
     cuEventDestroy_v2
 );
-holder!(
-    /// What queues held, to be replayed as one.
+owner!(
+    /// The captured content of queues, which can be queued again as a whole.
     Replay(sys::CUgraphExec),
     cuGraphExecDestroy
 );
@@ -178,34 +182,36 @@ holder!(
 impl Memory {
     pub fn new(context: &Rc<Context>, bytes: usize) -> Result<Self, String> {
         let mut handle = 0;
-        // SAFETY: the driver writes an address; nothing is read from there before it is written.
+        // SAFETY: the driver writes an address; the memory is written before it is read.
         let status = unsafe { (context.calls.cuMemAlloc_v2)(&raw mut handle, bytes.max(1)) };
-        context.of(&format!("the device has no {bytes} bytes for the plan: cuMemAlloc"), status)?;
+        context
+            .check(&format!("the device cannot allocate {bytes} bytes for the plan: cuMemAlloc"), status)?;
         Ok(Self { handle, context: Rc::clone(context) })
     }
 
-    /// The address of a byte.
+    /// Returns the address of a byte.
     pub fn at(&self, offset: usize) -> sys::CUdeviceptr {
         self.handle + offset as u64
     }
 
-    /// Copies bytes there, and waits until they are.
+    /// Copies bytes to the device, and waits until the copy has finished.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), String> {
-        // SAFETY: the caller has laid out the memory so that the bytes have room.
+        // SAFETY: the caller has reserved enough memory for the bytes.
         let status = unsafe {
             (self.context.calls.cuMemcpyHtoD_v2)(self.at(offset), bytes.as_ptr().cast(), bytes.len())
         };
-        self.context.of("cuMemcpyHtoD", status)
+        self.context.check("cuMemcpyHtoD", status)
     }
 }
 
 impl Pinned {
     pub fn new(context: &Rc<Context>, bytes: usize) -> Result<Self, String> {
         let mut handle = ptr::null_mut();
-        // SAFETY: the driver writes an address; nothing is read from there before it is written.
+        // SAFETY: the driver writes an address; the memory is written before it is read.
         let status = unsafe { (context.calls.cuMemHostAlloc)(&raw mut handle, bytes.max(1), 0) };
-        let call = format!("the system has no {bytes} bytes of pinned memory for the plan: cuMemHostAlloc");
-        context.of(&call, status)?;
+        let call =
+            format!("the system cannot allocate {bytes} bytes of pinned memory for the plan: cuMemHostAlloc");
+        context.check(&call, status)?;
         Ok(Self { handle, context: Rc::clone(context) })
     }
 
@@ -217,9 +223,9 @@ impl Pinned {
 impl Code {
     pub fn new(context: &Rc<Context>, cubin: &[u8]) -> Result<Self, String> {
         let mut handle = ptr::null_mut();
-        // SAFETY: the driver checks the image's header, which says its length.
+        // SAFETY: the driver checks the image's header, which contains its length.
         let status = unsafe { (context.calls.cuModuleLoadData)(&raw mut handle, cubin.as_ptr().cast()) };
-        context.of("cuModuleLoadData", status)?;
+        context.check("cuModuleLoadData", status)?;
         Ok(Self { handle, context: Rc::clone(context) })
     }
 
@@ -230,7 +236,7 @@ impl Code {
         let status = unsafe {
             (self.context.calls.cuModuleGetFunction)(&raw mut function, self.handle, text.as_ptr())
         };
-        self.context.of(&format!("cuModuleGetFunction of `{name}`"), status)?;
+        self.context.check(&format!("cuModuleGetFunction of `{name}`"), status)?;
         Ok(function)
     }
 }
@@ -239,89 +245,90 @@ impl Stream {
     pub fn new(context: &Rc<Context>) -> Result<Self, String> {
         let mut handle = ptr::null_mut();
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-        // SAFETY: a context is this thread's, and the driver writes a handle.
+        // SAFETY: a context is current on this thread, and the driver writes a handle.
         let status = unsafe { (context.calls.cuStreamCreate)(&raw mut handle, flags) };
-        context.of("cuStreamCreate", status)?;
+        context.check("cuStreamCreate", status)?;
         Ok(Self { handle, context: Rc::clone(context) })
     }
 
-    /// The queue as the libraries' bindings take it.
+    /// Returns the handle in the type of a library's binding.
     pub fn raw<T>(&self) -> *mut T {
         self.handle.cast()
     }
 
-    /// Lets what is queued from now on wait for an event.
+    /// Makes all work that is queued from now on wait for an event.
     pub fn wait(&self, event: &Event) -> Result<(), String> {
         let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT as u32;
-        // SAFETY: both are there.
+        // SAFETY: both handles are valid.
         let status = unsafe { (self.context.calls.cuStreamWaitEvent)(self.handle, event.handle, flags) };
-        self.context.of("cuStreamWaitEvent", status)
+        self.context.check("cuStreamWaitEvent", status)
     }
 
-    /// Waits until nothing is queued.
+    /// Waits until the queue is empty.
     pub fn synchronize(&self) -> Result<(), String> {
-        // SAFETY: the stream is there.
+        // SAFETY: the stream is valid.
         let status = unsafe { (self.context.calls.cuStreamSynchronize)(self.handle) };
-        self.context.of("cuStreamSynchronize", status)
+        self.context.check("cuStreamSynchronize", status)
     }
 
-    /// Keeps what is queued from now on, on this stream and those that wait for it, instead of running it.
+    /// Starts a capture: work that is queued on this stream, or on streams that wait for it, is recorded and does not
+    /// run.
     pub fn begin(&self) -> Result<(), String> {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: the stream is there.
+        // SAFETY: the stream is valid.
         let status = unsafe { (self.context.calls.cuStreamBeginCapture_v2)(self.handle, mode) };
-        self.context.of("cuStreamBeginCapture", status)
+        self.context.check("cuStreamBeginCapture", status)
     }
 
-    /// Ends that; what was kept, ready to be replayed.
+    /// Ends the capture. Returns the recorded work, ready to be queued.
     pub fn end(&self) -> Result<Replay, String> {
         let context = &self.context;
         let (mut graph, mut handle) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the stream is there; the graph is made into what runs, and given back here.
+        // SAFETY: the stream is valid; the graph is instantiated and then released here.
         let made = unsafe {
             let status = (context.calls.cuStreamEndCapture)(self.handle, &raw mut graph);
-            context.of("cuStreamEndCapture", status)?;
+            context.check("cuStreamEndCapture", status)?;
             let made = (context.calls.cuGraphInstantiateWithFlags)(&raw mut handle, graph, 0);
             let _ = (context.calls.cuGraphDestroy)(graph);
             made
         };
-        context.of("cuGraphInstantiate", made)?;
+        context.check("cuGraphInstantiate", made)?;
         Ok(Replay { handle, context: Rc::clone(context) })
     }
 
-    /// Queues what was kept.
+    /// Queues recorded work.
     pub fn replay(&self, replay: &Replay) -> Result<(), String> {
-        // SAFETY: both are there.
+        // SAFETY: both handles are valid.
         let status = unsafe { (self.context.calls.cuGraphLaunch)(replay.handle, self.handle) };
-        self.context.of("cuGraphLaunch", status)
+        self.context.check("cuGraphLaunch", status)
     }
 
-    /// Queues a copy from the host.
+    /// Queues a copy from the host to the device.
     ///
     /// # Safety
-    /// Both places hold so many bytes, and nothing else touches them before the stream is done with it.
+    /// Both buffers must have this number of bytes, and nothing else may use them until the stream has run the copy.
     pub unsafe fn upload(&self, to: sys::CUdeviceptr, from: *const u8, bytes: usize) -> Result<(), String> {
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller promises.
         let status =
             unsafe { (self.context.calls.cuMemcpyHtoDAsync_v2)(to, from.cast(), bytes, self.handle) };
-        self.context.of("cuMemcpyHtoDAsync", status)
+        self.context.check("cuMemcpyHtoDAsync", status)
     }
 
-    /// Queues a copy to the host.
+    /// Queues a copy from the device to the host.
     ///
     /// # Safety
-    /// As [`Stream::upload`].
+    /// As for [`Stream::upload`].
     pub unsafe fn download(&self, to: *mut u8, from: sys::CUdeviceptr, bytes: usize) -> Result<(), String> {
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller promises.
         let status =
             unsafe { (self.context.calls.cuMemcpyDtoHAsync_v2)(to.cast(), from, bytes, self.handle) };
-        self.context.of("cuMemcpyDtoHAsync", status)
+        self.context.check("cuMemcpyDtoHAsync", status)
     }
 
     /// Queues a kernel.
     ///
     /// # Safety
-    /// The parameters point at what the kernel takes.
+    /// The parameters must point to the arguments that the kernel expects.
     pub unsafe fn launch(
         &self,
         function: sys::CUfunction,
@@ -331,10 +338,10 @@ impl Stream {
         let ([x, y], [threads, rows]) = (launch.grid, launch.block);
         let (parameters, extra) = (parameters.as_mut_ptr(), ptr::null_mut());
         let launch = self.context.calls.cuLaunchKernel;
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller promises.
         let status =
             unsafe { launch(function, x, y, 1, threads, rows, 1, 0, self.handle, parameters, extra) };
-        self.context.of("cuLaunchKernel", status)
+        self.context.check("cuLaunchKernel", status)
     }
 }
 
@@ -342,23 +349,23 @@ impl Event {
     pub fn new(context: &Rc<Context>) -> Result<Self, String> {
         let mut handle = ptr::null_mut();
         let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
-        // SAFETY: a context is this thread's, and the driver writes a handle.
+        // SAFETY: a context is current on this thread, and the driver writes a handle.
         let status = unsafe { (context.calls.cuEventCreate)(&raw mut handle, flags) };
-        context.of("cuEventCreate", status)?;
+        context.check("cuEventCreate", status)?;
         Ok(Self { handle, context: Rc::clone(context) })
     }
 
-    /// Marks what is queued so far.
+    /// Marks the end of the work that is queued so far.
     pub fn record(&self, stream: &Stream) -> Result<(), String> {
-        // SAFETY: both are there.
+        // SAFETY: both handles are valid.
         let status = unsafe { (self.context.calls.cuEventRecord)(self.handle, stream.handle) };
-        self.context.of("cuEventRecord", status)
+        self.context.check("cuEventRecord", status)
     }
 
-    /// Waits until what was marked is done.
+    /// Waits until the marked work has finished.
     pub fn synchronize(&self) -> Result<(), String> {
-        // SAFETY: the event is there.
+        // SAFETY: the event is valid.
         let status = unsafe { (self.context.calls.cuEventSynchronize)(self.handle) };
-        self.context.of("cuEventSynchronize", status)
+        self.context.check("cuEventSynchronize", status)
     }
 }

@@ -1,12 +1,12 @@
-//! Scalar expressions: what a kernel computes of one element of each operand.
+//! Scalar expressions, which a kernel computes from one element of each operand.
 
 use super::space::{Access, Bound};
 use ovolo::tensor::DType;
 
-/// Stands for the scratch of a job among the operands of its kernels.
+/// Stands for the scratch memory of a job in the list of a kernel's operands.
 pub(super) const SCRATCH: usize = usize::MAX;
 
-/// The name of the parameter that points at an operand.
+/// Returns the name of the parameter for an operand.
 pub(super) fn parameter(operand: usize) -> String {
     if operand == SCRATCH { "parts".to_owned() } else { format!("p{operand}") }
 }
@@ -14,31 +14,31 @@ pub(super) fn parameter(operand: usize) -> String {
 /// An operand as a kernel reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Leaf {
-    /// Which operand of the call.
+    /// The number of the call's operand.
     pub operand: usize,
-    /// Its element type.
+    /// The element type.
     pub dtype: DType,
-    /// Where its elements are.
+    /// The offsets of its elements.
     pub access: Access,
-    /// Where it is read at all; elsewhere it is zero.
+    /// The conditions for reading an element; if one of them does not hold, the value is zero.
     pub bounds: Vec<Bound>,
-    /// A position that another operand gives.
+    /// An offset that another operand adds.
     pub picked: Option<Picked>,
 }
 
-/// A position that is read from memory; negative ones count from the end.
+/// A position that is read from memory. Negative positions count from the end.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Picked {
-    /// The leaf with the positions.
+    /// The leaf that contains the positions.
     pub leaf: usize,
-    /// How many there are to pick from.
+    /// The number of elements to select from.
     pub size: usize,
-    /// Elements from one to the next.
+    /// The distance between these elements.
     pub stride: usize,
 }
 
 impl Leaf {
-    /// An operand read everywhere.
+    /// Returns a leaf without conditions.
     pub(super) fn new(operand: usize, dtype: DType, access: Access) -> Self {
         Self { operand, dtype, access, bounds: Vec::new(), picked: None }
     }
@@ -47,70 +47,70 @@ impl Leaf {
 /// A typed expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Expr {
-    /// The type of its value.
+    /// The type of the value.
     pub dtype: DType,
-    /// How it is computed.
+    /// The computation.
     pub node: Node,
 }
 
-/// What an expression is made of.
+/// The kinds of expressions.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node {
     /// The element of a leaf.
     Load(usize),
-    /// Whether all bounds of a leaf hold.
+    /// Whether all conditions of a leaf hold.
     Inside(usize),
-    /// A value that the kernel has computed: what was reduced.
+    /// A value that the kernel has already computed, such as a reduction.
     Given,
-    /// A number.
+    /// A constant.
     Number(f64),
-    /// An elementwise op with its parameters.
+    /// A unary elementwise op with its parameters.
     Unary(&'static str, Vec<f64>, Box<Expr>),
-    /// An elementwise op of two.
+    /// A binary elementwise op.
     Binary(&'static str, Box<Expr>, Box<Expr>),
-    /// The second where the first holds, else the third.
+    /// The second expression if the first is true, and otherwise the third.
     Select(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// Another type.
+    /// A conversion to the type of this expression.
     Cast(Box<Expr>),
 }
 
-/// Binary ops whose result is a truth value.
+/// The binary ops whose result is a boolean.
 const COMPARISONS: &[&str] = &["equal", "greater", "less", "greater-equal", "less-equal"];
 
 impl Expr {
-    /// The element of a leaf.
+    /// Returns the element of a leaf.
     pub(super) fn load(leaves: &[Leaf], leaf: usize) -> Self {
         Self { dtype: leaves[leaf].dtype, node: Node::Load(leaf) }
     }
 
-    /// Whether a leaf's bounds hold.
+    /// Returns whether the conditions of a leaf hold.
     pub(super) fn inside(leaf: usize) -> Self {
         Self { dtype: DType::Bool, node: Node::Inside(leaf) }
     }
 
-    /// What was reduced.
+    /// Returns the value that the kernel has already computed.
     pub(super) fn given(dtype: DType) -> Self {
         Self { dtype, node: Node::Given }
     }
 
-    /// A number.
+    /// Returns a constant.
     pub(super) fn number(dtype: DType, value: f64) -> Self {
         Self { dtype, node: Node::Number(value) }
     }
 
-    /// An elementwise op.
+    /// Returns a unary elementwise op.
     pub(super) fn unary(op: &'static str, parameters: Vec<f64>, x: Self) -> Self {
         let dtype = if matches!(op, "isnan" | "not") { DType::Bool } else { x.dtype };
         Self { dtype, node: Node::Unary(op, parameters, Box::new(x)) }
     }
 
-    /// An elementwise op of two.
+    /// Returns a binary elementwise op.
     pub(super) fn binary(op: &'static str, a: Self, b: Self) -> Self {
         let dtype = if COMPARISONS.contains(&op) { DType::Bool } else { a.dtype };
         Self { dtype, node: Node::Binary(op, Box::new(a), Box::new(b)) }
     }
 
-    /// A choice.
+    /// Returns a choice between two expressions.
     pub(super) fn select(condition: Self, then: Self, otherwise: Self) -> Self {
         Self {
             dtype: then.dtype,
@@ -118,7 +118,7 @@ impl Expr {
         }
     }
 
-    /// Another type.
+    /// Returns the expression, converted to another type if necessary.
     pub(super) fn cast(self, dtype: DType) -> Self {
         if self.dtype == dtype { self } else { Self { dtype, node: Node::Cast(Box::new(self)) } }
     }

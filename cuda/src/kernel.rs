@@ -1,79 +1,79 @@
-//! Generated kernels: their text, how they are launched, and the jobs that they make up.
+//! Generated kernels: their text, their launches, and the jobs that consist of them.
 
 use super::scalar;
 use ovolo::tensor::DType;
 use std::collections::BTreeSet;
 
-/// Threads of a block, unless a kernel says otherwise.
+/// The number of threads in a block, unless a kernel says otherwise.
 pub(super) const BLOCK: usize = 256;
 
-/// How many blocks, and of how many threads.
+/// The number of blocks, and of threads in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// Blocks along x and y.
+    /// The blocks along x and y.
     pub grid: [u32; 2],
-    /// Threads along x and y.
+    /// The threads along x and y.
     pub block: [u32; 2],
 }
 
 impl Launch {
-    /// Blocks of the usual size along x.
+    /// Returns a launch of blocks of the usual size along x.
     pub(super) fn line(blocks: usize) -> Result<Self, String> {
         Self::plane(blocks, 1, [BLOCK, 1])
     }
 
-    /// Blocks in two directions.
+    /// Returns a launch of blocks along x and y.
     pub(super) fn plane(x: usize, y: usize, block: [usize; 2]) -> Result<Self, String> {
         let grid = [x, y].map(|n| u32::try_from(n).ok().filter(|n| *n < 1 << 31));
         match grid {
             [Some(x), Some(y)] if y < 1 << 16 => {
                 Ok(Self { grid: [x, y], block: block.map(|n| u32::try_from(n).unwrap_or(1)) })
             }
-            _ => Err(format!("{x} x {y} blocks are more than a grid has")),
+            _ => Err(format!("{x} x {y} blocks are more than a grid supports")),
         }
     }
 }
 
-/// What a kernel's parameter points at.
+/// What a kernel's parameter points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Argument {
     /// An operand of the call.
     Input(usize),
     /// The result.
     Output,
-    /// The scratch of the job.
+    /// The scratch memory of the job.
     Scratch,
 }
 
-/// A kernel in CUDA C++. The same work has the same text, whatever its names: shapes are in it as far as
-/// they matter, and nothing else is.
+/// A kernel in CUDA C++. Equal work has equal text, independently of the names in the model: the text depends only on
+/// the parts of the shapes that matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// Its name: what kind it is, and the first digits of the digest of its text.
+    /// The name: the kind of kernel, and the first digits of the digest of its text.
     pub name: String,
-    /// Its text, with the name in it.
+    /// The text, which contains the name.
     pub text: String,
-    /// The parts of the prelude that it takes.
+    /// The parts of the prelude that the text uses.
     pub needs: BTreeSet<&'static str>,
-    /// How it is launched.
+    /// How the kernel is launched.
     pub launch: Launch,
-    /// What its parameters point at.
+    /// What the parameters point to.
     pub arguments: Vec<Argument>,
 }
 
 /// A parameter of a kernel.
 pub(super) struct Parameter {
-    /// Its name in the text.
+    /// The name in the text.
     pub name: String,
     /// The type of its elements.
     pub dtype: DType,
-    /// What it points at.
+    /// What it points to.
     pub argument: Argument,
-    /// Whether nothing else is written where it points, so that reads may go through the read-only cache.
+    /// Whether the kernel writes nothing to this memory, so that reads may use the read-only cache.
     pub apart: bool,
 }
 
-/// Puts a kernel together.
+/// Assembles a kernel from its parameters and its body.
 pub(super) fn kernel(
     kind: &str,
     parameters: &[Parameter],
@@ -91,8 +91,8 @@ pub(super) fn kernel(
         })
         .collect();
     let threads = launch.block[0] * launch.block[1];
-    // Told of the two blocks that must fit, the assembler keeps values in registers; left to its own guess of
-    // how many should, it spills some.
+    // With a minimum of two blocks per multiprocessor the assembler keeps all values in registers. Without it, its
+    // own heuristic spills some of them.
     let bounds = format!("{threads}, 2");
     let signature = |name: &str| {
         format!("extern \"C\" __global__ void __launch_bounds__({bounds}) {name}({})", list.join(", "))
@@ -108,13 +108,13 @@ pub(super) fn kernel(
     }
 }
 
-/// What computes the result of one call: kernels in order, and the scratch that they share.
+/// The kernels that compute the result of one call in order, with the scratch memory that they share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Job {
-    /// The kernels; none where the result has no elements.
+    /// The kernels; empty if the result has no elements.
     pub kernels: Vec<Kernel>,
-    /// Bytes that hold what one kernel leaves to the next.
+    /// The scratch bytes for data that one kernel passes to the next.
     pub scratch: usize,
-    /// Operands whose buffer the result may take: each thread reads of them what it writes.
+    /// The operands whose buffer the result may take: each thread reads only those elements that it writes.
     pub in_place: Vec<usize>,
 }

@@ -1,12 +1,11 @@
-//! The backend `cuda`: kernels in CUDA C++, generated for what a graph needs and compiled when it is loaded.
+//! The backend `cuda`: kernels in CUDA C++ that are generated for a graph, and compiled when a plan is loaded.
 //!
-//! A call becomes a [`Job`]: kernels whose text is written for its shapes and types, with how they are
-//! launched. The same work has the same text whatever the names, and a [`Module`] holds each text once.
+//! A call becomes a [`Job`]: kernels whose text is generated for its shapes and types, with their launches. Equal
+//! work has equal text, independently of names, and a [`Module`] contains each text once.
 //!
-//! NVIDIA's libraries are backends of their own ([`CublasLt`], [`CuDnn`]), whose calls are queued beside those kernels: a plan
-//! with any of them is this backend's to run.
+//! NVIDIA's libraries are separate backends ([`CublasLt`], [`CuDnn`]), whose calls are queued together with generated
+//! kernels: this backend runs every plan that uses any of the three.
 
-mod alone;
 mod backend;
 mod calls;
 mod command;
@@ -30,6 +29,7 @@ mod product;
 mod reduce;
 mod runtime;
 mod scalar;
+mod single_call;
 mod space;
 mod tf32;
 mod tile;
@@ -48,13 +48,13 @@ pub use module::Module;
 use ovolo::registry::{Registry, RegistryError};
 use std::sync::Arc;
 
-/// Adds the backends `cuda`, `cublaslt` and `cudnn` with their ops to a registry, whether or not there is a device.
-///
-/// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
+/// The build fingerprint of the crate: a digest of its sources and of the compiler's settings.
 pub const BUILD: &str = env!("OVOLO_BUILD");
 
+/// Adds the backends `cuda`, `cublaslt` and `cudnn` with their ops to a registry, whether or not there is a device.
+///
 /// # Errors
-/// If the registry has another backend of one of the names, or lacks an op that one of their ops lowers.
+/// If the registry already has a backend of one of these names, or lacks a logical op that one of these ops lowers.
 pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     for transfer in transfer::ops() {
         registry.add_op(transfer)?;

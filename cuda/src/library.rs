@@ -1,8 +1,9 @@
-//! The libraries of NVIDIA, found at run time: nothing is linked.
+//! Search for NVIDIA's libraries at run time. Nothing is linked.
 //!
-//! Each is looked for where its variable says (a file or a folder), and nowhere else then; otherwise beside
-//! the build folder that this program lies in, in the folder of a CUDA toolkit, and where the system looks.
-//! What is called of it is looked up then, so that a library which lacks something is refused here.
+//! If the environment variable of a library names a file or a directory, only that is tried. Otherwise the search
+//! covers a directory beside the build directory of this program, the directory of a CUDA toolkit, and the places
+//! where the system searches for libraries. All functions are loaded at once, so a library that lacks one is refused
+//! here.
 
 use super::calls::{Calls, Status};
 use super::{cublaslt, cudnn, driver};
@@ -12,17 +13,17 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// A library: how it is named, where it may be, and what to do where it is not.
+/// A library: its names, where it may be, and what the user can do if it is absent.
 pub(super) struct Wanted {
-    /// What people call it.
+    /// The usual name of the library.
     pub title: &'static str,
-    /// The variable that names a file or a folder.
+    /// The environment variable that names a file or a directory.
     pub variable: &'static str,
-    /// Its files, the newest first.
+    /// The file names, newest first.
     pub files: &'static [&'static str],
-    /// A folder beside the build folder.
+    /// A directory beside the build directory.
     pub beside: Option<&'static str>,
-    /// What to do where it is not there.
+    /// What the user can do if the library is absent.
     pub remedy: &'static str,
 }
 
@@ -32,7 +33,7 @@ const DRIVER: Wanted = Wanted {
     variable: "OVOLO_CUDA_DRIVER",
     files: &["libcuda.so.1", "libcuda.so"],
     beside: None,
-    remedy: "install NVIDIA's driver, 525 or newer, on a machine with one of its devices",
+    remedy: "install NVIDIA's driver, 525 or newer, on a machine with an NVIDIA device",
 };
 
 /// The run-time compiler.
@@ -44,7 +45,7 @@ pub(super) const NVRTC: Wanted = Wanted {
     remedy: "run `cargo xtask nvrtc`, or install a CUDA toolkit and set OVOLO_NVRTC",
 };
 
-/// Convolutions.
+/// The library for convolutions and attention.
 const CUDNN: Wanted = Wanted {
     title: "cuDNN",
     variable: "OVOLO_CUDNN",
@@ -53,7 +54,7 @@ const CUDNN: Wanted = Wanted {
     remedy: "run `cargo xtask cuda-libraries`, or install cuDNN 9 and set OVOLO_CUDNN",
 };
 
-/// Matrix products.
+/// The library for matrix products.
 const CUBLASLT: Wanted = Wanted {
     title: "cuBLASLt",
     variable: "OVOLO_CUBLASLT",
@@ -62,13 +63,13 @@ const CUBLASLT: Wanted = Wanted {
     remedy: "run `cargo xtask cuda-libraries`, or install a CUDA toolkit and set OVOLO_CUBLASLT",
 };
 
-/// A library that is open, for as long as the process lasts.
+/// A library that stays open until the process ends.
 pub(super) struct Opened<T> {
-    /// Its version: `12.8.4`.
+    /// The version, such as `12.8.4`.
     pub version: String,
-    /// Where it lies.
+    /// The path of the library.
     pub path: PathBuf,
-    /// Its functions.
+    /// The functions of the library.
     pub calls: T,
 }
 
@@ -78,13 +79,13 @@ impl<T> fmt::Display for Opened<T> {
     }
 }
 
-/// What came of looking for a library, once.
+/// The result of a search that runs once.
 type Once<T> = OnceLock<Result<Opened<T>, String>>;
 
-/// What was found of one library, with its version; or why it is not there, and what to do.
+/// The usual name of a library with its version, or with the reason why it is absent and what the user can do.
 pub type Found = (&'static str, Result<String, String>);
 
-/// Every library that the backend uses, and what was found of it.
+/// Returns the search results for all libraries that the backends use.
 pub fn libraries() -> Vec<Found> {
     let found = |wanted: &Wanted, what: Result<String, String>| {
         (wanted.title, what.map_err(|why| format!("{why}; {}", wanted.remedy)))
@@ -92,24 +93,25 @@ pub fn libraries() -> Vec<Found> {
     vec![
         (DRIVER.title, driver().map(ToString::to_string)),
         found(&NVRTC, super::nvrtc::compiler().map(|compiler| format!("{compiler:?}")).map_err(Clone::clone)),
-        (CUDNN.title, cudnn().map(|found| found.calls.told(found))),
+        (CUDNN.title, cudnn().map(|found| found.calls.describe(found))),
         (CUBLASLT.title, cublaslt().map(ToString::to_string)),
     ]
 }
 
-/// The driver with its devices, looked for at the first call; or why there is none, and what to do.
+/// Returns the driver, which has at least one device. The first call searches for it. The error says why there is
+/// none, and what the user can do.
 pub(super) fn driver() -> Result<&'static Opened<driver::Calls>, String> {
     static FOUND: Once<driver::Calls> = OnceLock::new();
-    DRIVER.once(&FOUND, |path, calls| {
+    DRIVER.open_once(&FOUND, |path, calls| {
         let (mut version, mut count) = (0, 0);
-        let said = |what: &str, status: Status| {
-            calls.of(what, status).map_err(|why| format!("{}: {why}", path.display()))
+        let check = |what: &str, status: Status| {
+            calls.check(what, status).map_err(|why| format!("{}: {why}", path.display()))
         };
         // SAFETY: the library is open, and writes numbers.
         unsafe {
-            said("cuInit", (calls.cuInit)(0))?;
-            said("cuDriverGetVersion", (calls.cuDriverGetVersion)(&raw mut version))?;
-            said("cuDeviceGetCount", (calls.cuDeviceGetCount)(&raw mut count))?;
+            check("cuInit", (calls.cuInit)(0))?;
+            check("cuDriverGetVersion", (calls.cuDriverGetVersion)(&raw mut version))?;
+            check("cuDeviceGetCount", (calls.cuDeviceGetCount)(&raw mut count))?;
         }
         if count == 0 {
             return Err(format!("{}: there is no device", path.display()));
@@ -118,48 +120,48 @@ pub(super) fn driver() -> Result<&'static Opened<driver::Calls>, String> {
     })
 }
 
-/// cuDNN, looked for at the first call; or why it is not there, and what to do.
+/// Returns cuDNN. The first call searches for it. The error says why it is absent, and what the user can do.
 pub(super) fn cudnn() -> Result<&'static Opened<cudnn::Functions>, String> {
     static FOUND: Once<cudnn::Functions> = OnceLock::new();
-    CUDNN.numbered(&FOUND, &[9], |calls| calls.version())
+    CUDNN.open_versioned(&FOUND, &[9], |calls| calls.version())
 }
 
-/// cuBLASLt, looked for at the first call; or why it is not there, and what to do.
+/// Returns cuBLASLt. The first call searches for it. The error says why it is absent, and what the user can do.
 pub(super) fn cublaslt() -> Result<&'static Opened<cublaslt::Calls>, String> {
     static FOUND: Once<cublaslt::Calls> = OnceLock::new();
-    // SAFETY: the function takes nothing and gives a number.
-    CUBLASLT.numbered(&FOUND, &[12, 13], |calls| unsafe { (calls.cublasLtGetVersion)() })
+    // SAFETY: the function has no arguments and returns a number.
+    CUBLASLT.open_versioned(&FOUND, &[12, 13], |calls| unsafe { (calls.cublasLtGetVersion)() })
 }
 
-/// What the device's times depend on: the driver's version, and the device; not where they lie.
+/// Returns what measured times depend on: the driver's version and the device, but not their paths.
 pub(super) fn driver_identity() -> Result<String, String> {
     static FOUND: OnceLock<Result<String, String>> = OnceLock::new();
     let ask = || {
         let calls = &driver()?.calls;
         let mut version = 0;
         // SAFETY: the driver is open, and writes a number.
-        calls.of("cuDriverGetVersion", unsafe { (calls.cuDriverGetVersion)(&raw mut version) })?;
+        calls.check("cuDriverGetVersion", unsafe { (calls.cuDriverGetVersion)(&raw mut version) })?;
         Ok(format!("CUDA {}.{} on {}", version / 1000, version % 1000 / 10, device()?))
     };
     FOUND.get_or_init(ask).clone()
 }
 
-/// The device: what it is called, and its architecture.
+/// Returns the name of the device and its architecture.
 pub(super) fn device() -> Result<String, String> {
     let context = driver::Context::new()?;
     Ok(format!("{} {}", context.name()?, context.architecture()?))
 }
 
-/// Whether an op is a copy to the device or from it.
+/// Returns whether an op is a copy to or from the device.
 pub(super) fn copies(op: &str) -> bool {
     matches!(op, "cuda.upload" | "cuda.download")
 }
 
 impl Wanted {
-    /// Opens the library at the first of its places that has one, for as long as the process lasts.
+    /// Opens the library at the first place where it can be opened, until the process ends.
     ///
     /// # Errors
-    /// Where it was looked for, and what was wrong with what was there.
+    /// If it cannot be opened anywhere; the error lists the places and the reasons.
     pub(super) fn open<T: Calls>(&self) -> Result<(PathBuf, T), String> {
         let named = std::env::var_os(self.variable).filter(|value| !value.is_empty());
         let program = std::env::current_exe().unwrap_or_default();
@@ -174,9 +176,8 @@ impl Wanted {
         Err(format!("not found ({})", tried.join("; ")))
     }
 
-    /// The same, at the first call, where it answers a version that will do; otherwise why it does not, and what to
-    /// do.
-    fn once<T: Calls>(
+    /// Opens the library at the first call, and checks its version. The error also says what the user can do.
+    fn open_once<T: Calls>(
         &self,
         found: &'static Once<T>,
         version: impl FnOnce(&Path, &T) -> Result<String, String>,
@@ -190,14 +191,15 @@ impl Wanted {
         found.as_ref().map_err(Clone::clone)
     }
 
-    /// The same of a library that tells its version as one number, and has one of these major ones.
-    fn numbered<T: Calls>(
+    /// As [`Wanted::open_once`], for a library that reports its version as one number. Its major version must be one of
+    /// `supported`.
+    fn open_versioned<T: Calls>(
         &self,
         found: &'static Once<T>,
         supported: &[usize],
         version: impl FnOnce(&T) -> usize,
     ) -> Result<&'static Opened<T>, String> {
-        self.once(found, |path, calls| {
+        self.open_once(found, |path, calls| {
             let version = version(calls);
             let (major, minor, patch) = (version / 10_000, version / 100 % 100, version % 100);
             if supported.contains(&major) {
@@ -205,7 +207,7 @@ impl Wanted {
             }
             let supported: Vec<String> = supported.iter().map(ToString::to_string).collect();
             Err(format!(
-                "{}: {} of version {major}.{minor}.{patch} (it answers {version}), and {} is supported",
+                "{}: {} has version {major}.{minor}.{patch} (it reports {version}), but only {} is supported",
                 path.display(),
                 self.title,
                 supported.join(" or ")
@@ -213,7 +215,7 @@ impl Wanted {
         })
     }
 
-    /// Where to look, in order.
+    /// Returns the places to search, in order.
     fn places(&self, named: Option<&OsStr>, program: &Path, toolkit: Option<&Path>) -> Vec<PathBuf> {
         if let Some(named) = named {
             let path = Path::new(named);
@@ -225,7 +227,7 @@ impl Wanted {
             let there: Vec<PathBuf> = files.filter(|file| file.exists()).collect();
             return if there.is_empty() { vec![path.join(self.files[0])] } else { there };
         }
-        // A program of the build lies up to three folders below it.
+        // A program of the build lies up to three directories below the build directory.
         let beside = self.beside.into_iter().flat_map(|name| {
             program.ancestors().skip(2).take(3).map(move |folder| folder.join(name)).collect::<Vec<_>>()
         });
@@ -237,9 +239,9 @@ impl Wanted {
     }
 }
 
-/// Opens a library, finds its functions, and leaves it open.
+/// Opens a library, loads its functions, and leaves it open.
 fn load<T: Calls>(place: &Path) -> Result<T, String> {
-    // SAFETY: loading a library runs its initialisers; the user chose this one, or the system has it.
+    // SAFETY: loading a library runs its initialisers; the user chose this library, or the system provides it.
     let library = unsafe { Library::new(place) }.map_err(|error| error.to_string())?;
     let calls = T::find(&library).map_err(|error| format!("{}: {error}", place.display()))?;
     std::mem::forget(library);
@@ -251,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_named_place_is_the_only_one() {
+    fn a_path_in_the_variable_is_the_only_place_searched() {
         let places = |named: &str| NVRTC.places(Some(OsStr::new(named)), Path::new("/b/release/x"), None);
         assert_eq!(places("/no/such/libnvrtc.so"), [PathBuf::from("/no/such/libnvrtc.so")]);
         let folder = std::env::temp_dir();
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn otherwise_the_system_is_asked_last() {
+    fn the_system_is_searched_last() {
         let places = NVRTC.places(None, Path::new("/b/release/x"), None);
         assert!(places.ends_with(&NVRTC.files.iter().map(PathBuf::from).collect::<Vec<_>>()), "{places:?}");
     }

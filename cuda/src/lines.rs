@@ -1,66 +1,66 @@
-//! Kernels that compute each line of a tensor from the whole line: softmax, and norms.
+//! Kernels that compute each line of a tensor from the whole line: softmax and normalisation.
 //!
-//! A thread, a warp or a block takes a line, by its length. Its elements are read once and stay in
-//! registers where they fit; longer lines are read again for each pass.
+//! Depending on the length of a line, a thread, a warp or a block computes it. If the elements fit into registers,
+//! they are read once and kept there; longer lines are read again in each pass.
 
 use super::expr::Leaf;
 use super::kernel::{BLOCK, Job, Launch, kernel};
 use super::map::{self, WIDEST};
 use super::scalar::{self, Scalar};
-use super::space::{Group, Index, Meeting, Space};
+use super::space::{AccessKind, Group, Index, Space};
 use super::write::{Reader, Writer};
 use ovolo::tensor::DType;
 
-/// What becomes of a line.
+/// The function that is applied to a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// exp(x) over its sum.
+    /// The exponentials divided by their sum.
     Softmax,
-    /// Its logarithm.
+    /// The logarithm of the softmax.
     LogSoftmax,
-    /// (x - mean) / sqrt(variance + epsilon), times leaf 1, plus leaf 2.
+    /// `(x - mean) / sqrt(variance + epsilon)`, times leaf 1, plus leaf 2. The value is epsilon.
     Norm(f64),
 }
 
-/// What such a kernel computes.
+/// The computation of such a kernel.
 pub(super) struct Lines {
-    /// All dimensions.
+    /// The sizes of all dimensions.
     pub sizes: Vec<usize>,
-    /// Those along a line.
+    /// The dimensions along a line.
     pub along: Vec<usize>,
-    /// What is standardised, then what it is multiplied by and added to.
+    /// The data, and for a normalisation the scale and the bias.
     pub leaves: Vec<Leaf>,
-    /// What becomes of it.
+    /// The function.
     pub kind: Kind,
-    /// The type of the result, which lies as leaf 0 does.
+    /// The type of the result, which has the layout of leaf 0.
     pub dtype: DType,
 }
 
-/// Lanes of a warp.
+/// The number of lanes in a warp.
 const LANES: usize = 32;
-/// Elements of a line that a thread keeps in registers.
-const KEPT: usize = 32;
-/// The longest line of neighbours that a thread takes alone.
-const SHORT: usize = 4;
+/// The largest number of elements of a line that a thread keeps in registers.
+const MAX_KEPT: usize = 32;
+/// The longest contiguous line that a single thread computes.
+const MAX_SHORT: usize = 4;
 
-/// How a kernel goes over its lines.
+/// How a kernel walks its lines.
 struct Walk<'a> {
     reader: Reader<'a>,
     ty: Scalar,
-    /// Threads of a line.
+    /// The number of threads that share a line.
     team: usize,
-    /// Vectors of a thread.
+    /// The number of vectors per thread.
     turns: usize,
-    /// Whether they stay in registers.
+    /// Whether the elements stay in registers.
     kept: bool,
     length: usize,
 }
 
 impl Lines {
-    /// The job.
+    /// Generates the job.
     ///
     /// # Errors
-    /// A size that no grid has.
+    /// If a size exceeds the limits of a grid.
     pub(super) fn job(&self) -> Result<Job, String> {
         let others = (0..self.sizes.len()).filter(|dim| !self.along.contains(dim)).collect();
         let groups = vec![Group { dims: others }, Group { dims: self.along.clone() }];
@@ -75,17 +75,19 @@ impl Lines {
         let neighbours = neighbours.is_none_or(|(dim, _)| self.along.contains(&dim));
         let team = match length {
             _ if !neighbours => 1,
-            0..=SHORT => 1,
-            _ if length <= LANES * KEPT => LANES,
+            0..=MAX_SHORT => 1,
+            _ if length <= LANES * MAX_KEPT => LANES,
             _ => BLOCK,
         };
         let mut width = if team == 1 { 1 } else { WIDEST / self.dtype.size() };
-        while width > 1 && (!length.is_multiple_of(width) || reader(width).meeting(0) != Meeting::Packed) {
+        while width > 1
+            && (!length.is_multiple_of(width) || reader(width).access_kind(0) != AccessKind::Packed)
+        {
             width /= 2;
         }
         let turns = (length / width).div_ceil(team);
         let ty = Scalar::of(self.dtype);
-        let room = if ty == Scalar::Double { KEPT / 2 } else { KEPT };
+        let room = if ty == Scalar::Double { MAX_KEPT / 2 } else { MAX_KEPT };
         let walk = Walk { reader: reader(width), ty, team, turns, kept: turns * width <= room, length };
 
         let mut w = Writer::new();
@@ -162,7 +164,8 @@ impl Lines {
         }
     }
 
-    /// The first element of a thread's vector, which must be in the line.
+    /// Starts the loop over a thread's vectors. Returns whether it had to open a condition that the vector is within
+    /// the line.
     fn turn(w: &mut Writer, walk: &Walk<'_>) -> bool {
         let Walk { reader, team, turns, length, .. } = walk;
         let (name, n) = (reader.index.name(), |value: usize| reader.index.number(value));
@@ -184,7 +187,7 @@ impl Lines {
         ragged
     }
 
-    /// Reads a line into registers; what lies behind its end is `empty`.
+    /// Reads a line into registers; registers past its end are set to `empty`.
     fn read(&self, w: &mut Writer, walk: &Walk<'_>, empty: &str) {
         let width = walk.reader.width;
         let ragged = Self::turn(w, walk);
@@ -202,7 +205,7 @@ impl Lines {
         w.close();
     }
 
-    /// Loads the vector at `j`; the text of its element `e`.
+    /// Loads the vector at `j`. Returns the text of its element `e`.
     fn load(&self, w: &mut Writer, walk: &Walk<'_>) -> String {
         if walk.reader.width > 1 {
             let vector = walk.reader.vector(w, 0, &["o", "j"]);
@@ -212,7 +215,7 @@ impl Lines {
         }
     }
 
-    /// Does something with each element of a line, which is then `value`.
+    /// Generates a statement for each element of a line, which has the name `value` there.
     fn each(&self, w: &mut Writer, walk: &Walk<'_>, act: impl FnOnce(&mut Writer, &str)) {
         let width = walk.reader.width;
         let ragged = Self::turn(w, walk);
@@ -227,7 +230,7 @@ impl Lines {
         w.close();
     }
 
-    /// Writes each element of a line.
+    /// Generates the stores of each element of a line.
     fn write(
         &self,
         w: &mut Writer,

@@ -1,4 +1,4 @@
-//! Which kernels compute an op: a call of a lowered op as the walk, the leaves and the expression that it is.
+//! The kernels for each lowered op: a call is described by its walk, its leaves and its expression.
 
 use super::derivative;
 use super::expr::{Expr, Leaf, Node, Picked};
@@ -16,10 +16,10 @@ use ovolo::op::Call;
 use ovolo::op::{Op, post, tree};
 use ovolo::tensor::{DType, TensorType};
 
-/// What computes a call.
+/// Returns the job that computes a call.
 ///
 /// # Errors
-/// Why nothing does: it takes what no kernel is written for.
+/// If no kernel supports the call; the error says why.
 pub fn job(call: &Call<'_>) -> Result<Job, String> {
     let name = call.op.own_name();
     let attrs = call.attrs;
@@ -46,18 +46,18 @@ pub fn job(call: &Call<'_>) -> Result<Job, String> {
         "arg-max" => window::argument(call, true),
         "arg-min" => window::argument(call, false),
         "transpose" | "expand" | "slice" | "pad" | "pack" | "unpack" | "reorder" | "reshape" => {
-            moved(call, name)
+            move_elements(call, name)
         }
         "concat" => concat(call),
         "gather" => gather(call, false),
         "gather-elements" => gather(call, true),
         "grad" => gradient(call),
         _ if call.op.logical().flags.elementwise => elementwise(call),
-        _ => Err(format!("no kernel is written for `{name}`")),
+        _ => Err(format!("there is no kernel for `{name}`")),
     }
 }
 
-/// The float attributes of an op in the order of its declaration.
+/// Returns the float attributes of an op, in the order of their declaration.
 fn parameters(def: Op, attrs: &Attrs) -> Vec<f64> {
     let floats = def.attrs.iter().filter(|attr| attr.kind == ovolo::attr::AttrKind::Float);
     floats.map(|attr| attrs.expect_float(attr.name)).collect()
@@ -76,13 +76,13 @@ fn elementwise(call: &Call<'_>) -> Result<Job, String> {
     })
 }
 
-/// One leaf for each operand, which broadcasts to the result.
+/// Returns one leaf for each operand, which broadcasts to the result.
 fn leaves(call: &Call<'_>, walk: &Walk) -> Result<Vec<Leaf>, String> {
     let leaf = |(operand, ty): (usize, &&TensorType)| Ok(Leaf::new(operand, ty.dtype, walk.access(ty)?));
     call.inputs.iter().enumerate().map(leaf).collect()
 }
 
-/// An expression of the operands' elements; padding of the result is zero.
+/// Returns the job for an expression of the operands' elements. The padding of the result is set to zero.
 fn pointwise(call: &Call<'_>, build: impl Fn(&[Expr]) -> Result<Expr, String>) -> Result<Job, String> {
     let walk = Walk::new(call.output);
     let mut leaves = leaves(call, &walk)?;
@@ -101,7 +101,8 @@ fn map(call: &Call<'_>) -> Result<Job, String> {
     pointwise(call, |x| chain(call.attrs.post(), x))
 }
 
-/// A post chain or a tree on the first of some values; the others are its steps' operands.
+/// Returns the expression of a post chain or a tree that starts with the first value; the other values are the
+/// operands of its steps.
 pub(super) fn chain(steps: &[Step], x: &[Expr]) -> Result<Expr, String> {
     let mut extras = x[1..].iter();
     let mut value = x[0].clone();
@@ -110,11 +111,11 @@ pub(super) fn chain(steps: &[Step], x: &[Expr]) -> Result<Expr, String> {
         let parameters = step.parameters.iter().map(|p| p.0).collect();
         value = if step.op == tree::PUSH {
             aside.push(value);
-            extras.next().ok_or("a step lacks its operand")?.clone()
+            extras.next().ok_or("a step has no operand")?.clone()
         } else if let Some(binary) = tree::popped(step.op) {
-            Expr::binary(binary, aside.pop().ok_or("nothing is put aside")?, value)
+            Expr::binary(binary, aside.pop().ok_or("no value was put aside")?, value)
         } else if post::is_binary(step) {
-            let extra = extras.next().ok_or("a step lacks its operand")?.clone();
+            let extra = extras.next().ok_or("a step has no operand")?.clone();
             match step.op {
                 "rsub" => Expr::binary("sub", extra, value),
                 "rdiv" => Expr::binary("div", extra, value),
@@ -142,12 +143,12 @@ fn batch_norm(call: &Call<'_>) -> Result<Job, String> {
     Map { sizes: walk.sizes, dtype: call.output.dtype, leaves, expr }.job()
 }
 
-/// The type that a type is computed in.
+/// Returns the type in which elements of a type are computed.
 fn wide(dtype: DType) -> DType {
     super::scalar::Scalar::of(dtype).stored()
 }
 
-/// Strides of dimensions that lie in this order.
+/// Returns the strides of dimensions in row-major order.
 fn row_major(sizes: &[usize]) -> Vec<i64> {
     let mut strides = vec![1_i64; sizes.len()];
     for dim in (1..sizes.len()).rev() {
@@ -156,7 +157,7 @@ fn row_major(sizes: &[usize]) -> Vec<i64> {
     strides
 }
 
-/// The axis that an attribute names.
+/// Returns the value of the attribute `axis`.
 fn axis(call: &Call<'_>) -> usize {
     usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0)
 }
@@ -191,7 +192,7 @@ fn instance_norm(call: &Call<'_>) -> Result<Job, String> {
 fn reduce(call: &Call<'_>, combine: Combine, mean: bool) -> Result<Job, String> {
     let (x, dtype) = (call.inputs[0], call.output.dtype);
     if !x.layout.is_plain() {
-        return Err(format!("the operand is {x}: reductions take the default layout"));
+        return Err(format!("the operand is {x}: it must be in the default layout"));
     }
     let axes = call.attrs.expect_ints("axes");
     let sizes = x.shape.to_vec();
@@ -202,7 +203,7 @@ fn reduce(call: &Call<'_>, combine: Combine, mean: bool) -> Result<Job, String> 
     let ty = combined(x.dtype);
     let mut after = Expr::given(ty);
     if mean {
-        // Integers divide by one where there are none; floats by zero.
+        // If there are no elements, an integer sum is divided by one and a float sum by zero.
         let divisor = if x.dtype.is_float() { count } else { count.max(1) };
         after = Expr::binary("div", after, Expr::number(ty, divisor as f64));
     }
@@ -212,8 +213,8 @@ fn reduce(call: &Call<'_>, combine: Combine, mean: bool) -> Result<Job, String> 
     Reduce { sizes, reduced, leaves, before, combine, after, dtype }.job()
 }
 
-/// One operand's elements in other places.
-fn moved(call: &Call<'_>, name: &str) -> Result<Job, String> {
+/// Returns the job that moves the elements of one operand.
+fn move_elements(call: &Call<'_>, name: &str) -> Result<Job, String> {
     let (x, y) = (call.inputs[0], call.output);
     let ints = |name: &str| call.attrs.expect_ints(name).to_vec();
     let walk = if name == "unpack" { Walk::split(y, &x.layout) } else { Walk::new(y) };
@@ -231,7 +232,7 @@ fn moved(call: &Call<'_>, name: &str) -> Result<Job, String> {
             let (starts, steps) = (ints("starts"), ints("steps"));
             let offset = starts.iter().zip(&strides).map(|(start, stride)| start * stride).sum();
             let along = steps.iter().zip(&strides).zip(y.shape.iter());
-            // The step of an axis of one element is never taken, and may be anything.
+            // The stride of an axis with one element does not matter.
             let along: Vec<i64> =
                 along.map(|((step, stride), size)| if *size > 1 { step * stride } else { 0 }).collect();
             if y.shape.contains(&0) { Access::default() } else { walk.strided(offset, &along) }
@@ -269,7 +270,7 @@ fn moved(call: &Call<'_>, name: &str) -> Result<Job, String> {
     Map { sizes: walk.sizes, dtype: y.dtype, leaves, expr }.job()
 }
 
-/// Every dimension at its place in memory.
+/// Returns the row-major parts of all dimensions.
 fn whole(sizes: &[usize]) -> Vec<Part> {
     row_major(sizes).into_iter().enumerate().map(|(dim, stride)| Part::whole(dim, stride)).collect()
 }
@@ -303,9 +304,9 @@ fn concat(call: &Call<'_>) -> Result<Job, String> {
     Map { sizes: walk.sizes, dtype: y.dtype, leaves, expr }.job()
 }
 
-/// Where an operand of a concatenation lies, from the position of its first element on.
+/// Returns the offsets of an operand of a concatenation whose first element is at `first` along the axis.
 fn side(walk: &Walk, ty: &TensorType, axis: usize, first: usize) -> Access {
-    // Of operands in blocks the axis is filled by whole ones, so an element further is as far in each.
+    // Along a blocked axis operands consist of whole blocks, so positions have the same stride within each operand.
     let order = ty.layout.order(ty.shape.rank());
     let block = |dim: usize| ty.layout.block(dim);
     let mut behind: usize = ty.layout.blocks().iter().map(|block| block.1).product();
@@ -360,7 +361,8 @@ fn gather(call: &Call<'_>, elements: bool) -> Result<Job, String> {
     Map { sizes: walk.sizes, dtype: y.dtype, leaves, expr }.job()
 }
 
-/// The gradient of an elementwise op for one operand, summed along what that operand was repeated along.
+/// Returns the job for the gradient of an elementwise op for one operand, summed over the dimensions along which that
+/// operand was broadcast.
 fn gradient(call: &Call<'_>) -> Result<Job, String> {
     let (dy, y) = (call.inputs[call.inputs.len() - 1], call.output);
     let [step] = call.attrs.steps("of") else { return Err("`of` is not one step".into()) };
@@ -376,7 +378,7 @@ fn gradient(call: &Call<'_>) -> Result<Job, String> {
         [a, b, dy] => derivative::binary(step.op, operand, a, b, dy)?,
         _ => return Err(format!("`{}` has {} operands", step.op, x.len() - 1)),
     };
-    // What the derivative does not need is not read.
+    // Operands that the derivative does not need are not read.
     let skip = dy.shape.rank() - y.shape.rank();
     let repeated = |dim: usize| dim < skip || y.shape[dim - skip] != dy.shape[dim];
     let reduced: Vec<bool> = (0..dy.shape.rank()).map(repeated).collect();
@@ -389,7 +391,7 @@ fn gradient(call: &Call<'_>) -> Result<Job, String> {
         .job()
 }
 
-/// The leaves that an expression reads.
+/// Removes the leaves that an expression does not read.
 fn only_read(leaves: Vec<Leaf>, mut expr: Expr) -> (Vec<Leaf>, Expr) {
     let read: Vec<usize> = (0..leaves.len()).filter(|leaf| super::map::reads(&expr, *leaf)).collect();
     fn renumber(expr: &mut Expr, read: &[usize]) {

@@ -1,48 +1,50 @@
-//! Kernels that compute each element of the result from elements of the operands: elementwise ops and trees
-//! of them, copies from wherever, concatenations, gathers.
+//! Kernels that compute each element of the result from elements of the operands: elementwise ops and trees of them,
+//! copies, concatenations and gathers.
 
 use super::expr::{Expr, Leaf, Node, parameter};
 use super::kernel::{Argument, BLOCK, Job, Launch, Parameter, kernel};
 use super::scalar::{self, Scalar};
-use super::space::{Index, Meeting, Space};
+use super::space::{AccessKind, Index, Space};
 use super::write::{Reader, Writer};
 use ovolo::tensor::DType;
 
-/// Bytes of the widest access.
+/// The number of bytes of the widest memory access.
 pub(super) const WIDEST: usize = 16;
-/// Vectors a thread has in flight where there is enough to do for all.
-const FLIGHT: usize = 4;
-/// Blocks from which on there is: a few for each multiprocessor of a large device.
-const ENOUGH: usize = 1024;
+/// The number of vectors that a thread loads at the same time if there is enough work for all threads.
+const VECTORS_IN_FLIGHT: usize = 4;
+/// The number of blocks from which on there is enough work: a few for each multiprocessor of a large device.
+const ENOUGH_BLOCKS: usize = 1024;
 
-/// What such a kernel computes.
+/// The computation of such a kernel.
 pub(super) struct Map {
-    /// The result's dimensions as they lie in memory.
+    /// The result's dimensions in the order of memory.
     pub sizes: Vec<usize>,
-    /// The type of its elements.
+    /// The element type of the result.
     pub dtype: DType,
-    /// What is read.
+    /// The operands that are read.
     pub leaves: Vec<Leaf>,
-    /// What is computed.
+    /// The computed expression.
     pub expr: Expr,
 }
 
 impl Map {
-    /// The job.
+    /// Generates the job.
     ///
     /// # Errors
-    /// An op that no kernel computes, or a size that no grid has.
+    /// If no kernel computes an op, or if a size exceeds the limits of a grid.
     pub(super) fn job(&self) -> Result<Job, String> {
         let count: usize = self.sizes.iter().product();
         if count == 0 {
             return Ok(Job::default());
         }
         let space = Space::whole(&self.sizes);
-        let index = Index::for_count(largest(&self.leaves, &space, count) + 2 * BLOCK * FLIGHT * WIDEST);
+        let index =
+            Index::for_count(largest(&self.leaves, &space, count) + 2 * BLOCK * VECTORS_IN_FLIGHT * WIDEST);
         let width = self.width(&space, index, count);
         let reader = Reader { leaves: &self.leaves, space: &space, index, group: 0, width };
         let vectors = count / width;
-        let flight = if vectors.div_ceil(BLOCK * FLIGHT) >= ENOUGH { FLIGHT } else { 1 };
+        let flight =
+            if vectors.div_ceil(BLOCK * VECTORS_IN_FLIGHT) >= ENOUGH_BLOCKS { VECTORS_IN_FLIGHT } else { 1 };
         let rest = count % width;
         let places = vectors + usize::from(rest > 0);
         let blocks = places.div_ceil(BLOCK * flight);
@@ -57,10 +59,10 @@ impl Map {
         };
         w.line(&format!("const {name} first = {first};"));
         let packed: Vec<usize> = (0..self.leaves.len())
-            .filter(|leaf| self.is_read(*leaf) && reader.meeting(*leaf) == Meeting::Packed)
+            .filter(|leaf| self.is_read(*leaf) && reader.access_kind(*leaf) == AccessKind::Packed)
             .collect();
         if flight > 1 {
-            // All loads stand before the first use, so that they are in flight together.
+            // All loads come before the first use, so that they are in flight at the same time.
             for &leaf in &packed {
                 let ty = scalar::memory(self.leaves[leaf].dtype);
                 w.line(&format!("Pack<{ty}, {width}> v{leaf}[{flight}];"));
@@ -102,7 +104,7 @@ impl Map {
         Ok(Job { kernels: vec![kernel], scratch: 0, in_place })
     }
 
-    /// One vector of the result.
+    /// Generates the computation of one vector of the result.
     fn vector(
         &self,
         w: &mut Writer,
@@ -121,15 +123,15 @@ impl Map {
         let mut sources = vec![None; self.leaves.len()];
         for leaf in (0..self.leaves.len()).filter(|leaf| self.is_read(*leaf)) {
             let dtype = self.leaves[leaf].dtype;
-            sources[leaf] = match reader.meeting(leaf) {
-                Meeting::Packed if flight > 1 && packed.contains(&leaf) => {
+            sources[leaf] = match reader.access_kind(leaf) {
+                AccessKind::Packed if flight > 1 && packed.contains(&leaf) => {
                     Some(scalar::widened(dtype, &format!("v{leaf}[u].of[e]")))
                 }
-                Meeting::Packed => {
+                AccessKind::Packed => {
                     Some(scalar::widened(dtype, &format!("{}.of[e]", reader.vector(w, leaf, &["i"]))))
                 }
-                Meeting::Uniform => Some(reader.element(w, leaf, &["i"])),
-                Meeting::Scattered => None,
+                AccessKind::Uniform => Some(reader.element(w, leaf, &["i"])),
+                AccessKind::Scattered => None,
             };
         }
         w.need(Some("pack"));
@@ -143,7 +145,7 @@ impl Map {
         Ok(())
     }
 
-    /// The value of an element, as it lies in memory.
+    /// Generates the value of an element, in the type in which it is stored.
     fn value(
         &self,
         w: &mut Writer,
@@ -161,13 +163,13 @@ impl Map {
         Ok(scalar::narrowed(self.dtype, &value))
     }
 
-    /// Elements of a vector: as many as the widest access has of the largest type that lies side by side.
+    /// Returns the number of elements in a vector: as many of the largest contiguous type as the widest access holds.
     fn width(&self, space: &Space, index: Index, count: usize) -> usize {
         let mut width = WIDEST / self.dtype.size().max(2);
         while width > 1 {
             let reader = Reader { leaves: &self.leaves, space, index, group: 0, width };
             let fits = self.leaves.iter().enumerate().all(|(leaf, it)| {
-                reader.meeting(leaf) != Meeting::Packed || it.dtype.size() * width <= WIDEST
+                reader.access_kind(leaf) != AccessKind::Packed || it.dtype.size() * width <= WIDEST
             });
             if fits && count >= width {
                 break;
@@ -177,13 +179,13 @@ impl Map {
         width
     }
 
-    /// Whether the expression reads a leaf's elements; others are read for their positions.
+    /// Returns whether the expression reads a leaf's elements; other leaves only provide positions or conditions.
     fn is_read(&self, leaf: usize) -> bool {
         reads(&self.expr, leaf)
     }
 
-    /// Operands each element of which is read by the thread that writes the element in its place, if no
-    /// other leaf could be the same value read elsewhere.
+    /// Returns the operands whose elements are read only by the thread that writes the same position. A leaf that
+    /// reads the same operand elsewhere excludes it.
     fn in_place(&self, space: &Space) -> Vec<usize> {
         let same_place = |leaf: &Leaf| {
             leaf.picked.is_none()
@@ -203,7 +205,7 @@ impl Map {
     }
 }
 
-/// Whether an expression reads a leaf's elements.
+/// Returns whether an expression reads a leaf's elements.
 pub(super) fn reads(expr: &Expr, leaf: usize) -> bool {
     match &expr.node {
         Node::Load(one) => *one == leaf,
@@ -214,7 +216,7 @@ pub(super) fn reads(expr: &Expr, leaf: usize) -> bool {
     }
 }
 
-/// The largest position or offset that a kernel computes, and not less than `count`.
+/// Returns the largest position or offset that a kernel computes, and at least `count`.
 pub(super) fn largest(leaves: &[Leaf], space: &Space, count: usize) -> usize {
     let reach = |leaf: &Leaf| {
         let parts = leaf.access.parts.iter().map(|part| {
@@ -229,7 +231,7 @@ pub(super) fn largest(leaves: &[Leaf], space: &Space, count: usize) -> usize {
     leaves.iter().map(reach).fold(count, usize::max)
 }
 
-/// The parameters of a kernel: each operand once, then the result.
+/// Returns the parameters of a kernel: each operand once, then the result.
 pub(super) fn parameters(leaves: &[Leaf], dtype: DType, in_place: &[usize]) -> Vec<Parameter> {
     let mut list: Vec<Parameter> = Vec::new();
     let mut operands: Vec<(usize, DType)> = leaves.iter().map(|leaf| (leaf.operand, leaf.dtype)).collect();

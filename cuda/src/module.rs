@@ -1,4 +1,4 @@
-//! One module for what a plan needs: each kernel once, and the parts of the prelude that they take.
+//! The module of a plan: each kernel once, and the parts of the prelude that the kernels use.
 
 use super::kernel::{Job, Kernel};
 use super::prelude;
@@ -11,18 +11,18 @@ pub struct Module {
 }
 
 impl Module {
-    /// The kernels of some jobs.
+    /// Collects the kernels of some jobs.
     pub fn new<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> Self {
         let kernels = jobs.into_iter().flat_map(|job| &job.kernels);
         Self { kernels: kernels.map(|kernel| (kernel.name.clone(), kernel.clone())).collect() }
     }
 
-    /// The kernels, sorted by name.
+    /// Returns the kernels, sorted by name.
     pub fn kernels(&self) -> impl ExactSizeIterator<Item = &Kernel> {
         self.kernels.values()
     }
 
-    /// The text: it depends on the kernels alone, not on the plan's names or order.
+    /// Returns the text. It depends only on the kernels, and not on the names or the order of the plan.
     pub fn source(&self) -> String {
         let takes = |part: &str| self.kernels.values().any(|kernel| kernel.needs.contains(part));
         let mut source: String = prelude::text(takes).collect();

@@ -1,7 +1,7 @@
-//! Compiling at run time: CUDA C++ to the machine code of one architecture, by NVRTC.
+//! Compilation at run time with NVRTC, from CUDA C++ to the machine code of one architecture.
 //!
-//! It needs neither a device nor its driver. Takes the text of a module, gives a cubin and what the
-//! assembler said of it: registers, stack and spills of each kernel.
+//! Neither a device nor its driver is needed. The input is the text of a module. The output is a cubin and the report
+//! of the assembler: registers, stack and spills of each kernel.
 
 mod calls;
 
@@ -26,8 +26,8 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// What the compiler is told beside the architecture: products and sums as one rounding, all else as IEEE 754
-/// has it.
+/// The options of the compiler besides the architecture. Products and sums may be fused into one rounding; everything
+/// else follows IEEE 754.
 pub const OPTIONS: &[&str] = &[
     "--std=c++17",
     "--fmad=true",
@@ -47,56 +47,56 @@ pub struct Compiler {
 /// A compiled module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cubin {
-    /// The machine code, as the driver loads it.
+    /// The machine code in the format of the driver.
     pub code: Vec<u8>,
-    /// What the compiler said.
+    /// The messages of the compiler.
     pub log: String,
 }
 
-/// What a kernel takes of a multiprocessor.
+/// The resources of a multiprocessor that a kernel uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// The kernel.
+    /// The name of the kernel.
     pub kernel: String,
-    /// Registers of a thread.
+    /// The registers of a thread.
     pub registers: usize,
-    /// Bytes of a thread's stack.
+    /// The bytes of a thread's stack.
     pub stack: usize,
-    /// Bytes that a thread writes to and reads from its stack for want of registers.
+    /// The bytes that a thread stores to and loads from its stack because of a lack of registers.
     pub spills: usize,
 }
 
-/// The compiler, looked for at the first call.
+/// Returns the compiler. The first call searches for it.
 ///
 /// # Errors
-/// Where it was looked for, and what was wrong with what was there.
+/// If it cannot be used; the error lists the places and the reasons.
 pub fn compiler() -> Result<&'static Compiler, &'static String> {
     static FOUND: OnceLock<Result<Compiler, String>> = OnceLock::new();
     FOUND.get_or_init(Compiler::open).as_ref()
 }
 
-/// The compiler; or what is missing, and what to do.
+/// Returns the compiler. Unlike that of [`compiler`], the error says what the user can do.
 ///
 /// # Errors
-/// That it is not there.
+/// If it is absent.
 pub fn found() -> Result<&'static Compiler, String> {
     compiler().map_err(|why| format!("NVRTC is {why}; {}", NVRTC.remedy))
 }
 
-/// The machine code of a module, and whether it was compiled just now.
+/// The machine code of a module, and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
     /// The machine code.
     pub cubin: Cubin,
-    /// Whether it was compiled just now.
+    /// Whether it has just been compiled, and not read from the store.
     pub fresh: bool,
 }
 
-/// The machine code of a module: from where it is kept, or compiled and kept there. It depends on the text, the
+/// Returns the machine code of a module: from the store, or compiled and then stored. It depends on the text, the
 /// options, the architecture and the compiler's version.
 ///
 /// # Errors
-/// What the compiler says.
+/// If the compiler reports an error.
 pub fn machine_code(
     artifacts: &dyn Artifacts,
     compiler: &Compiler,
@@ -115,7 +115,7 @@ pub fn machine_code(
 }
 
 impl Cubin {
-    /// The length of the log, the log and the code.
+    /// Encodes the length of the log, the log and the code.
     fn encode(&self) -> Vec<u8> {
         let mut bytes = (self.log.len() as u64).to_le_bytes().to_vec();
         bytes.extend(self.log.as_bytes());
@@ -123,7 +123,7 @@ impl Cubin {
         bytes
     }
 
-    /// What [`Cubin::encode`] made of a cubin.
+    /// Decodes the result of [`Cubin::encode`].
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (length, rest) = bytes.split_at_checked(8)?;
         let length = usize::try_from(u64::from_le_bytes(length.try_into().ok()?)).ok()?;
@@ -144,14 +144,14 @@ impl Compiler {
         let (mut major, mut minor) = (0, 0);
         // SAFETY: the function writes two numbers.
         let status = unsafe { (calls.nvrtcVersion)(&raw mut major, &raw mut minor) };
-        calls.of(status).map_err(|why| format!("{}: {why}", path.display()))?;
+        calls.check(status).map_err(|why| format!("{}: {why}", path.display()))?;
         if matches!(major, 12 | 13) {
             return Ok(Self { path, version: (major, minor), calls });
         }
-        Err(format!("{}: NVRTC {major}.{minor}, and 12 and 13 are supported", path.display()))
+        Err(format!("{}: this is NVRTC {major}.{minor}, but only 12 and 13 are supported", path.display()))
     }
 
-    /// Its version.
+    /// Returns the version of the compiler.
     pub fn version(&self) -> String {
         format!("{}.{}", self.version.0, self.version.1)
     }
@@ -159,7 +159,7 @@ impl Compiler {
     /// Compiles a module for an architecture.
     ///
     /// # Errors
-    /// What the compiler says.
+    /// If the compiler reports an error.
     pub fn compile(&self, source: &str, architecture: Architecture) -> Result<Cubin, String> {
         let options = OPTIONS.iter().map(|option| (*option).to_owned());
         let options: Vec<CString> = std::iter::once(format!("--gpu-architecture={architecture}"))
@@ -172,29 +172,29 @@ impl Compiler {
         let program = Program::new(calls, &source)?;
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let count = i32::try_from(pointers.len()).unwrap_or(0);
-        // SAFETY: the program is there, and so are as many strings as said.
+        // SAFETY: the program is valid, and the array has this number of strings.
         let status = unsafe { (calls.nvrtcCompileProgram)(program.handle, count, pointers.as_ptr()) };
         let log = program.bytes(calls.nvrtcGetProgramLogSize, calls.nvrtcGetProgramLog)?;
         let log = CStr::from_bytes_until_nul(&log).map(|log| log.to_string_lossy().into_owned());
         let log = log.unwrap_or_default();
-        calls.of(status).map_err(|why| format!("{why}: {log}"))?;
+        calls.check(status).map_err(|why| format!("{why}: {log}"))?;
         let code = program.bytes(calls.nvrtcGetCUBINSize, calls.nvrtcGetCUBIN)?;
         Ok(Cubin { code, log })
     }
 }
 
 impl Calls {
-    /// What a call came to: success, or what the library calls the number.
-    fn of(&self, status: Status) -> Result<(), String> {
+    /// Returns an error with the library's name for the status unless it is success.
+    fn check(&self, status: Status) -> Result<(), String> {
         if status == Status::SUCCESS {
             return Ok(());
         }
-        // SAFETY: the library has a text that lasts for any number.
+        // SAFETY: for every number the library returns a string with static lifetime.
         Err(unsafe { status.named((self.nvrtcGetErrorString)(status)) })
     }
 }
 
-/// A program of NVRTC, which goes with this value.
+/// A program of NVRTC, which is released with this value.
 struct Program<'a> {
     handle: nvrtcProgram,
     calls: &'a Calls,
@@ -210,29 +210,29 @@ impl<'a> Program<'a> {
         // SAFETY: the source is copied, and there are no headers.
         let status =
             unsafe { (calls.nvrtcCreateProgram)(&raw mut handle, source.as_ptr(), name, 0, none, none) };
-        calls.of(status)?;
+        calls.check(status)?;
         Ok(Self { handle, calls })
     }
 
     fn bytes(&self, size: Size, bytes: Bytes) -> Result<Vec<u8>, String> {
         let mut length = 0;
-        // SAFETY: the program is there.
-        self.calls.of(unsafe { size(self.handle, &raw mut length) })?;
+        // SAFETY: the program is valid.
+        self.calls.check(unsafe { size(self.handle, &raw mut length) })?;
         let mut buffer = vec![0_u8; length];
-        // SAFETY: as above, and the buffer has the size that it says.
-        self.calls.of(unsafe { bytes(self.handle, buffer.as_mut_ptr().cast()) })?;
+        // SAFETY: as above, and the buffer has the requested size.
+        self.calls.check(unsafe { bytes(self.handle, buffer.as_mut_ptr().cast()) })?;
         Ok(buffer)
     }
 }
 
 impl Drop for Program<'_> {
     fn drop(&mut self) {
-        // SAFETY: the program was made by this library, and nobody else has it.
+        // SAFETY: this library created the program, and it is released once.
         let _ = unsafe { (self.calls.nvrtcDestroyProgram)(&raw mut self.handle) };
     }
 }
 
-/// What the assembler said of each kernel, functions that it calls included.
+/// Reads the assembler's figures for each kernel, including the functions that it calls.
 pub fn figures(log: &str) -> Vec<Figures> {
     let mut list: Vec<Figures> = Vec::new();
     let number = |line: &str, unit: &str| -> usize {
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_read_from_what_the_assembler_says() {
+    fn figures_are_read_from_the_report_of_the_assembler() {
         let log = "ptxas info    : 0 bytes gmem\n\
             ptxas info    : Compiling entry function 'b' for 'sm_90'\n\
             ptxas info    : Function properties for b\n\

@@ -1,28 +1,29 @@
-//! Layouts as walks and accesses: the result's memory in order, and where an operand has the same element.
+//! Conversion of layouts to index arithmetic: a walk over the result's memory in order, and the offset of the same
+//! element in each operand.
 
 use super::space::{Access, Bound, Part};
 use ovolo::tensor::{Layout, Shape, TensorType};
 
-/// The memory of a result, dimension by dimension as it lies, and how logical coordinates come of it.
+/// The memory of a result, with its dimensions in the order of memory, and the logical coordinates of an element.
 pub(super) struct Walk {
-    /// Sizes, outermost first; their product is the padded count.
+    /// The sizes, outermost first. Their product is the number of elements including padding.
     pub sizes: Vec<usize>,
-    /// For each logical dimension, the sum that is its coordinate: dimensions of the walk and factors.
+    /// For each logical dimension, the sum that gives its coordinate: dimensions of the walk, and factors.
     coordinates: Vec<Vec<(usize, usize)>>,
     shape: Shape,
     layout: Layout,
 }
 
 impl Walk {
-    /// Over the memory of a type.
+    /// Walks the memory of a type.
     pub(super) fn new(ty: &TensorType) -> Self {
         let (sizes, steps) = physical(&ty.shape, &ty.layout);
         let coordinates = steps.into_iter().map(|one| one.into_iter().map(|s| (s.at, s.factor)).collect());
         Self { sizes, coordinates: coordinates.collect(), shape: ty.shape.clone(), layout: ty.layout.clone() }
     }
 
-    /// Over the memory of a type in the default layout, its dimensions split as the blocks of another layout
-    /// split them, where these are filled.
+    /// Walks the memory of a type in the default layout, with its dimensions divided at the blocks of another layout
+    /// if these have no padding.
     pub(super) fn split(ty: &TensorType, other: &Layout) -> Self {
         let once = |dim: usize| other.blocks().iter().filter(|block| block.0 == dim).count() <= 1;
         let whole =
@@ -44,10 +45,10 @@ impl Walk {
         Self { sizes, coordinates, shape: ty.shape.clone(), layout: Layout::PLAIN }
     }
 
-    /// Where an operand that broadcasts to the result has its element.
+    /// Returns the offsets of an operand that broadcasts to the result.
     ///
     /// # Errors
-    /// Two layouts with different blocks: there is no kernel between them.
+    /// If the two layouts have different blocks, because there is no kernel for that case.
     pub(super) fn access(&self, ty: &TensorType) -> Result<Access, String> {
         let skip = self.shape.rank() - ty.shape.rank();
         let (sizes, steps) = physical(&ty.shape, &ty.layout);
@@ -62,7 +63,7 @@ impl Walk {
                 let stride = strides[step.at];
                 parts.extend(
                     step.part(coordinate, stride).ok_or_else(|| {
-                        format!("no kernel goes from layout {} to {}", ty.layout, self.layout)
+                        format!("no kernel converts layout {} to {}", ty.layout, self.layout)
                     })?,
                 );
             }
@@ -70,7 +71,7 @@ impl Walk {
         Ok(Access { offset: 0, parts })
     }
 
-    /// What holds for elements that are no padding of the result.
+    /// Returns the conditions for elements that are not padding of the result.
     pub(super) fn bounds(&self) -> Vec<Bound> {
         let padded = |dim: &usize| !self.shape[*dim].is_multiple_of(self.layout.block(*dim));
         (0..self.shape.rank())
@@ -79,13 +80,13 @@ impl Walk {
             .collect()
     }
 
-    /// A logical coordinate.
+    /// Returns a logical coordinate.
     pub(super) fn coordinate(&self, dim: usize) -> Access {
         let parts = self.coordinates[dim].iter().map(|(at, factor)| Part::whole(*at, *factor as i64));
         Access { offset: 0, parts: parts.collect() }
     }
 
-    /// An offset from strides of logical coordinates.
+    /// Returns an offset that is given by strides of the logical coordinates.
     pub(super) fn strided(&self, offset: i64, strides: &[i64]) -> Access {
         let parts = strides.iter().zip(&self.coordinates).flat_map(|(stride, coordinate)| {
             coordinate.iter().map(move |(at, factor)| Part::whole(*at, *factor as i64 * stride))
@@ -94,17 +95,17 @@ impl Walk {
     }
 }
 
-/// A dimension in memory: where it stands, and which part of its logical coordinate it is.
+/// A dimension in memory: its position, and the part of the logical coordinate that it represents.
 struct Step {
     at: usize,
-    /// The coordinate is divided by this…
+    /// The coordinate is divided by this factor,
     factor: usize,
-    /// …and the rest by this taken; zero: all.
+    /// and then reduced modulo this number; zero means no reduction.
     modulo: usize,
 }
 
 impl Step {
-    /// Its part in an offset, for a coordinate of a walk.
+    /// Returns the part of an offset for a coordinate of a walk.
     fn part(&self, coordinate: &[(usize, usize)], stride: usize) -> Option<Vec<Part>> {
         let stride = stride as i64;
         if let [(dim, 1)] = coordinate {
@@ -114,14 +115,14 @@ impl Step {
             let whole = |(dim, factor): &(usize, usize)| Part::whole(*dim, *factor as i64 * stride);
             return Some(coordinate.iter().map(whole).collect());
         }
-        // The walk is split as the operand is.
+        // The walk is divided at the same blocks as the operand.
         let (dim, _) = coordinate.iter().find(|(_, factor)| *factor == self.factor)?;
         let wider = coordinate.iter().map(|(_, factor)| *factor).filter(|factor| *factor > self.factor).min();
         (wider.unwrap_or(0) == self.factor * self.modulo).then(|| vec![Part::whole(*dim, stride)])
     }
 }
 
-/// Sizes in memory, and the steps of each logical dimension.
+/// Returns the sizes in memory, and the steps of each logical dimension.
 fn physical(shape: &Shape, layout: &Layout) -> (Vec<usize>, Vec<Vec<Step>>) {
     let order = layout.order(shape.rank());
     let mut sizes = Vec::new();

@@ -1,8 +1,8 @@
-//! Matrix products, and convolutions as such: weights times windows, a column for each pixel.
+//! Matrix products, and convolutions as products of weights and windows, with a column for each pixel.
 //!
-//! A block computes a square of the result from squares of both operands in shared memory, 16 of what is summed
-//! at a time; a thread sixteen elements of it. Where the result is narrow each thread computes one element and
-//! reads what it needs. The post chain is computed where the result is stored.
+//! A block computes a square of the result from squares of both operands in shared memory, for 16 inner elements at a
+//! time, and each thread computes sixteen elements of the square. If the result is narrow, each thread computes one
+//! element and reads the operands directly. The post chain runs when the result is stored.
 
 use super::expr::{Expr, Leaf};
 use super::kernel::{Argument, BLOCK, Job, Launch, Parameter, kernel};
@@ -14,37 +14,37 @@ use ovolo::attr::Attr;
 use ovolo::op::Call;
 use ovolo::tensor::{Shape, TensorType};
 
-/// The side of a block's square, and of a thread's; how much is summed at a time.
+/// The sides of a block's square and of a thread's square, and the inner elements at a time.
 const SIDE: usize = 64;
 const EACH: usize = 4;
 const DEPTH: usize = 16;
-/// Threads along a side.
+/// The number of threads along a side.
 const THREADS: usize = SIDE / EACH;
 /// A result with fewer rows or columns is narrow.
-const LEAST: usize = 16;
+const MIN_SIDE: usize = 16;
 
-/// What is multiplied: for each `g` of the batch, rows of `k` by columns of `k`.
+/// A batch of products: for each `g`, a matrix of `row` by `k` times a matrix of `k` by `column`.
 struct Product<'a> {
     call: &'a Call<'a>,
-    /// Which operands the left and the right one are.
+    /// The numbers of the left and the right operand.
     operands: [usize; 2],
     batch: usize,
     rows: usize,
     columns: usize,
     depth: usize,
     index: Index,
-    /// Where the left operand's element is, of `g`, `row` and `k`.
+    /// The offset of the left operand's element, as a text in `g`, `row` and `k`.
     left: String,
-    /// What is computed of `g`, `k` and `column` first, where the right operand's element is, and where it
-    /// is one at all; it is zero elsewhere.
+    /// For the right operand: statements in `g`, `k` and `column` that come first, the offset of the element, and the
+    /// condition under which the element exists (it is zero otherwise).
     right: (Vec<String>, String, Option<String>),
-    /// Where the bias of an element is, of `g` and `row`.
+    /// The offset of the bias, as a text in `g` and `row`.
     bias: Option<String>,
     /// The first operand of the post chain.
     extras: usize,
 }
 
-/// `matmul`.
+/// Generates the job for `matmul`.
 pub(super) fn matmul(call: &Call<'_>) -> Result<Job, String> {
     plain(call)?;
     let (a, b, y) = (&call.inputs[0].shape, &call.inputs[1].shape, &call.output.shape);
@@ -74,7 +74,7 @@ pub(super) fn matmul(call: &Call<'_>) -> Result<Job, String> {
     .job()
 }
 
-/// `conv`: for each image and group, weights by windows.
+/// Generates the job for `conv`: for each image and group, the product of weights and windows.
 pub(super) fn conv(call: &Call<'_>) -> Result<Job, String> {
     plain(call)?;
     let (x, w, y) = (&call.inputs[0].shape, &call.inputs[1].shape, &call.output.shape);
@@ -98,7 +98,7 @@ pub(super) fn conv(call: &Call<'_>) -> Result<Job, String> {
         (1, format!("column % {}", n(y[3])), format!("k % {}", n(wide)), "x"),
     ] {
         let (stride, dilation, before) = (n(strides[axis]), n(dilations[axis]), n(pads[axis]));
-        // What lies before the first element is a large number.
+        // Positions are unsigned, so a position before the first element becomes a large number.
         lines.push(format!(
             "const {name} {position} = {place} * {stride} + {element} * {dilation} - {before};"
         ));
@@ -126,18 +126,18 @@ pub(super) fn conv(call: &Call<'_>) -> Result<Job, String> {
 
 fn plain(call: &Call<'_>) -> Result<(), String> {
     match call.inputs.iter().find(|ty| !ty.layout.is_plain()) {
-        Some(ty) => Err(format!("an operand is {ty}: products take the default layout")),
+        Some(ty) => Err(format!("an operand is {ty}: it must be in the default layout")),
         None => Ok(()),
     }
 }
 
 fn index(call: &Call<'_>) -> Index {
     let largest = call.inputs.iter().chain([&call.output]).map(|ty| ty.shape.count()).max().unwrap_or(0);
-    // Threads past the edges compute positions, and read nothing.
+    // Threads past the edges also compute positions, but read nothing.
     Index::for_count(largest.saturating_mul(2).saturating_add(1 << 20))
 }
 
-/// Where an operand that broadcasts to a shape has the element at a position.
+/// Returns the offset in an operand that broadcasts to a shape, at a position in that shape.
 fn broadcast(operand: &Shape, shape: &[usize], position: &str, index: Index) -> String {
     let (mut inner, mut stride) = (1, 1);
     let mut terms = Vec::new();
@@ -159,7 +159,7 @@ impl Product<'_> {
             return Ok(Job::default());
         }
         let (mut w, launch, kind);
-        if self.rows < LEAST || self.columns < LEAST {
+        if self.rows < MIN_SIDE || self.columns < MIN_SIDE {
             let count = self.batch * self.rows * self.columns;
             (w, launch, kind) = (Writer::new(), Launch::line(count.div_ceil(BLOCK))?, "row");
             self.direct(&mut w, count)?;
@@ -182,7 +182,7 @@ impl Product<'_> {
         Ok(Job { kernels: vec![kernel(kind, &parameters, w, launch)], ..Job::default() })
     }
 
-    /// The type of sums.
+    /// Returns the type of the sums.
     fn sum(&self) -> &'static str {
         Scalar::of(combined(self.call.output.dtype)).name()
     }
@@ -194,7 +194,7 @@ impl Product<'_> {
         format!("({})({read})", self.sum())
     }
 
-    /// One element a thread.
+    /// Generates a kernel in which each thread computes one element.
     fn direct(&self, w: &mut Writer, count: usize) -> Result<(), String> {
         let (name, n) = (self.index.name(), |value: usize| self.index.number(value));
         w.line(&format!("const {name} o = ({name})blockIdx.x * {} + threadIdx.x;", n(BLOCK)));
@@ -203,7 +203,7 @@ impl Product<'_> {
         w.line(&format!("const {name} row = o / {} % {};", n(self.columns), n(self.rows)));
         w.line(&format!("const {name} g = o / {};", n(self.columns * self.rows)));
         w.line(&format!("{} sum = 0;", self.sum()));
-        // Left to itself the compiler unrolls more than registers hold.
+        // Without this limit the compiler unrolls more than fits into registers.
         w.line("#pragma unroll 4");
         w.open(&format!("for ({name} k = 0; k < {}; ++k)", n(self.depth)));
         let (lines, at, inside) = &self.right;
@@ -222,12 +222,12 @@ impl Product<'_> {
         Ok(())
     }
 
-    /// A square a block.
+    /// Generates a kernel in which each block computes a square.
     fn square(&self, w: &mut Writer) -> Result<(), String> {
         let (name, n) = (self.index.name(), |value: usize| self.index.number(value));
         let sum = self.sum();
         let (along, down) = (self.columns.div_ceil(SIDE), self.rows.div_ceil(SIDE));
-        // One more in a line, so that a column is in as many banks as it has elements.
+        // The extra element per row spreads the elements of a column over all banks.
         w.line(&format!("__shared__ {sum} left[{DEPTH}][{}];", SIDE + 1));
         w.line(&format!("__shared__ {sum} right[{DEPTH}][{SIDE}];"));
         w.line(&format!("const {name} first_column = blockIdx.x % {} * {};", n(along), n(SIDE)));
@@ -291,7 +291,7 @@ impl Product<'_> {
         Ok(())
     }
 
-    /// Stores element `o`, which is at `g`, `row` and `column`.
+    /// Stores element `o`, which belongs to `g`, `row` and `column`.
     fn store(&self, w: &mut Writer, sum: &str) -> Result<(), String> {
         let (inputs, y) = (self.call.inputs, self.call.output);
         let given = match &self.bias {
@@ -325,10 +325,10 @@ impl Product<'_> {
     }
 }
 
-/// Bytes of shared memory that every device has for a block.
+/// The shared memory per block on every device, in bytes.
 const SHARED: usize = 48 << 10;
 
-/// `attention`: a block for each row of the result, its scores in shared memory.
+/// Generates the job for `attention`: a block for each row of the result, with its scores in shared memory.
 pub(super) fn attention(call: &Call<'_>) -> Result<Job, String> {
     plain(call)?;
     let (q, k, v) = (&call.inputs[0].shape, &call.inputs[1].shape, &call.inputs[2].shape);
@@ -341,7 +341,7 @@ pub(super) fn attention(call: &Call<'_>) -> Result<Job, String> {
     let bytes = combined(dtype).size();
     if (length + BLOCK) * bytes > SHARED {
         return Err(format!(
-            "a row of {length} scores does not fit into the {SHARED} bytes that a block shares"
+            "a row of {length} scores does not fit into the {SHARED} bytes of shared memory of a block"
         ));
     }
     let index = index(call);

@@ -1,20 +1,20 @@
 //! Reductions over any axes, with expressions before and after.
 //!
-//! Where the innermost dimension is reduced, a thread, a warp or a block takes one element of the result,
-//! by how much there is to reduce. Where it is kept, neighbouring threads take neighbouring elements, and
-//! eight rows of them share what is reduced. Where that makes too few blocks for a device, what is reduced
-//! is split, and a second kernel reduces what the parts left in scratch: no atomics, so the same bits in
-//! every run.
+//! If the innermost dimension is reduced, a thread, a warp or a block computes an element of the result, depending on
+//! the number of elements to reduce. If the innermost dimension is kept, neighbouring threads compute neighbouring
+//! elements, and eight rows of threads share the reduction. If there are too few blocks for a device, the reduction
+//! is divided into parts, and a second kernel reduces the parts from scratch memory. There are no atomic operations,
+//! so all runs give the same bits.
 
 use super::expr::{Expr, Leaf, SCRATCH};
 use super::kernel::{Argument, BLOCK, Job, Kernel, Launch, Parameter, kernel};
 use super::map::{self, WIDEST};
 use super::scalar::{self, Scalar};
-use super::space::{Access, Group, Index, Meeting, Space};
+use super::space::{Access, AccessKind, Group, Index, Space};
 use super::write::{Reader, Writer};
 use ovolo::tensor::DType;
 
-/// What two values become.
+/// How two values are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Combine {
     Sum,
@@ -24,7 +24,7 @@ pub(super) enum Combine {
 }
 
 impl Combine {
-    /// The struct of the prelude.
+    /// Returns the name of the struct in the prelude.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Sum => "Sum",
@@ -34,7 +34,7 @@ impl Combine {
         }
     }
 
-    /// What nothing is reduced to.
+    /// Returns the result of a reduction of no elements.
     pub(super) const fn neutral(self) -> f64 {
         match self {
             Self::Sum => 0.0,
@@ -45,7 +45,7 @@ impl Combine {
     }
 }
 
-/// The type in which elements are combined: 16-bit floats in `f32`, integers in `i64`.
+/// Returns the type in which elements are combined: `f32` for 16-bit floats, and `i64` for integers.
 pub(super) const fn combined(dtype: DType) -> DType {
     match dtype {
         DType::F64 => DType::F64,
@@ -54,53 +54,53 @@ pub(super) const fn combined(dtype: DType) -> DType {
     }
 }
 
-/// Lanes of a warp, and rows of a block that share a column.
+/// The number of lanes in a warp, and of rows in a block that share a column.
 const LANES: usize = 32;
 const ROWS: usize = 8;
-/// As much to reduce is a thread's, or a warp's; more is a block's.
+/// The largest numbers of elements that a thread and a warp reduce; a block reduces more.
 const FOR_THREAD: usize = 8;
 const FOR_WARP: usize = 2048;
-/// Blocks that keep a large device busy.
-const BUSY: usize = 264;
+/// The number of blocks that keep a large device busy.
+const BUSY_BLOCKS: usize = 264;
 
-/// What such a kernel computes.
+/// The computation of such a kernel.
 #[derive(Clone)]
 pub(super) struct Reduce {
     /// The dimensions in the order of the operands' memory.
     pub sizes: Vec<usize>,
-    /// Which of them are reduced.
+    /// For each dimension, whether it is reduced.
     pub reduced: Vec<bool>,
-    /// What is read.
+    /// The operands that are read.
     pub leaves: Vec<Leaf>,
-    /// What is combined.
+    /// The expression that is reduced.
     pub before: Expr,
-    /// How.
+    /// How values are combined.
     pub combine: Combine,
-    /// What is stored of it: an expression of the combined value and of leaves along what is kept.
+    /// The stored expression, which can use the reduced value and leaves along the kept dimensions.
     pub after: Expr,
     /// The type of the result.
     pub dtype: DType,
 }
 
-/// Where one kernel of a reduction writes.
+/// The target of one kernel of a reduction.
 enum Target {
     Result,
-    /// So many parts for each element, of so many vectors each.
+    /// Some parts for each element, each with the same number of vectors.
     Parts {
         parts: usize,
         share: usize,
     },
 }
 
-/// The group of what is kept, and of what is reduced.
+/// The groups of the kept and of the reduced dimensions.
 const KEPT: usize = 0;
 const REDUCED: usize = 1;
 
 impl Reduce {
-    /// The job.
+    /// Generates the job.
     ///
     /// # Errors
-    /// An op that no kernel computes, or a size that no grid has.
+    /// If no kernel computes an op, or if a size exceeds the limits of a grid.
     pub(super) fn job(&self) -> Result<Job, String> {
         let space = self.space();
         let (kept, reduced) = (space.count(KEPT), space.count(REDUCED));
@@ -119,8 +119,8 @@ impl Reduce {
             0
         };
         let least = if row { 8 * BLOCK } else { 16 * ROWS };
-        let parts = (2 * BUSY).checked_div(blocks).map_or(1, |most| (units / least).min(most).max(1));
-        if parts < 2 || blocks >= BUSY {
+        let parts = (2 * BUSY_BLOCKS).checked_div(blocks).map_or(1, |most| (units / least).min(most).max(1));
+        if parts < 2 || blocks >= BUSY_BLOCKS {
             return Ok(Job {
                 kernels: vec![self.kernel(&space, row, width, &Target::Result)?],
                 ..Job::default()
@@ -130,7 +130,7 @@ impl Reduce {
         let parts = units.div_ceil(share);
         let first = self.kernel(&space, row, width, &Target::Parts { parts, share })?;
         let ty = combined(self.before.dtype);
-        // The second stage reads the scratch as its operand, and other leaves as before.
+        // The second kernel reads the scratch memory as its operand, and the other leaves as before.
         let mut rest = self.clone();
         let mut strides = vec![0; self.sizes.len() + 1];
         let mut step = parts as i64;
@@ -159,7 +159,7 @@ impl Reduce {
         Space { sizes: self.sizes.clone(), groups: vec![of(false), of(true)] }
     }
 
-    /// Elements of a vector along a group.
+    /// Returns the number of elements in a vector along a group.
     fn width(&self, space: &Space, group: usize) -> usize {
         let count = space.count(group);
         let index = Index::Wide;
@@ -169,7 +169,7 @@ impl Reduce {
             let read = (0..self.leaves.len()).filter(|leaf| map::reads(&self.before, *leaf));
             let (mut packed, mut fits) = (false, count.is_multiple_of(width) && count > 0);
             for leaf in read {
-                if reader.meeting(leaf) == Meeting::Packed {
+                if reader.access_kind(leaf) == AccessKind::Packed {
                     packed = true;
                     fits &= self.leaves[leaf].dtype.size() * width <= WIDEST;
                 }
@@ -218,7 +218,7 @@ impl Reduce {
         Ok(kernel("reduce", &parameters, w, launch))
     }
 
-    /// A thread, a warp or a block for each element of the result.
+    /// Generates a kernel in which a thread, a warp or a block computes each element of the result.
     fn rows(
         &self,
         w: &mut Writer,
@@ -303,7 +303,7 @@ impl Reduce {
         }
     }
 
-    /// Neighbouring elements of the result for neighbouring threads, and several rows of these.
+    /// Generates a kernel in which neighbouring threads compute neighbouring elements, with several rows of threads.
     fn columns(
         &self,
         w: &mut Writer,
@@ -361,7 +361,7 @@ impl Reduce {
         Launch::plane(blocks, parts, [LANES, ROWS])
     }
 
-    /// Begins the sums, one for each element of a vector.
+    /// Starts the sums, one for each element of a vector.
     fn start(&self, w: &mut Writer, width: usize) {
         let ty = Scalar::of(combined(self.before.dtype));
         w.line(&format!("{} sum[{width}];", ty.name()));
@@ -369,19 +369,19 @@ impl Reduce {
         w.line(&format!("for (int e = 0; e < {width}; ++e) sum[e] = {};", ty.number(self.combine.neutral())));
     }
 
-    /// Takes in one vector.
+    /// Adds one vector to the sums.
     fn take(&self, w: &mut Writer, reader: &Reader<'_>, at: [&str; 2]) -> Result<(), String> {
         let width = reader.width;
         let mut sources = vec![None; self.leaves.len()];
         let read = (0..self.leaves.len()).filter(|leaf| map::reads(&self.before, *leaf));
         for leaf in read.filter(|_| width > 1) {
             let dtype = self.leaves[leaf].dtype;
-            sources[leaf] = match reader.meeting(leaf) {
-                Meeting::Packed => {
+            sources[leaf] = match reader.access_kind(leaf) {
+                AccessKind::Packed => {
                     Some(scalar::widened(dtype, &format!("{}.of[e]", reader.vector(w, leaf, &at))))
                 }
-                Meeting::Uniform => Some(reader.element(w, leaf, &at)),
-                Meeting::Scattered => None,
+                AccessKind::Uniform => Some(reader.element(w, leaf, &at)),
+                AccessKind::Scattered => None,
             };
         }
         let mut here = [at[0].to_owned(), at[1].to_owned()];

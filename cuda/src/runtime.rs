@@ -1,9 +1,10 @@
-//! Plans on a device: memory, machine code and queues, made once; runs that make nothing.
+//! Plans on a device: memory, machine code and queues are created once when a plan is loaded, and a run creates
+//! nothing.
 //!
-//! Everything of a plan that is the device's lies in one piece of its memory, laid out by the planner, and its
-//! constants in another. The host's part of the arena, and copies of the inputs that the device reads, are
-//! pinned, so that copies run beside all else, on streams of their own. The first run queues each step; the second lets the driver keep
-//! what is queued, segment by segment, and replays that; so do all others.
+//! All values of a plan on the device are in one allocation, which the planner has laid out, and the constants are in
+//! another. The host's part of the arena, and copies of the inputs that the device reads, are in pinned memory, so
+//! that copies on their own streams run in parallel with other work. The first run queues each step. The second run
+//! captures each segment of the queue and replays it, and all later runs replay the captures.
 
 use super::backend::FAMILY;
 use super::command::{self, Buffers, Command, Libraries};
@@ -21,20 +22,21 @@ use ovolo::tensor::{Device, Tensor, TensorType};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// Where constants begin in their memory: the widest access.
+/// The alignment of constants in their memory, in bytes: that of the widest access.
 const ALIGN: usize = 256;
 /// The device.
 const DEVICE: Device = Device::Accelerator(FAMILY, 0);
 
-/// A plan that is loaded. What it holds is given back in the order of the fields.
+/// A loaded plan. The order of the fields is the order in which they are released.
 pub(super) struct Runtime {
-    /// Of each segment, once it was kept.
+    /// For each segment its capture, once it exists.
     replays: Vec<Option<Replay>>,
-    /// What each step queues.
+    /// The commands of each step.
     commands: Vec<Vec<Command>>,
     segments: Vec<Segment>,
     streams: Vec<Stream>,
-    /// Marks of the streams: of the first when others begin beside it, of the others when they are done.
+    /// Events on the streams: on the first when other streams start beside it, and on the others when they have
+    /// finished.
     marks: Vec<Event>,
     _code: Option<Code>,
     _memory: Memory,
@@ -42,23 +44,23 @@ pub(super) struct Runtime {
     pinned: Pinned,
     /// The inputs that the device reads.
     staged: Vec<Staged>,
-    /// Names of the steps, for what goes wrong.
+    /// The names of the steps, for error messages.
     names: Vec<String>,
     context: Rc<Context>,
-    /// How many runs came to their end.
+    /// The number of completed runs.
     runs: usize,
-    /// Whether a run has begun and not ended.
+    /// Whether a run has started and not yet completed.
     open: bool,
 }
 
-// SAFETY: the handles are of a context that each thread enters before it uses them, and all that share it move
-// with this value; the pointers point into memory that it holds.
+// SAFETY: each thread enters the context before it uses the handles, and everything that shares the context moves
+// together with this value; the pointers point to memory that it owns.
 unsafe impl Send for Runtime {}
 
 /// An input that the device reads from a copy in pinned memory.
 struct Staged {
     input: usize,
-    /// Where in the pinned memory its copy begins.
+    /// The offset of the copy in the pinned memory.
     offset: usize,
     bytes: usize,
 }
@@ -66,19 +68,20 @@ struct Staged {
 /// Steps that are queued together.
 struct Segment {
     launches: Vec<schedule::Launch>,
-    /// For each launch, the mark that others wait for.
+    /// For each launch, the event that other streams wait for.
     marks: Vec<Option<Event>>,
-    /// How many streams it takes.
+    /// The number of streams that the segment uses.
     streams: usize,
-    /// Marks the end of all of it.
+    /// Marks the end of the segment.
     end: Event,
 }
 
 impl Runtime {
-    /// Loads a plan: takes the memory, copies the constants, loads the machine code.
+    /// Loads a plan: allocates the memory, copies the constants and loads the machine code.
     ///
     /// # Errors
-    /// What is missing, or what the driver said of which call, and what to do.
+    /// If something is absent, or if a call of the driver reports an error; the message also says what the user can
+    /// do.
     pub fn new(loading: &Loading<'_>) -> Result<Self, String> {
         let Loading { plan, schedule, constants, artifacts, .. } = *loading;
         let jobs = jobs(plan)?;
@@ -144,7 +147,8 @@ impl Runtime {
         })
     }
 
-    /// Queues a segment's steps, streams beside the first from its mark to theirs.
+    /// Queues the steps of a segment. The other streams start after an event of the first, which finally waits for
+    /// theirs.
     fn queue(&mut self, segment: usize) -> Result<(), String> {
         let Self { segments, streams, marks, commands, names, .. } = self;
         let segment = &segments[segment];
@@ -171,12 +175,13 @@ impl Runtime {
         Ok(())
     }
 
-    /// What went wrong while a segment ran.
-    fn while_running(&self, segment: usize, why: &str) -> String {
+    /// Returns the message of an error that occurred while a segment ran.
+    fn running_error(&self, segment: usize, why: &str) -> String {
         let steps = &self.segments[segment].launches;
         let name = |launch: Option<&schedule::Launch>| launch.map_or("", |launch| &self.names[launch.step]);
         format!(
-            "one of the {} steps from {} to {}: {why}; `ovolo bench --profile` runs each alone and names it",
+            "one of the {} steps from {} to {} failed: {why}; run `ovolo bench --profile` to find it, which runs each \
+             step separately",
             steps.len(),
             name(steps.first()),
             name(steps.last())
@@ -184,8 +189,8 @@ impl Runtime {
     }
 }
 
-// SAFETY: the arena is the beginning of the pinned memory, which has its bytes and is given back with the runtime;
-// commands were made from the plan's places.
+// SAFETY: the arena is the start of the pinned memory, which has the bytes of the arena and lives as long as the
+// runtime; the commands were created from the plan's places.
 unsafe impl Runner for Runtime {
     fn arena(&mut self) -> *mut u8 {
         self.pinned.pointer()
@@ -194,16 +199,16 @@ unsafe impl Runner for Runtime {
     fn begin(&mut self, inputs: &[&Tensor]) -> Result<(), String> {
         self.context.enter()?;
         if self.open {
-            // The last run did not come to its end: what it queued may still read what is written now.
+            // The last run did not complete, so its queued work may still read the memory that is written now.
             self.context.synchronize()?;
         }
         self.open = true;
         for Staged { input, offset, bytes } in &self.staged {
             let given = inputs.get(*input).map_or(&[][..], |tensor| tensor.bytes());
             if given.len() != *bytes {
-                return Err(format!("input {input} has {} bytes, and the plan's has {bytes}", given.len()));
+                return Err(format!("input {input} has {} bytes, but the plan needs {bytes}", given.len()));
             }
-            // SAFETY: the memory was laid out for as many bytes, and nothing is queued.
+            // SAFETY: the memory has room for this number of bytes, and nothing is queued.
             unsafe {
                 let to = self.pinned.pointer().add(*offset);
                 std::ptr::copy_nonoverlapping(given.as_ptr(), to, *bytes);
@@ -219,7 +224,8 @@ unsafe impl Runner for Runtime {
             if self.replays[segment].is_none() {
                 self.streams[0].begin()?;
                 let queued = self.queue(segment);
-                // Whatever came of it, the stream must run again what is queued on it.
+                // The capture must end even after an error, because otherwise the stream would never run its work
+                // again.
                 let kept = self.streams[0].end();
                 queued?;
                 self.replays[segment] = Some(kept?);
@@ -232,7 +238,7 @@ unsafe impl Runner for Runtime {
     }
 
     fn wait(&mut self, segment: usize) -> Result<(), String> {
-        self.segments[segment].end.synchronize().map_err(|why| self.while_running(segment, &why))
+        self.segments[segment].end.synchronize().map_err(|why| self.running_error(segment, &why))
     }
 
     fn end(&mut self) -> Result<(), String> {
@@ -257,7 +263,7 @@ unsafe impl Runner for Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        // What is queued may still use what is given back now.
+        // Queued work may still use the resources that are released now.
         let _ = self.context.enter().and_then(|()| self.context.synchronize());
     }
 }
@@ -275,14 +281,14 @@ impl Segment {
     }
 }
 
-/// Queues what a step of a plan does.
+/// Queues the command of a plan's step.
 fn queue(command: &mut Command, stream: &Stream) -> Result<(), String> {
-    // SAFETY: the plan gives values that are live together places apart, each with the bytes of its type,
-    // and the schedule has those wait that share bytes.
+    // SAFETY: the plan gives values that are live at the same time separate places, each with the bytes of its type,
+    // and the schedule orders the steps that share bytes.
     unsafe { command.queue(stream) }
 }
 
-/// The generated kernels of each step that has some.
+/// Returns the generated kernels of each step that has some.
 fn jobs(plan: &Plan) -> Result<Vec<Option<Job>>, String> {
     let one = |step: &Step| {
         if schedule::device(step).is_none() || library::copies(step.op.name) {
@@ -290,7 +296,7 @@ fn jobs(plan: &Plan) -> Result<Vec<Option<Job>>, String> {
         }
         if step.copied.is_some() || !step.joined.is_empty() {
             return Err(format!(
-                "`{}` ({}): it asks for buffers that no kernel here does",
+                "`{}` ({}): an operand shares the result's buffer in a way that kernels on the device do not support",
                 step.name, step.op
             ));
         }
@@ -304,12 +310,12 @@ fn jobs(plan: &Plan) -> Result<Vec<Option<Job>>, String> {
     plan.steps.iter().map(one).collect()
 }
 
-/// What a step computes.
+/// Returns the call that a step computes.
 fn call<'a>(step: &'a Step, inputs: &'a [&'a TensorType], threads: usize) -> Call<'a> {
     Call { op: step.op, attrs: &step.attrs, inputs, output: &step.output_type, threads }
 }
 
-/// Where each constant that the device reads begins, and the bytes of all.
+/// Returns the offset of each constant that the device reads, and the bytes of all constants.
 fn layout(
     plan: &Plan,
     constants: &FxHashMap<NodeId, Tensor>,
@@ -329,8 +335,8 @@ fn layout(
     Ok((offsets, bytes))
 }
 
-/// The inputs that the device reads, where their copies begin behind the host's part of the arena, and the
-/// bytes of both.
+/// Returns the inputs that the device reads, with the offsets of their copies after the host's part of the arena, and
+/// the bytes of both.
 fn staging(plan: &Plan) -> (Vec<Staged>, usize) {
     let (mut staged, mut end) = (Vec::<Staged>::new(), plan.arena.next_multiple_of(ALIGN));
     for step in plan.steps.iter().filter(|step| schedule::device(step).is_some()) {
@@ -347,7 +353,7 @@ fn staging(plan: &Plan) -> (Vec<Staged>, usize) {
     (staged, end)
 }
 
-/// Where the values of a plan are.
+/// The addresses of a plan's values.
 struct Places<'a> {
     memory: &'a Memory,
     constants: &'a Memory,
@@ -358,7 +364,7 @@ struct Places<'a> {
 }
 
 impl Places<'_> {
-    /// On the device.
+    /// Returns an address on the device.
     fn device(&self, place: Place) -> Result<CUdeviceptr, String> {
         match place.base {
             Base::Arena(DEVICE) => Ok(self.memory.at(place.offset)),
@@ -368,18 +374,20 @@ impl Places<'_> {
                 Ok(self.constants.at(offset + place.offset))
             }
             Base::Input(_) => {
-                Err("an input of the model is on the device, and is not copied there".to_owned())
+                Err("a step on the device reads an input of the model that is not copied there".to_owned())
             }
         }
     }
 
-    /// On the host.
+    /// Returns an address on the host.
     fn host(&self, place: Place) -> Result<*mut u8, String> {
         let offset = match place.base {
             Base::Arena(Device::Host) => place.offset,
             Base::Input(input) => {
                 let found = self.staged.iter().find(|known| known.input == input);
-                found.map(|known| known.offset + place.offset).ok_or("an input has no copy")?
+                found
+                    .map(|known| known.offset + place.offset)
+                    .ok_or("an input has no copy in pinned memory")?
             }
             _ => return Err("an operand is not on the host".to_owned()),
         };

@@ -1,27 +1,27 @@
-//! Index arithmetic: where a kernel's elements lie, written for the shape at hand.
+//! Index arithmetic: the offsets of a kernel's elements, as text for a given shape.
 //!
-//! A kernel walks *groups* of dimensions, each by one linear position (`i` of the result; `o` of what is
-//! kept and `j` of what is reduced). An operand's offset is a sum of parts of coordinates. Dimensions that
-//! lie behind one another in an operand are one part, so that an operand in the order of the walk is read
-//! at the position itself, and shapes that differ in what makes no difference have one text.
+//! A kernel walks *groups* of dimensions, each by one linear position (`i` for the result, `o` for the kept and `j`
+//! for the reduced dimensions). The offset in an operand is a sum of parts of coordinates. Dimensions that follow one
+//! another without a gap in an operand are merged into one part. So an operand in the order of the walk is read at
+//! the position itself, and shapes with the same access pattern have the same text.
 
 use std::fmt::Write as _;
 
-/// A coordinate's part in an offset: `coordinate / divide % modulo * stride`.
+/// The part of a coordinate in an offset: `coordinate / divide % modulo * stride`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// The dimension.
+    /// The dimension of the coordinate.
     pub dim: usize,
-    /// What its coordinate is divided by.
+    /// The divisor of the coordinate.
     pub divide: usize,
-    /// What of the quotient is taken; zero: all.
+    /// The modulus of the quotient; zero for none.
     pub modulo: usize,
-    /// Elements for one step.
+    /// The distance of one step, in elements.
     pub stride: i64,
 }
 
 impl Part {
-    /// A whole coordinate.
+    /// Returns the part for a whole coordinate.
     pub(super) fn whole(dim: usize, stride: i64) -> Self {
         Self { dim, divide: 1, modulo: 0, stride }
     }
@@ -34,81 +34,82 @@ impl Part {
 /// An offset in elements: a constant and parts of coordinates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Access {
-    /// At coordinates of zero.
+    /// The offset if all coordinates are zero.
     pub offset: i64,
-    /// What coordinates add.
+    /// The parts that coordinates add.
     pub parts: Vec<Part>,
 }
 
 impl Access {
-    /// One stride a dimension.
+    /// Returns an access with one stride per dimension.
     pub(super) fn strided(offset: i64, strides: impl IntoIterator<Item = i64>) -> Self {
         let parts = strides.into_iter().enumerate().map(|(dim, stride)| Part::whole(dim, stride)).collect();
         Self { offset, parts }
     }
 }
 
-/// `0 <= access < size`: where it does not hold, nothing is read.
+/// The condition `0 <= access < size`. If it does not hold, nothing is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bound {
-    /// What is compared.
+    /// The left-hand side.
     pub access: Access,
-    /// With what.
+    /// The right-hand side.
     pub size: usize,
 }
 
-/// Dimensions that are walked by one position, the last one fastest.
+/// Dimensions that are walked by one position; the last one changes fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
     /// The dimensions.
     pub dims: Vec<usize>,
 }
 
-/// What a kernel walks.
+/// The dimensions that a kernel walks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Space {
     /// The size of each dimension.
     pub sizes: Vec<usize>,
-    /// Every dimension is in one group.
+    /// The groups. Every dimension is in exactly one of them.
     pub groups: Vec<Group>,
 }
 
-/// A run of dimensions as one coordinate of a group: `position / divide % modulo`, then the part's own.
+/// Merged dimensions as one coordinate of a group: `position / divide % modulo`, then the part's own division and
+/// modulus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Term {
     group: usize,
     divide: usize,
-    /// The size of the run; zero where it is the group's outermost.
+    /// The size of the merged dimensions; zero if they are the group's outermost.
     modulo: usize,
-    /// Elements of the run.
+    /// The number of elements of the merged dimensions.
     size: usize,
     part: (usize, usize),
     stride: i64,
 }
 
-/// How an operand meets a vector of elements along the last dimensions of a group.
+/// How a vector of elements along the last dimensions of a group is read from an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meeting {
-    /// Side by side and aligned: one wide access.
+pub(super) enum AccessKind {
+    /// The elements are contiguous and aligned: one wide access.
     Packed,
-    /// One element for all.
+    /// All elements are the same: one access.
     Uniform,
-    /// An element each, wherever it lies.
+    /// The elements are anywhere: one access each.
     Scattered,
 }
 
 impl Space {
-    /// All dimensions in one group.
+    /// Returns a space with all dimensions in one group.
     pub(super) fn whole(sizes: &[usize]) -> Self {
         Self { sizes: sizes.to_vec(), groups: vec![Group { dims: (0..sizes.len()).collect() }] }
     }
 
-    /// Elements of a group.
+    /// Returns the number of elements of a group.
     pub(super) fn count(&self, group: usize) -> usize {
         self.groups[group].dims.iter().map(|dim| self.sizes[*dim]).product()
     }
 
-    /// The runs of dimensions that an access tells apart.
+    /// Merges the dimensions that an access does not need to distinguish.
     fn terms(&self, access: &Access) -> Vec<Term> {
         let mut terms = Vec::new();
         for (number, group) in self.groups.iter().enumerate() {
@@ -159,7 +160,7 @@ impl Space {
         terms
     }
 
-    /// The offset as text, at these positions of the groups.
+    /// Returns the offset as text, at these positions of the groups.
     pub(super) fn offset(&self, access: &Access, positions: &[&str], index: Index) -> String {
         let mut text = String::new();
         for term in self.terms(access) {
@@ -201,18 +202,18 @@ impl Space {
         }
     }
 
-    /// How an access meets vectors of `width` elements of a group. Vectors begin at multiples of their
-    /// width, and do not reach over the end of the group.
-    pub(super) fn meeting(&self, access: &Access, group: usize, width: usize) -> Meeting {
+    /// Returns how an access reads vectors of `width` elements of a group. Vectors start at multiples of their width,
+    /// and do not extend past the end of the group.
+    pub(super) fn access_kind(&self, access: &Access, group: usize, width: usize) -> AccessKind {
         let terms = self.terms(access);
         let inner = terms.iter().filter(|term| term.group == group);
-        // Runs of other elements than the innermost ones begin at multiples of the vector.
+        // The coordinates of outer dimensions must be constant within a vector.
         let uniform = |term: &Term| {
             term.divide.is_multiple_of(width)
                 || term.divide == 1 && term.part.0.is_multiple_of(width) && term.size.is_multiple_of(width)
         };
         let along = inner.clone().find(|term| !uniform(term));
-        let Some(along) = along else { return Meeting::Uniform };
+        let Some(along) = along else { return AccessKind::Uniform };
         let wide = |stride: i64| stride % width as i64 == 0;
         let aligned = terms.iter().filter(|term| *term != along).all(|term| wide(term.stride))
             && inner.filter(|term| *term != along).all(uniform)
@@ -222,20 +223,20 @@ impl Space {
             && along.part.0 == 1
             && (along.modulo == 0 || along.modulo.is_multiple_of(width))
             && (along.part.1 == 0 || along.part.1.is_multiple_of(width));
-        if aligned && side_by_side { Meeting::Packed } else { Meeting::Scattered }
+        if aligned && side_by_side { AccessKind::Packed } else { AccessKind::Scattered }
     }
 
-    /// Whether a bound holds for all elements of a vector or for none.
+    /// Returns whether a condition holds for either all elements of a vector or none.
     pub(super) fn holds_together(&self, bound: &Bound, group: usize, width: usize) -> bool {
-        match self.meeting(&bound.access, group, width) {
-            Meeting::Uniform => true,
-            Meeting::Packed => bound.size.is_multiple_of(width),
-            Meeting::Scattered => false,
+        match self.access_kind(&bound.access, group, width) {
+            AccessKind::Uniform => true,
+            AccessKind::Packed => bound.size.is_multiple_of(width),
+            AccessKind::Scattered => false,
         }
     }
 }
 
-/// The type of positions: 32 bits where they do, since a division in 64 bits is dozens of instructions.
+/// The type of positions. 32 bits are used if they suffice, because a 64-bit division takes dozens of instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Index {
     /// `unsigned`.
@@ -245,13 +246,13 @@ pub(super) enum Index {
 }
 
 impl Index {
-    /// For positions and offsets up to a number.
+    /// Returns the type for positions and offsets up to a number.
     pub(super) fn for_count(largest: usize) -> Self {
         // A thread past the end still adds its unrolled steps to its position.
         if largest < (1 << 31) { Self::Narrow } else { Self::Wide }
     }
 
-    /// The type.
+    /// Returns the name of the type.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Narrow => "unsigned",
@@ -259,7 +260,7 @@ impl Index {
         }
     }
 
-    /// A number of the type.
+    /// Returns a constant of the type.
     pub(super) fn number(self, value: usize) -> String {
         match self {
             Self::Narrow => format!("{value}u"),
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn dimensions_behind_one_another_are_one_part() {
+    fn adjacent_dimensions_are_merged() {
         assert_eq!(text(&[2, 3, 4], &[12, 4, 1]), "i");
         assert_eq!(text(&[2, 1, 12], &[12, 7, 1]), "i");
         assert_eq!(text(&[2, 3, 4], &[4, 0, 1]), "i % 4u + i / 12u * 4u");
@@ -287,14 +288,15 @@ mod tests {
     }
 
     #[test]
-    fn vectors_are_wide_where_all_begins_at_their_multiples() {
+    fn aligned_vectors_are_packed() {
         let space = Space::whole(&[6, 8]);
-        let meeting = |strides: [i64; 2], width| space.meeting(&Access::strided(0, strides), 0, width);
-        assert_eq!(meeting([8, 1], 4), Meeting::Packed);
-        assert_eq!(meeting([0, 1], 4), Meeting::Packed);
-        assert_eq!(meeting([0, 1], 16), Meeting::Scattered);
-        assert_eq!(meeting([10, 1], 4), Meeting::Scattered, "rows of 10 are not aligned");
-        assert_eq!(meeting([1, 0], 4), Meeting::Uniform);
-        assert_eq!(meeting([1, 6], 4), Meeting::Scattered);
+        let access_kind =
+            |strides: [i64; 2], width| space.access_kind(&Access::strided(0, strides), 0, width);
+        assert_eq!(access_kind([8, 1], 4), AccessKind::Packed);
+        assert_eq!(access_kind([0, 1], 4), AccessKind::Packed);
+        assert_eq!(access_kind([0, 1], 16), AccessKind::Scattered);
+        assert_eq!(access_kind([10, 1], 4), AccessKind::Scattered, "rows of 10 are not aligned");
+        assert_eq!(access_kind([1, 0], 4), AccessKind::Uniform);
+        assert_eq!(access_kind([1, 6], 4), AccessKind::Scattered);
     }
 }

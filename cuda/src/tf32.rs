@@ -1,27 +1,27 @@
-//! TF32: what tensor cores make of `f32` before they multiply. Sums, and what is stored, are `f32`.
+//! TF32: the format to which tensor cores round `f32` before they multiply. Sums and stored values are `f32`.
 
 use ovolo::attr::{Attr, AttrKind, Attrs};
 use ovolo::op::AttrDef;
 use ovolo::tensor::{DType, Tensor};
 
-/// Bits behind the first one that are kept of 23.
-const KEPT: u32 = 10;
+/// The number of fraction bits of TF32; `f32` has 23.
+const FRACTION_BITS: u32 = 10;
 
-/// The attribute by which a product is computed so.
+/// Returns the attribute that selects TF32.
 pub(super) fn attribute() -> AttrDef {
-    AttrDef::new("tf32", AttrKind::Int, Some(Attr::Int(0)), "1: what is multiplied is rounded to TF32 first")
+    AttrDef::new("tf32", AttrKind::Int, Some(Attr::Int(0)), "1: the factors are rounded to TF32 first")
 }
 
-/// An error unless the attribute is one for elements of a type.
+/// Returns an error unless the attribute is valid for elements of a type.
 pub(super) fn check(attrs: &Attrs, dtype: DType) -> Result<(), String> {
     match (attrs.expect_int("tf32"), dtype) {
         (0, _) | (1, DType::F32) => Ok(()),
-        (1, other) => Err(format!("elements are {other}: TF32 is made of f32")),
-        (other, _) => Err(format!("attribute `tf32` is {other}, neither 0 nor 1")),
+        (1, other) => Err(format!("the element type is {other}: `tf32` needs f32")),
+        (other, _) => Err(format!("attribute `tf32` is {other}: it must be 0 or 1")),
     }
 }
 
-/// The operands, the first two rounded where the attribute says so and they are `f32`.
+/// Returns the operands, with the first two rounded if the attribute selects TF32 and they are `f32`.
 pub(super) fn rounded(attrs: &Attrs, operands: &[&Tensor]) -> Vec<Tensor> {
     let rounds =
         |at: usize, one: &Tensor| at < 2 && attrs.expect_int("tf32") == 1 && one.ty().dtype == DType::F32;
@@ -29,14 +29,14 @@ pub(super) fn rounded(attrs: &Attrs, operands: &[&Tensor]) -> Vec<Tensor> {
     operands.iter().enumerate().map(one).collect()
 }
 
-/// Each element of the nearest TF32, those in the middle to the even one.
+/// Rounds each element to the nearest TF32 number, ties to even.
 fn round(tensor: &Tensor) -> Tensor {
     let mut tensor = tensor.clone();
     for bytes in tensor.bytes_mut().chunks_exact_mut(4) {
         let bits = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        let below = 23 - KEPT;
+        let below = 23 - FRACTION_BITS;
         let even = bits >> below & 1;
-        // What is no number, or none that is finite, stays.
+        // NaN and infinity stay as they are.
         if bits >> 23 & 0xff != 0xff {
             let near = bits.wrapping_add((1 << (below - 1)) - 1 + even) >> below << below;
             bytes.copy_from_slice(&near.to_le_bytes());
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ten_bits_are_kept_and_halves_go_to_the_even_one() {
+    fn ten_bits_are_kept_and_ties_round_to_even() {
         let unit = 1.0 / 1024.0;
         let values = [
             1.0,

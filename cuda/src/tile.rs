@@ -1,7 +1,7 @@
-//! Copies in which neighbours of the result lie apart in the operand: transposes, `pack` and `unpack`.
+//! Copies in which the innermost dimensions of operand and result differ: transposes, `pack` and `unpack`.
 //!
-//! A block reads a square along the operand's neighbours, and writes it along the result's, through shared
-//! memory: both sides are read and written in whole lines.
+//! A block reads a square along the innermost dimension of the operand, and writes it along that of the result,
+//! through shared memory. So both sides are accessed in whole cache lines.
 
 use super::expr::Leaf;
 use super::kernel::{BLOCK, Job, Launch, kernel};
@@ -11,34 +11,34 @@ use super::space::{Access, Group, Index, Part, Space};
 use super::write::{Reader, Writer};
 use ovolo::tensor::DType;
 
-/// The side of a square, and its rows that a block has threads for.
+/// The side of a square, and the number of its rows for which a block has threads.
 const SIDE: usize = 32;
 const ROWS: usize = BLOCK / SIDE;
-/// Fewer neighbours than that are not worth a square.
-const LEAST: usize = 8;
+/// The smallest size of both dimensions for which a square is used.
+const MIN_SIDE: usize = 8;
 
-/// What such a kernel computes: leaf 0 in another order.
+/// The computation of such a kernel: leaf 0 in another order.
 pub(super) struct Tile {
-    /// The result's dimensions as they lie in memory.
+    /// The result's dimensions in the order of memory.
     pub sizes: Vec<usize>,
-    /// What is copied.
+    /// The operand that is copied.
     pub leaf: Leaf,
-    /// The type of its elements.
+    /// The element type.
     pub dtype: DType,
 }
 
 impl Tile {
-    /// The job, or nothing where no square is worth it.
+    /// Generates the job; `None` if squares are not worth it.
     ///
     /// # Errors
-    /// A size that no grid has.
+    /// If a size exceeds the limits of a grid.
     pub(super) fn job(&self) -> Result<Option<Job>, String> {
         let Some((sizes, leaf)) = self.merged() else { return Ok(None) };
         let stride =
             |dim: usize| leaf.access.parts.iter().find(|part| part.dim == dim).map_or(0, |p| p.stride);
         let last = sizes.len() - 1;
         let Some(inner) = (0..last).find(|dim| stride(*dim) == 1) else { return Ok(None) };
-        if sizes[last] < LEAST || sizes[inner] < LEAST || stride(last) == 1 || stride(last) == 0 {
+        if sizes[last] < MIN_SIDE || sizes[inner] < MIN_SIDE || stride(last) == 1 || stride(last) == 0 {
             return Ok(None);
         }
         let count: usize = sizes.iter().product();
@@ -54,7 +54,7 @@ impl Tile {
 
         let mut w = Writer::new();
         w.need(scalar::prelude(self.dtype));
-        // One more in a row, so that a column is in as many banks as it has elements.
+        // The extra element per row spreads the elements of a column over all banks.
         w.line(&format!("__shared__ {ty} square[{SIDE}][{}];", SIDE + 1));
         w.line(&format!("const {name} a = blockIdx.x % {} * {};", n(across), n(SIDE)));
         w.line(&format!("const {name} b = blockIdx.x / {} % {} * {};", n(across), n(along), n(SIDE)));
@@ -91,8 +91,9 @@ impl Tile {
         Ok(Some(Job { kernels: vec![kernel("tile", &parameters, w, launch)], ..Job::default() }))
     }
 
-    /// The dimensions without those of one element, neighbours that are neighbours in the operand too made
-    /// one; `None` where its offset is no sum of strides, or comes from memory.
+    /// Returns the dimensions and the leaf after dimensions of size 1 are removed, and dimensions that are adjacent
+    /// in result and operand are merged. Returns `None` if the leaf's offset is not a sum of strides, or is read from
+    /// memory.
     fn merged(&self) -> Option<(Vec<usize>, Leaf)> {
         let simple = |access: &Access| access.parts.iter().all(|part| part.divide == 1 && part.modulo == 0);
         let bounds = self.leaf.bounds.iter().map(|bound| &bound.access);

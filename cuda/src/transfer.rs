@@ -5,7 +5,7 @@ use ovolo::attr::Attrs;
 use ovolo::op::{Arity, Flags, Infer, OpDef};
 use ovolo::tensor::{Device, TensorType};
 
-/// The logical ops `upload` and `download`.
+/// Returns the logical ops `upload` and `download`.
 pub(super) fn ops() -> [OpDef; 2] {
     let def = |name, doc, infer: Infer| OpDef {
         name,
@@ -19,22 +19,24 @@ pub(super) fn ops() -> [OpDef; 2] {
         lowered: None,
     };
     [
-        def("upload", "from the host to the first device", infer_upload),
-        def("download", "from a device to the host", infer_download),
+        def("upload", "copies from the host to the first device", infer_upload),
+        def("download", "copies from a device to the host", infer_download),
     ]
 }
 
 fn infer_upload(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     match types[0].device {
         Device::Host => Ok(TensorType { device: Device::Accelerator(FAMILY, 0), ..types[0].clone() }),
-        Device::Accelerator(..) => Err(format!("operand 0 is {}, on a device already", types[0])),
+        Device::Accelerator(..) => Err(format!("operand 0 is {}, which is already on a device", types[0])),
     }
 }
 
 fn infer_download(_: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     match types[0].device {
         Device::Accelerator(FAMILY, _) => Ok(TensorType { device: Device::Host, ..types[0].clone() }),
-        Device::Accelerator(..) => Err(format!("operand 0 is {}, on a device of another family", types[0])),
-        Device::Host => Err(format!("operand 0 is {}, on the host already", types[0])),
+        Device::Accelerator(..) => {
+            Err(format!("operand 0 is {}, which is on a device of another family", types[0]))
+        }
+        Device::Host => Err(format!("operand 0 is {}, which is already on the host", types[0])),
     }
 }

@@ -1,5 +1,5 @@
-//! Kernels that compute each element of the result from a window about it: pools, and response
-//! normalisation across channels.
+//! Kernels that compute each element of the result from a window of the operand: pools, local response normalisation,
+//! and positions of extreme elements.
 
 use super::kernel::{Argument, BLOCK, Job, Launch, Parameter, kernel};
 use super::scalar::{self, Scalar};
@@ -8,7 +8,7 @@ use super::write::Writer;
 use ovolo::op::Call;
 use ovolo::tensor::DType;
 
-/// Elements of a window that are worth unrolling.
+/// The largest number of elements of a window for which its loops are unrolled.
 const UNROLLED: usize = 64;
 
 /// A window along rows or columns.
@@ -39,7 +39,7 @@ impl Axis {
         }
     }
 
-    /// Whether every window of so many results lies inside.
+    /// Returns whether the windows of all results are within the operand.
     fn inside(&self, results: usize) -> bool {
         self.before == 0
             && results.saturating_sub(1) * self.stride + (self.kernel - 1) * self.dilation < self.size
@@ -65,11 +65,11 @@ fn finish(call: &Call<'_>, mut w: Writer) -> Result<Job, String> {
     Ok(Job { kernels: vec![kernel("window", &parameters, w, launch)], ..Job::default() })
 }
 
-/// `max-pool` and `avg-pool`.
+/// Generates the job for `max-pool` and `avg-pool`.
 pub(super) fn pool(call: &Call<'_>, most: bool) -> Result<Job, String> {
     let (x, y) = (call.inputs[0], call.output);
     if !x.layout.is_plain() {
-        return Err(format!("the operand is {x}: pools take the default layout"));
+        return Err(format!("the operand is {x}: it must be in the default layout"));
     }
     if y.shape.count() == 0 {
         return Ok(Job::default());
@@ -101,7 +101,7 @@ pub(super) fn pool(call: &Call<'_>, most: bool) -> Result<Job, String> {
             n(axis.dilation),
             n(axis.before)
         ));
-        // What lies before the first element is a large number.
+        // Positions are unsigned, so a position before the first element becomes a large number.
         let inside = if all_inside { "true".to_owned() } else { format!("{position} < {}", n(axis.size)) };
         w.open(&format!("if ({inside})"));
     }
@@ -120,7 +120,7 @@ pub(super) fn pool(call: &Call<'_>, most: bool) -> Result<Job, String> {
         format!("total / {}", t.number((rows.kernel * columns.kernel) as f64))
     } else if padded {
         for (axis, at, counted) in [(rows, "y", "tall"), (columns, "x", "wide")] {
-            // Elements of the window that lie in the operand or its padding.
+            // The number of window elements in the operand or its padding.
             let room = n(axis.size + axis.before + axis.after);
             let rest = format!("{at} < {room} ? {room} - {at} + {} : {}", n(axis.dilation - 1), n(0));
             w.line(&format!(
@@ -137,7 +137,7 @@ pub(super) fn pool(call: &Call<'_>, most: bool) -> Result<Job, String> {
     finish(call, w)
 }
 
-/// `lrn`.
+/// Generates the job for `lrn`.
 pub(super) fn response(call: &Call<'_>) -> Result<Job, String> {
     let x = call.inputs[0];
     if x.shape.count() == 0 {
@@ -168,7 +168,7 @@ pub(super) fn response(call: &Call<'_>) -> Result<Job, String> {
     finish(call, w)
 }
 
-/// `arg-max` and `arg-min`: a warp for each line.
+/// Generates the job for `arg-max` and `arg-min`: a warp computes each line.
 pub(super) fn argument(call: &Call<'_>, most: bool) -> Result<Job, String> {
     const LANES: usize = 32;
     let x = call.inputs[0];

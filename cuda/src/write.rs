@@ -1,18 +1,18 @@
-//! Text of a kernel, statement by statement: what was computed once in a block has one name.
+//! The text of a kernel, statement by statement. A value that a block has already computed is used by its name.
 
 use super::expr::{Expr, Leaf, Node, parameter};
 use super::scalar::{self, Scalar};
-use super::space::{Bound, Index, Meeting, Space};
+use super::space::{AccessKind, Bound, Index, Space};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
-/// The body of a kernel that is being written.
+/// The body of a kernel that is being generated.
 pub(super) struct Writer {
     text: String,
-    /// What each open block has named: the type and the right side, and the name.
+    /// For each open block, the values that it has named: the type and the right-hand side, with the name.
     scopes: Vec<FxHashMap<String, String>>,
     names: usize,
-    /// Parts of the prelude that the body takes.
+    /// The parts of the prelude that the body uses.
     pub needs: BTreeSet<&'static str>,
 }
 
@@ -21,7 +21,7 @@ impl Writer {
         Self { text: String::new(), scopes: vec![FxHashMap::default()], names: 0, needs: BTreeSet::new() }
     }
 
-    /// A line.
+    /// Adds a line.
     pub(super) fn line(&mut self, line: &str) {
         for _ in 0..self.scopes.len() {
             self.text.push_str("  ");
@@ -30,32 +30,32 @@ impl Writer {
         self.text.push('\n');
     }
 
-    /// A line that begins a block.
+    /// Adds a line that opens a block.
     pub(super) fn open(&mut self, line: &str) {
         self.line(&format!("{line} {{"));
         self.scopes.push(FxHashMap::default());
     }
 
-    /// Ends a block.
+    /// Closes a block.
     pub(super) fn close(&mut self) {
         self.scopes.pop();
         self.line("}");
     }
 
-    /// Ends a block and begins its alternative.
+    /// Closes a block and opens its alternative.
     pub(super) fn otherwise(&mut self, line: &str) {
         self.scopes.pop();
         self.line(&format!("}} {line} {{"));
         self.scopes.push(FxHashMap::default());
     }
 
-    /// A loop over constants that is unrolled.
+    /// Opens an unrolled loop over constants.
     pub(super) fn unrolled(&mut self, variable: &str, count: usize) {
         self.line("#pragma unroll");
         self.open(&format!("for (unsigned {variable} = 0u; {variable} < {count}u; ++{variable})"));
     }
 
-    /// The name of a value, which is computed here unless the block has it already.
+    /// Returns the name of a value, and computes it here unless the block already has it.
     pub(super) fn value(&mut self, ty: &str, right: &str) -> String {
         let simple = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if right.chars().all(simple) && right.starts_with(|c: char| c.is_ascii_alphabetic()) {
@@ -74,20 +74,21 @@ impl Writer {
         name
     }
 
-    /// Takes a part of the prelude.
+    /// Requires a part of the prelude.
     pub(super) fn need(&mut self, part: Option<&'static str>) {
         self.needs.extend(part);
     }
 
-    /// The body.
+    /// Returns the body, and the parts of the prelude that it uses.
     pub(super) fn finish(self) -> (String, BTreeSet<&'static str>) {
         (self.text, self.needs)
     }
 
-    /// Computes an expression; `load` names the elements of leaves, `given` what the kernel computed.
+    /// Generates an expression. `load` returns the name of a leaf's element, and `given` is the value that the kernel
+    /// has already computed.
     ///
     /// # Errors
-    /// An op that has no text.
+    /// If an op has no text.
     pub(super) fn expression(
         &mut self,
         expr: &Expr,
@@ -125,7 +126,7 @@ impl Writer {
         Ok(self.value(ty.name(), &text))
     }
 
-    /// The same with a name even for a number: functions name their operand more than once.
+    /// Like `expression`, but also gives constants a name, because functions use their operand more than once.
     fn named(
         &mut self,
         expr: &Expr,
@@ -143,31 +144,35 @@ pub(super) struct Reader<'a> {
     pub leaves: &'a [Leaf],
     pub space: &'a Space,
     pub index: Index,
-    /// The group that vectors lie along, and their elements.
+    /// The group along which vectors lie, and the number of their elements.
     pub group: usize,
     pub width: usize,
 }
 
 impl Reader<'_> {
-    /// How a leaf meets vectors.
-    pub(super) fn meeting(&self, leaf: usize) -> Meeting {
+    /// Returns how vectors of a leaf are read.
+    pub(super) fn access_kind(&self, leaf: usize) -> AccessKind {
         let it = &self.leaves[leaf];
         let together = it.bounds.iter().all(|bound| self.space.holds_together(bound, self.group, self.width));
         if !together || self.width == 1 {
-            return Meeting::Scattered;
+            return AccessKind::Scattered;
         }
-        let meeting = self.space.meeting(&it.access, self.group, self.width);
+        let access_kind = self.space.access_kind(&it.access, self.group, self.width);
         match &it.picked {
             Some(picked) => {
                 let wide = picked.stride.is_multiple_of(self.width);
-                let alone = self.meeting(picked.leaf) == Meeting::Uniform;
-                if alone && (wide || meeting == Meeting::Uniform) { meeting } else { Meeting::Scattered }
+                let alone = self.access_kind(picked.leaf) == AccessKind::Uniform;
+                if alone && (wide || access_kind == AccessKind::Uniform) {
+                    access_kind
+                } else {
+                    AccessKind::Scattered
+                }
             }
-            None => meeting,
+            None => access_kind,
         }
     }
 
-    /// Whether all bounds of a leaf hold, at these positions.
+    /// Generates the test whether all conditions of a leaf hold at these positions.
     pub(super) fn inside(&self, writer: &mut Writer, leaf: usize, positions: &[&str]) -> String {
         let text = self.conditions(writer, &self.leaves[leaf].bounds, positions);
         writer.value("bool", &text.unwrap_or_else(|| "true".to_owned()))
@@ -178,13 +183,13 @@ impl Reader<'_> {
         for bound in bounds {
             let at = self.space.offset(&bound.access, positions, self.index);
             let at = writer.value(self.index.name(), &at);
-            // What is below zero is a large number.
+            // Positions are unsigned, so a negative position becomes a large number.
             conditions.push(format!("{at} < {}", self.index.number(bound.size)));
         }
         (!conditions.is_empty()).then(|| conditions.join(" && "))
     }
 
-    /// Where a leaf's element lies.
+    /// Generates the offset of a leaf's element.
     fn address(&self, writer: &mut Writer, leaf: usize, positions: &[&str]) -> String {
         let it = &self.leaves[leaf];
         let offset = self.space.offset(&it.access, positions, self.index);
@@ -197,14 +202,14 @@ impl Reader<'_> {
         if offset == self.index.number(0) { picked } else { format!("{offset} + {picked}") }
     }
 
-    /// One element, as it is computed in.
+    /// Generates the value of one element, in the type in which it is computed.
     pub(super) fn element(&self, writer: &mut Writer, leaf: usize, positions: &[&str]) -> String {
         let it = &self.leaves[leaf];
         let guard = self.conditions(writer, &it.bounds, positions);
         let guard = guard.map(|text| writer.value("bool", &text));
         writer.need(scalar::prelude(it.dtype));
         let ty = Scalar::of(it.dtype);
-        // Where a bound fails the address is computed, and not read.
+        // If a condition does not hold, the address is computed but not read.
         let address = self.address(writer, leaf, positions);
         let text = scalar::widened(it.dtype, &format!("{}[{address}]", parameter(it.operand)));
         let text = match guard {
@@ -214,7 +219,7 @@ impl Reader<'_> {
         writer.value(ty.name(), &text)
     }
 
-    /// A vector as it lies in memory.
+    /// Generates the value of a vector, in the type in which it is stored.
     pub(super) fn vector(&self, writer: &mut Writer, leaf: usize, positions: &[&str]) -> String {
         let it = &self.leaves[leaf];
         let guard = self.conditions(writer, &it.bounds, positions);

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""A cost model of your own: fitted with scikit-learn, asked by `ovolo --process`.
+"""A cost model in a separate program: fitted with scikit-learn, and queried by `ovolo --process`.
 
     ovolo features model.onnx --cost measured --out kernels.csv
     python3 learned.py fit kernels.csv --out kernels.joblib
     ovolo compile model.onnx --process 'python3 learned.py serve kernels.joblib'
 
-`ovolo features` writes a line for each kernel among which a plan is chosen, with its seconds by the given
-cost model in the last column (`ovolo features --help` says what the other columns are). `fit` learns the
-logarithm of the seconds from all columns but the texts that tell every kernel apart, and prints what it
-reaches on kernels that it was not fitted on. `serve` answers a line of JSON with a line of JSON until its
-input ends.
+`ovolo features` writes a line for each candidate kernel of a plan, with its seconds by the given cost model in
+the last column (`ovolo features --help` explains the other columns). `fit` learns the logarithm of the seconds
+from all columns except the texts that differ for every kernel, and prints its accuracy on kernels that it was
+not fitted on. `serve` answers each line of JSON with a line of JSON until its input ends.
 """
 
 import argparse
@@ -19,7 +18,7 @@ import math
 import os
 import sys
 
-# One kernel at a time is too little for several threads, which cost more than they give.
+# A single kernel is too little work for several threads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import joblib
@@ -28,18 +27,18 @@ from scipy.stats import spearmanr
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold
 
-# Texts with few values are categories; `types` would tell each kernel apart.
+# Texts with few values are categories. `types` is left out, because it differs for almost every kernel.
 CATEGORIES = ["op", "implementation", "layout_in", "layout_second", "layout_out", "dtype"]
 LEFT_OUT = ["types", "backend", "logical"]
 
 
 def columns(row):
-    """The names of the numbers, in order."""
+    """Return the names of the numeric features, in order."""
     return [name for name in row if name not in CATEGORIES + LEFT_OUT + ["seconds"]]
 
 
 def vector(row, numbers, known):
-    """The features of a kernel: categories by their place among those that are known, sizes as logarithms."""
+    """Return the features of a kernel: categories by their position among the known ones, sizes as logarithms."""
     texts = [known[name].get(row[name], -1) for name in CATEGORIES]
     return texts + [math.log1p(float(row[name])) for name in numbers]
 

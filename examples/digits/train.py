@@ -20,7 +20,7 @@ EPSILON, MOMENTUM = 1e-5, 0.9
 
 
 class Conv:
-    """3x3, padding 1."""
+    """A 3x3 convolution with padding 1."""
 
     def __init__(self, rng, inputs, outputs):
         scale = np.sqrt(2 / (9 * inputs))
@@ -81,7 +81,7 @@ class Relu:
 
 
 class MaxPool:
-    """2x2, stride 2."""
+    """A 2x2 pool with stride 2."""
     parameters = {}
 
     def forward(self, x, train):

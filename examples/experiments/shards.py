@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""An experiment on a Ray cluster: each shard a task, the results merged.
+"""Run an experiment on a Ray cluster: each shard is a task, and the results are merged.
 
     python3 shards.py SPEC.ron --shards 4 --out DIR [--ovolo PATH] [--address ADDRESS] [--cpus 2]
 
-Without an address a cluster is started on this machine. A shard needs the spec, the files that it names, and
-the program `ovolo`, at the same places on each machine; its results come back through Ray. Shards of unlike
-machines are refused by the merge: `--compare` puts them beside each other, where each machine has done all tasks.
+Without an address, a cluster is started on this machine. A shard needs the spec, the files that it names, and
+the program `ovolo` at the same paths on each machine; its results come back through Ray. The merge refuses shards
+of different machines. To compare machines, run all tasks on each and merge with `--compare`.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import ray
 
 @ray.remote
 def shard(ovolo, spec, number, count):
-    """The files of one shard's results: names and contents."""
+    """Return the files of one shard's results: names and contents."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "results"
         command = [ovolo, "experiment", spec, "--shard", f"{number}/{count}", "--out", str(out)]

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Prices what `ovolo extract EGRAPH.json --json` chose, knowing nothing of ovolo.
+"""Price the choice of `ovolo extract EGRAPH.json --json` independently of ovolo.
 
     ovolo extract egraph.json --json > chosen.json
     python3 examples/extraction/check.py egraph.json chosen.json
 
-A selection is sound if it has a node for every class that the roots reach through it, if no class is
-computed from itself, and if its cost is the sum over those classes, each counted once. Exit code 1 where
-one of these fails, or where the bound is above the cost.
+A choice is sound if it has a node for every class that the roots reach through it, if no class depends on
+itself, and if its cost is the sum over those classes, each counted once. The exit code is 1 if one of these
+conditions fails, or if the bound is above the cost.
 """
 
 import json
@@ -15,10 +15,10 @@ import sys
 
 
 def price(egraph, choices):
-    """The cost of a choice of nodes, by e-class. ValueError says what is wrong with it."""
+    """Return the cost of a choice of nodes, given by e-class. Raise ValueError if the choice is not sound."""
     nodes = egraph["nodes"]
     total, done, path = 0.0, set(), set()
-    # Classes, and whether all that they read has been seen.
+    # Classes, and whether all their operands have been visited.
     stack = [(root, False) for root in egraph["root_eclasses"]]
     while stack:
         eclass, left = stack.pop()
@@ -29,12 +29,12 @@ def price(egraph, choices):
         if eclass in done:
             continue
         if eclass in path:
-            raise ValueError(f"class {eclass} is computed from itself")
+            raise ValueError(f"class {eclass} depends on itself")
         if eclass not in choices:
             raise ValueError(f"nothing is chosen for class {eclass}")
         node = nodes.get(choices[eclass])
         if node is None or node["eclass"] != eclass:
-            raise ValueError(f"{choices[eclass]} is no node of class {eclass}")
+            raise ValueError(f"{choices[eclass]} is not a node of class {eclass}")
         cost = node.get("cost", 1.0)
         if cost is None or node.get("subsumed"):
             raise ValueError(f"node {choices[eclass]} cannot be run")
@@ -44,7 +44,7 @@ def price(egraph, choices):
         for child in node.get("children", []):
             child = nodes[child]["eclass"]
             if child in path:
-                raise ValueError(f"class {child} is computed from itself")
+                raise ValueError(f"class {child} depends on itself")
             stack.append((child, False))
     return total
 
@@ -61,9 +61,9 @@ def main():
     except ValueError as error:
         sys.exit(f"{sys.argv[2]}: {error}")
     if said.get("cost") is None:
-        sys.exit(f"{sys.argv[2]}: says no cost; what is chosen costs {cost}")
+        sys.exit(f"{sys.argv[2]}: reports no cost; the choice costs {cost}")
     if not math.isclose(cost, said["cost"], rel_tol=1e-9, abs_tol=1e-12):
-        sys.exit(f"{sys.argv[2]}: says {said['cost']}, costs {cost}")
+        sys.exit(f"{sys.argv[2]}: reports cost {said['cost']}, but costs {cost}")
     bound = said.get("bound")
     if bound is None:
         print(f"cost {cost:.9g}, no bound: sound")

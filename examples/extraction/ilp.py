@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Another extractor to compare with: integer programming by HiGHS, through scipy.
+"""Extract by integer programming (HiGHS through scipy), to compare with ovolo's extractors.
 
     ovolo dump model.onnx --egraph egraph.json
     python3 examples/extraction/ilp.py egraph.json --seconds 60 > chosen.json
     python3 examples/extraction/check.py egraph.json chosen.json
 
-A variable for each class and each node, the node only with the classes that it reads, and, inside strongly
-connected components, an order in which classes are computed. Prints what `ovolo extract --json` prints.
+There is a variable for each class and each node. A chosen node requires the classes that it reads. Inside strongly
+connected components, further variables give the order in which classes are computed. The output has the form of
+`ovolo extract --json`.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from scipy.sparse.csgraph import connected_components
 
 
 def model(egraph):
-    """Classes, nodes that can be run, and for each the places of its class and of those it reads."""
+    """Return the nodes that can be run, the classes, the positions of classes, and the classes that each node reads."""
     nodes = {
         name: node
         for name, node in egraph["nodes"].items()
@@ -45,7 +46,7 @@ def solve(egraph, seconds):
     links = coo_array((numpy.ones(len(edges)), (rows, columns)), shape=(len(classes), len(classes)))
     _, component = connected_components(links, directed=True, connection="strong")
     size = numpy.bincount(component)
-    # Variables: classes, then nodes, then the places of classes in the order of computing.
+    # Variables: classes, then nodes, then the positions of classes in the order of computation.
     first, order = len(classes), len(classes) + len(names)
     entries, low, high = [], [], []
 
@@ -64,7 +65,7 @@ def solve(egraph, seconds):
             row([(child, 1.0), (first + at, -1.0)], 0.0, numpy.inf)
             if component[child] == component[own[at]]:
                 many = float(size[component[child]])
-                # One that reads its own class is never chosen: 0 >= 1 - many (1 - x) + many.
+                # A node that reads its own class is never chosen: 0 >= 1 - many (1 - x) + many.
                 row(
                     [(first + at, -many - 1.0)] if child == own[at]
                     else [(order + own[at], 1.0), (order + child, -1.0), (first + at, -many)],
@@ -74,7 +75,7 @@ def solve(egraph, seconds):
     width = order + len(classes)
     cost = numpy.zeros(width)
     cost[first:order] = [nodes[name].get("cost", 1.0) for name in names]
-    # The solver's tolerances are absolute: costs of microseconds would all be the same to it.
+    # The solver's tolerances are absolute, so costs of microseconds would all look equal.
     scale = 1e3 / max(cost.max(), 1e-300)
     cost *= scale
     least, most = numpy.zeros(width), numpy.ones(width)
@@ -96,7 +97,7 @@ def solve(egraph, seconds):
 
 
 def chosen(egraph, names, own, classes, values, first):
-    """The cheapest chosen node of each class that the roots reach."""
+    """Return the cheapest chosen node of each class that the roots reach."""
     best = {}
     for at, name in enumerate(names):
         if values[first + at] > 0.5:

@@ -1,15 +1,15 @@
-"""Writes the two networks of the classic superoptimiser suite that `tests/models` does not hold.
+"""Write the two networks of the classic superoptimiser suite that are not in `tests/models`.
 
     python examples/superoptimise/models.py
 
 VGG-19 is configuration E of Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale
 Image Recognition" (ICLR 2015). NasNet-A has the cells of Zoph et al., "Learning Transferable
 Architectures for Scalable Image Recognition" (CVPR 2018), at the scale at which TASO and TENSAT measure
-it: a stem, then three times five normal cells and a reduction, from 128 channels on, each separable
-convolution once. Batch norms are folded into the convolutions.
+it: a stem, then three groups of five normal cells and a reduction, starting with 128 channels, with each
+separable convolution applied once. Batch norms are folded into the convolutions.
 
-Weights are stripped: an initializer has no data, and a note `normal MEAN STD` by which
-`ovolo --seeded-weights` fills it. Needs `onnx`.
+Weights are stripped: an initializer has no data, but a note `normal MEAN STD` from which
+`ovolo --seeded-weights` generates it. Needs `onnx`.
 """
 
 from math import prod
@@ -20,7 +20,7 @@ from onnx import TensorProto, helper
 
 
 class Network:
-    """Nodes and stripped weights, in order."""
+    """The nodes and stripped weights of a network, in order."""
 
     def __init__(self, name):
         self.name, self.nodes, self.weights = name, [], []
@@ -97,7 +97,7 @@ def nasnet_a(path):
         return net.conv(x, channels, 1)
 
     def fit(previous, current, channels):
-        """The older input with as many channels and pixels as the newer."""
+        """Return the older input with as many channels and pixels as the newer one."""
         smaller = previous[1][2] != current[1][2]
         return net.relu(net.conv(previous, channels, 3 if smaller else 1, 2 if smaller else 1))
 

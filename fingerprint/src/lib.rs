@@ -1,9 +1,9 @@
-//! Tells a crate, in its build script, what it is built of, so that what one build has cached is never taken up
-//! by another.
+//! Computes, in a build script, a fingerprint of the sources a crate is built from, so that nothing cached by
+//! one build is used by another.
 //!
-//! Each crate whose code decides results calls [`emit`] for its own sources, and publishes the fingerprint as a
-//! constant. A change of one crate then rebuilds that crate and those above it, and no other. Whatever depends
-//! on the code of several crates joins their fingerprints.
+//! Each crate whose code decides results calls [`emit`] for its own sources and publishes the fingerprint as
+//! a constant. A change in one crate then rebuilds that crate and those that depend on it, and no other. Code
+//! that depends on several crates joins their fingerprints.
 
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsString;
@@ -11,16 +11,16 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The settings of the compiler that change what it makes.
+/// The compiler settings that change the generated code.
 const SETTINGS: &[&str] =
     &["TARGET", "PROFILE", "OPT_LEVEL", "DEBUG", "CARGO_ENCODED_RUSTFLAGS", "CARGO_CFG_TARGET_FEATURE"];
 
-/// Sets `OVOLO_BUILD` for the crate whose build script calls this, to be read by `env!`: sixteen hexadecimal
-/// digits that change with every byte of the sources, with the names of the files, with the compiler, and with
-/// its settings.
+/// Sets `OVOLO_BUILD`, to be read by `env!`, for the crate whose build script calls this. The value has
+/// sixteen hexadecimal digits, which change with any byte of the sources, the names of the files, the
+/// compiler, and its settings.
 ///
-/// `sources` are files and folders, from the folder of the crate; those that do not exist are left out, since a
-/// crate from a registry does not bring all of them.
+/// `sources` are files and folders relative to the folder of the crate. Missing ones are skipped, because a
+/// crate from a registry does not contain all of them.
 pub fn emit(sources: &[&str]) {
     let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     for source in sources.iter().filter(|source| root.join(source).exists()) {
@@ -33,7 +33,7 @@ pub fn emit(sources: &[&str]) {
     println!("cargo::rustc-env=OVOLO_BUILD={}", digest(&root, sources, &settings));
 }
 
-/// The fingerprint of some sources in a folder, and of settings.
+/// The fingerprint of the sources in a folder and of the settings.
 fn digest(root: &Path, sources: &[&str], settings: &[Option<OsString>]) -> String {
     let mut files = Vec::new();
     sources.iter().for_each(|source| collect(&root.join(source), &mut files));
@@ -47,7 +47,7 @@ fn digest(root: &Path, sources: &[&str], settings: &[Option<OsString>]) -> Strin
     format!("{:016x}", hasher.finish())
 }
 
-/// The files of a folder and of those in it, without build outputs; or a file itself.
+/// Collects a file, or the files of a folder and its subfolders, except build outputs.
 fn collect(path: &Path, files: &mut Vec<PathBuf>) {
     if path.is_file() {
         files.push(path.to_owned());
@@ -69,8 +69,8 @@ mod tests {
         let root = std::env::temp_dir().join(format!("ovolo-fingerprint-{}", std::process::id()));
         let write = |name: &str, text: &str| {
             let path = root.join(name);
-            std::fs::create_dir_all(path.parent().expect("it lies in a folder")).expect("a folder");
-            std::fs::write(path, text).expect("it is written");
+            std::fs::create_dir_all(path.parent().expect("the file has a folder")).expect("a folder");
+            std::fs::write(path, text).expect("the file is written");
         };
         write("Cargo.toml", "one");
         write("src/deep/a.rs", "two");
@@ -85,9 +85,9 @@ mod tests {
         write("src/deep/a.rs", "twO");
         let second = now();
         assert_ne!(first, second);
-        std::fs::rename(root.join("src/deep/a.rs"), root.join("src/deep/b.rs")).expect("it is renamed");
+        std::fs::rename(root.join("src/deep/a.rs"), root.join("src/deep/b.rs")).expect("the file is renamed");
         assert_ne!(second, now());
         assert_ne!(now(), digest(&root, &["Cargo.toml", "src"], &[None]));
-        std::fs::remove_dir_all(&root).expect("it is removed");
+        std::fs::remove_dir_all(&root).expect("the file is removed");
     }
 }

@@ -1,9 +1,9 @@
-//! Buffers as tables: `id,lower,upper,size` in CSV, one buffer a row.
+//! Tables of buffers: `id,lower,upper,size` in CSV, one buffer in each row.
 //!
-//! Takes the text of a file, gives buffers with their names, and writes them with their offsets in a
-//! column `offset` behind the others. A column `alignment` is optional, and a column `offset` is
-//! passed over, so that an answer can be packed again. Columns may come in any order. A table with
-//! mistakes is refused with all of them at once.
+//! Takes the text of a file, returns buffers with their names, and writes them with their offsets in a column
+//! `offset` after the others. A column `alignment` is optional, and a column `offset` is ignored, so that a
+//! result can be packed again. Columns may have any order. A table with mistakes is refused with all of them
+//! at once.
 
 use csv::{ReaderBuilder, StringRecord, Trim, Writer};
 use ovolo::error::{Diagnostic, Diagnostics, Span};
@@ -13,34 +13,34 @@ use std::collections::BTreeMap;
 /// Named buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// The name of each buffer, no two alike.
+    /// The names of the buffers, all different.
     pub ids: Vec<String>,
     /// The buffers.
     pub buffers: Vec<Buffer>,
-    /// Whether the table has a column for alignment; without it every offset will do.
+    /// Whether the table has a column `alignment`; without it, every offset is allowed.
     pub aligned: bool,
 }
 
 /// The columns that a table must have.
 const COLUMNS: [&str; 4] = ["id", "lower", "upper", "size"];
-/// The columns that it may have.
+/// The optional columns.
 const OPTIONAL: [&str; 2] = ["alignment", "offset"];
-/// Mistakes that are shown of one table: a wrong file is not worth more.
+/// The most mistakes that are shown for a table; if there are more, it is probably not a table.
 const SHOWN: usize = 20;
-/// Bytes of all buffers together, so that no sum of sizes overflows: an exbibyte.
+/// The most bytes of all buffers together, so that no sum of sizes overflows: an exbibyte.
 const MOST: usize = 1 << 60;
 
 impl Table {
-    /// Reads a table. `name` is what messages call it: a path, mostly.
+    /// Reads a table. `name` is its name in messages, mostly a path.
     ///
     /// # Errors
-    /// All mistakes (up to 20), each with its line: bytes that are not UTF-8, a column that is missing, given
-    /// twice or unknown, a row with too few or too many fields, a number that is none, is negative or
-    /// too large, a buffer that ends before it begins, a name given twice, a table without buffers.
+    /// All mistakes (up to 20), each with its line: bytes that are not UTF-8, a column that is missing,
+    /// repeated or unknown, a row with too few or too many fields, a number that is malformed, negative or
+    /// too large, a buffer that ends before it begins, a repeated name, a table without buffers.
     pub fn read(name: &str, bytes: &[u8]) -> Result<Self, Diagnostics> {
         let mut text = String::from_utf8_lossy(bytes);
         if !text.contains('\n') {
-            // Lines that end in CR alone: places are told by lines, and stay what they are.
+            // If lines end in CR alone, replace it by LF, by which lines are counted; offsets stay the same.
             text = text.replace('\r', "\n").into();
         }
         let mut reader = Reader { found: Diagnostics::of(name, &text), text: &text };
@@ -56,7 +56,7 @@ impl Table {
         reader.table()
     }
 
-    /// The table with the offsets of a packing, as CSV.
+    /// Returns the table with the offsets of a packing, as CSV.
     pub fn write(&self, packing: &Packing) -> String {
         let mut writer = Writer::from_writer(Vec::new());
         let alignment = self.aligned.then_some("alignment");
@@ -79,7 +79,7 @@ struct Reader<'a> {
     text: &'a str,
 }
 
-/// A row and where it is.
+/// A row and its place.
 struct Row {
     record: StringRecord,
     span: Span,
@@ -89,7 +89,7 @@ impl Row {
     fn new(record: StringRecord, text: &str) -> Self {
         let start = record.position().map_or(0, |position| usize::try_from(position.byte()).unwrap_or(0));
         let start = start.min(text.len());
-        // The reader may count the line breaks before a row in.
+        // The reader may count line breaks before a row as part of it.
         let blank = text[start..].len() - text[start..].trim_start_matches(['\n', '\r', '\u{feff}']).len();
         let line = text[start + blank..].lines().next().unwrap_or("");
         Self { record, span: Span::new(start + blank, start + blank + line.trim_end().len()) }
@@ -110,7 +110,7 @@ impl Reader<'_> {
         let text = self.text;
         if let Some(at) = unclosed(text) {
             let wrong = Diagnostic::new("the quotation mark is not closed");
-            let help = "end the field with another; one that belongs to the text is written twice";
+            let help = "end the field with another one; write a quotation mark in the text twice";
             return Err(self.refuse(wrong.label(0, Span::new(at, at + 1), "").help(help)));
         }
         let mut csv = ReaderBuilder::new()
@@ -139,14 +139,14 @@ impl Reader<'_> {
                 Err(error) => return Err(self.refuse(Diagnostic::new(error.to_string()))),
             };
             if self.found.len() >= SHOWN {
-                let help = format!("these are the first {SHOWN} mistakes; mend them and try again");
+                let help = format!("these are the first {SHOWN} mistakes; correct them and try again");
                 self.found.push(row.wrong("reading ends here").help(help));
                 break;
             }
             let Some((id, buffer)) = self.buffer(&row, &header, &columns) else { continue };
             if let Some(first) = seen.insert(id.clone(), row.span) {
                 let wrong = row.wrong(format!("the id `{id}` is given twice")).label(0, first, "first here");
-                self.found.push(wrong.help("give every buffer an id of its own"));
+                self.found.push(wrong.help("give every buffer a different id"));
             }
             let before = total;
             total = total.saturating_add(buffer.size.saturating_add(buffer.align));
@@ -158,19 +158,19 @@ impl Reader<'_> {
             table.buffers.push(buffer);
         }
         if table.ids.is_empty() && self.found.is_empty() {
-            let help = "write one buffer a row below the names of the columns";
+            let help = "write one buffer in each row below the names of the columns";
             self.found.push(header.wrong("the table has no buffers").help(help));
         }
         self.found.into_result(table)
     }
 
-    /// Where each column is: the four that must be there, `alignment`.
+    /// The position of each column: the four required ones, and `alignment`.
     fn columns(&mut self, header: &Row) -> Option<[Option<usize>; 5]> {
         let known = || COLUMNS.into_iter().chain(OPTIONAL);
         for (at, name) in header.record.iter().enumerate() {
             if header.record.iter().take(at).any(|other| other == name) {
                 let wrong = header.wrong(format!("the column `{name}` is given twice"));
-                self.found.push(wrong.help("leave one of the two out"));
+                self.found.push(wrong.help("remove one of the two"));
             } else if !known().any(|column| column == name) {
                 let wrong = header.wrong(format!("the column `{name}` is not known"));
                 let columns: Vec<&str> = known().collect();
@@ -187,11 +187,11 @@ impl Reader<'_> {
         self.found.is_empty().then_some([id, lower, upper, size, place("alignment")])
     }
 
-    /// The buffer of a row; nothing, and complaints, where the row has mistakes.
+    /// Returns the buffer of a row, or reports the mistakes of the row.
     fn buffer(&mut self, row: &Row, header: &Row, columns: &[Option<usize>; 5]) -> Option<(String, Buffer)> {
         let (fields, needed) = (row.record.len(), header.record.len());
         if fields != needed {
-            let wrong = row.wrong(format!("the row has {fields} fields and not {needed}"));
+            let wrong = row.wrong(format!("the row has {fields} fields instead of {needed}"));
             let wrong = wrong.label(0, header.span, "the columns");
             self.found.push(wrong.help("give each column its field, separated by commas"));
             return None;
@@ -199,21 +199,21 @@ impl Reader<'_> {
         let field = |column: usize| columns[column].and_then(|at| row.record.get(at));
         let id = field(0).unwrap_or("").to_owned();
         if id.is_empty() {
-            self.found.push(row.wrong("the `id` is empty").help("give every buffer an id of its own"));
+            self.found.push(row.wrong("the `id` is empty").help("give every buffer a different id"));
         }
         let lower = self.number(row, "lower", field(1).unwrap_or(""));
         let upper = self.number(row, "upper", field(2).unwrap_or(""));
         let size = self.number(row, "size", field(3).unwrap_or(""));
         let mut align = field(4).map_or(Some(1), |text| self.number(row, "alignment", text));
         if align == Some(0) {
-            let help = "write 1 where every offset will do";
-            self.found.push(row.wrong("`alignment` is 0, and nothing is a multiple of that").help(help));
+            let help = "write 1 if every offset is allowed";
+            self.found.push(row.wrong("`alignment` is 0, but must be at least 1").help(help));
             align = None;
         }
         let buffer = Buffer { lower: lower?, upper: upper?, size: size?, align: align? };
         if buffer.lower > buffer.upper {
             let message = format!("the buffer ends at {} before it begins at {}", buffer.upper, buffer.lower);
-            let help = "it is live from `lower` up to but not including `upper`";
+            let help = "a buffer is live from `lower` up to but not including `upper`";
             self.found.push(row.wrong(message).help(help));
         }
         Some((id, buffer))
@@ -229,7 +229,7 @@ impl Reader<'_> {
             } else if text.strip_prefix('-').is_some_and(digits) {
                 format!("is negative: {text}")
             } else if digits(text) {
-                help = "no step is as late, and no memory as large: look for digits too many";
+                help = "check whether it has too many digits";
                 format!("is too large: {text}")
             } else {
                 format!("is not a whole number: `{text}`")
@@ -240,12 +240,12 @@ impl Reader<'_> {
     }
 }
 
-/// Where a field in quotation marks begins that does not end.
+/// Returns where a quoted field without an end begins.
 fn unclosed(text: &str) -> Option<usize> {
     let (mut open, mut first) = (None, true);
     for (at, byte) in text.bytes().enumerate() {
         match (byte, open) {
-            // Two of them in a field are one of its text: it closes and opens again.
+            // Two quotation marks in a field stand for one: the field closes and opens again.
             (b'"', Some(_)) => open = None,
             (b'"', None) if first || text.as_bytes()[at - 1] == b'"' => open = Some(at),
             _ => {}

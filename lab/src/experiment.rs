@@ -1,9 +1,9 @@
 //! Experiments: models × pipelines × cost models × extractors × seeds, from one file.
 //!
-//! Takes a [`Spec`], does its tasks one after another, and keeps the result of each as a line of JSON in a
-//! folder; what was interrupted goes on there. When all are done, tables as CSV and a page with plots are
-//! written beside them. A shard does every so manieth task; the results of all shards are merged into what
-//! one run would have given, and those of different machines are only put beside each other.
+//! Takes a [`Spec`], runs its tasks one after another, and keeps the result of each as a line of JSON in a
+//! folder; an interrupted run continues there. At the end, tables as CSV and a page with plots are written. A
+//! shard runs a part of the tasks. The results of all shards are merged into those of one run; results of
+//! different machines are only shown side by side.
 
 mod merge;
 mod run;
@@ -31,40 +31,41 @@ use std::path::Path;
 use std::sync::Arc;
 use table::Results;
 
-/// How far an experiment has come.
+/// The progress of an experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Tasks that are done.
+    /// The number of tasks that are done.
     pub done: usize,
-    /// Tasks of this run.
+    /// The number of tasks of this run.
     pub all: usize,
-    /// The task that begins.
+    /// The task that starts.
     pub task: String,
 }
 
-/// What a run did.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Tasks of the run.
+    /// The number of tasks of the run.
     pub tasks: usize,
-    /// Those that were done before.
+    /// The number of tasks that were done before.
     pub known: usize,
-    /// Those that had failed before, in whole or in part, and were done again.
+    /// The number of tasks that had failed before, completely or in part, and were run again.
     pub again: usize,
-    /// Those that have no result, or not all of one, each with the reason.
+    /// The tasks without a complete result, each with the reason.
     pub failed: Vec<(String, String)>,
-    /// What there is to say besides.
+    /// Further messages.
     pub notes: Vec<String>,
-    /// The files that were written beside the results.
+    /// The files that were written in addition to the results.
     pub files: Vec<String>,
 }
 
-/// Does an experiment, or a shard of it, in a folder, with what a registry has. `told` hears of each task before it begins; where it
+/// Runs an experiment, or a shard of it, in a folder, with the contents of a registry. `told` is called
+/// before each task; if it returns `false`, the run ends and can be continued later.
 /// answers `false` the run ends, and can be gone on with.
 ///
 /// # Errors
-/// Results of something else in the folder, a model that cannot be read, what the system says. A task that
-/// fails is a result, and no error.
+/// An error if the folder has results of something else, if a model cannot be read, or if the system reports
+/// one. A task that fails is a result and not an error.
 pub fn run(
     spec: &Spec,
     registry: &Arc<Registry>,
@@ -79,14 +80,14 @@ pub fn run(
     };
     let mut store = Store::open(folder, Head::new(spec, registry, machine, shard)?)?;
     let mut runner = Runner::new(spec, registry, store.head.machine)?;
-    let stopped = || Error::setting("the experiment was stopped; what was done is kept");
+    let stopped = || Error::setting("the experiment was stopped; the finished tasks are kept");
     let all = Task::all(spec);
     let tasks: Vec<Task> =
         all.iter().enumerate().filter(|(at, _)| shard.has(*at)).map(|(_, task)| *task).collect();
     let mut outcome = Outcome { tasks: tasks.len(), ..Outcome::default() };
     let whole = |store: &Store, name: &str| store.done.get(name).is_some_and(|result| why(result).is_none());
     let left = tasks.iter().any(|task| !whole(&store, &task.name(spec)));
-    // Where nothing is left to do, nothing is priced again.
+    // If no task is left, nothing needs to be priced again.
     if spec.timed() && (left || !store.has_times()) {
         let mut goes_on = true;
         let all = tasks.len();
@@ -123,7 +124,7 @@ fn failed(done: &BTreeMap<String, Value>) -> Vec<(String, String)> {
     done.iter().filter_map(|(task, result)| Some((task.clone(), why(result)?))).collect()
 }
 
-/// Why there is no result, or what is lacking of it.
+/// Why a result is absent or incomplete.
 fn why(result: &Value) -> Option<String> {
     if let Some(error) = result["error"].as_str() {
         return Some(error.to_owned());
@@ -131,7 +132,7 @@ fn why(result: &Value) -> Option<String> {
     lacking(result).into_iter().next().map(|(what, error)| format!("{what}: {error}"))
 }
 
-/// The cells of a race that are not in it, each with the reason.
+/// The cells that are missing in a race, each with the reason.
 fn lacking(result: &Value) -> Vec<(String, String)> {
     let cells = result["failed"].as_array().map_or(&[][..], Vec::as_slice);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -143,7 +144,7 @@ fn lacking(result: &Value) -> Vec<(String, String)> {
     cells.iter().map(one).collect()
 }
 
-/// Writes the tables and the page; the names of the files.
+/// Writes the tables and the page, and returns the names of the files.
 fn finish(
     spec: &Spec,
     folder: &Path,
@@ -154,7 +155,7 @@ fn finish(
         .tables()
         .into_iter()
         .partition(|table| !table.lines.is_empty());
-    // One of an earlier run, such as that of what had failed.
+    // A table of an earlier run may no longer exist, such as that of failed tasks.
     for table in &empty {
         store::remove(folder, &format!("{}.csv", table.name))?;
     }
@@ -178,12 +179,12 @@ fn finish(
 }
 
 impl Spec {
-    /// Whether anything is priced by the table of times.
+    /// Whether any price comes from the table of times.
     pub fn timed(&self) -> bool {
         self.costs.iter().any(|cost| cost.kind == "measured")
     }
 
-    /// Whether anything hangs on the speeds of the machine.
+    /// Whether any result depends on the speeds of the machine.
     pub fn calibrated(&self) -> bool {
         self.costs.iter().any(|cost| cost.kind != "flops")
     }

@@ -1,10 +1,11 @@
-//! The laboratory: experiments over cost models and extractors, and pages that show what came of a model.
+//! The laboratory: experiments with cost models and extractors, and pages about a model's plan.
 //!
-//! [`experiment`] does the tasks of a file and writes their tables, [`report`] makes pages of HTML, and [`buffer`]
-//! reads buffers from CSV tables, as the literature on memory planning has them.
+//! [`experiment`] runs the tasks of a file and writes tables of their results. [`report`] makes HTML pages,
+//! and [`buffer`] reads buffers from CSV tables, in the form that the literature on memory planning uses.
 pub mod buffer;
 pub mod experiment;
 pub mod report;
 
-/// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
+/// A digest of the crate's sources and of the compiler's settings, which distinguishes this build from
+/// others.
 pub const BUILD: &str = env!("OVOLO_BUILD");

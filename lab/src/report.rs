@@ -1,10 +1,9 @@
-//! What became of a model, for programs and for people: a plan as JSON, and a page with pictures.
+//! Reports about a model for programs and for people: a plan as JSON, and a page with pictures.
 //!
-//! The page is one file of HTML that a browser shows without network: the graph as it came and as it
-//! is planned, the arena step by step, the cost of each step against its runner-up, and measured times
-//! where there are some. The data is one JSON object in it; all drawing is done by the page's own
-//! script (`report/*.js`). The same data gives the same bytes. The page of an experiment has plots of its
-//! tables.
+//! The page is a single HTML file that needs no network. It shows the imported graph and the planned one, the
+//! arena step by step, the cost of each step compared with its runner-up, and measured times if there are
+//! any. Its data is one JSON object, and its own script (`report/*.js`) draws everything. The same data gives
+//! the same bytes. The page of an experiment has plots of its tables.
 
 use ovolo::egraph::RunnerUp;
 use ovolo::graph::{Graph, json};
@@ -12,7 +11,7 @@ use ovolo::plan::{Arena, Placed, Plan};
 use ovolo::tensor::Device;
 use serde_json::{Value, json};
 
-/// What a page shows.
+/// The contents of a page.
 pub struct Page<'a> {
     /// The name of the model.
     pub title: &'a str,
@@ -20,13 +19,13 @@ pub struct Page<'a> {
     pub settings: &'a [(&'a str, String)],
     /// The graph as it was imported.
     pub imported: Option<&'a Graph>,
-    /// The program that was chosen.
+    /// The graph that was chosen.
     pub program: &'a Graph,
     /// Its plan.
     pub plan: &'a Plan,
-    /// The runner-up of each choice, where they were asked for.
+    /// The runner-up of each choice, if they were asked for.
     pub runner_ups: Option<&'a [RunnerUp]>,
-    /// Measured times, where there are some.
+    /// Measured times, if there are any.
     pub profile: Option<Profile>,
 }
 
@@ -44,9 +43,9 @@ pub struct Timing {
     pub seconds: f64,
     /// Floating-point operations.
     pub flops: f64,
-    /// The share of the machine's peak that it reaches, 1 being all of it.
+    /// The share of the machine's peak that it reaches; 1 is the peak.
     pub peak: f64,
-    /// What bounds it at the peak: `arithmetic` or `memory`.
+    /// What limits it at the peak: `arithmetic` or `memory`.
     pub bound: &'static str,
 }
 
@@ -64,7 +63,7 @@ const SCRIPT: &str = concat!(
 );
 
 impl Page<'_> {
-    /// The page as HTML.
+    /// Returns the page as HTML.
     pub fn html(&self) -> String {
         assemble(TEMPLATE, &self.data(), SCRIPT)
     }
@@ -86,7 +85,7 @@ impl Page<'_> {
     }
 }
 
-/// The page of an experiment, as HTML: its tables, and plots of them.
+/// Returns the page of an experiment as HTML: its tables, and plots of them.
 pub fn experiment(data: &Value) -> String {
     const TEMPLATE: &str = include_str!("report/experiment.html");
     const SCRIPT: &str = concat!(
@@ -99,12 +98,13 @@ pub fn experiment(data: &Value) -> String {
 }
 
 fn assemble(template: &str, data: &Value, script: &str) -> String {
-    // In JSON a `<` stands in strings only; escaped, it cannot end the element that holds the data.
+    // In JSON a `<` only occurs in strings. It is escaped, so that it cannot end the element with the data.
     let data = data.to_string().replace('<', "\\u003c");
     let mut html = String::with_capacity(data.len() + template.len() + STYLE.len() + script.len());
     let mut rest = template;
     for (mark, text) in [("{style}", STYLE), ("{data}", &data), ("{script}", script)] {
-        let (before, after) = rest.split_once(mark).expect("the template has the three marks in this order");
+        let (before, after) =
+            rest.split_once(mark).expect("the template contains the three marks in this order");
         html.push_str(before);
         html.push_str(text);
         rest = after;
@@ -113,7 +113,7 @@ fn assemble(template: &str, data: &Value, script: &str) -> String {
     html
 }
 
-/// A plan as JSON: its steps, and what the arena holds when.
+/// Returns a plan as JSON: its steps, and the contents of the arena over time.
 pub fn plan(plan: &Plan) -> Value {
     let steps: Vec<_> = plan
         .steps
@@ -150,7 +150,7 @@ pub fn plan(plan: &Plan) -> Value {
     value
 }
 
-/// A buffer as JSON; what names no device is the host's.
+/// Returns a buffer as JSON. A buffer without a device is on the host.
 fn buffer(buffer: &Placed) -> Value {
     let Placed { device, offset, size, lower, upper } = buffer;
     let mut value = json!({ "offset": offset, "size": size, "lower": lower, "upper": upper });
@@ -160,7 +160,7 @@ fn buffer(buffer: &Placed) -> Value {
     value
 }
 
-/// Adds the arenas of the devices beside the host, where there are some, to an object that has the host's.
+/// Adds the arenas of other devices, if there are any, to an object that has the host's arena.
 pub fn add_devices(value: &mut Value, arenas: &[Arena]) {
     let one = |Arena { device, bytes, lower_bound, proven }: &Arena| {
         json!({
@@ -172,7 +172,7 @@ pub fn add_devices(value: &mut Value, arenas: &[Arena]) {
     }
 }
 
-/// A runner-up as JSON.
+/// Returns a runner-up as JSON.
 pub fn to_json(runner_up: &RunnerUp) -> Value {
     let changes = |changes: &[ovolo::egraph::Change]| -> Vec<Value> {
         let one = |change: &ovolo::egraph::Change| json!({"node": change.node, "type": change.ty.to_string(), "seconds": change.seconds});
@@ -185,8 +185,8 @@ pub fn to_json(runner_up: &RunnerUp) -> Value {
     })
 }
 
-/// The runner-up of a step, given as JSON. A plan that was picked by timing whole plans may hold other
-/// kernels than the one whose runner-ups these are: they have none.
+/// Returns the runner-up of a step given as JSON. A plan that was chosen by timing whole plans may have
+/// kernels other than those whose runner-ups these are; such kernels have none.
 fn runner_up(step: &Value, runner_ups: &[RunnerUp]) -> Value {
     let words = [&step["op"], &step["attributes"]].map(|part| part.as_str().unwrap_or_default());
     let chosen = words.join(" ");

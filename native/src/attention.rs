@@ -1,14 +1,14 @@
-//! `attention` on `f32`: scores of a few rows at a time stay in cache, and are never written out.
+//! `attention` on `f32`. The scores of a few rows at a time stay in the cache and are never stored as a whole.
 //!
-//! A task takes some rows of one head. It packs the keys into panels, then for each block of rows
-//! computes the scores, their softmax but for the division, and the product with the values,
-//! whose rows are divided at the end.
+//! A task computes some rows of one head. It packs the keys into panels. Then, for each block of rows, it computes
+//! the scores, the exponentials of their softmax, and the product with the values. The rows of that product are
+//! divided by the sums of the exponentials at the end.
 
-use super::ahead::Ahead;
 use super::args::{Buffers, Shared};
 use super::gemm::{Micro, PANEL, Tile, micro};
 use super::lanes::{Lanes, widened};
 use super::math;
+use super::prefetch::Prefetch;
 use super::tile;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
@@ -21,28 +21,28 @@ pub(super) const OPS: &[Lowering] = &[Lowering {
     ..Lowering::new("native.attention", "attention", contract, kernel)
 }];
 
-/// Scores that are kept at a time: 128 KiB.
+/// The number of scores that are kept at a time: 128 KiB.
 const SCORES: usize = 32 * 1024;
-/// Rows of a block, at most.
+/// The largest number of rows in a block.
 const ROWS: usize = 112;
 
 struct Attention {
     micro: &'static Micro,
     heads: usize,
-    /// Rows of the queries, columns of queries and keys.
+    /// The rows of the queries, and the columns of queries and keys.
     rows: usize,
     width: usize,
-    /// Rows of keys and values, and these rounded up to a panel.
+    /// The rows of keys and values, and the same number rounded up to whole panels.
     keys: usize,
     padded: usize,
-    /// Columns of the values.
+    /// The columns of the values.
     columns: usize,
-    /// Rows of a block.
+    /// The rows of a block.
     block: usize,
-    /// Row blocks of one task.
+    /// The number of row blocks in a task.
     band: usize,
     scale: f32,
-    /// The mask's strides: batch, head, row, column; heads of a batch.
+    /// The strides of the mask for batch, head, row and column, and the number of heads in a batch.
     mask: Option<[usize; 4]>,
     batch_heads: usize,
     threads: usize,
@@ -59,7 +59,7 @@ fn plan(call: &Call<'_>) -> Option<Attention> {
     let block =
         (SCORES / padded.max(1)).clamp(1, ROWS).next_multiple_of(tallest).min(ROWS / tallest * tallest);
     let heads = q[0] * q[1];
-    // Where heads are few, their rows are shared out, and each task packs the keys again.
+    // With few heads the rows of a head are divided between tasks, and each of these tasks packs the keys again.
     let blocks = q[2].div_ceil(block).max(1);
     let bands = if heads >= 2 * call.threads || call.threads == 1 {
         1
@@ -91,13 +91,13 @@ fn plan(call: &Call<'_>) -> Option<Attention> {
 }
 
 impl Attention {
-    /// Elements of scratch for one thread.
+    /// Returns the scratch elements of one thread.
     fn slot(&self) -> usize {
         (self.padded * (self.width + self.block)).next_multiple_of(16)
     }
 
     /// # Safety
-    /// The unit is in range; no other thread has this unit or this slot.
+    /// The unit must be in range, and no other thread may use this unit or this slot.
     unsafe fn unit(&self, args: &Args<'_>, head: usize, band: usize, slot: usize) {
         let [q, k, v] = [0, 1, 2].map(|operand| Shared::<f32>::input(args, operand));
         let output = Shared::<f32>::output(args);
@@ -105,7 +105,7 @@ impl Attention {
         let scores = packed.wrapping_add(self.padded * self.width);
         let keys = k.at(head * self.keys * self.width);
         let values = v.at(head * self.keys * self.columns);
-        // SAFETY: all rows are within the operands' shapes, panels and scores within the slot.
+        // SAFETY: all rows are within the shapes of the operands, and panels and scores are within the slot.
         unsafe {
             for first in (0..self.keys).step_by(PANEL) {
                 let panel = packed.add(first * self.width);
@@ -136,7 +136,7 @@ impl Attention {
                     depth: self.width,
                     columns: PANEL,
                     accumulate: false,
-                    ahead: Ahead::NONE,
+                    ahead: Prefetch::NONE,
                 };
                 for first in (0..self.padded).step_by(PANEL) {
                     let (b, c) = (packed.add(first * self.width).cast_const(), scores.add(first));
@@ -159,7 +159,7 @@ impl Attention {
                         depth: self.keys,
                         columns: PANEL.min(self.columns - first),
                         accumulate: false,
-                        ahead: Ahead::NONE,
+                        ahead: Prefetch::NONE,
                     };
                     self.micro.block(&product, rows);
                 }
@@ -172,7 +172,8 @@ impl Attention {
         }
     }
 
-    /// The mask's row for a row of a head, and its step along the row; null without a mask.
+    /// Returns the address of the mask's row for a row of a head, and the mask's stride along the row. The address is
+    /// null if there is no mask.
     fn mask_row(&self, args: &Args<'_>, head: usize, row: usize) -> (*const f32, usize) {
         match self.mask {
             None => (std::ptr::null(), 0),
@@ -185,17 +186,17 @@ impl Attention {
 }
 
 widened! {
-    /// Replaces scores by e^(scale * score + mask - greatest), and tells their sum in `sum`.
+    /// Replaces the scores by `e^(scale * score + mask - maximum)` and stores their sum in `sum`.
     ///
     /// # Safety
-    /// The row and the mask, where it is not null, are in bounds.
+    /// The row must be in bounds, and so must the mask unless it is null.
     unsafe fn exponentials_into(
         row: *mut f32, length: usize, scale: f32, mask: *const f32, step: usize, sum: &mut f32,
     ) = exponentials_on;
 }
 
 /// # Safety
-/// As [`exponentials_into`].
+/// As for [`exponentials_into`].
 unsafe fn exponentials(row: *mut f32, length: usize, scale: f32, mask: *const f32, step: usize) -> f32 {
     let mut sum = 0.0;
     // SAFETY: as the caller promises.
@@ -204,7 +205,7 @@ unsafe fn exponentials(row: *mut f32, length: usize, scale: f32, mask: *const f3
 }
 
 /// # Safety
-/// As [`exponentials_into`]; the processor has the instruction set of `V`.
+/// As for [`exponentials_into`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn exponentials_on<V: Lanes>(
     row: *mut f32,
@@ -280,7 +281,7 @@ impl Kernel for Attention {
         let most = if work < 128 * 1024 { 1 } else { self.threads };
         let buffers = Buffers::new(args);
         args.team.share(most, units, |slot, unit| {
-            // SAFETY: each unit is taken once, and no other thread has this slot.
+            // SAFETY: each unit runs once, and only this thread uses this slot.
             unsafe { self.unit(buffers.args(), unit / bands, unit % bands, slot) };
         });
     }

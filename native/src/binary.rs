@@ -1,6 +1,6 @@
-//! Binary elementwise ops of any element type, comparisons among them.
+//! Binary elementwise ops, including comparisons, for all element types.
 //!
-//! Arithmetic on `f32` is the work of [`map`](super::map), where it is vectorised with its steps.
+//! [`map`](super::map) computes arithmetic on `f32` instead, vectorised and together with the post chain.
 
 use super::args::Shared;
 use super::broadcast::Broadcast;
@@ -114,7 +114,7 @@ fn zip<A: Scalar, O: Scalar>(
     call: &Call<'_>,
     function: impl Fn(A, A) -> O + Send + Sync + 'static,
 ) -> Option<Box<dyn Kernel>> {
-    // The operands agree in type, and the function's result is what the op's inference says.
+    // The operands have the same type, and the function's result has the type that the op infers.
     if call.inputs[1].dtype != call.inputs[0].dtype || call.output.dtype.size() != size_of::<O>() {
         return None;
     }
@@ -136,7 +136,7 @@ impl<A: Scalar, O: Scalar, F: Fn(A, A) -> O + Send + Sync> Kernel for Zip<A, O, 
         let strides = self.loops.strides;
         self.loops.run(args.team, |first, offsets, length| {
             let (left, right, output) = (left.at(offsets[0]), right.at(offsets[1]), output.at(first));
-            // SAFETY: in bounds; an operand in place is read where it is then written.
+            // SAFETY: all offsets are in bounds; an operand in place is read before the same element is written.
             unsafe {
                 match strides {
                     [1, 1] => (0..length)

@@ -1,7 +1,7 @@
-//! Element-by-element loops over a result and operands that broadcast to it.
+//! Loops over a result and the operands that broadcast to it.
 //!
-//! Blocked layouts are seen as plain ones of their physical dimensions, so that `[1,C,1,1]` in
-//! `nChw16c` is `[1,C/16,1,1,16]` and broadcasts as any other tensor does.
+//! A blocked layout is treated as a plain layout of its physical dimensions. For example, `[1,C,1,1]` in `nChw16c` is
+//! `[1,C/16,1,1,16]`, which broadcasts as usual.
 
 use super::args::{part, tasks};
 use super::strided::MAX_LOOPS;
@@ -9,19 +9,19 @@ use ovolo::team::Team;
 use ovolo::tensor::TensorType;
 use std::ops::Range;
 
-/// The loops over a result, and the strides of `N` operands in them.
+/// The loops over a result, with the strides of `N` operands.
 #[derive(Clone, Debug)]
 pub(super) struct Broadcast<const N: usize> {
-    /// Outer loops: count and operand strides in elements.
+    /// The outer loops: the count, and the strides of the operands in elements.
     outer: Vec<(usize, [usize; N])>,
-    /// Elements of the innermost loop, contiguous in the result.
+    /// The number of elements in the innermost loop, which is contiguous in the result.
     pub(super) length: usize,
-    /// Strides of the operands in the innermost loop.
+    /// The strides of the operands in the innermost loop.
     pub(super) strides: [usize; N],
 }
 
 impl<const N: usize> Broadcast<N> {
-    /// The loops; `None` where the layouts do not fit together.
+    /// Creates the loops. Returns `None` if the layouts are not compatible.
     pub(super) fn new(output: &TensorType, operands: [&TensorType; N]) -> Option<Self> {
         let dims = physical(output);
         let mut steps = vec![[0; N]; dims.len()];
@@ -62,12 +62,13 @@ impl<const N: usize> Broadcast<N> {
         (loops.len() <= MAX_LOOPS).then_some(Self { outer: loops, length, strides })
     }
 
-    /// The outer loops: counts, and the operands' strides in elements.
+    /// Returns the outer loops: the count, and the strides of the operands in elements.
     pub(super) fn outer(&self) -> &[(usize, [usize; N])] {
         &self.outer
     }
 
-    /// The operands' offsets at one iteration of the outer loops, without the last `skip` of them.
+    /// Returns the offsets of the operands at one iteration of the outer loops, without the last `skip` of these
+    /// loops.
     #[inline]
     pub(super) fn offsets(&self, iteration: usize, skip: usize) -> [usize; N] {
         let mut offsets = [0; N];
@@ -80,18 +81,18 @@ impl<const N: usize> Broadcast<N> {
         offsets
     }
 
-    /// The number of innermost loops.
+    /// Returns how often the innermost loop runs.
     pub(super) fn rows(&self) -> usize {
         self.outer.iter().map(|(count, _)| count).product()
     }
 
-    /// Elements of the result.
+    /// Returns the number of elements of the result.
     pub(super) fn count(&self) -> usize {
         self.rows() * self.length
     }
 
-    /// Calls `visit` with the result's offset, the operands' offsets and a length, until all of the
-    /// result was visited; over the team where there is enough of it.
+    /// Calls `visit` for all parts of the result, with the offset in the result, the offsets in the operands and the
+    /// length. The threads of the team share the work if there is enough of it.
     pub(super) fn run(&self, team: &Team, visit: impl Fn(usize, [usize; N], usize) + Sync) {
         let (rows, count) = (self.rows(), self.count());
         let parts = tasks(count, usize::MAX, team.threads());
@@ -116,7 +117,7 @@ impl<const N: usize> Broadcast<N> {
         }
     }
 
-    /// Calls `visit` with each of these rows and the operands' offsets in it.
+    /// Calls `visit` for each row of the range, with its number and the offsets of the operands.
     #[inline(always)]
     pub(super) fn walk(&self, rows: Range<usize>, mut visit: impl FnMut(usize, [usize; N])) {
         let mut index = [0; MAX_LOOPS];
@@ -142,7 +143,7 @@ impl<const N: usize> Broadcast<N> {
     }
 }
 
-/// The dimensions of a type as they lie in memory: outer ones in order, then blocks.
+/// Returns the dimensions of a type in the order of memory: first the outer ones, then the blocks.
 pub(super) fn physical(ty: &TensorType) -> Vec<usize> {
     let order = ty.layout.order(ty.shape.rank()).into_iter();
     let mut dims: Vec<usize> = order.map(|dim| ty.shape[dim].div_ceil(ty.layout.block(dim))).collect();

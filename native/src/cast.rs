@@ -1,4 +1,4 @@
-//! `cast`: elements of one type from another.
+//! `cast`: conversion of elements to another type.
 
 use super::args::{Shared, part, tasks};
 use super::scalar::{Scalar, with_scalar};
@@ -37,7 +37,8 @@ impl<A: Scalar, B: Scalar> Kernel for Cast<A, B> {
         let parts = tasks(self.count, self.count, args.team.threads());
         args.team.run(parts, |index| {
             for at in part(self.count, parts, index, 16) {
-                // SAFETY: in bounds of both; each element is read before it is written in place.
+                // SAFETY: the index is in bounds of both buffers; in place, each element is read before it is
+                // written.
                 unsafe { *output.at(at) = (*input.at(at)).cast::<B>() };
             }
         });

@@ -1,7 +1,7 @@
-//! `concat`: contiguous pieces of each operand, interleaved.
+//! `concat`: copies contiguous pieces of each operand to the result in turn.
 //!
-//! In every layout it takes, an operand is so many pieces, each contiguous: rows of the plain
-//! layout, the channels of a pixel in `nhwc`, the channel blocks of an image in `nChw16c`.
+//! In each supported layout an operand consists of contiguous pieces: rows in the default layout, the channels of a
+//! pixel in `nhwc`, and the channel blocks of an image in `nChw16c`.
 
 use super::strided::{Copy, Loop, Region};
 use super::{plain_contract, reference, view_contract};
@@ -55,8 +55,8 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
     Ok(Box::new(Concat(copies)))
 }
 
-/// The number of contiguous pieces of an operand and the elements of one; `None` where blocks
-/// would have to be torn.
+/// Returns the number of contiguous pieces of an operand and the elements of a piece; `None` if blocks would have to
+/// be divided.
 fn pieces(ty: &TensorType, axis: usize) -> Option<(usize, usize)> {
     let block = ty.layout.block(axis);
     if !ty.shape[axis].is_multiple_of(block) || ty.layout.blocks().iter().filter(|b| b.0 == axis).count() > 1
@@ -71,22 +71,22 @@ fn pieces(ty: &TensorType, axis: usize) -> Option<(usize, usize)> {
     Some((pieces, padded.count() / pieces))
 }
 
-/// Where the first piece of each operand begins in the result, in bytes.
+/// Returns the offset in bytes of the first piece of each operand in the result.
 fn offsets(call: &Call<'_>, operands: &[(usize, usize)]) -> Vec<usize> {
     let lengths = operands.iter().map(|(_, length)| length * call.output.dtype.size());
     lengths.scan(0, |end, length| Some(std::mem::replace(end, *end + length))).collect()
 }
 
-/// The copies, and of operands in one piece the place in the result.
+/// For each operand the copy, and its offset in the result if the operand is one piece.
 struct Concat(Vec<(Copy, Option<usize>)>);
 
 impl Kernel for Concat {
     unsafe fn run(&self, args: &Args<'_>) {
         for ((copy, part), &input) in self.0.iter().zip(args.inputs) {
             if part.is_some_and(|part| std::ptr::eq(input, args.output.wrapping_add(part))) {
-                continue; // It was computed where it belongs.
+                continue; // A preceding kernel has written the operand into the result already.
             }
-            // SAFETY: the regions were made from the types of these buffers.
+            // SAFETY: the regions were computed from the types of these buffers.
             unsafe { copy.run(input, args.output, args.team) };
         }
     }

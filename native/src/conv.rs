@@ -1,8 +1,8 @@
 //! Convolutions, most of them in blocked channels.
 //!
-//! Those compute tiles of a few pixels by a few blocks of output channels in registers, add
-//! bias, a residual and bounds where they store, and leave other steps to a second pass over what
-//! is still in cache.
+//! The blocked kernels compute tiles of a few pixels by a few blocks of output channels in registers. When they store
+//! a tile they apply the bias, a residual and bounds. Other post steps run in a second pass over data that is still
+//! in the cache.
 
 mod depthwise;
 mod direct;
@@ -41,35 +41,35 @@ pub(super) const OPS: &[Lowering] = &[
     winograd::OP,
 ];
 
-/// Sizes of a convolution, in elements.
+/// The sizes of a convolution, in elements.
 #[derive(Clone, Debug)]
 struct Geometry {
     batch: usize,
-    /// Channels of a block.
+    /// The number of channels in a block.
     block: usize,
     groups: usize,
-    /// Input and output channels, as the model has them.
+    /// The input and output channels of the model, without padding.
     channels: usize,
     outputs: usize,
-    /// Rows and columns of the input, the kernel and the output.
+    /// The rows and columns of the input, the kernel and the output.
     input: [usize; 2],
     kernel: [usize; 2],
     output: [usize; 2],
     strides: [usize; 2],
     dilations: [usize; 2],
-    /// Padding above and to the left.
+    /// The padding at the top and on the left.
     pads: [usize; 2],
-    /// Padding below and to the right.
+    /// The padding at the bottom and on the right.
     pads_after: [usize; 2],
 }
 
 impl Geometry {
-    /// The sizes of a call, or why no vector kernel takes it.
+    /// Returns the sizes of a call. The error says why no vector kernel supports it.
     fn new(call: &Call<'_>) -> Result<Self, String> {
         Self::between(call.attrs, call.inputs[0], call.inputs[1], call.output)
     }
 
-    /// The sizes of a convolution of `x` with `w` to `y`, or why no vector kernel takes it.
+    /// Returns the sizes of a convolution of `x` with `w` to `y`. The error says why no vector kernel supports it.
     fn between(attrs: &Attrs, x: &TensorType, w: &TensorType, y: &TensorType) -> Result<Self, String> {
         if x.dtype != DType::F32 {
             return Err(format!("the input is {x}, not f32"));
@@ -100,12 +100,12 @@ impl Geometry {
         })
     }
 
-    /// Blocks of output channels.
+    /// Returns the number of blocks of output channels.
     fn output_blocks(&self) -> usize {
         self.outputs.div_ceil(self.block)
     }
 
-    /// Kernel rows that meet the input at an output row.
+    /// Returns the kernel rows that overlap the input at an output row.
     fn rows(&self, output: usize) -> std::ops::Range<usize> {
         let at = |tap: usize| output * self.strides[0] + tap * self.dilations[0];
         let first = (0..self.kernel[0]).find(|tap| at(*tap) >= self.pads[0]).unwrap_or(self.kernel[0]);
@@ -116,12 +116,12 @@ impl Geometry {
         first..end.max(first)
     }
 
-    /// Rows from the first that a kernel meets to behind the last.
+    /// Returns the number of input rows that the kernel spans.
     fn reach(&self) -> usize {
         (self.kernel[0] - 1) * self.dilations[0] + 1
     }
 
-    /// Output columns of which all kernel columns meet the input.
+    /// Returns the output columns for which all kernel columns overlap the input.
     fn inner_columns(&self) -> std::ops::Range<usize> {
         let reach = (self.kernel[1] - 1) * self.dilations[1];
         let last = (self.pads[1] + self.input[1]).checked_sub(reach + 1);
@@ -130,18 +130,18 @@ impl Geometry {
         first..end.clamp(first, self.output[1])
     }
 
-    /// Whether all kernel columns of these output columns meet the input.
+    /// Returns whether all kernel columns overlap the input for these output columns.
     fn inside(&self, first: usize, count: usize) -> bool {
         let last = (first + count - 1) * self.strides[1] + (self.kernel[1] - 1) * self.dilations[1];
         first * self.strides[1] >= self.pads[1] && last < self.pads[1] + self.input[1]
     }
 
-    /// Whether each output pixel meets the input pixel in its place and no other.
+    /// Returns whether each output pixel depends only on the input pixel at the same position.
     fn pointwise(&self) -> bool {
         self.kernel == [1, 1] && self.strides == [1, 1] && self.pads == [0, 0] && self.pads_after == [0, 0]
     }
 
-    /// Multiply-adds of one output element.
+    /// Returns the number of multiply-adds for one output element.
     fn depth(&self) -> usize {
         self.channels / self.groups * self.kernel[0] * self.kernel[1]
     }
@@ -151,28 +151,29 @@ fn contract(name: &str, scratch: usize) -> Contract {
     Contract { scratch, ..plain_contract(&format!("{name}-{}", Isa::planned())) }
 }
 
-/// What happens to a sum before it is stored, and after.
+/// The operations on a sum when it is stored and afterwards.
 #[derive(Debug)]
 struct Finish {
-    /// The operand that is added where the sum is stored.
+    /// The operand that is added when the sum is stored.
     residual: Option<usize>,
-    /// Bounds of what is stored.
+    /// The bounds of the stored values.
     low: f32,
     high: f32,
-    /// Steps of the second pass, with the operand of binary ones.
+    /// The steps of the second pass, with the operands of binary steps.
     steps: Vec<(Action, Extra)>,
     padding: Padding,
 }
 
-/// How an extra operand meets the result.
+/// How an extra operand broadcasts to the result.
 #[derive(Clone, Copy, Debug)]
 struct Extra {
     operand: usize,
-    /// Elements between images, blocks of channels, and pixels; one pixel's block is contiguous.
+    /// The distances between images, blocks of channels and pixels, in elements. The channels of a pixel's block are
+    /// contiguous.
     image: usize,
     block: usize,
     pixel: usize,
-    /// 0 where one element meets all.
+    /// 0 if one element is used for all channels.
     lane: usize,
 }
 
@@ -246,7 +247,8 @@ impl Finish {
                         Extra { operand: *operand, image, block, pixel: 0, lane: 1 }
                     } else {
                         return Err(format!(
-                            "an extra operand is {ty}: it takes the result's type, a value a channel, or one element"
+                            "an extra operand is {ty}: it must have the result's type, one value per channel, or one \
+                             element"
                         ));
                     }
                 }
@@ -256,11 +258,11 @@ impl Finish {
         Ok(finish)
     }
 
-    /// The second pass, over some rows of one block of channels of one image.
+    /// Runs the second pass over some rows of one block of channels of one image.
     ///
     /// # Safety
-    /// The rows are of the result and of this task alone.
-    unsafe fn second(
+    /// The rows must be part of the result, and no other task may use them.
+    unsafe fn second_pass(
         &self,
         args: &Args<'_>,
         geometry: &Geometry,
@@ -292,12 +294,12 @@ impl Finish {
                 extra_row: extra.pixel,
                 extra_column: extra.lane,
             };
-            // SAFETY: the rows are in bounds, as the caller promises, and so are the operand's.
+            // SAFETY: the rows of the result and of the operand are in bounds, as the caller promises.
             unsafe { apply(action, &area) };
         }
     }
 
-    /// Zeroes the padding of the result, where some step may have changed it.
+    /// Zeroes the padding of the result if some step may have changed it.
     fn pad(&self, args: &Args<'_>) {
         if self.low > 0.0 || self.high < 0.0 || !self.steps.is_empty() {
             self.padding.zero(args);

@@ -1,8 +1,8 @@
-//! `pack`, `unpack` and `reorder`: the same values in another layout.
+//! `pack`, `unpack` and `reorder`: copies to another layout.
 //!
-//! A layout's offset is a sum over dimensions, and within a dimension over the digits that its
-//! blocks cut the index into. Cutting each dimension at the blocks of both layouts gives loops
-//! with fixed strides on both sides; what does not fill a block becomes regions of its own.
+//! In a layout, an offset is a sum over the dimensions, and for each dimension a sum over the digits into which its
+//! blocks divide the index. Dividing each dimension at the blocks of both layouts gives loops with constant strides
+//! on both sides. Elements that do not fill a block become separate regions.
 
 use super::strided::{Copy, Loop, Region, fill};
 use super::{plain_contract, reference, view_contract};
@@ -41,13 +41,13 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 
 struct Convert {
     copy: Copy,
-    /// Bytes to zero first, where the result has padding.
+    /// The number of bytes to zero first if the result has padding.
     zero: usize,
 }
 
 impl Kernel for Convert {
     unsafe fn run(&self, args: &Args<'_>) {
-        // SAFETY: the regions were made from the types of these buffers.
+        // SAFETY: the regions were computed from the types of these buffers.
         unsafe {
             fill(args.output, &[0], self.zero, args.team);
             self.copy.run(args.inputs[0], args.output, args.team);
@@ -55,7 +55,7 @@ impl Kernel for Convert {
     }
 }
 
-/// The copies that make up a change of layout; `None` when the blocks do not nest.
+/// Returns the copies that together change the layout; `None` if the blocks of the layouts do not nest.
 fn regions(source: &TensorType, target: &TensorType) -> Option<Vec<Region>> {
     let shape = &source.shape;
     let mut nests: Vec<(isize, isize, Vec<Loop>)> = vec![(0, 0, Vec::new())];
@@ -94,17 +94,17 @@ fn regions(source: &TensorType, target: &TensorType) -> Option<Vec<Region>> {
     Some(nests.into_iter().filter_map(|(from, to, loops)| Region::new(loops, from, to)).collect())
 }
 
-/// The offset of an index in one dimension, the others being zero.
+/// Returns the offset of an index in one dimension, with all other indices zero.
 pub(super) fn offset(layout: &Layout, shape: &Shape, dim: usize, index: usize) -> isize {
     let mut indices = vec![0; shape.rank()];
     indices[dim] = index;
     layout.offset(shape, &indices) as isize
 }
 
-/// A first index and the loops (count, unit) from there.
+/// A first index, and the loops (count, unit) that start there.
 type Piece = (usize, Vec<(usize, usize)>);
 
-/// Cuts `0..count` into loops over digits of these units (descending, each a multiple of the next).
+/// Divides `0..count` into loops over digits of these units (descending, each a multiple of the next).
 fn pieces(count: usize, units: &[usize]) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut base = 0;

@@ -1,10 +1,10 @@
-//! What unit tests share: the ops of the backend.
+//! The ops of the backend, for unit tests.
 
 use ovolo::op::Ops;
 use ovolo::registry::Registry;
 use std::sync::LazyLock;
 
-/// The ops of a registry with this backend.
+/// Returns the ops of a registry with this backend.
 pub(crate) fn ops() -> &'static Ops {
     static OPS: LazyLock<Ops> = LazyLock::new(|| {
         let mut registry = Registry::new();

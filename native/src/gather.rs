@@ -1,7 +1,7 @@
-//! `gather` and `gather-elements`: elements picked by an operand of indices.
+//! `gather` and `gather-elements`: selection of elements by an operand of indices.
 //!
-//! Negative indices count from the end. An index out of range is clamped, so that a wrong model
-//! reads a wrong element but no foreign memory.
+//! Negative indices count from the end. An index out of range is clamped, so that a wrong model reads a wrong element
+//! but never memory outside the operand.
 
 use super::args::{Shared, part, tasks};
 use super::{plain_contract, reference};
@@ -22,7 +22,7 @@ fn contract(call: &Call<'_>) -> Result<Contract, String> {
     }
 }
 
-/// A tensor of indices.
+/// The element type and the range of an operand of indices.
 #[derive(Clone, Copy)]
 struct Indices {
     wide: bool,
@@ -35,7 +35,7 @@ impl Indices {
     }
 
     /// # Safety
-    /// `at` is in bounds of the indices.
+    /// `at` must be in bounds of the indices.
     unsafe fn get(self, indices: Shared<u8>, at: usize) -> usize {
         // SAFETY: as the caller promises.
         let index = unsafe {
@@ -68,7 +68,7 @@ struct Gather {
     indices: Indices,
     outer: usize,
     picked: usize,
-    /// Bytes of what one index picks.
+    /// The bytes that one index selects.
     bytes: usize,
 }
 
@@ -84,7 +84,7 @@ impl Kernel for Gather {
         args.team.run(parts, |index| {
             for row in part(rows, parts, index, 1) {
                 let (outer, pick) = (row / self.picked, row % self.picked);
-                // SAFETY: rows are within the shapes that the kernel was made for.
+                // SAFETY: rows are within the shapes for which the kernel was created.
                 unsafe {
                     let from = outer * self.indices.limit + self.indices.get(indices, pick);
                     let (from, to) = (data.at(from * self.bytes), output.at(row * self.bytes));
@@ -114,10 +114,10 @@ fn elements_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 
 struct Elements {
     indices: Indices,
-    /// The result's dimensions, and a step in the data along each (zero along the axis).
+    /// The result's dimensions, each with its stride in the data (zero along the axis).
     dims: Vec<(usize, usize)>,
     count: usize,
-    /// A step in the data along the axis.
+    /// The stride in the data along the axis.
     stride: usize,
     size: usize,
 }
@@ -138,7 +138,7 @@ impl Kernel for Elements {
                     from += rest % count * stride;
                     rest /= count;
                 }
-                // SAFETY: the index is within the result's shape, and the data's is checked by `get`.
+                // SAFETY: the index is within the result's shape, and `get` clamps the index into the data.
                 unsafe {
                     let from = from + self.indices.get(indices, at) * self.stride;
                     let (from, to) = (data.at(from * self.size), output.at(at * self.size));

@@ -1,38 +1,38 @@
 //! The matrix-product engine: tiles of a few rows by up to 32 columns, held in registers.
 //!
-//! The right operand is read in rows of 32 columns, of any distance: a panel of the layout
-//! `Ba32b`, or 32 columns of a plain matrix. The left one is read as it lies, element by element.
-//! Sums run over k in one order, whatever the number of threads.
+//! The right operand is read in rows of 32 columns, with any distance between rows: a panel of the layout `Ba32b`, or
+//! 32 columns of a plain matrix. The left operand is read element by element. The order of the sums over k does not
+//! depend on the number of threads.
 
-use super::ahead::Ahead;
 use super::lanes::{Isa, Lanes};
+use super::prefetch::Prefetch;
 
-/// Columns of a panel.
+/// The columns of a panel.
 pub(super) const PANEL: usize = 32;
 
-/// Columns of the widest piece of few rows.
+/// The largest number of columns in a piece of few rows.
 pub(super) const WIDE: usize = 256;
 
-/// One tile: `c[r, j] = sum over i of a[r, i] * b[i, j]`, or added to `c`.
+/// One tile: `c[r, j] = sum over i of a[r, i] * b[i, j]`, or the same added to `c`.
 #[derive(Clone, Copy)]
 pub(super) struct Tile {
     pub a: *const f32,
-    /// Elements between rows of `a`.
+    /// The distance between rows of `a`, in elements.
     pub a_stride: usize,
     pub b: *const f32,
-    /// Elements between rows of `b`.
+    /// The distance between rows of `b`, in elements.
     pub b_stride: usize,
     pub c: *mut f32,
-    /// Elements between rows of `c`.
+    /// The distance between rows of `c`, in elements.
     pub c_stride: usize,
-    /// Columns of `a`, rows of `b`.
+    /// The columns of `a` and rows of `b`.
     pub depth: usize,
-    /// Columns of `b` and `c`: up to [`PANEL`], or any number for [`Micro::wide`].
+    /// The columns of `b` and `c`: up to [`PANEL`], or any number for [`Micro::wide`].
     pub columns: usize,
     /// Whether to add to `c`.
     pub accumulate: bool,
-    /// What the next block will read as `b`, if that is not where `b` is.
-    pub ahead: Ahead,
+    /// What the next block will read as `b`, unless it is the same `b`.
+    pub ahead: Prefetch,
 }
 
 type Function = unsafe fn(&Tile);
@@ -40,13 +40,13 @@ type Function = unsafe fn(&Tile);
 /// The tile functions of one instruction set, for 1, 2, … rows.
 pub(super) struct Micro {
     functions: &'static [Function],
-    /// The same for any number of columns, where rows are few.
+    /// The functions for few rows and any number of columns.
     wide: &'static [Function],
-    /// For contracts: the name of the instruction set.
+    /// The name of the instruction set, for contracts.
     pub(super) name: &'static str,
 }
 
-/// The engine for the instruction set that plans are made for.
+/// Returns the engine for the instruction set that plans are made for.
 pub(super) fn micro() -> &'static Micro {
     match Isa::planned() {
         #[cfg(target_arch = "x86_64")]
@@ -58,11 +58,10 @@ pub(super) fn micro() -> &'static Micro {
 }
 
 impl Micro {
-    /// Computes a block of `rows` rows, cut into tiles of nearly equal height.
+    /// Computes a block of `rows` rows, divided into tiles of nearly equal height.
     ///
     /// # Safety
-    /// The matrices of `block`, with this number of rows, are in bounds, and `c` overlaps neither
-    /// of the others.
+    /// The matrices of `block`, with this number of rows, must be in bounds, and `c` must not overlap the others.
     pub(super) unsafe fn block(&self, block: &Tile, rows: usize) {
         let tiles = rows.div_ceil(self.functions.len());
         for index in 0..tiles {
@@ -73,7 +72,7 @@ impl Micro {
                 ahead: block.ahead.part(index, tiles),
                 ..*block
             };
-            // SAFETY: rows within the block; the instruction set is that of the processor.
+            // SAFETY: the rows are within the block, and the processor has the instruction set.
             unsafe { self.functions[end - first - 1](&tile) };
         }
     }
@@ -81,36 +80,36 @@ impl Micro {
     /// Computes a block of up to [`Micro::wide_rows`] rows and any number of columns.
     ///
     /// # Safety
-    /// As [`Micro::block`].
+    /// As for [`Micro::block`].
     pub(super) unsafe fn wide(&self, block: &Tile, rows: usize) {
         // SAFETY: as the caller promises.
         unsafe { self.wide[rows - 1](block) };
     }
 
-    /// Rows of the tallest wide block.
+    /// Returns the rows of the tallest wide block.
     pub(super) fn wide_rows(&self) -> usize {
         self.wide.len()
     }
 
-    /// Rows of the tallest tile.
+    /// Returns the rows of the tallest tile.
     pub(super) fn rows(&self) -> usize {
         self.functions.len()
     }
 }
 
-/// A tile of `R` rows and `C` vectors, with `U` sums for each element where few of them would
-/// leave the multipliers waiting.
+/// Computes a tile of `R` rows and `C` vectors. Each element has `U` partial sums, because with few independent sums
+/// the multipliers would wait for each other's results.
 ///
 /// # Safety
-/// As [`Micro::block`]; the processor has the instruction set of `V`.
+/// As for [`Micro::block`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn tile<V: Lanes, const R: usize, const C: usize, const U: usize, const WHOLE: bool>(
     tile: &Tile,
     first: usize,
 ) {
-    // Lanes in use of each vector of a row.
+    // The lanes in use of each vector of a row.
     let width = |c: usize| tile.columns.saturating_sub(first + c * V::COUNT).min(V::COUNT);
-    // SAFETY: loads and stores are within the rows and columns that the caller vouches for.
+    // SAFETY: loads and stores are within the rows and columns that the caller promises.
     unsafe {
         let mut sums = [[[V::splat(0.0); C]; R]; U];
         let (a, b) = (tile.a, tile.b.add(first));
@@ -165,7 +164,7 @@ unsafe fn tile<V: Lanes, const R: usize, const C: usize, const U: usize, const W
 }
 
 /// # Safety
-/// As [`Micro::block`].
+/// As for [`Micro::block`].
 unsafe fn portable<const R: usize>(whole: &Tile) {
     for first in (0..whole.columns).step_by(8) {
         // SAFETY: as the caller promises.
@@ -187,7 +186,7 @@ mod x86 {
     use std::arch::x86_64::{__m256, __m512};
 
     /// # Safety
-    /// As [`super::Micro::block`]; the processor has AVX-512F.
+    /// As for [`super::Micro::block`]; the processor must have AVX-512F.
     #[target_feature(enable = "avx512f,fma")]
     unsafe fn avx512<const R: usize, const U: usize>(whole: &Tile) {
         // SAFETY: as the caller promises.
@@ -202,7 +201,7 @@ mod x86 {
     }
 
     /// # Safety
-    /// As [`super::Micro::block`]; the processor has AVX-512F.
+    /// As for [`super::Micro::block`]; the processor must have AVX-512F.
     #[target_feature(enable = "avx512f,fma")]
     unsafe fn wide512<const R: usize, const C: usize>(whole: &Tile) {
         let mut first = 0;
@@ -220,7 +219,7 @@ mod x86 {
     }
 
     /// # Safety
-    /// As [`super::Micro::block`]; the processor has AVX2 and FMA.
+    /// As for [`super::Micro::block`]; the processor must have AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn avx2<const R: usize, const U: usize>(whole: &Tile) {
         for first in (0..whole.columns).step_by(16) {
@@ -235,7 +234,7 @@ mod x86 {
         }
     }
 
-    /// Up to 13 rows: of 14 the compiler keeps one sum in memory, which costs a sixth of the speed.
+    /// Tiles have up to 13 rows: with 14 the compiler keeps one sum in memory, which costs a sixth of the speed.
     pub(super) const AVX512: &[Function] = &[
         avx512::<1, 4>,
         avx512::<2, 4>,
@@ -262,7 +261,7 @@ mod tests {
     use super::super::check::{Random, is_avx512};
     use super::*;
 
-    /// Every instruction set that this processor has.
+    /// Returns the engines for all instruction sets of this processor.
     fn all() -> Vec<Micro> {
         let mut all = vec![Micro { functions: PORTABLE, wide: PORTABLE, name: "portable" }];
         #[cfg(target_arch = "x86_64")]
@@ -297,9 +296,9 @@ mod tests {
                     depth,
                     columns,
                     accumulate: true,
-                    ahead: Ahead::new(right.as_ptr(), right.len()),
+                    ahead: Prefetch::new(right.as_ptr(), right.len()),
                 };
-                // SAFETY: the matrices are as large as the tile says.
+                // SAFETY: the matrices have the sizes of the tile.
                 unsafe {
                     if columns > PANEL && rows <= micro.wide_rows() {
                         micro.wide(&tile, rows);

@@ -1,12 +1,12 @@
-//! Vectors of `f32`, one trait for every instruction set.
+//! Vectors of `f32`, with one trait for all instruction sets.
 //!
-//! Kernels are generic over [`Lanes`] and inlined into functions compiled for one instruction
-//! set, which [`Isa::running`] finds at run time; [`widened`] writes these functions.
+//! Kernels are generic over [`Lanes`] and are inlined into functions that are compiled for one instruction set.
+//! [`Isa::running`] selects the set at run time, and [`widened`] generates these functions.
 
 pub(super) use ovolo::backend::features::Isa;
 
-/// Writes `fn $name(args)`, which runs `$body::<V>(args)` compiled for the processor's instruction set;
-/// `of $lanes` asks for no more lanes than that.
+/// Defines `fn $name(args)`, which runs `$body::<V>(args)` compiled for the processor's instruction set. With `of
+/// $lanes`, vectors have at most that many lanes.
 macro_rules! widened {
     ($(#[$meta:meta])* $visibility:vis unsafe fn $name:ident($($arg:ident: $type:ty),* $(,)?) = $body:ident;) => {
         $crate::lanes::widened! {
@@ -33,7 +33,7 @@ macro_rules! widened {
                 // SAFETY: as the caller of the outer function promises.
                 unsafe { $body::<std::arch::x86_64::__m256>($($arg),*) }
             }
-            // SAFETY: the instruction set is one that the processor has.
+            // SAFETY: the processor has the instruction set.
             unsafe {
                 match $crate::lanes::Isa::running() {
                     #[cfg(target_arch = "x86_64")]
@@ -49,11 +49,11 @@ macro_rules! widened {
 }
 pub(super) use widened;
 
-/// Asks for a cache line that will be read soon; any address will do.
+/// Prefetches a cache line that will be read soon. Any address is allowed.
 #[inline(always)]
 pub(super) fn prefetch<T>(from: *const T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch faults on no address, and every processor of the architecture has it.
+    // SAFETY: a prefetch never faults, and all processors of this architecture support it.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(from.cast());
     }
@@ -61,29 +61,28 @@ pub(super) fn prefetch<T>(from: *const T) {
     let _ = from;
 }
 
-/// A vector of `f32`. Where a comparison meets a NaN it is false; `min` and `max` then give their
-/// right operand.
+/// A vector of `f32`. A comparison with a NaN is false; then `min` and `max` return their right operand.
 ///
 /// # Safety
-/// Every function demands that the processor has the instruction set; loads and stores demand
-/// that the lanes they touch are in bounds.
+/// For all functions the processor must have the instruction set; for loads and stores the accessed lanes must be in
+/// bounds.
 #[allow(clippy::missing_safety_doc)]
 pub(super) trait Lanes: Copy {
     const COUNT: usize;
-    /// Whether [`Lanes::mul_add`] rounds once.
+    /// Whether [`Lanes::mul_add`] rounds only once.
     const FUSED: bool;
     type Mask: Copy;
     unsafe fn splat(value: f32) -> Self;
     unsafe fn load(from: *const f32) -> Self;
     unsafe fn store(self, to: *mut f32);
-    /// The first `count` lanes; zero in the others.
+    /// Loads the first `count` lanes; the others are zero.
     unsafe fn load_first(from: *const f32, count: usize) -> Self;
     unsafe fn store_first(self, to: *mut f32, count: usize);
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn sub(self, other: Self) -> Self;
     unsafe fn mul(self, other: Self) -> Self;
     unsafe fn div(self, other: Self) -> Self;
-    /// `self * factor + term`, rounded once where the processor can.
+    /// Returns `self * factor + term`, rounded only once if the processor supports it.
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self;
     unsafe fn min(self, other: Self) -> Self;
     unsafe fn max(self, other: Self) -> Self;
@@ -92,27 +91,27 @@ pub(super) trait Lanes: Copy {
     unsafe fn ceil(self) -> Self;
     unsafe fn round_even(self) -> Self;
     unsafe fn abs(self) -> Self;
-    /// The magnitude of `self` with the sign of `other`.
+    /// Returns the magnitude of `self` with the sign of `other`.
     unsafe fn with_sign_of(self, other: Self) -> Self;
     unsafe fn less(self, other: Self) -> Self::Mask;
     unsafe fn equal(self, other: Self) -> Self::Mask;
     unsafe fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
-    /// `self * 2^power`, where `power` is a whole number between -252 and 252.
+    /// Returns `self * 2^power`, where `power` is a whole number between -252 and 252.
     unsafe fn scale(self, power: Self) -> Self;
-    /// For positive normal numbers: the exponent, and the number scaled into [1, 2).
+    /// Returns the exponent and the number scaled into [1, 2), for positive normal numbers.
     unsafe fn exponent(self) -> (Self, Self);
-    /// The lanes in another order: lane `i` of the result is lane `from[i]`.
+    /// Permutes the lanes: lane `i` of the result is lane `from[i]`.
     unsafe fn pick(self, from: &[i32; 16]) -> Self;
-    /// The sum of the lanes.
+    /// Returns the sum of the lanes.
     unsafe fn sum(self) -> f32;
-    /// The greatest of the lanes.
+    /// Returns the largest lane.
     unsafe fn greatest(self) -> f32;
 
-    /// Each lane through a function, one by one.
+    /// Applies a scalar function to each lane.
     #[inline(always)]
     unsafe fn each(self, function: impl Fn(f32) -> f32) -> Self {
         let mut lanes = [0.0; 16];
-        // SAFETY: no set has more than 16 lanes.
+        // SAFETY: no instruction set has more than 16 lanes.
         unsafe {
             self.store(lanes.as_mut_ptr());
             lanes[..Self::COUNT].iter_mut().for_each(|lane| *lane = function(*lane));
@@ -121,7 +120,7 @@ pub(super) trait Lanes: Copy {
     }
 }
 
-/// Arrays, for processors without a set of their own.
+/// Arrays as vectors, for processors without a supported instruction set.
 #[allow(clippy::needless_range_loop)]
 mod portable {
     use super::Lanes;
@@ -152,24 +151,24 @@ mod portable {
         }
         #[inline(always)]
         unsafe fn load(from: *const f32) -> Self {
-            // SAFETY: in bounds, as the trait demands.
+            // SAFETY: in bounds, as the trait requires.
             unsafe { from.cast::<Self>().read_unaligned() }
         }
         #[inline(always)]
         unsafe fn store(self, to: *mut f32) {
-            // SAFETY: in bounds, as the trait demands.
+            // SAFETY: in bounds, as the trait requires.
             unsafe { to.cast::<Self>().write_unaligned(self) }
         }
         #[inline(always)]
         unsafe fn load_first(from: *const f32, count: usize) -> Self {
             let mut lanes = [0.0; 8];
-            // SAFETY: in bounds, as the trait demands.
+            // SAFETY: in bounds, as the trait requires.
             (0..count.min(8)).for_each(|i| lanes[i] = unsafe { *from.add(i) });
             lanes
         }
         #[inline(always)]
         unsafe fn store_first(self, to: *mut f32, count: usize) {
-            // SAFETY: in bounds, as the trait demands.
+            // SAFETY: in bounds, as the trait requires.
             (0..count.min(8)).for_each(|i| unsafe { *to.add(i) = self[i] });
         }
         lanewise! {
@@ -235,13 +234,13 @@ mod x86 {
             #[inline(always)]
             unsafe fn $name(self, $($arg: Self),*) -> Self {
                 let $this = self;
-                // SAFETY: the processor has the instruction set, as the trait demands.
+                // SAFETY: the processor has the instruction set, as the trait requires.
                 unsafe { $value }
             }
         )* };
     }
 
-    /// A mask of the first lanes.
+    /// Returns a mask of the first `count` lanes.
     #[inline(always)]
     fn first16(count: usize) -> __mmask16 {
         ((1_u32 << count.min(16)) - 1) as u16
@@ -336,7 +335,7 @@ mod x86 {
         }
     }
 
-    /// A mask of the first lanes.
+    /// Returns a mask of the first `count` lanes.
     #[inline(always)]
     unsafe fn first8(count: usize) -> __m256i {
         // SAFETY: as the trait demands.

@@ -1,11 +1,10 @@
-//! The native backend: every op in pure Rust.
+//! The native backend: kernels for every op in pure Rust.
 //!
-//! Each family is a module with a list of ops: declarations of lowered ops, which name contract and kernel.
-//! A call that no fast kernel takes (a rare element type, an odd layout) is given to the op's
-//! reference evaluation, and its contract says so: the implementation is then `reference`. Calls on
-//! `bf16` and `f16` take the `f32` kernel between conversions instead, where there is one.
+//! Each family of ops is a module with a list of declarations, which name the contract and the kernel of each lowered
+//! op. If no fast kernel supports a call (a rare element type, an unusual layout), the op's reference evaluation runs
+//! it, and the contract names the implementation `reference`. Calls on `bf16` and `f16` without a kernel of their own
+//! run the `f32` kernel between conversions, if there is one.
 
-mod ahead;
 mod args;
 mod attention;
 mod binary;
@@ -29,6 +28,7 @@ mod matmul;
 mod normalize;
 mod padding;
 mod pool;
+mod prefetch;
 mod product;
 mod rearrange;
 mod reduce;
@@ -54,22 +54,23 @@ use ovolo::op::{Fallback, Form, Layouts, Lowering};
 use ovolo::registry::{Registry, RegistryError};
 use std::sync::Arc;
 
-/// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
+/// The build fingerprint of the crate: a digest of its sources and of the compiler's settings.
 pub const BUILD: &str = env!("OVOLO_BUILD");
 
-/// The native backend.
+/// The backend `native`.
 pub struct Native;
 
 /// Adds the backend and its ops to a registry.
 ///
 /// # Errors
-/// If the registry has another backend of the name, or lacks an op that one of its ops lowers.
+/// If the registry already has a backend of this name, or lacks a logical op that one of these ops lowers.
 pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.add_build("ovolo-native", BUILD);
     registry.add_backend(Arc::new(Native))
 }
 
-/// The families, each a list of ops. A new one is a file and a line here; a new op of a family a line there.
+/// The families, each a list of ops. A new family is a file and a line here; a new op of a family is a line in its
+/// list.
 const FAMILIES: &[&[Lowering]] = &[
     convert::OPS,
     rearrange::OPS,
@@ -93,7 +94,7 @@ const FAMILIES: &[&[Lowering]] = &[
     transposed::OPS,
 ];
 
-/// Kernels for `f32` between conversions, for calls on narrower types that have no kernel of their own.
+/// The fallback for calls on narrow types without a kernel of their own: the `f32` kernel between conversions.
 const FALLBACK: Fallback = Fallback {
     contract: |call, own| {
         let contract = own(call)?;
@@ -106,7 +107,7 @@ const FALLBACK: Fallback = Fallback {
         let (planned, host) = (Isa::planned(), Isa::host());
         if planned > host {
             return Err(format!(
-                "{} has plans made for {planned}, and this processor has {host}: unset it to run here",
+                "{} selects the instruction set {planned}, but this processor has only {host}: unset it to run here",
                 features::ISA
             ));
         }
@@ -117,14 +118,15 @@ const FALLBACK: Fallback = Fallback {
     },
 };
 
-/// Instruction sets that vectors have code for.
+/// The instruction sets for which vector code exists.
 const ISAS: &[&str] = &[Isa::Avx2.name(), Isa::Avx512.name()];
 
-/// Layouts of images for kernels that go over channels where these are innermost, and over pixels elsewhere.
+/// The layouts of images for kernels that vectorise over channels if these are innermost, and over pixels otherwise.
 const IMAGES: Layouts =
     Layouts::Forms(&[Form::same("plain"), Form::same("nChw16c"), Form::same("nChw8c"), Form::same("nhwc")]);
 
-// SAFETY: a contract and a kernel for a call are made by one reading of it, and kernels keep to their buffers.
+// SAFETY: the contract and the kernel of a call are derived from the same analysis of it, and kernels access only
+// their buffers.
 unsafe impl Backend for Native {
     fn name(&self) -> &'static str {
         "native"
@@ -136,12 +138,12 @@ unsafe impl Backend for Native {
     }
 }
 
-/// A contract that names its implementation and asks for nothing.
+/// Returns a contract that only names its implementation.
 fn plain_contract(implementation: &str) -> Contract {
     Contract { implementation: implementation.to_owned(), ..Contract::default() }
 }
 
-/// A contract for a result that is operand 0's bytes from `offset` on.
+/// Returns the contract of a view: the result is the bytes of operand 0 from `offset` on.
 fn view_contract(offset: usize) -> Contract {
     Contract { view_of: Some(0), view_offset: offset, ..plain_contract("view") }
 }

@@ -1,4 +1,4 @@
-//! `map`, and every elementwise op on `f32`: a chain of steps over areas that stay in cache.
+//! `map`, and all elementwise ops on `f32`: a chain of steps over areas that stay in the cache.
 
 use super::args::{Shared, part, tasks};
 use super::broadcast::Broadcast;
@@ -14,21 +14,21 @@ use std::mem::MaybeUninit;
 pub(super) const OPS: &[Lowering] =
     &[Lowering { instruction_sets: ISAS, ..Lowering::new("native.map", "map", contract, kernel) }];
 
-/// Operands of one kernel, the first included.
+/// The largest number of operands of a kernel, including the first.
 const OPERANDS: usize = 8;
-/// Elements of an area: what a task keeps in the first-level cache between steps.
+/// The elements of an area, which a task keeps in the first-level cache between steps.
 const AREA: usize = 1024;
 
-/// A call as a chain: which operand begins it, the steps, and the operand that each step reads.
-struct Plan {
+/// A call as a chain: the operand that begins it, the steps, and the operand that each step reads.
+struct Chain {
     loops: Broadcast<OPERANDS>,
-    /// Steps, and the position of their extra operand.
+    /// The steps, each with the position of its extra operand.
     steps: Vec<(Action, usize)>,
     /// The op's operands in the order of the loops.
     operands: Vec<usize>,
 }
 
-fn plan(call: &Call<'_>) -> Option<Plan> {
+fn plan(call: &Call<'_>) -> Option<Chain> {
     if call.inputs.iter().any(|ty| ty.dtype != DType::F32) || call.output.dtype != DType::F32 {
         return None;
     }
@@ -37,7 +37,7 @@ fn plan(call: &Call<'_>) -> Option<Plan> {
     let actions = if name == "map" {
         Action::chain(call.attrs.post()).ok()?
     } else if call.inputs.len() == 2 {
-        // The operand that already has the result's shape begins.
+        // The chain begins with an operand that already has the shape of the result.
         let whole = |n: usize| call.inputs[n].shape == call.output.shape;
         let reversed = match name {
             "sub" => "rsub",
@@ -67,15 +67,15 @@ fn plan(call: &Call<'_>) -> Option<Plan> {
         next += usize::from(action.binary);
         (action, if action.binary { next } else { 0 })
     });
-    Some(Plan { steps: steps.collect(), loops, operands })
+    Some(Chain { steps: steps.collect(), loops, operands })
 }
 
-/// Whether this family's kernel takes a call of any elementwise op.
+/// Returns whether this kernel supports a call of an elementwise op.
 pub(super) fn takes(call: &Call<'_>) -> bool {
     plan(call).is_some()
 }
 
-/// The contract of the kernel.
+/// Returns the contract of the kernel.
 pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
     if !takes(call) {
         return reference::contract(call);
@@ -84,12 +84,12 @@ pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
     Ok(Contract { in_place, ..plain_contract("steps") })
 }
 
-/// The kernel for any elementwise op on `f32`.
+/// Creates the kernel for an elementwise op on `f32`.
 pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
     match plan(call) {
         None => reference::kernel(call),
-        Some(Plan { loops, mut steps, operands }) => {
-            // The first operand is read by the first step, which wants contiguous columns.
+        Some(Chain { loops, mut steps, operands }) => {
+            // The first step reads the first operand, whose columns must be contiguous.
             let spread = loops.strides[0] != 1 && loops.length > 1;
             if steps.is_empty() {
                 steps.push((Action::COPY, 0));
@@ -120,7 +120,7 @@ impl Kernel for Map {
         if loops.count() == 0 {
             return;
         }
-        // Short rows are taken several at a time.
+        // Several short rows are computed at a time.
         let grouped = loops.length <= AREA / 4 && !outer.is_empty();
         let (rows, row_strides) = if grouped { outer[outer.len() - 1] } else { (1, [0; OPERANDS]) };
         let group = if grouped { (AREA / loops.length).min(rows) } else { 1 };
@@ -146,7 +146,7 @@ impl Kernel for Map {
                     rows: group.min(rows - row),
                     columns: width.min(loops.length - column),
                 };
-                // SAFETY: blocks are within the loops, which were made from the types.
+                // SAFETY: blocks are within the loops, which were computed from the types.
                 unsafe { self.block(&inputs, output, &area) };
             }
         });
@@ -154,7 +154,7 @@ impl Kernel for Map {
     }
 }
 
-/// Part of the result that one pass of the chain computes.
+/// The part of the result that one pass of the chain computes.
 struct Block {
     first: usize,
     offsets: [usize; OPERANDS],
@@ -165,7 +165,7 @@ struct Block {
 
 impl Map {
     /// # Safety
-    /// The block is in bounds.
+    /// The block must be in bounds.
     unsafe fn block(&self, inputs: &[Shared<f32>; OPERANDS], output: Shared<f32>, block: &Block) {
         let mut buffer = [MaybeUninit::<f32>::uninit(); AREA];
         let buffer = buffer.as_mut_ptr().cast::<f32>();
@@ -181,8 +181,8 @@ impl Map {
             extra_row: 0,
             extra_column: 0,
         };
-        // SAFETY: the buffer holds a block; operands are in bounds. All reads of a block come
-        // before the one step that writes to the result, so operands may be in place.
+        // SAFETY: the buffer has room for a block, and operands are in bounds. All reads of a block come before the
+        // one step that writes to the result, so operands may be in place.
         unsafe {
             if self.spread {
                 for row in 0..block.rows {

@@ -1,17 +1,17 @@
-//! `matmul`, `matmul-packed` and `matmul-strassen`, with steps on the result.
+//! `matmul`, `matmul-packed` and `matmul-strassen`, with a post chain on the result.
 //!
-//! The result is cut into bands of rows and panels of 32 columns; a task computes one such piece
-//! over blocks of the inner dimension, so that what it reads again stays in the second-level cache.
+//! The result is divided into bands of rows and panels of 32 columns. A task computes one such piece over blocks of
+//! the inner dimension, so that data that is read again stays in the second-level cache.
 
 mod steps;
 mod strassen;
 
 use self::steps::Steps;
-use super::ahead::Ahead;
 use super::args::{Buffers, Shared};
 use super::broadcast::Broadcast;
 use super::chain::Area;
 use super::gemm::{Micro, PANEL, Tile, WIDE, micro};
+use super::prefetch::Prefetch;
 use super::{ISAS, plain_contract, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Form, Layouts, Lowering};
@@ -29,30 +29,31 @@ pub(super) const OPS: &[Lowering] = &[
     strassen::OP,
 ];
 
-/// Rows of the inner dimension in one pass: a panel of them takes 128 KiB.
+/// The rows of the inner dimension in one pass: a panel of them takes 128 KiB.
 const DEPTH: usize = 1024;
-/// Elements of the left operand that a band holds: 512 KiB.
+/// The elements of the left operand in a band: 512 KiB.
 const BAND: usize = 128 * 1024;
-/// Multiply-adds below which a task is not worth a wake-up.
-const TASK: usize = 64 * 1024;
-/// Rows from which on a plain right operand is packed, panel by panel.
+/// The number of multiply-adds from which on a task is worth waking a thread.
+const MIN_TASK_WORK: usize = 64 * 1024;
+/// The number of rows from which on a plain right operand is packed, panel by panel.
 const PACK_ROWS: usize = 32;
-/// Rows up to which the inner dimension is not blocked: the left operand is small then.
+/// The number of rows up to which the inner dimension is not divided, because the left operand is small.
 const FEW_ROWS: usize = 8;
 
-/// Elements of the largest tile.
+/// The elements of the largest tile.
 const STAGE: usize = 8 * WIDE;
 
-struct Plan {
+struct Tiling {
     rows: usize,
     columns: usize,
     depth: usize,
-    /// Elements between rows of the right operand as the tiles read it, and between panels.
+    /// The distance between rows of the right operand as the tiles read it, and the distance between panels, in
+    /// elements.
     row_stride: usize,
     panel_stride: usize,
-    /// Offsets of both operands in each product of the batch.
+    /// The offsets of both operands for each product of the batch.
     batch: Vec<(usize, usize)>,
-    /// Columns of a piece: one panel, or more of them where rows are few and lie apart.
+    /// The columns of a piece: one panel, or more if there are few rows and the right operand is not packed.
     panel: usize,
     pack: bool,
     block: usize,
@@ -60,14 +61,14 @@ struct Plan {
     steps: Steps,
 }
 
-impl Plan {
-    /// Whether tiles are computed apart from the result, and brought there by the last step.
+impl Tiling {
+    /// Returns whether tiles are computed in a separate buffer, from which the last step stores them in the result.
     fn stages(&self) -> bool {
         !self.steps.is_empty() && self.block >= self.depth
     }
 }
 
-fn plan(call: &Call<'_>) -> Option<Plan> {
+fn plan(call: &Call<'_>) -> Option<Tiling> {
     let (a, b) = (call.inputs[0], call.inputs[1]);
     let packed = call.op == "native.matmul-packed";
     let plain = |ty: &&TensorType| ty.dtype == DType::F32 && ty.layout.is_plain();
@@ -103,13 +104,13 @@ fn plan(call: &Call<'_>) -> Option<Plan> {
     let block =
         if rows <= FEW_ROWS { depth.max(1) } else { depth.div_ceil(depth.div_ceil(DEPTH).max(1)).max(1) };
     let few = !packed && rows <= micro().wide_rows();
-    // Longer pieces of a row suit memory better, but each thread should have some.
+    // Reading longer pieces of a row is faster, but there should be pieces for all threads.
     let panel =
         if few { (columns / (4 * call.threads)).next_multiple_of(PANEL).clamp(PANEL, WIDE) } else { PANEL };
     let tallest = micro().rows();
     let band = (BAND / block).max(tallest) / tallest * tallest;
     let bands = rows.div_ceil(band).max(1);
-    Some(Plan {
+    Some(Tiling {
         rows,
         columns,
         depth,
@@ -119,7 +120,7 @@ fn plan(call: &Call<'_>) -> Option<Plan> {
         batch,
         pack: !packed && rows >= PACK_ROWS,
         block,
-        // Bands of nearly equal height.
+        // Bands have nearly equal height.
         band: rows.div_ceil(bands).next_multiple_of(tallest).min(rows.max(1)),
         steps,
     })
@@ -142,14 +143,14 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 
 /// A panel of a band of a product of the batch.
 #[derive(Clone, Copy)]
-struct Place {
+struct Piece {
     batch: usize,
     band: usize,
     panel: usize,
 }
 
 struct MatMul {
-    plan: Plan,
+    plan: Tiling,
     micro: &'static Micro,
     threads: usize,
 }
@@ -163,20 +164,22 @@ impl Kernel for MatMul {
         let (bands, panels) = (plan.rows.div_ceil(plan.band), plan.columns.div_ceil(plan.panel));
         let total = plan.batch.len() * bands * panels;
         let work = plan.rows * plan.columns * plan.depth.max(1) * plan.batch.len();
-        let most = if work < 2 * TASK { 1 } else { args.team.threads().min(self.threads).max(1) };
-        let chunk = (TASK * total / work.max(1)).clamp(1, total.div_ceil(most.min(total)));
+        let most = if work < 2 * MIN_TASK_WORK { 1 } else { args.team.threads().min(self.threads).max(1) };
+        let chunk = (MIN_TASK_WORK * total / work.max(1)).clamp(1, total.div_ceil(most.min(total)));
         let buffers = Buffers::new(args);
-        // What is smaller is read again and again, so it should be what stays in cache.
+        // Consecutive tasks share the larger operand's part and read all of the smaller one, which then stays in the
+        // cache.
         let panels_first = plan.rows * plan.depth > plan.columns * plan.depth;
         let place = |at: usize| {
             let (batch, rest) = (at / (bands * panels), at % (bands * panels));
             let (band, panel) =
                 if panels_first { (rest / panels, rest % panels) } else { (rest % bands, rest / bands) };
-            Place { batch, band, panel }
+            Piece { batch, band, panel }
         };
         args.team.share(most, total.div_ceil(chunk), |slot, task| {
             for at in task * chunk..((task + 1) * chunk).min(total) {
-                // A thread's tasks mostly follow each other, so this is what comes next.
+                // A thread mostly runs neighbouring tasks one after the other, so the next task tells what to
+                // prefetch.
                 let next = place(if at + 1 < total { at + 1 } else { at });
                 // SAFETY: bands and panels are within the matrices, and no other task has this pair.
                 unsafe { self.piece(buffers.args(), place(at), next, slot) };
@@ -186,13 +189,13 @@ impl Kernel for MatMul {
 }
 
 impl MatMul {
-    /// One panel of one band of one product; then comes another.
+    /// Computes one panel of one band of one product. `next` is the piece to prefetch.
     ///
     /// # Safety
-    /// The indices are in range, and no other thread uses this piece of the result or this slot.
-    unsafe fn piece(&self, args: &Args<'_>, place: Place, next: Place, slot: usize) {
+    /// The indices must be in range, and no other thread may use this piece of the result or this slot.
+    unsafe fn piece(&self, args: &Args<'_>, place: Piece, next: Piece, slot: usize) {
         let plan = &self.plan;
-        let Place { batch, band, panel } = place;
+        let Piece { batch, band, panel } = place;
         let (left, right) = plan.batch[batch];
         let (row, column) = (band * plan.band, panel * plan.panel);
         let rows = plan.band.min(plan.rows - row);
@@ -201,12 +204,12 @@ impl MatMul {
         let b = Shared::<f32>::input(args, 1).at(right + panel * plan.panel_stride);
         let c = Shared::<f32>::output(args).at((batch * plan.rows + row) * plan.columns + column);
         let buffer = Shared::<f32>::scratch(args).at(slot * plan.block * PANEL);
-        // In one pass a tile is finished before any of it is stored, so that an operand of the steps may
-        // be in place.
+        // In a single pass a tile is finished before any part of it is stored, so an operand of the steps may be in
+        // place.
         let staged = plan.stages();
         let mut stage = [MaybeUninit::<f32>::uninit(); STAGE];
         let mut done = 0;
-        // SAFETY: all of it is within the operands and, for the buffer, this slot's scratch.
+        // SAFETY: all accesses are within the operands and, for the buffer, within this slot's scratch memory.
         unsafe {
             loop {
                 let depth = plan.block.min(plan.depth - done);
@@ -234,7 +237,7 @@ impl MatMul {
                 }
                 done += depth;
                 let last = done >= plan.depth;
-                // The steps follow tile by tile, while the tile is in the first-level cache.
+                // The steps run on each tile while it is in the first-level cache.
                 let tiles = if last && !plan.steps.is_empty() { rows.div_ceil(self.micro.rows()) } else { 1 };
                 for index in 0..tiles {
                     let (first, end) = (rows * index / tiles, rows * (index + 1) / tiles);
@@ -269,18 +272,18 @@ impl MatMul {
         }
     }
 
-    /// What the block is that follows `done` rows of the inner dimension, if it is in panels and not
-    /// the one that was there before.
-    fn ahead(&self, args: &Args<'_>, place: Place, next: Place, done: usize) -> Ahead {
+    /// Returns the block to prefetch after the first `done` rows of the inner dimension, if the operand is in panels
+    /// and the block is not the current one.
+    fn ahead(&self, args: &Args<'_>, place: Piece, next: Piece, done: usize) -> Prefetch {
         let plan = &self.plan;
         if plan.row_stride != PANEL || plan.panel != PANEL {
-            return Ahead::NONE;
+            return Prefetch::NONE;
         }
         let (at, done) = if done < plan.depth { (place, done) } else { (next, 0) };
         if done == 0 && (next.batch, next.panel) == (place.batch, place.panel) && plan.block >= plan.depth {
-            return Ahead::NONE;
+            return Prefetch::NONE;
         }
         let from = plan.batch[at.batch].1 + at.panel * plan.panel_stride + done * PANEL;
-        Ahead::new(Shared::<f32>::input(args, 1).at(from), plan.block.min(plan.depth - done) * PANEL)
+        Prefetch::new(Shared::<f32>::input(args, 1).at(from), plan.block.min(plan.depth - done) * PANEL)
     }
 }

@@ -72,19 +72,19 @@ impl Kernel for LayerNorm {
 }
 
 widened! {
-    /// Standardises a row, times a row, plus a row; source and target may be the same.
+    /// Standardises a row, multiplies it by the scale and adds the bias. Source and target may be the same.
     ///
     /// # Safety
-    /// All rows are in bounds.
+    /// All rows must be in bounds.
     unsafe fn layer_row(
         source: *const f32, target: *mut f32, scale: *const f32, bias: *const f32, length: usize, epsilon: f32,
     ) = layer_row_on;
 }
 
-/// The mean of a row, and one over its standard deviation.
+/// Returns the mean of a row, and the reciprocal of its standard deviation.
 ///
 /// # Safety
-/// The row is in bounds; the processor has the instruction set of `V`.
+/// The row must be in bounds, and the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn moments<V: Lanes>(source: *const f32, length: usize, epsilon: f32) -> (f32, f32) {
     // SAFETY: as the caller promises.
@@ -111,10 +111,10 @@ unsafe fn moments<V: Lanes>(source: *const f32, length: usize, epsilon: f32) -> 
     }
 }
 
-/// The sum of a row.
+/// Returns the sum of a row.
 ///
 /// # Safety
-/// The row is in bounds; the processor has the instruction set of `V`.
+/// The row must be in bounds, and the processor must have the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn sum<V: Lanes>(source: *const f32, length: usize) -> f32 {
     // SAFETY: as the caller promises.
@@ -137,7 +137,7 @@ pub(super) unsafe fn sum<V: Lanes>(source: *const f32, length: usize) -> f32 {
 }
 
 /// # Safety
-/// As [`layer_row`]; the processor has the instruction set of `V`.
+/// As for [`layer_row`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn layer_row_on<V: Lanes>(
     source: *const f32,
@@ -169,13 +169,13 @@ unsafe fn layer_row_on<V: Lanes>(
     }
 }
 
-/// What is done to the planes of each channel.
+/// A normalisation of the planes of each channel.
 struct Planes {
     planes: usize,
     channels: usize,
     length: usize,
     epsilon: f32,
-    /// Whether mean and variance are operands, and not those of each plane.
+    /// Whether mean and variance are operands, and not computed from each plane.
     given: bool,
 }
 
@@ -211,7 +211,7 @@ impl Kernel for Planes {
         args.team.run(parts, |index| {
             for plane in part(planes, parts, index, 1) {
                 let channel = plane % channels;
-                // SAFETY: operands past the first have an element for each channel.
+                // SAFETY: the operands after the first have an element for each channel.
                 let at_channel =
                     |[first, second]: [Shared<f32>; 2]| unsafe { (*first.at(channel), *second.at(channel)) };
                 let (scale, bias) = at_channel(affine);
@@ -228,17 +228,17 @@ impl Kernel for Planes {
 }
 
 widened! {
-    /// Standardises a row with moments that are given or its own, times a number, plus a number.
+    /// Standardises a row with the given moments or its own, and applies the scale and the bias in `affine`.
     ///
     /// # Safety
-    /// Both rows are in bounds.
+    /// Both rows must be in bounds.
     unsafe fn plane_row(
         source: *const f32, target: *mut f32, affine: (f32, f32), fixed: Option<(f32, f32)>, length: usize, epsilon: f32,
     ) = plane_row_on;
 }
 
 /// # Safety
-/// As [`plane_row`]; the processor has the instruction set of `V`.
+/// As for [`plane_row`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn plane_row_on<V: Lanes>(
     source: *const f32,
@@ -295,7 +295,7 @@ struct Lrn {
     channels: usize,
     length: usize,
     size: usize,
-    /// Already over the size.
+    /// The attribute `alpha` divided by the size of the window.
     alpha: f32,
     beta: f32,
     bias: f32,
@@ -321,15 +321,15 @@ impl Kernel for Lrn {
 }
 
 widened! {
-    /// One plane, with `count` planes from `near` on in its neighbourhood.
+    /// Normalises one plane by the `count` planes from `near` on.
     ///
     /// # Safety
-    /// All planes are in bounds.
+    /// All planes must be in bounds.
     unsafe fn lrn_plane(source: *const f32, target: *mut f32, near: *const f32, count: usize, lrn: &Lrn) = lrn_plane_on;
 }
 
 /// # Safety
-/// As [`lrn_plane`]; the processor has the instruction set of `V`.
+/// As for [`lrn_plane`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn lrn_plane_on<V: Lanes>(
     source: *const f32,

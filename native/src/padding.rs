@@ -1,16 +1,16 @@
-//! The padding of blocked layouts, which every kernel leaves at zero.
+//! The padding of blocked layouts, which every kernel must leave at zero.
 
 use super::convert::offset;
 use super::strided::{Copy, Loop, Region};
 use ovolo::backend::Args;
 use ovolo::tensor::TensorType;
 
-/// The padding of one type: what to zero after a kernel that wrote over it.
+/// The padding of one type, to be zeroed after a kernel that has written to it.
 #[derive(Debug)]
 pub(super) struct Padding(Option<Copy>);
 
 impl Padding {
-    /// The padding of a type; nothing for layouts that do not pad.
+    /// Returns the padding of a type; it is empty for layouts without padding.
     pub(super) fn new(ty: &TensorType) -> Self {
         if !ty.layout.pads(&ty.shape) {
             return Self(None);
@@ -45,7 +45,7 @@ impl Padding {
     pub(super) fn zero(&self, args: &Args<'_>) {
         if let Some(copy) = &self.0 {
             let zero = 0_u64;
-            // SAFETY: the regions are of the result's type; they read element 0 of the source only.
+            // SAFETY: the regions are within the result's type, and they read only element 0 of the source.
             unsafe { copy.run((&raw const zero).cast(), args.output, args.team) };
         }
     }

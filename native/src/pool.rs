@@ -1,4 +1,4 @@
-//! Pools in every layout that has channels innermost, and in the default one.
+//! Pools in the default layout, and in all layouts with channels innermost.
 
 use super::args::{Buffers, tasks};
 use super::lanes::{Lanes, widened};
@@ -37,7 +37,7 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 
 struct Pool {
     max: bool,
-    /// Images or blocks of channels, and contiguous channels in each.
+    /// The number of images or blocks of channels, and the number of contiguous channels in each.
     planes: usize,
     lanes: usize,
     input: [usize; 2],
@@ -84,7 +84,8 @@ impl Pool {
         })
     }
 
-    /// Input positions of a window along an axis: the first, the step, how many, and how many count.
+    /// Returns the input positions of a window along an axis: the first, the distance between them, their number, and
+    /// the number by which an average is divided.
     fn window(&self, axis: usize, output: usize) -> (usize, usize, usize, usize) {
         let start = output * self.strides[axis];
         let at = |tap: usize| start + tap * self.dilations[axis];
@@ -108,12 +109,12 @@ struct Row<'a> {
 
 widened! {
     /// # Safety
-    /// The plane and the row are in bounds.
+    /// The plane and the row must be in bounds.
     unsafe fn one_row(row: &Row<'_>) = row_on;
 }
 
 /// # Safety
-/// As [`one_row`]; the processor has the instruction set of `V`.
+/// As for [`one_row`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn row_on<V: Lanes>(row: &Row<'_>) {
     let pool = row.pool;
@@ -126,7 +127,7 @@ unsafe fn row_on<V: Lanes>(row: &Row<'_>) {
         let mut lane = 0;
         while lane < lanes {
             let count = (lanes - lane).min(V::COUNT);
-            // SAFETY: the window is clipped to the plane, the lanes to the block.
+            // SAFETY: the window is clipped to the plane, and the lanes to the block.
             unsafe {
                 let mut value = V::splat(if pool.max { f32::NEG_INFINITY } else { 0.0 });
                 for r in 0..rows {
@@ -163,7 +164,7 @@ impl Kernel for Pool {
                     y: args.output.cast::<f32>().wrapping_add(index * ow * self.lanes),
                     row: index % oh,
                 };
-                // SAFETY: the row is this task's alone.
+                // SAFETY: only this task writes the row.
                 unsafe { one_row(&one) };
             }
         });

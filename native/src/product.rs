@@ -1,17 +1,16 @@
-//! Products of a block of rows, laid out in blocks of lanes, with blocks of columns: those of Winograd's and of
-//! Strassen's algorithm.
+//! Products of a block of rows with blocks of columns, for Winograd's and Strassen's algorithms.
 //!
-//! Rows lie in blocks of elements, so that every row of a block is a fixed distance from one address and costs no
-//! register of its own. A product goes to one matrix or two, as it leaves the registers.
+//! The rows are stored in blocks of elements, so that each row of a block is at a constant distance from one address
+//! and needs no register of its own. A product is stored in one or two matrices directly from the registers.
 
 use super::lanes::{Isa, Lanes, prefetch};
 
-/// How a product goes to a matrix.
+/// How a product is stored in a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// To none.
+pub(super) enum StoreMode {
+    /// The product is not stored.
     None,
-    /// As the first.
+    /// The product replaces the content of the matrix.
     Set,
     Add,
     Subtract,
@@ -20,20 +19,20 @@ pub(super) enum Way {
 /// A product, or a tile of it. Distances are in elements.
 #[derive(Clone, Copy)]
 pub(super) struct Product {
-    /// The left operand at the first row, and between its blocks of lanes.
+    /// The left operand at the first row, and the distance between its blocks of lanes.
     pub v: *const f32,
     pub v_block: usize,
-    /// Elements of a row.
+    /// The elements of a row.
     pub depth: usize,
-    /// The weights of the first block of columns, and between blocks.
+    /// The weights of the first block of columns, and the distance between blocks.
     pub u: *const f32,
     pub u_block: usize,
-    /// Weights that are needed after these, asked for as these are used; blocks are as far apart.
+    /// The weights to prefetch while these are used. Their blocks have the same distance.
     pub ahead: *const f32,
-    /// The matrices at the first row and block of columns, and how the product goes there.
+    /// The matrices at the first row and block of columns, and how the product is stored in each.
     pub to: [*mut f32; 2],
-    pub ways: [Way; 2],
-    /// Between their rows, and between their blocks of columns.
+    pub modes: [StoreMode; 2],
+    /// The distance between their rows, and between their blocks of columns.
     pub row: usize,
     pub column: usize,
 }
@@ -42,13 +41,13 @@ type Function = unsafe fn(&Product, [*const f32; 2]);
 
 /// The functions of one instruction set.
 pub(super) struct Set {
-    /// By rows less one, for one block of columns and for two.
+    /// Indexed by the number of blocks of columns less one, and the number of rows less one.
     functions: [&'static [Function]; 2],
     lanes: usize,
 }
 
 impl Set {
-    /// Those of blocks of so many lanes; an error where the processor has none.
+    /// Returns the functions for blocks of `lanes` lanes, or an error if the processor has none.
     pub fn new(lanes: usize) -> Result<Self, String> {
         match (Isa::planned(), lanes) {
             #[cfg(target_arch = "x86_64")]
@@ -60,15 +59,15 @@ impl Set {
         }
     }
 
-    /// The most rows of a tile.
+    /// Returns the largest number of rows in a tile.
     pub fn rows(&self) -> usize {
         self.functions[0].len()
     }
 
-    /// Computes so many rows of one or two blocks of columns, in tiles of nearly equal height.
+    /// Computes some rows of one or two blocks of columns, in tiles of nearly equal height.
     ///
     /// # Safety
-    /// All that the product names is in bounds.
+    /// All memory of the product must be in bounds.
     pub unsafe fn run(&self, product: &Product, rows: usize, blocks: usize) {
         let tiles = rows.div_ceil(self.rows());
         let (first_ahead, second_ahead) = (product.ahead, product.ahead.wrapping_add(product.u_block));
@@ -79,23 +78,23 @@ impl Set {
                 to: product.to.map(|to| to.wrapping_add(first * product.row)),
                 ..*product
             };
-            // The first tiles ask for what is next; those after for what is there.
+            // The first tiles prefetch the next weights, and the later tiles those that are in use.
             let ahead = match (tiles, index) {
                 (1, _) => [first_ahead, second_ahead],
                 (_, 0) => [first_ahead, product.u],
                 (_, 1) => [product.u, second_ahead],
                 _ => [product.u; 2],
             };
-            // SAFETY: rows within the block; the instruction set is the processor's.
+            // SAFETY: the rows are within the block, and the processor has the instruction set.
             unsafe { self.functions[blocks - 1][end - first - 1](&tile, ahead) };
         }
     }
 }
 
-/// A tile of `R` rows and `C` blocks of columns.
+/// Computes a tile of `R` rows and `C` blocks of columns.
 ///
 /// # Safety
-/// As [`Set::run`]; the processor has the instruction set of `V`.
+/// As for [`Set::run`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn tile<V: Lanes, const R: usize, const C: usize>(one: &Product, mut ahead: [*const f32; 2]) {
     let width = V::COUNT;
@@ -128,16 +127,16 @@ unsafe fn tile<V: Lanes, const R: usize, const C: usize>(one: &Product, mut ahea
             left -= lanes;
             block = block.wrapping_add(one.v_block);
         }
-        for (to, way) in one.to.into_iter().zip(one.ways) {
-            if way == Way::None {
+        for (to, way) in one.to.into_iter().zip(one.modes) {
+            if way == StoreMode::None {
                 continue;
             }
             for (row, sums) in sums.iter().enumerate() {
                 for (column, sum) in sums.iter().enumerate() {
                     let to = to.add(row * one.row + column * one.column);
                     let value = match way {
-                        Way::Add => V::load(to).add(*sum),
-                        Way::Subtract => V::load(to).sub(*sum),
+                        StoreMode::Add => V::load(to).add(*sum),
+                        StoreMode::Subtract => V::load(to).sub(*sum),
                         _ => *sum,
                     };
                     value.store(to);
@@ -147,14 +146,14 @@ unsafe fn tile<V: Lanes, const R: usize, const C: usize>(one: &Product, mut ahea
     }
 }
 
-/// Writes a module with the functions of one instruction set.
+/// Defines a module with the functions of one instruction set.
 macro_rules! module {
     ($name:ident, $lanes:ty, [$($rows:literal),*], $(#[$feature:meta])?) => {
         mod $name {
             use super::{Function, Lanes, Product, Set, tile};
 
             /// # Safety
-            /// As [`super::tile`].
+            /// As for [`super::tile`].
             $(#[$feature])?
             unsafe fn run<const R: usize, const C: usize>(one: &Product, ahead: [*const f32; 2]) {
                 // SAFETY: as the caller promises.

@@ -1,4 +1,4 @@
-//! `transpose`, `expand` and `pad`: each element of an operand copied to where it belongs.
+//! `transpose`, `expand` and `pad`: copies of the elements of an operand to other positions.
 
 use super::strided::{Copy, Loop, Region, fill};
 use super::{plain_contract, view_contract};
@@ -70,7 +70,7 @@ pub(super) struct Rearrange(pub(super) Copy);
 
 impl Kernel for Rearrange {
     unsafe fn run(&self, args: &Args<'_>) {
-        // SAFETY: the regions were made from the types of these buffers.
+        // SAFETY: the regions were computed from the types of these buffers.
         unsafe { self.0.run(args.inputs[0], args.output, args.team) }
     }
 }
@@ -83,7 +83,7 @@ fn pad_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
     let mut loops = Vec::new();
     for dim in 0..input.rank() {
         let begin = pads[dim] as isize;
-        // A negative pad crops.
+        // Negative padding removes elements.
         let (skip, first) = ((-begin).max(0), begin.max(0));
         let count = (input[dim] as isize - skip).min(output[dim] as isize - first).max(0) as usize;
         source += skip * from[dim];
@@ -98,13 +98,13 @@ fn pad_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 struct Pad {
     copy: Copy,
     size: usize,
-    /// Elements to fill first.
+    /// The number of elements to fill first.
     count: usize,
 }
 
 impl Kernel for Pad {
     unsafe fn run(&self, args: &Args<'_>) {
-        // SAFETY: the value is one element; the regions were made from the types of these buffers.
+        // SAFETY: the value is one element, and the regions were computed from the types of these buffers.
         unsafe {
             let value = std::slice::from_raw_parts(args.inputs[1], self.size);
             fill(args.output, value, self.count, args.team);

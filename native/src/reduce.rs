@@ -1,8 +1,8 @@
-//! Reductions and the positions of extremes.
+//! Reductions, and the positions of extreme elements.
 //!
-//! `f32` over neighbouring axes is vectorised, along rows or across columns; blocked layouts are
-//! seen as plain ones of their physical dimensions. Everything else is summed element by element,
-//! integers as `i64`, floats as `f64`.
+//! `f32` over neighbouring axes is vectorised, along rows or across columns; a blocked layout is treated as a plain
+//! layout of its physical dimensions. All other cases are computed element by element, integers as `i64` and floats
+//! as `f64`.
 
 use super::args::{Shared, part, tasks};
 use super::broadcast::physical;
@@ -44,14 +44,14 @@ enum Kind {
     Prod,
 }
 
-/// Loops over the kept and the reduced dimensions: (count, stride in elements).
-struct Plan {
+/// The loops over the kept and the reduced dimensions: (count, stride in elements).
+struct Reduction {
     kind: Kind,
     kept: Vec<(usize, usize)>,
     reduced: Vec<(usize, usize)>,
 }
 
-fn plan(call: &Call<'_>) -> Option<Plan> {
+fn plan(call: &Call<'_>) -> Option<Reduction> {
     let ty = call.inputs[0];
     let kind = match call.op.name {
         "native.reduce-sum" => Kind::Sum,
@@ -69,7 +69,7 @@ fn plan(call: &Call<'_>) -> Option<Plan> {
     let mut stride = 1;
     let mut loops = Vec::new();
     for (position, &count) in dims.iter().enumerate().rev() {
-        // Blocks come after the outer dimensions, and are kept.
+        // The blocks follow the outer dimensions and are never reduced.
         let reduce = order.get(position).is_some_and(|&dim| axes.contains(&(dim as i64)));
         loops.push((reduce, count, stride));
         stride *= count;
@@ -85,11 +85,11 @@ fn plan(call: &Call<'_>) -> Option<Plan> {
         }
         merged
     };
-    Some(Plan { kind, kept: side(false), reduced: side(true) })
+    Some(Reduction { kind, kept: side(false), reduced: side(true) })
 }
 
-/// Outer, reduced and inner counts, where the reduced axes are neighbours.
-fn neighbours(plan: &Plan) -> Option<(usize, usize, usize)> {
+/// Returns the outer, reduced and inner counts if the reduced axes are neighbours.
+fn neighbours(plan: &Reduction) -> Option<(usize, usize, usize)> {
     let [(count, inner)] = plan.reduced[..] else { return None };
     let outer = match plan.kept[..] {
         [] => 1,
@@ -131,7 +131,7 @@ struct Vectors {
     inner: usize,
 }
 
-/// Columns that one task reduces together.
+/// The number of columns that one task reduces together.
 const COLUMNS: usize = 64;
 
 impl Kernel for Vectors {
@@ -162,7 +162,7 @@ widened! {
     /// Reduces `count` contiguous elements to one.
     ///
     /// # Safety
-    /// Both are in bounds.
+    /// Both buffers must be in bounds.
     unsafe fn reduce_row(kind: Kind, source: *const f32, target: *mut f32, count: usize) = row_on;
 }
 
@@ -170,14 +170,14 @@ widened! {
     /// Reduces `count` rows, `stride` elements apart, to one of `columns` elements.
     ///
     /// # Safety
-    /// All rows are in bounds.
+    /// All rows must be in bounds.
     unsafe fn reduce_columns(
         kind: Kind, source: *const f32, target: *mut f32, count: usize, stride: usize, columns: usize,
     ) = columns_on;
 }
 
 /// # Safety
-/// As [`reduce_row`]; the processor has the instruction set of `V`.
+/// As for [`reduce_row`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn row_on<V: Lanes>(kind: Kind, source: *const f32, target: *mut f32, count: usize) {
     // SAFETY: as the caller promises.
@@ -194,7 +194,7 @@ unsafe fn row_on<V: Lanes>(kind: Kind, source: *const f32, target: *mut f32, cou
 }
 
 /// # Safety
-/// As [`reduce_columns`]; the processor has the instruction set of `V`.
+/// As for [`reduce_columns`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn columns_on<V: Lanes>(
     kind: Kind,
@@ -219,7 +219,7 @@ unsafe fn columns_on<V: Lanes>(
                 Kind::Min => V::splat(f32::INFINITY),
                 Kind::Prod => V::splat(1.0),
             };
-            // Four chains, so that one addition need not wait for the last.
+            // With four independent chains an addition need not wait for the previous one.
             let mut chains = [start; 4];
             for i in 0..count {
                 let chain = &mut chains[i % 4];
@@ -251,15 +251,15 @@ unsafe fn columns_on<V: Lanes>(
     }
 }
 
-/// Any element type, any axes.
+/// A reduction for any element type and any axes.
 struct Elements<T> {
-    plan: Plan,
+    plan: Reduction,
     count: usize,
     float: bool,
     element: PhantomData<T>,
 }
 
-/// The offset of an iteration of loops.
+/// Returns the offset of an iteration of nested loops.
 fn offset(loops: &[(usize, usize)], iteration: usize) -> usize {
     let mut rest = iteration;
     let mut offset = 0;
@@ -273,7 +273,7 @@ fn offset(loops: &[(usize, usize)], iteration: usize) -> usize {
 impl<T: Scalar> Kernel for Elements<T> {
     unsafe fn run(&self, args: &Args<'_>) {
         let (input, output) = (Shared::<T>::input(args, 0), Shared::<T>::output(args));
-        let Plan { kind, kept, reduced } = &self.plan;
+        let Reduction { kind, kept, reduced } = &self.plan;
         let count: usize = reduced.iter().map(|l| l.0).product();
         let parts = tasks(self.count * count, self.count, args.team.threads());
         args.team.run(parts, |index| {
@@ -300,7 +300,7 @@ impl<T: Scalar> Kernel for Elements<T> {
                         Kind::Prod => values.fold(1, i64::wrapping_mul),
                     })
                 };
-                // SAFETY: as many elements are kept as the result has.
+                // SAFETY: the kept loops have as many iterations as the result has elements.
                 unsafe { *output.at(at) = value };
             }
         });
@@ -330,7 +330,7 @@ struct Position<T> {
     outer: usize,
     length: usize,
     inner: usize,
-    /// Whether the last of equals is meant.
+    /// Whether to return the last of several equal elements.
     last: bool,
     largest: bool,
     element: PhantomData<T>,
@@ -344,7 +344,7 @@ impl<T: Scalar> Kernel for Position<T> {
         args.team.run(parts, |index| {
             for unit in part(units, parts, index, 1) {
                 let from = input.at(unit / self.inner * self.length * self.inner + unit % self.inner);
-                // SAFETY: lines are within the operand's shape, units within the result's.
+                // SAFETY: lines are within the operand's shape, and units within the result's.
                 unsafe {
                     let (mut best, mut value) = (0, *from);
                     for i in 1..self.length {

@@ -1,6 +1,6 @@
-//! The last resort: an op's reference evaluation as a kernel.
+//! The reference evaluation of an op as a kernel, for calls that no other kernel supports.
 //!
-//! It allocates and runs on one thread. Contracts name it `reference`, so that plans show it.
+//! It allocates memory and runs on one thread. Contracts name it `reference`, so plans show it.
 
 use super::plain_contract;
 use ovolo::attr::Attrs;
@@ -11,14 +11,14 @@ use ovolo::tensor::{Tensor, TensorType};
 /// The implementation's name.
 pub(super) const NAME: &str = "reference";
 
-/// The contract of the reference kernel, for any op.
-#[allow(clippy::unnecessary_wraps)] // It stands where kernels may refuse.
+/// Returns the contract of the reference kernel, for any op.
+#[allow(clippy::unnecessary_wraps)] // The signature is that of contracts that may refuse.
 pub(super) fn contract(_: &Call<'_>) -> Result<Contract, String> {
     Ok(plain_contract(NAME))
 }
 
-/// The reference kernel.
-#[allow(clippy::unnecessary_wraps)] // It stands where kernels may refuse.
+/// Creates the reference kernel.
+#[allow(clippy::unnecessary_wraps)] // The signature is that of kernels that may refuse.
 pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
     Ok(Box::new(Reference {
         op: call.op,
@@ -43,7 +43,7 @@ impl Kernel for Reference {
             .zip(args.inputs)
             .map(|(ty, &bytes)| {
                 let mut tensor = Tensor::zeros(ty.clone());
-                // SAFETY: operands hold as many bytes as their types say.
+                // SAFETY: an operand has the number of bytes of its type.
                 let bytes = unsafe { std::slice::from_raw_parts(bytes, ty.bytes()) };
                 tensor.bytes_mut().copy_from_slice(bytes);
                 tensor
@@ -51,7 +51,7 @@ impl Kernel for Reference {
             .collect();
         let operands: Vec<&Tensor> = inputs.iter().collect();
         let result = self.op.evaluate(&self.attrs, &operands, &self.output);
-        // SAFETY: the result's buffer holds as many bytes as its type says, and no operand is it.
+        // SAFETY: the result's buffer has the number of bytes of its type and overlaps no operand.
         unsafe { std::ptr::copy_nonoverlapping(result.bytes().as_ptr(), args.output, self.output.bytes()) };
     }
 }

@@ -1,4 +1,4 @@
-//! Resampling in every layout that has channels innermost, and in the default one.
+//! Resampling in the default layout, and in all layouts with channels innermost.
 
 use super::args::{Buffers, part, tasks};
 use super::lanes::{Lanes, widened};
@@ -29,11 +29,11 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
     }
 }
 
-/// Elements of the operand along one axis that an element of the result is a sum of.
+/// The elements of the operand along one axis that contribute to an element of the result, with their weights.
 type Taps = Vec<(usize, f32)>;
 
 struct Resize {
-    /// Images or blocks of channels, and contiguous channels in each.
+    /// The number of images or blocks of channels, and the number of contiguous channels in each.
     planes: usize,
     lanes: usize,
     height: usize,
@@ -72,12 +72,12 @@ struct Row<'a> {
 
 widened! {
     /// # Safety
-    /// The plane and the row are in bounds.
+    /// The plane and the row must be in bounds.
     unsafe fn one_row(row: &Row<'_>) = row_on;
 }
 
 /// # Safety
-/// As [`one_row`]; the processor has the instruction set of `V`.
+/// As for [`one_row`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn row_on<V: Lanes>(row: &Row<'_>) {
     let (lanes, width) = (row.resize.lanes, row.resize.width);
@@ -86,11 +86,11 @@ unsafe fn row_on<V: Lanes>(row: &Row<'_>) {
             let mut value = 0.0;
             for (r, down) in row.row {
                 for (c, across) in taps {
-                    // SAFETY: taps are in the plane.
+                    // SAFETY: taps are within the plane.
                     value += down * across * unsafe { *row.x.add(r * width + c) };
                 }
             }
-            // SAFETY: the column is in the row.
+            // SAFETY: the column is within the row.
             unsafe { *row.y.add(column) = value };
         }
         return;
@@ -99,7 +99,7 @@ unsafe fn row_on<V: Lanes>(row: &Row<'_>) {
         let mut lane = 0;
         while lane < lanes {
             let count = (lanes - lane).min(V::COUNT);
-            // SAFETY: taps are in the plane, the lanes in the block.
+            // SAFETY: taps are within the plane, and the lanes within the block.
             unsafe {
                 let mut value = V::splat(0.0);
                 for (r, down) in row.row {
@@ -132,7 +132,7 @@ impl Kernel for Resize {
                     y: args.output.cast::<f32>().wrapping_add(at * ow * self.lanes),
                     row: &self.rows[at % oh],
                 };
-                // SAFETY: the row is this task's alone.
+                // SAFETY: only this task writes the row.
                 unsafe { one_row(&one) };
             }
         });

@@ -1,14 +1,14 @@
-//! Element types as Rust numbers: conversion, arithmetic and comparison for generic kernels.
+//! Element types as Rust numbers, with conversion, arithmetic and comparison for generic kernels.
 
 use half::{bf16, f16};
 
-/// A boolean as it lies in memory.
+/// A boolean as it is stored in memory.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(transparent)]
 pub(super) struct Flag(pub u8);
 
-/// A number of any element type. Conversions between integers wrap, from floats they saturate,
-/// and to a boolean they tell whether the number is not zero.
+/// A number of any element type. Conversions between integers wrap, conversions from floats saturate, and a
+/// conversion to a boolean returns whether the number is not zero.
 pub(super) trait Scalar: bytemuck::Pod + PartialEq + PartialOrd + Send + Sync {
     fn cast<T: Scalar>(self) -> T;
     fn from_i64(value: i64) -> Self;
@@ -101,7 +101,7 @@ impl Scalar for f64 {
     }
 }
 
-/// Runs `$body` with the type alias `$T` standing for the Rust type of an element type.
+/// Runs `$body` with the type alias `$T` for the Rust type of an element type.
 macro_rules! with_scalar {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $dtype {
@@ -146,7 +146,7 @@ macro_rules! with_scalar {
 }
 pub(super) use with_scalar;
 
-/// A number with arithmetic. Integers wrap; division by zero gives zero there.
+/// A number with arithmetic. Integers wrap, and an integer divided by zero is zero.
 pub(super) trait Number: Scalar {
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
@@ -155,9 +155,9 @@ pub(super) trait Number: Scalar {
     fn pow(self, other: Self) -> Self;
     fn min(self, other: Self) -> Self;
     fn max(self, other: Self) -> Self;
-    /// The remainder with the sign of the dividend.
+    /// Returns the remainder with the sign of the dividend.
     fn remainder(self, other: Self) -> Self;
-    /// The remainder with the sign of the divisor.
+    /// Returns the remainder with the sign of the divisor.
     fn modulo(self, other: Self) -> Self;
 }
 

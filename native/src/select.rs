@@ -1,4 +1,4 @@
-//! `where`: one of two operands, element by element.
+//! `where`: elementwise choice between two operands.
 
 use super::args::Shared;
 use super::broadcast::Broadcast;
@@ -45,7 +45,7 @@ impl<T: bytemuck::Pod + Send + Sync> Kernel for Select<T> {
         let strides = self.loops.strides;
         self.loops.run(args.team, |first, offsets, length| {
             for i in 0..length {
-                // SAFETY: in bounds; an operand in place is read where it is then written.
+                // SAFETY: all offsets are in bounds; an operand in place is read before the same element is written.
                 unsafe {
                     let value = match *condition.at(offsets[0] + i * strides[0]) {
                         0 => *no.at(offsets[2] + i * strides[2]),

@@ -1,4 +1,4 @@
-//! `slice` and `reshape`: copies that often are views.
+//! `slice` and `reshape`: copies, which often are views.
 
 use super::rearrange::Rearrange;
 use super::strided::{Copy, Loop, Region};
@@ -40,7 +40,7 @@ fn slice_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
     Ok(Box::new(Rearrange(Copy::new(region(call), call.output.dtype.size(), call.threads)?)))
 }
 
-/// For a planner that gives the result a buffer of its own all the same.
+/// A view needs no kernel; this copy is for planners that give the result its own buffer.
 fn reshape_kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
     let run = Loop { count: call.output.shape.count(), source: 1, target: 1 };
     Ok(Box::new(Rearrange(Copy::new(Region::new([run], 0, 0), call.output.dtype.size(), call.threads)?)))

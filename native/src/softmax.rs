@@ -17,7 +17,8 @@ pub(super) const OPS: &[Lowering] = &[
     },
 ];
 
-/// Whether the kernel takes a call: plain `f32`. Another axis than the last is taken column by column.
+/// Returns whether the kernel supports a call: `f32` in the default layout. If the axis is not the last, columns are
+/// computed together.
 fn takes(call: &Call<'_>) -> bool {
     call.output.dtype == DType::F32 && call.output.layout.is_plain()
 }
@@ -51,7 +52,7 @@ struct Softmax {
     log: bool,
 }
 
-/// Columns that are taken together where the axis is not the last.
+/// The number of columns that are computed together if the axis is not the last.
 const COLUMNS: usize = 16;
 
 impl Kernel for Softmax {
@@ -80,27 +81,27 @@ impl Kernel for Softmax {
 }
 
 widened! {
-    /// The softmax of `length` contiguous elements; source and target may be the same.
+    /// Computes the softmax of `length` contiguous elements. Source and target may be the same.
     ///
     /// # Safety
-    /// Both are in bounds.
+    /// Both must be in bounds.
     pub(super) unsafe fn softmax_row(source: *const f32, target: *mut f32, length: usize, log: bool) = row_on;
 }
 
 widened! {
-    /// The softmax of up to 16 columns that are `stride` elements apart.
+    /// Computes the softmax of up to 16 columns, whose rows are `stride` elements apart.
     ///
     /// # Safety
-    /// Both are in bounds.
+    /// Both must be in bounds.
     unsafe fn softmax_columns(
         source: *const f32, target: *mut f32, length: usize, stride: usize, columns: usize, log: bool,
     ) = columns_on;
 }
 
-/// The greatest of `length` elements; NaNs are passed over.
+/// Returns the largest of `length` elements; NaNs are ignored.
 ///
 /// # Safety
-/// They are in bounds; the processor has the instruction set of `V`.
+/// The elements must be in bounds, and the processor must have the instruction set of `V`.
 #[inline(always)]
 pub(super) unsafe fn greatest<V: Lanes>(source: *const f32, length: usize) -> f32 {
     // SAFETY: as the caller promises.
@@ -123,7 +124,7 @@ pub(super) unsafe fn greatest<V: Lanes>(source: *const f32, length: usize) -> f3
 }
 
 /// # Safety
-/// As [`softmax_row`]; the processor has the instruction set of `V`.
+/// As for [`softmax_row`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn row_on<V: Lanes>(source: *const f32, target: *mut f32, length: usize, log: bool) {
     // SAFETY: as the caller promises.
@@ -172,7 +173,7 @@ unsafe fn row_on<V: Lanes>(source: *const f32, target: *mut f32, length: usize, 
 }
 
 /// # Safety
-/// As [`softmax_columns`]; the processor has the instruction set of `V`.
+/// As for [`softmax_columns`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn columns_on<V: Lanes>(
     source: *const f32,

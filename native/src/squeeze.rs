@@ -1,5 +1,6 @@
-//! `native.squeeze-excite`: the means of channels, two small products, and channels times gates, in blocks of
-//! channels. What lies between is a few numbers of scratch memory; the result may lie where the input does.
+//! `native.squeeze-excite`: the means of the channels, two small matrix products, and a multiplication of the
+//! channels by the gates, in blocks of channels. The intermediate values are a few numbers in scratch memory. The
+//! result may be in place.
 
 use super::args::{Buffers, Shared, tasks};
 use super::chain::{Action, Area, apply};
@@ -19,7 +20,7 @@ pub(super) const OPS: &[Lowering] = &[Lowering {
     ..Lowering::new("native.squeeze-excite", "squeeze-excite", contract, kernel)
 }];
 
-/// Sums that are made side by side, so that one need not wait for the one before.
+/// The number of independent partial sums, so that an addition need not wait for the previous one.
 const SUMS: usize = 8;
 
 fn contract(call: &Call<'_>) -> Result<Contract, String> {
@@ -44,9 +45,9 @@ struct Squeeze {
     images: usize,
     channels: usize,
     pixels: usize,
-    /// Results of the first product.
+    /// The number of results of the first product.
     hidden: usize,
-    /// Lanes of a block of channels.
+    /// The lanes of a block of channels.
     block: usize,
     inner: Vec<Action>,
     gate: Vec<Action>,
@@ -73,12 +74,12 @@ impl Squeeze {
         })
     }
 
-    /// Blocks of channels, and of results of the first product.
+    /// Returns the number of blocks of channels, and of blocks of results of the first product.
     fn blocks(&self) -> [usize; 2] {
         [self.channels, self.hidden].map(|count| count.div_ceil(self.block))
     }
 
-    /// Elements of scratch memory: means, and results of the first product, of each image.
+    /// Returns the scratch elements: means and results of the first product for each image.
     fn scratch(&self) -> usize {
         let [channels, hidden] = self.blocks();
         self.images * (channels + hidden) * self.block
@@ -98,7 +99,7 @@ impl Kernel for Squeeze {
         let parts = tasks(planes * plane, planes, args.team.threads());
         args.team.run(parts, |part| {
             for index in planes * part / parts..planes * (part + 1) / parts {
-                // SAFETY: the plane is within the input; its means are this task's.
+                // SAFETY: the plane is within the input, and only this task writes its means.
                 unsafe { mean(block, x.at(index * plane), pixels, means.at(index * block)) };
             }
         });
@@ -113,7 +114,7 @@ impl Kernel for Squeeze {
                     results: hidden,
                     to: between.at(index * block),
                 };
-                // SAFETY: the means are there; the block of results is this task's.
+                // SAFETY: the means have been computed, and only this task writes the block of results.
                 unsafe { one.block(index % inner, block, &self.inner) };
             }
         });
@@ -129,10 +130,10 @@ impl Kernel for Squeeze {
                     results: channels,
                     to: gates.as_mut_ptr(),
                 };
-                // SAFETY: the results of the first product are there; the plane is this task's.
+                // SAFETY: the results of the first product have been computed, and only this task writes the plane.
                 unsafe {
                     one.block(index % outer, block, &self.gate);
-                    // Padding stays zero, whatever the steps make of it.
+                    // The padding stays zero even if a step maps zero to another value.
                     gates[(channels - index % outer * block).min(block)..].fill(0.0);
                     scale(block, x.at(index * plane), pixels, gates.as_ptr(), y.at(index * plane));
                 }
@@ -152,10 +153,10 @@ struct Dense {
 }
 
 impl Dense {
-    /// The results of a block, through a chain of steps.
+    /// Computes the results of a block and applies a chain of steps.
     ///
     /// # Safety
-    /// All pointers are to as many elements as the sizes say.
+    /// All pointers must be to as many elements as the sizes say.
     unsafe fn block(&self, index: usize, block: usize, steps: &[Action]) {
         let first = index * block;
         // SAFETY: as the caller promises.
@@ -187,19 +188,19 @@ impl Dense {
     }
 }
 
-/// The means of a plane of so many pixels of a block of channels.
+/// Computes the means of a plane of `pixels` pixels of a block of channels.
 ///
 /// # Safety
-/// The plane and a block of results are in bounds.
+/// The plane and a block of results must be in bounds.
 unsafe fn mean(block: usize, plane: *const f32, pixels: usize, to: *mut f32) {
     // SAFETY: as the caller promises.
     unsafe { if block == 16 { mean_wide(plane, pixels, to) } else { mean_narrow(plane, pixels, to) } }
 }
 
-/// A plane times a block of gates.
+/// Multiplies a plane by a block of gates.
 ///
 /// # Safety
-/// Both planes and the gates are in bounds.
+/// Both planes and the gates must be in bounds.
 unsafe fn scale(block: usize, plane: *const f32, pixels: usize, gates: *const f32, to: *mut f32) {
     // SAFETY: as the caller promises.
     unsafe {
@@ -213,37 +214,37 @@ unsafe fn scale(block: usize, plane: *const f32, pixels: usize, gates: *const f3
 
 widened! {
     /// # Safety
-    /// As [`mean`]; vectors have 16 lanes.
+    /// As for [`mean`]; vectors must have 16 lanes.
     unsafe fn mean_wide(plane: *const f32, pixels: usize, to: *mut f32) = mean_on;
 }
 widened! {
     /// # Safety
-    /// As [`mean`]; vectors have 8 lanes.
+    /// As for [`mean`]; vectors must have 8 lanes.
     unsafe fn mean_narrow(plane: *const f32, pixels: usize, to: *mut f32) = mean_on of 8;
 }
 widened! {
     /// # Safety
-    /// As [`scale`]; vectors have 16 lanes.
+    /// As for [`scale`]; vectors must have 16 lanes.
     unsafe fn scale_wide(plane: *const f32, pixels: usize, gates: *const f32, to: *mut f32) = scale_on;
 }
 widened! {
     /// # Safety
-    /// As [`scale`]; vectors have 8 lanes.
+    /// As for [`scale`]; vectors must have 8 lanes.
     unsafe fn scale_narrow(plane: *const f32, pixels: usize, gates: *const f32, to: *mut f32) = scale_on of 8;
 }
 widened! {
     /// # Safety
-    /// As [`Dense::block`]; vectors have 16 lanes.
+    /// As for [`Dense::block`]; vectors must have 16 lanes.
     unsafe fn dense_wide(one: &Dense) = dense_on;
 }
 widened! {
     /// # Safety
-    /// As [`Dense::block`]; vectors have 8 lanes.
+    /// As for [`Dense::block`]; vectors must have 8 lanes.
     unsafe fn dense_narrow(one: &Dense) = dense_on of 8;
 }
 
 /// # Safety
-/// As [`mean`]; the processor has the instruction set of `V`.
+/// As for [`mean`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn mean_on<V: Lanes>(plane: *const f32, pixels: usize, to: *mut f32) {
     // SAFETY: as the caller promises.
@@ -255,7 +256,7 @@ unsafe fn mean_on<V: Lanes>(plane: *const f32, pixels: usize, to: *mut f32) {
 }
 
 /// # Safety
-/// As [`Dense::block`]; the processor has the instruction set of `V`.
+/// As for [`Dense::block`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn dense_on<V: Lanes>(one: &Dense) {
     // SAFETY: as the caller promises.
@@ -268,7 +269,7 @@ unsafe fn dense_on<V: Lanes>(one: &Dense) {
 }
 
 /// # Safety
-/// As [`scale`]; the processor has the instruction set of `V`.
+/// As for [`scale`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn scale_on<V: Lanes>(plane: *const f32, pixels: usize, gates: *const f32, to: *mut f32) {
     // SAFETY: as the caller promises.
@@ -280,10 +281,10 @@ unsafe fn scale_on<V: Lanes>(plane: *const f32, pixels: usize, gates: *const f32
     }
 }
 
-/// A sum of so many terms, in [`SUMS`] parts.
+/// Returns the sum of `terms` terms, computed as [`SUMS`] partial sums.
 ///
 /// # Safety
-/// The processor has the instruction set of `V`, and `add` is sound for every term.
+/// The processor must have the instruction set of `V`, and `add` must be sound for every term.
 #[inline(always)]
 unsafe fn total<V: Lanes>(terms: usize, add: impl Fn(V, usize) -> V) -> V {
     // SAFETY: as the caller promises.

@@ -1,52 +1,53 @@
-//! Strassen's algorithm in one level, for matrix products and 1x1 convolutions: see `op::strassen`.
+//! One level of Strassen's algorithm for matrix products and 1x1 convolutions, as in `op::strassen`.
 //!
-//! Sums of the left operand are made once, or once by each thread, in blocks of lanes, so that every row of a block is
-//! a fixed distance from one address. Then a task has a band of their rows and a group of panels of columns: it
-//! computes all four quarters of that part of the result in its own scratch memory, product by product, each
-//! taken to its quarters as it leaves the registers, and hands them out while they are in its cache.
+//! The sums of the left operand are computed once, or once by each thread, in blocks of lanes, so that each row of a
+//! block is at a constant distance from one address. A task then has a band of rows of these sums and a group of
+//! panels of columns. It computes all four quarters of its part of the result in its own scratch memory, product by
+//! product. Each product is added to its quarters directly from the registers, and the quarters are passed on while
+//! they are in the cache.
 //!
-//! Relative error (L2) against the product in `f64`, for uniform operands: 5.9e-7 for 768 inner elements and
-//! 1.2e-6 for 3072, of the plain kernel 4.4e-7 and 8.6e-7. Rows of one image are summed in pairs, and so the error
-//! of both is relative to the larger one (N. Higham, "Accuracy and Stability of Numerical Algorithms", 23.2.2), and
-//! what is not finite spreads from one to the other. Images are apart.
+//! Relative error (L2) against the product in `f64`, for uniform operands: 5.9e-7 for 768 inner elements and 1.2e-6
+//! for 3072; the plain kernel has 4.4e-7 and 8.6e-7. Rows of one image are summed in pairs, so the error of both rows
+//! is relative to the larger one (N. Higham, "Accuracy and Stability of Numerical Algorithms", 23.2.2), and
+//! infinities and NaNs spread from one row to the other. Rows of different images are never summed.
 
-pub(super) mod meaning;
+pub(super) mod definition;
 mod sums;
 
 use self::sums::{Quarters, sums};
 use super::args::Shared;
-use super::product::{Product, Set, Way};
+use super::product::{Product, Set, StoreMode};
 use ovolo::backend::Args;
 use ovolo::op::strassen::{PRODUCTS, whole};
 use ovolo::tensor::TensorType;
 
-/// Elements of one sum of a band: 512 KiB, half of a second-level cache.
+/// The elements of one sum in a band: 512 KiB, half of a second-level cache.
 const BAND: usize = 128 << 10;
-/// Inner elements that are multiplied at once, so that weights of a panel come from the second-level cache for each
-/// tile of rows but the first.
+/// The number of inner elements that are multiplied at once, such that every tile of rows after the first finds the
+/// weights of a panel in the second-level cache.
 const DEPTH: usize = 512;
-/// Rows of a band at most, so that a group has some panels.
+/// The largest number of rows in a band, such that a group has several panels.
 const ROWS: usize = 192;
-/// Elements of the quarters that a task computes: 192 KiB.
-const GROUP: usize = 48 << 10;
-/// Fewer rows of a half for each thread than these are too few to read all weights for.
-const FEW: usize = 56;
-/// Columns for each thread beside which the sums of the left operand are a twentieth of the work.
-const SPREAD: usize = 96;
-/// Elements that copies of these sums may have in all: 32 MiB.
-const COPIES: usize = 8 << 20;
-/// Elements between the flags of threads: a line of the cache.
-const FLAG: usize = 16;
-/// Blocks of lanes of the left operand that are a task's.
-const LEFT: usize = 512;
+/// The elements of the quarters that a task computes: 192 KiB.
+const MAX_QUARTERS: usize = 48 << 10;
+/// The smallest number of rows of a half per thread that are worth reading all weights for.
+const MIN_ROWS_PER_THREAD: usize = 56;
+/// The number of columns per thread for which computing the sums of the left operand is a twentieth of the work.
+const MIN_COLUMNS_PER_THREAD: usize = 96;
+/// The largest number of elements in all copies of these sums: 32 MiB.
+const MAX_COPIED: usize = 8 << 20;
+/// The distance between the flags of threads, in elements: a cache line.
+const FLAG_STRIDE: usize = 16;
+/// The number of blocks of lanes of the left operand in a task.
+const LEFT_BLOCKS: usize = 512;
 
-/// The left operand: images of rows, of blocks of elements. Distances are in elements.
+/// The left operand: images of rows, each of blocks of elements. Distances are in elements.
 #[derive(Clone, Copy)]
 pub(super) struct Left {
     pub from: *const f32,
-    /// Between images.
+    /// The distance between images.
     pub image: usize,
-    /// Between rows, and between blocks of as many elements of a row as there are lanes.
+    /// The distance between rows, and between blocks of lanes of a row.
     pub row: usize,
     pub block: usize,
 }
@@ -54,44 +55,46 @@ pub(super) struct Left {
 /// A part of the result: some rows of a panel of columns, in the thread's scratch memory.
 pub(super) struct Part {
     pub from: *mut f32,
-    /// Elements between rows.
+    /// The distance between rows, in elements.
     pub stride: usize,
-    /// Where it belongs: rows are counted through all images, and these are of one.
+    /// The position in the result. Rows are counted through all images, and a part has rows of one image only.
     pub row: usize,
     pub rows: usize,
     pub column: usize,
     pub columns: usize,
 }
 
-/// A product: its sizes, and how it is cut.
+/// A product, with its sizes and its division into tasks.
 pub(super) struct Strassen {
-    /// Of an image of the left operand, and of its upper half.
+    /// The rows of an image of the left operand, and of the upper half of an image.
     rows: usize,
     upper: usize,
     depth: usize,
-    /// Inner elements of a half that are multiplied at once: whole blocks of lanes.
+    /// The inner elements of a half that are multiplied at once: whole blocks of lanes.
     step: usize,
     columns: usize,
-    /// Lanes of a vector, and of a block of weights.
+    /// The lanes of a vector, and of a block of weights.
     lanes: usize,
     set: Set,
-    /// Rows of the upper halves of all images, and of a band of them.
+    /// The rows of the upper halves of all images, and of a band of them.
     half: usize,
     band: usize,
     bands: usize,
-    /// Panels of two blocks of half the columns, and how many groups they are cut into.
+    /// The number of panels (two blocks of half the columns), and of groups of panels.
     panels: usize,
     groups: usize,
     threads: usize,
-    /// Copies of the sums of the left operand: one, or one for each thread.
+    /// The number of copies of the sums of the left operand: one, or one per thread.
     copies: usize,
 }
 
 impl Strassen {
-    /// A product of so many images of rows with what `u` has the sums of; why no vector kernel takes it.
+    /// Creates a product of `images` images of `rows` rows with the weights whose sums are in `u`. The error says why
+    /// no vector kernel supports it.
     pub fn new([images, rows]: [usize; 2], u: &TensorType, threads: usize) -> Result<Self, String> {
         let lanes = u.layout.block(2);
-        let [depth, columns] = whole(u).ok_or_else(|| format!("{u} are no sums of weights"))?;
+        let [depth, columns] = whole(u)
+            .ok_or_else(|| format!("the weights are {u}, not sums of weights for Strassen's algorithm"))?;
         let set = Set::new(lanes)?;
         let upper = rows.div_ceil(2);
         let half = images * upper;
@@ -99,15 +102,20 @@ impl Strassen {
         let depths = inner.div_ceil(DEPTH).max(1);
         let step = inner.div_ceil(depths).next_multiple_of(lanes);
         let most = (BAND / step.max(1)).min(ROWS).max(set.rows()) / set.rows() * set.rows();
-        // A thread that multiplies the sums it made finds them in its own cache: it has rows of its own where there
-        // are many, else columns, and makes all the sums for itself where that is little beside the products.
-        let room = threads * PRODUCTS.len() * half * inner.next_multiple_of(lanes) <= COPIES;
-        let own = threads > 1 && half < FEW * threads && half <= most && columns >= SPREAD * threads && room;
+        // A thread that multiplies the sums that it has computed finds them in its own cache. With many rows each
+        // thread therefore gets its own rows. Otherwise it gets its own columns, and computes all sums itself if that
+        // is little work compared with the products.
+        let room = threads * PRODUCTS.len() * half * inner.next_multiple_of(lanes) <= MAX_COPIED;
+        let own = threads > 1
+            && half < MIN_ROWS_PER_THREAD * threads
+            && half <= most
+            && columns >= MIN_COLUMNS_PER_THREAD * threads
+            && room;
         let apart = !own && (half >= 2 * set.rows() * threads || half.div_ceil(most) >= threads);
         let bands = half.div_ceil(most).max(1).next_multiple_of(if apart { threads } else { 1 });
         let band = half.div_ceil(bands);
         let panels = (columns / 2).div_ceil(2 * lanes);
-        let group = (GROUP / (4 * band * 2 * lanes).max(1)).max(1);
+        let group = (MAX_QUARTERS / (4 * band * 2 * lanes).max(1)).max(1);
         let groups = panels.div_ceil(group).next_multiple_of(if apart { 1 } else { threads }).min(panels);
         Ok(Self {
             rows,
@@ -127,32 +135,32 @@ impl Strassen {
         })
     }
 
-    /// Blocks of lanes of a sum of the left operand.
+    /// Returns the number of blocks of lanes in a sum of the left operand.
     fn blocks(&self) -> usize {
         (self.depth / 2).div_ceil(self.lanes)
     }
 
-    /// Elements of a sum of the left operand.
+    /// Returns the elements of a sum of the left operand.
     fn sum(&self) -> usize {
         self.blocks() * self.half * self.lanes
     }
 
-    /// Elements of a quarter of what a task computes.
+    /// Returns the elements of a quarter of the part that a task computes.
     fn quarter(&self) -> usize {
         self.panels.div_ceil(self.groups) * self.band * 2 * self.lanes
     }
 
-    /// Elements of scratch memory.
+    /// Returns the scratch elements.
     pub fn scratch(&self) -> usize {
-        let flags = if self.copies > 1 { FLAG * self.copies } else { 0 };
+        let flags = if self.copies > 1 { FLAG_STRIDE * self.copies } else { 0 };
         flags + self.copies * PRODUCTS.len() * self.sum() + 4 * self.threads * self.quarter()
     }
 
-    /// Computes the product with weights `u`, and gives each part of the result to `take`, which no other
-    /// thread does with that part.
+    /// Computes the product with the weights whose sums are `u`, and calls `take` for each part of the result. Only
+    /// one thread does so for a given part.
     ///
     /// # Safety
-    /// Operands are as large as the sizes say, and scratch as [`Strassen::scratch`].
+    /// The operands must have the sizes of the product, and scratch must have [`Strassen::scratch`] elements.
     pub unsafe fn run(&self, args: &Args<'_>, left: Left, u: *const f32, take: impl Fn(&Part) + Sync) {
         if self.half * self.columns == 0 {
             return;
@@ -163,25 +171,26 @@ impl Strassen {
         let quarters = Shared::new(sums(self.copies));
         let flags = Shared::new(quarters.at(4 * self.threads * self.quarter()));
         if self.copies > 1 {
-            // SAFETY: no task runs yet.
-            (0..self.copies).for_each(|copy| unsafe { *flags.at(FLAG * copy) = 0.0 });
+            // SAFETY: no task is running yet.
+            (0..self.copies).for_each(|copy| unsafe { *flags.at(FLAG_STRIDE * copy) = 0.0 });
         } else {
-            // As many for each thread as for the others, as bands are.
-            let pieces = (self.half * self.blocks()).div_ceil(LEFT);
+            // All threads get the same number of pieces, as they do with bands.
+            let pieces = (self.half * self.blocks()).div_ceil(LEFT_BLOCKS);
             let pieces = pieces.next_multiple_of(self.threads).min(self.half);
             args.team.share(self.threads, pieces, |_, piece| {
                 let cut = |piece: usize| self.half * piece / pieces;
-                // SAFETY: these rows of the sums are this task's alone; `left` outlives the call.
+                // SAFETY: only this task writes these rows of the sums, and `left` outlives the call.
                 unsafe { self.sums(&*left.at(0), sums(0), cut(piece)..cut(piece + 1)) };
             });
         }
         args.team.share(self.threads, self.groups * self.bands, |lane, task| {
             let copy = if self.copies > 1 { lane } else { 0 };
-            // SAFETY: the lane's memory is its own, and the sums are there, or are made at its first task.
+            // SAFETY: only this thread uses its memory, and the sums were computed before or are computed in its
+            // first task.
             unsafe {
-                if self.copies > 1 && *flags.at(FLAG * copy) == 0.0 {
+                if self.copies > 1 && *flags.at(FLAG_STRIDE * copy) == 0.0 {
                     self.sums(&*left.at(0), sums(copy), 0..self.half);
-                    *flags.at(FLAG * copy) = 1.0;
+                    *flags.at(FLAG_STRIDE * copy) = 1.0;
                 }
                 let quarters = quarters.at(4 * lane * self.quarter());
                 self.task(sums(copy), u.at(0), quarters, task, &take);
@@ -189,10 +198,10 @@ impl Strassen {
         });
     }
 
-    /// The sums of some rows of the upper half and those below them.
+    /// Computes the sums for some rows of the upper half and the rows below them.
     ///
     /// # Safety
-    /// No other thread writes these rows of the sums.
+    /// No other thread may write these rows of the sums.
     unsafe fn sums(&self, left: &Left, to: *mut f32, range: std::ops::Range<usize>) {
         let (inner, lanes) = (self.depth / 2, self.lanes);
         let mut row = range.start;
@@ -201,7 +210,7 @@ impl Strassen {
             let upper = left.from.wrapping_add(image * left.image + index * left.row);
             let lower = upper.wrapping_add(self.upper * left.row);
             let rows = (self.upper - index).min(range.end - row);
-            // The last of an odd number of rows has none below it.
+            // With an odd number of rows, the last one has no row below it.
             let below = index + self.upper < self.rows;
             let rows = if below { rows.min(self.rows - self.upper - index) } else { 1 };
             for block in 0..self.blocks() {
@@ -224,10 +233,10 @@ impl Strassen {
         }
     }
 
-    /// All products of a band and a group.
+    /// Computes all products of a band and a group.
     ///
     /// # Safety
-    /// The sums are there, and no other thread uses `quarters`.
+    /// The sums must have been computed, and no other thread may use `quarters`.
     unsafe fn task(
         &self,
         left: *const f32,
@@ -253,9 +262,10 @@ impl Strassen {
         };
         let mut begun = [false; 4];
         for (index, product) in PRODUCTS.iter().enumerate() {
-            let first = ways(&product.result, &mut begun);
-            let again = first.map(|(quarter, way)| (quarter, if way == Way::Set { Way::Add } else { way }));
-            // Of no inner elements the sums are zeros.
+            let first = modes(&product.result, &mut begun);
+            let again = first
+                .map(|(quarter, way)| (quarter, if way == StoreMode::Set { StoreMode::Add } else { way }));
+            // Without inner elements one empty step still sets the sums to zero.
             for from in (0..inner.max(1)).step_by(self.step) {
                 let to = if from == 0 { first } else { again };
                 let depth = self.step.min(inner - from);
@@ -278,11 +288,11 @@ impl Strassen {
                         u_block: between,
                         ahead,
                         to: to.map(|(quarter, _)| place(quarter, panel)),
-                        ways: to.map(|(_, way)| way),
+                        modes: to.map(|(_, way)| way),
                         row: stride,
                         column: lanes,
                     };
-                    // SAFETY: the band's rows of the sums, the panel's weights, and this thread's quarters.
+                    // SAFETY: these are the band's rows of the sums, the panel's weights and this thread's quarters.
                     unsafe { self.set.run(&one, end - top, (blocks - 2 * panel).min(2)) };
                 }
             }
@@ -314,20 +324,21 @@ impl Strassen {
     }
 }
 
-/// The quarters that a product is part of and how it goes there, when those that have `begun` hold sums.
-fn ways(factors: &[f64; 4], begun: &mut [bool; 4]) -> [(usize, Way); 2] {
-    let mut ways = [(0, Way::None); 2];
+/// Returns the quarters that a product contributes to, and how it is stored in each. `begun` says which quarters
+/// already hold a sum.
+fn modes(factors: &[f64; 4], begun: &mut [bool; 4]) -> [(usize, StoreMode); 2] {
+    let mut modes = [(0, StoreMode::None); 2];
     let parts = factors.iter().enumerate().filter(|(_, factor)| **factor != 0.0);
-    for (to, (quarter, factor)) in ways.iter_mut().zip(parts) {
+    for (to, (quarter, factor)) in modes.iter_mut().zip(parts) {
         let way = match (begun[quarter], *factor > 0.0) {
-            (false, _) => Way::Set,
-            (true, true) => Way::Add,
-            (true, false) => Way::Subtract,
+            (false, _) => StoreMode::Set,
+            (true, true) => StoreMode::Add,
+            (true, false) => StoreMode::Subtract,
         };
         begun[quarter] = true;
         *to = (quarter, way);
     }
-    ways
+    modes
 }
 
 #[cfg(test)]
@@ -340,11 +351,11 @@ mod tests {
         let mut set = [0; 4];
         for product in &PRODUCTS {
             let parts = product.result.iter().filter(|factor| **factor != 0.0).count();
-            let ways = ways(&product.result, &mut begun);
-            // A tile goes to two quarters at most, and the first part of a quarter is not negated.
-            assert_eq!(ways.iter().filter(|(_, way)| *way != Way::None).count(), parts);
-            for (quarter, way) in ways {
-                if way == Way::Set {
+            let modes = modes(&product.result, &mut begun);
+            // A tile is stored in two quarters at most, and the first contribution to a quarter is not negated.
+            assert_eq!(modes.iter().filter(|(_, way)| *way != StoreMode::None).count(), parts);
+            for (quarter, way) in modes {
+                if way == StoreMode::Set {
                     set[quarter] += 1;
                     assert_eq!(product.result[quarter], 1.0);
                 }

@@ -1,20 +1,20 @@
-//! Copies between two orders of the same elements: loops with a stride in source and target.
+//! Copies between two orders of the same elements: nested loops with a stride in source and target.
 //!
-//! Transposes, slices, broadcasts, padding and every change of layout are such copies. A
-//! [`Region`] is put in the target's order and merged where both sides are contiguous; what is
-//! left inside is a run, a fill, a tile that is transposed, or single steps.
+//! Transposes, slices, broadcasts, padding and all changes of layout are such copies. The loops of a [`Region`] are
+//! sorted in the order of the target, and merged if both sides are contiguous. The innermost part is then a
+//! contiguous run, a fill, a tile that is transposed, or single steps.
 
 use super::args::{PARALLEL, Shared};
 use super::tile;
 use ovolo::team::Team;
 use std::ops::Range;
 
-/// Loops around the innermost one or two, at most.
+/// The largest number of loops around the innermost one or two.
 pub(super) const MAX_LOOPS: usize = 16;
-/// Elements of a run or a side of a tile, where one is split between tasks.
+/// The number of elements of a run, or of a side of a tile, at which it is split into tasks.
 const CHUNK: usize = 4096;
 
-/// One loop: its count, and how many elements a step goes on in source and target.
+/// One loop: its count, and the distance of one step in source and target, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Loop {
     pub count: usize,
@@ -22,7 +22,7 @@ pub(super) struct Loop {
     pub target: isize,
 }
 
-/// A nest of loops, with the offsets in elements of its first element.
+/// Nested loops, with the offsets of the first element in source and target.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
     outer: Vec<Loop>,
@@ -35,16 +35,16 @@ pub(super) struct Region {
 enum Inner {
     /// Contiguous on both sides.
     Run(usize),
-    /// One element, contiguously.
+    /// One source element that fills a contiguous target.
     Fill(usize),
-    /// Two loops: `rows` goes by 1 in the source, `columns` by 1 in the target.
+    /// Two loops: `rows` has stride 1 in the source, and `columns` has stride 1 in the target.
     Tile { rows: Loop, columns: Loop },
-    /// Any strides.
+    /// One loop with any strides.
     Steps(Loop),
 }
 
 impl Region {
-    /// A region in the target's order. `None` when it has no elements.
+    /// Creates a region in the order of the target. Returns `None` if it has no elements.
     pub(super) fn new(loops: impl IntoIterator<Item = Loop>, source: isize, target: isize) -> Option<Self> {
         let mut loops: Vec<Loop> = loops.into_iter().filter(|l| l.count != 1).collect();
         if loops.iter().any(|l| l.count == 0) {
@@ -76,7 +76,7 @@ impl Region {
         Some(Self { outer: merged, source, target, inner })
     }
 
-    /// The offset of the source, if the region is one contiguous run that begins the target.
+    /// Returns the offset of the source if the region is one contiguous run at the start of the target.
     pub(super) fn is_run(&self) -> Option<usize> {
         (self.outer.is_empty() && self.target == 0 && matches!(self.inner, Inner::Run(_)))
             .then_some(self.source.unsigned_abs())
@@ -94,7 +94,7 @@ impl Region {
             }
     }
 
-    /// The same region with its innermost loop cut in chunks, and the rest as another region.
+    /// Splits the innermost loop into chunks. Returns the same region over whole chunks, and a region for the rest.
     fn split(self) -> Vec<Self> {
         let (whole, set): (Loop, fn(Inner, usize) -> Inner) = match self.inner {
             Inner::Run(count) => (Loop { count, source: 1, target: 1 }, |_, n| Inner::Run(n)),
@@ -138,7 +138,7 @@ impl Region {
         regions
     }
 
-    /// Calls `visit` with the offsets of each of these iterations of the outer loops.
+    /// Calls `visit` with the offsets of each iteration of the outer loops in a range.
     fn walk(&self, range: Range<usize>, mut visit: impl FnMut(isize, isize)) {
         let mut index = [0; MAX_LOOPS];
         let (mut source, mut target) = (self.source, self.target);
@@ -166,7 +166,7 @@ impl Region {
     }
 }
 
-/// A copy of regions, split into tasks.
+/// A copy of regions, divided into tasks.
 #[derive(Debug)]
 pub(super) struct Copy {
     regions: Vec<Region>,
@@ -175,7 +175,7 @@ pub(super) struct Copy {
 }
 
 impl Copy {
-    /// A copy of elements of `size` bytes. Regions do not overlap in the target.
+    /// Creates a copy of elements of `size` bytes. The regions must not overlap in the target.
     pub(super) fn new(
         regions: impl IntoIterator<Item = Region>,
         size: usize,
@@ -207,10 +207,10 @@ impl Copy {
         Ok(Self { regions, tasks, size })
     }
 
-    /// Copies.
+    /// Runs the copy.
     ///
     /// # Safety
-    /// Every offset of the regions is in bounds of both buffers, and these do not overlap.
+    /// All offsets of the regions must be in bounds of both buffers, and the buffers must not overlap.
     pub(super) unsafe fn run(&self, source: *const u8, target: *mut u8, team: &Team) {
         match self.size {
             1 => self.run_as::<u8>(source, target, team),
@@ -226,7 +226,7 @@ impl Copy {
             let (region, range) = &self.tasks[task];
             let region = &self.regions[*region];
             region.walk(range.clone(), |from, to| {
-                // SAFETY: in bounds and apart, as the caller of `run` promises.
+                // SAFETY: in bounds and without overlap, as the caller of `run` promises.
                 unsafe { copy_inner(region.inner, source.by(from), target.by(to)) }
             });
         };
@@ -239,7 +239,7 @@ impl Copy {
 }
 
 /// # Safety
-/// The elements that the loops reach are in bounds, and source and target do not overlap.
+/// The elements of the loops must be in bounds, and source and target must not overlap.
 #[inline]
 unsafe fn copy_inner<T: bytemuck::Pod>(inner: Inner, source: *const T, target: *mut T) {
     // SAFETY: as the caller promises.
@@ -259,10 +259,10 @@ unsafe fn copy_inner<T: bytemuck::Pod>(inner: Inner, source: *const T, target: *
     }
 }
 
-/// Fills `count` elements of `value.len()` bytes each.
+/// Fills the target with `count` elements of `value.len()` bytes each.
 ///
 /// # Safety
-/// The target holds as many bytes.
+/// The target must have this number of bytes.
 pub(super) unsafe fn fill(target: *mut u8, value: &[u8], count: usize, team: &Team) {
     let target = Shared::<u8>::new(target);
     let parts = super::args::tasks(count, count.div_ceil(CHUNK), team.threads());

@@ -1,4 +1,4 @@
-//! Every family against the ops' reference evaluations.
+//! Tests of every family against the reference evaluations of the ops.
 
 use super::check::{Random, run, verify};
 use super::lanes::Isa;
@@ -16,7 +16,7 @@ fn layout(name: &str) -> Layout {
     name.parse().unwrap()
 }
 
-/// Steps from names; those with parameters get some.
+/// Returns a post chain of the named steps; steps with parameters get fixed ones.
 fn post(names: &[&'static str]) -> Attr {
     let step = |&op: &&'static str| {
         let parameters: &[f64] = match op {
@@ -102,7 +102,7 @@ fn unary_ops_agree_with_the_reference() {
 }
 
 #[test]
-fn gates_hold_at_the_ends() {
+fn sigmoid_and_tanh_are_accurate_for_large_arguments() {
     let ends = [
         f32::NEG_INFINITY,
         -3e38,
@@ -126,7 +126,7 @@ fn gates_hold_at_the_ends() {
         for (x, y) in ends.iter().zip(y.elements::<f32>()) {
             let exact = exact(f64::from(*x));
             let error = (f64::from(*y) - exact).abs();
-            // Far below zero a power is off by 2e-9 for each doubling.
+            // Far below zero the error of the exponential grows by 2e-9 with each doubling.
             let relative = if (-81.0..-30.0).contains(x) { 4e-7 } else { 2e-7 };
             assert!(error <= relative * exact.abs() + 2e-38, "{name} of {x} is {y}, not {exact}");
         }
@@ -235,7 +235,7 @@ fn maps_agree_with_the_reference() {
 }
 
 #[test]
-fn choices_and_casts_agree_with_the_reference() {
+fn where_and_casts_agree_with_the_reference() {
     let mut random = Random::new(5);
     for dtype in [DType::F32, DType::I64, DType::U8, DType::F16, DType::Bool] {
         for (c, a, b) in [
@@ -357,7 +357,7 @@ fn products_agree_with_the_reference() {
             let u = sums.to_layout(&layout(name));
             let chain = attrs().with("post", post(&["add", "gelu", "mul", "add"]));
             let operands = [&a, &u, &extras[0], &extras[1], &extras[2]];
-            // Sums of sums lose up to a digit more than plain ones do.
+            // Sums of sums lose up to one digit more than plain sums.
             verify("native.matmul-strassen", &chain, &operands, 1e-3);
             let contract =
                 verify("native.matmul-strassen", &attrs().with("post", post(&[])), &[&a, &u], 1e-3);
@@ -452,7 +452,7 @@ fn reductions_agree_with_the_reference() {
                 (vec![6, 1, 4], vec![1]),
                 (vec![40, 300, 7], vec![1]),
             ] {
-                // Products of many integers overflow, which the reference refuses in debug builds.
+                // Products of many integers overflow, and in debug builds the reference then panics.
                 if name == "prod" && (shape != [3, 4, 5] || axes.len() > 1) {
                     continue;
                 }
@@ -522,7 +522,8 @@ fn attention_agrees_with_the_reference() {
 #[test]
 fn squeeze_and_excite_agrees_with_the_reference() {
     let mut random = Random::new(31);
-    // Channels that fill blocks and that do not, fewer pixels than sums side by side, several tasks, nothing.
+    // The shapes cover channels that do and do not fill blocks, fewer pixels than partial sums, several tasks, and no
+    // elements.
     let shapes = [
         ([1, 5, 2, 3], 1),
         ([2, 32, 7, 7], 8),
@@ -532,7 +533,7 @@ fn squeeze_and_excite_agrees_with_the_reference() {
         ([1, 8, 0, 3], 2),
         ([1, 8, 3, 3], 0),
     ];
-    // The last makes something of padding that is no number, and its errors are larger by the logarithm's slope.
+    // The last gate maps the padding's zeros to minus infinity, and the slope of its logarithm increases the errors.
     for (gate, tolerance) in
         [(vec!["sigmoid"], TOLERANCE), (vec!["hard-sigmoid"], TOLERANCE), (vec!["abs", "log"], 1e-4)]
     {
@@ -561,7 +562,7 @@ fn strassen_keeps_images_apart_and_errors_relative_to_the_larger_of_two_rows() {
     let ty = definition.result(&attrs(), &[b.ty()]).unwrap();
     let u = definition.evaluate(&attrs(), &[&b], &ty).to_layout(&layout("Cab8c"));
     let chain = attrs().with("post", post(&[]));
-    // Row 1 of the first image is summed with row 4; the second image has a row that is no number.
+    // Row 1 of the first image is summed with row 4. The second image has a row with a NaN.
     a.elements_mut::<f32>()[64..128].iter_mut().for_each(|value| *value *= 1e4);
     a.elements_mut::<f32>()[7 * 64] = f32::NAN;
     let output = TensorType::plain(DType::F32, [2, 6, 64]);
@@ -583,10 +584,10 @@ fn strassen_keeps_images_apart_and_errors_relative_to_the_larger_of_two_rows() {
 }
 
 #[test]
-fn narrow_types_take_the_kernels_of_f32() {
+fn narrow_types_use_the_f32_kernels() {
     let mut random = Random::new(21);
     for dtype in [DType::BF16, DType::F16] {
-        // The result is rounded once, and the reference rounds before the chain as well.
+        // The kernel rounds the result once, but the reference also rounds before the chain.
         let close = if dtype == DType::BF16 { 2e-2 } else { 3e-3 };
         let mut narrow = |shape: &[usize]| random.tensor(dtype, shape);
         let (x, w, b) = (narrow(&[1, 5, 9, 7]), narrow(&[6, 5, 3, 3]), narrow(&[6]));
@@ -611,7 +612,7 @@ fn complete(op: &str, attributes: Attrs) -> Attrs {
 }
 
 #[test]
-fn images_of_other_sizes_agree_with_the_reference() {
+fn resizes_and_transposed_convolutions_agree_with_the_reference() {
     let mut random = Random::new(22);
     let text = |text: &str| Attr::Str(text.into());
     for name in ["plain", "nChw16c", "nChw8c", "nhwc"] {

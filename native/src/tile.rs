@@ -1,11 +1,11 @@
-//! The transpose of a matrix of elements, in tiles of 16 × 16, or of 8 × 8 by AVX2.
+//! The transpose of a matrix of elements, in tiles of 16 × 16, or 8 × 8 with AVX2.
 
-/// Writes `target[r, c] = source[c, r]` for `rows` × `columns` elements: a column of the result is
-/// contiguous in the source, which goes on by `source_stride` from one to the next; rows of the
-/// target are `target_stride` apart.
+/// Writes `target[r, c] = source[c, r]` for `rows` × `columns` elements. A column of the result is contiguous in the
+/// source; consecutive columns are `source_stride` elements apart there, and rows of the target are `target_stride`
+/// elements apart.
 ///
 /// # Safety
-/// All these elements are in bounds, and source and target do not overlap.
+/// All these elements must be in bounds, and source and target must not overlap.
 pub(super) unsafe fn transpose<T: bytemuck::Pod>(
     source: *const T,
     source_stride: isize,
@@ -14,7 +14,7 @@ pub(super) unsafe fn transpose<T: bytemuck::Pod>(
     rows: usize,
     columns: usize,
 ) {
-    // Tiles in registers are of four-byte elements.
+    // Only elements of four bytes have tiles in registers.
     let four = size_of::<T>() == 4;
     let isa = if four { super::lanes::Isa::running() } else { super::lanes::Isa::Portable };
     let side = if isa == super::lanes::Isa::Avx2 { 8 } else { 16 };
@@ -47,20 +47,20 @@ pub(super) unsafe fn transpose<T: bytemuck::Pod>(
     }
 }
 
-/// One whole tile of 8 × 8 four-byte elements.
+/// Transposes a whole tile of 8 × 8 elements of four bytes.
 ///
 /// # Safety
-/// As [`transpose`]; the processor has AVX2.
+/// As for [`transpose`]; the processor must have AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn tile_avx2(source: *const f32, source_stride: isize, target: *mut f32, target_stride: isize) {
     use std::arch::x86_64::*;
     let mut a = [_mm256_setzero_ps(); 8];
     for (c, vector) in a.iter_mut().enumerate() {
-        // SAFETY: eight rows of this column, as the caller promises.
+        // SAFETY: this reads eight rows of this column, as the caller promises.
         *vector = unsafe { _mm256_loadu_ps(source.offset(c as isize * source_stride)) };
     }
-    // Pairs, then quads within each half, then the halves.
+    // Interleaves pairs, then quads within each half, then the halves.
     let mut b = [_mm256_setzero_ps(); 8];
     for i in 0..4 {
         b[2 * i] = _mm256_unpacklo_ps(a[2 * i], a[2 * i + 1]);
@@ -79,7 +79,7 @@ unsafe fn tile_avx2(source: *const f32, source_stride: isize, target: *mut f32, 
             _mm256_permute2f128_ps::<0x20>(quads[r], quads[4 + r]),
             _mm256_permute2f128_ps::<0x31>(quads[r], quads[4 + r]),
         );
-        // SAFETY: rows of eight columns, as the caller promises.
+        // SAFETY: this writes rows of eight columns, as the caller promises.
         unsafe {
             _mm256_storeu_ps(target.offset(r as isize * target_stride), first);
             _mm256_storeu_ps(target.offset((4 + r as isize) * target_stride), second);
@@ -87,10 +87,10 @@ unsafe fn tile_avx2(source: *const f32, source_stride: isize, target: *mut f32, 
     }
 }
 
-/// One tile of up to 16 × 16 four-byte elements.
+/// Transposes a tile of up to 16 × 16 elements of four bytes.
 ///
 /// # Safety
-/// As [`transpose`]; the processor has AVX-512F.
+/// As for [`transpose`]; the processor must have AVX-512F.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn tile_avx512(
@@ -112,7 +112,7 @@ unsafe fn tile_avx512(
                 unsafe { _mm512_maskz_loadu_epi32(row_mask, source.offset(c as isize * source_stride)) };
         }
     }
-    // Pairs, then quads within each 128-bit lane, then the 4 × 4 lanes.
+    // Interleaves pairs, then quads within each 128-bit lane, then the 4 × 4 lanes.
     let mut b = [_mm512_setzero_si512(); 16];
     for i in 0..8 {
         b[2 * i] = _mm512_unpacklo_epi32(a[2 * i], a[2 * i + 1]);

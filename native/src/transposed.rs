@@ -1,7 +1,7 @@
 //! Transposed convolution in the default layout.
 //!
-//! A task computes rows of the result, each with a buffer of its own. Elements of a row that are a stride
-//! apart lie side by side in it, so that an element of a window adds a whole row of the operand at once.
+//! A task computes rows of the result, and each thread has its own buffer for a row. The elements of a row that are a
+//! stride apart are contiguous in the buffer, so that an element of a window adds a whole row of the operand at once.
 
 use super::args::{Buffers, part, tasks};
 use super::lanes::{Lanes, widened};
@@ -34,7 +34,7 @@ fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 
 struct Transposed {
     images: usize,
-    /// Channels of the operand and of the result, in a group.
+    /// The channels of the operand and of the result in a group.
     inputs: usize,
     outputs: usize,
     groups: usize,
@@ -61,7 +61,8 @@ impl Transposed {
         })
     }
 
-    /// Elements of one phase of a row: those a stride apart, with room for what is cut off.
+    /// Returns the elements of one phase of a row: those that are a stride apart, including those that are cut off
+    /// later.
     fn phase(&self) -> usize {
         let reach = (self.columns.kernel - 1) * self.columns.dilation;
         (self.columns.input + reach / self.columns.stride + 2).next_multiple_of(16)
@@ -82,12 +83,12 @@ struct Row<'a> {
 
 widened! {
     /// # Safety
-    /// The buffers are those of the call; scratch and the row are the caller's alone.
+    /// The buffers must be those of the call, and no other thread may use the scratch memory or the row.
     unsafe fn one_row(row: &Row<'_>) = row_on;
 }
 
 /// # Safety
-/// As [`one_row`]; the processor has the instruction set of `V`.
+/// As for [`one_row`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn row_on<V: Lanes>(one: &Row<'_>) {
     let Row { kernel, args, scratch, at } = one;
@@ -98,7 +99,7 @@ unsafe fn row_on<V: Lanes>(one: &Row<'_>) {
     let group = output / kernel.outputs;
     let (phase, stride) = (kernel.phase(), columns.stride);
     let [x, w, bias] = [0, 1, 2].map(|operand| args.inputs[operand].cast::<f32>());
-    // SAFETY: all indices are within the shapes; the buffer holds every phase of a row.
+    // SAFETY: all indices are within the shapes, and the buffer has room for all phases of a row.
     unsafe {
         std::slice::from_raw_parts_mut(*scratch, kernel.buffer()).fill(*bias.add(output));
         for input in 0..kernel.inputs {
@@ -121,7 +122,8 @@ unsafe fn row_on<V: Lanes>(one: &Row<'_>) {
         }
         let target = args.output.cast::<f32>().add(at * columns.output);
         for column in 0..columns.output {
-            // What is cut off before counts in the buffer, and what is added has the bias alone.
+            // The buffer includes the elements that are cut off before the row. Output padding after it has only the
+            // bias.
             let place = column + columns.before;
             let (shift, of) = (place / stride, place % stride);
             *target.add(column) =
@@ -130,10 +132,10 @@ unsafe fn row_on<V: Lanes>(one: &Row<'_>) {
     }
 }
 
-/// Adds so many elements times a factor.
+/// Adds `count` elements times a factor to the target.
 ///
 /// # Safety
-/// Both are in bounds, and the processor has the instruction set of `V`.
+/// Both must be in bounds, and the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn add<V: Lanes>(from: *const f32, count: usize, factor: f32, to: *mut f32) {
     let mut at = 0;
@@ -161,7 +163,7 @@ impl Kernel for Transposed {
             let scratch = args.scratch.cast::<f32>().wrapping_add(index * self.buffer());
             for at in part(total, self.parts, index, 1) {
                 let row = Row { kernel: self, args, scratch, at };
-                // SAFETY: rows and buffers are a task's own.
+                // SAFETY: only this task uses its rows and its buffer.
                 unsafe { one_row(&row) };
             }
         });

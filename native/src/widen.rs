@@ -1,8 +1,8 @@
-//! Calls on `bf16` and `f16` by kernels for `f32`: operands are widened first, and the result is rounded
-//! last, once.
+//! Calls on `bf16` and `f16` that run `f32` kernels: the operands are converted first, and the result is rounded once
+//! at the end.
 //!
-//! Takes calls for which a family has only the reference evaluation. The copies in `f32` lie in scratch
-//! memory; arithmetic is that of the kernel, so that nothing is rounded in between.
+//! This is for calls for which a family has only the reference evaluation. The copies in `f32` are in scratch memory.
+//! The kernel computes in `f32`, so intermediate values are not rounded to the narrow type.
 
 use super::args::{Shared, part, tasks};
 use super::reference;
@@ -12,11 +12,11 @@ use ovolo::op::ALIGN;
 use ovolo::team::Team;
 use ovolo::tensor::{DType, TensorType};
 
-/// How an implementation's name begins.
+/// The prefix of the implementation's name.
 pub(super) const NAME: &str = "widened ";
 
-/// The most operands of a call.
-const MOST: usize = 16;
+/// The largest number of operands of a call.
+const MAX_OPERANDS: usize = 16;
 
 fn narrow(ty: &TensorType) -> bool {
     matches!(ty.dtype, DType::BF16 | DType::F16)
@@ -26,7 +26,8 @@ fn widened(ty: &TensorType) -> TensorType {
     if narrow(ty) { TensorType { dtype: DType::F32, ..ty.clone() } } else { ty.clone() }
 }
 
-/// Where the copies lie in scratch memory, in bytes: of operands, of the result, and what the kernel has.
+/// The offsets in scratch memory, in bytes, of the copies of the operands, of the copy of the result, and of the
+/// kernel's own scratch memory.
 struct Places {
     inputs: Vec<Option<usize>>,
     output: Option<usize>,
@@ -49,9 +50,9 @@ impl Places {
     }
 }
 
-/// What the `f32` call of a narrow one gives, where there is any narrow type in it.
+/// Calls `ask` with the `f32` version of a call. Returns `None` if the call has no narrow type.
 fn wide<T>(call: &Call<'_>, ask: impl FnOnce(&Call<'_>) -> Result<T, String>) -> Option<Result<T, String>> {
-    if !call.inputs.iter().any(|ty| narrow(ty)) || call.inputs.len() > MOST {
+    if !call.inputs.iter().any(|ty| narrow(ty)) || call.inputs.len() > MAX_OPERANDS {
         return None;
     }
     let inputs: Vec<TensorType> = call.inputs.iter().map(|ty| widened(ty)).collect();
@@ -59,7 +60,7 @@ fn wide<T>(call: &Call<'_>, ask: impl FnOnce(&Call<'_>) -> Result<T, String>) ->
     Some(ask(&Call { inputs: &inputs, output: &widened(call.output), ..*call }))
 }
 
-/// The contract of a call by a kernel for `f32`, where that is more than its reference evaluation.
+/// Returns the contract of a call that an `f32` kernel runs, unless that kernel is the reference evaluation.
 pub(super) fn contract(
     call: &Call<'_>,
     ask: impl FnOnce(&Call<'_>) -> Result<Contract, String>,
@@ -75,7 +76,7 @@ pub(super) fn contract(
     })
 }
 
-/// The kernel for such a contract.
+/// Creates the kernel for such a contract.
 pub(super) fn kernel(
     call: &Call<'_>,
     ask: impl FnOnce(&Call<'_>) -> Result<Box<dyn Kernel>, String>,
@@ -94,17 +95,17 @@ pub(super) fn kernel(
 struct Widened {
     inner: Box<dyn Kernel>,
     places: Places,
-    /// Element types, and elements with padding.
+    /// The element types, and the number of elements with padding.
     inputs: Vec<(DType, usize)>,
     output: (DType, usize),
 }
 
-/// Converts elements, by the threads of a team.
+/// Converts elements with the threads of a team.
 fn convert<A: Scalar, B: Scalar>(from: Shared<A>, to: Shared<B>, count: usize, team: &Team) {
     let parts = tasks(count, count, team.threads());
     team.run(parts, |index| {
         for at in part(count, parts, index, 16) {
-            // SAFETY: both have so many elements, and no other task writes these.
+            // SAFETY: both have this number of elements, and no other task writes them.
             unsafe { *to.at(at) = (*from.at(at)).cast::<B>() };
         }
     });
@@ -113,8 +114,8 @@ fn convert<A: Scalar, B: Scalar>(from: Shared<A>, to: Shared<B>, count: usize, t
 impl Kernel for Widened {
     unsafe fn run(&self, args: &Args<'_>) {
         let scratch = |at: usize| args.scratch.wrapping_add(at);
-        // A run allocates nothing.
-        let mut inputs = [std::ptr::null::<u8>(); MOST];
+        // Fixed-size arrays are used, because a run must not allocate memory.
+        let mut inputs = [std::ptr::null::<u8>(); MAX_OPERANDS];
         for (at, place) in self.places.inputs.iter().enumerate() {
             inputs[at] = args.inputs[at];
             let Some(place) = place else { continue };
@@ -130,7 +131,7 @@ impl Kernel for Widened {
             scratch: scratch(self.places.rest),
             team: args.team,
         };
-        // SAFETY: `places` gives each widened value and the inner kernel's scratch aligned bytes of their own;
+        // SAFETY: `places` gives each converted value and the inner kernel's scratch memory its own aligned bytes;
         // the other buffers are those of this call. The inner contract has no alias, and nothing is in place.
         unsafe { self.inner.run(&wide) };
         if self.places.output.is_some() {

@@ -1,13 +1,13 @@
-//! The functions of the C API, by the types of their arguments.
+//! The functions of the C API with the types of their arguments.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// An opaque object of the library.
+/// A pointer to an opaque object of the library.
 pub(crate) type Object = *mut c_void;
-/// Sizes of dimensions, as an array of at most 12.
+/// A pointer to the sizes of dimensions, at most 12.
 pub(crate) type Dims = *const i64;
 
-/// What makes a convolution, or a transposed one.
+/// The function that creates the descriptor of a convolution or a transposed convolution.
 pub(crate) type Convolution = unsafe extern "C" fn(
     *mut Object,
     Object,
@@ -24,7 +24,7 @@ pub(crate) type Convolution = unsafe extern "C" fn(
     Object,
 ) -> c_int;
 
-/// What `dnnl_version` gives.
+/// The result of `dnnl_version`.
 #[repr(C)]
 pub(crate) struct RawVersion {
     pub major: c_int,
@@ -45,19 +45,19 @@ pub(crate) struct RawArg {
 
 macro_rules! api {
     ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// Every function that this crate calls.
+        /// The functions that this crate calls.
         #[allow(missing_debug_implementations)]
         pub(crate) struct Api {
             $(pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
 
         impl Api {
-            /// The functions of an open library; the error names one that it lacks.
+            /// Loads the functions from an open library. The error names the first function that is absent.
             pub(crate) fn new(library: &libloading::Library) -> Result<Self, String> {
                 Ok(Self {
                     $($name: {
                         let symbol = concat!("dnnl_", stringify!($name), "\0");
-                        // SAFETY: the declared type is that of the function in every 3.x.
+                        // SAFETY: the function has the declared type in all versions 3.x.
                         *unsafe { library.get(symbol.as_bytes()) }
                             .map_err(|error| format!("dnnl_{}: {error}", stringify!($name)))?
                     },)*

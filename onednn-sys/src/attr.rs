@@ -1,4 +1,4 @@
-//! Attributes of primitives: steps on the result, and who owns scratch memory.
+//! Attributes of primitives: the post chain, and who owns the scratch memory.
 
 use crate::api::Object;
 use crate::desc::{DataType, Desc};
@@ -6,7 +6,7 @@ use crate::load::Library;
 use crate::{Error, check};
 use std::ffi::c_int;
 
-/// An algorithm, by its number in the C API.
+/// An algorithm, as its number in the C API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Algorithm(pub(crate) c_int);
 
@@ -36,7 +36,7 @@ impl Algorithm {
     /// `alpha * x ^ beta`.
     pub const POW: Self = Self(0x30);
     pub const GELU_ERF: Self = Self(0x31);
-    /// To the nearest integer, ties to even.
+    /// Rounds to the nearest integer, ties to even.
     pub const ROUND: Self = Self(0x32);
     pub const MISH: Self = Self(0x33);
     /// `x * max(0, min(1, alpha * x + beta))`.
@@ -62,7 +62,7 @@ impl Algorithm {
     pub const SOFTMAX_LOG: Self = Self(0x30001);
 }
 
-/// Attributes under construction. Scratch memory is the caller's.
+/// Attributes under construction. The caller provides the scratch memory.
 pub struct Attr {
     pub(crate) raw: Object,
     steps: Object,
@@ -70,18 +70,21 @@ pub struct Attr {
 }
 
 impl Attr {
-    /// Without steps.
+    /// Creates attributes without steps.
     ///
     /// # Errors
-    /// The library's.
+    /// If the library reports an error.
     pub fn new(library: &'static Library) -> Result<Self, Error> {
         let mut attr = Self { raw: std::ptr::null_mut(), steps: std::ptr::null_mut(), library };
         const USER: c_int = 1;
-        // SAFETY: both are written on success; on failure what was made is destroyed with `attr`.
+        // SAFETY: both pointers are written on success; on failure, dropping `attr` destroys what was created.
         unsafe {
             check((library.api.primitive_attr_create)(&raw mut attr.raw), "attributes")?;
-            check((library.api.primitive_attr_set_scratchpad_mode)(attr.raw, USER), "scratch of the user's")?;
-            check((library.api.post_ops_create)(&raw mut attr.steps), "a chain of steps")?;
+            check(
+                (library.api.primitive_attr_set_scratchpad_mode)(attr.raw, USER),
+                "scratch memory of the caller",
+            )?;
+            check((library.api.post_ops_create)(&raw mut attr.steps), "a post chain")?;
         }
         Ok(attr)
     }
@@ -91,45 +94,45 @@ impl Attr {
     /// # Errors
     /// If the library refuses it.
     pub fn eltwise(&mut self, algorithm: Algorithm, alpha: f32, beta: f32) -> Result<(), Error> {
-        // SAFETY: `steps` is a chain.
+        // SAFETY: `steps` is a valid chain.
         let status =
             unsafe { (self.library.api.post_ops_append_eltwise)(self.steps, algorithm.0, alpha, beta) };
         check(status, "an elementwise step")
     }
 
-    /// Adds a step that adds what the result's memory held before.
+    /// Adds a step that adds the previous content of the result's memory.
     ///
     /// # Errors
     /// If the library refuses it.
     pub fn sum(&mut self, data: DataType) -> Result<(), Error> {
-        // SAFETY: `steps` is a chain.
+        // SAFETY: `steps` is a valid chain.
         let status = unsafe { (self.library.api.post_ops_append_sum)(self.steps, 1.0, 0, data as c_int) };
         check(status, "a sum step")
     }
 
-    /// Adds a step with an operand on its right, which broadcasts.
+    /// Adds a step with a right operand, which broadcasts.
     ///
     /// # Errors
     /// If the library refuses it.
     pub fn binary(&mut self, algorithm: Algorithm, operand: &Desc) -> Result<(), Error> {
-        // SAFETY: `steps` is a chain, and the descriptor is copied.
+        // SAFETY: `steps` is a valid chain, and the library copies the descriptor.
         let status =
             unsafe { (self.library.api.post_ops_append_binary)(self.steps, algorithm.0, operand.raw) };
         check(status, "a binary step")
     }
 
-    /// Sets the steps, after which no more are added.
+    /// Stores the steps in the attributes. No step can be added afterwards.
     pub(crate) fn finish(&self) -> Result<Object, Error> {
-        // SAFETY: both are objects of the library; the chain is copied.
+        // SAFETY: both are valid objects of the library, which copies the chain.
         let status = unsafe { (self.library.api.primitive_attr_set_post_ops)(self.raw, self.steps) };
-        check(status, "a chain of steps")?;
+        check(status, "a post chain")?;
         Ok(self.raw)
     }
 }
 
 impl Drop for Attr {
     fn drop(&mut self) {
-        // SAFETY: made by the library, and destroyed once; null is allowed.
+        // SAFETY: the library created both objects, and each is destroyed once.
         unsafe {
             if !self.steps.is_null() {
                 (self.library.api.post_ops_destroy)(self.steps);

@@ -10,40 +10,40 @@ use std::ffi::c_int;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum DataType {
-    /// The upper half of a binary32.
+    /// bfloat16: the upper 16 bits of an IEEE 754 binary32.
     Bf16 = 2,
     /// IEEE 754 binary32.
     F32 = 3,
 }
 
-/// A format of strides and blocks.
+/// The layout of a descriptor: strides and blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// For each dimension, elements from one outer index to the next.
+    /// For each dimension, the number of elements from one outer index to the next.
     pub strides: Vec<usize>,
-    /// The blocks inside (dimension, size), outermost first.
+    /// The inner blocks as (dimension, size), outermost first.
     pub blocks: Vec<(usize, usize)>,
 }
 
-/// How elements lie in memory: dimensions, type and format.
+/// A memory descriptor: dimensions, element type and layout.
 pub struct Desc {
     pub(crate) raw: Object,
     library: &'static Library,
 }
 
-// SAFETY: a descriptor is plain data that is not changed once it is made.
+// SAFETY: a descriptor is plain data that never changes after its creation.
 unsafe impl Send for Desc {}
 // SAFETY: as above.
 unsafe impl Sync for Desc {}
 
 /// The query for the number of dimensions.
 const RANK: c_int = 256;
-/// The most dimensions that the library takes.
-const MOST: usize = 12;
+/// The largest number of dimensions that the library supports.
+const MAX_DIMS: usize = 12;
 
 fn rank(dims: &[usize], what: &'static str) -> Result<c_int, Error> {
     match c_int::try_from(dims.len()) {
-        Ok(rank) if dims.len() <= MOST => Ok(rank),
+        Ok(rank) if dims.len() <= MAX_DIMS => Ok(rank),
         _ => Err(Error { what, status: 2 }),
     }
 }
@@ -53,10 +53,10 @@ pub(crate) fn dims(values: &[usize]) -> Vec<i64> {
 }
 
 impl Desc {
-    /// Of dimensions in a format.
+    /// Creates a descriptor of dimensions in a named format.
     ///
     /// # Errors
-    /// If the format has another number of dimensions.
+    /// If the format has a different number of dimensions.
     pub fn new(library: &'static Library, shape: &[usize], data: DataType, tag: Tag) -> Result<Self, Error> {
         const WHAT: &str = "a memory descriptor with a format";
         let mut raw = std::ptr::null_mut();
@@ -75,10 +75,10 @@ impl Desc {
         Ok(Self { raw, library })
     }
 
-    /// Of dimensions with so many elements from one index to the next.
+    /// Creates a descriptor of dimensions with strides, in elements.
     ///
     /// # Errors
-    /// If strides and dimensions do not fit each other.
+    /// If the strides do not fit the dimensions.
     pub fn strided(
         library: &'static Library,
         shape: &[usize],
@@ -105,31 +105,31 @@ impl Desc {
         Ok(Self { raw, library })
     }
 
-    /// A copy of a descriptor that something else owns.
+    /// Copies a descriptor that another object owns.
     ///
     /// # Safety
-    /// `raw` is a descriptor of the library.
+    /// `raw` must be a valid descriptor of the library.
     pub(crate) unsafe fn copied(library: &'static Library, raw: Object) -> Result<Self, Error> {
         let mut copy = std::ptr::null_mut();
-        // SAFETY: as the caller promises; `copy` is written on success.
+        // SAFETY: the caller guarantees that `raw` is valid; `copy` is written on success.
         let status = unsafe { (library.api.memory_desc_clone)(&raw mut copy, raw) };
         check(status, "a copy of a memory descriptor")?;
         Ok(Self { raw: copy, library })
     }
 
-    /// Bytes of memory, padding included.
+    /// Returns the size in bytes, including padding.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        // SAFETY: `raw` is a descriptor.
+        // SAFETY: `raw` is a valid descriptor.
         unsafe { (self.library.api.memory_desc_get_size)(self.raw) }
     }
 
-    /// The number of dimensions.
+    /// Returns the number of dimensions.
     pub(crate) fn rank(&self) -> Option<usize> {
         usize::try_from(self.number(RANK)?).ok()
     }
 
-    /// The format; `None` for one that only the library knows.
+    /// Returns the strides and blocks; `None` if the layout is internal to the library.
     #[must_use]
     pub fn format(&self) -> Option<Format> {
         const STRIDES: c_int = 14;
@@ -149,7 +149,7 @@ impl Desc {
 
     fn number(&self, what: c_int) -> Option<c_int> {
         let mut value: c_int = 0;
-        // SAFETY: these queries write an `int`.
+        // SAFETY: this query writes an `int`.
         let status = unsafe { (self.library.api.memory_desc_query)(self.raw, what, (&raw mut value).cast()) };
         (status == 0).then_some(value)
     }
@@ -159,13 +159,13 @@ impl Desc {
             return Some(Vec::new());
         }
         let mut values: *const i64 = std::ptr::null();
-        // SAFETY: these queries write a pointer to an array of the descriptor.
+        // SAFETY: this query writes a pointer to an array that the descriptor owns.
         let status =
             unsafe { (self.library.api.memory_desc_query)(self.raw, what, (&raw mut values).cast()) };
-        if status != 0 || values.is_null() || count > MOST {
+        if status != 0 || values.is_null() || count > MAX_DIMS {
             return None;
         }
-        // SAFETY: such arrays have 12 entries.
+        // SAFETY: these arrays always have 12 entries.
         let values = unsafe { std::slice::from_raw_parts(values, count) };
         values.iter().map(|value| usize::try_from(*value).ok()).collect()
     }
@@ -173,14 +173,14 @@ impl Desc {
 
 impl PartialEq for Desc {
     fn eq(&self, other: &Self) -> bool {
-        // SAFETY: both are descriptors.
+        // SAFETY: both are valid descriptors.
         unsafe { (self.library.api.memory_desc_equal)(self.raw, other.raw) != 0 }
     }
 }
 
 impl Drop for Desc {
     fn drop(&mut self) {
-        // SAFETY: made by the library, and destroyed once.
+        // SAFETY: the library created the descriptor, and it is destroyed once.
         unsafe { (self.library.api.memory_desc_destroy)(self.raw) };
     }
 }

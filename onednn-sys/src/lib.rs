@@ -1,8 +1,8 @@
-//! The C API of oneDNN 3.x, found at run time.
+//! Bindings to the C API of oneDNN 3.x, which is loaded at run time.
 //!
-//! [`library`] looks for the library once in a process and says where it looked; everything else is
-//! made from what it gives. Declarations are our own, and cover what ovolo uses. A primitive is made
-//! and run with one thread ([`OneThread`]): the caller has threads of its own, and splits the work.
+//! [`library`] searches for the library once per process and reports where it searched; all other objects are created
+//! from its result. The declarations are our own, and cover what ovolo uses. A primitive is created and run with one
+//! thread ([`OneThread`]), because the caller has its own threads and divides the work.
 //!
 //! ```
 //! match onednn_sys::library() {
@@ -28,25 +28,25 @@ pub use thread::OneThread;
 
 use std::ffi::c_int;
 
-/// What the library said no to, and its status.
+/// A request that the library refused, with its status.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {}", status_text(*status))]
 pub struct Error {
-    /// What was asked.
+    /// The request.
     pub what: &'static str,
     /// The status.
     pub status: c_int,
 }
 
 impl Error {
-    /// Whether no implementation takes what was asked.
+    /// Returns whether no implementation supports the request.
     #[must_use]
     pub fn unimplemented(&self) -> bool {
         matches!(self.status, 3 | 4)
     }
 }
 
-/// The library's names of its statuses.
+/// Returns the library's name for a status.
 fn status_text(status: c_int) -> &'static str {
     match status {
         0 => "success",
@@ -60,7 +60,7 @@ fn status_text(status: c_int) -> &'static str {
         8 => "invalid_graph_op",
         9 => "invalid_shape",
         10 => "invalid_data_type",
-        _ => "a status this crate does not know",
+        _ => "a status that is unknown to this crate",
     }
 }
 

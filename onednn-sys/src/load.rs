@@ -1,4 +1,4 @@
-//! Finding the library.
+//! Search for the library.
 
 use crate::api::{Api, Object, RawVersion};
 use std::env;
@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The file's name.
+/// The file name of the library.
 const NAME: &str = if cfg!(target_os = "macos") {
     "libdnnl.3.dylib"
 } else if cfg!(windows) {
@@ -19,11 +19,11 @@ const NAME: &str = if cfg!(target_os = "macos") {
 /// A version of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
-    /// 3.
+    /// The major version, always 3.
     pub major: c_int,
-    /// Features.
+    /// The minor version, for new features.
     pub minor: c_int,
-    /// Fixes.
+    /// The patch version, for fixes.
     pub patch: c_int,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// The library, open for the rest of the process, and its one engine.
+/// The library and its one engine. It stays loaded until the process ends.
 pub struct Library {
     pub(crate) api: Api,
     pub(crate) engine: Object,
@@ -45,33 +45,33 @@ pub struct Library {
     runtime: &'static str,
 }
 
-// SAFETY: the engine is not changed once it is made, and the library allows its use from any thread.
+// SAFETY: the engine never changes after its creation, and the library allows its use from any thread.
 unsafe impl Send for Library {}
 // SAFETY: as above.
 unsafe impl Sync for Library {}
 
 impl Library {
-    /// Its version.
+    /// Returns the version of the library.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// The revision of its sources, as its build recorded it; may be empty.
+    /// Returns the source revision that its build recorded; may be empty.
     pub fn revision(&self) -> &str {
         &self.revision
     }
 
-    /// The file, or the name by which the system found it.
+    /// Returns the path of the file, or the name under which the system found it.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The file that its code is mapped from, as far as the system tells.
+    /// Returns the file that its code is mapped from, as far as the system tells.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// What it makes threads with, which it is kept from: `sequential` or `OpenMP`.
+    /// Returns the runtime with which it creates threads, which this crate prevents: `sequential` or `OpenMP`.
     pub fn runtime(&self) -> &'static str {
         self.runtime
     }
@@ -83,10 +83,10 @@ impl fmt::Debug for Library {
     }
 }
 
-/// The library was not found, or not fit to be used: where it was looked for, and what was wrong there.
+/// The library was not found or cannot be used: the places that were searched, and the reason for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// Places and reasons.
+    /// Pairs of a place and the reason why it was not used.
     pub tried: Vec<(String, String)>,
 }
 
@@ -102,26 +102,26 @@ impl fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
-/// The library, looked for at the first call.
+/// Returns the library. The first call searches for it.
 ///
-/// `OVOLO_ONEDNN` names a file or a folder, and nothing else is tried then. Otherwise it is looked for
-/// in `onednn` beside the build folder that this program lies in (where `cargo xtask onednn` puts it),
-/// and then where the system looks for libraries.
+/// If `OVOLO_ONEDNN` names a file or a directory, only that is tried. Otherwise the search starts in `onednn` beside
+/// the build directory that contains this program (where `cargo xtask onednn` puts it), and ends where the system
+/// searches for libraries.
 ///
 /// # Errors
-/// Where it was looked for, and what was wrong with what was there.
+/// If no usable library was found; the error lists the places and the reasons.
 pub fn library() -> Result<&'static Library, &'static Missing> {
     static FOUND: OnceLock<Result<Library, Missing>> = OnceLock::new();
     FOUND
         .get_or_init(|| {
             let named = env::var_os("OVOLO_ONEDNN").filter(|value| !value.is_empty());
             let program = env::current_exe().unwrap_or_default();
-            look(&places(named.as_deref(), &program))
+            search(&places(named.as_deref(), &program))
         })
         .as_ref()
 }
 
-/// Where to look, in order: files, and a bare name for the system to find.
+/// Returns the places to search, in order: files, and a bare name for the system to find.
 fn places(named: Option<&OsStr>, program: &Path) -> Vec<PathBuf> {
     if let Some(named) = named {
         let path = Path::new(named);
@@ -131,8 +131,8 @@ fn places(named: Option<&OsStr>, program: &Path) -> Vec<PathBuf> {
             vec![path.to_owned()]
         };
     }
-    // A program of the build lies up to three folders below it: `release/ovolo`, `release/deps/test`,
-    // and both for a target of their own.
+    // A program of the build lies up to three directories below it: `release/ovolo`, `release/deps/test`, and both of
+    // these in a directory for the target platform.
     let mut places: Vec<PathBuf> = program
         .ancestors()
         .skip(2)
@@ -144,7 +144,7 @@ fn places(named: Option<&OsStr>, program: &Path) -> Vec<PathBuf> {
     places
 }
 
-fn look(places: &[PathBuf]) -> Result<Library, Missing> {
+fn search(places: &[PathBuf]) -> Result<Library, Missing> {
     let mut tried = Vec::new();
     for place in places {
         match open(place) {
@@ -159,7 +159,7 @@ fn open(path: &Path) -> Result<Library, String> {
     if path.components().count() > 1 && !path.exists() {
         return Err("there is no such file".to_owned());
     }
-    // SAFETY: loading a library runs its initialisers; the user chose this one, or the system has it.
+    // SAFETY: loading a library runs its initialisers; the user chose this library, or the system provides it.
     let library = unsafe { libloading::Library::new(path) }.map_err(|error| {
         let text = error.to_string();
         let hint = if text.contains("libgomp") {
@@ -169,29 +169,31 @@ fn open(path: &Path) -> Result<Library, String> {
         };
         format!("{text}{hint}")
     })?;
-    // SAFETY: the function takes nothing and gives a pointer to what lives as long as the library,
-    // in every version since 1.0.
+    // SAFETY: in every version since 1.0 the function has no arguments, and its result points to data that lives as
+    // long as the library.
     let (raw, code) = unsafe {
         let version: libloading::Symbol<'_, unsafe extern "C" fn() -> *const RawVersion> =
             library.get(b"dnnl_version\0").map_err(|error| format!("not oneDNN: {error}"))?;
-        (version().as_ref().ok_or("it does not say its version")?, *version as usize)
+        (version().as_ref().ok_or("it does not report its version")?, *version as usize)
     };
     let file = mapped(code).unwrap_or_else(|| path.to_owned());
     let version = Version { major: raw.major, minor: raw.minor, patch: raw.patch };
     if version.major != 3 {
-        return Err(format!("oneDNN {version}: versions 3.0 and later 3.x are supported"));
+        return Err(format!("this is oneDNN {version}, but only versions 3.x are supported"));
     }
     let revision = if raw.hash.is_null() {
         String::new()
     } else {
-        // SAFETY: a text that lives as long as the library, as the C API says.
+        // SAFETY: the C API guarantees a string that lives as long as the library.
         unsafe { std::ffi::CStr::from_ptr(raw.hash) }.to_string_lossy().into_owned()
     };
     let openmp = crate::thread::OpenMp::new(&library);
     let runtime = match (raw.cpu_runtime, &openmp) {
         (1, _) => "sequential",
         (2, Some(_)) => "OpenMP",
-        (2, None) => return Err("its OpenMP does not say how to set the number of threads".to_owned()),
+        (2, None) => {
+            return Err("its OpenMP runtime has no function that sets the number of threads".to_owned());
+        }
         (other, _) => {
             return Err(format!(
                 "it is built for another kind of threads (runtime {other}), which cannot be kept to one: \
@@ -206,18 +208,19 @@ fn open(path: &Path) -> Result<Library, String> {
     // SAFETY: `engine` is written on success.
     let status = unsafe { (api.engine_create)(&raw mut engine, CPU, 0) };
     crate::check(status, "an engine on the processor").map_err(|error| error.to_string())?;
-    // Its functions are used until the process ends.
+    // The functions are used until the process ends, so the library is never unloaded.
     std::mem::forget(library);
     Ok(Library { api, engine, threads, path: path.display().to_string(), file, version, revision, runtime })
 }
 
-/// The file that an address is mapped from, where the system tells (Linux).
+/// Returns the file that an address is mapped from, where the system tells (Linux).
 fn mapped(address: usize) -> Option<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     maps.lines().find_map(|line| file_of(line, address))
 }
 
-/// The file of a line such as `7f00-7f10 r-xp 00000000 08:01 1234   /usr/lib/libdnnl.so.3`.
+/// Returns the file in a line such as `7f00-7f10 r-xp 00000000 08:01 1234   /usr/lib/libdnnl.so.3`, if the line
+/// covers the address.
 fn file_of(line: &str, address: usize) -> Option<PathBuf> {
     let (range, rest) = line.split_once(' ')?;
     let (from, to) = range.split_once('-')?;
@@ -231,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_of_the_file_that_is_mapped_there() {
+    fn an_address_belongs_to_the_file_that_is_mapped_there() {
         let line = "7f00-7f10 r-xp 00000000 08:01 1234      /usr/lib/a library.so.3";
         assert_eq!(file_of(line, 0x7f00), Some(PathBuf::from("/usr/lib/a library.so.3")));
         assert_eq!(file_of(line, 0x7f10), None);
@@ -243,15 +246,15 @@ mod tests {
     }
 
     #[test]
-    fn a_named_place_is_the_only_one() {
+    fn a_path_in_the_variable_is_the_only_place_searched() {
         let program = Path::new("/build/release/deps/test");
         assert_eq!(places(Some(OsStr::new("/no/such")), program), [PathBuf::from("/no/such")]);
         assert_eq!(places(None, program).last(), Some(&PathBuf::from(NAME)));
     }
 
     #[test]
-    fn what_is_no_library_is_said_with_its_reason() {
-        let missing = look(&[PathBuf::from("/no/such/file"), env::temp_dir()]).err();
+    fn the_error_lists_each_place_with_its_reason() {
+        let missing = search(&[PathBuf::from("/no/such/file"), env::temp_dir()]).err();
         let text = missing.map(|missing| missing.to_string()).unwrap_or_default();
         assert!(text.starts_with("not found (/no/such/file: there is no such file; "), "{text}");
     }

@@ -1,4 +1,4 @@
-//! Primitives: what the library can compute, and computing it.
+//! Primitives: the computations of the library, and their execution.
 
 use crate::api::{Convolution, Object, RawArg};
 use crate::attr::{Algorithm, Attr};
@@ -8,7 +8,7 @@ use crate::thread::OneThread;
 use crate::{Error, check};
 use std::ffi::{CStr, c_char, c_int};
 
-/// For inference: nothing is kept for a backward pass.
+/// The propagation kind for inference: no data is kept for a backward pass.
 const INFERENCE: c_int = 96;
 
 /// An argument of an execution.
@@ -26,13 +26,13 @@ impl Arg {
     pub const SHIFT: Self = Self(52);
     pub const SCRATCH: Self = Self(80);
 
-    /// Operand `index` of a concatenation.
+    /// Returns the argument for operand `index` of a concatenation.
     #[must_use]
     pub const fn source(index: c_int) -> Self {
         Self(1024 + index)
     }
 
-    /// The operand of binary step `step` of the chain.
+    /// Returns the argument for the operand of step `step` of the chain, a binary step.
     #[must_use]
     pub const fn step(step: c_int) -> Self {
         Self((32768 * (step + 1)) | 2)
@@ -42,19 +42,19 @@ impl Arg {
 /// A sliding window over spatial dimensions.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// Elements between windows.
+    /// The distance between windows, in elements.
     pub strides: Vec<usize>,
-    /// Elements between the elements of a window, at least 1.
+    /// The distance between the elements of a window, at least 1.
     pub dilations: Vec<usize>,
-    /// Padding before each axis.
+    /// The padding before each axis.
     pub before: Vec<i64>,
-    /// Padding after each axis; negative where the last elements are not read.
+    /// The padding after each axis; negative if the last elements are not read.
     pub after: Vec<i64>,
 }
 
 impl Window {
-    /// Refuses a window, or a kernel of these sizes, of other dimensions than the spatial ones of an image: the
-    /// library reads as many numbers as the image has.
+    /// Refuses a window or a kernel whose number of dimensions differs from the spatial dimensions of the image. The
+    /// library would read past the end of the shorter arrays.
     fn check(&self, kernel: &[usize], image: &Desc, what: &'static str) -> Result<(), Error> {
         let lengths =
             [self.strides.len(), self.dilations.len(), self.before.len(), self.after.len(), kernel.len()];
@@ -62,20 +62,20 @@ impl Window {
         if fits { Ok(()) } else { Err(Error { what, status: 2 }) }
     }
 
-    /// The library counts elements that are skipped.
+    /// Converts dilations to the library's form, which counts the skipped elements.
     fn skipped(&self) -> Vec<i64> {
         dims(&self.dilations).iter().map(|dilation| dilation - 1).collect()
     }
 }
 
-/// One implementation of something for given types.
+/// One implementation of a computation for given types.
 pub struct PrimitiveDesc {
     raw: Object,
     library: &'static Library,
 }
 
 impl PrimitiveDesc {
-    /// What `call` creates, with one thread.
+    /// Creates the object that `call` writes, with one thread.
     fn new(
         library: &'static Library,
         what: &'static str,
@@ -87,10 +87,10 @@ impl PrimitiveDesc {
         Ok(Self { raw, library })
     }
 
-    /// A convolution.
+    /// Describes a convolution.
     ///
     /// # Errors
-    /// If no implementation takes it.
+    /// If no implementation supports it.
     pub fn convolution(
         library: &'static Library,
         algorithm: Algorithm,
@@ -102,10 +102,10 @@ impl PrimitiveDesc {
         Self::windowed(library, ("a convolution", create), algorithm, descs, window, attr)
     }
 
-    /// A transposed convolution; weights are outputs by inputs, as a convolution's.
+    /// Describes a transposed convolution. The weights are outputs by inputs, as for a convolution.
     ///
     /// # Errors
-    /// If no implementation takes it.
+    /// If no implementation supports it.
     pub fn deconvolution(
         library: &'static Library,
         descs: [&Desc; 4],
@@ -117,7 +117,7 @@ impl PrimitiveDesc {
         Self::windowed(library, ("a transposed convolution", create), direct, descs, window, attr)
     }
 
-    /// What one of the functions for convolutions creates.
+    /// Calls one of the two functions for convolutions.
     fn windowed(
         library: &'static Library,
         (what, create): (&'static str, Convolution),
@@ -151,10 +151,10 @@ impl PrimitiveDesc {
         })
     }
 
-    /// A resampling from the one size to the other.
+    /// Describes a resampling from one size to another.
     ///
     /// # Errors
-    /// If no implementation takes it.
+    /// If no implementation supports it.
     pub fn resampling(
         library: &'static Library,
         algorithm: Algorithm,
@@ -163,7 +163,7 @@ impl PrimitiveDesc {
     ) -> Result<Self, Error> {
         let attr = attr.finish()?;
         Self::new(library, "a resampling", |raw| {
-            // SAFETY: as for a convolution; without factors the sizes say them.
+            // SAFETY: as for a convolution; the factors may be null, and then follow from the sizes.
             unsafe {
                 (library.api.resampling_forward_primitive_desc_create)(
                     raw,
@@ -179,10 +179,10 @@ impl PrimitiveDesc {
         })
     }
 
-    /// A product of matrices, or of stacks of them.
+    /// Describes a matrix product, or a product of stacks of matrices.
     ///
     /// # Errors
-    /// If no implementation takes it.
+    /// If no implementation supports it.
     pub fn matmul(
         library: &'static Library,
         [src, weights, dst]: [&Desc; 3],
@@ -192,7 +192,7 @@ impl PrimitiveDesc {
         let attr = attr.finish()?;
         let bias = bias.map_or(std::ptr::null_mut(), |bias| bias.raw);
         Self::new(library, "a matrix product", |raw| {
-            // SAFETY: as for a convolution; no bias is a null pointer.
+            // SAFETY: as for a convolution; a null pointer stands for no bias.
             unsafe {
                 (library.api.matmul_primitive_desc_create)(
                     raw,
@@ -207,10 +207,10 @@ impl PrimitiveDesc {
         })
     }
 
-    /// A pool with a window of `kernel` elements.
+    /// Describes a pool with a window of `kernel` elements.
     ///
     /// # Errors
-    /// If no implementation takes it.
+    /// If no implementation supports it.
     pub fn pooling(
         library: &'static Library,
         algorithm: Algorithm,
@@ -243,10 +243,10 @@ impl PrimitiveDesc {
         })
     }
 
-    /// A softmax along an axis.
+    /// Describes a softmax along an axis.
     ///
     /// # Errors
-    /// If no implementation takes it.
+    /// If no implementation supports it.
     pub fn softmax(
         library: &'static Library,
         algorithm: Algorithm,
@@ -273,10 +273,10 @@ impl PrimitiveDesc {
         })
     }
 
-    /// A normalisation of the last axis, with a scale and a shift for each of its elements.
+    /// Describes a normalisation of the last axis, with a scale and a shift for each of its elements.
     ///
     /// # Errors
-    /// If no implementation takes it.
+    /// If no implementation supports it.
     pub fn layer_normalization(
         library: &'static Library,
         [src, dst, statistics]: [&Desc; 3],
@@ -303,10 +303,10 @@ impl PrimitiveDesc {
         })
     }
 
-    /// A function of each element.
+    /// Describes a function of each element.
     ///
     /// # Errors
-    /// If no implementation takes it.
+    /// If no implementation supports it.
     pub fn eltwise(
         library: &'static Library,
         algorithm: Algorithm,
@@ -333,10 +333,10 @@ impl PrimitiveDesc {
         })
     }
 
-    /// A function of two operands, the second of which broadcasts.
+    /// Describes a function of two operands, the second of which broadcasts.
     ///
     /// # Errors
-    /// If no implementation takes it.
+    /// If no implementation supports it.
     pub fn binary(
         library: &'static Library,
         algorithm: Algorithm,
@@ -360,10 +360,10 @@ impl PrimitiveDesc {
         })
     }
 
-    /// A copy from one format to another.
+    /// Describes a copy from one layout to another.
     ///
     /// # Errors
-    /// If no implementation takes it.
+    /// If no implementation supports it.
     pub fn reorder(library: &'static Library, [src, dst]: [&Desc; 2], attr: &Attr) -> Result<Self, Error> {
         let attr = attr.finish()?;
         Self::new(library, "a reorder", |raw| {
@@ -381,10 +381,10 @@ impl PrimitiveDesc {
         })
     }
 
-    /// Operands side by side along an axis.
+    /// Describes a concatenation along an axis.
     ///
     /// # Errors
-    /// If no implementation takes it.
+    /// If no implementation supports it.
     pub fn concat(
         library: &'static Library,
         sources: &[&Desc],
@@ -396,7 +396,7 @@ impl PrimitiveDesc {
         let sources: Vec<Object> = sources.iter().map(|source| source.raw).collect();
         let size = |value: usize| c_int::try_from(value).unwrap_or(c_int::MAX);
         Self::new(library, "a concatenation", |raw| {
-            // SAFETY: as for a convolution; `sources` has as many entries as is said.
+            // SAFETY: as for a convolution; the count is the number of entries of `sources`.
             unsafe {
                 (library.api.concat_primitive_desc_create)(
                     raw,
@@ -411,10 +411,10 @@ impl PrimitiveDesc {
         })
     }
 
-    /// A reduction of the axes that are 1 in the result.
+    /// Describes a reduction of the axes whose size in the result is 1.
     ///
     /// # Errors
-    /// If no implementation takes it.
+    /// If no implementation supports it.
     pub fn reduction(
         library: &'static Library,
         algorithm: Algorithm,
@@ -439,19 +439,19 @@ impl PrimitiveDesc {
         })
     }
 
-    /// Goes on to the next implementation; whether there is one.
+    /// Moves on to the next implementation. Returns whether there is one.
     pub fn advance(&mut self) -> bool {
         let _one = OneThread::new(self.library);
-        // SAFETY: `raw` is a primitive descriptor.
+        // SAFETY: `raw` is a valid primitive descriptor.
         unsafe { (self.library.api.primitive_desc_next_impl)(self.raw) == 0 }
     }
 
-    /// The implementation's name.
+    /// Returns the name of the implementation.
     #[must_use]
     pub fn name(&self) -> String {
         const IMPLEMENTATION: c_int = 8;
         let mut name: *const c_char = std::ptr::null();
-        // SAFETY: the query writes a pointer to text that lives as long as the descriptor.
+        // SAFETY: the query writes a pointer to a string that lives as long as the descriptor.
         unsafe {
             let status =
                 (self.library.api.primitive_desc_query)(self.raw, IMPLEMENTATION, 0, (&raw mut name).cast());
@@ -462,13 +462,13 @@ impl PrimitiveDesc {
         }
     }
 
-    /// The descriptor of an argument.
+    /// Returns the memory descriptor of an argument.
     ///
     /// # Errors
-    /// If there is no such argument.
+    /// If the primitive has no such argument.
     pub fn desc(&self, arg: Arg) -> Result<Desc, Error> {
         const ARGUMENT: c_int = 255;
-        // SAFETY: the query gives a descriptor that lives as long as this one; it is copied.
+        // SAFETY: the query returns a descriptor that lives as long as this one; it is copied.
         unsafe {
             let raw = (self.library.api.primitive_desc_query_md)(self.raw, ARGUMENT, arg.0);
             if raw.is_null() {
@@ -478,7 +478,7 @@ impl PrimitiveDesc {
         }
     }
 
-    /// Bytes of scratch memory.
+    /// Returns the size of the scratch memory in bytes.
     #[must_use]
     pub fn scratch(&self) -> usize {
         self.desc(Arg::SCRATCH).map_or(0, |desc| desc.bytes())
@@ -487,12 +487,12 @@ impl PrimitiveDesc {
 
 impl Drop for PrimitiveDesc {
     fn drop(&mut self) {
-        // SAFETY: made by the library, and destroyed once.
+        // SAFETY: the library created it, and it is destroyed once.
         unsafe { (self.library.api.primitive_desc_destroy)(self.raw) };
     }
 }
 
-/// A primitive that is ready to run, with a place for each of its arguments.
+/// A primitive that is ready to run, with an address for each of its arguments.
 pub struct Primitive {
     raw: Object,
     stream: Object,
@@ -501,21 +501,21 @@ pub struct Primitive {
     library: &'static Library,
 }
 
-// SAFETY: the library's objects belong to no thread; `run` takes the primitive for itself.
+// SAFETY: the objects of the library are not bound to a thread, and `run` borrows the primitive exclusively.
 unsafe impl Send for Primitive {}
 
 impl Primitive {
-    /// Makes the code of an implementation, for arguments in this order.
+    /// Generates the code of an implementation, for arguments in this order.
     ///
     /// # Errors
-    /// The library's.
+    /// If the library reports an error.
     pub fn new(desc: &PrimitiveDesc, args: &[Arg]) -> Result<Self, Error> {
         let library = desc.library;
         let _one = OneThread::new(library);
         let null = std::ptr::null_mut();
         let mut made = Self { raw: null, stream: null, args: Vec::new(), places: Vec::new(), library };
         const IN_ORDER: u32 = 1;
-        // SAFETY: objects are written on success; what was made is destroyed with `made`.
+        // SAFETY: the objects are written on success; dropping `made` destroys what was created.
         unsafe {
             check((library.api.stream_create)(&raw mut made.stream, library.engine, IN_ORDER), "a stream")?;
             check((library.api.primitive_create)(&raw mut made.raw, desc.raw), "a primitive")?;
@@ -523,7 +523,7 @@ impl Primitive {
         for arg in args {
             let place = desc.desc(*arg)?;
             let mut memory = null;
-            // SAFETY: the descriptor is copied; no memory is given yet.
+            // SAFETY: the library copies the descriptor; the object has no memory yet.
             let status = unsafe {
                 (library.api.memory_create)(&raw mut memory, place.raw, library.engine, null.cast())
             };
@@ -534,28 +534,29 @@ impl Primitive {
         Ok(made)
     }
 
-    /// Runs with one thread, on memory in the order of the arguments.
+    /// Runs the primitive on one thread. `places` are the addresses of the arguments, in their order.
     ///
     /// # Safety
-    /// Each place has the bytes of its argument's descriptor; what is written is nobody else's.
+    /// Each address must have the bytes of its argument's descriptor, and no other thread may use the memory that is
+    /// written.
     ///
     /// # Errors
-    /// The library's.
+    /// If the library reports an error.
     pub unsafe fn run(&mut self, places: &[*mut u8]) -> Result<(), Error> {
         if places.len() != self.args.len() {
-            return Err(Error { what: "an execution with other arguments", status: 2 });
+            return Err(Error { what: "an execution with a wrong number of arguments", status: 2 });
         }
         let _one = OneThread::new(self.library);
         for ((arg, known), place) in self.args.iter().zip(&mut self.places).zip(places) {
             if known != place {
-                // SAFETY: `memory` is a memory object.
+                // SAFETY: `memory` is a valid memory object.
                 let status = unsafe { (self.library.api.memory_set_data_handle)(arg.memory, place.cast()) };
-                check(status, "the place of an argument")?;
+                check(status, "the address of an argument")?;
                 *known = *place;
             }
         }
         let count = c_int::try_from(self.args.len()).unwrap_or(c_int::MAX);
-        // SAFETY: the places are as the caller promises. Streams on the processor end before they return.
+        // SAFETY: the caller guarantees the addresses. A stream on the processor has finished when the call returns.
         let status =
             unsafe { (self.library.api.primitive_execute)(self.raw, self.stream, count, self.args.as_ptr()) };
         check(status, "an execution")
@@ -564,7 +565,7 @@ impl Primitive {
 
 impl Drop for Primitive {
     fn drop(&mut self) {
-        // SAFETY: made by the library, and destroyed once.
+        // SAFETY: the library created these objects, and each is destroyed once.
         unsafe {
             for arg in &self.args {
                 (self.library.api.memory_destroy)(arg.memory);

@@ -1,11 +1,11 @@
-//! Memory formats by name.
+//! Memory formats and their names.
 //!
-//! Names give the dimensions from outermost to innermost, `a` being dimension 0; an upper-case letter
-//! is a dimension that also has a block inside, and `16b` is such a block.
+//! A name lists the dimensions from outermost to innermost; `a` is dimension 0. An upper-case letter is a dimension
+//! that also has a block inside, and `16b` is such a block.
 
 use std::ffi::c_int;
 
-/// The number of a format in the C API, if it has one.
+/// Returns the number of a format in the C API, if it has one.
 #[must_use]
 pub fn find(name: &str) -> Option<Tag> {
     TAGS.iter().find(|(known, _)| *known == name).map(|(_, number)| Tag(*number))
@@ -16,11 +16,11 @@ pub fn find(name: &str) -> Option<Tag> {
 pub struct Tag(pub(crate) c_int);
 
 impl Tag {
-    /// Whatever the primitive likes best.
+    /// Lets the primitive choose the format.
     pub const ANY: Self = Self(1);
 }
 
-/// Numbers are the same in every 3.x.
+/// The numbers are the same in all versions 3.x.
 #[rustfmt::skip]
 const TAGS: &[(&str, c_int)] = &[
     ("a", 2), ("ab", 3), ("abc", 4), ("abcd", 5), ("abcde", 6), ("ba", 14), ("acb", 15), ("bac", 16),

@@ -1,4 +1,4 @@
-//! One thread for what the library does on the calling thread.
+//! Restricts the library to the calling thread.
 
 use crate::load::Library;
 use std::ffi::c_int;
@@ -11,9 +11,9 @@ pub(crate) struct OpenMp {
 }
 
 impl OpenMp {
-    /// Those that an open library sees.
+    /// Loads the functions from an open library.
     pub(crate) fn new(library: &libloading::Library) -> Option<Self> {
-        // SAFETY: these are the functions' types in every OpenMP.
+        // SAFETY: the functions have these types in every OpenMP runtime.
         unsafe {
             Some(Self {
                 set: *library.get(b"omp_set_num_threads\0").ok()?,
@@ -23,18 +23,18 @@ impl OpenMp {
     }
 }
 
-/// While it lives, what the library does on this thread is done with one thread.
+/// A guard: while it lives, the library uses one thread for calls from this thread.
 ///
-/// OpenMP keeps a count for each thread of the system; what this one had is put back.
+/// OpenMP has a thread count for each thread of the system; dropping the guard restores the previous count.
 pub struct OneThread {
     before: Option<c_int>,
     library: &'static Library,
-    /// It belongs to the thread that it was made on.
+    /// Keeps the guard on the thread that created it.
     thread: PhantomData<*const ()>,
 }
 
 impl OneThread {
-    /// From now on.
+    /// Sets the thread count to 1.
     #[must_use]
     pub fn new(library: &'static Library) -> Self {
         let before = library.threads.as_ref().map(|openmp| {

@@ -1,5 +1,5 @@
-//! Primitives of the library. Where it is absent the tests count as ignored; with `OVOLO_REQUIRE_ONEDNN` set, as in
-//! CI, they fail.
+//! Tests of primitives. Where the library is absent the tests count as ignored; if `OVOLO_REQUIRE_ONEDNN` is set, as
+//! in CI, they fail instead.
 #![allow(missing_docs)]
 
 use libtest_mimic::{Arguments, Trial};
@@ -11,15 +11,15 @@ type Test = fn(&'static Library) -> Result<(), Error>;
 
 const TESTS: &[(&str, Test)] = &[
     (
-        "a_product_with_steps_is_computed_on_threads_of_the_callers",
-        a_product_with_steps_is_computed_on_threads_of_the_callers,
+        "a_product_with_steps_runs_on_threads_of_the_caller",
+        a_product_with_steps_runs_on_threads_of_the_caller,
     ),
-    ("refusals_carry_the_librarys_status", refusals_carry_the_librarys_status),
+    ("errors_carry_the_status_of_the_library", errors_carry_the_status_of_the_library),
     (
-        "windows_of_other_dimensions_than_the_image_are_refused",
-        windows_of_other_dimensions_than_the_image_are_refused,
+        "windows_with_another_number_of_dimensions_than_the_image_are_refused",
+        windows_with_another_number_of_dimensions_than_the_image_are_refused,
     ),
-    ("formats_are_described", formats_are_described),
+    ("named_formats_have_the_expected_strides", named_formats_have_the_expected_strides),
 ];
 
 fn main() {
@@ -39,9 +39,7 @@ fn plain(library: &'static Library, shape: &[usize]) -> Result<Desc, Error> {
     Desc::new(library, shape, DataType::F32, tag(["", "a", "ab", "abc"][shape.len()]).unwrap_or(Tag::ANY))
 }
 
-fn a_product_with_steps_is_computed_on_threads_of_the_callers(
-    library: &'static Library,
-) -> Result<(), Error> {
+fn a_product_with_steps_runs_on_threads_of_the_caller(library: &'static Library) -> Result<(), Error> {
     let worker = || -> Result<(), Error> {
         let (a, b, c) = (plain(library, &[2, 3])?, plain(library, &[3, 2])?, plain(library, &[2, 2])?);
         let mut attr = Attr::new(library)?;
@@ -65,7 +63,7 @@ fn a_product_with_steps_is_computed_on_threads_of_the_callers(
                 scratch.as_mut_ptr(),
                 factor.as_mut_ptr().cast(),
             ];
-            // SAFETY: each array has the elements of its argument.
+            // SAFETY: each array has the number of elements of its argument.
             unsafe { primitive.run(&places)? };
             assert_eq!(result, [4.0, 50.0, 0.0, 120.0], "round {round}");
         }
@@ -73,21 +71,23 @@ fn a_product_with_steps_is_computed_on_threads_of_the_callers(
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..2).map(|_| scope.spawn(worker)).collect();
-        threads.into_iter().try_for_each(|thread| thread.join().expect("a worker ends"))
+        threads.into_iter().try_for_each(|thread| thread.join().expect("the thread does not panic"))
     })
 }
 
-fn refusals_carry_the_librarys_status(library: &'static Library) -> Result<(), Error> {
-    let Ok(a) = plain(library, &[2, 3]) else { panic!("a plain matrix is described") };
-    let Ok(attr) = Attr::new(library) else { panic!("attributes are made") };
+fn errors_carry_the_status_of_the_library(library: &'static Library) -> Result<(), Error> {
+    let Ok(a) = plain(library, &[2, 3]) else { panic!("the library describes a plain matrix") };
+    let Ok(attr) = Attr::new(library) else { panic!("the library creates attributes") };
     let Err(error) = PrimitiveDesc::matmul(library, [&a, &a, &a], None, &attr) else {
-        panic!("shapes that do not fit are refused")
+        panic!("the library must refuse incompatible shapes")
     };
     assert_eq!(error.to_string(), "a matrix product: invalid_arguments");
     Ok(())
 }
 
-fn windows_of_other_dimensions_than_the_image_are_refused(library: &'static Library) -> Result<(), Error> {
+fn windows_with_another_number_of_dimensions_than_the_image_are_refused(
+    library: &'static Library,
+) -> Result<(), Error> {
     let image =
         |size| Desc::new(library, &[1, 3, size, size], DataType::F32, tag("abcd").unwrap_or(Tag::ANY));
     let (image, result, attr) = (image(8)?, image(4)?, Attr::new(library)?);
@@ -103,9 +103,9 @@ fn windows_of_other_dimensions_than_the_image_are_refused(library: &'static Libr
     Ok(())
 }
 
-fn formats_are_described(library: &'static Library) -> Result<(), Error> {
+fn named_formats_have_the_expected_strides(library: &'static Library) -> Result<(), Error> {
     let desc = tag("aBcd16b").map(|tag| Desc::new(library, &[1, 17, 2, 3], DataType::F32, tag));
-    let Some(Ok(desc)) = desc else { panic!("the format is known") };
+    let Some(Ok(desc)) = desc else { panic!("the library knows the format") };
     assert_eq!(desc.bytes(), 32 * 6 * 4);
     let format = desc.format().map(|format| (format.strides, format.blocks));
     assert_eq!(format, Some((vec![192, 96, 48, 16], vec![(1, 16)])));

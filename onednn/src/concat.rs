@@ -1,6 +1,6 @@
-//! Concatenation, on one thread a stack of images.
+//! Concatenation. One thread handles a stack of images.
 
-use super::work::{Place, Work, choose};
+use super::work::{ArgPlace, Work, choose};
 use super::{Call, desc, op};
 use onednn_sys::{Arg, Attr, Desc, Library, PrimitiveDesc};
 use ovolo::op::{Form, Layouts, Lowering, image};
@@ -15,20 +15,22 @@ pub(super) const OPS: &[Lowering] = &[Lowering {
     ..op!("onednn.concat", "concat", work)
 }];
 
-/// The work of a concatenation. One thread does it: it copies, and memory is what it waits for.
+/// Creates the work of a concatenation, for one thread: a copy is limited by the memory's bandwidth, which one thread
+/// can use up.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
-    let said = |error: onednn_sys::Error| error.to_string();
+    let message = |error: onednn_sys::Error| error.to_string();
     let axis = usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0);
-    let sources: Vec<Desc> = call.inputs.iter().map(|ty| desc::of(library, ty)).collect::<Result<_, _>>()?;
-    let dst = desc::of(library, call.output)?;
-    let attr = Attr::new(library).map_err(said)?;
+    let sources: Vec<Desc> =
+        call.inputs.iter().map(|ty| desc::describe(library, ty)).collect::<Result<_, _>>()?;
+    let dst = desc::describe(library, call.output)?;
+    let attr = Attr::new(library).map_err(message)?;
     let made = PrimitiveDesc::concat(library, &sources.iter().collect::<Vec<_>>(), &dst, axis, &attr)
-        .map_err(said)?;
+        .map_err(message)?;
     let mut args = vec![Arg::DST, Arg::SCRATCH];
-    let mut places = vec![Place::Output(0), Place::Scratch];
+    let mut places = vec![ArgPlace::Output(0), ArgPlace::Scratch];
     for operand in 0..call.inputs.len() {
         args.push(Arg::source(c_int::try_from(operand).unwrap_or(c_int::MAX)));
-        places.push(Place::Input(operand, 0));
+        places.push(ArgPlace::Input(operand, 0));
     }
     let mut work = Work::new(call.threads);
     let variant = work.variant(choose(made, 0)?, args);

@@ -1,27 +1,27 @@
 //! Convolutions.
 //!
-//! Two things that the library has are left out, each tried with oneDNN 3.1 (2023.1.0) in f32 on a
-//! processor with AVX-512 and 2 MiB of second-level cache a core, one thread, fastest of 25 to 60 runs
-//! in turn with the alternative:
+//! Two features of the library are not used. Both were measured with oneDNN 3.1 (2023.1.0) in f32 on a processor with
+//! AVX-512 and 2 MiB of second-level cache per core, with one thread; times are the fastest of 25 to 60 runs, taken
+//! in turn with the alternative.
 //!
-//! - **Winograd** (`CONVOLUTION_WINOGRAD`) exists, as `jit_fp32_wino_2x3` and `jit_wino_4x3` in
-//!   `nChw16c`, up to 3.1; 3.2 has removed it. It takes less time than the library's direct kernels on
-//!   17 of the 23 shapes of 3x3 convolutions in four networks (0.41 to 0.91 of it), and more on those with
-//!   few channels or few pixels. But it takes weights in one format only, which the library keeps to
-//!   itself (a descriptor without strides and blocks): no layout can say where they lie, so they could be
-//!   neither packed by a rule nor compared with a reference, and its scratch is up to 50 MB. The native
-//!   Winograd kernels have the same layout, and take 0.60 to 0.83 of its time on the six shapes tried that
-//!   are below a millisecond (their median against its fastest; of five larger ones, timed while other
-//!   processes used the memory, nothing can be said).
-//! - **A depthwise convolution as a step of a 1x1 convolution.** Of the 16 such pairs of mobilenet_v2 one
-//!   has an implementation of its own (`jit_1x1`): the first with an expansion, 16 to 96 channels at
-//!   112x112, where it takes 0.6 to 0.7 of the time (0.15 ms less). It is given where the value in between
-//!   is larger than twice the second-level cache, and so no longer when two threads share the channels.
-//!   All others are `ref_fused_convolution`: the two kernels one after another, with the whole value in
-//!   between in scratch (0.9 to 1.02 of the time of two primitives, in which their calls are counted).
+//! - **Winograd** (`CONVOLUTION_WINOGRAD`) exists up to version 3.1, as `jit_fp32_wino_2x3` and, for `nChw16c`,
+//!   `jit_wino_4x3`; version 3.2 removed it. It takes less time than the library's direct kernels on 17 of the 23
+//!   shapes of 3x3 convolutions in four networks (factors 0.41 to 0.91), and more time on shapes with few channels or
+//!   few pixels. But it takes weights in one format only, which is internal to the library (a descriptor without
+//!   strides and blocks). No layout describes that format, so a rule could not pack the weights and a test could not
+//!   compare them with a reference. Its scratch memory is up to 50 MB. The native Winograd kernels use the same
+//!   layout for images and take 0.60 to 0.83 of its time on the six measured shapes that take less than a millisecond
+//!   (native median against its fastest run). For five larger shapes other processes used the memory during the
+//!   measurement, so their times are not usable.
+//! - **A depthwise convolution as a post step of a 1x1 convolution.** Of the 16 such pairs in mobilenet_v2, one has
+//!   an implementation of its own (`jit_1x1`): the first with an expansion, 16 to 96 channels at 112x112, where it
+//!   takes 0.6 to 0.7 of the time (0.15 ms less). The library offers it only if the intermediate value is larger than
+//!   twice the second-level cache, so it disappears as soon as two threads share the channels. All other pairs get
+//!   `ref_fused_convolution`, which runs the two kernels one after the other with the whole intermediate value in
+//!   scratch memory (0.9 to 1.02 of the time of two primitives, including the cost of their calls).
 
 use super::step::{Chain, Ranges, dense, offset};
-use super::work::{Place, Work, choose, part, threads};
+use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{Call, desc, op};
 use onednn_sys::{Algorithm, Arg, Library, PrimitiveDesc, Window};
 use ovolo::attr::{Attr, AttrKind, Attrs};
@@ -46,16 +46,16 @@ fn attributes() -> Vec<AttrDef> {
     let plain = Some(Attr::Layout(Layout::PLAIN));
     vec![
         AttrDef::new("layout", AttrKind::Layout, plain, "the layout of the result"),
-        int("sum", "which binary step, counted from 1, adds to its operand where that lies; 0: none"),
-        int("implementation", "which of the library's implementations"),
+        int("sum", "the binary step, counted from 1, whose operand's buffer the result takes; 0 for none"),
+        int("implementation", "the number of the library's implementation"),
     ]
 }
 
-/// A convolution in any layouts: which of them have a kernel, the library says.
+/// Returns the type of a convolution in any layouts. The library decides later which layouts have a kernel.
 fn infer(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     let layout = attrs.expect_layout("layout");
     if layout.rank().is_some_and(|rank| rank != 4) {
-        return Err(format!("attribute `layout` is {layout}, not that of an image"));
+        return Err(format!("attribute `layout` is {layout}: it must be the layout of an image"));
     }
     let result = op.logical_result(attrs, types)?.with_layout(layout.clone());
     post::check(attrs.post(), &types[3..], &result)?;
@@ -67,10 +67,10 @@ fn infer(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorTyp
     match usize::try_from(sum).ok().and_then(|sum| extras.nth(sum - 1)) {
         Some((step, ty)) if step.op == "add" && **ty == result => Ok(result),
         Some((step, ty)) => Err(format!(
-            "attribute `sum` names step `{}` with {ty}: it adds an operand of the result's type, {result}",
+            "attribute `sum` selects step `{}` with {ty}: it must select an `add` of the result's type, {result}",
             step.op
         )),
-        None => Err(format!("attribute `sum` is {sum}, and there is no such binary step")),
+        None => Err(format!("attribute `sum` is {sum}, but the chain has no such binary step")),
     }
 }
 
@@ -85,7 +85,7 @@ pub(super) struct Axis {
     pub before: usize,
 }
 
-/// What a band of outputs reads: a band of inputs, and padding before and after it.
+/// What a range of outputs reads: a range of inputs, and padding before and after it.
 pub(super) struct Band {
     pub input: std::ops::Range<usize>,
     pub before: i64,
@@ -93,7 +93,8 @@ pub(super) struct Band {
 }
 
 impl Axis {
-    /// Rows (0) or columns (1) of a call with attributes as a convolution or a pool has them.
+    /// Returns the window along the rows (`axis` 0) or the columns (1) of a call with the attributes of a convolution
+    /// or a pool.
     pub(super) fn new(call: &Call<'_>, axis: usize, kernel: usize) -> Self {
         let pair = |name: &str, otherwise: usize| match call.attrs.get(name) {
             None => otherwise,
@@ -109,14 +110,14 @@ impl Axis {
         }
     }
 
-    /// What some outputs read; `None` where that is padding alone.
+    /// Returns what `outputs` read; `None` if they read padding only.
     pub(super) fn band(&self, outputs: &std::ops::Range<usize>) -> Option<Band> {
         let first = signed(outputs.start * self.stride) - signed(self.before);
         let end = signed((outputs.end - 1) * self.stride + (self.kernel - 1) * self.dilation + 1)
             - signed(self.before);
         let from = first.clamp(0, signed(self.input));
         let to = if outputs.start == 0 && outputs.end == self.output {
-            // Of the whole axis, all is given, read or not.
+            // A primitive for the whole axis gets all inputs, also those that no window reads.
             signed(self.input)
         } else {
             end.clamp(0, signed(self.input))
@@ -130,8 +131,8 @@ fn signed(value: usize) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// The parts that threads compute: ranges of images, channels, rows and columns of the result, each
-/// for the thread with its number.
+/// Divides the result between threads. Returns the number of a thread with its ranges of images, channels, rows and
+/// columns.
 pub(super) fn parts(output: &TensorType, threads: usize, unit: usize) -> Vec<(usize, Ranges)> {
     let [images, channels, rows, columns] = [0, 1, 2, 3].map(|dim| output.shape[dim]);
     let all = || vec![0..images, 0..channels, 0..rows, 0..columns];
@@ -163,14 +164,15 @@ pub(super) fn parts(output: &TensorType, threads: usize, unit: usize) -> Vec<(us
     parts
 }
 
-/// Channels of the result that can be computed apart from others, with the inputs that they read.
+/// Returns the smallest number of result channels that can be computed separately, together with the inputs that they
+/// read.
 fn unit(call: &Call<'_>, groups: usize) -> usize {
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.output);
     let block = least_common(y.layout.block(1), w.layout.block(0));
     if groups == 1 {
         return block;
     }
-    // Whole groups, whose channels fill blocks on both sides.
+    // Whole groups are separate if their channels fill blocks of the operand and of the result.
     let (inputs, outputs) = (x.shape[1] / groups, y.shape[1] / groups);
     let fits = |count: &usize| {
         (count * inputs).is_multiple_of(x.layout.block(1)) && (count * outputs).is_multiple_of(block)
@@ -183,16 +185,19 @@ fn least_common(a: usize, b: usize) -> usize {
     (1..=b).map(|times| a * times).find(|multiple| multiple.is_multiple_of(b)).unwrap_or(a * b)
 }
 
-/// Divides a convolution.
+/// Divides a convolution between threads.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.output);
     let number = |name: &str| usize::try_from(call.attrs.expect_int(name)).unwrap_or(0);
     let (groups, index) = (number("groups"), number("implementation"));
     let of_groups = w.layout.order(4)[..2] == [0, 1] && w.layout.block(0) > 1 && w.layout.block(1) == 1;
     if groups == 1 && w.shape[1] == 1 && of_groups {
-        // The library cannot tell these strides from those of `Ohwi`, of which its cache then decides: it takes them
-        // once it has made a kernel for the others.
-        return Err(format!("weights in {} are of groups, and there is one", w.layout));
+        // The library's primitive cache cannot tell these strides from those of `Ohwi`: it accepts them only after it
+        // has made a kernel for the others. So the result would depend on earlier calls.
+        return Err(format!(
+            "the weights are in {}, a layout for several groups, but there is one group",
+            w.layout
+        ));
     }
     let chain = Chain { steps: call.attrs.post(), inputs: call.inputs, first: 3, sum: number("sum") };
     let data = desc::data_type(x.dtype)?;
@@ -200,7 +205,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let depth: usize = w.shape[1..].iter().product();
     let mut threads = threads(call, y.shape.count().saturating_mul(depth));
     if w.layout.order(4)[0] != 0 && y.layout.order(4)[1] == 1 && y.shape[0] < threads {
-        threads = 1; // The weights of some outputs do not lie side by side.
+        threads = 1; // The weights of a part of the outputs are not contiguous.
     }
     let mut parts = parts(y, threads, unit(call, groups));
     if parts.iter().any(|(_, ranges)| axes[0].band(&ranges[2]).is_none()) {
@@ -212,7 +217,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     for (thread, ranges) in parts {
         let bands = [0, 1].map(|axis| axes[axis].band(&ranges[2 + axis]));
         let [Some(rows), Some(columns)] = bands else {
-            return Err("the input is padding alone".to_owned());
+            return Err("a part of the result is computed from padding only".to_owned());
         };
         let outputs = ranges[1].clone();
         let (read, own) = if groups == 1 {
@@ -224,16 +229,16 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
         };
         let input: Ranges = vec![ranges[0].clone(), read.clone(), rows.input.clone(), columns.input.clone()];
         if !dense(x, &input) {
-            return Err(format!("the input {x} cannot be divided as the result {y} is"));
+            return Err(format!("the input {x} cannot be divided between threads like the result {y}"));
         }
         let sizes = |ranges: &Ranges| ranges.iter().map(ExactSizeIterator::len).collect::<Vec<_>>();
         let first = [outputs.start, 0, 0, 0];
         let mut places = vec![
-            Place::Input(0, offset(x, &input)),
-            Place::Input(1, w.layout.offset(&w.shape, &first) * w.dtype.size()),
-            Place::Input(2, outputs.start * x.dtype.size()),
-            Place::Output(offset(y, &ranges)),
-            Place::Scratch,
+            ArgPlace::Input(0, offset(x, &input)),
+            ArgPlace::Input(1, w.layout.offset(&w.shape, &first) * w.dtype.size()),
+            ArgPlace::Input(2, outputs.start * x.dtype.size()),
+            ArgPlace::Output(offset(y, &ranges)),
+            ArgPlace::Scratch,
         ];
         let mut args = vec![Arg::SRC, Arg::WEIGHTS, Arg::BIAS, Arg::DST, Arg::SCRATCH];
         let attr = chain.attr(library, &ranges, &mut args, &mut places)?;

@@ -1,25 +1,25 @@
-//! Ovolo's types as oneDNN's memory descriptors.
+//! Conversion of ovolo's types to oneDNN's memory descriptors.
 
 use onednn_sys::{DataType, Desc, Library};
 use ovolo::tensor::{DType, Layout, TensorType};
 use std::fmt::Write;
 
-/// The element type, where the library computes with it.
+/// Returns the element type, if the library computes with it.
 pub(super) fn data_type(dtype: DType) -> Result<DataType, String> {
     match dtype {
         DType::F32 => Ok(DataType::F32),
         DType::BF16 => Ok(DataType::Bf16),
-        other => Err(format!("elements are {other}: it takes f32 or bf16")),
+        other => Err(format!("the element type is {other}: oneDNN supports f32 and bf16")),
     }
 }
 
-/// The letter of a dimension.
+/// Returns the letter of a dimension in the library's names.
 fn letter(dim: usize, upper: bool) -> char {
     let first = if upper { b'A' } else { b'a' };
     char::from(first + u8::try_from(dim).unwrap_or(25).min(25))
 }
 
-/// The library's name of a layout.
+/// Returns the library's name of a layout.
 fn name(layout: &Layout, rank: usize) -> String {
     let mut name: String =
         layout.order(rank).into_iter().map(|dim| letter(dim, layout.block(dim) > 1)).collect();
@@ -34,7 +34,7 @@ fn tagged(library: &'static Library, name: &str, shape: &[usize], data: DataType
     Desc::new(library, shape, data, tag).map_err(|error| error.to_string())
 }
 
-/// A shape in a layout.
+/// Returns the descriptor of a shape in a layout.
 pub(super) fn shaped(
     library: &'static Library,
     shape: &[usize],
@@ -54,18 +54,20 @@ pub(super) fn shaped(
     if desc.bytes() == bytes {
         Ok(desc)
     } else {
-        Err(format!("{ty} takes {} bytes in oneDNN, not {bytes}", desc.bytes()))
+        Err(format!("{ty} has {} bytes in oneDNN, but {bytes} bytes here", desc.bytes()))
     }
 }
 
-/// A type as it is.
-pub(super) fn of(library: &'static Library, ty: &TensorType) -> Result<Desc, String> {
+/// Returns the descriptor of a tensor type.
+pub(super) fn describe(library: &'static Library, ty: &TensorType) -> Result<Desc, String> {
     shaped(library, &ty.shape, &ty.layout, data_type(ty.dtype)?)
 }
 
-/// Weights `[I, O, h, w]` of a transposed convolution, which the library takes as `[O, I, h, w]`.
+/// Returns the descriptor of the weights `[I, O, h, w]` of a transposed convolution, which the library takes as `[O,
+/// I, h, w]`.
 pub(super) fn transposed(library: &'static Library, ty: &TensorType) -> Result<Desc, String> {
-    let [inputs, outputs, rows, columns] = <[usize; 4]>::try_from(&ty.shape[..]).map_err(|_| "no weights")?;
+    let [inputs, outputs, rows, columns] =
+        <[usize; 4]>::try_from(&ty.shape[..]).map_err(|_| "the weights must have 4 dimensions")?;
     let swapped = |dim: usize| if dim < 2 { 1 - dim } else { dim };
     let layout = &ty.layout;
     let mut name: String =
@@ -77,33 +79,33 @@ pub(super) fn transposed(library: &'static Library, ty: &TensorType) -> Result<D
     if desc.bytes() == ty.bytes() {
         Ok(desc)
     } else {
-        Err(format!("{ty} takes {} bytes in oneDNN, not {}", desc.bytes(), ty.bytes()))
+        Err(format!("{ty} has {} bytes in oneDNN, but {} bytes here", desc.bytes(), ty.bytes()))
     }
 }
 
-/// Weights `[O, I / groups, h, w]` of so many groups, of which oneDNN makes a dimension.
+/// Returns the descriptor of weights `[O, I / groups, h, w]`. oneDNN has an additional dimension for the groups.
 pub(super) fn weights(library: &'static Library, ty: &TensorType, groups: usize) -> Result<Desc, String> {
     if groups == 1 {
-        return of(library, ty);
+        return describe(library, ty);
     }
     let data = data_type(ty.dtype)?;
     let [outputs, inputs] = [ty.shape[0] / groups, ty.shape[1]];
     let layout = &ty.layout;
     let shape = [groups, outputs, inputs, ty.shape[2], ty.shape[3]];
-    let torn = || Err(format!("weights in {layout} do not hold {groups} groups side by side"));
+    let torn = || Err(format!("weights in {layout} do not store {groups} groups contiguously"));
     if layout.order(4).first() != Some(&0) {
         return torn();
     }
     let mut name = String::new();
     if outputs.is_multiple_of(layout.block(0)) {
-        // Each group has whole blocks, so a group is the outermost dimension.
+        // Each group has whole blocks, so the groups become the outermost dimension.
         name.push('a');
         name.extend(layout.order(4).into_iter().map(|dim| letter(dim + 1, layout.block(dim) > 1)));
         for (dim, size) in layout.blocks() {
             let _ = write!(name, "{size}{}", letter(dim + 1, false));
         }
     } else if outputs == 1 && inputs == 1 {
-        // The blocks of outputs are blocks of groups.
+        // The blocks of outputs become blocks of groups.
         name.push(letter(0, layout.block(0) > 1));
         name.push('b');
         name.extend(layout.order(4)[1..].iter().map(|dim| letter(dim + 1, layout.block(*dim) > 1)));

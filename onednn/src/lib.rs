@@ -1,9 +1,8 @@
-//! The backend `onednn`: kernels of the library oneDNN, where it is found at run time.
+//! The backend `onednn`: kernels of the library oneDNN, if it is found at run time.
 //!
-//! A primitive runs on one thread, and the team's threads share the work: each has primitives of its
-//! own for its part of the result (images, then rows or channels, whichever lie outermost in memory).
-//! Layouts come from the call, and so from the rules; what the library has only its reference
-//! implementation for is refused.
+//! A primitive runs on one thread, and the threads of the team share the work. Each thread has its own primitives for
+//! its part of the result: images, then rows or channels, whichever are outermost in memory. The rules choose the
+//! layouts. The backend refuses a call if the library has only its reference implementation for it.
 
 mod concat;
 mod conv;
@@ -27,29 +26,29 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use work::Work;
 
-/// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
+/// The build fingerprint of the crate: a digest of its sources and of the compiler's settings.
 pub const BUILD: &str = env!("OVOLO_BUILD");
 
-/// The backend.
+/// The backend `onednn`.
 pub struct OneDnn;
 
 /// Adds the backend and its ops to a registry, whether or not the library is found.
 ///
 /// # Errors
-/// If the registry has another backend of the name, or lacks an op that one of its ops lowers.
+/// If the registry already has a backend of this name, or lacks a logical op that one of these ops lowers.
 pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.add_build("ovolo-onednn", BUILD);
     registry.add_backend(Arc::new(OneDnn))
 }
 
-/// Divides the work of a call.
+/// A function that divides the work of a call between threads.
 type Divide = fn(&'static Library, &Call<'_>) -> Result<Work, String>;
 
 fn divide(by: Divide, call: &Call<'_>) -> Result<Work, String> {
     by(onednn_sys::library().map_err(ToString::to_string)?, call)
 }
 
-/// An op whose work a function divides.
+/// Declares an op by its name, its logical op and the function that divides its work.
 macro_rules! op {
     ($name:literal, $of:literal, $by:path) => {
         Lowering::new(
@@ -62,7 +61,8 @@ macro_rules! op {
 }
 use op;
 
-/// The families, each a list of ops. A new one is a file and a line here; a new op of a family a line there.
+/// The families, each a list of ops. A new family is a file and a line here; a new op of a family is a line in its
+/// list.
 const FAMILIES: &[&[Lowering]] = &[
     conv::OPS,
     transposed::OPS,
@@ -76,13 +76,15 @@ const FAMILIES: &[&[Lowering]] = &[
     reduce::OPS,
 ];
 
-/// The result lies as the first operand does, in any layout: which of them have a kernel, the library says.
+/// The result has the layout of the first operand, which may be any. The library decides later which layouts have a
+/// kernel.
 const AS_OPERAND: Layouts = Layouts::Typed {
     infer: |op, attrs, types| Ok(op.logical_result(attrs, types)?.with_layout(types[0].layout.clone())),
     samples: &[Form::same("plain"), Form::same("nChw16c"), Form::same("nhwc")],
 };
 
-// SAFETY: a contract and a kernel for a call are made by one reading of it, and kernels keep to their buffers.
+// SAFETY: the contract and the kernel of a call are derived from the same division of its work, and kernels access
+// only their buffers.
 unsafe impl Backend for OneDnn {
     fn name(&self) -> &'static str {
         "onednn"
@@ -105,7 +107,7 @@ unsafe impl Backend for OneDnn {
 
     fn details(&self) -> Vec<(String, String)> {
         let Ok(library) = onednn_sys::library() else { return Vec::new() };
-        // The library reads these when it is loaded, and chooses instruction sets by them.
+        // The library reads these variables when it is loaded; they select instruction sets.
         let mut found: Vec<(String, String)> = std::env::vars_os()
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
             .filter(|(name, _)| name.starts_with("ONEDNN_") || name.starts_with("DNNL_"))

@@ -1,7 +1,7 @@
-//! Elementwise chains: the first step as a primitive, the others as steps on its result.
+//! Elementwise chains: the first step is a primitive, and the others are post steps of it.
 
 use super::step::{Chain, Ranges, binary, dense, function, offset, view, whole};
-use super::work::{Place, Work, choose, part, threads};
+use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{Call, desc, op};
 use onednn_sys::{Arg, Attr, Library, PrimitiveDesc};
 use ovolo::op::Lowering;
@@ -10,19 +10,19 @@ use ovolo::op::post;
 /// The ops of this family.
 pub(super) const OPS: &[Lowering] = &[op!("onednn.map", "map", work)];
 
-/// Divides a chain.
+/// Divides an elementwise chain between threads.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let (x, y) = (call.inputs[0], call.output);
-    let said = |error: onednn_sys::Error| error.to_string();
-    let [step, rest @ ..] = call.attrs.post() else { return Err("the chain is empty".to_owned()) };
+    let message = |error: onednn_sys::Error| error.to_string();
+    let [step, rest @ ..] = call.attrs.post() else { return Err("the post chain is empty".to_owned()) };
     if x != y {
-        return Err(format!("operand 0 is {x}, the result {y}"));
+        return Err(format!("operand 0 is {x}, but the result is {y}: they must have the same type"));
     }
     let data = desc::data_type(y.dtype)?;
     let two = post::is_binary(step);
     let chain = Chain { steps: rest, inputs: call.inputs, first: 1 + usize::from(two), sum: 0 };
     let threads = threads(call, 4 * y.shape.count());
-    // The outermost dimension in memory that has an index for each thread is divided.
+    // The dimension that is divided is the outermost one in memory that has more than one index.
     let order = y.layout.order(y.shape.rank());
     let cut = order.iter().copied().find(|dim| y.shape[*dim] > 1);
     let mut work = Work::new(call.threads);
@@ -38,24 +38,24 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
             continue;
         }
         if !dense(y, &ranges) {
-            return Err(format!("{y} cannot be divided"));
+            return Err(format!("{y} cannot be divided between threads"));
         }
         let sizes: Vec<usize> = ranges.iter().map(ExactSizeIterator::len).collect();
         let at = offset(y, &ranges);
         let own = desc::shaped(library, &sizes, &y.layout, data)?;
         let mut args = vec![Arg::SRC, Arg::DST, Arg::SCRATCH];
-        let mut places = vec![Place::Input(0, at), Place::Output(at), Place::Scratch];
+        let mut places = vec![ArgPlace::Input(0, at), ArgPlace::Output(at), ArgPlace::Scratch];
         let made = if two {
             let (algorithm, negated) = binary(step)?;
             if negated {
-                return Err(format!("it does not begin with `{}`", step.op));
+                return Err(format!("oneDNN does not support `{}` as the first step", step.op));
             }
             let ty = call.inputs[1];
             let (shape, from) = view(ty, &ranges)?;
             let layout = if ty.shape.rank() == ranges.len() { ty.layout.clone() } else { Default::default() };
             let right = desc::shaped(library, &shape, &layout, data)?;
             args.push(Arg::SRC_1);
-            places.push(Place::Input(1, from));
+            places.push(ArgPlace::Input(1, from));
             let attr = chain.attr(library, &ranges, &mut args, &mut places)?;
             PrimitiveDesc::binary(library, algorithm, [&own, &right, &own], &attr)
         } else {
@@ -63,7 +63,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
             let attr: Attr = chain.attr(library, &ranges, &mut args, &mut places)?;
             PrimitiveDesc::eltwise(library, algorithm, [&own, &own], [alpha, beta], &attr)
         };
-        let variant = work.variant(choose(made.map_err(said)?, 0)?, args);
+        let variant = work.variant(choose(made.map_err(message)?, 0)?, args);
         work.run(thread, variant, places);
     }
     Ok(work)

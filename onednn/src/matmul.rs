@@ -1,7 +1,7 @@
 //! Matrix products.
 
 use super::step::{Chain, Ranges};
-use super::work::{Place, Work, choose, part, threads};
+use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{Call, desc, op};
 use onednn_sys::{Arg, Desc, Library, PrimitiveDesc};
 use ovolo::attr::{Attrs, Step};
@@ -17,21 +17,22 @@ pub(super) const OPS: &[Lowering] = &[
     },
 ];
 
-/// A product whose right operand lies in any layout.
+/// Returns the type of a product whose right operand has any layout.
 fn packed(op: &Lowered, attrs: &Attrs, types: &[&TensorType]) -> Result<TensorType, String> {
     match types.iter().enumerate().find(|(operand, ty)| *operand != 1 && !ty.layout.is_plain()) {
-        Some((operand, ty)) => Err(format!("operand {operand} is {ty}, not in the default layout")),
+        Some((operand, ty)) => Err(format!("operand {operand} is {ty}: it must be in the default layout")),
         None => op.logical_result(attrs, types),
     }
 }
 
-/// Divides a product.
+/// Divides a matrix product between threads.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let [a, b] = [call.inputs[0], call.inputs[1]];
     if b.shape.rank() == 2 { flat(library, call) } else { stacked(library, call, a, b) }
 }
 
-/// The bias that a chain begins with: an added row, which the library adds as a bias.
+/// Splits off the bias at the start of a chain: an addition of one row, for which the library has an argument.
+/// Returns the other steps, and whether there is a bias.
 fn bias<'a>(steps: &'a [Step], inputs: &[&TensorType], columns: usize) -> (&'a [Step], bool) {
     match steps {
         [step, rest @ ..]
@@ -45,7 +46,7 @@ fn bias<'a>(steps: &'a [Step], inputs: &[&TensorType], columns: usize) -> (&'a [
     }
 }
 
-/// `[.., m, k]` by one matrix: rows of all stacks are one another's like.
+/// Divides a product `[.., m, k]` by one matrix, in which the rows of all stacks are treated alike.
 fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let (a, b, y) = (call.inputs[0], call.inputs[1], call.output);
     let data = desc::data_type(a.dtype)?;
@@ -55,7 +56,7 @@ fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     if y.shape.count() == 0 || depth == 0 {
         return Err("a dimension is 0".to_owned());
     }
-    // The result as a matrix, and operands of steps as matrices that meet it.
+    // The result and the operands of the steps, as matrices that broadcast.
     let matrix = TensorType { shape: (&[rows, columns][..]).into(), ..y.clone() };
     let flattened: Vec<TensorType> = call
         .inputs
@@ -67,7 +68,7 @@ fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let (steps, biased) = bias(call.attrs.post(), &inputs, columns);
     let chain = Chain { steps, inputs: &inputs, first: 2 + usize::from(biased), sum: 0 };
     let threads = threads(call, y.shape.count().saturating_mul(depth));
-    // The larger operand is divided, so that each of its bytes is read by one thread.
+    // The larger operand is divided, so that only one thread reads each of its bytes.
     let block = b.layout.block(1).max(16);
     let by_columns = columns >= rows && columns >= 2 * block && b.layout.order(2)[0] == 1
         || rows < threads && b.layout.order(2)[0] == 1;
@@ -84,14 +85,14 @@ fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
         let at = ranges[0].start * columns + ranges[1].start;
         let mut args = vec![Arg::SRC, Arg::WEIGHTS, Arg::DST, Arg::SCRATCH];
         let mut places = vec![
-            Place::Input(0, ranges[0].start * depth * size),
-            Place::Input(1, b.layout.offset(&b.shape, &[0, ranges[1].start]) * size),
-            Place::Output(at * size),
-            Place::Scratch,
+            ArgPlace::Input(0, ranges[0].start * depth * size),
+            ArgPlace::Input(1, b.layout.offset(&b.shape, &[0, ranges[1].start]) * size),
+            ArgPlace::Output(at * size),
+            ArgPlace::Scratch,
         ];
         if biased {
             args.push(Arg::BIAS);
-            places.push(Place::Input(2, ranges[1].start * size));
+            places.push(ArgPlace::Input(2, ranges[1].start * size));
         }
         let attr = chain.attr(library, &ranges, &mut args, &mut places)?;
         let variant = match known.iter().find(|(sizes, _)| *sizes == [m, n]) {
@@ -116,7 +117,7 @@ fn flat(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     Ok(work)
 }
 
-/// A part of a plain matrix, with the rows of the whole.
+/// Returns the descriptor of a part of a plain matrix, with the row stride of the whole.
 fn strided(library: &'static Library, whole: &TensorType, [m, n]: [usize; 2]) -> Result<Desc, String> {
     let data = desc::data_type(whole.dtype)?;
     if n == whole.shape[1] {
@@ -125,7 +126,7 @@ fn strided(library: &'static Library, whole: &TensorType, [m, n]: [usize; 2]) ->
     Desc::strided(library, &[m, n], data, &[whole.shape[1], 1]).map_err(|error| error.to_string())
 }
 
-/// An operand of a step as a matrix: all rows, one row, one column, or one element.
+/// Returns the operand of a step as a matrix: all rows, one row, one column, or one element.
 fn as_matrix(
     ty: &TensorType,
     result: &TensorType,
@@ -143,12 +144,12 @@ fn as_matrix(
     } else if count == 1 {
         [1, 1]
     } else {
-        return Err(format!("the operand {ty} of a step meets neither rows nor columns of {result}"));
+        return Err(format!("the operand {ty} of a step does not broadcast to {result} by rows or columns"));
     };
     Ok(TensorType { shape: (&shape[..]).into(), ..ty.clone() })
 }
 
-/// A stack of products, divided by matrices.
+/// Divides a stack of products: each thread computes some of the matrices.
 fn stacked(
     library: &'static Library,
     call: &Call<'_>,
@@ -159,13 +160,13 @@ fn stacked(
     let rank = y.shape.rank();
     let data = desc::data_type(a.dtype)?;
     if a.shape.rank() != rank || b.shape.rank() != rank || y.shape.count() == 0 {
-        return Err(format!("the operands are {a} and {b}: it takes stacks of one rank"));
+        return Err(format!("the operands are {a} and {b}: both must have the same number of dimensions"));
     }
     let stack = y.shape[..rank - 2].iter().product::<usize>();
     let [m, n, k] = [y.shape[rank - 2], y.shape[rank - 1], a.shape[rank - 1]];
     for ty in [a, b] {
         if ty.shape[..rank - 2] != y.shape[..rank - 2] {
-            return Err(format!("the operands are {a} and {b}: it takes stacks of one size"));
+            return Err(format!("the operands are {a} and {b}: their batch dimensions must be equal"));
         }
     }
     let flat = |ty: &TensorType| -> Result<TensorType, String> {
@@ -176,7 +177,7 @@ fn stacked(
         } else if ty.shape.count() == n && ty.shape.last() == Some(&n) {
             [1, 1, n]
         } else {
-            return Err(format!("the operand {ty} of a step meets {y} in a way that it does not take"));
+            return Err(format!("the operand {ty} of a step broadcasts to {y} in an unsupported way"));
         };
         Ok(TensorType { shape: (&shape[..]).into(), ..ty.clone() })
     };
@@ -201,10 +202,10 @@ fn stacked(
         let mut args = vec![Arg::SRC, Arg::WEIGHTS, Arg::DST, Arg::SCRATCH];
         let size = a.dtype.size();
         let mut places = vec![
-            Place::Input(0, some.start * m * k * size),
-            Place::Input(1, some.start * k * n * size),
-            Place::Output(some.start * m * n * size),
-            Place::Scratch,
+            ArgPlace::Input(0, some.start * m * k * size),
+            ArgPlace::Input(1, some.start * k * n * size),
+            ArgPlace::Output(some.start * m * n * size),
+            ArgPlace::Scratch,
         ];
         let attr = chain.attr(library, &ranges, &mut args, &mut places)?;
         let variant = match known.iter().find(|(other, _)| *other == count) {

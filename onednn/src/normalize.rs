@@ -1,6 +1,6 @@
-//! Softmax and layer normalisation, divided by rows.
+//! Softmax and layer normalisation, divided between threads by rows.
 
-use super::work::{Place, Work, choose, part, threads};
+use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{Call, desc, op};
 use onednn_sys::{Algorithm, Arg, Attr, Desc, Library, PrimitiveDesc};
 use ovolo::op::Lowering;
@@ -13,21 +13,21 @@ pub(super) const OPS: &[Lowering] = &[
     op!("onednn.layer-norm", "layer-norm", layer_norm),
 ];
 
-/// Rows of the last axes of a call, from `axis` on: how many, and the elements of one.
+/// Returns the number of rows and the elements of a row. A row consists of the axes from `axis` to the last.
 fn rows(call: &Call<'_>, axis: usize) -> Result<(usize, usize), String> {
     let shape = &call.output.shape;
     if !call.output.layout.is_plain() || shape.count() == 0 {
-        return Err(format!("the result is {}: it takes the default layout", call.output));
+        return Err(format!("the result is {}: it must be in the default layout", call.output));
     }
     Ok((shape[..axis].iter().product(), shape[axis..].iter().product()))
 }
 
-/// Makes the work of a primitive on some rows; `make` is given their count and descriptor.
+/// Divides the rows between threads; `make` creates the primitive for a number of rows and its descriptor.
 fn by_rows(
     library: &'static Library,
     call: &Call<'_>,
     (count, width): (usize, usize),
-    more: &[(Arg, Place)],
+    more: &[(Arg, ArgPlace)],
     make: impl Fn(&Desc, usize) -> Result<PrimitiveDesc, String>,
 ) -> Result<Work, String> {
     let data = desc::data_type(call.output.dtype)?;
@@ -52,48 +52,49 @@ fn by_rows(
             }
         };
         let at = some.start * width * call.output.dtype.size();
-        let mut places = vec![Place::Input(0, at), Place::Output(at), Place::Scratch];
+        let mut places = vec![ArgPlace::Input(0, at), ArgPlace::Output(at), ArgPlace::Scratch];
         places.extend(more.iter().map(|(_, place)| *place));
         work.run(thread, variant, places);
     }
     Ok(work)
 }
 
-/// Divides a softmax, or its logarithm.
+/// Divides a softmax or a log-softmax between threads.
 pub(super) fn softmax(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let axis = usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0);
     if axis + 1 != call.output.shape.rank() {
-        return Err("it takes the last axis".to_owned());
+        return Err("the axis must be the last one".to_owned());
     }
     let algorithm = match call.op.name {
         "onednn.softmax" => Algorithm::SOFTMAX_ACCURATE,
         _ => Algorithm::SOFTMAX_LOG,
     };
     by_rows(library, call, rows(call, axis)?, &[], |rows, _| {
-        let said = |error: onednn_sys::Error| error.to_string();
-        let attr = Attr::new(library).map_err(said)?;
-        PrimitiveDesc::softmax(library, algorithm, [rows, rows], 1, &attr).map_err(said)
+        let message = |error: onednn_sys::Error| error.to_string();
+        let attr = Attr::new(library).map_err(message)?;
+        PrimitiveDesc::softmax(library, algorithm, [rows, rows], 1, &attr).map_err(message)
     })
 }
 
-/// Divides a layer normalisation.
+/// Divides a layer normalisation between threads.
 pub(super) fn layer_norm(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let axis = usize::try_from(call.attrs.expect_int("axis")).unwrap_or(0);
     let rows = rows(call, axis)?;
     #[allow(clippy::cast_possible_truncation)]
     let epsilon = call.attrs.expect_float("epsilon") as f32;
     if call.output.dtype != DType::F32 {
-        return Err("it takes a scale and a shift in f32 alone".to_owned());
+        return Err("scale and shift must be f32".to_owned());
     }
     if call.inputs[1..].iter().any(|ty| ty.shape.count() != rows.1 || !ty.layout.is_plain()) {
-        return Err("it takes a scale and a shift for each element of a row".to_owned());
+        return Err("scale and shift must have one value for each element of a row".to_owned());
     }
-    let more = [(Arg::SCALE, Place::Input(1, 0)), (Arg::SHIFT, Place::Input(2, 0))];
+    let more = [(Arg::SCALE, ArgPlace::Input(1, 0)), (Arg::SHIFT, ArgPlace::Input(2, 0))];
     by_rows(library, call, rows, &more, |rows, count| {
-        let said = |error: onednn_sys::Error| error.to_string();
-        let attr = Attr::new(library).map_err(said)?;
+        let message = |error: onednn_sys::Error| error.to_string();
+        let attr = Attr::new(library).map_err(message)?;
         let statistics =
             desc::shaped(library, &[count], &Default::default(), desc::data_type(call.output.dtype)?)?;
-        PrimitiveDesc::layer_normalization(library, [rows, rows, &statistics], epsilon, &attr).map_err(said)
+        PrimitiveDesc::layer_normalization(library, [rows, rows, &statistics], epsilon, &attr)
+            .map_err(message)
     })
 }

@@ -1,7 +1,7 @@
-//! Reductions, divided by the outermost dimension where it stays.
+//! Reductions, divided between threads by the outermost dimension if it is not reduced.
 
 use super::step::{Ranges, dense, offset, whole};
-use super::work::{Place, Work, choose, part, threads};
+use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{AS_OPERAND, Call, desc, op};
 use onednn_sys::{Algorithm, Arg, Attr, Library, PrimitiveDesc};
 use ovolo::op::{Lowering, image};
@@ -20,14 +20,14 @@ pub(super) const OPS: &[Lowering] = &[
     op!("onednn.reduce-prod", "reduce-prod", work),
 ];
 
-/// Divides a reduction.
+/// Divides a reduction between threads.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
-    let said = |error: onednn_sys::Error| error.to_string();
+    let message = |error: onednn_sys::Error| error.to_string();
     let x = call.inputs[0];
     let axes: Vec<usize> =
         call.attrs.expect_ints("axes").iter().filter_map(|axis| usize::try_from(*axis).ok()).collect();
     if axes.is_empty() {
-        return Err("nothing is reduced".to_owned());
+        return Err("no axis is reduced".to_owned());
     }
     let algorithm = match call.op.name {
         "onednn.reduce-sum" => Algorithm::REDUCTION_SUM,
@@ -36,7 +36,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
         "onednn.reduce-min" => Algorithm::REDUCTION_MIN,
         _ => Algorithm::REDUCTION_MUL,
     };
-    // The result with the axes that are reduced, which oneDNN wants to be there, of size 1.
+    // In oneDNN the result keeps the reduced axes, with size 1.
     let kept: Vec<usize> =
         x.shape.iter().enumerate().map(|(dim, size)| if axes.contains(&dim) { 1 } else { *size }).collect();
     let y = TensorType { shape: kept.as_slice().into(), layout: x.layout.clone(), ..call.output.clone() };
@@ -45,7 +45,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let cut = cut.filter(|dim| !axes.contains(dim));
     let threads = if cut.is_some() { threads(call, 4 * x.shape.count()) } else { 1 };
     let mut work = Work::new(call.threads);
-    let attr = Attr::new(library).map_err(said)?;
+    let attr = Attr::new(library).map_err(message)?;
     for thread in 0..threads {
         let mut ranges: Ranges = whole(x);
         if let Some(dim) = cut {
@@ -60,15 +60,18 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
             .map(|(dim, range)| if axes.contains(&dim) { 0..1 } else { range.clone() })
             .collect();
         if !dense(x, &ranges) || !dense(&y, &own) {
-            return Err(format!("{x} cannot be divided"));
+            return Err(format!("{x} cannot be divided between threads"));
         }
         let sizes = |ranges: &Ranges| ranges.iter().map(ExactSizeIterator::len).collect::<Vec<_>>();
         let src = desc::shaped(library, &sizes(&ranges), &x.layout, data)?;
         let dst = desc::shaped(library, &sizes(&own), &x.layout, data)?;
-        let made = PrimitiveDesc::reduction(library, algorithm, [&src, &dst], &attr).map_err(said)?;
+        let made = PrimitiveDesc::reduction(library, algorithm, [&src, &dst], &attr).map_err(message)?;
         let variant = work.variant(choose(made, 0)?, vec![Arg::SRC, Arg::DST, Arg::SCRATCH]);
-        let places =
-            vec![Place::Input(0, offset(x, &ranges)), Place::Output(offset(&y, &own)), Place::Scratch];
+        let places = vec![
+            ArgPlace::Input(0, offset(x, &ranges)),
+            ArgPlace::Output(offset(&y, &own)),
+            ArgPlace::Scratch,
+        ];
         work.run(thread, variant, places);
     }
     Ok(work)

@@ -1,7 +1,7 @@
 //! Conversions between layouts.
 
 use super::step::{Ranges, dense, offset, whole};
-use super::work::{Place, Work, choose, part, threads};
+use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{Call, desc, op};
 use onednn_sys::{Arg, Attr, Library, PrimitiveDesc};
 use ovolo::op::Lowering;
@@ -14,10 +14,10 @@ pub(super) const OPS: &[Lowering] = &[
     op!("onednn.reorder", "reorder", work),
 ];
 
-/// Divides a conversion by a dimension that is outermost on both sides, where there is one.
+/// Divides a conversion between threads, by a dimension that is outermost in both layouts if there is one.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let (x, y) = (call.inputs[0], call.output);
-    let said = |error: onednn_sys::Error| error.to_string();
+    let message = |error: onednn_sys::Error| error.to_string();
     let data = desc::data_type(y.dtype)?;
     let block = |dim: usize| x.layout.block(dim).max(y.layout.block(dim));
     let threads = threads(call, 4 * y.shape.count());
@@ -37,25 +37,28 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     };
     let cut = (0..y.shape.rank()).find(divides);
     let mut work = Work::new(call.threads);
-    let attr = Attr::new(library).map_err(said)?;
+    let attr = Attr::new(library).map_err(message)?;
     for thread in 0..if cut.is_some() { threads } else { 1 } {
         let ranges = cut.map_or_else(|| whole(y), |dim| some(dim, thread));
         let sizes: Vec<usize> = ranges.iter().map(ExactSizeIterator::len).collect();
         let src = desc::shaped(library, &sizes, &canonical(&x.layout, &sizes), data)?;
         let dst = desc::shaped(library, &sizes, &canonical(&y.layout, &sizes), data)?;
-        let made = PrimitiveDesc::reorder(library, [&src, &dst], &attr).map_err(said)?;
+        let made = PrimitiveDesc::reorder(library, [&src, &dst], &attr).map_err(message)?;
         let variant = work.variant(choose(made, 0)?, vec![Arg::SRC, Arg::DST, Arg::SCRATCH]);
-        let places =
-            vec![Place::Input(0, offset(x, &ranges)), Place::Output(offset(y, &ranges)), Place::Scratch];
+        let places = vec![
+            ArgPlace::Input(0, offset(x, &ranges)),
+            ArgPlace::Output(offset(y, &ranges)),
+            ArgPlace::Scratch,
+        ];
         work.run(thread, variant, places);
     }
     Ok(work)
 }
 
-/// The default layout, where dimensions of one element are all that sets a layout apart from it.
+/// Returns the default layout if `layout` differs from it only by dimensions of one element.
 ///
-/// The library's cache takes such layouts for one and gives what it made for either, so the
-/// implementation would hang on what was asked before.
+/// The library's primitive cache does not distinguish such layouts: it returns what it made for either of them. So
+/// the implementation would depend on earlier calls.
 fn canonical(layout: &Layout, sizes: &[usize]) -> Layout {
     let order = layout.order(sizes.len());
     let long = order.iter().filter(|dim| sizes[**dim] > 1);
@@ -67,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layouts_that_differ_in_single_elements_are_one() {
+    fn layouts_that_differ_only_in_dimensions_of_one_element_are_equal() {
         let canonical =
             |layout: &str, sizes: &[usize]| canonical(&layout.parse().unwrap(), sizes).to_string();
         assert_eq!(canonical("nhwc", &[1, 8, 1, 1]), "plain");

@@ -1,7 +1,7 @@
-//! Resampling, where the library's one convention gives what the op's attributes ask for.
+//! Resampling, for attributes that agree with the one convention of the library.
 
 use super::step::{Ranges, dense, offset, whole};
-use super::work::{Place, Work, choose, part, threads};
+use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{AS_OPERAND, Call, desc, op};
 use onednn_sys::{Algorithm, Arg, Attr, Library, PrimitiveDesc};
 use ovolo::op::Lowering;
@@ -11,24 +11,24 @@ use ovolo::op::resize::taps;
 pub(super) const OPS: &[Lowering] =
     &[Lowering { layouts: AS_OPERAND, ..op!("onednn.resize", "resize", work) }];
 
-/// How far weights may differ: the library computes them in `f32`.
-const CLOSE: f64 = 1e-5;
+/// The largest accepted difference between weights. The library computes weights in `f32`.
+const WEIGHT_TOLERANCE: f64 = 1e-5;
 
-/// Divides a resampling by images, channels, or blocks of these.
+/// Divides a resampling between threads by images, channels, or blocks of channels.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let (x, y) = (call.inputs[0], call.output);
-    let said = |error: onednn_sys::Error| error.to_string();
+    let message = |error: onednn_sys::Error| error.to_string();
     let linear = match call.attrs.expect_str("mode") {
         "nearest" => false,
         "linear" => true,
-        other => return Err(format!("oneDNN has no mode \"{other}\"")),
+        other => return Err(format!("oneDNN does not support mode \"{other}\"")),
     };
     for axis in 0..2 {
         let (input, output) = (x.shape[2 + axis], y.shape[2 + axis]);
         let wanted = taps(call.attrs, axis, input);
         let given = (0..output).map(|at| library_taps(linear, at, output, input));
-        if !wanted.iter().zip(given).all(|(wanted, given)| alike(wanted, &given)) {
-            return Err("oneDNN places elements by half pixels and the sizes".to_owned());
+        if !wanted.iter().zip(given).all(|(wanted, given)| nearly_equal(wanted, &given)) {
+            return Err("oneDNN supports only half-pixel coordinates with the scale of the sizes".to_owned());
         }
     }
     let algorithm = if linear { Algorithm::RESAMPLING_LINEAR } else { Algorithm::RESAMPLING_NEAREST };
@@ -37,7 +37,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
     let dim = if y.shape[0] >= threads { 0 } else { y.layout.order(4)[1] };
     let mut work = Work::new(call.threads);
     let mut known: Vec<(usize, usize)> = Vec::new();
-    // Rows of the result read rows of the operand that others read as well.
+    // Neighbouring rows of the result read the same rows of the operand, so rows are not divided.
     let threads = if dim < 2 && y.layout.order(4)[0] == 0 { threads } else { 1 };
     for thread in 0..threads {
         let mut ranges: Ranges = whole(y);
@@ -50,7 +50,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
         let mut input: Ranges = whole(x);
         input[..2].clone_from_slice(&ranges[..2]);
         if !dense(x, &input) || !dense(y, &ranges) {
-            return Err(format!("{x} cannot be divided"));
+            return Err(format!("{x} cannot be divided between threads"));
         }
         let size = ranges[0].len() * ranges[1].len();
         let variant = match known.iter().find(|(other, _)| *other == size) {
@@ -59,23 +59,27 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
                 let sizes = |ranges: &Ranges| ranges.iter().map(ExactSizeIterator::len).collect::<Vec<_>>();
                 let src = desc::shaped(library, &sizes(&input), &x.layout, data)?;
                 let dst = desc::shaped(library, &sizes(&ranges), &y.layout, data)?;
-                let attr = Attr::new(library).map_err(said)?;
+                let attr = Attr::new(library).map_err(message)?;
                 let made =
-                    PrimitiveDesc::resampling(library, algorithm, [&src, &dst], &attr).map_err(said)?;
+                    PrimitiveDesc::resampling(library, algorithm, [&src, &dst], &attr).map_err(message)?;
                 let variant = work.variant(choose(made, 0)?, vec![Arg::SRC, Arg::DST, Arg::SCRATCH]);
                 known.push((size, variant));
                 variant
             }
         };
-        let places =
-            vec![Place::Input(0, offset(x, &input)), Place::Output(offset(y, &ranges)), Place::Scratch];
+        let places = vec![
+            ArgPlace::Input(0, offset(x, &input)),
+            ArgPlace::Output(offset(y, &ranges)),
+            ArgPlace::Scratch,
+        ];
         work.run(thread, variant, places);
     }
     Ok(work)
 }
 
-/// What the library reads for an element (`linear_coeffs_t` and `nearest_idx` in its sources): half
-/// pixels, the scale being that of the sizes, and the nearest with ties away from zero.
+/// Returns the elements that the library reads for an element, with their weights (`linear_coeffs_t` and
+/// `nearest_idx` in its sources): half pixels, the scale is the ratio of the sizes, and `nearest` rounds ties away
+/// from zero.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn library_taps(linear: bool, at: usize, output: usize, input: usize) -> Vec<(usize, f64)> {
     let place = (at as f64 + 0.5) * input as f64 / output as f64 - 0.5;
@@ -89,11 +93,11 @@ fn library_taps(linear: bool, at: usize, output: usize, input: usize) -> Vec<(us
     if left == right { vec![(left, 1.0)] } else { vec![(left, 1.0 - weight), (right, weight)] }
 }
 
-/// Whether sums are the same up to rounding.
-fn alike(wanted: &[(usize, f64)], given: &[(usize, f64)]) -> bool {
+/// Returns whether two weighted sums are equal up to rounding.
+fn nearly_equal(wanted: &[(usize, f64)], given: &[(usize, f64)]) -> bool {
     let weight = |taps: &[(usize, f64)], at: usize| -> f64 {
         taps.iter().filter(|(other, _)| *other == at).map(|(_, weight)| weight).sum()
     };
     let all = wanted.iter().chain(given);
-    all.into_iter().all(|(at, _)| (weight(wanted, *at) - weight(given, *at)).abs() <= CLOSE)
+    all.into_iter().all(|(at, _)| (weight(wanted, *at) - weight(given, *at)).abs() <= WEIGHT_TOLERANCE)
 }

@@ -1,7 +1,7 @@
 //! Transposed convolutions, which oneDNN calls deconvolutions.
 
 use super::step::{Ranges, offset, whole};
-use super::work::{Place, Work, choose, part, threads};
+use super::work::{ArgPlace, Work, choose, part, threads};
 use super::{Call, desc, op};
 use onednn_sys::{Arg, Attr, Library, PrimitiveDesc, Window};
 use ovolo::op::transposed::Axis;
@@ -20,12 +20,12 @@ pub(super) const OPS: &[Lowering] = &[Lowering {
     ..op!("onednn.conv-transpose", "conv-transpose", work)
 }];
 
-/// Divides a transposed convolution: by images, or by channels where they lie outermost.
+/// Divides a transposed convolution between threads, by images, or by channels if those are outermost in memory.
 pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, String> {
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.output);
-    let said = |error: onednn_sys::Error| error.to_string();
+    let message = |error: onednn_sys::Error| error.to_string();
     if call.attrs.expect_int("groups") != 1 {
-        return Err("it takes one group".to_owned());
+        return Err("only one group is supported".to_owned());
     }
     let data = desc::data_type(x.dtype)?;
     let axes = [
@@ -41,7 +41,7 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
         after: [0, 1].map(|at| signed(axes[at].after) - added[at]).to_vec(),
     };
     let threads = threads(call, x.shape.count().saturating_mul(w.shape[1..].iter().product()));
-    // Weights of some outputs lie in one piece where there are no inputs beside them.
+    // The weights of some outputs are contiguous if one block holds all inputs.
     let side_by_side = w.shape[0] <= w.layout.block(0) && !w.layout.is_plain();
     let dim = if y.shape[0] >= threads {
         0
@@ -74,9 +74,10 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
                 let weights = TensorType { shape: shape.as_slice().into(), ..w.clone() };
                 let weights = desc::transposed(library, &weights)?;
                 let bias = desc::shaped(library, &[outputs.len()], &Default::default(), data)?;
-                let attr = Attr::new(library).map_err(said)?;
+                let attr = Attr::new(library).map_err(message)?;
                 let operands = [&src, &weights, &bias, &dst];
-                let made = PrimitiveDesc::deconvolution(library, operands, &window, &attr).map_err(said)?;
+                let made =
+                    PrimitiveDesc::deconvolution(library, operands, &window, &attr).map_err(message)?;
                 let args = vec![Arg::SRC, Arg::WEIGHTS, Arg::BIAS, Arg::DST, Arg::SCRATCH];
                 let variant = work.variant(choose(made, 0)?, args);
                 known.push((size, variant));
@@ -85,30 +86,39 @@ pub(super) fn work(library: &'static Library, call: &Call<'_>) -> Result<Work, S
         };
         let first = [0, outputs.start, 0, 0];
         let places = vec![
-            Place::Input(0, offset(x, &input)),
-            Place::Input(1, w.layout.offset(&w.shape, &first) * w.dtype.size()),
-            Place::Input(2, outputs.start * x.dtype.size()),
-            Place::Output(offset(y, &ranges)),
-            Place::Scratch,
+            ArgPlace::Input(0, offset(x, &input)),
+            ArgPlace::Input(1, w.layout.offset(&w.shape, &first) * w.dtype.size()),
+            ArgPlace::Input(2, outputs.start * x.dtype.size()),
+            ArgPlace::Output(offset(y, &ranges)),
+            ArgPlace::Scratch,
         ];
         work.run(thread, variant, places);
     }
     Ok(work)
 }
 
-/// All of it on one thread.
+/// Creates the whole work for one thread.
 fn one(library: &'static Library, call: &Call<'_>, window: &Window) -> Result<Work, String> {
     let (x, w, b, y) = (call.inputs[0], call.inputs[1], call.inputs[2], call.output);
-    let said = |error: onednn_sys::Error| error.to_string();
-    let operands =
-        [desc::of(library, x)?, desc::transposed(library, w)?, desc::of(library, b)?, desc::of(library, y)?];
-    let attr = Attr::new(library).map_err(said)?;
-    let made = PrimitiveDesc::deconvolution(library, operands.each_ref(), window, &attr).map_err(said)?;
+    let message = |error: onednn_sys::Error| error.to_string();
+    let operands = [
+        desc::describe(library, x)?,
+        desc::transposed(library, w)?,
+        desc::describe(library, b)?,
+        desc::describe(library, y)?,
+    ];
+    let attr = Attr::new(library).map_err(message)?;
+    let made = PrimitiveDesc::deconvolution(library, operands.each_ref(), window, &attr).map_err(message)?;
     let mut work = Work::new(call.threads);
     let variant =
         work.variant(choose(made, 0)?, vec![Arg::SRC, Arg::WEIGHTS, Arg::BIAS, Arg::DST, Arg::SCRATCH]);
-    let places =
-        vec![Place::Input(0, 0), Place::Input(1, 0), Place::Input(2, 0), Place::Output(0), Place::Scratch];
+    let places = vec![
+        ArgPlace::Input(0, 0),
+        ArgPlace::Input(1, 0),
+        ArgPlace::Input(2, 0),
+        ArgPlace::Output(0),
+        ArgPlace::Scratch,
+    ];
     work.run(0, variant, places);
     Ok(work)
 }

@@ -1,76 +1,76 @@
-//! Work that is divided among threads, and running it.
+//! Work that is divided between threads, and its execution.
 
 use onednn_sys::{Arg, Primitive, PrimitiveDesc};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use std::sync::Mutex;
 
-/// Where an argument lies: in an operand, in the result (both so many bytes in), or in scratch.
+/// The place of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Operand, and bytes into it.
+pub(super) enum ArgPlace {
+    /// In an operand: its number, and the offset in bytes.
     Input(usize, usize),
-    /// Bytes into the result.
+    /// In the result: the offset in bytes.
     Output(usize),
-    /// The thread's part of the scratch memory.
+    /// In the thread's part of the scratch memory.
     Scratch,
 }
 
-/// An implementation, and its arguments in order.
+/// An implementation with its arguments in order.
 pub(super) struct Variant {
     desc: PrimitiveDesc,
     args: Vec<Arg>,
 }
 
-/// One run of a variant, with places in the order of its arguments.
+/// One run of a variant, with the places of its arguments in order.
 struct Run {
     variant: usize,
-    places: Vec<Place>,
+    places: Vec<ArgPlace>,
 }
 
-/// What each thread runs.
+/// The runs of each thread.
 pub(super) struct Work {
     variants: Vec<Variant>,
     slots: Vec<Vec<Run>>,
-    /// Operands whose buffer the result may take.
+    /// The operands whose buffer the result may take.
     pub in_place: Vec<usize>,
-    /// The operand whose buffer the result must be.
+    /// The operand whose buffer the result must take.
     pub alias: Option<usize>,
 }
 
-/// Bytes that scratch is a multiple of.
+/// The alignment of each thread's scratch memory, in bytes.
 const ALIGN: usize = 64;
 
 impl Work {
-    /// Nothing yet, for so many threads.
+    /// Returns work without runs for `threads` threads.
     pub(super) fn new(threads: usize) -> Self {
         let slots = (0..threads.max(1)).map(|_| Vec::new()).collect();
         Self { variants: Vec::new(), slots, in_place: Vec::new(), alias: None }
     }
 
-    /// Adds an implementation; its number.
+    /// Adds an implementation and returns its number.
     pub(super) fn variant(&mut self, desc: PrimitiveDesc, args: Vec<Arg>) -> usize {
         self.variants.push(Variant { desc, args });
         self.variants.len() - 1
     }
 
-    /// Adds a run to a thread's list.
-    pub(super) fn run(&mut self, slot: usize, variant: usize, places: Vec<Place>) {
+    /// Adds a run to the list of a thread.
+    pub(super) fn run(&mut self, slot: usize, variant: usize, places: Vec<ArgPlace>) {
         let slots = self.slots.len();
         self.slots[slot % slots].push(Run { variant, places });
     }
 
-    /// The implementation's name: that of the first variant, which the others share where they can.
+    /// Returns the name of the implementation of the first variant. The others have the same one if possible.
     fn name(&self) -> String {
         self.variants.first().map(|variant| variant.desc.name()).unwrap_or_default()
     }
 
-    /// Scratch bytes of one thread.
+    /// Returns the scratch bytes of one thread.
     fn scratch(&self) -> usize {
         let largest = self.variants.iter().map(|variant| variant.desc.scratch()).max().unwrap_or(0);
         largest.next_multiple_of(ALIGN)
     }
 
-    /// The contract.
+    /// Returns the contract of the kernel.
     pub(super) fn contract(&self) -> Contract {
         Contract {
             implementation: self.name(),
@@ -81,7 +81,7 @@ impl Work {
         }
     }
 
-    /// The kernel: every thread gets primitives of its own.
+    /// Creates the kernel, in which each thread has its own primitives.
     pub(super) fn kernel(self) -> Result<Divided, String> {
         let scratch = self.scratch();
         let mut slots = Vec::new();
@@ -109,38 +109,38 @@ impl Work {
     }
 }
 
-/// What one thread runs.
+/// The runs of one thread, with their primitives.
 struct Slot {
     primitives: Vec<Primitive>,
-    runs: Vec<(usize, Vec<Place>)>,
-    /// The places of the present run; kept, so that running allocates nothing.
+    runs: Vec<(usize, Vec<ArgPlace>)>,
+    /// The addresses for the current run. The vector is kept, so that a run allocates nothing.
     places: Vec<*mut u8>,
 }
 
-// SAFETY: `places` is written before it is read in every run.
+// SAFETY: each run writes `places` before it reads it.
 unsafe impl Send for Slot {}
 
-/// A kernel that is divided among threads.
+/// A kernel that is divided between threads.
 pub(super) struct Divided {
     slots: Vec<Mutex<Slot>>,
     scratch: usize,
 }
 
-/// The buffers of a step, for its threads.
+/// The buffers of a step, shared by its threads.
 #[derive(Clone, Copy)]
 struct Buffers<'a>(&'a Args<'a>);
 
-// SAFETY: pointers are only addresses; each use justifies itself.
+// SAFETY: the pointers are only addresses; each access to the memory has its own justification.
 unsafe impl Send for Buffers<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Buffers<'_> {}
 
 impl Buffers<'_> {
-    fn at(&self, place: Place, slot: usize, scratch: usize) -> *mut u8 {
+    fn at(&self, place: ArgPlace, slot: usize, scratch: usize) -> *mut u8 {
         match place {
-            Place::Input(operand, offset) => self.0.inputs[operand].wrapping_add(offset).cast_mut(),
-            Place::Output(offset) => self.0.output.wrapping_add(offset),
-            Place::Scratch => self.0.scratch.wrapping_add(slot * scratch),
+            ArgPlace::Input(operand, offset) => self.0.inputs[operand].wrapping_add(offset).cast_mut(),
+            ArgPlace::Output(offset) => self.0.output.wrapping_add(offset),
+            ArgPlace::Scratch => self.0.scratch.wrapping_add(slot * scratch),
         }
     }
 }
@@ -155,22 +155,21 @@ impl Kernel for Divided {
             for (primitive, at) in runs {
                 places.clear();
                 places.extend(at.iter().map(|place| buffers.at(*place, index, self.scratch)));
-                // SAFETY: the places are parts of the step's buffers, of the sizes of the descriptors
-                // that the primitive was made with; threads write disjoint parts of the result, and
-                // scratch of their own.
+                // SAFETY: the places are parts of the step's buffers and have the sizes of the descriptors that the
+                // primitive was made with. Threads write disjoint parts of the result and use their own scratch
+                // memory.
                 if let Err(error) = unsafe { primitives[*primitive].run(places) } {
                     *failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
                 }
             }
         });
         if let Some(error) = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
-            panic!("oneDNN made a primitive and does not run it: {error}");
+            panic!("oneDNN cannot run a primitive that it has created: {error}");
         }
     }
 }
 
-/// Goes on to implementation `index` of those that are more than a reference; the error says that
-/// there is none.
+/// Moves on to implementation `index` among those that are not the reference. The error says that there is none.
 pub(super) fn choose(mut desc: PrimitiveDesc, index: usize) -> Result<PrimitiveDesc, String> {
     let mut seen = 0;
     loop {
@@ -189,15 +188,15 @@ pub(super) fn choose(mut desc: PrimitiveDesc, index: usize) -> Result<PrimitiveD
     }
 }
 
-/// Operations for which a thread is worth its wake-up. (Tests divide what is far smaller.)
-const LEAST: usize = if cfg!(test) { 1 } else { 64 * 1024 };
+/// The number of operations for which another thread is worth its wake-up. Tests divide much smaller work.
+const MIN_OPERATIONS: usize = if cfg!(test) { 1 } else { 64 * 1024 };
 
-/// Threads for so many operations.
+/// Returns the number of threads for so many operations.
 pub(super) fn threads(call: &Call<'_>, operations: usize) -> usize {
-    call.threads.min(operations / LEAST).max(1)
+    call.threads.min(operations / MIN_OPERATIONS).max(1)
 }
 
-/// Part `index` of `parts` nearly equal parts of `0..count`, cut at multiples of `unit`.
+/// Returns part `index` of `parts` nearly equal parts of `0..count`, cut at multiples of `unit`.
 pub(super) fn part(count: usize, parts: usize, index: usize, unit: usize) -> std::ops::Range<usize> {
     let units = count.div_ceil(unit);
     let cut = |index: usize| (units * index / parts * unit).min(count);

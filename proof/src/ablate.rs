@@ -1,4 +1,4 @@
-//! What each rule is worth: the cost of the best program without it.
+//! What each rule is worth: the cost of the best plan without it.
 
 use ovolo::compile::{self, Compilation, Options};
 use ovolo::error::Error;
@@ -10,17 +10,17 @@ use ovolo::pass::PassReport;
 pub struct Worth {
     /// The rule's name.
     pub rule: String,
-    /// Seconds by the cost model; or why there is no program without it.
+    /// Seconds by the cost model, or why no plan is found without the rule.
     pub without: Result<f64, String>,
 }
 
-/// The cost with all rules, and without each of those that changed the e-graph (taking away any other changes
-/// nothing), the dearest to lose first. `told` hears how many are done of how many, and which
-/// is next. The rules of the
-/// options are as before when this ends.
+/// Returns the cost with all rules, and the cost without each rule that changed the e-graph (removing any
+/// other rule changes nothing). The rule whose loss costs most comes first. `told` is called before each rule
+/// with the number of rules done, the number of all rules, and the rule's name. `options` has its rules back
+/// when this returns.
 ///
 /// # Errors
-/// A model that does not compile with all rules.
+/// An error if the model does not compile with all rules.
 pub fn rules(
     graph: &Graph,
     options: &mut Options,

@@ -1,9 +1,10 @@
-//! Checking rules against each other, against pipelines and against a corpus.
+//! Checks rules against each other, against pipelines and against a corpus.
 //!
-//! The reader refuses what is malformed; this finds what is well formed and cannot be meant: sides of
-//! different types, left sides that never match, examples that do not read, variables that are bound and not used, rules that change
-//! nothing, that another makes superfluous or undoes, that no pipeline uses, that never fire. Gives all
-//! findings at once, in the order of the rules, each with its places.
+//! The reader refuses malformed rules. This module finds rules that are well formed but probably wrong: sides
+//! of different types, left sides that never match, examples that cannot be parsed, variables that are bound
+//! and never used, and rules that change nothing, that another rule makes redundant or reverses, that no
+//! pipeline uses, or that never fire. It returns all findings at once, in the order of the rules, each with
+//! its places.
 
 mod contradiction;
 mod order;
@@ -22,37 +23,37 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The kinds of findings, in the words of the reports.
+/// The kinds of findings, with the names that reports use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// The sides are of different types, or the right side of none.
+    /// The sides have different types, or the right side has no type.
     Mistyped,
     /// No match can satisfy the guards, or the left side has no type.
     Impossible,
-    /// A shipped rule has the name.
+    /// A rule that ships with ovolo has the same name.
     NameTaken,
-    /// An example does not read.
+    /// An example cannot be parsed.
     Example,
-    /// The right side is the left side.
+    /// The right side equals the left side.
     Idle,
-    /// A variable is bound and not used.
+    /// A variable is bound and never used.
     Unused,
-    /// Every match of the rule is one of another, with the same result.
+    /// Every match of the rule is a match of another rule with the same result.
     Subsumed,
-    /// No left side was drawn, so that nothing is known of the types.
+    /// No instance of the left side was found, so the types were not checked.
     Undrawn,
-    /// Another rule is this one backwards: together they add nodes and gain nothing.
+    /// Another rule is this rule reversed: together they add nodes and gain nothing.
     Undone,
-    /// No pipeline has the rule in a phase.
+    /// No phase of any pipeline has the rule.
     NoPipeline,
-    /// A pipeline has it in a phase that does not allow what it rounds to.
+    /// A pipeline has the rule in a phase that does not allow the precision that the rule rounds to.
     TooCoarse,
     /// The rule fired on no model of the corpus.
     NeverFires,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 12] = [
         Self::Mistyped,
         Self::Impossible,
@@ -87,22 +88,22 @@ impl Kind {
     }
 }
 
-/// Something to think about.
+/// A probable mistake in a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What kind of thing.
+    /// The kind.
     pub kind: Kind,
-    /// The rule it is about.
+    /// The rule.
     pub rule: Arc<Rule>,
     /// The other rule, if there is one.
     pub other: Option<Arc<Rule>>,
     /// What was found.
     pub message: String,
-    /// What to do.
+    /// What the author can do about it.
     pub help: String,
-    /// Where: the first is the place, the others explain it.
+    /// The places in rule files: the first is where the finding is, the others explain it.
     pub places: Vec<Place>,
-    /// Whether it is known already.
+    /// Whether it was found before and accepted.
     known: bool,
 }
 
@@ -111,27 +112,27 @@ pub struct Finding {
 pub struct Place {
     /// The file.
     pub file: String,
-    /// Where in it.
+    /// Where in the file.
     pub span: Span,
-    /// What is there.
+    /// What is at this place.
     pub text: String,
 }
 
 impl Place {
-    fn of(rule: &Rule, span: Span, text: impl Into<String>) -> Self {
+    fn new(rule: &Rule, span: Span, text: impl Into<String>) -> Self {
         Self { file: rule.file.clone(), span, text: text.into() }
     }
 }
 
-/// Whether a rule is one that ships with ovolo, as it ships.
+/// Whether a rule equals a rule that ships with ovolo.
 fn ships(rule: &Rule, shipped: &RuleSet) -> bool {
     let same = |other: &Rule| other.name == rule.name && other.from == rule.from && other.to == rule.to;
     shipped.rules().iter().any(|other| same(other))
 }
 
 impl Finding {
-    /// Whether it is only worth knowing: what cannot be drawn may still be right, and of the shipped rules
-    /// each one that undoes another is held to its worth.
+    /// Whether this is only a note: a rule without instances may still be right, and each shipped rule that
+    /// reverses another has a test that shows what it is worth.
     pub fn is_note(&self) -> bool {
         self.known || self.kind == Kind::Undrawn
     }
@@ -149,18 +150,19 @@ impl Finding {
     }
 
     fn at(mut self, span: Span, text: impl Into<String>) -> Self {
-        self.places.push(Place::of(&self.rule, span, text));
+        self.places.push(Place::new(&self.rule, span, text));
         self
     }
 
     fn and(mut self, other: &Arc<Rule>, text: impl Into<String>) -> Self {
-        self.places.push(Place::of(other, other.places.name, text));
+        self.places.push(Place::new(other, other.places.name, text));
         self.other = Some(Arc::clone(other));
         self
     }
 }
 
-/// Checks rules by themselves and against each other, but for types. `shipped` are the rules that ship with ovolo.
+/// Checks each rule by itself and against the others, except for types. `shipped` are the rules that ship
+/// with ovolo.
 pub fn rules(rules: &[Arc<Rule>], ops: &Ops, shipped: &RuleSet) -> Vec<Finding> {
     let mut findings = Vec::new();
     for rule in rules {
@@ -188,8 +190,8 @@ pub fn rules(rules: &[Arc<Rule>], ops: &Ops, shipped: &RuleSet) -> Vec<Finding> 
         for other in at + 1..rules.len() {
             if forwards[at] == backwards[other] {
                 let other = &rules[other];
-                let help = "where models hold one side only, one of them is enough: `rules ablate` says what \
-                            each is worth; where both are meant, `--allow undone`";
+                let help = "if models contain only one of the two sides, keep one of the rules: `rules ablate` shows what \
+                            each is worth; if you need both, pass `--allow undone`";
                 let message = format!("`{}` is this rule backwards", other.name);
                 let finding = Finding::new(Kind::Undone, rule, message, help)
                     .at(rule.places.name, "this rule")
@@ -201,8 +203,8 @@ pub fn rules(rules: &[Arc<Rule>], ops: &Ops, shipped: &RuleSet) -> Vec<Finding> 
     arranged(findings, rules)
 }
 
-/// Rules that have the name of a shipped one. A file of which most rules are is another version of a shipped
-/// file, and so is one of its name.
+/// Finds rules that have the name of a shipped rule. Files that are another version of a shipped file do not
+/// count: those with the same file name, and those most of whose rules are shipped ones.
 pub fn names(rules: &[Arc<Rule>], shipped: &RuleSet) -> Vec<Finding> {
     let of_name = |rule: &Rule| shipped.rules().iter().find(|other| other.name == rule.name);
     let version = |rule: &Rule| rule::is_version(rules, &rule.file, shipped);
@@ -211,36 +213,35 @@ pub fn names(rules: &[Arc<Rule>], shipped: &RuleSet) -> Vec<Finding> {
         .filter(|(rule, other)| rule.stem() != other.stem() && !version(rule))
         .map(|(rule, other)| {
             let message = format!("a rule that ships with ovolo has this name ({}:{})", other.file, other.line);
-            let help = "give it a name of its own: with both, `--rules` refuses the files, and a pipeline that \
+            let help = "give it a different name: with both, `--rules` refuses the files, and a pipeline that \
                         names it could mean either";
             Finding::new(Kind::NameTaken, rule, message, help).at(rule.places.name, "this rule").and(other, "that one")
         })
         .collect()
 }
 
-/// Rules whose sides are of different types on an instance, or whose right side never has a type; on so
-/// many threads. `done` is told of each rule.
+/// Finds rules whose sides have different types on some instance, or whose right side never has a type. Uses
+/// `threads` threads; `done` is called with each rule that is checked.
 pub fn types(rules: &[Arc<Rule>], threads: usize, done: &(dyn Fn(&Rule) + Sync)) -> Vec<Finding> {
     let finding = |(rule, typing): (&Arc<Rule>, Typing)| match typing {
         Typing::Alike => None,
         Typing::Clash(clash) => Some(mistyped(rule, &clash)),
         Typing::Undrawn(why) => {
-            let message =
-                format!("no left side was drawn that can be typed and that the guards admit: {why}");
-            let help = "its types are not checked; `rules verify` counts what refuses them";
+            let message = format!("no instance was found that has types and that the guards accept: {why}");
+            let help = "its types were not checked; `rules verify` counts why instances are refused";
             Some(Finding::new(Kind::Undrawn, rule, message, help).at(rule.places.name, ""))
         }
     };
     rules.iter().zip(verify::typings(rules, threads, done)).filter_map(finding).collect()
 }
 
-/// Findings first, in the order of the rules, and notes after them. Rows of one `for_each` have one text:
-/// what is wrong with it is told once, of the first of them.
+/// Sorts findings in the order of the rules, with notes at the end. The rows of one `for_each` share their
+/// text, so a mistake in that text is reported once, for the first row.
 pub fn arranged(mut findings: Vec<Finding>, rules: &[Arc<Rule>]) -> Vec<Finding> {
     findings.sort_by_key(|finding| {
         (finding.is_note(), rules.iter().position(|rule| Arc::ptr_eq(rule, &finding.rule)), finding.kind)
     });
-    // What can never match is not drawn either.
+    // A rule that can never match has no instances either; one finding is enough.
     let impossible: Vec<Arc<Rule>> = findings
         .iter()
         .filter(|finding| finding.kind == Kind::Impossible)
@@ -267,12 +268,12 @@ fn mistyped(rule: &Arc<Rule>, clash: &Clash) -> Finding {
         Ok(right) => (
             "the sides differ in type",
             format!("right: {right}"),
-            "make both sides one type, or ask for it in `when`",
+            "make both sides the same type, or add a guard to `when` that demands it",
         ),
         Err(why) => (
-            "the right side has no type wherever the left side stands, so that the rule never fires",
+            "the right side has no type on any match, so the rule never fires",
             format!("right: {why}"),
-            "mend the right side: what it is made of does not fit together",
+            "correct the right side: its ops do not fit together",
         ),
     };
     let with = if clash.variables.is_empty() { String::new() } else { format!(", with {}", clash.variables) };
@@ -281,7 +282,7 @@ fn mistyped(rule: &Arc<Rule>, clash: &Clash) -> Finding {
         .at(place(&rule.places.to), right)
 }
 
-/// A rule that no match can satisfy.
+/// Finds a rule that no match can satisfy.
 fn impossible(rule: &Arc<Rule>) -> Option<Finding> {
     let finding = |message: String, help: &str| Finding::new(Kind::Impossible, rule, message, help);
     if let Some(guards) = contradiction::contradiction(rule) {
@@ -290,17 +291,17 @@ fn impossible(rule: &Arc<Rule>) -> Option<Finding> {
             [one] => format!("{one} never holds"),
             many => format!("{} cannot hold together", many.join(" and ")),
         };
-        let found = finding(message, "loosen one of them, or delete the rule: it never fires");
+        let found = finding(message, "relax one of them, or delete the rule: it never fires");
         let spans = guards.iter().filter_map(|at| rule.places.when.get(*at));
         return Some(spans.fold(found, |found, span| found.at(*span, "")));
     }
     let (side, why) = untyped::untyped(rule)?;
-    let help = "mend the left side or the guards: as it stands the rule never fires";
+    let help = "correct the left side or the guards: the rule never fires";
     let place = rule.places.from.get(side).copied().unwrap_or(rule.places.name);
     Some(finding(format!("the left side never has a type: {why}"), help).at(place, ""))
 }
 
-/// Examples whose graph does not read or is not valid.
+/// Finds examples whose graph cannot be parsed or is not valid.
 fn examples(rule: &Arc<Rule>, ops: &Ops) -> Vec<Finding> {
     let mut findings = Vec::new();
     for example in &rule.examples {
@@ -311,21 +312,21 @@ fn examples(rule: &Arc<Rule>, ops: &Ops) -> Vec<Finding> {
                 (mistakes(&found), "write it in the text form of graphs, as `ovolo dump` prints it")
             }
             Ok(graph) => match ovolo::verify::verify(graph) {
-                Err(why) => (why.to_string(), "mend the graph: an example is a graph that could run"),
+                Err(why) => (why.to_string(), "correct the graph: an example must be a graph that can run"),
                 Ok(_) => continue,
             },
         };
-        let message = format!("its graph does not read: {message}");
+        let message = format!("its graph is not valid: {message}");
         findings.push(Finding { places: vec![place], ..Finding::new(Kind::Example, rule, message, help) });
     }
     findings
 }
 
-/// A rule whose right sides are its left sides.
+/// Finds a rule whose right sides equal its left sides.
 fn idle(rule: &Arc<Rule>) -> Option<Finding> {
-    let message = "the right side is the left side: the rule changes nothing";
+    let message = "the right side equals the left side, so the rule changes nothing";
     let help = "write what it should become, or delete the rule; operands of `add`, `mul` and other \
-                commutative ops match in both orders without one";
+                commutative ops match in both orders without a rule";
     same::sides(rule).then(|| {
         Finding::new(Kind::Idle, rule, message, help)
             .at(rule.places.from.first().copied().unwrap_or_default(), "left")
@@ -333,21 +334,21 @@ fn idle(rule: &Arc<Rule>) -> Option<Finding> {
     })
 }
 
-/// Rules that no phase of any pipeline has.
+/// Finds rules that no phase of any pipeline has, and rules in phases that do not allow their precision.
 pub fn pipelines(rules: &[Arc<Rule>], pipelines: &[Pipeline]) -> Vec<Finding> {
     let used = |rule: &Rule| pipelines.iter().flat_map(Pipeline::rewrites).any(|phase| phase.names(rule));
     let lonely: Vec<&Arc<Rule>> = rules.iter().filter(|rule| !used(rule)).collect();
-    let help = "add it to the `rules` of a phase, or delete it; `--pipeline FILE` names a pipeline of yours";
+    let help = "add it to the `rules` of a phase, or delete it; `--pipeline FILE` adds your own pipeline";
     let mut findings: Vec<Finding> = Vec::new();
     for rule in &lonely {
         let all =
             |list: &mut dyn Iterator<Item = &Arc<Rule>>| list.filter(|one| one.file == rule.file).count();
         let alone = all(&mut lonely.iter().copied());
-        // A file of which nothing is used is one finding.
+        // A file none of whose rules are used is reported once.
         let message = match alone > 1 && alone == all(&mut rules.iter()) {
             true if findings.iter().any(|finding| finding.rule.file == rule.file) => continue,
-            true => format!("no pipeline names this file, `{}`, or one of its {alone} rules", rule.stem()),
-            false => "no pipeline names it or its file".to_owned(),
+            true => format!("no pipeline names this file, `{}`, or any of its {alone} rules", rule.stem()),
+            false => "no pipeline names this rule or its file".to_owned(),
         };
         findings.push(Finding::new(Kind::NoPipeline, rule, message, help).at(rule.places.name, ""));
     }
@@ -357,28 +358,35 @@ pub fn pipelines(rules: &[Arc<Rule>], pipelines: &[Pipeline]) -> Vec<Finding> {
         };
         for pipeline in pipelines.iter().filter(strict) {
             let message = format!(
-                "it rounds to {}, and the precision of pipeline `{}` is {}",
+                "the rule rounds to {}, but the precision of pipeline `{}` is {}",
                 rule.precision, pipeline.name, pipeline.precision
             );
-            let help = "take it out of that pipeline's phases, or let the pipeline round so";
+            let help = "remove the rule from that pipeline's phases, or change the pipeline's `precision`";
             findings.push(Finding::new(Kind::TooCoarse, rule, message, help).at(rule.places.name, ""));
         }
     }
     findings
 }
 
-/// Rules that a corpus never made fire; `fired` says how often each one changed an e-graph.
+/// Finds rules that did not fire on any of a corpus of `models` models. `fired` counts how often each rule
+/// changed an e-graph.
 pub fn corpus(rules: &[Arc<Rule>], fired: &FxHashMap<String, usize>, models: usize) -> Vec<Finding> {
     let idle = rules.iter().filter(|rule| fired.get(&rule.name).is_none_or(|times| *times == 0));
     idle.map(|rule| {
-        let message = format!("it changed nothing on {models} models");
-        Finding::new(Kind::NeverFires, rule, message, "ask `rules why-not`, or find a model that needs it")
-            .at(rule.places.name, "")
+        let message = format!("the rule changed nothing on {models} models");
+        Finding::new(
+            Kind::NeverFires,
+            rule,
+            message,
+            "run `rules why-not` to see the reason, or find a model that needs the rule",
+        )
+        .at(rule.places.name, "")
     })
     .collect()
 }
 
-/// Variables that are bound once and not used; a name that begins with `_` says that this is meant.
+/// Finds variables that are bound once and never used. A name that begins with `_` says that this is
+/// intended.
 fn unused(rule: &Arc<Rule>) -> Vec<Finding> {
     let mut uses = Uses {
         operands: vec![0; rule.operand_vars.len()],
@@ -401,8 +409,8 @@ fn unused(rule: &Arc<Rule>) -> Vec<Finding> {
     lonely
         .filter(|(name, times)| *times == 1 && !name[1..].starts_with('_'))
         .map(|(name, _)| {
-            let help = format!("if any value will do, call it `{}_{}`", &name[..1], &name[1..]);
-            Finding::new(Kind::Unused, rule, format!("`{name}` is bound and not used"), help)
+            let help = format!("if any value is right, name it `{}_{}`", &name[..1], &name[1..]);
+            Finding::new(Kind::Unused, rule, format!("`{name}` is bound and never used"), help)
                 .at(rule.places.variable(name).unwrap_or(rule.places.name), "")
         })
         .collect()
@@ -463,7 +471,8 @@ impl Uses {
     }
 }
 
-/// Both sides with variables numbered as they come, so that equal rules have equal texts.
+/// Returns the text of both sides with variables numbered in order of appearance, so that equal rules have
+/// equal texts.
 fn equation(rule: &Rule, backwards: bool) -> String {
     let names = Names::of(rule);
     let side = |from: bool| -> String {
@@ -493,8 +502,8 @@ fn equation(rule: &Rule, backwards: bool) -> String {
     result + rest
 }
 
-/// Whether every match of `special` is one of `general`, with the same right sides, and no guard of
-/// `general` can say no where those of `special` agree.
+/// Whether every match of `special` is a match of `general` with the same right sides, and the guards of
+/// `general` accept whatever those of `special` accept.
 fn subsumes(general: &Rule, special: &Rule) -> bool {
     let root = |pattern: &Pattern| match pattern {
         Pattern::Op { op, .. } => op.name,
@@ -509,7 +518,7 @@ fn subsumes(general: &Rule, special: &Rule) -> bool {
     order::orders(&special.from).iter().any(|from| covers(general, special, from))
 }
 
-/// Whether a rule subsumes another one whose left sides are these.
+/// Whether `general` subsumes `special` with the left sides in this order.
 fn covers(general: &Rule, special: &Rule, from: &[Pattern]) -> bool {
     let names = Names::of(special);
     let mut cover = Cover {
@@ -535,7 +544,7 @@ fn covers(general: &Rule, special: &Rule, from: &[Pattern]) -> bool {
         && general.to.iter().zip(&special.to).all(|(a, b)| bound.template(a) == names.template(b))
 }
 
-/// A number with a variable as the variable alone, which is how a right side writes it.
+/// A number that is bound to a variable, as the variable alone: that is how a right side refers to it.
 fn bare(pattern: &Pattern) -> Pattern {
     match pattern {
         Pattern::Number(_, Some(var)) => Pattern::Operand(*var),
@@ -543,7 +552,7 @@ fn bare(pattern: &Pattern) -> Pattern {
     }
 }
 
-/// What the variables of a general rule stand for in a special one.
+/// The bindings that turn the general rule's pattern into the special one's.
 #[derive(Clone)]
 struct Cover<'a> {
     special: &'a Names,
@@ -567,7 +576,8 @@ impl Cover<'_> {
                 a.least <= b.least
                     && b.most <= a.most
                     && var.is_none_or(|var| {
-                        // What is bound on the right of the special rule is its number, or its name.
+                        // A right side of the special rule refers to a bound operand by its number or by its
+                        // name.
                         agree(&mut self.operands[var.0], self.special.pattern(&bare(special)))
                     })
             }
@@ -588,7 +598,8 @@ impl Cover<'_> {
         }
     }
 
-    /// Operands from the left; of what a rest of the general rule may take, the first that fits.
+    /// Matches operands from left to right. A rest of the general rule takes as many operands as the first
+    /// fit needs.
     fn operands(&mut self, general: &[Pattern], special: &[Pattern]) -> bool {
         let Some((first, more)) = general.split_first() else { return special.is_empty() };
         let Some(var) = first.spread() else {

@@ -1,7 +1,7 @@
-//! Running the examples beside rules.
+//! Runs the examples that stand beside rules.
 //!
-//! Takes rules, gives a verdict on each example: the graph becomes what `after` says, or the guard
-//! that `because` names says no. An example that nobody has blessed yet is wrong.
+//! Takes rules and returns a verdict for each example: the graph becomes what `after` says, or the guard that
+//! `because` names refuses. An example that nobody has blessed yet counts as wrong.
 
 use ovolo::egraph::{EGraph, Probe};
 use ovolo::error::{Diagnostic, Diagnostics};
@@ -10,40 +10,40 @@ use ovolo::op::Ops;
 use ovolo::rule::{Example, Rule};
 use ovolo::verify;
 
-/// What `because` says where the left side stands nowhere.
+/// The text of `because` when the left side matches nowhere.
 pub const NO_MATCH: &str = "no match";
 
-/// The most elements of a value in an example: examples are read and evaluated.
+/// The most elements of a value in an example, because examples are evaluated.
 pub(super) const LARGEST: usize = 1 << 22;
 
-/// One example, and what came of it.
+/// The result of one example.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// The rule's name.
     pub rule: String,
-    /// The place of the example among the rule's.
+    /// The position of the example among the rule's examples.
     pub index: usize,
-    /// What is wrong; `None` where all is well.
+    /// What is wrong; `None` if the example holds.
     pub wrong: Option<Wrong>,
 }
 
-/// What is wrong with an example.
+/// Why an example does not hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wrong {
     /// What happened, and what to do.
     pub message: String,
-    /// What would be right in place of what is expected, where the example may be blessed.
+    /// The expectation that would be right, if the example may be blessed.
     pub actual: Option<String>,
 }
 
-/// Runs the examples of a rule. Their graphs are of these ops.
+/// Runs the examples of a rule. `ops` are the ops that their graphs may use.
 pub fn run(rule: &Rule, ops: &Ops) -> Vec<Verdict> {
     let verdict =
         |(index, example)| Verdict { rule: rule.name.clone(), index, wrong: judge(rule, example, ops) };
     rule.examples.iter().enumerate().map(verdict).collect()
 }
 
-/// What a rule lacks: an example that fires, or one that does not.
+/// Returns what a rule lacks: an example that fires, or one that does not fire.
 pub fn lacks(rule: &Rule) -> Option<&'static str> {
     let fires = rule.examples.iter().any(|example| matches!(example, Example::Fires { .. }));
     let refuses = rule.examples.iter().any(|example| matches!(example, Example::Refuses { .. }));
@@ -59,7 +59,7 @@ fn judge(rule: &Rule, example: &Example, ops: &Ops) -> Option<Wrong> {
     let wrong = |message: String, actual: Option<String>| Some(Wrong { message, actual });
     let graph = match text::parse_small(ops, &example.graph(), LARGEST).map_err(|error| error.to_string()) {
         Ok(graph) => graph,
-        Err(why) => return wrong(format!("the graph does not read: {}", why.trim_end()), None),
+        Err(why) => return wrong(format!("the graph cannot be parsed: {}", why.trim_end()), None),
     };
     let graph = match verify::verify(graph) {
         Ok(graph) => graph.into_inner(),
@@ -75,7 +75,8 @@ fn judge(rule: &Rule, example: &Example, ops: &Ops) -> Option<Wrong> {
             match after {
                 Some(after) if *after == actual => None,
                 Some(after) => {
-                    let message = format!("it becomes\n{}\nand not\n{}", indented(&actual), indented(after));
+                    let message =
+                        format!("it becomes\n{}\ninstead of\n{}", indented(&actual), indented(after));
                     wrong(message, Some(actual))
                 }
                 None => {
@@ -85,19 +86,19 @@ fn judge(rule: &Rule, example: &Example, ops: &Ops) -> Option<Wrong> {
             }
         }
         (Example::Fires { .. }, Probe::Refuses { guard, reason }) => {
-            wrong(format!("it does not fire: `{}` says no: {reason}", named(&guard)), None)
+            wrong(format!("it does not fire: `{}` refuses: {reason}", named(&guard)), None)
         }
         (Example::Fires { .. }, Probe::NoMatch) => {
-            wrong("it does not fire: the left side stands nowhere in the graph".into(), None)
+            wrong("it does not fire: the left side matches nowhere in the graph".into(), None)
         }
         (Example::Fires { .. }, Probe::NoEffect) => {
-            wrong("it fires and changes nothing: the right side is there already".into(), None)
+            wrong("it fires but changes nothing: the right side exists already".into(), None)
         }
         (Example::Refuses { .. }, Probe::Fires(graph)) => {
             wrong(format!("it fires: the graph becomes\n{}", indented(&compact(&graph))), None)
         }
         (Example::Refuses { .. }, Probe::NoEffect) => {
-            wrong("it fires, and changes nothing: the right side is there already".into(), None)
+            wrong("it fires but changes nothing: the right side exists already".into(), None)
         }
         (Example::Refuses { because, .. }, probe) => {
             let actual = match probe {
@@ -106,14 +107,14 @@ fn judge(rule: &Rule, example: &Example, ops: &Ops) -> Option<Wrong> {
             };
             match because {
                 Some(because) if *because == actual => None,
-                Some(because) => wrong(format!("`{actual}` says no, and not `{because}`"), Some(actual)),
-                None => wrong(format!("`because` is missing: `{actual}` says no"), Some(actual)),
+                Some(because) => wrong(format!("`{actual}` refuses, not `{because}`"), Some(actual)),
+                None => wrong(format!("`because` is missing: `{actual}` refuses"), Some(actual)),
             }
         }
     }
 }
 
-/// The mistakes of a graph, each with what it points at.
+/// Joins the mistakes of a graph into one text, each with the text it points at.
 pub(super) fn mistakes(found: &Diagnostics) -> String {
     let one = |diagnostic: &Diagnostic| {
         let at = diagnostic.labels.first().and_then(|label| {
@@ -130,13 +131,12 @@ fn indented(lines: &str) -> String {
     lines.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// A guard's name in messages; the right side's types are a guard as well.
+/// A guard's name in messages. The check that the right side has a type counts as a guard.
 fn named(guard: &str) -> &str {
     if guard.is_empty() { "types" } else { guard }
 }
 
-/// A graph, a statement a line: what is neither an input nor a constant, without types, and the outputs
-/// that are.
+/// Prints a graph, a statement a line: its ops, and outputs that are inputs or constants. Types are left out.
 pub fn compact(graph: &Graph) -> String {
     let mut lines: Vec<String> = graph
         .nodes()

@@ -1,13 +1,14 @@
-//! Trust in rules: what a rule file says, held against what its rules do.
+//! Checks rules: whether they hold, and whether they are of use.
 //!
-//! [`example`] runs the examples beside the rules, [`check`] finds rules without a point, [`verify`] checks every
-//! rule numerically on generated instances, and random members of the e-graphs of whole models against the models.
-//! [`ablate`] says what each rule is worth, and [`mod@reference`] writes the reference for rule authors.
+//! [`example`] runs the examples beside the rules, [`check`] finds rules without a purpose, and [`verify`]
+//! evaluates every rule on generated instances, and random members of the e-graphs of whole models.
+//! [`ablate`] measures what each rule is worth, and [`mod@reference`] writes the reference for rule authors.
 pub mod ablate;
 pub mod check;
 pub mod example;
 pub mod reference;
 pub mod verify;
 
-/// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
+/// A digest of the crate's sources and of the compiler's settings, which distinguishes this build from
+/// others.
 pub const BUILD: &str = env!("OVOLO_BUILD");

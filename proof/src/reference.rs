@@ -1,11 +1,13 @@
-//! The reference for rule authors, from the lists that the reader checks against: it cannot drift.
+//! Writes the reference for rule authors from the same lists that the reader checks against, so they cannot
+//! differ.
 
 use ovolo::op::Arity;
 use ovolo::registry::Registry;
 use ovolo::rule;
 use std::fmt::Write;
 
-/// The ops of a registry with operands and attributes, its guards, and its computed attributes, as Markdown.
+/// Returns the ops of a registry with their operands and attributes, its guards, and its computed attributes,
+/// as Markdown.
 pub fn markdown(registry: &Registry) -> String {
     let mut text = String::from(
         "# Reference for rule authors\n\nWritten by `ovolo rules reference` from the lists that rules are checked \
@@ -65,7 +67,7 @@ pub fn markdown(registry: &Registry) -> String {
     text
 }
 
-/// A text in a cell of a table.
+/// Escapes a text for a cell of a table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -1,15 +1,15 @@
-//! Numerical verification: every rule on generated instances of its left side.
+//! Verifies rules numerically: evaluates both sides of every rule on generated instances.
 //!
-//! For a rule, left sides are drawn: types and attributes by wishes from the root down, each op
-//! saying which operands give a wished result (`sampler`), with what the guards demand read off
-//! them (`hint`); then typed from the leaves up, and put before the guards. Where they agree, the
-//! right side is built as the e-graph builds it, and both are evaluated and compared (`check`):
-//! types, values, zero in padding, and independence of padding. What was seen is counted
-//! (`coverage`), a rule without instances fails, and a counter-example is drawn anew from narrow
-//! palettes, and then taken apart until nothing can be taken away (`shrink`).
+//! Left sides are generated from the root down: each op proposes operand types and attributes for a wanted
+//! result (`sampler`), taking into account what the guards demand (`hint`). They are then typed from the
+//! leaves up and tested against the guards. If the guards accept an instance, the right side is built as the
+//! e-graph builds it, and both sides are evaluated and compared (`check`): types, values, zero in padding,
+//! and independence of padding. `coverage` counts what the instances contained, and a rule without instances
+//! fails. For a counterexample, smaller ones are searched for in narrow palettes and then reduced step by
+//! step until nothing can be removed (`shrink`).
 //!
-//! All randomness is seeded by the rule's name and the number of the try, so that results depend
-//! neither on the number of threads nor on which other rules are verified.
+//! All randomness is seeded by the rule's name and the number of the attempt, so the results depend neither
+//! on the number of threads nor on which other rules are verified.
 
 pub(crate) mod accept;
 mod build;
@@ -49,22 +49,22 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Tries in each palette when a small counter-example is looked for.
+/// Attempts in each palette when a small counterexample is searched for.
 const SMALL_TRIES: usize = 300;
-/// Elements that are drawn and operations that are evaluated for one rule, before it counts as one without
-/// coverage: half a minute. Shipped rules take a thousandth of it.
+/// The most work for one rule, in elements drawn plus operations evaluated; a rule that needs more counts as
+/// having too little coverage. It takes about half a minute. Shipped rules need a thousandth of it.
 const WORK: f64 = 1e10;
 
-/// What is asked of a verification.
+/// Settings of a verification.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Instances of each rule.
     pub instances: usize,
-    /// Tries for each instance that is asked for, before the rule counts as one without coverage.
+    /// Attempts for each wanted instance, before the rule counts as having too little coverage.
     pub tries: usize,
     /// The seed.
     pub seed: u64,
-    /// Whether counter-examples are made small, for a reader.
+    /// Whether counterexamples are reduced, so that they are easy to read.
     pub shrink: bool,
 }
 
@@ -74,28 +74,28 @@ impl Default for Settings {
     }
 }
 
-/// What came of one rule.
+/// The verdict on one rule.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// The sides agree on every instance.
     Holds,
-    /// They do not.
+    /// The sides differ.
     Wrong {
         /// What differs, in one line.
         what: String,
         /// A small instance that shows it, as a case file.
         case: String,
     },
-    /// Too few instances were found to say.
+    /// Too few instances were found to decide.
     Uncovered {
-        /// Why tries were refused, the most frequent reasons first.
+        /// Why attempts were refused, the most frequent reasons first.
         reasons: Vec<Reason>,
-        /// Whether the limit on work ended it, and not that on tries.
+        /// Whether the limit on work ended the search rather than the limit on attempts.
         worked_out: bool,
     },
 }
 
-/// The verification of one rule.
+/// The result of verifying one rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verification {
     /// The rule.
@@ -104,32 +104,33 @@ pub struct Verification {
     pub file: String,
     /// Its line.
     pub line: usize,
-    /// What came of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Instances that were compared.
+    /// The number of instances that were compared.
     pub instances: usize,
-    /// Instances that were drawn.
+    /// The number of instances that were generated.
     pub tries: usize,
-    /// Examples beside the rule that fire, evaluated before and after.
+    /// The number of examples beside the rule that fire; they were evaluated before and after.
     pub examples: usize,
-    /// What was in the instances.
+    /// What the instances contained.
     pub coverage: Coverage,
 }
 
 impl Verification {
-    /// Whether the rule holds, with coverage.
+    /// Whether the rule holds, with enough coverage.
     pub fn holds(&self) -> bool {
         self.verdict == Verdict::Holds
     }
 
-    /// Whether every instance was compared with the rounding of its types: a small factor may hide in it.
+    /// Whether every instance was compared within the rounding of its types, so that a small error may be
+    /// hidden.
     pub fn is_coarse(&self) -> bool {
         self.instances > 0 && self.coverage.features.get(COARSE) == Some(&self.instances)
     }
 }
 
-/// Verifies rules on some threads; `done` is called with each result. The order of the results is the rules'. The
-/// graphs of examples are of these ops.
+/// Verifies rules on `threads` threads and returns the results in the order of the rules. `done` is called
+/// with each result. `ops` are the ops that the graphs of examples may use.
 pub fn rules(
     rules: &[Arc<Rule>],
     ops: &Ops,
@@ -144,7 +145,7 @@ pub fn rules(
     })
 }
 
-/// What is made of each rule, on some threads, in the order of the rules.
+/// Calls `make` for each rule on some threads, and returns the results in the order of the rules.
 fn each<T: Send>(rules: &[Arc<Rule>], threads: usize, make: &(dyn Fn(&Rule) -> T + Sync)) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let results: Mutex<BTreeMap<usize, T>> = Mutex::new(BTreeMap::new());
@@ -166,7 +167,7 @@ fn take<'a>(next: &AtomicUsize, rules: &'a [Arc<Rule>]) -> Option<(usize, &'a Ar
     rules.get(at).map(|rule| (at, rule))
 }
 
-/// Verifies one rule. The graphs of its examples are of these ops.
+/// Verifies one rule. `ops` are the ops that the graphs of its examples may use.
 pub fn rule(rule: &Rule, ops: &Ops, settings: Settings) -> Verification {
     let generator = Generator::new(rule, &Palette::WIDE);
     let mut seen = Seen::default();
@@ -235,30 +236,30 @@ pub fn rule(rule: &Rule, ops: &Ops, settings: Settings) -> Verification {
     }
 }
 
-/// How a variant of a rule, with the same left side, differs from it on generated left sides.
+/// How a variant of a rule with the same left side differs from the rule, in numbers of generated left sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Left sides for which both build the same.
+    /// Both build the same.
     pub same: usize,
-    /// For which they build something else.
+    /// They build different right sides.
     pub other: usize,
-    /// For which only the variant builds something.
+    /// Only the variant builds a right side.
     pub more: usize,
-    /// For which only the rule builds something, the variant's right side being ill-typed.
+    /// Only the rule builds a right side, because the variant's is ill-typed.
     pub less: usize,
-    /// Which the rule's guards refuse, and the variant's do not, but its right side is ill-typed.
+    /// The rule's guards refuse and the variant's accept, but the variant's right side is ill-typed.
     pub untyped: usize,
 }
 
 impl Change {
-    /// Whether the variant is the same rule, or one that fires less: what its change lets through or
-    /// changes was met, and typing refused it every time.
+    /// Whether the variant is the same rule, or one that fires less: whatever the change lets through or
+    /// changes is ill-typed every time.
     pub fn is_none(&self) -> bool {
         self.other + self.more == 0 && self.same > 0 && self.less + self.untyped > 0
     }
 }
 
-/// Compares a rule with a variant of it, on left sides of the variant.
+/// Compares a rule with a variant of it on left sides of the variant.
 pub fn change(rule: &Rule, variant: &Rule, settings: Settings) -> Change {
     let generator = Generator::new(variant, &Palette::WIDE);
     let mut change = Change::default();
@@ -287,15 +288,15 @@ pub fn change(rule: &Rule, variant: &Rule, settings: Settings) -> Change {
     change
 }
 
-/// What came of one try.
+/// The result of one attempt.
 enum Tried {
-    /// It is no instance: it cannot be typed, a guard says no, or there is nothing to compare.
+    /// Not an instance: it has no types, a guard refuses, or there is nothing to compare.
     Refused(Refusal),
     Agrees(Draft),
     Wrong(Draft, Difference),
 }
 
-/// What judges a left side.
+/// A function that judges a left side.
 type Judge = fn(&Rule, Draft) -> Tried;
 
 fn attempt(rule: &Rule, generator: &Generator<'_>, rng: &mut Rng, judge: Judge) -> Tried {
@@ -305,11 +306,11 @@ fn attempt(rule: &Rule, generator: &Generator<'_>, rng: &mut Rng, judge: Judge) 
     }
 }
 
-/// What numbers are brought down to, in turn, where `f64` has not what comes of them.
+/// Bounds on the values, tried in turn when the results overflow `f64`.
 const SMALLER: [f64; 3] = [20.0, 2.0, 0.5];
 
-/// Puts left sides before the guards, builds the right sides and compares. Where `f64` is left on the way to
-/// one of them, that tells nothing of real numbers: smaller ones are put in the place of those drawn.
+/// Tests the guards, builds the right sides and compares. An overflow of `f64` on the way says nothing about
+/// real numbers, so the comparison is repeated with smaller values.
 fn judge(rule: &Rule, draft: Draft) -> Tried {
     let count = draft.values.len();
     let (mut draft, mut seen) = (draft, None);
@@ -325,7 +326,7 @@ fn judge(rule: &Rule, draft: Draft) -> Tried {
         let difference = match check::compare(&draft) {
             Compared::Agree => return Tried::Agrees(Draft { overflow: seen, ..draft }),
             Compared::Vacuous => {
-                return Tried::Refused(Refusal::late("the left side has hardly a number in it"));
+                return Tried::Refused(Refusal::late("most values of the left side are not finite"));
             }
             Compared::Differ(difference) => return Tried::Wrong(draft, difference),
             Compared::Strained(difference) => difference,
@@ -343,15 +344,14 @@ fn judge(rule: &Rule, draft: Draft) -> Tried {
     }
 }
 
-/// How large an instance is to a reader: elements first, then ops and what they carry.
+/// The size of an instance for a reader: elements count most, then ops and their attributes.
 fn size(draft: &Draft) -> usize {
     let elements: usize = draft.values.iter().map(|value| value.ty.shape.count()).sum();
     let written: usize = draft.values.iter().map(|value| value.attrs.to_string().len()).sum();
     elements * 4 + draft.values.len() * 8 + written
 }
 
-/// A small wrong instance in place of one: the smallest of the narrowest palette that has one, taken
-/// apart.
+/// Finds a small counterexample: the smallest one of the narrowest palette that has any, then reduced.
 fn small(rule: &Rule, seed: u64, found: (Draft, Difference), judge: Judge) -> (Draft, Difference) {
     let mut best = (size(&found.0), found.0, found.1);
     for palette in &Palette::NARROW {

@@ -1,6 +1,6 @@
-//! The shipped rules do what the examples beside them say, every one has both kinds, and none is
-//! idle: what it is worth (see `worth`) has a snapshot, and nothing is worth nothing. Where `OVOLO_SLOW_TESTS` is set,
-//! rules made wrong in one small place must be caught by `rules verify`.
+//! Tests that the shipped rules do what the examples beside them say, that every rule has both kinds of
+//! examples, and that every rule is worth something: a snapshot shows what (see `worth`). If
+//! `OVOLO_SLOW_TESTS` is set, rules made wrong in one small place must be caught by `rules verify`.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../tests/common/mod.rs"]
@@ -18,13 +18,13 @@ use ovolo_proof::example;
 use std::sync::Arc;
 
 fn main() {
-    // Snapshots are of programs for AVX-512, on any processor.
+    // Snapshots show plans for AVX-512, whatever the processor is.
     if let Some(passed) = common::again_for_avx512() {
         std::process::exit(i32::from(!passed));
     }
-    // What rules that lead to NVIDIA's libraries are worth shows in the programs that can run; which is chosen would
-    // depend on whether a library is there.
-    // oneDNN is held to what all processors with AVX-512 have in common: its candidates are the same then.
+    // Rules that lead to NVIDIA's libraries show their worth by what can run, because the choice would depend
+    // on whether a library is installed. oneDNN is limited to what all processors with AVX-512 support, so
+    // that its candidates are the same on all of them.
     // SAFETY: no other thread runs yet.
     unsafe {
         std::env::set_var("ONEDNN_MAX_CPU_ISA", "AVX512_CORE");
@@ -33,7 +33,7 @@ fn main() {
     }
     let set = common::rules();
     let snapshots = [need::plans_for_avx512()];
-    // What a rule that leads to oneDNN is worth shows where the library says which kernels it has.
+    // A rule that leads to oneDNN can only show its worth if the library tells which kernels it has.
     let library = [need::plans_for_avx512(), need::onednn(), need::avx512()];
     let trials = set
         .rules()

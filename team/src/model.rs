@@ -1,6 +1,6 @@
-//! The team under the model checker `loom`, which runs every order of steps that threads can take.
+//! Tests of the team under the model checker `loom`, which tries every order in which the threads can run.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p ovolo-team --lib`, in a target folder of its own.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test --release -p ovolo-team --lib`, in a target directory of its own.
 
 use crate::Team;
 use crate::sync::Arc;
@@ -10,19 +10,19 @@ use loom::model::Builder;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Runs `body` in every order in which threads are interrupted at most so often where they could go on. Most
-/// mistakes need two interruptions.
+/// Runs `body` in every order with at most `interruptions` preemptions, that is, points where a thread stops although
+/// it could continue. Two preemptions are enough to expose most mistakes.
 fn check(interruptions: usize, body: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(interruptions);
     builder.check(body);
 }
 
-/// What tasks write. The checker finds a task that runs twice, at the same time as another user, or whose writes the
-/// caller does not see.
+/// Memory that tasks write. The checker reports a task that runs twice or concurrently with another user, and a write
+/// that the caller does not see.
 struct Results(Vec<UnsafeCell<usize>>);
 
-// SAFETY: for the checker, which reports every use that is not in order.
+// SAFETY: the checker reports every access that is not synchronised.
 unsafe impl Sync for Results {}
 // SAFETY: as above.
 unsafe impl Send for Results {}
@@ -33,12 +33,12 @@ impl Results {
     }
 
     fn add(&self, task: usize, value: usize) {
-        // SAFETY: the checker reports a second user.
+        // SAFETY: the checker reports a concurrent access.
         self.0[task].with_mut(|place| unsafe { *place += value });
     }
 
     fn all(&self) -> Vec<usize> {
-        // SAFETY: the checker reports a writer.
+        // SAFETY: the checker reports a concurrent write.
         self.0.iter().map(|place| place.with(|place| unsafe { *place })).collect()
     }
 }
@@ -87,7 +87,7 @@ fn a_team_without_work_ends() {
 fn two_callers_take_turns() {
     check(3, || {
         let team = Arc::new(Team::new(2));
-        // Both callers' tasks use the same memory: jobs that run at the same time are reported.
+        // The tasks of both callers use the same memory, so the checker reports jobs that run at the same time.
         let results = Arc::new(Results::new(2));
         let other = {
             let (team, results) = (Arc::clone(&team), Arc::clone(&results));
@@ -101,22 +101,22 @@ fn two_callers_take_turns() {
 
 #[test]
 fn three_callers_take_turns() {
-    // No workers take part here: the turn alone, with a caller that is passed it before it sleeps and after.
+    // This test checks the turn alone, without workers. The turn is passed to a caller before it sleeps, or after.
     check(4, || {
-        let turn = Arc::new(crate::turn::Turn::new());
+        let turn = Arc::new(crate::fair_lock::FairLock::new());
         let results = Arc::new(Results::new(1));
         let caller = |value| {
             let (turn, results) = (Arc::clone(&turn), Arc::clone(&results));
             thread::spawn(move || {
-                let taken = turn.take();
+                let guard = turn.lock();
                 results.add(0, value);
-                drop(taken);
+                drop(guard);
             })
         };
         let others = [caller(1), caller(10)];
-        let taken = turn.take();
+        let guard = turn.lock();
         results.add(0, 100);
-        drop(taken);
+        drop(guard);
         for other in others {
             other.join().unwrap();
         }
@@ -132,7 +132,7 @@ fn a_panic_reaches_the_caller_once_all_have_left_and_the_team_works_on() {
         let job = catch_unwind(AssertUnwindSafe(|| {
             team.run(2, |task| {
                 results.add(task, 1);
-                // As `panic!` does, without a message on the terminal.
+                // This panics like `panic!`, but prints no message.
                 resume_unwind(Box::new(task));
             });
         }));
@@ -159,7 +159,7 @@ fn a_panic_on_one_thread_leaves_no_task_half_done() {
             });
         }));
         assert!(job.is_err());
-        // Nobody is at the job any more: this would be reported as a use at the same time.
+        // No thread is at the job any more, or the checker reports a concurrent access.
         (0..3).for_each(|task| results.add(task, 1));
     });
 }
@@ -194,7 +194,8 @@ fn a_job_within_a_job_is_done_on_its_thread() {
 
 #[test]
 fn workers_that_sleep_are_woken() {
-    // A task that needs a second thread: it waits until both are at the job. Whoever is not woken is missed.
+    // The task needs a second thread: it waits until both threads are at the job. So a worker that is not woken is a
+    // deadlock.
     check(5, || {
         let team = Team::new(2);
         let seen = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! Which processors a thread may run on, where the system can say and set it.
+//! Reads and sets the processors that a thread may run on, where the system supports it.
 
 #[cfg(all(target_os = "linux", not(loom)))]
 pub use linux::{allowed, pin};
@@ -8,11 +8,11 @@ pub use other::{allowed, pin};
 
 #[cfg(all(target_os = "linux", not(loom)))]
 mod linux {
-    /// The processors that the calling thread may run on.
+    /// Returns the processors that the calling thread may run on; empty if the system does not tell.
     pub fn allowed() -> Vec<usize> {
-        // SAFETY: a set of processors is plain bits, and zeros are a value of it.
+        // SAFETY: a processor set consists of plain bits, so all zeros is a valid value.
         let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        // SAFETY: the set has the size that is passed.
+        // SAFETY: the size that is passed is the size of the set.
         if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) } != 0 {
             return Vec::new();
         }
@@ -21,11 +21,12 @@ mod linux {
         (0..most).filter(|&processor| unsafe { libc::CPU_ISSET(processor, &set) }).collect()
     }
 
-    /// Lets the calling thread run on one processor only. If the system refuses, nothing changes.
+    /// Restricts the calling thread to one processor. If the system refuses, nothing changes.
     pub fn pin(processor: usize) {
         // SAFETY: as in `allowed`.
         let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        // SAFETY: `CPU_SET` checks the number against the size of the set, which is passed as it is.
+        // SAFETY: `CPU_SET` checks the number against the size of the set, and the size that is passed is that of the
+        // set.
         unsafe {
             libc::CPU_SET(processor, &mut set);
             libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
@@ -35,11 +36,11 @@ mod linux {
 
 #[cfg(not(all(target_os = "linux", not(loom))))]
 mod other {
-    /// No processors: none is known.
+    /// Returns no processors, because they are not known on this system.
     pub fn allowed() -> Vec<usize> {
         Vec::new()
     }
 
-    /// Does nothing.
+    /// Does nothing: this system has no such setting.
     pub fn pin(_: usize) {}
 }

@@ -1,4 +1,4 @@
-//! What threads share memory with: the standard library's, or the model checker's in its place.
+//! The types through which threads share memory: those of the standard library, or those of the model checker.
 
 #[cfg(not(loom))]
 pub use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic};
@@ -16,8 +16,8 @@ pub use std::sync::PoisonError;
 
 use std::cell::Cell;
 
-/// A cell whose every use is justified by its caller; the model checker's has the same functions and finds uses that
-/// happen at the same time.
+/// A cell whose caller justifies every access. The model checker's cell has the same functions, and reports
+/// concurrent accesses.
 #[cfg(not(loom))]
 pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
@@ -27,12 +27,12 @@ impl<T> UnsafeCell<T> {
         Self(std::cell::UnsafeCell::new(value))
     }
 
-    /// Gives a pointer to read from.
+    /// Calls `read` with a pointer for reading.
     pub fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
         read(self.0.get().cast_const())
     }
 
-    /// Gives a pointer to write to.
+    /// Calls `write` with a pointer for writing.
     pub fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
         write(self.0.get())
     }
@@ -48,23 +48,23 @@ loom::thread_local! {
     static INSIDE: Cell<bool> = Cell::new(false);
 }
 
-/// While this lives, the thread is at a job.
-pub struct Inside(());
+/// A guard: while it lives, the thread is at a job.
+pub struct AtJob(());
 
-impl Inside {
-    /// Whether the calling thread is at a job.
+impl AtJob {
+    /// Returns whether the calling thread is at a job.
     pub fn get() -> bool {
         INSIDE.with(Cell::get)
     }
 
-    /// The thread begins with a job; it is at none.
+    /// Marks the calling thread, which must be at no job, as being at one.
     pub fn enter() -> Self {
         INSIDE.with(|inside| inside.set(true));
         Self(())
     }
 }
 
-impl Drop for Inside {
+impl Drop for AtJob {
     fn drop(&mut self) {
         INSIDE.with(|inside| inside.set(false));
     }

@@ -1,4 +1,4 @@
-//! Tests of the team on the processor.
+//! Tests of the team with real threads.
 #![allow(clippy::unwrap_used)]
 
 use crate::{MOST_THREADS, Team};
@@ -18,7 +18,7 @@ fn values(counters: &[AtomicUsize]) -> Vec<usize> {
 
 #[test]
 fn every_task_of_every_job_runs_once_before_the_job_returns() {
-    // With more threads than processors some have not begun when a job is over, and some park.
+    // With more threads than processors, some threads have not started when a job is over, and some park.
     for threads in [1, 2, 3, 8] {
         let team = Team::new(threads);
         assert_eq!(team.threads(), threads);
@@ -32,7 +32,7 @@ fn every_task_of_every_job_runs_once_before_the_job_returns() {
                 done[task].fetch_add(1, Ordering::Relaxed);
             });
             assert!(values(&done).iter().all(|done| *done == 1), "job {round}");
-            // A thread's number belongs to one thread at a time, and is below the limit.
+            // Only one thread at a time has a given number, and numbers are below the limit.
             let busy = counters(2);
             team.share(2, tasks, |thread, task| {
                 assert_eq!(busy[thread].fetch_add(1, Ordering::Relaxed), 0);
@@ -54,7 +54,7 @@ fn a_team_can_be_sent_and_shared() {
 }
 
 #[test]
-fn a_team_of_no_thread_has_its_caller_and_one_of_too_many_is_refused() {
+fn zero_threads_mean_the_caller_alone_and_too_many_are_refused() {
     assert_eq!(Team::new(0).threads(), 1);
     let refused = catch_unwind(|| Team::new(MOST_THREADS + 1)).err().unwrap();
     assert!(refused.downcast_ref::<String>().unwrap().contains("at most"));
@@ -71,7 +71,7 @@ fn a_panic_on_any_thread_reaches_the_caller_and_the_team_works_on() {
             let job = catch_unwind(AssertUnwindSafe(|| {
                 team.run(tasks, |task| {
                     if task == wrong {
-                        // Unlike `panic_any`, this prints nothing.
+                        // Unlike `panic_any`, this prints no message.
                         resume_unwind(Box::new(task));
                     }
                     done[task].fetch_add(1, Ordering::Relaxed);
@@ -93,7 +93,7 @@ fn a_panic_on_any_thread_reaches_the_caller_and_the_team_works_on() {
 #[test]
 fn a_panic_of_a_worker_keeps_its_message() {
     let team = Team::new(2);
-    // Both tasks are begun before one panics: so it is a worker that does one of them.
+    // Both tasks have started before one of them panics, so a worker must be running one of them.
     let both = Barrier::new(2);
     let caller = thread::current().id();
     let job = catch_unwind(AssertUnwindSafe(|| {
@@ -118,14 +118,14 @@ fn tasks_that_have_not_begun_are_skipped_after_a_panic() {
         });
     }));
     assert!(job.is_err());
-    // Each thread leaves at its first panic.
+    // Each thread leaves the job at its first panic.
     assert!((1..=2).contains(&done.into_inner()));
 }
 
 #[test]
-fn panics_of_all_tasks_with_payloads_that_panic_themselves_are_one_panic() {
-    struct Thorn;
-    impl Drop for Thorn {
+fn panics_whose_payloads_panic_on_drop_become_one_panic() {
+    struct PanicsOnDrop;
+    impl Drop for PanicsOnDrop {
         fn drop(&mut self) {
             if !thread::panicking() {
                 resume_unwind(Box::new(()));
@@ -138,10 +138,10 @@ fn panics_of_all_tasks_with_payloads_that_panic_themselves_are_one_panic() {
         let job = catch_unwind(AssertUnwindSafe(|| {
             team.run(4, |_| {
                 all.fetch_add(1, Ordering::Relaxed);
-                resume_unwind(Box::new(Thorn));
+                resume_unwind(Box::new(PanicsOnDrop));
             });
         }));
-        let first = job.unwrap_err().downcast::<Thorn>().unwrap();
+        let first = job.unwrap_err().downcast::<PanicsOnDrop>().unwrap();
         std::mem::forget(*first);
         assert!(all.into_inner() >= 1);
     }
@@ -164,7 +164,7 @@ fn a_job_within_a_job_runs_on_its_thread_in_order() {
         });
         assert!(values(&done).iter().all(|done| *done == 1));
     }
-    // The caller is at no job any more, also after a panic: its next job is divided again.
+    // The caller has left the job, also after a panic, so its next job is divided again.
     let job = catch_unwind(AssertUnwindSafe(|| {
         team.run(2, |_| other.run(2, |_| resume_unwind(Box::new(()))));
     }));
@@ -178,7 +178,7 @@ fn a_job_within_a_job_runs_on_its_thread_in_order() {
 #[test]
 fn callers_from_several_threads_take_turns_and_none_starves() {
     const CALLERS: usize = 4;
-    /// Jobs of each caller.
+    /// The number of jobs of each caller.
     const JOBS: usize = 2_000;
     for threads in [2, 3] {
         let team = Team::new(threads);
@@ -192,7 +192,8 @@ fn callers_from_several_threads_take_turns_and_none_starves() {
                     while !over.load(Ordering::Relaxed) {
                         let done = counters(3);
                         team.run(3, |task| {
-                            // Each caller counts its running tasks in bits of its own: others have none.
+                            // Each caller counts its running tasks in its own bits, so a nonzero count elsewhere is a
+                            // second caller.
                             let one = 1 << (8 * caller);
                             let before = at_once.fetch_add(one, Ordering::Relaxed);
                             assert_eq!(before & !(0xff * one), 0);
@@ -213,20 +214,21 @@ fn callers_from_several_threads_take_turns_and_none_starves() {
         });
         let jobs = values(&jobs);
         let (least, most) = (jobs.iter().min().unwrap(), jobs.iter().max().unwrap());
-        // In turns, each has about as many; a factor is left for threads that the system does not run.
+        // Callers that take turns run about equally many jobs. The factor leaves room for threads that the system
+        // does not schedule.
         assert!(*most <= 20 * least, "{jobs:?}");
     }
 }
 
 #[test]
-fn teams_come_and_go() {
+fn teams_can_be_created_and_dropped_repeatedly() {
     for round in 0..50 {
         let team = Team::new(1 + round % 5);
         if round % 2 == 0 {
             team.run(8, |_| ());
         }
         if round % 10 == 0 {
-            // Long enough that workers park.
+            // This is long enough for the workers to park.
             thread::sleep(Duration::from_millis(5));
         }
     }

@@ -1,4 +1,4 @@
-//! For tests: a kernel against its op's reference evaluation.
+//! Compares a kernel with its op's reference evaluation, for tests.
 
 use ovolo::attr::Attrs;
 use ovolo::backend::features::{self, Isa};
@@ -6,8 +6,9 @@ use ovolo::backend::{Args, Call, Contract};
 use ovolo::team::Team;
 use ovolo::tensor::{DType, Shape, Tensor, TensorType};
 
-/// Whether an instruction set is AVX-512, so that a test of all that this processor has takes it in.
-/// `OVOLO_REQUIRE_AVX512`, as in CI on a processor that has it, makes its absence a failure, unless less was asked for.
+/// Whether an instruction set is AVX-512, for tests of every instruction set of this processor. With
+/// `OVOLO_REQUIRE_AVX512`, as in CI on a processor that has AVX-512, its absence is a failure, unless another
+/// one was asked for.
 pub(crate) fn is_avx512(isa: Isa) -> bool {
     let demanded = |name| std::env::var_os(name).is_some();
     let wide = isa == Isa::Avx512;
@@ -18,7 +19,7 @@ pub(crate) fn is_avx512(isa: Isa) -> bool {
     wide
 }
 
-/// A stream of numbers that is the same in every run.
+/// A stream of random numbers that is the same in every run.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -26,7 +27,7 @@ impl Random {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// A number below `limit`.
+    /// Returns a number below `limit`.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -34,7 +35,7 @@ impl Random {
         (self.0 >> 33) as usize % limit
     }
 
-    /// A tensor of values between -2 and 2, or small integers, zero or one for booleans.
+    /// Returns a tensor of values between -2 and 2, small integers, or booleans, depending on the type.
     pub(crate) fn tensor(&mut self, dtype: DType, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
         let values: Vec<f64> = (0..shape.count())
@@ -48,13 +49,13 @@ impl Random {
         Tensor::from_f64(dtype, shape, &values)
     }
 
-    /// A plain tensor of `f32`.
+    /// Returns a tensor of `f32` in the default layout.
     pub(crate) fn f32(&mut self, shape: impl Into<Shape>) -> Tensor {
         self.tensor(DType::F32, shape)
     }
 }
 
-/// Runs a kernel; `place` is the operand whose buffer the result takes.
+/// Runs a kernel. `place` is the operand whose buffer the result takes over.
 pub(crate) fn run(
     op: &'static str,
     attrs: &Attrs,
@@ -95,13 +96,14 @@ pub(crate) fn run(
     (contract, result)
 }
 
-/// Memory with zones around it that nobody may write. All of it is NaN at first.
+/// Memory with zones around it that must not be written. All of it is NaN at first.
 struct Guarded {
     memory: Tensor,
     size: usize,
 }
 
-/// Bytes of a zone. Under AddressSanitizer a buffer is the whole allocation: reads beside it are found as well.
+/// Bytes of a zone. Under AddressSanitizer there are no zones: the buffer is the whole allocation, so reads
+/// outside are found too.
 const ZONE: usize = if cfg!(asan) { 0 } else { 256 };
 
 impl Guarded {
@@ -122,7 +124,7 @@ impl Guarded {
     }
 }
 
-/// Asserts that two tensors of one type agree to a tolerance, relative above one.
+/// Asserts that two tensors of one type agree within a tolerance, which is relative for values above one.
 pub(crate) fn assert_close(what: &str, got: &Tensor, want: &Tensor, tolerance: f64) {
     assert_eq!(got.ty(), want.ty(), "{what}");
     if let Some(at) = padding(got) {
@@ -132,19 +134,19 @@ pub(crate) fn assert_close(what: &str, got: &Tensor, want: &Tensor, tolerance: f
         let same = *got == want || (got.is_nan() && want.is_nan());
         assert!(
             same || (got - want).abs() <= tolerance * want.abs().max(1.0),
-            "{what}: [{at}] is {got}, not {want}"
+            "{what}: element {at} is {got} instead of {want}"
         );
     }
 }
 
-/// Where the padding is not zero.
+/// Returns the first position where padding is not zero.
 fn padding(tensor: &Tensor) -> Option<usize> {
     let again = tensor.to_layout(&ovolo::tensor::Layout::PLAIN).to_layout(&tensor.ty().layout);
     (0..tensor.bytes().len()).find(|&at| again.bytes()[at] == 0 && tensor.bytes()[at] != 0)
 }
 
-/// Asserts that a kernel gives what the op's reference evaluation gives: with one thread and with
-/// two, and in place of each operand that its contract allows.
+/// Asserts that a kernel's results equal the op's reference evaluation: with one thread, with two, and in
+/// place of each operand that its contract allows.
 pub(crate) fn verify(op: &'static str, attrs: &Attrs, inputs: &[&Tensor], tolerance: f64) -> Contract {
     let definition = super::fixture::ops().get(op).unwrap_or_else(|| panic!("`{op}` is not in the registry"));
     let types: Vec<&TensorType> = inputs.iter().map(|input| input.ty()).collect();
@@ -156,14 +158,14 @@ pub(crate) fn verify(op: &'static str, attrs: &Attrs, inputs: &[&Tensor], tolera
     assert_close(&what, &one, &want, tolerance);
     let (_, two) = run(op, attrs, inputs, &output, 2, None);
     if op.starts_with("native.") {
-        assert!(one.bytes() == two.bytes(), "{what}: two threads give another result than one");
+        assert!(one.bytes() == two.bytes(), "{what}: the results of two threads and of one differ");
     } else {
-        // A library may add up otherwise where its part is smaller.
-        assert_close(&format!("{what} by two threads"), &two, &want, tolerance);
+        // A library may add in another order if its part is smaller.
+        assert_close(&format!("{what} with two threads"), &two, &want, tolerance);
     }
     for &operand in &contract.in_place {
         let (_, placed) = run(op, attrs, inputs, &output, 2, Some(operand));
-        assert!(two.bytes() == placed.bytes(), "{what}: in place of operand {operand} the result is another");
+        assert!(two.bytes() == placed.bytes(), "{what}: the result in place of operand {operand} differs");
     }
     contract
 }

@@ -1,4 +1,4 @@
-//! What the test binaries share.
+//! Functions that the test programs share.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use ovolo::backend::features::{self, Isa};
@@ -27,22 +27,23 @@ pub fn registry() -> &'static Arc<Registry> {
     &REGISTRY
 }
 
-/// Its ops.
+/// The ops of the registry.
 pub fn ops() -> &'static Ops {
     registry().ops()
 }
 
-/// The rules that ship.
+/// The shipped rules.
 pub fn rules() -> RuleSet {
     registry().rule_set().unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
-/// The shipped native pipeline under the nominal cost model, for plans that are the same anywhere.
+/// Options with the shipped native pipeline under the nominal cost model, whose plans are the same on every
+/// machine.
 pub fn options(threads: usize) -> Options {
     pipeline("native", threads)
 }
 
-/// A shipped pipeline under the nominal cost model.
+/// Options with a shipped pipeline under the nominal cost model.
 pub fn pipeline(name: &str, threads: usize) -> Options {
     let (name, text) = registry().pipeline(name).unwrap();
     let mut pipeline = Pipeline::read(&registry().scope(), name, text).unwrap();
@@ -64,31 +65,31 @@ pub fn compile(graph: Graph, threads: usize) -> Compilation {
     compile::compile(graph, &options(threads)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Whether oneDNN is there for the tests that need it. They say that they are skipped where it is
-/// not; `OVOLO_REQUIRE_ONEDNN`, as in CI, makes that a failure.
+/// Whether oneDNN is available for the tests that need it. If not, they say that they are skipped; with
+/// `OVOLO_REQUIRE_ONEDNN`, as in CI, that is a failure.
 pub fn onednn_found() -> bool {
     let backend = registry().backends().get("onednn").unwrap();
     match backend.found() {
         Ok(_) => true,
         Err(why) => {
             assert!(std::env::var_os("OVOLO_REQUIRE_ONEDNN").is_none(), "{why}: run `cargo xtask onednn`");
-            println!("skipped: what runs on oneDNN, which is {why}; `cargo xtask onednn` fetches it");
+            println!("skipped: kernels of oneDNN, which is {why}; `cargo xtask onednn` fetches it");
             false
         }
     }
 }
 
-/// Whether plans are those that snapshots are made of: for AVX-512.
+/// Whether plans are for AVX-512, as those in snapshots are.
 pub fn snapshots() -> bool {
     let those = Isa::planned() == Isa::Avx512;
     if !those {
-        println!("skipped: snapshots of plans, which are for avx512 and not for {}", Isa::planned());
+        println!("skipped: snapshots of plans, which are for avx512 instead of {}", Isa::planned());
     }
     those
 }
 
-/// On a processor without AVX-512, runs this test program once more with plans for it, unless it was told
-/// for which; whether that passes.
+/// On a processor without AVX-512, runs this test program again with plans for AVX-512, unless an instruction
+/// set was asked for. Returns whether that run passed.
 pub fn again_for_avx512() -> Option<bool> {
     if Isa::planned() == Isa::Avx512 || std::env::var_os(features::ISA).is_some() {
         return None;
@@ -109,13 +110,13 @@ pub fn relative_error(value: &Tensor, reference: &Tensor) -> f64 {
     (difference / scale.max(1e-60)).sqrt()
 }
 
-/// The graph's outputs by the registry's reference evaluation.
+/// Returns the graph's outputs by the reference evaluation.
 pub fn reference(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
     let values = values(graph, inputs);
     graph.outputs().map(|(_, id)| values[id.index()].clone()).collect()
 }
 
-/// Every value of a graph by the registry's reference evaluation.
+/// Returns every value of a graph by the reference evaluation.
 pub fn values(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
     let mut values: Vec<Tensor> = Vec::new();
     let mut inputs = inputs.iter();
@@ -133,7 +134,7 @@ pub fn values(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
     values
 }
 
-/// Seeded values for a graph's inputs, in their layouts.
+/// Returns seeded values for a graph's inputs, in their layouts.
 pub fn inputs(graph: &Graph) -> Vec<Tensor> {
     let one = |node: &ovolo::graph::Node| {
         random(&node.name, node.ty.dtype, &node.ty.shape).to_layout(&node.ty.layout)
@@ -141,11 +142,11 @@ pub fn inputs(graph: &Graph) -> Vec<Tensor> {
     graph.inputs().map(|(_, node)| one(node)).collect()
 }
 
-/// The graph after a rule, from the text of an example's graph and of what it becomes.
+/// Returns the graph after a rule, from the text of an example's graph and the text of what it becomes.
 pub fn after(graph: &str, after: &str) -> Result<Graph, String> {
     let lines = || graph.split([';', '\n']).map(str::trim).filter(|line| !line.is_empty());
     let leaves = lines().filter(|line| line.contains("= input") || line.contains("= const"));
-    // A line without an op is another name for a value.
+    // A line without an op gives a value another name.
     let (values, names): (Vec<&str>, Vec<&str>) =
         after.split([';', '\n']).map(str::trim).partition(|line| line.contains('('));
     let names: Vec<(&str, &str)> = names.iter().filter_map(|line| line.split_once(" = ")).collect();
@@ -158,7 +159,7 @@ pub fn after(graph: &str, after: &str) -> Result<Graph, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Seeded values: floats about zero, small integers.
+/// Returns seeded values: floats around zero, or small integers.
 pub fn random(name: &str, dtype: DType, shape: &[usize]) -> Tensor {
     let mut state = name.bytes().fold(0x9E37_79B9_7F4A_7C15_u64, |state, byte| {
         (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
@@ -173,14 +174,14 @@ pub fn random(name: &str, dtype: DType, shape: &[usize]) -> Tensor {
     Tensor::from_f64(dtype, shape, &values)
 }
 
-/// The root of the repository, whichever crate is tested.
+/// The root folder of the repository, whichever crate is tested.
 pub fn root() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = package.ancestors().find(|folder| folder.join("Cargo.lock").exists());
     root.expect("a crate of the workspace lies in its folder").to_owned()
 }
 
-/// A new folder of a test's own.
+/// Returns a new folder for one test.
 pub fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&folder);

@@ -1,20 +1,20 @@
-//! What a test needs and may not find: a library, a compiler, a processor, patience.
+//! The needs of tests that may not be met: a library, a compiler, a processor, or time.
 //!
-//! A test whose needs are not met counts as ignored, and its line names them. With the variable of a need set, as in
-//! CI, the test runs instead and fails with the reason.
+//! A test whose needs are not met counts as ignored, and its line names them. If the variable of a need is
+//! set, as in CI, the test fails with the reason instead.
 #![allow(dead_code)]
 
 use libtest_mimic::{Failed, Trial};
 use ovolo::backend::features::{self, Isa};
 
-/// Something that a test needs.
+/// A need of a test.
 #[derive(Clone)]
 pub struct Need {
-    /// Its name, beside the test's.
+    /// Its name, shown next to the test's.
     what: &'static str,
-    /// Why it is not met.
+    /// Why it is not met; `None` if it is.
     missing: Option<String>,
-    /// The variable that demands it.
+    /// The variable that makes an unmet need a failure.
     variable: Option<&'static str>,
 }
 
@@ -23,7 +23,7 @@ impl Need {
         Self { what, missing: found.err(), variable: Some(variable) }
     }
 
-    /// One that no variable demands.
+    /// Returns a need without such a variable.
     pub fn undemanded(what: &'static str, found: Result<(), String>) -> Self {
         Self { what, missing: found.err(), variable: None }
     }
@@ -32,7 +32,7 @@ impl Need {
         self.missing.is_none()
     }
 
-    /// A test with this need.
+    /// Returns a test with this need.
     pub fn trial(
         &self,
         name: impl Into<String>,
@@ -42,7 +42,7 @@ impl Need {
     }
 }
 
-/// A test with some needs.
+/// Returns a test with some needs.
 pub fn trial(
     name: impl Into<String>,
     needs: &[Need],
@@ -50,7 +50,7 @@ pub fn trial(
 ) -> Trial {
     let unmet: Vec<&Need> = needs.iter().filter(|need| !need.is_met()).collect();
     let Some(Need { what, missing, .. }) = unmet.first() else { return Trial::test(name, run) };
-    let why = format!("it needs {what}: {}", missing.as_deref().unwrap_or_default());
+    let why = format!("the test needs {what}: {}", missing.as_deref().unwrap_or_default());
     let demanded =
         unmet.iter().all(|need| need.variable.is_some_and(|name| std::env::var_os(name).is_some()));
     Trial::test(name, move || Err(why.into())).with_kind(format!("needs {what}")).with_ignored_flag(!demanded)
@@ -61,11 +61,11 @@ pub fn onednn() -> Need {
     let found =
         crate::common::registry().backends().get("onednn").ok_or("there is no such backend".to_owned());
     let found = found.and_then(|backend| backend.found()).map(|_| ());
-    let found = found.map_err(|why| format!("it is {why}; `cargo xtask onednn` fetches it"));
+    let found = found.map_err(|why| format!("the library is {why}; `cargo xtask onednn` fetches it"));
     Need::new("oneDNN", found, "OVOLO_REQUIRE_ONEDNN")
 }
 
-/// A processor with AVX-512: without it oneDNN has no kernels in `nChw16c` or in bf16.
+/// A processor with AVX-512. Without it oneDNN has no kernels in `nChw16c` or in bf16.
 pub fn avx512() -> Need {
     let found = match Isa::host() {
         Isa::Avx512 => Ok(()),
@@ -74,7 +74,7 @@ pub fn avx512() -> Need {
     Need::new("AVX-512", found, "OVOLO_REQUIRE_AVX512")
 }
 
-/// The kernels for AVX-512 among the native ones, unless `OVOLO_ISA` asks for others.
+/// Native kernels for AVX-512, unless `OVOLO_ISA` asks for others.
 pub fn running_avx512() -> Need {
     match Isa::running() {
         Isa::Avx512 => Need::undemanded("AVX-512", Ok(())),
@@ -85,7 +85,7 @@ pub fn running_avx512() -> Need {
     }
 }
 
-/// Plans for AVX-512, of which the snapshots are, on any processor; `OVOLO_ISA` may ask for others.
+/// Plans for AVX-512 on any processor, as in the snapshots. `OVOLO_ISA` may ask for others.
 pub fn plans_for_avx512() -> Need {
     let found = match Isa::planned() {
         Isa::Avx512 => Ok(()),
@@ -94,7 +94,7 @@ pub fn plans_for_avx512() -> Need {
     Need::undemanded("plans for AVX-512", found)
 }
 
-/// Patience: what takes minutes and seldom fails runs only where it is asked for, as in CI.
+/// Time. A test that takes minutes and seldom fails runs only if it is asked for, as in CI.
 pub fn patience() -> Need {
     let found = match std::env::var_os("OVOLO_SLOW_TESTS") {
         Some(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! The same input gives the same plan, byte for byte.
+//! Tests that the same input gives the same plan, byte for byte.
 #![allow(clippy::unwrap_used)]
 
 use crate::common;

@@ -1,4 +1,4 @@
-//! The firing examples of every shipped rule: the graph before and the graph after have one value.
+//! Tests the firing examples of every shipped rule: the graphs before and after have the same values.
 #![allow(clippy::unwrap_used)]
 
 use crate::common;

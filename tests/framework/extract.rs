@@ -1,4 +1,4 @@
-//! Extractors are held to their claims on random and network-shaped e-graphs.
+//! Tests the claims of extractors on random and network-shaped e-graphs.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod synthetic;
@@ -13,22 +13,22 @@ fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0)
 }
 
-/// Checks all that every extraction promises.
+/// Checks everything that every extraction promises.
 fn sound(problem: &Problem, result: &Extraction, what: &str) {
     let cost = problem.cost(&result.choice).unwrap_or_else(|error| panic!("{what}: {error}"));
-    assert!(close(cost, result.cost), "{what}: says {}, costs {cost}", result.cost);
+    assert!(close(cost, result.cost), "{what}: reports cost {}, but costs {cost}", result.cost);
     assert!(result.bound <= result.cost, "{what}: bound {} above {cost}", result.bound);
     assert_eq!(result.choice.len(), problem.classes.len());
     assert!(!result.proven || result.bound == result.cost, "{what}");
 }
 
-/// Random problems that are tried.
+/// The number of random problems.
 const SEEDS: u64 = 2000;
 
 #[test]
 fn claims_hold_on_tangles() {
     let tight = Exact { limits: Limits { states: 2, beam: 2, work: 1000, options: 3000 } };
-    // The short try fails, and another order is taken.
+    // These limits make the first short attempt fail, so that another order is used.
     let medium = Exact { limits: Limits { states: 19, beam: 4, work: 100_000, options: 3000 } };
     let mut solved = 0;
     for seed in 0..SEEDS {
@@ -150,8 +150,8 @@ fn small_networks_agree_with_naive() {
     }
 }
 
-/// Holds a result to the cheapest selection: its bound is no more than that, and what is said to be proven
-/// costs as much.
+/// Checks a result against the cheapest selection: its bound is at most that cost, and a proven result costs
+/// the same.
 fn agrees(problem: &Problem, result: &Extraction, best: &Extraction, what: &str) {
     sound(problem, result, what);
     assert!(result.bound <= best.cost + 1e-9, "{what}: bound {} above {}", result.bound, best.cost);
@@ -161,7 +161,7 @@ fn agrees(problem: &Problem, result: &Extraction, best: &Extraction, what: &str)
 
 #[test]
 fn fused_chains_agree_with_naive() {
-    // Few states, so that the frontier prunes hard and takes every order; then none too few.
+    // With few states, the frontier prunes hard and tries every order; the default has enough states.
     let tight = Exact { limits: Limits { states: 40, beam: 4, ..Exact::DEFAULT.limits } };
     for seed in 0..SEEDS {
         let problem = chains(seed);
@@ -197,7 +197,7 @@ fn bounds_without_proof_are_true() {
 
 #[test]
 fn bounds_and_proofs_hold_where_the_frontier_gives_up() {
-    // No option may be tried, so that what is proven is proven by what landmarks and messages rule out.
+    // With one option, a proof must come from what landmarks and messages rule out.
     let limits = Limits { states: 1, beam: 2, options: 1, ..Limits::DEFAULT };
     let (mut proven, mut solved) = (0, 0);
     for seed in 0..SEEDS {
@@ -213,7 +213,7 @@ fn bounds_and_proofs_hold_where_the_frontier_gives_up() {
     assert!(2 * proven > solved, "{proven} of {solved}");
 }
 
-/// E-graphs of tensor programs, from the data of extraction-gym: the reached cost is the optimum.
+/// E-graphs of tensor programs from the data of extraction-gym: the cost found is the optimum.
 #[test]
 fn stored_egraphs_are_proven() {
     for (name, text, cost) in [
@@ -276,7 +276,7 @@ fn a_shared_class_is_paid_once() {
         children: children.iter().map(|&class| ClassId(class)).collect(),
         rank,
     };
-    // Two readers of class 3 together are cheaper than what each would choose for itself.
+    // Two readers of class 3 together are cheaper than what each would choose alone.
     let problem = Problem {
         classes: vec![
             Class { nodes: vec![node(0.0, &[1, 2], 0)] },
@@ -291,7 +291,7 @@ fn a_shared_class_is_paid_once() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_what_is_wrong() {
     let one = |cost, child| Problem {
         classes: vec![Class { nodes: vec![Candidate { cost, children: vec![ClassId(child)], rank: 0 }] }],
         roots: vec![ClassId(0)],
@@ -306,7 +306,7 @@ fn what_is_wrong_is_named() {
     }
 }
 
-/// A chain of classes with one way each, every eighth of which something else reads as well.
+/// A chain of classes with one candidate each; every eighth class has another reader.
 fn chain(length: usize, root: Class) -> Problem {
     let node = |at: usize| Candidate {
         cost: if at.is_multiple_of(3) { 0.0 } else { 1.0 },
@@ -318,7 +318,7 @@ fn chain(length: usize, root: Class) -> Problem {
     Problem { classes, roots: vec![ClassId(length as u32)] }
 }
 
-/// What goes over a chain once for each of its classes takes an hour here, and not a second.
+/// An algorithm that walks the whole chain for each of its classes would take an hour.
 #[test]
 fn long_chains_are_inlined_at_once() {
     const LENGTH: usize = 200_000;
@@ -329,7 +329,7 @@ fn long_chains_are_inlined_at_once() {
     };
     let whole = (0..LENGTH).filter(|at| !at.is_multiple_of(3)).count() as f64;
     let start = std::time::Instant::now();
-    // Below what must be selected; and below a choice, half of it read twice.
+    // The chain below a required class; and below a choice in which half of it is read twice.
     let below = Class { nodes: vec![way(0, 0, 1.0)] };
     let choice = Class { nodes: vec![way(0, 0, 1.0), way(LENGTH / 2, 1, 5e5)] };
     for (root, cost) in [(below, whole + 1.0), (choice, whole + 1.0)] {
@@ -344,7 +344,7 @@ fn long_chains_are_inlined_at_once() {
 }
 
 #[test]
-fn costs_whose_sum_is_no_number_are_refused() {
+fn costs_whose_sum_overflows_are_refused() {
     let node = |cost: f64, children: &[u32], rank: u32| Class {
         nodes: vec![Candidate {
             cost,
@@ -361,7 +361,7 @@ fn costs_whose_sum_is_no_number_are_refused() {
 }
 
 #[test]
-fn a_proof_has_its_bound_at_the_cost_to_the_last_bit() {
+fn the_bound_of_a_proof_equals_the_cost_to_the_last_bit() {
     let up = f64::from_bits(1.5_f64.to_bits() + 1);
     let of = |bound: f64, proven: bool| {
         let mut one = Extraction {
@@ -379,7 +379,7 @@ fn a_proof_has_its_bound_at_the_cost_to_the_last_bit() {
 }
 
 #[test]
-fn an_extractor_that_this_build_lacks_is_told_with_its_feature() {
+fn an_extractor_absent_from_this_build_is_reported_with_its_feature() {
     use ovolo::extract::unknown;
     assert!(
         unknown("best", ovolo::extract::extractors())

@@ -1,5 +1,5 @@
-//! Plans under a limit of memory, the curve of time against memory, and operands that are computed
-//! where they belong.
+//! Tests plans under a memory limit, the curve of time against memory, and operands that are computed in
+//! place within a concatenation.
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
@@ -61,7 +61,7 @@ fn compare(name: &str, report: &str) {
     settings.bind(|| insta::assert_snapshot!(name, report));
 }
 
-/// Winograd's algorithm is the fastest for the convolution in the middle, and takes scratch.
+/// Winograd's algorithm is fastest for the middle convolution, and needs scratch.
 const SCRATCH: &str = "graph scratch {
  x: f32[1,64,28,28] = input
  w: f32[64,64,3,3] = const ~1
@@ -75,7 +75,7 @@ const SCRATCH: &str = "graph scratch {
 }";
 
 #[test]
-fn the_curve_falls_and_every_point_of_it_can_be_had() {
+fn the_curve_falls_and_every_point_of_it_is_reachable() {
     for (graph, least_points) in [(text::parse(common::ops(), SCRATCH).unwrap(), 2), (model("vgg16"), 2)] {
         let points = plans(&graph, &common::options(2));
         assert!(points.len() >= least_points, "{points:?}");
@@ -90,7 +90,7 @@ fn the_curve_falls_and_every_point_of_it_can_be_had() {
                 plan.arena
             );
         }
-        // The weight that makes memory all, and the one that makes it nothing.
+        // A weight so large that only memory counts, and a weight of zero.
         assert_eq!(plan(&graph, &weighed(1e9)).arena, points.last().unwrap().arena);
         assert_eq!(plan(&graph, &weighed(0.0)).arena, points[0].arena);
     }
@@ -110,7 +110,8 @@ fn the_curve_begins_within_the_limit() {
     assert!(error.to_string().starts_with(&format!("the smallest plan that was found needs {least} bytes")));
 }
 
-/// `nasrnn` with the equalities of superoptimisers: no extraction from its e-graph is proven within its limits.
+/// `nasrnn` with the equalities of superoptimisers: no extraction from its e-graph is proven within its
+/// limits.
 #[test]
 fn the_work_of_a_search_has_a_limit_where_the_e_graph_is_hard() {
     let graph = model("nasrnn");
@@ -125,7 +126,7 @@ fn the_work_of_a_search_has_a_limit_where_the_e_graph_is_hard() {
 }
 
 #[test]
-fn what_runs_within_a_limit_is_right() {
+fn plans_within_a_limit_compute_the_right_values() {
     let graph = text::parse(common::ops(), SCRATCH).unwrap();
     let inputs = common::inputs(&graph);
     let reference = common::reference(&graph, &inputs);
@@ -139,7 +140,7 @@ fn what_runs_within_a_limit_is_right() {
 }
 
 #[test]
-fn what_stands_in_the_way_is_named() {
+fn the_obstacle_to_a_smaller_plan_is_named() {
     let error =
         compile::compile(text::parse(common::ops(), SCRATCH).unwrap(), &limited(Some(100_000))).unwrap_err();
     compare("what_stands_in_the_way", &error.to_string());
@@ -148,7 +149,7 @@ fn what_stands_in_the_way_is_named() {
 }
 
 #[test]
-fn operands_are_computed_where_they_belong() {
+fn operands_are_computed_within_the_concatenation() {
     let graph = text::parse(
         common::ops(),
         "graph branches {
@@ -174,7 +175,7 @@ fn operands_are_computed_where_they_belong() {
     assert!(common::relative_error(&outputs[0], &reference[0]) < 1e-4);
 }
 
-/// A residual over a concatenation: one operand of the last convolution lies in another.
+/// A residual over a concatenation: one operand of the last convolution is a part of another.
 const PARTS: &str = "graph g {
   x: f32[1,64,112,112] = input
   w: f32[64,128,3,3] = const ~1
@@ -191,7 +192,7 @@ const PARTS: &str = "graph g {
 }";
 
 #[test]
-fn what_is_proven_within_a_limit_is_not_beaten_by_fewer_programs() {
+fn a_proven_plan_within_a_limit_is_not_beaten_with_fewer_rules() {
     let graph = text::parse(common::ops(), PARTS).unwrap();
     let mut fewer = common::options(1);
     for phase in fewer.pipeline.passes_mut::<Rewrite>() {
@@ -206,7 +207,7 @@ fn what_is_proven_within_a_limit_is_not_beaten_by_fewer_programs() {
 }
 
 #[test]
-fn a_limit_leaves_the_worth_of_memory_in_force() {
+fn a_limit_does_not_disable_the_weight_of_memory() {
     let graph = text::parse(common::ops(), SCRATCH).unwrap();
     let points = plans(&graph, &common::options(2));
     let mut options = weighed(1e9);
@@ -214,9 +215,9 @@ fn a_limit_leaves_the_worth_of_memory_in_force() {
     assert_eq!(plan(&graph, &options).arena, points.last().unwrap().arena);
 }
 
-/// The first operand of a concatenation is computed long before the second: the whole result is live from
-/// then on if it is computed where it belongs. (Its 63 pixels are too few for Strassen's algorithm, whose scratch
-/// memory would be another way into less.)
+/// The first operand of the concatenation is computed long before the second. If it is computed within the
+/// result, the whole result is live from then on. (Its 63 pixels are too few for Strassen's algorithm, whose
+/// scratch would give another way to save memory.)
 fn early(first: usize, second: usize) -> Graph {
     let text = format!(
         "graph early {{
@@ -246,20 +247,20 @@ fn copied(plan: &Plan) -> Vec<usize> {
 }
 
 #[test]
-fn a_concatenation_is_copied_where_a_limit_or_the_worth_of_memory_asks_for_it() {
-    // As large as the second operand, the first costs more to copy than the bytes at the peak are worth…
+fn a_concatenation_is_copied_if_a_limit_or_the_weight_of_memory_requires_it() {
+    // If the operands have the same size, copying the first costs more than the bytes at the peak are worth…
     let graph = early(256, 256);
     let points = plans(&graph, &common::options(2));
     let fastest = plan(&graph, &common::options(2));
     assert_eq!((copied(&fastest), fastest.arena), (vec![], points[0].arena), "{fastest}");
-    // …unless there is no other way into the memory.
+    // …unless there is no other way to fit into the memory.
     let smaller = plan(&graph, &limited(Some(fastest.arena - 1)));
     assert_eq!(copied(&smaller), [0], "{smaller}");
     assert!(smaller.steps.iter().any(|step| step.copies > 0.0));
     let on_the_curve = |point: &&Point| point.arena == smaller.arena;
     assert!(points.iter().find(on_the_curve).is_some_and(|point| !point.proven), "{points:?}");
     assert_eq!(plan(&graph, &weighed(1e9)).arena, points.last().unwrap().arena);
-    // A small one is copied at once.
+    // A small operand is copied without a limit.
     let small = plan(&early(16, 512), &common::options(2));
     assert_eq!(copied(&small), [0], "{small}");
     for graph in [graph, early(16, 512)] {
@@ -276,10 +277,10 @@ fn a_concatenation_is_copied_where_a_limit_or_the_worth_of_memory_asks_for_it() 
     }
 }
 
-/// The sum that a weight of memory makes is least among all points of the curve, and says that it is proven only
-/// where nothing is left out.
+/// The objective that includes memory is the least among all points of the curve, and it is reported as
+/// proven only if nothing was left out.
 #[test]
-fn what_is_proven_under_a_weight_of_memory_is_the_sum() {
+fn a_proof_under_a_weight_of_memory_is_about_the_whole_objective() {
     let mut proven = 0;
     for graph in [text::parse(common::ops(), SCRATCH).unwrap(), model("squeezenet1_1")] {
         let points = plans(&graph, &common::options(2));

@@ -1,4 +1,4 @@
-//! Growth of the e-graph within hard limits, and who grew it.
+//! Tests the growth of the e-graph within limits, and which rules are reported for it.
 #![allow(clippy::unwrap_used)]
 
 use ovolo::egraph::{EGraph, Limits, Saturation, Stop};
@@ -6,7 +6,7 @@ use ovolo::graph::text;
 use ovolo::rule::RuleSet;
 use std::time::Duration;
 
-/// Three nodes a match at most, and two rules that add next to nothing.
+/// A match adds at most three nodes, and two of the rules add almost nothing.
 const RULES: &str = r#"[
     Rule(name: "associate", from: "(add (add ?x ?y) ?z)", to: "(add ?x (add ?y ?z))"),
     Rule(name: "grow", from: "(add ?x ?y)", to: "(neg (neg (add ?y ?x)))"),
@@ -45,7 +45,7 @@ fn the_rule_that_blew_up_is_named_with_its_share() {
     let total: usize = saturation.growth.iter().map(|one| one.nodes).sum();
     assert_eq!((rule, *percent), (&most.rule, most.nodes * 100 / total));
     assert!(*percent > 50, "{}", saturation.stop);
-    // What the rules added is what there is more; less what congruence found to be one.
+    // The nodes that rules added are the growth, plus the nodes that congruence merged.
     assert!(total >= after - before, "{total} added, {before} became {after}");
     assert_eq!(
         saturation.stop.to_string(),
@@ -69,7 +69,7 @@ fn no_rule_is_blamed_for_a_limit_that_the_graph_reaches_by_itself() {
 }
 
 #[test]
-fn a_limit_on_rounds_is_told_apart() {
+fn a_limit_on_rounds_is_reported_as_such() {
     let (_, _, saturation) = grown(Limits { rounds: 1, nodes: 100_000 });
     let last = saturation.by_round.last().unwrap();
     let most = last.iter().max_by_key(|rule| rule.nodes).unwrap();

@@ -1,4 +1,4 @@
-//! The framework, from an ONNX file to a plan that runs.
+//! Tests of the framework, from an ONNX file to a plan that runs.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Multi-output rules: what they merge, and that values stay.
+//! Tests rules with several outputs: what they merge, and that values stay the same.
 #![allow(clippy::unwrap_used)]
 
 use crate::common;

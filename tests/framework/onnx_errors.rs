@@ -1,4 +1,4 @@
-//! Models and inputs that are refused, each with its whole message in a snapshot.
+//! Tests models and inputs that are refused; each snapshot shows the whole message.
 
 #![allow(clippy::unwrap_used)]
 
@@ -141,7 +141,7 @@ fn refusal_with(model: &ModelProto, dims: &[(&str, usize)]) -> String {
         .to_string()
 }
 
-/// Writes a model and a file of data beside it, loads it, and gives the refusal.
+/// Writes a model and a data file next to it, loads the model, and returns the error.
 fn refusal_from_folder(name: &str, model: &ModelProto, data: &[u8]) -> String {
     let folder: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("onnx-errors-{name}"));
     std::fs::create_dir_all(&folder).unwrap();

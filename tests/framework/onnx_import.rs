@@ -1,4 +1,4 @@
-//! Models that are imported: what they become.
+//! Tests what imported models become.
 
 #![allow(clippy::unwrap_used)]
 
@@ -81,7 +81,7 @@ fn import(model: &ModelProto) -> Imported {
         .unwrap()
 }
 
-/// Each node in a line: name, op, attributes, operands, type.
+/// Prints each node in one line: name, op, attributes, operands, type.
 fn listing(graph: &Graph) -> String {
     let line = |node: &ovolo::graph::Node| {
         let inputs: Vec<&str> = node.inputs.iter().map(|&input| &*graph[input].name).collect();
@@ -176,7 +176,7 @@ fn shape_arithmetic_is_folded_away() {
 }
 
 #[test]
-fn a_line_of_pixels_is_convolved_as_an_image() {
+fn a_one_dimensional_convolution_becomes_one_of_an_image() {
     let graph = import(&model(
         17,
         &["1", "2", "9"],
@@ -210,7 +210,7 @@ fn softmax_before_opset_13_flattens() {
 }
 
 #[test]
-fn a_function_of_the_model_is_written_out() {
+fn a_function_of_the_model_is_inlined() {
     let mut reference =
         AttributeProto { name: "perm".to_owned(), ref_attr_name: "order".to_owned(), ..Default::default() };
     reference.r#type = AttributeType::Ints as i32;
@@ -237,7 +237,7 @@ fn a_function_of_the_model_is_written_out() {
 }
 
 #[test]
-fn nodes_may_stand_in_any_order_and_unused_ones_go() {
+fn nodes_may_have_any_order_and_unused_ones_are_removed() {
     let nodes = vec![
         node("Tanh", &["h"], &["y"]),
         node("Sigmoid", &["x"], &["unused"]),
@@ -248,7 +248,7 @@ fn nodes_may_stand_in_any_order_and_unused_ones_go() {
 }
 
 #[test]
-fn helpers_never_take_a_name_of_the_model() {
+fn added_nodes_never_take_a_name_of_the_model() {
     let nodes = vec![node("Conv", &["x", "w"], &["y.bias"]), node("Conv", &["y.bias", "w"], &["y"])];
     let graph = import(&model(17, &["1", "1", "5", "5"], nodes, vec![floats("w", &[1, 1, 1, 1])])).graph;
     assert_eq!(graph[graph.find("y.bias").unwrap()].op, "conv");
@@ -286,9 +286,9 @@ fn external_data_is_read_beside_the_model() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// An integer to a power that is not one: the power is taken of real numbers, and rounded towards zero.
+/// An integer to a fractional power: the power is computed with real numbers and then rounded towards zero.
 #[test]
-fn integers_to_fractional_powers_are_not_truncated_before() {
+fn integers_to_fractional_powers_are_truncated_only_at_the_end() {
     let exponent = TensorProto {
         name: "e".to_owned(),
         dims: vec![2],

@@ -1,4 +1,4 @@
-//! Tests of the registry: no panics on whatever attributes, values computed by hand.
+//! Tests ops: none panics on any attributes, and values agree with ones computed by hand.
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
 
 use crate::common;
@@ -58,7 +58,7 @@ fn step(op: &'static str, parameters: &[f64]) -> Step {
     Step { op, parameters: parameters.iter().map(|p| Float(*p)).collect() }
 }
 
-/// Numbers that repeat from run to run.
+/// Random numbers that are the same in every run.
 struct Random(u64);
 
 impl Random {
@@ -67,7 +67,7 @@ impl Random {
         (self.0 >> 33) as usize % bound
     }
 
-    fn of<T: Clone>(&mut self, list: &[T]) -> T {
+    fn pick<T: Clone>(&mut self, list: &[T]) -> T {
         list[self.below(list.len())].clone()
     }
 
@@ -82,7 +82,7 @@ impl Random {
 
     fn int(&mut self) -> i64 {
         if self.below(12) == 0 {
-            self.of(&[i64::MIN, i64::MAX, i64::MAX - 1, -1, -2, 1 << 40])
+            self.pick(&[i64::MIN, i64::MAX, i64::MAX - 1, -1, -2, 1 << 40])
         } else {
             i64::try_from(self.below(4)).unwrap()
         }
@@ -91,15 +91,15 @@ impl Random {
     fn attr(&mut self, name: &str, kind: AttrKind, rank: usize) -> Attr {
         match kind {
             AttrKind::Int => Attr::Int(self.int()),
-            AttrKind::Float => Attr::Float(Float(self.of(&[0.0, 0.5, -1.0, f64::INFINITY, f64::NAN]))),
+            AttrKind::Float => Attr::Float(Float(self.pick(&[0.0, 0.5, -1.0, f64::INFINITY, f64::NAN]))),
             AttrKind::Ints => {
                 if name == "tile" && self.below(2) > 0 {
-                    return Attr::Ints([0, 1].map(|_| self.of(&[1, 2, 4, 4])).to_vec());
+                    return Attr::Ints([0, 1].map(|_| self.pick(&[1, 2, 4, 4])).to_vec());
                 }
                 let natural = match name {
-                    "pads" => self.of(&[4, 2 * rank]),
+                    "pads" => self.pick(&[4, 2 * rank]),
                     "kernel" | "strides" | "dilations" | "ceil-extra" | "output-padding" => 2,
-                    "sizes" => self.of(&[2, rank]),
+                    "sizes" => self.pick(&[2, rank]),
                     "axes" => self.below(rank + 1),
                     _ => rank,
                 };
@@ -116,14 +116,14 @@ impl Random {
                     "rounding" => &["prefer-ceil", "floor", "ceil", "x"],
                     _ => &["x"],
                 };
-                Attr::Str(self.of(known).into())
+                Attr::Str(self.pick(known).into())
             }
-            AttrKind::DType => Attr::DType(self.of(&DType::ALL)),
-            AttrKind::Layout => Attr::Layout(self.of(&LAYOUTS).parse().unwrap()),
+            AttrKind::DType => Attr::DType(self.pick(&DType::ALL)),
+            AttrKind::Layout => Attr::Layout(self.pick(&LAYOUTS).parse().unwrap()),
             AttrKind::Post => {
                 let steps =
                     [step("relu", &[]), step("clip", &[0.0, 1.0]), step("add", &[]), step("rdiv", &[])];
-                Attr::Post((0..self.below(3)).map(|_| self.of(&steps)).collect())
+                Attr::Post((0..self.below(3)).map(|_| self.pick(&steps)).collect())
             }
         }
     }
@@ -131,14 +131,14 @@ impl Random {
     fn ty(&mut self, rank: usize, dtype: DType, layouts: &[&str]) -> TensorType {
         let ones = self.below(2) == 0;
         let dims: Vec<usize> =
-            (0..rank).map(|_| if ones { 1 } else { self.of(&[1, 1, 1, 2, 2, 3, 0]) }).collect();
-        let layout = layout(self.of(layouts));
+            (0..rank).map(|_| if ones { 1 } else { self.pick(&[1, 1, 1, 2, 2, 3, 0]) }).collect();
+        let layout = layout(self.pick(layouts));
         let ty = TensorType::plain(dtype, dims);
         if layout.rank().is_none_or(|r| r == rank) { ty.with_layout(layout) } else { ty }
     }
 }
 
-/// Where an operand of an op lies, those of a device mostly there.
+/// Where an operand of an op lies; those of device ops mostly lie on the device.
 fn memory(op: &str, random: &mut Random) -> Device {
     let there = find(op).is_some_and(|op| op.device().is_some()) || op == "download";
     if there && random.below(50) > 0 { Device::Accelerator(ovolo_cuda::FAMILY, 0) } else { Device::Host }
@@ -155,7 +155,7 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
     for def in all() {
         let mut accepted = 0;
         for _ in 0..20_000 {
-            let rank = random.of(&[0, 1, 2, 3, 4, 4, 4, 4]);
+            let rank = random.pick(&[0, 1, 2, 3, 4, 4, 4, 4]);
             let mut attrs = Attrs::new();
             for declared in &def.attrs {
                 if declared.default.is_none() || random.below(3) == 0 {
@@ -163,8 +163,8 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
                 }
             }
             if def.name == "native.conv-winograd" && random.below(4) > 0 {
-                attrs.set("kernel", Attr::Ints(random.of(&[vec![3, 3], vec![1, 7]])));
-                attrs.set("tile", Attr::Ints(random.of(&[vec![4, 4], vec![2, 2], vec![1, 4]])));
+                attrs.set("kernel", Attr::Ints(random.pick(&[vec![3, 3], vec![1, 7]])));
+                attrs.set("tile", Attr::Ints(random.pick(&[vec![4, 4], vec![2, 2], vec![1, 4]])));
             }
             let attrs = complete(def, attrs);
             let extras = post::extras(attrs.post());
@@ -174,12 +174,13 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
                 Arity::AtLeast(count) => count + random.below(2),
                 Arity::Between(least, most) => least + random.below(most - least + 1),
             };
-            let dtype = random.of(&[DType::F32, DType::F32, DType::F32, DType::I64, DType::Bool, DType::F16]);
+            let dtype =
+                random.pick(&[DType::F32, DType::F32, DType::F32, DType::I64, DType::Bool, DType::F16]);
             let x = random.ty(rank, dtype, &LAYOUTS);
             let types: Vec<TensorType> = (0..operands)
                 .map(|operand| match (operand, random.below(4)) {
                     (0, _) if def.name == "winograd-weights" => {
-                        TensorType::plain(dtype, [3, 2, random.of(&[3, 5]), 3])
+                        TensorType::plain(dtype, [3, 2, random.pick(&[3, 5]), 3])
                     }
                     (0, _) if def.name == "strassen-weights" => TensorType::plain(dtype, [2, 4, 1, 1]),
                     (0, _) => x.clone(),
@@ -187,38 +188,38 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
                         let channels = x.shape.get(1).copied().unwrap_or(1);
                         let (dims, layouts) = match operand {
                             1 => (vec![2, channels, 1, 1], ["OIhw16i16o", "OIhw8i8o"]),
-                            3 => (vec![2, 1, random.of(&[1, 2]), 1], ["Oihw16o", "Oihw8o"]),
+                            3 => (vec![2, 1, random.pick(&[1, 2]), 1], ["Oihw16o", "Oihw8o"]),
                             _ => (vec![2], ["plain"; 2]),
                         };
                         let layouts = if def.is_lowered() { layouts } else { ["plain"; 2] };
-                        TensorType::plain(dtype, dims).with_layout(layout(random.of(&layouts)))
+                        TensorType::plain(dtype, dims).with_layout(layout(random.pick(&layouts)))
                     }
                     (1..5, _) if def.name.ends_with("squeeze-excite") => {
                         let channels = x.shape.get(1).copied().unwrap_or(1);
                         let (dims, layouts) = match operand {
                             1 => (vec![2, channels, 1, 1], ["Oihw16o", "Oihw8o"]),
                             2 => (vec![2], ["plain"; 2]),
-                            3 => (vec![random.of(&[channels, 2]), 2, 1, 1], ["Oihw16o", "Oihw8o"]),
+                            3 => (vec![random.pick(&[channels, 2]), 2, 1, 1], ["Oihw16o", "Oihw8o"]),
                             _ => (vec![channels], ["plain"; 2]),
                         };
                         let layouts = if def.is_lowered() { layouts } else { ["plain"; 2] };
-                        TensorType::plain(dtype, dims).with_layout(layout(random.of(&layouts)))
+                        TensorType::plain(dtype, dims).with_layout(layout(random.pick(&layouts)))
                     }
                     (1, _) if def.name == "native.conv-winograd" => {
-                        let (frequencies, channels) = (random.of(&[16, 36, 10]), x.shape.get(1).copied());
+                        let (frequencies, channels) = (random.pick(&[16, 36, 10]), x.shape.get(1).copied());
                         TensorType::plain(dtype, [frequencies, channels.unwrap_or(1), 2])
-                            .with_layout(layout(random.of(&["Cab16c", "Cab8c"])))
+                            .with_layout(layout(random.pick(&["Cab16c", "Cab8c"])))
                     }
                     (1, _) if def.name.ends_with("-strassen") => {
                         let axis =
                             if def.name.contains("conv") { 1 } else { x.shape.rank().saturating_sub(1) };
                         let depth = x.shape.get(axis).map_or(1, |depth| depth.div_ceil(2));
-                        TensorType::plain(dtype, [random.of(&[7, 7, 6]), depth, 1])
-                            .with_layout(layout(random.of(&["Cab16c", "Cab8c"])))
+                        TensorType::plain(dtype, [random.pick(&[7, 7, 6]), depth, 1])
+                            .with_layout(layout(random.pick(&["Cab16c", "Cab8c"])))
                     }
                     (1, _) if def.name == "native.conv-narrow" => {
-                        let weights = TensorType::plain(dtype, [2, random.of(&[2, 3]), 1, 2]);
-                        weights.with_layout(layout(random.of(&["Ohwi16o", "Ohwi8o"])))
+                        let weights = TensorType::plain(dtype, [2, random.pick(&[2, 3]), 1, 2]);
+                        weights.with_layout(layout(random.pick(&["Ohwi16o", "Ohwi8o"])))
                     }
                     (1, _) if def.name == "native.conv-nhwc" => {
                         random.ty(4, dtype, &["plain"]).with_layout(layout("Ohwi32o"))
@@ -259,7 +260,7 @@ fn no_attribute_and_no_shape_makes_an_op_panic() {
             let outcome = std::panic::catch_unwind(|| {
                 let result = def.evaluate(&attrs, &tensors.iter().collect::<Vec<_>>(), &ty);
                 assert_eq!(*result.ty(), ty);
-                // Padding holds zero.
+                // Padding must be zero.
                 let result = result.on(Device::Host);
                 assert_eq!(result.to_layout(&Layout::PLAIN).to_layout(&ty.layout).bytes(), result.bytes());
                 assert!((def.flops)(&attrs, &refs, &ty) >= 0.0);
@@ -289,9 +290,9 @@ fn a_blocked_op_means_its_logical_op() {
         let blocked = eval(name, attrs, &operands);
         assert_eq!(blocked.ty().shape, logical.ty().shape, "{name}");
         for (a, b) in blocked.to_f64().iter().zip(logical.to_f64()) {
-            assert!((a - b).abs() <= tolerance, "{name} {layouts:?}: {a} is not {b}");
+            assert!((a - b).abs() <= tolerance, "{name} {layouts:?}: {a} instead of {b}");
         }
-        // Padding is zero, though sigmoid(0) is not.
+        // Padding is zero, although sigmoid(0) is not.
         assert_eq!(
             blocked.to_layout(&Layout::PLAIN).to_layout(&blocked.ty().layout).bytes(),
             blocked.bytes()
@@ -385,7 +386,8 @@ fn convolution_by_hand() {
     let padded = Attrs::new().ints("pads", &[1, 0, 0, 1]).ints("strides", &[2, 1]);
     assert_eq!(conv(padded).to_f64(), [-1.5, -2.5, 0.5, -3.5, -3.5, 6.5]);
     assert_eq!(conv(Attrs::new().ints("dilations", &[2, 2])).to_f64(), [-7.5]);
-    // Padding is of what lies between the convolutions: zero there, where the step would make 0.5 of it.
+    // The second convolution pads the result of the first with zeros, not with the step's value of zero,
+    // which is 0.5.
     let inner = Attr::Post(vec![step("sigmoid", &[])]);
     let pair = eval(
         "pointwise-depthwise",
@@ -494,7 +496,7 @@ fn chains_run_step_by_step() {
 }
 
 #[test]
-fn elements_move_where_they_should() {
+fn ops_that_move_elements_by_hand() {
     let x = || i64s([2, 3], &[0, 1, 2, 3, 4, 5]);
     let ints = |op, attrs, operands: &[Tensor]| eval(op, attrs, operands).to_i64().unwrap();
     assert_eq!(ints("transpose", Attrs::new().ints("perm", &[1, 0]), &[x()]), [0, 3, 1, 4, 2, 5]);
@@ -520,7 +522,7 @@ fn elements_move_where_they_should() {
 fn normalisations_by_hand() {
     let near = |got: Vec<f64>, want: &[f64]| {
         assert_eq!(got.len(), want.len());
-        assert!(got.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-6), "{got:?} is not {want:?}");
+        assert!(got.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-6), "{got:?} instead of {want:?}");
     };
     let x = f32s([2, 2], &[0., 2_f32.ln(), 1000., 1000.]);
     near(
@@ -543,7 +545,7 @@ fn normalisations_by_hand() {
     near(eval("batch-norm", exact(), &batch).to_f64(), &[1., 3., 0., 1.]);
     let lrn = Attrs::new().int("size", 2).float("alpha", 2.0).float("beta", 1.0).float("bias", 1.0);
     near(eval("lrn", lrn, &[f32s([1, 2, 1], &[1., 2.])]).to_f64(), &[1. / 6., 2. / 5.]);
-    // With equal scores, attention is the mean of the values it may look at.
+    // With equal scores, attention is the mean of the values that the mask allows.
     let [q, k] = [f32s([1, 1, 1, 1], &[0.]), f32s([1, 1, 3, 1], &[1., 2., 3.])];
     let [v, mask] = [f32s([1, 1, 3, 1], &[3., 5., 100.]), f32s([3], &[0., 0., f32::NEG_INFINITY])];
     near(eval("attention", Attrs::new().float("scale", 1.0), &[q, k, v, mask]).to_f64(), &[4.]);
@@ -570,7 +572,7 @@ fn functions_have_their_values() {
     ];
     for (op, parameters, x, want) in cases {
         let got = post::unary(op, parameters, x).unwrap();
-        assert!((got - want).abs() < 1e-12, "{op}({x}) is {got}, not {want}");
+        assert!((got - want).abs() < 1e-12, "{op}({x}) is {got} instead of {want}");
     }
 }
 
@@ -600,13 +602,13 @@ fn refusals_name_the_operand_or_attribute_and_the_shapes() {
         (refusal("concat", Attrs::new().int("axis", 1), &[x(), f32_type([1, 3, 8, 7])]), "operand 1"),
     ];
     for (message, part) in cases {
-        assert!(message.contains(part), "`{message}` does not say `{part}`");
+        assert!(message.contains(part), "`{message}` does not contain `{part}`");
     }
 }
 
 #[test]
 fn attributes_of_one_name_are_of_one_kind() {
-    // `*rest` carries them from one op to another by their names.
+    // `*rest` copies attributes from one op to another by name.
     let mut kinds = std::collections::BTreeMap::new();
     for def in all() {
         for attr in &def.attrs {

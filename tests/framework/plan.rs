@@ -1,5 +1,5 @@
-//! Plans of random programs: orders against each other, what is live against what is live beside it, and
-//! plans that somebody has changed.
+//! Tests plans of random graphs: it compares orders, checks that live values do not overlap, and checks that
+//! changed plans are refused.
 #![allow(clippy::unwrap_used)]
 
 use ovolo::attr::Attrs;
@@ -24,7 +24,7 @@ impl Random {
     }
 }
 
-/// A node whose type follows from its operands.
+/// Adds a node whose type follows from its operands.
 fn add(graph: &mut Graph, op: &'static str, attrs: Attrs, inputs: Vec<NodeId>) -> NodeId {
     let def = crate::common::ops().get(op).unwrap();
     let attrs = op::complete(def, attrs);
@@ -34,11 +34,11 @@ fn add(graph: &mut Graph, op: &'static str, attrs: Attrs, inputs: Vec<NodeId>) -
     graph.add_node(Node { op: def, attrs: Arc::new(attrs), inputs, name, ty })
 }
 
-/// A program of rows: maps, sums, reductions to fewer rows, views, and concatenations of what lies about.
+/// A random graph over rows: elementwise ops, sums, reductions to fewer rows, views, and concatenations.
 fn program(seed: u64) -> Graph {
     let mut random = Random(seed);
     let mut graph = Graph::new();
-    // Rows of 16 values begin and end on the alignment, rows of 15 do not.
+    // Rows of 16 values are aligned, and rows of 15 are not.
     let width = 15 + usize::from(random.below(4) > 0);
     let rows = |count: usize| TensorType::plain(DType::F32, [count, width]);
     let mut values: Vec<NodeId> = (0..1 + random.below(2))
@@ -76,7 +76,7 @@ fn program(seed: u64) -> Graph {
         };
         values.push(next);
     }
-    // What nothing reads is an output.
+    // Values without readers become outputs.
     for (id, users) in graph.nodes().map(|(id, _)| id).collect::<Vec<_>>().into_iter().zip(graph.users()) {
         if users.is_empty() {
             graph.add_output(&format!("y{}", id.index()), id);
@@ -85,7 +85,7 @@ fn program(seed: u64) -> Graph {
     graph
 }
 
-/// Contracts as the backends give them, with scratch for reductions.
+/// Contracts like those of the backends, with scratch for reductions.
 fn ask(call: &Call<'_>, _: &[bool]) -> Result<(Contract, f64), String> {
     let mut contract = Contract { implementation: "any".into(), ..Contract::default() };
     match call.op.name {
@@ -130,7 +130,7 @@ fn check(plan: &Plan) -> Result<(), String> {
     plan.check(&|_| None)
 }
 
-/// A recurrent cell: each time step multiplies the state by all of the weights, and sums what comes of it.
+/// A recurrent cell: each time step multiplies the state by every weight and adds the products.
 fn cell(weights: usize, steps: usize) -> Graph {
     let mut graph = Graph::new();
     let mut state = graph.add_input("x", TensorType::plain(DType::F32, [1, 256]));
@@ -168,7 +168,7 @@ fn the_order_for_reuse_reads_shared_weights_back_and_forth() {
 }
 
 #[test]
-fn where_no_constant_is_read_twice_the_order_for_reuse_is_that_for_the_peak() {
+fn the_orders_for_reuse_and_peak_agree_if_no_constant_is_read_twice() {
     for seed in 0..200 {
         let graph = program(seed);
         assert_eq!(plan(&graph, "reuse", None), plan(&graph, "peak", None), "seed {seed}");
@@ -178,7 +178,7 @@ fn where_no_constant_is_read_twice_the_order_for_reuse_is_that_for_the_peak() {
 }
 
 #[test]
-fn the_order_for_the_peak_never_loses_to_the_one_given() {
+fn the_order_for_the_peak_is_never_worse_than_the_given_one() {
     let mut wins = 0;
     for seed in 0..1000 {
         let graph = program(seed);
@@ -199,7 +199,7 @@ fn the_order_for_the_peak_never_loses_to_the_one_given() {
 }
 
 #[test]
-fn copies_are_made_for_a_limit_that_needs_them_and_for_no_other() {
+fn copies_are_made_only_for_a_limit_that_needs_them() {
     let mut fit = 0;
     for seed in 0..400 {
         let graph = program(seed);
@@ -216,7 +216,7 @@ fn copies_are_made_for_a_limit_that_needs_them_and_for_no_other() {
     assert!(fit > 10, "{fit}");
 }
 
-/// A value that is read long after it was computed, scratch, and a concatenation.
+/// A plan with a value that is read long after it was computed, scratch, and a concatenation.
 fn small() -> Plan {
     let mut graph = Graph::new();
     let x = graph.add_input("x", TensorType::plain(DType::F32, [9, 16]));
@@ -262,9 +262,9 @@ fn a_plan_whose_buffers_were_moved_is_refused() {
         buffer.upper = buffer.lower + 1;
     });
     refused("a buffer beyond the arena", &|plan| plan.buffers[0].offset = plan.arena);
-    refused("buffers that are not told", &|plan| plan.buffers.clear());
+    refused("buffers that are not recorded", &|plan| plan.buffers.clear());
     refused("a result over a value that is read later", &|plan| {
-        // A value that the step in the middle of its life does not read.
+        // A step in the middle of the value's lifetime that does not read it.
         let found = plan.buffers.iter().find_map(|buffer| {
             let inside = |place: &Place| {
                 matches!(place.base, Base::Arena(_))
@@ -277,7 +277,7 @@ fn a_plan_whose_buffers_were_moved_is_refused() {
         let (at, place) = found.unwrap();
         (plan.steps[at].output, plan.steps[at].in_place) = (place, None);
     });
-    refused("an operand that nobody has written", &|plan| {
+    refused("an operand that no step has written", &|plan| {
         plan.steps.remove(0);
         for buffer in &mut plan.buffers {
             buffer.lower = buffer.lower.saturating_sub(1);
@@ -312,7 +312,7 @@ fn a_result_that_was_moved_onto_another_buffer_is_refused() {
     assert!(tried > 100 && refused == tried, "{refused} of {tried}");
 }
 
-/// A program of which parts lie on two devices beside the host: each value there has been copied there.
+/// A random graph on the host and two devices; each value on a device was copied there.
 fn spread(seed: u64) -> Graph {
     let mut random = Random(seed);
     let mut graph = Graph::new();
@@ -325,7 +325,7 @@ fn spread(seed: u64) -> Graph {
         let next = match random.below(4) {
             0 if on_host => {
                 let id = add(&mut graph, "cuda.upload", Attrs::new(), vec![one]);
-                // Uploads are to the first device; a type of its own puts it on the second.
+                // `cuda.upload` copies to the first device; setting the type moves the value to the second.
                 let node = Node::clone(&graph[id]);
                 if random.below(2) == 0 || seed.is_multiple_of(2) {
                     id
@@ -354,7 +354,7 @@ fn spread(seed: u64) -> Graph {
     graph
 }
 
-/// The most bytes of a device's buffers that are taken at one step.
+/// The most bytes of a device's buffers that are live at one step.
 fn most_live(plan: &Plan, device: Device) -> usize {
     let live = |step: usize| {
         let taken = |buffer: &&ovolo::plan::Placed| {
@@ -372,7 +372,8 @@ fn each_device_has_an_arena_of_its_own() {
         let graph = spread(seed);
         let plan = plan(&graph, "peak", None);
         let refused: Vec<String> = check(&plan).err().into_iter().collect();
-        // The op that copies knows the first device alone, which is all that is wrong with a second.
+        // The op that copies supports only the first device; nothing else may be wrong with plans for the
+        // second.
         assert!(
             refused.iter().all(|why| seed % 2 == 1 && why.contains("recorded as")),
             "seed {seed}: {refused:?}\n{plan}"
@@ -386,7 +387,7 @@ fn each_device_has_an_arena_of_its_own() {
         for step in &plan.steps {
             assert_eq!(step.output.base, Base::Arena(step.output_type.device), "seed {seed}");
         }
-        // Places of one device mean nothing on another.
+        // Offsets on different devices are independent.
         let begins = |device: Device| plan.buffers.iter().any(|b| b.device == device && b.offset == 0);
         shared += usize::from(begins(Device::Host) && begins(Device::Accelerator(ovolo_cuda::FAMILY, 0)));
         let given = self::plan(&graph, "given", None);
@@ -398,7 +399,7 @@ fn each_device_has_an_arena_of_its_own() {
 }
 
 #[test]
-fn a_limit_is_of_one_device() {
+fn a_limit_applies_to_one_device() {
     for seed in 0..100 {
         let graph = spread(seed);
         let free = plan(&graph, "peak", None);
@@ -414,7 +415,7 @@ fn a_limit_is_of_one_device() {
         assert_eq!(
             free.above(&Limit::default().with(Device::Accelerator(ovolo_cuda::FAMILY, 7), 0)),
             None,
-            "nothing is there"
+            "this device holds nothing"
         );
     }
 }

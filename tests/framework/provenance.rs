@@ -1,4 +1,4 @@
-//! Every step of a plan says by which rules it came about, and from which imported nodes.
+//! Tests that every step of a plan tells which rules led to it, and from which imported nodes it comes.
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
@@ -13,7 +13,7 @@ fn planned(source: &str) -> Plan {
     common::compile(graph, 1).plan
 }
 
-/// The imported nodes of the step that computes a value, and the files of the rules on the way.
+/// The imported nodes of the step that computes a value, and the files of the rules that led to it.
 fn source(plan: &Plan, value: &str) -> (Vec<String>, Vec<String>) {
     let step = plan.steps.iter().find(|step| &*step.name == value).unwrap_or_else(|| panic!("{plan}"));
     let imported = step.source.imported.iter().map(ToString::to_string).collect();
@@ -22,7 +22,7 @@ fn source(plan: &Plan, value: &str) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn a_fused_step_comes_from_all_that_it_computes_and_from_nothing_else() {
+fn a_fused_step_comes_from_exactly_the_nodes_that_it_computes() {
     let plan = planned(
         "graph {
         x: f32[1,16,8,8] = input
@@ -47,7 +47,7 @@ fn a_fused_step_comes_from_all_that_it_computes_and_from_nothing_else() {
         let step = step.unwrap_or_else(|| panic!("no convolution for {value} in\n{plan}"));
         source(&plan, &step.name)
     };
-    // Equal values are one, under all their names.
+    // Equal values are computed once, and the step lists all their names.
     assert_eq!(blocked("first").0, ["first (conv)", "second (conv)"]);
     let (imported, files) = blocked("z");
     assert_eq!(imported, ["third (conv)", "sum (add)", "y (relu)", "z (add)"]);
@@ -55,7 +55,7 @@ fn a_fused_step_comes_from_all_that_it_computes_and_from_nothing_else() {
 }
 
 #[test]
-fn rules_on_the_way_beside_the_main_one_are_told() {
+fn other_rules_that_led_to_a_step_are_listed() {
     let plan = planned(
         "graph {
         x: f32[1,3,8,8] = input
@@ -112,7 +112,8 @@ fn a_runner_up_says_in_what_it_differs() {
     }
 }
 
-/// The source of each step by a pipeline of these rules beside the shipped ones: imported nodes and rules.
+/// The source of each step, compiled with these rules in addition to the shipped ones: imported nodes and
+/// rules.
 fn sources(source: &str) -> Vec<(String, Vec<String>, Vec<String>)> {
     let name = |rule: &String| rule.split(' ').next().unwrap().to_owned();
     let plan = planned(source);
@@ -124,20 +125,20 @@ fn sources(source: &str) -> Vec<(String, Vec<String>, Vec<String>)> {
 }
 
 #[test]
-fn a_rule_that_only_unites_is_named_where_what_it_removed_was_read() {
+fn a_rule_that_only_unites_is_listed_at_the_readers_of_what_it_removed() {
     let found = sources(
         "graph { x: f32[2,3] = input; t = transpose(x) {perm: [0,1]}; y = exp(t); z = tanh(x); return y; return z }",
     );
     let [y, z] = &["y", "z"].map(|name| found.iter().find(|step| step.0 == name).unwrap());
     assert_eq!(y.1, ["t (transpose)", "y (exp)"]);
     assert!(y.2.contains(&"drop-identity-transpose".to_owned()), "{y:?}");
-    // What did not read it has nothing to do with it.
+    // A step that did not read the removed value does not list the rule.
     assert_eq!(z.1, ["z (tanh)"]);
     assert!(!z.2.contains(&"drop-identity-transpose".to_owned()), "{z:?}");
 }
 
 #[test]
-fn chains_of_removals_and_removed_outputs_are_told() {
+fn chains_of_removals_and_removed_outputs_are_listed() {
     // Two transposes that undo each other.
     let found = sources(
         "graph { x: f32[2,3] = input; a = transpose(x) {perm: [1,0]}; b = transpose(a) {perm: [1,0]}; y = exp(b); return y }",
@@ -147,12 +148,12 @@ fn chains_of_removals_and_removed_outputs_are_told() {
     for rule in ["compose-transposes", "drop-identity-transpose"] {
         assert!(found[0].2.contains(&rule.to_owned()), "{rule}: {found:?}");
     }
-    // An output that was removed is where its value is computed.
+    // A removed output is listed at the step that computes its value.
     let found = sources("graph { x: f32[2,3] = input; y = exp(x); r = reshape(y) {shape: [2,3]}; return r }");
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].1, ["y (exp)", "r (reshape)"]);
     assert!(found[0].2.contains(&"drop-identity-reshape".to_owned()), "{found:?}");
-    // Between convolutions in blocks, whose plain value is never computed.
+    // The reshape lies between blocked convolutions, so its value in the default layout is never computed.
     let found = sources(
         "graph { x: f32[1,16,8,8] = input; w: f32[16,16,3,3] = const ~1; b: f32[16] = const ~2
         c = conv(x, w, b) {pads: [1,1,1,1]}; t = reshape(c) {shape: [1,16,8,8]}; y = conv(t, w, b) {pads: [1,1,1,1]}; return y }",
@@ -164,14 +165,14 @@ fn chains_of_removals_and_removed_outputs_are_told() {
 }
 
 #[test]
-fn a_view_is_told_where_it_is_read_or_where_it_lies() {
+fn a_view_is_listed_at_its_reader_or_at_its_step() {
     let found = sources(
         "graph { x: f32[2,6] = input; a = exp(x); flat = reshape(a) {shape: [3,4]}; y = softmax(flat) {axis: 1}; return y }",
     );
     assert_eq!(found.len(), 2, "{found:?}");
     assert_eq!(found[0].1, ["a (exp)"]);
     assert_eq!(found[1].1, ["flat (reshape)", "y (softmax)"]);
-    // Nothing reads it: it is what its step computes, in another shape.
+    // Without a reader, the view is listed at the step whose result it is.
     let found =
         sources("graph { x: f32[2,6] = input; a = exp(x); flat = reshape(a) {shape: [3,4]}; return flat }");
     assert_eq!(found.len(), 1, "{found:?}");

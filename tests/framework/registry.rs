@@ -1,4 +1,4 @@
-//! Two registries in one process: one with an op, a kernel, a guard, a cost model, an extractor and a pass of its own,
+//! Tests two registries in one process: one with its own op, kernel, guard, cost model, extractor and pass,
 //! the other without them.
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
 
@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The op `fold`: `x + FACTOR * x`, so that registries with the same name and another factor can be told apart.
+/// The op `fold`: `x + FACTOR * x`. The factor distinguishes registries that give the name different
+/// meanings.
 fn fold<const FACTOR: u8>() -> OpDef {
     OpDef {
         name: "fold",
@@ -63,7 +64,7 @@ struct Plain<const FACTOR: u8>(usize);
 impl<const FACTOR: u8> Kernel for Plain<FACTOR> {
     unsafe fn run(&self, args: &Args<'_>) {
         for at in 0..self.0 {
-            // SAFETY: the caller's promise: the operand and the result have so many elements of f32.
+            // SAFETY: the caller's promise: the operand and the result each have this many elements of f32.
             unsafe {
                 let x = args.inputs[0].cast::<f32>().add(at).read();
                 args.output.cast::<f32>().add(at).write(x + f32::from(FACTOR) * x);
@@ -72,7 +73,7 @@ impl<const FACTOR: u8> Kernel for Plain<FACTOR> {
     }
 }
 
-/// Prices by [`Flat`].
+/// The pricing that makes [`Flat`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct ByFlat;
 
@@ -86,7 +87,7 @@ impl Pricing for ByFlat {
     }
 }
 
-/// A microsecond for each kernel.
+/// A cost model in which every kernel takes a microsecond.
 struct Flat;
 
 impl CostModel for Flat {
@@ -121,7 +122,7 @@ impl Extractor for Other {
     }
 }
 
-/// Counts e-nodes, and refuses an e-graph of more than its setting.
+/// Counts e-nodes, and refuses an e-graph with more than `most`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Census {
     most: usize,
@@ -196,7 +197,7 @@ fn options(registry: &Arc<Registry>) -> Options {
     }
 }
 
-/// What a registry makes of the model's operand `[1, 2, 3, 4]`.
+/// Runs the model with a registry on the operand `[1, 2, 3, 4]`.
 fn run(registry: &Arc<Registry>) -> Vec<f64> {
     let graph = text::parse(registry.ops(), MODEL).unwrap();
     let compilation = compile::compile(graph, &options(registry)).unwrap();
@@ -209,7 +210,7 @@ fn run(registry: &Arc<Registry>) -> Vec<f64> {
 }
 
 #[test]
-fn registries_with_different_definitions_of_one_name_live_side_by_side() {
+fn registries_may_define_one_name_differently() {
     let (three, ten) = (with::<2>(), with::<9>());
     for _ in 0..2 {
         assert_eq!(run(&three), [3.0, 6.0, 9.0, 12.0]);
@@ -223,7 +224,7 @@ fn registries_with_different_definitions_of_one_name_live_side_by_side() {
 }
 
 #[test]
-fn what_one_registry_was_given_another_does_not_have() {
+fn additions_to_one_registry_are_absent_from_another() {
     let with = with::<2>();
     let without = common::registry();
     let unknown = text::parse(without.ops(), MODEL).unwrap_err().to_string();
@@ -239,7 +240,7 @@ fn what_one_registry_was_given_another_does_not_have() {
 }
 
 #[test]
-fn a_guard_of_a_registry_says_no_with_its_reason() {
+fn a_guard_of_a_registry_refuses_with_its_reason() {
     let registry = with::<2>();
     let graph = text::parse(registry.ops(), &MODEL.replace("[4]", "[5]")).unwrap();
     let error = compile::compile(graph, &options(&registry)).err().unwrap().to_string();
@@ -260,7 +261,7 @@ fn settings_of_a_pass_are_its_own() {
 }
 
 #[test]
-fn shipped_rules_are_left_out_where_their_ops_are_absent_and_nowhere_else() {
+fn shipped_rules_are_left_out_only_if_their_ops_are_absent() {
     let written = |registry: &Registry| {
         let names = |text: &str| text.matches("Rule(").count();
         registry.rules().iter().map(|(_, text)| names(text)).sum::<usize>()
@@ -274,7 +275,7 @@ fn shipped_rules_are_left_out_where_their_ops_are_absent_and_nowhere_else() {
 }
 
 #[test]
-fn a_name_is_given_once() {
+fn a_name_may_be_registered_only_once() {
     let mut registry = Registry::new();
     registry.add_op(fold::<2>()).unwrap();
     let again = registry.add_op(fold::<3>()).err().unwrap();

@@ -1,4 +1,4 @@
-//! Images in other sizes: imports and kernels against ONNX's own values.
+//! Tests resizing and transposed convolutions: imports and kernels compared with ONNX's own values.
 #![allow(clippy::unwrap_used)]
 
 #[path = "resample/cases.rs"]
@@ -34,7 +34,7 @@ enum Operand {
     Weights(&'static [i64]),
 }
 
-/// An operator on seeded values, and its result.
+/// An operator on seeded values, and its expected result.
 struct Case {
     name: &'static str,
     op: &'static str,
@@ -46,7 +46,7 @@ struct Case {
     y: &'static [f64],
 }
 
-/// Small integers, as the values were made from: every so many, below a limit, less an offset.
+/// Small integers as in the recorded values: `(index * times) % limit - less`.
 fn seeded(shape: &[i64], times: i64, limit: i64, less: i64) -> Vec<f32> {
     let count: i64 = shape.iter().product();
     (0..count).map(|at| f32::from(i16::try_from(at * times % limit - less).unwrap())).collect()
@@ -151,10 +151,10 @@ fn results_are_those_of_onnx() {
     results(&["native"]);
 }
 
-/// Compares results by some pipelines, and those of the reference evaluation, with ONNX's.
+/// Compares the results of some pipelines, and of the reference evaluation, with ONNX's.
 pub(crate) fn results(pipelines: &[&str]) {
     let mut wrong = Vec::new();
-    // ONNX's evaluator rounds weights to f32, which a cubic magnifies.
+    // ONNX's evaluator rounds weights to f32, and cubic interpolation magnifies that.
     for case in cases::CASES {
         let graph = import(case).unwrap_or_else(|why| panic!("{} {}: {why}", case.op, case.name));
         let x = input(case);
@@ -162,7 +162,7 @@ pub(crate) fn results(pipelines: &[&str]) {
         let mut check = |how: &str, value: &Tensor| {
             if value.ty().shape != wanted.ty().shape || relative_error(value, &wanted) > 1e-5 {
                 wrong.push(format!(
-                    "{} {} by {how}: {}\n{:?}, not {}\n{:?}",
+                    "{} {} by {how}: {}\n{:?} instead of {}\n{:?}",
                     case.op,
                     case.name,
                     value.ty(),
@@ -181,7 +181,7 @@ pub(crate) fn results(pipelines: &[&str]) {
 }
 
 #[test]
-fn what_is_not_done_is_refused_with_its_name() {
+fn unsupported_attributes_are_refused_by_name() {
     let refusal = |op: &'static str, attributes: &'static [(&str, Attribute)], x, others| {
         let case = Case { name: "refused", op, opset: 18, attributes, x, others, shape: &[], y: &[] };
         import(&case).unwrap_err()

@@ -1,4 +1,4 @@
-//! Sessions whose kernels panic, and sessions that share a team.
+//! Tests sessions whose kernels panic, and sessions that share a team.
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
 
 use crate::common;
@@ -17,7 +17,7 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, LazyLock};
 
-/// Different models, each with kernels that are divided between threads.
+/// Different models with kernels whose work is divided between threads.
 const MODELS: [&str; 4] = [
     "graph image {
         x: f32[1,16,48,48] = input
@@ -81,15 +81,16 @@ fn session_of(registry: &Arc<Registry>, model: &str, threads: usize) -> (Graph, 
 }
 
 thread_local! {
-    /// The kernel that is to panic, of those that this thread makes from now on: how many come before it, and where
-    /// and when it panics.
+    /// The kernel that will panic, among those that this thread makes from now on: how many are made before
+    /// it, where it panics, and a switch.
     static FAULT: RefCell<Option<(usize, Place, Arc<AtomicBool>)>> = const { RefCell::new(None) };
 }
 
-/// The native backend, with kernels that panic when they are told to.
+/// The native backend with kernels that panic on demand.
 struct Faulty;
 
-// SAFETY: contracts and kernels are the native backend's for the same call; what panics writes nothing.
+// SAFETY: contracts and kernels are the native backend's for the same call; a kernel that panics writes
+// nothing.
 unsafe impl Backend for Faulty {
     fn name(&self) -> &'static str {
         "native"
@@ -120,7 +121,7 @@ fn sound<'a>(call: &Call<'a>) -> Call<'a> {
     Call { op: common::ops().get(call.op.name).unwrap(), ..*call }
 }
 
-/// A session of which the kernel of a step panics as long as the switch is on, which it is now.
+/// Returns a session in which the kernel of a step panics while the switch is on. It is on at first.
 fn faulty(model: &str, threads: usize, step: usize, place: Place) -> (Graph, Session, Arc<AtomicBool>) {
     static REGISTRY: LazyLock<Arc<Registry>> = LazyLock::new(|| {
         let mut registry = Registry::new();
@@ -134,7 +135,7 @@ fn faulty(model: &str, threads: usize, step: usize, place: Place) -> (Graph, Ses
     (graph, session, armed)
 }
 
-/// Inputs of a model, other ones for each number.
+/// Inputs of a model; each number gives different ones.
 fn inputs(graph: &Graph, number: usize) -> Vec<Tensor> {
     let value = |at: usize| ((at * 37 + number * 101) % 1000) as f64 / 500.0 - 1.0;
     let input = |shape: &ovolo::tensor::Shape| {
@@ -160,7 +161,7 @@ enum Place {
     Tasks,
 }
 
-/// A kernel that panics when it is told to, and else is another kernel.
+/// A kernel that panics on demand and otherwise runs another kernel.
 struct Panicking {
     kernel: Box<dyn Kernel>,
     place: Place,
@@ -170,7 +171,7 @@ struct Panicking {
 impl Kernel for Panicking {
     unsafe fn run(&self, args: &Args<'_>) {
         if self.armed.load(Ordering::Relaxed) {
-            // As `panic!` does, but nothing is printed.
+            // This panics like `panic!`, but prints nothing.
             match self.place {
                 Place::Caller => resume_unwind(Box::new("on the caller")),
                 Place::Task => args.team.run(8, |task| {
@@ -224,14 +225,15 @@ fn the_message_of_a_panic_names_the_step() {
     assert_eq!(run(&mut session, &inputs(&graph, 0)).unwrap_err().to_string(), expected);
 }
 
-/// Sessions of different models run on one team from as many threads at once. Their values are those of each alone,
-/// bit for bit, and none waits for ever.
+/// Sessions of different models run on one team from several threads at once. Their values equal those of
+/// each session alone, bit for bit, and no session waits for ever.
 #[test]
-fn sessions_on_one_team_from_several_threads_are_right_and_all_go_on() {
+fn sessions_on_one_team_from_several_threads_are_right_and_make_progress() {
     /// Runs of the slowest session.
     const RUNS: usize = 40;
-    /// How often as many runs one session may have as another: they take turns by kernels, of which each model has
-    /// another number, of other lengths; and the system may leave a thread without a processor.
+    /// The largest ratio between the numbers of runs of two sessions. Sessions take turns by kernel, and
+    /// models have different numbers of kernels of different lengths; also, the system may leave a thread
+    /// without a processor.
     const FACTOR: usize = 100;
     for threads in [2, 3] {
         let team = Arc::new(Team::new(threads));
@@ -253,9 +255,9 @@ fn sessions_on_one_team_from_several_threads_are_right_and_all_go_on() {
                         let number = own.fetch_add(1, Ordering::Relaxed) % inputs.len();
                         let values = run(&mut session, &inputs[number]);
                         if values.as_ref() != Ok(&expected[number]) {
-                            // The others do not wait for this one.
+                            // The other sessions must not wait for this one.
                             own.fetch_add(RUNS, Ordering::Relaxed);
-                            panic!("a session gives other values than alone");
+                            panic!("a session gives different values than alone");
                         }
                     }
                 });
@@ -267,7 +269,7 @@ fn sessions_on_one_team_from_several_threads_are_right_and_all_go_on() {
     }
 }
 
-/// A session whose kernel panics disturbs no other session on its team.
+/// A panic in the kernel of one session does not disturb other sessions on its team.
 #[test]
 fn a_panic_in_one_session_leaves_the_others_on_its_team_alone() {
     let team = Arc::new(Team::new(2));

@@ -1,4 +1,4 @@
-//! House rules that matter.
+//! Tests of the repository's own rules.
 #![allow(clippy::unwrap_used)]
 
 mod modules;
@@ -7,7 +7,7 @@ use modules::{Modules, Ties, circles, within};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The folders of the crates' sources.
+/// The source folders of the crates.
 const CRATES: &[&str] = &[
     "src",
     "cli/src",
@@ -23,10 +23,11 @@ const CRATES: &[&str] = &[
     "xtask/src",
 ];
 
-/// Circles between modules that are still to be opened, each by the crate and the module that it lies in.
+/// Circles between modules that still exist: each by its crate and the module in which it lies. Remove an
+/// entry when its circle is gone.
 const OPEN: &[(&str, &str)] = &[("cuda/src", ""), ("src", "op"), ("src", "pass"), ("onednn-sys/src", "")];
 
-/// The floor of each module of the framework: a file uses only its own or lower floors.
+/// The floor of each module of the framework: a file may only use its own and lower floors.
 const FLOORS: &[(&str, usize)] = &[
     ("error", 0),
     ("ron", 0),
@@ -58,7 +59,7 @@ const FLOORS: &[(&str, usize)] = &[
     ("registry", 8),
 ];
 
-/// Modules that may read files, the clock or the environment.
+/// The lowest floor on which modules may read files, the clock or the environment.
 const IMPURE: usize = 7;
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -72,20 +73,20 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every source file of the library: its module on the ground level, its path, its text.
+/// Every source file of the library: its top-level module, its path, its text.
 fn library() -> Vec<(String, PathBuf, String)> {
-    let mut files = of("src");
+    let mut files = files("src");
     files.retain(|(module, ..)| module != "lib");
     files
 }
 
-/// The same of all crates but the helper of the repository, which is no part of the program.
+/// The same for all crates except `xtask`, which is not a part of the program.
 fn all() -> Vec<(String, PathBuf, String)> {
-    CRATES.iter().filter(|folder| !folder.starts_with("xtask")).flat_map(|folder| of(folder)).collect()
+    CRATES.iter().filter(|folder| !folder.starts_with("xtask")).flat_map(|folder| files(folder)).collect()
 }
 
-/// The same of one folder.
-fn of(folder: &str) -> Vec<(String, PathBuf, String)> {
+/// The same for one folder.
+fn files(folder: &str) -> Vec<(String, PathBuf, String)> {
     let root = crate::common::root().join(folder);
     let mut files = Vec::new();
     sources(&root, &mut files);
@@ -101,7 +102,7 @@ fn of(folder: &str) -> Vec<(String, PathBuf, String)> {
         .collect()
 }
 
-/// The text before the unit tests, without comments.
+/// Returns the text before the unit tests, without comments.
 fn code(text: &str) -> String {
     let text = text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text);
     text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
@@ -111,10 +112,10 @@ fn floor(module: &str) -> usize {
     FLOORS.iter().find(|(name, _)| *name == module).unwrap_or_else(|| panic!("`{module}` has no floor")).1
 }
 
-/// What the modules of a crate take from each other.
+/// What the modules of a crate use from each other.
 fn ties(folder: &str) -> Ties {
     let root = crate::common::root().join(folder);
-    let files = of(folder);
+    let files = files(folder);
     let path = |path: &Path| path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
     let texts: Vec<(String, &str)> = files.iter().map(|(_, at, text)| (path(at), text.as_str())).collect();
     let texts: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (path.as_str(), *text)).collect();
@@ -131,8 +132,9 @@ fn modules_use_only_their_own_and_lower_floors() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The circles between the modules of a crate: at each level, every module taken with all that lies in it. Each with
-/// the module that it lies in, and with what ties it, a line each.
+/// Returns the circles between the modules of a crate. At each level, a module counts together with
+/// everything in it. Each circle comes with the module in which it lies and with its dependencies, one line
+/// each.
 fn every_circle(ties: &Ties) -> Vec<(String, Vec<String>)> {
     let mut outer = BTreeSet::from([String::new()]);
     for mut name in ties.keys().flat_map(|(from, to)| [from.as_str(), to]) {
@@ -154,7 +156,7 @@ fn every_circle(ties: &Ties) -> Vec<(String, Vec<String>)> {
 }
 
 #[test]
-fn no_circle_ties_modules() {
+fn modules_have_no_circles() {
     let mut still_open = BTreeSet::new();
     for folder in CRATES {
         for (module, lines) in every_circle(&ties(folder)) {
@@ -163,11 +165,15 @@ fn no_circle_ties_modules() {
             still_open.insert(*known);
         }
     }
-    assert_eq!(still_open, OPEN.iter().copied().collect(), "what is opened leaves the list");
+    assert_eq!(
+        still_open,
+        OPEN.iter().copied().collect(),
+        "remove circles that no longer exist from the list"
+    );
 }
 
 #[test]
-fn a_circle_is_found_however_it_is_tied() {
+fn circles_are_found_through_any_kind_of_path() {
     let circles = |files: &[(&str, &str)]| {
         let found = every_circle(&Modules::read(files).ties());
         found.into_iter().map(|(module, _)| module).collect::<Vec<_>>()
@@ -184,7 +190,7 @@ fn a_circle_is_found_however_it_is_tied() {
         [""]
     );
     assert_eq!(circles(&[root, a, ("b.rs", "pub struct B; use crate::a::*;")]), [""]);
-    // Through the face of a module, or between modules that lie in two others.
+    // Through re-exports, or between modules inside two others.
     let inner = [root, ("a.rs", "mod c; pub use c::A;"), ("a/c.rs", "pub struct A(crate::b::B);")];
     assert_eq!(circles(&[&inner[..], &[("b.rs", "pub struct B(crate::a::A);")]].concat()), [""]);
     let halves = [
@@ -202,7 +208,7 @@ fn a_circle_is_found_however_it_is_tied() {
         ("a/d.rs", "pub struct D(super::c::C);"),
     ];
     assert_eq!(circles(&siblings), ["a"]);
-    // None: a unit test, a comment, and a module that uses the one that it lies in.
+    // No circle: a unit test, a comment, and a module that uses its parent.
     let b = "//! As `crate::a::A`.\npub struct B; #[cfg(test)] mod tests { use crate::a::A; }";
     assert_eq!(circles(&[root, a, ("b.rs", b)]), [""; 0]);
     let child = [
@@ -215,7 +221,7 @@ fn a_circle_is_found_however_it_is_tied() {
 }
 
 #[test]
-fn lower_floors_touch_no_file_clock_or_environment() {
+fn lower_floors_use_no_file_clock_or_environment() {
     for (module, path, text) in library() {
         if floor(&module) >= IMPURE {
             continue;
@@ -243,7 +249,7 @@ fn only_its_backend_names_onednn_s_library() {
     }
 }
 
-/// What is written in place is cut short under those who have it mapped.
+/// A file that is overwritten in place would be truncated for processes that have it mapped.
 #[test]
 fn files_are_written_by_one_module() {
     for (module, path, text) in all() {
@@ -271,14 +277,14 @@ fn no_file_leaves_work_undone() {
 }
 
 #[test]
-fn files_open_with_what_they_are_for() {
+fn files_start_with_module_documentation() {
     for (_, path, text) in all() {
         assert!(text.starts_with("//!"), "{} has no module documentation", path.display());
     }
 }
 
 #[test]
-fn the_worked_cost_model_names_every_feature_that_is_a_text() {
+fn the_example_cost_model_names_every_text_feature() {
     let folder = crate::common::root().join("examples/cost");
     let example = std::fs::read_to_string(folder.join("learned.py")).unwrap();
     let lists: String = example

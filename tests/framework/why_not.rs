@@ -1,4 +1,5 @@
-//! `rules why-not`: how far a rule's left sides stand, and what stops them; each guard's reason.
+//! Tests `rules why-not`: how much of a rule's left sides matches, what prevents a match, and each guard's
+//! reason.
 #![allow(clippy::unwrap_used)]
 
 use ovolo::egraph::{EGraph, Limits, WhyNot};
@@ -24,7 +25,8 @@ fn why_at(graph: &str, body: &str, node: Option<&str>) -> WhyNot {
     EGraph::new(&graph).why_not(&rule(body), node).unwrap()
 }
 
-/// The nearest miss: parts that stand, parts there are, the part, the place, the reason.
+/// The nearest miss: the number of parts that match, the number of all parts, the failing part, the place,
+/// the reason.
 fn miss(why: &WhyNot) -> (usize, usize, &str, &str, &str) {
     match why {
         WhyNot::Miss { stands, of, part, at, why } => (*stands, *of, part, at, why),
@@ -34,7 +36,7 @@ fn miss(why: &WhyNot) -> (usize, usize, &str, &str, &str) {
 
 const IMAGE: &str = "x: f32[2,17] = input; ";
 
-/// A guard that says no: the left side, the guard, the graph after `x: f32[2,17] = input`.
+/// Guards that refuse: the left side, the guard, the graph after `x: f32[2,17] = input`.
 const NOES: &[(&str, &str, &str)] = &[
     ("(relu ?x)", "const(?x)", "y = relu(x); return y"),
     ("(relu ?x)", "scalar(?x)", "y = relu(x); return y"),
@@ -84,7 +86,7 @@ const NOES: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn every_guard_says_no_with_the_values_it_saw() {
+fn every_guard_refuses_with_the_values_it_saw() {
     let mut report = String::new();
     for (from, guard, graph) in NOES {
         let body = format!("from: \"{from}\", to: \"(exp 0.0)\", when: [\"{guard}\"]");
@@ -109,7 +111,7 @@ fn every_guard_says_no_with_the_values_it_saw() {
 }
 
 #[test]
-fn a_number_that_adds_a_dimension_is_told() {
+fn a_number_that_adds_a_dimension_is_reported() {
     let half = "from: \"(mul (relu ?x) 0.5)\", to: \"(relu ?x)\"";
     let graph = |rank: &str| {
         format!("x: f32[3] = input; r = relu(x); c: f32[{rank}] = const [0.5]; y = mul(r, c); return y")
@@ -122,15 +124,15 @@ fn a_number_that_adds_a_dimension_is_told() {
         "it is 0.5 with 2 dimension(s), and what stands beside it has 1: the others would show in the result (law 6)"
     );
     assert!(matches!(why(&graph("1"), half), WhyNot::Fires(_)));
-    // Another value is told as another value, whatever its dimensions.
+    // A different value is reported as such, whatever its dimensions.
     let third = "from: \"(mul ?x ?c:0.25..0.4)\", to: \"(relu ?x)\"";
     let found = why(&graph("1,1"), third);
     let (_, _, part, _, why_not) = miss(&found);
     assert_eq!((part, why_not), ("?c:0.25..0.4", "it is 0.5"));
 }
 
-/// What is said of a rule in an e-graph that is fresh, and after a phase with these limits.
-fn told(graph: &str, body: &str, limits: Limits) -> String {
+/// The report on a rule in a fresh e-graph, and after a phase with these limits.
+fn report(graph: &str, body: &str, limits: Limits) -> String {
     let rule = rule(body);
     let graph = text::parse(crate::common::ops(), &format!("graph {{\n{graph}\n}}"))
         .unwrap_or_else(|errors| panic!("{errors}"));
@@ -147,7 +149,7 @@ fn told(graph: &str, body: &str, limits: Limits) -> String {
 }
 
 #[test]
-fn matches_that_were_refused_or_had_no_turn_do_not_fire() {
+fn refused_matches_and_matches_beyond_a_limit_do_not_fire() {
     let plenty = Limits { rounds: 4, nodes: 1000 };
     let none = Limits { nodes: 0, ..plenty };
     let relu = "x: f32[2,17] = input; y = relu(x); return y";
@@ -166,8 +168,9 @@ fn matches_that_were_refused_or_had_no_turn_do_not_fire() {
             plenty,
         ),
     ];
-    let report: String =
-        cases.map(|(name, graph, body, limits)| format!("{name}\n{}\n", told(graph, body, limits))).concat();
+    let report: String = cases
+        .map(|(name, graph, body, limits)| format!("{name}\n{}\n", report(graph, body, limits)))
+        .concat();
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path(crate::common::root().join("snapshots/why_not"));
     settings.set_prepend_module_to_snapshot(false);
@@ -176,7 +179,7 @@ fn matches_that_were_refused_or_had_no_turn_do_not_fire() {
 }
 
 #[test]
-fn an_operand_too_many_or_too_few_is_told() {
+fn an_operand_too_many_or_too_few_is_reported() {
     let graph = "x: f32[2,3] = input; y = concat(x, x, x) {axis: 1}; return y";
     let found = why(graph, "from: \"(concat ?x ?y {axis: 1})\", to: \"?x\"");
     assert_eq!(miss(&found).4, "its `concat` has 3 operand(s)");
@@ -189,29 +192,29 @@ fn an_operand_too_many_or_too_few_is_told() {
 }
 
 #[test]
-fn of_several_left_sides_the_one_that_does_not_stand_is_told() {
+fn of_several_left_sides_the_failing_one_is_reported() {
     let merge = "from: [\"(matmul ?x ?a)\", \"(relu (sub ?x ?b))\"], to: [\"?a\", \"?b\"]";
     let graph = "x: f32[3,3] = input; a: f32[3,3] = const ~1; b: f32[3] = const ~2; p = matmul(x, a); ";
-    // Nothing begins to look like the second left side.
+    // Nothing matches even a part of the second left side.
     let found = why(&format!("{graph}q = sub(x, b); r = exp(q); return p; return r"), merge);
     let expected = (3, 7, "(relu (sub ?x ?b))", "some value", "there is no other `relu` in the e-graph");
     assert_eq!(miss(&found), expected);
-    // It stands at something else: `?x` is taken.
+    // It would match, but `?x` is bound to another value.
     let other = "z: f32[3,3] = input; q = sub(z, b); r = relu(q); return p; return r";
     let found = why(&format!("{graph}{other}"), merge);
     let expected = (5, 7, "?x", "`z` (f32[3,3])", "stands for `x` (f32[3,3]) already");
     assert_eq!(miss(&found), expected);
-    // Left sides that share an operand: there is one reader only.
+    // Both left sides read one operand, but there is only one reader.
     let twins = "from: [\"(matmul ?x ?a)\", \"(matmul ?x ?b)\"], to: [\"?a\", \"?b\"]";
     let found = why(&format!("{graph}return p"), twins);
     let expected = (3, 6, "(matmul ?x ?b)", "some value", "no other `matmul` reads `x` (f32[3,3])");
     assert_eq!(miss(&found), expected);
-    // Both stand; asked at one value, that is the root of one of them.
+    // Both match; the question is about one value, the root of one of them.
     let both = format!("{graph}q = sub(x, b); r = relu(q); return p; return r");
     assert!(matches!(why(&both, merge), WhyNot::Fires(_)));
     assert!(matches!(why_at(&both, merge, Some("p")), WhyNot::Fires(_)));
     assert!(matches!(why_at(&both, merge, Some("r")), WhyNot::Fires(_)));
-    // A value at the root of none: it is what is told of, by each left side.
+    // The value is the root of neither, so each left side reports a miss there.
     let WhyNot::Misses(sides) = why_at(&both, merge, Some("q")) else { panic!() };
     let told: Vec<_> = sides.iter().map(|(side, why)| (side.as_str(), miss(why))).collect();
     let at = "`q` (f32[3,3])";
@@ -222,7 +225,7 @@ fn of_several_left_sides_the_one_that_does_not_stand_is_told() {
             ("(relu (sub ?x ?b))", (0, 7, "(relu (sub ?x ?b))", at, "it is computed by `sub`")),
         ]
     );
-    // The second left side stands there, and the first one nowhere beside it.
+    // The second left side matches there, but the first one matches nowhere with it.
     let alone = format!("{graph}q = sub(x, b); r = relu(q); y = neg(p); return r");
     let alone = alone.replace("p = matmul(x, a)", "p = matmul(a, a)");
     let WhyNot::Misses(sides) = why_at(&alone, merge, Some("r")) else { panic!() };
@@ -231,7 +234,7 @@ fn of_several_left_sides_the_one_that_does_not_stand_is_told() {
         miss(&sides[1].1),
         (4, 7, "(matmul ?x ?a)", "some value", "no other `matmul` reads `x` (f32[3,3])")
     );
-    // A guard over what both bind.
+    // A guard on operands of both.
     match why(&both, &format!("{merge}, when: [\"same-type(?a, ?b)\"]")) {
         WhyNot::Refused { at, reason, .. } => {
             assert_eq!(at, "`p` (f32[3,3]) and `r` (f32[3,3])");
@@ -242,7 +245,7 @@ fn of_several_left_sides_the_one_that_does_not_stand_is_told() {
 }
 
 #[test]
-fn of_a_symmetric_pair_either_value_may_be_asked_about() {
+fn of_a_symmetric_pair_either_value_may_be_given() {
     let pair = "from: [\"(matmul ?x ?a {post: <>})\", \"(matmul ?x ?b {post: <>})\"], to: [\"(matmul ?x ?a)\", \"(matmul ?x ?b)\"]";
     let graph = "x: f32[3,3] = input; a: f32[3,3] = const ~1; b: f32[3,3] = const ~2; p = matmul(x, a); q = matmul(x, b); return p; return q";
     for node in ["p", "q"] {
@@ -253,16 +256,16 @@ fn of_a_symmetric_pair_either_value_may_be_asked_about() {
             other => panic!("{node}: {other:?}"),
         }
     }
-    // Where the guards tell them apart, each order is a match of its own.
+    // If the guards distinguish them, each order is a separate match.
     let apart = format!("{pair}, when: [\"not(const(?a))\"]");
     for node in ["p", "q"] {
         assert!(matches!(why_at(graph, &apart, Some(node)), WhyNot::Refused { times: 2, .. }), "{node}");
     }
-    // Of a pair, a value of another op is told once.
+    // A value of another op is reported once for the pair.
     let other = format!("{}; n = neg(p); return n", graph.replace("; return p; return q", ""));
     let found = why_at(&other, pair, Some("n"));
     assert_eq!(miss(&found), (0, 6, "(matmul ?x ?a)", "`n` (f32[3,3])", "it is computed by `neg`"));
-    // One that has no partner.
+    // A value without a partner.
     let alone = "x: f32[3,3] = input; y: f32[3,3] = input; a: f32[3,3] = const ~1; p = matmul(x, a); q = matmul(y, a); return p; return q";
     for (node, reads) in [("p", "x"), ("q", "y")] {
         let found = why_at(alone, pair, Some(node));
@@ -274,20 +277,20 @@ fn of_a_symmetric_pair_either_value_may_be_asked_about() {
 fn the_nearest_miss_of_several_left_sides_is_the_nearest_of_all() {
     let graph = "x: f32[4,8] = input; w: f32[8,16] = input; v: f32[8,16] = input; c: f32[16] = input
         a = matmul(x, w); b = matmul(x, v, c) {post: <add>}; return a; return b";
-    // Both left sides are alike, and the one that stands is the later one.
+    // Both left sides have the same ops, and the later one matches.
     let alike =
         "from: [\"(matmul ?x ?a ?c {post: ?q})\", \"(matmul ?x ?b ?d {post: ?q})\"], to: [\"?x\", \"?x\"]";
     let found = why(graph, alike);
     assert_eq!(miss(&found).0, 4, "{found}");
     assert_eq!(miss(&found).0, miss_at(graph, alike, "b"), "{found}");
-    // The first left side stands nowhere, and the second does.
+    // The first left side matches nowhere, and the second one does.
     let unlike = "from: [\"(relu ?x)\", \"(matmul ?x ?w)\"], to: [\"?x\", \"?x\"]";
     let found = why(graph, unlike);
     let (stands, of, part, ..) = miss(&found);
     assert_eq!((stands, of, part), (3, 5, "(relu ?x)"), "{found}");
 }
 
-/// The parts that stand at a value, as the left side that stands nearest there.
+/// The number of parts that match at a value, for the left side that matches most.
 fn miss_at(graph: &str, body: &str, node: &str) -> usize {
     let found = why_at(graph, body, Some(node));
     match &found {

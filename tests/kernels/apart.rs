@@ -1,4 +1,4 @@
-//! A program, node by node, each value in memory of its own.
+//! Runs a graph node by node, each value in its own memory.
 
 use super::guarded::Guarded;
 use ovolo::backend::{Args, Call};
@@ -8,8 +8,8 @@ use ovolo::team::Team;
 use ovolo::tensor::{Tensor, TensorType};
 use std::collections::BTreeMap;
 
-/// The outputs of a program by the kernels that a plan of it has. Nothing of the plan's memory takes part: each result
-/// and each scratch is a new buffer, of zeros, and no operand shares its buffer with a result.
+/// Computes the outputs of a graph with the kernels of its plan, but without the plan's memory: each result
+/// and each scratch is a new buffer of zeros, and no operand shares its buffer with a result.
 pub fn run(
     program: &Graph,
     constants: &BTreeMap<NodeId, &Tensor>,
@@ -30,7 +30,7 @@ pub fn run(
             continue;
         }
         if constant[id.index()] {
-            // The plan does not read it.
+            // The plan has no step that reads it.
             continue;
         }
         let operands: Vec<&Tensor> = node.inputs.iter().map(|input| &values[input]).collect();
@@ -44,7 +44,7 @@ pub fn run(
     program.outputs().map(output).collect()
 }
 
-/// One step, as far as possible from others.
+/// Runs one step with separate buffers.
 fn step(
     team: &Team,
     op: ovolo::op::Op,
@@ -69,8 +69,8 @@ fn step(
     let inputs: Vec<*const u8> = operands.iter().map(|operand| operand.bytes().as_ptr()).collect();
     let args =
         Args { inputs: &inputs, output: result.bytes_mut().as_mut_ptr(), scratch: scratch.pointer(), team };
-    // SAFETY: kernel and contract are of this call, whose types are those of the tensors; each buffer is apart, and
-    // the result begins with the bytes of the operand that it must begin with.
+    // SAFETY: kernel and contract are of this call, whose types are those of the tensors; each buffer is
+    // separate, and the result starts with the bytes of the operand that its alias requires.
     unsafe { kernel.run(&args) };
     Ok(result)
 }

@@ -1,8 +1,8 @@
-//! A plan, step by step, in an arena where all that is dead is poison.
+//! Runs a plan step by step in an arena in which all dead memory is poison.
 
 use super::common;
 use super::guarded::{GUARD, Guarded, POISON, agrees, tensor};
-use super::{apart, met};
+use super::{apart, coverage};
 use libtest_mimic::Failed;
 use ovolo::backend::{Args, Call};
 use ovolo::graph::{Graph, NodeId};
@@ -13,9 +13,9 @@ use ovolo::tensor::{Tensor, TensorType};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Compiles a graph, runs its plan among poison, and compares with the reference evaluation; or, where
-/// that takes too long, with the same kernels in separate buffers, bit for bit. The session's own outputs are compared
-/// with the latter as well.
+/// Compiles a graph, runs its plan among poison, and compares the outputs with the reference evaluation; or,
+/// if that takes too long, with the same kernels in separate buffers, bit for bit. The outputs of the session
+/// itself are compared with the latter as well.
 pub fn holds(graph: &Graph, pipeline: &str, reference: bool) -> Result<(), Failed> {
     let inputs = common::inputs(graph);
     let compilation = ovolo::compile::compile(graph.clone(), &common::pipeline(pipeline, 2))
@@ -27,10 +27,10 @@ pub fn holds(graph: &Graph, pipeline: &str, reference: bool) -> Result<(), Faile
     let apart = apart::run(&compilation.program, &constants, &inputs, session.plan().threads)?;
     let own = session.run(&inputs.iter().collect::<Vec<_>>()).map_err(|error| error.to_string())?;
     for (at, want) in apart.iter().enumerate() {
-        for (got, place) in [(&outputs[at], "among poison"), (&own[at], "by a session")] {
+        for (got, place) in [(&outputs[at], "a run among poison"), (&own[at], "a run by a session")] {
             if got.ty() != want.ty() || got.bytes() != want.bytes() {
                 return Err(
-                    format!("output {at} is another {place} than in separate buffers, of\n{graph}").into()
+                    format!("output {at} differs between {place} and separate buffers, of\n{graph}").into()
                 );
             }
         }
@@ -41,12 +41,12 @@ pub fn holds(graph: &Graph, pipeline: &str, reference: bool) -> Result<(), Faile
         }
     }
     for step in &session.plan().steps {
-        met::note(step.op, &step.implementation);
+        coverage::note(step.op, &step.implementation);
     }
     Ok(())
 }
 
-/// The outputs of a session's plan.
+/// Returns the outputs of a session's plan.
 fn run(session: &Session, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
     let plan = session.plan();
     let constants: BTreeMap<NodeId, &Tensor> = session.constants().into_iter().collect();
@@ -78,7 +78,7 @@ fn run(session: &Session, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
             })
             .collect();
         if let Some(operand) = step.copied {
-            // SAFETY: the operand is as long as the result, and lies elsewhere.
+            // SAFETY: the operand is as long as the result and does not overlap it.
             unsafe {
                 std::ptr::copy_nonoverlapping(
                     pointers[operand],
@@ -103,7 +103,7 @@ fn run(session: &Session, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
         let after = arena.all_mut();
         for to in written.iter().chain([&(after.len()..after.len())]) {
             if from < to.start && before[from..to.start] != after[from..to.start] {
-                return Err(format!("step `{}` writes beside its result and its scratch", step.name));
+                return Err(format!("step `{}` writes outside its result and its scratch", step.name));
             }
             from = from.max(to.end);
         }
@@ -116,7 +116,7 @@ fn run(session: &Session, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
         }
     }
     if held.iter().zip(inputs).any(|(held, input)| !held.is_intact() || held.bytes() != input.bytes()) {
-        return Err("an input or what lies about it is written".into());
+        return Err("an input or memory around it was written".into());
     }
     let output = |(_, ty, place): &(_, TensorType, Place)| {
         let bytes = match place.base {
@@ -133,7 +133,7 @@ fn range(offset: usize, length: usize) -> Range<usize> {
     GUARD + offset..GUARD + offset + length
 }
 
-/// What is read of the arena after each step before it is written again: ranges in order.
+/// The ranges of the arena that are live after each step, in order.
 fn live(plan: &Plan) -> Vec<Vec<Range<usize>>> {
     let in_arena = |place: &Place, ty: &TensorType| {
         matches!(place.base, Base::Arena(_)).then(|| range(place.offset, ty.bytes()))

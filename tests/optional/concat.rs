@@ -1,10 +1,10 @@
-//! Concatenations of a model that are no steps, in the layouts of plans for AVX-512.
+//! Tests that a model's concatenations need no steps, in the layouts of plans for AVX-512.
 
 use crate::common;
 use ovolo::onnx::{self, ImportOptions, MissingWeights};
 
-pub fn the_concatenations_of_squeezenet_are_no_steps() {
-    // In plain layouts its images are no multiples of a cache line.
+pub fn concatenations_of_squeezenet_need_no_steps() {
+    // In the default layout, its images are not multiples of a cache line.
     let import = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
     let model = onnx::load(
         common::registry().onnx(),

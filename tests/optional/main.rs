@@ -1,5 +1,5 @@
-//! Tests of what may be absent: oneDNN, and plans for AVX-512. They count as ignored there, and as failed where `OVOLO_REQUIRE_ONEDNN`
-//! demands it, as in CI.
+//! Tests that need oneDNN or plans for AVX-512. Without these they count as ignored, or as failed if
+//! `OVOLO_REQUIRE_ONEDNN` is set, as in CI.
 #![allow(clippy::unwrap_used)]
 
 #[allow(dead_code)]
@@ -16,7 +16,7 @@ mod resample;
 
 use libtest_mimic::{Arguments, Trial};
 use need::Need;
-// `check` is a module of the backends' crates as well, and finds the ops under this name there.
+// The module `check` also belongs to the backends' crates, and there it finds the ops under this name.
 use common as fixture;
 
 /// Trials of functions with some needs, named by their paths.
@@ -35,7 +35,7 @@ fn trial(name: &str, needs: &[Need], test: fn()) -> Trial {
 
 fn main() {
     let mut trials = Vec::new();
-    trials.extend(trials![[need::plans_for_avx512()], concat::the_concatenations_of_squeezenet_are_no_steps]);
+    trials.extend(trials![[need::plans_for_avx512()], concat::concatenations_of_squeezenet_need_no_steps]);
     trials.extend(trials![
         [need::onednn()],
         onednn::convolutions_agree_in_every_layout_that_has_a_kernel,
@@ -44,13 +44,13 @@ fn main() {
         onednn::pools_agree,
         onednn::rows_and_elements_agree,
         onednn::conversions_concatenations_and_reductions_agree,
-        onednn::what_only_the_reference_computes_is_refused,
-        onednn::what_is_refused_does_not_hang_on_what_was_made_before,
+        onednn::reference_implementations_of_onednn_are_refused,
+        onednn::refusals_do_not_depend_on_earlier_kernels,
         onednn::kernels_in_bf16_agree,
         onednn::images_of_other_sizes_agree,
         resample::results_are_those_of_onnx,
         resample::transposed_convolutions_run_in_blocks,
-        resample::what_onednn_places_otherwise_runs_natively,
+        resample::modes_absent_from_onednn_run_natively,
     ]);
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

@@ -1,4 +1,4 @@
-//! Kernels of oneDNN against their ops' reference evaluations.
+//! Compares kernels of oneDNN with their ops' reference evaluations.
 
 use crate::check::{Random, verify};
 use crate::need;
@@ -7,7 +7,7 @@ use ovolo::backend::{Call, Contract};
 use ovolo::op;
 use ovolo::tensor::{DType, Tensor, TensorType};
 
-/// Sums reach some tens, of which single precision keeps six digits.
+/// Sums reach some tens, and single precision keeps six digits of these.
 const TOLERANCE: f64 = 1e-4;
 
 fn layout(tensor: &Tensor, name: &str) -> Tensor {
@@ -22,7 +22,7 @@ fn complete(op: &str, attrs: Attrs) -> Attrs {
     op::complete(crate::common::ops().get(op).unwrap(), attrs)
 }
 
-/// What the backend says of a call.
+/// The backend's answer to a call.
 fn ask(op: &'static str, attrs: &Attrs, inputs: &[&Tensor], threads: usize) -> Result<Contract, String> {
     let types: Vec<&TensorType> = inputs.iter().map(|input| input.ty()).collect();
     let op = crate::common::ops().get(op).unwrap();
@@ -30,7 +30,7 @@ fn ask(op: &'static str, attrs: &Attrs, inputs: &[&Tensor], threads: usize) -> R
     Call { op, attrs, inputs: &types, output: &output, threads }.contract()
 }
 
-/// Checks a call where the backend takes it; the implementation's name.
+/// Checks a call if the backend accepts it, and returns the implementation's name.
 fn check(op: &'static str, attrs: &Attrs, inputs: &[&Tensor]) -> Option<String> {
     for threads in [1, 2] {
         if let Err(why) = ask(op, attrs, inputs, threads) {
@@ -41,14 +41,14 @@ fn check(op: &'static str, attrs: &Attrs, inputs: &[&Tensor]) -> Option<String> 
     Some(verify(op, attrs, inputs, TOLERANCE).implementation)
 }
 
-/// Like `check`, where the implementation must begin as given.
+/// Checks a call; the implementation's name must start with `name`.
 fn runs(op: &'static str, attrs: &Attrs, inputs: &[&Tensor], name: &str) {
     let types: Vec<String> = inputs.iter().map(|input| input.ty().to_string()).collect();
     match ask(op, attrs, inputs, 2) {
         Err(why) => panic!("{op}{attrs}({}): {why}", types.join(", ")),
         Ok(contract) => {
             let found = contract.implementation;
-            assert!(found.starts_with(name), "{op}{attrs}({}): {found}, not {name}", types.join(", "));
+            assert!(found.starts_with(name), "{op}{attrs}({}): {found} instead of {name}", types.join(", "));
         }
     }
     assert!(check(op, attrs, inputs).is_some());
@@ -132,7 +132,7 @@ pub fn convolutions_agree_in_every_layout_that_has_a_kernel() {
         {
             assert!(
                 names.iter().any(|name| name.contains(part)),
-                "no convolution runs by {part}: {names:#?}"
+                "no convolution runs with {part}: {names:#?}"
             );
         }
         for layouts in LAYOUTS {
@@ -181,7 +181,7 @@ pub fn chains_follow_a_convolution() {
                 taken += usize::from(check("onednn.conv", &attrs, &inputs).is_some());
             }
             let plain = ask("onednn.conv", &attrs, &[&x, &w, &b], 2).is_ok();
-            assert!(!plain || taken >= 12, "{layouts:?} {shape:?}: {taken} chains");
+            assert!(!plain || taken >= 12, "{layouts:?} {shape:?}: {taken} chains accepted");
         }
     }
 }
@@ -237,7 +237,7 @@ pub fn pools_agree() {
     let x = random.f32([1, 20, 13, 11]);
     let many = random.f32([3, 20, 13, 11]);
     for name in ["plain", "nChw16c", "nChw8c", "nhwc"] {
-        // Without AVX-512 some layouts have only plain code.
+        // Without AVX-512 some layouts have only generic code.
         if !wide() && name != "nChw8c" {
             continue;
         }
@@ -331,21 +331,21 @@ pub fn conversions_concatenations_and_reductions_agree() {
     assert!(taken >= 5, "{taken} reductions");
 }
 
-pub fn what_only_the_reference_computes_is_refused() {
+pub fn reference_implementations_of_onednn_are_refused() {
     let random = &mut Random::new(7);
-    // Its elementwise functions with f(0) != 0 have no kernel over padding.
+    // Its elementwise functions with f(0) != 0 have no kernels for padded layouts.
     let x = layout(&random.f32([1, 17, 4, 4]), "nChw16c");
     let attrs = complete("onednn.map", Attrs::new().with("post", Attr::Post(vec![step("sigmoid")])));
     let why = ask("onednn.map", &attrs, &[&x], 1).unwrap_err();
     assert_eq!(why, "oneDNN has only its reference implementation for this");
 }
 
-pub fn what_is_refused_does_not_hang_on_what_was_made_before() {
+pub fn refusals_do_not_depend_on_earlier_kernels() {
     let random = &mut Random::new(11);
     let (x, b) = (layout(&random.f32([1, 1, 8, 8]), "nhwc"), random.f32([16]));
     let w = random.f32([16, 1, 3, 3]);
     let attrs = complete("onednn.conv", Attrs::new().with("layout", Attr::Layout("nhwc".parse().unwrap())));
-    // One channel: both layouts of the weights have the same strides.
+    // With one channel, both layouts of the weights have the same strides.
     let asked = |name: &str| {
         ask("onednn.conv", &attrs, &[&x, &layout(&w, name), &b], 1).map(|one| one.implementation)
     };
@@ -355,10 +355,10 @@ pub fn what_is_refused_does_not_hang_on_what_was_made_before() {
     assert_eq!(asked("Oihw16o"), why);
 }
 
-/// Results are rounded to 8 bits, and the reference rounds before a chain as well.
+/// Results have 8 bits of precision, and the reference also rounds before a chain.
 const TOLERANCE_BF16: f64 = 2e-2;
 
-/// Checks a call in bf16 where the backend takes it; the implementation's name.
+/// Checks a call in bf16 if the backend accepts it, and returns the implementation's name.
 fn check_bf16(op: &'static str, attrs: &Attrs, inputs: &[&Tensor]) -> Option<String> {
     ask(op, attrs, inputs, 2).ok()?;
     Some(verify(op, attrs, inputs, TOLERANCE_BF16).implementation)
@@ -419,7 +419,7 @@ pub fn kernels_in_bf16_agree() {
     let (scale, shift) = (bf16(&[33], "plain"), bf16(&[33], "plain"));
     let attrs = complete("onednn.layer-norm", Attrs::new().int("axis", 1));
     let why = ask("onednn.layer-norm", &attrs, &[&rows, &scale, &shift], 1).unwrap_err();
-    assert_eq!(why, "it takes a scale and a shift in f32 alone");
+    assert_eq!(why, "scale and shift must be f32");
     if wide() {
         for part in ["nChw16c OIhw8i16o2i", "nhwc OIhw8i16o2i", "plain OhwI16o2i", "nChw16c Oihw16o"] {
             assert!(names.iter().any(|name| name.starts_with(part)), "none in {part}: {names:#?}");
@@ -441,10 +441,10 @@ pub fn images_of_other_sizes_agree() {
             runs("onednn.resize", &resize("linear", [3, 9]), &[&x], "jit");
             runs("onednn.resize", &resize("nearest", [2 * h, 3 * w]), &[&x], "jit");
             let why = ask("onednn.resize", &resize("cubic", [3, 3]), &[&x], 1).unwrap_err();
-            assert_eq!(why, "oneDNN has no mode \"cubic\"");
+            assert_eq!(why, "oneDNN does not support mode \"cubic\"");
             let corners = resize("linear", [9, 9]).with("coordinates", text("align-corners"));
             let why = ask("onednn.resize", &corners, &[&x], 1).unwrap_err();
-            assert_eq!(why, "oneDNN places elements by half pixels and the sizes");
+            assert_eq!(why, "oneDNN supports only half-pixel coordinates with the scale of the sizes");
         }
     }
     let mut names = Vec::new();

@@ -1,4 +1,4 @@
-//! Resizing and transposed convolutions with oneDNN's kernels in play.
+//! Tests resizing and transposed convolutions with oneDNN's kernels.
 
 #[allow(dead_code)]
 #[path = "../framework/resample.rs"]
@@ -11,7 +11,7 @@ pub fn results_are_those_of_onnx() {
     results(&["onednn"]);
 }
 
-pub fn what_onednn_places_otherwise_runs_natively() {
+pub fn modes_absent_from_onednn_run_natively() {
     let step = |attrs: &str| {
         let source = format!(
             "graph {{ x: f32[1,16,8,8] = input; y = resize(x) {{sizes: [16,16], {attrs}}}; return y }}"
@@ -23,7 +23,7 @@ pub fn what_onednn_places_otherwise_runs_natively() {
         plan.steps.iter().find(|step| step.op.name.ends_with("resize")).unwrap().op.to_owned()
     };
     assert_eq!(step("mode: \"linear\""), "onednn.resize");
-    // Twice as large, places by half pixels are nearest to the element that they are in.
+    // For twice the size, the coordinates by half pixels are nearest to the element that contains them.
     assert_eq!(step("mode: \"nearest\", coordinates: \"asymmetric\", rounding: \"floor\""), "onednn.resize");
     assert_eq!(step("mode: \"linear\", coordinates: \"align-corners\""), "native.resize");
     assert_eq!(step("mode: \"cubic\""), "native.resize");

@@ -1,10 +1,11 @@
-//! The speeds of this machine, measured in about a second and kept.
+//! Measures the speeds of this machine in about a second, and keeps them.
 //!
-//! Measured with the native backend's own kernels: a packed matrix product for arithmetic, copies
-//! larger and smaller than the last cache for traffic, and a tiny kernel for the time to start one.
+//! It measures with the native backend's own kernels: a packed matrix product for arithmetic, copies that are
+//! larger and smaller than the last-level cache for memory traffic, and a tiny kernel for the time to start
+//! one.
 
 use crate::native;
-use crate::placement::Seating;
+use crate::placement::Placement;
 use ovolo::backend::features::{self, Isa};
 use ovolo::backend::{Args, Kernel};
 use ovolo::cache::home;
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What is kept: the speeds, and for what they hold.
+/// The content of the file: the speeds, and the conditions under which they hold.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     version: String,
@@ -27,75 +28,76 @@ struct Kept {
     machine: Machine,
 }
 
-/// The speeds of this machine.
+/// The measured speeds of this machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Calibration {
     /// The speeds.
     pub machine: Machine,
-    /// Whether they are as they should be. Speeds that were measured while the machine had other work
-    /// to do hold for this process, and are not kept.
+    /// Whether the measurement was undisturbed. Speeds that were measured while the machine had other work
+    /// are used by this process only, and are not kept.
     pub steady: bool,
 }
 
-/// The speeds with so many threads: as kept, or measured now, and kept where the machine was at rest.
+/// Returns the speeds with `threads` threads: the kept ones, or measured ones, which are kept if the machine
+/// was idle.
 pub fn machine(threads: usize) -> Calibration {
     if let Some(machine) = kept(threads) {
         return Calibration { machine, steady: true };
     }
     let (machine, steady) = measure(threads);
-    // A machine that cannot be kept is measured again next time: slower, not wrong.
+    // If the speeds cannot be kept, the next process measures them again.
     if steady && keep_machine(threads, machine).is_ok() {
-        // As it will be read from now on, to the last bit.
+        // Read them back, so that this process uses the same bits as later ones.
         return Calibration { machine: kept(threads).unwrap_or(machine), steady };
     }
     Calibration { machine, steady }
 }
 
-/// The speeds that are kept for so many threads, if they are this version's and this processor's.
+/// Returns the kept speeds for `threads` threads, if they are of this version and this processor.
 pub fn kept(threads: usize) -> Option<Machine> {
     let kept: Kept = serde_json::from_slice(&file::read(&path(threads)?).ok()??).ok()?;
     let holds = kept.version == version() && kept.features == planned() && kept.threads == threads;
     holds.then_some(kept.machine)
 }
 
-/// Keeps the speeds for so many threads.
+/// Keeps the speeds for `threads` threads.
 ///
 /// # Errors
-/// Where there is no folder for them, or it cannot be written to.
+/// An error if there is no folder for them, or if it cannot be written.
 pub fn keep_machine(threads: usize, machine: Machine) -> std::io::Result<()> {
     let path = path(threads).ok_or(std::io::ErrorKind::NotFound)?;
     let kept = Kept { version: version(), features: planned(), threads, machine };
     file::create(&path, serde_json::to_string(&kept)?.as_bytes())
 }
 
-/// The shortest round trip between as many threads of this processor, in seconds.
+/// The shortest round trip between as many threads on this processor, in seconds.
 #[derive(Serialize, Deserialize)]
-struct KeptSeating {
+struct KeptPlacement {
     version: String,
     processor: String,
     round_trip: f64,
 }
 
-fn seating_path(threads: usize) -> Option<PathBuf> {
+fn placement_path(threads: usize) -> Option<PathBuf> {
     Some(home()?.join(format!("seating-{threads}.json")))
 }
 
-/// How this team sits, by what is kept and what is seen now.
-pub fn seating(team: &Team) -> Seating {
+/// Returns the placement of a team, found from what is kept and from what is measured now.
+pub fn placement(team: &Team) -> Placement {
     let kept = || -> Option<f64> {
-        let kept: KeptSeating =
-            serde_json::from_slice(&file::read(&seating_path(team.threads())?).ok()??).ok()?;
+        let kept: KeptPlacement =
+            serde_json::from_slice(&file::read(&placement_path(team.threads())?).ok()??).ok()?;
         (kept.version == version() && kept.processor == features::processor()).then_some(kept.round_trip)
     };
-    let seating = Seating::find(team, kept());
-    keep_seating(team, &seating);
-    seating
+    let placement = Placement::find(team, kept());
+    keep_placement(team, &placement);
+    placement
 }
 
-/// Keeps what is news of a seating. One that cannot be kept is found again next time.
-pub fn keep_seating(team: &Team, seating: &Seating) {
-    if let (Some(round_trip), Some(path)) = (seating.news(), seating_path(team.threads())) {
-        let kept = KeptSeating { version: version(), processor: features::processor(), round_trip };
+/// Keeps a shorter round trip, if one was measured. If that fails, the next process measures it again.
+pub fn keep_placement(team: &Team, placement: &Placement) {
+    if let (Some(round_trip), Some(path)) = (placement.news(), placement_path(team.threads())) {
+        let kept = KeptPlacement { version: version(), processor: features::processor(), round_trip };
         let _ = serde_json::to_string(&kept).map(|text| file::create(&path, text.as_bytes()));
     }
 }
@@ -112,20 +114,20 @@ fn path(threads: usize) -> Option<PathBuf> {
     Some(home()?.join(format!("machine-{threads}.json")))
 }
 
-/// Sittings at most; they stop when two in a row found nothing faster.
+/// The most repetitions; they stop when two in a row are not faster.
 const SITTINGS: usize = 12;
-/// What counts as faster.
+/// A repetition is faster if it is faster by this factor.
 const FASTER: f64 = 1.03;
-/// Between sittings, so that what disturbs one is over in the next.
+/// The pause between repetitions, so that one disturbance does not affect two of them.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// The share of the processors that the measurement must have had.
+/// The share of processor time that the measurement must have had.
 const OWN: f64 = 0.9;
 
-/// The fastest of several sittings, and whether it is worth keeping: they had settled by the last of
-/// them, and nothing else took the processors meanwhile.
+/// Returns the fastest of several repetitions, and whether it is worth keeping: the times had settled, and no
+/// other process used the processors.
 fn measure(threads: usize) -> (Machine, bool) {
-    // No kernel runs: what is planned is for another processor.
+    // No kernel runs if plans are made for another processor.
     if Isa::planned() > Isa::host() {
         return (Machine::NOMINAL, false);
     }
@@ -139,7 +141,7 @@ fn measure(threads: usize) -> (Machine, bool) {
         let layout = layout.parse().unwrap_or_default();
         Tensor::zeros(TensorType::plain(DType::F32, [SIDE, SIDE]).with_layout(layout))
     };
-    // What is measured: a kernel, how often it runs in a sitting, and what it does in one run.
+    // A kernel, the number of runs in one repetition, and the work of one run.
     #[allow(clippy::cast_precision_loss)]
     let mut probes = [
         (
@@ -155,7 +157,7 @@ fn measure(threads: usize) -> (Machine, bool) {
     let mut idle = 0;
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(threads);
     let processors = u32::try_from(processors).unwrap_or(u32::MAX);
-    // Processor time that arithmetic, which waits for nothing, could have had, and that it had.
+    // The processor time that arithmetic had, and the time that it could have had, because it never waits.
     let (mut wanted, mut had) = (Duration::ZERO, Duration::ZERO);
     for sitting in 0..SITTINGS {
         if sitting > 0 {
@@ -192,13 +194,13 @@ fn measure(threads: usize) -> (Machine, bool) {
     (machine, idle == 2 && had.as_secs_f64() >= OWN * wanted.as_secs_f64())
 }
 
-/// The processor time of this process so far, where the system tells it.
+/// The processor time of this process so far, if the system reports it.
 #[cfg(not(unix))]
 fn processor_time() -> Option<Duration> {
     None
 }
 
-/// The processor time of this process so far, where the system tells it.
+/// The processor time of this process so far, if the system reports it.
 #[cfg(unix)]
 fn processor_time() -> Option<Duration> {
     // SAFETY: a plain structure of numbers, for which zeros are a value.
@@ -224,7 +226,7 @@ struct Probe<'a> {
 }
 
 impl<'a> Probe<'a> {
-    /// `None` where the kernel is refused.
+    /// Returns `None` if there is no kernel for these operands.
     fn new(team: &'a Team, op: &'static str, operands: Vec<Tensor>) -> Option<Self> {
         let op = native::ops().get(op)?;
         let attrs = op::complete(op, ovolo::attr::Attrs::new());
@@ -238,7 +240,7 @@ impl<'a> Probe<'a> {
         Some(Self { team, kernel, operands, result, scratch })
     }
 
-    /// The fastest of some runs, in seconds.
+    /// Returns the time of the fastest of `rounds` runs, in seconds.
     fn fastest(&mut self, rounds: usize) -> f64 {
         let inputs: Vec<*const u8> = self.operands.iter().map(|operand| operand.bytes().as_ptr()).collect();
         let args = Args {

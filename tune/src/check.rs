@@ -1,8 +1,8 @@
-//! Whether a kernel's result is right.
+//! Checks whether a kernel's result is right.
 //!
-//! Small calls are compared with the reference evaluation; larger ones with the native kernel of the
-//! logical op in the default layout, which the tests hold to the reference. Results start as poison, and
-//! padding must come out as zero.
+//! Small calls are compared with the reference evaluation. Larger ones are compared with the native kernel of
+//! the logical op in the default layout, which the tests compare with the reference. Results are filled with
+//! poison before the run, and padding must be zero afterwards.
 
 use crate::native;
 use ovolo::attr::{Attr, Attrs};
@@ -15,16 +15,16 @@ use ovolo::team::Team;
 use ovolo::tensor::{DType, Device, Layout, Tensor, TensorType};
 use rustc_hash::FxHashMap;
 
-/// The largest relative error (L2) of a result in 32 bits or more, Winograd's algorithm included.
+/// The largest relative error (L2) of a result in 32 bits or more; it allows for Winograd's algorithm.
 const TOLERANCE: f64 = 1e-4;
-/// The same where a type of 16 bits, or TF32, is in play.
+/// The same if a type of 16 bits or TF32 takes part.
 const TOLERANCE_HALF: f64 = 2e-2;
 
-/// Compares kernels with what they should give.
+/// Compares the results of kernels with the expected ones.
 pub(super) struct Checker<'a> {
     team: &'a Team,
     values: FxHashMap<(usize, TensorType, usize), Tensor>,
-    /// By what they were made of and how, and their own types.
+    /// Operands by what they were made of, and by their own types.
     made: FxHashMap<(TensorType, TensorType, String), Tensor>,
     expected: FxHashMap<String, Option<Vec<f64>>>,
 }
@@ -39,15 +39,15 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Forgets operands and results, which are large.
+    /// Drops cached operands and results, which are large.
     pub fn forget(&mut self) {
         self.values.clear();
         self.made.clear();
         self.expected.clear();
     }
 
-    /// The relative error of a kernel's result, infinite where padding is not zero; `None` where there
-    /// is nothing to compare with. And whether it is right.
+    /// Returns the relative error of a kernel's result, and whether the result is right. The error is
+    /// infinite if padding is not zero, and `None` if there is nothing to compare with.
     ///
     /// # Safety
     /// A backend made the kernel for this call on as many threads as the checker's team has, and the contract is
@@ -77,9 +77,9 @@ impl<'a> Checker<'a> {
         (Some(error), error <= tolerance)
     }
 
-    /// The operands as the logical op takes them, and as the kernel does.
+    /// Returns the operands as the logical op takes them, and as the kernel takes them.
     fn operands(&mut self, call: &KernelCall) -> (Vec<Tensor>, Vec<Tensor>) {
-        // Integers are mostly indices: below every size of what they may point into.
+        // Integers are mostly indices, so they stay below every size that they may index.
         let below = call.inputs.first().map_or(1, |ty| ty.shape.iter().copied().min().unwrap_or(1)).max(1);
         let (mut logical, mut given) = (Vec::new(), Vec::new());
         for (at, ty) in call.inputs.iter().enumerate() {
@@ -126,7 +126,7 @@ impl<'a> Checker<'a> {
         }
         let types: Vec<String> = logical.iter().map(|value| value.ty().to_string()).collect();
         let name = call.op.lowered.as_ref()?.logical.name;
-        // The kernel that others are compared with is not compared with itself.
+        // The trusted kernel is not compared with itself.
         let itself = if is_trusted(call, name, logical) { " itself" } else { "" };
         let key = format!("{name}{}({}){itself}", call.attrs, types.join(", "));
         if let Some(known) = self.expected.get(&key) {
@@ -156,7 +156,8 @@ impl<'a> Checker<'a> {
             .or_else(|| if work.flops <= 6e7 && work.bytes <= 2.5e7 { reference() } else { None })
     }
 
-    /// The native kernel of a logical op in the default layout, unless it is the one in question.
+    /// Returns the result of the native kernel of a logical op in the default layout, unless that is the
+    /// kernel to check.
     fn trusted(
         &self,
         call: &KernelCall,
@@ -167,7 +168,7 @@ impl<'a> Checker<'a> {
     ) -> Option<Tensor> {
         let def = native::ops().get(&format!("native.{logical}"))?;
         let types: Vec<&TensorType> = operands.iter().map(Tensor::ty).collect();
-        // Contracts are for calls that their op takes: some native ops have no form in the default layout.
+        // Some native ops do not accept the default layout, and then the op has no contract for the call.
         if is_trusted(call, logical, operands) || def.result(attrs, &types).as_ref() != Ok(output) {
             return None;
         }
@@ -187,18 +188,18 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// A type in the default layout on the host, where what is compared is computed.
+/// The same type in the default layout on the host, where results are compared.
 fn on_host(ty: &TensorType) -> TensorType {
     TensorType { device: Device::Host, ..ty.with_layout(Layout::PLAIN) }
 }
 
-/// Whether a call is that of the native kernel in the default layout.
+/// Whether a call is that of the trusted kernel: native, and in the default layout.
 fn is_trusted(call: &KernelCall, logical: &str, operands: &[Tensor]) -> bool {
     call.op.name.strip_prefix("native.") == Some(logical)
         && call.inputs.iter().eq(operands.iter().map(Tensor::ty))
 }
 
-/// One run, into poison.
+/// Runs a kernel once; its result is filled with poison before.
 ///
 /// # Safety
 /// A backend made the kernel for a call on operands of these types, with this type of result and as many threads as

@@ -1,7 +1,7 @@
-//! The few best plans, timed whole in turns.
+//! Times the few best plans whole, in turns, and keeps the fastest.
 //!
-//! Extraction by the times alone gives one plan; by the roofline, and with conversions dearer or cheaper,
-//! others. Those that differ are loaded and run in turns, and the fastest is kept.
+//! Extraction by measured times gives one plan. Extraction by the roofline model, and with more or less
+//! expensive conversions, gives others. Those that differ are loaded and run in turns.
 
 use super::race::{RULE, Rounds, race};
 use super::sample::{self, Sampling};
@@ -17,10 +17,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs of each plan that was drawn.
+/// Runs of each drawn plan.
 const RUNS: usize = 15;
 
-/// A compiled model, and how it was chosen.
+/// A compiled model, and how its plan was chosen.
 pub struct Tuned {
     /// The model.
     pub compilation: Compilation,
@@ -28,25 +28,26 @@ pub struct Tuned {
     pub tally: Tally,
     /// Which plan won.
     pub decision: Decision,
-    /// Whether the decision was stored already.
+    /// Whether the decision was stored before.
     pub known: bool,
-    /// What of the table the choice rests on.
+    /// The lines of the table that the choice depends on.
     pub basis: Basis,
-    /// Plans that were drawn and timed whole: ways and median seconds.
+    /// The plans that were drawn and timed whole: their ways and median seconds.
     pub sampled: Vec<(String, f64)>,
 }
 
 impl Tuned {
-    /// The report of the choice, in one line.
+    /// Describes the choice in one line.
     pub fn report(&self) -> String {
         report(&self.decision)
     }
 }
 
-/// Compiles a graph by measured costs: times what the table lacks, and picks among the best plans.
+/// Compiles a graph by measured costs: times the kernels that the table lacks, and chooses among the best
+/// plans.
 ///
 /// # Errors
-/// As compiling and tuning.
+/// The errors of compiling and tuning.
 pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Result<Tuned, Error> {
     if let Some(extract) = options.pipeline.extract_mut() {
         extract.cost = Arc::new(ByTimes);
@@ -59,7 +60,7 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
     ];
     let (first, tally) = settle(graph, &mut options, tuner)?;
     let text = checksum(&first.plan.to_string());
-    // The same plan may have other rivals where other libraries are in play.
+    // The same plan may have different rivals if other libraries are present.
     let key = checksum(&format!("{}{text}", tuner.validators.of(&options.pipeline.backends)));
     let by = |leaning: Leaning, options: &mut Options| {
         if let Some(measured) = &mut options.measured {
@@ -135,8 +136,8 @@ pub fn compile(graph: &Graph, mut options: Options, tuner: &mut Tuner<'_>) -> Re
     Ok(Tuned { compilation, tally, decision, known: false, basis, sampled })
 }
 
-/// Draws plans, times each with the best so far, and takes the best in place of the one that has won. Gives
-/// what each took.
+/// Draws plans, times each with the best so far, and replaces the winner if a drawn plan is faster. Returns
+/// the time of each.
 fn sample(
     graph: &Graph,
     options: &mut Options,
@@ -172,11 +173,12 @@ fn sample(
     Ok(sampled)
 }
 
-/// Compiles by measured times alone, after timing what the table lacks: what has no time, what a plan would take
-/// although it goes by an estimate, and what the plan takes and was in none before. The options have the times then.
+/// Compiles by measured times alone, after timing what is missing: kernels without a time, kernels that a
+/// plan uses although they only have an estimate, and kernels of the plan that were in no plan before.
+/// `options` holds the times afterwards.
 ///
 /// # Errors
-/// As compiling and tuning.
+/// The errors of compiling and tuning.
 pub fn settle(
     graph: &Graph,
     options: &mut Options,
@@ -187,14 +189,14 @@ pub fn settle(
     if !tuner.shard.whole() || known {
         return Ok((first, tally));
     }
-    // What was timed above is not timed again between the plans.
+    // Kernels that were timed above are not timed again between the plans.
     let refine = std::mem::replace(&mut tuner.refine, false);
     let settled = settle_in_plans(graph, options, tuner, first, tally);
     tuner.refine = refine;
     settled
 }
 
-/// The same from there on, by what kernels take within plans.
+/// Continues with the times of kernels within plans.
 fn settle_in_plans(
     graph: &Graph,
     options: &mut Options,
@@ -229,14 +231,15 @@ fn settle_in_plans(
         tally.rough += more.rough;
         tally.disturbed += more.disturbed;
     }
-    // What the last extraction had timed is priced as the others are, and the plan follows from the table as it stays.
+    // Kernels that the last extraction had timed are priced like the others, so that the plan follows from
+    // the final table.
     while around.guess(tuner, &asked(options)) {
         (first, _) = settle_alone(graph, options, tuner, false)?;
     }
     Ok((first, tally))
 }
 
-/// The same by the times of kernels as they are: alone, where they were in no plan.
+/// Does the same with the times of kernels alone, except for those that have a time within plans.
 fn settle_alone(
     graph: &Graph,
     options: &mut Options,
@@ -244,7 +247,7 @@ fn settle_alone(
     refine: bool,
 ) -> Result<(Compilation, Tally), Error> {
     options.measured = Some(tuner.measured());
-    // One compilation tells whether anything is missing, without a second saturation where nothing is.
+    // Compile first: if nothing is missing, this avoids a second saturation.
     let mut tally = if refine { tuner.fill(graph, options)? } else { Tally::default() };
     options.measured = Some(tuner.measured());
     let mut filled = refine;
@@ -261,7 +264,7 @@ fn settle_alone(
             first = compile::compile(graph.clone(), options);
             continue;
         };
-        // An estimate that wins after all, as another pipeline lacks its rivals, is no time to go by.
+        // A kernel whose estimate wins, because its rivals are absent from this pipeline, needs a real time.
         let guessed = guessed(graph, compilation, options);
         if guessed.is_empty() || guessed.is_subset(&chosen) {
             break;
@@ -286,23 +289,23 @@ fn report(decision: &Decision) -> String {
     let list: Vec<String> =
         times.iter().map(|(way, seconds)| format!("{way} {:.3} ms", seconds * 1e3)).collect();
     let faster = |seconds: f64| times.iter().any(|(_, other)| *other < seconds);
-    // What is faster in its median alone may be so by chance.
+    // A plan whose median is smaller may be faster by chance.
     let kept = match time(winner) {
         Some(best) if faster(best) => format!(" (not clearly faster: {RULE})"),
         _ => String::new(),
     };
     match (times.len(), time(winner), time("measured")) {
         (2.., Some(best), Some(first)) if winner != "measured" => format!(
-            "plan by {winner}, {:.1} % faster than by measured; of {}{kept}",
+            "plan by {winner}, {:.1} % faster than by measured; candidates: {}{kept}",
             (first / best - 1.0) * 100.0,
             list.join(", ")
         ),
-        (2.., ..) => format!("plan by {winner}; of {}{kept}", list.join(", ")),
-        _ => format!("plan by {winner}: every way gives the same"),
+        (2.., ..) => format!("plan by {winner}; candidates: {}{kept}", list.join(", ")),
+        _ => format!("plan by {winner}: every way gives the same plan"),
     }
 }
 
-/// The kernels of a plan that go by an estimate.
+/// The kernels of a plan that only have an estimate.
 fn guessed(graph: &Graph, compilation: &Compilation, options: &Options) -> BTreeSet<String> {
     let Some(measured) = options.measured.as_ref().map(|measured| measured.of(graph)) else {
         return BTreeSet::new();
@@ -323,7 +326,10 @@ mod tests {
             report(&Decision { winner: winner.to_owned(), plan: String::new(), times })
         };
         let kept = report("measured", times(0.99e-3));
-        assert!(kept.contains("of measured 1.000 ms, roofline 0.990 ms (not clearly faster: "), "{kept}");
+        assert!(
+            kept.contains("candidates: measured 1.000 ms, roofline 0.990 ms (not clearly faster: "),
+            "{kept}"
+        );
         assert!(kept.contains("by 2 % in the median") && kept.contains("three of four rounds"), "{kept}");
         assert!(!report("measured", times(1.1e-3)).contains("clearly"));
         let won = report("roofline", times(0.5e-3));

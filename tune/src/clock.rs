@@ -1,12 +1,12 @@
-//! Timing one run of a kernel in the state in which a plan would run it.
+//! Times one run of a kernel in the state in which a plan would run it.
 //!
-//! What the step before has computed is warm: all threads write the operands just before. Weights lie
-//! in a ring as large as all constants of the model, and each run takes the next stretch of it: so
-//! many other weights were read since, as many as in the plan, and no eviction need be timed or waited
-//! for. Results and scratch are in one arena, as in a plan.
+//! The result of the step before is warm, so all threads write the operands just before the run. Weights lie
+//! in a ring as large as all constants of the model, and each run uses the next part of it: then as many
+//! other weights were read since as in the plan, and no eviction must be timed or waited for. Results and
+//! scratch are in one arena, as in a plan.
 
 use crate::calibrate;
-use crate::placement::Seating;
+use crate::placement::Placement;
 use ovolo::backend::{Args, Kernel};
 use ovolo::egraph::KernelCall;
 use ovolo::op::Contract;
@@ -15,24 +15,24 @@ use ovolo::tensor::{DType, Tensor, TensorType};
 use std::time::{Duration, Instant};
 
 const ALIGN: usize = 64;
-/// Bytes of noise that operands are written from, few enough to stay in the nearest caches.
+/// Bytes of noise from which operands are written; few enough to stay in the first cache levels.
 const NOISE: usize = 16 << 10;
-/// Between a run that was disturbed and the next try: who waits a little is sooner left alone.
+/// The pause between a disturbed run and the next try, because disturbances come close together.
 const PAUSE: Duration = Duration::from_millis(2);
-/// How long to wait for threads to sit as they should, at one time.
+/// The longest single wait for a good placement of the threads.
 const WAIT: Duration = Duration::from_millis(400);
 
-/// Where an operand comes from.
+/// Where an operand is.
 enum Source {
-    /// The arena: offset and bytes.
+    /// In the arena: offset and bytes.
     Arena(usize, usize),
-    /// The ring of weights: bytes.
+    /// In the ring of weights: bytes.
     Ring(usize),
-    /// Itself: elements that are no numbers to calculate with, such as indices.
+    /// In a tensor of its own, because its elements are not arbitrary numbers but, for instance, indices.
     Own(Tensor),
 }
 
-/// A kernel, ready to be timed.
+/// A kernel that is ready to be timed.
 pub(super) struct Runnable {
     kernel: Box<dyn Kernel>,
     sources: Vec<Source>,
@@ -40,7 +40,7 @@ pub(super) struct Runnable {
     scratch: usize,
     alias: Option<usize>,
     pub samples: Vec<f64>,
-    /// Samples that were disturbed.
+    /// The number of disturbed samples.
     pub rough: usize,
 }
 
@@ -51,13 +51,14 @@ pub(super) struct Clock<'a> {
     at: usize,
     noise: Tensor,
     arena: Tensor,
-    seating: Seating,
-    /// How long may still be waited for threads to sit as they should.
+    placement: Placement,
+    /// How long it may still wait for a good placement of the threads.
     patience: Duration,
 }
 
 impl<'a> Clock<'a> {
-    /// A clock for a model with so many bytes of constants, which waits so long for a better seating in all.
+    /// Returns a clock for a model with `constants` bytes of constants, which waits at most `patience` in all
+    /// for a good placement.
     pub fn new(team: &'a Team, constants: usize, patience: Duration) -> Self {
         let bytes = |bytes: usize| Tensor::zeros(TensorType::plain(DType::U8, [bytes]));
         let mut noise = bytes(NOISE);
@@ -66,8 +67,8 @@ impl<'a> Clock<'a> {
             let sample = (at.wrapping_mul(2_654_435_761) >> 7 & 0xffff) as f32 / 65536.0 - 0.4;
             value.copy_from_slice(&sample.to_le_bytes());
         }
-        let seating = calibrate::seating(team);
-        let mut clock = Self { team, ring: bytes(0), at: 0, noise, arena: bytes(0), seating, patience };
+        let placement = calibrate::placement(team);
+        let mut clock = Self { team, ring: bytes(0), at: 0, noise, arena: bytes(0), placement, patience };
         clock.grow_ring(constants.max(1 << 20));
         clock
     }
@@ -81,7 +82,7 @@ impl<'a> Clock<'a> {
         }
     }
 
-    /// All threads write noise, each its part.
+    /// Lets all threads write noise, each to its own part.
     fn write(&self, to: *mut u8, bytes: usize) {
         let parts = self.team.threads();
         let (address, noise) = (to as usize, self.noise.bytes());
@@ -137,21 +138,21 @@ impl<'a> Clock<'a> {
         Runnable { kernel, sources, output, scratch, alias: contract.alias, samples: Vec::new(), rough: 0 }
     }
 
-    /// Keeps what was learned of the seating.
+    /// Keeps what was learned about the placement.
     pub fn keep(&self) {
-        calibrate::keep_seating(self.team, &self.seating);
+        calibrate::keep_placement(self.team, &self.placement);
     }
 
-    /// Waits a little after a disturbed run. Whether another try is worth it.
+    /// Waits a little after a disturbed run. Returns whether another try is worth it.
     pub fn rest(&mut self) -> bool {
         std::thread::sleep(PAUSE.min(self.patience));
-        let (holds, waited) = self.seating.wait(self.team, WAIT.min(self.patience));
+        let (holds, waited) = self.placement.wait(self.team, WAIT.min(self.patience));
         self.patience = self.patience.saturating_sub(waited);
         holds
     }
 
-    /// Seconds of one run, and whether it was disturbed: another process took a processor meanwhile, or the
-    /// threads do not sit as they should.
+    /// Returns the seconds of one run, and whether it was disturbed: another process took a processor, or the
+    /// placement of the threads is bad.
     pub fn sample(&mut self, runnable: &mut Runnable) -> (f64, bool) {
         let arena = self.arena.bytes_mut().as_mut_ptr();
         let mut inputs: Vec<*const u8> = Vec::with_capacity(runnable.sources.len());
@@ -187,20 +188,20 @@ impl<'a> Clock<'a> {
         unsafe { runnable.kernel.run(&args) };
         let elapsed = start.elapsed().as_secs_f64();
         if let Some(seconds) = runnable.kernel.seconds() {
-            // A device is not disturbed by what takes the host's processors.
+            // Work on the host's processors does not disturb a device.
             return (seconds, false);
         }
-        (elapsed, switches() != before || !self.seating.holds(self.team))
+        (elapsed, switches() != before || !self.placement.holds(self.team))
     }
 }
 
-/// How often a thread of this process lost its processor so far, where the system tells it.
+/// How often a thread of this process has lost its processor so far, if the system reports it.
 #[cfg(not(unix))]
 fn switches() -> i64 {
     0
 }
 
-/// How often a thread of this process lost its processor so far, where the system tells it.
+/// How often a thread of this process has lost its processor so far, if the system reports it.
 #[cfg(unix)]
 fn switches() -> i64 {
     // SAFETY: a plain structure of numbers, for which zeros are a value.
@@ -212,14 +213,14 @@ fn switches() -> i64 {
     usage.ru_nivcsw
 }
 
-/// What a quarter of the samples are below.
+/// The value below which a quarter of the samples lie.
 pub(super) fn lower_quartile(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 4).copied().unwrap_or(f64::INFINITY)
 }
 
-/// The median and half the distance between the quartiles, as a share of it.
+/// The median, and half the distance between the quartiles as a share of it.
 pub(super) fn median(samples: &[f64]) -> (f64, f64) {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);

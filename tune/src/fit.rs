@@ -1,4 +1,4 @@
-//! What the cost model `learned` is fitted on.
+//! The data to which the cost model `learned` is fitted.
 
 use ovolo::compile::{self, Options};
 use ovolo::cost::{CostModel, Example, FEATURES, InPlans, Measured, Priced, State, key};
@@ -7,10 +7,11 @@ use ovolo::graph::Graph;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The kernels of a model that the table has times for, each once: what is skipped or wrong has none.
+/// Returns the kernels of a model that the table has times for, each once. Skipped and wrong kernels have
+/// none.
 ///
 /// # Errors
-/// A graph that does not verify, rules that fail.
+/// An error if the graph does not verify or if rules fail.
 pub fn examples(
     model: &str,
     graph: &Graph,

@@ -1,11 +1,12 @@
-//! The times of kernels within whole plans.
+//! Times kernels within whole plans.
 //!
-//! What a kernel takes hangs on what runs before it. One that writes past the caches leaves its result in memory,
-//! a residual was computed long ago, and whether weights stay in the last cache from one run to the next is the
-//! processor's secret. Alone, a kernel meets a guess of that state. So the plan that the times alone give is run
-//! whole, with some around it, each step by the clock, and what a kernel takes there is its price from then on.
-//! Those that are in none of them are taken to depart from their times alone as kernels of the same op do; where
-//! that brings one into the next plan, it is run as well.
+//! The time of a kernel depends on what runs before it: a kernel that writes past the caches leaves its
+//! result in memory, a residual was computed long ago, and only the processor knows whether weights stay in
+//! the last-level cache from one run to the next. Alone, a kernel runs in a guess of that state. So the plan
+//! that follows from the times alone is run whole, together with some plans around it; each step is timed,
+//! and that time becomes the kernel's price. For kernels that are in none of these plans, the ratio to the
+//! time alone is assumed to be that of other kernels of the same op. If that brings such a kernel into the
+//! next plan, this plan is run as well.
 
 use super::clock::median;
 use super::race::{Rounds, steps};
@@ -19,22 +20,22 @@ use ovolo::plan::{Plan, Step, schedule};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// The plans that are drawn where no others are asked for.
+/// The plans that are drawn if the caller asks for no others.
 pub(super) const NEXT: Within = Within { plans: 12, spread: 1 };
-/// The seed of these draws, one that nobody would give.
+/// The seed of these draws, unlikely to be chosen by a user.
 pub(super) const SEED: u64 = 0x1_0000_0000;
-/// Extractions after which a plan may keep kernels that were not timed within one.
+/// The most extractions, after which a plan may keep kernels that were not timed within one.
 pub(super) const ROUNDS: usize = 6;
-/// Bytes of constants of plans that are run in turns.
+/// The most bytes of constants of plans that are run in turns.
 const BYTES: usize = 1 << 30;
-/// Kernels of an op that are enough to tell how others of it depart from their times alone.
+/// The number of kernels of an op that is enough to estimate the ratio of others.
 const FEW: usize = 3;
-/// After how long no more plans are run where none are asked for, by what they are likely to take; the first one is in
-/// any case.
+/// The time after which no further plans are run, by their estimates, if the caller asks for none. The first
+/// plan always runs.
 pub(super) const BUDGET: Duration = Duration::from_secs(8);
 
-/// The lines of a plan's kernels that have no time within plans, and could have one: the steps of a device are timed
-/// on it.
+/// The table lines of a plan's kernels that have no time within plans but could have one. The steps of a
+/// device are timed on the device.
 pub(super) fn lacking(plan: &Plan, measured: &Measured) -> BTreeSet<String> {
     if plan.steps.iter().any(|step| schedule::device(step).is_some()) {
         return BTreeSet::new();
@@ -44,50 +45,52 @@ pub(super) fn lacking(plan: &Plan, measured: &Measured) -> BTreeSet<String> {
     keys.map(|(key, _)| key).filter(|key| measured.table.entries.get(key).is_some_and(is_alone)).collect()
 }
 
-/// Whether a step does what its kernel does alone: no operand lies in the result already, and none is copied there
-/// first. Plans price these from what a whole run takes.
+/// Whether a step does the same work as its kernel alone. It does not if a value already lies in its result
+/// or is copied there first; plans price such steps from the time of a whole run.
 fn is_whole(step: &Step) -> bool {
     step.joined.is_empty() && step.copied.is_none()
 }
 
-/// Whether it is known of all kernels of a plan what they take, or likely take, within one: a plan whose kernels were
-/// weighed by that once stays as it is.
+/// Whether the time within plans of all kernels of a plan is known or estimated. A plan that was chosen by
+/// such times once stays as it is.
 pub(super) fn is_known(plan: &Plan, measured: &Measured) -> bool {
     let known =
         |key: &String| measured.table.entries.get(key).is_none_or(|entry| entry.in_plans != InPlans::Unknown);
     lacking(plan, measured).iter().all(known)
 }
 
-/// Whether a kernel was timed, and in no plan.
+/// Whether a kernel was timed, but not within a plan.
 fn is_alone(entry: &Entry) -> bool {
     matches!(entry.state, State::Timed | State::Rough) && !matches!(entry.in_plans, InPlans::Timed(_))
 }
 
-/// What is known of the plans of a model that were run.
+/// The plans around a model's plan that were run so far.
 pub(super) struct Around {
     start: Instant,
     budget: Duration,
-    /// A plan that is run beside all others, and what it took at first: others count as if all had run at once.
+    /// A plan that is run with all others, and its first time; it makes the times of different runs
+    /// comparable.
     anchor: Option<(Chosen, f64)>,
     ratios: Ratios,
 }
 
 impl Around {
-    /// Nothing yet. Time is counted from now on.
+    /// Returns a value without plans. The time budget starts now.
     pub fn new(budget: Duration) -> Self {
         Self { start: Instant::now(), budget, anchor: None, ratios: Ratios::default() }
     }
 
-    /// Whether plans were run for as long as they may.
+    /// Whether the time budget is used up.
     pub fn late(&self) -> bool {
         self.start.elapsed() > self.budget
     }
 
-    /// Runs plans, and keeps for each kernel that has no time within plans the median over these plans of its
-    /// mean time in one; gives how many kernels got one. The first plan becomes the anchor where there is none.
+    /// Runs plans, and keeps for each kernel without a time within plans the median over these plans of its
+    /// mean time in one. Returns the number of kernels that got a time. The first plan becomes the anchor if
+    /// there is none.
     ///
     /// # Errors
-    /// A plan that cannot be loaded or run; that tuning was stopped.
+    /// An error if a plan cannot be loaded or run, or if tuning was stopped.
     pub fn time(&mut self, tuner: &mut Tuner<'_>, graph: &Graph, plans: Vec<Chosen>) -> Result<usize, Error> {
         let measured = tuner.measured().of(graph);
         let mut times: BTreeMap<String, Vec<f64>> = BTreeMap::new();
@@ -147,15 +150,15 @@ impl Around {
         Ok(count)
     }
 
-    /// Keeps what is likely of kernels that were asked for, are in no plan that was run, and of which nothing was
-    /// known. Whether there were any.
+    /// Keeps estimates for kernels that were asked for, are in no plan that was run, and had no estimate yet.
+    /// Returns whether there were any.
     pub fn guess(&self, tuner: &mut Tuner<'_>, asked: &BTreeSet<String>) -> bool {
         let mut any = false;
         for key in asked {
             if let Some(entry) = tuner.stored.table.entries.get_mut(key)
                 && is_alone(entry)
                 && entry.in_plans == InPlans::Unknown
-                && let Some(ratio) = self.ratios.of(key)
+                && let Some(ratio) = self.ratios.typical(key)
             {
                 entry.in_plans = InPlans::Likely(entry.seconds * ratio);
                 *entry = settled(entry);
@@ -180,7 +183,7 @@ fn means(plan: &Plan, steps: &[f64], measured: &Measured) -> BTreeMap<String, f6
     sums.into_iter().map(|(key, (sum, count))| (key, sum / count as f64)).collect()
 }
 
-/// How many times as long as alone kernels take within plans.
+/// The ratios of the time within plans to the time alone.
 #[derive(Default)]
 struct Ratios {
     of_backend: BTreeMap<String, Vec<f64>>,
@@ -193,14 +196,14 @@ impl Ratios {
         self.of_op.entry(op_of(key).to_owned()).or_default().push(ratio);
     }
 
-    /// The median of kernels of the same op, or of the same backend where there are few.
-    fn of(&self, key: &str) -> Option<f64> {
+    /// The median ratio of kernels of the same op, or of the same backend if there are few.
+    fn typical(&self, key: &str) -> Option<f64> {
         let same = self.of_op.get(op_of(key)).filter(|ratios| ratios.len() >= FEW);
         same.or_else(|| self.of_backend.get(backend_of(key))).map(|ratios| median(ratios).0)
     }
 }
 
-/// The op of the call that a key tells.
+/// The op in the call that a key describes.
 fn op_of(key: &str) -> &str {
     key.split(['{', '(']).next().unwrap_or(key)
 }
@@ -212,14 +215,14 @@ mod tests {
     #[test]
     fn kernels_like_others_depart_as_those_do() {
         let mut ratios = Ratios::default();
-        assert_eq!(ratios.of("native.map(f32[1])"), None);
+        assert_eq!(ratios.typical("native.map(f32[1])"), None);
         for ratio in [2.0, 2.0, 3.0] {
             ratios.add("native.map{post: <relu>}(f32[1])", ratio);
         }
         ratios.add("native.concat(f32[1])", 9.0);
         ratios.add("native.pad(f32[1])", 8.0);
-        assert_eq!(ratios.of("native.map(f32[1])"), Some(2.0));
-        assert_eq!(ratios.of("native.concat(f32[1])"), Some(3.0), "one is too few to go by");
-        assert_eq!(ratios.of("cuda.map(f32[1])"), None, "what runs elsewhere is not like these");
+        assert_eq!(ratios.typical("native.map(f32[1])"), Some(2.0));
+        assert_eq!(ratios.typical("native.concat(f32[1])"), Some(3.0), "one kernel is too few");
+        assert_eq!(ratios.typical("cuda.map(f32[1])"), None, "kernels of other backends do not count");
     }
 }

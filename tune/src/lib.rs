@@ -1,8 +1,8 @@
-//! Tuning: what this machine takes for kernels and plans, measured and kept.
+//! Tuning: measures the times of kernels and plans on this machine, and keeps them.
 //!
-//! [`calibrate`] measures the speeds of the machine; a [`Tuner`] times the kernels among which a model's extraction
-//! picks; [`compile`] also times the few best plans whole, and keeps which one won beside the times; [`examples`] is
-//! what the cost model `learned` is fitted on.
+//! [`calibrate`] measures the speeds of the machine. A [`Tuner`] times the kernels among which the extraction
+//! of a model chooses. [`compile`] also times the few best plans whole, and keeps which one won beside the
+//! times. [`examples`] gives the data to which the cost model `learned` is fitted.
 
 pub mod calibrate;
 pub mod placement;
@@ -27,5 +27,6 @@ pub use sample::{Drawn, Sampling, Timed, draw, draw_evenly, time};
 pub use shard::Shard;
 pub use tuner::{Progress, Stage, Tally, Tuner, Within};
 
-/// What tells this build of the crate from others: a digest of its sources and of the compiler's settings.
+/// A digest of the crate's sources and of the compiler's settings, which distinguishes this build from
+/// others.
 pub const BUILD: &str = env!("OVOLO_BUILD");

@@ -1,27 +1,27 @@
-//! Tables of times taken together, or compared.
+//! Merges and compares tables of times.
 
 use ovolo::cost::stored::{self, Decision, Stored, Validators, backend_of, write_entry};
 use ovolo::cost::{Entry, InPlans, State, median, spearman};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A table with its name and its head.
+/// A table with its name and its header.
 #[derive(Clone, Debug)]
 pub struct Part {
     name: String,
     machine: Vec<String>,
-    /// The libraries that it has lines of, or that are there, by their backends.
+    /// The libraries that it has lines for, or that are present, by backend.
     libraries: BTreeMap<String, BTreeSet<String>>,
-    /// By call and library.
+    /// Lines by call and library.
     lines: BTreeMap<(String, String), Entry>,
     decisions: BTreeMap<String, Decision>,
 }
 
-/// One table of several.
+/// The result of merging several tables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Merged {
-    /// Kernels that have lines.
+    /// The number of kernels that have lines.
     pub kernels: usize,
-    /// Decisions between plans.
+    /// The number of decisions between plans.
     pub decisions: usize,
     /// The text of the table.
     pub text: String,
@@ -32,30 +32,30 @@ pub struct Merged {
 pub struct Comparison {
     /// The names of the tables.
     pub names: [String; 2],
-    /// What differs first of what they hold for, of each.
+    /// The first difference between the conditions under which the tables hold, one text for each table.
     pub differs: Option<[String; 2]>,
-    /// Kernels that both have times for.
+    /// The number of kernels that both have times for.
     pub kernels: usize,
     /// The median of the ratios of the second's times to the first's.
     pub ratio: Option<f64>,
-    /// How alike the order of the times is.
+    /// The rank correlation of the times (Spearman).
     pub spearman: Option<f64>,
 }
 
 impl Part {
-    /// Reads a table, whatever machine it is of.
+    /// Reads a table, whichever machine it was made on.
     ///
     /// # Errors
-    /// A text that is no table, or that is damaged.
+    /// An error if the text is not a table, or if it is damaged.
     pub fn read(name: &str, text: &str) -> Result<Self, String> {
-        // Lines of kernels end with their checksums, those of the head do not.
+        // Lines of kernels end with a checksum; those of the header do not.
         let machine: Vec<String> =
             text.lines().take_while(|line| !line.contains("\t#")).map(str::to_owned).collect();
         if !machine.first().is_some_and(|line| line.starts_with("ovolo ") && line.contains(" times, format "))
         {
-            return Err(format!("{name}: this is no table of times"));
+            return Err(format!("{name}: this is not a table of times"));
         }
-        // Without libraries that are here, all lines are of others.
+        // No libraries are given, so all lines count as those of other libraries.
         let validators = Validators { machine, ..Validators::default() };
         let (stored, note) = stored::read(text, &validators);
         match note {
@@ -64,7 +64,7 @@ impl Part {
         }
     }
 
-    /// A table of a machine on which these libraries are.
+    /// Returns a table of a machine on which these libraries are present.
     pub fn new(name: &str, validators: Validators, stored: Stored) -> Self {
         let mut libraries: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let mut lines = BTreeMap::new();
@@ -83,13 +83,13 @@ impl Part {
         Self { name: name.to_owned(), machine, libraries, lines, decisions: stored.decisions }
     }
 
-    /// The threads that its kernels were timed with.
+    /// The number of threads with which its kernels were timed.
     pub fn threads(&self) -> Option<usize> {
         self.machine.iter().find_map(|line| line.strip_prefix("threads ")?.parse().ok())
     }
 
-    /// What of the machines or the libraries differs. A table may have lines of more libraries than another,
-    /// or of none.
+    /// Returns the first difference between the machines or the libraries. One table may have lines of more
+    /// libraries than the other, or of none.
     fn differs(&self, other: &Self) -> Option<[String; 2]> {
         let line = |head: &[String], at: usize| head.get(at).cloned().unwrap_or_default();
         let machine = (0..self.machine.len().max(other.machine.len()))
@@ -109,19 +109,19 @@ impl Part {
     }
 }
 
-/// One table of several; the same in whatever order they come. Of two lines for a kernel the better stays:
-/// timed before rough, what was timed within plans before what was not, and more runs before fewer.
+/// Merges tables. The result does not depend on their order. Of two lines for a kernel the better one stays:
+/// timed before rough, timed within plans before not, and more runs before fewer.
 ///
 /// # Errors
-/// Tables of different machines, libraries or versions.
+/// An error if the tables are of different machines, libraries or versions.
 pub fn merge(parts: &[Part]) -> Result<Merged, String> {
     let Some(first) = parts.first() else { return Err("there is nothing to merge".to_owned()) };
     for (at, part) in parts.iter().enumerate() {
         for other in &parts[..at] {
             if let Some([here, there]) = other.differs(part) {
                 return Err(format!(
-                    "{} and {}: `{here}` and `{there}`: times of different machines or versions are not of one \
-                     table; --compare tells how they differ",
+                    "{} and {}: `{here}` and `{there}`: times of different machines or versions cannot be \
+                     merged; --compare shows how they differ",
                     other.name, part.name
                 ));
             }
@@ -147,10 +147,11 @@ pub fn merge(parts: &[Part]) -> Result<Merged, String> {
     Ok(Merged { kernels: lines.len(), decisions: decisions.len(), text })
 }
 
-/// What decides between two lines, the larger stays; the text last, so that no order of the tables counts.
+/// The order of two lines: the larger one stays. The text comes last, so that the order of the tables does
+/// not matter.
 fn worth(entry: &Entry) -> (usize, bool, usize, String) {
     let state = match entry.state {
-        // A result that was wrong once is not to be trusted.
+        // A kernel whose result was wrong once must not be used.
         State::Wrong => 3,
         State::Timed => 2,
         State::Rough => 1,
@@ -165,7 +166,7 @@ pub fn compare(parts: &[Part]) -> Vec<Comparison> {
     let one = |other: &Part| {
         let timed =
             |entry: &&Entry| matches!(entry.state, State::Timed | State::Rough) && entry.seconds > 0.0;
-        // By the same library if both have times by one, else by any.
+        // By the same library if both have times for it, else by any.
         let of = |(call, library): &(String, String)| {
             let same = other.lines.get(&(call.clone(), library.clone())).filter(timed);
             let from = (call.clone(), String::new());
@@ -212,7 +213,7 @@ mod tests {
     const GUESS: &str = "skipped\t9.000 us\t0 runs\t0.0 %\tin no plan\tslow\tunchecked";
 
     #[test]
-    fn tables_are_one_in_whatever_order_and_the_better_line_stays() {
+    fn merging_does_not_depend_on_the_order_and_keeps_the_better_line() {
         let a = part("a", "here", "one", &[("x", FAST), ("y", GUESS)]);
         let b = part("b", "here", "one", &[("x", SLOW), ("y", SLOW), ("z", SLOW)]);
         let one = merge(&[a.clone(), b.clone()]).expect("they fit");
@@ -242,7 +243,7 @@ mod tests {
                 Ok(if parts[0].lines.is_empty() { 1 } else { 2 })
             );
         }
-        // What both libraries were timed for is compared all the same.
+        // Kernels that both libraries were timed for are compared nevertheless.
         let [found] = &compare(&[a, b])[..] else { unreachable!("two are compared") };
         assert_eq!((found.kernels, found.ratio), (1, Some(2.0)));
     }

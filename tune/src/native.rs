@@ -1,5 +1,5 @@
-//! The native backend's kernels, which speeds are measured by and results are compared with, whatever backends a
-//! compilation has.
+//! The native backend's ops. Speeds are measured with its kernels and results are compared with them,
+//! whatever backends a compilation has.
 
 use ovolo::op::Ops;
 use ovolo::registry::Registry;
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 pub(crate) fn ops() -> &'static Ops {
     static OPS: LazyLock<Ops> = LazyLock::new(|| {
         let mut registry = Registry::new();
-        ovolo_native::register(&mut registry).expect("an empty registry takes one backend");
+        ovolo_native::register(&mut registry).expect("an empty registry accepts one backend");
         registry.ops().clone()
     });
     &OPS

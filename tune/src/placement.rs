@@ -1,15 +1,15 @@
-//! Where a team's threads sit: each on a core of its own and near the others, or not.
+//! The placement of a team's threads: whether each has a core of its own, close to the others.
 //!
-//! Pinning a thread to a processor pins it to what the system calls one. A virtual machine's processors move
-//! over the host's: at one time two of them are the halves of one core, at another they are cores under one
-//! last cache, at another under different ones, and at any time another machine may have the other half of
-//! a core. So the same plan takes now one time, now nearly twice as much, and no time of a kernel holds for
-//! both. What is timed in another seating than the best is timed again. On a machine of its own the seating
-//! never changes.
+//! A thread is pinned to a processor that the system shows. In a virtual machine, these processors move over
+//! the host's cores: at one time two of them are the two halves of one core, at another they are cores with a
+//! common last-level cache, at another cores with different ones, and at any time another machine may use the
+//! other half of a core. So the same plan takes different times, up to a factor of two, and no time of a
+//! kernel holds for all placements. A sample that was taken in a bad placement is repeated. On a physical
+//! machine the placement never changes.
 //!
-//! Two figures tell it: the time in which a cache line goes from the caller to the farthest worker and back
-//! (under another last cache several times that of the same), and how fast all threads calculate together
-//! (in halves of cores half as fast as in whole ones). One thread has the second alone.
+//! Two figures show it: the time in which a cache line goes from the caller to the farthest worker and back
+//! (several times longer if they do not share the last-level cache), and how fast all threads compute at the
+//! same time (half as fast if they share cores). A single thread has only the second figure.
 
 use ovolo::team::Team;
 use std::collections::VecDeque;
@@ -17,73 +17,74 @@ use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Round trips of which one figure is made.
+/// Round trips for one figure.
 const TRIPS: usize = 24;
-/// How long the caller waits for a worker: one that takes so long has no processor.
+/// How long the caller waits for a worker; a slower one has no processor.
 const PATIENCE: Duration = Duration::from_millis(1);
-/// So many times the shortest round trip of threads on cores of their own is near: under the same last cache.
+/// The largest multiple of the shortest round trip that counts as close, that is, under the same last-level
+/// cache.
 const NEAR: f64 = 2.2;
-/// So many times the usual calculation is whole.
+/// The largest multiple of the usual time of the computation that counts as one thread on each core.
 const WHOLE: f64 = 1.15;
-/// So many times faster than usual no two halves of one core calculate: they were that before.
+/// If all threads are faster than usual by this factor, they shared cores before.
 const DOUBLE: f64 = 1.5;
-/// Of so many looks the lower quartile is usual.
+/// The number of recent measurements whose lower quartile is the usual time.
 const RECENT: usize = 512;
-/// Looks at the seating before what is best is taken as known.
+/// The number of measurements before the best placement counts as known.
 const LOOKS: usize = 24;
-/// Between looks: threads that sleep are seated anew.
+/// The pause between measurements: the system places threads anew after they sleep.
 const PAUSE: Duration = Duration::from_millis(4);
 
-/// What was seen of a seating, in seconds.
+/// One measurement of a placement, in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// A round trip of a cache line; 0 for one thread.
+    /// The round trip of a cache line; 0 for one thread.
     trip: f64,
-    /// The calculation of the slowest thread, while all calculate.
+    /// The computation of the slowest thread while all compute.
     calculation: f64,
 }
 
 impl Seen {
-    /// A look at a team; `None` where one of its threads has no processor.
+    /// Measures a team; `None` if one of its threads has no processor.
     fn look(team: &Team) -> Option<Self> {
         let trip = match team.threads() {
             1 => 0.0,
-            // A worker that slept is only waked by the first.
+            // The first run only wakes workers that slept.
             _ => round_trip(team).or_else(|| round_trip(team))?,
         };
         Some(Self { trip, calculation: together(team)? })
     }
 }
 
-/// How a team was seen to sit.
+/// The placement of a team, as known from measurements.
 #[derive(Clone, Debug)]
-pub struct Seating {
-    /// The shortest round trip of threads on cores of their own, in seconds; none where there is nothing to
-    /// tell: more threads than processors.
+pub struct Placement {
+    /// The shortest round trip between threads on cores of their own, in seconds. `None` if there are more
+    /// threads than processors, so that it cannot be measured.
     near: Option<f64>,
-    /// Whether it is another than what was known.
+    /// Whether it differs from the value that was known at first.
     news: bool,
-    /// The latest calculations. What is usual follows the load of the machine, and what is kept from before
-    /// would not.
+    /// The latest times of the computation. The usual time follows the load of the machine, so it is not kept
+    /// between processes.
     recent: VecDeque<f64>,
 }
 
-impl Seating {
-    /// Looks at a team for a tenth of a second; the shortest round trip may be known.
+impl Placement {
+    /// Measures a team for a tenth of a second. `known` is the shortest round trip if it was kept.
     pub fn find(team: &Team, known: Option<f64>) -> Self {
-        let mut seating = Self { near: known, news: false, recent: VecDeque::new() };
+        let mut placement = Self { near: known, news: false, recent: VecDeque::new() };
         let mut looks: Vec<Seen> = Vec::new();
         for look in 0..LOOKS {
             if look > 0 {
                 std::thread::sleep(PAUSE);
             }
             if let Some(seen) = Seen::look(team) {
-                seating.note(seen.calculation);
+                placement.note(seen.calculation);
                 looks.push(seen);
             }
         }
-        looks.into_iter().for_each(|seen| seating.learn(seen));
-        seating
+        looks.into_iter().for_each(|seen| placement.learn(seen));
+        placement
     }
 
     fn note(&mut self, calculation: f64) {
@@ -102,7 +103,7 @@ impl Seating {
         *recent.select_nth_unstable_by(quartile, f64::total_cmp).1
     }
 
-    /// Takes a shorter round trip of threads on cores of their own.
+    /// Takes over a shorter round trip of threads on cores of their own.
     fn learn(&mut self, seen: Seen) {
         let usual = self.usual();
         let shorter = seen.calculation <= WHOLE * usual && self.near.is_none_or(|near| seen.trip < near);
@@ -111,12 +112,12 @@ impl Seating {
         }
     }
 
-    /// The shortest round trip, if there is one and it is another than what was known.
+    /// Returns the shortest round trip, if it differs from the known one.
     pub fn news(&self) -> Option<f64> {
         self.near.filter(|near| self.news && *near > 0.0)
     }
 
-    /// Whether the team sits as it should now.
+    /// Whether the placement of the team is good now.
     pub fn holds(&mut self, team: &Team) -> bool {
         if self.near.is_none() {
             return true;
@@ -124,15 +125,15 @@ impl Seating {
         Seen::look(team).is_some_and(|now| self.judge(now))
     }
 
-    /// Whether what was seen is as it should be; it is learned from.
+    /// Decides whether a measurement shows a good placement, and learns from it.
     fn judge(&mut self, now: Seen) -> bool {
         self.learn(now);
         self.note(now.calculation);
         self.near.is_some_and(|near| now.trip <= NEAR * near) && now.calculation <= WHOLE * self.usual()
     }
 
-    /// Waits until the team sits as well, for so long at most: sleeping threads are seated anew. Whether it
-    /// does, and how long it took.
+    /// Waits at most `most` until the placement of the team is good: the system places sleeping threads anew.
+    /// Returns whether it is, and how long it took.
     pub fn wait(&mut self, team: &Team, most: Duration) -> (bool, Duration) {
         let start = Instant::now();
         loop {
@@ -147,8 +148,8 @@ impl Seating {
     }
 }
 
-/// Seconds in which a cache line goes from the caller to a worker and back: of the farthest worker, the mean
-/// of some. `None` where a worker does not answer.
+/// The seconds in which a cache line goes from the caller to a worker and back: the mean of some round trips
+/// with the farthest worker. `None` if a worker does not answer.
 fn round_trip(team: &Team) -> Option<f64> {
     #[repr(align(128))]
     #[derive(Default)]
@@ -184,11 +185,11 @@ fn round_trip(team: &Team) -> Option<f64> {
     (nanoseconds != usize::MAX).then(|| nanoseconds as f64 * 1e-9 / TRIPS as f64)
 }
 
-/// Nanoseconds of all round trips with the worker that answers in this line.
+/// The nanoseconds of all round trips with the worker that answers in this line.
 fn trip(line: &AtomicUsize) -> Option<usize> {
     let mut start = Instant::now();
     let mut asked = start;
-    // The first is not counted: the worker may not have begun.
+    // The first one is not counted, because the worker may not have started yet.
     for trip in 0..=TRIPS {
         line.store(2 * trip + 1, Ordering::Release);
         let mut spins = 0_u32;
@@ -207,7 +208,7 @@ fn trip(line: &AtomicUsize) -> Option<usize> {
     usize::try_from(start.elapsed().as_nanos()).ok()
 }
 
-/// Seconds of a calculation of the slowest thread, while all calculate: the fastest of two. `None` where a
+/// The seconds of a computation by the slowest thread while all compute: the faster of two. `None` if a
 /// thread did not come.
 fn together(team: &Team) -> Option<f64> {
     let mut fastest: Option<usize> = None;
@@ -238,7 +239,7 @@ fn together(team: &Team) -> Option<f64> {
     fastest.map(|nanoseconds| nanoseconds as f64 * 1e-9)
 }
 
-/// Nanoseconds of arithmetic that leaves a core nothing to spare: some microseconds.
+/// The nanoseconds of some microseconds of arithmetic that uses a core fully.
 fn calculate() -> usize {
     let start = Instant::now();
     let mut sums = black_box([1.0_f32; 48]);
@@ -257,53 +258,54 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_team_is_told_in_time() {
+    fn every_team_is_measured_in_time() {
         for threads in [1, 2, 5] {
-            // Whatever the machine has: workers without a processor are given up, not waited for.
+            // On any machine: workers without a processor are given up, not waited for.
             let team = Team::new(threads);
-            let mut seating = Seating::find(&team, None);
+            let mut placement = Placement::find(&team, None);
             for _ in 0..50 {
-                seating.holds(&team);
+                placement.holds(&team);
             }
-            let (holds, waited) = seating.wait(&team, Duration::ZERO);
+            let (holds, waited) = placement.wait(&team, Duration::ZERO);
             assert!(holds || waited < Duration::from_secs(10));
         }
     }
 
     #[test]
-    fn far_threads_and_halves_of_cores_are_told_and_a_wrong_beginning_is_mended() {
+    fn distant_threads_and_shared_cores_are_detected_and_a_wrong_start_is_corrected() {
         let [one_core, near, far] = [45e-9, 90e-9, 450e-9];
         let [whole, half] = [3e-6, 6e-6];
-        let mut seating = Seating { near: None, news: false, recent: [half; 40].into() };
-        // A team that was seen on one core alone: that is the best it knows.
-        assert!(seating.judge(Seen { trip: one_core, calculation: half }));
-        assert_eq!(seating.news(), Some(one_core));
-        // Then on two, by which it was not one before; then far, on halves beside others, and near again.
-        assert!(seating.judge(Seen { trip: near, calculation: whole }));
-        assert_eq!(seating.news(), Some(near));
-        (0..RECENT).for_each(|_| seating.note(whole));
-        assert!(!seating.judge(Seen { trip: far, calculation: whole }));
-        assert!(!seating.judge(Seen { trip: one_core, calculation: half }));
-        assert!(!seating.judge(Seen { trip: near, calculation: half }));
-        assert!(seating.judge(Seen { trip: 1.4 * near, calculation: 1.1 * whole }));
-        assert_eq!(seating.news(), Some(near));
+        let mut placement = Placement { near: None, news: false, recent: [half; 40].into() };
+        // A team that was only seen on one core: that is the best known so far.
+        assert!(placement.judge(Seen { trip: one_core, calculation: half }));
+        assert_eq!(placement.news(), Some(one_core));
+        // Then on two cores, which shows that it was on one before; then far apart, on shared cores, and
+        // close again.
+        assert!(placement.judge(Seen { trip: near, calculation: whole }));
+        assert_eq!(placement.news(), Some(near));
+        (0..RECENT).for_each(|_| placement.note(whole));
+        assert!(!placement.judge(Seen { trip: far, calculation: whole }));
+        assert!(!placement.judge(Seen { trip: one_core, calculation: half }));
+        assert!(!placement.judge(Seen { trip: near, calculation: half }));
+        assert!(placement.judge(Seen { trip: 1.4 * near, calculation: 1.1 * whole }));
+        assert_eq!(placement.news(), Some(near));
     }
 
     #[test]
-    fn one_thread_is_told_by_its_calculation() {
-        let mut seating = Seating { near: None, news: false, recent: [3e-6; 40].into() };
-        assert!(seating.judge(Seen { trip: 0.0, calculation: 3.1e-6 }));
-        assert!(!seating.judge(Seen { trip: 0.0, calculation: 6e-6 }));
-        assert_eq!(seating.news(), None, "it has no round trip to keep");
+    fn one_thread_is_judged_by_its_computation() {
+        let mut placement = Placement { near: None, news: false, recent: [3e-6; 40].into() };
+        assert!(placement.judge(Seen { trip: 0.0, calculation: 3.1e-6 }));
+        assert!(!placement.judge(Seen { trip: 0.0, calculation: 6e-6 }));
+        assert_eq!(placement.news(), None, "it has no round trip to keep");
     }
 
     #[test]
-    fn what_is_known_is_no_news() {
-        let seating = Seating { near: Some(90e-9), news: false, recent: [3e-6; 40].into() };
-        let mut same = seating.clone();
+    fn a_known_round_trip_is_not_kept_again() {
+        let placement = Placement { near: Some(90e-9), news: false, recent: [3e-6; 40].into() };
+        let mut same = placement.clone();
         assert!(same.judge(Seen { trip: 90e-9, calculation: 3e-6 }));
         assert_eq!(same.news(), None);
-        let mut shorter = seating;
+        let mut shorter = placement;
         assert!(shorter.judge(Seen { trip: 80e-9, calculation: 3e-6 }));
         assert_eq!(shorter.news(), Some(80e-9));
     }

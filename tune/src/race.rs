@@ -1,8 +1,8 @@
-//! Plans that are run in turns, whole, so that what slows the machine slows all of them.
+//! Runs whole plans in turns, so that whatever slows the machine slows all of them.
 
 use super::clock::median;
 use crate::calibrate;
-use crate::placement::Seating;
+use crate::placement::Placement;
 use ovolo::backend::Backends;
 use ovolo::error::Error;
 use ovolo::graph::Graph;
@@ -17,56 +17,56 @@ use std::time::{Duration, Instant};
 /// How often plans are run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rounds {
-    /// The fewest and the most runs of each.
+    /// The fewest and the most runs of each plan.
     runs: [usize; 2],
-    /// How long plans are timed in all, beyond the fewest runs.
+    /// The time for all plans together, beyond the fewest runs.
     time: Duration,
 }
 
 impl Rounds {
-    /// For a choice among a few.
+    /// For a choice among a few plans.
     pub const USUAL: Self = Self { runs: [5, 101], time: Duration::from_secs(4) };
 
-    /// For the steps of plans.
+    /// For timing the steps of plans.
     pub const STEPS: Self = Self { runs: [5, 25], time: Duration::from_secs(3) };
 
-    /// About how long a plan with such an estimate is run.
+    /// About how many seconds a plan with this estimate is run.
     #[allow(clippy::cast_precision_loss)]
     pub fn seconds(self, estimate: f64) -> f64 {
         (self.runs[0] + 2) as f64 * estimate.max((WARM + LONG).as_secs_f64())
     }
 
-    /// So many, however long they take.
+    /// Exactly `runs` runs, however long they take.
     pub const fn exactly(runs: usize) -> Self {
         Self { runs: [runs, runs], time: Duration::ZERO }
     }
 }
 
-/// A plan takes the place of one before it where the median of their ratios is below this.
+/// A plan replaces an earlier one if the median ratio of their times is below this.
 const FASTER: f64 = 0.98;
 
-/// The rule by which a plan keeps its place, in words.
-pub(super) const RULE: &str = "another takes its place only where it is clearly faster: by 2 % in the median of \
-                               their ratios, and at all in three of four rounds";
+/// The rule by which a plan stays, in words.
+pub(super) const RULE: &str = "another one replaces it only if it is clearly faster: by 2 % in the median of \
+                               their ratios, and by any amount in three of four rounds";
 
-/// How long a race waits in all for threads to sit as they should, and at one time.
+/// How long a race waits for a good placement of the threads: in all, and at one time.
 const PATIENCE: [Duration; 2] = [Duration::from_secs(4), Duration::from_millis(400)];
-/// Runs that do not count are run again, until there were so many times the rounds that are wanted.
+/// Runs that do not count are repeated, up to this multiple of the wanted number of rounds.
 const AGAIN: usize = 2;
-/// A plan runs so long before the run that counts: what it works on may stay in a cache, from which the other
-/// entrants drove it, and which takes it back in the course of some runs. One that takes longer by itself fills the
-/// caches anew in each run.
+/// How long a plan runs before the run that counts. Other plans drove its data out of a cache, and it takes
+/// some runs until the data is back. A plan that takes longer than this fills the caches anew in each run
+/// anyway.
 const WARM: Duration = Duration::from_millis(20);
-/// A plan that takes less counts by the median of the runs of so long: a single run of some tenths of a millisecond
-/// is told by chance.
+/// A shorter plan is timed by the median of its runs within this time, because a single run of some tenths of
+/// a millisecond is random.
 const LONG: Duration = Duration::from_millis(10);
-/// Undisturbed runs that are enough to go by them alone.
+/// The number of undisturbed runs from which on disturbed ones are ignored.
 const ENOUGH: usize = 5;
 
-/// Runs of some entrants, round by round: seconds, and whether the threads sat as they should.
+/// The runs of some plans, round by round: seconds, and whether the placement of the threads was good.
 pub(super) struct Race {
     rounds: Vec<Vec<(f64, bool)>>,
-    /// Where fewer count, all do.
+    /// If fewer runs count, all of them do.
     least: usize,
 }
 
@@ -75,25 +75,25 @@ impl Race {
         Self { rounds: Vec::new(), least: wanted.min(ENOUGH) }
     }
 
-    /// Whether one of so many entrants has fewer runs that count, and not yet too many others.
+    /// Whether one of `entrants` plans has fewer than `runs` runs that count, and another round is allowed.
     fn wants(&self, runs: usize, entrants: usize) -> bool {
         let counted = |at: usize| self.rounds.iter().filter(|round| round[at].1).count();
         self.rounds.len() < runs
             || self.rounds.len() < AGAIN * runs && (0..entrants).any(|at| counted(at) < runs)
     }
 
-    /// Seconds of the runs of one that count.
+    /// The seconds of the runs of a plan that count.
     pub fn times(&self, at: usize) -> Vec<f64> {
         self.counted(&[at]).map(|round| round[at].0).collect()
     }
 
-    /// How many times the seconds of another one took, in rounds that count for both.
+    /// The ratios of the times of one plan to those of another, in rounds that count for both.
     pub fn ratios(&self, at: usize, other: usize) -> Vec<f64> {
         self.counted(&[at, other]).map(|round| round[at].0 / round[other].0).collect()
     }
 
-    /// Whether one is faster than another, round by round: clearly in the middle, and in three of four rounds
-    /// at all, so that noise does not decide.
+    /// Whether one plan is clearly faster than another, so that noise does not decide: by the median of the
+    /// ratios, and by any amount in three of four rounds.
     pub fn beats(&self, at: usize, other: usize) -> bool {
         let mut ratios = self.ratios(at, other);
         ratios.sort_by(f64::total_cmp);
@@ -101,7 +101,7 @@ impl Race {
         at(2) < FASTER && at(3) < 1.0
     }
 
-    /// The rounds in which the runs of these count; all where they are too few.
+    /// The rounds in which the runs of these plans count, or all rounds if those are too few.
     fn counted<'a>(&'a self, of: &'a [usize]) -> impl Iterator<Item = &'a Vec<(f64, bool)>> {
         let well = |round: &Vec<(f64, bool)>| of.iter().all(|at| round[*at].1);
         let few = self.rounds.iter().filter(|round| well(round)).count() < self.least;
@@ -111,7 +111,7 @@ impl Race {
 
 /// Runs plans in turns on one team.
 pub(super) fn race(plans: &[(&Graph, &Plan)], backends: &Backends, rounds: Rounds) -> Result<Race, Error> {
-    in_turns(plans, backends, rounds, plans.len(), &mut |session, inputs, seating, round| {
+    in_turns(plans, backends, rounds, plans.len(), &mut |session, inputs, placement, round| {
         let mut times = Vec::new();
         let start = Instant::now();
         while times.is_empty() || start.elapsed() < LONG {
@@ -119,16 +119,16 @@ pub(super) fn race(plans: &[(&Graph, &Plan)], backends: &Backends, rounds: Round
             session.run(inputs)?;
             times.push(start.elapsed().as_secs_f64());
         }
-        round.push((median(&times).0, seating.holds(session.team())));
+        round.push((median(&times).0, placement.holds(session.team())));
         Ok(())
     })
 }
 
-/// Adds what one run of a session took to a round.
-type Measure<'a> =
-    dyn FnMut(&mut Session, &[&Tensor], &mut Seating, &mut Vec<(f64, bool)>) -> Result<(), SessionError> + 'a;
+/// Adds the times of one run of a session to a round.
+type Measure<'a> = dyn FnMut(&mut Session, &[&Tensor], &mut Placement, &mut Vec<(f64, bool)>) -> Result<(), SessionError>
+    + 'a;
 
-/// Runs plans in turns on one team, with so many entrants in all.
+/// Runs plans in turns on one team; `count` is the number of times in a round.
 fn in_turns(
     plans: &[(&Graph, &Plan)],
     backends: &Backends,
@@ -146,7 +146,7 @@ fn in_turns(
     for (program, plan) in plans {
         sessions.push(Session::new(program, (*plan).clone(), backends).map_err(wrong)?.on(&team));
     }
-    // What warms caches and threads is not counted.
+    // The first run, which warms caches and threads, is not counted.
     let mut long = Vec::with_capacity(sessions.len());
     for session in &mut sessions {
         session.run(&inputs).map_err(wrong)?;
@@ -154,46 +154,46 @@ fn in_turns(
         session.run(&inputs).map_err(wrong)?;
         long.push(start.elapsed() >= WARM);
     }
-    let mut seating = calibrate::seating(&team);
+    let mut placement = calibrate::placement(&team);
     let mut patience = PATIENCE[0];
     let start = Instant::now();
     while race.wants(rounds.runs[1], entrants) {
         if !race.wants(rounds.runs[0], entrants) && start.elapsed() > rounds.time {
             break;
         }
-        let (_, waited) = seating.wait(&team, PATIENCE[1].min(patience));
+        let (_, waited) = placement.wait(&team, PATIENCE[1].min(patience));
         patience = patience.saturating_sub(waited);
         let mut round = Vec::with_capacity(entrants);
         for (session, long) in sessions.iter_mut().zip(&long) {
             if !long {
                 warm(|| session.run(&inputs).map(drop)).map_err(wrong)?;
             }
-            measure(session, &inputs, &mut seating, &mut round).map_err(wrong)?;
+            measure(session, &inputs, &mut placement, &mut round).map_err(wrong)?;
         }
         race.rounds.push(round);
     }
-    calibrate::keep_seating(&team, &seating);
+    calibrate::keep_placement(&team, &placement);
     Ok(race)
 }
 
-/// The median seconds of each step of a plan, over so many runs.
+/// Returns the median seconds of each step of a plan over `runs` runs.
 ///
 /// # Errors
-/// A plan that cannot be loaded or run.
+/// An error if a plan cannot be loaded or run.
 pub fn profile(chosen: &Chosen, backends: &Backends, runs: usize) -> Result<Vec<f64>, Error> {
     let steps = steps(&[(&chosen.program, &chosen.plan)], backends, Rounds::exactly(runs.max(1)))?;
     Ok(steps.into_iter().flatten().collect())
 }
 
-/// For plans that are run in turns on one team, the median seconds of each step.
+/// Returns the median seconds of each step of several plans that are run in turns on one team.
 pub(super) fn steps(
     plans: &[(&Graph, &Plan)],
     backends: &Backends,
     rounds: Rounds,
 ) -> Result<Vec<Vec<f64>>, Error> {
-    // Steps are what takes part here.
+    // Each step counts as an entrant.
     let steps = plans.iter().map(|(_, plan)| plan.steps.len()).sum();
-    let race = in_turns(plans, backends, rounds, steps, &mut |session, inputs, seating, round| {
+    let race = in_turns(plans, backends, rounds, steps, &mut |session, inputs, placement, round| {
         let mut times: Vec<Vec<f64>> = Vec::new();
         let start = Instant::now();
         while times.is_empty() || start.elapsed() < LONG {
@@ -201,7 +201,7 @@ pub(super) fn steps(
             times.resize_with(steps.len(), Vec::new);
             times.iter_mut().zip(steps).for_each(|(times, step)| times.push(step.as_secs_f64()));
         }
-        let held = seating.holds(session.team());
+        let held = placement.holds(session.team());
         round.extend(times.iter().map(|times| (median(times).0, held)));
         Ok(())
     })?;
@@ -212,7 +212,7 @@ pub(super) fn steps(
     Ok(plans.iter().map(medians).collect())
 }
 
-/// Runs something until it ran for [`WARM`].
+/// Calls `run` until it has run for [`WARM`].
 fn warm(mut run: impl FnMut() -> Result<(), SessionError>) -> Result<(), SessionError> {
     let start = Instant::now();
     run()?;
@@ -234,7 +234,7 @@ mod tests {
     fn disturbed_runs_count_only_where_there_are_too_few_others() {
         let mut race = Race::new(9);
         for round in 0..9 {
-            // The second is slower by half, and looks faster where the first is disturbed.
+            // The second is slower by half, but looks faster in rounds where the first is disturbed.
             let disturbed = round % 3 == 0;
             race.rounds.push(vec![(if disturbed { 4.0 } else { 2.0 }, !disturbed), (3.0, true)]);
         }
@@ -243,17 +243,17 @@ mod tests {
         assert_eq!(race.ratios(1, 0), [1.5; 6]);
         assert!(race.beats(0, 1) && !race.beats(1, 0));
         assert!(race.wants(9, 2) && !race.wants(6, 2) && !race.wants(4, 2));
-        // Four rounds are too few to go by.
+        // Four undisturbed rounds are too few, so all rounds count.
         for round in &mut race.rounds[..3] {
             round[1].1 = false;
         }
         assert_eq!(race.times(1), [3.0; 6]);
         assert_eq!(race.ratios(1, 0), [0.75, 1.5, 1.5, 0.75, 1.5, 1.5, 0.75, 1.5, 1.5]);
-        assert!(!race.beats(0, 1), "faster in the middle, and not in three of four rounds");
+        assert!(!race.beats(0, 1), "faster in the median, but not in three of four rounds");
     }
 
     #[test]
-    fn runs_of_nobody_end() {
+    fn a_race_without_entrants_ends() {
         let mut race = Race::new(3);
         assert!(race.wants(3, 0));
         race.rounds.extend([const { Vec::new() }; 3]);

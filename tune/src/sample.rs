@@ -1,9 +1,9 @@
-//! Extraction by measured time alone: plans around the extracted one are timed whole, and the fastest stays.
+//! Choice by measured time alone: plans around the extracted one are timed whole, and the fastest stays.
 //!
-//! The sum of kernels' times is not quite the time of a plan, and no extraction knows the rest. So other good
-//! plans are drawn, by extractions with disturbed prices ([`Noise`]), and run in turns with the best so far, a
-//! few at a time. The budget is a number of plans, not of seconds; the same seed draws the same plans. It
-//! claims no more than that its plan was no slower than the one it began with, where both were timed.
+//! The sum of the kernels' times is not quite the time of a plan, and no extraction knows the difference. So
+//! other good plans are drawn by extractions with disturbed prices ([`Noise`]), and run in turns with the
+//! best so far, a few at a time. The budget is a number of plans, not of seconds, and the same seed draws the
+//! same plans. The only claim is that the result was not slower than the first plan when both were timed.
 
 use super::clock::median;
 use super::race::{Rounds, race};
@@ -18,25 +18,25 @@ use ovolo::pass::{self, Chosen};
 use ovolo::plan::Plan;
 use std::collections::BTreeSet;
 
-/// How many plans are drawn, and by what.
+/// How many plans are drawn, and with which seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// Plans that differ from each other.
+    /// The number of different plans.
     pub plans: usize,
     /// The seed.
     pub seed: u64,
 }
 
-/// Draws for each plan that is wanted: most disturbances change nothing where one candidate is far ahead.
+/// The most draws for each wanted plan: most disturbances change nothing if one candidate is far ahead.
 const DRAWS: usize = 6;
-/// Plans that are timed in turns with the best so far, and the bytes of constants that they may hold.
+/// The number of plans that are timed in turns with the best so far, and the most bytes of their constants.
 const TURN: usize = 4;
 const BYTES: usize = 2 << 30;
 
 /// A plan that was drawn.
 #[derive(Debug)]
 pub struct Drawn {
-    /// Its number among the draws; none for the plan by the prices as they are.
+    /// The number of its draw; `None` for the plan by undisturbed prices.
     pub draw: Option<usize>,
     /// The checksum of its text.
     pub text: String,
@@ -45,16 +45,16 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// What the plan is called in decisions and reports.
+    /// The name of the plan in decisions and reports.
     pub fn way(&self, seed: u64) -> String {
         self.draw.map_or_else(|| "extracted".to_owned(), |draw| format!("{WAY}{seed}.{draw}"))
     }
 }
 
-/// How the names of drawn plans begin.
+/// The start of the names of drawn plans.
 const WAY: &str = "sample-";
 
-/// The disturbance that a name stands for; `None` for other ways.
+/// The disturbance that a name describes; `None` for other names.
 pub(super) fn noise(way: &str) -> Option<Noise> {
     let (seed, draw) = way.strip_prefix(WAY)?.split_once('.')?;
     Some(Noise::draw(seed.parse().ok()?, draw.parse().ok()?))
@@ -67,11 +67,11 @@ pub(super) fn disturb(options: &mut Options, noise: Option<Noise>) {
     }
 }
 
-/// The extracted plan, and plans around it, by disturbances so many times as wide as usual, that differ from it and
-/// from each other, fewer than were asked for where no more were found.
+/// Returns the extracted plan and plans around it that differ from it and from each other. `spread` is how
+/// many times larger than usual the disturbances are. There may be fewer plans than wanted.
 ///
 /// # Errors
-/// As compiling.
+/// The errors of compiling.
 pub fn draw(
     egraph: &EGraph,
     graph: &Graph,
@@ -83,12 +83,12 @@ pub fn draw(
     draws.distinct(options, sampling.plans, |drawn| drawn)
 }
 
-/// The same, of `among` times as many plans those whose prices, by the cost model itself, spread most evenly from the
-/// least to the greatest. Most plans around the best are nearly as good as it, and by their times the order of a few
-/// hundredths could be told, and no more.
+/// Draws `among` times as many plans as wanted, and returns those whose prices, by the cost model, spread
+/// most evenly from the smallest to the largest. Most plans around the best are nearly as good, so their
+/// times could only tell apart plans that differ by a few percent.
 ///
 /// # Errors
-/// As compiling.
+/// The errors of compiling.
 pub fn draw_evenly(
     egraph: &EGraph,
     graph: &Graph,
@@ -101,14 +101,14 @@ pub fn draw_evenly(
         return draw(egraph, graph, options, sampling, spread);
     }
     let draws = Draws { egraph, graph, seed: sampling.seed, spread };
-    // So many plans at once would hold too much: those that stay are extracted again.
+    // All these plans would take too much memory, so the selected ones are extracted again.
     let price = |one: &Drawn| one.chosen.plan.seconds().max(f64::MIN_POSITIVE).ln();
     let candidates = draws.distinct(options, sampling.plans * among, |one| (one.draw, price(&one)))?;
     let prices: Vec<f64> = candidates.iter().map(|(_, price)| *price).collect();
     evenly(&prices, sampling.plans + 1).into_iter().map(|at| draws.one(options, candidates[at].0)).collect()
 }
 
-/// Where plans are drawn from.
+/// The source of drawn plans.
 struct Draws<'a> {
     egraph: &'a EGraph,
     graph: &'a Graph,
@@ -117,7 +117,7 @@ struct Draws<'a> {
 }
 
 impl Draws<'_> {
-    /// The plan of a draw; that of the prices as they are for none.
+    /// Returns the plan of a draw; without a draw, the plan by undisturbed prices.
     fn one(&self, options: &mut Options, draw: Option<usize>) -> Result<Drawn, Error> {
         disturb(options, draw.map(|draw| Noise::draw(self.seed, draw).wider(self.spread)));
         let found = pass::planned(self.egraph, &options.context(self.graph));
@@ -126,7 +126,7 @@ impl Draws<'_> {
         Ok(Drawn { draw, text: checksum(&chosen.plan.to_string()), chosen })
     }
 
-    /// What is kept of the plan by the prices as they are, and of so many others that differ, as far as they are found.
+    /// Returns `keep` of the plan by undisturbed prices and of up to `wanted` other plans that differ.
     fn distinct<T>(
         &self,
         options: &mut Options,
@@ -148,8 +148,9 @@ impl Draws<'_> {
     }
 }
 
-/// So many places of some numbers, in rising order, that spread evenly over them: from the first on, the one farthest
-/// from all that were taken (Gonzalez, *Clustering to minimize the maximum intercluster distance*, 1985).
+/// Returns the positions of `wanted` numbers that spread evenly over all of them, in ascending order.
+/// Starting with the first number, it repeatedly takes the one farthest from all taken ones (Gonzalez,
+/// *Clustering to minimize the maximum intercluster distance*, 1985).
 fn evenly(numbers: &[f64], wanted: usize) -> Vec<usize> {
     let mut taken = BTreeSet::new();
     let mut distance = vec![f64::INFINITY; numbers.len()];
@@ -159,33 +160,33 @@ fn evenly(numbers: &[f64], wanted: usize) -> Vec<usize> {
         for (other, distance) in distance.iter_mut().enumerate() {
             *distance = distance.min((numbers[other] - numbers[at]).abs());
         }
-        // Of those that are as far the first.
+        // Among equally distant ones, take the first.
         let left = (0..numbers.len()).rev().filter(|at| !taken.contains(at));
         next = left.max_by(|a, b| distance[*a].total_cmp(&distance[*b]));
     }
     taken.into_iter().collect()
 }
 
-/// What came of timing plans.
+/// The result of timing plans.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timed {
-    /// The place of the fastest.
+    /// The position of the fastest plan.
     pub best: usize,
-    /// For each plan the median seconds of one run, as if all had run at once: those of the first, times
-    /// the ratios by which others were slower in the same rounds.
+    /// The median seconds of one run of each plan, as if all had run at the same time: the seconds of the
+    /// first plan, times the ratio to it in the same rounds.
     pub seconds: Vec<f64>,
     /// Half the distance between the quartiles, as a share of the median.
     pub spread: Vec<f64>,
-    /// The same by every other round alone of the turn that each was first in, and by those between: how far they
-    /// differ is chance.
+    /// The same, from every second round only of the turn in which the plan first ran, and from the other
+    /// rounds. The difference between the two is random.
     pub halves: [Vec<f64>; 2],
 }
 
-/// Times plans whole: each with the first one and the best so far, in turns, and the fastest ones again. `told` hears
-/// how many are done.
+/// Times whole plans: each in turns with the first plan and the best so far, and the fastest ones again at
+/// the end. `told` is called with the number of plans done.
 ///
 /// # Errors
-/// A plan that cannot be loaded or run.
+/// An error if a plan cannot be loaded or run.
 pub fn time(
     plans: &[(&Graph, &Plan)],
     backends: &Backends,
@@ -237,7 +238,7 @@ pub fn time(
         told(from);
         if from >= plans.len() {
             again(plans, backends, limits, &mut seconds)?;
-            // Who was ahead of one that was ahead of the first may not be so of the first itself.
+            // A plan that beats one that beats the first need not beat the first itself.
             if seconds[best] > seconds[0] {
                 best = 0;
             }
@@ -246,8 +247,8 @@ pub fn time(
     }
 }
 
-/// Times the fastest plans of several turns once more, with the first: of many that are as fast, those come out ahead
-/// that chance had favoured, and it does so once.
+/// Times the fastest plans of several turns again, together with the first. Of many equally fast plans, those
+/// that were lucky come out ahead, but not twice.
 fn again(
     plans: &[(&Graph, &Plan)],
     backends: &Backends,
@@ -280,8 +281,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_spreads_from_the_least_to_the_greatest() {
-        // Many are near the best, as plans are.
+    fn taken_numbers_spread_from_the_least_to_the_greatest() {
+        // Many prices are near the best one, as those of plans are.
         let prices = [1.0, 1.01, 1.02, 1.03, 1.04, 2.0, 1.5, 1.26];
         assert_eq!(evenly(&prices, 1), [0], "the first always stays");
         assert_eq!(evenly(&prices, 2), [0, 5]);

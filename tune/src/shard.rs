@@ -1,4 +1,4 @@
-//! A part of some work, which others do the rest of.
+//! A part of some work that several processes share.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -12,15 +12,15 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// All of it.
+    /// All of the work.
     pub const WHOLE: Self = Self { number: 1, count: 1 };
 
-    /// Whether it is all of it.
+    /// Whether it is all of the work.
     pub fn whole(self) -> bool {
         self.count == 1
     }
 
-    /// Whether it has the item with this place, counted from 0.
+    /// Whether the item at this position, counted from 0, belongs to the part.
     pub fn has(self, place: usize) -> bool {
         place % self.count == self.number - 1
     }
@@ -40,7 +40,7 @@ impl FromStr for Shard {
             let (number, count) = (number.parse().ok()?, count.parse().ok()?);
             (1 <= number && number <= count).then_some(Self { number, count })
         });
-        parts.ok_or_else(|| "it takes NUMBER/COUNT, such as 2/4 for the second of four".to_owned())
+        parts.ok_or_else(|| "give NUMBER/COUNT, such as 2/4 for the second of four parts".to_owned())
     }
 }
 

@@ -1,15 +1,16 @@
-//! Tuning: timing the kernels among which a model's extraction picks, once per machine.
+//! Tuning: times the kernels among which the extraction of a model chooses, once for each machine.
 //!
-//! Takes a graph and its pipeline, times every candidate that the saturated e-graph holds and that the
-//! table lacks, and keeps the table in one readable file. Candidates of one value take turns; the value
-//! of each is the median of runs that nothing disturbed: no other process, and no virtual machine that moves its
-//! processors ([`crate::placement`]); close ones run more often. One whose
-//! result is wrong is recorded, and never chosen. A candidate whose estimate is many times that of
-//! another kernel for the same value is not timed: its estimate stands, and its line says so.
+//! Takes a graph and its pipeline, times every candidate in the saturated e-graph that the table lacks, and
+//! keeps the table in one readable file. Candidates for one value take turns. The time of each is the median
+//! of undisturbed runs: no other process and no virtual machine that moves its processors
+//! ([`crate::placement`]) interfered. Candidates with close times run more often. One whose result is wrong
+//! is recorded and never chosen. A candidate whose estimate is many times that of another kernel for the same
+//! value is not timed: its estimate stays, and its line says so.
 //!
-//! What a kernel takes within a plan is not quite what it takes alone, so the plan that comes of these times is run
-//! with some around it, step by step (`in_plan`). And the time of a plan is not quite the sum of its kernels', so
-//! [`crate::compile`] also times the few best plans whole, and keeps which one won beside the times.
+//! A kernel takes a different time within a plan than alone. So the plan that follows from these times is run
+//! with some others around it, step by step (`in_plan`). And the time of a plan is not quite the sum of its
+//! kernels' times, so [`crate::compile`] also times the few best plans whole, and keeps which one won beside
+//! the times.
 
 use crate::check::Checker;
 use crate::clock::{Clock, Runnable, lower_quartile, median};
@@ -37,24 +38,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A candidate is skipped when its estimate is so many times that of its best rival.
+/// A candidate is skipped if its estimate is this many times that of its best rival.
 const HOPELESS: f64 = 3.0;
-/// Kernels of a batch, which take turns.
+/// The number of kernels in a batch; they take turns.
 const BATCH: usize = 48;
-/// Runs of every candidate; of those that are not far from the best; of those that are close to it.
+/// The number of runs of every candidate, of those near the best, and of those close to it.
 const RUNS: [usize; 3] = [3, 7, 13];
-/// What is not far from the best, and what is close to it.
+/// The multiples of the best time that count as near, and as close.
 const NEAR: [f64; 2] = [1.4, 1.06];
-/// Tries of one run that nothing disturbs.
+/// The most tries for one undisturbed run.
 const TRIES: usize = 5;
-/// How long a tuning waits in all for threads to sit as they should.
+/// How long a tuning waits in all for a good placement of the threads.
 const PATIENCE: Duration = Duration::from_secs(12);
-/// Seconds that the runs of one kernel may take once it had the fewest.
+/// The seconds that the runs of one kernel may take after the fewest runs are done.
 const LONG: f64 = 0.15;
 /// How often the table is written.
 const KEEP: Duration = Duration::from_secs(3);
 
-/// What is said where [`Tuner::progress`] answers `false`.
+/// The message if [`Tuner::progress`] returns `false`.
 pub(crate) const STOPPED: &str = "tuning was stopped; what was timed is kept";
 
 /// What is being timed.
@@ -62,52 +63,52 @@ pub(crate) const STOPPED: &str = "tuning was stopped; what was timed is kept";
 pub enum Stage {
     /// Kernels, each alone.
     Kernels,
-    /// Plans, for the times of their kernels within them.
+    /// Plans, for the times of kernels within them.
     Plans,
 }
 
-/// How far tuning has come.
+/// The progress of tuning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// What is being timed.
     pub stage: Stage,
-    /// Those that are done.
+    /// The number that are done.
     pub done: usize,
-    /// Those to time.
+    /// The number to time.
     pub all: usize,
 }
 
-/// Which plans kernels are timed within, beside the extracted one.
+/// The plans within which kernels are timed, in addition to the extracted one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Within {
     /// How many are drawn around it.
     pub plans: usize,
-    /// How far from it: how many times as much as usual prices are disturbed.
+    /// How far they are from it: the disturbance of prices as a multiple of the usual one.
     pub spread: usize,
 }
 
 /// What a tuning did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// Kernels among which the extraction picks.
+    /// Kernels among which the extraction chooses.
     pub kernels: usize,
-    /// Those that the table had.
+    /// Kernels that the table already had.
     pub known: usize,
-    /// Those that were timed.
+    /// Kernels that were timed.
     pub timed: usize,
-    /// Those of them whose time is rough, as their runs were disturbed.
+    /// Timed kernels whose time is rough, because their runs were disturbed.
     pub rough: usize,
-    /// Those whose result was wrong.
+    /// Kernels whose result was wrong.
     pub wrong: usize,
-    /// Those that are hopeless by their estimate.
+    /// Kernels that were skipped, because their estimate is hopeless.
     pub skipped: usize,
-    /// Runs that were disturbed, and that do not count.
+    /// Disturbed runs, which do not count.
     pub disturbed: usize,
-    /// Those that were timed within whole plans.
+    /// Kernels that were timed within whole plans.
     pub in_plans: usize,
 }
 
-/// Times kernels into a table.
+/// Times kernels and keeps the times in a table.
 pub struct Tuner<'a> {
     pub(crate) threads: usize,
     pub(crate) machine: Machine,
@@ -116,17 +117,17 @@ pub struct Tuner<'a> {
     path: Option<PathBuf>,
     pub(crate) stored: Stored,
     pub(crate) notes: Vec<String>,
-    /// Whether to time again what has a rough time, and race plans again then.
+    /// Whether to time kernels with a rough time again, and then to race plans again.
     pub refine: bool,
-    /// The part of the kernels that are timed here.
+    /// The part of the kernels that is timed here.
     pub shard: Shard,
-    /// Plans to draw and time whole, beside those that the times suggest.
+    /// The plans to draw and time whole, in addition to those that the times suggest.
     pub sampling: Option<Sampling>,
-    /// Plans to time kernels within, in place of some seconds of those next to the extracted one.
+    /// The plans to time kernels within; by default, those near the extracted one, for some seconds.
     pub within: Option<Within>,
-    /// Told after every few kernels, or plans. Tuning stops, and keeps what it has, where it answers `false`.
+    /// Called after every few kernels or plans. If it returns `false`, tuning stops and keeps what it has.
     pub progress: Box<dyn FnMut(Progress) -> bool + 'a>,
-    /// How long kernels may be timed: beyond it each that is left has the fewest runs.
+    /// How long kernels may be timed. After that, each remaining kernel has the fewest runs.
     pub budget: Duration,
 }
 
@@ -139,8 +140,8 @@ struct Job {
 }
 
 impl<'a> Tuner<'a> {
-    /// A tuner with the table that is kept in a folder; without a folder nothing is kept. What the table says of
-    /// kernels holds while these backends are what they were.
+    /// Returns a tuner with the table that is kept in a folder; without a folder, nothing is kept. The lines
+    /// of the table hold as long as these backends do not change.
     pub fn open(folder: Option<&Path>, threads: usize, machine: Machine, backends: &Backends) -> Self {
         let validators = host::validators(threads, backends);
         let path = folder.map(|folder| folder.join(format!("times-{threads}.txt")));
@@ -168,15 +169,15 @@ impl<'a> Tuner<'a> {
         }
     }
 
-    /// What is stored: times and decisions.
+    /// The stored times and decisions.
     pub fn stored(&self) -> &Stored {
         &self.stored
     }
 
-    /// Takes lines that another table had over into this one, and keeps it.
+    /// Adds lines of another table to this one, and keeps it.
     ///
     /// # Errors
-    /// If this table has other lines in their place: nothing is taken over then.
+    /// An error if this table has different lines for the same kernels; then nothing is added.
     pub fn adopt(&mut self, basis: &Basis) -> Result<(), String> {
         let mut stored = self.stored.clone();
         basis.add_to(&mut stored);
@@ -188,7 +189,7 @@ impl<'a> Tuner<'a> {
         Ok(())
     }
 
-    /// A digest of the lines of some kernels: of what they are priced by.
+    /// A digest of the lines of some kernels, that is, of their prices.
     pub fn digest(&self, keys: &BTreeSet<String>) -> String {
         let line = |key: &String| {
             let entry = self.stored.table.entries.get(key);
@@ -198,37 +199,37 @@ impl<'a> Tuner<'a> {
         Digest::texts(lines.iter().map(String::as_str)).to_string()
     }
 
-    /// What is to be said of the table, a line each; then no more.
+    /// Returns and clears the messages about the table, one line each.
     pub fn notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
 
-    /// The cost model over the present times.
+    /// The cost model with the present times.
     pub fn measured(&self) -> Measured {
         Measured { table: Arc::new(self.stored.table.clone()), ..Measured::default() }
     }
 
-    /// Writes the table; a table that cannot be kept is said, and filled again next time.
+    /// Writes the table. If that fails, a message is added, and the kernels are timed again next time.
     pub(crate) fn keep(&mut self) {
         if let Some(path) = &self.path
             && let Err(error) = file::create(path, write(&self.validators, &self.stored).as_bytes())
         {
-            let note = format!("{}: the table of times is not kept: {error}", path.display());
+            let note = format!("{}: the table of times cannot be written: {error}", path.display());
             if !self.notes.contains(&note) {
                 self.notes.push(note);
             }
         }
     }
 
-    /// Times what the table lacks of the kernels for a graph.
+    /// Times the kernels of a graph that the table lacks.
     ///
     /// # Errors
-    /// A graph that does not verify, rules that fail, or a tuning that was stopped.
+    /// An error if the graph does not verify, if rules fail, or if tuning was stopped.
     pub fn fill(&mut self, graph: &Graph, options: &Options) -> Result<Tally, Error> {
         self.fill_with(graph, options, &BTreeSet::new())
     }
 
-    /// As [`Tuner::fill`]; what is in `chosen` is not hopeless, whatever its estimate says.
+    /// Like [`Tuner::fill`], but kernels in `chosen` are never skipped as hopeless.
     pub(crate) fn fill_with(
         &mut self,
         graph: &Graph,
@@ -243,7 +244,9 @@ impl<'a> Tuner<'a> {
         let names: BTreeSet<&str> = jobs.iter().filter_map(|job| job.call.op.backend()).collect();
         for name in names {
             if let Some(Err(why)) = self.backends.get(name).map(|backend| backend.found()) {
-                return Err(Error::setting(format!("kernels of `{name}` are timed where it is: {why}")));
+                return Err(Error::setting(format!(
+                    "kernels of `{name}` can only be timed where this backend is available: {why}"
+                )));
             }
         }
         let team = Team::new(self.threads);
@@ -281,14 +284,14 @@ impl<'a> Tuner<'a> {
         clock.keep();
         if start.elapsed() > self.budget {
             self.notes.push(format!(
-                "tuning took its {:.0} s before all kernels had their runs: the last ones have {}",
+                "tuning used up its {:.0} s before all kernels had all their runs: the last ones had only {}",
                 self.budget.as_secs_f64(),
                 RUNS[0]
             ));
         }
         if tally.rough > 0 {
             self.notes.push(format!(
-                "{} kernel(s) were timed while other processes took the processors, or these were far from each other: \
+                "{} kernel(s) were timed while other processes used the processors or the threads were badly placed: \
                  `ovolo tune` times them again",
                 tally.rough
             ));
@@ -297,7 +300,7 @@ impl<'a> Tuner<'a> {
         Ok(tally)
     }
 
-    /// The kernels to be timed, those for one value side by side.
+    /// The kernels to be timed; those for the same value are adjacent.
     fn jobs(
         &mut self,
         graph: &Graph,
@@ -317,7 +320,8 @@ impl<'a> Tuner<'a> {
         let pick = egraph.problem(&roofline, self.threads, &contracts);
         let mut kernels = pick.kernels();
         for call in &mut kernels {
-            // A problem counts what must be copied however memory is planned; a run copies all.
+            // The extraction problem counts what must be copied with any memory plan, whereas a run alone
+            // copies everything.
             if let Ok(contract) = call.call(self.threads, |call| contracts(call))
                 && !contract.parts.is_empty()
                 && let Some(seconds) = call.query(self.threads, &contract, |query| roofline.seconds(query))
@@ -331,7 +335,7 @@ impl<'a> Tuner<'a> {
             let best = best.entry(*rival).or_insert(f64::INFINITY);
             *best = best.min(call.seconds);
         }
-        // A call may stand in several places; it is hopeless if it is so in all of them.
+        // A call may occur in several places, and is hopeless only if it is hopeless in all of them.
         let mut found: BTreeMap<String, (Job, bool)> = BTreeMap::new();
         let mut order: Vec<String> = Vec::new();
         for (call, rivals) in kernels.into_iter().zip(rivals) {
@@ -377,7 +381,7 @@ impl<'a> Tuner<'a> {
             }
         }
         jobs.sort_by_key(|job| job.rivals);
-        // Rivals take turns, so they stay together.
+        // Rivals take turns, so they stay in one batch.
         let mut values: Vec<usize> = jobs.iter().map(|job| job.rivals).collect();
         values.dedup();
         jobs.retain(|job| self.shard.has(values.binary_search(&job.rivals).unwrap_or(0)));
@@ -407,7 +411,7 @@ impl<'a> Tuner<'a> {
                 implementation: job.contract.implementation.clone(),
                 error: None,
             };
-            // A kernel that cannot be made, although its contract was given, is as wrong as can be.
+            // A kernel that cannot be made, although it has a contract, counts as wrong.
             if let Ok(kernel) = kernel {
                 // SAFETY: the kernel and the contract are the same backend's for this call, for as many threads
                 // as the team of the checker and of the clock has.
@@ -445,7 +449,7 @@ impl<'a> Tuner<'a> {
                 samples.len() < wanted
             });
             for (at, runnable) in &mut active {
-                // Where the machine is never at rest, the least disturbed of some tries counts.
+                // If the machine is never idle, the least disturbed of some tries counts.
                 let mut seconds = f64::INFINITY;
                 let mut peace = false;
                 for _ in 0..TRIES {
@@ -466,7 +470,7 @@ impl<'a> Tuner<'a> {
                 let entry = &mut entries[*at];
                 let rough = 2 * runnable.rough > runnable.samples.len();
                 if rough {
-                    // What disturbs makes slower: the faster ones are less wrong.
+                    // Disturbances make runs slower, so the faster ones are closer to the truth.
                     middle = lower_quartile(&runnable.samples);
                 }
                 (entry.seconds, entry.spread, entry.samples) = (middle, spread, runnable.samples.len());
@@ -481,7 +485,7 @@ impl<'a> Tuner<'a> {
     }
 }
 
-/// The key of a step's line in the table, and what came of timing it; `None` where there is no line.
+/// The key of a step's line in the table, and the line's state; `None` if there is no line.
 pub(crate) fn key_of(step: &Step, threads: usize, measured: &Measured) -> Option<(String, State)> {
     let inputs: Vec<&TensorType> = step.input_types.iter().collect();
     let constant: Vec<bool> =
@@ -493,8 +497,8 @@ pub(crate) fn key_of(step: &Step, threads: usize, measured: &Measured) -> Option
     Some((measured.key(&query), entry.state))
 }
 
-/// For each kernel the number of the value it computes: classes that conversions connect hold one value
-/// in several forms. Kernels of different logical ops are apart, since a fused one does more.
+/// For each kernel, the number of the value it computes. Classes connected by conversions hold one value in
+/// several forms. Kernels of different logical ops are kept apart, because a fused one does more.
 fn rivals(kernels: &[KernelCall], classes: usize) -> Vec<usize> {
     let mut parent: Vec<usize> = (0..classes).collect();
     fn root(parent: &mut [usize], mut at: usize) -> usize {
@@ -513,7 +517,7 @@ fn rivals(kernels: &[KernelCall], classes: usize) -> Vec<usize> {
         .iter()
         .map(|kernel| {
             let value = root(&mut parent, kernel.class);
-            // A conversion has no rivals but those that do the very same.
+            // A conversion has no rivals except those that do exactly the same.
             let op = if kernel.converts() { kernel.op.name } else { "" };
             let next = numbers.len();
             *numbers.entry((value, kernel.op.meaning(), op)).or_insert(next)

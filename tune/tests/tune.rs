@@ -1,4 +1,4 @@
-//! Tables of times: kept, read back, damaged, interrupted, and what plans do with them.
+//! Tests tables of times: keeping, reading, damage, interruption, and the plans that follow from them.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../tests/common/mod.rs"]
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 const THREADS: usize = 2;
 
-/// Three convolutions, small and unlike.
+/// Three small, different convolutions.
 fn graph() -> Graph {
     let text = "graph {
         x: f32[1,16,14,14] = input
@@ -58,7 +58,7 @@ fn tuner(folder: &Path) -> Tuner<'static> {
     Tuner::open(Some(folder), THREADS, Machine::NOMINAL, common::registry().backends())
 }
 
-/// The graph's table, timed.
+/// The graph's table after tuning.
 fn timed(folder: &Path) -> Stored {
     let mut tuner = tuner(folder);
     tuner.fill(&graph(), &options()).unwrap();
@@ -94,7 +94,7 @@ fn a_table_is_read_back_as_it_was_and_nothing_is_timed_again() {
 }
 
 #[test]
-fn a_table_of_another_machine_is_not_used_and_said_so() {
+fn a_table_of_another_machine_is_not_used_and_reported() {
     let folder = folder("validators");
     let first = timed(&folder);
     let validators = host::validators(THREADS, common::registry().backends());
@@ -123,7 +123,7 @@ fn lines_of_a_library_that_is_not_here_are_kept_and_not_used() {
         implementation: "fast".into(),
         error: None,
     };
-    // What two versions of a library took for one kernel.
+    // The times of two versions of a library for one kernel.
     let call = "onednn.conv(x) -> y x2".to_owned();
     let with = |library: &str| {
         let mut there = here.clone();
@@ -141,7 +141,7 @@ fn lines_of_a_library_that_is_not_here_are_kept_and_not_used() {
     let mut second = read;
     second.table.entries.insert(call.clone(), Entry { seconds: 2e-6, ..entry.clone() });
     std::fs::write(&file, stored::write(&with("oneDNN 3.2"), &second)).unwrap();
-    // A machine without the library, or with a third version, tunes: nothing is lost.
+    // Tuning on a machine without the library, or with a third version, loses nothing.
     let mut none = here.clone();
     none.libraries.remove("onednn");
     for there in [none, with("oneDNN 3.3")] {
@@ -183,7 +183,7 @@ fn damaged_tables_lose_the_damaged_lines_only() {
             assert!(note.unwrap().contains("damaged"), "bit {bit} of byte {at}");
         }
     }
-    // What was lost is timed again, and only that.
+    // The lost lines are timed again, and only those.
     std::fs::write(folder.join(format!("times-{THREADS}.txt")), &text.as_bytes()[..text.len() * 2 / 3])
         .unwrap();
     let mut rebuilt = tuner(&folder);
@@ -231,7 +231,7 @@ unsafe impl Backend for Mistaken {
 fn a_wrong_kernel_is_recorded_and_never_chosen() {
     let folder = folder("wrong");
     let mut tuner = tuner(&folder);
-    // Ops of another table than those of the other tests, in the same process.
+    // The ops are registered apart from those of the other tests in the same process.
     let mut registry = Registry::new();
     registry.add_backend(Arc::new(Mistaken)).unwrap();
     ovolo_onednn::register(&mut registry).unwrap();
@@ -249,7 +249,7 @@ fn a_wrong_kernel_is_recorded_and_never_chosen() {
             assert_ne!(entry.state, State::Wrong, "{key}");
         }
     }
-    // However fast it is, and whichever way the extraction leans.
+    // Whatever its time is, and however extraction leans.
     let direct = |stored: &mut Stored, state: State| {
         for (key, entry) in &mut stored.table.entries {
             if key.starts_with("native.conv-direct") {
@@ -279,7 +279,7 @@ fn one_table_gives_one_plan() {
 }
 
 #[test]
-fn an_interrupted_tuning_goes_on_where_it_stopped() {
+fn an_interrupted_tuning_continues_where_it_stopped() {
     let folder = folder("interrupted");
     let mut first = tuner(&folder);
     let mut seen = None;
@@ -331,7 +331,7 @@ fn the_best_plan_is_decided_once() {
 }
 
 #[test]
-fn what_a_plan_takes_is_priced_by_its_time_within_plans() {
+fn kernels_of_a_plan_are_priced_by_their_time_within_plans() {
     let folder = folder("in-plans");
     let mut first = tuner(&folder);
     let mut settings = options();
@@ -341,7 +341,7 @@ fn what_a_plan_takes_is_priced_by_its_time_within_plans() {
     let timed = |entry: &Entry| matches!(entry.in_plans, InPlans::Timed(_));
     let likely = stored.table.entries.values().filter(|entry| matches!(entry.in_plans, InPlans::Likely(_)));
     assert!(likely.count() > 0, "not all candidates are in some plan");
-    // Each step of the plan counts what it took in one.
+    // Each step of the plan costs what it took in one.
     for step in &chosen.plan.steps {
         let of_step = |(key, entry): &(&String, &Entry)| {
             key.starts_with(step.op.name) && timed(entry) && (entry.price() - step.seconds).abs() < 1e-12
@@ -349,14 +349,14 @@ fn what_a_plan_takes_is_priced_by_its_time_within_plans() {
         let view = step.seconds == 0.0;
         assert!(view || stored.table.entries.iter().any(|line| of_step(&line)), "{}: {step:?}", step.name);
     }
-    // With all of that known nothing is timed, and the plan is the same.
+    // If all of that is known, nothing is timed, and the plan is the same.
     let mut second = tuner(&folder);
     let (again, tally) = ovolo_tune::settle(&graph(), &mut options(), &mut second).unwrap();
     assert_eq!((tally.timed, tally.in_plans), (0, 0));
     assert_eq!(again.plan.to_string(), chosen.plan.to_string());
     assert_eq!(*second.stored(), stored);
     drop(second);
-    // Plans that are farther off have others, which are timed where they are asked for; what was known stays.
+    // Plans farther away have other kernels, which are timed if they are asked for; known times stay.
     let mut seen = Vec::new();
     let mut third = tuner(&folder);
     third.within = Some(Within { plans: 20, spread: 4 });
@@ -373,7 +373,7 @@ fn what_a_plan_takes_is_priced_by_its_time_within_plans() {
     assert!(matches!(seen[..], [(0, _), ..]), "{seen:?}");
     let (done, all) = *seen.last().unwrap();
     assert!(done == all && all > 0, "{seen:?}");
-    // Stopped between plans, it says so.
+    // If it is stopped between plans, it says so.
     let mut fourth = tuner(&self::folder("in-plans-stopped"));
     fourth.progress = Box::new(|progress| progress.stage == Stage::Kernels);
     let stopped = ovolo_tune::settle(&graph(), &mut options(), &mut fourth).unwrap_err().to_string();
@@ -406,7 +406,7 @@ fn rough_times_hold_until_a_tuning_that_refines() {
     let folder = folder("rough");
     let mut stored = timed(&folder);
     let rough = stored.table.entries.values_mut().find(|entry| entry.state == State::Timed);
-    // On a machine that is never at rest every time is rough already.
+    // On a machine that is never idle, every time is rough already.
     if let Some(rough) = rough {
         rough.state = State::Rough;
     }
@@ -421,7 +421,7 @@ fn rough_times_hold_until_a_tuning_that_refines() {
 }
 
 #[test]
-fn plans_are_drawn_and_the_fastest_is_had_again() {
+fn plans_are_drawn_and_the_fastest_can_be_compiled_again() {
     let folder = folder("sampled");
     let mut first = tuner(&folder);
     first.sampling = Some(ovolo_tune::Sampling { plans: 6, seed: 3 });
@@ -429,7 +429,7 @@ fn plans_are_drawn_and_the_fastest_is_had_again() {
     let ways: Vec<&str> = tuned.sampled.iter().map(|(way, _)| way.as_str()).collect();
     assert!(ways.len() > 3 && ways[1..].iter().all(|way| way.starts_with("sample-3.")), "{ways:?}");
     let time = |way: &str| tuned.sampled.iter().find(|(known, _)| known == way).unwrap().1;
-    assert!(time(&tuned.decision.winner) <= time(ways[0]), "it is no slower than what it began with");
+    assert!(time(&tuned.decision.winner) <= time(ways[0]), "it is not slower than the first plan");
     // The same seed draws the same plans; the winner is compiled again without timing anything.
     let mut second = tuner(&folder);
     let again = ovolo_tune::compile(&graph(), options(), &mut second).unwrap();
@@ -445,7 +445,7 @@ fn plans_are_drawn_and_the_fastest_is_had_again() {
     assert_ne!(draw(3), draw(4));
     let distinct: std::collections::BTreeSet<String> = draw(3).into_iter().collect();
     assert_eq!(distinct.len(), draw(3).len(), "plans differ from each other");
-    // Of more plans those stay whose prices lie farther from each other, the extracted one among them.
+    // Of more plans, those whose prices are farther apart stay, including the extracted one.
     let drawn = |plans: usize, among: usize| -> Vec<(Option<usize>, f64)> {
         let mut options = Options { measured: Some(second.measured()), ..options() };
         let sampling = ovolo_tune::Sampling { plans, seed: 3 };
@@ -456,7 +456,7 @@ fn plans_are_drawn_and_the_fastest_is_had_again() {
     let (all, kept) = (drawn(20, 1), drawn(4, 5));
     assert!(kept.len() == 5 && kept[0].0.is_none() && kept.iter().all(|one| all.contains(one)), "{kept:?}");
     assert_eq!(kept, drawn(4, 5));
-    // What is left out lies no farther from all that stay than any two of these from each other.
+    // A plan that is left out is not farther from all that stay than any two of these are from each other.
     let mut prices: Vec<f64> = kept.iter().map(|(_, price)| *price).collect();
     prices.sort_by(f64::total_cmp);
     let closest = prices.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
@@ -477,7 +477,7 @@ fn egraph(options: &Options) -> ovolo::egraph::EGraph {
 }
 
 #[test]
-fn shards_time_every_kernel_once_and_their_tables_are_one() {
+fn shards_time_every_kernel_once_and_their_tables_merge() {
     let whole = timed(&folder("unsharded"));
     let mut parts = Vec::new();
     for number in 1..=3 {

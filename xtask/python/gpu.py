@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""What `cargo xtask gpu` asks of PyTorch.
+"""Measure PyTorch for `cargo xtask gpu`.
 
     gpu.py model NAME BATCH FOLDER [--precisions P,P] [--without-times]
     gpu.py copy MIB...
     gpu.py error REFERENCE_FOLDER FOLDER
 
 `model` makes a network with seeded weights and inputs of a batch, and writes FOLDER/model.onnx (opset 17, every
-size fixed), FOLDER/inputs/NAME.npy and FOLDER/outputs/NAME.npy: what PyTorch computes in float32 on the processor.
-Then it prints a line for each precision, with tabs between: the precision, the median ms of eager and of
-torch.compile on the device, and the relative L2 error of eager against those outputs. `--without-times` leaves these
-lines out, and needs no device. `copy` prints for each size the MiB, a tab, and the GB/s of copying a tensor on the
-device, what is read and what is written both counted. `error` prints the relative L2 error of the arrays of a folder
-against those of the same names in another.
+size fixed), FOLDER/inputs/NAME.npy and FOLDER/outputs/NAME.npy, the outputs of PyTorch in float32 on the processor.
+Then it prints a line for each precision, separated by tabs: the precision, the median ms of eager and of
+torch.compile on the device, and the relative L2 error of eager compared with those outputs. `--without-times` omits
+these lines and needs no device. `copy` prints for each size the MiB, a tab, and the GB/s of copying a tensor on the
+device, counting both reads and writes. `error` prints the relative L2 error of the arrays of a folder compared with
+those of the same names in another.
 
-torch, torchvision, transformers, onnx and numpy must be importable; what is not there is said, and fails.
+torch, torchvision, transformers, onnx and numpy must be importable; if one is missing, the script says so and fails.
 """
 import argparse
 import os
@@ -23,7 +23,7 @@ import time
 PRECISIONS = ["float32", "TF32", "float16", "bfloat16"]
 TORCHVISION = ["resnet50", "mobilenet_v2", "vgg16", "inception_v3", "resnext50_32x4d", "efficientnet_b0", "vit_b_16"]
 MODELS = TORCHVISION + ["bert_base"]
-# Before each median, and for it.
+# Runs before each median, and runs for it.
 WARM_UP, RUNS = 10, 100
 
 
@@ -35,7 +35,7 @@ def relative_error(reference, value):
 
 
 def made(name, batch):
-    """The network, its inputs by name, and the names of its outputs."""
+    """Return the network, its inputs by name, and the names of its outputs."""
     import torch
 
     torch.manual_seed(0)
@@ -43,7 +43,7 @@ def made(name, batch):
         from transformers import BertConfig, BertModel
 
         class Bert(torch.nn.Module):
-            """Positional inputs, and its two outputs as a pair."""
+            """Take positional inputs, and return the two outputs as a pair."""
 
             def __init__(self):
                 super().__init__()
@@ -89,11 +89,11 @@ def median(run, torch):
 
 
 def times(model, inputs, reference, precision, torch):
-    """The median ms of eager and compiled, and eager's relative L2 error."""
+    """Return the median ms of eager and compiled, and eager's relative L2 error."""
     dtype = getattr(torch, "float32" if precision == "TF32" else precision)
     torch.backends.cuda.matmul.allow_tf32 = precision == "TF32"
     torch.backends.cudnn.allow_tf32 = precision == "TF32"
-    # What was compiled under the other setting is not taken for this one.
+    # Code compiled under another setting must not be reused.
     torch.compiler.reset()
     model = model.to(device="cuda", dtype=dtype)
     given = [value.to(device="cuda", dtype=dtype if value.is_floating_point() else None) for value in inputs]
@@ -118,8 +118,8 @@ def model(arguments):
         reference = tensors(network(*values))
         save(os.path.join(arguments.folder, "inputs"), inputs, values)
         save(os.path.join(arguments.folder, "outputs"), names, reference)
-        # The exporter by tracing: it fixes every size, as the models of the tests have them. It knows attention by
-        # its parts, and not the one call that PyTorch takes for it where it is not watched.
+        # The tracing exporter fixes every size, as in the models of the tests. It can export attention only as
+        # its parts, not as the single call that PyTorch makes otherwise.
         torch.backends.mha.set_fastpath_enabled(False)
         torch.onnx.export(
             network,
@@ -136,7 +136,7 @@ def model(arguments):
         for precision in arguments.precisions.split(","):
             eager, compiled, error = times(network, values, reference, precision, torch)
             print(f"{precision}\t{eager:.4f}\t{compiled:.4f}\t{error:.2e}", flush=True)
-            # What was rounded is not taken back by a wider type.
+            # The weights were rounded to this precision, so make the network again.
             network, _, _ = made(arguments.name, arguments.batch)
 
 
@@ -147,7 +147,7 @@ def copy(arguments):
     for mebibytes in arguments.sizes:
         x = torch.ones(mebibytes << 18, device="cuda")
         y = torch.empty_like(x)
-        # As many one after another as kernels are timed in.
+        # As many copies in a row as kernels are timed in.
         many = 32
         milliseconds = median(lambda: [y.copy_(x) for _ in range(many)], torch) / many
         print(f"{mebibytes}\t{2 * (mebibytes << 20) / milliseconds / 1e6:.1f}", flush=True)

@@ -1,26 +1,27 @@
-//! Runs kernels and plans once under AddressSanitizer, which finds reads and writes beside a buffer.
+//! Runs kernels and plans once under AddressSanitizer, which finds reads and writes outside a buffer.
 //!
-//! It needs a nightly toolchain (`rustup toolchain install nightly`). Where there is none, the task says so and ends
-//! well, unless `OVOLO_REQUIRE_ASAN` is set. Under `--cfg asan` every tensor is an allocation of its own, of exactly
-//! its bytes, and tests put no zones of poison around their buffers: what lies beside them is the sanitizer's.
+//! It needs a nightly toolchain (`rustup toolchain install nightly`). If there is none, the task says so and
+//! succeeds, unless `OVOLO_REQUIRE_ASAN` is set. Under `--cfg asan` every tensor is a separate allocation of
+//! exactly its bytes, and tests do not put poison around their buffers, so that the sanitizer guards what
+//! lies beside them.
 
 use super::python::build_folder;
 use std::process::Command;
 
-/// What runs: the arguments of `cargo test`, after those that build with the sanitizer.
+/// The arguments of `cargo test` for each run, after those that build with the sanitizer.
 const RUNS: &[&[&str]] = &[
     // Every family of native kernels against the reference evaluation.
     &["--package", "ovolo-native", "--lib"],
     &["--package", "ovolo", "--test", "framework", "--", "session::"],
-    // Each lowered op of the rules' examples, and the plans of examples and cases; models take too long.
+    // Each lowered op in the rules' examples, and the plans of examples and cases; models take too long.
     &["--package", "ovolo", "--test", "kernels", "--", "--skip", "model::", "--skip", "every_"],
     &["--package", "ovolo-team", "--lib"],
 ];
 
-/// The target that is built for: named, so that build scripts and macros are built without the sanitizer.
+/// The target is given explicitly, so that build scripts and macros are built without the sanitizer.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Runs them.
+/// Runs all of them.
 pub fn run(words: &[String]) -> Result<(), String> {
     super::none(words)?;
     if let Err(why) = toolchain() {
@@ -38,13 +39,13 @@ pub fn run(words: &[String]) -> Result<(), String> {
             .args(*arguments)
             .env("RUSTFLAGS", "-Zsanitizer=address --cfg asan -Awarnings")
             .env("CARGO_TARGET_DIR", build_folder().join("asan"))
-            // Most of the time goes to building: with few optimisations it is half, and what is read and written is the
-            // same.
+            // Most of the time goes into building. A low optimisation level halves it, and reads and writes
+            // the same memory.
             .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
-            // Cargo's own variables are of the toolchain that runs this task.
+            // Cargo's own variables refer to the toolchain that runs this task.
             .env_remove("RUSTUP_TOOLCHAIN")
             .env_remove("CARGO")
-            // Memory that lives until the process ends is no mistake.
+            // Memory that lives until the process ends is not a mistake.
             .env("ASAN_OPTIONS", "detect_leaks=0");
         let status = command.status().map_err(|error| format!("cargo: {error}"))?;
         if !status.success() {
@@ -54,10 +55,11 @@ pub fn run(words: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a nightly toolchain with the sanitizer for this machine is present; or why not.
+/// Checks that a nightly toolchain with the sanitizer for this machine is present; the error is the reason if
+/// not.
 fn toolchain() -> Result<(), String> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
-        return Err(format!("it is set up for {TARGET} only"));
+        return Err(format!("the task supports {TARGET} only"));
     }
     let said = Command::new("rustc")
         .args(["+nightly", "--print", "sysroot"])

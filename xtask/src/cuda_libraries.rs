@@ -4,7 +4,7 @@ use crate::wheel::Wheel;
 
 const ELSEWHERE: &str = "install a CUDA toolkit and cuDNN 9, and set OVOLO_CUBLASLT and OVOLO_CUDNN";
 
-/// cuBLASLt 12.9, of a wheel of some 580 MB.
+/// cuBLASLt 12.9, from a wheel of about 580 MB.
 const CUBLAS: Wheel = Wheel {
     package: "nvidia-cublas-cu12==12.9.3.13",
     sha256: "d7d51055f161b317c7105ddaae90e71eda059026074ffef93cf7cde2886bfe72",
@@ -13,7 +13,7 @@ const CUBLAS: Wheel = Wheel {
     elsewhere: ELSEWHERE,
 };
 
-/// cuDNN 9 in all its parts, of a wheel of some 700 MB.
+/// cuDNN 9 with all its parts, from a wheel of about 700 MB.
 const CUDNN: Wheel = Wheel {
     package: "nvidia-cudnn-cu12==9.28.0.42",
     sha256: "9ff58b7f36dacd0a93e89f8f2957b52466889217963701daa15e577317cfa375",

@@ -1,13 +1,15 @@
-//! `cargo xtask gpu [WORD…]`: what only a machine with a device of NVIDIA can tell, in one table.
+//! `cargo xtask gpu [WORD…]`: measures what needs a machine with an NVIDIA device, and prints one table.
 //!
-//! Values of every generated kernel and of the models of the tests against the reference, on the device; times and
-//! errors of networks beside PyTorch's, by batch and precision, with the geometric means of ours over the better of
-//! eager and compiled; convolutions and attention by each way that there is to compute them; the share of the copy's bandwidth that fused kernels reach; and the sanitizer. What could not
-//! be measured stands in the table with the reason. Where there is no device it says so, and fails.
+//! The table contains: values of every generated kernel and of the test models compared with the reference,
+//! on the device; times and errors of networks compared with PyTorch's, by batch and precision, with the
+//! geometric means of our time over the better of PyTorch's eager and compiled times; convolutions and
+//! attention by each way to compute them; the share of the copy's bandwidth that fused kernels reach; and the
+//! sanitizer. A line that could not be measured gives the reason. Without a device, the task says so and
+//! fails.
 //!
-//! With words, only lines whose names have all of them are measured. What was measured is kept in `gpu/rows.tsv` in
-//! the build folder, and stands in the table of every later run of the same commit on the same device, so that the
-//! table may be made in parts.
+//! With words, only lines whose names contain all of them are measured. Measurements are kept in
+//! `gpu/rows.tsv` in the build folder, and appear in the table of every later run of the same commit on the
+//! same device, so that the table can be made in parts.
 
 mod engine;
 mod network;
@@ -19,19 +21,19 @@ use std::path::Path;
 use std::process::{Command, Output};
 use table::{Row, Table};
 
-/// Measures, prints the table; an error where there is no device, or a check failed.
+/// Measures and prints the table. An error if there is no device, or if a check failed.
 pub fn run(words: &[String]) -> Result<(), String> {
     cargo(&["build", "--release", "--workspace"], &[])?;
     let ovolo = build_folder().join("release/ovolo");
     let doctor = text(&finished(Command::new(&ovolo).arg("doctor"))?);
     let device = doctor.lines().find(|line| line.starts_with("backend cuda: ")).unwrap_or_default();
     if !device.starts_with("backend cuda: driver ") {
-        return Err(format!("there is no device of NVIDIA here, so nothing was measured\n{device}"));
+        return Err(format!("there is no NVIDIA device here, so nothing was measured\n{device}"));
     }
     crate::nvrtc::run(&[])?;
     let commit = finished(Command::new("git").current_dir(root()).args(["rev-parse", "HEAD"]));
     let commit = commit.map_or_else(|why| why, |output| text(&output).trim().to_owned());
-    // What was measured before a change that is not committed is not this program's.
+    // Measurements made before an uncommitted change do not describe this program.
     let changed = finished(Command::new("git").current_dir(root()).args(["status", "--porcelain"]));
     let changed = !changed.is_ok_and(|output| text(&output).trim().is_empty());
     let file = build_folder().join("gpu/rows.tsv");
@@ -58,7 +60,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What a command says; an error where it fails.
+/// The output of a command; an error if it fails.
 fn finished(command: &mut Command) -> Result<Output, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{name}: {error}"))?;
@@ -74,14 +76,14 @@ fn cargo(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Output, Strin
     finished(Command::new("cargo").current_dir(root()).args(arguments).envs(variables.iter().copied()))
 }
 
-/// The script that asks PyTorch.
+/// The script that measures PyTorch.
 fn script() -> Command {
     let mut command = Command::new("python3");
     command.arg(root().join("xtask/python/gpu.py"));
     command
 }
 
-/// The tests of some name on the device, under a tool where one is given; the line that counts them.
+/// Runs the device tests with this name, under a tool if one is given. Returns the line that counts them.
 fn tests(name: &str, under: Option<&str>) -> Result<String, String> {
     let mut variables = vec![("OVOLO_TEST_DEVICE", "1"), ("OVOLO_REQUIRE_NVRTC", "1")];
     variables.extend(under.map(|tool| ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", tool)));
@@ -92,7 +94,7 @@ fn tests(name: &str, under: Option<&str>) -> Result<String, String> {
     Ok(counted.unwrap_or("no test ran").to_owned())
 }
 
-/// The sanitizer over the plans of the tests and a model.
+/// Runs the plans of the tests and one model under the sanitizer.
 fn sanitizer(ovolo: &Path, table: &mut Table) -> Result<(), String> {
     const TOOL: &str = "compute-sanitizer";
     const UNDER: &str = "compute-sanitizer --error-exitcode 9";

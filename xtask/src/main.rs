@@ -12,10 +12,10 @@ mod wheel;
 
 use std::process::ExitCode;
 
-/// A task: its name, what it does, and the function, which is given the words behind the name.
+/// A task: its name, what it does, and the function, which gets the words after the name.
 type Task = (&'static str, &'static str, fn(&[String]) -> Result<(), String>);
 
-/// Every task. A new one is a module and a line here.
+/// All tasks. A new task is a module and an entry here.
 const TASKS: &[Task] = &[
     ("asan", "run kernels and plans under AddressSanitizer, where a nightly toolchain is present", asan::run),
     (
@@ -25,7 +25,7 @@ const TASKS: &[Task] = &[
     ),
     (
         "gpu",
-        "on a device of NVIDIA: values, times beside PyTorch's, sanitizer, one table; words choose lines of it",
+        "measure on an NVIDIA device: values, times compared with PyTorch's, sanitizer; words select lines of the table",
         gpu::run,
     ),
     ("models", "make the models, inputs and ONNX Runtime's outputs that the value tests need", models::run),
@@ -34,10 +34,10 @@ const TASKS: &[Task] = &[
     ("ray", "install the Python package Ray, which the test of experiments on a cluster needs", ray::run),
 ];
 
-/// Refuses words behind the name of a task that takes none.
+/// Refuses words after the name of a task that takes none.
 fn none(words: &[String]) -> Result<(), String> {
     match words.first() {
-        Some(word) => Err(format!("the task takes nothing, and not `{word}`")),
+        Some(word) => Err(format!("the task takes no words, but got `{word}`")),
         None => Ok(()),
     }
 }

@@ -1,10 +1,10 @@
-//! `cargo xtask models`: what `tests/models.rs` compares with.
+//! `cargo xtask models`: makes the models that `tests/models.rs` compares with.
 
 use crate::python::{build_folder, command, remove, root, with};
 use std::path::Path;
 use std::process::Command;
 
-/// What is installed beside the models, by name from the Python package index.
+/// The packages that are installed, from the Python package index.
 const PACKAGES: &[&str] = &["numpy==2.4.6", "onnx==1.23.2", "onnxruntime==1.31.1"];
 
 /// Makes the models in the build folder, unless they are there already.
@@ -31,7 +31,7 @@ pub fn run(words: &[String]) -> Result<(), String> {
     std::fs::rename(&temporary, &out).map_err(|error| format!("{}: {error}", out.display()))
 }
 
-/// What the models are made from: the packages, the script, and the sizes of the stripped files.
+/// What the models depend on: the packages, the script, and the sizes of the stripped files.
 fn stamp(script: &Path, sources: &Path) -> Result<String, String> {
     let text = std::fs::read_to_string(script).map_err(|error| format!("{}: {error}", script.display()))?;
     let mut files = Vec::new();

@@ -1,4 +1,4 @@
-//! `cargo xtask nvrtc`: NVIDIA's run-time compiler, from the Python package index.
+//! `cargo xtask nvrtc`: fetches NVIDIA's run-time compiler from the Python package index.
 
 use crate::wheel::Wheel;
 

@@ -1,8 +1,8 @@
-//! `cargo xtask onednn`: the library oneDNN, from the Python package index.
+//! `cargo xtask onednn`: fetches the library oneDNN from the Python package index.
 
 use crate::wheel::Wheel;
 
-/// oneDNN 3.1, which needs nothing but GNU OpenMP.
+/// oneDNN 3.1, which needs only GNU OpenMP.
 const ONEDNN: Wheel = Wheel {
     package: "onednn-cpu-gomp==2023.1.0",
     sha256: "5635b0c0ea5d9ae0688fbab8346c465c40cb0db3a5db39ff744353ccda435cac",

@@ -1,11 +1,11 @@
-//! `cargo xtask ray`: the Python package Ray, which the test of the example on a cluster needs.
+//! `cargo xtask ray`: installs the Python package Ray, which the test of experiments on a cluster needs.
 
 use crate::python::{build_folder, with};
 
-/// From the Python package index.
+/// The packages, from the Python package index.
 const PACKAGES: &[&str] = &["ray==2.60.0"];
 
-/// Installs Ray into an environment of its own in the build folder, as it brings many packages.
+/// Installs Ray into an environment of its own in the build folder, because it brings many packages.
 pub fn run(words: &[String]) -> Result<(), String> {
     crate::none(words)?;
     let folder = build_folder().join("ray");

@@ -1,18 +1,18 @@
-//! Libraries from wheels of the Python package index.
+//! Fetches libraries from wheels of the Python package index.
 
 use crate::python::{build_folder, command, environment, remove};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A library that is fetched.
+/// A library to fetch.
 pub struct Wheel {
     /// The package and its version.
     pub package: &'static str,
-    /// Of its wheel for Linux on x86-64.
+    /// The SHA-256 of its wheel for Linux on x86-64.
     pub sha256: &'static str,
     /// The folder in the build folder.
     pub folder: &'static str,
-    /// The files that are taken out of it.
+    /// The files that are taken from the wheel.
     pub files: &'static [&'static str],
     /// What to do on other systems.
     pub elsewhere: &'static str,
@@ -37,7 +37,7 @@ impl Wheel {
         remove(&temporary)?;
         let said = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
         std::fs::create_dir_all(&temporary).map_err(|error| said(&temporary, error))?;
-        // pip refuses a file with another hash.
+        // pip refuses a file with a different hash.
         let requirements = temporary.join("requirements.txt");
         std::fs::write(&requirements, format!("{package} --hash=sha256:{sha256}\n"))
             .map_err(|error| said(&requirements, error))?;
@@ -63,14 +63,14 @@ impl Wheel {
         std::fs::write(out.join("stamp"), sha256).map_err(|error| said(&out, error))?;
         remove(&temporary)?;
         println!(
-            "{} is there; `ovolo doctor` says whether it can be used",
+            "fetched {}; `ovolo doctor` shows whether it can be used",
             out.join(self.files[0]).display()
         );
         Ok(())
     }
 }
 
-/// The first file below a folder whose name fits.
+/// The first file below a folder whose name `fits` accepts.
 fn find(folder: &Path, fits: &dyn Fn(&str) -> bool) -> Result<PathBuf, String> {
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -84,5 +84,5 @@ fn find(folder: &Path, fits: &dyn Fn(&str) -> bool) -> Result<PathBuf, String> {
             }
         }
     }
-    Err(format!("{} lacks the file that was expected in it", folder.display()))
+    Err(format!("the expected file is missing in {}", folder.display()))
 }

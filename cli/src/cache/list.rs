@@ -17,17 +17,17 @@ use std::time::SystemTime;
 
 #[derive(Args)]
 pub(crate) struct List {
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// A table of what was measured.
+/// A table of measurements.
 #[derive(serde::Serialize)]
 pub(super) struct Table {
     /// Its file.
     pub(super) file: String,
-    /// What it holds, or why it is not used.
+    /// What it contains, or why it is not used.
     what: String,
 }
 
@@ -84,7 +84,7 @@ impl List {
     }
 }
 
-/// What tells the entries of one model apart.
+/// The settings that distinguish the entries of one model.
 fn settings(entry: &Entry) -> String {
     let field = |name: &str| entry.key.get(name).unwrap_or_default().to_owned();
     let pipeline = field("pipeline");
@@ -95,7 +95,7 @@ fn settings(entry: &Entry) -> String {
     format!("{pipeline}, {}, {threads}{dims}", field("cost model"))
 }
 
-/// Bytes of the weights that an entry names.
+/// The bytes of the weights that an entry uses.
 pub(super) fn weight_bytes(entry: &Entry) -> u64 {
     entry.weights().iter().map(|(_, ty)| ty.bytes() as u64).sum()
 }
@@ -118,12 +118,12 @@ fn json(item: &Item) -> serde_json::Value {
     }
 }
 
-/// The key of an entry, by name.
+/// The key of an entry, by field.
 pub(super) fn key(entry: &Entry) -> serde_json::Value {
     entry.key.fields().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// How long ago, in the largest unit of which there are two.
+/// Formats how long ago a time was, in the largest unit of which at least two have passed.
 pub(super) fn ago(time: SystemTime) -> String {
     let seconds = time.elapsed().map_or(0, |age| age.as_secs());
     match seconds {
@@ -134,7 +134,7 @@ pub(super) fn ago(time: SystemTime) -> String {
     }
 }
 
-/// The tables of what was measured that lie in a folder.
+/// Lists the tables of measurements in a folder.
 pub(super) fn tables(folder: &Path, backends: &Backends) -> Vec<Table> {
     let listed = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = listed.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -160,7 +160,7 @@ fn describe(folder: &Path, file: &str, backends: &Backends) -> Option<String> {
     }
     if let Some(threads) = threads("seating-", ".json") {
         let threads = count(threads, "thread", "threads");
-        return Some(format!("how well {threads} were seen to sit on their cores"));
+        return Some(format!("the best placement that was measured for {threads}"));
     }
     if file == "libraries.txt" {
         return Some("digests of the libraries of backends".to_owned());

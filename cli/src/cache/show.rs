@@ -16,10 +16,10 @@ use std::sync::Arc;
 pub(crate) struct Show {
     /// The entry: the first digits of its name.
     entry: String,
-    /// The steps of the plan, too.
+    /// Also show the steps of the plan.
     #[arg(long)]
     plan: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -30,10 +30,17 @@ impl Show {
         let items = cache.items();
         let found: Vec<&Item> = items.iter().filter(|item| item.name.starts_with(&self.entry)).collect();
         let item = match found[..] {
-            [] => return Err(format!("no entry begins with `{}`: `ovolo cache list` has them", self.entry)),
+            [] => {
+                return Err(format!("no entry begins with `{}`: `ovolo cache list` lists them", self.entry));
+            }
             [item] => item,
             [first, second, ..] => {
-                return Err(format!("`{}` may be {} or {}", self.entry, short(first), short(second)));
+                return Err(format!(
+                    "`{}` is ambiguous: it may be {} or {}",
+                    self.entry,
+                    short(first),
+                    short(second)
+                ));
             }
         };
         let entry = item.entry.as_ref().map_err(|miss| format!("entry {}: {miss}", short(item)))?;
@@ -79,7 +86,7 @@ impl Show {
             shared.count()
         );
         if let Some(basis) = &entry.basis {
-            let _ = writeln!(text, "chosen by {} lines of the table of times", basis.lines.len());
+            let _ = writeln!(text, "chosen with {} lines of the table of times", basis.lines.len());
         }
         let _ = writeln!(text, "key:");
         for (name, value) in entry.key.fields() {

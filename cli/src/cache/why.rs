@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(crate) struct Why {
     #[command(flatten)]
     settings: Settings,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -24,10 +24,10 @@ impl Why {
         let request = self.settings.request(registry, &self.settings.pipeline)?;
         let key = request.key(registry).map_err(|error| error.to_string())?;
         let name = key.fingerprint();
-        // An entry of this very key that is of no use says so itself.
+        // An entry with exactly this key that cannot be used reports the reason itself.
         let miss = cache.look_plan(&key, times(registry, &request).as_ref()).err();
         if miss.is_some() {
-            // A run would compile: what it would refuse is refused here.
+            // A run would compile, so report here whatever the compilation would refuse.
             self.settings.check(registry, &request)?;
         }
         let nearest = match &miss {
@@ -55,7 +55,7 @@ impl Why {
             let fields = if differences.len() == 1 { "field" } else { "fields" };
             let _ = writeln!(
                 text,
-                "the nearest is {} of {model}, which differs in {} {fields} of the key:",
+                "the nearest entry is {} of {model}, which differs in {} {fields} of the key:",
                 short(&item),
                 differences.len()
             );

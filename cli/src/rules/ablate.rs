@@ -18,22 +18,22 @@ pub(crate) struct Ablate {
     /// The pipeline: a file, or the name of a shipped one.
     #[arg(long, default_value = "native")]
     pipeline: String,
-    /// Adds the rule files of a directory. May be given more than once.
+    /// Add the rule files of a directory. May be given more than once.
     #[arg(long, value_name = "DIR")]
     rules: Vec<PathBuf>,
-    /// The cost model. Default: the nominal one, the same on any machine.
+    /// The cost model. Default: the nominal one, which is the same on any machine.
     #[arg(long, default_value = "flops")]
     cost: String,
-    /// Threads of the plan.
+    /// The threads of the plan.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Binds a symbolic dimension of the models.
+    /// Bind a symbolic dimension of the models.
     #[arg(long = "dim", value_name = "NAME=N")]
     dims: Vec<String>,
-    /// Fill initializers that carry no data but say `normal MEAN STD` with seeded values.
+    /// Fill initializers that have no data but a note `normal MEAN STD` with seeded values.
     #[arg(long)]
     seeded_weights: bool,
-    /// As JSON, a line for each model and rule.
+    /// Print JSON, a line for each model and rule.
     #[arg(long)]
     json: bool,
 }

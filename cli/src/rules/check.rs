@@ -25,25 +25,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct Check {
     #[command(flatten)]
     source: super::Source,
-    /// Says which rules never fire on the models (.onnx, .ovolo) of a directory. May be given more than once.
+    /// Also report rules that never fire on the models (.onnx, .ovolo) in a directory. May be given more than
+    /// once.
     #[arg(long, value_name = "DIR")]
     on: Vec<PathBuf>,
-    /// The pipelines that rules may be used by, beside the shipped ones: files or names.
+    /// Further pipelines that may use the rules: files or names of shipped ones.
     #[arg(long)]
     pipeline: Vec<String>,
-    /// Show notes as well: what is only worth knowing, such as rules for which no instance was drawn.
+    /// Show notes as well: findings that need no change, such as rules for which no instance was found.
     #[arg(long)]
     notes: bool,
-    /// Take findings of this kind as notes. May be given more than once.
+    /// Treat findings of this kind as notes. May be given more than once.
     #[arg(long, value_name = "KIND", value_parser = Kind::ALL.map(Kind::name))]
     allow: Vec<String>,
-    /// Binds a symbolic dimension of the models of `--on`.
+    /// Bind a symbolic dimension of the models of `--on`.
     #[arg(long = "dim", value_name = "NAME=N", requires = "on")]
     dims: Vec<String>,
-    /// Threads. The result does not depend on their number. Default: the processors there are.
+    /// Threads. The result does not depend on their number. Default: the available processors.
     #[arg(long)]
     threads: Option<usize>,
-    /// As JSON, a line for each finding and each note.
+    /// Print JSON, a line for each finding and each note.
     #[arg(long)]
     json: bool,
 }
@@ -70,7 +71,7 @@ impl Check {
         findings.extend(check::types(set.rules(), threads(self.threads)?, &done));
         drop(progress);
         findings.extend(check::pipelines(set.rules(), &pipelines));
-        // What keeps a model from being compiled keeps no finding from being told.
+        // If a model cannot be compiled, the findings are still reported.
         let corpus = (!self.on.is_empty()).then(|| self.corpus(registry, &beside, &names)).transpose();
         let corpus = corpus.map(|fired| {
             if let Some((fired, models)) = fired {
@@ -103,7 +104,7 @@ impl Check {
         finding.is_note() || self.allow.iter().any(|kind| kind == finding.kind.name())
     }
 
-    /// Mistakes and findings with their places, and then notes: a line each, or how many there are.
+    /// Prints mistakes and findings with their places, and then the notes, one line each, or their number.
     fn report(&self, mistakes: &Diagnostics, findings: &[Finding], loaded: &Loaded) -> String {
         let (notes, findings): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| self.is_note(finding));
         let mut shown = Diagnostics::new();
@@ -153,7 +154,7 @@ impl Check {
         report
     }
 
-    /// How often each rule changed the e-graph of some model, in any pipeline.
+    /// Counts how often each rule changed the e-graph of some model, in any pipeline.
     fn corpus(
         &self,
         registry: &Arc<Registry>,
@@ -169,7 +170,7 @@ impl Check {
         models.retain(|path| path.extension().is_some_and(|kind| kind == "onnx" || kind == "ovolo"));
         models.sort();
         if models.is_empty() {
-            return Err("--on: there is no .onnx and no .ovolo file".into());
+            return Err("--on: the directory has no .onnx or .ovolo file".into());
         }
         let mut fired: FxHashMap<String, usize> = FxHashMap::default();
         let mut progress = Progress::new(models.len());
@@ -178,7 +179,7 @@ impl Check {
             let graph = self.load(registry, model)?;
             for name in pipelines {
                 let mut pipeline = read_pipeline(registry, name, None)?;
-                // What is chosen does not matter here.
+                // The extraction does not matter here.
                 if let Some(extract) = pipeline.extract_mut() {
                     extract.cost = Arc::new(ByFlops);
                     extract.extractor = Arc::new(GreedyTree);
@@ -206,7 +207,7 @@ impl Check {
         Ok((fired, models.len()))
     }
 
-    /// A model of a corpus. Weights that are left out are drawn: what is chosen does not hang on them.
+    /// Loads a model of a corpus. Missing weights are drawn, because the result does not depend on them.
     fn load(&self, registry: &Registry, model: &Path) -> Result<Graph, String> {
         let settings = Settings {
             model: model.to_owned(),
@@ -227,7 +228,7 @@ impl Check {
     }
 }
 
-/// A mistake as JSON.
+/// Converts a mistake to JSON.
 fn mistake(one: &Diagnostic, all: &Diagnostics, loaded: &Loaded) -> serde_json::Value {
     let place = |label: &Label| {
         let file = all.sources().get(label.source).map_or("", |source| &source.name);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) struct List {
     #[command(flatten)]
     source: Source,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

@@ -18,10 +18,10 @@ use std::sync::Arc;
 pub(crate) struct Test {
     #[command(flatten)]
     source: Source,
-    /// Write what happens as what is expected, in the files.
+    /// Write the actual results as the expected ones into the files.
     #[arg(long)]
     bless: bool,
-    /// As JSON, a line for each rule.
+    /// Print JSON, a line for each rule.
     #[arg(long)]
     json: bool,
 }
@@ -36,10 +36,10 @@ impl Test {
         let (mut wrong, mut examples) = (0, 0);
         let run = |rule: &Arc<Rule>| judged::run(rule, registry.ops());
         let all: Vec<Vec<Verdict>> = loaded.set.rules().iter().map(run).collect();
-        // The shipped rules are part of the program.
+        // The shipped rules are compiled into the program.
         let files = !(self.source.files.is_empty() && self.source.rules.is_empty());
         let blessable = match files {
-            true => Blessing::of(&loaded, loaded.set.rules().iter().zip(&all)).mended,
+            true => Blessing::collect(&loaded, loaded.set.rules().iter().zip(&all)).mended,
             false => 0,
         };
         for (rule, verdicts) in loaded.set.rules().iter().zip(&all) {
@@ -84,18 +84,18 @@ impl Test {
         print(&text);
         match wrong {
             0 => Ok(()),
-            // What is missing, or does not read, nothing can be written for.
+            // A missing or invalid example cannot be blessed.
             _ if blessable == 0 => {
-                Err(format!("{wrong} examples are wrong or missing: mend the rule or write the example"))
+                Err(format!("{wrong} examples are wrong or missing: correct the rule or write the example"))
             }
             _ => Err(format!(
-                "{wrong} examples are wrong or missing; `--bless` writes what happens into the files{}",
+                "{wrong} examples are wrong or missing; `--bless` writes the actual results into the files{}",
                 if blessable < wrong { format!(" for {blessable} of them") } else { String::new() }
             )),
         }
     }
 
-    /// Writes what is right over what is expected, file by file.
+    /// Writes the actual results as the expected ones, file by file.
     fn bless(&self, loaded: &Loaded, ops: &Ops) -> Outcome {
         if self.source.files.is_empty() && self.source.rules.is_empty() {
             return Err("the shipped rules are part of the program: name their files to bless them".into());
@@ -125,14 +125,14 @@ impl Test {
                 }
             }
             let of_file = of_file.iter().map(|(rule, verdicts)| (*rule, verdicts));
-            let Blessing { edits, clashes, .. } = Blessing::of(loaded, of_file);
+            let Blessing { edits, clashes, .. } = Blessing::collect(loaded, of_file);
             for clash in clashes {
                 wrong += 1;
                 let _ = writeln!(report, "{clash}");
             }
             if edits.is_empty() {
                 if wrong > before {
-                    let _ = writeln!(report, "{file}: nothing that could be blessed");
+                    let _ = writeln!(report, "{file}: nothing can be blessed");
                 }
                 continue;
             }
@@ -152,38 +152,38 @@ impl Test {
         match wrong {
             0 => Ok(()),
             _ => Err(format!(
-                "{wrong} examples are wrong or missing, and cannot be blessed: mend the rule or write the example"
+                "{wrong} examples are wrong or missing, and cannot be blessed: correct the rule or write the example"
             )),
         }
     }
 }
 
-/// What makes the examples of a file right.
+/// The edits that make the examples of a file right.
 #[derive(Default)]
 struct Blessing {
-    /// What is written in the place of what, by where it begins.
+    /// The new texts with the spans they replace, by file and position.
     edits: BTreeMap<(Arc<str>, usize), (Span, String)>,
-    /// Examples that are made right by that.
+    /// The number of examples that the edits make right.
     mended: usize,
-    /// What cannot be written: rows of a `for_each` share one text, and become different graphs.
+    /// Examples that cannot be blessed: the rows of a `for_each` share one text, but become different graphs.
     clashes: Vec<String>,
 }
 
-/// A text that an example shares with those of other rows.
+/// An expectation that examples of several rows share.
 struct Shared<'a> {
     rule: &'a Rule,
     example: &'a Example,
     span: Span,
-    /// What would be written in its place for each row that is wrong, and how many are.
+    /// The different texts that wrong rows would need, and the number of wrong rows.
     wanted: BTreeSet<String>,
     wrong: usize,
-    /// Whether some row is right as it is.
+    /// Whether some row is right already.
     kept: bool,
 }
 
 impl Blessing {
-    /// Of some rules, with what came of their examples.
-    fn of<'a>(loaded: &Loaded, rules: impl Iterator<Item = (&'a Arc<Rule>, &'a Vec<Verdict>)>) -> Self {
+    /// Collects the edits for some rules from the results of their examples.
+    fn collect<'a>(loaded: &Loaded, rules: impl Iterator<Item = (&'a Arc<Rule>, &'a Vec<Verdict>)>) -> Self {
         let mut texts: BTreeMap<(Arc<str>, usize), Shared<'_>> = BTreeMap::new();
         for (rule, verdicts) in rules {
             for verdict in verdicts {
@@ -221,9 +221,9 @@ impl Blessing {
                 }
                 (Some(one), other) => {
                     let other =
-                        other.unwrap_or_else(|| "what stands there, which is right for others".into());
+                        other.unwrap_or_else(|| "the present text, which is right for other rows".into());
                     blessing.clashes.push(format!(
-                        "{} ({}): its rows of `for_each` become different graphs: write what is expected with \
+                        "{} ({}): its rows of `for_each` become different graphs: write the expectation with \
                          `$key`, or an example for each row with `for`:\n    {one}\n    {other}",
                         rule.name,
                         loaded.place_of(example)

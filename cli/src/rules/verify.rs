@@ -19,38 +19,39 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) struct Verify {
     #[command(flatten)]
     source: Source,
-    /// Instances of each rule.
+    /// The instances of each rule.
     #[arg(long, default_value_t = 200)]
     instances: usize,
-    /// The seed of all that is drawn.
+    /// The seed for all random choices.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Threads. The result does not depend on their number. Default: the processors there are.
+    /// Threads. The result does not depend on their number. Default: the available processors.
     #[arg(long)]
     threads: Option<usize>,
-    /// In place of single rules, compare random members of the e-graphs of these models with the models.
+    /// Compare random members of the e-graphs of these models with the models, instead of verifying single
+    /// rules.
     #[arg(long = "on", value_name = "MODEL", num_args = 1..)]
     models: Vec<PathBuf>,
-    /// Members of each model.
+    /// The members of each model.
     #[arg(long, default_value_t = 8, requires = "models")]
     members: usize,
-    /// Binds a symbolic dimension of the models.
+    /// Bind a symbolic dimension of the models.
     #[arg(long = "dim", value_name = "NAME=N", requires = "models")]
     dims: Vec<String>,
     /// The pipeline of the models: a file, or the name of a shipped one.
     #[arg(long, default_value = "native")]
     pipeline: String,
-    /// Compare with the reference evaluation of the model, which is slow, and not with a first member,
-    /// as small models always are.
+    /// Compare with the reference evaluation of the model, which is slow, instead of with a first member.
+    /// Small models are always compared with the reference.
     #[arg(long, requires = "models")]
     reference: bool,
-    /// Fill initializers that carry no data but say `normal MEAN STD` with seeded values.
+    /// Fill initializers that have no data but a note `normal MEAN STD` with seeded values.
     #[arg(long, requires = "models")]
     seeded_weights: bool,
-    /// In place of rules, evaluate a counter-example that was printed, and say how its sides differ.
+    /// Evaluate a printed counterexample, and report how its sides differ, instead of verifying rules.
     #[arg(long = "case", value_name = "FILE", conflicts_with = "models")]
     case: Option<PathBuf>,
-    /// Print as JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -58,19 +59,19 @@ pub(crate) struct Verify {
 impl Verify {
     pub(crate) fn run(&self, registry: &Arc<Registry>) -> Outcome {
         if self.instances == 0 {
-            return Err("--instances takes 1 or more".into());
+            return Err("--instances must be at least 1".into());
         }
         if let Some(path) = &self.case {
             return self.case(registry, path);
         }
         if !self.models.is_empty() {
             if self.members == 0 {
-                return Err("--members takes 1 or more".into());
+                return Err("--members must be at least 1".into());
             }
             if !self.source.only.is_empty() || !self.source.files.is_empty() {
                 return Err(
-                    "--on takes all rules that its pipeline names, with those of --rules DIR: members are of the \
-                     e-graph of all of them, so take away --rule and rule files, or take away --on"
+                    "--on uses all rules that its pipeline names, with those of --rules DIR, because members come from the \
+                     e-graph of all of them: leave out --rule and rule files, or leave out --on"
                         .into(),
                 );
             }
@@ -95,7 +96,7 @@ impl Verify {
         let loaded = self.source.load(registry)?;
         let rules = loaded.set.rules();
         if rules.is_empty() {
-            return Err("there is no rule to verify: the files hold none".into());
+            return Err("there is no rule to verify: the files have none".into());
         }
         let settings = verify::Settings { instances: self.instances, seed: self.seed, ..Default::default() };
         let progress = Mutex::new(Progress::new(rules.len()));
@@ -119,7 +120,7 @@ impl Verify {
     }
 
     fn members(&self, registry: &Arc<Registry>) -> Outcome {
-        // Without `--json` each model's report is its own progress.
+        // Without `--json`, the report of each model shows the progress.
         let mut progress = self.json.then(|| Progress::new(self.models.len()));
         let (mut wrong, mut count, mut list) = (0, 0, Vec::new());
         for model in &self.models {
@@ -202,13 +203,13 @@ fn table(all: &[Verification]) -> String {
     let instances: usize = all.iter().map(|one| one.instances).sum();
     let coarse: Vec<&str> = all.iter().filter(|one| one.is_coarse()).map(|one| one.rule.as_str()).collect();
     if !coarse.is_empty() {
-        let _ = writeln!(text, "compared with the rounding of narrow types alone: {}", coarse.join(", "));
+        let _ = writeln!(text, "compared only within the rounding of narrow types: {}", coarse.join(", "));
     }
     for one in all {
         if let Some(overflow) = &one.coverage.overflow {
             let _ = writeln!(
                 text,
-                "{}: equal as real numbers, not in f32 or f64: {overflow}; smaller values were compared",
+                "{}: equal as real numbers, but not in f64: {overflow}; smaller values were compared",
                 one.rule
             );
         }
@@ -217,7 +218,7 @@ fn table(all: &[Verification]) -> String {
     text
 }
 
-/// What is wrong with a rule. One without instances is shown at the guard that refused most.
+/// Describes what is wrong with a rule. For one without instances, the place is the guard that refused most.
 fn failure(one: &Verification, rule: &Rule, loaded: &Loaded) -> String {
     let mut text = format!("\n{} ({}): ", one.rule, loaded.place(rule, rule.places.name));
     match &one.verdict {
@@ -226,20 +227,20 @@ fn failure(one: &Verification, rule: &Rule, loaded: &Loaded) -> String {
             let _ = write!(text, "{what}\n\n{case}");
         }
         Verdict::Uncovered { reasons, worked_out } => {
-            let limit = if *worked_out { ", where the limit on work ended it" } else { "" };
+            let limit = if *worked_out { ", when the limit on work was reached" } else { "" };
             let advice = match (reasons.iter().any(|reason| reason.guard.is_some()), one.examples) {
-                (true, 0) => "Loosen its guards, or mend them if nothing can satisfy them.",
+                (true, 0) => "Relax its guards, or correct them if nothing can satisfy them.",
                 (true, _) => {
-                    "Its examples fire and agree, but they are too few to say: what the guards ask for is not drawn. Loosen them, or write the numbers that they compute as literals, which are drawn; `--on MODEL` compares members of a model that the rule fires on."
+                    "Its examples fire and agree, but they are too few for a verdict: values that satisfy the guards are not drawn. Relax the guards, or write the numbers that they compute as literals, which are drawn; `--on MODEL` compares members of a model that the rule fires on."
                 }
                 (false, 0) => {
-                    "No guard is to blame: mend its sides, so that what they are made of fits together, or write an example that fires, if they do."
+                    "No guard is the reason: correct the sides so that their ops fit together, or write an example that fires."
                 }
                 (false, _) => {
-                    "Its examples fire and agree, but they are too few to say: what the sides are made of is not drawn. Write a variable in place of a literal or an attribute that is seldom met, or a wider range, and ask for it in `when`; `--on MODEL` compares members of a model that the rule fires on."
+                    "Its examples fire and agree, but they are too few for a verdict: values that fit the sides are not drawn. Replace a rare literal or attribute by a variable or a wider range, and demand it in `when`; `--on MODEL` compares members of a model that the rule fires on."
                 }
             };
-            let _ = writeln!(text, "{} instances in {} tries{limit}. {advice}", one.instances, one.tries);
+            let _ = writeln!(text, "{} instances in {} attempts{limit}. {advice}", one.instances, one.tries);
             for reason in reasons {
                 let place = guard(rule, reason).map(|span| format!(" ({})", loaded.place(rule, span)));
                 let _ = writeln!(
@@ -255,7 +256,7 @@ fn failure(one: &Verification, rule: &Rule, loaded: &Loaded) -> String {
     text
 }
 
-/// Where the guard stands that refused tries.
+/// The place of the guard that refused attempts.
 fn guard(rule: &Rule, reason: &Reason) -> Option<Span> {
     rule.places.when.get(reason.guard?).copied()
 }
@@ -296,7 +297,7 @@ fn members_text(model: &str, members: &Members) -> String {
     let held = match members.reference {
         true => "compared with the reference evaluation of the model",
         false => {
-            "compared with member 0: a mistake that all share is not seen (`--reference` evaluates the model)"
+            "compared with member 0, so a mistake that all members share is not seen (`--reference` evaluates the model)"
         }
     };
     let mut text = format!("{model}: {held}\n");
@@ -314,7 +315,7 @@ fn members_text(model: &str, members: &Members) -> String {
     if let Some(Member { rules, program: Some(program), .. }) =
         members.list.iter().find(|member| member.program.is_some())
     {
-        let _ = writeln!(text, "  rules of the first that is wrong: {}\n{program}", rules.join(" "));
+        let _ = writeln!(text, "  rules of the first wrong member: {}\n{program}", rules.join(" "));
     }
     text
 }

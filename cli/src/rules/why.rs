@@ -14,10 +14,10 @@ pub(crate) struct WhyNotCommand {
     rule: String,
     #[command(flatten)]
     settings: Settings,
-    /// Ask about this value only: whether it stands at the root of a left side, of any of several.
+    /// Ask about this value only: whether it matches the root of one of the left sides.
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// As JSON, a line for each phase that has the rule.
+    /// Print JSON, a line for each phase that has the rule.
     #[arg(long)]
     json: bool,
 }
@@ -68,13 +68,13 @@ impl WhyNotCommand {
             if limited && matches!(why, WhyNot::Miss { .. } | WhyNot::Misses(_) | WhyNot::Nowhere(_)) {
                 let _ = writeln!(
                     report,
-                    "  The phase did not end by itself: what the rule needs may not have been made yet."
+                    "  The phase was stopped by a limit, so the nodes that the rule needs may not exist yet."
                 );
             }
         }
         if report.is_empty() {
             return Err(format!(
-                "no phase of pipeline `{}` has rule `{}`: name it, or its file `{}`, in the `rules` of a `Rewrite`",
+                "no phase of pipeline `{}` has rule `{}`: add it, or its file `{}`, to the `rules` of a `Rewrite`",
                 options.pipeline.name,
                 rule.name,
                 rule.stem()

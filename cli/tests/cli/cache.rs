@@ -1,5 +1,5 @@
-//! The cache: every field of its key, damage of every kind, what disk and processes do to it, and that
-//! a plan from it gives the very bits that a new one gives.
+//! Tests the cache: every field of its key, damage of every kind, the effects of disks and processes, and
+//! that a plan from the cache gives the same bits as a new one.
 #![allow(clippy::unwrap_used)]
 
 mod archive;

@@ -1,4 +1,4 @@
-//! The command line refuses what it cannot do as asked, in words, before anything is written.
+//! Tests that the command line refuses wrong requests with a message before anything is written.
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
@@ -7,7 +7,7 @@ use crate::common::ovolo;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-/// A folder of this test's own, with a model whose two outputs have nearly one name.
+/// Returns a folder for one test, with a model whose two outputs have similar names.
 fn folder(name: &str) -> PathBuf {
     let folder = common::folder(name);
     let model = "graph {\n  x: f32[2] = input\n  \"a/b\" = relu(x)\n  a_b = neg(x)\n  return \"a/b\"\n  return a_b\n}\n";
@@ -35,19 +35,21 @@ fn outputs_of_one_file_name_are_refused_and_none_is_written() {
 #[test]
 fn numbers_that_no_machine_has_are_refused() {
     let at = folder("numbers");
-    for (threads, why) in [("0", "--threads takes 1 or more"), ("100000", "--threads takes up to 1024")] {
+    for (threads, why) in
+        [("0", "--threads must be at least 1"), ("100000", "--threads must be at most 1024")]
+    {
         refused(&at, &["bench", "model.ovolo", "--cost", "flops", "--threads", threads], why);
     }
 }
 
 #[test]
-fn a_dimension_is_given_once() {
+fn a_dimension_may_be_given_only_once() {
     let at = folder("dimension");
     let twice = ["compile", "model.ovolo", "--cost", "flops", "--dim", "N=1", "--dim", "N=2"];
     refused(&at, &twice, "--dim gives `N` twice: 1 and 2");
 }
 
-/// A rule file of one rule in a folder of this test's own.
+/// Returns a folder for one test with a rule file.
 fn rule_file(name: &str, text: &str) -> PathBuf {
     let at = folder(name);
     std::fs::create_dir_all(at.join("rules/examples")).unwrap();
@@ -88,7 +90,7 @@ const EXAMPLES: &str = r#"[
 "#;
 
 #[test]
-fn blessing_says_what_it_did_and_what_it_cannot_do() {
+fn blessing_reports_what_it_did_and_what_it_cannot_do() {
     let at = rule_file_with("bless", RULE, EXAMPLES);
     let bless = ["rules", "test", "rules/mine.ron", "--bless"];
     let (code, first, _) = said(&at, &bless);
@@ -107,12 +109,12 @@ fn blessing_says_what_it_did_and_what_it_cannot_do() {
     let (code, report, why) = said(&at, &bless);
     assert_eq!(code, Some(1));
     assert!(report.contains("no-neg (rules/mine.ron:2:20): it does not fire"), "{report}");
-    assert!(report.contains("1 examples blessed"), "what can be blessed is: {report}");
+    assert!(report.contains("1 examples blessed"), "examples that can be blessed must be: {report}");
     assert!(why.contains("1 examples are wrong or missing, and cannot be blessed"), "{why}");
 }
 
 #[test]
-fn findings_have_places_and_notes_come_when_asked_for() {
+fn findings_have_places_and_notes_are_shown_on_request() {
     let text = r#"[
         Rule(name: "one-way", from: "(neg (relu ?x))", to: "(relu (neg ?x))"),
         Rule(name: "other-way", from: "(relu (neg ?y))", to: "(neg (relu ?y))"),
@@ -133,7 +135,7 @@ fn findings_have_places_and_notes_come_when_asked_for() {
 }
 
 #[test]
-fn mistakes_and_findings_of_the_other_rules_are_told_together() {
+fn mistakes_and_findings_are_reported_together() {
     let text = r#"[
         Rule(name: "misread", from: "(rleu ?x)", to: "?x"),
         Rule(name: "misspelt" from: "(abs ?x)", to: "?x"),
@@ -151,7 +153,7 @@ fn mistakes_and_findings_of_the_other_rules_are_told_together() {
 }
 
 #[test]
-fn rules_of_ones_own_are_checked_beside_the_shipped_ones() {
+fn own_rules_are_checked_together_with_the_shipped_ones() {
     let text = r#"[
         Rule(name: "mine-twice", from: "(abs (abs ?x))", to: "(abs ?x)"),
         Rule(name: "mine-shipped", from: "(relu (relu ?x))", to: "(relu ?x)", when: ["is-f32(?x)"]),
@@ -164,7 +166,7 @@ fn rules_of_ones_own_are_checked_beside_the_shipped_ones() {
     let check = ["rules", "check", "rules/mine.ron", "--pipeline", "p.ron", "--on", "."];
     let (code, report, why) = said(&at, &check);
     assert_eq!(code, Some(1), "{report}{why}");
-    assert!(report.contains("never-fires: it changed nothing on 1 models"), "{report}{why}");
+    assert!(report.contains("never-fires: the rule changed nothing on 1 models"), "{report}{why}");
     assert!(report.contains("subsumed: whatever it matches, `drop-second-relu` matches"), "{report}{why}");
 }
 
@@ -182,7 +184,7 @@ fn a_rule_without_instances_is_shown_at_the_guard_that_refuses() {
 }
 
 #[test]
-fn the_law_of_a_rule_is_listed() {
+fn laws_are_listed() {
     let at = rule_file("law", &RULE.replacen('[', "[\n    // Twice is once.\n    ", 1));
     let (_, report, _) = said(&at, &["rules", "list", "rules/mine.ron", "--json"]);
     assert!(report.contains("\"law\":\"Twice is once.\""), "{report}");
@@ -208,7 +210,7 @@ fn values_of_a_model_are_found_by_a_part_of_their_name() {
 }
 
 #[test]
-fn mistakes_of_rules_and_of_the_pipeline_are_told_at_once() {
+fn mistakes_in_rules_and_in_the_pipeline_are_reported_together() {
     let at = rule_file("pipeline", &RULE.replace("(neg (neg", "(ngg (neg"));
     let pipeline = |rules: &str| {
         format!(
@@ -238,14 +240,14 @@ fn messages_name_the_file_and_the_nearest_rule() {
 }
 
 #[test]
-fn ablation_takes_what_other_commands_take_and_draws_nothing_beside_a_terminal() {
+fn ablation_has_the_common_options_and_no_bar_without_a_terminal() {
     let at = folder("ablate");
     let (code, report, progress) =
         said(&at, &["rules", "ablate", "model.ovolo", "--seeded-weights", "--threads", "1"]);
     assert_eq!((code, progress.as_str()), (Some(0), ""));
     assert!(report.contains("with all rules by `flops`"), "{report}");
-    refused(&at, &["rules", "ablate", "model.ovolo", "--dim", "N=0"], "--dim takes NAME=N with N at least 1");
-    // Rules that a pipeline names one by one, and rules that are alone in their file.
+    refused(&at, &["rules", "ablate", "model.ovolo", "--dim", "N=0"], "--dim needs NAME=N with N at least 1");
+    // Rules that a pipeline names one by one, and rules that are alone in their files.
     std::fs::create_dir_all(at.join("own")).unwrap();
     let own = "[Rule(name: \"twice\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\")]";
     std::fs::write(at.join("own/alone.ron"), own).unwrap();
@@ -265,29 +267,32 @@ fn ablation_takes_what_other_commands_take_and_draws_nothing_beside_a_terminal()
 }
 
 #[test]
-fn advice_is_what_can_be_done() {
+fn advice_can_be_followed() {
     let at = folder("advice");
     std::fs::create_dir_all(at.join("own")).unwrap();
     let write = |text: &str| std::fs::write(at.join("own/mine.ron"), text).unwrap();
-    // No guard is there to be loosened.
+    // There is no guard that could be relaxed.
     write(
         "[Rule(name: \"untyped\", from: \"(matmul (cast ?x {to: f32}) (cast ?x {to: f64}))\", to: \"?x\")]",
     );
     let (_, report, why) = said(&at, &["rules", "verify", "own/mine.ron", "--instances", "2"]);
-    assert!(report.contains("No guard is to blame") && !report.contains("Loosen"), "{report}{why}");
-    // Nothing of this can be written into the file: there are no examples.
+    assert!(report.contains("No guard is the reason") && !report.contains("Loosen"), "{report}{why}");
+    // Nothing can be blessed, because there are no examples.
     write("[Rule(name: \"bare\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\")]");
     let (_, report, why) = said(&at, &["rules", "test", "own/mine.ron"]);
     assert!(!why.contains("--bless") && why.contains("write the example"), "{report}{why}");
-    // What is missing after it fires can.
+    // A missing `after` can be blessed.
     let fires = "Example(fires: \"x: f32[2] = input; r = relu(x); y = relu(r); return y\")";
     std::fs::create_dir_all(at.join("own/examples")).unwrap();
     let examples = at.join("own/examples/mine.ron");
     std::fs::write(&examples, format!("[Examples(rule: \"bare\", examples: [{fires}])]")).unwrap();
     let (_, report, why) = said(&at, &["rules", "test", "own/mine.ron"]);
-    assert!(why.contains("`--bless` writes what happens into the files for 1 of them"), "{report}{why}");
+    assert!(
+        why.contains("`--bless` writes the actual results into the files for 1 of them"),
+        "{report}{why}"
+    );
     std::fs::remove_file(examples).unwrap();
-    // A name that is taken.
+    // A rule with the name of a shipped rule.
     write(
         "[Rule(name: \"drop-second-relu\", from: \"(relu (relu ?x))\", to: \"(relu ?x)\", when: [\"is-f32(?x)\"])]",
     );
@@ -305,7 +310,7 @@ fn advice_is_what_can_be_done() {
 }
 
 #[test]
-fn a_check_on_models_tells_of_a_shipped_name_and_of_all_else() {
+fn a_check_on_models_reports_shipped_names_and_everything_else() {
     let text = "[Rule(name: \"drop-identity-reshape\", from: \"(reshape ?x {shape: ?s})\", to: \"?x\", when: [\"shape-is(?x, ?s)\"]),
         Rule(name: \"idle\", from: \"(tanh (neg ?x))\", to: \"(tanh (neg ?x))\")]";
     let at = rule_file("check-on", text);
@@ -314,12 +319,12 @@ fn a_check_on_models_tells_of_a_shipped_name_and_of_all_else() {
     assert_eq!(code, Some(1));
     assert!(report.contains("name-taken: ") && report.contains("idle"), "{report}{why}");
     assert!(!why.contains("is called"), "{why}");
-    // What was found is told before what keeps a model from being compiled.
+    // Findings are reported before the error that keeps a model from being compiled.
     std::fs::write(at.join("worse.ovolo"), "graph {").unwrap();
     let (code, report, why) = said(&at, &check);
     assert_eq!(code, Some(1));
     assert!(report.contains("name-taken: ") && why.contains("and then: "), "{report}{why}");
-    // Another version of a shipped file stands in its place, and pipelines that name it still read.
+    // Another version of a shipped file replaces it, and pipelines that name the file still work.
     std::fs::remove_file(at.join("worse.ovolo")).unwrap();
     let shipped = &**common::registry().rules().get("rules/algebra.ron").unwrap();
     std::fs::write(at.join("rules/mine.ron"), shipped).unwrap();
@@ -329,24 +334,24 @@ fn a_check_on_models_tells_of_a_shipped_name_and_of_all_else() {
 }
 
 #[test]
-fn what_members_cannot_be_asked_is_refused() {
+fn options_that_members_do_not_support_are_refused() {
     let at = folder("members");
     let none = ["rules", "verify", "--on", "model.ovolo", "--members", "0"];
-    refused(&at, &none, "--members takes 1 or more");
+    refused(&at, &none, "--members must be at least 1");
     let one = ["rules", "verify", "--rule", "drop-second-relu", "--on", "model.ovolo"];
-    refused(&at, &one, "take away --rule and rule files");
+    refused(&at, &one, "leave out --rule and rule files");
     let (code, report, why) = said(&at, &["rules", "verify", "--on", "model.ovolo", "--members", "1"]);
     assert_eq!(code, Some(0), "{report}{why}");
 }
 
 #[test]
-fn blessing_is_advised_for_what_it_would_write() {
+fn blessing_is_advised_only_if_it_can_help() {
     let rows = r#"[Rule(name: "$a-of-neg", for_each: {"a": ["abs", "relu"]}, from: "($a (neg (neg ?x)))", to: "($a ?x)")]"#;
     let examples = r#"[Examples(rule: "$a-of-neg", examples: [
         Example(fires: "x: f32[2] = input; m = neg(x); n = neg(m); y = $a(n); return y"AFTER),
         Example(refuses: "x: f32[2] = input; z = neg(x); return z", because: "no match"),
     ])]"#;
-    // Each row becomes another graph; and one is right as it stands.
+    // Each row becomes a different graph, and one row is right already.
     for after in ["", r#", after: "y = abs(x)""#] {
         let at = rule_file_with("bless-rows", rows, &examples.replace("AFTER", after));
         let (_, _, why) = said(&at, &["rules", "test", "rules/mine.ron"]);
@@ -362,7 +367,7 @@ fn blessing_is_advised_for_what_it_would_write() {
 }
 
 #[test]
-fn a_margin_is_printed_with_digits_enough_to_be_read() {
+fn a_margin_is_printed_with_enough_digits() {
     let at = folder("margin");
     let digits = &*common::root().join("examples/digits/digits.onnx").to_string_lossy().into_owned();
     let ask = ["explain", digits, "--dim", "N=1", "--cost", "flops", "--threads", "1", "--runner-up"];
@@ -380,13 +385,13 @@ fn a_margin_is_printed_with_digits_enough_to_be_read() {
         let margin = one["margin"].as_f64().unwrap() * 1e6;
         let told = number(lines[1], ": +");
         assert!((told - margin).abs() <= 0.05 * margin + 1e-9, "{lines:?}: {margin}");
-        let rise = number(lines[1], "the chosen costs ") - number(lines[0], " at ");
+        let rise = number(lines[1], "the chosen one costs ") - number(lines[0], " at ");
         assert!((rise - told).abs() <= 0.11 * told + 1e-9, "{lines:?}");
     }
 }
 
 #[test]
-fn what_is_read_is_never_overwritten() {
+fn input_files_are_never_overwritten() {
     let at = folder("overwrites");
     let read = |name: &str| std::fs::read(at.join(name)).unwrap();
     let model = "graph {\n  x: f32[2] = input\n  y = relu(x)\n  return y\n}\n";
@@ -449,14 +454,14 @@ fn a_plan_without_steps_has_no_negative_zeros() {
 }
 
 #[test]
-fn a_cache_that_is_no_folder_is_a_mistake() {
+fn a_cache_that_is_not_a_folder_is_an_error() {
     let at = folder("plain-cache");
     std::fs::write(at.join("cache"), "mine").unwrap();
     for command in ["list", "verify", "prune", "clear"] {
-        refused(&at, &["cache", command], "it is no folder");
+        refused(&at, &["cache", command], "this is not a folder");
     }
     assert_eq!(std::fs::read(at.join("cache")).unwrap(), b"mine");
-    // A run needs none.
+    // A run does not need the cache.
     let x = ovolo::tensor::Tensor::zeros(ovolo::tensor::TensorType::plain(ovolo::tensor::DType::F32, [2]));
     ovolo::npy::write(at.join("x.npy"), &x).unwrap();
     let run = ["run", "model.ovolo", "--cost", "flops", "--threads", "1", "--input", "x=x.npy"];
@@ -464,7 +469,7 @@ fn a_cache_that_is_no_folder_is_a_mistake() {
 }
 
 #[test]
-fn text_from_elsewhere_does_not_reach_the_terminal_as_it_is() {
+fn control_characters_never_reach_the_terminal() {
     let at = folder("escapes");
     let name = "new\nline\u{1b}[31m.ovolo";
     std::fs::write(at.join(name), "graph {\n  x: f32[2] = input\n  y = relu(x)\n  return y\n}\n").unwrap();
@@ -477,7 +482,7 @@ fn text_from_elsewhere_does_not_reach_the_terminal_as_it_is() {
 }
 
 #[test]
-fn a_limit_that_leaves_a_value_without_a_kernel_is_named_and_what_grew_is_printed() {
+fn a_limit_that_leaves_a_value_without_a_kernel_is_reported_with_the_growth() {
     let at = folder("limit");
     let pipeline = r#"Pipeline(name: "small", passes: [
         Rewrite(name: "few", rules: ["fuse", "native"], nodes: 1, nodes_per_op: 0),

@@ -1,4 +1,4 @@
-//! What the tests of the program share.
+//! Functions that the tests of the program share.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../../tests/common/mod.rs"]
@@ -8,7 +8,8 @@ pub use shared::*;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What the program says in a folder, with a cache in it, by the native pipeline where none is named.
+/// Runs the program in a folder that also contains its cache, with the native pipeline unless another is
+/// named.
 pub fn ovolo(at: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
     command

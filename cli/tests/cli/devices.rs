@@ -1,5 +1,5 @@
-//! Plans of which parts lie on a device, on any machine: what the commands say of the memory of each, and the
-//! cache, which keeps them where they cannot run.
+//! Tests plans with parts on a device, on any machine: what the commands report about the memory of each
+//! device, and that the cache keeps such plans where they cannot run.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 const DIGITS: &str = "examples/digits/digits.onnx --dim N=1 --cost flops --threads 2";
 
-/// An empty folder of a test's own.
+/// Returns an empty folder for one test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("devices").join(name);
     let _ = std::fs::remove_dir_all(&folder);
@@ -16,7 +16,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// What a command says on both streams, and its exit code.
+/// Runs a command and returns the text of both streams and its exit code.
 fn said(at: &Path, line: &str) -> (String, i32) {
     let output = Command::new(env!("CARGO_BIN_EXE_ovolo"))
         .args(line.split(' '))
@@ -35,12 +35,12 @@ fn json(at: &Path, line: &str) -> Value {
 }
 
 #[test]
-fn commands_tell_the_memory_of_each_device() {
+fn commands_report_the_memory_of_each_device() {
     let at = folder("tell");
     let plan = json(&at, &format!("explain {DIGITS} --pipeline cuda --json"));
     let device = &plan["devices"][0];
     assert_eq!(device["device"], "cuda:0");
-    // The image is the caller's and the scores are forty bytes: the rest is the device's.
+    // The image belongs to the caller, and the scores have forty bytes; everything else is on the device.
     assert_eq!(plan["arena"], 64);
     assert!(device["arena"].as_u64().unwrap() > 1000, "{device}");
     for step in plan["steps"].as_array().unwrap() {
@@ -59,13 +59,13 @@ fn commands_tell_the_memory_of_each_device() {
         text.lines().any(|line| line.contains("cuda.download") && line.contains("-> @0 [copy]")),
         "{text}"
     );
-    // A plan of the host alone says nothing of devices.
+    // A plan that only uses the host does not mention devices.
     let host = json(&at, &format!("explain {DIGITS} --json"));
     assert!(host["devices"].is_null() && host["buffers"][0]["device"].is_null());
 }
 
 #[test]
-fn a_limit_and_a_curve_are_the_host_s_unless_a_device_is_named() {
+fn a_limit_and_a_curve_apply_to_the_host_unless_a_device_is_named() {
     let at = folder("limit");
     let compile = format!("compile {DIGITS} --pipeline cuda --no-cache");
     assert_eq!(said(&at, &format!("{compile} --memory-limit 64")).1, 0);
@@ -105,7 +105,7 @@ fn a_plan_for_a_device_is_kept_and_found_where_it_cannot_run() {
     assert!(why.starts_with("hit: entry "), "{why}");
     let (verified, code) = said(&at, "cache verify");
     assert_eq!(code, 0, "{verified}");
-    // And it travels.
+    // It can be saved and loaded as well.
     let file = at.join("digits.cache");
     let (saved, code) = said(&at, &format!("save-cache {DIGITS} --pipeline cuda {}", file.display()));
     assert_eq!(code, 0, "{saved}");
@@ -119,7 +119,7 @@ fn a_plan_for_a_device_is_kept_and_found_where_it_cannot_run() {
 }
 
 #[test]
-fn a_plan_that_a_program_has_priced_is_not_kept_and_why_is_said() {
+fn a_plan_priced_by_a_program_is_not_kept_and_the_reason_is_reported() {
     let at = folder("process");
     let program = at.join("price.sh");
     std::fs::write(&program, "while read line; do echo '{\"seconds\": 1e-6}'; done\n").unwrap();

@@ -1,4 +1,4 @@
-//! Cost models from outside, what they know of kernels, and what would be chosen by other prices.
+//! Tests cost models from outside, the features of kernels, and choices under other prices.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use ovolo::cost::FEATURES;
@@ -13,7 +13,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Runs a command on the digits network.
+/// Runs a command on the digits model.
 fn ovolo(at: &Path, command: &str, arguments: &[&str]) -> Output {
     let model = crate::common::root().join("examples/digits/digits.onnx");
     let model = [command, model.to_str().unwrap(), "--dim", "N=1", "--threads", "1"];
@@ -46,7 +46,7 @@ fn number(value: &Value) -> f64 {
 }
 
 #[test]
-fn dearer_kernels_are_left_and_the_flips_account_for_the_difference() {
+fn expensive_kernels_are_avoided_and_the_changes_explain_the_difference() {
     let at = folder("what-if");
     let explain = |scales: &[&str]| {
         let scales = scales.iter().flat_map(|scale| ["--what-if", scale]);
@@ -60,7 +60,7 @@ fn dearer_kernels_are_left_and_the_flips_account_for_the_difference() {
     let dearest =
         steps.iter().max_by(|a, b| number(&a["seconds"]).total_cmp(&number(&b["seconds"]))).unwrap();
     let op = dearest["op"].as_str().unwrap();
-    // Two patterns that fit one op both count.
+    // If two patterns match an op, both factors apply.
     let dear = explain(&[&format!("{op}=50"), &format!("{op}*=2")]);
     let (cost, unchanged, then) = (number(&dear["cost"]), number(&dear["unchanged"]), number(&dear["then"]));
     assert!(cost < then && then < unchanged, "{dear}");
@@ -72,7 +72,7 @@ fn dearer_kernels_are_left_and_the_flips_account_for_the_difference() {
     );
     let text = said(&ovolo(&at, "explain", &["--cost", "flops", "--what-if", &format!("{op}=50")]));
     assert!(text.starts_with("now ") && text.contains("\n    then "), "{text}");
-    // Twice the price for everything is no reason to choose anything else, and none to choose what is not there.
+    // Doubling all prices changes no choice, and a pattern must match some kernel.
     let whole = explain(&["native.*=2"]);
     assert!((number(&whole["then"]) - 2.0 * number(&whole["cost"])).abs() <= 1e-9 * cost, "{whole}");
     refused(
@@ -118,7 +118,7 @@ fn each_kernel_has_all_features() {
         "--out kernels.parquet: the table is written as CSV",
     );
     assert!(!at.join("kernels.parquet").exists());
-    // A price that failed is not one that is unknown.
+    // A failed price is an error, not an unknown price.
     refused(
         &ovolo(&at, "features", &["--process", "exit 3", "--out", "none.csv"]),
         "the program `exit 3` ended before it answered (exit status: 3)",
@@ -127,7 +127,7 @@ fn each_kernel_has_all_features() {
     let unknown = r#"while read -r line; do echo '{"seconds": null}'; done"#;
     let table = said(&ovolo(&at, "features", &["--process", unknown]));
     assert_eq!(table.lines().count(), rows.len() + 1);
-    // A view costs nothing, whoever is asked.
+    // A view costs nothing in any cost model.
     let known = |line: &str| line.ends_with(',') || line.ends_with(",0");
     assert!(table.lines().skip(1).all(known) && table.lines().any(|line| line.ends_with(',')));
 }
@@ -148,7 +148,7 @@ fn a_price_list_prices_every_kernel() {
         let conv = step["op"].as_str().unwrap().starts_with("native.conv");
         assert_eq!(number(&step["seconds"]), if conv { 0.5 } else { 1.0 }, "{step}");
     }
-    // Several files are laid one over the other.
+    // Several files are combined.
     std::fs::write(at.join("other.ron"), "Prices(define: {\"seconds\": 2})").unwrap();
     let plan = json(&ovolo(&at, "explain", &["--costs", "mine.ron", "--costs", "other.ron", "--json"]));
     assert!(plan["steps"].as_array().unwrap().iter().all(|step| number(&step["seconds"]) == 2.0));
@@ -164,7 +164,7 @@ fn a_price_list_prices_every_kernel() {
 }
 
 #[test]
-fn shipped_price_lists_speak_of_ops_that_exist() {
+fn shipped_price_lists_only_name_existing_ops() {
     let registry = crate::common::registry();
     let prices = &registry.catalog().prices;
     assert!(prices.fitted_on().all(|(_, fitted_on)| fitted_on.is_some()));
@@ -194,19 +194,19 @@ fn a_price_list_of_a_user_must_speak_of_ops_that_exist() {
     }
 }
 
-/// `INSTA_UPDATE=always` writes it.
+/// `INSTA_UPDATE=always` rewrites it.
 #[test]
-fn the_reference_for_authors_of_price_lists_is_true() {
+fn the_reference_for_authors_of_price_lists_is_up_to_date() {
     let path = crate::common::root().join("costs/REFERENCE.md");
     let actual = ovolo::cost::price::reference();
     if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
         std::fs::write(&path, &actual).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == actual, "write it anew: ovolo costs reference > costs/REFERENCE.md");
+    assert!(kept == actual, "update it: ovolo costs reference > costs/REFERENCE.md");
 }
 
-/// A dearer kernel is not chosen where another one does the same.
+/// A more expensive kernel is not chosen if another one computes the same.
 #[test]
 fn a_price_list_changes_what_is_chosen() {
     let at = folder("choice");
@@ -258,7 +258,7 @@ fn a_program_prices_every_kernel() {
 }
 
 #[test]
-fn a_fitted_model_prices_kernels_and_one_of_elsewhere_is_refused() {
+fn a_fitted_model_prices_kernels_and_one_of_another_machine_is_refused() {
     let at = folder("fit");
     let run = |arguments: &[&str]| {
         let mut run = Command::new(env!("CARGO_BIN_EXE_ovolo"));
@@ -269,7 +269,7 @@ fn a_fitted_model_prices_kernels_and_one_of_elsewhere_is_refused() {
             .env("OVOLO_PIPELINE", "native");
         run.output().unwrap()
     };
-    // Three small networks, whose kernels differ.
+    // Three small networks with different kernels.
     let model = |name: &str, channels: usize, side: usize| {
         let text = format!(
             "graph {{ x: f32[1,16,{side},{side}] = input; w: f32[{channels},16,3,3] = const ~1
@@ -282,7 +282,7 @@ fn a_fitted_model_prices_kernels_and_one_of_elsewhere_is_refused() {
         model(name, channels, side);
     }
     refused(&run(&["compile", "a.ovolo", "--cost", "learned"]), "run `ovolo fit MODEL`");
-    refused(&run(&["fit", "a.ovolo"]), "the table has no times of its kernels: run `ovolo tune a.ovolo");
+    refused(&run(&["fit", "a.ovolo"]), "the table has no times for its kernels: run `ovolo tune a.ovolo");
     for name in ["a.ovolo", "b.ovolo", "c.ovolo"] {
         said(&run(&["tune", name]));
     }
@@ -305,15 +305,15 @@ fn a_fitted_model_prices_kernels_and_one_of_elsewhere_is_refused() {
         assert!(!steps.is_empty() && steps.iter().all(|step| number(&step["seconds"]) > 0.0), "{plan}");
         assert_eq!(plan, json(&run(&["explain", "a.ovolo", "--cost", "learned", "--json"])));
     }
-    // A dimension is of those models that have it, and one that none has is a slip.
+    // A dimension applies to the models that have it; one that no model has is a mistake.
     let digits = crate::common::root().join("examples/digits/digits.onnx");
     let digits = digits.to_str().unwrap();
     said(&run(&["tune", digits, "--dim", "N=1"]));
     let both = ["fit", digits, "a.ovolo", "--dim", "N=1", "--out", "both.json"];
     assert!(said(&run(&both)).contains("kernels of 2 model(s)"));
     let slip = run(&["fit", digits, "a.ovolo", "--dim", "N=1", "--dim", "M=2"]);
-    refused(&slip, "--dim M=2 fits none of the models: their dimensions without a size are `N`");
-    refused(&run(&["fit", "a.ovolo", "--dim", "N=1"]), "--dim N=1 fits none of the models");
+    refused(&slip, "--dim M=2 applies to none of the models: their dimensions without a size are `N`");
+    refused(&run(&["fit", "a.ovolo", "--dim", "N=1"]), "--dim N=1 applies to none of the models");
     let file = at.join("cache/learned-1.json");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(at.join("other.json"), text.replacen("\"processor ", "\"processor not ", 1)).unwrap();
@@ -331,7 +331,7 @@ fn a_fitted_model_prices_kernels_and_one_of_elsewhere_is_refused() {
 }
 
 #[test]
-fn a_tuning_in_shards_is_one_table_and_other_machines_are_compared() {
+fn tables_of_shards_are_merged_and_those_of_other_machines_compared() {
     let at = folder("shards");
     let text = "graph { x: f32[1,16,14,14] = input\n w: f32[32,16,3,3] = const ~1\n b: f32[32] = const ~2\n \
                 c = conv(x, w, b) {pads: [1,1,1,1]}\n y = relu(c)\n return y }";
@@ -351,18 +351,18 @@ fn a_tuning_in_shards_is_one_table_and_other_machines_are_compared() {
     }
     let merged = json(&run("both", &["merge-times", "1/times-1.txt", "2/times-1.txt", "--json"]));
     assert!(number_of(&merged, "kernels") > 5.0, "{merged}");
-    // Nothing is timed again.
+    // Nothing is timed again after the merge.
     let tuned = json(&run("both", &["tune", "a.ovolo", "--threads", "1", "--json"]));
     assert_eq!(number_of(&tuned, "timed"), number_of(&tuned, "rough"), "{tuned}");
     let table = std::fs::read_to_string(at.join("2/times-1.txt")).unwrap();
     std::fs::write(at.join("there.txt"), table.replacen("processor ", "processor not ", 1)).unwrap();
     let mixed = run("both", &["merge-times", "1/times-1.txt", "there.txt", "--out", "mixed.txt"]);
-    refused(&mixed, "times of different machines or versions are not of one table");
+    refused(&mixed, "times of different machines or versions cannot be merged");
     assert!(!at.join("mixed.txt").exists());
     let compared = said(&run("both", &["merge-times", "2/times-1.txt", "there.txt", "--compare"]));
     assert!(compared.contains("kernels in both, median ratio 1.000, Spearman 1.000"), "{compared}");
     assert!(compared.contains("`processor not "), "{compared}");
-    refused(&run("both", &["merge-times", "a.ovolo"]), "a.ovolo: this is no table of times");
+    refused(&run("both", &["merge-times", "a.ovolo"]), "a.ovolo: this is not a table of times");
 }
 
 fn number_of(value: &Value, key: &str) -> f64 {

@@ -1,4 +1,4 @@
-//! The program: its commands, what they print, and what they keep.
+//! Tests of the program: its commands, what they print, and what they keep.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Packing: the hard instances, tables with mistakes, and `ovolo pack` as a program.
+//! Tests packing: the hard instances, tables with mistakes, and the command `ovolo pack`.
 #![allow(clippy::unwrap_used)]
 
 use ovolo::memory::{Exact, Packing, Planner, planners};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What every hard instance is known to fit in.
+/// The capacity in which every hard instance is known to fit.
 const CAPACITY: usize = 1 << 20;
 
 /// Compares with `snapshots/memory/NAME.snap`.
@@ -33,7 +33,8 @@ fn instances() -> Vec<(String, Table)> {
     found
 }
 
-/// The peak of a packing, from its text alone: moment by moment, what is live lies apart.
+/// Computes the peak of a packing from its text alone, and checks at every moment that live buffers do not
+/// overlap.
 fn peak(text: &str) -> usize {
     let mut events: BTreeMap<usize, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
     let mut rows = Vec::new();
@@ -53,9 +54,15 @@ fn peak(text: &str) -> usize {
         for at in begins {
             let (size, offset) = rows[at];
             let below = live.range(..=offset).next_back();
-            assert!(below.is_none_or(|(start, size)| start + size <= offset), "row {at} lies on another");
+            assert!(
+                below.is_none_or(|(start, size)| start + size <= offset),
+                "row {at} overlaps the buffer below it"
+            );
             let above = live.range(offset..).next();
-            assert!(above.is_none_or(|(start, _)| offset + size <= *start), "row {at} lies under another");
+            assert!(
+                above.is_none_or(|(start, _)| offset + size <= *start),
+                "row {at} overlaps the buffer above it"
+            );
             live.insert(offset, size);
             peak = peak.max(offset + size);
         }
@@ -95,7 +102,7 @@ fn heuristics_pack_correctly_if_not_well() {
 }
 
 #[test]
-fn tables_come_back_as_they_went() {
+fn tables_are_read_and_written_unchanged() {
     let text = "size,id,upper,alignment,lower\r\n\r\n4,\"b,1\", 3,2,0\r\n0,b2,5,1,5\r\n";
     let table = Table::read("x.csv", format!("\u{feff}{text}").as_bytes()).unwrap();
     assert_eq!(table.ids, ["b,1", "b2"]);
@@ -145,7 +152,7 @@ fn mistakes_are_reported_with_their_lines() {
     compare("table-errors", &report);
 }
 
-/// A directory of this test's own, empty.
+/// Returns an empty directory for one test.
 fn directory(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&path);
@@ -168,7 +175,7 @@ fn listing(path: &Path) -> Vec<String> {
 const SMALL: &str = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n";
 
 #[test]
-fn the_program_writes_offsets_and_says_what_it_found() {
+fn the_program_writes_offsets_and_reports_the_result() {
     let at = directory("pack-writes");
     std::fs::write(at.join("small.csv"), SMALL).unwrap();
     let output = pack(&at, &["small.csv", "--out", "out/deep", "--capacity", "12"]);
@@ -182,7 +189,8 @@ fn the_program_writes_offsets_and_says_what_it_found() {
     insta::assert_snapshot!(value, @r#"{"tables":[{"bytes":12,"file":"out/small.csv","fits":true,"gained":0,"lower_bound":12,"name":"small","proven":true,"steps":0}]}"#);
 }
 
-/// As many buffers at any time, of any size: with a thousand of them a question touches hundreds.
+/// The same number of live buffers at any time, of random sizes: with a thousand of them, one test of a
+/// position touches hundreds.
 fn crowd(count: usize) -> String {
     let mut text = "id,lower,upper,size\n".to_owned();
     for at in 0..count {
@@ -194,13 +202,13 @@ fn crowd(count: usize) -> String {
 }
 
 #[test]
-fn steps_are_worth_the_same_however_many_buffers_there_are() {
+fn steps_take_the_same_time_for_any_number_of_buffers() {
     let at = directory("pack-crowd");
     std::fs::write(at.join("crowd.csv"), crowd(1000)).unwrap();
     let output = pack(&at, &["crowd.csv", "--out", "out", "--steps", "40000"]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{said}");
-    // A question is worth several steps, so they do not go into any number.
+    // One test takes several steps, so the limit need not be hit exactly.
     let steps: u64 = said.split(" steps").next().unwrap().rsplit(' ').next().unwrap().parse().unwrap();
     assert!(said.contains("not proven optimal") && (39_000..=40_000).contains(&steps), "{said}");
     assert!(said.contains(" without gain"), "{said}");
@@ -239,7 +247,7 @@ fn the_program_writes_nothing_when_something_is_wrong() {
     compare("program-errors", &report);
 }
 
-/// Heuristics on thousands of buffers take as long as a search: they are counted, and told.
+/// Heuristics on thousands of buffers take as long as a search, so they count as steps and show in the bar.
 #[test]
 fn heuristics_count_where_there_are_thousands_of_buffers() {
     let table = Table::read("crowd.csv", crowd(8000).as_bytes()).unwrap();
@@ -250,12 +258,12 @@ fn heuristics_count_where_there_are_thousands_of_buffers() {
         (packing, told)
     };
     let (first, told) = all(0);
-    assert!(first.steps == 0 && told.is_empty(), "one order is always tried, and no more");
+    assert!(first.steps == 0 && told.is_empty(), "exactly one order is always tried");
     let (packing, told) = all(12_000);
     assert!(packing.steps > 4_000 && packing.steps <= 12_000, "{}", packing.steps);
     assert!(
         told.len() > 2 && told[0].0 < 12_000 && told.is_sorted(),
-        "the bar is there from the start: {told:?}"
+        "the bar is shown from the start: {told:?}"
     );
     assert!(packing.peak <= first.peak);
     let (again, _) = all(12_000);

@@ -1,4 +1,4 @@
-//! Calls of every op that kernels are generated for, over many shapes and types.
+//! Calls of every op that has generated kernels, with many shapes and types.
 
 use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::backend::Call;
@@ -6,11 +6,11 @@ use ovolo::op;
 use ovolo::tensor::{DType, Layout, Tensor, TensorType};
 use ovolo_cuda::Job;
 
-/// The types that kernels are asked for.
+/// The types of the kernels.
 pub const FLOATS: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::F64];
 pub const INTEGERS: [DType; 4] = [DType::I32, DType::I64, DType::I8, DType::U8];
 
-/// One call with values.
+/// One call with its operands.
 pub struct Case {
     pub op: &'static str,
     pub attrs: Attrs,
@@ -19,7 +19,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// A call of an op; `None` where the op does not take it.
+    /// Returns a call of an op; `None` if the op refuses it.
     pub fn new(op: &'static str, attrs: Attrs, operands: Vec<Tensor>) -> Option<Self> {
         let def = crate::common::ops().get(op).unwrap();
         let attrs = op::complete(def, attrs);
@@ -28,27 +28,27 @@ impl Case {
         Some(Self { op, attrs, operands, ty })
     }
 
-    /// The kernels.
+    /// The kernels of the call.
     pub fn job(&self) -> Result<Job, String> {
         let op = crate::common::ops().get(self.op).unwrap();
         let types: Vec<&TensorType> = self.operands.iter().map(Tensor::ty).collect();
         ovolo_cuda::job(&Call { op, attrs: &self.attrs, inputs: &types, output: &self.ty, threads: 1 })
     }
 
-    /// The reference.
+    /// The result of the reference evaluation.
     pub fn reference(&self) -> Tensor {
         let operands: Vec<&Tensor> = self.operands.iter().collect();
         crate::common::ops().get(self.op).unwrap().evaluate(&self.attrs, &operands, &self.ty)
     }
 
-    /// What it is, in one line.
+    /// Describes the call in one line.
     pub fn name(&self) -> String {
         let types: Vec<String> = self.operands.iter().map(|operand| operand.ty().to_string()).collect();
         format!("{}({}){} -> {}", self.op, types.join(", "), self.attrs, self.ty)
     }
 }
 
-/// Seeded numbers.
+/// Seeded random numbers.
 pub struct Random(u64);
 
 impl Random {
@@ -71,12 +71,12 @@ impl Random {
         from[self.below(from.len())]
     }
 
-    /// Sizes: one, odd ones, ones that fill vectors.
+    /// Returns a size: one, an odd one, or one that fills vectors.
     pub fn size(&mut self) -> usize {
         self.pick(&[1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 32, 33])
     }
 
-    /// A shape of some rank with at most so many elements; now and then it is empty.
+    /// Returns a shape of this rank with at most `most` elements, sometimes an empty one.
     pub fn shape(&mut self, rank: usize, most: usize) -> Vec<usize> {
         let mut shape: Vec<usize> = (0..rank).map(|_| self.size()).collect();
         while shape.iter().product::<usize>() > most {
@@ -89,7 +89,7 @@ impl Random {
         shape
     }
 
-    /// Values about zero; small integers of either sign.
+    /// Returns values around zero, or small integers of both signs.
     pub fn tensor(&mut self, dtype: DType, shape: &[usize]) -> Tensor {
         let count = shape.iter().product::<usize>();
         let values: Vec<f64> = (0..count)
@@ -106,20 +106,20 @@ impl Random {
         Tensor::from_f64(dtype, shape, &values)
     }
 
-    /// Positive values.
+    /// Returns positive values.
     pub fn positive(&mut self, dtype: DType, shape: &[usize]) -> Tensor {
         let values: Vec<f64> =
             self.tensor(DType::F64, shape).to_f64().iter().map(|v| v.abs() + 0.25).collect();
         Tensor::from_f64(dtype, shape, &values)
     }
 
-    /// A shape that broadcasts to another.
+    /// Returns a shape that broadcasts to another.
     pub fn narrower(&mut self, shape: &[usize]) -> Vec<usize> {
         let skip = if self.below(3) == 0 { self.below(shape.len() + 1) } else { 0 };
         shape[skip..].iter().map(|size| if self.below(3) == 0 { 1 } else { *size }).collect()
     }
 
-    /// A pair of shapes that broadcast with each other.
+    /// Returns two shapes that broadcast with each other.
     pub fn pair(&mut self) -> (Vec<usize>, Vec<usize>) {
         let rank = self.below(7);
         let shape = self.shape(rank, 3000);
@@ -174,7 +174,7 @@ fn post(steps: Vec<Step>) -> Attrs {
     Attrs::new().with("post", Attr::Post(steps))
 }
 
-/// Elementwise ops of one operand.
+/// Elementwise ops with one operand.
 pub fn unary(r: &mut Random) -> Vec<Option<Case>> {
     let mut cases = Vec::new();
     let with = [
@@ -194,7 +194,7 @@ pub fn unary(r: &mut Random) -> Vec<Option<Case>> {
             } else {
                 r.tensor(dtype, &shape)
             };
-            // What an integer cannot hold is the same on no two machines.
+            // Conversions out of an integer's range differ between machines, so they are not compared.
             if matches!(op, "exp" | "reciprocal" | "log") && !dtype.is_float() {
                 continue;
             }
@@ -207,7 +207,7 @@ pub fn unary(r: &mut Random) -> Vec<Option<Case>> {
     }
     let shape = r.shape(3, 500);
     cases.push(Case::new("not", Attrs::new(), vec![r.tensor(DType::Bool, &shape)]));
-    // Enough for several vectors a thread, with some left over.
+    // Enough elements for several vectors in each thread, with a remainder.
     let x = r.tensor(DType::F32, &[1024 * 4 * 1024 + 3]);
     cases.push(Case::new("relu", Attrs::new(), vec![x]));
     let x = r.tensor(DType::F16, &[1024 * 8 * 1024, 1]);
@@ -215,7 +215,7 @@ pub fn unary(r: &mut Random) -> Vec<Option<Case>> {
     cases
 }
 
-/// Elementwise ops of two and three operands, with broadcasting.
+/// Elementwise ops with two and three operands, with broadcasting.
 pub fn binary(r: &mut Random) -> Vec<Option<Case>> {
     let mut cases = Vec::new();
     let numbers = ["add", "sub", "mul", "div", "pow", "min", "max", "mod"];
@@ -304,7 +304,7 @@ pub fn tree(r: &mut Random) -> Vec<Option<Case>> {
             cases.push(Case::new("tree", post(steps), operands));
         }
     }
-    // A gate, with enough for several vectors a thread and some left over.
+    // A gate with enough elements for several vectors in each thread, and a remainder.
     let wide = [1024 * 4 * 1024 + 3];
     let operands = vec![r.tensor(DType::F32, &wide), r.tensor(DType::F32, &wide)];
     let gate = ["sigmoid", "push", "tanh", "pop-mul"].map(|op| step(op, &[])).to_vec();
@@ -312,7 +312,7 @@ pub fn tree(r: &mut Random) -> Vec<Option<Case>> {
     cases
 }
 
-/// Steps on a value, some of which are other values with steps of their own.
+/// Adds steps to a value; some of their operands are values with steps of their own.
 fn grow(
     r: &mut Random,
     dtype: DType,
@@ -361,7 +361,7 @@ pub fn reduce(r: &mut Random) -> Vec<Option<Case>> {
             }
         }
     }
-    // Rows for a thread, a warp, a block and many blocks; columns for one and for many.
+    // Rows for a thread, a warp, a block and many blocks; columns for one block and for many.
     let shapes: [(&[usize], &[i64]); 11] = [
         (&[1000, 7], &[1]),
         (&[33, 1536], &[1]),
@@ -477,7 +477,7 @@ pub fn pool(r: &mut Random) -> Vec<Option<Case>> {
     cases
 }
 
-/// Copies: transposes, slices, pads, expansions, concatenations, gathers.
+/// Ops that copy: transposes, slices, pads, expansions, concatenations, gathers.
 pub fn moved(r: &mut Random) -> Vec<Option<Case>> {
     let mut cases = Vec::new();
     let types = [DType::F32, DType::F16, DType::I64, DType::Bool, DType::I8, DType::BF16];
@@ -556,7 +556,7 @@ pub fn moved(r: &mut Random) -> Vec<Option<Case>> {
     cases
 }
 
-/// Conversions between layouts, and ops on other layouts than the default.
+/// Conversions between layouts, and ops on layouts other than the default.
 pub fn layout(r: &mut Random) -> Vec<Option<Case>> {
     let mut cases = Vec::new();
     let parse = |name: &str| name.parse::<Layout>().unwrap();
@@ -591,7 +591,7 @@ pub fn layout(r: &mut Random) -> Vec<Option<Case>> {
     cases
 }
 
-/// Gradients of elementwise ops, with what they sum along.
+/// Gradients of elementwise ops, including the sums over broadcast axes.
 pub fn gradient(r: &mut Random) -> Vec<Option<Case>> {
     let mut cases = Vec::new();
     let with = [
@@ -626,7 +626,7 @@ pub fn gradient(r: &mut Random) -> Vec<Option<Case>> {
             }
         }
     }
-    // A bias in the middle, and a scalar: many elements for each.
+    // A bias along a middle axis, and a scalar: many elements are added for each.
     for (narrow, operand) in [(&[8_usize, 1, 1][..], 1), (&[], 1), (&[33], 1)] {
         let wide = [16, 8, 31, 33];
         let attrs = Attrs::new().with("of", Attr::Post(vec![step("mul", &[])])).int("operand", operand);
@@ -708,10 +708,10 @@ pub fn product(r: &mut Random) -> Vec<Option<Case>> {
     cases
 }
 
-/// A family: its name, and the cases of a seed.
+/// A family: its name, and a function that draws its cases.
 pub type Family = (&'static str, fn(&mut Random) -> Vec<Option<Case>>);
 
-/// Every family.
+/// All families.
 pub const FAMILIES: &[Family] = &[
     ("unary", unary),
     ("binary", binary),

@@ -1,8 +1,9 @@
-// cuBLASLt's entry points that ovolo uses, on a processor, beside the stand-in for the driver.
+// The entry points of cuBLASLt that ovolo uses, computed on the processor; it works with the stand-in for the
+// driver.
 //
-// What a call is told of its operands is held against the memory that is there: types, sizes, leading dimensions,
-// strides, alignment, scratch, and the algorithm, which must be one that was named for the very same product. A
-// product runs when its stream does.
+// The description of each call's operands is checked against the real memory: types, sizes, leading
+// dimensions, strides, alignment, scratch, and the algorithm, which must have been returned for the same
+// product. A product runs when its stream runs.
 #include "library.h"
 #include <algorithm>
 
@@ -12,7 +13,7 @@ enum Epilogue { DEFAULT = 1, RELU = 2, BIAS = 4, GELU = 32 };
 
 static std::recursive_mutex lock;
 typedef std::lock_guard<std::recursive_mutex> Guard;
-// How many algorithms there are for each product, and the microseconds that each takes.
+// The number of algorithms for each product, and the microseconds that each takes.
 static const int ALGORITHMS = 3;
 static int delays[ALGORITHMS];
 
@@ -95,7 +96,7 @@ EXPORT int cublasLtMatmulPreferenceSetAttribute(Preference* preference, int attr
   return SUCCESS;
 }
 
-// What the product is, as one number.
+// Identifies the product by one number.
 static uint64_t print_of(const Operation& operation, const Layout* const* layouts) {
   uint64_t print = 1469598103934665603ull;
   auto mix = [&](uint64_t value) { print = (print ^ value) * 1099511628211ull; };
@@ -106,7 +107,7 @@ static uint64_t print_of(const Operation& operation, const Layout* const* layout
   }
   return print;
 }
-// Whether the operands make a product.
+// Whether the operands form a product.
 static int fits(const Operation& operation, const Layout* const* layouts) {
   const Layout &a = *layouts[0], &b = *layouts[1], &c = *layouts[2], &d = *layouts[3];
   if (a.rows != d.rows || b.columns != d.columns || a.columns != b.rows) return INVALID_VALUE;
@@ -147,7 +148,7 @@ EXPORT int cublasLtMatmulAlgoGetHeuristic(Handle* handle, Operation* operation, 
 static double scale_of(const Operation& operation, const void* at) {
   return operation.scale == F64 ? *(const double*)at : *(const float*)at;
 }
-// The bytes of a matrix, on the alignment of the widest access.
+// The bytes of a matrix, aligned for the widest access.
 static void* reach(const char* what, const void* at, const Layout& layout) {
   size_t elements = (layout.columns - 1) * layout.leading + layout.rows + (layout.batch - 1) * layout.stride;
   void* found = standin_reach((uint64_t)at, elements * size_of(layout.type));
@@ -185,7 +186,7 @@ EXPORT int cublasLtMatmul(Handle* handle, Operation* operation, const void* alph
     int type = ld.type;
     auto operand = [&](double value) { return what.compute == COMPUTE_TF32 ? tf32(value) : value; };
     for (int g = 0; g < ld.batch; ++g) {
-      // In the order of the left operand, so that each of its elements is read once a column.
+      // In the order of the left operand, so that each of its elements is read once for each column.
       std::vector<double> l(la.rows * la.columns), sums(ld.rows);
       for (size_t k = 0; k < la.columns; ++k) for (size_t i = 0; i < la.rows; ++i)
         l[k * la.rows + i] = operand(read_number(type, left, g * la.stride + k * la.leading + i));
@@ -197,7 +198,7 @@ EXPORT int cublasLtMatmul(Handle* handle, Operation* operation, const void* alph
         }
         for (size_t i = 0; i < ld.rows; ++i) {
           double value = factor * sums[i];
-          // What is multiplied by nothing is not read: it may be no number.
+          // A value that is multiplied by zero is not read, because it may be NaN.
           if (share != 0) value += share * read_number(type, added, g * lc.stride + j * lc.leading + i);
           if (what.epilogue & BIAS) value += read_number(type, bias, i);
           if (what.epilogue & RELU) value = value > 0 ? value : value != value ? value : 0;
@@ -209,5 +210,5 @@ EXPORT int cublasLtMatmul(Handle* handle, Operation* operation, const void* alph
   }) ? EXECUTION_FAILED : SUCCESS;
 }
 
-// For tests: what an algorithm takes more.
+// For tests: makes an algorithm slower.
 EXPORT int standin_delay(int algorithm, int microseconds) { Guard guard(lock); delays[algorithm] = microseconds; return 0; }

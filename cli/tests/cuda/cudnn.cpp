@@ -1,8 +1,9 @@
-// cuDNN's entry points that ovolo uses, on a processor, beside the stand-in for the driver.
+// The entry points of cuDNN that ovolo uses, computed on the processor; it works with the stand-in for the
+// driver.
 //
-// What a call is told of its operands is held against the memory that is there: types, sizes, formats, scratch, and
-// whether the library has the algorithm for them, as its documentation says. A convolution runs when the stream does
-// that its handle was told of.
+// The description of each call's operands is checked against the real memory: types, sizes, formats, scratch,
+// and whether the library has the algorithm for them according to its documentation. A convolution runs when
+// the stream of its handle runs.
 #include "library.h"
 
 enum Status { SUCCESS = 0, BAD_PARAM = 2000, NOT_SUPPORTED = 3000, EXECUTION_FAILED = 5000 };
@@ -14,7 +15,7 @@ enum Algorithm { IMPLICIT_GEMM, IMPLICIT_PRECOMP_GEMM, GEMM, DIRECT, FFT, FFT_TI
 
 static std::recursive_mutex lock;
 typedef std::lock_guard<std::recursive_mutex> Guard;
-// The microseconds that each algorithm takes, and behind 64 each engine.
+// The microseconds that each algorithm takes, and from 64 on each engine.
 static int delays[128];
 
 struct Handle { void* stream = nullptr; };
@@ -40,7 +41,7 @@ template <class T> static int drop(T* one, const char* what) {
 }
 #define BEGIN Guard guard(lock); if (int code = standin_begin(__func__)) return code
 
-// Tests compile it as older versions, too: VERSION, and WITHOUT_GRAPHS.
+// Tests also compile older versions, with VERSION and WITHOUT_GRAPHS.
 #ifndef VERSION
 #define VERSION 92100
 #endif
@@ -110,7 +111,7 @@ EXPORT int cudnnSetActivationDescriptor(Activation* one, int mode, int, double) 
   return SUCCESS;
 }
 
-// Whether the operands make a convolution, and the library has the algorithm for it.
+// Whether the operands form a convolution for which the library has the algorithm.
 static int fits(const Tensor& x, const Tensor& w, const Window& v, const Tensor& y, int algorithm) {
   const long in[] = {x.h, x.w}, size[] = {w.h, w.w}, out[] = {y.h, y.w};
   for (int axis = 0; axis < 2; ++axis) {
@@ -166,7 +167,7 @@ static size_t place(const Tensor& t, long n, long c, long h, long w) {
 }
 static double scale_of(int kind, const void* at) { return kind == DOUBLE ? *(const double*)at : *(const float*)at; }
 
-// A convolution with what follows it; without a bias none is added, without a share nothing is.
+// A convolution with the steps after it; bias and residual are optional.
 static int queue(Handle* handle, const void* X, const Tensor& x, const void* W, const Tensor& w, const Window& v, int algorithm,
                  void* workspace, size_t bytes, const void* Z, double share, const void* B, int mode, void* Y, const Tensor& y) {
   if (int code = fits(x, w, v, y, algorithm)) return code;
@@ -257,5 +258,5 @@ EXPORT int cudnnAddTensor(Handle* handle, const void* alpha, Tensor* a, const vo
 #include "cudnn_graph.h"
 #endif
 
-// For tests: what an algorithm takes more.
+// For tests: makes an algorithm slower.
 EXPORT int standin_delay(int algorithm, int microseconds) { Guard guard(lock); delays[algorithm] = microseconds; return 0; }

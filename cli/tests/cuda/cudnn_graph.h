@@ -1,7 +1,8 @@
-// cuDNN's graphs of operations, on a processor. What a descriptor is told is held against what its kind takes: names,
-// types and counts, that what it links to is finished, and that nothing is told after. A graph names engines as the
-// library does for shapes of its kind: some that round or sum in less, some that no device has, one that is wrong. A
-// plan computes its graph operation by operation when the stream of its handle does.
+// cuDNN's operation graphs, on the processor. The attributes of a descriptor are checked against those of its
+// kind: names, types and counts, that linked descriptors are finished, and that nothing is set after
+// finalizing. A graph has engines as in the library for shapes of its kind: some that round or sum in a
+// narrower type, some that no device has, and one that is wrong. A plan computes its graph operation by
+// operation when the stream of its handle runs.
 #include <functional>
 #include <map>
 #include <sstream>
@@ -29,7 +30,7 @@ struct Node {
   Handle* handle = nullptr;
 };
 static std::set<Node*> nodes;
-// What the last graph was told.
+// The attributes of the last graph.
 static std::string told, refused;
 
 static int no(const std::string& why) { refused = why; return BAD_PARAM; }
@@ -39,7 +40,7 @@ EXPORT void cudnnGetLastErrorString(char* to, size_t most) {
   refused.clear();
 }
 
-// What each kind may be told: the type, how many (0 for any), and whether it must be.
+// The attributes of each kind: the type, the count (0 for any), and whether it is required.
 struct Takes { int type; size_t count; bool must; int kind = -1; };
 static const std::map<int, std::map<int, Takes>> TAKES = {
   {TENSOR, {{900, {T_INT, 1, true}}, {901, {T_DATA, 1, true}}, {902, {T_INT, 4, true}}, {903, {T_INT, 4, true}}, {906, {T_INT, 1, true}}, {907, {T_BOOL, 1, false}}, {908, {T_BOOL, 1, false}}}},
@@ -124,7 +125,7 @@ static int64_t take(GraphOf& graph, const Node* one) {
   return tensor.uid;
 }
 
-// Whether a size fits another one that it may be repeated for.
+// Whether a size equals another one or can be repeated to it.
 static bool repeats(const TensorOf& from, const TensorOf& to) {
   for (int d = 0; d < 4; ++d) if (from.sizes[d] != 1 && from.sizes[d] != to.sizes[d]) return false;
   return true;
@@ -207,7 +208,7 @@ static int describe(Node* one) {
   return SUCCESS;
 }
 
-// The engines that there are for a graph, in a mode of asking: 3 is A, 1 is B, 2 is what always runs.
+// The engines for a graph in a heuristic mode: 3 is A, 1 is B, 2 is the fallback.
 static std::vector<EngineOf> engines(const GraphOf& graph, int64_t mode) {
   int type = F32;
   size_t bytes = 0;
@@ -287,7 +288,7 @@ EXPORT int cudnnBackendGetAttribute(Node* one, int name, int type, int64_t room,
   return no("no such attribute");
 }
 
-// Values of a tensor in the order of its sizes.
+// The values of a tensor in the order of its sizes.
 typedef std::vector<double> Values;
 static size_t elements(const TensorOf& t) { return (size_t)(t.sizes[0] * t.sizes[1] * t.sizes[2] * t.sizes[3]); }
 template <class Each> static void each(const TensorOf& t, Each each) {
@@ -428,7 +429,7 @@ EXPORT int cudnnBackendExecute(Handle* handle, Node* plan, Node* pack) {
   }) ? EXECUTION_FAILED : SUCCESS;
 }
 
-// For tests: what the library was told of the last graph.
+// For tests: returns the attributes of the last graph.
 EXPORT int standin_told(char* to, size_t most) {
   Guard guard(lock);
   snprintf(to, most, "%s", told.c_str());

@@ -1,5 +1,5 @@
-//! Plans through the runtime, on a device or on the stand-in for one: values, and what the runtime does on the
-//! way. On the stand-in each plan runs in several orders of what may run in several.
+//! Tests plans in the runtime, on a device or on the stand-in for one: values, and the calls that the runtime
+//! makes. On the stand-in, each plan runs in several orders of the work that may be reordered.
 
 use super::case::{Case, FAMILIES, Random};
 use super::standin::{self, ORDERS, Standin};
@@ -22,10 +22,12 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// Runs of a session: the first queues each step, the second keeps them, the others replay.
+/// The runs of a session: the first queues each step, the second records them, and the others replay the
+/// recording.
 const RUNS: usize = 4;
 
-/// Graphs that take the runtime's ways: a name, a text, and how many streams the plan takes at least.
+/// Graphs that use different parts of the runtime: the name, the text, and the fewest streams that the plan
+/// uses.
 pub const GRAPHS: &[(&str, &str, usize)] = &[
     (
         "two_steps",
@@ -76,7 +78,7 @@ impl Artifacts for Kept {
     }
 }
 
-/// A graph of lines, constants and inputs first.
+/// Parses a graph in which constants and inputs may be declared late.
 pub fn parsed(source: &str) -> Result<Graph, String> {
     let (leaves, ops): (Vec<&str>, Vec<&str>) =
         source.lines().map(str::trim).partition(|line| line.contains("= input") || line.contains("= const"));
@@ -85,7 +87,7 @@ pub fn parsed(source: &str) -> Result<Graph, String> {
         .map_err(|error| error.to_string())
 }
 
-/// A graph through a pipeline gives the reference's values.
+/// Checks that a graph through a pipeline gives the reference's values.
 pub fn graph(name: &str, pipeline: &str, graph: Graph, streams: usize) -> Result<(), Failed> {
     let inputs = |run: usize| -> Vec<Tensor> {
         let one = |node: &Node| common::random(&format!("{}{run}", node.name), node.ty.dtype, &node.ty.shape);
@@ -112,19 +114,19 @@ pub fn graph(name: &str, pipeline: &str, graph: Graph, streams: usize) -> Result
     played(name, &compilation.program, &compilation.plan, &runs, &near)
 }
 
-/// One of the graphs.
+/// Checks one of the graphs.
 pub fn named(name: &str, source: &str, streams: usize) -> Result<(), Failed> {
     graph(name, "cuda", parsed(source)?, streams)
 }
 
-/// Whether a relative error is what rounding makes; that of a NaN is not.
+/// Whether a relative error can come from rounding; NaN cannot.
 pub fn small(error: f64) -> bool {
     error <= 1e-4
 }
 
 pub type Near<'a> = &'a dyn Fn(usize, &[Tensor]) -> Result<(), String>;
 
-/// A plan runs, in all orders on the stand-in, and leaves nothing behind.
+/// Checks that a plan runs in all orders on the stand-in, and leaves nothing allocated.
 fn played(
     name: &str,
     program: &Graph,
@@ -135,7 +137,7 @@ fn played(
     ordered(name, program, plan, runs, near, &ORDERS)
 }
 
-/// The same in some orders.
+/// Does the same in some orders.
 pub fn ordered(
     name: &str,
     program: &Graph,
@@ -165,7 +167,7 @@ fn module(plan: &Plan) -> Result<Module, String> {
     Ok(Module::new(&plan::generated(plan)?.0))
 }
 
-/// What no run may do: it was done when the session was made.
+/// Calls that no run may make, because they belong to the creation of a session.
 const NEVER: &[&str] = &[
     "cuMemAlloc_v2",
     "cuMemHostAlloc",
@@ -211,15 +213,15 @@ fn run(
     near(0, session.run(&inputs).map_err(|error| error.to_string())?)
 }
 
-/// Steps of the host between those of the device, as they come: what the device computes is read by the host
-/// and goes back, and places on the host are used again.
+/// Steps on the host between steps on the device, in this order: the host reads results of the device and
+/// sends new values back, and memory on the host is reused.
 const MIXED: &str = "x: f32[24,40] = input\ny: f32[24,40] = input\na = cuda.upload(x)\n\
     b = cuda.softmax(a) {axis: 1}\nc = cuda.download(b)\nd = native.exp(y)\ne = native.add(c, d)\nf = cuda.upload(e)\n\
     g = cuda.transpose(f) {perm: [1,0]}\nh = cuda.download(g)\ni = native.transpose(d) {perm: [1,0]}\n\
     j = native.mul(h, i)\nk = cuda.upload(j)\nl = cuda.softmax(k) {axis: 0}\nm = cuda.download(l)\n\
     n = native.add(m, h)\nreturn n\nreturn c";
 
-/// A plan of the host and the device together.
+/// A plan that uses both the host and the device.
 pub fn mixed() -> Result<(), Failed> {
     let graph = parsed(MIXED)?;
     let plan = planned(&graph)?;
@@ -243,7 +245,7 @@ pub fn mixed() -> Result<(), Failed> {
     played("mixed", &graph, &plan, &runs, &near)
 }
 
-/// The pipeline `mixed` has the device compute what is worth a copy, and the host what is not.
+/// The pipeline `mixed` runs work on the device if it is worth a copy, and other work on the host.
 pub fn the_pipeline_mixes() -> Result<(), Failed> {
     let chosen = |source: &str| -> Result<Vec<&'static str>, String> {
         let mut options = common::pipeline("mixed", 2);
@@ -268,7 +270,7 @@ pub fn the_pipeline_mixes() -> Result<(), Failed> {
     Ok(())
 }
 
-/// The plan of a graph of lowered ops, in their order.
+/// Returns the plan of a graph of lowered ops, in their order.
 pub fn planned(graph: &Graph) -> Result<Plan, String> {
     let ask = |call: &Call<'_>, _: &[bool]| call.contract().map(|contract| (contract, 0.0));
     let (orders, planners) = (execution_orders(), planners());
@@ -280,7 +282,7 @@ pub fn planned(graph: &Graph) -> Result<Plan, String> {
     Plan::new(graph, &[], 1, &ask, &|_| 0.0, &settings).map_err(|error| error.to_string())
 }
 
-/// A model, stripped: its own weights are not there, seeded ones are.
+/// Runs a stripped model with seeded weights.
 pub fn model(name: &str, path: &Path, pipeline: &str) -> Result<(), Failed> {
     let options = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
     let loaded =
@@ -312,15 +314,15 @@ pub fn model(name: &str, path: &Path, pipeline: &str) -> Result<(), Failed> {
     ordered(&format!("{name}_{pipeline}"), &compilation.program, &compilation.plan, &runs, &near, orders)
 }
 
-/// The models that the stand-in runs.
+/// The models that run on the stand-in.
 const SMALL: &[&str] = &["nasrnn"];
 
-/// Whether the stand-in runs a model: it takes minutes for a large one.
+/// Whether a model runs on the stand-in, which takes minutes for a large one.
 pub fn is_small(name: &str) -> bool {
     SMALL.contains(&name)
 }
 
-/// The cases of a family as one plan: each operand is copied to the device, the result back.
+/// Returns the cases of a family as one graph: each operand is copied to the device, and the result back.
 fn lowered(cases: &[Case]) -> Result<Graph, String> {
     let mut graph = Graph::new();
     let add = |graph: &mut Graph, op: &str, attrs: &ovolo::attr::Attrs, inputs: Vec<_>, name: &str| {
@@ -347,12 +349,12 @@ fn lowered(cases: &[Case]) -> Result<Graph, String> {
     Ok(graph)
 }
 
-/// The values of a family's kernels, all in one plan.
+/// Checks the values of a family's kernels, all in one plan.
 pub fn family(number: usize) -> Result<(), Failed> {
     let (name, cases) = FAMILIES[number];
     let cases: Vec<Case> = cases(&mut Random::new(number as u64 + 1)).into_iter().flatten().collect();
-    // A view is no kernel, and some conversions are asked for alone. The stand-in is slow, and the kernels'
-    // values are tested without it: some of them do for the way there.
+    // Views have no kernels, and some conversions can only be tested alone. The stand-in is slow, and the
+    // kernels' values are tested without it, so some of them are enough here.
     let there =
         |case: &Case| case.op != "reshape" && common::ops().get(&format!("cuda.{}", case.op)).is_some();
     let share = if standin::on_device() { 1 } else { 4 };
@@ -371,7 +373,7 @@ pub fn family(number: usize) -> Result<(), Failed> {
     ordered(name, &graph, &plan, &runs, &near, &ORDERS[..2])
 }
 
-/// What the driver says comes with the step, its own words and what to do.
+/// Errors of the driver name the step, and contain the driver's own words and advice.
 pub fn errors_say_what_to_do() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
     let graph = parsed(GRAPHS[0].1)?;
@@ -401,12 +403,12 @@ pub fn errors_say_what_to_do() -> Result<(), Failed> {
         ("cuModuleLoadData", 0, 200, &["CUDA_ERROR_INVALID_IMAGE", "ovolo cache clear"]),
         ("cuModuleGetFunction", 1, 500, &["CUDA_ERROR_NOT_FOUND (500): named symbol not found", "transpose"]),
         ("cuStreamCreate", 0, 2, &["cuStreamCreate", "CUDA_ERROR_OUT_OF_MEMORY"]),
-        // What no driver answers that is known.
+        // An error code that no driver documents.
         (
             "cuEventCreate",
             0,
             31999,
-            &["cuEventCreate: code 31999, which the library has no name for", "doctor"],
+            &["cuEventCreate: code 31999, which is unknown to the library", "doctor"],
         ),
     ] {
         standin.fail(entry, after, code);
@@ -444,7 +446,7 @@ pub fn errors_say_what_to_do() -> Result<(), Failed> {
             Ok(_) => return Err(format!("`{entry}` fails, and the run does not").into()),
             Err(error) => says(error.to_string(), words)?,
         }
-        // What failed once and not again leaves a session that runs.
+        // After a single failure, the session runs again.
         let outputs = session.run(&inputs).map_err(|error| format!("after `{entry}`: {error}"))?;
         if !small(common::relative_error(&outputs[0], &reference[0])) {
             return Err(format!("after `{entry}` the values are wrong").into());
@@ -454,8 +456,8 @@ pub fn errors_say_what_to_do() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Machine code is compiled once for all sessions that keep it, and a plan that was stored runs as it did; one
-/// whose values lie in the wrong memory is refused.
+/// Machine code is compiled once for all sessions that keep it. A stored plan runs as before, and one whose
+/// values are in the wrong memory is refused.
 pub fn machine_code_and_plans_are_kept() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("device_cache");
@@ -505,8 +507,8 @@ pub fn machine_code_and_plans_are_kept() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A model in `f16` fuses as one in `f32` does: the gate is one kernel on the device, and on the processor its ops
-/// are steps of chains; values are the reference's within the rounding of the type.
+/// A model in `f16` fuses like one in `f32`: the gate is one kernel on the device, and on the processor its
+/// ops are steps of chains. The values equal the reference's within the rounding of the type.
 pub fn models_in_f16_fuse() -> Result<(), Failed> {
     let graph = parsed(
         "x: f16[24,40] = input\nc: f16[24,32] = input\nw: f16[40,32] = const ~1\nb: f16[32] = const ~2\n\
@@ -544,11 +546,11 @@ pub fn models_in_f16_fuse() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Copies have streams of their own, and run beside kernels where they share no bytes with them.
+/// Copies have their own streams, and run at the same time as kernels with which they share no bytes.
 pub fn copies_run_beside_kernels() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
-    // The second input is copied there while the first one is worked on, and the first result back while the second
-    // one is: they share no bytes, since what comes of the first is read at the end.
+    // The second input is copied while the first one is used, and the first result is copied back while the
+    // second input is used. They share no bytes, because the first result is read only at the end.
     let graph = parsed(
         "x: f32[40,40] = input\ny: f32[40,40] = input\na = softmax(x) {axis: 1}\nb = transpose(a) {perm: [1,0]}\n         c = softmax(y) {axis: 1}\nd = concat(b, c) {axis: 0}\ne = softmax(d) {axis: 0}\nreturn a\nreturn e",
     )?;
@@ -595,7 +597,7 @@ pub fn copies_run_beside_kernels() -> Result<(), Failed> {
             *beside += standin.beside();
         }
     }
-    // Queued step by step, and replayed.
+    // The first runs queue each step; later ones replay.
     if beside.contains(&0) {
         return Err(format!("in some run no copy is beside a kernel in any order: {beside:?}\n{plan}").into());
     }
@@ -603,7 +605,7 @@ pub fn copies_run_beside_kernels() -> Result<(), Failed> {
     Ok(())
 }
 
-/// The stand-in sees what it is for: a wait that is left out gives a wrong value in some order.
+/// The stand-in can detect missing waits: leaving one out gives a wrong value in some order.
 pub fn a_missing_wait_shows() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
     let graph = parsed(GRAPHS[1].1)?;

@@ -1,5 +1,5 @@
-//! Graphs of operations by cuDNN, on a device or on the stand-in: values, what the library is told, what is refused and
-//! why, what is chosen, and what tuning makes of the engines.
+//! Tests cuDNN's operation graphs, on a device or on the stand-in: values, the calls to the library, refusals
+//! and their reasons, choices, and the tuning of engines.
 
 use super::case::{Case, Random};
 use super::device::{self, Kept};
@@ -25,8 +25,8 @@ pub const TESTS: &[Test] = &[
     ("graphs_of_convolutions", convolutions, Place::Driver, &["cudnn"]),
     ("graphs_of_attention", attentions, Place::Driver, &["cudnn"]),
     ("graphs_that_are_refused", refused, Place::Standin, &["cudnn"]),
-    ("graphs_are_told_as_they_are", told, Place::Standin, &["cudnn"]),
-    ("graphs_are_chosen_with_what_follows", chosen_graphs, Place::Standin, &["cudnn"]),
+    ("graphs_as_the_library_receives_them", told, Place::Standin, &["cudnn"]),
+    ("graphs_are_fused_with_following_ops", chosen_graphs, Place::Standin, &["cudnn"]),
     ("errors_of_graphs_say_what_to_do", errors_say_what_to_do, Place::Standin, &["cudnn"]),
     ("tuning_picks_the_fastest_engine", tuning_picks_the_fastest_engine, Place::Standin, &["cudnn"]),
     ("tuning_prices_copies", tuning_prices_copies, Place::Standin, &["cudnn"]),
@@ -46,7 +46,8 @@ fn chain(links: &[Link<'_>]) -> Attrs {
     Attrs::new().with("post", Attr::Post(links.iter().map(step).collect()))
 }
 
-/// Convolutions in every type and layout with what graphs take after them, by every engine that computes them.
+/// Convolutions in every type and layout with the steps that graphs support, by every engine that computes
+/// them.
 fn convolution_cases() -> Result<Vec<One>, String> {
     let r = &mut Random::new(21);
     // Input, weights, pads, strides, dilations, groups, result.
@@ -93,7 +94,8 @@ fn convolution_cases() -> Result<Vec<One>, String> {
                             layout: layout.parse()?,
                             form: "-graph",
                         };
-                        // Of the stand-in's last two no device has one, and one is wrong.
+                        // Of the stand-in's last two engines, no device has one, and the other gives wrong
+                        // results.
                         let right =
                             standin::on_device() || !LAST[usize::from(dtype != DType::F32)].contains(&engine);
                         if right && accepted(&one) {
@@ -107,7 +109,7 @@ fn convolution_cases() -> Result<Vec<One>, String> {
     Ok(list)
 }
 
-/// Of the stand-in's engines those that do not compute what they should, in `f32` and narrower.
+/// The stand-in's engines that do not work, for `f32` and for narrower types.
 const LAST: [&[i64]; 2] = [&[1, 3], &[3, 5]];
 
 fn accepted(one: &One) -> bool {
@@ -115,7 +117,7 @@ fn accepted(one: &One) -> bool {
     contract(&format!("cudnn.{}{}", one.case.op, one.form), &one.attrs(), &types).is_ok()
 }
 
-/// Convolutions have the reference's values, with all that follows them.
+/// Convolutions have the reference's values, with all steps after them.
 fn convolutions() -> Result<(), Failed> {
     let cases = convolution_cases()?;
     if !standin::on_device() {
@@ -123,7 +125,8 @@ fn convolutions() -> Result<(), Failed> {
             let is = |one: &&One| one.case.ty.dtype == dtype && one.layout.to_string() == layout;
             cases.iter().filter(is).count()
         };
-        // In nchw four chains; in nhwc all but the one with a step that there is not. Two engines of `f32`, four else.
+        // Four chains in nchw, and in nhwc all except the one with an unsupported step. Two engines for
+        // `f32`, four for other types.
         for (dtype, engines) in [(DType::F32, 2), (DType::F16, 4), (DType::BF16, 4)] {
             let counted = (count(dtype, "plain"), count(dtype, "nhwc"));
             if counted != (3 * 4 * engines, 3 * 13 * engines) {
@@ -134,7 +137,7 @@ fn convolutions() -> Result<(), Failed> {
     values("cudnn", &cases)
 }
 
-/// Attention has the reference's values, with masks of every shape and without one.
+/// Attention has the reference's values, with masks of every shape and without a mask.
 fn attentions() -> Result<(), Failed> {
     let r = &mut Random::new(22);
     let mut cases = Vec::new();
@@ -176,7 +179,7 @@ fn attentions() -> Result<(), Failed> {
     values("cudnn", &cases)
 }
 
-/// What is refused says why; what is taken has the scratch that its engine wants.
+/// Refusals give the reason, and accepted calls have the scratch that the engine needs.
 fn refused() -> Result<(), Failed> {
     let image = |dtype: DType, shape: &[usize], layout: &str| {
         TensorType::plain(dtype, shape).with_layout(layout.parse().unwrap())
@@ -200,15 +203,15 @@ fn refused() -> Result<(), Failed> {
     let engine = |number: i64| Attrs::new().int("engine", number);
     let (f, h) = (DType::F32, DType::F16);
     for (answer, words) in [
-        (of(engine(0), DType::F64, &[], "plain"), "a graph takes f32, f16 and bf16"),
+        (of(engine(0), DType::F64, &[], "plain"), "graphs support f32, f16 and bf16"),
         (of(engine(-1), f, &[], "plain"), "attribute `engine` is -1"),
-        (of(engine(0), f, &["silu"], "plain"), "in nhwc some do"),
-        (of(engine(0), h, &["log"], "nhwc"), "no step `log` there"),
-        (of(engine(4), f, &[], "nhwc"), "cuDNN has 4 engine(s) for this graph, and number 4 is asked for"),
+        (of(engine(0), f, &["silu"], "plain"), "some engines for nhwc do"),
+        (of(engine(0), h, &["log"], "nhwc"), "step `log` at this position"),
+        (of(engine(4), f, &[], "nhwc"), "cuDNN has 4 engine(s) for this graph, but number 4 is requested"),
         (of(engine(6), h, &["silu"], "nhwc"), "cuDNN has 6 engine(s)"),
-        (of(engine(0).int("tf32", 1), h, &[], "nhwc"), "TF32 is made of f32"),
-        (attention(f, 8, 0), "it takes f16 and bf16"),
-        (attention(h, 12, 0), "a head size is 12: the library takes multiples of 8 up to 256"),
+        (of(engine(0).int("tf32", 1), h, &[], "nhwc"), "`tf32` needs f32"),
+        (attention(f, 8, 0), "f16 and bf16 are supported"),
+        (attention(h, 12, 0), "a head size is 12: the library supports multiples of 8 up to 256"),
         (attention(h, 264, 0), "a head size is 264"),
         (attention(h, 64, 3), "cuDNN has 3 engine(s)"),
     ] {
@@ -217,7 +220,7 @@ fn refused() -> Result<(), Failed> {
             other => return Err(format!("{other:?}, not `{words}`").into()),
         }
     }
-    // Scratch begins on 256 bytes wherever a plan's buffer begins.
+    // Scratch is aligned to 256 bytes wherever a plan's buffer starts.
     let taken = |contract: Result<op::Contract, String>| -> Result<(String, usize), String> {
         contract.map(|contract| (contract.implementation, contract.scratch))
     };
@@ -236,7 +239,7 @@ fn refused() -> Result<(), Failed> {
     Ok(())
 }
 
-/// What the library is told of graphs, as it is.
+/// The exact graphs that the library receives.
 fn told() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
     let r = &mut Random::new(23);
@@ -274,7 +277,8 @@ fn told() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A convolution keeps a chain that the library's own call has not, and attention of narrow types is the library's.
+/// A convolution keeps a chain that the library's direct call does not support, and attention of narrow types
+/// uses the library.
 fn chosen_graphs() -> Result<(), Failed> {
     let block = "x: f16[8,64,28,28] = input\nw: f16[64,64,3,3] = const ~1\nb: f16[64] = const ~2\n\
         c = conv(x, w, b) {pads: [1,1,1,1]}\nd = silu(c)\nreturn d";
@@ -316,7 +320,7 @@ fn chosen_graphs() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A convolution in `f16` by one of the engines, and its operands.
+/// A convolution in `f16` by one of the engines, with its operands.
 fn one(engine: i64) -> One {
     let r = &mut Random::new(24);
     let operands = [&[1, 4, 6, 6][..], &[4, 4, 3, 3], &[4]].map(|shape| r.tensor(DType::F16, shape)).to_vec();
@@ -328,7 +332,7 @@ fn one(engine: i64) -> One {
     }
 }
 
-/// What the library says comes with the step, its own words and what to do; nothing is left behind.
+/// Errors of the library name the step, and contain its own words and advice; nothing is left allocated.
 fn errors_say_what_to_do() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
     let load = |engine: i64| -> Result<Session, String> {
@@ -343,7 +347,7 @@ fn errors_say_what_to_do() -> Result<(), Failed> {
         other => Err(format!("{other:?} does not say {words:?}")),
     };
     let made = |load: Result<Session, String>| load.map(|_| "a session".to_owned());
-    // The contract is asked of the library once, and kept.
+    // The library is asked about the contract only once.
     drop(load(0)?);
     says(
         made(load(3)),
@@ -366,7 +370,7 @@ fn errors_say_what_to_do() -> Result<(), Failed> {
         says(made(load(0)), &words)?;
     }
     standin.fail("cudnnBackendSetAttribute", 0, 31999);
-    says(made(load(0)), &["code 31999, which the library has no name for", "doctor"])?;
+    says(made(load(0)), &["code 31999, which is unknown to the library", "doctor"])?;
     let given = one(0).operands();
     let inputs: Vec<&Tensor> = given.iter().collect();
     let mut session = load(0)?;
@@ -379,7 +383,7 @@ fn errors_say_what_to_do() -> Result<(), Failed> {
     Ok(standin.nothing_left()?)
 }
 
-/// What a tuner measures of a graph in a new folder, the plan that it comes to, and the table that it leaves.
+/// Tunes a graph in a new folder and returns the times, the plan, and the table.
 fn tuned(name: &str, source: &str) -> Result<(Vec<Entry>, String, String), Failed> {
     let graph = device::parsed(source)?;
     let mut options = common::pipeline("cuda", 1);
@@ -395,7 +399,7 @@ fn tuned(name: &str, source: &str) -> Result<(Vec<Entry>, String, String), Faile
     Ok((entries, tuned.compilation.plan.to_string(), table))
 }
 
-/// Makes a generated kernel known to the stand-in, which a tuner times beside others.
+/// Registers a generated kernel with the stand-in, so that a tuner can time it with others.
 fn generated(standin: &Standin, name: &str, attrs: &Attrs, operands: &[TensorType]) -> Result<(), Failed> {
     let def = common::ops().get(name).ok_or("there is no such op")?;
     let attrs = op::complete(def, attrs.clone());
@@ -410,12 +414,12 @@ fn generated(standin: &Standin, name: &str, attrs: &Attrs, operands: &[TensorTyp
     Ok(())
 }
 
-/// Engines are timed on the device, with the version that their times hold for; the fastest is in the plan, and what is
-/// wrong, or no device has, is never chosen.
+/// Engines are timed on the device, together with the library's version. The plan uses the fastest one, and
+/// never one that is wrong or that no device has.
 fn tuning_picks_the_fastest_engine() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
     let _turn = standin::turn();
-    // Of these numbers in the library; in a plan they are 0 and 1, 2, 4 and 5.
+    // These are the library's numbers; in a plan they are 0 and 1, 2, 4 and 5.
     for (number, microseconds) in [(41, 400), (44, 400), (11, 0), (0, 0)] {
         standin.delay("OVOLO_CUDNN", 64 + number, microseconds);
     }
@@ -481,7 +485,7 @@ fn tuning_picks_the_fastest_engine() -> Result<(), Failed> {
     Ok(standin.nothing_left()?)
 }
 
-/// Copies to a device and from it are timed like kernels, each for its bytes, and a plan counts what was measured.
+/// Copies to and from a device are timed like kernels, each for its bytes, and plans use these times.
 fn tuning_prices_copies() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
     let _turn = standin::turn();
@@ -511,8 +515,8 @@ fn tuning_prices_copies() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A version without graphs, and one whose graphs have no softmax: what they have is in plans, and what they lack is
-/// said.
+/// Tests a version without graphs, and one whose graphs have no softmax: plans use what exists, and the rest
+/// is reported.
 fn older_versions_have_fewer_graphs() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
     let none = standin.version("cudnn_without_graphs", &["-DWITHOUT_GRAPHS", "-DVERSION=90000"]);
@@ -526,7 +530,7 @@ fn older_versions_have_fewer_graphs() -> Result<(), Failed> {
         Command::new(env!("CARGO_BIN_EXE_ovolo"))
             .args(arguments)
             .env("OVOLO_CUDNN", library)
-            // The stand-in for the library is linked with that for the driver.
+            // The stand-in for the library is linked to the one for the driver.
             .env("LD_PRELOAD", std::env::var_os("OVOLO_CUDA_DRIVER").unwrap_or_default())
             .output()
             .map_err(|error| error.to_string())
@@ -540,7 +544,7 @@ fn older_versions_have_fewer_graphs() -> Result<(), Failed> {
     let doctor = ["doctor", "--threads", "1"];
     for (library, says, graphs) in [
         (&none, "it has no graphs of operations", false),
-        (&old, "its graphs have no softmax, which 9.21 has", true),
+        (&old, "its graphs have no softmax (version 9.21 has it)", true),
     ] {
         let said = run(library, &doctor)?;
         if !said.lines().any(|line| line.starts_with("cuda cuDNN: 9.") && line.contains(says)) {

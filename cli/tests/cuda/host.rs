@@ -1,4 +1,4 @@
-//! Kernels on the processor: their own text, compiled by the system's C++ compiler behind a shim.
+//! Runs kernels on the processor: their own text is compiled by the system's C++ compiler with a shim.
 
 use libloading::{Library, Symbol};
 use ovolo::tensor::{Tensor, TensorType};
@@ -6,7 +6,7 @@ use ovolo_cuda::{Argument, Job, Kernel, Module};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What nobody has written.
+/// The byte of unwritten memory.
 const POISON: u8 = 0xff;
 /// Bytes of poison on both sides of a buffer.
 const GUARD: usize = 256;
@@ -22,10 +22,10 @@ pub fn compiler() -> Result<PathBuf, String> {
     let names = named.into_iter().chain(["c++", "g++", "clang++"].map(PathBuf::from));
     let works =
         |name: &PathBuf| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
-    names.into_iter().find(works).ok_or("there is none: install g++".to_owned())
+    names.into_iter().find(works).ok_or("there is no C++ compiler: install g++".to_owned())
 }
 
-/// Compiles a module for the processor; the library.
+/// Compiles a module for the processor, and returns the library's path.
 pub fn translate(compiler: &Path, name: &str, module: &Module) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (source, object) = (folder.join(format!("{name}.cpp")), folder.join(format!("{name}.so")));
@@ -56,7 +56,7 @@ impl Host {
         Self { library }
     }
 
-    /// Runs a job on operands, threads in one order; the result.
+    /// Runs a job on operands, with the threads in one order, and returns the result.
     pub fn run(
         &self,
         job: &Job,
@@ -106,11 +106,11 @@ impl Host {
         }
         for (guarded, operand) in inputs.iter().zip(operands) {
             if guarded.bytes() != operand.bytes() || !guarded.is_intact() {
-                return Err("an operand was written to".into());
+                return Err("an operand was overwritten".into());
             }
         }
         if !output.is_intact() || !scratch.is_intact() {
-            return Err("something was written beside the result".into());
+            return Err("memory around the result was written".into());
         }
         let mut result = Tensor::zeros(ty.clone());
         result.bytes_mut().copy_from_slice(output.bytes());
@@ -118,12 +118,13 @@ impl Host {
     }
 }
 
-/// Whether threads of a kernel wait for each other.
+/// Whether the threads of a kernel wait for each other.
 fn waits(kernel: &Kernel) -> bool {
     ["__syncthreads", "__shfl", "across_"].iter().any(|word| kernel.text.contains(word))
 }
 
-/// A function that calls a kernel with pointers from a list; how many they are, and whether threads wait.
+/// Returns a function that calls a kernel with pointers from a list, with their number and whether the
+/// threads wait.
 fn trampoline(kernel: &Kernel) -> String {
     let start = kernel.text.find(&format!("{}(", kernel.name)).unwrap() + kernel.name.len() + 1;
     let list = &kernel.text[start..start + kernel.text[start..].find(") {").unwrap()];
@@ -143,7 +144,7 @@ fn trampoline(kernel: &Kernel) -> String {
     )
 }
 
-/// A buffer in the middle of poison, on the alignment of a device's buffers.
+/// A buffer surrounded by poison, aligned like a device's buffers.
 struct Guarded {
     bytes: Tensor,
     length: usize,

@@ -1,5 +1,5 @@
-// What the stand-ins for NVIDIA's libraries share: numbers of every type, and the stand-in for the driver, which
-// they are linked with.
+// Code shared by the stand-ins for NVIDIA's libraries: numbers of every type, and access to the stand-in for
+// the driver, with which they are linked.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -40,7 +40,7 @@ static double read_number(int type, const void* from, size_t at) {
   double value = exponent == 31 ? (fraction ? NAN : INFINITY) : exponent ? std::ldexp(fraction | 1024, exponent - 25) : std::ldexp(fraction, -24);
   return half & 0x8000 ? -value : value;
 }
-// To so many bits behind the first one, halves to even.
+// Rounds to a number of bits after the first one, halves to even.
 static double rounded(double value, int bits, int least) {
   if (value == 0 || !std::isfinite(value)) return value;
   int exponent;
@@ -73,7 +73,7 @@ static void write_number(int type, void* to, size_t at, double value) {
   ((uint16_t*)to)[at] = bits;
 }
 
-// Queues a call that knows all it needs.
+// Queues a call with all its data.
 template <class Call> static int queue_call(void* stream, Call call) {
   auto run = [](void* with) { (*(Call*)with)(); };
   auto drop = [](void* with) { delete (Call*)with; };

@@ -1,5 +1,5 @@
-//! NVIDIA's libraries, on a device or on the stand-ins for them: values, what is refused and why, what is chosen, and
-//! what tuning makes of the candidates.
+//! Tests NVIDIA's libraries, on a device or on the stand-ins for them: values, refusals and their reasons,
+//! choices, and the tuning of candidates.
 
 use super::case::{Case, Random};
 use super::device::{self, Kept};
@@ -22,7 +22,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-/// A test: its name, itself, where it runs, and the libraries that it asks.
+/// A test: its name, its function, where it runs, and the libraries that it uses.
 pub type Test = (&'static str, fn() -> Result<(), Failed>, Place, &'static [&'static str]);
 
 /// The tests.
@@ -32,33 +32,28 @@ pub const TESTS: &[Test] = &[
     ("convolutions", convolutions, Place::Driver, &["cudnn"]),
     ("convolutions_that_are_refused", convolutions_that_are_refused, Place::Nowhere, &["cudnn"]),
     (
-        "convolutions_are_chosen_with_what_follows_them",
-        convolutions_are_chosen_with_what_follows_them,
+        "convolutions_are_fused_with_following_ops",
+        convolutions_are_fused_with_following_ops,
         Place::Driver,
         &["cudnn"],
     ),
     (
-        "products_are_chosen_with_what_follows_them",
-        products_are_chosen_with_what_follows_them,
+        "products_are_fused_with_following_ops",
+        products_are_fused_with_following_ops,
         Place::Driver,
         &["cublaslt"],
     ),
     ("errors_say_what_to_do", errors_say_what_to_do, Place::Standin, &["cublaslt"]),
     ("a_call_alone", a_call_alone, Place::Standin, &["cublaslt"]),
+    ("tf32_rounds_only_the_factors", tf32_rounds_only_the_factors, Place::Standin, &["cublaslt", "cudnn"]),
     (
-        "tf32_rounds_what_is_multiplied_and_nothing_else",
-        tf32_rounds_what_is_multiplied_and_nothing_else,
+        "results_have_the_precision_of_the_pipeline",
+        results_have_the_precision_of_the_pipeline,
         Place::Standin,
         &["cublaslt", "cudnn"],
     ),
-    ("precisions_are_what_they_say", precisions_are_what_they_say, Place::Standin, &["cublaslt", "cudnn"]),
     ("tuning_picks_the_fastest_algorithm", tuning_picks_the_fastest_algorithm, Place::Standin, &["cublaslt"]),
-    (
-        "where_a_library_is_not_there_plans_say_so",
-        where_a_library_is_not_there_plans_say_so,
-        Place::Nowhere,
-        &[],
-    ),
+    ("plans_without_a_library_say_so", plans_without_a_library_say_so, Place::Nowhere, &[]),
 ];
 
 /// Post chains by their steps.
@@ -67,18 +62,18 @@ pub fn post(steps: &[&'static str]) -> Attrs {
     Attrs::new().with("post", Attr::Post(steps.iter().map(step).collect()))
 }
 
-/// A call of a library: the logical op with its operands, and what the lowered op is told besides.
+/// A call of a library: the logical op with its operands, and further attributes of the lowered op.
 pub struct One {
     pub case: Case,
     pub more: Attrs,
     /// The layout of images and weights.
     pub layout: Layout,
-    /// What the lowered op is called behind the logical one's name.
+    /// The suffix of the lowered op's name after the logical one's.
     pub form: &'static str,
 }
 
 impl One {
-    /// The operands as they lie.
+    /// The operands in their layouts.
     pub fn operands(&self) -> Vec<Tensor> {
         let image = |one: &&Tensor| one.ty().shape.rank() == 4 && !self.layout.is_plain();
         let lay = |one: &Tensor| if image(&one) { one.to_layout(&self.layout) } else { one.clone() };
@@ -154,7 +149,7 @@ fn product_cases() -> Vec<One> {
     list
 }
 
-/// Convolutions in every type and layout, by every algorithm that there is for them.
+/// Convolutions in every type and layout, by every algorithm that supports them.
 fn convolution_cases() -> Result<Vec<One>, String> {
     let r = &mut Random::new(12);
     // Input, weights, pads, strides, dilations, groups.
@@ -234,7 +229,7 @@ fn convolutions() -> Result<(), Failed> {
     values("cudnn", &cases)
 }
 
-/// The cases as one plan: each operand is copied to the device, the result back.
+/// Returns the cases as one graph: each operand is copied to the device, and the result back.
 pub fn lowered(prefix: &str, cases: &[One]) -> Result<Graph, String> {
     let mut graph = Graph::new();
     let add = |graph: &mut Graph, op: &str, attrs: &Attrs, inputs: Vec<ovolo::graph::NodeId>, name: &str| {
@@ -271,7 +266,7 @@ pub fn lowered(prefix: &str, cases: &[One]) -> Result<Graph, String> {
     Ok(graph)
 }
 
-/// Calls of a library have the reference's values.
+/// Checks that calls of a library have the reference's values.
 pub fn values(prefix: &str, cases: &[One]) -> Result<(), Failed> {
     let graph = lowered(prefix, cases)?;
     let plan = device::planned(&graph)?;
@@ -307,7 +302,7 @@ pub fn contract(name: &str, attrs: &Attrs, operands: &[TensorType]) -> Result<op
     call.contract()
 }
 
-/// What is refused says why, and what is taken has its scratch and its places.
+/// Refusals give the reason, and accepted calls have their scratch and their operands in place.
 fn products_that_are_refused() -> Result<(), Failed> {
     const F: DType = DType::F32;
     let (m, k): (&[usize], &[usize]) = (&[4, 8], &[8, 6]);
@@ -318,15 +313,15 @@ fn products_that_are_refused() -> Result<(), Failed> {
     type Operands<'a> = &'a [(DType, &'a [usize])];
     let refused: &[(&[&'static str], Operands<'_>, &str)] = &[
         (&["gelu"], &[(F, m), (F, k)], "no step `gelu`"),
-        (&["relu", "add"], &[(F, m), (F, k), (F, &[6])], "no step `add` there"),
+        (&["relu", "add"], &[(F, m), (F, k), (F, &[6])], "step `add` at this position"),
         (&["add"], &[(F, m), (F, k), (F, &[4, 1])], "f32[4,1]"),
         (&["add", "add", "add"], &[(F, m), (F, k), (F, &[6]), (F, whole), (F, whole)], "one value"),
         (&["mul"], &[(F, m), (F, k), (F, &[6])], "no step `mul`"),
         (&["relu"], &[(DType::F64, m), (DType::F64, k)], "in f64"),
         (&["add"], &[(DType::F64, m), (DType::F64, k), (DType::F64, &[6])], "in f64"),
-        (&[], &[(DType::I32, m), (DType::I32, k)], "it takes f32, f16, bf16 and f64"),
+        (&[], &[(DType::I32, m), (DType::I32, k)], "f32, f16, bf16 and f64 are supported"),
         (&[], &[(F, &[0, 8]), (F, k)], "a dimension is 0"),
-        (&[], &[(F, &[2, 1, 4, 8]), (F, &[2, 3, 8, 6])], "repeats some of its matrices"),
+        (&[], &[(F, &[2, 1, 4, 8]), (F, &[2, 3, 8, 6])], "broadcasts only some of its batch dimensions"),
     ];
     for (steps, operands, words) in refused {
         match contract("cublaslt.matmul", &post(steps), &types(operands)) {
@@ -336,7 +331,7 @@ fn products_that_are_refused() -> Result<(), Failed> {
     }
     let attrs = post(&["add", "add", "relu"]).int("algorithm", 2).int("workspace", 3);
     let taken = contract("cublaslt.matmul", &attrs, &types(&[(F, m), (F, k), (F, whole), (F, &[6])]))?;
-    // The scratch begins on 256 bytes wherever a plan's buffer begins.
+    // Scratch is aligned to 256 bytes wherever a plan's buffer starts.
     if (taken.implementation.as_str(), taken.scratch, &taken.in_place[..])
         != ("f32-algorithm-2", (3 << 20) + 192, &[2])
     {
@@ -347,12 +342,12 @@ fn products_that_are_refused() -> Result<(), Failed> {
         return Err(format!("{bare:?}").into());
     }
     if contract("cublaslt.matmul", &Attrs::new().int("algorithm", -1), &types(&[(F, m), (F, k)])).is_ok() {
-        return Err("an algorithm below zero is taken".into());
+        return Err("a negative algorithm is accepted".into());
     }
     Ok(())
 }
 
-/// What is refused says why, and what is taken has as much scratch as its algorithm can want.
+/// Refusals give the reason, and accepted calls have as much scratch as the algorithm may need.
 fn convolutions_that_are_refused() -> Result<(), Failed> {
     let of = |more: Attrs, dtype: DType, steps: &[&'static str], layouts: [&str; 2]| {
         let image = |shape: &[usize], layout: &str| {
@@ -374,18 +369,18 @@ fn convolutions_that_are_refused() -> Result<(), Failed> {
     let (f, plain, nhwc) = (DType::F32, ["plain"; 2], ["nhwc"; 2]);
     let two = |attrs: Attrs, name: &'static str| attrs.ints(name, &[2, 2]);
     for (answer, words) in [
-        (of(Attrs::new().ints("pads", &[0, 0, 1, 1]), f, &[], plain), "differ before and after"),
+        (of(Attrs::new().ints("pads", &[0, 0, 1, 1]), f, &[], plain), "differs before and after"),
         (of(algorithm(3), f, &[], plain), "the library has 0, 1, 2, 4, 5, 6 and 7"),
-        (of(same(), f, &["sigmoid"], plain), "no step `sigmoid`"),
-        (of(same(), f, &["relu", "add"], plain), "no step `add` there"),
+        (of(same(), f, &["sigmoid"], plain), "step `sigmoid`"),
+        (of(same(), f, &["relu", "add"], plain), "step `add` at this position"),
         (of(same(), f, &[], ["nhwc", "plain"]), "it takes plain, plain, plain; or nhwc, nhwc, plain"),
         (of(same(), DType::I32, &[], plain), "they must be of one floating-point type"),
-        (of(algorithm(2), f, &[], nhwc), "gemm takes no nhwc"),
-        (of(algorithm(0), f, &["add"], plain), "adds a value only where `relu` follows"),
-        (of(algorithm(6), DType::BF16, &[], plain), "takes no bf16"),
-        (of(algorithm(6), DType::F64, &[], plain), "takes no f64"),
-        (of(two(Attrs::new(), "dilations").int("algorithm", 1), f, &[], plain), "takes no dilation"),
-        (of(two(Attrs::new(), "strides").int("algorithm", 7), f, &[], plain), "takes no strides"),
+        (of(algorithm(2), f, &[], nhwc), "gemm does not support nhwc"),
+        (of(algorithm(0), f, &["add"], plain), "adds a value only if `relu` follows"),
+        (of(algorithm(6), DType::BF16, &[], plain), "does not support bf16"),
+        (of(algorithm(6), DType::F64, &[], plain), "does not support f64"),
+        (of(two(Attrs::new(), "dilations").int("algorithm", 1), f, &[], plain), "does not support dilations"),
+        (of(two(Attrs::new(), "strides").int("algorithm", 7), f, &[], plain), "does not support strides"),
     ] {
         match answer {
             Err(why) if why.contains(words) => {}
@@ -415,8 +410,8 @@ fn convolutions_that_are_refused() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Convolutions take a bias, a residual and `relu` along, and layers in `nhwc` stay in it where that is cheaper.
-fn convolutions_are_chosen_with_what_follows_them() -> Result<(), Failed> {
+/// Convolutions include a bias, a residual and `relu`, and layers stay in `nhwc` if that is cheaper.
+fn convolutions_are_fused_with_following_ops() -> Result<(), Failed> {
     let block = |dtype: &str| {
         format!(
             "x: {dtype}[1,16,14,14] = input\nw: {dtype}[16,16,3,3] = const ~1\nb: {dtype}[16] = const ~2\n\
@@ -456,8 +451,9 @@ pub fn chosen(source: &str) -> Result<Vec<String>, Failed> {
     Ok(compilation.plan.steps.iter().map(step).collect())
 }
 
-/// A product takes along what is added and its activation, and what it has no epilogue for stands apart.
-fn products_are_chosen_with_what_follows_them() -> Result<(), Failed> {
+/// A product includes an addition and its activation; a step without an epilogue in the library is a separate
+/// kernel.
+fn products_are_fused_with_following_ops() -> Result<(), Failed> {
     let block = "x: f32[96,128] = input\nw: f32[128,128] = const ~1\nb: f32[128] = const ~2\nv: f32[128,128] = const ~3\n\
         h = matmul(x, w)\ni = add(h, b)\nj = relu(i)\nk = matmul(j, v)\nl = add(k, x0)\nx0: f32[96,128] = input\n\
         m = add(l, b)\nn = relu(m)\nreturn n";
@@ -478,7 +474,7 @@ fn products_are_chosen_with_what_follows_them() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A tensor of TF32: ten bits behind the first one, halves to the even one.
+/// Rounds a tensor to TF32: ten bits of mantissa, halves to even.
 fn tf32(tensor: &Tensor) -> Tensor {
     let round = |value: f64| {
         let bits = (value as f32).to_bits();
@@ -488,8 +484,8 @@ fn tf32(tensor: &Tensor) -> Tensor {
     Tensor::from_f64(DType::F32, tensor.ty().shape.clone(), &values)
 }
 
-/// Where a call says so, what is multiplied is rounded to TF32, and the bias, the residual and the result are not.
-fn tf32_rounds_what_is_multiplied_and_nothing_else() -> Result<(), Failed> {
+/// If a call says so, the factors are rounded to TF32, but not the bias, the residual and the result.
+fn tf32_rounds_only_the_factors() -> Result<(), Failed> {
     let r = &mut Random::new(13);
     let f32 = |r: &mut Random, shape: &[usize]| r.tensor(DType::F32, shape);
     let product = vec![f32(r, &[24, 40]), f32(r, &[40, 16]), f32(r, &[16]), f32(r, &[24, 16])];
@@ -519,7 +515,7 @@ fn tf32_rounds_what_is_multiplied_and_nothing_else() -> Result<(), Failed> {
             let output = outputs[0].on(Device::Host).to_layout(&Layout::PLAIN);
             let (near, far) =
                 (common::relative_error(&output, &expected), common::relative_error(&output, &exact));
-            // The reference of the lowered op says the same.
+            // The reference of the lowered op gives the same.
             if near < 1e-6 && (1e-5..1e-2).contains(&far) {
                 Ok(())
             } else {
@@ -534,9 +530,9 @@ fn tf32_rounds_what_is_multiplied_and_nothing_else() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Each precision of a pipeline: its calls are of that precision, and its values are as near to the reference's as it
-/// says, and no nearer.
-fn precisions_are_what_they_say() -> Result<(), Failed> {
+/// For each precision of a pipeline, its calls have that precision, and its values are as close to the
+/// reference's as it says, and no closer.
+fn results_have_the_precision_of_the_pipeline() -> Result<(), Failed> {
     let layers = "x: f32[256,1024] = input\nw: f32[1024,512] = const ~1\nb: f32[512] = const ~2\nh = matmul(x, w)\n\
         i = add(h, b)\nj = relu(i)\nreturn j";
     let block = "x: f32[4,64,28,28] = input\nw: f32[64,64,3,3] = const ~1\nb: f32[64] = const ~2\n\
@@ -579,7 +575,7 @@ fn precisions_are_what_they_say() -> Result<(), Failed> {
     Ok(())
 }
 
-/// What a library says comes with the step, its own words and what to do; nothing is left behind.
+/// Errors of a library name the step, and contain its own words and advice; nothing is left allocated.
 fn errors_say_what_to_do() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
     let r = &mut Random::new(3);
@@ -611,10 +607,10 @@ fn errors_say_what_to_do() -> Result<(), Failed> {
             &["cublaslt.matmul", entry, "CUBLAS_STATUS_EXECUTION_FAILED", "compute-sanitizer"],
         )?;
     }
-    // What no library answers that is known, from a function and in what it writes.
+    // An error code that no library documents, from a function and from a value that it writes.
     for entry in ["cublasLtCreate", "cublasLtMatmulHeuristicResult_t"] {
         standin.fail(entry, 0, 31999);
-        says(made(load(0)), &["cublaslt.matmul", "code 31999, which the library has no name for", "doctor"])?;
+        says(made(load(0)), &["cublaslt.matmul", "code 31999, which is unknown to the library", "doctor"])?;
     }
     let mut session = load(0)?;
     standin.fail("cublasLtMatmul", 0, 13);
@@ -626,7 +622,7 @@ fn errors_say_what_to_do() -> Result<(), Failed> {
     Ok(standin.nothing_left()?)
 }
 
-/// A call of the device by itself takes operands of the host, gives the result there, and tells its time.
+/// A single call on the device takes operands from the host, returns the result there, and reports its time.
 fn a_call_alone() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
     let r = &mut Random::new(5);
@@ -650,7 +646,7 @@ fn a_call_alone() -> Result<(), Failed> {
             let output = result.bytes_mut().as_mut_ptr();
             for _ in 0..2 {
                 let args = Args { inputs: &inputs, output, scratch: std::ptr::null_mut(), team: &team };
-                // SAFETY: the buffers are tensors of the types of the call; a device has scratch of its own.
+                // SAFETY: the buffers are tensors of the call's types; a device allocates its own scratch.
                 unsafe { kernel.run(&args) };
             }
             match kernel.seconds() {
@@ -680,8 +676,8 @@ fn a_call_alone() -> Result<(), Failed> {
     Ok(standin.nothing_left()?)
 }
 
-/// Candidates are timed on the device, with the versions that their times hold for; the fastest is in the plan, and
-/// what the library has not is never chosen.
+/// Candidates are timed on the device, together with the libraries' versions. The plan uses the fastest one,
+/// and never one that the library does not have.
 fn tuning_picks_the_fastest_algorithm() -> Result<(), Failed> {
     let standin = standin::get().ok_or("there is no stand-in")?;
     let graph = device::parsed("x: f32[8,8] = input\nw: f32[8,8] = const ~1\ny = matmul(x, w)\nreturn y")?;
@@ -738,14 +734,14 @@ fn tuning_picks_the_fastest_algorithm() -> Result<(), Failed> {
         || plan.contains("f32-algorithm-1")
         || plan.contains("f32-algorithm-3")
     {
-        return Err(format!("a slow algorithm is taken:\n{plan}\n{table}").into());
+        return Err(format!("a slow algorithm is chosen:\n{plan}\n{table}").into());
     }
     standin.faults()?;
     Ok(standin.nothing_left()?)
 }
 
-/// Without the library generated kernels compute products, and the compilation says what is not there.
-fn where_a_library_is_not_there_plans_say_so() -> Result<(), Failed> {
+/// Without a library, generated kernels compute products, and the compilation reports what is absent.
+fn plans_without_a_library_say_so() -> Result<(), Failed> {
     let model = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no_library.ovolo");
     let source = "graph {\nx: f32[64,64] = input\nw: f32[64,64] = const ~1\ny = matmul(x, w)\nreturn y\n}";
     std::fs::write(&model, source).map_err(|error| error.to_string())?;

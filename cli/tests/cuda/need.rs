@@ -1,5 +1,5 @@
-//! What tests of the device need: a C++ compiler, NVRTC, the stand-ins for the driver and the libraries, or a device
-//! and the libraries themselves.
+//! The needs of device tests: a C++ compiler, NVRTC, the stand-ins for the driver and the libraries, or a
+//! device and the libraries themselves.
 
 #[path = "../../../tests/common/need.rs"]
 mod shared;
@@ -8,19 +8,19 @@ use super::{host, nvrtc, standin};
 use shared::Need;
 pub use shared::trial;
 
-/// Where a test runs plans, or asks the libraries.
+/// Where a test runs plans or calls the libraries.
 #[derive(Clone, Copy)]
 pub enum Place {
-    /// It runs nothing.
+    /// It runs no plans.
     Nowhere,
     /// On a device, or on the stand-in for one.
     Driver,
-    /// On the stand-in alone, which tells what happened.
+    /// On the stand-in only, which reports what happened.
     Standin,
 }
 
-/// The needs of a test that runs somewhere, and asks some libraries.
-pub fn of(place: Place, libraries: &[&'static str]) -> Vec<Need> {
+/// Returns the needs of a test that runs at a place and uses some libraries.
+pub fn needs(place: Place, libraries: &[&'static str]) -> Vec<Need> {
     let mut needs = match place {
         Place::Nowhere => Vec::new(),
         Place::Driver if standin::on_device() => Vec::new(),
@@ -30,19 +30,20 @@ pub fn of(place: Place, libraries: &[&'static str]) -> Vec<Need> {
     needs
 }
 
-/// A C++ compiler, which runs generated kernels on the processor.
+/// A C++ compiler, to run generated kernels on the processor.
 pub fn cxx() -> Need {
     Need::new("a C++ compiler", host::compiler().map(|_| ()), "OVOLO_REQUIRE_CXX")
 }
 
 /// NVIDIA's run-time compiler.
 pub fn nvrtc() -> Need {
-    let found =
-        nvrtc::compiler().map(|_| ()).map_err(|why| format!("it is {why}; `cargo xtask nvrtc` fetches it"));
+    let found = nvrtc::compiler()
+        .map(|_| ())
+        .map_err(|why| format!("the compiler is {why}; `cargo xtask nvrtc` fetches it"));
     Need::new("NVRTC", found, "OVOLO_REQUIRE_NVRTC")
 }
 
-/// A device of NVIDIA, for what takes minutes on the stand-in.
+/// An NVIDIA device, for tests that take minutes on the stand-in.
 pub fn device() -> Need {
     let found =
         if standin::on_device() { Ok(()) } else { Err("`cargo xtask gpu` runs it on one".to_owned()) };
@@ -58,7 +59,7 @@ fn standin() -> Need {
     Need::new("the stand-in", found, "OVOLO_REQUIRE_CXX")
 }
 
-/// A library of NVIDIA, or the stand-in for it, which must be there where the driver's is.
+/// A library of NVIDIA, or the stand-in for it; it must be the same kind as the driver.
 fn library(name: &'static str) -> Need {
     let found = crate::common::registry().backends().get(name).ok_or("there is no such backend".to_owned());
     let found = found.and_then(|backend| backend.found()).map(|_| ());

@@ -1,11 +1,11 @@
-//! Machine code of generated kernels: it is made for two architectures, and uses no stack.
+//! Tests the machine code of generated kernels: it is compiled for two architectures, and uses no stack.
 
 use super::case::{Case, FAMILIES, Random};
 use libtest_mimic::Failed;
 use ovolo_cuda::nvrtc::{self, Architecture, Compiler, Figures};
 use ovolo_cuda::{Job, Module};
 
-/// What kernels are compiled for here: A100, and H100 and H200.
+/// The architectures that kernels are compiled for: A100; H100 and H200.
 pub const ARCHITECTURES: [Architecture; 2] = [Architecture(8, 0), Architecture(9, 0)];
 
 /// The compiler.
@@ -13,7 +13,7 @@ pub fn compiler() -> Result<&'static Compiler, String> {
     nvrtc::compiler().map_err(Clone::clone)
 }
 
-/// Compiles every kernel of a family; the assembler's figures must show no spill and no stack.
+/// Compiles every kernel of a family. The assembler's figures must show no spills and no stack.
 pub fn compiles(cases: &[Case]) -> Result<(), Failed> {
     let compiler = compiler()?;
     let jobs: Vec<Job> = cases.iter().map(Case::job).collect::<Result<_, _>>()?;
@@ -26,7 +26,7 @@ pub fn compiles(cases: &[Case]) -> Result<(), Failed> {
             return Err(format!("{} figures for {} kernels", figures.len(), module.kernels().len()).into());
         }
         if !cubin.code.starts_with(b"\x7fELF") {
-            return Err("the machine code is no ELF file".into());
+            return Err("the machine code is not an ELF file".into());
         }
         for one in figures {
             let kernel = module.kernels().find(|kernel| kernel.name == one.kernel);
@@ -35,7 +35,7 @@ pub fn compiles(cases: &[Case]) -> Result<(), Failed> {
             if let Some(what) = on_the_stack(&one, text) {
                 return Err(format!("{architecture}: {what} in\n{text}").into());
             }
-            // A multiprocessor has 65536 registers: two blocks at least fit.
+            // A multiprocessor has 65536 registers, so at least two blocks fit.
             if one.registers * threads as usize > 32_768 {
                 return Err(format!("{architecture}: {} registers in\n{text}", one.registers).into());
             }
@@ -44,11 +44,11 @@ pub fn compiles(cases: &[Case]) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Functions of CUDA's mathematical library that keep a few words on the stack for large arguments.
+/// Functions of CUDA's mathematical library that use a few words of stack for large arguments.
 const WITH_A_TABLE: [&str; 3] = ["sin", "cos", "tan"];
 
-/// What a kernel keeps on the stack though it should not: it spills nothing, and has no stack but that of the functions
-/// above.
+/// Describes wrong use of the stack by a kernel: it must spill nothing, and have no stack except that of the
+/// functions above.
 pub fn on_the_stack(figures: &Figures, text: &str) -> Option<String> {
     let calls = |name: &&str| {
         let mut words = text.split(|one: char| !one.is_alphanumeric() && one != '_');
@@ -68,7 +68,7 @@ const WITH_STACK: &str = r#"extern "C" __global__ void with_stack(const int* ind
 }
 "#;
 
-/// A kernel that needs more registers than a thread of so large a block may have.
+/// A kernel that needs more registers than a thread of such a large block may have.
 const WITH_SPILLS: &str = r#"extern "C" __global__ void __launch_bounds__(1024, 2)
 with_spills(const float* in, float* out) {
     float local[64];
@@ -80,7 +80,7 @@ with_spills(const float* in, float* out) {
 }
 "#;
 
-/// The check of stacks and spills can fail: this compiler reports those of kernels that have them.
+/// The check for stacks and spills can fail: the compiler reports those of kernels that have them.
 pub fn a_stack_and_spills_show() -> Result<(), Failed> {
     let compiler = compiler()?;
     for architecture in ARCHITECTURES {
@@ -96,7 +96,7 @@ pub fn a_stack_and_spills_show() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Every family has the same text twice, and kernels of one name have one text.
+/// Generating a family twice gives the same text, and kernels with one name have one text.
 pub fn canonical() -> Result<(), Failed> {
     for (number, (name, cases)) in FAMILIES.iter().enumerate() {
         let source = || {

@@ -1,4 +1,4 @@
-//! Plans for a device, made where there is none.
+//! Tests plans for a device, made without one.
 
 use super::{common, nvrtc};
 use libtest_mimic::Failed;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The models, by name.
+/// The models with their names.
 pub fn models() -> Vec<(String, PathBuf)> {
     let folder = common::root().join("tests/models");
     let mut files: Vec<PathBuf> =
@@ -23,14 +23,14 @@ pub fn models() -> Vec<(String, PathBuf)> {
     files.into_iter().map(|path| (path.file_stem().unwrap().to_string_lossy().into_owned(), path)).collect()
 }
 
-/// By generated kernels alone, or with those of libraries.
+/// Compiles with generated kernels only, or with those of libraries as well.
 fn planned(graph: Graph, libraries: bool) -> Result<compile::Compilation, String> {
     let mut options = common::pipeline("cuda", 2);
     options.pipeline.backends.retain(|backend| libraries || backend == "cuda");
     compile::compile(graph, &options).map_err(|error| error.to_string())
 }
 
-/// The generated kernels of a plan, and how many steps are copies.
+/// Returns the generated kernels of a plan, and the number of steps that are copies.
 pub fn generated(plan: &Plan) -> Result<(Vec<Job>, usize), String> {
     let (mut jobs, mut copies) = (Vec::new(), 0);
     for step in plan.steps.iter().filter(|step| step.op.name.starts_with("cuda.")) {
@@ -50,7 +50,7 @@ pub fn generated(plan: &Plan) -> Result<(Vec<Job>, usize), String> {
     Ok((jobs, copies))
 }
 
-/// A model's plan has everything on the device, and NVRTC compiles what it takes.
+/// Checks that a model's plan runs everything on the device, and that NVRTC compiles its kernels.
 pub fn model(name: &str, path: &Path) -> Result<(), Failed> {
     let options = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
     let graph =
@@ -93,7 +93,8 @@ pub fn snapshot(folder: &str, name: &str, text: &str) {
     settings.bind(|| insta::assert_snapshot!(name, text));
 }
 
-/// What libraries compute of a model, by op, implementation and steps; the rest is generated.
+/// Lists the kernels of libraries in a model's plan, by op, implementation and number of steps; all others
+/// are generated.
 pub fn libraries(name: &str, path: &Path) -> Result<(), Failed> {
     let options = ImportOptions { missing_weights: MissingWeights::Seeded, ..ImportOptions::default() };
     let graph =
@@ -117,7 +118,7 @@ pub fn libraries(name: &str, path: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A chain stays on the device, and names do not show in its kernels.
+/// A chain stays on the device, and its kernels do not depend on names.
 pub fn chains_stay_on_the_device() -> Result<(), Failed> {
     let source = |x: &str, y: &str| {
         format!(
@@ -140,7 +141,7 @@ pub fn chains_stay_on_the_device() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Where there is no device, running says so, and says what is missing.
+/// Without a device, running reports what is missing.
 pub fn running_without_a_device_says_so() -> Result<(), Failed> {
     let model = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no_device.ovolo");
     std::fs::write(&model, "graph {\nx: f32[4] = input\ny = exp(x)\nreturn y\n}").unwrap();

@@ -1,9 +1,9 @@
-// CUDA C++ on a processor, as far as generated kernels go: blocks one after another, the threads of a block
-// as fibres that run from barrier to barrier, in one order or the other.
+// The part of CUDA C++ that generated kernels use, on the processor: blocks run one after another, and the
+// threads of a block are fibres that run from barrier to barrier, in one of two orders.
 //
-// A barrier that some threads of a block do not reach, or a shuffle that some lanes of a warp do not take
-// part in, is an error. Shared memory holds garbage when a block begins, so that what is read before it is
-// written shows: in one order of threads or in the other, whoever should have waited reads too early.
+// A barrier that some threads of a block do not reach, or a shuffle in which some lanes of a warp do not take
+// part, is an error. Shared memory holds garbage when a block starts, so a value that is read before it is
+// written shows: in one of the two orders, the thread that should have waited reads too early.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -44,7 +44,7 @@ static inline unsigned short half_of_float(float x) {
   if (size < 6.103515625e-05f) return sign | (unsigned short)std::nearbyint(size * 16777216.0f);
   int exponent;
   std::frexp(size, &exponent);
-  // The sum of both carries into the exponent where the fraction rounds up to two.
+  // If the fraction rounds up to two, the sum carries into the exponent.
   unsigned fraction = (unsigned)std::nearbyint(std::ldexp(size, 11 - exponent)) - 1024u;
   return sign | (unsigned short)(((unsigned)(exponent + 14) << 10) + fraction);
 }
@@ -81,7 +81,7 @@ static void place(unsigned thread) {
   current = thread;
   threadIdx = {thread % blockDim.x, thread / blockDim.x, 0};
 }
-// Runs a block; says whether every barrier was reached by all.
+// Runs a block; returns whether all threads reached every barrier.
 static bool block(bool backwards) {
   if (!stacks) stacks = (char*)malloc((size_t)MOST * STACK);
   for (unsigned i = 0; i < count; ++i) {
@@ -135,7 +135,7 @@ template <typename T> static inline T __shfl_xor_sync(unsigned mask, T value, in
   return value;
 }
 
-// Runs a kernel over a grid. 0: well; 1: a barrier that not all threads reached.
+// Runs a kernel over a grid. Returns 0 on success, or 1 if not all threads reached a barrier.
 extern "C" int ovolo_run(void (*kernel)(void**), void** arguments, const unsigned* launch, int waits, int backwards) {
   gridDim = {launch[0], launch[1], 1};
   blockDim = {launch[2], launch[3], 1};

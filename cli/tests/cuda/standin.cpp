@@ -1,10 +1,10 @@
-// The driver's entry points that ovolo uses, on a processor: a stand-in for a device where there is none.
+// The driver's entry points that ovolo uses, on the processor: a stand-in for a device.
 //
-// Kernels are the C++ translations of the generated ones, which tests register by the names in the cubin. Work
-// is queued and runs as late as it may: when the host waits for it, and then in one of several orders that the
-// streams, events and graphs allow. So a wait that is missing shows as a wrong value. Addresses of the device
-// are none of the host's; memory lies between guard zones and holds NaN at first. What is misused is a fault,
-// which is kept until it is asked for; so are the handles that are there.
+// Kernels are C++ translations of the generated ones; tests register them by their names in the cubin. Work
+// is queued and runs as late as possible: when the host waits for it, and then in one of several orders that
+// the streams, events and graphs allow, so that a missing wait shows as a wrong value. Device addresses are
+// not valid on the host. Memory lies between guard zones and is NaN at first. Misuse is recorded as a fault
+// until a test asks for it, and so are the existing handles.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -35,9 +35,9 @@ static const unsigned char POISON = 0xff;
 static std::recursive_mutex lock;
 typedef std::lock_guard<std::recursive_mutex> Guard;
 
-// What happened, and what is there.
+// The state: what happened, and what exists.
 static std::vector<std::string> faults;
-// Of the thread that asks: others may ask a library meanwhile what it has.
+// One for each thread, because other threads may query a library meanwhile.
 static thread_local std::map<std::string, long> calls;
 static thread_local std::map<std::string, long> live;
 static int order;
@@ -81,7 +81,7 @@ static Block* holder(std::map<uint64_t, std::unique_ptr<Block>>& blocks, uint64_
   Block* block = std::prev(next)->second.get();
   return address - block->address <= block->bytes && bytes <= block->bytes - (address - block->address) ? block : nullptr;
 }
-// The host's view of some bytes of the device.
+// The host's address of some bytes of the device.
 static unsigned char* reach(uint64_t address, size_t bytes) {
   Block* block = holder(device_blocks, address, bytes);
   return block ? block->inside + (address - block->address) : nullptr;
@@ -106,8 +106,8 @@ static std::set<Stream*> streams;
 static std::set<Event*> events;
 static std::set<Graph*> graphs, replays;
 
-// How often a copy ran before a kernel that was queued before it, or a kernel before such a copy: they are work for
-// a device at one time.
+// The number of times that a copy ran before a kernel queued earlier, or a kernel before such a copy: a
+// device can run them at the same time.
 static long beside;
 static bool apart(Kind one, Kind other) { return (one == COPY && other == KERNEL) || (one == KERNEL && other == COPY); }
 static uint64_t queued;
@@ -128,8 +128,8 @@ static void run_one(Stream* stream) {
   if (work.marks) work.marks->done = work.ticket;
   stream->busy = false;
 }
-// Runs what one stream has queued until it is empty, or an event is done. Others run as little as they may
-// (order 0), as much as they may (1), or by chance (2 and above).
+// Runs the queue of a stream until it is empty or an event is done. Other streams run as little as possible
+// (order 0), as much as possible (1), or randomly (2 and above).
 static void drain(Stream* stream, Event* until, uint64_t ticket) {
   for (;;) {
     if (until ? until->done >= ticket : stream->queue.empty()) return;
@@ -168,7 +168,7 @@ static void run_graph(const Graph& graph) {
     done[next] = true;
   }
 }
-// Puts work on a stream, or into the graph that is being made of it.
+// Adds work to a stream, or to the graph that is being captured from it.
 static int enqueue(Stream* stream, std::function<void()> run, Kind kind = OTHER) {
   if (!streams.count(stream)) return INVALID_HANDLE;
   if (stream->capture) {
@@ -192,7 +192,7 @@ static thread_local void* current;
 static int context_handle;
 static std::vector<void*> libraries;
 
-// Counts a call, and lets it fail where a test wants that.
+// Counts a call, and makes it fail if a test asked for that.
 static int begin(const char* name, bool needs_context) {
   ++calls[name];
   if (failing == name && failing_after-- == 0) { failing.clear(); return failing_code; }
@@ -340,7 +340,7 @@ static std::map<Module*, std::vector<std::unique_ptr<Function>>> modules;
 ENTRY cuModuleLoadData(Module** module, const unsigned char* image) {
   BEGIN;
   if (memcmp(image, "\x7f""ELF", 4) || image[18] != 190) return INVALID_IMAGE;
-  // It ends with the table of its sections, or of its segments.
+  // The file ends with the table of its sections or of its segments.
   auto end = [&](size_t table, size_t size_and_count) {
     uint64_t at;
     uint16_t size, count;
@@ -389,7 +389,7 @@ ENTRY cuLaunchKernel(Function* function, unsigned x, unsigned y, unsigned z, uns
   if (!known) return INVALID_HANDLE;
   if (!x || !y || z != 1 || !threads || !rows || planes != 1 || threads * rows > 1024 || y > 65535 || shared || extra)
     return INVALID_VALUE;
-  // As the driver does, the parameters are read now.
+  // Reads the parameters now, as the driver does.
   std::vector<uint64_t> addresses;
   for (unsigned i = 0; i < function->count; ++i) addresses.push_back(*(uint64_t*)parameters[i]);
   for (uint64_t address : addresses) if (!reach(address, 0)) { fault("a parameter is no address of the device"); return INVALID_VALUE; }
@@ -459,7 +459,7 @@ ENTRY cuStreamEndCapture(Stream* stream, Graph** graph) {
   Capture* capture = stream->capture;
   if (!capture) return INVALID_VALUE;
   if (capture->origin != stream) return CAPTURE_UNMATCHED;
-  // All that was queued beside the first stream must be done before its end.
+  // All work that was queued on other streams must be done before the first stream ends.
   std::set<size_t> before;
   std::vector<size_t> open(stream->frontier.begin(), stream->frontier.end());
   while (!open.empty()) {
@@ -545,7 +545,7 @@ ENTRY cuGraphLaunch(Graph* replay, Stream* stream) {
   return enqueue(stream, [=] { run_graph(*replay); });
 }
 
-// For the stand-ins of libraries: what they do on a stream, and what they need of the device.
+// For the stand-ins of libraries: work on a stream, and queries about the device.
 ENTRY standin_enqueue(Stream* stream, void (*run)(void*), void (*drop)(void*), void* with) {
   Guard guard(lock);
   std::shared_ptr<void> kept(with, drop);
@@ -567,18 +567,18 @@ ENTRY standin_register(const char* path) {
   libraries.push_back(library);
   return 0;
 }
-// How work that may run in several orders runs.
+// Sets the order of work that may run in several orders.
 ENTRY standin_order(int how, uint64_t with) { Guard guard(lock); order = how; seed = with | 1; return 0; }
-// How often an entry was called.
+// Returns the number of calls of an entry.
 ENTRY standin_calls(const char* name) { Guard guard(lock); return (int)calls[name]; }
-// How often a copy and a kernel ran beside each other since it was asked last.
+// Returns how often a copy and a kernel ran out of order since the last question.
 ENTRY standin_beside(const char*) {
   Guard guard(lock);
   long count = beside;
   beside = 0;
   return (int)count;
 }
-// How many of a kind there are.
+// Returns the number of handles of a kind.
 ENTRY standin_live(const char* what) {
   Guard guard(lock);
   if (what) return (int)live[what];
@@ -586,15 +586,15 @@ ENTRY standin_live(const char* what) {
   for (auto& [name, count] : live) all += count;
   return (int)all;
 }
-// Lets an entry fail once, after so many calls.
+// Makes an entry fail once, after some calls.
 ENTRY standin_fail(const char* name, int after, int code) {
   Guard guard(lock);
   failing = name; failing_after = after; failing_code = code;
   return 0;
 }
-// Lets an entry do nothing; an empty name none.
+// Makes an entry do nothing; an empty name resets this.
 ENTRY standin_ignore(const char* name) { Guard guard(lock); ignored = name; return 0; }
-// The first fault since it was asked last, and how many there were.
+// Returns the first fault since the last question, and the number of faults.
 ENTRY standin_faults(char* text, size_t bytes) {
   Guard guard(lock);
   int count = (int)faults.size();

@@ -1,5 +1,5 @@
-//! The stand-ins for the driver and for NVIDIA's libraries, from Rust: they are compiled, put in their places, and
-//! asked what happened.
+//! The stand-ins for the driver and for NVIDIA's libraries, as used from Rust: compiles them, puts them in
+//! place, and asks them what happened.
 
 use super::host;
 use libloading::Library;
@@ -9,22 +9,23 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Where it is in place; one plan at a time runs on it, as it counts what happens.
+/// A stand-in that is in place. It counts what happens, so one plan at a time runs on it.
 pub struct Standin {
     library: Library,
     compiler: PathBuf,
-    /// Those of the libraries: variables and what is in their places.
+    /// Those of the libraries: the variables and the files that they name.
     libraries: Vec<(&'static str, Library)>,
 }
 
-/// The libraries: the variable that names one, the source of the stand-in, and the name that the binding asks for.
+/// The libraries: the variable that names one, the source of the stand-in, and the file name that the binding
+/// looks for.
 const LIBRARIES: &[(&str, &str, &str)] =
     &[("OVOLO_CUBLASLT", "cublaslt", "libcublasLt.so"), ("OVOLO_CUDNN", "cudnn", "libcudnn.so")];
 
 static PLACED: OnceLock<Option<Standin>> = OnceLock::new();
 static ONE: Mutex<()> = Mutex::new(());
 
-/// Puts it in the driver's place, before the driver is looked for: unless `OVOLO_TEST_DEVICE` is set, as on a
+/// Puts the stand-ins in place before the driver is looked for, unless `OVOLO_TEST_DEVICE` is set, as on a
 /// machine with a device, or there is no C++ compiler.
 pub fn place() {
     PLACED.get_or_init(|| {
@@ -46,7 +47,7 @@ pub fn place() {
     });
 }
 
-/// Compiles a stand-in under the name that the binding asks for first, and opens it.
+/// Compiles a stand-in under the file name that the binding looks for first, and opens it.
 fn made(compiler: &Path, source: &str, name: &str, driver: Option<&Path>) -> (PathBuf, Library) {
     let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{source}.so"));
     compiled(compiler, source, name, driver, &[], &object);
@@ -87,30 +88,31 @@ pub fn on_device() -> bool {
     std::env::var_os("OVOLO_TEST_DEVICE").is_some()
 }
 
-/// The turn of a plan: others wait.
+/// Waits until no other plan is using the stand-in.
 pub fn turn() -> MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The stand-in, where it is in place.
+/// The stand-in, if it is in place.
 pub fn get() -> Option<&'static Standin> {
     PLACED.get().and_then(Option::as_ref)
 }
 
-/// In which order work runs that may run in several: others as late as may be, as early, or by chance.
+/// The orders of work that may be reordered: other work as late as possible, as early as possible, or two
+/// random ones.
 pub const ORDERS: [c_int; 4] = [0, 1, 2, 3];
 
 impl Standin {
     fn call(&self, name: &str, text: &str) -> c_int {
         let text = CString::new(text).unwrap();
-        // SAFETY: the functions of this form take a text and give a number.
+        // SAFETY: functions of this form take a text and return a number.
         unsafe {
             let entry = self.library.get::<unsafe extern "C" fn(*const c_char) -> c_int>(name.as_bytes());
             entry.unwrap()(text.as_ptr())
         }
     }
 
-    /// Makes the kernels of a module known.
+    /// Registers the kernels of a module.
     pub fn register(&self, name: &str, module: &Module) {
         if module.kernels().len() > 0 {
             let library = host::translate(&self.compiler, &format!("device_{name}"), module);
@@ -118,26 +120,27 @@ impl Standin {
         }
     }
 
-    /// How often an entry was called.
+    /// The number of calls of an entry.
     pub fn calls(&self, entry: &str) -> c_int {
         self.call("standin_calls", entry)
     }
 
-    /// How often a copy and a kernel ran in another order than they were queued in, since it was asked last.
+    /// The number of times a copy and a kernel ran in another order than they were queued in, since the last
+    /// question.
     pub fn beside(&self) -> c_int {
         self.call("standin_beside", "")
     }
 
-    /// How many handles there are of all kinds.
+    /// The number of handles of all kinds.
     pub fn live(&self) -> c_int {
-        // SAFETY: no text asks for all.
+        // SAFETY: a null text asks for all kinds.
         unsafe {
             let entry = self.library.get::<unsafe extern "C" fn(*const c_char) -> c_int>(b"standin_live");
             entry.unwrap()(std::ptr::null())
         }
     }
 
-    /// An error where handles of any kind are left.
+    /// An error if handles of any kind are left.
     pub fn nothing_left(&self) -> Result<(), String> {
         match self.live() {
             0 => Ok(()),
@@ -145,7 +148,7 @@ impl Standin {
         }
     }
 
-    /// Lets an algorithm of the library that a variable names take so many microseconds more.
+    /// Makes an algorithm of the library that a variable names slower by some microseconds.
     pub fn delay(&self, variable: &str, algorithm: c_int, microseconds: c_int) {
         let (_, library) = self.libraries.iter().find(|(known, _)| *known == variable).unwrap();
         // SAFETY: the function takes two numbers.
@@ -155,11 +158,11 @@ impl Standin {
         }
     }
 
-    /// What cuDNN was told of the last graph of operations.
+    /// The last operation graph that cuDNN received.
     pub fn told(&self) -> String {
         let (_, library) = self.libraries.iter().find(|(known, _)| *known == "OVOLO_CUDNN").unwrap();
         let mut text = vec![0_u8; 1 << 14];
-        // SAFETY: the function writes a text of at most so many bytes.
+        // SAFETY: the function writes a text of at most the given number of bytes.
         unsafe {
             type Told = unsafe extern "C" fn(*mut c_char, usize) -> c_int;
             library.get::<Told>(b"standin_told").unwrap()(text.as_mut_ptr().cast(), text.len());
@@ -167,7 +170,7 @@ impl Standin {
         CStr::from_bytes_until_nul(&text).unwrap().to_string_lossy().into_owned()
     }
 
-    /// Compiles cuDNN as another version, with definitions of its source; where it lies.
+    /// Compiles another version of cuDNN, with definitions for its source, and returns its path.
     pub fn version(&self, name: &str, definitions: &[&str]) -> PathBuf {
         let driver = std::env::var_os("OVOLO_CUDA_DRIVER").map(PathBuf::from);
         let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{name}.so"));
@@ -175,7 +178,7 @@ impl Standin {
         object
     }
 
-    /// In which order work runs from now on.
+    /// Sets the order of work from now on.
     pub fn order(&self, how: c_int) {
         // SAFETY: the function takes two numbers.
         unsafe {
@@ -184,7 +187,7 @@ impl Standin {
         }
     }
 
-    /// Lets an entry fail once, after so many calls.
+    /// Makes an entry fail once, after some calls.
     pub fn fail(&self, entry: &str, after: c_int, code: c_int) {
         let text = CString::new(entry).unwrap();
         // SAFETY: the function takes a text and two numbers.
@@ -194,15 +197,15 @@ impl Standin {
         }
     }
 
-    /// Lets an entry do nothing.
+    /// Makes an entry do nothing.
     pub fn ignore(&self, entry: &str) {
         self.call("standin_ignore", entry);
     }
 
-    /// What was misused since it was asked last.
+    /// An error that describes misuse since the last question.
     pub fn faults(&self) -> Result<(), String> {
         let mut text = [0_u8; 512];
-        // SAFETY: the function writes a text of at most so many bytes.
+        // SAFETY: the function writes a text of at most the given number of bytes.
         let count = unsafe {
             type Faults = unsafe extern "C" fn(*mut c_char, usize) -> c_int;
             let entry = self.library.get::<Faults>(b"standin_faults").unwrap();

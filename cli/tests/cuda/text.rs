@@ -1,4 +1,4 @@
-//! The text of some kernels, one of each kind.
+//! Snapshots of the text of some kernels, one of each kind.
 
 use super::case::Case;
 use libtest_mimic::Failed;
@@ -13,7 +13,7 @@ fn chain(ops: &[&'static str]) -> Attr {
     Attr::Post(ops.iter().map(|op| Step { op, parameters: Vec::new() }).collect())
 }
 
-/// Names of snapshots and calls.
+/// The names of snapshots with their calls.
 fn calls() -> Vec<(&'static str, Option<Case>)> {
     let f32 = |shape: &[usize]| zeros(DType::F32, shape);
     let none = Attrs::new;
@@ -84,14 +84,14 @@ fn calls() -> Vec<(&'static str, Option<Case>)> {
     ]
 }
 
-/// Compares the text with the snapshots.
+/// Compares the texts with the snapshots.
 pub fn snapshots() -> Result<(), Failed> {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path(crate::common::root().join("snapshots/cuda"));
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     for (name, case) in calls() {
-        let case = case.ok_or("a call is refused")?;
+        let case = case.ok_or("the op refuses a call")?;
         let job = case.job()?;
         let mut text = format!("// {}\n", case.name());
         for kernel in &job.kernels {
@@ -105,7 +105,7 @@ pub fn snapshots() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Shapes and names that make no difference make none in the text.
+/// Shapes and names that do not change the work do not change the text.
 pub fn the_same_work_has_one_text() -> Result<(), Failed> {
     let text = |op: &'static str, shape: &[usize]| -> Result<String, String> {
         let case = Case::new(op, Attrs::new(), vec![zeros(DType::F32, shape)]).ok_or("refused")?;
@@ -114,11 +114,11 @@ pub fn the_same_work_has_one_text() -> Result<(), Failed> {
     let wanted = text("exp", &[6, 20])?;
     for shape in [&[120_usize][..], &[2, 3, 20], &[1, 120, 1], &[5, 4, 3, 2, 1]] {
         if text("exp", shape)? != wanted {
-            return Err(format!("{shape:?} has another text").into());
+            return Err(format!("{shape:?} has a different text").into());
         }
     }
     if text("sin", &[6, 20])? == wanted || text("exp", &[6, 21])? == wanted {
-        return Err("other work has the same text".into());
+        return Err("different work has the same text".into());
     }
     Ok(())
 }

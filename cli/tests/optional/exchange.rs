@@ -1,5 +1,5 @@
-//! E-graphs go out to other extractors and come back; what is chosen is priced by a checker that shares
-//! nothing with the extractors.
+//! Tests the exchange of e-graphs with other extractors. A checker that shares no code with the extractors
+//! prices their choices.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../../../tests/framework/extract/synthetic.rs"]
@@ -19,8 +19,8 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What a choice costs, by the file alone: classes are computed in rounds, each from those before it, so that
-/// a class on a cycle is never computed.
+/// Prices a choice from the file alone. Classes are computed in rounds, each from earlier ones, so a class on
+/// a cycle is never computed.
 fn price(egraph: &Value, choices: &Value) -> Result<f64, String> {
     let nodes = egraph["nodes"].as_object().unwrap();
     let class = |node: &Value| nodes[node.as_str().unwrap()]["eclass"].as_str().unwrap();
@@ -54,7 +54,7 @@ fn price(egraph: &Value, choices: &Value) -> Result<f64, String> {
         computed.extend(ready);
     }
     if computed.len() < reads.len() {
-        return Err("a class is computed from itself".to_owned());
+        return Err("a class depends on itself".to_owned());
     }
     Ok(reads.values().map(|(cost, _)| cost).sum())
 }
@@ -62,12 +62,15 @@ fn price(egraph: &Value, choices: &Value) -> Result<f64, String> {
 fn sound(egraph: &Value, said: &Value, what: &str) {
     let cost = price(egraph, &said["choices"]).unwrap_or_else(|error| panic!("{what}: {error}"));
     let claimed = said["cost"].as_f64().unwrap();
-    assert!((cost - claimed).abs() <= 1e-9 * cost.max(1e-9), "{what}: says {claimed}, costs {cost}");
+    assert!(
+        (cost - claimed).abs() <= 1e-9 * cost.max(1e-9),
+        "{what}: reports cost {claimed}, but costs {cost}"
+    );
     assert!(said["bound"].as_f64().unwrap() <= cost * (1.0 + 1e-9), "{what}: {said}");
     assert!(said["seconds"].as_f64().is_some(), "{what}: {said}");
 }
 
-/// A problem as a file.
+/// Returns a problem in the form of the file.
 fn named(problem: Problem) -> Named {
     let label = |class: usize, node: usize| Label { id: format!("n{class}_{node}"), op: "f".to_owned() };
     Named {
@@ -103,7 +106,7 @@ pub fn choices_of_every_extractor_are_priced_again() {
     }
 }
 
-/// The checker that is written in Python agrees.
+/// Checks that the checker in Python agrees.
 fn checked_by_python(at: &Path, file: &str, output: &Output) {
     std::fs::write(at.join("chosen.json"), &output.stdout).unwrap();
     let script = common::root().join("examples/extraction/check.py");
@@ -112,7 +115,7 @@ fn checked_by_python(at: &Path, file: &str, output: &Output) {
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }
 
-/// Who gives no bound is checked all the same.
+/// A choice without a bound is checked nevertheless.
 pub fn a_choice_without_a_bound_is_checked() {
     let at = folder("exchange-unbound");
     std::fs::write(
@@ -135,7 +138,7 @@ pub fn a_choice_without_a_bound_is_checked() {
         let said =
             [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned()).concat();
         assert_eq!(output.status.success(), whether.is_some(), "{said}");
-        assert!(said.contains(whether.unwrap_or("says no cost")) && !said.contains("Traceback"), "{said}");
+        assert!(said.contains(whether.unwrap_or("reports no cost")) && !said.contains("Traceback"), "{said}");
     }
 }
 
@@ -150,7 +153,7 @@ pub fn a_wrong_choice_is_found_by_the_checker() {
     assert_eq!(said["choices"], serde_json::json!({"0": "a", "1": "c"}));
     sound(&egraph, &said, "two classes");
     for (wrong, why) in [
-        (serde_json::json!({"0": "a", "1": "b"}), "computed from itself"),
+        (serde_json::json!({"0": "a", "1": "b"}), "depends on itself"),
         (serde_json::json!({"0": "a"}), "nothing is chosen"),
         (serde_json::json!({"0": "c"}), "not of 0"),
     ] {

@@ -1,4 +1,4 @@
-//! Experiments: the same tables each time, gone on with after an interruption, in shards, and as a page.
+//! Tests experiments: equal tables each time, continuation after an interruption, shards, and the page.
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
@@ -30,7 +30,7 @@ fn shipped(name: &str) -> String {
     format!("{}/examples/experiments/{name}.ron", common::root().display())
 }
 
-/// Every CSV file of a folder but those that a clock has a part in, with its text.
+/// Returns every CSV file of a folder except those with measured times, with its text.
 fn tables(at: &Path) -> BTreeMap<String, String> {
     let files = std::fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path());
     let tables = files.filter(|file| file.extension().is_some_and(|extension| extension == "csv"));
@@ -42,7 +42,7 @@ fn tables(at: &Path) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Two folders have the same tables and results.
+/// Checks that two folders have the same tables and results.
 fn same(one: &Path, other: &Path) {
     let [here, there] = [one, other].map(tables);
     assert!(here.keys().eq(there.keys()), "{:?} {:?}", here.keys(), there.keys());
@@ -56,7 +56,7 @@ fn same(one: &Path, other: &Path) {
     assert_eq!(results(one).len(), results(other).len());
 }
 
-/// The lines of results, without what a clock has said.
+/// Returns the lines of results without measured times.
 fn results(at: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(at.join("results.jsonl")).unwrap();
     let line = |line: &str| {
@@ -76,7 +76,7 @@ fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
     row[column].parse().unwrap_or_else(|_| panic!("{column} of {row:?}"))
 }
 
-pub fn the_first_worked_experiment_is_the_same_twice_and_says_what_the_commands_say() {
+pub fn the_first_example_is_the_same_twice_and_agrees_with_the_commands() {
     let at = folder("digits");
     let spec = shipped("digits");
     let first = said(&ovolo(&at, &["experiment", &spec, "--out", "first"]));
@@ -106,11 +106,12 @@ pub fn the_first_worked_experiment_is_the_same_twice_and_says_what_the_commands_
     assert_eq!(row["steps"], plan["steps"].as_array().unwrap().len().to_string());
     assert_eq!(row["arena"], plan["arena"].to_string());
 
-    // Without what lowers the convolutions nothing runs, and no rule is worth less than nothing.
+    // Without the rules that lower convolutions nothing runs, and no rule has a negative worth.
     let ablation = rows(&at.join("first"), "ablation");
     assert!(ablation.iter().any(|row| !row["error"].is_empty()));
     assert!(ablation.iter().all(|row| !row["error"].is_empty() || number(row, "more") >= 0.0));
-    // More work never gives a worse answer or a weaker bound, for those that go on where they were.
+    // More work never gives a worse result or a weaker bound, for extractors that continue from their last
+    // state.
     for row in rows(&at.join("first"), "gap") {
         assert!(row["effort"].is_empty() || (1e-5..=1.0).contains(&number(&row, "effort")), "{row:?}");
         assert!((0.0..=1.0).contains(&number(&row, "gap")), "{row:?}");
@@ -122,7 +123,7 @@ pub fn the_first_worked_experiment_is_the_same_twice_and_says_what_the_commands_
     }
 }
 
-pub fn what_was_stopped_goes_on_where_it_was() {
+pub fn a_stopped_run_continues_where_it_stopped() {
     let at = folder("resumed");
     let path = shipped("digits");
     let source = Source::new(path.as_str(), std::fs::read_to_string(&path).unwrap());
@@ -133,8 +134,8 @@ pub fn what_was_stopped_goes_on_where_it_was() {
     let stopped = at.join("stopped");
     let error = experiment::run(&spec, common::registry(), &stopped, Shard::WHOLE, &mut |now| now.done < 7)
         .unwrap_err();
-    assert!(error.to_string().contains("what was done is kept"), "{error}");
-    // The machine went down in the middle of a line.
+    assert!(error.to_string().contains("finished tasks are kept"), "{error}");
+    // The machine failed in the middle of a line.
     let results_file = stopped.join("results.jsonl");
     let mut text = std::fs::read_to_string(&results_file).unwrap();
     assert_eq!(text.lines().count(), 7);
@@ -148,11 +149,12 @@ pub fn what_was_stopped_goes_on_where_it_was() {
     let outcome = outcome.unwrap();
     assert_eq!((outcome.known, begun[0]), (6, 6));
     same(&stopped, &at.join("whole"));
-    let again =
-        experiment::run(&spec, common::registry(), &stopped, Shard::WHOLE, &mut |_| panic!("all is done"))
-            .unwrap();
+    let again = experiment::run(&spec, common::registry(), &stopped, Shard::WHOLE, &mut |_| {
+        panic!("all tasks are done")
+    })
+    .unwrap();
     assert_eq!(again.known, again.tasks);
-    // Another spec does not go on there.
+    // A different spec cannot continue there.
     let changed = source.text.replace("\"greedy-tree\"", "\"naive\"");
     let other =
         Spec::read(&Source::new("x.ron", changed), Path::new(&path).parent().unwrap(), common::registry())
@@ -165,7 +167,7 @@ pub fn what_was_stopped_goes_on_where_it_was() {
     );
 }
 
-pub fn shards_give_what_one_run_gives_and_other_machines_are_refused() {
+pub fn shards_give_the_results_of_one_run_and_other_machines_are_refused() {
     let at = folder("shards");
     let spec = shipped("digits");
     said(&ovolo(&at, &["experiment", &spec, "--out", "whole"]));
@@ -193,8 +195,11 @@ pub fn shards_give_what_one_run_gives_and_other_machines_are_refused() {
         std::fs::write(&file, value.to_string()).unwrap();
     };
     head("2", "processor", "another one");
-    refused(&merge(&["1", "2", "3"], "mixed", &[]), "they are not of one kind: put them beside each other");
-    refused(&merge(&["1", "2", "3"], "mixed", &["--compare"]), "tasks have no result beside those of 1");
+    refused(&merge(&["1", "2", "3"], "mixed", &[]), "they hold under different conditions: compare them");
+    refused(
+        &merge(&["1", "2", "3"], "mixed", &["--compare"]),
+        "tasks have no result under the conditions of 1",
+    );
     said(&ovolo(&at, &["experiment", &spec, "--out", "there"]));
     head("there", "ovolo", "0.0.1");
     said(&merge(&["whole", "there"], "both", &["--compare"]));
@@ -210,10 +215,10 @@ pub fn shards_give_what_one_run_gives_and_other_machines_are_refused() {
     assert_eq!(dom.text("settings"), "compared: whole, there");
 }
 
-/// The second worked experiment: plans are timed, and the page shows all of it.
-pub fn the_page_of_the_second_worked_experiment_has_every_plot() {
+/// The second example: plans are timed, and the page shows all results.
+pub fn the_page_of_the_second_example_has_every_plot() {
     let at = folder("sampled");
-    // As it is shipped, with the parts of the first one, and without the larger model.
+    // As shipped, with the parts of the first example, and without the larger model.
     let text = std::fs::read_to_string(shipped("sampled")).unwrap();
     let squeezenet = text.lines().find(|line| line.contains("squeezenet1_1")).unwrap();
     let text = text
@@ -228,12 +233,12 @@ pub fn the_page_of_the_second_worked_experiment_has_every_plot() {
     for seed in ["1", "2"] {
         let of_seed = || plans.iter().filter(|row| row["seed"] == seed);
         assert!(of_seed().all(|row| number(row, "seconds") > 0.0 && number(row, "regret") >= 0.0));
-        assert!(of_seed().any(|row| number(row, "regret") == 0.0), "the fastest regrets nothing");
+        assert!(of_seed().any(|row| number(row, "regret") == 0.0), "the fastest plan has no regret");
     }
     let regret = rows(&out, "measured/regret");
     assert_eq!(regret.len(), 2 * 3 * 3);
     for row in &regret {
-        // Of the draws of a cell the extracted plan is one.
+        // The extracted plan is one of the draws of a cell.
         let same = |other: &&BTreeMap<String, String>| {
             ["seed", "cost"].iter().all(|column| other[*column] == row[*column])
                 && other["extractor"] == "exact"
@@ -248,14 +253,14 @@ pub fn the_page_of_the_second_worked_experiment_has_every_plot() {
     assert_eq!(rank.len(), 3 * 2);
     for row in &rank {
         assert!((-1.0..=1.0).contains(&number(row, "spearman")), "{row:?}");
-        // Plans are timed round by round; of kernels there is a median alone.
+        // Plans are timed round by round; kernels only have a median.
         match row["of"].as_str() {
             "plans" => assert!((-1.0..=1.0).contains(&number(row, "repeat")), "{row:?}"),
             _ => assert_eq!(row["repeat"], ""),
         }
     }
     let drawn_plans = rows(&out, "drawn");
-    // A plan costs by a model what the model's own extraction says.
+    // The cost of a plan by a model equals what the model's own extraction reports.
     for row in rows(&out, "plans") {
         let plan = drawn_plans.iter().find(|other| other["plan"] == row["plan"]).unwrap();
         let (said, found) = (number(plan, &format!("by {}", row["cost"])), number(&row, "seconds"));
@@ -272,7 +277,7 @@ pub fn the_page_of_the_second_worked_experiment_has_every_plot() {
     };
     let in_plots =
         |panel: &str| dom.within(panel).filter(|one| one.classes().any(|class| class == "point")).count();
-    // Three in the legend, then a point for each plan and cost model.
+    // Three in the legend, and a point for each plan and cost model.
     assert_eq!(in_plots("plans-predicted"), 3 + 3 * plans.len());
     assert_eq!(in_plots("kernels-predicted"), 3 + 3 * rows(&out, "measured/kernels").len());
     assert_eq!(count("regret", "bar-row"), 3 * 3);
@@ -280,7 +285,7 @@ pub fn the_page_of_the_second_worked_experiment_has_every_plot() {
     assert_eq!(in_plots("pareto"), 3 + shown);
     let points = rows(&out, "gap").len();
     assert_eq!((in_plots("gap"), in_plots("gap-time")), (2 + points, 2 + points));
-    // More of its limits never stands to the left of less.
+    // A higher limit is never to the left of a lower one.
     for panel in ["gap", "gap-time"] {
         let mut curves = 0;
         for curve in dom.within(panel).filter(|one| one.get("class") == Some("curve")) {
@@ -295,14 +300,14 @@ pub fn the_page_of_the_second_worked_experiment_has_every_plot() {
     assert!(count("ablation", "bar-row") > 5);
     let rows_of = |panel: &str| dom.within(panel).filter(|element| element.tag == "tr").count();
     assert_eq!((rows_of("rank"), rows_of("extraction")), (1 + 6, 1 + 6));
-    // Marks lie within their plots.
+    // Marks lie inside their plots.
     for circle in dom.all("circle") {
         let place = |name: &str| circle.get(name).unwrap().parse::<f64>().unwrap();
         assert!((0.0..=430.0).contains(&place("cx")) && (0.0..=300.0).contains(&place("cy")));
     }
 }
 
-pub fn all_mistakes_of_a_spec_are_told_at_once_with_their_places() {
+pub fn all_mistakes_of_a_spec_are_reported_together_with_their_places() {
     let at = folder("mistakes");
     std::fs::write(at.join("wrong.ron"), "Prices(define: {\"seconds\": \"1 + flop\"})").unwrap();
     std::fs::write(
@@ -325,7 +330,7 @@ pub fn all_mistakes_of_a_spec_are_told_at_once_with_their_places() {
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stderr).unwrap().replace(at.to_str().unwrap(), "");
     for (why, place) in [
-        ("a name has letters", "2:11"),
+        ("a name has only letters", "2:11"),
         ("there is no file", "3:26"),
         ("`Model` lacks the field `file`", "3:40"),
         ("`models` must be `Model(…)`", "3:63"),
@@ -342,15 +347,15 @@ pub fn all_mistakes_of_a_spec_are_told_at_once_with_their_places() {
         ("part `memry` is not known", "11:13"),
         ("needs a number of plans", "1:1"),
     ] {
-        let found = text.find(why).unwrap_or_else(|| panic!("`{why}` is not told:\n{text}"));
+        let found = text.find(why).unwrap_or_else(|| panic!("`{why}` is not reported:\n{text}"));
         let rest = &text[found..];
         let line = rest.lines().nth(1).unwrap();
         assert!(line.contains(&format!(":{place}")), "{why}: {line}");
     }
     assert!(text.contains("did you mean `flops`?") && text.contains("wrong.ron:1:"), "{text}");
     assert!(!at.join("a b").exists());
-    refused(&ovolo(&at, &["experiment", "spec.ron", "--shard", "3/2"]), "it takes NUMBER/COUNT");
-    // What only the extractor `sample` takes.
+    refused(&ovolo(&at, &["experiment", "spec.ron", "--shard", "3/2"]), "give NUMBER/COUNT");
+    // Settings that only the extractor `sample` has.
     for (field, why) in [
         ("spread: 2", "how far the extractor `sample` goes"),
         ("among: 4", "of how many plans the extractor `sample` keeps one"),
@@ -365,7 +370,7 @@ pub fn all_mistakes_of_a_spec_are_told_at_once_with_their_places() {
     refused(&ovolo(&at, &["experiment", "spec.ron"]), "`among` must be 1 to 100");
 }
 
-/// A small network, whose kernels are soon timed, and a spec of it.
+/// Writes a small network, whose kernels are timed quickly, and a spec of it.
 fn small(at: &Path, costs: &str, more: &str) {
     let text = "graph { x: f32[1,16,8,8] = input\n w: f32[16,16,3,3] = const ~1\n b: f32[16] = const ~2\n \
                 c = conv(x, w, b) {pads: [1,1,1,1]}\n y = relu(c)\n return y }";
@@ -378,18 +383,18 @@ fn small(at: &Path, costs: &str, more: &str) {
     std::fs::write(at.join("spec.ron"), spec).unwrap();
 }
 
-/// As `ovolo`, with the table of times of another folder.
+/// Like `ovolo`, with the table of times of another folder.
 fn with_times(at: &Path, times: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));
     command.args(arguments).current_dir(at).env("OVOLO_CACHE", at.join(times)).output().unwrap()
 }
 
-pub fn results_by_other_times_are_neither_merged_nor_gone_on_with() {
+pub fn results_by_other_times_are_neither_merged_nor_continued() {
     let at = folder("times");
     small(&at, "\"flops\", \"measured\"", "extractors: [\"exact\", \"greedy-dag\"]");
     said(&with_times(&at, "one", &["experiment", "spec.ron", "--shard", "1/2", "--out", "1"]));
     said(&with_times(&at, "one", &["experiment", "spec.ron", "--shard", "2/2", "--out", "2"]));
-    // The table has all that any task asks for before the first begins: nothing changes on the way.
+    // The table has all kernels that any task needs before the first task starts, and then does not change.
     let table = at.join("one/times-1.txt");
     let text = std::fs::read_to_string(&table).unwrap();
     said(&with_times(&at, "one", &["experiment", "spec.ron", "--out", "whole"]));
@@ -397,7 +402,7 @@ pub fn results_by_other_times_are_neither_merged_nor_gone_on_with() {
     said(&with_times(&at, "one", &["experiment", "merge", "spec.ron", "1", "2", "--out", "both"]));
     same(&at.join("both"), &at.join("whole"));
 
-    // The same table but for one time, with its checksum.
+    // The same table with one different time and its right checksum.
     std::fs::create_dir_all(at.join("two")).unwrap();
     let mut changed = false;
     let lines = text.lines().map(|line| {
@@ -423,7 +428,7 @@ pub fn results_by_other_times_are_neither_merged_nor_gone_on_with() {
     said(&with_times(&at, "two", &compare));
     assert_eq!(rows(&at.join("beside"), "plans").len(), 2 * 8);
 
-    // What was stopped goes on with the same times alone; what is done is done.
+    // A stopped run only continues with the same times; finished tasks stay.
     let results = at.join("whole/results.jsonl");
     assert!(
         said(&with_times(&at, "two", &["experiment", "spec.ron", "--out", "whole"]))
@@ -434,7 +439,7 @@ pub fn results_by_other_times_are_neither_merged_nor_gone_on_with() {
     std::fs::write(&results, cut).unwrap();
     let resumed = with_times(&at, "two", &["experiment", "spec.ron", "--out", "whole"]);
     refused(&resumed, "its kernels were priced by other times");
-    // Other kernels in the table are no matter.
+    // Other kernels in the table do not matter.
     let more = text_of_another_kernel(&std::fs::read_to_string(&table).unwrap());
     std::fs::write(&table, more).unwrap();
     said(&with_times(&at, "one", &["experiment", "spec.ron", "--out", "whole"]));
@@ -447,14 +452,14 @@ fn text_of_another_kernel(table: &str) -> String {
     format!("{table}{content}\t#{}\n", ovolo::cost::stored::checksum(&content))
 }
 
-/// A program that answers as it should, and one that ends at its third kernel.
+/// A program that answers correctly, and one that ends at its third kernel.
 const RIGHT: &str = "while read -r line; do echo '{\"seconds\": 1e-6}'; done\n";
 const WRONG: &str =
     "read -r line; echo '{\"seconds\": 1e-6}'; read -r line; echo '{\"seconds\": 1e-6}'; exit 7\n";
 
-pub fn what_failed_is_tried_again_and_a_changed_program_is_another_experiment() {
+pub fn failed_tasks_are_tried_again_and_a_changed_program_is_another_experiment() {
     let at = folder("again");
-    // The spec lies elsewhere than where the command is run: the program is looked for beside the spec.
+    // The spec is not in the current folder: the program is looked for in the folder of the spec.
     let inner = at.join("specs");
     std::fs::create_dir_all(&inner).unwrap();
     small(
@@ -462,14 +467,14 @@ pub fn what_failed_is_tried_again_and_a_changed_program_is_another_experiment() 
         "\"flops\", Process(name: \"mine\", command: \"sh scorer.sh\", timeout: 9)",
         "extractors: [\"exact\", \"greedy-dag\"], rounds: 1",
     );
-    // What the file names is not in the command, and so no part of what the results hold for.
+    // A file that the program reads is not named in the command, so the results do not depend on it.
     std::fs::write(inner.join("scorer.sh"), ". ./inner.sh\n").unwrap();
     std::fs::write(inner.join("inner.sh"), WRONG).unwrap();
     let run = |out: &str| ovolo(&at, &["experiment", "specs/spec.ron", "--out", out]);
     let first = run("out");
-    refused(&first, "6 task(s) failed, in whole or in part; the first is `plan a native mine exact`");
+    refused(&first, "6 task(s) failed, completely or in part; the first is `plan a native mine exact`");
     refused(&first, "the program `sh scorer.sh` ended before it answered (exit status: 7)");
-    // The cells that can race have raced, and those that cannot are named.
+    // The cells that could be timed were timed, and the others are named.
     let out = at.join("out");
     let regret = rows(&out, "measured/regret");
     assert_eq!(regret.len(), 4, "{regret:?}");
@@ -483,19 +488,19 @@ pub fn what_failed_is_tried_again_and_a_changed_program_is_another_experiment() 
     let cells: Vec<&str> =
         dom.within("extraction").filter(|one| one.tag == "td").map(|one| one.text.trim()).collect();
     assert!(cells.contains(&"–") && !cells.contains(&"0 µs"), "{cells:?}");
-    // Once mended, they are done again, and nothing else is.
+    // After the correction, only the failed tasks run again.
     std::fs::write(inner.join("inner.sh"), RIGHT).unwrap();
     let second = said(&run("out"));
-    assert!(second.contains("10 tasks, 4 of them done before, 6 tried again that had failed"), "{second}");
-    assert!(!out.join("failed.csv").exists(), "there is nothing to say any more");
+    assert!(second.contains("10 tasks, 4 of them done before, 6 failed ones tried again"), "{second}");
+    assert!(!out.join("failed.csv").exists(), "no failures are left");
     assert_eq!(rows(&out, "measured/regret").len(), 8);
     assert!(said(&run("out")).contains("10 tasks, 10 of them done before; "));
-    // Another scorer is another experiment.
+    // A different program is a different experiment.
     std::fs::write(inner.join("scorer.sh"), RIGHT).unwrap();
     refused(&run("out"), "another experiment, version or machine: cost model mine is");
 }
 
-pub fn a_backend_that_is_not_there_is_said_in_one_line() {
+pub fn an_absent_backend_is_reported_in_one_line() {
     let at = folder("absent");
     small(&at, "\"flops\"", "extractors: [\"exact\"], pipelines: [\"native\", \"cpu\"]");
     let mut command = Command::new(env!("CARGO_BIN_EXE_ovolo"));

@@ -1,10 +1,10 @@
-//! A disk that is full: a file system of a few pages, which the test mounts in a name space of its own.
+//! Tests a full disk: a file system of a few pages, which the test mounts in its own namespace.
 
 use crate::common;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A command in a shell that has just mounted 64 kB on a folder, and lists them at the end.
+/// Runs a command in a shell that has mounted 64 kB on the cache folder, and lists the folder at the end.
 fn full(folder: &Path, command: &[String]) -> std::io::Result<Output> {
     let script = "mount -t tmpfs -o size=64k none \"$OVOLO_CACHE\" && \"$@\" && ls -R \"$OVOLO_CACHE\" >&2";
     Command::new("unshare")
@@ -24,7 +24,7 @@ pub fn can_mount() -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("unshare: {said}")) }
 }
 
-/// `ovolo run` of the digits.
+/// `ovolo run` of the digits model.
 fn arguments(outputs: &Path) -> Vec<String> {
     let line = "run examples/digits/digits.onnx --dim N=360 --input image=examples/digits/images.npy --cost flops \
                 --threads 2 --json --output-dir";
@@ -32,7 +32,7 @@ fn arguments(outputs: &Path) -> Vec<String> {
     words.map(str::to_owned).chain([outputs.display().to_string()]).collect()
 }
 
-/// What a run says, and its scores.
+/// The messages of a run, and its scores.
 fn ran(output: &Output, outputs: &Path) -> (String, Vec<u8>) {
     let said = String::from_utf8(output.stderr.clone()).unwrap();
     assert!(output.status.success(), "{said}");
@@ -41,7 +41,7 @@ fn ran(output: &Output, outputs: &Path) -> (String, Vec<u8>) {
     (said, std::fs::read(outputs.join("scores.npy")).unwrap())
 }
 
-pub fn a_disk_that_is_full_loses_nothing_but_the_entry() {
+pub fn a_full_disk_loses_nothing_but_the_entry() {
     let at = common::folder("tmpfs");
     let (cache, expected, outputs): (PathBuf, PathBuf, PathBuf) =
         (at.join("cache"), at.join("expected"), at.join("outputs"));
@@ -57,7 +57,7 @@ pub fn a_disk_that_is_full_loses_nothing_but_the_entry() {
     let (said, scores) = ran(&full(&cache, &arguments(&outputs)).unwrap(), &outputs);
     assert!(scores == wanted);
     assert!(
-        said.contains("note: the plan is not kept in the cache: ") && said.contains("No space left"),
+        said.contains("note: the plan was not stored in the cache: ") && said.contains("No space left"),
         "{said}"
     );
     assert!(!said.contains(".part"), "{said}");

@@ -1,4 +1,4 @@
-//! The backend `onednn` from outside: what is said where the library is absent, and plans with it.
+//! Tests the backend `onednn` through the program: the report if the library is absent, and plans with it.
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
@@ -29,7 +29,7 @@ fn without_library(arguments: &[&str]) -> String {
 
 const DIGITS: [&str; 5] = ["examples/digits/digits.onnx", "--dim", "N=1", "--cost", "flops"];
 
-pub fn without_the_library_its_rules_are_not_in_play_and_the_report_says_so() {
+pub fn without_the_library_its_rules_are_not_used_and_the_report_says_so() {
     let run = |command: &str, pipeline: &str| {
         without_library(&[&[command], &DIGITS[..], &["--pipeline", pipeline]].concat())
     };
@@ -40,7 +40,7 @@ pub fn without_the_library_its_rules_are_not_in_play_and_the_report_says_so() {
     assert_eq!(run("explain", "cpu"), run("explain", "native"));
 }
 
-pub fn doctor_says_where_it_looked() {
+pub fn doctor_reports_where_it_looked() {
     let report = without_library(&["doctor"]);
     assert!(
         report.contains("backend onednn: not found (/no/such/library: there is no such file)"),
@@ -48,7 +48,8 @@ pub fn doctor_says_where_it_looked() {
     );
 }
 
-/// Compiles a graph by the pipeline `onednn`, compares its outputs with the reference, and gives the plan.
+/// Compiles a graph with the pipeline `onednn`, compares its outputs with the reference, and returns the
+/// plan.
 fn plan(source: &str, threads: usize) -> Plan {
     let graph = text::parse(common::ops(), source).unwrap();
     let compilation = compile::compile(graph.clone(), &pipeline("onednn", threads)).unwrap();
@@ -67,7 +68,7 @@ fn plan(source: &str, threads: usize) -> Plan {
     plan
 }
 
-pub fn a_residual_is_added_where_it_lies() {
+pub fn a_residual_is_added_in_place() {
     let plan = plan(
         "graph { x: f32[1,32,14,14] = input; v: f32[32,32,1,1] = const ~1; w: f32[32,32,3,3] = const ~2;
         b: f32[32] = const ~3; r = conv(x, v, b); c = conv(x, w, b) {pads: [1,1,1,1]};
@@ -79,8 +80,8 @@ pub fn a_residual_is_added_where_it_lies() {
     assert_eq!((step.in_place, step.copied), (Some(3), None), "{plan}");
 }
 
-pub fn a_copy_is_priced_and_another_kernel_taken() {
-    // The residual is what the convolution reads, too: added from where it lies, it needs no copy.
+pub fn a_copy_is_priced_and_another_kernel_chosen() {
+    // The convolution also reads the residual, so a kernel that reads it separately needs no copy.
     let plan = plan(
         "graph { x: f32[1,32,14,14] = input; v: f32[32,32,1,1] = const ~1; w: f32[32,32,3,3] = const ~2;
         b: f32[32] = const ~3; r = conv(x, v, b); c = conv(r, w, b) {pads: [1,1,1,1]};
@@ -91,8 +92,8 @@ pub fn a_copy_is_priced_and_another_kernel_taken() {
     assert!(plan.to_string().contains("post: <add,relu>}"), "{plan}");
 }
 
-pub fn a_residual_that_the_kernel_reads_otherwise_is_copied_first() {
-    // In lowered form there is no other kernel.
+pub fn a_residual_that_the_kernel_also_reads_is_copied_first() {
+    // A graph of lowered ops leaves no choice of kernels.
     let plan = plan(
         "graph { x: f32[1,32,14,14] = input; v: f32[32,32,1,1] = const ~1; w: f32[32,32,3,3] = const ~2;
         b: f32[32] = const ~3; p = native.pack(x) {layout: nhwc}; q = native.pack(v) {layout: Ohwi32o};
@@ -122,8 +123,8 @@ pub fn one_and_two_threads_give_one_result() {
     }
 }
 
-/// A pipeline that prices kernels by their bytes, and the library's for a third: as on a processor with
-/// instructions for bf16, whatever this one has.
+/// Options that price kernels by their bytes, and the library's at a third of that, as on a processor with
+/// instructions for bf16, whatever this processor has.
 fn by_bytes(name: &str, threads: usize) -> Options {
     let mut options = pipeline(name, threads);
     let prices =
@@ -133,7 +134,7 @@ fn by_bytes(name: &str, threads: usize) -> Options {
     options
 }
 
-/// Compiles a graph where it may be rounded, and compares with the reference within 1e-2.
+/// Compiles a graph with rounding allowed, and compares with the reference within 1e-2.
 fn rounded(source: &str, options: &Options) -> Plan {
     let graph = text::parse(common::ops(), source).unwrap();
     let compilation = compile::compile(graph.clone(), options).unwrap_or_else(|error| panic!("{error}"));
@@ -150,12 +151,12 @@ fn rounded(source: &str, options: &Options) -> Plan {
     plan
 }
 
-/// Steps by op and element type of the result.
+/// The steps with the element types of their results.
 fn steps(plan: &Plan) -> Vec<String> {
     plan.steps.iter().map(|step| format!("{} {}", step.op, step.output_type.dtype)).collect()
 }
 
-pub fn in_bf16_chains_of_layers_are_cast_at_their_ends_alone() {
+pub fn in_bf16_chains_of_layers_are_cast_only_at_their_ends() {
     let source = "graph { x: f32[1,16,14,14] = input; v: f32[32,16,3,3] = const ~1; a: f32[32] = const ~2;
         w: f32[32,32,3,3] = const ~3; d: f32[32,1,3,3] = const ~4; m: f32[32,10] = const ~5;
         c = conv(x, v, a) {pads: [1,1,1,1]}; e = relu(c); f = max-pool(e) {kernel: [2,2], strides: [2,2]};
@@ -175,7 +176,7 @@ pub fn in_bf16_chains_of_layers_are_cast_at_their_ends_alone() {
     }
 }
 
-pub fn where_weights_take_the_time_products_are_in_bf16() {
+pub fn products_limited_by_weights_are_in_bf16() {
     let source = "graph { x: f32[1,2048] = input; w: f32[2048,1024] = const ~1; y = matmul(x, w); return y }";
     let plan = rounded(source, &pipeline("bf16", 1));
     assert!(steps(&plan).iter().any(|step| step == "onednn.matmul bf16"), "{plan}");
@@ -201,7 +202,7 @@ pub fn a_model_in_bf16_runs_on_kernels_in_bf16() {
     }
 }
 
-pub fn what_times_depend_on_is_the_version_and_not_the_place() {
+pub fn times_depend_on_the_version_and_not_on_the_path() {
     let backend = common::registry().backends().get("onednn").unwrap();
     let (found, identity) = (backend.found().unwrap(), backend.identity().unwrap());
     let (version, path) = found.split_once(" at ").unwrap();
@@ -210,7 +211,7 @@ pub fn what_times_depend_on_is_the_version_and_not_the_place() {
     assert_eq!(ovolo::host::validators(1, common::registry().backends()).libraries["onednn"], identity);
 }
 
-pub fn a_model_that_was_fitted_without_a_backend_does_not_price_it() {
+pub fn a_model_fitted_without_a_backend_does_not_price_it() {
     let at = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("onednn-unseen");
     let _ = std::fs::remove_dir_all(&at);
     std::fs::create_dir_all(&at).unwrap();
@@ -232,8 +233,8 @@ pub fn a_model_that_was_fitted_without_a_backend_does_not_price_it() {
     assert!(!run(&format!("compile {digits} --cost learned")).contains("backend"));
 }
 
-/// A library that is patched in place, with its length and its time as they were, is another one.
-pub fn a_patched_library_is_another_one() {
+/// A library that was changed in place, with the same length and time, counts as a different one.
+pub fn a_patched_library_is_a_different_one() {
     use ovolo::backend::Backend;
     use ovolo_onednn::OneDnn;
     let library = OneDnn.files().pop().unwrap();
@@ -260,8 +261,8 @@ pub fn a_patched_library_is_another_one() {
     };
     let first = why();
     assert_eq!(first, why());
-    assert!(at.join("cache/libraries.txt").exists(), "the content is not read at each start");
-    // A text that nothing runs by.
+    assert!(at.join("cache/libraries.txt").exists(), "the content must not be read at each start");
+    // A text in the library that its code does not use.
     let mut bytes = std::fs::read(&copy).unwrap();
     let place = bytes.windows(5).rposition(|five| five == b"GCC: ").unwrap();
     bytes[place] = b'g';

@@ -1,4 +1,4 @@
-//! The example that runs the shards of an experiment under Ray, on a cluster that is started here.
+//! Tests the example that runs the shards of an experiment under Ray, on a cluster that is started here.
 //!
 //! `cargo xtask ray` installs Ray into the build folder.
 #![allow(clippy::unwrap_used)]
@@ -6,17 +6,17 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The interpreter that has Ray.
+/// The Python interpreter that has Ray.
 pub fn python() -> Result<PathBuf, String> {
     let build = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().ok_or("there is no build folder")?;
     let python = build.join("ray/bin/python");
     if python.exists() && build.join("ray/stamp").exists() {
         return Ok(python);
     }
-    Err(format!("{} is absent; `cargo xtask ray` makes it", python.display()))
+    Err(format!("{} is absent; `cargo xtask ray` installs it", python.display()))
 }
 
-pub fn shards_of_a_local_cluster_give_what_one_run_gives() {
+pub fn shards_of_a_local_cluster_give_the_results_of_one_run() {
     let python = python().unwrap();
     let at = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ray");
     let _ = std::fs::remove_dir_all(&at);

@@ -1,7 +1,7 @@
-//! The pages of `explain --html` and `bench --html`, as files and as a headless browser draws them.
+//! Tests the pages of `explain --html` and `bench --html`, as files and as a headless browser renders them.
 //!
-//! What the browser shows is compared with what `dump` and `explain --json` say of the same model.
-//! `OVOLO_BROWSER` names another browser than Chromium.
+//! The browser's output is compared with that of `dump` and `explain --json` for the same model.
+//! `OVOLO_BROWSER` names a browser other than Chromium.
 #![allow(clippy::unwrap_used)]
 
 pub mod browser;
@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A folder of a test's own.
+/// Returns a folder for one test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report").join(name);
     let _ = std::fs::remove_dir_all(&folder);
@@ -32,7 +32,7 @@ fn ovolo(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What a command prints.
+/// Runs a command and returns what it prints.
 fn printed(arguments: &[&str]) -> String {
     let output = ovolo(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -43,7 +43,7 @@ const DIGITS: [&str; 3] = ["examples/digits/digits.onnx", "--dim", "N=1"];
 const SQUEEZENET: [&str; 2] = ["tests/models/squeezenet1_1.onnx", "--seeded-weights"];
 const BERT: [&str; 2] = ["tests/models/bert_base.onnx", "--seeded-weights"];
 
-pub fn a_page_is_one_file_that_asks_for_nothing_and_is_the_same_each_time() {
+pub fn a_page_is_one_file_without_requests_and_the_same_each_time() {
     let at = folder("file");
     let page = |name: &str| {
         let file = at.join(name);
@@ -53,23 +53,23 @@ pub fn a_page_is_one_file_that_asks_for_nothing_and_is_the_same_each_time() {
     };
     let text = page("a.html");
     assert_eq!(text, page("b.html"));
-    assert_eq!(text.matches("://").count(), 1, "the name of SVG is the only address");
+    assert_eq!(text.matches("://").count(), 1, "the SVG namespace is the only address");
     assert_eq!(text.matches("'http://www.w3.org/2000/svg'").count(), 1);
     assert!(text.contains("default-src 'none'"));
     for word in ["src=", "@import", "url(", "import(", "fetch("] {
-        assert!(!text.contains(word), "`{word}` would ask for something");
+        assert!(!text.contains(word), "`{word}` would cause a request");
     }
     let left: Vec<_> = std::fs::read_dir(&at).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 2, "{left:?}");
 }
 
-pub fn a_page_that_cannot_be_written_is_refused_before_the_work() {
+pub fn a_page_that_cannot_be_written_is_refused_at_once() {
     let at = folder("refused");
     let inside = at.join("no/such/page.html");
     let refused = [
         (at.as_path(), "is a directory"),
-        (&inside, "there is no directory"),
-        (Path::new("/dev/null"), "is there, and is no plain file"),
+        (&inside, "does not exist"),
+        (Path::new("/dev/null"), "exists and is not a regular file"),
     ];
     for (file, why) in refused {
         let file = file.to_str().unwrap();
@@ -91,7 +91,8 @@ pub fn a_page_that_cannot_be_written_is_refused_before_the_work() {
     assert!(!page.exists());
 }
 
-/// The names of a graph's nodes that depend on an input, without the inputs; and the inputs.
+/// Returns the names of a graph's nodes that depend on an input, without the inputs, and the number of
+/// inputs.
 fn computed(graph: &Value) -> (Vec<String>, usize) {
     let mut varying: HashSet<&str> = HashSet::new();
     let (mut names, mut inputs) = (Vec::new(), 0);
@@ -115,7 +116,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap()
 }
 
-/// Every picture of a model's page against what the other commands say.
+/// Checks every picture of a model's page against the output of the other commands.
 fn pictures(name: &str, model: &[&str]) {
     let browser = browser().unwrap();
     let file = folder(name).join("page.html");
@@ -156,20 +157,20 @@ pub fn each_device_has_a_picture_of_its_memory() {
         assert_eq!(drawn, buffers.iter().filter(|buffer| buffer["device"] == device).count(), "{id}");
     }
     selection(&dom);
-    // A link that says nothing, as links may.
+    // A link whose fragment is invalid.
     let dom = drawn(&browser, &page, "#step=x%");
     assert!(dom.text("errors").is_empty(), "{}", dom.text("errors"));
 }
 
-pub fn the_pictures_of_squeezenet_are_whole() {
+pub fn the_pictures_of_squeezenet_are_complete() {
     pictures("squeezenet", &SQUEEZENET);
 }
 
-pub fn the_pictures_of_bert_are_whole() {
+pub fn the_pictures_of_bert_are_complete() {
     pictures("bert", &BERT);
 }
 
-/// The boxes of one graph: kinds, names in the tooltips, and no two on top of each other.
+/// Returns the boxes of one graph with kinds and the names in the tooltips, and checks that none overlap.
 fn boxes<'a>(dom: &'a Dom, graph: &'a str) -> Vec<(&'a str, String)> {
     let mut found = Vec::new();
     let mut places: Vec<[f64; 4]> = Vec::new();
@@ -226,7 +227,7 @@ fn program(dom: &Dom, program: &Value, plan: &Value) {
     let (names, inputs) = computed(program);
     assert_eq!(named(&shown, &["step", "view"]), sorted(names));
     assert_eq!(named(&shown, &["input"]).len(), inputs);
-    // Each step's box has the colours of its backend and its layout.
+    // The box of each step has the colours of its backend and its layout.
     let edges = |class: &str, of: &str| {
         let drawn = dom.within("plan").filter(|element| element.classes().any(|one| one == class)).count();
         assert_eq!(drawn, plan["steps"].as_array().unwrap().len(), "{of}");
@@ -235,7 +236,7 @@ fn program(dom: &Dom, program: &Value, plan: &Value) {
     edges("edge", "layout");
 }
 
-/// The rectangles, in steps and bytes: every buffer once, all apart, and every value in one of them.
+/// Checks the rectangles, in steps and bytes: every buffer has one, none overlap, and every value is in one.
 fn memory(dom: &Dom, plan: &Value) {
     let (arena, bound) = (number(&plan["arena"]), number(&plan["lower_bound"]));
     let steps = plan["steps"].as_array().unwrap();
@@ -271,7 +272,7 @@ fn memory(dom: &Dom, plan: &Value) {
     };
     assert_eq!((0..=steps.len() as u64).map(live).max(), Some(bound));
 
-    // Whatever a step reads, writes or takes as scratch lies in one rectangle at that step.
+    // Everything that a step reads, writes or uses as scratch is in one rectangle at that step.
     let holder = |step: usize, offset: u64| {
         let step = step as u64;
         rectangles.iter().position(|r| {
@@ -292,7 +293,9 @@ fn memory(dom: &Dom, plan: &Value) {
             places.push(number(&step["scratch_offset"]));
         }
         for offset in places {
-            used.insert(holder(at, offset).unwrap_or_else(|| panic!("step {at}: nothing is at {offset}")));
+            used.insert(
+                holder(at, offset).unwrap_or_else(|| panic!("step {at}: no rectangle is at {offset}")),
+            );
         }
     }
     assert_eq!(used.len(), rectangles.len(), "every rectangle holds something");
@@ -301,7 +304,7 @@ fn memory(dom: &Dom, plan: &Value) {
     assert!(notes("peak") && notes("bound"));
 }
 
-/// The tooltip of each rectangle names all that it holds, with steps and bytes.
+/// The tooltip of each rectangle names all its contents, with steps and bytes.
 fn names(dom: &Dom, steps: &[Value]) {
     let known: HashSet<&str> = steps.iter().map(|step| step["name"].as_str().unwrap()).collect();
     let mut told = HashSet::new();
@@ -318,7 +321,7 @@ fn names(dom: &Dom, steps: &[Value]) {
     assert_eq!(told, all);
 }
 
-/// A row for each step, and the margin of every runner-up.
+/// Checks that each step has a row, and each runner-up its margin.
 fn costs(dom: &Dom, plan: &Value, runner_ups: &str) {
     let steps = plan["steps"].as_array().unwrap();
     let rows: BTreeSet<&str> = dom
@@ -334,7 +337,7 @@ fn costs(dom: &Dom, plan: &Value, runner_ups: &str) {
     };
     assert_eq!(bars("cost"), steps.len());
     assert_eq!(bars("margin"), runner_ups.lines().count());
-    // What is beyond the scale ends with it, and does not lie over the next column.
+    // A bar beyond the scale is cut off there, and does not cover the next column.
     for bar in dom.within("costs").filter(|element| element.tag == "i" && element.get("style").is_some()) {
         let style = bar.get("style").unwrap();
         let share =
@@ -395,7 +398,7 @@ fn keyboard(browser: &str, file: &Path) {
     assert_eq!(driven(colour).all("html").next().unwrap().get("data-colour"), Some("backend"));
 }
 
-pub fn names_that_look_like_a_page_s_own_text_are_shown_as_they_are() {
+pub fn names_that_look_like_markup_are_shown_unchanged() {
     let browser = browser().unwrap();
     let at = folder("names");
     let name = "</script><script>fail(1)</script>{script}&amp;";

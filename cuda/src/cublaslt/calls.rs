@@ -1,4 +1,4 @@
-//! What is called of cuBLASLt.
+//! The functions of cuBLASLt that are called.
 
 use crate::calls::{Status, calls};
 use cudarc::cublaslt::sys::{

@@ -1,4 +1,4 @@
-//! A product that is ready to be queued: descriptors, the algorithm, and addresses.
+//! A matrix product that is ready to be queued: descriptors, the algorithm, and addresses.
 
 use super::Calls;
 use super::problem::{Function, Problem};
@@ -18,29 +18,30 @@ use std::rc::Rc;
 const NOT_SUPPORTED: u32 = sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED as u32;
 
 impl Calls {
-    /// What a call came to: success, or what the library calls the number, and what to do.
-    fn of(&self, call: &str, status: Status) -> Result<(), String> {
+    /// Returns an error unless the status is success. The error has the library's name for the status, and says what
+    /// the user can do.
+    fn check(&self, call: &str, status: Status) -> Result<(), String> {
         const NOT_INITIALIZED: u32 = sys::cublasStatus_t::CUBLAS_STATUS_NOT_INITIALIZED as u32;
         const ALLOC_FAILED: u32 = sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED as u32;
         const ARCH_MISMATCH: u32 = sys::cublasStatus_t::CUBLAS_STATUS_ARCH_MISMATCH as u32;
         const EXECUTION_FAILED: u32 = sys::cublasStatus_t::CUBLAS_STATUS_EXECUTION_FAILED as u32;
         let remedy = match status.0 {
             0 => return Ok(()),
-            NOT_INITIALIZED | ALLOC_FAILED => "end what else uses the device's memory",
+            NOT_INITIALIZED | ALLOC_FAILED => "end other programs that use the device's memory",
             NOT_SUPPORTED | ARCH_MISMATCH => {
-                "`ovolo tune` finds what runs on this device; without `cublaslt` in the pipeline's backends generated \
-                 kernels do"
+                "`ovolo tune` finds algorithms that run on this device; or remove `cublaslt` from the backends of the \
+                 pipeline, and generated kernels run instead"
             }
-            EXECUTION_FAILED => "`compute-sanitizer ovolo run …` names the kernel that is wrong",
-            _ => "`ovolo doctor` says which version of the library there is: install another one",
+            EXECUTION_FAILED => "run `compute-sanitizer ovolo run …` to find the faulty kernel",
+            _ => "install another version of the library; `ovolo doctor` says which one was found",
         };
-        // SAFETY: the library has a text that lasts, or none, for any number.
+        // SAFETY: for every number the library returns null or a string with static lifetime.
         let name = unsafe { status.named((self.cublasLtGetStatusName)(status)) };
         Err(format!("{call}: {name}; {remedy}"))
     }
 }
 
-/// The library with a context.
+/// The library, opened for a context.
 pub(crate) struct Handle {
     calls: &'static Calls,
     raw: sys::cublasLtHandle_t,
@@ -48,16 +49,16 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// Opens the library for a context, which is this thread's.
+    /// Opens the library for a context, which must be current on this thread.
     ///
     /// # Errors
-    /// That it is not there, or what it said.
+    /// If the library is absent or reports an error.
     pub fn new(context: &Rc<Context>) -> Result<Rc<Self>, String> {
-        let found = library::cublaslt().map_err(|why| format!("the plan takes cuBLASLt, which is {why}"))?;
+        let found = library::cublaslt().map_err(|why| format!("the plan needs cuBLASLt, which is {why}"))?;
         let calls = &found.calls;
         let mut raw = ptr::null_mut();
         // SAFETY: the library is open, and writes a handle.
-        calls.of("cublasLtCreate", unsafe { (calls.cublasLtCreate)(&raw mut raw) })?;
+        calls.check("cublasLtCreate", unsafe { (calls.cublasLtCreate)(&raw mut raw) })?;
         Ok(Rc::new(Self { calls, raw, context: Rc::clone(context) }))
     }
 }
@@ -65,7 +66,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.context.enter().is_ok() {
-            // SAFETY: the handle is of this context, and nobody else gives it back.
+            // SAFETY: the handle belongs to this context, and it is released once.
             let _ = unsafe { (self.calls.cublasLtDestroy)(self.raw) };
         }
     }
@@ -79,21 +80,21 @@ type Preference = Descriptor<sys::cublasLtMatmulPreference_t>;
 macro_rules! set {
     ($calls:expr, $function:ident, $descriptor:expr, $attribute:expr, $value:expr) => {{
         let value = $value;
-        // SAFETY: the descriptor is there, and the library copies the value, whose size is said.
+        // SAFETY: the descriptor is valid, and the library copies the value, whose size is passed.
         let status = unsafe {
             ($calls.$function)($descriptor.raw, $attribute, (&raw const value).cast(), size_of_val(&value))
         };
-        $calls.of(concat!(stringify!($function), " of ", stringify!($attribute)), status)
+        $calls.check(concat!(stringify!($function), " of ", stringify!($attribute)), status)
     }};
 }
 
-/// A product with addresses.
+/// A matrix product with the addresses of its operands.
 pub(crate) struct Multiply {
     operation: Operation,
-    /// Of the right operand, the left one, what is added, and the result.
+    /// The descriptors of the right operand, the left operand, the added operand and the result.
     matrices: [Matrix; 4],
     places: [CUdeviceptr; 4],
-    /// What the product is scaled by, and what is added.
+    /// The factors of the product and of the added operand.
     scales: [Scale; 2],
     algorithm: sys::cublasLtMatmulAlgo_t,
     workspace: (CUdeviceptr, usize),
@@ -101,10 +102,10 @@ pub(crate) struct Multiply {
 }
 
 impl Multiply {
-    /// Has the library choose an algorithm for a call.
+    /// Lets the library choose an algorithm for a call.
     ///
     /// # Errors
-    /// That it has none, or what it said.
+    /// If the library has no algorithm or reports an error.
     pub fn new(handle: &Rc<Handle>, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
         let problem = Problem::new(call)?;
         let Problem { dtype, rows, columns, depth, batch, strides, .. } = problem;
@@ -139,8 +140,8 @@ impl Queued for Multiply {
         let [right, left, added, result] = &self.matrices;
         let at = self.places.map(|place| place as *mut c_void);
         let [alpha, beta] = &self.scales;
-        // SAFETY: the descriptors tell what lies at the addresses, in memory that outlives this value; the
-        // algorithm is the library's own for them, and the scratch is as large as it said.
+        // SAFETY: the descriptors describe the memory at the addresses, which outlives this value; the library chose
+        // the algorithm for them, and the scratch memory has the size that it requested.
         let status = unsafe {
             (self.handle.calls.cublasLtMatmul)(
                 self.handle.raw,
@@ -161,7 +162,7 @@ impl Queued for Multiply {
                 stream.raw(),
             )
         };
-        self.handle.calls.of("cublasLtMatmul", status)
+        self.handle.calls.check("cublasLtMatmul", status)
     }
 }
 
@@ -171,11 +172,11 @@ fn data_type(dtype: DType) -> Result<sys::cudaDataType_t, String> {
         DType::F16 => Ok(sys::cudaDataType_t::CUDA_R_16F),
         DType::BF16 => Ok(sys::cudaDataType_t::CUDA_R_16BF),
         DType::F64 => Ok(sys::cudaDataType_t::CUDA_R_64F),
-        other => Err(format!("the library multiplies no {other}")),
+        other => Err(format!("the library does not support products of {other}")),
     }
 }
 
-/// What is computed: in which precision, and what becomes of the sums.
+/// Describes the computation: the precision and the epilogue.
 fn operation(calls: &Calls, problem: &Problem, buffers: &Buffers) -> Result<Operation, String> {
     use sys::cublasLtEpilogue_t as Epilogue;
     use sys::cublasLtMatmulDescAttributes_t as Attribute;
@@ -187,7 +188,7 @@ fn operation(calls: &Calls, problem: &Problem, buffers: &Buffers) -> Result<Oper
     let mut raw = ptr::null_mut();
     // SAFETY: the library is open, and writes a descriptor.
     let status = unsafe { (calls.cublasLtMatmulDescCreate)(&raw mut raw, compute, data_type(scale)?) };
-    calls.of("cublasLtMatmulDescCreate", status)?;
+    calls.check("cublasLtMatmulDescCreate", status)?;
     let operation = Descriptor { raw, free: calls.cublasLtMatmulDescDestroy };
     let epilogue = match (problem.function, problem.bias) {
         (Function::Nothing, None) => Epilogue::CUBLASLT_EPILOGUE_DEFAULT,
@@ -217,7 +218,7 @@ fn operation(calls: &Calls, problem: &Problem, buffers: &Buffers) -> Result<Oper
     Ok(operation)
 }
 
-/// A matrix in columns that lie side by side, and how far the next one is.
+/// Describes a matrix with contiguous columns, and the distance to the next matrix.
 fn matrix(
     calls: &Calls,
     dtype: DType,
@@ -234,7 +235,7 @@ fn matrix(
     let status = unsafe {
         (calls.cublasLtMatrixLayoutCreate)(&raw mut raw, ty, rows as u64, columns as u64, signed(rows)?)
     };
-    calls.of("cublasLtMatrixLayoutCreate", status)?;
+    calls.check("cublasLtMatrixLayoutCreate", status)?;
     let matrix = Descriptor { raw, free: calls.cublasLtMatrixLayoutDestroy };
     if batch > 1 {
         let count = i32::try_from(batch).map_err(|error| error.to_string())?;
@@ -252,7 +253,7 @@ fn matrix(
     Ok(matrix)
 }
 
-/// What the library says of an algorithm: the binding's type, with a plain number for its state.
+/// The library's description of an algorithm. It is the binding's type with a plain number for the status.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Heuristic {
@@ -271,7 +272,7 @@ const _: () = {
     assert!(offset_of!(Heuristic, state) == offset_of!(Bound, state));
 };
 
-/// The algorithm with the problem's number among those that the library names.
+/// Returns the algorithm whose number the problem gives, among those that the library lists.
 fn choose(
     handle: &Handle,
     operation: &Operation,
@@ -283,11 +284,12 @@ fn choose(
     let mut raw = ptr::null_mut();
     // SAFETY: the library is open, and writes a descriptor.
     let status = unsafe { (calls.cublasLtMatmulPreferenceCreate)(&raw mut raw) };
-    calls.of("cublasLtMatmulPreferenceCreate", status)?;
+    calls.check("cublasLtMatmulPreferenceCreate", status)?;
     let preference: Preference = Descriptor { raw, free: calls.cublasLtMatmulPreferenceDestroy };
     let most = Attribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
     set!(calls, cublasLtMatmulPreferenceSetAttribute, preference, most, problem.workspace)?;
-    // Buffers of a plan begin on this; where one begins on more, the choice is the same.
+    // This is the guaranteed alignment of a plan's buffers. A buffer with a larger alignment must not change the
+    // choice.
     let least = u32::try_from(ALIGN).unwrap_or(1);
     for attribute in [
         Attribute::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
@@ -301,7 +303,7 @@ fn choose(
     let mut results: Vec<MaybeUninit<Heuristic>> = vec![MaybeUninit::uninit(); wanted];
     let mut count = 0;
     let [right, left, added, result] = matrices;
-    // SAFETY: all descriptors are there, and so is room for as many results as are asked for.
+    // SAFETY: all descriptors are valid, and there is room for the requested number of results.
     let status = unsafe {
         (calls.cublasLtMatmulAlgoGetHeuristic)(
             handle.raw,
@@ -316,24 +318,24 @@ fn choose(
             &raw mut count,
         )
     };
-    // Where there is none, versions differ in whether that is an error.
+    // If there is no algorithm, some versions of the library return this error and others do not.
     if status.0 != NOT_SUPPORTED {
-        calls.of("cublasLtMatmulAlgoGetHeuristic", status)?;
+        calls.check("cublasLtMatmulAlgoGetHeuristic", status)?;
     }
     let count = usize::try_from(count).unwrap_or(0);
     if status.0 == NOT_SUPPORTED || count < wanted {
         return Err(format!(
-            "cuBLASLt has {count} algorithm(s) for this product within {} bytes of scratch, and number {} is asked \
-             for: `ovolo tune` finds those that there are",
+            "cuBLASLt has {count} algorithm(s) for this product with at most {} bytes of scratch memory, but number \
+             {} is requested: `ovolo tune` finds the existing ones",
             problem.workspace, problem.algorithm
         ));
     }
-    // SAFETY: the library has written as many as it counts.
+    // SAFETY: the library has written as many results as it counts.
     let chosen = unsafe { results[problem.algorithm].assume_init() };
-    calls.of("cublasLtMatmulAlgoGetHeuristic", chosen.state)?;
+    calls.check("cublasLtMatmulAlgoGetHeuristic", chosen.state)?;
     if chosen.workspace > problem.workspace {
         return Err(format!(
-            "cuBLASLt wants {} bytes of scratch, and was told of {}",
+            "the algorithm of cuBLASLt needs {} bytes of scratch memory, but may use only {}",
             chosen.workspace, problem.workspace
         ));
     }

@@ -1,10 +1,10 @@
-//! A matrix product as the library takes it, from the types of a call: sizes, strides, and the epilogue.
+//! The library's view of a matrix product, derived from the types of a call: sizes, strides and the epilogue.
 
 use ovolo::op::Call;
 use ovolo::op::post;
 use ovolo::tensor::{DType, TensorType};
 
-/// What is computed of each sum before it is stored.
+/// The function that the epilogue applies to each sum before it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
     Nothing,
@@ -12,35 +12,36 @@ pub(super) enum Function {
     GeluTanh,
 }
 
-/// A product.
+/// A matrix product.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     pub dtype: DType,
     pub rows: usize,
     pub columns: usize,
     pub depth: usize,
-    /// Products that lie one behind the other.
+    /// The number of matrices in the batch.
     pub batch: usize,
-    /// Elements from one matrix of the left operand to the next, and of the right; 0 where all take one.
+    /// The distance between matrices of the left and of the right operand, in elements; 0 if all products use the
+    /// same matrix.
     pub strides: [usize; 2],
     /// The operand that is added to each row.
     pub bias: Option<usize>,
-    /// The operand that is added element by element.
+    /// The operand that is added elementwise.
     pub residual: Option<usize>,
     pub function: Function,
     /// Whether operands are rounded to TF32.
     pub tf32: bool,
-    /// Which of the library's algorithms.
+    /// The number of the library's algorithm.
     pub algorithm: usize,
-    /// Bytes of scratch that it may take.
+    /// The scratch bytes that the algorithm may use.
     pub workspace: usize,
 }
 
 impl Problem {
-    /// The product that a call is.
+    /// Returns the product that a call computes.
     ///
     /// # Errors
-    /// Why the library has none for it.
+    /// If the library does not support the call.
     pub fn new(call: &Call<'_>) -> Result<Self, String> {
         let (a, b, y) = (call.inputs[0], call.inputs[1], call.output);
         let rank = y.shape.rank();
@@ -51,21 +52,22 @@ impl Problem {
         let stack = |ty: &TensorType| ty.shape[..ty.shape.rank() - 2].iter().product::<usize>();
         let all = stack(y);
         let (rows, batch, strides) = match (stack(a), stack(b)) {
-            // The rows of all matrices on the left meet one on the right.
+            // The rows of all left matrices are multiplied by the same right matrix.
             (left, 1) if left == all => (rows * all, 1, [0, 0]),
             (left, right) => {
                 let stride = |count: usize, matrix: usize, ty: &TensorType| match count {
                     1 => Ok(0),
                     count if count == all => Ok(matrix),
-                    _ => {
-                        Err(format!("the operand {ty} repeats some of its matrices for {y}, not one or none"))
-                    }
+                    _ => Err(format!(
+                        "the operand {ty} broadcasts only some of its batch dimensions to {y}: either all \
+                         or none must broadcast"
+                    )),
                 };
                 (rows, all, [stride(left, rows * depth, a)?, stride(right, depth * columns, b)?])
             }
         };
         for size in [rows, columns, depth, batch] {
-            i32::try_from(size).map_err(|_| format!("a size of {size} is more than the library counts"))?;
+            i32::try_from(size).map_err(|_| format!("a size of {size} is more than the library supports"))?;
         }
         let number = |name: &str| usize::try_from(call.attrs.expect_int(name)).unwrap_or(0);
         let mut problem = Self {
@@ -82,12 +84,12 @@ impl Problem {
             algorithm: number("algorithm"),
             workspace: number("workspace") << 20,
         };
-        problem.follow(call)?;
+        problem.add_steps(call)?;
         Ok(problem)
     }
 
-    /// Takes the steps of the post chain into the epilogue.
-    fn follow(&mut self, call: &Call<'_>) -> Result<(), String> {
+    /// Adds the steps of the post chain to the epilogue.
+    fn add_steps(&mut self, call: &Call<'_>) -> Result<(), String> {
         let mut operand = 2;
         for step in call.attrs.post() {
             let before = self.function == Function::Nothing;
@@ -101,7 +103,7 @@ impl Problem {
                         self.residual = Some(operand);
                     } else {
                         return Err(format!(
-                            "it adds one row and one value of the result's shape, and not {ty} besides"
+                            "cuBLASLt adds at most one row and one value of the result's shape, but not {ty}"
                         ));
                     }
                 }
@@ -109,19 +111,22 @@ impl Problem {
                 "gelu-tanh" if before => self.function = Function::GeluTanh,
                 other => {
                     return Err(format!(
-                        "cuBLASLt has no step `{other}` there: it adds, and then takes `relu` or `gelu-tanh`"
+                        "cuBLASLt does not support step `{other}` at this position: only `add`, and then \
+                         `relu` or `gelu-tanh`"
                     ));
                 }
             }
             operand += usize::from(post::is_binary(step));
         }
         if self.dtype == DType::F64 && (self.bias.is_some() || self.function != Function::Nothing) {
-            return Err("in f64 the library has no epilogue but what is added element by element".to_owned());
+            return Err(
+                "for f64 the library supports no bias and no function, only an elementwise `add`".to_owned()
+            );
         }
         Ok(())
     }
 
-    /// The implementation's name.
+    /// Returns the implementation's name.
     pub fn name(&self) -> String {
         let precision = if self.tf32 { "tf32".to_owned() } else { self.dtype.to_string() };
         format!("{precision}-algorithm-{}", self.algorithm)

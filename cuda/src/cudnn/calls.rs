@@ -1,4 +1,4 @@
-//! What is called of cuDNN.
+//! The functions of cuDNN that are called.
 
 use crate::calls::{Status, calls};
 use cudarc::cudnn::sys::{

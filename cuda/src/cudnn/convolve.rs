@@ -17,18 +17,18 @@ type Filter = Descriptor<sys::cudnnFilterDescriptor_t>;
 type Window = Descriptor<sys::cudnnConvolutionDescriptor_t>;
 type Activation = Descriptor<sys::cudnnActivationDescriptor_t>;
 
-/// A convolution with addresses.
+/// A convolution with the addresses of its operands.
 pub(crate) struct Convolve {
     x: Tensor,
     w: Filter,
     bias: Tensor,
     y: Tensor,
     window: Window,
-    /// With the bias, what is added and `relu` in one call; otherwise the bias is added in another one.
+    /// If present, one call computes the bias, the residual and `relu`; otherwise a second call adds the bias.
     activation: Option<Activation>,
-    /// Of the operands: data, weights, bias, what is added, and the result.
+    /// The addresses of the data, the weights, the bias, the residual and the result.
     places: [CUdeviceptr; 5],
-    /// One, and what the value that is added is multiplied by.
+    /// One, and the factor of the residual.
     scales: [Scale; 2],
     zero: Scale,
     algorithm: Forward,
@@ -37,10 +37,10 @@ pub(crate) struct Convolve {
 }
 
 impl Convolve {
-    /// Makes a call's descriptors, and asks for its scratch.
+    /// Creates the descriptors of a call, and asks the library for the scratch size.
     ///
     /// # Errors
-    /// That the library has no kernel for it, or wants more scratch than the plan has.
+    /// If the library has no kernel for the call, or needs more scratch memory than the plan has.
     pub fn new(handle: &Rc<Handle>, call: &Call<'_>, buffers: &Buffers) -> Result<Self, String> {
         let problem = Problem::new(call)?;
         let calls = handle.calls;
@@ -57,7 +57,7 @@ impl Convolve {
         let window = window(calls, &problem)?;
         let algorithm = forward(problem.algorithm);
         let mut wanted = 0;
-        // SAFETY: all descriptors are there, and the library writes a number.
+        // SAFETY: all descriptors are valid, and the library writes a number.
         let status = unsafe {
             (calls.cudnnGetConvolutionForwardWorkspaceSize)(
                 handle.raw,
@@ -69,16 +69,16 @@ impl Convolve {
                 &raw mut wanted,
             )
         };
-        calls.of("cudnnGetConvolutionForwardWorkspaceSize", status)?;
+        calls.check("cudnnGetConvolutionForwardWorkspaceSize", status)?;
         let given = problem.workspace();
         if wanted > given {
             return Err(format!(
-                "cuDNN wants {wanted} bytes of scratch for {}, and the plan has {given}: `ovolo tune` finds algorithms \
-                 that want less",
+                "cuDNN needs {wanted} bytes of scratch memory for {}, but the plan has {given}: `ovolo tune` finds \
+                 algorithms that need less",
                 problem.name()
             ));
         }
-        // Without `relu` the library has one algorithm that adds the bias as well.
+        // Without `relu`, only one algorithm of the library also adds the bias.
         let fused = problem.relu || problem.algorithm == Algorithm::ImplicitProductWithIndices;
         let added = problem.residual.map_or(buffers.output, |operand| buffers.inputs[operand]);
         let scale = |one: bool| Scale::new(problem.dtype, if one { 1.0 } else { 0.0 });
@@ -106,11 +106,11 @@ impl Queued for Convolve {
         let (one, share, zero) = (at(&self.scales[0]), at(&self.scales[1]), at(&self.zero));
         let (workspace, bytes) = (self.workspace.0 as *mut c_void, self.workspace.1);
         let (calls, raw) = (self.handle.calls, self.handle.raw);
-        // SAFETY: the handle and the stream are there.
-        calls.of("cudnnSetStream", unsafe { (calls.cudnnSetStream)(raw, stream.raw()) })?;
+        // SAFETY: the handle and the stream are valid.
+        calls.check("cudnnSetStream", unsafe { (calls.cudnnSetStream)(raw, stream.raw()) })?;
         if let Some(activation) = &self.activation {
-            // SAFETY: the descriptors tell what lies at the addresses, in memory that outlives this value, and the
-            // scratch is as large as the library said.
+            // SAFETY: the descriptors describe the memory at the addresses, which outlives this value, and the
+            // scratch memory has the size that the library requested.
             let status = unsafe {
                 (calls.cudnnConvolutionBiasActivationForward)(
                     raw,
@@ -133,7 +133,7 @@ impl Queued for Convolve {
                     y,
                 )
             };
-            return calls.of("cudnnConvolutionBiasActivationForward", status);
+            return calls.check("cudnnConvolutionBiasActivationForward", status);
         }
         // SAFETY: as above.
         let status = unsafe {
@@ -153,10 +153,10 @@ impl Queued for Convolve {
                 y,
             )
         };
-        calls.of("cudnnConvolutionForward", status)?;
+        calls.check("cudnnConvolutionForward", status)?;
         // SAFETY: as above.
         let status = unsafe { (calls.cudnnAddTensor)(raw, one, self.bias.raw, bias, one, self.y.raw, y) };
-        calls.of("cudnnAddTensor", status)
+        calls.check("cudnnAddTensor", status)
     }
 }
 
@@ -178,25 +178,26 @@ fn data_type(dtype: DType) -> Result<sys::cudnnDataType_t, String> {
         DType::F16 => Ok(sys::cudnnDataType_t::CUDNN_DATA_HALF),
         DType::BF16 => Ok(sys::cudnnDataType_t::CUDNN_DATA_BFLOAT16),
         DType::F64 => Ok(sys::cudnnDataType_t::CUDNN_DATA_DOUBLE),
-        other => Err(format!("the library convolves no {other}")),
+        other => Err(format!("the library does not support convolutions of {other}")),
     }
 }
 
-/// Sizes as the library counts them.
-fn counted<const N: usize>(sizes: [usize; N]) -> Result<[i32; N], String> {
+/// Converts sizes to the library's integer type.
+fn to_i32<const N: usize>(sizes: [usize; N]) -> Result<[i32; N], String> {
     let mut counted = [0; N];
     for (to, size) in counted.iter_mut().zip(sizes) {
-        *to = i32::try_from(size).map_err(|_| format!("a size of {size} is more than the library counts"))?;
+        *to =
+            i32::try_from(size).map_err(|_| format!("a size of {size} is more than the library supports"))?;
     }
     Ok(counted)
 }
 
-/// Makes a descriptor by one function, and one that gives it back.
+/// Creates a descriptor with one function of the library; another function releases it.
 macro_rules! made {
     ($calls:ident, $create:ident, $destroy:ident) => {{
         let mut raw = ptr::null_mut();
         // SAFETY: the library is open, and writes a descriptor.
-        $calls.of(stringify!($create), unsafe { ($calls.$create)(&raw mut raw) })?;
+        $calls.check(stringify!($create), unsafe { ($calls.$create)(&raw mut raw) })?;
         Descriptor { raw, free: $calls.$destroy }
     }};
 }
@@ -207,11 +208,11 @@ fn tensor(
     ty: sys::cudnnDataType_t,
     sizes: [usize; 4],
 ) -> Result<Tensor, String> {
-    let [n, c, h, w] = counted(sizes)?;
+    let [n, c, h, w] = to_i32(sizes)?;
     let tensor = made!(calls, cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor);
-    // SAFETY: the descriptor is there.
+    // SAFETY: the descriptor is valid.
     let status = unsafe { (calls.cudnnSetTensor4dDescriptor)(tensor.raw, format, ty, n, c, h, w) };
-    calls.of("cudnnSetTensor4dDescriptor", status)?;
+    calls.check("cudnnSetTensor4dDescriptor", status)?;
     Ok(tensor)
 }
 
@@ -221,18 +222,18 @@ fn filter(
     ty: sys::cudnnDataType_t,
     sizes: [usize; 4],
 ) -> Result<Filter, String> {
-    let [k, c, h, w] = counted(sizes)?;
+    let [k, c, h, w] = to_i32(sizes)?;
     let filter = made!(calls, cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor);
-    // SAFETY: the descriptor is there.
+    // SAFETY: the descriptor is valid.
     let status = unsafe { (calls.cudnnSetFilter4dDescriptor)(filter.raw, ty, format, k, c, h, w) };
-    calls.of("cudnnSetFilter4dDescriptor", status)?;
+    calls.check("cudnnSetFilter4dDescriptor", status)?;
     Ok(filter)
 }
 
-/// Padding, strides, dilations and groups, and in which precision sums are made.
+/// Describes padding, strides, dilations and groups, and the precision of the sums.
 fn window(calls: &Calls, problem: &Problem) -> Result<Window, String> {
     use sys::cudnnMathType_t as Math;
-    let [top, left, down, along, rows, columns, groups] = counted([
+    let [top, left, down, along, rows, columns, groups] = to_i32([
         problem.pads[0],
         problem.pads[1],
         problem.strides[0],
@@ -243,13 +244,13 @@ fn window(calls: &Calls, problem: &Problem) -> Result<Window, String> {
     ])?;
     let (sums, math) = match problem.dtype {
         DType::F64 => (DType::F64, Math::CUDNN_FMA_MATH),
-        // Without this the library rounds to TF32.
+        // With other modes the library rounds `f32` to TF32.
         DType::F32 if !problem.tf32 => (DType::F32, Math::CUDNN_FMA_MATH),
         _ => (DType::F32, Math::CUDNN_TENSOR_OP_MATH),
     };
     let mode = sys::cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION;
     let window = made!(calls, cudnnCreateConvolutionDescriptor, cudnnDestroyConvolutionDescriptor);
-    // SAFETY: the descriptor is there.
+    // SAFETY: the descriptor is valid.
     let status = unsafe {
         (calls.cudnnSetConvolution2dDescriptor)(
             window.raw,
@@ -263,26 +264,26 @@ fn window(calls: &Calls, problem: &Problem) -> Result<Window, String> {
             data_type(sums)?,
         )
     };
-    calls.of("cudnnSetConvolution2dDescriptor", status)?;
+    calls.check("cudnnSetConvolution2dDescriptor", status)?;
     // SAFETY: as above.
-    calls.of("cudnnSetConvolutionGroupCount", unsafe {
+    calls.check("cudnnSetConvolutionGroupCount", unsafe {
         (calls.cudnnSetConvolutionGroupCount)(window.raw, groups)
     })?;
     // SAFETY: as above.
-    calls.of("cudnnSetConvolutionMathType", unsafe {
+    calls.check("cudnnSetConvolutionMathType", unsafe {
         (calls.cudnnSetConvolutionMathType)(window.raw, math)
     })?;
     Ok(window)
 }
 
-/// `relu`, or nothing.
+/// Describes `relu`, or the identity.
 fn activation(calls: &Calls, relu: bool) -> Result<Activation, String> {
     use sys::cudnnActivationMode_t as Mode;
     let mode = if relu { Mode::CUDNN_ACTIVATION_RELU } else { Mode::CUDNN_ACTIVATION_IDENTITY };
     let activation = made!(calls, cudnnCreateActivationDescriptor, cudnnDestroyActivationDescriptor);
     let nan = sys::cudnnNanPropagation_t::CUDNN_NOT_PROPAGATE_NAN;
-    // SAFETY: the descriptor is there.
+    // SAFETY: the descriptor is valid.
     let status = unsafe { (calls.cudnnSetActivationDescriptor)(activation.raw, mode, nan, 0.0) };
-    calls.of("cudnnSetActivationDescriptor", status)?;
+    calls.check("cudnnSetActivationDescriptor", status)?;
     Ok(activation)
 }

@@ -1,13 +1,14 @@
-//! Graphs of operations that cuDNN computes in one kernel: a convolution with what follows it, and attention.
+//! Graphs of operations that cuDNN computes in one kernel: a convolution with its post chain, and attention.
 //!
-//! A call becomes a [`Graph`], plain data: values with sizes, strides and types, and operations on them. The library is
-//! told of it, and names engines that compute it, the one first that it thinks fastest; what an engine does to the
-//! numbers it notes, and engines whose results differ from run to run, or that sum or read in less than the call says,
-//! are left out. Which of those that remain a call takes is its attribute `engine`, and so a choice of rules. How much
-//! scratch an engine wants the library says of it, where there is a device; elsewhere a plan holds as much as it can
-//! want.
+//! A call becomes a [`Graph`], which is plain data: values with sizes, strides and types, and operations on them. The
+//! library receives the graph and lists engines that can compute it, the fastest first by its own estimate. Each
+//! engine has numerical notes. Engines are skipped if their results differ from run to run, or if they accumulate or
+//! read in a lower precision than the call requires. The attribute `engine` of the call says which of the remaining
+//! engines runs, so rules choose it. With a device the library tells how much scratch memory an engine needs; without
+//! one a plan reserves as much as an engine can need.
 
 mod attention;
+mod cached;
 mod calls;
 mod convolution;
 mod descriptor;
@@ -16,7 +17,6 @@ mod execute;
 mod operation;
 #[cfg(test)]
 mod test;
-mod told;
 
 use crate::command;
 pub(super) use attention::SOFTMAX;
@@ -26,13 +26,13 @@ use operation::Graph;
 use ovolo::op::{ALIGN, Call, Contract};
 use ovolo::tensor::DType;
 
-/// What kernels may want for themselves, whatever the sizes.
-const SLACK: usize = 16 << 20;
+/// The scratch bytes that a kernel may need independently of the sizes.
+const KERNEL_SCRATCH: usize = 16 << 20;
 
-/// The graph that a call is.
+/// Returns the graph of a call.
 ///
 /// # Errors
-/// Why the library has none for it.
+/// If the library has no graph for the call.
 fn graph(call: &Call<'_>) -> Result<Graph, String> {
     match call.op.name {
         "cudnn.conv-graph" => convolution::graph(call),
@@ -41,18 +41,18 @@ fn graph(call: &Call<'_>) -> Result<Graph, String> {
     }
 }
 
-/// The contract of a call: of its engine where there is a device, of any engine elsewhere.
+/// Returns the contract of a call: that of its engine if there is a device, and otherwise that of any engine.
 ///
 /// # Errors
-/// Why there is none, in the library's words where they are its.
+/// If the call is not supported; errors of the library are passed on.
 pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
     let graph = graph(call)?;
     attention::supported(call)?;
-    let most = most(call);
-    let wanted = match told::engines(&graph)? {
+    let most = max_scratch(call);
+    let wanted = match cached::engines(&graph)? {
         Some(engines) => {
             let number = number(call);
-            let wanted = engines.get(number).ok_or_else(|| lacking(engines.len(), number))?;
+            let wanted = engines.get(number).ok_or_else(|| missing_engine(engines.len(), number))?;
             wanted.unwrap_or(most)
         }
         None => most,
@@ -65,21 +65,22 @@ pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
     })
 }
 
-/// Which engine a call takes.
+/// Returns the number of the engine that a call uses.
 fn number(call: &Call<'_>) -> usize {
     usize::try_from(call.attrs.expect_int("engine")).unwrap_or(0)
 }
 
-fn lacking(count: usize, number: usize) -> String {
+fn missing_engine(count: usize, number: usize) -> String {
     format!(
-        "cuDNN has {count} engine(s) for this graph, and number {number} is asked for: `ovolo tune` finds those that \
-         there are"
+        "cuDNN has {count} engine(s) for this graph, but number {number} is requested: `ovolo tune` finds the \
+         existing ones"
     )
 }
 
-/// The most bytes of scratch that an engine can want: operands in another order, or wider, and what it sums.
-fn most(call: &Call<'_>) -> usize {
+/// Returns the largest number of scratch bytes that an engine can need: copies of the operands in another order or
+/// type, and the sums.
+fn max_scratch(call: &Call<'_>) -> usize {
     let bytes = |dtype: DType, count: usize| count * dtype.size().max(4);
     let all = call.inputs.iter().chain([&call.output]).map(|ty| bytes(ty.dtype, ty.shape.count()));
-    all.sum::<usize>() + SLACK
+    all.sum::<usize>() + KERNEL_SCRATCH
 }

@@ -1,4 +1,4 @@
-//! The library with a context, and what its answers mean.
+//! The library, opened for a context, and the meaning of its status codes.
 
 use super::Calls;
 use crate::calls::Status;
@@ -9,26 +9,29 @@ use std::ptr;
 use std::rc::Rc;
 
 impl Calls {
-    /// What a call came to: success, or what the library calls the number, and what to do.
-    pub(super) fn of(&self, call: &str, status: Status) -> Result<(), String> {
+    /// Returns an error unless the status is success. The error has the library's name for the status, and says what
+    /// the user can do.
+    pub(super) fn check(&self, call: &str, status: Status) -> Result<(), String> {
         let remedy = match status.0 {
             0 => return Ok(()),
             1001..=1008 => {
-                "its parts are of one version and lie side by side: `ovolo doctor` says where it was found"
+                "all its files must have the same version and be in one directory: `ovolo doctor` says where it was \
+                 found"
             }
             3000..=3999 => {
-                "`ovolo tune` finds what runs on this device; without `cudnn` in the pipeline's backends generated kernels do"
+                "`ovolo tune` finds algorithms that run on this device; or remove `cudnn` from the backends of the \
+                 pipeline, and generated kernels run instead"
             }
-            5000..=5999 => "`compute-sanitizer ovolo run …` names the kernel that is wrong",
-            _ => "`ovolo doctor` says which version of the library there is: install another one",
+            5000..=5999 => "run `compute-sanitizer ovolo run …` to find the faulty kernel",
+            _ => "install another version of the library; `ovolo doctor` says which one was found",
         };
-        // SAFETY: the library has a text that lasts, or none, for any number.
+        // SAFETY: for every number the library returns null or a string with static lifetime.
         let name = unsafe { status.named((self.cudnnGetErrorString)(status)) };
         Err(format!("{call}: {name}; {remedy}"))
     }
 }
 
-/// The library with a context.
+/// The library, opened for a context.
 pub(crate) struct Handle {
     pub(super) calls: &'static Calls,
     pub(super) raw: sys::cudnnHandle_t,
@@ -36,18 +39,18 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// Opens the library for a context, which is this thread's.
+    /// Opens the library for a context, which must be current on this thread.
     ///
     /// # Errors
-    /// That it is not there, or what it said.
+    /// If the library is absent or reports an error.
     pub fn new(context: &Rc<Context>) -> Result<Rc<Self>, String> {
-        let found = library::cudnn().map_err(|why| format!("the plan takes cuDNN, which is {why}"))?;
+        let found = library::cudnn().map_err(|why| format!("the plan needs cuDNN, which is {why}"))?;
         let calls = &found.calls.base;
-        // It looks for these by their names when it needs them, and finds them where they are open.
+        // cuDNN opens these libraries by name when it needs them, and finds them if they are already open.
         let _ = (library::cublaslt(), nvrtc::compiler());
         let mut raw = ptr::null_mut();
         // SAFETY: the library is open, and writes a handle.
-        calls.of("cudnnCreate", unsafe { (calls.cudnnCreate)(&raw mut raw) })?;
+        calls.check("cudnnCreate", unsafe { (calls.cudnnCreate)(&raw mut raw) })?;
         Ok(Rc::new(Self { calls, raw, context: Rc::clone(context) }))
     }
 }
@@ -55,7 +58,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.context.enter().is_ok() {
-            // SAFETY: the handle is of this context, and nobody else gives it back.
+            // SAFETY: the handle belongs to this context, and it is released once.
             let _ = unsafe { (self.calls.cudnnDestroy)(self.raw) };
         }
     }

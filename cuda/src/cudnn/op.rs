@@ -1,8 +1,8 @@
-//! The ops that the library has kernels for: a convolution, channels outermost or innermost, by a call of the
-//! library's or by a graph of operations, and attention by such a graph.
+//! The ops for which the library has kernels: convolution in `nchw` or `nhwc`, by a library call or by a graph of
+//! operations, and attention by a graph.
 
-use super::super::alone::Alone;
 use super::super::backend::FAMILY;
+use super::super::single_call::SingleCall;
 use super::super::{command, library, tf32};
 use super::graph;
 use super::problem::Problem;
@@ -11,7 +11,7 @@ use ovolo::backend::{Call, Contract, Kernel};
 use ovolo::op::{AttrDef, Attributes, Form, Layouts, Lowering, Reference};
 use ovolo::tensor::{DType, TensorType};
 
-/// The ops.
+/// The ops of this backend.
 pub(super) const OPS: &[Lowering] = &[
     Lowering {
         attributes: Attributes::Also(|| vec![algorithm(), tf32::attribute()]),
@@ -31,20 +31,21 @@ pub(super) const OPS: &[Lowering] = &[
     },
 ];
 
-/// Engines of graphs that an op may name.
+/// The number of engines that the attribute `engine` can name.
 const ENGINES: i64 = 1 << 16;
-/// Element types that the library convolves.
+/// The element types for which the library has convolutions.
 const TYPES: &[DType] = &[DType::F32, DType::F16, DType::BF16, DType::F64];
-/// The library's forward algorithms, by its numbers: all but the third, which it has no kernel for.
+/// The library's forward algorithms by their numbers. Number 3 is not listed, because the library has no kernel for
+/// it.
 const ALGORITHMS: &[i64] = &[0, 1, 2, 4, 5, 6, 7];
 
-/// Images and weights lie in one layout.
+/// Images and weights have the same layout.
 const IMAGES: Layouts = Layouts::Forms(&[
     Form::new(&["plain", "plain", "plain"], "plain"),
     Form::new(&["nhwc", "nhwc", "plain"], "nhwc"),
 ]);
 
-/// What both forms of a convolution have in common.
+/// Declares the common parts of both kinds of convolution.
 const fn convolution(name: &'static str, contract: fn(&Call<'_>) -> Result<Contract, String>) -> Lowering {
     Lowering {
         layouts: IMAGES,
@@ -59,8 +60,8 @@ fn algorithm() -> AttrDef {
         "algorithm",
         AttrKind::Int,
         Some(Attr::Int(1)),
-        "which of the library's: 0 an implicit product, 1 the same with its indices computed before, 2 a product, 4 by \
-         Fourier transforms, 5 of tiles, 6 Winograd's, 7 in steps",
+        "the library's algorithm: 0 implicit matrix product, 1 implicit product with precomputed indices, 2 matrix \
+         product, 4 Fourier transform, 5 Fourier transform of tiles, 6 Winograd, 7 Winograd in separate steps",
     )
 }
 
@@ -69,7 +70,7 @@ fn engine() -> AttrDef {
         "engine",
         AttrKind::Int,
         Some(Attr::Int(0)),
-        "which of the engines that the library names for the graph, the best guess first",
+        "the number of the engine in the library's list for the graph, best guess first",
     )
 }
 
@@ -83,14 +84,14 @@ fn check_engine(attrs: &Attrs) -> Result<(), String> {
 
 fn check_attention(attrs: &Attrs, types: &[&TensorType], result: &TensorType) -> Result<(), String> {
     if !matches!(result.dtype, DType::F16 | DType::BF16) {
-        return Err(format!("operand 0 is {}: it takes f16 and bf16", types[0]));
+        return Err(format!("operand 0 is {}: f16 and bf16 are supported", types[0]));
     }
     check_engine(attrs)
 }
 
 fn check_graph(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
     if types[0].dtype == DType::F64 {
-        return Err(format!("operand 0 is {}: a graph takes f32, f16 and bf16", types[0]));
+        return Err(format!("operand 0 is {}: graphs support f32, f16 and bf16", types[0]));
     }
     check_engine(attrs)?;
     check_types(attrs, types)
@@ -106,7 +107,7 @@ fn check_call(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<()
 
 fn check_types(attrs: &Attrs, types: &[&TensorType]) -> Result<(), String> {
     if !TYPES.contains(&types[0].dtype) {
-        return Err(format!("operand 0 is {}: it takes f32, f16, bf16 and f64", types[0]));
+        return Err(format!("operand 0 is {}: f32, f16, bf16 and f64 are supported", types[0]));
     }
     tf32::check(attrs, types[0].dtype)
 }
@@ -128,5 +129,5 @@ fn contract_of_graph(call: &Call<'_>) -> Result<Contract, String> {
 }
 
 fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
-    Ok(Box::new(Alone::new(call, &call.contract()?)?))
+    Ok(Box::new(SingleCall::new(call, &call.contract()?)?))
 }

@@ -1,4 +1,4 @@
-//! What is called of the driver.
+//! The functions of the driver that are called.
 
 use crate::calls::{Status, calls};
 use cudarc::driver::sys::{

@@ -1,4 +1,4 @@
-//! What is called of NVRTC.
+//! The functions of NVRTC that are called.
 
 use crate::calls::{Status, calls};
 use cudarc::nvrtc::sys::nvrtcProgram;

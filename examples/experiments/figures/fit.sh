@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The figures of the cost model `learned`: for each of the ten models a fit on the other nine, and the regret of
-# the plan that it picks. Results lie in the folders learned/NAME. Models that are named are learned from as well:
-# fit.sh [MORE.onnx…]. Kernels are timed within many plans: what they take there counts most.
+# Makes the figures of the cost model `learned`: for each of the ten models a fit on the other nine, and the regret
+# of the plan that it chooses. The results are in the folders learned/NAME. The fits also use models given as
+# arguments: fit.sh [MORE.onnx…]. Kernels are timed within many plans, because those times count most.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 models="$here/../../../tests/models"
@@ -10,7 +10,7 @@ more=("$@")
 for model in "$models"/*.onnx "${more[@]}"; do
   ovolo tune "$model" "${common[@]}" --within 40 --spread 2
 done
-# How well it does on kernels of each model held out.
+# The accuracy on the kernels of each model when that model is held out.
 mkdir -p learned
 ovolo fit "$models"/*.onnx "${common[@]}" --out learned/all.json
 ovolo fit "$models"/*.onnx "${common[@]}" --learner linear --out learned/linear.json

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The figures of the cost model `measured` on whole plans: kernels of the ten models are timed within plans as far
-# from the best as those that are raced, by another seed; then the plans of plans.ron are raced. Results lie in the
-# folder plans.
+# Makes the figures of the cost model `measured` on whole plans: kernels of the ten models are timed within plans that
+# are as far from the best as those that are raced, but drawn with another seed; then the plans of plans.ron are
+# raced. The results are in the folder plans.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 for model in "$here"/../../../tests/models/*.onnx; do

@@ -1,4 +1,4 @@
-//! What another crate adds to ovolo, through its public API alone: the op `swirl`, `x * cos(turns * x)`, with its ONNX
+//! An extension of ovolo that uses only its public API: the op `swirl`, `x * cos(turns * x)`, with its ONNX
 //! import, a backend with one kernel, a guard, a pass, a cost model and an extractor.
 
 use ovolo::attr::{Attr, AttrKind, Attrs, Float};
@@ -14,10 +14,10 @@ use ovolo::rule::{Function, Kind, Value};
 use ovolo::tensor::{DType, Tensor};
 use serde::{Deserialize, Serialize};
 
-/// Adds all of it to a registry.
+/// Adds all of these to a registry.
 ///
 /// # Errors
-/// If the registry has something of one of the names.
+/// An error if the registry already has something with one of the names.
 pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
     registry.add_build("extend", env!("OVOLO_BUILD"));
     registry.add_op(swirl())?;
@@ -30,11 +30,9 @@ pub fn register(registry: &mut Registry) -> Result<(), RegistryError> {
         },
     })?;
     registry.add_backend(std::sync::Arc::new(Extend))?;
-    registry.add_function(Function::guard("is-still", "the turns are 0", &[Kind::Number], |v| {
-        match v[0] {
-            Value::Attr(Attr::Float(Float(0.0))) => Ok(Value::yes()),
-            _ => Err(format!("{} is not 0", v.show(0))),
-        }
+    registry.add_function(Function::guard("is-still", "`turns` is 0", &[Kind::Number], |v| match v[0] {
+        Value::Attr(Attr::Float(Float(0.0))) => Ok(Value::yes()),
+        _ => Err(format!("{} is not 0", v.show(0))),
     }))?;
     registry.add_pass("Census", pass::Kind::of::<Census>())?;
     registry.add_pricing(pricing::kind::<ByBytes>())?;
@@ -53,7 +51,7 @@ fn swirl() -> OpDef {
         flags: Flags::default(),
         infer: |_, types| match types[0].layout.is_plain() {
             true => Ok(types[0].clone()),
-            false => Err(format!("operand 0 is {}, not in the default layout", types[0])),
+            false => Err(format!("operand 0 is {}, but must have the default layout", types[0])),
         },
         eval: |attrs, operands, ty| {
             let turns = attrs.expect_float("turns");
@@ -89,7 +87,7 @@ struct Swirl(f32, usize);
 impl Kernel for Swirl {
     unsafe fn run(&self, args: &Args<'_>) {
         for at in 0..self.1 {
-            // SAFETY: the caller's promise: both have so many elements.
+            // SAFETY: the caller's promise: both have this many elements.
             unsafe {
                 let x = args.inputs[0].cast::<f32>().add(at).read();
                 args.output.cast::<f32>().add(at).write(x * (self.0 * x).cos());
@@ -112,7 +110,7 @@ impl Pass for Census {
     }
 }
 
-/// A nanosecond for each byte that is read or written.
+/// Prices a kernel at a nanosecond for each byte that it reads or writes.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct ByBytes;
 
@@ -141,7 +139,7 @@ impl CostModel for ByBytes {
     }
 }
 
-/// The cheaper selection of two greedy extractors.
+/// Takes the cheaper result of two greedy extractors.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Greedier;
 

@@ -1,7 +1,7 @@
-//! The command line of ovolo, with what this crate adds.
+//! The command line of ovolo with the additions of this crate.
 
 fn main() -> std::process::ExitCode {
     let mut registry = ovolo_cli::standard();
-    extend::register(&mut registry).expect("ovolo has nothing of these names");
+    extend::register(&mut registry).expect("ovolo has nothing with these names");
     ovolo_cli::main(registry)
 }

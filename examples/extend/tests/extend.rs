@@ -1,4 +1,4 @@
-//! The example through its own command line: a model runs, is explained, and the rules are verified.
+//! Tests the example through its own command line: a model runs and is explained, and the rules are verified.
 #![allow(clippy::unwrap_used)]
 
 use ovolo::npy;
@@ -11,7 +11,7 @@ use prost::Message;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A new folder.
+/// Returns a new folder.
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("extend-{name}"));
     let _ = std::fs::remove_dir_all(&folder);
@@ -19,7 +19,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Runs the command line in a folder; what it prints.
+/// Runs the command line in a folder and returns what it prints.
 fn extend(folder: &PathBuf, arguments: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_extend"));
     command.args(arguments.split(' ')).current_dir(folder).env("OVOLO_CACHE", folder.join("cache"));
@@ -77,7 +77,7 @@ fn a_model_runs_and_is_explained() {
     assert!(stages.contains("census") && stages.contains(" e-nodes\n"), "{stages}");
     let x = [-1.0, 0.0, 0.5, 1.0, 2.0, 3.0];
     npy::write(folder.join("x.npy"), &Tensor::from_f64(DType::F32, [2, 3], &x)).unwrap();
-    // Compiled once, and then from the cache.
+    // Compile once, then load the plan from the cache.
     for _ in 0..2 {
         extend(&folder, "run swirl.onnx --pipeline extend --input x=x.npy --output-dir out");
         let y = npy::read(folder.join("out/y.npy")).unwrap().to_f64();
@@ -88,7 +88,7 @@ fn a_model_runs_and_is_explained() {
 }
 
 #[test]
-fn its_rules_are_verified_and_tested_beside_the_shipped_ones() {
+fn its_rules_are_verified_and_tested_with_the_shipped_ones() {
     let folder = folder("rules");
     let verified = extend(&folder, "rules verify --rule extend --json");
     for rule in ["drop-still-swirl", "lower-swirl"] {

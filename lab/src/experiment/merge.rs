@@ -1,4 +1,4 @@
-//! The results of shards as those of one run; those of several machines beside each other.
+//! Merges the results of shards into those of one run, or shows those of several machines side by side.
 
 use super::store::{self, Head, Store, TIMES};
 use super::task::Task;
@@ -9,24 +9,24 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Fields that tell a machine and its libraries. All others tell the experiment.
+/// Fields that describe a machine and its libraries. All others describe the experiment.
 const HOST: &[&str] = &["build", "ovolo", "processor", "features", "threads", "speeds", TIMES];
 const BACKEND: &str = "backend ";
 
-/// Results that hold for the same.
+/// Results that hold under the same conditions.
 struct Group {
     name: String,
     head: Head,
     done: BTreeMap<String, Value>,
 }
 
-/// Merges the results of a spec in some folders into a new one, with their tables and page. Results that do
-/// not hold for the same version, libraries and hardware are refused, or with `compare` put beside each other,
-/// each line with the name of the first folder of its kind.
+/// Merges the results of a spec in some folders into a new folder, with tables and page. Results of different
+/// versions, libraries or hardware are refused; with `compare` they are kept apart, and each line has the
+/// name of the first folder of its group.
 ///
 /// # Errors
-/// Results of another experiment; of other machines, unless they are to be compared; a task that is in two
-/// of the folders, or in none.
+/// An error if there are results of another experiment, or of other machines without `compare`, or if a task
+/// is in two of the folders or in none.
 pub fn merge(spec: &Spec, folders: &[PathBuf], out: &Path, compare: bool) -> Result<Outcome, Error> {
     let mut groups: Vec<Group> = Vec::new();
     let mut tasks_of: BTreeMap<(usize, String), &PathBuf> = BTreeMap::new();
@@ -40,7 +40,7 @@ pub fn merge(spec: &Spec, folders: &[PathBuf], out: &Path, compare: bool) -> Res
         }
         if store.head.spec != *spec.source.text {
             return Err(Error::setting(format!(
-                "{}: these are results of another spec than {}",
+                "{}: these results are of a different spec than those of {}",
                 folder.display(),
                 spec.source.name
             )));
@@ -67,19 +67,19 @@ pub fn merge(spec: &Spec, folders: &[PathBuf], out: &Path, compare: bool) -> Res
             all.iter().map(|task| task.name(spec)).filter(|name| !group.done.contains_key(name)).collect();
         if let Some(first) = lacking.first() {
             return Err(Error::setting(format!(
-                "{} of {} tasks have no result beside those of {}, the first is `{first}`: give the folders of \
+                "{} of {} tasks have no result under the conditions of {}, the first is `{first}`: give the folders of \
                  all shards, each finished{}",
                 lacking.len(),
                 all.len(),
                 group.name,
-                if groups.len() > 1 { ": machines are compared where each has done all tasks" } else { "" }
+                if groups.len() > 1 { ": to compare machines, each must have done all tasks" } else { "" }
             )));
         }
     }
     let Some(first) = groups.first() else { return Err(Error::setting("there is nothing to merge")) };
     if out.join("head.json").exists() {
         return Err(Error::setting(format!(
-            "{}: there are results already: name another folder",
+            "{}: the folder already has results: name another one",
             out.display()
         )));
     }
@@ -92,7 +92,7 @@ pub fn merge(spec: &Spec, folders: &[PathBuf], out: &Path, compare: bool) -> Res
             }
         }
     } else {
-        // Nothing goes on here: these are results of several machines.
+        // Nothing can continue here, because these are results of several machines.
         let lines = groups.iter().flat_map(|group| {
             let host = group.name.as_str();
             all.iter().filter_map(move |task| {
@@ -116,7 +116,7 @@ pub fn merge(spec: &Spec, folders: &[PathBuf], out: &Path, compare: bool) -> Res
     })
 }
 
-/// Why two results are not told together.
+/// Returns why two results cannot be combined.
 fn refused(first: &Head, other: &Head, compare: bool) -> Option<String> {
     let host = |name: &str| HOST.contains(&name) || name.starts_with(BACKEND);
     let hosts: Vec<&str> = first
@@ -131,15 +131,15 @@ fn refused(first: &Head, other: &Head, compare: bool) -> Option<String> {
     }
     let (name, here, there) = first.differs(other, &[]).filter(|_| !compare)?;
     let help = match name {
-        "speeds" => "write the `machine` that all shards go by into the spec, or",
+        "speeds" => "write the `machine` that all shards must use into the spec, or",
         TIMES => {
             "kernels were priced by other times: give all shards one table, such as `ovolo merge-times` makes of \
              several, or"
         }
-        _ => "they are not of one kind:",
+        _ => "they hold under different conditions:",
     };
     Some(format!(
-        "{name} is {here} and {there}; {help} put them beside each other with --compare, where each machine has done all \
+        "{name} is {here} and {there}; {help} compare them with --compare, if each machine has done all \
          tasks"
     ))
 }

@@ -1,5 +1,5 @@
-//! Doing the tasks of an experiment. What a task gives is plain JSON: what follows from the spec alone, and
-//! under `measured` what a clock has said.
+//! Runs the tasks of an experiment. The result of a task is plain JSON: what follows from the spec alone, and
+//! measured times under `measured`.
 
 use super::spec::{SAMPLE, Spec};
 use super::task::{Cell, Task};
@@ -26,10 +26,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Shares of an extractor's limits, for cost and bound against work.
+/// The shares of an extractor's limits for which cost and bound are shown.
 const EFFORTS: [f64; 6] = [1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0];
 
-/// Does the tasks of a spec, and keeps what several of them need.
+/// Runs the tasks of a spec, and keeps data that several of them need.
 pub(super) struct Runner<'a> {
     spec: &'a Spec,
     registry: Arc<Registry>,
@@ -38,13 +38,13 @@ pub(super) struct Runner<'a> {
     tuner: Tuner<'a>,
     graph: Option<(usize, Graph)>,
     egraph: Option<((usize, usize), EGraph)>,
-    /// The times that everything is priced by.
+    /// The times that all prices come from.
     measured: Option<Measured>,
     /// The models and pipelines whose kernels have no times, with the reason.
     untimed: BTreeMap<(usize, usize), String>,
 }
 
-/// A plan of a race.
+/// A plan in a race.
 struct Entrant {
     text: String,
     pipeline: usize,
@@ -73,7 +73,7 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// What there is to say: of the table of times, and of backends none of whose kernels is a candidate.
+    /// Returns messages about the table of times, and about backends none of whose kernels is a candidate.
     pub fn notes(&mut self) -> Vec<String> {
         let mut notes = self.tuner.notes();
         for (at, (name, pipeline)) in self.spec.pipelines.iter().enumerate() {
@@ -91,9 +91,9 @@ impl<'a> Runner<'a> {
         notes
     }
 
-    /// Times what the table lacks for all models and pipelines, so that every task goes by the same times,
-    /// whichever comes first. Gives a digest of the lines that they ask for; none where `told`, which hears of
-    /// each model and pipeline, answers `false`.
+    /// Times the kernels of all models and pipelines that the table lacks, so that every task uses the same
+    /// times in any order. Returns a digest of the lines that they use; `None` if `told`, which is called
+    /// with each model and pipeline, returns `false`.
     pub fn settle(&mut self, told: &mut dyn FnMut(String) -> bool) -> Result<Option<String>, Error> {
         let spec = self.spec;
         let Some(cost) = spec.costs.iter().position(|cost| cost.kind == "measured") else { return Ok(None) };
@@ -101,7 +101,7 @@ impl<'a> Runner<'a> {
             let (mut asked, mut timed) = (BTreeSet::new(), 0);
             self.untimed.clear();
             for (model, of) in spec.models.iter().enumerate() {
-                // One that cannot be loaded is told by its tasks.
+                // If one cannot be loaded, its tasks report that.
                 let Ok(graph) = load(&of.file, of, &self.registry) else { continue };
                 for (pipeline, (name, _)) in spec.pipelines.iter().enumerate() {
                     if !told(format!("times {} {name}", of.name)) {
@@ -119,7 +119,7 @@ impl<'a> Runner<'a> {
                     }
                 }
             }
-            // What was timed for one may be a kernel of another, which went by an estimate so far.
+            // A kernel that was timed for one may be a kernel of another, which used an estimate so far.
             if timed == 0 {
                 self.measured = Some(self.tuner.measured());
                 return Ok(Some(self.tuner.digest(&asked)));
@@ -137,7 +137,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The options of a cell, with its graph and e-graph at hand.
+    /// Returns the options of a cell, with its graph and e-graph ready.
     fn ready(&mut self, cell: &Cell, extractor: &str) -> Result<Options, Error> {
         if self.graph.as_ref().is_none_or(|(model, _)| *model != cell.model) {
             let model = &self.spec.models[cell.model];
@@ -157,14 +157,12 @@ impl<'a> Runner<'a> {
     }
 
     fn graph(&self) -> &Graph {
-        let Some((_, graph)) = &self.graph else { unreachable!("a cell is ready before it is asked about") };
+        let Some((_, graph)) = &self.graph else { unreachable!("a cell is prepared before it is used") };
         graph
     }
 
     fn egraph(&self) -> &EGraph {
-        let Some((_, egraph)) = &self.egraph else {
-            unreachable!("a cell is ready before it is asked about")
-        };
+        let Some((_, egraph)) = &self.egraph else { unreachable!("a cell is prepared before it is used") };
         egraph
     }
 
@@ -173,8 +171,8 @@ impl<'a> Runner<'a> {
         let mut pipeline = self.spec.pipelines[cell.pipeline].1.clone();
         if let Some(extract) = pipeline.extract_mut() {
             extract.cost = cost.pricing(self.registry.catalog());
-            // Those of a spec are checked when it is read.
-            extract.choose_by(extractor, &self.registry.catalog().extractors).expect("it is an extractor");
+            // The extractors of a spec were checked when it was read.
+            extract.choose_by(extractor, &self.registry.catalog().extractors).expect("the extractor exists");
         }
         Options {
             registry: Arc::clone(&self.registry),
@@ -229,7 +227,7 @@ impl<'a> Runner<'a> {
         let problem =
             pass::priced(self.egraph(), &options.context(self.graph()), |pick| pick.problem.clone())?;
         let known = (self.registry.catalog().extractors.find(extractor)?.plain)();
-        // One without limits has one point.
+        // An extractor without limits has one point.
         let limited =
             EFFORTS.iter().filter_map(|share| Some((Some(*share), Arc::from(known.with_effort(*share)?))));
         let mut tries: Vec<(Option<f64>, Arc<dyn Extractor>)> = limited.collect();
@@ -260,7 +258,7 @@ impl<'a> Runner<'a> {
                 None => entrants.push(Entrant { text, pipeline, chosen, by: vec![by] }),
             }
         };
-        // Of a cell that fails the others know nothing: they race.
+        // If a cell fails, the other cells race without it.
         let mut failed = Vec::new();
         for pipeline in 0..spec.pipelines.len() {
             for cost in 0..spec.costs.len() {
@@ -325,7 +323,7 @@ impl<'a> Runner<'a> {
         }))
     }
 
-    /// The plans of a cell: one, or those that are drawn by a seed.
+    /// Returns the plans of a cell: one, or those that are drawn with a seed.
     fn entrants(&mut self, cell: &Cell, extractor: &str, seed: u64) -> Result<Vec<(String, Chosen)>, Error> {
         if extractor == SAMPLE {
             let mut options = self.ready(cell, "exact")?;
@@ -340,7 +338,7 @@ impl<'a> Runner<'a> {
         Ok(vec![(checksum(&chosen.plan.to_string()), chosen)])
     }
 
-    /// For each plan and cost model, what it says of each step; nothing where it fails.
+    /// Returns, for each plan and cost model, its estimate of each step; nothing if it fails.
     fn estimates<'f>(
         &mut self,
         model: usize,
@@ -357,7 +355,7 @@ impl<'a> Runner<'a> {
                 let estimates =
                     options.and_then(|options| pass::estimates(&plans, &options.context(self.graph())));
                 let estimates = estimates.unwrap_or_else(|error| {
-                    // It is told once.
+                    // A failure is reported once.
                     if !failed.iter().any(|one| (one.pipeline, one.cost) == (pipeline, cost)) {
                         failed.push(Lacking { pipeline, cost, extractor: "", error });
                     }
@@ -372,7 +370,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// A cell that is not in a race; without an extractor, what its cost model says is not.
+/// A cell that is missing in a race. Without an extractor, the estimates of its cost model are missing.
 struct Lacking<'a> {
     pipeline: usize,
     cost: usize,
@@ -389,7 +387,7 @@ impl Lacking<'_> {
     }
 }
 
-/// Values by the names of the cost models.
+/// Returns values by the names of the cost models.
 fn named(spec: &Spec, values: Vec<Value>) -> Value {
     let names = spec.costs.iter().map(|cost| cost.name.clone());
     names.zip(values).collect::<Map<String, Value>>().into()

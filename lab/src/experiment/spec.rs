@@ -1,4 +1,5 @@
-//! What an experiment is: read from a RON file, with all that it names, all mistakes at once.
+//! The spec of an experiment: read from a RON file together with all files that it names; all mistakes are
+//! reported at once.
 //!
 //! ```ron
 //! Experiment(
@@ -13,7 +14,8 @@
 //!     parts: ["ablation", "memory", "gap"],
 //! )
 //! ```
-//! Files are looked for beside the spec, and a `Process(command: "python3 mine.py", timeout: 60)` runs there.
+//! Paths are relative to the folder of the spec, and a `Process(command: "python3 mine.py", timeout: 60)`
+//! runs there.
 
 mod cost;
 mod form;
@@ -36,64 +38,65 @@ use std::sync::Arc;
 /// An experiment.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its text.
     pub source: Source,
     /// The models.
     pub models: Vec<Model>,
-    /// The pipelines: names as they are written, and what they are.
+    /// The pipelines: their names in the spec, and their contents.
     pub pipelines: Vec<(String, Pipeline)>,
     /// The cost models.
     pub costs: Vec<Cost>,
     /// The extractors; [`SAMPLE`] may be among them.
     pub extractors: Vec<String>,
-    /// Seeds of what is drawn.
+    /// The seeds for drawing.
     pub seeds: Vec<u64>,
-    /// Threads of plans.
+    /// The threads of plans.
     pub threads: usize,
-    /// The speeds that cost models go by, in place of those that are measured.
+    /// The speeds that cost models use, instead of the measured ones.
     pub machine: Option<Machine>,
-    /// Plans that the extractor [`SAMPLE`] draws.
+    /// The number of plans that the extractor [`SAMPLE`] draws.
     pub sample: usize,
-    /// How far it goes from the extracted one: spreads of disturbed prices are so many times the usual ones.
+    /// How far it goes from the extracted plan: the multiple of the usual disturbance of prices.
     pub spread: usize,
-    /// Plans that are drawn for each that stays; those stay whose estimates spread most evenly.
+    /// The number of plans that are drawn for each one that is kept; those whose estimates spread most evenly
+    /// are kept.
     pub among: usize,
-    /// Runs of each plan; with none, nothing is timed.
+    /// The runs of each plan; with 0, nothing is timed.
     pub rounds: usize,
-    /// What else is asked, of [`PARTS`].
+    /// The further questions, from [`PARTS`].
     pub parts: BTreeSet<String>,
 }
 
 /// A model of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
-    /// What tables call it: the name of the file, or the one that is given.
+    /// Its name in tables: that of the file, or one that is given.
     pub name: String,
     /// The file.
     pub file: PathBuf,
-    /// Sizes of symbolic dimensions.
+    /// The sizes of symbolic dimensions.
     pub dims: BTreeMap<String, usize>,
-    /// Whether weights that are left out are drawn.
+    /// Whether missing weights are drawn.
     pub seeded: bool,
 }
 
 /// A cost model of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
-    /// What tables call it.
+    /// Its name in tables.
     pub name: String,
     /// The name in the list of cost models.
     pub kind: String,
     /// The text of a price list or of a fitted model.
     pub text: Option<Source>,
-    /// How a program is started: beside the spec.
+    /// How a program is started, in the folder of the spec.
     pub program: Option<Invocation>,
 }
 
 impl Cost {
-    /// What prices.
+    /// Returns the pricing.
     pub fn pricing(&self, catalog: &Catalog) -> Arc<dyn Pricing> {
         match self.kind.as_str() {
             "prices" => Arc::new(ByPrices { files: self.text.iter().cloned().collect() }),
@@ -104,17 +107,18 @@ impl Cost {
     }
 }
 
-/// The extractor that goes by the measured times of whole plans.
+/// The extractor that chooses by the measured times of whole plans.
 pub const SAMPLE: &str = "sample";
 
-/// What may be asked beside plans: the cost of each rule, time against memory, cost and bound against work.
+/// The questions in addition to plans: the cost of each rule, time against memory, cost and bound against
+/// work.
 pub const PARTS: &[&str] = &["ablation", "memory", "gap"];
 
 impl Spec {
-    /// Reads a spec that lies in a folder, and that names what a registry has.
+    /// Reads a spec in a folder, which may name the contents of a registry.
     ///
     /// # Errors
-    /// Every mistake, in it and in the pipelines that it names.
+    /// All mistakes in the spec and in the pipelines that it names.
     pub fn read(source: &Source, folder: &Path, registry: &Registry) -> Result<Self, Diagnostics> {
         let mut found = Diagnostics::new();
         let at = found.add_source(source.clone());

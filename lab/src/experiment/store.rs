@@ -1,7 +1,8 @@
-//! The results of an experiment in a folder: what they hold for, and a line of JSON for each task.
+//! Stores the results of an experiment in a folder: the conditions under which they hold, and a line of JSON
+//! for each task.
 //!
-//! A line is written whole when its task is done. What is left of one that was cut off is dropped, and its
-//! task done again; results of another spec, version or machine are not gone on with.
+//! A line is written completely when its task is done. An incomplete line is dropped and its task run again.
+//! Results of another spec, version or machine are not continued.
 
 use super::spec::Spec;
 use super::task::Task;
@@ -19,37 +20,37 @@ use std::path::{Path, PathBuf};
 
 const HEAD: &str = "head.json";
 const RESULTS: &str = "results.jsonl";
-/// The version of what results look like.
+/// The version of the format of results.
 const FORMAT: &str = "2";
-/// The field of the times that kernels were priced by: a digest of the lines that were asked for.
+/// The field for the times by which kernels were priced: a digest of the lines that were used.
 pub(super) const TIMES: &str = "times";
-/// The builds of the crates that do the tasks.
+/// The builds of the crates that run the tasks.
 const BUILDS: Builds =
     &[("ovolo-lab", crate::BUILD), ("ovolo-proof", ovolo_proof::BUILD), ("ovolo-tune", ovolo_tune::BUILD)];
 const NOT_ASKED: &str = "not asked";
-/// Before it is known which lines are.
+/// The value before the lines are known.
 const NOT_YET: &str = "not yet";
 
-/// What results hold for.
+/// The conditions under which results hold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Head {
     /// The experiment's name.
     pub name: String,
-    /// The spec's text, so that results say of what they are.
+    /// The spec's text, so that results are self-contained.
     pub spec: String,
-    /// What must be equal for results to be told together: names and values.
+    /// Names and values that must be equal for results to be combined.
     pub fields: Vec<(String, String)>,
-    /// The speeds that cost models went by.
+    /// The speeds that cost models used.
     pub machine: Machine,
-    /// Which part of the tasks it is.
+    /// The shard of the tasks.
     pub shard: Shard,
 }
 
 impl Head {
-    /// What the results of a spec hold for on this machine with this registry.
+    /// Returns the conditions for the results of a spec on this machine with this registry.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// An error if a file cannot be read.
     pub fn new(spec: &Spec, registry: &Registry, machine: Machine, shard: Shard) -> Result<Self, Error> {
         let mut fields = vec![
             ("format".to_owned(), FORMAT.to_owned()),
@@ -66,7 +67,7 @@ impl Head {
             let mut texts: Vec<String> = cost.text.iter().map(|source| source.text.to_string()).collect();
             if let Some(program) = &cost.program {
                 texts.push(program.command.clone());
-                // What a program answers hangs on the files that its command names.
+                // A program's answers depend on the files that its command names.
                 for file in program.files() {
                     let digest = Digest::of_file(&file, spec.threads).map_err(Error::io(&file))?;
                     texts.push(digest.to_string());
@@ -94,7 +95,8 @@ impl Head {
         Ok(Self { name: spec.name.clone(), spec: spec.source.text.to_string(), fields, machine, shard })
     }
 
-    /// The first field in which other results differ: its name, and both values.
+    /// Returns the first field in which other results differ, except those in `but`: its name, and both
+    /// values.
     pub fn differs<'h>(&'h self, other: &'h Self, but: &[&str]) -> Option<(&'h str, &'h str, &'h str)> {
         let value = |head: &'h Self, name: &str| {
             head.fields.iter().find(|(known, _)| known == name).map_or("nothing", |(_, value)| value.as_str())
@@ -106,34 +108,34 @@ impl Head {
             .find(|(_, here, there)| here != there)
     }
 
-    /// The head of the results in a folder.
+    /// Reads the conditions of the results in a folder.
     ///
     /// # Errors
-    /// A folder without results, or with a head that does not read.
+    /// An error if the folder has no results, or if `head.json` cannot be parsed.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(HEAD);
         let text = std::fs::read_to_string(&path).map_err(Error::io(&path))?;
         serde_json::from_str(&text).map_err(|error| {
-            Error::setting(format!("{}: this is no head of results: {error}", path.display()))
+            Error::setting(format!("{}: this is not a valid `head.json`: {error}", path.display()))
         })
     }
 }
 
-/// Results in a folder.
+/// The results in a folder.
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
-    /// What they hold for.
+    /// The conditions under which they hold.
     pub head: Head,
     /// The results by the names of their tasks.
     pub done: BTreeMap<String, Value>,
 }
 
 impl Store {
-    /// Opens a folder for results that hold for `head`: a new one, or one with results of the same.
+    /// Opens a new folder, or one with results under the same conditions as `head`.
     ///
     /// # Errors
-    /// Results of something else, and what the system says.
+    /// An error if the folder has other results, or if the system reports one.
     pub fn open(folder: &Path, head: Head) -> Result<Self, Error> {
         if !folder.join(HEAD).exists() {
             std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
@@ -142,17 +144,17 @@ impl Store {
             return Ok(store);
         }
         let kept = Head::read(folder)?;
-        // Speeds that were measured at the beginning hold to the end; times are looked at once they are asked.
+        // Speeds that were measured at the start are used to the end. Times are compared when they are known.
         if let Some((name, here, there)) = head.differs(&kept, &["speeds", TIMES]) {
             return Err(Error::setting(format!(
-                "{}: it has results of another experiment, version or machine: {name} is {there}, and here {here}; \
+                "{}: the folder has results of another experiment, version or machine: {name} is {there}, and here {here}; \
                  remove it, or name another folder with --out",
                 folder.display()
             )));
         }
         if kept.shard != head.shard {
             return Err(Error::setting(format!(
-                "{}: it has results of shard {}, and this is shard {}: name another folder with --out",
+                "{}: the folder has results of shard {}, but this is shard {}: name another folder with --out",
                 folder.display(),
                 kept.shard,
                 head.shard
@@ -170,18 +172,18 @@ impl Store {
         file::write(&path, &[text.as_bytes(), b"\n"]).map_err(Error::io(&path))
     }
 
-    /// Whether it is known which times the results go by.
+    /// Whether the times that the results depend on are known.
     pub fn has_times(&self) -> bool {
         self.head.fields.iter().any(|(name, value)| name == TIMES && value != NOT_YET)
     }
 
-    /// Has the results go by times with this digest.
+    /// Records that the results depend on times with this digest.
     ///
     /// # Errors
-    /// Results that go by other times, and what the system says.
+    /// An error if the results depend on other times, or if the system reports one.
     pub fn hold_times(&mut self, digest: &str) -> Result<(), Error> {
         let Some((_, kept)) = self.head.fields.iter_mut().find(|(name, _)| name == TIMES) else {
-            return Err(Error::setting("the head of the results says nothing of times"));
+            return Err(Error::setting("`head.json` has no field for times"));
         };
         match kept.as_str() {
             NOT_YET => {
@@ -190,8 +192,8 @@ impl Store {
             }
             kept if kept == digest => Ok(()),
             kept => Err(Error::setting(format!(
-                "{}: its kernels were priced by other times: {kept}, and here {digest}; remove it, name another \
-                 folder with --out, or bring the table of times back",
+                "{}: its kernels were priced by other times: {kept}, and here {digest}; remove the folder, name another \
+                 folder with --out, or restore the table of times",
                 self.folder.display()
             ))),
         }
@@ -200,14 +202,14 @@ impl Store {
     /// Reads the results in a folder.
     ///
     /// # Errors
-    /// A folder without results.
+    /// An error if the folder has no results.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let mut store = Self { folder: folder.to_owned(), head: Head::read(folder)?, done: BTreeMap::new() };
         store.done = store.lines()?;
         Ok(store)
     }
 
-    /// The whole lines; what stands behind them is cut off.
+    /// Returns the complete lines, and removes an incomplete one at the end.
     fn lines(&self) -> Result<BTreeMap<String, Value>, Error> {
         let path = self.folder.join(RESULTS);
         if !path.exists() {
@@ -234,7 +236,7 @@ impl Store {
     /// Adds the result of a task.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn add(&mut self, task: &str, mut value: Value) -> Result<(), Error> {
         value["task"] = task.into();
         let path = self.folder.join(RESULTS);
@@ -247,7 +249,7 @@ impl Store {
     /// Writes the results in the order of the tasks.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn sort(&self, spec: &Spec, tasks: &[Task]) -> Result<(), Error> {
         let lines = tasks.iter().filter_map(|task| self.done.get(&task.name(spec)));
         let text: String = lines.map(|line| format!("{line}\n")).collect();
@@ -256,10 +258,10 @@ impl Store {
     }
 }
 
-/// Removes a file from a folder of results, if it is there.
+/// Removes a file from a folder of results, if it exists.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub(super) fn remove(folder: &Path, name: &str) -> Result<(), Error> {
     let path = folder.join(name);
     match std::fs::remove_file(&path) {
@@ -268,10 +270,10 @@ pub(super) fn remove(folder: &Path, name: &str) -> Result<(), Error> {
     }
 }
 
-/// Writes a file into a folder of results, which need not be there yet.
+/// Writes a file into a folder of results, and creates the folder if needed.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub(super) fn write(folder: &Path, name: &str, text: &str) -> Result<(), Error> {
     let path = folder.join(name);
     if let Some(folder) = path.parent() {

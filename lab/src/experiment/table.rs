@@ -1,7 +1,7 @@
-//! The results of an experiment as tables.
+//! Makes tables of the results of an experiment.
 //!
-//! What follows from the spec alone is the same each time, byte for byte; what a clock has said, and what
-//! follows from that, stands in tables of its own, whose names begin with `measured/`.
+//! Tables that follow from the spec alone are the same each time, byte for byte. Measured times, and
+//! everything that follows from them, are in separate tables whose names begin with `measured/`.
 
 use super::lacking;
 use super::spec::Spec;
@@ -10,10 +10,10 @@ use ovolo::cost::{median_error, spearman};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A table: its name, and its lines, the first of which names the columns.
+/// A table: its name and its lines; the first line names the columns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// The name of its file, without the ending.
+    /// The name of its file, without the extension.
     pub name: &'static str,
     /// The columns.
     pub columns: Vec<String>,
@@ -26,7 +26,7 @@ impl Table {
         Self { name, columns: columns.iter().map(|column| (*column).to_owned()).collect(), lines: Vec::new() }
     }
 
-    /// As CSV.
+    /// Returns the table as CSV.
     pub fn csv(&self) -> String {
         let mut table = csv::Writer::from_writer(Vec::new());
         let plain = |value: &Value| match value {
@@ -37,21 +37,21 @@ impl Table {
         let lines = std::iter::once(self.columns.clone())
             .chain(self.lines.iter().map(|line| line.iter().map(plain).collect()));
         for line in lines {
-            table.write_record(line).expect("lines go to memory, and have all columns");
+            table.write_record(line).expect("lines are written to memory, and have all columns");
         }
-        String::from_utf8_lossy(&table.into_inner().expect("lines go to memory")).into_owned()
+        String::from_utf8_lossy(&table.into_inner().expect("lines are written to memory")).into_owned()
     }
 }
 
-/// The results of tasks: each with what is known of the task.
+/// The results of tasks, each with the facts about its task.
 pub(super) struct Results<'a> {
     pub spec: &'a Spec,
-    /// The machine that they are of, where results of several are compared; and they by tasks.
+    /// The machine, if results of several are compared, and its results by task.
     pub hosts: Vec<(String, &'a BTreeMap<String, Value>)>,
 }
 
 impl Results<'_> {
-    /// Every table, and those for what a clock has said, too.
+    /// Returns every table, including those of measured times.
     pub fn tables(&self) -> Vec<Table> {
         let mut tables = vec![
             Table::new(
@@ -191,7 +191,7 @@ impl Results<'_> {
                     let mut line = names(cell);
                     let more = number(&rule["without"]) / number(&result["with"]) - 1.0;
                     line.extend([rule["rule"].clone(), result["with"].clone(), rule["without"].clone()]);
-                    // What is cheaper without a rule differs by how ties fall.
+                    // Without a rule the cost may be slightly lower, depending on how ties are resolved; that counts as zero.
                     let more = (!more.is_nan()).then(|| more.max(0.0));
                     line.extend([more.into(), rule["error"].clone()]);
                     find(tables, "ablation").lines.push(line);
@@ -249,7 +249,7 @@ impl Results<'_> {
             find(tables, "measured/plans").lines.push(measured);
             for way in ways {
                 let cell = (text(&plan["pipeline"]), text(&way[0]), text(&way[1]));
-                // Of the plans that were drawn for a cell, the fastest is its plan.
+                // The fastest of the plans drawn for a cell is the plan of the cell.
                 let least = cells.entry(cell).or_insert(f64::INFINITY);
                 *least = least.min(times[at]);
             }
@@ -269,8 +269,9 @@ impl Results<'_> {
         }
     }
 
-    /// How well each cost model orders and sizes what was timed, model by model; and how well every other round
-    /// orders plans as those between do, above which no cost model can be told from chance.
+    /// Adds, for each model, how well each cost model predicts the order and the size of the measured times;
+    /// and how well every second round predicts the order of the others, which limits how well any cost model
+    /// can do.
     fn rank(&self, table: &mut Table, done: &BTreeMap<String, Value>) {
         for (at, model) in self.spec.models.iter().enumerate() {
             for cost in &self.spec.costs {
@@ -284,7 +285,7 @@ impl Results<'_> {
                             if let Some(estimate) = one["estimates"][&cost.name].as_f64() {
                                 predicted.push(estimate);
                                 seen.push(time(result, times, place));
-                                // Kernels have none.
+                                // Kernels have no such value.
                                 for (half, times) in halves.iter_mut().zip(0..) {
                                     half.extend(result["measured"]["halves"][times][place].as_f64());
                                 }

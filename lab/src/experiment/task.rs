@@ -1,19 +1,20 @@
-//! The tasks of an experiment: what is done at once, kept at once, and gone on with after an interruption.
+//! The tasks of an experiment: units that are run, stored, and continued after an interruption.
 
 use super::spec::{SAMPLE, Spec};
 
-/// A task, by places in the spec's lists.
+/// A task, given by positions in the spec's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// What an extractor chooses by a cost model.
+    /// What an extractor chooses with a cost model.
     Plan(Cell, usize),
-    /// What the program costs without each rule.
+    /// What the plan costs without each rule.
     Ablation(Cell),
     /// Time against memory.
     Memory(Cell),
     /// What an extractor finds and proves with less work.
     Gap(Cell, usize),
-    /// All plans of a model with the draws of a seed: what each cost model says of each, and their times.
+    /// All plans of a model that are drawn with a seed: what each cost model estimates for each, and their
+    /// times.
     Race {
         /// The model.
         model: usize,
@@ -34,7 +35,7 @@ pub struct Cell {
 }
 
 impl Task {
-    /// Every task, in the order of the spec: what shares a model and a pipeline stands together.
+    /// Returns every task, in the order of the spec: tasks with the same model and pipeline are adjacent.
     pub fn all(spec: &Spec) -> Vec<Self> {
         let asked = |part: &str| spec.parts.contains(part);
         let mut tasks = Vec::new();
@@ -59,7 +60,7 @@ impl Task {
         tasks
     }
 
-    /// What results call it: the same whatever else the spec has.
+    /// The name of the task in results, which does not depend on the rest of the spec.
     pub fn name(&self, spec: &Spec) -> String {
         let of = |kind: &str, cell: &Cell, extractor: Option<usize>| {
             let extractor = extractor.map_or_else(String::new, |at| format!(" {}", spec.extractors[at]));
@@ -79,7 +80,7 @@ impl Task {
     }
 }
 
-/// A name that is told from its neighbours: in quotes where it has spaces or quotes itself.
+/// Quotes a name with spaces or quotation marks, so that it can be told from its neighbours.
 fn word(name: &str) -> String {
     let plain = !name.contains(|c: char| c.is_whitespace() || c == '"');
     if plain { name.to_owned() } else { format!("{name:?}") }

@@ -1,5 +1,5 @@
 'use strict';
-// The data of a page, how it shows errors, and how numbers are written.
+// The data of a page, the display of errors, and the formats of numbers.
 
 /** Shows an error where a reader sees it. */
 function fail(message) {

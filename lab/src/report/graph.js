@@ -1,4 +1,4 @@
-// The two graphs: a box for each node, wires downwards.
+// Draws the two graphs: a box for each node, with wires downwards.
 
 const BOX_HEIGHT = 34;
 
@@ -48,7 +48,7 @@ function drawGraph(panel, graph, heading, kind) {
   let fit = 1;
   const body = frame(panel, heading, zoom(factor => size(fit * factor)));
   body.append(picture);
-  // Smaller text is hard to read: a wider graph scrolls.
+  // Smaller text would be hard to read, so a wider graph scrolls.
   fit = Math.min(1, Math.max(0.72, (body.clientWidth - 4) / drawn.width));
   size(fit);
   const first = drawn.places.find(item => item.y === ACROSS);

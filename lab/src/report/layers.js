@@ -19,8 +19,8 @@ function layered(boxes, height) {
       items[index].layer = Math.max(items[index].layer, items[input].layer + 1);
     }
   });
-  // What has no operands stands just above its first user; so does what has one that others read too,
-  // whose wire they share.
+  // A box without operands is placed just above its first user. So is a box whose operand has other readers:
+  // they share its wire.
   for (let index = boxes.length - 1; index >= 0; index--) {
     const { inputs } = boxes[index];
     const free = !inputs.length || (inputs.length === 1 && users[inputs[0]].length > 1);
@@ -30,7 +30,7 @@ function layered(boxes, height) {
     items[upper].below.push(lower);
     items[lower].above.push(upper);
   };
-  // A wire that passes layers has a place in each of them; all wires from one box share them.
+  // A wire that passes layers has a position in each of them, which all wires from one box share.
   boxes.forEach((_, source) => {
     const chain = [source];
     for (const user of users[source].slice().sort((a, b) => items[a].layer - items[b].layer)) {
@@ -129,7 +129,7 @@ function place(items, rows) {
   };
   for (let round = 0; round < SWEEPS; round++) sweep(['above'], ['below']);
   for (let round = 0; round < SWEEPS; round++) sweep(['above', 'below'], ['above', 'below']);
-  sweep(['above']); // Chains come out straight.
+  sweep(['above']); // This makes chains straight.
 }
 
 function finish(items, rows, boxes, height) {
@@ -138,7 +138,7 @@ function finish(items, rows, boxes, height) {
     item.x = Math.round((item.x - left) * 10) / 10;
     item.y = ACROSS + item.layer * (height + DOWN);
   }
-  // Wires end side by side on the upper edge of a box.
+  // Wires end next to each other on the upper edge of a box.
   const ports = new Map();
   for (const item of items.slice(0, boxes.length)) {
     const sources = item.above.slice().sort((a, b) => items[a].x - items[b].x);

@@ -1,5 +1,4 @@
-// What follows from the data of a model's page: which buffer holds what, and which imported nodes a step
-// computes.
+// Derives from the data of a model's page what each buffer holds, and which imported nodes each step computes.
 
 /** The last part of a name, which is where names of a model differ. */
 function tail(name) {
@@ -60,7 +59,7 @@ if (imported) {
   // A form of a value in another layout is called `NAME@LAYOUT`.
   const origin = box => {
     if (imported.boxOf.has(box.name)) return imported.boxOf.get(box.name);
-    // A value on a device has a name of its own: it is what its step computes last.
+    // A value on a device has a different name: it is the last one that its step computes.
     const last = data.steps[box.step]?.imported?.at(-1)?.name;
     if (box.node.type.device !== 'host' && imported.boxOf.has(last)) return imported.boxOf.get(last);
     const suffix = `@${box.node.type.layout}`;
@@ -88,7 +87,7 @@ if (imported) {
 /** For each buffer: the steps whose results it holds, those that read it, and the one whose scratch it is. */
 const holds = data.buffers.map(() => ({ written: [], read: [], scratch: undefined }));
 
-/** The arena of each device, the host's first; what names no device is the host's. */
+/** The arena of each device, the host's first; those without a device belong to the host. */
 const arenas = [{ device: 'host', arena: data.arena, lower_bound: data.lower_bound, proven: data.proven }, ...(data.devices ?? [])];
 const deviceOf = buffer => buffer.device ?? 'host';
 

@@ -21,7 +21,7 @@ function ticks(from, to, log) {
       for (let power = low; power <= high; power++) for (const step of steps) found.push(step * 10 ** power);
       return found.filter(value => value >= from * 0.999 && value <= to * 1.001);
     };
-    // The coarsest steps that give three.
+    // The coarsest steps with at least three ticks.
     const all = [[1], [1, 3], [1, 2, 5], [1, 1.5, 2, 3, 5, 7]].map(places);
     return all.find(found => found.length > 2) ?? all[3];
   }

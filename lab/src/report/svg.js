@@ -1,4 +1,4 @@
-// Making elements.
+// Creates elements.
 
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -35,7 +35,7 @@ function zoom(apply) {
     'span', { class: 'zoom' },
     button('−', 'Smaller', () => set(factor / 1.25)),
     button('+', 'Larger', () => set(factor * 1.25)),
-    button('Reset', 'As at first', () => set(1)),
+    button('Reset', 'Reset the zoom', () => set(1)),
   );
 }
 

@@ -1,4 +1,4 @@
-// Tables of the steps: estimates against runners-up, and measured times against estimates and peaks.
+// Tables of the steps: estimates compared with runners-up, and measured times with estimates and peaks.
 
 /** A table whose rows are steps, with a choice of orders. */
 function stepTable(panel, heading, columns, orders, row, note) {
@@ -82,15 +82,15 @@ function drawCosts(panel) {
     ];
   };
   stepTable(
-    panel, 'Cost of each step, and what would come instead',
-    ['estimate', 'estimate and margin', 'margin', 'runner-up: what the program then has'],
+    panel, 'Cost of each step, and what would be chosen instead',
+    ['estimate', 'estimate and margin', 'margin', 'runner-up: what the graph then has'],
     {
       'costliest first': (a, b) => cost[b] - cost[a],
       'closest call first': (a, b) => (margin[a] === margin[b] ? 0 : margin[a] - margin[b]),
       'as executed': () => 0,
     },
     row,
-    'The margin is what the whole program would cost more without this kernel: the choice flips when the kernel is dearer by that much. A bar that is cut off goes on beyond the scale. A dash: there is no other way.',
+    'The margin is how much more the whole graph would cost without this kernel: the choice changes if the kernel costs that much more. A bar that is cut off continues beyond the scale. A dash: nothing else computes the value.',
   );
 }
 
@@ -128,6 +128,6 @@ function drawProfile(panel) {
       'as executed': () => 0,
     },
     row,
-    `Medians; the steps alone take ${time(total)}, a run of the whole plan ${time(data.profile.seconds)}. The peak is the machine's arithmetic, or its traffic where that takes longer; more than all of it comes from a nearer cache, or from a machine that was busy when it was measured.`,
+    `Medians: the sum of the steps is ${time(total)}, and a run of the whole plan takes ${time(data.profile.seconds)}. The peak is that of the machine's arithmetic, or of its memory traffic if that takes longer. More than 100 % means that data came from a closer cache, or that the machine was busy when it was calibrated.`,
   );
 }

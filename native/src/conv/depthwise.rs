@@ -1,4 +1,4 @@
-//! `native.conv-depthwise`: each channel with a filter of its own, in blocks of channels.
+//! `native.conv-depthwise`: a convolution with one filter per channel, in blocks of channels.
 
 use super::rows::{Rows, rows};
 use super::{Finish, Geometry, contract as named};
@@ -9,7 +9,7 @@ use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Form, Layouts, Lowering};
 use ovolo::tensor::TensorType;
 
-/// The op.
+/// The declaration of the op.
 pub(super) const OP: Lowering = Lowering {
     layouts: Layouts::Forms(&[
         Form::new(&["nChw16c", "Oihw16o", "plain"], "nChw16c"),
@@ -23,7 +23,7 @@ pub(super) const OP: Lowering = Lowering {
 fn one_filter_a_channel(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
     let (x, w) = (types[0], types[1]);
     if (w.shape[0], w.shape[1]) != (x.shape[1], 1) {
-        return Err(format!("weights {w} for {x}: depthwise takes one filter a channel"));
+        return Err(format!("the weights are {w} for the input {x}: they must have one filter per channel"));
     }
     Ok(())
 }
@@ -64,8 +64,9 @@ impl Kernel for Depthwise {
         let work = planes * oh * ow * block * geometry.kernel[0] * geometry.kernel[1] / 8;
         let threads = args.team.threads();
         let wanted = tasks(work, planes * oh, threads);
-        // Pointwise convolutions around it have mostly a sixth of the channels on their other side. Where
-        // they go by pixels, a thread has a stretch of rows of every plane; else, whole planes.
+        // The pointwise convolutions before and after mostly have six times fewer channels on their other side. If
+        // those are divided by pixels, each thread gets a range of rows of every plane here as well; otherwise it
+        // gets whole planes. So a thread finds in its cache what the previous layer left there.
         let by_pixels = 12 * oh * ow > geometry.outputs;
         let stretches = if by_pixels { threads.min(wanted).min(oh).max(1) } else { 1 };
         let bands = wanted.div_ceil(planes.max(1)).next_multiple_of(stretches).clamp(1, oh.max(1));
@@ -99,10 +100,17 @@ impl Kernel for Depthwise {
                 first,
                 end,
             };
-            // SAFETY: the rows are this task's alone and in bounds.
+            // SAFETY: the rows are in bounds, and no other task uses them.
             unsafe {
                 rows(&one);
-                self.finish.second(args, geometry, plane / blocks, index, first * ow, (end - first) * ow);
+                self.finish.second_pass(
+                    args,
+                    geometry,
+                    plane / blocks,
+                    index,
+                    first * ow,
+                    (end - first) * ow,
+                );
             }
         };
         let total = planes * bands;

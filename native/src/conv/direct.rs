@@ -1,25 +1,26 @@
-//! `native.conv-direct`: input and output in blocks of channels, weights in blocks of both.
+//! `native.conv-direct`: a convolution whose input and output are in blocks of channels, and whose weights are in
+//! blocks of both.
 //!
-//! A task computes some rows of up to three blocks of output channels. It goes over the input
-//! channels in chunks whose weights stay in the second-level cache, and continues sums in memory.
-//! A 1x1 convolution without strides is one long row.
+//! A task computes some rows of up to three blocks of output channels. It processes the input channels in chunks
+//! whose weights stay in the second-level cache, and accumulates the sums in memory. A 1x1 convolution without
+//! strides is treated as one long row.
 
 use super::tile::{Micro, Tile, micro};
 use super::{Finish, Geometry, contract as named};
-use crate::ahead::Ahead;
 use crate::args::Buffers;
+use crate::prefetch::Prefetch;
 use crate::{ISAS, reference};
 use ovolo::attr::Attrs;
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Form, Layouts, Lowering};
 use ovolo::tensor::TensorType;
 
-/// Bytes of weights that a chunk of input channels may have.
+/// The largest number of bytes of weights for a chunk of input channels.
 const CHUNK: usize = 320 << 10;
-/// Multiply-adds below which a task is not worth a wake-up.
-const TASK: usize = 256 << 10;
+/// The number of multiply-adds from which on a task is worth waking a thread.
+const MIN_TASK_WORK: usize = 256 << 10;
 
-/// The op.
+/// The declaration of the op.
 pub(super) const OP: Lowering = Lowering {
     layouts: Layouts::Forms(&[
         Form::new(&["nChw16c", "OIhw16i16o", "plain"], "nChw16c"),
@@ -30,7 +31,7 @@ pub(super) const OP: Lowering = Lowering {
     ..Lowering::new("native.conv-direct", "conv", contract, kernel)
 };
 
-/// A block of channels belongs to one group.
+/// Checks that each block of channels belongs to one group.
 fn groups_fill_blocks(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
     let groups = usize::try_from(attrs.expect_int("groups")).unwrap_or(1).max(1);
     let block = types[0].layout.block(1);
@@ -59,12 +60,12 @@ struct Direct {
     geometry: Geometry,
     finish: Finish,
     micro: Micro,
-    /// Blocks of input channels of a group, and of them in a chunk.
+    /// The blocks of input channels in a group, and in a chunk.
     inputs: usize,
     chunk: usize,
-    /// Blocks of output channels: for each task the first and how many.
+    /// For each task, the first block of output channels and the number of blocks.
     outputs: Vec<(usize, usize)>,
-    /// Output rows of a task.
+    /// The output rows of a task.
     band: usize,
 }
 
@@ -84,7 +85,7 @@ impl Direct {
             let mut first = 0;
             while first < per_group {
                 let left = per_group - first;
-                // Pairs fill the registers best; three rather than two and one.
+                // Pairs use the registers best, and three blocks at once are better than two and then one.
                 let count = if left == 3 { 3 } else { left.min(2) };
                 outputs.push((group * per_group + first, count));
                 first += count;
@@ -95,9 +96,9 @@ impl Direct {
         let chunks = (inputs * bytes).div_ceil(CHUNK).clamp(1, inputs.max(1));
         let (rows, work) = (geometry.output[0], geometry.depth() * geometry.outputs);
         let pixels = geometry.output[1];
-        // Enough tasks for every thread to have some, large enough to be worth one.
+        // There should be enough tasks for all threads, and each should be large enough to be worth a thread.
         let wanted = (8 * call.threads).div_ceil(outputs.len() * geometry.batch);
-        let least = (TASK * outputs.len()).div_ceil((work * pixels).max(1)).max(1);
+        let least = (MIN_TASK_WORK * outputs.len()).div_ceil((work * pixels).max(1)).max(1);
         let band = if call.threads == 1 { rows } else { rows.div_ceil(wanted).max(least).min(rows) };
         Ok(Self {
             inputs,
@@ -110,14 +111,14 @@ impl Direct {
         })
     }
 
-    /// Whether inputs and results take more room than weights.
+    /// Returns whether inputs and results are larger than the weights.
     fn by_pixels(&self) -> bool {
         let Geometry { batch, groups, channels, outputs, input, output, kernel, .. } = self.geometry;
         let weights = channels / groups * outputs * kernel[0] * kernel[1];
         batch * (channels * input[0] * input[1] + outputs * output[0] * output[1]) > weights
     }
 
-    /// Parts of a row, for a pointwise convolution whose rows are one.
+    /// Returns the number of parts of a row, for a pointwise convolution that is treated as one row.
     fn parts(&self, threads: usize) -> usize {
         let Geometry { output: [rows, columns], batch, .. } = self.geometry;
         if rows > 1 {
@@ -125,7 +126,7 @@ impl Direct {
         }
         let work = self.geometry.depth() * self.geometry.outputs * columns / self.outputs.len();
         let wanted = (8 * threads).div_ceil(self.outputs.len() * batch);
-        wanted.min(work / TASK).min(columns / 24).max(1)
+        wanted.min(work / MIN_TASK_WORK).min(columns / 24).max(1)
     }
 }
 
@@ -134,8 +135,8 @@ impl Kernel for Direct {
         let geometry = &self.geometry;
         let threads = args.team.threads();
         let [rows, columns] = geometry.output;
-        // Rows are cut, or the one row there is. Each thread has a stretch of pixels where they take more
-        // room than the weights: it then finds in its cache what it left there in the layer before.
+        // The rows are divided, or the only row is. If the pixels are larger than the weights, each thread gets a
+        // contiguous range of pixels, because its cache then holds what the same thread wrote in the previous layer.
         let (bands, parts) = (rows.div_ceil(self.band.max(1)), self.parts(threads));
         let stretches = if self.by_pixels() { threads.min(bands * parts) } else { 1 };
         let each = (bands * parts).div_ceil(stretches);
@@ -154,10 +155,10 @@ impl Kernel for Direct {
             if rows.is_empty() || columns.is_empty() {
                 return;
             }
-            // A thread's tasks mostly follow each other, so this is what comes next.
+            // A thread mostly runs neighbouring tasks one after the other, so the next task tells what to prefetch.
             let next = if task + 1 < total { place(task + 1).1 } else { output };
             let then = (next != output).then(|| self.outputs[next]);
-            // SAFETY: the task has this part of the result alone.
+            // SAFETY: only this task writes this part of the result.
             unsafe { self.task(buffers.args(), image, self.outputs[output], then, rows, columns) };
         });
         self.finish.pad(args);
@@ -165,27 +166,28 @@ impl Kernel for Direct {
 }
 
 impl Direct {
-    /// The weights that follow `done` blocks of input channels: of the same blocks of outputs, or of the
-    /// first of others, which begin there.
+    /// Returns the weights to prefetch: those of the input blocks after the first `done`, or of the first input
+    /// blocks of the next output blocks.
     fn ahead(
         &self,
         args: &Args<'_>,
         now: (usize, usize),
         then: Option<(usize, usize)>,
         done: usize,
-    ) -> Ahead {
+    ) -> Prefetch {
         let (outputs, done) = if done < self.inputs { (Some(now), done) } else { (then, 0) };
-        let Some((first, count)) = outputs else { return Ahead::NONE };
+        let Some((first, count)) = outputs else { return Prefetch::NONE };
         let Geometry { block, kernel, .. } = self.geometry;
         let size = kernel[0] * kernel[1] * block * block;
         let from = args.inputs[1].cast::<f32>().wrapping_add((first * self.inputs + done) * size);
-        // Of several blocks of outputs, which lie apart unless there is one chunk, the first.
+        // The weights of several output blocks are contiguous only if there is one chunk; otherwise only those of the
+        // first block are prefetched.
         let blocks = if self.chunk == self.inputs { count * self.inputs } else { self.chunk };
-        Ahead::new(from, blocks * size)
+        Prefetch::new(from, blocks * size)
     }
 
     /// # Safety
-    /// No other thread writes this part of the result.
+    /// No other thread may write this part of the result.
     unsafe fn task(
         &self,
         args: &Args<'_>,
@@ -240,7 +242,7 @@ impl Direct {
                         kernel: geometry.kernel,
                         blocks,
                         depth,
-                        // Of the last block, channels and no padding.
+                        // The last block is multiplied only up to the last channel, without padding.
                         tail: if done + blocks == self.inputs {
                             channels - (self.inputs - 1) * block
                         } else {
@@ -266,7 +268,8 @@ impl Direct {
                         columns: width,
                         ahead: ahead.part((row - rows.start) * tiles + index, all),
                     };
-                    // SAFETY: the tile is within the task's part; columns in the padding are at the edge.
+                    // SAFETY: the tile is within the task's part, and tiles that reach into the padding are marked as
+                    // edges.
                     unsafe { self.micro.run(&tile, count, pixels, !geometry.inside(from, pixels)) };
                 }
             }
@@ -277,13 +280,15 @@ impl Direct {
         }
         for output in first..first + count {
             if columns.len() == ow {
-                // SAFETY: rows of this task.
+                // SAFETY: the rows belong to this task.
                 unsafe {
-                    self.finish.second(args, geometry, image, output, rows.start * ow, rows.len() * ow)
+                    self.finish.second_pass(args, geometry, image, output, rows.start * ow, rows.len() * ow)
                 };
             } else {
                 // SAFETY: as above; there is one row.
-                unsafe { self.finish.second(args, geometry, image, output, columns.start, columns.len()) };
+                unsafe {
+                    self.finish.second_pass(args, geometry, image, output, columns.start, columns.len())
+                };
             }
         }
     }

@@ -1,9 +1,9 @@
-//! `native.conv-first`: up to four plain input channels, output in blocks.
+//! `native.conv-first`: a convolution of up to four plain input channels, with output in blocks.
 //!
-//! For each band of rows the input is copied into scratch with its padding around it, so that no tile
-//! has an edge, and with the columns of one remainder by the stride beside each other, so that pixels
-//! are neighbours whatever the stride: a tile then reads them at fixed distances from one address, from
-//! the nearest caches. Each kernel element of each channel is one step of a tile's sums.
+//! For each band of rows the input is copied to scratch memory together with its padding, so that no tile is at an
+//! edge. The columns with the same remainder modulo the stride are stored next to each other, so that neighbouring
+//! pixels read neighbouring elements for every stride. A tile then reads its inputs at fixed distances from one
+//! address. Each kernel element of each channel is one step of a tile's sums.
 
 use super::{Finish, Geometry, contract as named};
 use crate::args::{Buffers, Shared};
@@ -14,16 +14,16 @@ use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Form, Layouts, Lowering};
 use ovolo::tensor::TensorType;
 
-/// Rows of a band, at most, and bands for each thread, at least.
+/// The largest number of rows in a band, and the smallest number of bands per thread.
 const BAND: usize = 8;
 const BANDS: usize = 4;
-/// Output blocks of a tile.
+/// The number of output blocks in a tile.
 const BLOCKS: usize = 2;
-/// Pixels of a tile, so that its sums fit into 32 registers, or into 16.
+/// The number of pixels in a tile, such that its sums fit into 32 registers or into 16.
 const PIXELS_512: usize = 14;
 const PIXELS_256: usize = 6;
 
-/// The op.
+/// The declaration of the op.
 pub(super) const OP: Lowering = Lowering {
     layouts: Layouts::Forms(&[
         Form::new(&["plain", "Ohwi16o", "plain"], "nChw16c"),
@@ -36,11 +36,11 @@ pub(super) const OP: Lowering = Lowering {
 
 fn few_channels(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
     if types[0].shape[1] > 4 {
-        return Err(format!("operand 0 is {}: it takes up to 4 channels", types[0]));
+        return Err(format!("operand 0 is {}: at most 4 channels are supported", types[0]));
     }
     match attrs.expect_int("groups") {
         1 => Ok(()),
-        groups => Err(format!("attribute `groups` is {groups}: it takes one group")),
+        groups => Err(format!("attribute `groups` is {groups}: only 1 is supported")),
     }
 }
 
@@ -62,13 +62,14 @@ struct First {
     geometry: Geometry,
     finish: Finish,
     threads: usize,
-    /// Rows of a band; rows of the padded input that it reads, and columns of one remainder by the stride.
+    /// The rows of a band, the rows of the padded input that it reads, and the number of columns for one remainder
+    /// modulo the stride.
     band: usize,
     rows: usize,
     columns: usize,
-    /// Where each kernel element of each channel begins in a band's input, in the order of the weights.
+    /// The offset in a band's input of each kernel element of each channel, in the order of the weights.
     taps: Vec<usize>,
-    /// Tile functions by pixels and blocks, and the most pixels.
+    /// The function that selects a tile function by pixels and blocks, and the largest number of pixels.
     micro: (fn(usize, usize) -> Function, usize),
 }
 
@@ -91,7 +92,8 @@ struct Tile<'a> {
 type Function = unsafe fn(&Tile<'_>);
 
 /// # Safety
-/// What the tile reads and writes is in bounds; the processor has the instruction set of `V`.
+/// All memory that the tile reads and writes must be in bounds, and the processor must have the instruction set of
+/// `V`.
 #[inline(always)]
 unsafe fn tile<V: Lanes, const P: usize, const O: usize>(tile: &Tile<'_>) {
     let width = V::COUNT;
@@ -132,14 +134,14 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize>(tile: &Tile<'_>) {
     }
 }
 
-/// Writes a module with the tiles of one instruction set.
+/// Defines a module with the tile functions of one instruction set.
 macro_rules! tiles {
     ($name:ident, $lanes:ty, [$($p:literal),*], $(#[$feature:meta])?) => {
         mod $name {
             use super::{Function, Tile, tile};
 
             /// # Safety
-            /// As [`super::tile`].
+            /// As for [`super::tile`].
             $(#[$feature])?
             unsafe fn one<const P: usize, const O: usize>(one: &Tile<'_>) {
                 // SAFETY: as the caller promises.
@@ -149,7 +151,7 @@ macro_rules! tiles {
             pub(super) fn pick(pixels: usize, blocks: usize) -> Function {
                 match (pixels, blocks) {
                     $(($p, 1) => one::<$p, 1>, ($p, _) => one::<$p, 2>,)*
-                    _ => unreachable!("a tile has as many pixels as fit into registers"),
+                    _ => unreachable!("a tile has a supported number of pixels"),
                 }
             }
         }
@@ -198,26 +200,26 @@ impl First {
         Ok(Self { geometry, finish, threads, band, rows, columns, taps, micro })
     }
 
-    /// Elements of one row of the padded input.
+    /// Returns the elements of one row of the padded input.
     fn line(&self) -> usize {
         self.columns * self.geometry.strides[1]
     }
 
-    /// Elements of the padded input of a band.
+    /// Returns the elements of the padded input of a band.
     fn room(&self) -> usize {
         self.geometry.channels * self.rows * self.line()
     }
 
-    /// Copies the rows that a band reads, from padded row `first` on, into their padded places.
+    /// Copies the rows that a band reads, from padded row `first` on, to their positions in the padded input.
     ///
     /// # Safety
-    /// `space` is this thread's, and has room.
+    /// Only this thread may use `space`, which must be large enough for a band.
     unsafe fn pad(&self, args: &Args<'_>, space: *mut f32, image: usize, first: usize) {
         let Geometry { channels, input: [height, width], pads: [top, left], strides, .. } = self.geometry;
         let stride = strides[1];
         for line in 0..channels * self.rows {
             let (channel, row) = (line / self.rows, first + line % self.rows);
-            // SAFETY: the row is of the padded input, and as long as this.
+            // SAFETY: the row is within the padded input and has this length.
             let target =
                 unsafe { std::slice::from_raw_parts_mut(space.add(line * self.line()), self.line()) };
             if row < top || row >= top + height {
@@ -226,7 +228,7 @@ impl First {
             }
             let plane = image * channels + channel;
             let source = Shared::<f32>::input(args, 0).at((plane * height + row - top) * width);
-            // SAFETY: the row is of the input.
+            // SAFETY: the row is within the input.
             let source = unsafe { std::slice::from_raw_parts(source, width) };
             if stride == 1 {
                 target[..left].fill(0.0);
@@ -242,7 +244,7 @@ impl First {
                 target[..first].fill(0.0);
                 let taken = &mut target[first..first + count];
                 if stride == 2 {
-                    // A stride that the compiler knows is one it has vectors for.
+                    // With a constant stride the compiler generates vector code.
                     taken.iter_mut().zip(source[from..].chunks(2)).for_each(|(to, pair)| *to = pair[0]);
                 } else {
                     taken.iter_mut().zip(source[from..].iter().step_by(stride)).for_each(|(to, x)| *to = *x);
@@ -252,10 +254,10 @@ impl First {
         }
     }
 
-    /// Some rows of one image.
+    /// Computes some rows of one image.
     ///
     /// # Safety
-    /// No other thread writes these rows; `x` is their padded input.
+    /// No other thread may write these rows, and `x` must be their padded input.
     unsafe fn band(&self, args: &Args<'_>, x: *const f32, image: usize, rows: std::ops::Range<usize>) {
         let geometry = &self.geometry;
         let (blocks, block) = (geometry.output_blocks(), geometry.block);
@@ -281,14 +283,16 @@ impl First {
                         low: self.finish.low,
                         high: self.finish.high,
                     };
-                    // SAFETY: the tile is of this band; the instruction set is the processor's.
+                    // SAFETY: the tile is within this band, and the processor has the instruction set.
                     unsafe { (self.micro.0)(end - first, (blocks - output).min(BLOCKS))(&one) };
                 }
             }
         }
         for output in 0..blocks {
-            // SAFETY: rows of this band.
-            unsafe { self.finish.second(args, geometry, image, output, rows.start * ow, rows.len() * ow) };
+            // SAFETY: the rows belong to this band.
+            unsafe {
+                self.finish.second_pass(args, geometry, image, output, rows.start * ow, rows.len() * ow)
+            };
         }
     }
 }
@@ -302,7 +306,7 @@ impl Kernel for First {
         args.team.share(self.threads, batch * bands, |slot, task| {
             let (image, first) = (task / bands, task % bands * self.band);
             let (args, space) = (buffers.args(), space.at(slot * self.room()));
-            // SAFETY: the scratch is this thread's alone, and so are the rows.
+            // SAFETY: only this thread uses the scratch memory and these rows.
             unsafe {
                 self.pad(args, space, image, first * strides[0]);
                 self.band(args, space, image, first..(first + self.band).min(oh));

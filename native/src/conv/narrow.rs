@@ -1,9 +1,9 @@
-//! `native.conv-narrow`: groups of 2 or 4 channels in blocks of channels.
+//! `native.conv-narrow`: a convolution with groups of 2 or 4 channels, in blocks of channels.
 //!
-//! A block holds several groups. Input channel `j` of every group is spread over the lanes of its
-//! group by one permutation, and a multiply-add then serves all groups at once. Rows of three
-//! kernel columns share these permutations among the pixels that read them. (For groups of 8 the
-//! weights of a row no longer fit into registers: widened groups were 1.4 times as fast.)
+//! A block holds several groups. One permutation copies input channel `j` of every group to all lanes of that group,
+//! so that one multiply-add serves all groups. With three kernel columns, the pixels that read the same input column
+//! share its permutations. (For groups of 8 the weights of a kernel row no longer fit into registers, and the direct
+//! kernel on widened groups was 1.4 times as fast.)
 
 use super::{Finish, Geometry, contract as named};
 use crate::args::{Buffers, tasks};
@@ -14,10 +14,10 @@ use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Form, Layouts, Lowering};
 use ovolo::tensor::TensorType;
 
-/// Pixels whose sums are in registers at one time.
+/// The number of pixels whose sums are kept in registers at the same time.
 const PIXELS: usize = 8;
 
-/// The op.
+/// The declaration of the op.
 pub(super) const OP: Lowering = Lowering {
     layouts: Layouts::Forms(&[
         Form::new(&["nChw16c", "Ohwi16o", "plain"], "nChw16c"),
@@ -31,7 +31,9 @@ pub(super) const OP: Lowering = Lowering {
 fn narrow_groups(_: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
     let (x, w) = (types[0], types[1]);
     if ![2, 4].contains(&w.shape[1]) || w.shape[0] != x.shape[1] {
-        return Err(format!("weights {w} for {x}: it takes as many outputs as inputs, in groups of 2 or 4"));
+        return Err(format!(
+            "the weights are {w} for the input {x}: groups of 2 or 4 channels with as many outputs are supported"
+        ));
     }
     Ok(())
 }
@@ -53,7 +55,7 @@ pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 struct Narrow {
     geometry: Geometry,
     finish: Finish,
-    /// Channels of a group.
+    /// The number of channels in a group.
     width: usize,
     /// For each channel of a group, the lane that each lane reads.
     lanes: [[i32; 16]; 4],
@@ -74,7 +76,7 @@ impl Narrow {
     }
 }
 
-/// Some rows of one block of channels. Pointers are at the block.
+/// Some rows of one block of channels. The pointers are those of the block.
 struct Rows<'a> {
     geometry: &'a Geometry,
     width: usize,
@@ -93,12 +95,12 @@ struct Rows<'a> {
 
 widened! {
     /// # Safety
-    /// The block's input, weights and output are in bounds.
+    /// The block's input, weights and output must be in bounds.
     unsafe fn rows(rows: &Rows<'_>) = rows_on of rows.geometry.block;
 }
 
 /// # Safety
-/// As [`rows`]; the processor has the instruction set of `V`.
+/// As for [`rows`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn rows_on<V: Lanes>(rows: &Rows<'_>) {
     let geometry = rows.geometry;
@@ -118,10 +120,10 @@ unsafe fn rows_on<V: Lanes>(rows: &Rows<'_>) {
     }
 }
 
-/// A row for groups of `W` channels; `S` is the stride where pixels share permutations, else 0.
+/// Computes a row for groups of `W` channels. `S` is the stride if pixels share permutations, and 0 otherwise.
 ///
 /// # Safety
-/// As [`rows_on`].
+/// As for [`rows_on`].
 #[inline(always)]
 unsafe fn one_row<V: Lanes, const W: usize, const S: usize>(rows: &Rows<'_>, row: usize) {
     let geometry = rows.geometry;
@@ -150,7 +152,8 @@ unsafe fn one_row<V: Lanes, const W: usize, const S: usize>(rows: &Rows<'_>, row
                     let from = line(r).add((column * S - geometry.pads[1]) * block);
                     let weights: [[V; W]; 3] =
                         std::array::from_fn(|s| std::array::from_fn(|j| weight(r, s, j)));
-                    // One input column after the other, written out so that sums stay in registers.
+                    // The input columns are handled one after the other. They are written out so that the sums stay
+                    // in registers.
                     macro_rules! column {
                         ($($c:literal)*) => { $(
                             if $c < (PIXELS - 1) * S + 3 {
@@ -202,7 +205,7 @@ impl Kernel for Narrow {
         let taps = geometry.kernel[0] * geometry.kernel[1] * self.width;
         let planes = geometry.batch * blocks;
         let wanted = tasks(planes * oh * ow * block * taps / 8, planes * oh, args.team.threads());
-        // Whole planes where there are enough of them, else bands of rows.
+        // Tasks are whole planes if there are enough of them, and bands of rows otherwise.
         let bands = wanted.div_ceil(planes.max(1)).clamp(1, oh.max(1));
         let buffers = Buffers::new(args);
         args.team.run(planes * bands, |task| {
@@ -229,10 +232,17 @@ impl Kernel for Narrow {
                 first,
                 end,
             };
-            // SAFETY: the rows are this task's alone and in bounds.
+            // SAFETY: the rows are in bounds, and no other task uses them.
             unsafe {
                 rows(&one);
-                self.finish.second(args, geometry, plane / blocks, index, first * ow, (end - first) * ow);
+                self.finish.second_pass(
+                    args,
+                    geometry,
+                    plane / blocks,
+                    index,
+                    first * ow,
+                    (end - first) * ow,
+                );
             }
         });
         self.finish.pad(args);

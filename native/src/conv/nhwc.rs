@@ -1,15 +1,15 @@
-//! `native.conv-nhwc`: the channels of a pixel side by side, weights in panels of 32 outputs.
+//! `native.conv-nhwc`: a convolution with contiguous channels of a pixel, and weights in panels of 32 outputs.
 //!
-//! Under each kernel element, the pixels of an output row meet pixels of an input row at one
-//! distance: rows of a matrix as they lie, which the engine of `matmul` multiplies by that element's
-//! weights and adds to the result. Nothing is copied. A 1x1 convolution without strides is one long
-//! row. Tiles are cut alike, and sums run in one order, whatever the number of threads.
+//! For each kernel element, the pixels of an output row read pixels of an input row at a constant distance. These
+//! input pixels are rows of a matrix, so the engine of `matmul` multiplies them by the weights of that element and
+//! adds the product to the result, without any copy. A 1x1 convolution without strides is treated as one long row.
+//! The division into tiles and the order of the sums do not depend on the number of threads.
 
 use super::{Geometry, contract as named};
-use crate::ahead::Ahead;
 use crate::args::{Buffers, Shared};
 use crate::chain::{Action, Area, apply};
 use crate::gemm::{Micro, PANEL, Tile, micro};
+use crate::prefetch::Prefetch;
 use crate::{ISAS, reference};
 use ovolo::attr::Attrs;
 use ovolo::backend::{Args, Call, Contract, Kernel};
@@ -17,14 +17,14 @@ use ovolo::op::{Form, Layouts, Lowering};
 use ovolo::tensor::TensorType;
 use std::ops::Range;
 
-/// Input channels of one pass: a panel of so many rows stays in the first-level cache.
+/// The input channels of one pass: a panel with this number of rows stays in the first-level cache.
 const DEPTH: usize = 256;
-/// Bytes of input and result that a task goes over again for each panel, at most.
+/// The largest number of bytes of input and result that a task reads again for each panel.
 const BAND: usize = 512 << 10;
-/// Tasks for each thread.
+/// The number of tasks per thread.
 const TASKS: usize = 4;
 
-/// The op.
+/// The declaration of the op.
 pub(super) const OP: Lowering = Lowering {
     layouts: Layouts::Forms(&[Form::new(&["nhwc", "Ohwi32o", "plain"], "nhwc")]),
     check: Some(groups_fill_panels),
@@ -32,7 +32,7 @@ pub(super) const OP: Lowering = Lowering {
     ..Lowering::new("native.conv-nhwc", "conv", contract, kernel)
 };
 
-/// A panel of outputs belongs to one group.
+/// Checks that each panel of outputs belongs to one group.
 fn groups_fill_panels(attrs: &Attrs, types: &[&TensorType], _: &TensorType) -> Result<(), String> {
     let groups = usize::try_from(attrs.expect_int("groups")).unwrap_or(1).max(1);
     let outputs = types[1].shape[0];
@@ -60,19 +60,19 @@ struct Nhwc {
     geometry: Geometry,
     micro: &'static Micro,
     steps: Vec<(Action, Extra)>,
-    /// Input channels and outputs of a group.
+    /// The input channels and outputs of a group.
     inputs: usize,
     outputs: usize,
-    /// Tiles of pixels that a row of the result is cut into, rows of a band, and tiles of a part of a
-    /// row: a band has several whole rows, or a part of one.
+    /// The number of tiles in a row of the result, of rows in a band, and of tiles in a part of a row. A band has
+    /// several whole rows, or a part of one row.
     tiles: usize,
     rows: usize,
     part: usize,
-    /// Parts that the panels of a group are divided into.
+    /// The number of parts into which the panels of a group are divided.
     shares: usize,
 }
 
-/// How an operand of a step meets the result: elements between images, pixels and channels.
+/// How an operand of a step broadcasts to the result: the distances between images, pixels and channels, in elements.
 #[derive(Clone, Copy, Debug, Default)]
 struct Extra {
     operand: usize,
@@ -99,7 +99,7 @@ impl Extra {
             return Ok(Self { operand, image, pixel: 0, channel: 1 });
         }
         Err(format!(
-            "an extra operand is {ty}: it takes the result's type, a value a channel, or one element"
+            "an extra operand is {ty}: it must have the result's type, one value per channel, or one element"
         ))
     }
 }
@@ -127,7 +127,7 @@ impl Nhwc {
         let groups = geometry.groups;
         let (inputs, outputs) = (geometry.channels / groups, geometry.outputs / groups);
         let panels = outputs.div_ceil(PANEL).max(1);
-        // Bands that are read from memory once, and as many tasks as threads want.
+        // Bands are small enough to be read from memory only once, and there are enough tasks for the threads.
         let tile =
             micro.rows() * (inputs * geometry.strides[0] * geometry.strides[1] + outputs) * size_of::<f32>();
         let most = (BAND / tile.max(1)).max(1);
@@ -143,7 +143,7 @@ impl Nhwc {
         Ok(Self { geometry, micro, steps, inputs, outputs, tiles, rows, part, shares })
     }
 
-    /// The output columns whose input under a kernel column is no padding, of some.
+    /// Returns the part of `columns` whose input under a kernel column is not padding.
     fn columns(&self, tap: usize, columns: &Range<usize>) -> Range<usize> {
         let Geometry { strides: [_, stride], dilations: [_, dilation], pads: [_, left], .. } = self.geometry;
         let at = tap * dilation;
@@ -153,15 +153,15 @@ impl Nhwc {
         first..end.clamp(first, columns.end)
     }
 
-    /// The first pixel of a tile of a row.
+    /// Returns the first pixel of a tile of a row.
     fn cut(&self, tile: usize) -> usize {
         self.geometry.output[1] * tile / self.tiles
     }
 
-    /// Some rows, or some tiles of one row, under some panels of one group of one image.
+    /// Computes some rows, or some tiles of one row, for some panels of one group of one image.
     ///
     /// # Safety
-    /// No other thread writes this part of the result.
+    /// No other thread may write this part of the result.
     unsafe fn task(
         &self,
         args: &Args<'_>,
@@ -177,7 +177,7 @@ impl Nhwc {
         let columns = self.cut(tiles.start)..self.cut(tiles.end);
         let input = Shared::<f32>::input(args, 0).at(image * height * width * channels + group * self.inputs);
         let result = Shared::<f32>::output(args).at(image * oh * ow * outputs);
-        // SAFETY: rows, columns and panels are in bounds and this task's alone.
+        // SAFETY: rows, columns and panels are in bounds, and no other task uses them.
         unsafe {
             let bias = std::slice::from_raw_parts(Shared::<f32>::input(args, 2).at(first), end - first);
             for row in rows.clone() {
@@ -216,10 +216,10 @@ impl Nhwc {
         }
     }
 
-    /// Adds up one panel of outputs, from `from` on and `lanes` wide.
+    /// Accumulates one panel of outputs, which starts at `from` and has `lanes` outputs.
     ///
     /// # Safety
-    /// As [`Nhwc::task`]; `input` is the group's first channel, `result` the image's first element.
+    /// As for [`Nhwc::task`]; `input` must be the group's first channel, and `result` the image's first element.
     unsafe fn panel(
         &self,
         args: &Args<'_>,
@@ -256,9 +256,10 @@ impl Nhwc {
                             depth: DEPTH.min(self.inputs - done),
                             columns: lanes,
                             accumulate: true,
-                            ahead: Ahead::NONE,
+                            ahead: Prefetch::NONE,
                         };
-                        // SAFETY: pixels of the input, weights of the panel, and results of this task.
+                        // SAFETY: the pixels are within the input, the weights within the panel, and the results
+                        // belong to this task.
                         unsafe { self.micro.block(&block, columns.len()) };
                     }
                 }

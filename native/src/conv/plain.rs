@@ -1,29 +1,29 @@
-//! `native.conv`: any convolution in the default layout, as matrix products.
+//! `native.conv`: any convolution in the default layout, computed by matrix products.
 //!
-//! A task takes some pixels and some outputs of one group. The inputs that each pixel meets are
-//! copied into panels of 32 pixels, some channels at a time so that panels stay in the second-level
-//! cache, and the engine of `matmul` multiplies the weights by them. Sums run over channels and
-//! kernel elements in one order, and tiles are cut alike, whatever the number of threads.
+//! A task computes some pixels of some outputs of one group. It copies the inputs that each pixel reads into panels
+//! of 32 pixels, for only some channels at a time so that the panels stay in the second-level cache. The engine of
+//! `matmul` then multiplies the weights by these panels. The order of the sums over channels and kernel elements, and
+//! the division into tiles, do not depend on the number of threads.
 
 use super::{Geometry, contract as named};
-use crate::ahead::Ahead;
 use crate::args::{Buffers, Shared};
 use crate::chain::{Action, Area, apply};
 use crate::gemm::{Micro, PANEL, Tile, micro};
+use crate::prefetch::Prefetch;
 use crate::{ISAS, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::Lowering;
 use ovolo::tensor::TensorType;
 use std::ops::Range;
 
-/// Rows of a panel, at most: a tile of the weights of that depth is in the first-level cache.
+/// The largest number of rows in a panel: a tile of weights of that depth fits into the first-level cache.
 const DEPTH: usize = 512;
-/// Bytes of panels that a task fills before it multiplies.
+/// The bytes of panels that a task fills before it multiplies.
 const PANELS: usize = 512 << 10;
-/// Tasks for each thread.
+/// The number of tasks per thread.
 const TASKS: usize = 4;
 
-/// The op.
+/// The declaration of the op.
 pub(super) const OP: Lowering =
     Lowering { instruction_sets: ISAS, ..Lowering::new("native.conv", "conv", contract, kernel) };
 
@@ -45,20 +45,20 @@ struct Plain {
     geometry: Geometry,
     micro: &'static Micro,
     steps: Vec<(Action, Extra)>,
-    /// Multiply-adds of an element of the result, and as many of them as one pass adds up.
+    /// The number of multiply-adds for an element of the result, and how many of them one pass accumulates.
     depth: usize,
     pass: usize,
-    /// Outputs of a group, and the tiles they are cut into.
+    /// The outputs of a group, and the number of tiles into which they are divided.
     outputs: usize,
     tiles: usize,
-    /// Pixels of a task, a multiple of a panel, and parts that the tiles are divided into.
+    /// The pixels of a task, a multiple of a panel, and the number of parts into which the tiles are divided.
     pixels: usize,
     parts: usize,
-    /// Tasks that run at one time, each with panels of its own.
+    /// The number of tasks that run at the same time, each with its own panels.
     slots: usize,
 }
 
-/// How an operand of a step meets the result: elements between images, channels and pixels.
+/// How an operand of a step broadcasts to the result: the distances between images, channels and pixels, in elements.
 #[derive(Clone, Copy, Debug, Default)]
 struct Extra {
     operand: usize,
@@ -69,7 +69,8 @@ struct Extra {
 
 impl Extra {
     fn new(operand: usize, ty: &TensorType, output: &TensorType) -> Result<Self, String> {
-        let refuse = || format!("an extra operand is {ty}: neither one element nor one plane a channel");
+        let refuse =
+            || format!("an extra operand is {ty}: it must have one element, or one plane per channel");
         if !ty.layout.is_plain() || ty.shape.rank() > 4 {
             return Err(refuse());
         }
@@ -93,7 +94,7 @@ impl Plain {
     fn new(call: &Call<'_>) -> Result<Self, String> {
         let geometry = Geometry::new(call)?;
         if !call.inputs[..2].iter().all(|ty| ty.layout.is_plain()) {
-            return Err("the operands are not in the default layout".into());
+            return Err("the operands must be in the default layout".into());
         }
         let mut operand = 2;
         let mut steps = Vec::new();
@@ -123,15 +124,15 @@ impl Plain {
         Ok(Self { geometry, micro, steps, depth, pass, outputs, tiles, pixels, parts, slots })
     }
 
-    /// Elements of the panels of a task.
+    /// Returns the elements of the panels of a task.
     fn panels(&self) -> usize {
         self.pass * self.pixels
     }
 
-    /// Fills panels with what some pixels of a group meet, at some channels and kernel elements.
+    /// Fills panels with the inputs that some pixels of a group read, for some channels and kernel elements.
     ///
     /// # Safety
-    /// The buffer is this task's and large enough.
+    /// The buffer must belong to this task and be large enough.
     unsafe fn fill(&self, input: *const f32, buffer: *mut f32, rows: Range<usize>, pixels: Range<usize>) {
         let Geometry { input: [height, width], output: [_, ow], kernel, pads, .. } = self.geometry;
         let [down, right] = self.geometry.strides;
@@ -143,12 +144,12 @@ impl Plain {
             let plane = input.wrapping_add(channel * height * width);
             let mut pixel = pixels.start;
             while pixel < pixels.end {
-                // Pixels of one row of the result that lie in one panel.
+                // These are the next pixels that are in one row of the result and in one panel.
                 let at = pixel - pixels.start;
                 let (y, x) = (pixel / ow, pixel % ow);
                 let count = (ow - x).min(PANEL - at % PANEL).min(pixels.end - pixel);
                 let to = buffer.wrapping_add((at / PANEL * depth + index) * PANEL + at % PANEL);
-                // SAFETY: the pixels are of one row of a panel of the buffer.
+                // SAFETY: the pixels are in one row of a panel of the buffer.
                 let to = unsafe { std::slice::from_raw_parts_mut(to, count) };
                 pixel += count;
                 let line = (y * down + top).checked_sub(pads[0]).filter(|line| *line < height);
@@ -156,7 +157,7 @@ impl Plain {
                     to.fill(0.0);
                     continue;
                 };
-                // The first of them that is not padding on the left, and the end of those that are inputs.
+                // The first pixel that is not in the left padding, and the end of those that read inputs.
                 let first = (pads[1].saturating_sub(left + x * right)).div_ceil(right).min(count);
                 let end =
                     (pads[1] + width).saturating_sub(left + x * right).div_ceil(right).clamp(first, count);
@@ -167,11 +168,11 @@ impl Plain {
                 }
                 let from = plane.wrapping_add(line * width + (x + first) * right + left - pads[1]);
                 let taken = &mut to[first..end];
-                // SAFETY: the first and the last of these are of the line.
+                // SAFETY: the first and the last of these elements are in the row of the input.
                 let from = unsafe { std::slice::from_raw_parts(from, (taken.len() - 1) * right + 1) };
                 match right {
                     1 => taken.copy_from_slice(from),
-                    // A stride that the compiler knows is one it has vectors for.
+                    // With a constant stride the compiler generates vector code.
                     2 => taken.iter_mut().zip(from.chunks(2)).for_each(|(to, pair)| *to = pair[0]),
                     _ => taken.iter_mut().zip(from.iter().step_by(right)).for_each(|(to, from)| *to = *from),
                 }
@@ -179,10 +180,10 @@ impl Plain {
         }
     }
 
-    /// Some pixels of some tiles of outputs of one group of one image.
+    /// Computes some pixels of some tiles of outputs of one group of one image.
     ///
     /// # Safety
-    /// No other thread writes this part of the result or of scratch.
+    /// No other thread may write this part of the result or of the scratch memory.
     unsafe fn task(
         &self,
         args: &Args<'_>,
@@ -201,7 +202,7 @@ impl Plain {
         let input = Shared::<f32>::input(args, 0).at((image * channels + group * taken) * height * width);
         let result =
             Shared::<f32>::output(args).at((image * groups * self.outputs + first) * plane + pixels.start);
-        // SAFETY: outputs and pixels are in bounds and this task's alone.
+        // SAFETY: outputs and pixels are in bounds, and no other task uses them.
         unsafe {
             for output in 0..outputs {
                 let bias = *Shared::<f32>::input(args, 2).at(first + output);
@@ -224,7 +225,7 @@ impl Plain {
                             depth,
                             columns: PANEL.min(pixels.len() - column),
                             accumulate: true,
-                            ahead: Ahead::NONE,
+                            ahead: Prefetch::NONE,
                         };
                         self.micro.block(&one, cut(tile + 1) - cut(tile));
                     }
@@ -267,7 +268,7 @@ impl Kernel for Plain {
             let tiles = self.tiles * part / parts..self.tiles * (part + 1) / parts;
             let pixels = chunk * self.pixels..((chunk + 1) * self.pixels).min(plane);
             let buffer = space.at(slot * self.panels());
-            // SAFETY: no other task has this part of the result, and no other thread this buffer.
+            // SAFETY: no other task has this part of the result, and no other thread has this buffer.
             unsafe { self.task(buffers.args(), rest / groups, rest % groups, tiles, pixels, buffer) };
         });
     }

@@ -1,30 +1,30 @@
-//! `native.pointwise-depthwise`: a 1x1 convolution and the depthwise convolution that reads it, in blocks
+//! `native.pointwise-depthwise`: a 1x1 convolution together with the depthwise convolution that reads it, in blocks
 //! of channels.
 //!
-//! A task has some rows of the result, of one or two blocks of channels. Row by row it computes those of
-//! the 1x1 convolution that a row of the result reads, into a ring of rows in its thread's scratch memory:
-//! they are read while they are in the first or second cache, and never written to memory. Columns of
-//! zeros stand at both ends of a row of the ring, so that no pixel is at an edge. Tasks that follow each
-//! other down an image compute the few rows on their border twice.
+//! A task computes some rows of the result, for one or two blocks of channels. For each of these rows it computes the
+//! rows of the 1x1 convolution that are needed, into a ring buffer of rows in its thread's scratch memory. They are
+//! read while they are in the first- or second-level cache, and never stored as a whole. Each row of the ring has
+//! columns of zeros at both ends, so that no pixel is at an edge. Neighbouring tasks of an image both compute the few
+//! rows at their border.
 
 use super::rows::{Rows, rows};
 use super::tile::{Micro, Tile, micro};
 use super::{Finish, Geometry, contract as named};
-use crate::ahead::Ahead;
 use crate::args::{Buffers, Shared};
 use crate::chain::{Area, apply};
+use crate::prefetch::Prefetch;
 use crate::{ISAS, reference};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::pointwise::{between, parts, second};
 use ovolo::op::{Form, Layouts, Lowering, Own};
 use std::ops::Range;
 
-/// Blocks of channels of a task: pairs fill the registers.
+/// The number of blocks of channels in a task: pairs use the registers best.
 const PAIR: usize = 2;
-/// Output rows of a task for each row that its neighbour computes as well.
+/// The number of output rows in a task for each row that the neighbouring task computes again.
 const ROWS: usize = 8;
 
-/// The op.
+/// The declaration of the op.
 pub(super) const OP: Lowering = Lowering {
     layouts: Layouts::Forms(&[
         Form::new(&["nChw16c", "OIhw16i16o", "plain", "Oihw16o", "plain"], "nChw16c"),
@@ -61,18 +61,18 @@ pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 }
 
 struct Pair {
-    /// Of the depthwise convolution, which reads rows with their padding from the ring.
+    /// The sizes of the depthwise convolution, which reads padded rows from the ring.
     geometry: Geometry,
-    /// Columns of the input, and of zeros before them in the ring.
+    /// The number of columns of the input, and of zeros before them in the ring.
     columns: usize,
     before: usize,
-    /// Channels that the 1x1 convolution reads, and blocks of them.
+    /// The number of channels that the 1x1 convolution reads, and of their blocks.
     channels: usize,
     inputs: usize,
     inner: Finish,
     finish: Finish,
     micro: Micro,
-    /// Rows of a ring: a power of two, so that a row's place is a few of its bits.
+    /// The number of rows of a ring, a power of two, so that the position of a row is given by its lowest bits.
     ring: usize,
     threads: usize,
 }
@@ -83,12 +83,12 @@ impl Pair {
         let attrs = second(call.attrs, middle.shape[1]);
         let mut geometry = Geometry::between(&attrs, &middle, call.inputs[3], call.output)?;
         if geometry.block == 1 {
-            return Err(format!("the result is {}, not in blocks of channels", call.output));
+            return Err(format!("the result is {}: it must be in blocks of channels", call.output));
         }
         let (columns, before) = (geometry.input[1], geometry.pads[1]);
         let across = (geometry.kernel[1] - 1) * geometry.dilations[1] + 1;
         if before.max(geometry.pads_after[1]) > across {
-            return Err(format!("more columns of padding than the {across} of a window"));
+            return Err(format!("there are more columns of padding than the {across} columns of a window"));
         }
         geometry.input[1] += before + geometry.pads_after[1];
         (geometry.pads[1], geometry.pads_after[1]) = (0, 0);
@@ -108,18 +108,18 @@ impl Pair {
         })
     }
 
-    /// Elements of a ring of one block of channels.
+    /// Returns the elements of the ring for one block of channels.
     fn plane(&self) -> usize {
         self.ring * self.geometry.input[1] * self.geometry.block
     }
 
-    /// Elements of scratch of a thread.
+    /// Returns the scratch elements of a thread.
     fn room(&self) -> usize {
         PAIR.min(self.geometry.output_blocks()) * self.plane()
     }
 
-    /// Parts that an image's rows are cut into: some for each thread, which finds in its cache what it left
-    /// there in the layer before.
+    /// Returns the number of parts of an image's rows: some for each thread, so that a thread finds in its cache what
+    /// it wrote in the previous layer.
     fn pieces(&self, threads: usize) -> usize {
         let Geometry { batch, outputs, output: [rows, columns], block, strides, .. } = self.geometry;
         let pairs = outputs.div_ceil(PAIR * block);
@@ -132,7 +132,7 @@ impl Pair {
         (each * threads).min(most)
     }
 
-    /// Where a row of the first block lies in the ring.
+    /// Returns the address of a row of the first block in the ring.
     fn place(&self, ring: *mut f32, row: usize) -> *mut f32 {
         ring.wrapping_add((row & (self.ring - 1)) * self.geometry.input[1] * self.geometry.block)
     }
@@ -140,13 +140,13 @@ impl Pair {
     /// Zeroes the padding of the rows of some blocks.
     ///
     /// # Safety
-    /// The ring is this thread's own.
+    /// Only this thread may use the ring.
     unsafe fn clear(&self, ring: *mut f32, blocks: usize) {
         let Geometry { block, input: [_, line], .. } = self.geometry;
         let (first, end) = (self.before * block, (self.before + self.columns) * block);
         for row in 0..blocks * self.ring {
             let row = ring.wrapping_add(row * line * block);
-            // SAFETY: both parts are of this row.
+            // SAFETY: both parts are within this row.
             unsafe {
                 row.write_bytes(0, first);
                 row.add(end).write_bytes(0, line * block - end);
@@ -154,10 +154,10 @@ impl Pair {
         }
     }
 
-    /// Computes a row of the 1x1 convolution of some blocks of channels into its place in the ring.
+    /// Computes a row of the 1x1 convolution of some blocks of channels, and stores it in the ring.
     ///
     /// # Safety
-    /// The row is of the image; the ring is this thread's own.
+    /// The row must be within the image, and only this thread may use the ring.
     unsafe fn expand(
         &self,
         args: &Args<'_>,
@@ -199,9 +199,9 @@ impl Pair {
                 stride: 1,
                 dilation: 1,
                 columns: width,
-                ahead: Ahead::NONE,
+                ahead: Prefetch::NONE,
             };
-            // SAFETY: the tile is within the row, and so is what it reads of the input and the weights.
+            // SAFETY: the tile is within the row, and the input and weights that it reads are in bounds.
             unsafe { self.micro.run(&tile, count, end - from, false) };
         }
         for output in 0..count {
@@ -225,7 +225,7 @@ impl Pair {
     }
 
     /// # Safety
-    /// No other task has these rows of the result; the ring is this thread's own.
+    /// No other task may write these rows of the result, and only this thread may use the ring.
     unsafe fn task(
         &self,
         args: &Args<'_>,
@@ -237,7 +237,7 @@ impl Pair {
         let geometry = &self.geometry;
         let Geometry { block, outputs, input: [height, _], output: [oh, ow], .. } = *geometry;
         let taps = geometry.kernel[0] * geometry.kernel[1];
-        // SAFETY: the ring is the caller's.
+        // SAFETY: the ring belongs to the caller.
         unsafe { self.clear(ring, count) };
         let mut next = 0;
         for row in range {
@@ -245,7 +245,7 @@ impl Pair {
             next = next.max(top.saturating_sub(geometry.pads[0]));
             let end = (top + geometry.reach()).saturating_sub(geometry.pads[0]).min(height);
             while next < end {
-                // SAFETY: the row is of the image.
+                // SAFETY: the row is within the image.
                 unsafe { self.expand(args, image, (first, count), next, ring) };
                 next += 1;
             }
@@ -268,10 +268,10 @@ impl Pair {
                     first: row,
                     end: row + 1,
                 };
-                // SAFETY: the row is this task's alone, and what it reads is in the ring.
+                // SAFETY: the row belongs to this task, and the rows that it reads are in the ring.
                 unsafe {
                     rows(&one);
-                    self.finish.second(args, geometry, image, index, row * ow, ow);
+                    self.finish.second_pass(args, geometry, image, index, row * ow, ow);
                 }
             }
         }
@@ -293,12 +293,13 @@ impl Kernel for Pair {
             let first = pair * PAIR;
             let range = oh * piece / pieces..oh * (piece + 1) / pieces;
             let ring = space.at(lane * self.room());
-            // SAFETY: the lane's space is its own, and so are the task's rows.
+            // SAFETY: each thread has its own ring, and the rows belong to this task.
             unsafe { self.task(buffers.args(), image, (first, PAIR.min(blocks - first)), range, ring) };
         });
         self.finish.pad(args);
         if !self.inner.steps.is_empty() {
-            // What such a step makes of zero may be no finite number, which times zero is none.
+            // An inner step may turn the zeros of the padding into infinity or NaN, and multiplying that by zero
+            // weights gives NaN.
             self.finish.padding.zero(args);
         }
     }

@@ -1,22 +1,22 @@
-//! Rows of a depthwise convolution, of one block of channels.
+//! Rows of a depthwise convolution, for one block of channels.
 //!
-//! A row of the result is cut into tiles of as many pixels as have their sums in registers; the last one
-//! reaches back over pixels that are done, rather than take few. Pixels at the edges, which do not meet
-//! the input under every kernel column, are computed one by one.
+//! A row of the result is divided into tiles of as many pixels as have their sums in registers. The last tile starts
+//! earlier and computes some pixels again, rather than having fewer pixels. Pixels at the edges, for which some
+//! kernel columns are in the padding, are computed one by one.
 
 use super::Geometry;
 use crate::lanes::{Lanes, widened};
 use std::ops::Range;
 
-/// Pixels of a tile, the most first: as many sums as keep the multipliers busy.
+/// The numbers of pixels in a tile, largest first. The largest has enough sums to keep the multipliers busy.
 const TILES: [usize; 5] = [8, 7, 4, 2, 1];
 
-/// Some rows of one block of channels. Pointers are at the block.
+/// Some rows of one block of channels. The pointers are those of the block.
 pub(super) struct Rows<'a> {
     pub geometry: &'a Geometry,
     pub x: *const f32,
-    /// The bits of an input row that say where it lies from `x` on: all of them where every row has a
-    /// place of its own, fewer where rows lie in a ring.
+    /// A mask for the number of an input row that gives its position after `x`: all bits if every row has its own
+    /// position, and the lower bits if rows are in a ring buffer.
     pub mask: usize,
     pub w: *const f32,
     pub bias: *const f32,
@@ -31,12 +31,12 @@ pub(super) struct Rows<'a> {
 
 widened! {
     /// # Safety
-    /// The block's input, weights and output are in bounds.
+    /// The block's input, weights and output must be in bounds.
     pub(super) unsafe fn rows(rows: &Rows<'_>) = rows_on of rows.geometry.block;
 }
 
 /// # Safety
-/// As [`rows`]; the processor has the instruction set of `V`, which has as many lanes as a block.
+/// As for [`rows`]; the processor must have the instruction set of `V`, which must have as many lanes as a block.
 #[inline(always)]
 unsafe fn rows_on<V: Lanes>(rows: &Rows<'_>) {
     debug_assert_eq!(rows.geometry.block, V::COUNT);
@@ -53,11 +53,10 @@ unsafe fn rows_on<V: Lanes>(rows: &Rows<'_>) {
     }
 }
 
-/// Rows whose pixels are `STRIDE` apart in the input under `TAPS` columns of a kernel side by side; any
-/// numbers for 0.
+/// Computes rows for a fixed stride `STRIDE` and `TAPS` neighbouring kernel columns; 0 stands for any number.
 ///
 /// # Safety
-/// As [`rows_on`].
+/// As for [`rows_on`].
 #[inline(always)]
 unsafe fn strided<V: Lanes, const STRIDE: usize, const TAPS: usize>(rows: &Rows<'_>) {
     let columns = rows.geometry.output[1];
@@ -71,7 +70,7 @@ unsafe fn strided<V: Lanes, const STRIDE: usize, const TAPS: usize>(rows: &Rows<
         }
         for column in inside.clone().step_by(tile) {
             let column = column.min(inside.end - tile);
-            // SAFETY: the tile is within the row, and all of it inside.
+            // SAFETY: the tile is within the inner part of the row.
             unsafe {
                 match tile {
                     8 => pixels::<V, STRIDE, TAPS, 8, true>(rows, row, &taken, column),
@@ -85,7 +84,8 @@ unsafe fn strided<V: Lanes, const STRIDE: usize, const TAPS: usize>(rows: &Rows<
     }
 }
 
-/// The tile for so many columns: the next smaller one where it takes no more of them.
+/// Returns the tile size for a number of columns: the second largest if it needs no more tiles than the largest, and
+/// otherwise the largest that fits.
 fn tile_of(columns: usize) -> usize {
     let [most, next, ..] = TILES;
     if columns >= next && columns.div_ceil(next) <= columns.div_ceil(most) {
@@ -94,11 +94,11 @@ fn tile_of(columns: usize) -> usize {
     TILES.into_iter().find(|tile| *tile <= columns).unwrap_or(1)
 }
 
-/// `T` pixels of a row under some kernel rows, all of them `INSIDE` the input under every kernel column,
-/// or not.
+/// Computes `T` pixels of a row under some kernel rows. `INSIDE` says that all kernel columns overlap the input for
+/// all of them.
 ///
 /// # Safety
-/// As [`rows_on`]; the pixels are within the row.
+/// As for [`rows_on`]; the pixels must be within the row.
 #[inline(always)]
 unsafe fn pixels<V: Lanes, const STRIDE: usize, const TAPS: usize, const T: usize, const INSIDE: bool>(
     rows: &Rows<'_>,
@@ -111,12 +111,12 @@ unsafe fn pixels<V: Lanes, const STRIDE: usize, const TAPS: usize, const T: usiz
     let stride = if STRIDE > 0 { STRIDE } else { across };
     let (taps, dilation) = if TAPS > 0 { (TAPS, 1) } else { (geometry.kernel[1], dilations[1]) };
     let width = geometry.input[1];
-    // SAFETY: rows and columns are clipped to the input; lanes to the block.
+    // SAFETY: rows and columns are clipped to the input, and lanes to the block.
     unsafe {
         let mut sums = [V::load_first(rows.bias, rows.biases.min(V::COUNT)); T];
         for r in taken.clone() {
             let place = (row * down + r * dilations[0] - above) & rows.mask;
-            // The first pixel's column, which may lie to the left of the input.
+            // The column of the first pixel may be to the left of the input.
             let first = (column * stride).wrapping_sub(pad);
             let line = rows
                 .x

@@ -1,28 +1,28 @@
 //! `native.conv-strassen`: a 1x1 convolution by Strassen's algorithm, in blocks of channels.
 //!
-//! Pixels are the rows of a product; halves of the channels are whole blocks.
+//! The pixels are the rows of a matrix product, and half of the channels must be whole blocks.
 
 use super::{Finish, Geometry, contract as named};
 use crate::ISAS;
 use crate::args::{Buffers, Shared};
 use crate::lanes::{Lanes, widened};
 use crate::reference;
-use crate::strassen::{Left, Part, Strassen, meaning};
+use crate::strassen::{Left, Part, Strassen, definition};
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Arity, Form, Layouts, Lowering, Reference};
 
-/// The op.
+/// The declaration of the op.
 pub(super) const OP: Lowering = Lowering {
-    doc: Some("1x1 convolution by Strassen's algorithm, from sums of weights; then a post chain"),
+    doc: Some("1x1 convolution by Strassen's algorithm, with sums of weights; then a post chain"),
     arity: Some(Arity::Post(3)),
-    attributes: meaning::ATTRIBUTES,
+    attributes: definition::ATTRIBUTES,
     layouts: Layouts::Forms(&[
         Form::new(&["nChw16c", "Cab16c", "plain"], "nChw16c"),
         Form::new(&["nChw8c", "Cab8c", "plain"], "nChw8c"),
     ]),
-    makes: &[meaning::OF_CONV],
-    reference: Reference::Own(meaning::eval_conv),
-    flops: Some(meaning::flops),
+    makes: &[definition::OF_CONV],
+    reference: Reference::Own(definition::eval_conv),
+    flops: Some(definition::flops),
     instruction_sets: ISAS,
     ..Lowering::new("native.conv-strassen", "conv", contract, kernel)
 };
@@ -54,7 +54,7 @@ impl Pointwise {
         let (channels, outputs) = (x.shape[1], y.shape[1]);
         if channels % (2 * block) + outputs % (2 * block) != 0 {
             return Err(format!(
-                "halves of {channels} and {outputs} channels are no whole blocks of {block}"
+                "half of {channels} or half of {outputs} channels does not fill blocks of {block}"
             ));
         }
         let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, y)?;
@@ -81,10 +81,10 @@ impl Pointwise {
         self.geometry.output[0] * self.geometry.output[1]
     }
 
-    /// Stores a part of the product, with all that follows it.
+    /// Applies the bias, the residual, the bounds and the post chain to a part of the product, and stores it.
     ///
     /// # Safety
-    /// The part is within the result, and this thread's alone.
+    /// The part must be within the result, and no other thread may write it.
     unsafe fn take(&self, args: &Args<'_>, part: &Part) {
         let (lanes, pixels) = (self.geometry.block, self.pixels());
         for block in 0..part.columns / lanes {
@@ -104,14 +104,14 @@ impl Pointwise {
                 high: self.finish.high,
                 to: args.output.cast::<f32>().wrapping_add(at),
             };
-            // SAFETY: the run is of the part.
+            // SAFETY: the run is within the part.
             unsafe {
                 if lanes == 16 {
                     wide(&run)
                 } else {
                     narrow(&run)
                 }
-                self.finish.second(args, &self.geometry, image, output, pixel, part.rows);
+                self.finish.second_pass(args, &self.geometry, image, output, pixel, part.rows);
             }
         }
     }
@@ -119,12 +119,12 @@ impl Pointwise {
 
 /// Pixels of a block of channels. Distances are in elements.
 struct Run {
-    /// The sums, and between pixels of them.
+    /// The sums, and the distance between those of neighbouring pixels.
     from: *const f32,
     stride: usize,
     pixels: usize,
     bias: *const f32,
-    /// What is added; null for nothing.
+    /// The operand that is added; null for none.
     residual: *const f32,
     low: f32,
     high: f32,
@@ -133,17 +133,17 @@ struct Run {
 
 widened! {
     /// # Safety
-    /// All that the run names is in bounds; blocks have 16 channels.
+    /// All memory of the run must be in bounds, and blocks must have 16 channels.
     unsafe fn wide(run: &Run) = store;
 }
 widened! {
     /// # Safety
-    /// As [`wide`]; blocks have 8 channels.
+    /// As for [`wide`], but blocks must have 8 channels.
     unsafe fn narrow(run: &Run) = store of 8;
 }
 
 /// # Safety
-/// As [`wide`]; the processor has the instruction set of `V`.
+/// As for [`wide`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn store<V: Lanes>(run: &Run) {
     // SAFETY: as the caller promises.
@@ -169,7 +169,7 @@ impl Kernel for Pointwise {
             row: lanes,
             block: self.pixels() * lanes,
         };
-        // SAFETY: the operands have the sizes that the product was made for, and parts are apart.
+        // SAFETY: the operands have the sizes for which the product was created, and parts do not overlap.
         unsafe {
             self.strassen.run(args, left, Shared::<f32>::input(args, 1).at(0), |part| {
                 self.take(buffers.args(), part);

@@ -1,4 +1,4 @@
-//! Convolutions against their ops' reference evaluations, on odd shapes.
+//! Tests of convolutions of unusual shapes against the reference evaluations of their ops.
 
 use super::super::check::{Random, assert_close, is_avx512, verify};
 use ovolo::attr::{Attr, Attrs, Step};
@@ -6,10 +6,10 @@ use ovolo::backend::Call;
 use ovolo::op::{self, winograd};
 use ovolo::tensor::{DType, Tensor, TensorType};
 
-/// Sums reach some tens; transforms in single precision keep five to six digits of them.
+/// The sums are up to some tens, and transforms in single precision keep five to six digits of them.
 const TOLERANCE: f64 = 1e-3;
 
-/// A convolution: image, channels, outputs, groups, rows, columns.
+/// The sizes of a convolution to test.
 struct Shape {
     batch: usize,
     channels: usize,
@@ -43,7 +43,7 @@ impl Shape {
             .int("groups", i64::try_from(self.groups).unwrap())
     }
 
-    /// Input, weights and bias.
+    /// Returns the input, the weights and the bias.
     fn operands(&self, random: &mut Random) -> [Tensor; 3] {
         let [height, width] = self.image;
         let [rows, columns] = self.kernel;
@@ -55,7 +55,7 @@ impl Shape {
     }
 }
 
-/// Post chains, each with the shapes of its extra operands (of `result` and of one value a channel).
+/// Returns post chains, each with the shapes of its extra operands (that of `result`, or one value per channel).
 fn chains(result: &TensorType) -> Vec<(Attr, Vec<Vec<usize>>)> {
     let step = |op: &'static str| Step { op, parameters: Vec::new() };
     let whole = result.shape.to_vec();
@@ -68,7 +68,7 @@ fn chains(result: &TensorType) -> Vec<(Attr, Vec<Vec<usize>>)> {
     ]
 }
 
-/// A convolution by one op with weights made ready by `ready`, under every post chain.
+/// Checks a convolution op with weights prepared by `ready`, with every post chain.
 fn check(
     op: &'static str,
     shape: &Shape,
@@ -92,7 +92,7 @@ fn check(
             op::complete(crate::fixture::ops().get(op).unwrap(), attrs.clone().with("post", post.clone()));
         let contract = verify(op, &attrs, &operands, TOLERANCE);
         assert_ne!(contract.implementation, "reference", "{op}{attrs} {}", x.ty());
-        // The lowered op means what the logical op means.
+        // The lowered op must agree with the logical op.
         let types: Vec<&TensorType> = operands.iter().map(|operand| operand.ty()).collect();
         let definition = crate::fixture::ops().get(op).unwrap();
         let ty = definition.result(&attrs, &types).unwrap();
@@ -104,7 +104,7 @@ fn check(
     }
 }
 
-/// Block sizes that this processor has kernels for.
+/// Returns the block sizes for which this processor has kernels.
 fn blocks() -> Vec<usize> {
     let wide = is_avx512(super::Isa::planned());
     if wide { vec![16, 8] } else { vec![8] }
@@ -124,7 +124,7 @@ fn winograd_agrees_with_the_reference() {
         Shape { channels: 33, outputs: 17, image: [1, 1], ..PLAIN },
         Shape { batch: 3, channels: 3, outputs: 40, image: [6, 11], pads: [2, 0, 1, 3], ..PLAIN },
         Shape { channels: 16, outputs: 49, image: [3, 30], pads: [0, 5, 0, 6], ..PLAIN },
-        // Enough tiles for every thread to take chunks of its own.
+        // This shape has enough tiles for every thread to take its own chunks.
         Shape { channels: 20, outputs: 18, image: [61, 63], ..PLAIN },
         Shape { batch: 0, ..PLAIN },
         Shape { channels: 0, ..PLAIN },
@@ -136,7 +136,7 @@ fn winograd_agrees_with_the_reference() {
                 let (taps, tile) = (form.map(|axis| axis.taps), form.map(|axis| axis.tile));
                 let (kernel, tile) = (winograd::sizes(taps), winograd::sizes(tile));
                 let shape = &Shape { kernel: taps, ..*shape };
-                // Some filters do not fit into some images.
+                // Some filters are larger than some padded images.
                 let fits = |axis: usize| {
                     let padded = shape.image[axis] as i64 + shape.pads[axis] + shape.pads[axis + 2];
                     padded >= kernel[axis]
@@ -165,12 +165,12 @@ fn strassen_agrees_with_the_reference() {
     let pointwise = Shape { kernel: [1, 1], pads: [0; 4], ..PLAIN };
     let shapes = [
         Shape { channels: 32, outputs: 32, ..pointwise },
-        // An odd number of pixels, and halves that part an image.
+        // Here the number of pixels is odd, and the halves divide an image.
         Shape { batch: 3, channels: 64, outputs: 96, image: [3, 5], ..pointwise },
         Shape { channels: 32, outputs: 160, image: [1, 1], ..pointwise },
-        // Channels in two parts, of which the second is smaller.
+        // Here the channels are in two parts, and the second part is smaller.
         Shape { channels: 1056, outputs: 64, image: [3, 5], ..pointwise },
-        // Several bands of pixels.
+        // Here there are several bands of pixels.
         Shape { channels: 96, outputs: 64, image: [23, 37], ..pointwise },
         Shape { batch: 0, channels: 32, outputs: 32, ..pointwise },
     ];
@@ -232,7 +232,7 @@ fn depthwise_agrees_with_the_reference() {
     }
 }
 
-/// Sizes and attributes as of the depthwise convolution, which has `outputs` channels.
+/// Checks the fused op. `shape` describes the depthwise convolution, which has `outputs` channels.
 fn check_pointwise_depthwise(shape: &Shape, (raise, inner): (f32, &[Step]), block: usize) {
     let mut random = Random::new(5);
     let [height, width] = shape.image;
@@ -264,7 +264,7 @@ fn check_pointwise_depthwise(shape: &Shape, (raise, inner): (f32, &[Step]), bloc
 }
 
 #[test]
-fn pointwise_depthwise_has_no_kernel_outside_of_blocks() {
+fn pointwise_depthwise_needs_blocked_channels() {
     let plain = |shape: &[usize]| TensorType::plain(DType::F32, shape.to_vec());
     let types =
         [plain(&[1, 8, 9, 9]), plain(&[16, 8, 1, 1]), plain(&[16]), plain(&[16, 1, 3, 3]), plain(&[16])];
@@ -286,14 +286,14 @@ fn pointwise_depthwise_agrees_with_the_reference() {
         (0.0, vec![]),
         (0.0, vec![step("clip", &[0.0, 6.0])]),
         (0.0, vec![step("silu", &[])]),
-        // Of the padding's zeros this makes minus infinity, and zero times that is no number. No sum is
-        // below -134.
+        // The logarithm turns the padding's zeros into minus infinity, and multiplying that by zero gives NaN. All
+        // sums are above -134, so `raise` makes them positive.
         (200.0, vec![step("log", &[])]),
     ];
     let shapes = [
         Shape { channels: 5, outputs: 17, image: [9, 30], ..PLAIN },
         Shape { batch: 2, channels: 33, outputs: 3, strides: [2, 2], image: [11, 35], ..PLAIN },
-        // Enough rows for tasks that share some.
+        // Here there are enough rows for tasks that compute some of them twice.
         Shape { channels: 16, outputs: 40, image: [70, 13], ..PLAIN },
         Shape { channels: 3, outputs: 16, strides: [3, 1], image: [41, 8], kernel: [2, 3], ..PLAIN },
         Shape {
@@ -305,7 +305,7 @@ fn pointwise_depthwise_agrees_with_the_reference() {
             image: [40, 21],
             ..PLAIN
         },
-        // Rows that lie in the padding alone.
+        // Here some rows are computed from padding only.
         Shape { outputs: 20, kernel: [3, 1], pads: [4, 0, 5, 0], dilations: [2, 1], image: [2, 6], ..PLAIN },
         Shape { batch: 0, ..PLAIN },
     ];

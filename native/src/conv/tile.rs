@@ -1,10 +1,10 @@
 //! Tiles of a direct convolution: some pixels of a row by some blocks of output channels.
 
-use crate::ahead::Ahead;
 use crate::lanes::{Isa, Lanes};
+use crate::prefetch::Prefetch;
 
-/// Pixels in a tile of 1, 2 or 3 blocks, so that the sums, the weights and a pixel's value fit into
-/// 32 registers.
+/// The number of pixels in a tile of 1, 2 or 3 blocks, such that the sums, the weights and the value of a pixel fit
+/// into 32 registers.
 const PIXELS_512: [usize; 3] = [14, 14, 9];
 /// The same for 16 registers.
 const PIXELS_256: [usize; 3] = [6, 6, 4];
@@ -12,61 +12,61 @@ const PIXELS_256: [usize; 3] = [6, 6, 4];
 /// One tile. Distances are in elements.
 #[derive(Clone, Copy)]
 pub(super) struct Tile {
-    /// The input at the first pixel, kernel row 0 and kernel column 0; may lie in the padding.
+    /// The input at the first pixel, kernel row 0 and kernel column 0. The address may be in the padding.
     pub x: *const f32,
-    /// Between pixels, blocks of input channels, kernel rows and kernel columns.
+    /// The distances between pixels, blocks of input channels, kernel rows and kernel columns.
     pub x_pixel: usize,
     pub x_block: usize,
     pub x_row: usize,
     pub x_column: usize,
-    /// Weights of the first output block at the first input block.
+    /// The weights of the first output block for the first input block.
     pub w: *const f32,
-    /// Between blocks of output channels.
+    /// The distance between blocks of output channels in the weights.
     pub w_output: usize,
-    /// Kernel rows in use, and kernel rows and columns in all.
+    /// The range of kernel rows in use, and the total numbers of kernel rows and columns.
     pub rows: (usize, usize),
     pub kernel: [usize; 2],
-    /// Blocks of input channels.
+    /// The number of blocks of input channels.
     pub blocks: usize,
-    /// Lanes of an input block that are multiplied, and of the last block.
+    /// The lanes that are multiplied in an input block, and in the last one.
     pub depth: usize,
     pub tail: usize,
     pub y: *mut f32,
-    /// Between blocks of output channels.
+    /// The distance between blocks of output channels in the result.
     pub y_output: usize,
-    /// The first output channel's bias and how many there are from it on; null where the sums in
-    /// `y` are continued.
+    /// The bias of the first output channel, and the number of biases from there on. If it is null, the tile adds to
+    /// the sums in `y`.
     pub bias: *const f32,
     pub biases: usize,
-    /// Whether these sums are complete: they then get the residual and the bounds.
+    /// Whether the sums are complete, so that the residual and the bounds are applied.
     pub last: bool,
-    /// What is added, at the same offset as `y`; null for nothing.
+    /// The operand that is added, at the same offset as `y`; null for none.
     pub residual: *const f32,
     pub low: f32,
     pub high: f32,
-    /// The input column of the first pixel at kernel column 0, the columns between pixels and
-    /// kernel columns, and the columns there are. For tiles at the edge.
+    /// For tiles at the edge: the input column of the first pixel at kernel column 0, the distances between pixels
+    /// and between kernel columns, and the number of columns of the input.
     pub column: isize,
     pub stride: usize,
     pub dilation: usize,
     pub columns: usize,
-    /// Weights that a later tile reads.
-    pub ahead: Ahead,
+    /// Weights that a later tile will read.
+    pub ahead: Prefetch,
 }
 
 type Function = unsafe fn(&Tile);
 
-/// What a pixel in the padding reads.
+/// The values that a pixel in the padding reads.
 static ZEROS: [f32; 16] = [0.0; 16];
 
-/// Tile functions of one instruction set.
+/// The tile functions of one instruction set.
 pub(super) struct Micro {
-    /// By blocks less one, pixels less one, and whether at the edge.
+    /// Selects a function by the number of blocks, the number of pixels, and whether the tile is at an edge.
     function: fn(usize, usize, bool) -> Function,
     pixels: [usize; 3],
 }
 
-/// The functions for blocks of so many channels.
+/// Returns the functions for blocks of `block` channels.
 pub(super) fn micro(block: usize) -> Micro {
     match (Isa::planned(), block) {
         #[cfg(target_arch = "x86_64")]
@@ -78,7 +78,7 @@ pub(super) fn micro(block: usize) -> Micro {
 }
 
 impl Micro {
-    /// The most pixels in a tile of so many blocks.
+    /// Returns the largest number of pixels in a tile of `blocks` blocks.
     pub fn pixels(&self, blocks: usize) -> usize {
         self.pixels[blocks - 1]
     }
@@ -86,19 +86,19 @@ impl Micro {
     /// Computes a tile.
     ///
     /// # Safety
-    /// What the tile reads and writes is in bounds; pixels in the padding only where `edge` says so.
+    /// All memory that the tile reads and writes must be in bounds. Only with `edge` may pixels be in the padding.
     pub unsafe fn run(&self, tile: &Tile, blocks: usize, pixels: usize, edge: bool) {
-        // SAFETY: as the caller promises; the instruction set is the processor's.
+        // SAFETY: as the caller promises; the processor has the instruction set.
         unsafe { (self.function)(blocks, pixels, edge)(tile) }
     }
 }
 
 /// # Safety
-/// As [`Micro::run`]; the processor has the instruction set of `V`.
+/// As for [`Micro::run`]; the processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn tile<V: Lanes, const P: usize, const O: usize, const EDGE: bool>(tile: &Tile) {
     let width = V::COUNT;
-    // SAFETY: within what the caller vouches for.
+    // SAFETY: as the caller promises.
     unsafe {
         let mut sums = [[V::splat(0.0); O]; P];
         if tile.bias.is_null() {
@@ -124,7 +124,7 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const EDGE: bool>(tile:
                 for tap in 0..taps {
                     let x =
                         tile.x.wrapping_add(block * tile.x_block + row * tile.x_row + tap * tile.x_column);
-                    // Addresses in memory: more of them are read at once than there are registers.
+                    // The addresses are kept in memory, because there are more of them than registers.
                     let mut pixels = [ZEROS.as_ptr(); P];
                     let column = tile.column + (tap * tile.dilation).cast_signed();
                     for (pixel, from) in pixels.iter_mut().enumerate() {
@@ -168,18 +168,18 @@ unsafe fn tile<V: Lanes, const P: usize, const O: usize, const EDGE: bool>(tile:
     }
 }
 
-/// A table of tile functions: a match over pixels and blocks.
+/// Generates the selection of a tile function by blocks, pixels and edge.
 macro_rules! table {
     ($wrap:ident, $blocks:expr, $pixels:expr, $edge:expr, [$($o:literal: [$($p:literal),*]),*]) => {
         match ($blocks, $pixels, $edge) {
             $($(($o, $p, false) => $wrap::<$p, $o, false>, ($o, $p, true) => $wrap::<$p, $o, true>,)*)*
-            _ => unreachable!("a tile has 1 to 3 blocks and as many pixels as fit"),
+            _ => unreachable!("a tile has 1 to 3 blocks and a supported number of pixels"),
         }
     };
 }
 
 /// # Safety
-/// As [`Micro::run`].
+/// As for [`Micro::run`].
 unsafe fn portable<const P: usize, const O: usize, const EDGE: bool>(one: &Tile) {
     // SAFETY: as the caller promises.
     unsafe { tile::<[f32; 8], P, O, EDGE>(one) }
@@ -195,7 +195,7 @@ mod x86 {
     use std::arch::x86_64::{__m256, __m512};
 
     /// # Safety
-    /// As [`super::Micro::run`]; the processor has AVX-512F.
+    /// As for [`super::Micro::run`]; the processor must have AVX-512F.
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")]
     unsafe fn wide<const P: usize, const O: usize, const EDGE: bool>(one: &Tile) {
         // SAFETY: as the caller promises.
@@ -203,7 +203,7 @@ mod x86 {
     }
 
     /// # Safety
-    /// As [`super::Micro::run`]; the processor has AVX2 and FMA.
+    /// As for [`super::Micro::run`]; the processor must have AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
     unsafe fn narrow<const P: usize, const O: usize, const EDGE: bool>(one: &Tile) {
         // SAFETY: as the caller promises.

@@ -1,15 +1,15 @@
-//! `native.conv-winograd`: convolutions without strides by Winograd's algorithm, in blocks of channels: filters
-//! of 3x3 and 5x5, and of 3 or 7 taps along one axis.
+//! `native.conv-winograd`: convolutions without strides by Winograd's algorithm, in blocks of channels. The filters
+//! are 3x3 or 5x5, or have 3 or 7 taps along one axis.
 //!
-//! Tiles of inputs are transformed, multiplied by the transformed weights, one matrix product for
-//! each element of a tile, and transformed back; bias, residual and bounds are added on the way.
-//! Where the weights are small, each thread takes chunks of tiles whose transforms stay in the
-//! second-level cache, from input to result. Where they are large, all threads work on one chunk
-//! that holds many tiles, so that weights are read from memory once for many products.
+//! Tiles of inputs are transformed, multiplied by the transformed weights (one matrix product for each element of a
+//! tile), and transformed back. The last transform applies bias, residual and bounds. If the weights are small, each
+//! thread takes its own chunks of tiles, whose transforms stay in the second-level cache for all three steps. If the
+//! weights are large, all threads work on one chunk with many tiles, so that the weights are read from memory once
+//! for many products.
 //!
-//! Relative error (L2) against the direct sum in `f64`, for uniform inputs and weights, 64 and 512
-//! channels: 2.6e-7 and 6.9e-7 with tiles of 2 for 3x3, 1.7e-6 and 4.0e-6 with tiles of 4; for 48 channels
-//! 2.7e-6 with 5x5, for 192 4.1e-6 with 7 taps along an axis, for 384 1.3e-6 with 3.
+//! Relative error (L2) against the direct sum in `f64`, for uniform inputs and weights: 3x3 with 64 and 512 channels,
+//! 2.6e-7 and 6.9e-7 with tiles of 2, 1.7e-6 and 4.0e-6 with tiles of 4; 5x5 with 48 channels, 2.7e-6; 7 taps along
+//! an axis with 192 channels, 4.1e-6; 3 taps along an axis with 384 channels, 1.3e-6.
 
 mod forms;
 mod op;
@@ -21,18 +21,18 @@ use self::forms::Transforms;
 use self::transform::{Store, Strip};
 use super::{Finish, Geometry, contract as named};
 use crate::args::{Buffers, Shared};
-use crate::product::{Product, Set, Way};
+use crate::product::{Product, Set, StoreMode};
 use crate::reference;
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::winograd::{Axis, axes_of};
 use std::ops::Range;
 
-/// Bytes of transformed tiles that one thread keeps in its second-level cache.
-const NEAR: usize = 1200 << 10;
-/// Bytes of transformed tiles of a chunk that all threads share.
-const FAR: usize = 32 << 20;
-/// Blocks of channels of a tile that are worth a task.
-const TASK: usize = 24;
+/// The bytes of transformed tiles that one thread keeps in its second-level cache.
+const THREAD_BYTES: usize = 1200 << 10;
+/// The bytes of transformed tiles in a chunk that all threads share.
+const SHARED_BYTES: usize = 32 << 20;
+/// The number of channel blocks of a tile that are worth a task.
+const MIN_TASK_BLOCKS: usize = 24;
 
 pub(super) fn contract(call: &Call<'_>) -> Result<Contract, String> {
     match Winograd::new(call) {
@@ -53,16 +53,16 @@ struct Winograd {
     finish: Finish,
     transforms: Transforms,
     products: Set,
-    /// Rows and columns of tiles.
+    /// The rows and columns of a tile.
     axes: [Axis; 2],
-    /// Rows and columns of tiles of an image.
+    /// The rows and columns of tiles in an image.
     across: [usize; 2],
-    /// Blocks of input and output channels.
+    /// The blocks of input and output channels.
     inputs: usize,
     outputs: usize,
-    /// Tiles of a chunk.
+    /// The tiles of a chunk.
     chunk: usize,
-    /// Chunks that are worked on at one time, each by one thread; 0 where all threads share one.
+    /// The number of chunks that are computed at the same time, each by one thread; 0 if all threads share one chunk.
     lanes: usize,
 }
 
@@ -70,9 +70,9 @@ impl Winograd {
     fn new(call: &Call<'_>) -> Result<Self, String> {
         let (x, y) = (call.inputs[0], call.output);
         let block = y.layout.block(1);
-        let axes = axes_of(call.attrs).ok_or("no such tiles")?;
+        let axes = axes_of(call.attrs).ok_or("the tiles of the attributes are not supported")?;
         let products = Set::new(block)?;
-        let transforms = Transforms::new(block, axes).ok_or("no kernel for these tiles")?;
+        let transforms = Transforms::new(block, axes).ok_or("there is no kernel for these tiles")?;
         let finish = Finish::new(call.attrs.post(), &call.inputs[3..], 3, y)?;
         let pads: Vec<usize> =
             call.attrs.expect_ints("pads").iter().map(|pad| usize::try_from(*pad).unwrap_or(0)).collect();
@@ -94,23 +94,24 @@ impl Winograd {
         let (inputs, outputs) = (geometry.channels.div_ceil(block), geometry.output_blocks());
         let tiles = geometry.batch * across[0] * across[1];
         let frequencies = axes[0].size() * axes[1].size();
-        // Bytes of one tile, transformed, in and out.
+        // The bytes of one transformed tile, inputs and sums.
         let bytes = frequencies * (inputs + outputs) * block * size_of::<f32>();
-        let near = (NEAR / bytes.max(1)).max(1);
-        // Weights are read once for each chunk; what is shared goes through the last cache twice.
+        let near = (THREAD_BYTES / bytes.max(1)).max(1);
+        // Separate chunks read the weights once per chunk; a shared chunk moves the tiles through the last-level
+        // cache twice.
         let weights = frequencies * inputs * outputs * block * block * size_of::<f32>();
         let apart = tiles.div_ceil(near) * weights < 2 * tiles * bytes && tiles >= 16 * call.threads;
         let (chunk, lanes) = if apart {
             let rounds = tiles.div_ceil(near).next_multiple_of(call.threads);
             (tiles.div_ceil(rounds), call.threads)
         } else {
-            (tiles.div_ceil(tiles.div_ceil((FAR / bytes.max(1)).max(1)).max(1)), 0)
+            (tiles.div_ceil(tiles.div_ceil((SHARED_BYTES / bytes.max(1)).max(1)).max(1)), 0)
         };
         Ok(Self { geometry, finish, transforms, products, axes, across, inputs, outputs, chunk, lanes })
     }
 
-    /// How contracts name it: by outputs of a tile along the axes that are transformed, and by filters of other
-    /// than 3 by 3 taps.
+    /// Returns the implementation's name for contracts: the outputs of a tile along the transformed axes, and the
+    /// filter's taps unless they are 3x3.
     fn name(&self) -> String {
         let [rows, columns] = self.axes;
         if rows == columns && rows.taps == 3 {
@@ -119,8 +120,8 @@ impl Winograd {
         format!("winograd{}x{}-{}x{}", rows.tile, columns.tile, rows.taps, columns.taps)
     }
 
-    /// Elements between the frequencies of a chunk with so many blocks of channels. An odd number
-    /// of cache lines, so that the frequencies of a tile do not meet in one set of a cache.
+    /// Returns the distance in elements between the frequencies of a chunk with `blocks` blocks of channels. It is an
+    /// odd number of cache lines, so that the frequencies of a tile are in different sets of a cache.
     fn frequency(&self, blocks: usize) -> usize {
         ((blocks * self.chunk) | 1) * self.geometry.block
     }
@@ -129,12 +130,12 @@ impl Winograd {
         self.axes[0].size() * self.axes[1].size()
     }
 
-    /// Elements of scratch of a chunk.
+    /// Returns the scratch elements of a chunk.
     fn room(&self) -> usize {
         self.frequencies() * (self.frequency(self.inputs) + self.frequency(self.outputs))
     }
 
-    /// Elements of scratch in all.
+    /// Returns all scratch elements.
     fn scratch(&self) -> usize {
         self.room() * self.lanes.max(1)
     }
@@ -143,7 +144,8 @@ impl Winograd {
         self.geometry.batch * self.across[0] * self.across[1]
     }
 
-    /// Calls `each` with every row of tiles in a range: image, row, first column, tiles.
+    /// Calls `each` for every row of tiles in a range, with the image, the row, the first column and the number of
+    /// tiles.
     fn rows(&self, range: Range<usize>, mut each: impl FnMut(usize, usize, usize, usize)) {
         let [rows, columns] = self.across;
         let mut at = range.start;
@@ -155,10 +157,10 @@ impl Winograd {
         }
     }
 
-    /// Transforms the inputs of some tiles of a chunk, of one block of channels.
+    /// Transforms the inputs of some tiles of a chunk, for one block of channels.
     ///
     /// # Safety
-    /// No other thread writes them.
+    /// No other thread may write these transformed tiles.
     unsafe fn scatter(
         &self,
         args: &Args<'_>,
@@ -187,11 +189,11 @@ impl Winograd {
         });
     }
 
-    /// The sums of so many tiles of a chunk at one frequency, of some blocks of outputs. What comes next, a
-    /// frequency and the first block, is a guess.
+    /// Computes the sums of the first tiles of a chunk at one frequency, for some blocks of outputs. `next` says
+    /// which frequency and block to prefetch; it is only a hint.
     ///
     /// # Safety
-    /// No other thread writes them; the transformed inputs are there.
+    /// No other thread may write these sums, and the inputs must have been transformed.
     unsafe fn multiply(
         &self,
         args: &Args<'_>,
@@ -226,7 +228,7 @@ impl Winograd {
                 u_block,
                 ahead,
                 to: [m.wrapping_add(output * self.chunk * lanes), std::ptr::null_mut()],
-                ways: [Way::Set, Way::None],
+                modes: [StoreMode::Set, StoreMode::None],
                 row: lanes,
                 column: self.chunk * lanes,
             };
@@ -235,10 +237,10 @@ impl Winograd {
         }
     }
 
-    /// Transforms the sums of some tiles of a chunk back, of one block of outputs.
+    /// Transforms the sums of some tiles of a chunk back, for one block of outputs.
     ///
     /// # Safety
-    /// No other thread writes these pixels; the sums are there.
+    /// No other thread may write these pixels, and the sums must have been computed.
     unsafe fn gather(
         &self,
         args: &Args<'_>,
@@ -272,23 +274,25 @@ impl Winograd {
                 low: self.finish.low,
                 high: self.finish.high,
             };
-            // SAFETY: the strip is within the chunk, the plane within the result and the residual.
+            // SAFETY: the strip is within the chunk, and the plane within the result and the residual.
             unsafe { (self.transforms.gather)(&strip, &store) };
             if !self.finish.steps.is_empty() {
                 let [down, over] = self.axes.map(|axis| axis.tile);
                 let columns = (column * over)..((column + count) * over).min(width);
                 for line in row * down..((row + 1) * down).min(height) {
                     let pixel = line * width + columns.start;
-                    // SAFETY: the pixels are of these tiles.
-                    unsafe { self.finish.second(args, &self.geometry, image, block, pixel, columns.len()) };
+                    // SAFETY: the pixels belong to these tiles.
+                    unsafe {
+                        self.finish.second_pass(args, &self.geometry, image, block, pixel, columns.len())
+                    };
                 }
             }
             from = from.wrapping_add(count * lanes);
         });
     }
 
-    /// All threads on one chunk after the other.
-    fn together(&self, args: &Args<'_>) {
+    /// Computes the chunks one after the other, each with all threads.
+    fn run_shared_chunks(&self, args: &Args<'_>) {
         let buffers = Buffers::new(args);
         let space = Shared::<f32>::scratch(args);
         let (tiles, threads) = (self.tiles(), args.team.threads());
@@ -300,7 +304,7 @@ impl Winograd {
                 }
                 (8 * threads)
                     .div_ceil(blocks)
-                    .min(count * blocks / TASK / blocks.min(8 * threads))
+                    .min(count * blocks / MIN_TASK_BLOCKS / blocks.min(8 * threads))
                     .clamp(1, count)
             };
             let part = |parts: usize, index: usize| {
@@ -309,7 +313,7 @@ impl Winograd {
             let pieces = parts(self.inputs);
             args.team.run(self.inputs * pieces, |task| {
                 let tiles = part(pieces, task % pieces);
-                // SAFETY: the task has these tiles of this block alone.
+                // SAFETY: no other task has these tiles of this block.
                 unsafe { self.scatter(buffers.args(), space.at(0), first, tiles, task / pieces) };
             });
             let pairs = self.outputs.div_ceil(2);
@@ -319,20 +323,20 @@ impl Winograd {
                 let cut = |group: usize| (2 * (pairs * group / groups)).min(self.outputs);
                 let next = (task + 1) % (self.frequencies() * groups);
                 let (outputs, next) = (cut(group)..cut(group + 1), (next / groups, cut(next % groups)));
-                // SAFETY: the task has these outputs at this frequency alone.
+                // SAFETY: no other task has these outputs at this frequency.
                 unsafe { self.multiply(buffers.args(), space.at(0), count, frequency, outputs, next) };
             });
             let pieces = parts(self.outputs);
             args.team.run(self.outputs * pieces, |task| {
                 let tiles = part(pieces, task % pieces);
-                // SAFETY: the task has these tiles of this block alone.
+                // SAFETY: no other task has these tiles of this block.
                 unsafe { self.gather(buffers.args(), space.at(0), first, tiles, task / pieces) };
             });
         }
     }
 
-    /// Each thread on chunks of its own.
-    fn apart(&self, args: &Args<'_>) {
+    /// Computes the chunks in parallel, each with one thread.
+    fn run_separate_chunks(&self, args: &Args<'_>) {
         let buffers = Buffers::new(args);
         let space = Shared::<f32>::scratch(args);
         let tiles = self.tiles();
@@ -341,7 +345,7 @@ impl Winograd {
             let first = chunk * self.chunk;
             let range = first..(first + self.chunk).min(tiles);
             let all = 0..self.outputs;
-            // SAFETY: the lane's space is its own, and so are the pixels of its tiles.
+            // SAFETY: only this thread uses its scratch memory and the pixels of its tiles.
             unsafe {
                 (0..self.inputs).for_each(|block| self.scatter(args, space, first, range.clone(), block));
                 for frequency in 0..self.frequencies() {
@@ -360,9 +364,9 @@ impl Kernel for Winograd {
             return;
         }
         if self.lanes == 0 {
-            self.together(args)
+            self.run_shared_chunks(args)
         } else {
-            self.apart(args)
+            self.run_separate_chunks(args)
         }
         self.finish.pad(args);
     }

@@ -1,4 +1,4 @@
-//! Steps on the result of a product, piece by piece.
+//! The post chain of a matrix product, applied to one piece at a time.
 
 use crate::args::Shared;
 use crate::broadcast::Broadcast;
@@ -6,15 +6,15 @@ use crate::chain::{Action, Area, apply};
 use ovolo::backend::{Args, Call};
 use ovolo::tensor::{Shape, TensorType};
 
-/// The steps of a product, and how their extra operands, 2 and after, meet the result.
+/// The steps of a post chain, and how their extra operands (from operand 2 on) broadcast to the result.
 pub(super) struct Steps {
-    /// Each with the extra operand of a binary one.
+    /// The steps, each with the number of its extra operand if it is binary.
     steps: Vec<(Action, usize)>,
     extras: Vec<Extra>,
 }
 
 impl Steps {
-    /// The steps of a call; `None` where an operand does not broadcast by rows.
+    /// Creates the steps of a call. Returns `None` if an operand does not broadcast by rows.
     pub fn new(call: &Call<'_>) -> Option<Self> {
         let actions = Action::chain(call.attrs.post()).ok()?;
         let extras: Option<Vec<_>> = call.inputs[2..].iter().map(|ty| Extra::new(call.output, ty)).collect();
@@ -30,15 +30,15 @@ impl Steps {
         self.steps.is_empty()
     }
 
-    /// Takes a piece of the product through the steps, from the source of `area` to its target, which begins
-    /// at a row and a column of the result. Without steps nothing is done.
+    /// Applies the steps to a piece of the product, from the source of `area` to its target, which starts at a row
+    /// and a column of the result. Without steps nothing happens.
     ///
     /// # Safety
-    /// Source, target and extra operands are in bounds.
+    /// Source, target and extra operands must be in bounds.
     pub unsafe fn apply(&self, args: &Args<'_>, area: Area, row: usize, column: usize) {
         let rows = area.rows;
         for (index, (action, extra)) in self.steps.iter().enumerate() {
-            // All steps but the last stay where the piece was computed.
+            // All steps except the last write to the buffer in which the piece was computed.
             let (target, target_row) = if index + 1 == self.steps.len() {
                 (area.target, area.target_row)
             } else {
@@ -52,7 +52,7 @@ impl Steps {
             }
             let operand = Shared::<f32>::input(args, 2 + extra);
             let extra = &self.extras[*extra];
-            // As many rows at a time as the operand has a fixed step for.
+            // Each call handles as many rows as have a constant distance in the operand.
             let (period, step) = *extra.loops.last().unwrap_or(&(1, 0));
             (area.extra_row, area.extra_column) = (step, extra.column);
             let source = area.source;
@@ -63,7 +63,7 @@ impl Steps {
                 area.source = source.wrapping_add(done * area.source_row);
                 area.target = target.wrapping_add(done * target_row);
                 area.extra = operand.at(extra.offset(at) + column * extra.column);
-                // SAFETY: the rows are of the piece; the operand broadcasts to the result.
+                // SAFETY: the rows are within the piece, and the operand broadcasts to the result.
                 unsafe { apply(action, &area) };
                 done += area.rows;
             }
@@ -71,10 +71,10 @@ impl Steps {
     }
 }
 
-/// An extra operand of the steps: its offset for each row of the result, and a step along columns.
+/// An extra operand of the steps: loops that give its offset for a row of the result, and its stride along columns.
 #[derive(Debug)]
 struct Extra {
-    /// (rows, step) loops, outermost first.
+    /// Loops (rows, stride), outermost first.
     loops: Vec<(usize, usize)>,
     column: usize,
 }
@@ -83,7 +83,7 @@ impl Extra {
     fn new(output: &TensorType, ty: &TensorType) -> Option<Self> {
         let columns = output.shape.last().copied()?;
         let column = usize::from(ty.shape.last().copied() == Some(columns) && columns > 1);
-        // Without its last dimension the operand steps by whole rows of its own.
+        // Without its last dimension the operand's strides are counted in its own rows.
         let outer = |ty: &TensorType| TensorType {
             shape: Shape::new(&ty.shape[..ty.shape.rank().saturating_sub(1)]),
             ..ty.clone()

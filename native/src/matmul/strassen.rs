@@ -1,7 +1,7 @@
 //! `native.matmul-strassen`: a product with constant weights by Strassen's algorithm.
 
 use super::super::chain::{Action, Area, apply};
-use super::super::strassen::{Left, Part, Strassen, meaning};
+use super::super::strassen::{Left, Part, Strassen, definition};
 use super::super::{ISAS, plain_contract, reference};
 use super::steps::Steps;
 use crate::args::{Buffers, Shared};
@@ -9,18 +9,18 @@ use crate::lanes::Isa;
 use ovolo::backend::{Args, Call, Contract, Kernel};
 use ovolo::op::{Arity, Form, Layouts, Lowering, Reference};
 
-/// The op.
+/// The declaration of the op.
 pub(super) const OP: Lowering = Lowering {
-    doc: Some("matrix product by Strassen's algorithm, from sums of weights; then a post chain"),
+    doc: Some("matrix product by Strassen's algorithm, with sums of weights; then a post chain"),
     arity: Some(Arity::Post(2)),
-    attributes: meaning::ATTRIBUTES,
+    attributes: definition::ATTRIBUTES,
     layouts: Layouts::Forms(&[
         Form::new(&["plain", "Cab16c"], "plain"),
         Form::new(&["plain", "Cab8c"], "plain"),
     ]),
-    makes: &[meaning::OF_MATMUL],
-    reference: Reference::Own(meaning::eval_matmul),
-    flops: Some(meaning::flops),
+    makes: &[definition::OF_MATMUL],
+    reference: Reference::Own(definition::eval_matmul),
+    flops: Some(definition::flops),
     instruction_sets: ISAS,
     ..Lowering::new("native.matmul-strassen", "matmul", contract, kernel)
 };
@@ -45,11 +45,11 @@ pub(super) fn kernel(call: &Call<'_>) -> Result<Box<dyn Kernel>, String> {
 struct Product {
     strassen: Strassen,
     steps: Steps,
-    /// Rows of an image of the left operand, and elements of one.
+    /// The rows of an image of the left operand, and the elements of a row.
     rows: usize,
     depth: usize,
     columns: usize,
-    /// Elements of a row that are a block of the left operand.
+    /// The elements of a row that form a block of the left operand.
     lanes: usize,
 }
 
@@ -60,7 +60,9 @@ impl Product {
         let rows = y.shape[y.shape.rank() - 2];
         let images = y.shape[..y.shape.rank() - 2].iter().product();
         if let Some(extra) = call.inputs[2..].iter().find(|ty| !ty.layout.is_plain() || ty.dtype != y.dtype) {
-            return Err(format!("an extra operand is {extra}"));
+            return Err(format!(
+                "an extra operand is {extra}: it must have the result's element type and the default layout"
+            ));
         }
         let steps = Steps::new(call).ok_or("an extra operand does not broadcast by rows")?;
         let strassen = Strassen::new([images, rows], u, call.threads)?;
@@ -87,7 +89,7 @@ impl Kernel for Product {
                 columns: part.columns,
                 ..Area::NONE
             };
-            // SAFETY: the part is within the result, and this thread's alone.
+            // SAFETY: the part is within the result, and only this thread writes it.
             unsafe {
                 if self.steps.is_empty() {
                     apply(&Action::COPY, &area);
@@ -96,7 +98,7 @@ impl Kernel for Product {
                 }
             }
         };
-        // SAFETY: the operands have the sizes that the product was made for.
+        // SAFETY: the operands have the sizes for which the product was created.
         unsafe { self.strassen.run(args, left, args.inputs[1].cast(), take) };
     }
 }

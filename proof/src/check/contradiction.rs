@@ -1,9 +1,9 @@
-//! Guards of one rule that cannot hold together.
+//! Finds guards of one rule that contradict each other.
 //!
-//! Each guard that must hold is read as what it says of the order of expressions: `less(a, b)` is `a < b`,
-//! `rank(?x, 2)` is `rank-of(?x) = 2`, a literal stands in order with every other one. Where an expression
-//! comes out below itself, or two literals as one, nothing satisfies the guards. What is not read so is
-//! taken to be possible.
+//! Each guard is read as a statement about the order of expressions: `less(a, b)` is `a < b`, `rank(?x, 2)`
+//! is `rank-of(?x) = 2`, and literals are ordered among themselves. If it follows that an expression is less
+//! than itself, or that two different literals are equal, then nothing satisfies the guards. A guard that
+//! cannot be read this way is assumed to be satisfiable.
 
 use ovolo::attr::{Attr, Float};
 use ovolo::rule::print::Names;
@@ -11,12 +11,13 @@ use ovolo::rule::{Expr, Rule};
 use ovolo::tensor::{DType, Layout};
 use std::collections::BTreeMap;
 
-/// The positions of guards that contradict each other: two of them, where two do.
+/// Returns the positions of guards that contradict each other: of two, if two are enough.
 pub(super) fn contradiction(rule: &Rule) -> Option<Vec<usize>> {
     let names = Names::of(rule);
     let all: Vec<Vec<Claim>> = rule.guards.iter().map(|guard| claims(&guard.expr, &names)).collect();
-    let contradict =
-        |guards: &[usize]| Order::of(&guards.iter().flat_map(|at| &all[*at]).collect::<Vec<_>>()).is_broken();
+    let contradict = |guards: &[usize]| {
+        Order::new(&guards.iter().flat_map(|at| &all[*at]).collect::<Vec<_>>()).is_broken()
+    };
     let every: Vec<usize> = (0..all.len()).collect();
     if !contradict(&every) {
         return None;
@@ -26,29 +27,29 @@ pub(super) fn contradiction(rule: &Rule) -> Option<Vec<usize>> {
     Some(two.into_iter().find(|two| contradict(two)).unwrap_or(every))
 }
 
-/// An expression as a guard compares it.
+/// An expression that a guard compares.
 #[derive(Clone, Debug, PartialEq)]
 enum Term {
-    /// By its text.
-    Of(String),
+    /// An expression that is not a literal, by its text.
+    Expr(String),
     Literal(Attr),
 }
 
-/// What a guard says.
+/// A statement that a guard makes.
 #[derive(Clone, Debug)]
 enum Claim {
-    /// The first is not above the second; with `true`, below it.
+    /// The first is at most the second; with `true`, less than it.
     Below(Term, Term, bool),
     Differ(Term, Term),
-    /// The integer divides it.
+    /// The integer divides the term.
     Divides(i64, Term),
-    /// The guard of this text says yes, or no.
+    /// The guard with this text holds, or does not.
     Holds(String, bool),
 }
 
 fn claims(guard: &Expr, names: &Names) -> Vec<Claim> {
     let Expr::Call(function, arguments) = guard else { return Vec::new() };
-    // It is not asked where the operand is absent.
+    // A guard on an optional operand is not evaluated when the operand is absent.
     if names_optional(guard) {
         return Vec::new();
     }
@@ -63,9 +64,9 @@ fn claims(guard: &Expr, names: &Names) -> Vec<Claim> {
     }
     let term = |expr: &Expr| match expr {
         Expr::Literal(value) => Term::Literal(value.clone()),
-        other => Term::Of(names.expr(other)),
+        other => Term::Expr(names.expr(other)),
     };
-    let of = |what: &str, expr: &Expr| Term::Of(format!("{what}({})", names.expr(expr)));
+    let of = |what: &str, expr: &Expr| Term::Expr(format!("{what}({})", names.expr(expr)));
     let mut equal = |a: Term, b: Term| {
         claims.push(Claim::Below(a.clone(), b.clone(), false));
         claims.push(Claim::Below(b, a, false));
@@ -107,11 +108,11 @@ fn claims(guard: &Expr, names: &Names) -> Vec<Claim> {
     claims
 }
 
-/// An axis that is asked for must be there.
+/// Adds the claim that an axis in an expression is below the rank.
 fn axes(expr: &Expr, names: &Names, claims: &mut Vec<Claim>) {
     let Expr::Call(function, arguments) = expr else { return };
     if let ("dim", [operand, Expr::Literal(Attr::Int(axis))]) = (function.name, &arguments[..]) {
-        let rank = Term::Of(format!("rank-of({})", names.expr(operand)));
+        let rank = Term::Expr(format!("rank-of({})", names.expr(operand)));
         let least = if *axis < 0 { axis.saturating_neg() } else { axis.saturating_add(1) };
         claims.push(Claim::Below(Term::Literal(Attr::Int(least)), rank, false));
     }
@@ -126,16 +127,16 @@ fn names_optional(expr: &Expr) -> bool {
     }
 }
 
-/// What is known of two terms.
+/// What is known about the order of two terms.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Known {
     Nothing,
-    /// The first is not above the second.
+    /// The first is at most the second.
     AtMost,
     Below,
 }
 
-/// The order of some terms.
+/// The order of some terms, closed under transitivity.
 struct Order<'a> {
     claims: &'a [&'a Claim],
     terms: Vec<Term>,
@@ -143,7 +144,7 @@ struct Order<'a> {
 }
 
 impl<'a> Order<'a> {
-    fn of(claims: &'a [&'a Claim]) -> Self {
+    fn new(claims: &'a [&'a Claim]) -> Self {
         let mut order = Self { claims, terms: Vec::new(), known: Vec::new() };
         for claim in claims {
             match claim {
@@ -207,7 +208,7 @@ impl<'a> Order<'a> {
         self.terms.iter().position(|known| known == term)
     }
 
-    /// Whether nothing is so.
+    /// Whether the claims contradict each other.
     fn is_broken(&self) -> bool {
         let count = self.terms.len();
         let below_itself = (0..count).any(|at| self.known[at][at] == Known::Below);
@@ -240,7 +241,7 @@ impl<'a> Order<'a> {
     }
 }
 
-/// The value of a term that is a number.
+/// The value of a term that is a numeric literal.
 #[allow(clippy::cast_precision_loss)]
 fn number(term: &Term) -> Option<f64> {
     match term {

@@ -1,11 +1,11 @@
-//! Left sides in every order of the operands of what commutes: patterns match in all of them.
+//! Left sides in every order of the operands of commutative ops, because patterns match in all of them.
 
 use ovolo::rule::Pattern;
 
-/// The most orders that are looked at, of patterns with many ops that commute.
+/// The most orders that are tried, for patterns with many commutative ops.
 const MOST: usize = 64;
 
-/// The same patterns in every order, as they are written first.
+/// Returns the patterns with the operands of commutative ops in every order, starting with the written one.
 pub(super) fn orders(patterns: &[Pattern]) -> Vec<Vec<Pattern>> {
     patterns.iter().fold(vec![Vec::new()], |lists, pattern| {
         let here = exchanged(pattern);

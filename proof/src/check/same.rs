@@ -1,12 +1,12 @@
-//! Whether the right sides of a rule are its left sides, up to the order of what commutes.
+//! Decides whether the right sides of a rule equal its left sides, up to the order of commutative operands.
 
 use ovolo::rule::print::Names;
 use ovolo::rule::{AttrPattern, Expr, Pattern, Rule, Template};
 
-/// Whether every right side is the left side in its place.
+/// Whether every right side equals the left side at the same position.
 pub(super) fn sides(rule: &Rule) -> bool {
     let mut names = Names::of(rule);
-    // A computed attribute that is another one has its name.
+    // A computed attribute that only repeats another one gets that one's name.
     for (var, expr) in &rule.lets {
         if let Expr::Attr(other) = expr {
             names.attrs[var.0] = names.attrs[other.0].clone();

@@ -1,9 +1,9 @@
-//! Left sides that can have no type: element types or ranks that no values have together.
+//! Finds left sides that can have no type: no element types or ranks satisfy all their ops at once.
 //!
-//! Each value of a left side may be of some element types and some ranks; what the ops take and what the
-//! guards demand takes from them until nothing changes. Where a value is left with none, no match is ever
-//! found. Attributes that are not written, operands of any number and ops of which nothing is known take
-//! nothing away.
+//! Each value of a left side starts with a set of possible element types and ranks. The ops and the guards
+//! remove from these sets until nothing changes. If a value has an empty set, the rule never matches.
+//! Attributes without a literal, operands of variable number, and ops about which nothing is known remove
+//! nothing.
 
 use crate::verify::accept::{self, RANKS, Table};
 use ovolo::attr::{Attr, AttrKind, Attrs};
@@ -12,7 +12,7 @@ use ovolo::rule::print::Names;
 use ovolo::rule::{AttrPattern, Expr, Pattern, Rule};
 use ovolo::tensor::DType;
 
-/// Attributes that change no rank, whatever their value.
+/// Attributes that never change a rank.
 const HARMLESS: &[&str] = &[
     "strides",
     "pads",
@@ -31,7 +31,7 @@ const HARMLESS: &[&str] = &[
     "ceil-extra",
 ];
 
-/// Why a left side has no type: its position, and what does not go together.
+/// Returns why a left side has no type: its position, and what does not fit together.
 pub(super) fn untyped(rule: &Rule) -> Option<(usize, String)> {
     let dtypes = |op: &Node<'_>| op.dtypes();
     let ranks = |op: &Node<'_>| op.ranks();
@@ -46,19 +46,19 @@ pub(super) fn untyped(rule: &Rule) -> Option<(usize, String)> {
         .or_else(|| rank.empty(rule, "ranks", &|at: usize| at.to_string()))
 }
 
-/// An op of a left side with the values that it joins: its operands, and last its result.
+/// An op of a left side with the values it connects: its operands, then its result.
 struct Node<'a> {
     pattern: &'a Pattern,
     def: Op,
     side: usize,
     written: &'a [(&'static str, AttrPattern)],
     values: Vec<usize>,
-    /// Whether it has operands of any number.
+    /// Whether it takes a variable number of operands.
     open: bool,
 }
 
 impl Node<'_> {
-    /// The attributes that have one value.
+    /// The attributes that the pattern gives as literals.
     fn literals(&self) -> Attrs {
         self.written.iter().fold(Attrs::new(), |attrs, (name, value)| match value {
             AttrPattern::Literal(value) => attrs.with(name, value.clone()),
@@ -75,7 +75,8 @@ impl Node<'_> {
 
     fn ranks(&self) -> Option<Table> {
         let attrs = self.literals();
-        // A list without a default has an entry for each axis, as that of `pad`: it is the rank.
+        // A list without a default, such as that of `pad`, has one entry for each axis, so it decides the
+        // rank.
         let harmless = |attr: &AttrDef| {
             HARMLESS.contains(&attr.name) && (attr.default.is_some() || attr.kind != AttrKind::Ints)
         };
@@ -85,13 +86,13 @@ impl Node<'_> {
     }
 }
 
-/// What each value of the left sides may be, a bit for each kind.
+/// The possible kinds (element types or ranks) of each value of the left sides, one bit for each kind.
 struct Domain<'a> {
     kinds: usize,
     /// Operand variables first, then numbers and results of ops.
     values: Vec<u32>,
     ops: Vec<(Node<'a>, Option<Table>)>,
-    /// Variables that are of one kind.
+    /// Pairs of variables that must be of the same kind.
     same: Vec<(usize, usize)>,
 }
 
@@ -106,7 +107,7 @@ impl<'a> Domain<'a> {
         domain
     }
 
-    /// The place of a pattern's value.
+    /// Returns the index of a pattern's value.
     fn value(
         &mut self,
         pattern: &'a Pattern,
@@ -139,7 +140,7 @@ impl<'a> Domain<'a> {
         self.values[var] &= kept;
     }
 
-    /// The first op for whose values nothing is left, in words.
+    /// Describes the first op one of whose values has no possible kind left.
     fn empty(mut self, rule: &Rule, what: &str, name: &dyn Fn(usize) -> String) -> Option<(usize, String)> {
         let names = Names::of(rule);
         loop {
@@ -172,7 +173,7 @@ impl<'a> Domain<'a> {
                         format!("`{}`: {kinds}", names.pattern(child))
                     };
                     let mut parts: Vec<String> = children.iter().zip(&was).map(shown).collect();
-                    // What is asked of the result says something where it is not any.
+                    // The result is worth mentioning only if its kinds are restricted.
                     let result = was.last().filter(|bits| bits.count_ones() as usize != self.kinds);
                     parts.extend(result.map(|bits| shown((op.pattern, bits))));
                     let joined = parts.join(", ");
@@ -189,7 +190,7 @@ impl<'a> Domain<'a> {
     }
 }
 
-/// What a guard demands of variables.
+/// Applies what a guard demands of variables.
 fn demand(guard: &Expr, element: &mut Domain<'_>, rank: &mut Domain<'_>) {
     let Expr::Call(function, arguments) = guard else { return };
     let number = |at: usize| match arguments.get(at) {

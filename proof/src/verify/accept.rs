@@ -1,8 +1,9 @@
-//! Which element types and which ranks an op takes: asked of the op itself, all of them.
+//! Finds which element types and which ranks an op accepts, by asking the op about all of them.
 //!
-//! An op accepts element types whatever the sizes, so that one list of shapes that fit is enough to ask
-//! about all of them; and it accepts ranks whatever the element types. Ranks are asked with all sizes 1:
-//! an op that takes none of them, such as a slice from the second element on, says nothing of ranks.
+//! An op accepts element types independently of sizes, so one fitting list of shapes is enough to ask about
+//! all types; and it accepts ranks independently of element types. Ranks are asked with all sizes 1. An op
+//! that accepts no such shape (for instance, a slice that starts at the second element) gives no information
+//! about ranks.
 
 use super::palette::Palette;
 use super::rng::Rng;
@@ -11,18 +12,18 @@ use ovolo::attr::Attrs;
 use ovolo::op::{self, Op};
 use ovolo::tensor::{DType, TensorType};
 
-/// Offers that are drawn to find shapes that fit.
+/// Attempts to find fitting shapes.
 const DRAWS: u64 = 400;
-/// The most operands for which all combinations are asked.
+/// The most operands for which all combinations are tried.
 const OPERANDS: usize = 4;
-/// Ranks that are asked.
+/// The number of ranks that are tried: 0 to 6.
 pub(crate) const RANKS: usize = 7;
 
-/// What an op takes and gives: of each operand, and of the result, as a number below the count of kinds.
+/// The accepted combinations: a kind for each operand, and the kind of the result. A kind is an index.
 pub(crate) type Table = Vec<(Vec<usize>, usize)>;
 
-/// The element types that an op with these attributes takes, by their place in [`DType::ALL`]; `None`
-/// where that is not known.
+/// Returns the element types that an op with these attributes accepts, as indices in [`DType::ALL`]; `None`
+/// if they are not known.
 pub(crate) fn dtypes(op: Op, fixed: &Attrs, operands: usize) -> Option<Table> {
     let (attrs, types) = fitting(op, fixed, operands)?;
     Some(table(operands, DType::ALL.len(), &|kinds| {
@@ -36,10 +37,10 @@ pub(crate) fn dtypes(op: Op, fixed: &Attrs, operands: usize) -> Option<Table> {
     }))
 }
 
-/// The ranks that an op with these attributes takes; `None` where that is not known.
+/// Returns the ranks that an op with these attributes accepts; `None` if they are not known.
 pub(crate) fn ranks(op: Op, attrs: &Attrs, operands: usize) -> Option<Table> {
     let (offered, like) = fitting(op, attrs, operands)?;
-    // What has no default is as it was offered: no op is typed without it.
+    // Attributes without a default keep the offered value, because the op has no type without them.
     let needed = op.attrs.iter().filter(|def| def.default.is_none() && attrs.get(def.name).is_none());
     let needed = needed.filter_map(|def| Some((def.name, offered.get(def.name)?.clone())));
     let attrs = needed.fold(attrs.clone(), |attrs, (name, value)| attrs.with(name, value));
@@ -72,7 +73,7 @@ fn infer(op: Op, attrs: &Attrs, types: &[TensorType]) -> Option<TensorType> {
     op.result(attrs, &types).ok()
 }
 
-/// Attributes and operand types that the op takes.
+/// Finds attributes and operand types that the op accepts.
 fn fitting(op: Op, fixed: &Attrs, operands: usize) -> Option<(Attrs, Vec<TensorType>)> {
     if operands == 0 || operands > OPERANDS {
         return None;

@@ -1,4 +1,4 @@
-//! The right side of a rule for an instance: as the e-graph builds it, on a draft.
+//! Builds the right side of a rule for an instance, as the e-graph does.
 
 use super::draft::Draft;
 use super::refusal::Refusal;
@@ -6,7 +6,7 @@ use ovolo::attr::{Attr, Attrs};
 use ovolo::rule::{self, Expr, Rule, Template, Value};
 use ovolo::tensor::{DType, TensorType};
 
-/// Asks the guards. The error is the first no.
+/// Tests the guards. The error is the first refusal.
 pub(super) fn admit(rule: &Rule, draft: &Draft) -> Result<(), Refusal> {
     for (at, guard) in rule.guards.iter().enumerate() {
         rule::ask(guard, draft).map_err(|why| Refusal::guard(at, why))?;
@@ -14,10 +14,10 @@ pub(super) fn admit(rule: &Rule, draft: &Draft) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Asks the guards, and adds the right sides.
+/// Tests the guards and adds the right sides.
 ///
 /// # Errors
-/// As of both.
+/// An error if a guard refuses, an attribute cannot be computed, or an op cannot be typed.
 pub(super) fn sides(rule: &Rule, draft: &mut Draft) -> Result<(), Refusal> {
     admit(rule, draft)?;
     right(rule, draft)?;
@@ -27,7 +27,7 @@ pub(super) fn sides(rule: &Rule, draft: &mut Draft) -> Result<(), Refusal> {
 /// Computes the rule's attributes and adds its right sides.
 ///
 /// # Errors
-/// Why an attribute cannot be computed or an op cannot be typed.
+/// An error if an attribute cannot be computed or an op cannot be typed.
 pub(super) fn right(rule: &Rule, draft: &mut Draft) -> Result<(), String> {
     for (var, expr) in &rule.lets {
         let value = attribute(expr, draft)?;
@@ -88,7 +88,7 @@ fn instantiate(template: &Template, draft: &mut Draft) -> Result<usize, String> 
     draft.op(op, values, inputs)
 }
 
-/// The types of both sides where they differ: position, left, right.
+/// Returns the first side whose types differ: its position, the left type, and the right type.
 pub(super) fn types_differ(draft: &Draft) -> Option<(usize, TensorType, TensorType)> {
     draft.left.iter().zip(&draft.right).enumerate().find_map(|(at, (left, right))| {
         let (left, right) = (&draft.values[*left].ty, &draft.values[*right].ty);

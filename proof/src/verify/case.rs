@@ -1,4 +1,4 @@
-//! A counter-example as a case file: the text form of a graph with both sides as its outputs.
+//! Prints a counterexample as a case file: the text form of a graph with both sides as its outputs.
 
 use super::build::types_differ;
 use super::check::{self, Compared, Difference};
@@ -9,8 +9,8 @@ use ovolo::tensor::{DType, Tensor};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// The text of an instance with what differs in comments. Leaves are constants, so that the file
-/// runs without inputs; the comments say which of them stand for values that are not constant.
+/// Returns the text of an instance, with the difference in comments. Leaves become constants so that the file
+/// runs without inputs; the comments name those that stand for values that are not constant.
 pub(super) fn print(rule: &Rule, draft: &Draft, difference: Option<&Difference>) -> String {
     let mut out = format!("// rule {} ({}:{})\n", rule.name, rule.file, rule.line);
     if let Some(Difference { side, what, at }) = difference {
@@ -30,9 +30,9 @@ pub(super) fn print(rule: &Rule, draft: &Draft, difference: Option<&Difference>)
         .map(|(_, name)| name.as_str())
         .collect();
     if !variable.is_empty() {
-        let _ = writeln!(out, "// not constant in the rule's match: {}", variable.join(", "));
+        let _ = writeln!(out, "// not constant where the rule matches: {}", variable.join(", "));
     }
-    let _ = writeln!(out, "// shown again by: ovolo rules verify --case FILE");
+    let _ = writeln!(out, "// reproduce with: ovolo rules verify --case FILE");
     out + &text(rule, draft)
 }
 
@@ -76,11 +76,11 @@ fn text(rule: &Rule, draft: &Draft) -> String {
             }
         }
     }
-    // Seeds and lists read back to the values; a hash would not.
+    // Seeds and lists can be parsed back to the same values; a hash could not.
     seeds.iter().fold(text::print(&graph), |text, (written, seeded)| text.replace(written, seeded))
 }
 
-/// The elements of a constant, as the text form reads them.
+/// The elements of a constant in the text form.
 fn list(tensor: &Tensor) -> String {
     let written: Vec<String> = match tensor.to_i64() {
         Some(integers) => integers.iter().map(ToString::to_string).collect(),
@@ -89,14 +89,14 @@ fn list(tensor: &Tensor) -> String {
     written.join(", ")
 }
 
-/// The most elements of a value of a case: those that are printed are small.
+/// The most elements of a value of a case; printed cases are small.
 const LARGEST: usize = 1 << 20;
 
-/// Evaluates a case file, as it was printed for a wrong rule: how its outputs `left` and `right`, or
-/// `left.N` and `right.N`, differ; `None` where they agree.
+/// Evaluates a case file that was printed for a wrong rule. Returns how its outputs `left` and `right`, or
+/// `left.N` and `right.N`, differ; `None` if they agree.
 ///
 /// # Errors
-/// A graph that has inputs, or other outputs.
+/// An error if the graph has inputs or other outputs.
 pub fn compare(graph: &Graph) -> Result<Option<String>, String> {
     let mut draft = Draft::empty(LARGEST);
     for (id, node) in graph.nodes() {
@@ -107,7 +107,7 @@ pub fn compare(graph: &Graph) -> Result<Option<String>, String> {
                 draft.leaf(node.ty.clone(), true, given)?
             }
             None if node.op == INPUT => {
-                return Err(format!("`{}` is an input: a case has constants alone", node.name));
+                return Err(format!("`{}` is an input, but a case may only have constants", node.name));
             }
             None => {
                 let inputs = node.inputs.iter().map(|input| input.index()).collect();
@@ -120,7 +120,9 @@ pub fn compare(graph: &Graph) -> Result<Option<String>, String> {
             Some("left") => draft.left.push(id.index()),
             Some("right") => draft.right.push(id.index()),
             _ => {
-                return Err(format!("output `{name}`: a case has `left` and `right`, or `left.0` and so on"));
+                return Err(format!(
+                    "unexpected output `{name}`: the outputs of a case are `left` and `right`, or `left.0`, `right.0` and so on"
+                ));
             }
         }
     }
@@ -132,12 +134,12 @@ pub fn compare(graph: &Graph) -> Result<Option<String>, String> {
     }
     Ok(match check::compare(&draft) {
         Compared::Agree => None,
-        Compared::Vacuous => return Err("the sides have hardly a number in them".to_owned()),
+        Compared::Vacuous => return Err("most values of the sides are not finite".to_owned()),
         Compared::Differ(difference) | Compared::Strained(difference) => Some(difference.to_string()),
     })
 }
 
-/// The name of a value: its variable's, or its op's.
+/// The name of a value: that of its variable or of its op.
 fn name(rule: &Rule, draft: &Draft, at: usize) -> String {
     if let Some(var) = draft.operands.iter().position(|bound| *bound == Some(at)) {
         return rule.operand_vars[var].trim_start_matches('?').to_owned();

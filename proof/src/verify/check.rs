@@ -1,9 +1,10 @@
-//! Both sides of an instance by the reference evaluation, and what must hold between them.
+//! Evaluates both sides of an instance by the reference, and compares them.
 //!
-//! Rules are equalities of real numbers. So an instance of one floating-point type, whichever it is, is
-//! evaluated in `f64`, which leaves rounding some 1e-16; what is left to tolerate are constants that a
-//! model or a rule writes in that type (of `f32` 6e-8 of their value; patterns match them within 1e-6).
-//! Where an instance holds several floating-point types, or casts to a narrow one, these casts mean
+//! Rules are equalities of real numbers. So an instance with one floating-point type, whichever it is, is
+//! evaluated in `f64`, whose rounding is about 1e-16; only constants that a model or a rule writes in that
+//! type need tolerance (6e-8 of their value for `f32`; patterns match them within 1e-6). If an instance has
+//! several floating-point types, or casts to a narrow one, then these casts are part of the meaning, and
+//! everything is evaluated in the types as they are. That comparison is coarse, and the coverage counts it.
 //! something, and all is evaluated in the types as they are: coarsely, which the coverage counts.
 
 use super::build::widened;
@@ -14,15 +15,15 @@ use ovolo::rule;
 use ovolo::tensor::{DType, Layout, Tensor, TensorType};
 use std::fmt;
 
-/// Of real numbers with constants in `f32`.
+/// The tolerance for real numbers with constants in `f32`.
 const TOLERANCE: f64 = 1e-6;
-/// What is smaller than this is compared as if it were as large: it is the difference of values about
-/// one, whose rounding stays.
+/// The smallest magnitude to which a difference is relative. Smaller values are differences of values near 1,
+/// and keep the rounding of those.
 const SMALLEST: f64 = 0.1;
 
-/// Of sums and chains in `bf16`, of which each rounding is 2^-9.
+/// The tolerance for sums and chains in `bf16`, where each rounding is 2^-9.
 const BF16: f64 = 1e-1;
-/// The same in TF32 and `f16`, of which each is 2^-12.
+/// The tolerance in TF32 and `f16`, where each rounding is 2^-12.
 const F16: f64 = 2e-2;
 
 /// How two sides differ.
@@ -32,7 +33,7 @@ pub(super) struct Difference {
     pub side: usize,
     /// What is wrong.
     pub what: String,
-    /// The first element that differs: its index, left, right.
+    /// The first element that differs: its index, and the values on the left and on the right.
     pub at: Option<(Vec<usize>, String, String)>,
 }
 
@@ -48,27 +49,26 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What came of a comparison.
+/// The result of a comparison.
 pub(super) enum Compared {
     /// The sides agree.
     Agree,
-    /// They agree, but hardly an element is a number, so that little was compared.
+    /// They agree, but most elements are not finite, so little was compared.
     Vacuous,
     /// They differ.
     Differ(Difference),
-    /// They differ in what is no number on one of them, and `f64` was left on the way: with smaller values
-    /// they may agree.
+    /// They differ in elements that are not finite, and `f64` overflowed: with smaller values they may agree.
     Strained(Difference),
 }
 
 /// Evaluates both sides and compares them.
 ///
-/// Of a rule that rounds two things are asked: that it is an equality of real numbers, in which casts
-/// between floats change nothing; and that in the types as they are it is off by no more than rounding,
-/// where the steps of its chains let that be seen.
+/// A rule that rounds must satisfy two conditions: it is an equality of real numbers, in which casts between
+/// floats change nothing; and in the types as they are, it is off by no more than rounding, provided that the
+/// steps of its chains do not magnify rounding.
 pub(super) fn compare(draft: &Draft) -> Compared {
     let precisions = match draft.precision {
-        rule::Precision::F32 => vec![Precision::of(draft)],
+        rule::Precision::F32 => vec![Precision::for_draft(draft)],
         rounding => {
             let tolerance = if rounding == rule::Precision::Bf16 { BF16 } else { F16 };
             let rounded = linear(draft).then_some(Precision { wide: false, tolerance });
@@ -79,7 +79,7 @@ pub(super) fn compare(draft: &Draft) -> Compared {
     compared.into_iter().find(|compared| !matches!(compared, Compared::Agree)).unwrap_or(Compared::Agree)
 }
 
-/// Compares both sides, evaluated in one way.
+/// Compares both sides, evaluated in one precision.
 fn compare_in(draft: &Draft, precision: &Precision) -> Compared {
     let values = evaluate(draft, precision, false);
     let mut strain = None;
@@ -90,7 +90,7 @@ fn compare_in(draft: &Draft, precision: &Precision) -> Compared {
             let what = "the sides differ in value".to_owned();
             Difference { side, what, at: Some((index, left, right)) }
         };
-        // Integers and booleans are exact, whatever is beside them.
+        // Integers and booleans are compared exactly, whatever other types there are.
         if let (Some(left), Some(right)) = (left.to_i64(), right.to_i64()) {
             if let Some(at) = left.iter().zip(&right).position(|(left, right)| left != right) {
                 let difference = differ(at, left[at].to_string(), right[at].to_string());
@@ -132,22 +132,22 @@ fn compare_in(draft: &Draft, precision: &Precision) -> Compared {
     poisoned(draft, precision, &values).map_or(Compared::Agree, Compared::Differ)
 }
 
-/// How an instance is evaluated.
+/// How an instance is evaluated and compared.
 pub(super) struct Precision {
-    /// In `f64`, whatever the types say.
+    /// Whether everything is evaluated in `f64`, whatever its type is.
     pub wide: bool,
     /// The largest relative difference of two sides.
     pub tolerance: f64,
 }
 
 impl Precision {
-    pub fn of(draft: &Draft) -> Self {
+    pub fn for_draft(draft: &Draft) -> Self {
         let has = |dtype: &DType| draft.values.iter().any(|value| value.ty.dtype == *dtype);
         let floats = [DType::BF16, DType::F16, DType::F32, DType::F64];
         let found: Vec<DType> = floats.into_iter().filter(has).collect();
         let named = |op: Op| op.meaning();
         let casts = || draft.values.iter().any(|value| value.op.is_some_and(|op| named(op) == "cast"));
-        // `f32` has not all integers beyond 2^24: to make one of them a float is to round it.
+        // `f32` cannot represent all integers beyond 2^24, so a cast to it may round.
         let whole = |at: usize| matches!(draft.values[at].ty.dtype, DType::I32 | DType::I64);
         let rounds_integers = || {
             let casts = draft.values.iter().filter(|value| value.op.is_some_and(|op| named(op) == "cast"));
@@ -158,31 +158,31 @@ impl Precision {
         match found[..] {
             [] | [DType::F64] => Self { wide: true, tolerance: TOLERANCE },
             [DType::F32] if !rounds_integers() => Self { wide: true, tolerance: TOLERANCE },
-            // A cast to a narrow type is there to round.
+            // A cast to a narrow type rounds on purpose.
             [one @ (DType::F16 | DType::BF16)] if !casts() => {
-                // What a rule writes itself it does not round, and what stands for it in a model is rounded.
+                // A number in the rule's text is exact, but the constant that stands for it in a model is
+                // rounded.
                 let rounded = if rounds(draft) { 4.0 * rounding(one) } else { 0.0 };
                 Self { wide: true, tolerance: TOLERANCE.max(rounded) }
             }
             [DType::BF16, ..] => Self { wide: false, tolerance: BF16 },
             [DType::F16, ..] => Self { wide: false, tolerance: F16 },
-            // One rounding to f32 is 6e-8; a few of them, magnified by differences of values.
+            // One rounding to `f32` is 6e-8; differences of values magnify a few of them.
             [_, ..] => Self { wide: false, tolerance: 1e-4 },
         }
     }
 }
 
-/// Steps that neither magnify what a rounding changes nor make what it changes look large: others have
-/// poles, jumps, or bounds to which all values come near.
+/// Steps that do not magnify rounding errors. Others have poles, jumps, or bounds that many values come near.
 const LINEAR: &[&str] = &["abs", "add", "leaky-relu", "neg", "relu", "rsub", "sub"];
 
-/// Whether rounding can be told from a mistake by the size of the difference.
+/// Whether the size of a difference can tell a mistake from rounding.
 fn linear(draft: &Draft) -> bool {
     let steps = |attrs: &Attrs| attrs.post().iter().all(|step| LINEAR.contains(&step.op));
     draft.values.iter().all(|value| steps(&value.attrs))
 }
 
-/// The largest relative difference between a number and the one of the type that is nearest to it.
+/// The largest relative distance between a number and the nearest number of the type.
 fn rounding(dtype: DType) -> f64 {
     match dtype {
         DType::BF16 => 1.0 / 256.0,
@@ -191,7 +191,7 @@ fn rounding(dtype: DType) -> f64 {
     }
 }
 
-/// Whether a constant that stands for a number of the rule is not that number in its type.
+/// Whether a constant that stands for a number of the rule is rounded in its type.
 fn rounds(draft: &Draft) -> bool {
     (0..draft.values.len()).any(|at| match draft.values[at].leaf.as_ref().map(|leaf| &leaf.values) {
         Some(Filling::Splat(value)) => {
@@ -201,8 +201,8 @@ fn rounds(draft: &Draft) -> bool {
     })
 }
 
-/// The value of everything that either side rests on. With poison, what fills the blocks of a leaf
-/// that is not of its shape is not a number.
+/// Returns the value of everything that either side depends on. With `poison`, the padding of blocked leaves
+/// is filled with NaN.
 fn evaluate(draft: &Draft, precision: &Precision, poison: bool) -> Vec<Option<Tensor>> {
     let roots: Vec<usize> = draft.left.iter().chain(&draft.right).copied().collect();
     let mut values: Vec<Option<Tensor>> = vec![None; draft.values.len()];
@@ -228,7 +228,7 @@ fn eval(op: Op, attrs: &Attrs, operands: &[&Tensor], ty: &TensorType, wide: bool
     if wide { widen(&op.evaluate(attrs, operands, &widened(ty))) } else { op.evaluate(attrs, operands, ty) }
 }
 
-/// The same values in `f64`, of any floating-point type. A new number is `f32` whatever is asked of it.
+/// The same values in `f64`, for any floating-point type. Numbers inside rules are always created as `f32`.
 fn widen(tensor: &Tensor) -> Tensor {
     if !tensor.ty().dtype.is_float() || tensor.ty().dtype == DType::F64 {
         return tensor.clone();
@@ -238,13 +238,14 @@ fn widen(tensor: &Tensor) -> Tensor {
     values.to_layout(&layout).on(tensor.ty().device)
 }
 
-/// Ops with poles: no number comes of them where there is none, and not only of what is too large.
+/// Ops with poles: they return NaN or infinity where they are undefined, and not only when values are too
+/// large.
 const POLES: &[&str] = &["log", "div", "reciprocal", "sqrt", "mod", "pow", "batch-norm", "instance-norm"];
-/// Ops that are zero nowhere, but for numbers that `f64` has not.
+/// Ops that are never zero, unless `f64` underflows.
 const NOWHERE_ZERO: &[&str] = &["exp", "sigmoid", "softmax"];
 
-/// Whether `f64` was left on the way to a result: an infinity, or what is no number, comes of finite operands,
-/// or a zero of an op that has none.
+/// Whether `f64` was not enough on the way to a result: finite operands give an infinity or NaN, or an op
+/// that is never zero gives zero.
 fn strained(draft: &Draft, values: &[Option<Tensor>]) -> bool {
     let finite = |value: &Tensor| value.to_f64().iter().all(|one| one.is_finite());
     let numbers = |at: &usize| values[*at].as_ref().is_none_or(finite);
@@ -304,7 +305,7 @@ fn padding_is_zero(value: &Tensor) -> bool {
         || value.to_layout(&Layout::PLAIN).to_layout(&ty.layout).bytes() == value.bytes()
 }
 
-/// The same value with what pads its blocks not a number.
+/// The same value with NaN in the padding of its blocks.
 fn with_poison(tensor: Tensor) -> Tensor {
     let ty = tensor.ty().clone();
     if !ty.layout.pads(&ty.shape) || ty.dtype != DType::F64 {
@@ -321,8 +322,8 @@ fn with_poison(tensor: Tensor) -> Tensor {
     tensor
 }
 
-/// No logical element depends on padding, on either side: with the leaves' padding poisoned, all
-/// elements are what they were.
+/// Checks that no logical element depends on padding, on either side: with NaN in the padding of the leaves,
+/// all elements keep their values.
 fn poisoned(draft: &Draft, precision: &Precision, clean: &[Option<Tensor>]) -> Option<Difference> {
     let pads = |ty: &TensorType| ty.layout.pads(&ty.shape);
     if !precision.wide || !draft.values.iter().any(|value| value.leaf.is_some() && pads(&value.ty)) {
@@ -335,7 +336,9 @@ fn poisoned(draft: &Draft, precision: &Precision, clean: &[Option<Tensor>]) -> O
         if let Some(at) = first_difference(&clean, &dirty, precision.tolerance) {
             let index = index_of(at, &draft.values[*root].ty.shape);
             let side = side % draft.left.len();
-            let what = "an element depends on padding (left: as it is, right: padding poisoned)".to_owned();
+            let what =
+                "an element depends on padding (left: with zero padding, right: with NaN in the padding)"
+                    .to_owned();
             return Some(Difference {
                 side,
                 what,

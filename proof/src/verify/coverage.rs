@@ -1,38 +1,37 @@
-//! What the instances of a rule had in them: coverage is stated, not assumed.
+//! Counts what the instances of a rule contained, so that reports can state the coverage.
 
 use super::check::Precision;
 use super::draft::Draft;
 use ovolo::rule::{self, Expr, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The feature of instances that are compared in the types as they are, with their rounding.
+/// The name for instances that are compared in the types as they are, with their rounding.
 pub const COARSE: &str = "compared coarsely";
 
-/// The feature of instances for which smaller values were drawn: with those drawn first, `f64` has not what
-/// comes of them on the way to one side.
+/// The name for instances whose values had to be drawn smaller, because the first ones overflowed `f64` on
+/// the way to one side.
 pub const OVERFLOW: &str = "overflow, drawn smaller";
 
-/// Coverage of one rule.
+/// The coverage of one rule.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Coverage {
-    /// Distinct tuples of the left sides' leaf types.
+    /// The number of distinct lists of leaf types on the left sides.
     pub shapes: usize,
     /// Element types of leaves.
     pub dtypes: Vec<String>,
     /// Ranks of the results.
     pub ranks: Vec<usize>,
-    /// Distinct attributes of the left sides' ops.
+    /// The number of distinct attribute lists of the left sides' ops.
     pub attributes: usize,
-    /// Instances that had a feature: `padding`, `broadcast`, `size 1`, `odd channels`,
-    /// `attribute not at its default`, [`COARSE`], [`OVERFLOW`], and each alternative of an `any` guard that
-    /// held.
+    /// How many instances had a feature: `padding`, `broadcast`, `size 1`, `odd channels`, `attribute not at
+    /// its default`, [`COARSE`], [`OVERFLOW`], and each alternative of an `any` guard that held.
     pub features: BTreeMap<String, usize>,
-    /// Of the first of those that overflowed, what was seen: equal as real numbers, the sides are not equal in
-    /// numbers of so many bits.
+    /// What was seen on the first instance that overflowed. The sides are equal as real numbers, but not in
+    /// floating-point numbers of 64 bits.
     pub overflow: Option<String>,
 }
 
-/// Gathers coverage.
+/// Collects coverage while a rule is verified.
 #[derive(Default)]
 pub(super) struct Seen {
     shapes: BTreeSet<String>,
@@ -57,8 +56,8 @@ impl Seen {
                 feature("padding");
             }
         }
-        // A rule that rounds is held to real numbers as well.
-        if draft.precision == rule::Precision::F32 && !Precision::of(draft).wide {
+        // A rule that declares a precision is compared in `f64` as well, so it is not coarse.
+        if draft.precision == rule::Precision::F32 && !Precision::for_draft(draft).wide {
             feature(COARSE);
         }
         if let Some(what) = &draft.overflow {
@@ -114,7 +113,7 @@ impl Seen {
         }
     }
 
-    /// What was gathered.
+    /// Returns the coverage collected so far.
     pub fn coverage(self) -> Coverage {
         Coverage {
             shapes: self.shapes.len(),

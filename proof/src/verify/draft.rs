@@ -1,4 +1,4 @@
-//! A draft: the values of one instance of a rule, its leaves, and what its variables stand for.
+//! A draft: the values of one instance of a rule, its leaves, and what its variables are bound to.
 
 use super::rng::Rng;
 use super::value::Values;
@@ -10,9 +10,9 @@ use ovolo::rule::{AttrVar, Bindings, Expr, Fact, OperandVar, Precision, RestVar,
 use ovolo::tensor::{DType, Tensor, TensorType};
 use std::sync::{Arc, OnceLock};
 
-/// Ops of more operations than this are not evaluated: the reference is slow.
+/// The most operations of an op that is evaluated, because the reference is slow.
 const OPERATIONS: f64 = 1e8;
-/// Constants of at most so many elements are known to guards by their value, as in the e-graph.
+/// The most elements of a constant whose value guards may read, as in the e-graph.
 const SMALL: usize = 64;
 
 /// A leaf: the operand that a variable or a number stands for.
@@ -20,7 +20,7 @@ const SMALL: usize = 64;
 pub(super) struct Leaf {
     /// Whether it is a constant.
     pub constant: bool,
-    /// What its values are drawn from.
+    /// Where its values come from.
     pub values: Filling,
     value: OnceLock<Tensor>,
 }
@@ -28,20 +28,20 @@ pub(super) struct Leaf {
 /// Where a leaf's values come from.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Filling {
-    /// This value throughout.
+    /// The same value everywhere.
     Splat(f64),
-    /// Drawn with this seed.
+    /// Random values with this seed.
     Drawn(Values, u64),
-    /// The text form's seeded values.
+    /// The text form's random values with this seed.
     Seeded(u64),
-    /// These, in order.
+    /// The listed values, in order.
     Given(Vec<f64>),
-    /// These integers, in order: beyond 2^53 `f64` has not all of them.
+    /// The listed integers, in order. `f64` cannot represent all of them beyond 2^53.
     Whole(Vec<i64>),
 }
 
 impl Leaf {
-    /// A leaf that is not filled yet.
+    /// Returns a leaf whose tensor is not computed yet.
     pub fn new(constant: bool, values: Filling) -> Self {
         Self { constant, values, value: OnceLock::new() }
     }
@@ -58,22 +58,22 @@ pub(super) struct Value {
     pub inputs: Vec<usize>,
     /// Its type.
     pub ty: TensorType,
-    /// The leaf, where it is one.
+    /// The leaf, if it is one.
     pub leaf: Option<Leaf>,
     /// Whether it is computed from constants alone.
     pub constant: bool,
-    /// Elements to fill, or operations to evaluate: what making it costs.
+    /// The work to compute it: elements to fill, or operations to evaluate.
     pub work: f64,
 }
 
-/// The values of an instance, operands before their users, and what the rule's variables stand for.
+/// The values of an instance, operands before their users, and what the rule's variables are bound to.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
     /// The most elements of a value.
     pub largest: usize,
-    /// What the rule calls its variables, for reasons.
+    /// The rule's names of its variables, for messages.
     pub names: Option<Arc<Names>>,
-    /// What the rule rounds to.
+    /// The precision that the rule rounds to.
     pub precision: Precision,
     /// The values.
     pub values: Vec<Value>,
@@ -89,12 +89,12 @@ pub(super) struct Draft {
     pub left: Vec<usize>,
     /// The right sides.
     pub right: Vec<usize>,
-    /// What was seen with larger values, of which `f64` has not what comes: these are smaller.
+    /// What differed with larger values, which overflowed `f64`, if these were drawn smaller.
     pub overflow: Option<String>,
 }
 
 impl Draft {
-    /// Nothing, of no rule, and values of at most so many elements.
+    /// Returns a draft without values or variables. A value may have at most `largest` elements.
     pub fn empty(largest: usize) -> Self {
         Self {
             largest,
@@ -111,7 +111,7 @@ impl Draft {
         }
     }
 
-    /// Nothing bound.
+    /// Returns a draft without values, whose variables are those of a rule, all unbound.
     pub fn new(rule: &Rule, largest: usize) -> Self {
         Self {
             precision: rule.precision,
@@ -123,21 +123,21 @@ impl Draft {
         }
     }
 
-    /// That a value of this type is not too large to be made.
+    /// Checks that a value of this type is small enough to evaluate.
     ///
     /// # Errors
-    /// That it is.
+    /// A message if it is too large.
     pub fn fits(&self, ty: &TensorType) -> Result<(), String> {
         if ovolo::tensor::size_error(ty).is_some() || ty.layout.padded_count(&ty.shape) > self.largest {
             return Err(format!(
-                "a value of type {ty} has more than {} elements, which is not evaluated",
+                "a value of type {ty} has more than {} elements, too many to evaluate",
                 self.largest
             ));
         }
         Ok(())
     }
 
-    /// What making all values costs.
+    /// The work to compute all values.
     pub fn work(&self) -> f64 {
         self.values.iter().map(|value| value.work).sum()
     }
@@ -145,7 +145,7 @@ impl Draft {
     /// Adds a leaf.
     ///
     /// # Errors
-    /// That it is too large.
+    /// A message if it is too large.
     pub fn leaf(&mut self, ty: TensorType, constant: bool, values: Filling) -> Result<usize, String> {
         self.fits(&ty)?;
         let leaf = Leaf::new(constant, values);
@@ -163,13 +163,13 @@ impl Draft {
         Ok(self.values.len() - 1)
     }
 
-    /// Adds an op's value.
+    /// Adds the result of an op and returns its index.
     ///
     /// # Errors
-    /// Why the op cannot be typed.
+    /// The reason if the op cannot be typed or is too large to evaluate.
     pub fn op(&mut self, op: Op, attrs: Attrs, inputs: Vec<usize>) -> Result<usize, String> {
         let attrs = op::complete(op, attrs);
-        // What infer is called with, the verifier has checked elsewhere.
+        // The op's `infer` relies on complete attributes and a correct number of operands.
         if let Some(wrong) = op::attr_errors(op, &attrs).into_iter().next() {
             return Err(format!("`{}`: {wrong}", op.name));
         }
@@ -183,15 +183,15 @@ impl Draft {
         #[allow(clippy::cast_precision_loss)]
         let work = (op.flops)(&attrs, &types, &ty) + ty.shape.count() as f64;
         if work > OPERATIONS {
-            return Err(format!("`{}` of {work:.0e} operations is not evaluated", op.name));
+            return Err(format!("`{}` of {work:.0e} operations is too slow to evaluate", op.name));
         }
         let constant = inputs.iter().all(|input| self.values[*input].constant);
         self.values.push(Value { op: Some(op), attrs, inputs, ty, leaf: None, constant, work });
         Ok(self.values.len() - 1)
     }
 
-    /// The first so many values, which are the left sides, with every floating-point number that is drawn
-    /// brought within this of zero, and in order; `None` where all are.
+    /// Returns the first `count` values, which are the left sides, with floating-point values scaled down to
+    /// at most `most` in magnitude; their order is kept. `None` if none is larger.
     pub fn smaller(&self, count: usize, most: f64) -> Option<Self> {
         let mut smaller = Self { right: Vec::new(), ..self.clone() };
         smaller.values.truncate(count);
@@ -220,14 +220,14 @@ impl Draft {
         changed.then_some(smaller)
     }
 
-    /// The largest number of a leaf.
+    /// The largest magnitude of the floating-point leaves.
     pub fn largest_number(&self) -> f64 {
         let leaves = (0..self.values.len()).filter(|at| self.values[*at].ty.dtype.is_float());
         let numbers = leaves.filter_map(|at| self.tensor(at)).flat_map(Tensor::to_f64);
         numbers.fold(0.0, |largest, one| largest.max(one.abs()))
     }
 
-    /// The value of a leaf.
+    /// The tensor of a leaf.
     pub fn tensor(&self, at: usize) -> Option<&Tensor> {
         let value = &self.values[at];
         let leaf = value.leaf.as_ref()?;
@@ -240,7 +240,7 @@ impl Draft {
         Fact { ty: &value.ty, constant: value.constant, value: if known { self.tensor(at) } else { None } }
     }
 
-    /// The right sides in words: what is computed of what.
+    /// Describes the right sides: each value with its op, attributes, operands and type.
     pub fn shown(&self) -> String {
         let mut text = String::new();
         for at in self.below(&self.right) {
@@ -252,7 +252,7 @@ impl Draft {
         text
     }
 
-    /// The values that these rest on, themselves included, in order.
+    /// Returns the values that `roots` depend on, including the roots, in order.
     pub fn below(&self, roots: &[usize]) -> Vec<usize> {
         let mut wanted = vec![false; self.values.len()];
         for root in roots {
@@ -287,15 +287,15 @@ impl Bindings for Draft {
     }
 }
 
-/// Exponents: those that undo each other, that keep a sign or lose it, and that make one of everything.
+/// Exponents: pairs that undo each other, some that keep a sign, some that lose it, and 0.
 const EXPONENTS: &[f64] = &[2.0, 2.0, 0.5, 0.5, 1.0, 3.0, 0.0, -1.0, -2.0, 1.5];
 
-/// The value of a leaf of this type.
+/// Returns the tensor of a leaf of this type, computed once.
 pub(super) fn filled<'a>(ty: &TensorType, leaf: &'a Leaf) -> &'a Tensor {
     leaf.value.get_or_init(|| fill(ty, &leaf.values))
 }
 
-/// The values of a leaf; padding is zero.
+/// Computes the tensor of a leaf; padding is zero.
 #[allow(clippy::cast_precision_loss)]
 fn fill(ty: &TensorType, filling: &Filling) -> Tensor {
     let (values, seed) = match filling {
@@ -317,10 +317,10 @@ fn fill(ty: &TensorType, filling: &Filling) -> Tensor {
         Filling::Drawn(values, seed) => (*values, *seed),
     };
     let mut rng = Rng::new(seed, "values", 0);
-    // Far from zero, too: bounds such as those of `clip` must be reached.
+    // Some values are far from zero, so that bounds such as those of `clip` are reached.
     let scale = rng.pick(&[1.0, 1.0, 1.0, 4.0]);
     let positive = values == Values::Positive || values == Values::Any && rng.percent(40);
-    // One exponent for all elements, mostly, as models have it.
+    // Mostly one exponent for all elements, as in real models.
     let exponent = (values == Values::Exponent && rng.percent(70)).then(|| rng.pick(EXPONENTS));
     let drawn: Vec<f64> = (0..ty.shape.count())
         .map(|_| match (values, ty.dtype) {

@@ -1,9 +1,8 @@
-//! Values at which rules break that hold everywhere else: ties, zeros, halves, whole numbers, what
-//! stands in the rule, the ends of integer types.
+//! Values at which rules fail that hold everywhere else: ties, zeros, halves, integers, numbers in the rule,
+//! and the limits of integer types.
 //!
-//! Drawn floats are never equal to each other or to anything that is written, so that `greater` is
-//! `greater-equal` on them. An instance at the edge fills its leaves from a few values that they have
-//! in common: a tie is as likely as not.
+//! Random floats are never equal to each other or to a literal, so that `greater` and `greater-equal` agree
+//! on them. An edge instance fills its leaves from a small pool of shared values, so that ties are likely.
 
 use super::draft::{Draft, Filling, Leaf};
 use super::rng::Rng;
@@ -13,23 +12,26 @@ use ovolo::op::Op;
 use ovolo::rule::{AttrPattern, Expr, Pattern, Precision, Rule, Template};
 use ovolo::tensor::DType;
 
-/// How many instances in a hundred are at the edge.
+/// The percentage of instances that use edge values.
 const SHARE: usize = 30;
-/// Of those with integers: few are of each type, and each has ends, and squares beyond them.
+/// The same for instances with integers. Few instances have each integer type, and each type has limits, and
+/// squares beyond them.
 const WHOLE_SHARE: usize = 60;
-/// How many pools of integers in a hundred have an end of their type for certain, and how many a number
-/// whose square is beyond it: few instances are of each.
+/// The percentage of integer pools that surely contain a limit of their type, and of those that contain a
+/// number whose square overflows; few instances have each type.
 const ENDS: usize = 60;
-/// How many pools in a hundred have what a cast takes apart or makes equal: with some, nothing else.
+/// The percentage of pools that contain values that a cast separates or makes equal; some of these contain
+/// nothing else.
 const TAKEN_APART: usize = 50;
-/// How many pools in a hundred have what is no number, where the rule asks for it.
+/// The percentage of pools that contain NaN, if the rule tests for it.
 const NO_NUMBERS: usize = 70;
-/// How many pools in a hundred have the large numbers of a rule: they hide what small ones show.
+/// The percentage of pools that contain the rule's large numbers. Large numbers hide what small ones would
+/// show.
 const LARGE_SHARE: usize = 50;
 
-/// What is drawn for any float: sums and products of a few are exact in every type.
+/// Values for every float type: sums and products of a few of them are exact in each.
 const FLOATS: &[f64] = &[0.0, 0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.0, -2.0, 2.5, -2.5, 3.0, -3.0];
-/// For floats of 32 bits and more, too.
+/// More values for floats of 32 bits or more.
 const LARGE: &[f64] = &[40.0, -40.0, 300.0, -300.0, 4097.0, -4097.0];
 const I8: &[f64] = &[0.0, 1.0, -1.0, 2.0, 3.0, -3.0, 64.0, 100.0, 127.0, -127.0, -128.0];
 const U8: &[f64] = &[0.0, 1.0, 2.0, 3.0, 64.0, 127.0, 128.0, 200.0, 255.0];
@@ -53,7 +55,7 @@ const I64: &[i64] = &[
     i64::MIN,
     i64::MAX,
 ];
-/// Numbers whose squares are beyond the type, and wrap: to below zero, to zero, to less than they are.
+/// Numbers whose squares overflow the type and wrap: to a negative number, to zero, or to a smaller number.
 const WRAP_I8: &[f64] = &[12.0, -12.0, 13.0, 16.0];
 const WRAP_U8: &[f64] = &[16.0, 17.0, 20.0, 129.0];
 const WRAP_I32: &[f64] = &[50_000.0, -50_000.0, 46_341.0, 65_536.0];
@@ -61,21 +63,21 @@ const WRAP_I64: &[i64] = &[3_037_000_500, -3_037_000_500, 4_000_000_000, 1 << 32
 const I32_MOST: f64 = 2_147_483_647.0;
 const I32_LEAST: f64 = -2_147_483_648.0;
 
-/// What a narrower type that the instance casts to has not: for `f16` what is beyond its range, for `f32`
-/// what is beyond that of it; and what is so small that it is zero there.
+/// Values that do not exist in `f16`, to which the instance casts: beyond its range, or so small that they
+/// become zero. The same for `f32` below.
 const BEYOND_F16: &[f64] = &[70_000.0, -1e5, 1e-8, -1e-9];
-/// What rounds to the largest of `f16`, and in `bf16` to more than that.
+/// Values that round to the largest `f16`, but to a larger number in `bf16`.
 const LARGEST_F16: &[f64] = &[65_510.0, -65_510.0];
 const BEYOND_F32: &[f64] = &[1e39, -1e40, 1e-50, -1e-60];
-/// Floats that an integer type has not: a cast gives its ends, and one by a wider type what wraps.
+/// Floats outside an integer type: a cast saturates, and a cast by way of a wider type wraps.
 const OUTSIDE_I32: &[f64] = &[3e9, -3e9, 4_294_967_296.0, -1e12];
 const OUTSIDE_I64: &[f64] = &[1e19, -1e19, 1e25, -1e30];
-/// The first integers that a float of 24 or 53 bits has not, and others like them.
+/// Integers that a float of 24 or 53 mantissa bits cannot represent.
 const BEYOND_24: &[i64] = &[16_777_217, -16_777_219, 33_554_435];
 const BEYOND_I32: &[f64] = &[16_777_217.0, -16_777_219.0, 33_554_435.0];
 const BEYOND_53: &[i64] = &[9_007_199_254_740_993, -9_007_199_254_740_995, 16_777_217];
 
-/// Numbers of a type that a cast makes equal.
+/// Pairs of different numbers that a cast makes equal.
 struct Twins {
     from: &'static [DType],
     to: &'static [DType],
@@ -84,7 +86,7 @@ struct Twins {
 
 const F32_UP: &[DType] = &[DType::F32, DType::F64];
 const WHOLE_UP: &[DType] = &[DType::I32, DType::I64];
-/// Every two are next to each other, or nearly so, in the wider type.
+/// The two numbers of a pair are neighbours, or nearly so, in the wider type.
 const TWINS: &[Twins] = &[
     Twins {
         from: &[DType::F64],
@@ -101,18 +103,18 @@ const TWINS: &[Twins] = &[
     },
     Twins { from: WHOLE_UP, to: &[DType::F16], pairs: &[[2048.0, 2049.0], [-4096.0, -4097.0]] },
     Twins { from: WHOLE_UP, to: &[DType::BF16], pairs: &[[256.0, 257.0], [-512.0, -513.0]] },
-    // A whole number and what a cast cuts off.
+    // An integer, and a float that a cast truncates to it.
     Twins { from: F32_UP, to: &[DType::I8, DType::I32, DType::I64], pairs: &[[1.0, 1.5], [-2.0, -2.5]] },
     Twins { from: WHOLE_UP, to: &[DType::I8, DType::U8], pairs: &[[1.0, 257.0], [127.0, -129.0]] },
 ];
-/// No `f64` are these.
+/// Pairs of integers that become equal as `f64`.
 const TWINS_53: &[[i64; 2]] = &[
     [9_007_199_254_740_992, 9_007_199_254_740_993],
     [-9_007_199_254_740_994, -9_007_199_254_740_995],
     [4_611_686_018_427_387_904, 4_611_686_018_427_387_905],
 ];
 
-/// Two numbers of a type that one of the casts makes equal.
+/// Draws a pair of numbers of a type that one of the casts makes equal.
 fn twins(dtype: DType, casts: &[DType], rng: &mut Rng) -> Option<[f64; 2]> {
     let fitting = TWINS.iter().filter(|one| one.from.contains(&dtype));
     let fitting: Vec<&Twins> = fitting.filter(|one| one.to.iter().any(|to| casts.contains(to))).collect();
@@ -122,16 +124,16 @@ fn twins(dtype: DType, casts: &[DType], rng: &mut Rng) -> Option<[f64; 2]> {
     })
 }
 
-/// Whether a power is taken of what a rule's right sides round: whether an exponent is a whole number, and
-/// so whether a negative base has that power, hangs on its last bit.
+/// Whether the instance takes a power. If a rule's right sides round, the last bit decides whether an
+/// exponent is an integer, and so whether a negative base has a power.
 pub(super) fn powers(draft: &Draft) -> bool {
     let power = |step: &Step| matches!(step.op, "pow" | "rpow");
     draft.values.iter().any(|value| value.attrs.post().iter().any(power))
 }
 
-/// Whether a rule's right sides round what is exact on the left, as transforms do that divide by what is no power of
-/// two: a sum that is zero comes out of them as 1e-17, and a step with a pole there (`pow`, `div`) tells the two apart,
-/// which no rule is to blame for.
+/// Whether a rule's right sides round where the left sides are exact, as transforms that divide by numbers
+/// other than powers of two do. There a sum that should be zero is 1e-17, and a step with a pole at zero
+/// (`pow`, `div`) gives different results. The rule is not wrong for that reason.
 pub(super) fn rounds(rule: &Rule) -> bool {
     fn inexact(template: &Template) -> bool {
         match template {
@@ -163,7 +165,7 @@ pub(super) fn targets(rule: &Rule) -> Vec<DType> {
     found
 }
 
-/// Whether one of a rule's sides asks whether a value is no number.
+/// Whether one of a rule's sides tests for NaN.
 pub(super) fn asks_for_none(rule: &Rule) -> bool {
     fn asks(op: Op) -> bool {
         op.meaning() == "isnan"
@@ -181,7 +183,7 @@ pub(super) fn asks_for_none(rule: &Rule) -> bool {
     rule.from.iter().any(left) || rule.to.iter().any(right)
 }
 
-/// Numbers that a rule's sides hold.
+/// The numbers in a rule's sides.
 pub(super) fn literals(rule: &Rule) -> Vec<f64> {
     let mut found = Vec::new();
     rule.from.iter().for_each(|pattern| of_pattern(pattern, &mut found));
@@ -243,11 +245,11 @@ fn of_attrs(attrs: &Attrs, found: &mut Vec<f64>) {
     attrs.iter().for_each(|(_, value)| of_attr(value, found));
 }
 
-/// A number that is one of these, near to it, twice as far from zero, or on the other side of it; or between
-/// two of them. Real numbers have one zero.
+/// Draws one of these numbers, or one close to it, double or half of it, its negative, or the mean of two of
+/// them. Negative zero is returned as zero.
 pub(super) fn beside(rng: &mut Rng, numbers: &[f64]) -> f64 {
     let one = rng.pick(numbers);
-    // One more than a million is a million to whoever compares.
+    // Beyond a million, a step of 1 is smaller than the tolerance.
     let step = if one.abs() < LARGE_NUMBER { 1.0 } else { one.abs() / 8.0 };
     let beside = match rng.below(12) {
         0..=2 => one,
@@ -263,19 +265,19 @@ pub(super) fn beside(rng: &mut Rng, numbers: &[f64]) -> f64 {
     beside + 0.0
 }
 
-/// What a rule says of values at the edge.
+/// What a rule contributes to edge values.
 pub(super) struct Edge {
-    /// Numbers that it holds.
+    /// The numbers in the rule.
     pub literals: Vec<f64>,
     /// Element types that its right sides cast to.
     pub targets: Vec<DType>,
-    /// Whether it asks what is no number: then some of the values are none.
+    /// Whether it tests for NaN, so that some of the values must be NaN.
     pub none: bool,
 }
 
 impl Edge {
-    /// Now and then fills a draft's leaves from a few values at the edge. What must have a certain value
-    /// keeps it, and so do exponents and positions in an axis.
+    /// Sometimes fills a draft's leaves from small pools of edge values. Leaves with a fixed value keep it,
+    /// and so do exponents and indices.
     pub fn fill(&self, draft: &mut Draft, rng: &mut Rng) {
         let whole = draft.values.iter().any(|value| {
             let dtype = value.ty.dtype;
@@ -330,7 +332,7 @@ impl Edge {
     }
 }
 
-/// Whether a leaf must be positive; `None` of one that must be more than that.
+/// Whether a leaf must be positive; `None` if it has a fixed value or another restriction.
 fn positive(leaf: &Leaf) -> Option<bool> {
     match leaf.values {
         Filling::Seeded(_) | Filling::Drawn(Values::Any, _) => Some(false),
@@ -342,10 +344,11 @@ fn positive(leaf: &Leaf) -> Option<bool> {
     }
 }
 
-/// Numbers of a rule from here on are drawn less often, and what is beside them is farther from them.
+/// From this magnitude on, a rule's numbers are drawn less often, and the numbers close to them are farther
+/// away.
 const LARGE_NUMBER: f64 = 1e6;
 
-/// A few values of an element type; 64-bit integers are no `f64`.
+/// A small pool of values of an element type. `f64` cannot represent all 64-bit integers.
 enum Pool {
     Any(Vec<f64>),
     Whole(Vec<i64>),
@@ -391,8 +394,8 @@ fn integers(positive: bool, written: &[f64], casts: &[DType], rng: &mut Rng) -> 
     if some.is_empty() { vec![1] } else { some }
 }
 
-/// Puts two numbers that a cast makes equal among others, or in their place: what is larger than both would
-/// be what is found.
+/// Adds a pair of numbers that a cast makes equal to a pool, or replaces the pool by the pair: a value larger
+/// than both would hide them in a maximum.
 fn join<T: Copy>(some: &mut Vec<T>, pair: Option<[T; 2]>, rng: &mut Rng) {
     let Some(pair) = pair.filter(|_| rng.percent(TAKEN_APART)) else { return };
     if rng.percent(50) {
@@ -401,14 +404,14 @@ fn join<T: Copy>(some: &mut Vec<T>, pair: Option<[T; 2]>, rng: &mut Rng) {
     some.extend(pair);
 }
 
-/// A few values of an element type.
+/// Draws a small pool of values of an element type.
 fn pool(dtype: DType, positive: bool, written: &[f64], casts: &[DType], rng: &mut Rng) -> Vec<f64> {
     let all: Vec<f64> = match dtype {
         DType::I8 => I8.to_vec(),
         DType::U8 | DType::Bool => U8.to_vec(),
         DType::I32 | DType::I64 => I32.to_vec(),
         DType::F16 | DType::BF16 => FLOATS.to_vec(),
-        // Large ones seldom: they hide what small ones show.
+        // Large values are rare, because they hide what small ones would show.
         DType::F32 | DType::F64 if rng.percent(20) => [FLOATS, LARGE].concat(),
         DType::F32 | DType::F64 => FLOATS.to_vec(),
     };
@@ -440,7 +443,7 @@ fn pool(dtype: DType, positive: bool, written: &[f64], casts: &[DType], rng: &mu
         let near = beside(rng, written);
         let near = if dtype.is_float() { near } else { near.round() };
         let (least, most) = range(dtype);
-        // Narrow floats round: numbers about a rule's own small ones are no other numbers.
+        // Narrow floats round: numbers close to one of the rule's own would round to it.
         let rounds = matches!(dtype, DType::F16 | DType::BF16) && near.abs() > 100.0;
         if (least..=most).contains(&near) && (!rounds || near.abs() >= LARGE_NUMBER) {
             some.push(near);
@@ -451,7 +454,7 @@ fn pool(dtype: DType, positive: bool, written: &[f64], casts: &[DType], rng: &mu
     if some.is_empty() { vec![1.0] } else { some }
 }
 
-/// Numbers of a type that a type which the instance casts to has not, a list for each way to lose them.
+/// Lists of numbers that the types the instance casts to cannot represent, one list for each kind of loss.
 fn beyond(dtype: DType, casts: &[DType]) -> Vec<&'static [f64]> {
     let to = |dtype: DType| casts.contains(&dtype);
     let (wide, narrow) = (matches!(dtype, DType::F32 | DType::F64), dtype == DType::BF16);
@@ -466,7 +469,7 @@ fn beyond(dtype: DType, casts: &[DType]) -> Vec<&'static [f64]> {
     lists.into_iter().filter(|(lost, _)| *lost).map(|(_, numbers)| numbers).collect()
 }
 
-/// The least and the most finite number of a type.
+/// The least and the largest finite number of a type.
 fn range(dtype: DType) -> (f64, f64) {
     match dtype {
         DType::Bool => (0.0, 1.0),

@@ -1,5 +1,5 @@
-//! Left sides for a rule: types and attributes by wishes from the root down, then typed from the
-//! leaves up.
+//! Generates left sides for a rule: wanted types and attributes are passed from the root down, then the
+//! values are typed from the leaves up.
 
 use super::draft::{Draft, Filling};
 use super::edge::{self, Edge};
@@ -15,27 +15,27 @@ use ovolo::rule::{AttrPattern, Interval, Pattern, RestVar, Rule};
 use ovolo::tensor::{DType, TensorType};
 use std::sync::Arc;
 
-/// Draws left sides of one rule.
+/// Generates left sides of one rule.
 pub(super) struct Generator<'a> {
     rule: &'a Rule,
     hints: Hints,
     palette: Palette,
     names: Arc<Names>,
-    /// What values at the edge are; `None` where the rule has none of those.
+    /// The edge values; `None` for rules to which they do not apply.
     edge: Option<Edge>,
 }
 
-/// The most values that a rest stands for.
+/// The most values that a rest is bound to.
 const LONGEST_REST: usize = 6;
-/// The most that a guard may wish for.
+/// The largest length that a guard may demand of a rest.
 const LONGEST_WISHED: usize = 16;
-/// How many roots in a hundred are of any rank, whatever is known of it.
+/// The percentage of roots whose rank is drawn freely, whatever is known about it.
 const FREE: usize = 6;
-/// The most values of a rest that others follow.
+/// The most values of a rest that is not the last operand.
 const MIDDLE_REST: usize = 3;
 
 impl<'a> Generator<'a> {
-    /// For one rule.
+    /// Returns a generator for one rule.
     pub fn new(rule: &'a Rule, palette: &Palette) -> Self {
         let numbers = edge::literals(rule);
         let palette = palette.with(&hint::wishes(rule), &numbers);
@@ -47,17 +47,17 @@ impl<'a> Generator<'a> {
         Self { rule, hints: Hints::new(rule), palette, names: Arc::new(Names::of(rule)), edge }
     }
 
-    /// One left side; it need not satisfy the guards.
+    /// Generates one left side; the guards may still refuse it.
     ///
     /// # Errors
-    /// What does not fit.
+    /// The reason if the parts do not fit together.
     pub fn left(&self, rng: &mut Rng) -> Result<Draft, String> {
         let mut draft = Draft::new(self.rule, self.palette.largest);
         draft.names = Some(Arc::clone(&self.names));
         let dtype = self.hints.dtype(rng, &self.palette);
         for pattern in &self.rule.from {
             let wish = match draft.left.first() {
-                // Further results are of the first one's type as often as not.
+                // Further results often have the type of the first one.
                 Some(first) if rng.percent(70) => draft.values[*first].ty.clone(),
                 _ => self.root(pattern, dtype, rng),
             };
@@ -66,15 +66,17 @@ impl<'a> Generator<'a> {
         }
         match &self.edge {
             Some(edge) => edge.fill(&mut draft, rng),
-            None if edge::powers(&draft) => return Err("a power is taken of what the rule rounds".into()),
+            None if edge::powers(&draft) => {
+                return Err("the instance takes a power, and the rule's right sides round".into());
+            }
             None => {}
         }
         Ok(draft)
     }
 
-    /// The wished type of the first result.
+    /// Draws the wanted type of the first result.
     fn root(&self, pattern: &Pattern, dtype: DType, rng: &mut Rng) -> TensorType {
-        // What is read off may say too much: now and then it is left to chance.
+        // The hints may be too strict, so they are sometimes ignored.
         let rank = match self.rank(pattern).filter(|_| !rng.percent(FREE)) {
             Some(Rank::Exactly(rank)) => rank,
             Some(Rank::AtLeast(least)) => self.palette.rank_from(rng, least),
@@ -88,7 +90,7 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// What the pattern and the guards say of the rank of a pattern's value.
+    /// What the pattern and the guards tell about the rank of a pattern's value.
     fn rank(&self, pattern: &Pattern) -> Option<Rank> {
         match pattern {
             Pattern::Operand(var) => self.hints.rank(var.0),
@@ -100,10 +102,11 @@ impl<'a> Generator<'a> {
                     AttrPattern::Var(_) => None,
                 });
                 let fixed = literals.fold(Attrs::new(), |attrs, (name, value)| attrs.with(name, value));
-                // A value of few dimensions broadcasts, and says nothing of the result.
+                // A value of low rank broadcasts, so it tells nothing about the result.
                 let ranks = children.iter().filter_map(|child| self.rank(child));
                 let ranks = ranks.filter(|rank| rank.least() > 1 || children.len() == 1);
-                // Of several the largest; where it is not known, what is known is the least.
+                // The result has the largest rank of its operands; if one is only known to be at least some
+                // rank, so is the result.
                 let ranks = ranks.reduce(|one, other| match (one, other) {
                     (Rank::Exactly(one), Rank::Exactly(other)) => Rank::Exactly(one.max(other)),
                     _ => Rank::AtLeast(one.least().max(other.least())),
@@ -113,7 +116,7 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// What the pattern, the guards and what is drawn already say of the element type of a pattern's value.
+    /// What the pattern, the guards and the values so far tell about the element type of a pattern's value.
     fn element(&self, pattern: &Pattern, draft: &Draft) -> Option<DType> {
         match pattern {
             Pattern::Operand(var) => match draft.operands[var.0] {
@@ -165,7 +168,9 @@ impl<'a> Generator<'a> {
                 }
                 Ok(leaf)
             }
-            Pattern::Rest(_) | Pattern::Optional(_) => Err("a rest stands among operands".into()),
+            Pattern::Rest(_) | Pattern::Optional(_) => {
+                Err("a rest stands in the place of one operand".into())
+            }
             Pattern::Op { op, .. } => self.op(*op, pattern, wish, draft, rng),
         }
     }
@@ -190,9 +195,9 @@ impl<'a> Generator<'a> {
         rng: &mut Rng,
     ) -> Result<usize, String> {
         let Pattern::Op { children, .. } = pattern else { return Err("no op".into()) };
-        // What is wished is mostly what is made; samplers count its elements.
+        // The result is mostly what is wanted, and samplers count its elements, so check the size first.
         draft.fits(&wish.ty)?;
-        // Below what changes the element type, that of the root says nothing.
+        // Below an op that changes the element type, the root's element type says nothing.
         let mut wish = wish.clone();
         wish.ty.dtype = self.element(pattern, draft).unwrap_or(wish.ty.dtype);
         let wish = &wish;
@@ -202,7 +207,7 @@ impl<'a> Generator<'a> {
             .map(|slot| match slot {
                 Slot::Bound(value) => Some(*value),
                 Slot::Child(Pattern::Operand(var)) => draft.operands[var.0],
-                // A number adds no dimension, so what stands beside it has the wished shape.
+                // A number adds no dimension, so the wanted shape is that of the other operand.
                 Slot::Child(child @ Pattern::Number(..)) => {
                     let beside = children.iter().find_map(|child| self.element(child, draft));
                     let dtype = beside.unwrap_or(wish.ty.dtype);
@@ -219,14 +224,11 @@ impl<'a> Generator<'a> {
                 inputs.iter().map(|input| input.map(|at| draft.values[at].ty.clone())).collect();
             let palette = &self.palette;
             sampler::offer(&mut Ask { op, rng, palette, wish: &wish.ty, known: &known, fixed, least, most })
-                .ok_or_else(|| format!("nothing to offer for `{}`", op.name))
+                .ok_or_else(|| format!("no operands found for `{}`", op.name))
         };
         let before = self.fixed(pattern, draft);
         if let Some((name, value)) = before.iter().find(|(_, value)| sampler::beyond(value)) {
-            return Err(format!(
-                "attribute `{name}` of `{}` is {value}: no value has so many elements that is evaluated",
-                op.name
-            ));
+            return Err(format!("attribute `{name}` of `{}` is {value}, too large to evaluate", op.name));
         }
         let mut offer: Offer = ask(draft, &inputs, &before, rng)?;
         self.bind(pattern, &offer.attrs, draft);
@@ -242,7 +244,7 @@ impl<'a> Generator<'a> {
             };
             inputs[at] = Some(made);
             if draft.values[made].ty != wished.ty && inputs.iter().any(Option::is_none) {
-                // What came is not what was wished: the others must fit what came.
+                // This operand is not what was wanted, so the others must be chosen again to fit it.
                 let fixed = self.fixed(pattern, draft);
                 offer = ask(draft, &inputs, &fixed, rng).or_else(|_| {
                     let mut again = before.clone();
@@ -274,7 +276,7 @@ impl<'a> Generator<'a> {
         let number = |slot: &Slot<'_>| matches!(slot, Slot::Child(Pattern::Number(..)));
         let numbers: Vec<bool> = slots.iter().map(number).collect();
         adds_no_dimension(&numbers, &inputs, draft)?;
-        // Variables are bound by now; the offer's attributes are what they stand for.
+        // All variables are bound now, and their values replace the offer's attributes.
         let fixed = self.fixed(pattern, draft);
         let mut attrs = offer.attrs;
         for (name, value) in fixed.iter() {
@@ -284,7 +286,7 @@ impl<'a> Generator<'a> {
         draft.op(op, attrs, inputs)
     }
 
-    /// One value of a rest.
+    /// Generates one value of a rest.
     fn item(&self, var: RestVar, wished: &Wish, draft: &mut Draft, rng: &mut Rng) -> Result<usize, String> {
         let ty = self.hints.rest(var.0, &wished.ty, rng, &self.palette);
         draft.fits(&ty)?;
@@ -293,7 +295,7 @@ impl<'a> Generator<'a> {
         draft.leaf(ty, constant, filling)
     }
 
-    /// Attributes that the pattern, bound variables or the guards settle.
+    /// Attributes that the pattern, bound variables or the guards determine.
     fn fixed(&self, pattern: &Pattern, draft: &Draft) -> Attrs {
         let mut fixed = Attrs::new();
         let Pattern::Op { attrs, rest_attrs, .. } = pattern else { return fixed };
@@ -314,7 +316,7 @@ impl<'a> Generator<'a> {
         fixed
     }
 
-    /// That the pattern matches a node with these attributes, as the e-graph's matcher would.
+    /// Checks that the pattern matches a node with these attributes, as the e-graph's matcher does.
     fn matches(&self, pattern: &Pattern, given: &Attrs, draft: &Draft) -> Result<(), String> {
         let Pattern::Op { attrs, rest_attrs, .. } = pattern else { return Ok(()) };
         for (name, value) in attrs {
@@ -323,19 +325,19 @@ impl<'a> Generator<'a> {
                 AttrPattern::Var(var) => draft.attrs[var.0].as_ref(),
             };
             if given.get(name) != expected {
-                return Err(format!("attribute `{name}` is not what the pattern says"));
+                return Err(format!("attribute `{name}` differs from the pattern"));
             }
         }
         let others = given.iter().filter(|(name, _)| !attrs.iter().any(|(written, _)| written == name));
         match rest_attrs.and_then(|var| draft.rest_attrs[var.0].as_ref()) {
             Some(bound) if !others.eq(bound.iter().map(|(name, value)| (*name, value))) => {
-                Err("the rest of the attributes is not what it is elsewhere".into())
+                Err("the rest of the attributes differs from its other occurrence".into())
             }
             _ => Ok(()),
         }
     }
 
-    /// Binds the pattern's attribute variables to what is offered, where they are not bound.
+    /// Binds the pattern's unbound attribute variables to the offered values.
     fn bind(&self, pattern: &Pattern, offered: &Attrs, draft: &mut Draft) {
         let Pattern::Op { attrs, rest_attrs, .. } = pattern else { return };
         for (name, value) in attrs {
@@ -356,18 +358,18 @@ impl<'a> Generator<'a> {
     }
 }
 
-/// What stands in the place of one operand.
+/// What one operand comes from.
 enum Slot<'a> {
     /// A pattern of its own.
     Child(&'a Pattern),
     /// One value of a rest that is not bound yet.
     Item(RestVar),
-    /// One value of a rest that is.
+    /// One value of a rest that is bound, by index.
     Bound(usize),
 }
 
-/// The places of an op's operands. A rest that is not bound gets its length here; but where it stands
-/// last, the op's sampler decides: then it is given with the most values that it may have.
+/// Returns the slots of an op's operands. An unbound rest gets a random length here. But if it is the last
+/// operand, the op's sampler decides its length, and the rest is returned with its greatest length.
 fn slots<'a>(
     children: &'a [Pattern],
     draft: &Draft,
@@ -397,11 +399,11 @@ fn slots<'a>(
     (slots, None)
 }
 
-/// What a number of an interval is drawn from, as far as it is in it.
+/// Candidates for a number in an interval.
 const NUMBERS: &[f64] = &[0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, 0.25, 10.0, -10.0, 100.0, -100.0];
 
-/// A number of an interval: its ends, mostly, where mistakes are; what other numbers of the rule are or are
-/// near to; small ones and large ones as far as the interval goes.
+/// Draws a number in an interval: mostly its ends, where mistakes are likely; numbers in or close to those of
+/// the rule; small and large ones within the interval.
 fn number(interval: Interval, dtype: DType, others: &[f64], rng: &mut Rng) -> Result<f64, String> {
     let Interval { least, most } = interval;
     let inside = match (least.is_finite(), most.is_finite()) {
@@ -420,7 +422,7 @@ fn number(interval: Interval, dtype: DType, others: &[f64], rng: &mut Rng) -> Re
         3..=4 if !fitting.is_empty() => rng.pick(&fitting),
         _ => inside,
     };
-    // A constant of an integer type is no half: it would match as what it is rounded to.
+    // A constant of an integer type must be an integer: a half would be rounded and then match.
     let drawn = if dtype.is_float() { drawn } else { drawn.round() };
     if !interval.holds(drawn) || dtype == DType::Bool || dtype == DType::U8 && drawn < 0.0 {
         return Err(format!("no number of type {dtype} was drawn that is in {interval}"));
@@ -428,8 +430,8 @@ fn number(interval: Interval, dtype: DType, others: &[f64], rng: &mut Rng) -> Re
     Ok(drawn)
 }
 
-/// A number on the left is a constant that has no more dimensions than what stands beside it.
-/// `numbers` says of the first operands which stand for one.
+/// Checks that numbers on the left are constants with no more dimensions than the other operands. `numbers`
+/// marks which of the first operands are numbers.
 pub(super) fn adds_no_dimension(numbers: &[bool], inputs: &[usize], draft: &Draft) -> Result<(), String> {
     let rank = |at: usize| draft.values[inputs[at]].ty.shape.rank();
     let number = |at: usize| numbers.get(at).is_some_and(|number| *number);
@@ -437,7 +439,7 @@ pub(super) fn adds_no_dimension(numbers: &[bool], inputs: &[usize], draft: &Draf
     let others = (0..inputs.len()).filter(|at| !number(*at));
     match (numbers.map(rank).max(), others.map(rank).max()) {
         (Some(number), Some(other)) if number > other => {
-            Err("the number has more dimensions than what stands beside it".into())
+            Err("the number has more dimensions than the other operand".into())
         }
         _ => Ok(()),
     }

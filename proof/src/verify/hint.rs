@@ -1,7 +1,7 @@
-//! What a rule's guards demand of its variables, read off them, so that instances are found at once.
+//! Reads the demands that a rule's guards make on its variables, so that instances are found quickly.
 //!
-//! A hint only proposes: the guards themselves decide on every instance. What no hint says is left
-//! to chance.
+//! A hint only proposes: the guards themselves decide about every instance. Whatever no hint covers is
+//! random.
 
 use super::draft::Draft;
 use super::palette::Palette;
@@ -19,39 +19,39 @@ const F32_OR_16_BIT: &[DType] = &[DType::F32, DType::F32, DType::F16, DType::BF1
 #[derive(Clone, Debug, Default)]
 struct Operand {
     dtype: Option<DType>,
-    /// Types that it is one of, as often as they are drawn.
+    /// Types that it may have; a repeated one is drawn more often.
     among: Option<&'static [DType]>,
     constant: Option<bool>,
     one: bool,
     rank: Option<Rank>,
     layout: Option<Layout>,
     splat: Option<f64>,
-    /// Expressions that its shape equals.
+    /// Expressions that its shape must equal.
     shapes: Vec<Expr>,
     /// Operand variables whose type it has.
     same: Vec<usize>,
-    /// Sizes of axes, which count from the end where they are negative.
+    /// Sizes of axes; negative axes count from the end.
     sizes: Vec<(i64, usize)>,
 }
 
 impl Operand {
-    /// Notes what a guard says of its rank; no number that is below zero is one.
+    /// Records what a guard demands of the rank. `None` stands for a negative number, which no rank equals.
     fn known(&mut self, rank: Option<usize>, rank_of: fn(usize) -> Rank) {
         let Some(rank) = rank.map(rank_of) else { return };
         self.rank = Some(self.rank.map_or(rank, |known| known.and(rank)));
     }
 
-    /// What is known of its rank; a layout names the axes of its own.
+    /// What is known about the rank. A layout may determine it.
     fn rank(&self) -> Option<Rank> {
         self.layout.as_ref().and_then(Layout::rank).map(Rank::Exactly).or(self.rank)
     }
 }
 
-/// Guards and functions whose numbers are compared with sizes and attributes, or make such numbers.
+/// Guards and functions whose number arguments are compared with sizes and attributes.
 const COMPARING: &[&str] =
     &["equal", "not-equal", "less", "at-most", "divisible", "add", "sub", "mul", "div", "max-of"];
 
-/// The numbers that the rule's guards name, and what is next to them.
+/// The numbers in the rule's guards, and their neighbours.
 pub(super) fn wishes(rule: &Rule) -> Vec<usize> {
     fn named(expr: &Expr, found: &mut Vec<usize>) {
         let Expr::Call(function, arguments) = expr else { return };
@@ -81,12 +81,12 @@ pub(super) fn wishes(rule: &Rule) -> Vec<usize> {
 pub(super) struct Hints {
     operands: Vec<Operand>,
     rests: Vec<Operand>,
-    /// Expressions that attribute variables equal.
+    /// Expressions that attribute variables must equal.
     attrs: Vec<Vec<Expr>>,
 }
 
 impl Hints {
-    /// Reads the guards that must hold.
+    /// Reads the guards of a rule.
     pub fn new(rule: &Rule) -> Self {
         let mut hints = Self {
             operands: vec![Operand::default(); rule.operand_vars.len()],
@@ -133,7 +133,7 @@ impl Hints {
             }
             return;
         }
-        // `less(2, rank-of(?x))`, `at-most(3, rank-of(?x))`.
+        // For example `less(2, rank-of(?x))` and `at-most(3, rank-of(?x))`.
         if let ("less" | "at-most", Some(Attr::Int(bound)), Some(Expr::Call(inner, of))) =
             (function.name, literal(0), second())
             && let ("rank-of", Some(Expr::Operand(var))) = (inner.name, of.first())
@@ -196,7 +196,7 @@ impl Hints {
         }
     }
 
-    /// The element type that most operands are of: what some operand must be of, or else any.
+    /// Draws the element type of most operands: one that some operand must have, or else any.
     pub fn dtype(&self, rng: &mut Rng, palette: &Palette) -> DType {
         let any = |wanted: fn(&Operand) -> bool| self.operands.iter().chain(&self.rests).any(wanted);
         if any(|operand| operand.dtype == Some(DType::F32)) {
@@ -208,7 +208,7 @@ impl Hints {
         }
     }
 
-    /// What the guards say of the rank of an operand variable, or of one that has its type.
+    /// What the guards demand of the rank of an operand variable, or of another one with the same type.
     pub fn rank(&self, var: usize) -> Option<Rank> {
         let own = |var: usize| {
             let operand = &self.operands[var];
@@ -218,22 +218,23 @@ impl Hints {
         own(var).or_else(|| self.operands[var].same.iter().find_map(|other| own(*other)))
     }
 
-    /// What the guards say of the element type of an operand variable.
+    /// The element type that the guards demand of an operand variable.
     pub fn element(&self, var: usize) -> Option<DType> {
         self.operands[var].dtype
     }
 
-    /// What the guards say of the rank of each value of a rest.
+    /// What the guards demand of the rank of each value of a rest.
     pub fn rest_rank(&self, var: usize) -> Option<Rank> {
         self.rests[var].rank()
     }
 
-    /// The value that an attribute variable must have, as far as it can be computed yet.
+    /// The value that an attribute variable must have, if it can already be computed.
     pub fn attr(&self, var: usize, draft: &Draft) -> Option<Attr> {
         self.attrs[var].iter().find_map(|expr| computed(expr, draft))
     }
 
-    /// The type, constness and value of a new leaf for a variable, from what was wished for it.
+    /// Returns the type of a new leaf for a variable, whether it must be constant, and its value if it is
+    /// fixed. `wish` is the wanted type.
     pub fn operand(
         &self,
         var: usize,
@@ -255,7 +256,7 @@ impl Hints {
             ty = TensorType::plain(ty.dtype, super::palette::ones(rng, ty.shape.rank()));
         }
         if hint.one && hint.rank.is_none() && hint.shapes.is_empty() && rng.percent(6) {
-            // More dimensions than what it meets: these would show in the result.
+            // Sometimes a higher rank than that of the other operand, which shows in the result.
             let rank = ty.shape.rank().max(wish.shape.rank()) + 1 + rng.below(2);
             ty = TensorType::plain(ty.dtype, vec![1; rank]);
         }
@@ -263,7 +264,7 @@ impl Hints {
         (ty, hint.constant, hint.splat)
     }
 
-    /// The type of one value of a rest, from what was wished for it.
+    /// The type of one value of a rest; `wish` is the wanted type.
     pub fn rest(&self, var: usize, wish: &TensorType, rng: &mut Rng, palette: &Palette) -> TensorType {
         let mut ty = wish.clone();
         finish(&self.rests[var], &mut ty, rng, palette);

@@ -1,8 +1,8 @@
-//! Random members of the e-graphs of whole models, compared with the models.
+//! Compares random members of the e-graphs of whole models with the models.
 //!
-//! Every program that a saturated e-graph holds must give what the model gives. A member is drawn by
-//! pricing the candidates of the extraction problem at random, over some orders of magnitude, and
-//! taking a greedy extractor's choice; it is planned and run by the real kernels.
+//! Every graph in a saturated e-graph must compute what the model computes. A member is drawn by giving the
+//! candidates of the extraction problem random prices over some orders of magnitude, and taking a greedy
+//! extractor's choice. The real kernels run its plan.
 
 use super::rng::Rng;
 use ovolo::compile::Options;
@@ -18,18 +18,18 @@ use ovolo::session::Session;
 use ovolo::tensor::{Tensor, TensorType};
 use std::sync::Arc;
 
-/// The largest relative error (L2, in `f64`) of a member's output against the model as it came.
+/// The largest relative error (L2, in `f64`) of a member's outputs compared with the original model.
 ///
-/// Rounding in `f32` grows with a network's depth: members of the test models differ by 1e-7 to some
-/// 1e-6. A wrong rule or kernel shows in the first digits.
+/// Rounding in `f32` grows with a network's depth: members of the test models differ by 1e-7 to about 1e-6. A
+/// wrong rule or kernel shows in the first digits.
 pub const TOLERANCE: f64 = 1e-4;
 
-/// The same where rules round to `bf16`: some 2^-9 each time, over the depth of a small network.
+/// The same if rules round to `bf16`: about 2^-9 each time, over the depth of a small network.
 const COARSE: f64 = 1e-2;
-/// The same in TF32 and `f16`, which keep three bits more.
+/// The same in TF32 and `f16`, which keep three more bits.
 const FINER: f64 = 3e-3;
 
-/// What members of a pipeline of this precision may differ by.
+/// The tolerance for members of a pipeline with this precision.
 pub(super) fn tolerance(precision: Precision) -> f64 {
     match precision {
         Precision::F32 => TOLERANCE,
@@ -38,35 +38,35 @@ pub(super) fn tolerance(precision: Precision) -> f64 {
     }
 }
 
-/// Models of at most so many operations are always held to the reference evaluation.
+/// The most operations of a model that is always compared with the reference evaluation.
 const SMALL: f64 = 1e7;
 
-/// One member.
+/// A graph that the e-graph holds, chosen at random.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
     /// Its number.
     pub number: usize,
-    /// Ops in it.
+    /// The number of ops in it.
     pub ops: usize,
     /// The largest relative error of its outputs.
     pub error: f64,
-    /// The rules on the way to its nodes.
+    /// The rules that led to its nodes.
     pub rules: Vec<String>,
-    /// Its text, where it does not agree.
+    /// Its text, if it differs.
     pub program: Option<String>,
 }
 
-/// Members of one model, and what they were compared with.
+/// Members of one model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Members {
     /// The members.
     pub list: Vec<Member>,
-    /// Whether that was the reference evaluation of the model; elsewhere it was the first member, so that a
-    /// mistake that all of them share is not seen.
+    /// Whether they were compared with the reference evaluation of the model. Otherwise they were compared
+    /// with the first member, which does not reveal a mistake that all of them share.
     pub reference: bool,
 }
 
-/// Why members cannot be drawn.
+/// The reason why members cannot be drawn.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct MemberError(String);
@@ -77,13 +77,13 @@ impl From<Error> for MemberError {
     }
 }
 
-/// Draws members of a model's e-graph after the pipeline's rewriting, and compares each with the
-/// model's own outputs by the reference evaluation. That is slow: for a model that is not small it must
-/// be asked for by `reference`, and members are compared with the first one elsewhere, the program of
-/// fewest operations; a mistake that all members share is then not seen.
+/// Draws members of a model's e-graph after the pipeline's rewriting, and compares each with the model's
+/// outputs by the reference evaluation. The reference is slow, so a large model is only evaluated by it if
+/// `reference` is true. Otherwise members are compared with the first one, the graph with the fewest
+/// operations; then a mistake that all members share is not seen.
 ///
 /// # Errors
-/// A graph that does not verify, or a pipeline that does not give a program.
+/// An error if the graph does not verify, or if the pipeline gives no plan.
 pub fn members(
     graph: &Graph,
     options: &Options,
@@ -101,7 +101,7 @@ pub fn members(
         chosen: None,
         plan: None,
     };
-    // Everything but the choice, which is made below, at random.
+    // Run all passes except extraction, which is random below.
     let mut planner: Option<&Arc<dyn Pass>> = None;
     for pass in &options.pipeline.passes {
         if pass.get::<PlanMemory>().is_some() {
@@ -110,7 +110,7 @@ pub fn members(
             pass.run(&mut state, &context)?;
         }
     }
-    let planner = planner.ok_or_else(|| MemberError("the pipeline has no `Plan` pass".into()))?;
+    let planner = planner.ok_or_else(|| MemberError("the pipeline has no pass `plan`".into()))?;
     let egraph = state.egraph.take().unwrap_or_else(|| EGraph::new(graph));
     let model =
         ByFlops.model(&Given::machine(&options.machine)).map_err(|error| MemberError(error.to_string()))?;
@@ -127,7 +127,7 @@ pub fn members(
     let reference = reference || operations(graph) <= SMALL;
     let mut expected = reference.then(|| evaluate(graph, &inputs));
     let mut list = Vec::with_capacity(count);
-    // Where there is no reference, the first member is the program of fewest operations.
+    // Without a reference, the first member is the graph with the fewest operations.
     for number in 0..count {
         let mut rng = Rng::new(seed, "member", number as u64);
         if expected.is_some() || number > 0 {
@@ -170,7 +170,7 @@ pub fn members(
     Ok(Members { list, reference })
 }
 
-/// The floating-point operations of a graph.
+/// The number of floating-point operations of a graph.
 pub(super) fn operations(graph: &Graph) -> f64 {
     let of = |node: &Node| {
         let operands: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();
@@ -197,7 +197,7 @@ pub(super) fn evaluate(graph: &Graph, inputs: &[Tensor]) -> Vec<Tensor> {
     graph.outputs().map(|(_, id)| values[id.index()].clone()).collect()
 }
 
-/// The relative L2 distance; where values are not numbers on both sides, they agree.
+/// The relative L2 distance. Elements that are not numbers on both sides count as equal.
 pub(super) fn distance(value: &Tensor, reference: &Tensor) -> f64 {
     if value.ty() != reference.ty() {
         return f64::INFINITY;

@@ -1,40 +1,41 @@
-//! What sizes and attributes are drawn from: wide for verifying, narrow for small counter-examples.
+//! The sets from which sizes and attributes are drawn: wide ones for verifying, narrow ones for small
+//! counterexamples.
 
 use super::rng::Rng;
 use super::value::LARGEST;
 use ovolo::tensor::{DType, Layout};
 use std::borrow::Cow;
 
-/// What an instance is drawn from.
+/// The sets from which an instance is drawn.
 #[derive(Clone, Debug)]
 pub(super) struct Palette {
     /// Sizes of an axis.
     pub sizes: Cow<'static, [usize]>,
-    /// Sizes of the channels of an image: odd ones, ones that fill blocks and ones that do not.
+    /// Numbers of channels of an image: odd ones, and ones that do or do not fill blocks.
     pub channels: Cow<'static, [usize]>,
-    /// Rows and columns of an image.
+    /// Numbers of rows and columns of an image.
     pub spatial: Cow<'static, [usize]>,
-    /// How often in a hundred times an attribute is left at its default.
+    /// The percentage of attributes that stay at their default.
     pub defaults: usize,
     /// The most steps of a post chain.
     pub steps: usize,
-    /// Values about zero only, whose text form is a seed.
+    /// Whether values are the text form's random ones, whose text is only a seed.
     pub plain_values: bool,
-    /// The highest rank that is drawn where the pattern does not say.
+    /// The highest rank that is drawn if the pattern does not determine it.
     pub rank: usize,
-    /// Numbers that the rule's guards name, and what is next to them: drawn as often as the others.
+    /// Numbers in the rule's guards and their neighbours; they are drawn as often as the other sizes.
     pub wishes: Cow<'static, [usize]>,
-    /// Numbers that the rule holds, for float attributes and constants.
+    /// Numbers in the rule, for float attributes and constants.
     pub numbers: Cow<'static, [f64]>,
     /// The most elements of a value.
     pub largest: usize,
 }
 
-/// The most elements that a wish makes a value have.
+/// The largest limit on elements that numbers in guards can cause.
 const LARGEST_WISHED: usize = 1 << 18;
 
 impl Palette {
-    /// For verifying.
+    /// The palette for verifying.
     pub const WIDE: Self = Self {
         sizes: Cow::Borrowed(&[1, 1, 2, 3, 4, 5, 7, 17]),
         channels: Cow::Borrowed(&[1, 2, 3, 4, 8, 16, 16, 17, 32, 33]),
@@ -48,7 +49,7 @@ impl Palette {
         largest: LARGEST,
     };
 
-    /// For counter-examples, the smallest first.
+    /// The palettes for counterexamples, the narrowest first.
     pub const NARROW: [Self; 4] = [
         Self {
             sizes: Cow::Borrowed(&[1, 2]),
@@ -100,7 +101,7 @@ impl Palette {
         },
     ];
 
-    /// The same with sizes that a rule asks for, and numbers that it holds.
+    /// Returns the palette with the sizes that a rule asks for, and the numbers in the rule.
     pub fn with(&self, wishes: &[usize], numbers: &[f64]) -> Self {
         let joined = |list: &[usize], most: usize| {
             let mut list = list.to_vec();
@@ -111,7 +112,7 @@ impl Palette {
         Self {
             sizes: joined(&self.sizes, usize::MAX),
             channels: joined(&self.channels, usize::MAX),
-            // There are two of them, and channels beside them.
+            // An image has two such sizes and its channels, so these stay small.
             spatial: joined(&self.spatial, 32),
             wishes: Cow::Owned(wishes.to_vec()),
             numbers: Cow::Owned(numbers.to_vec()),
@@ -120,7 +121,7 @@ impl Palette {
         }
     }
 
-    /// A shape of this rank; four dimensions are an image's more often than not.
+    /// Draws a shape of this rank; shapes of rank 4 are mostly those of an image.
     pub fn shape(&self, rng: &mut Rng, rank: usize) -> Vec<usize> {
         if rank == 4 && rng.percent(75) {
             return vec![
@@ -130,11 +131,11 @@ impl Palette {
                 rng.pick(&self.spatial),
             ];
         }
-        // With all sizes equal, a wrong axis gives the right type.
+        // If all sizes are equal, a wrong axis still gives the right type, so it must be found by value.
         if rng.percent(12) {
             return vec![rng.pick(&[2, 3]); rank];
         }
-        // Sizes get smaller with the rank: the reference evaluation is slow.
+        // Sizes get smaller as the rank grows, because the reference evaluation is slow.
         (0..rank)
             .map(|_| {
                 let size = rng.pick(&self.sizes);
@@ -143,27 +144,27 @@ impl Palette {
             .collect()
     }
 
-    /// The rank of a value of which nothing is known.
+    /// Draws the rank of a value about which nothing is known.
     pub fn any_rank(&self, rng: &mut Rng) -> usize {
         rng.pick(&[0, 1, 2, 2, 3, 3, 4, 4, 4, 5]).min(self.rank)
     }
 
-    /// A rank of which this is the least.
+    /// Draws a rank of at least `least`.
     pub fn rank_from(&self, rng: &mut Rng, least: usize) -> usize {
         match self.any_rank(rng) {
             rank if rank > least => rank,
-            // Where few are as high, the next one is drawn as well.
+            // Few drawn ranks are that high, so the next one is used as well.
             _ if least >= self.rank && rng.percent(40) => least + 1,
             _ => least,
         }
     }
 
-    /// An element type; mostly the one that networks are made of.
+    /// Draws an element type, mostly `f32`.
     pub fn dtype(&self, rng: &mut Rng) -> DType {
         if rng.percent(55) { DType::F32 } else { rng.pick(&DType::ALL) }
     }
 
-    /// A layout other than the default one.
+    /// Draws a layout other than the default one.
     pub fn layout(&self, rng: &mut Rng, rank: usize) -> Option<Layout> {
         let names: &[&str] = match rank {
             2 => &["Ba32b", "ba"],
@@ -174,14 +175,14 @@ impl Palette {
         rng.pick(names).parse().ok()
     }
 
-    /// Whether an attribute stays at its default.
+    /// Decides whether an attribute stays at its default.
     pub fn default(&self, rng: &mut Rng) -> bool {
         rng.percent(self.defaults)
     }
 }
 
-/// A shape that broadcasts to this one, itself among them. Now and then it has a dimension more, of
-/// size 1, which shows in the result: a rule that does not see it gives another type.
+/// Draws a shape that broadcasts to this one, possibly the same. Sometimes it has one more dimension of size
+/// 1, which shows in the result: a rule that overlooks it gives another type.
 pub(super) fn partner(rng: &mut Rng, shape: &[usize]) -> Vec<usize> {
     let rank = shape.len();
     let mut partner = shape.to_vec();
@@ -198,7 +199,7 @@ pub(super) fn partner(rng: &mut Rng, shape: &[usize]) -> Vec<usize> {
         2 => partner = ones(rng, rank),
         3 => partner = shape[rng.below(rank + 1)..].to_vec(),
         4 if rank > 0 => {
-            // One axis is kept: a value for each channel, mostly.
+            // Keep one axis: mostly the channels.
             let axis = if rank >= 3 && rng.percent(60) { rank - 3 } else { rng.below(rank) };
             partner = vec![1; rank];
             partner[axis] = shape[axis];
@@ -221,7 +222,7 @@ pub(super) fn partner(rng: &mut Rng, shape: &[usize]) -> Vec<usize> {
     partner
 }
 
-/// The shape of a value of one element, for one of this rank: mostly without dimensions.
+/// Draws a shape with one element, for use beside a value of this rank; mostly of rank 0.
 pub(super) fn ones(rng: &mut Rng, rank: usize) -> Vec<usize> {
     match rng.below(10) {
         0..=4 => Vec::new(),
@@ -230,7 +231,7 @@ pub(super) fn ones(rng: &mut Rng, rank: usize) -> Vec<usize> {
     }
 }
 
-/// Two shapes that broadcast to this one together.
+/// Draws two shapes that together broadcast to this one.
 pub(super) fn pair(rng: &mut Rng, shape: &[usize]) -> (Vec<usize>, Vec<usize>) {
     match rng.below(10) {
         0..=2 => (shape.to_vec(), shape.to_vec()),
@@ -251,7 +252,7 @@ pub(super) fn pair(rng: &mut Rng, shape: &[usize]) -> (Vec<usize>, Vec<usize>) {
     }
 }
 
-/// The divisors of a number, the smallest first; of 0 as of 1.
+/// The divisors of a number in ascending order; those of 0 are those of 1.
 pub(super) fn divisors(number: usize) -> Vec<usize> {
     let number = number.max(1);
     let mut divisors: Vec<usize> = (1..=number.isqrt()).filter(|d| number.is_multiple_of(*d)).collect();
@@ -261,7 +262,7 @@ pub(super) fn divisors(number: usize) -> Vec<usize> {
     divisors
 }
 
-/// A shape of as many elements, of any rank up to 5.
+/// Draws a shape with `count` elements and a rank of at most 5.
 pub(super) fn refactor(rng: &mut Rng, count: usize) -> Vec<usize> {
     let mut shape = Vec::new();
     let mut rest = count;

@@ -1,28 +1,28 @@
-//! Why tries were no instances, counted.
+//! Counts why attempts gave no instance.
 //!
-//! Drawn numbers differ from try to try, so that reasons are counted without them; what is told is the
-//! first of each, with its numbers. A guard's noes are counted together, whatever it saw.
+//! Random numbers differ between attempts, so reasons are counted without their numbers, and the first of
+//! each kind is reported with its numbers. All refusals of one guard are counted together.
 
 use std::collections::BTreeMap;
 
-/// Why a try is no instance.
+/// Why an attempt gave no instance.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     /// What happened.
     text: String,
-    /// The guard that said no, by its position among the rule's.
+    /// The guard that refused, by its position among the rule's guards.
     guard: Option<usize>,
-    /// Whether both sides were evaluated before it was refused.
+    /// Whether both sides had been evaluated before the refusal.
     pub evaluated: bool,
 }
 
 impl Refusal {
-    /// A guard's no.
+    /// Returns the refusal of a guard.
     pub fn guard(at: usize, text: String) -> Self {
         Self { text, guard: Some(at), evaluated: false }
     }
 
-    /// After both sides were evaluated.
+    /// Returns a refusal after both sides were evaluated.
     pub fn late(text: &str) -> Self {
         Self { text: text.to_owned(), guard: None, evaluated: true }
     }
@@ -34,18 +34,18 @@ impl From<String> for Refusal {
     }
 }
 
-/// A reason for which tries were refused.
+/// A reason why attempts were refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// The first refusal of its kind.
+    /// The text of the first refusal of its kind.
     pub text: String,
-    /// The guard that said no, by its position among the rule's.
+    /// The guard that refused, by its position among the rule's guards.
     pub guard: Option<usize>,
-    /// How often it came.
+    /// How often it occurred.
     pub count: usize,
 }
 
-/// Reasons with how often they came.
+/// Reasons, and how often they occurred.
 #[derive(Default)]
 pub(super) struct Reasons(BTreeMap<(Option<usize>, String), Reason>);
 
@@ -57,7 +57,7 @@ impl Reasons {
         self.0.entry(key).or_insert(Reason { text, guard, count: 0 }).count += 1;
     }
 
-    /// So many of them, the most frequent first.
+    /// Returns the `count` most frequent reasons, the most frequent first.
     pub fn most(self, count: usize) -> Vec<Reason> {
         let mut reasons: Vec<Reason> = self.0.into_values().collect();
         reasons.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.text.cmp(&b.text)));
@@ -66,7 +66,7 @@ impl Reasons {
     }
 }
 
-/// A reason without its numbers.
+/// Removes the numbers from a reason.
 fn blurred(why: &str) -> String {
     let mut text = String::with_capacity(why.len());
     for c in why.chars() {

@@ -1,9 +1,9 @@
-//! Samplers: for each op, which operand types and attributes may give a wished result.
+//! Samplers: for each op, they propose operand types and attributes that may give a wanted result.
 //!
-//! A sampler only proposes. What it offers is typed by the op itself, and a rule's guards decide on
-//! the instance; an offer that does not fit costs a try. A lowered op is sampled as its logical op,
-//! and its layouts are put in afterwards. A new op is an entry in [`SAMPLERS`]; a test holds that no
-//! op of the registry lacks one.
+//! A sampler only proposes. The op itself types the proposal, and the rule's guards decide about the
+//! instance; a proposal that does not fit costs one attempt. A lowered op uses the sampler of its logical op,
+//! and its layouts are set afterwards. A new op is one entry in [`SAMPLERS`]; a test checks that every op of
+//! the registry has a sampler.
 
 mod device;
 mod elementwise;
@@ -21,7 +21,7 @@ use ovolo::attr::{Attr, Attrs, Float, Step};
 use ovolo::op::{self, Op, post};
 use ovolo::tensor::{DType, TensorType};
 
-/// The wished type and values of an operand.
+/// The wanted type and values of an operand.
 #[derive(Clone, Debug)]
 pub(super) struct Wish {
     /// The type.
@@ -31,30 +31,30 @@ pub(super) struct Wish {
 }
 
 impl Wish {
-    /// A type with any values.
+    /// Returns a wish for a type with any values.
     pub fn any(ty: TensorType) -> Self {
         Self { ty, values: Values::Any }
     }
 
-    /// A type in the default layout, with any values.
+    /// Returns a wish for a type in the default layout, with any values.
     pub fn plain(dtype: DType, shape: Vec<usize>) -> Self {
         Self::any(TensorType::plain(dtype, shape))
     }
 }
 
-/// What a sampler is asked.
+/// A request to a sampler.
 pub(super) struct Ask<'a> {
     /// The op.
     pub op: Op,
     /// The source of randomness.
     pub rng: &'a mut Rng,
-    /// What to draw from.
+    /// The sets to draw from.
     pub palette: &'a Palette,
-    /// The wished result.
+    /// The wanted type of the result.
     pub wish: &'a TensorType,
-    /// Types of operands that are settled, by position.
+    /// The types of operands that are already determined, by position.
     pub known: &'a [Option<TensorType>],
-    /// Attributes that are settled.
+    /// The attributes that are already determined.
     pub fixed: &'a Attrs,
     /// The fewest operands.
     pub least: usize,
@@ -62,7 +62,7 @@ pub(super) struct Ask<'a> {
     pub most: usize,
 }
 
-/// What a sampler offers: every attribute of the op, and a wish for each operand.
+/// A proposal: every attribute of the op, and a wish for each operand.
 pub(super) struct Offer {
     /// The attributes.
     pub attrs: Attrs,
@@ -70,10 +70,10 @@ pub(super) struct Offer {
     pub operands: Vec<Wish>,
 }
 
-/// Samples one op; `None` where what is settled leaves nothing to offer.
+/// Samples one op; `None` if nothing fits what is already determined.
 pub(super) type Sampler = fn(&mut Ask<'_>) -> Option<Offer>;
 
-/// Every sampler by the logical op's name; elementwise ops of one and two operands are known by their flag.
+/// The samplers by the logical op's name. Elementwise ops of one or two operands are found by their flag.
 const SAMPLERS: &[(&str, Sampler)] = &[
     ("not", elementwise::unary),
     ("isnan", elementwise::unary),
@@ -133,17 +133,17 @@ fn named(op: Op) -> Option<Sampler> {
     })
 }
 
-/// What the sampler of an op offers.
+/// Asks the sampler of the op for a proposal.
 fn sampled(ask: &mut Ask<'_>) -> Option<Offer> {
     match &ask.op.definition().lowered {
         Some(lowered) if !lowered.makers.is_empty() => made::made(ask, lowered),
-        // An op that another crate adds is sampled by its declaration alone.
+        // An op of another crate has no sampler here, so its declaration alone is used.
         _ => named(ask.op.logical()).unwrap_or(elementwise::alike)(ask),
     }
 }
 
-/// Whether an attribute holds a number that is no size of what is evaluated, nor anything else that an op
-/// is told. Large ones make values that no memory holds, and loops that do not end.
+/// Whether an attribute holds a number that is too large for any size or parameter. Such numbers make values
+/// that do not fit in memory, and loops that take forever.
 pub(super) fn beyond(value: &Attr) -> bool {
     let large = |one: &i64| one.unsigned_abs() > 8 * LARGEST as u64;
     match value {
@@ -153,14 +153,14 @@ pub(super) fn beyond(value: &Attr) -> bool {
     }
 }
 
-/// Asks the op's sampler; there is no offer for numbers that are [`beyond`] what is evaluated.
+/// Asks the op's sampler for a proposal. There is none if an attribute is [`beyond`] the limit.
 pub(super) fn offer(ask: &mut Ask<'_>) -> Option<Offer> {
     if ask.fixed.iter().any(|(_, value)| beyond(value)) {
         return None;
     }
     let mut offer = sampled(ask)?;
     layout::lower(ask, &mut offer);
-    // What the sampler had no say in is filled from the declarations.
+    // Attributes that the sampler does not know get their declared defaults.
     for def in &ask.op.attrs {
         if let Some(value) = ask.fixed.get(def.name) {
             offer.attrs.set(def.name, value.clone());
@@ -172,12 +172,12 @@ pub(super) fn offer(ask: &mut Ask<'_>) -> Option<Offer> {
 }
 
 impl Ask<'_> {
-    /// The settled type of an operand.
+    /// The type of an operand that is already determined.
     pub fn known(&self, operand: usize) -> Option<&TensorType> {
         self.known.get(operand).and_then(Option::as_ref)
     }
 
-    /// A settled list of integers that are not negative.
+    /// A list of non-negative integers that is already determined.
     pub fn list(&self, name: &str) -> Option<Vec<usize>> {
         match self.fixed.get(name) {
             Some(Attr::Ints(list)) => {
@@ -187,7 +187,7 @@ impl Ask<'_> {
         }
     }
 
-    /// A settled integer that is not negative.
+    /// A non-negative integer that is already determined.
     pub fn int(&self, name: &str) -> Option<usize> {
         match self.fixed.get(name) {
             Some(Attr::Int(one)) => usize::try_from(*one).ok(),
@@ -195,13 +195,13 @@ impl Ask<'_> {
         }
     }
 
-    /// The settled axis, or one of this many.
+    /// Returns the determined axis, or draws one of `rank` axes.
     pub fn axis(&mut self, rank: usize) -> Option<usize> {
         let axis = self.int("axis").unwrap_or_else(|| self.rng.below(rank.max(1)));
         (axis < rank).then_some(axis)
     }
 
-    /// A float attribute: settled, its default, or a value far from it.
+    /// Returns a float attribute: the determined value, its default, or a random one.
     pub fn float(&mut self, name: &str) -> f64 {
         if let Some(Attr::Float(value)) = self.fixed.get(name) {
             return value.0;
@@ -216,12 +216,12 @@ impl Ask<'_> {
         }
     }
 
-    /// A flag: settled, or either.
+    /// Returns a flag: the determined one, or a random one.
     pub fn flag(&mut self, name: &str) -> bool {
         self.int(name).map_or_else(|| self.rng.percent(50), |flag| flag != 0)
     }
 
-    /// A chain of unary steps, settled or drawn.
+    /// Returns a chain of unary steps: the determined one, or a random one.
     pub fn unary(&mut self, name: &str) -> Vec<Step> {
         match self.fixed.get(name) {
             Some(Attr::Post(steps)) => steps.clone(),
@@ -229,13 +229,13 @@ impl Ask<'_> {
         }
     }
 
-    /// A post chain, settled or drawn, for an op of `base` operands; and wishes for its extra
+    /// Returns a post chain, determined or random, for an op with `base` operands, and wishes for its extra
     /// operands, which broadcast to the result.
     pub fn post(&mut self, base: usize, result: &TensorType) -> Option<(Vec<Step>, Vec<Wish>)> {
         self.steps(base, result, chain)
     }
 
-    /// The same of a tree.
+    /// Returns a tree of steps in the same way.
     pub fn tree(&mut self, result: &TensorType) -> Option<(Vec<Step>, Vec<Wish>)> {
         self.steps(1, result, tree)
     }
@@ -261,7 +261,7 @@ impl Ask<'_> {
             if result.layout.is_plain() {
                 ty.shape = super::palette::partner(self.rng, &result.shape).into();
             } else if self.rng.percent(20) {
-                // A plain value of one element goes with any layout.
+                // A value of one element in the default layout fits beside any layout.
                 ty = TensorType::plain(result.dtype, super::palette::ones(self.rng, 1));
             }
             match taking[at].op {
@@ -274,9 +274,9 @@ impl Ask<'_> {
     }
 }
 
-/// A value for a float attribute of this name, far from any default: what models have, or what they seldom
-/// have and is defined as well (a slope below zero, bounds in the wrong order), or a number of the rule or
-/// one beside it. An epsilon is never below zero: it keeps a root from one.
+/// Draws a value for a float attribute of this name, different from any default: values that models have,
+/// unusual but defined ones (a negative slope, bounds in the wrong order), or numbers in or close to those of
+/// the rule. An epsilon is never negative, because it makes the argument of a root positive.
 fn parameter(rng: &mut Rng, palette: &Palette, name: &str) -> f64 {
     let (usual, odd): (&[f64], &[f64]) = match name {
         "min" => (&[-1.5, -0.5, 0.0, 0.25], &[0.75, 1.0, 2.5, -40.0]),
@@ -294,7 +294,7 @@ fn parameter(rng: &mut Rng, palette: &Palette, name: &str) -> f64 {
     }
 }
 
-/// Steps that a chain is drawn of: unary ones with the names of their parameters.
+/// Unary steps for chains.
 const UNARY_STEPS: &[&str] = &[
     "relu",
     "relu",
@@ -314,11 +314,11 @@ const UNARY_STEPS: &[&str] = &[
     "sqrt",
     "reciprocal",
 ];
-/// Binary steps; those that are not commutative twice, since order is what is got wrong.
+/// Binary steps. Those that are not commutative occur twice, because mistakes in the order are likely.
 const BINARY_STEPS: &[&str] =
     &["add", "mul", "sub", "rsub", "min", "max", "div", "rdiv", "sub", "rsub", "pow", "rpow"];
 
-/// A chain with so many binary steps, and unary ones between them.
+/// Draws a chain with `least` to `most` binary steps, and unary ones between them.
 fn chain(rng: &mut Rng, palette: &Palette, least: usize, most: usize) -> Vec<Step> {
     let binary = if palette.default(rng) { least } else { least + rng.below(3).min(most - least) };
     let unary = if palette.default(rng) { 0 } else { rng.below(palette.steps + 1) };
@@ -328,7 +328,7 @@ fn chain(rng: &mut Rng, palette: &Palette, least: usize, most: usize) -> Vec<Ste
     }
     let step = |binary: bool| {
         let name = rng.pick(if binary { BINARY_STEPS } else { UNARY_STEPS });
-        let op = post::step_name(name).expect("the lists hold steps");
+        let op = post::step_name(name).expect("the lists contain step names");
         let declared = post::parameters(op);
         let parameters = declared.iter().map(|one| Float(parameter(rng, palette, one.name)));
         Step { op, parameters: parameters.collect() }
@@ -336,11 +336,11 @@ fn chain(rng: &mut Rng, palette: &Palette, least: usize, most: usize) -> Vec<Ste
     kinds.into_iter().map(step).collect()
 }
 
-/// A tree: a chain, or two that meet, and at times a third.
+/// Draws a tree: a chain, sometimes joined with one or two further chains.
 fn tree(rng: &mut Rng, palette: &Palette, least: usize, most: usize) -> Vec<Step> {
     let mut steps = chain(rng, palette, least, most);
     let one = |name: &str| {
-        let op = post::step_name(name).expect("trees have the step");
+        let op = post::step_name(name).expect("the list contains step names");
         Step { op, parameters: Vec::new() }
     };
     for _ in 0..rng.below(3) {
@@ -356,24 +356,24 @@ fn tree(rng: &mut Rng, palette: &Palette, least: usize, most: usize) -> Vec<Step
     steps
 }
 
-/// What is known of a value's rank before it is drawn.
+/// What is known about a value's rank before it is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rank {
-    /// It is this.
+    /// Exactly this rank.
     Exactly(usize),
-    /// It is this or more.
+    /// This rank or a higher one.
     AtLeast(usize),
 }
 
 impl Rank {
-    /// The least that it may be.
+    /// The lowest possible rank.
     pub fn least(self) -> usize {
         match self {
             Self::Exactly(rank) | Self::AtLeast(rank) => rank,
         }
     }
 
-    /// What is known of the rank of what both are said of.
+    /// Combines two facts about the same rank.
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::AtLeast(one), Self::AtLeast(other)) => Self::AtLeast(one.max(other)),
@@ -382,8 +382,8 @@ impl Rank {
     }
 }
 
-/// What is known of the rank of an op's result, from the op, its settled attributes and its operands. An
-/// axis that is written says that there are so many, and not that it is the last.
+/// What is known about the rank of an op's result from the op, its determined attributes and its operands. A
+/// given axis only tells that the rank is larger than the axis.
 pub(super) fn result_rank(op: Op, fixed: &Attrs, child: Option<Rank>) -> Option<Rank> {
     let length = |name: &str| match fixed.get(name) {
         Some(Attr::Ints(list)) => Some(Rank::Exactly(list.len())),
@@ -413,7 +413,7 @@ pub(super) fn result_rank(op: Op, fixed: &Attrs, child: Option<Rank>) -> Option<
         "scalar" => Some(Rank::Exactly(0)),
         "gather" | "gather-elements" => None,
         name if name.starts_with("reduce-") || name.starts_with("arg-") => {
-            // With its axes kept, each of them is an axis of the result.
+            // With `keepdims`, each reduced axis is an axis of the result as well.
             let kept = fixed.get("keepdims") == Some(&Attr::Int(1));
             let last = match fixed.get("axes") {
                 Some(Attr::Ints(axes)) => axes.iter().max().and_then(|axis| usize::try_from(axis + 1).ok()),
@@ -428,8 +428,8 @@ pub(super) fn result_rank(op: Op, fixed: &Attrs, child: Option<Rank>) -> Option<
     }
 }
 
-/// What is known of the element type of an op's result, from its settled attributes and its operands;
-/// `child` is asked where the result has their type.
+/// What is known about the element type of an op's result from its determined attributes and its operands.
+/// `child` is called if the result has the type of the operands.
 pub(super) fn result_dtype(op: Op, fixed: &Attrs, child: &dyn Fn() -> Option<DType>) -> Option<DType> {
     match op.meaning() {
         "cast" => match fixed.get("to") {

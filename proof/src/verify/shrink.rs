@@ -1,9 +1,9 @@
-//! Taking a counter-example apart, one thing at a time, until nothing can be taken away.
+//! Shrinks a counterexample in single steps, until nothing can be removed.
 //!
-//! What may go, in this order: elements (axes, sizes), operands and steps of chains, what attributes
-//! have beyond their defaults, element types and layouts, and last values that are not small integers.
-//! A smaller left side is typed from its leaves up, matched with the rule's patterns as the e-graph
-//! would, put before the guards, and kept if the sides still differ. No step is drawn at random.
+//! The steps are, in this order: elements (axes, sizes), operands and steps of chains, attributes that differ
+//! from their defaults, element types and layouts, and values that are not small integers. A smaller left
+//! side is typed from its leaves up, matched with the rule's patterns as in the e-graph, tested against the
+//! guards, and kept if the sides still differ. Nothing is random.
 
 use super::draft::{Draft, Filling, Leaf, Value, filled};
 use super::{Difference, Judge, Tried, generate};
@@ -14,14 +14,14 @@ use ovolo::tensor::{DType, Layout, Shape};
 
 /// The most left sides that are tried.
 const TRIES: usize = 20_000;
-/// The most work on them: elements that are drawn, operations that are evaluated.
+/// The most work on them, in elements drawn plus operations evaluated.
 const WORK: f64 = 2e9;
-/// Values of at most so many elements are written one by one.
+/// The most elements of a value that are written one by one.
 const WRITTEN: usize = 16;
 
-/// The smallest counter-example on the way of single steps down from this one.
+/// Returns the smallest counterexample that single steps reach from this one.
 pub(super) fn shrink(rule: &Rule, found: (Draft, Difference), judge: Judge) -> (Draft, Difference) {
-    let mut left = Left::of(&found.0);
+    let mut left = Left::from_draft(&found.0);
     let mut best = found;
     let (mut tries, mut work) = (0, 0.0);
     'next: loop {
@@ -32,7 +32,7 @@ pub(super) fn shrink(rule: &Rule, found: (Draft, Difference), judge: Judge) -> (
                 return best;
             }
             if let Some(found) = smaller.wrong(rule, judge) {
-                (left, best) = (Left::of(&found.0), found);
+                (left, best) = (Left::from_draft(&found.0), found);
                 continue 'next;
             }
         }
@@ -51,15 +51,15 @@ struct Left {
 }
 
 impl Left {
-    fn of(draft: &Draft) -> Self {
+    fn from_draft(draft: &Draft) -> Self {
         Self { values: draft.values.clone(), roots: draft.left.clone(), largest: draft.largest }.reached()
     }
 
-    /// Without what no root rests on.
+    /// Removes the values that no root depends on.
     fn reached(mut self) -> Self {
         let mut wanted = vec![false; self.values.len()];
         self.roots.iter().for_each(|root| wanted[*root] = true);
-        // Operands stand before their users, so one pass finds those of what was found.
+        // Operands come before their users, so one pass backwards finds all of them.
         for at in (0..self.values.len()).rev() {
             if wanted[at] {
                 self.values[at].inputs.iter().for_each(|input| wanted[*input] = true);
@@ -82,7 +82,7 @@ impl Left {
         self
     }
 
-    /// The instance of the rule with these left sides, where there is one and its sides differ.
+    /// Returns the instance of the rule with these left sides, if it exists and its sides differ.
     fn wrong(self, rule: &Rule, judge: Judge) -> Option<(Draft, Difference)> {
         let Self { values, roots, largest } = self.reached();
         let mut draft = Draft::new(rule, largest);
@@ -103,7 +103,7 @@ impl Left {
         }
     }
 
-    /// Everything that is smaller by one step, the largest steps first.
+    /// All left sides that are smaller by one step, the largest steps first.
     fn smaller(&self) -> Vec<Self> {
         let mut all = Vec::new();
         self.axes(&mut all);
@@ -123,13 +123,13 @@ impl Left {
         self.values.iter().enumerate().filter_map(|(at, value)| Some((at, value.op?))).collect()
     }
 
-    /// The same with another shape of some leaves; listed values are cut off or filled up.
+    /// Gives some leaves new shapes; listed values are truncated or filled up with ones.
     fn reshaped(&self, shapes: &[(usize, Vec<usize>)]) -> Self {
         let mut smaller = self.clone();
         for (at, shape) in shapes {
             let value = &mut smaller.values[*at];
             if shape.len() != value.ty.shape.rank() {
-                // A layout names the axes of its rank.
+                // A layout belongs to a rank, so it is dropped.
                 value.ty.layout = Layout::PLAIN;
             }
             value.ty.shape = Shape::from(&shape[..]);
@@ -145,7 +145,7 @@ impl Left {
         smaller
     }
 
-    /// An axis less: of the leaves of the highest rank, and in what attributes say of it.
+    /// Removes an axis from the leaves of the highest rank, with or without adapting the attributes.
     fn axes(&self, all: &mut Vec<Self>) {
         let leaves = self.leaves();
         let rank = leaves.iter().map(|at| self.values[*at].ty.shape.rank()).max().unwrap_or(0);
@@ -169,13 +169,13 @@ impl Left {
                 attrs.into_iter().for_each(|(name, attr)| value.attrs.set(name, attr));
             }
             all.push(smaller);
-            // Attributes may say nothing of axes.
+            // Attributes that do not refer to axes stay as they are.
             all.push(self.reshaped(&shapes));
         }
     }
 
-    /// Smaller sizes: wherever a size stands, with attributes of that value or without; of one axis; of
-    /// two that are equal.
+    /// Makes sizes smaller: all equal sizes at once, one axis, or two axes of equal size; each with and
+    /// without changing attributes of that value.
     fn sizes(&self, all: &mut Vec<Self>) {
         let leaves = self.leaves();
         let places: Vec<(usize, usize, usize)> = leaves
@@ -221,7 +221,7 @@ impl Left {
         }
     }
 
-    /// With another number in the attributes where this one stands.
+    /// Replaces a number in all attributes.
     fn renumbered(mut self, from: usize, to: usize) -> Self {
         let (Ok(from), Ok(to)) = (i64::try_from(from), i64::try_from(to)) else { return self };
         for value in &mut self.values {
@@ -242,7 +242,7 @@ impl Left {
         self
     }
 
-    /// An operand less; a step of a chain less, in every op that has the chain or in one.
+    /// Removes an operand, or a step of a chain in one op or in every op with that chain.
     fn operands(&self, all: &mut Vec<Self>) {
         for (at, op) in self.ops() {
             if matches!(op.arity, Arity::AtLeast(_)) {
@@ -265,7 +265,7 @@ impl Left {
         }
     }
 
-    /// An attribute at its default, or nearer to it: in every op that has it as it is here, or in one.
+    /// Sets an attribute to its default or closer to it, in one op or in every op with the same value.
     fn attributes(&self, all: &mut Vec<Self>) {
         for (at, op) in self.ops() {
             for (name, attr) in self.values[at].attrs.iter() {
@@ -286,7 +286,7 @@ impl Left {
         }
     }
 
-    /// Leaves of the usual type and layout.
+    /// Gives leaves the usual type and layout.
     fn types(&self, all: &mut Vec<Self>) {
         let mut found: Vec<DType> = self.leaves().iter().map(|at| self.values[*at].ty.dtype).collect();
         found.sort_unstable();
@@ -314,7 +314,7 @@ impl Left {
         }
     }
 
-    /// Small integers in place of what was drawn.
+    /// Replaces values by small integers.
     fn fillings(&self, all: &mut Vec<Self>) {
         for at in self.leaves() {
             let Some(leaf) = &self.values[at].leaf else { continue };
@@ -328,7 +328,7 @@ impl Left {
     }
 }
 
-/// Numbers below a size, down to 1: the smallest first.
+/// Numbers below a size, starting from 1.
 fn less(size: usize) -> Vec<usize> {
     let mut less = vec![1, 2, size / 2, size - 1];
     less.retain(|less| (1..size).contains(less));
@@ -337,7 +337,7 @@ fn less(size: usize) -> Vec<usize> {
     less
 }
 
-/// An attribute of an op on values that have lost an axis.
+/// Adapts an attribute of an op to values that have lost an axis.
 fn without_axis(name: &str, attr: &Attr, axis: usize, rank: usize) -> Attr {
     let Ok(gone) = i64::try_from(axis) else { return attr.clone() };
     let moved = |one: i64| if one > gone { one - 1 } else { one };
@@ -356,7 +356,7 @@ fn without_axis(name: &str, attr: &Attr, axis: usize, rank: usize) -> Attr {
     }
 }
 
-/// Takes a step out of a chain, and its operand out of the operands.
+/// Removes a step from a chain, with its operand.
 fn without_step(value: &mut Value, step: usize) {
     let mut chain = value.attrs.post().to_vec();
     let first = value.inputs.len().saturating_sub(post::extras(&chain));
@@ -399,7 +399,7 @@ fn nearer(name: &str, attr: &Attr, default: Option<&Attr>) -> Vec<Attr> {
     nearer
 }
 
-/// The goal, and one step nearer to it.
+/// The goal, and the number one step closer to the goal.
 fn between(number: i64, goal: i64) -> Vec<i64> {
     let mut between = vec![goal, number - (number - goal).signum()];
     between.dedup();
@@ -407,8 +407,8 @@ fn between(number: i64, goal: i64) -> Vec<i64> {
     between
 }
 
-/// Simpler values, the simplest first: one number throughout; a seed, where there are too many to write;
-/// integers; each a zero or a one.
+/// Simpler values, the simplest first: one number everywhere; integers; zeros and ones; or a seed if there
+/// are too many to list.
 fn simpler(filling: &Filling, values: &[f64]) -> Vec<Filling> {
     let mut simpler = Vec::new();
     match filling {
@@ -456,7 +456,7 @@ fn simpler(filling: &Filling, values: &[f64]) -> Vec<Filling> {
     simpler
 }
 
-/// Whether a pattern stands at a value; binds the rule's variables, as the e-graph's matcher does.
+/// Whether a pattern matches at a value. Binds the rule's variables, as the e-graph's matcher does.
 fn stands(pattern: &Pattern, at: usize, draft: &mut Draft) -> bool {
     let (op, children, attrs, rest_attrs) = match pattern {
         Pattern::Operand(var) => return *draft.operands[var.0].get_or_insert(at) == at,
@@ -476,8 +476,8 @@ fn stands(pattern: &Pattern, at: usize, draft: &mut Draft) -> bool {
         && attributes(attrs, rest_attrs.as_ref().map(|var| var.0), &given, draft)
 }
 
-/// Whether the operands that are left can be shared out among the patterns that are, in the first
-/// way that stands. `numbers` says of those before which stand for a number.
+/// Whether the remaining operands match the remaining patterns, taking the first assignment that matches.
+/// `numbers` marks which of the earlier operands matched a number.
 fn share(
     children: &[Pattern],
     left: &[usize],

@@ -1,8 +1,9 @@
-//! The types of both sides, without values: quick enough to ask of every rule whenever rules are checked.
+//! Compares the types of both sides without computing values, which is fast enough to do whenever rules are
+//! checked.
 //!
-//! Takes a rule, draws left sides that its guards admit, and types the right sides. A rule is at fault
-//! where the types differ on any of them (compiling would stop there), or where no right side can be
-//! typed at all (the rule would never fire, without a sound).
+//! Takes a rule, generates left sides that its guards accept, and types the right sides. A rule is wrong if
+//! the types differ on any of them (compilation would stop there), or if no right side can be typed at all
+//! (the rule would silently never fire).
 
 use super::build;
 use super::check::Difference;
@@ -16,30 +17,30 @@ use ovolo::rule::Rule;
 use ovolo::rule::print::Names;
 use std::sync::Arc;
 
-/// Left sides that are typed with their right sides before a rule counts as well typed.
+/// Instances with types on both sides that are needed before a rule counts as well typed.
 const TYPED: usize = 60;
-/// Left sides without a typed right side before there counts as being none.
+/// Left sides without a typed right side, before the right side counts as having no type.
 const UNTYPED: usize = 200;
-/// Left sides that are drawn at most: guards refuse some.
+/// The most left sides that are generated, because guards refuse some.
 const TRIES: usize = 20_000;
 
-/// What is to be said of the types of a rule's sides.
+/// The verdict on the types of a rule's sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Typing {
-    /// They are alike wherever both sides have one.
+    /// They are equal wherever both sides have one.
     Alike,
-    /// They are not.
+    /// They differ.
     Clash(Clash),
-    /// Too few left sides were drawn that the guards admit; what refused most of them.
+    /// Too few left sides were found that the guards accept; the text is the most frequent refusal.
     Undrawn(String),
 }
 
-/// How the types of the sides do not go together, on a small instance.
+/// A small instance on which the types of the sides differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clash {
     /// The position of the side.
     pub side: usize,
-    /// What the variables stand for: `?x: f32[2,3], ?p: [1,0]`.
+    /// The values of the variables: `?x: f32[2,3], ?p: [1,0]`.
     pub variables: String,
     /// The type of the left side.
     pub left: String,
@@ -47,7 +48,7 @@ pub struct Clash {
     pub right: Result<String, String>,
 }
 
-/// The types of one rule.
+/// Compares the types of one rule.
 fn typing(rule: &Rule) -> Typing {
     let generator = Generator::new(rule, &Palette::WIDE);
     let (mut typed, mut untyped, mut first) = (0, 0, None);
@@ -88,7 +89,8 @@ fn typing(rule: &Rule) -> Typing {
     }
 }
 
-/// The types of each rule, on some threads; `done` is told of each.
+/// Compares the types of each rule on some threads, in the order of the rules. `done` is called with each
+/// rule.
 pub fn typings(rules: &[Arc<Rule>], threads: usize, done: &(dyn Fn(&Rule) + Sync)) -> Vec<Typing> {
     each(rules, threads, &|rule| {
         let typing = typing(rule);
@@ -97,7 +99,7 @@ pub fn typings(rules: &[Arc<Rule>], threads: usize, done: &(dyn Fn(&Rule) + Sync
     })
 }
 
-/// The instance made small, in words.
+/// Shrinks the instance and describes it.
 fn shown(rule: &Rule, found: (Draft, Difference), judge: Judge) -> Clash {
     let (draft, difference) = small(rule, 0, found, judge);
     let side = difference.side;
@@ -110,7 +112,7 @@ fn shown(rule: &Rule, found: (Draft, Difference), judge: Judge) -> Clash {
     }
 }
 
-/// Wrong where both sides are typed, and not alike.
+/// Wrong if both sides have a type and the types differ.
 fn differ(rule: &Rule, mut draft: Draft) -> Tried {
     if let Err(refusal) = build::sides(rule, &mut draft) {
         return Tried::Refused(refusal);
@@ -121,7 +123,7 @@ fn differ(rule: &Rule, mut draft: Draft) -> Tried {
     }
 }
 
-/// Wrong where the guards agree and a right side cannot be typed.
+/// Wrong if the guards accept the instance and a right side has no type.
 fn fails(rule: &Rule, mut draft: Draft) -> Tried {
     if let Err(refusal) = build::admit(rule, &draft) {
         return Tried::Refused(refusal);
@@ -135,7 +137,7 @@ fn fails(rule: &Rule, mut draft: Draft) -> Tried {
     }
 }
 
-/// What the variables of the left sides stand for.
+/// The values of the variables of the left sides.
 fn variables(rule: &Rule, draft: &Draft) -> String {
     let names = Names::of(rule);
     let ty = |at: &usize| draft.values[*at].ty.to_string();

@@ -1,17 +1,17 @@
-//! What values of instances may be, and how large.
+//! The kinds of values that leaves may have, and the limit on their size.
 
-/// Values of more elements than this are not evaluated: the reference is slow.
+/// The most elements of a value that is evaluated, because the reference is slow.
 pub(super) const LARGEST: usize = 20_000;
 
-/// What the values of a leaf are.
+/// The kind of values that a leaf has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Values {
-    /// About zero, or positive.
+    /// Values around zero, or positive ones.
     Any,
-    /// Positive: what a root or a logarithm is taken of.
+    /// Positive values, for the argument of a root or a logarithm.
     Positive,
-    /// What a power is taken to: two and a half among them, which undo each other for some.
+    /// Exponents, including 2 and 0.5, which undo each other for positive numbers.
     Exponent,
-    /// Positions in an axis of this size, from the front or the back.
+    /// Indices into an axis of this size, counted from the front or the back.
     Below(usize),
 }

@@ -1,4 +1,4 @@
-//! `rules check`: what it finds, and that the shipped rules give it nothing to find.
+//! Tests `rules check`: what it finds, and that it finds nothing in the shipped rules.
 #![allow(clippy::unwrap_used)]
 
 use ovolo::pass::pipeline::Pipeline;
@@ -14,7 +14,7 @@ fn pipelines() -> Vec<Pipeline> {
         .collect()
 }
 
-/// A line for each finding, with its places where the text is given.
+/// Prints one line for each finding, with its places and the text there.
 fn lines(findings: &[Finding], text: &str) -> String {
     let line = |finding: &Finding| {
         let place = |place: &Place| {
@@ -75,7 +75,7 @@ fn every_kind_of_finding_is_found_with_both_places() {
 }
 
 #[test]
-fn what_is_nearly_a_finding_is_none() {
+fn near_misses_are_not_findings() {
     let text = r#"[
         Rule(name: "asks-more", from: "(relu (relu ?x))", to: "(relu ?x)", when: ["is-f32(?x)"]),
         Rule(name: "special", from: "(relu (relu (neg ?x)))", to: "(relu (neg ?x))"),
@@ -101,7 +101,7 @@ fn operands_that_commute_are_compared_in_both_orders() {
     let pairs = [
         ("(mul (relu ?x) ?c:2)", "(mul ?c:2 (relu ?x))", "(relu (mul ?x ?c))"),
         ("(add (relu ?x) (neg ?y))", "(add (neg ?y) (relu ?x))", "(sub (relu ?x) ?y)"),
-        // Where the order that is tried first binds too much.
+        // Here the order that is tried first binds too much.
         ("(add (mul ?x ?y) (relu ?y))", "(add (mul ?x ?y) (relu ?x))", ""),
     ];
     for (one, other, to) in pairs {
@@ -121,7 +121,7 @@ fn operands_that_commute_are_compared_in_both_orders() {
 }
 
 #[test]
-fn what_no_op_can_be_told_is_read_without_a_panic_and_at_once() {
+fn absurd_attributes_neither_panic_nor_take_long() {
     let text = r#"[
         Rule(name: "into-a-pad", from: "(relu (pad ?x ?v {pads: ?p}))", to: "(pad (relu ?x) (relu ?v) {pads: ?p})"),
         Rule(name: "out-of-a-pad", from: "(pad (relu ?x) ?v {pads: ?p})", to: "(pad (relu ?x) ?v {pads: ?p})"),
@@ -181,7 +181,7 @@ fn what_can_never_match_is_found() {
 }
 
 #[test]
-fn what_may_match_after_all_is_not_called_impossible() {
+fn rules_that_can_match_are_not_called_impossible() {
     let text = r#"[
         Rule(name: "either", from: "(relu ?x)", to: "?x", when: ["any(rank(?x, 2), rank(?x, 3))", "rank(?x, 3)"]),
         Rule(name: "where-it-is-there", from: "(attention ?q ?k ?v ?m? {scale: ?_s})", to: "?q", when: ["rank(?m, 2)", "rank(?m, 3)", "rank(?k, 4)", "rank(?v, 4)"]),
@@ -200,7 +200,7 @@ fn what_may_match_after_all_is_not_called_impossible() {
 }
 
 #[test]
-fn pairs_that_undo_each_other_are_findings_but_where_both_ship() {
+fn reversed_pairs_are_findings_unless_both_ship() {
     let set = crate::common::rules();
     let pair = check::rules(set.rules(), crate::common::ops(), &crate::common::rules())
         .into_iter()
@@ -239,7 +239,7 @@ fn rules_are_used_by_name_or_by_file_and_fire_or_do_not() {
     };
     assert_eq!(lonely(r#""one""#), ["two"]);
     assert!(lonely(r#""mine""#).is_empty());
-    assert_eq!(lonely(r#""another""#), ["one"], "a file of which nothing is used is one finding");
+    assert_eq!(lonely(r#""another""#), ["one"], "a file without used rules is one finding");
     let fired = [("one".to_owned(), 1), ("two".to_owned(), 0)].into_iter().collect();
     let idle = check::corpus(set.rules(), &fired, 3);
     assert_eq!(idle.len(), 1);
@@ -247,7 +247,7 @@ fn rules_are_used_by_name_or_by_file_and_fire_or_do_not() {
 }
 
 #[test]
-fn the_shipped_rules_have_a_point() {
+fn nothing_is_found_in_the_shipped_rules() {
     let set = crate::common::rules();
     let mut findings = check::rules(set.rules(), crate::common::ops(), &crate::common::rules());
     findings.extend(check::pipelines(set.rules(), &pipelines()));
@@ -260,7 +260,7 @@ fn the_shipped_rules_have_a_point() {
 }
 
 #[test]
-fn a_law_is_of_all_rules_down_to_the_next_blank_line() {
+fn a_law_applies_to_all_rules_up_to_the_next_blank_line() {
     let text = r#"// The file.
     [
         // Twice is
@@ -282,7 +282,7 @@ fn a_law_is_of_all_rules_down_to_the_next_blank_line() {
 }
 
 #[test]
-fn sides_that_are_typed_otherwise_are_found_with_both_places() {
+fn sides_of_different_types_are_found_with_both_places() {
     let text = r#"[
         Rule(name: "right", from: "(transpose (relu ?x) {perm: ?p})", to: "(relu (transpose ?x {perm: ?p}))"),
         Rule(name: "shape", from: "(transpose ?x {perm: [1,0]})", to: "?x"),
@@ -323,6 +323,9 @@ fn rules_that_round_more_than_a_pipeline_allows_are_found() {
         let findings = check::pipelines(set.rules(), &[pipeline]);
         findings.iter().map(|one| format!("{}: {}", one.kind.name(), one.message)).collect::<Vec<_>>()
     };
-    assert_eq!(found("f32"), ["too-coarse: it rounds to bf16, and the precision of pipeline `p` is f32"]);
+    assert_eq!(
+        found("f32"),
+        ["too-coarse: the rule rounds to bf16, but the precision of pipeline `p` is f32"]
+    );
     assert_eq!(found("bf16"), Vec::<String>::new());
 }

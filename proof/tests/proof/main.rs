@@ -1,4 +1,4 @@
-//! Rules are checked and verified, and wrong ones are found.
+//! Tests that rules are checked and verified, and that wrong ones are found.
 
 #[path = "../../../tests/common/mod.rs"]
 mod common;

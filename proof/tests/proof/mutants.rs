@@ -1,4 +1,4 @@
-//! Mutation test of `rules verify`: rules made wrong in one small place must be caught.
+//! Mutation test of `rules verify`: rules that are made wrong in one small place must be caught.
 #![allow(clippy::unwrap_used)]
 
 #[path = "mutants/equivalent.rs"]
@@ -15,11 +15,11 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Threads of the verification.
+/// The number of threads of the verification.
 const THREADS: usize = 2;
 
-/// Of each rule that is written out for several rows, the last, where the ops are not commutative;
-/// and the first where rows are of different ops, and not of different layouts.
+/// The rules to mutate. Of a rule with several rows, the last row is taken if its ops are not commutative,
+/// and the first if the rows differ in ops rather than layouts.
 fn subjects() -> Vec<Arc<Rule>> {
     let set = crate::common::rules();
     let rules = set.rules();
@@ -31,8 +31,8 @@ fn subjects() -> Vec<Arc<Rule>> {
     (0..rules.len()).filter(wanted).map(|at| Arc::clone(&rules[at])).collect()
 }
 
-/// The mutants that are another rule, and how many are not: where typing refuses all that the change lets
-/// through, it is the same rule.
+/// The mutants that are different rules, and the number of the others. A mutant is the same rule if typing
+/// refuses everything that the change lets through.
 fn screened(settings: Settings) -> (Vec<Mutant>, usize) {
     let made: Vec<(Arc<Rule>, Mutant)> = subjects()
         .into_iter()
@@ -58,17 +58,17 @@ fn screened(settings: Settings) -> (Vec<Mutant>, usize) {
     (others.map(|(_, (_, mutant))| mutant).collect(), same.len())
 }
 
-/// Every mutant is caught, but those that are listed as equivalent.
+/// Every mutant must be caught, except those listed as equivalent.
 pub fn unsound_mutants_are_caught_and_survivors_are_equivalent() {
-    // As many as the command draws: some mistakes show in one instance of fifty.
+    // As many instances as the command draws, because some mistakes show in only one of fifty instances.
     let settings = Settings { instances: 200, tries: 300, seed: 0, shrink: false };
     let (mutants, unchanged) = screened(Settings { instances: 60, ..settings });
     assert!(mutants.len() >= 60, "{} mutants", mutants.len());
-    // A mutant's name is its rule's, so that each draws instances of its own.
+    // The mutant's name becomes its rule's name, so that each mutant draws its own instances.
     let rules: Vec<Arc<Rule>> = mutants
         .iter()
         .map(|mutant| {
-            // Generated instances must catch it, not the examples that the rule has.
+            // Generated instances must catch it, so it keeps no examples.
             Arc::new(Rule { name: mutant.name.clone(), examples: Vec::new(), ..mutant.rule.clone() })
         })
         .collect();
@@ -86,8 +86,8 @@ pub fn unsound_mutants_are_caught_and_survivors_are_equivalent() {
     #[allow(clippy::cast_precision_loss)]
     let share = caught as f64 / all.len() as f64 * 100.0;
     println!(
-        "{} mutants ({unchanged} more are the same rule by typing): {caught} caught ({share:.1} %), {by_value} \
-         by a counter-example and {by_coverage} by lack of instances; {} equivalent",
+        "{} mutants ({unchanged} others are the same rule by typing): {caught} caught ({share:.1} %), {by_value} \
+         by a counterexample and {by_coverage} by a lack of instances; {} equivalent",
         all.len(),
         survivors.len()
     );
@@ -95,12 +95,12 @@ pub fn unsound_mutants_are_caught_and_survivors_are_equivalent() {
     let mut wrong = String::new();
     for survivor in &survivors {
         if !listed.contains(survivor) {
-            let _ = writeln!(wrong, "survives, and is not listed: {survivor}");
+            let _ = writeln!(wrong, "survives but is not listed as equivalent: {survivor}");
         }
     }
     for name in &listed {
         if !survivors.contains(name) {
-            let _ = writeln!(wrong, "is listed, and does not survive: {name}");
+            let _ = writeln!(wrong, "is listed as equivalent but does not survive: {name}");
         }
     }
     assert!(wrong.is_empty(), "{wrong}");

@@ -1,4 +1,4 @@
-//! What patterns match: rests at any place, optional operands, numbers of a range.
+//! Tests what patterns match: rests at any position, optional operands, and numbers in a range.
 #![allow(clippy::unwrap_used)]
 
 use ovolo::egraph::{EGraph, Probe, WhyNot};
@@ -24,7 +24,8 @@ fn egraph(graph: &str) -> EGraph {
 }
 
 fn matches(graph: &str, from: &str) -> usize {
-    // Places are told once each; refused matches are counted, and this right side has no type.
+    // Each place is reported once. Refused matches are counted, and this right side has no type, so all are
+    // refused.
     let rule = rule(&format!("from: \"{from}\", to: \"(matmul 0.0 0.0)\""));
     match egraph(graph).why_not(&rule, None).unwrap() {
         WhyNot::Refused { times, .. } => times,
@@ -35,7 +36,7 @@ fn matches(graph: &str, from: &str) -> usize {
     }
 }
 
-/// What the graph becomes.
+/// The graph after the rule was applied.
 fn after(graph: &str, body: &str) -> String {
     match egraph(graph).probe(&rule(body)) {
         Probe::Fires(graph) => compact(&graph).replace('\n', "; "),
@@ -47,13 +48,13 @@ const FOUR: &str = "a: f32[2,3] = input; b: f32[2,4] = input; c: f32[2,5] = inpu
                     y = concat(a, b, c, d) {axis: 1}; return y";
 
 #[test]
-fn a_rest_at_any_place_stands_for_every_way_to_share_out_the_operands() {
+fn a_rest_at_any_position_matches_every_split_of_the_operands() {
     assert_eq!(matches(FOUR, "(concat ?x ?r.. {axis: 1})"), 1);
     assert_eq!(matches(FOUR, "(concat ?r.. ?x {axis: 1})"), 1);
     assert_eq!(matches(FOUR, "(concat ?r.. ?x ?s.. {axis: 1})"), 4);
     assert_eq!(matches(FOUR, "(concat ?r.. ?s.. {axis: 1})"), 5);
     assert_eq!(matches(FOUR, "(concat ?r.. ?x ?s.. ?y ?t.. {axis: 1})"), 6);
-    // The same rest twice, and more operands than there are.
+    // The same rest twice, and more patterns than operands.
     assert_eq!(matches(FOUR, "(concat ?r.. ?r.. {axis: 1})"), 0);
     assert_eq!(matches(FOUR, "(concat ?v ?w ?x ?y ?z ?r.. {axis: 1})"), 0);
     let twice = "a: f32[2,3] = input; b: f32[2,4] = input; y = concat(a, b, a, b) {axis: 1}; return y";
@@ -69,7 +70,7 @@ const MASKED: &str = "q: f32[1,2,3,4] = input; k: f32[1,2,5,4] = input; v: f32[1
                       m: f32[3,5] = input; y = attention(q, k, v, m) {scale: 0.5}; return y";
 
 #[test]
-fn an_optional_operand_is_put_in_where_it_was_there() {
+fn an_optional_operand_is_kept_where_it_is_present() {
     let body = "from: \"(attention ?q ?k ?v ?m? {*a})\", to: \"(attention (neg ?q) (neg ?k) ?v ?m? {*a})\"";
     assert_eq!(
         after(PLAIN, body),
@@ -83,7 +84,7 @@ fn an_optional_operand_is_put_in_where_it_was_there() {
 }
 
 #[test]
-fn a_guard_over_an_absent_operand_is_not_asked() {
+fn a_guard_on_an_absent_operand_is_not_evaluated() {
     let body = |guard: &str| {
         rule(&format!(
             "from: \"(attention ?q ?k ?v ?m? {{*a}})\", to: \"(attention (neg ?q) (neg ?k) ?v ?m? {{*a}})\", when: [\"{guard}\"]"
@@ -101,7 +102,7 @@ fn a_guard_over_an_absent_operand_is_not_asked() {
 }
 
 #[test]
-fn a_number_of_a_range_is_bound() {
+fn a_number_in_a_range_is_bound() {
     let graph =
         |value: &str| format!("x: f32[2,3] = input; c: f32[] = const [{value}]; y = mul(x, c); return y");
     for (range, fits, does_not) in [
@@ -135,7 +136,7 @@ fn an_op_is_not_made_with_too_many_operands() {
 }
 
 #[test]
-fn what_the_reference_lists_reads_and_is_printed_as_it_is_written() {
+fn operands_in_the_reference_are_parsed_and_printed_as_written() {
     for (written, _) in ovolo::rule::OPERANDS {
         let from = format!("(concat {written} {{axis: 1}})");
         let one = rule(&format!("from: \"{from}\", to: \"(exp 0.0)\""));
@@ -164,7 +165,7 @@ fn verify_draws_ranges_rests_and_optional_operands() {
     let flat = "from: \"(concat ?a.. (concat ?b.. {axis: ?n}) ?c.. {axis: ?n})\"";
     assert!(holds(&format!("{flat}, to: \"(concat ?a.. ?b.. ?c.. {{axis: ?n}})\"")));
     assert!(!holds(&format!("{flat}, to: \"(concat ?b.. ?a.. ?c.. {{axis: ?n}})\"")));
-    // Wrong only where there is a mask, and only where there is none.
+    // Wrong only with a mask, and wrong only without one.
     let masked = "from: \"(attention ?q ?k ?v ?m? {*a})\"";
     assert!(!holds(&format!("{masked}, to: \"(attention ?q ?k ?v {{*a}})\"")));
     assert!(!holds(&format!(
@@ -174,7 +175,7 @@ fn verify_draws_ranges_rests_and_optional_operands() {
 }
 
 #[test]
-fn left_sides_that_are_nearly_one_stand_in_either_order() {
+fn similar_left_sides_match_in_either_order() {
     let rule =
         "from: [\"(softmax ?x {axis: 0})\", \"(softmax ?x {axis: 1})\"], to: [\"(exp ?x)\", \"(tanh ?x)\"]";
     for (first, second) in [(0, 1), (1, 0)] {
@@ -183,7 +184,7 @@ fn left_sides_that_are_nearly_one_stand_in_either_order() {
         );
         assert!(after(&graph, rule).contains("exp(x)"), "{graph}");
     }
-    // What they share stands in different places.
+    // The shared operand is at different positions.
     let rule = "from: [\"(matmul ?x ?a)\", \"(matmul ?b ?x)\"], to: [\"(exp ?x)\", \"(tanh ?x)\"]";
     for graph in ["p = matmul(x, y); q = matmul(z, x)", "p = matmul(z, x); q = matmul(x, y)"] {
         let graph = format!(
@@ -193,8 +194,8 @@ fn left_sides_that_are_nearly_one_stand_in_either_order() {
     }
 }
 
-/// Pairs whose order matters, to a guard, a `let` or the right sides; and two graphs that differ in the order of
-/// their nodes alone.
+/// Pairs whose order matters to a guard, a `let` or the right sides; and two graphs that differ only in the
+/// order of their nodes.
 const APART: &[(&str, [&str; 2])] = &[
     (
         r#"from: ["(matmul ?x ?a)", "(matmul ?x ?b)"], to: ["(neg (matmul ?x (neg ?a)))", "(matmul ?x ?b)"], when: ["equal(dim(?a, 1), 17)"]"#,
@@ -220,7 +221,7 @@ const APART: &[(&str, [&str; 2])] = &[
 ];
 
 #[test]
-fn both_orders_of_two_left_sides_are_tried_where_something_tells_them_apart() {
+fn both_orders_of_two_left_sides_are_tried_if_the_order_matters() {
     for (body, _) in APART {
         assert!(!rule(body).symmetric, "{body}");
     }

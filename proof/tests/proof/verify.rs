@@ -1,4 +1,5 @@
-//! Every shipped rule holds on generated instances, and every member of models' e-graphs agrees.
+//! Tests that every shipped rule holds on generated instances, and that all members of models' e-graphs
+//! agree.
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
@@ -35,7 +36,7 @@ fn every_shipped_rule_holds_on_200_instances() {
     let bad: Vec<&Verification> = all.iter().filter(|one| !one.holds()).collect();
     assert!(bad.is_empty(), "{bad:#?}");
     assert!(all.iter().all(|one| one.instances == 200));
-    // What the instances are meant to have, they have.
+    // The instances have the features that they should have.
     for (name, feature) in [
         ("pack-conv-nChw16c", "padding"),
         ("pack-conv-nChw16c", "odd channels"),
@@ -65,7 +66,7 @@ fn results_do_not_depend_on_threads_or_on_other_rules() {
 }
 
 #[test]
-fn a_counter_example_is_small_and_reads_back_to_what_it_shows() {
+fn a_counterexample_is_small_and_its_text_reproduces_it() {
     let one = verified(
         r#"[Rule(name: "forget-the-mean", from: "(reduce-sum ?x {axes: ?a, keepdims: ?k})", to: "(reduce-mean ?x {axes: ?a, keepdims: ?k})")]"#,
     );
@@ -77,7 +78,7 @@ fn a_counter_example_is_small_and_reads_back_to_what_it_shows() {
     assert!(verify::compare_case(&graph).unwrap().is_some());
 }
 
-/// Wrong rules, each with one mistake: name and rule.
+/// Wrong rules with one mistake each: name and rule.
 const BROKEN: &[(&str, &str)] = &[
     (
         "forgets_the_mean",
@@ -103,8 +104,8 @@ const BROKEN: &[(&str, &str)] = &[
     ("mistakes_the_function_of_a_blocked_value", r#"from: "(relu (unpack ?x))", to: "(unpack (abs ?x))""#),
 ];
 
-/// Rules that hold but for some values: ties, zeros, halves, whole numbers, beyond a bound, at the ends
-/// of integers.
+/// Rules that hold except for some values: ties, zeros, halves, integers, values beyond a bound, or the
+/// limits of integer types.
 const AT_THE_EDGE: &[(&str, &str, &str)] = &[
     ("a-tie", "(greater ?x ?y)", "(greater-equal ?x ?y)"),
     ("another-tie", "(equal ?x ?y)", "(less (add ?x ?y) (add ?x ?y))"),
@@ -120,7 +121,7 @@ const AT_THE_EDGE: &[(&str, &str, &str)] = &[
 #[test]
 fn rules_that_fail_at_the_edge_are_found_wrong() {
     for (name, from, to) in AT_THE_EDGE {
-        // Typing must not be what refuses them.
+        // The guard gives both sides the same type, so that only their values can show the mistake.
         let when = match *name {
             "beyond-i8" => r#", when: ["is-dtype(?x, i64)"]"#,
             "beyond-f16" => r#", when: ["is-dtype(?x, i32)"]"#,
@@ -135,7 +136,7 @@ fn rules_that_fail_at_the_edge_are_found_wrong() {
     }
 }
 
-/// Every rule of `tests/verify/unsound.ron` is wrong, and found to be whatever the seed.
+/// Every rule of `verify/unsound.ron` is wrong, and found to be wrong whatever the seed.
 #[test]
 fn unsound_rules_are_found_whatever_the_seed() {
     let text = include_str!("verify/unsound.ron");
@@ -154,7 +155,7 @@ fn unsound_rules_are_found_whatever_the_seed() {
     assert!(slipped.is_empty(), "{}", slipped.join("\n"));
 }
 
-/// Rules that hold, of which not enough was drawn: each with what the guards or the op's axis demand.
+/// Rules that hold, and whose guards or axes demand something that was once drawn too rarely.
 const DEMANDING: &[&str] = &[
     r#"from: "(softmax (concat ?x ?y {axis: 0}) {axis: 1})", to: "(concat (softmax ?x {axis: 1}) (softmax ?y {axis: 1}) {axis: 0})""#,
     r#"from: "(concat (neg ?x) (neg ?y) {axis: 1})", to: "(neg (concat ?x ?y {axis: 1}))", when: ["min-rank(?x, 3)"]"#,
@@ -165,7 +166,7 @@ const DEMANDING: &[&str] = &[
     r#"from: "(relu (relu ?x))", to: "(relu ?x)", when: ["less(4, rank-of(?x))"]"#,
 ];
 
-/// Literals beside ops that change the element type of what the guard speaks of.
+/// Literals next to ops that change the element type of the operand that the guard is about.
 const OF_ANOTHER_TYPE: &[&str] = &[
     r#"from: "(add (cast ?x {to: i32}) 0)", to: "(cast ?x {to: i32})", when: ["is-f32(?x)"]"#,
     r#"from: "(mul (arg-max ?x {*a}) 1)", to: "(arg-max ?x {*a})", when: ["is-f32(?x)"]"#,
@@ -174,7 +175,7 @@ const OF_ANOTHER_TYPE: &[&str] = &[
 ];
 
 #[test]
-fn a_literal_has_the_type_of_what_stands_beside_it() {
+fn a_literal_has_the_type_of_the_other_operand() {
     for body in OF_ANOTHER_TYPE {
         let one = verified(&format!("[Rule(name: \"literal\", {body})]"));
         assert!(one.holds() && one.tries < 1000, "{body}: {one:#?}");
@@ -182,7 +183,7 @@ fn a_literal_has_the_type_of_what_stands_beside_it() {
 }
 
 #[test]
-fn what_is_no_number_is_drawn_where_a_rule_asks_for_it_and_is_equal_to_itself() {
+fn nan_is_drawn_if_a_rule_tests_for_it_and_equals_itself() {
     let one = verified(
         r#"[Rule(name: "asks", from: "(where (isnan ?x) ?x (relu ?x))", to: "(where (isnan (neg ?x)) (neg (neg ?x)) (relu ?x))", when: ["is-f32(?x)"])]"#,
     );
@@ -196,7 +197,7 @@ fn what_is_no_number_is_drawn_where_a_rule_asks_for_it_and_is_equal_to_itself() 
 }
 
 #[test]
-fn what_guards_and_axes_demand_is_drawn() {
+fn demands_of_guards_and_axes_are_drawn() {
     for body in DEMANDING {
         let one = verified(&format!("[Rule(name: \"demands\", {body})]"));
         assert!(one.holds(), "{body}: {one:#?}");
@@ -204,7 +205,7 @@ fn what_guards_and_axes_demand_is_drawn() {
 }
 
 #[test]
-fn an_axis_says_how_many_there_are_at_least() {
+fn an_axis_gives_the_lowest_possible_rank() {
     let joined = r#"[Rule(name: "joins", from: "(concat (unpack ?x) (unpack ?y) {axis: 1})", to: "(concat (unpack ?x) (unpack ?y) {axis: 1})")]"#;
     let ranks = verified(joined).coverage.ranks;
     assert!([2, 3, 4].iter().all(|rank| ranks.contains(rank)), "{ranks:?}");
@@ -213,7 +214,7 @@ fn an_axis_says_how_many_there_are_at_least() {
     assert!([2, 3, 4, 5].iter().all(|rank| soft.coverage.ranks.contains(rank)), "{soft:#?}");
 }
 
-/// Equalities of real numbers of which one side leaves `f64` where the other does not.
+/// Equalities of real numbers of which only one side overflows `f64`.
 const OVERFLOWING: &[(&str, &str)] = &[
     ("(log (softmax ?x {axis: ?n}))", "(log-softmax ?x {axis: ?n})"),
     ("(log (add (exp ?x) 1.0))", "(softplus ?x)"),
@@ -225,7 +226,7 @@ const OVERFLOWING: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_right_rule_is_not_wrong_because_a_number_is_too_large_and_that_is_told() {
+fn a_rule_is_not_wrong_because_of_overflow_and_overflow_is_reported() {
     let mut overflowed = 0;
     for (from, to) in OVERFLOWING {
         let text = format!(
@@ -251,7 +252,7 @@ fn an_infinity_in_a_narrow_type_is_no_overflow_of_the_reference() {
 }
 
 #[test]
-fn integers_beyond_what_floats_hold_are_compared_and_printed_exactly() {
+fn integers_that_floats_cannot_hold_are_compared_and_printed_exactly() {
     let one = verified(
         r#"[Rule(name: "through", from: "(cast (cast ?x {to: f64}) {to: i64})", to: "?x", when: ["is-dtype(?x, i64)"])]"#,
     );
@@ -263,13 +264,13 @@ fn integers_beyond_what_floats_hold_are_compared_and_printed_exactly() {
         parts.filter_map(|part| part.parse().ok()).filter(|one: &i64| one.unsigned_abs() > 1 << 53).collect()
     };
     let beyond = numbers(&what);
-    // The left side has lost what the right side has, by one or two.
+    // The left side has lost the last bits of the right side, so they differ by one or two.
     assert!(matches!(beyond[..], [left, right] if left != right && left.abs_diff(right) < 1024), "{what}");
     assert!(numbers(case).contains(&beyond[1]), "{case}");
 }
 
 #[test]
-fn a_side_that_overflows_is_no_finite_one() {
+fn a_side_that_overflows_differs_from_a_finite_one() {
     let case = "graph { x: f32[2] = const [70000.0, 1.0]; h = cast(x) {to: f16}; y = cast(h) {to: f32}; return left = x; return right = y }";
     let graph = text::parse(common::ops(), case).unwrap_or_else(|found| panic!("{found}"));
     assert!(verify::compare_case(&graph).unwrap().is_some());
@@ -294,7 +295,7 @@ fn a_small_factor_is_seen_in_narrow_types_and_casts_between_them_are_coarse() {
 }
 
 #[test]
-fn counter_examples_are_taken_apart_until_nothing_can_go() {
+fn counterexamples_are_shrunk_until_nothing_can_be_removed() {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path(common::root().join("snapshots/shrunk"));
     settings.set_prepend_module_to_snapshot(false);
@@ -312,7 +313,7 @@ fn counter_examples_are_taken_apart_until_nothing_can_go() {
 }
 
 #[test]
-fn a_case_whose_sides_agree_says_so_and_one_with_inputs_is_none() {
+fn a_case_may_agree_and_may_not_have_inputs() {
     let compare = |text: &str| verify::compare_case(&text::parse(common::ops(), text).unwrap());
     let case = "graph { x: f32[2] = const [1.0, -1.0]; y = relu(x); z = relu(y); return left = y; return right = z }";
     assert_eq!(compare(case), Ok(None));
@@ -333,12 +334,12 @@ fn a_rule_without_instances_fails() {
     );
     assert!(!one.holds());
     let Verdict::Uncovered { reasons, .. } = &one.verdict else { panic!("{one:#?}") };
-    // A guard's text is told as it is written, with what it saw at first.
+    // A guard is reported as it is written, with the first values it refused.
     assert_eq!(reasons[0].guard, Some(1), "{reasons:?}");
     assert_eq!(reasons[0].text, "equal(rank-of(?x), 3): rank-of(?x) (2) is not 3");
 }
 
-/// Guards that ask for numbers which are not drawn by themselves: the left side, the right side, the guards.
+/// Guards that demand numbers which would not be drawn otherwise: the left side, the right side, the guards.
 const ASKING: &[(&str, &str, &str)] = &[
     ("(relu (relu ?x))", "(relu ?x)", r#""equal(dim(?x, 1), 77)""#),
     ("(relu (relu ?x))", "(relu ?x)", r#""rank(?x, 4)", "equal(dim(?x, 1), 64)", "equal(dim(?x, -1), 9)""#),
@@ -371,7 +372,7 @@ fn a_number_in_a_guard_is_drawn() {
 }
 
 #[test]
-fn sizes_that_no_memory_holds_end_in_words() {
+fn sizes_beyond_any_memory_are_refused_with_a_message() {
     let huge = "9223372036854775807";
     for (from, to, when, why) in [
         ("(reshape ?x {shape: [4294967296,4294967296]})", "?x", "", "attribute `shape` of `reshape`"),
@@ -387,7 +388,7 @@ fn sizes_that_no_memory_holds_end_in_words() {
             "(relu ?x)",
             "(relu (pad ?x 0.0 {pads: [4294967296,1]}))",
             "rank(?x, 1)",
-            "elements, which is not evaluated",
+            "elements, too many to evaluate",
         ),
         (
             "(reshape (reshape ?x {shape: ?_s}) {shape: ?t})",
@@ -423,9 +424,9 @@ fn sizes_that_no_memory_holds_end_in_words() {
     }
 }
 
-/// Every literal of the shipped rules' convolutions is made large: what comes of it is a verdict.
+/// Every literal of the shipped rules' convolutions is made large; a verdict must come for each.
 #[test]
-fn verdicts_come_whatever_numbers_a_rule_holds() {
+fn a_verdict_comes_for_any_number_in_a_rule() {
     let rules = common::rules();
     let wanted = |rule: &Rule| matches!(rule.stem(), "onednn" | "layout") && rule.name.contains("conv");
     let settings = Settings { instances: 4, tries: 100, shrink: true, ..Settings::default() };
@@ -450,7 +451,7 @@ fn verdicts_come_whatever_numbers_a_rule_holds() {
     assert!(made > 100, "{made}");
 }
 
-/// Makes one attribute large, and one that is not written; counts places down.
+/// Makes one attribute large, or adds a large one that is not written; `at` counts the places down.
 fn enlarge_left(pattern: &mut Pattern, large: i64, at: &mut usize) -> bool {
     let Pattern::Op { op, children, attrs, .. } = pattern else { return false };
     for def in &op.attrs {
@@ -529,7 +530,7 @@ fn sides_of_different_types_are_wrong() {
 }
 
 #[test]
-fn a_number_is_no_match_where_it_would_add_a_dimension() {
+fn a_number_that_would_add_a_dimension_does_not_match() {
     use ovolo::egraph::{EGraph, Limits};
     let graph = |shape: &str| {
         let source = format!(
@@ -550,7 +551,7 @@ fn a_number_is_no_match_where_it_would_add_a_dimension() {
     assert_eq!((applied("[1]"), applied("[1,1]")), (1, 0));
 }
 
-/// Members of a model's e-graph, which must all agree.
+/// Checks that random members of a model's e-graph all agree.
 fn members_agree(name: &str, graph: &Graph, options: &Options, count: usize, reference: bool) {
     let members = verify::members(graph, options, count, 7, reference)
         .unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -561,7 +562,7 @@ fn members_agree(name: &str, graph: &Graph, options: &Options, count: usize, ref
     }
 }
 
-/// The case files of a folder under `tests`.
+/// The case files of a folder in `tests`.
 fn cases(folder: &str) -> Vec<PathBuf> {
     let root = common::root().join("tests").join(folder);
     let mut files: Vec<PathBuf> =
@@ -617,7 +618,8 @@ fn every_member_of_the_first_layer_of_a_transformer_agrees() {
     members_agree("bert_base", &layer, &pipeline("superoptimise", 2), 2, true);
 }
 
-/// The part of a graph up to the first node by which so many operations are done, and what it rests on.
+/// The part of a graph up to the first node by which `operations` operations are done, with everything it
+/// depends on.
 fn cut(graph: &Graph, operations: f64) -> Graph {
     let mut done = 0.0;
     let (last, _) = graph
@@ -650,13 +652,13 @@ fn cut(graph: &Graph, operations: f64) -> Graph {
 }
 
 #[test]
-fn without_a_reference_members_are_compared_with_the_first_and_it_is_said() {
+fn without_a_reference_members_are_compared_with_the_first_one() {
     let nasrnn = load("tests/models/nasrnn.onnx", &[]);
     let members = verify::members(&nasrnn, &options(2), 2, 7, false).unwrap();
     assert!(!members.reference && members.list[0].error == 0.0);
 }
 
-/// An image network on smaller images: every op typed anew.
+/// An image network for smaller images: every op is typed again.
 fn resized(graph: &Graph, size: usize) -> Graph {
     let mut smaller = Graph::new();
     let mut types: Vec<TensorType> = Vec::new();

@@ -1,6 +1,6 @@
-//! What a rule is worth: the graph of a firing example, through a shipped pipeline, comes out
-//! otherwise without the rule. Either another program is chosen, or none; or the same is chosen, among
-//! fewer programs that can run: the rule is a step on ways that other sizes and machines take.
+//! Shows what a rule is worth: without it, the graph of a firing example gives another result in a shipped
+//! pipeline. Either another plan is chosen, or none is found; or the plan stays the same but fewer candidates
+//! can run, because the rule is a step towards what is chosen for other sizes and machines.
 
 use ovolo::compile::{self, Options};
 use ovolo::cost::Machine;
@@ -15,7 +15,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What changes when the rule is taken away, for a snapshot.
+/// What changes if the rule is removed, as the text of a snapshot.
 pub fn worth(rule: &Rule, set: &RuleSet) -> Result<String, String> {
     let fires = rule.examples.iter().filter(|example| matches!(example, Example::Fires { .. }));
     let graphs: Vec<Graph> = fires
@@ -35,12 +35,12 @@ pub fn worth(rule: &Rule, set: &RuleSet) -> Result<String, String> {
             (!lost.is_empty()).then(|| lines(&pipeline, &lost))
         })
     };
-    program
-        .or_else(equal)
-        .ok_or_else(|| "on no example does anything change without the rule: others imply it".into())
+    program.or_else(equal).ok_or_else(|| {
+        "removing the rule changes nothing on any of its examples: other rules imply it".into()
+    })
 }
 
-/// The lines that a snapshot shows at most.
+/// The most lines that a snapshot shows.
 const SHOWN: usize = 24;
 
 fn lines(pipeline: &Pipeline, lost: &[&String]) -> String {
@@ -54,7 +54,8 @@ fn lines(pipeline: &Pipeline, lost: &[&String]) -> String {
     text
 }
 
-/// Of pipelines that are as plain, the one that comes first: what runs on every machine before what needs a device.
+/// The order of pipelines with the same number of passes: those for every machine come before those that need
+/// a device.
 const ORDER: [&str; 8] = ["mixed", "native", "onednn", "cpu", "bf16", "cuda", "cuda-tf32", "cuda-f16"];
 
 fn pipeline_with(rule: &Rule) -> Option<Pipeline> {
@@ -63,8 +64,8 @@ fn pipeline_with(rule: &Rule) -> Option<Pipeline> {
         .pipelines()
         .iter()
         .map(|(name, text)| Pipeline::read(&registry.scope(), name, text).unwrap());
-    // Those first that choose alike on every machine; which kernels oneDNN has depends on the processor. Then
-    // plain pipelines: the fewer passes, the plainer the snapshot.
+    // First the pipelines that choose the same on every machine: oneDNN's kernels depend on the processor.
+    // Among these the ones with the fewest passes, which give the simplest snapshots.
     let library = |pipeline: &Pipeline| {
         pipeline.rewrites().any(|phase| phase.rules.iter().any(|name| name.value == "onednn"))
     };
@@ -75,7 +76,7 @@ fn pipeline_with(rule: &Rule) -> Option<Pipeline> {
     with.into_iter().next()
 }
 
-/// The pipeline, with no phase that names the rule.
+/// The pipeline without the rule in any phase.
 fn pipeline_without(rule: &Rule, pipeline: &Pipeline) -> Pipeline {
     let mut shorter = pipeline.clone();
     for phase in shorter.passes_mut::<Rewrite>() {
@@ -84,8 +85,8 @@ fn pipeline_without(rule: &Rule, pipeline: &Pipeline) -> Pipeline {
     shorter
 }
 
-/// What a pipeline makes of a graph under the nominal cost model: the program, or why there is none,
-/// and the rules on the way.
+/// The graph that a pipeline chooses under the nominal cost model, or the reason why there is none; and the
+/// rules that led to it.
 fn chosen(graph: &Graph, rules: &RuleSet, pipeline: &Pipeline) -> (String, String) {
     let mut pipeline = pipeline.clone();
     pipeline.extract_mut().unwrap().price_by("flops", pricings()).unwrap();
@@ -118,9 +119,9 @@ fn chosen(graph: &Graph, rules: &RuleSet, pipeline: &Pipeline) -> (String, Strin
     (text::print(&compilation.program), report)
 }
 
-/// The equalities of the e-graph after the pipeline's rewriting: `TERM = NODE` for every node, where
-/// the term is the shortest of its class and the node's operands are the shortest of theirs; only of
-/// what can run.
+/// The equalities in the e-graph after the pipeline's rewriting, limited to what can run: `TERM = NODE` for
+/// every node, where the term is the shortest one of its class and the operands of the node are the shortest
+/// ones of theirs.
 fn members(graph: &Graph, rules: &RuleSet, pipeline: &Pipeline) -> BTreeSet<String> {
     let mut egraph = EGraph::new(graph);
     for phase in pipeline.rewrites() {
@@ -131,7 +132,7 @@ fn members(graph: &Graph, rules: &RuleSet, pipeline: &Pipeline) -> BTreeSet<Stri
     equalities(&egraph.to_text())
 }
 
-/// One e-node of the e-graph's text: its class, op, the classes of its operands, attributes.
+/// One e-node in the text of an e-graph: its class, op, operand classes and attributes.
 struct Node<'a> {
     class: &'a str,
     constant: bool,
@@ -157,7 +158,7 @@ fn equalities(text: &str) -> BTreeSet<String> {
         let operands = operands.split(", ").filter(|operand| !operand.is_empty()).collect();
         nodes.push(Node { class, constant, op, operands, attrs: attrs.trim() });
     }
-    // What is computed from constants alone is evaluated once, whatever it is.
+    // Whatever depends only on constants is evaluated once, so any such term will do.
     nodes.retain(|node| node.constant || node.operands.is_empty() || node.op.contains('.'));
     loop {
         let mut changed = false;

@@ -1,5 +1,5 @@
-//! Synthetic e-graphs for extraction: small random ones with cycles, and ones shaped like networks
-//! after lowering: each value in several layouts, conversions between them, several kernels an op.
+//! Synthetic extraction problems: small random ones with cycles, and ones with the shape of lowered networks,
+//! with each value in several layouts, conversions between them, and several kernels for an op.
 #![allow(dead_code, missing_docs)]
 
 use ovolo::extract::{Candidate, Class, ClassId, Problem};
@@ -25,14 +25,14 @@ impl Random {
     }
 }
 
-/// A small problem with any wiring at all: cycles, sharing, free and impossible candidates.
+/// A small problem with arbitrary wiring: cycles, sharing, free and impossible candidates.
 pub fn tangle(seed: u64) -> Problem {
     let random = &mut Random(seed);
     let classes = 3 + random.below(10);
     knot(random, classes)
 }
 
-/// The same with so many classes.
+/// The same with a given number of classes.
 pub fn large_tangle(seed: u64, classes: usize) -> Problem {
     knot(&mut Random(seed), classes)
 }
@@ -40,12 +40,12 @@ pub fn large_tangle(seed: u64, classes: usize) -> Problem {
 fn knot(random: &mut Random, classes: usize) -> Problem {
     let mut problem = Problem { classes: vec![Class::default(); classes], roots: Vec::new() };
     let mut rank = 0;
-    // Small whole costs make ties, others make none.
+    // Small integer costs produce ties; other costs do not.
     let whole = random.below(2) == 0;
     for class in 0..classes {
         for node in 0..1 + random.below(4) {
             let children = if node == 0 && random.below(3) > 0 {
-                // Something that does not lead back.
+                // Candidates that do not form a cycle.
                 (0..random.below(3)).filter(|_| class > 0).map(|_| random.below(class.max(1))).collect()
             } else {
                 (0..random.below(4)).map(|_| random.below(classes)).collect::<Vec<_>>()
@@ -67,9 +67,9 @@ fn knot(random: &mut Random, classes: usize) -> Problem {
     problem
 }
 
-/// Values computed from two earlier ones, each also by candidates that do the work of an operand's
-/// candidate as well: what fused elementwise chains look like. Costs differ little, so that which
-/// values are worth sharing is a close call.
+/// Values computed from one or two earlier ones. Each also has candidates that include the work of an
+/// operand's candidate, as in fused elementwise chains. Costs differ little, so that it is hard to tell which
+/// values are worth sharing.
 pub fn chains(seed: u64) -> Problem {
     let random = &mut Random(seed);
     let (inputs, values) = (2, 5 + random.below(4));
@@ -91,7 +91,7 @@ pub fn chains(seed: u64) -> Problem {
         if random.below(3) == 0 {
             operands.pop();
         }
-        // Now and then an operand is dear, as a matrix product is.
+        // Some operands are expensive, as matrix products are.
         let cost = if random.below(4) == 0 { 40.0 + random.unit() } else { 1.0 + 0.3 * random.unit() };
         let ids: Vec<ClassId> = operands.iter().map(|&at| ClassId(at as u32)).collect();
         add(&mut problem, class, cost, ids.clone());
@@ -114,11 +114,11 @@ pub fn chains(seed: u64) -> Problem {
     problem
 }
 
-/// One value: its class in each layout, the default one first.
+/// One value: its class in each layout, the default layout first.
 #[derive(Clone)]
 pub struct Value(pub Vec<ClassId>);
 
-/// Builds e-graphs of networks.
+/// Builds extraction problems of networks.
 pub struct Network {
     pub problem: Problem,
     pub random: Random,
@@ -142,8 +142,8 @@ impl Network {
         self.problem.classes[class.index()].nodes.push(node);
     }
 
-    /// A value that can be converted between the default layout and each other, and an op on it that
-    /// cannot be run as it is.
+    /// Returns a value that can be converted between the default layout and each other layout, with a class
+    /// for the op itself, which has no kernel.
     fn value(&mut self, size: f64) -> Value {
         let forms: Vec<_> = (0..self.layouts).map(|_| self.class()).collect();
         self.node(forms[0], f64::INFINITY, &[]);
@@ -162,7 +162,7 @@ impl Network {
         value
     }
 
-    /// A constant in a packed form, made from its plain form at no cost.
+    /// A constant in a packed form, made from its default form at no cost.
     fn weight(&mut self) -> Vec<ClassId> {
         let plain = self.class();
         self.node(plain, 0.0, &[]);
@@ -181,14 +181,14 @@ impl Network {
                 self.node(form, cost, &children);
             }
         }
-        // A kernel from the default layout into another.
+        // A kernel from the default layout to another.
         let mut children: Vec<_> = operands.iter().map(|operand| operand.0[0]).collect();
         children.push(weights[1]);
         let cost = size * (0.8 + self.random.unit());
         self.node(result.0[1], cost, &children);
     }
 
-    /// A convolution with its activation fused or apart.
+    /// A convolution whose activation is fused or separate.
     pub fn conv(&mut self, x: &Value, size: f64) -> Value {
         let weights = self.weight();
         let raw = self.value(0.5);
@@ -199,7 +199,7 @@ impl Network {
         active
     }
 
-    /// An op in each layout alike.
+    /// An op that works in each layout.
     fn each(&mut self, result: &Value, operands: &[&Value], size: f64) {
         for (layout, &form) in result.0.iter().enumerate() {
             let cost = size * (0.8 + 0.4 * self.random.unit());
@@ -214,7 +214,7 @@ impl Network {
         value
     }
 
-    /// A convolution and an addition, fused or apart, then a rectifier, fused or apart.
+    /// A convolution and an addition, fused or separate, followed by a rectifier, fused or separate.
     pub fn conv_add(&mut self, x: &Value, skip: &Value, size: f64) -> Value {
         let weights = self.weight();
         let raw = self.value(0.5);
@@ -234,7 +234,7 @@ impl Network {
     }
 }
 
-/// Residual blocks of three convolutions, as in ResNet-50 (16 of them).
+/// Residual blocks of three convolutions, as in ResNet-50 (which has 16).
 pub fn residual(seed: u64, blocks: usize, layouts: usize) -> Problem {
     let mut net = Network::new(seed, layouts);
     let image = net.input();
@@ -269,7 +269,7 @@ pub fn inception(seed: u64, modules: usize) -> Problem {
     net.finish(&root)
 }
 
-/// Dense blocks, in which every layer reads the concatenation of all before it.
+/// Dense blocks, in which every layer reads the concatenation of all earlier layers.
 pub fn dense(seed: u64, blocks: &[usize]) -> Problem {
     let mut net = Network::new(seed, 4);
     let image = net.input();
@@ -289,7 +289,7 @@ pub fn dense(seed: u64, blocks: &[usize]) -> Problem {
     net.finish(&root)
 }
 
-/// A U-Net: as many skips as levels.
+/// A U-Net with one skip connection for each level.
 pub fn unet(seed: u64, levels: usize) -> Problem {
     let mut net = Network::new(seed, 4);
     let image = net.input();
@@ -309,7 +309,7 @@ pub fn unet(seed: u64, levels: usize) -> Problem {
     net.finish(&x)
 }
 
-/// Layers of matrix products, heads and residuals, as in BERT.
+/// Layers of matrix products, attention heads and residuals, as in BERT.
 pub fn transformer(seed: u64, layers: usize) -> Problem {
     let mut net = Network::new(seed, 3);
     let image = net.input();
@@ -331,7 +331,7 @@ pub fn transformer(seed: u64, layers: usize) -> Problem {
     net.finish(&x)
 }
 
-/// Random wiring: each node reads one to three of those before it.
+/// Random wiring: each node reads one to three earlier nodes.
 pub fn wired(seed: u64, nodes: usize) -> Problem {
     let mut net = Network::new(seed, 4);
     let mut values = vec![net.input()];

@@ -1,5 +1,5 @@
-//! Cases of `Resize`, `Upsample` and `ConvTranspose`; results are those of ONNX's reference evaluator
-//! (onnx 1.23.2), and of ONNX Runtime for groups, which it gets wrong.
+//! Cases of `Resize`, `Upsample` and `ConvTranspose`. The results come from ONNX's reference evaluator (onnx
+//! 1.23.2); those with groups, which it computes wrongly, come from ONNX Runtime.
 
 use super::Attribute::{Int, Ints, Number, Text};
 use super::Case;

@@ -1,7 +1,7 @@
-//! The modules of a crate, and what they take from each other, by the paths in their files.
+//! Finds the modules of a crate and what they use from each other, by the paths in their files.
 //!
-//! A path is followed through imports and re-exports to the file that defines what it names. Unit tests do not
-//! count, and neither does what a module takes from one that it lies in: a module and those in it are one.
+//! A path is followed through imports and re-exports to the file that defines its target. Unit tests do not
+//! count, nor does the use of a parent module: a module and its children are one.
 
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,24 +10,24 @@ use syn::visit::{self, Visit};
 /// A module's path from the root of its crate.
 type Name = Vec<String>;
 
-/// What modules take from each other: the one that takes, the one that gives, and the names.
+/// What modules use from each other: the using module, the used module, and the names.
 pub type Ties = BTreeMap<(String, String), BTreeSet<String>>;
 
-/// Re-exports of re-exports that are followed.
+/// The most re-exports of re-exports that are followed.
 const HOPS: usize = 8;
 
-/// What one file says.
+/// The contents of one file.
 #[derive(Default)]
 struct File {
-    /// The modules that it declares and that have files of their own.
+    /// The child modules that have files of their own.
     children: BTreeSet<String>,
-    /// The names that it imports, each with its path and whether it is a re-export.
+    /// The imported names, each with its path and whether it is a re-export.
     imports: BTreeMap<String, (Vec<String>, bool)>,
-    /// Modules of which it imports everything.
+    /// Modules from which it imports everything.
     globs: Vec<Vec<String>>,
-    /// The paths in its code, single names among them, since they may be imported.
+    /// The paths in its code. Single names count, because they may be imported.
     paths: BTreeSet<Vec<String>>,
-    /// How many modules within the file the present item stands in.
+    /// The nesting depth of inline modules at the present item.
     depth: usize,
 }
 
@@ -37,8 +37,8 @@ pub struct Modules {
 }
 
 impl Modules {
-    /// Reads a crate: the path of each file from the folder that the root lies in, and its text. The root is
-    /// `lib.rs`, or `main.rs` where there is no library.
+    /// Reads a crate from the text of each file and its path relative to the root's folder. The root is
+    /// `lib.rs`, or `main.rs` if there is no library.
     pub fn read(files: &[(&str, &str)]) -> Self {
         let root = if files.iter().any(|(path, _)| *path == "lib.rs") { "lib" } else { "main" };
         let one = |(path, text): &(&str, &str)| {
@@ -49,7 +49,7 @@ impl Modules {
             (name, file)
         };
         let mut files: BTreeMap<Name, File> = files.iter().map(one).collect();
-        // What no module declares is a program of its own, or for unit tests.
+        // A file that no module declares is a separate program or belongs to unit tests.
         let mut declared = BTreeSet::from([Name::new()]);
         let mut open = vec![Name::new()];
         while let Some(name) = open.pop() {
@@ -63,7 +63,7 @@ impl Modules {
         Self { files }
     }
 
-    /// What the files take from each other.
+    /// Returns what the files use from each other.
     pub fn ties(&self) -> Ties {
         let mut ties = Ties::new();
         for (name, file) in &self.files {
@@ -77,7 +77,8 @@ impl Modules {
         ties
     }
 
-    /// The module that defines what a path in a file names, and that name; `None` where it is of another crate.
+    /// Returns the module that defines the target of a path in a file, and the target's name; `None` if it is
+    /// in another crate.
     fn home(&self, at: &[String], path: &[String], hops: usize) -> Option<(Name, String)> {
         let (mut module, mut rest) = (at.to_vec(), path);
         match rest.first()?.as_str() {
@@ -115,7 +116,7 @@ fn shown(name: &[String]) -> String {
     if name.is_empty() { "lib".to_owned() } else { name.join("/") }
 }
 
-/// Each set of modules that lead to each other, alone or through others.
+/// Returns each set of modules that depend on each other, directly or indirectly.
 pub fn circles(ties: &Ties) -> Vec<BTreeSet<String>> {
     let mut next: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (from, to) in ties.keys() {
@@ -140,7 +141,8 @@ pub fn circles(ties: &Ties) -> Vec<BTreeSet<String>> {
     circles
 }
 
-/// What the modules within one take from each other, each of them with all that lies in it. The root is `""`.
+/// Returns what the children of a module use from each other, each together with its own children. The root
+/// is `""`.
 pub fn within(ties: &Ties, module: &str) -> Ties {
     let part = |name: &str| {
         let rest = if module.is_empty() { name } else { name.strip_prefix(module)?.strip_prefix('/')? };
@@ -158,8 +160,9 @@ pub fn within(ties: &Ties, module: &str) -> Ties {
 }
 
 impl File {
-    /// The paths of what the file takes. An import counts as what is used of it, and by itself where it is not
-    /// named again, as traits are whose methods alone are called; a re-export that the file does not use is none.
+    /// Returns the paths that the file uses. An import counts as the names that are used from it. An import
+    /// that is not named again counts by itself, as for traits of which only methods are called; a re-export
+    /// that the file does not use does not count.
     fn taken(&self) -> Vec<Vec<String>> {
         let mut used = BTreeSet::new();
         let mut taken = self.globs.clone();
@@ -177,7 +180,7 @@ impl File {
         taken
     }
 
-    /// A path as it would be written outside the modules within the file.
+    /// Returns a path as it would be written outside the file's inline modules.
     fn outside(&self, mut path: Vec<String>) -> Vec<String> {
         for _ in 0..self.depth {
             if path.first().is_some_and(|first| first == "super") {
@@ -194,7 +197,7 @@ impl File {
         }
     }
 
-    /// Notes the paths among the words that a macro is given.
+    /// Notes the paths among the tokens of a macro call.
     fn tokens(&mut self, stream: TokenStream) {
         let (mut path, mut colons) = (Vec::new(), 0);
         for token in stream {
@@ -269,13 +272,13 @@ impl<'ast> Visit<'ast> for File {
     }
 }
 
-/// Whether an attribute keeps an item to unit tests.
+/// Whether an attribute limits an item to unit tests.
 fn is_for_tests(attribute: &syn::Attribute) -> bool {
     let syn::Meta::List(list) = &attribute.meta else { return false };
     list.path.is_ident("cfg") && list.tokens.to_string() == "test"
 }
 
-/// The imports of a `use`: paths, and the names that they are imported by; none where everything is.
+/// The imports of a `use`: paths, and the names they are imported as; no name if everything is imported.
 fn imports(tree: &syn::UseTree, before: &[String]) -> Vec<(Vec<String>, Option<String>)> {
     let with = |name: &syn::Ident| before.iter().cloned().chain([name.to_string()]).collect::<Vec<_>>();
     match tree {

@@ -1,5 +1,5 @@
-//! Convolutions and attention by each way that there is to compute them: cuDNN's graphs of operations, its calls, and
-//! generated kernels; the times that tuning gives each, side by side.
+//! Times convolutions and attention by each way to compute them: cuDNN's operation graphs, its direct calls,
+//! and generated kernels. It shows the times that tuning measures for each, side by side.
 
 use super::table::{Row, Table};
 use super::{finished, text};
@@ -7,7 +7,7 @@ use crate::python::{build_folder, root};
 use std::path::Path;
 use std::process::Command;
 
-/// A graph, by its name.
+/// A graph with its name.
 struct Case {
     name: &'static str,
     graph: &'static str,
@@ -44,11 +44,11 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// The ways: what each is called, and the rule sets of the library that it leaves out.
+/// The ways: the name of each, and the rule sets of the library that it leaves out.
 const WAYS: &[(&str, &[&str])] =
     &[("graph", &["cudnn"]), ("call", &["cudnn-graph"]), ("generated", &["cudnn", "cudnn-graph"])];
 
-/// Measures all that are asked for.
+/// Measures all lines that are asked for.
 pub fn measure(ovolo: &Path, table: &mut Table) -> Result<(), String> {
     for case in CASES {
         table.measure(&format!("cuDNN's ways and ours: {}", case.name), || race(ovolo, case))?;
@@ -56,8 +56,8 @@ pub fn measure(ovolo: &Path, table: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
-/// The time of the kernels that each way comes to, and which they are: where a way has none that is faster, they are
-/// generated ones.
+/// Returns the time of the kernels that each way leads to, and their names. Generated kernels are used if a
+/// way has none that is faster.
 fn race(ovolo: &Path, case: &Case) -> Result<Row, String> {
     let folder = build_folder().join("gpu");
     let said = |error: std::io::Error| format!("{}: {error}", folder.display());
@@ -78,7 +78,7 @@ fn race(ovolo: &Path, case: &Case) -> Result<Row, String> {
     Ok(Row::said(lines.join("; ")))
 }
 
-/// A pipeline without some of its rule sets.
+/// Returns the text of a pipeline without some of its rule sets.
 fn without(pipeline: &str, sets: &[&str]) -> String {
     let mut text = pipeline.to_owned();
     for set in sets {
@@ -87,7 +87,7 @@ fn without(pipeline: &str, sets: &[&str]) -> String {
     text
 }
 
-/// The seconds of the steps that are no copies between the host and the device, and what they are.
+/// Returns the seconds of the steps other than copies between the host and the device, and their names.
 fn told(said: &str) -> Result<(f64, Vec<String>), String> {
     let said: serde_json::Value = serde_json::from_str(said).map_err(|error| error.to_string())?;
     let steps = said["steps"].as_array().ok_or("there are no steps")?;

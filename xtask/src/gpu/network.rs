@@ -1,7 +1,7 @@
-//! Networks beside PyTorch's: times and errors by batch and precision.
+//! Compares times and errors of networks with PyTorch's, by batch and precision.
 //!
-//! PyTorch makes each network with seeded weights, and writes it as ONNX for its batch; both run it then, ours by
-//! measured times, so that each algorithm is one that won here.
+//! PyTorch makes each network with seeded weights and writes it as ONNX for the batch. Both run it; ours uses
+//! measured times, so that each algorithm is one that won on this machine.
 
 use super::table::{Row, Table, open};
 use super::{finished, script, text};
@@ -9,7 +9,7 @@ use crate::python::{build_folder, remove};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Those that count.
+/// The networks that are measured.
 const NETWORKS: &[&str] = &[
     "resnet50",
     "mobilenet_v2",
@@ -21,7 +21,7 @@ const NETWORKS: &[&str] = &[
     "vit_b_16",
 ];
 const BATCHES: &[usize] = &[1, 8, 32];
-/// Precisions, and the pipelines that round so.
+/// The precisions, and the pipelines that round to them.
 const PRECISIONS: &[(&str, &str)] =
     &[("float32", "cuda"), ("TF32", "cuda-tf32"), ("float16", "cuda-f16"), ("bfloat16", "cuda-bf16")];
 
@@ -57,7 +57,7 @@ pub fn measure(ovolo: &Path, table: &mut Table) -> Result<(), String> {
                     Ok(peer.beside(milliseconds, error))
                 })?;
             }
-            // The weights of all would not fit everywhere.
+            // The weights of all networks might not fit on the disk, so each is removed.
             remove(&folder)?;
         }
     }
@@ -73,7 +73,7 @@ pub fn measure(ovolo: &Path, table: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
-/// What makes a network, and times PyTorch's.
+/// The command that makes a network and times PyTorch.
 fn model(network: &str, batch: usize, folder: &Path, precisions: &[&str]) -> Command {
     let mut command = script();
     command.args(["model", network, &batch.to_string()]).arg(folder);
@@ -81,18 +81,18 @@ fn model(network: &str, batch: usize, folder: &Path, precisions: &[&str]) -> Com
     command
 }
 
-/// PyTorch's times of a network in a precision.
+/// PyTorch's times of a network in one precision.
 #[derive(Debug, PartialEq)]
 struct Peer {
     precision: String,
     eager: f64,
     compiled: f64,
-    /// Relative L2, against the processor in float32.
+    /// The relative L2 error compared with the processor in float32.
     error: f64,
 }
 
 impl Peer {
-    /// The line with ours beside.
+    /// Returns the line that compares it with ours.
     fn beside(&self, milliseconds: f64, error: f64) -> Row {
         let Self { eager, compiled, error: theirs, .. } = self;
         let ratio = milliseconds / eager.min(*compiled);
@@ -106,7 +106,7 @@ impl Peer {
     }
 }
 
-/// The lines of the script.
+/// Parses the lines of the script.
 fn peers(said: &str) -> Vec<Peer> {
     let peer = |line: &str| {
         let mut parts = line.split('\t');
@@ -117,14 +117,14 @@ fn peers(said: &str) -> Vec<Peer> {
     said.lines().filter_map(peer).collect()
 }
 
-/// What both runs of ours are told.
+/// The arguments that both of our runs share.
 fn told(ovolo: &Path, command: &str, folder: &Path, pipeline: &str) -> Command {
     let mut told = Command::new(ovolo);
     told.args([command, "--pipeline", pipeline, "--cost", "measured"]).arg(folder.join("model.onnx"));
     told
 }
 
-/// The median of our runs in milliseconds, and the relative L2 error.
+/// Returns the median time of our runs in milliseconds, and the relative L2 error.
 fn ours(ovolo: &Path, folder: &Path, pipeline: &str) -> Result<(f64, f64), String> {
     let results = folder.join("results");
     remove(&results)?;
@@ -144,7 +144,7 @@ fn ours(ovolo: &Path, folder: &Path, pipeline: &str) -> Result<(f64, f64), Strin
     Ok((median, error))
 }
 
-/// The inputs of a network by their files.
+/// Returns the inputs of a network with their files.
 fn inputs(folder: &Path) -> Result<Vec<(String, PathBuf)>, String> {
     let said = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut files = Vec::new();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_script_is_told_of_a_network_with_its_batch_and_precisions() {
+    fn the_script_gets_a_network_with_its_batch_and_precisions() {
         let command = model("vgg16", 8, Path::new("there"), &["TF32", "float16"]);
         let said: Vec<_> =
             command.get_args().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_script_knows_every_network_and_precision() {
-        // It reads its arguments before it asks for any package.
+        // The script reads its arguments before it imports any package.
         let said = |words: &[&str]| match script().args(words).output() {
             Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned() + &text(&output),
             Err(error) => {

@@ -1,4 +1,4 @@
-//! Fused kernels that memory bounds: the share that they reach of the bandwidth of a copy on the device.
+//! Measures fused kernels that are limited by memory: their share of the bandwidth of a copy on the device.
 
 use super::table::{Row, Table, open};
 use super::{finished, script, text};
@@ -12,8 +12,8 @@ const SIZES: &[usize] = &[64, 256, 1024];
 /// The share that is wanted.
 const WANTED: f64 = 0.85;
 
-/// A graph that one kernel computes, with $N for the elements of its largest tensors and $R for its rows of 1024,
-/// and how many of the largest tensors it reads and writes.
+/// A graph that one kernel computes, and how many of its largest tensors it reads and writes. $N stands for
+/// the elements of the largest tensors, and $R for their rows of 1024.
 struct Stream {
     name: &'static str,
     graph: &'static str,
@@ -67,7 +67,7 @@ impl Stream {
     }
 }
 
-/// Measures all that are asked for.
+/// Measures all lines that are asked for.
 pub fn measure(ovolo: &Path, table: &mut Table) -> Result<(), String> {
     for size in SIZES {
         let name = |stream: &Stream| format!("{}, {size} MiB", stream.name);
@@ -84,15 +84,15 @@ pub fn measure(ovolo: &Path, table: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
-/// GB/s of a copy on the device.
+/// The bandwidth of a copy on the device in GB/s.
 fn copy(mebibytes: usize) -> Result<f64, String> {
     let said = text(&finished(script().arg("copy").arg(mebibytes.to_string()))?);
     let number = said.lines().find_map(|line| line.strip_prefix(&format!("{mebibytes}\t"))?.parse().ok());
     number.ok_or_else(|| "the script gives no bandwidth".to_owned())
 }
 
-/// The seconds of all kernels of a graph, as tuning has timed them: many in one queue, so that starting them counts
-/// as little as in a plan.
+/// Returns the seconds of all kernels of a graph, as tuning timed them: many in one queue, so that the cost
+/// of starting them is as small as in a plan.
 fn kernels(ovolo: &Path, source: &str) -> Result<f64, String> {
     let folder = build_folder().join("gpu");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -103,7 +103,7 @@ fn kernels(ovolo: &Path, source: &str) -> Result<f64, String> {
     seconds(&text(&finished(&mut command)?))
 }
 
-/// The sum of the steps that are no copies between the host and the device.
+/// The sum over the steps other than copies between the host and the device.
 fn seconds(said: &str) -> Result<f64, String> {
     let said: serde_json::Value = serde_json::from_str(said).map_err(|error| error.to_string())?;
     let steps = said["steps"].as_array().ok_or("there are no steps")?;
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_steps_on_the_device_are_summed_and_held_against_the_copy() {
+    fn the_steps_on_the_device_are_summed_and_compared_with_the_copy() {
         let said = r#"{"steps":[{"op":"cuda.upload","backend":"cuda","seconds":1.0},
             {"op":"cuda.map","backend":"cuda","seconds":0.00003},{"op":"cuda.reduce-sum","backend":"cuda","seconds":0.00001},
             {"op":"native.map","backend":"native","seconds":5.0}]}"#;
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn graphs_have_the_bytes_that_they_say() {
+    fn graphs_have_the_declared_bytes() {
         let source = STREAMS[4].source(64);
         assert!(source.contains("f32[16384,1024]"), "{source}");
         assert!(STREAMS[0].source(64).contains("f32[16777216]"));

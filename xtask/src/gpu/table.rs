@@ -1,27 +1,27 @@
-//! The table: lines by their names, kept in a file as they are measured.
+//! The table: named lines that are kept in a file as soon as they are measured.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// What begins the reason of a line that could not be measured, which is no failure.
+/// The prefix of the reason why a line could not be measured; that is not a failure.
 const OPEN: &str = "not measured: ";
 
-/// The reason of a line that could not be measured.
+/// Returns the text of a line that could not be measured.
 pub fn open(why: &str) -> String {
     format!("{OPEN}{why}")
 }
 
-/// What came of a line.
+/// The result of a line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Ours over the better of the peer's, where the line is a race.
+    /// Our time over the better of PyTorch's, if the line is a comparison.
     pub ratio: Option<f64>,
-    /// What is printed.
+    /// The printed text.
     pub said: String,
 }
 
 impl Row {
-    /// A line that is no race.
+    /// A line that is not a comparison.
     pub fn said(said: String) -> Self {
         Self { ratio: None, said }
     }
@@ -32,14 +32,14 @@ pub struct Table {
     file: PathBuf,
     identity: String,
     words: Vec<String>,
-    /// Names, and what came of them; those of the last run first.
+    /// Names and results; those of the last run first.
     kept: Vec<(String, Row)>,
     /// The lines of this run.
     rows: Vec<(String, Result<Row, String>)>,
 }
 
 impl Table {
-    /// The table of what is identified so, with what was kept of it.
+    /// Opens the table of `identity`, with what was kept of it.
     pub fn open(file: &Path, identity: &str, words: &[String]) -> Result<Self, String> {
         let text = std::fs::read_to_string(file).unwrap_or_default();
         let mut lines = text.lines();
@@ -59,7 +59,7 @@ impl Table {
         self.words.iter().all(|word| name.contains(word.as_str()))
     }
 
-    /// Measures a line that is asked for; any other is what it was before.
+    /// Measures a line if it is asked for; otherwise it keeps its former result.
     pub fn measure(
         &mut self,
         name: &str,
@@ -75,7 +75,7 @@ impl Table {
         Ok(())
     }
 
-    /// Puts a line that was measured, and keeps it.
+    /// Adds a measured line, and keeps it.
     pub fn put(&mut self, name: &str, outcome: Result<Row, String>) -> Result<(), String> {
         if let Ok(row) = &outcome {
             self.kept.retain(|(known, _)| known != name);
@@ -86,7 +86,7 @@ impl Table {
         Ok(())
     }
 
-    /// The geometric mean of the ratios of these lines; which are missing, where not all have one.
+    /// Adds the geometric mean of the ratios of these lines, or names those that have no ratio.
     pub fn mean(&mut self, name: &str, of: &[String]) {
         let ratio = |name: &String| {
             let row = self.rows.iter().find(|(known, _)| known == name)?.1.as_ref().ok()?;
@@ -115,13 +115,13 @@ impl Table {
         std::fs::write(&self.file, text).map_err(said)
     }
 
-    /// How many lines failed: those that could not be measured did not.
+    /// The number of failed lines. Those that could not be measured do not count.
     pub fn failed(&self) -> usize {
         let failed = |why: &&String| !why.starts_with(OPEN);
         self.rows.iter().filter_map(|(_, outcome)| outcome.as_ref().err()).filter(failed).count()
     }
 
-    /// The table as it is printed.
+    /// The text of the table.
     pub fn text(&self) -> String {
         let wide = self.rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         let mut text = format!("{}\n", self.identity);
@@ -137,7 +137,7 @@ impl Table {
     }
 }
 
-/// A line of the file.
+/// Parses a line of the file.
 fn line(line: &str) -> Option<(String, Row)> {
     let mut parts = line.split('\t');
     let (name, ratio, said) = (parts.next()?, parts.next()?, parts.next()?);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_kept_for_the_same_device_and_commit_alone() {
+    fn measurements_are_kept_only_for_the_same_device_and_commit() {
         let file = std::env::temp_dir().join(format!("ovolo-gpu-{}/rows.tsv", std::process::id()));
         let mut table = Table::open(&file, "a device", &["one".into()]).unwrap();
         table.measure("one", || race(0.5)).unwrap();

@@ -1,11 +1,11 @@
-//! One model in one file: written, read elsewhere, and damaged.
+//! Tests models saved to one file: written, loaded elsewhere, and damaged.
 
 use crate::cache::fixture::{digits, files, filled, folder, key, outputs, request, same};
 use ovolo::cache::{Cache, elsewhere};
 use ovolo_cli::BUILDS;
 
 #[test]
-fn a_saved_model_is_taken_over_elsewhere() {
+fn a_saved_model_can_be_loaded_elsewhere() {
     let at = folder("saved");
     let request = request(&digits());
     let (cache, mut session) = filled(&at.join("one"), &request);
@@ -26,7 +26,7 @@ fn a_saved_model_is_taken_over_elsewhere() {
 }
 
 #[test]
-fn weights_that_were_damaged_where_a_model_is_taken_over_are_written_again() {
+fn loading_a_model_rewrites_damaged_weights() {
     let at = folder("overwrites");
     let request = request(&digits());
     let (cache, mut session) = filled(&at.join("one"), &request);
@@ -43,7 +43,7 @@ fn weights_that_were_damaged_where_a_model_is_taken_over_are_written_again() {
 }
 
 #[test]
-fn a_damaged_file_is_refused_whole() {
+fn a_damaged_file_is_refused_completely() {
     let at = folder("refused");
     let request = request(&digits());
     let (cache, _) = filled(&at.join("one"), &request);
@@ -70,7 +70,7 @@ fn a_damaged_file_is_refused_whole() {
 }
 
 #[test]
-fn what_hangs_on_the_machine_is_told_apart() {
+fn entries_of_other_machines_are_refused() {
     let here = key(&request(&digits()));
     assert_eq!(elsewhere(&here, crate::common::registry(), BUILDS), []);
     for field in ["format", "ovolo", "build", "processor", "instruction sets", "backend native"] {

@@ -1,5 +1,5 @@
-//! Damage: bits that flip, files that end early, are swapped, or go missing. The answer is another miss
-//! or the right outputs, never a crash and never others.
+//! Tests damage: flipped bits, truncated, swapped or missing files. A lookup then misses or gives the right
+//! outputs; it never crashes and never gives other outputs.
 
 use crate::cache::fixture::{build, digits, files, filled, folder, key, origin, outputs, request, same};
 use crate::common;
@@ -25,7 +25,7 @@ impl Random {
     }
 }
 
-/// A cache with one model, the files as they were written, and the outputs.
+/// A cache with one model, its original files, and the outputs.
 struct Bench {
     cache: Cache,
     key: Key,
@@ -41,11 +41,12 @@ impl Bench {
         let expected = outputs(&mut session);
         let files: Vec<(PathBuf, Vec<u8>)> =
             files(at).into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect();
-        assert!(files.len() > 1, "a plan and a weight at least");
+        assert!(files.len() > 1, "at least a plan and a weight");
         Self { cache, key: key(&request), session, expected, files }
     }
 
-    /// That a lookup misses or gives the right outputs, and that keeping the plan again mends the rest.
+    /// Checks that a lookup misses or gives the right outputs, and that keeping the plan again repairs the
+    /// cache.
     fn holds(&self, what: &str) -> Option<Miss> {
         let miss = match self.cache.find(&self.key, None) {
             Ok(mut session) => {
@@ -73,7 +74,7 @@ fn ten_thousand_flips_and_cuts_give_a_rebuild_or_the_right_answer() {
         let (path, whole) = &bench.files[random.below(bench.files.len())];
         let mut bytes = whole.clone();
         match random.below(4) {
-            // One bit, a few, a stretch of noise, an early end.
+            // One flipped bit, a few, a stretch of noise, or a truncation.
             0 => bytes[random.below(whole.len())] ^= 1 << random.below(8),
             1 => {
                 for _ in 0..=random.below(8) {
@@ -89,7 +90,8 @@ fn ten_thousand_flips_and_cuts_give_a_rebuild_or_the_right_answer() {
         }
         std::fs::write(path, &bytes).unwrap();
         let miss = match bench.cache.find(&bench.key, None) {
-            // What is mended by the next run is seen now and then: it takes most of the time.
+            // Whether the next run repairs the damage is checked only sometimes, because it takes most of the
+            // time.
             Err(_) if round % 20 == 0 => bench.holds(&format!("round {round}, {}", path.display())),
             Err(miss) => Some(miss),
             Ok(mut session) => {
@@ -108,7 +110,7 @@ fn ten_thousand_flips_and_cuts_give_a_rebuild_or_the_right_answer() {
     assert!(missed > 9_000, "{missed} rounds did damage");
 }
 
-/// Checksums find all of this out, and so hide what stands behind them: here they are right.
+/// Checksums find all damage, and so hide the checks behind them: here the checksums are right.
 #[test]
 fn a_damaged_plan_under_the_right_checksum_is_refused_or_runs_and_never_crashes() {
     const HEAD: usize = 16 + 32;
@@ -145,7 +147,7 @@ fn a_damaged_plan_under_the_right_checksum_is_refused_or_runs_and_never_crashes(
 }
 
 #[test]
-fn files_that_are_longer_swapped_empty_or_gone_are_found_out() {
+fn longer_swapped_empty_and_missing_files_are_detected() {
     let bench = Bench::new(&folder("files"));
     for (at, (path, whole)) in bench.files.iter().enumerate() {
         let other = &bench.files[(at + 1) % bench.files.len()].1;
@@ -164,7 +166,7 @@ fn files_that_are_longer_swapped_empty_or_gone_are_found_out() {
 }
 
 #[test]
-fn what_a_killed_writer_leaves_is_never_read_and_swept_in_time() {
+fn files_of_killed_writers_are_never_read_and_removed_later() {
     let at = folder("killed");
     let bench = Bench::new(&at);
     for (path, whole) in &bench.files {
@@ -193,7 +195,7 @@ fn a_damaged_weight_is_written_again_by_the_next_model_that_has_it() {
     let mut bytes = whole.clone();
     bytes[5] ^= 1;
     std::fs::write(weight, &bytes).unwrap();
-    // Another entry with the same weight: it is of the right length, and not the same.
+    // Another entry with the same weight finds it damaged, although its length is right.
     let other = request(&digits());
     let other = ovolo::cache::Request { threads: 2, ..other };
     bench.cache.keep(&key(&other), &build(&other), origin(&other)).unwrap();
@@ -217,7 +219,7 @@ fn an_entry_whose_weights_are_gone_is_removed() {
 }
 
 #[test]
-fn what_killed_writers_leave_counts_and_goes() {
+fn files_of_killed_writers_count_towards_the_limit_and_are_removed() {
     let at = folder("parts");
     let bench = Bench::new(&at);
     let before = bench.cache.bytes();
@@ -226,7 +228,7 @@ fn what_killed_writers_leave_counts_and_goes() {
     part.push(".4711-0.part");
     std::fs::write(&part, whole).unwrap();
     assert_eq!(bench.cache.bytes(), before + whole.len() as u64);
-    // As long as it may still be written it stays, and takes its share of the limit.
+    // While it may still be in use it stays, and counts towards the limit.
     let pruned = bench.cache.prune(before);
     assert_eq!((pruned.plans, pruned.parts), (1, 0));
     assert!(bench.cache.bytes() <= before && Path::new(&part).exists());

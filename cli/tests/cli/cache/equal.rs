@@ -1,4 +1,4 @@
-//! What comes from the cache gives the very bits of what was compiled, and shares weights.
+//! Tests that plans from the cache give the same bits as compiled ones, and share weights.
 
 use crate::cache::fixture::{build, digits, filled, folder, key, origin, outputs, request, same};
 use crate::common;
@@ -12,7 +12,7 @@ use ovolo::session::Session;
 use prost::Message;
 
 #[test]
-fn plans_of_all_cases_come_back_as_they_were_and_give_the_same_bits() {
+fn plans_of_all_cases_are_loaded_unchanged_and_give_the_same_bits() {
     let cache = Cache::new(&folder("cases"), Cache::LIMIT, common::registry());
     let pipelines: &[&str] = if common::onednn_found() {
         &["native", "superoptimise", "cpu", "onednn"]
@@ -71,7 +71,7 @@ fn a_model_that_is_saved_twice_shares_its_weights() {
 }
 
 #[test]
-fn a_plan_whose_kernel_answers_otherwise_now_is_not_run() {
+fn a_plan_whose_kernel_has_another_contract_now_is_not_run() {
     let asked = request(&digits());
     let (cache, session) = filled(&folder("contract"), &asked);
     let constants = || session.constants().into_iter().map(|(node, tensor)| (node, tensor.clone())).collect();
@@ -79,7 +79,7 @@ fn a_plan_whose_kernel_answers_otherwise_now_is_not_run() {
         let mut plan = session.plan().clone();
         change(&mut plan);
         match Session::stored(plan, constants(), common::registry().backends(), &Unkept) {
-            Ok(_) => panic!("it was taken"),
+            Ok(_) => panic!("it was accepted"),
             Err(error) => error.to_string(),
         }
     };

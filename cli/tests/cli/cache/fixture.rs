@@ -1,4 +1,4 @@
-//! A small trained model, what is asked of its compilation, and its sessions.
+//! A small trained model, compilation requests for it, and its sessions.
 
 use crate::common;
 use ovolo::cache::{Cache, Key, Origin, Request};
@@ -12,7 +12,7 @@ use ovolo::tensor::Tensor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// An empty folder of this test's own.
+/// Returns an empty folder for one test.
 pub fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cache-{name}"));
     let _ = std::fs::remove_dir_all(&folder);
@@ -20,12 +20,12 @@ pub fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// The handwritten digits.
+/// The model of handwritten digits.
 pub fn digits() -> PathBuf {
     common::root().join("examples/digits/digits.onnx")
 }
 
-/// What is asked where nothing is special.
+/// The default request.
 pub fn request(model: &Path) -> Request {
     Request {
         model: model.to_owned(),
@@ -47,7 +47,7 @@ pub fn key(request: &Request) -> Key {
     request.key(common::registry()).unwrap()
 }
 
-/// Compiles what is asked for.
+/// Compiles a request.
 pub fn build(request: &Request) -> Session {
     let files: Vec<(&str, &str)> = request.rules.iter().map(|(n, t)| (n.as_str(), t.as_str())).collect();
     let options = Options {
@@ -77,7 +77,7 @@ pub fn origin(request: &Request) -> Origin {
     Origin { model: request.model.display().to_string(), ..Origin::default() }
 }
 
-/// A cache that holds the plan of a request.
+/// Returns a cache that holds the plan of a request.
 pub fn filled(folder: &Path, request: &Request) -> (Cache, Session) {
     let cache = Cache::new(folder, Cache::LIMIT, common::registry());
     let session = build(request);
@@ -85,7 +85,7 @@ pub fn filled(folder: &Path, request: &Request) -> (Cache, Session) {
     (cache, session)
 }
 
-/// The outputs of a session on seeded inputs.
+/// Runs a session on seeded inputs and returns its outputs.
 pub fn outputs(session: &mut Session) -> Vec<Tensor> {
     let inputs = session.plan().inputs.iter();
     let inputs: Vec<Tensor> = inputs.map(|(name, ty)| common::random(name, ty.dtype, &ty.shape)).collect();
@@ -97,7 +97,7 @@ pub fn same(one: &[Tensor], other: &[Tensor]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a.ty() == b.ty() && a.bytes() == b.bytes())
 }
 
-/// Every file of a folder and below, sorted.
+/// Returns every file in a folder and its subfolders, sorted.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten() {

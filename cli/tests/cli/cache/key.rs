@@ -1,4 +1,5 @@
-//! The key: all that can change the answer, and each of it alone leads to another entry.
+//! Tests the key: everything that can change the result is in it, and each change alone leads to another
+//! entry.
 
 use crate::cache::fixture::{digits, filled, folder, key, origin, outputs, request, same};
 use ovolo::cache::{Cache, Key, Kind, Miss, Request};
@@ -15,7 +16,7 @@ use prost::Message;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The fields of a key whose pipeline has one backend, but for a field for each rule file.
+/// The fields of a key whose pipeline has one backend, without the fields of rule files.
 const FIELDS: [&str; 36] = [
     "model",
     "external data",
@@ -85,7 +86,7 @@ fn each_field_changed_alone_is_another_entry() {
     }
     let more = key.clone().with("one more", "");
     missed(&cache, &more);
-    // What one key lacks is not what is empty there.
+    // A missing field differs from an empty one.
     let sides = |one: &Key, other: &Key| {
         let found = one.differences(other).swap_remove(0);
         (found.field, found.here, found.there)
@@ -95,7 +96,7 @@ fn each_field_changed_alone_is_another_entry() {
     assert!(same(&outputs(&mut cache.find(&key, None).unwrap()), &expected));
 }
 
-/// What any crate of the program decides shows in the key.
+/// Everything that a crate of the program decides is part of the key.
 #[test]
 fn the_key_has_the_build_of_each_crate() {
     let key = key(&request(&digits()));
@@ -152,11 +153,7 @@ fn each_setting_changes_its_own_field() {
     assert_eq!(phase(|settings| settings.rounds += 1), ["lower.rounds"]);
     assert_eq!(phase(|settings| settings.nodes += 1), ["lower.nodes"]);
     assert_eq!(phase(|settings| settings.nodes_per_op += 1), ["lower.nodes_per_op"]);
-    assert_eq!(
-        phase(|settings| settings.rules[0].span.start += 1),
-        [""; 0],
-        "where it stands changes nothing"
-    );
+    assert_eq!(phase(|settings| settings.rules[0].span.start += 1), [""; 0], "its path changes nothing");
     let limits = |change: fn(&mut Limits)| {
         with(&|request| {
             let mut exact = Exact::DEFAULT;
@@ -219,10 +216,10 @@ fn each_setting_changes_its_own_field() {
 }
 
 #[test]
-fn speeds_count_to_the_last_bit_where_the_cost_model_goes_by_them() {
+fn speeds_count_to_the_last_bit_if_the_cost_model_uses_them() {
     let mut priced = request(&digits());
     let speeds = |cache: f64| Some(Machine { cache, ..Machine::NOMINAL });
-    // `flops` knows no machine.
+    // The cost model `flops` does not use the machine's speeds.
     let other = Request { calibration: speeds(1e10), ..priced.clone() };
     assert_eq!(changed(&priced, &other), [""; 0]);
     priced.pipeline.extract_mut().unwrap().price_by("roofline", pricings()).unwrap();
@@ -232,7 +229,7 @@ fn speeds_count_to_the_last_bit_where_the_cost_model_goes_by_them() {
     assert_eq!(changed(&with(None), &with(None)), [""; 0]);
 }
 
-/// A copy of the model, changed.
+/// Returns a request for a changed copy of the model.
 fn changed_model(at: &Path, change: impl FnOnce(&mut ModelProto)) -> Request {
     let mut model = ModelProto::decode(&std::fs::read(digits()).unwrap()[..]).unwrap();
     change(&mut model);
@@ -260,7 +257,7 @@ fn one_bit_of_a_weight_is_another_model_and_the_file_s_name_is_not() {
 }
 
 #[test]
-fn external_data_counts_byte_by_byte_and_when_it_is_not_there() {
+fn external_data_counts_byte_by_byte_and_when_it_is_missing() {
     let at = folder("external");
     let model = changed_model(&at.join("m.onnx"), |model| {
         let weights = &mut model.graph.as_mut().unwrap().initializer;

@@ -1,4 +1,5 @@
-//! The command line as processes: at once, killed, on a full disk, in a folder that cannot be written.
+//! Tests the command line as processes: several at once, killed, on a full disk, in a folder that is not
+//! writable.
 
 use crate::cache::fixture::{files, folder};
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 const OVOLO: &str = env!("CARGO_BIN_EXE_ovolo");
 
-/// `ovolo run` of the digits, with a cache.
+/// `ovolo run` of the digits model with a cache.
 fn run(cache: &Path, outputs: &Path) -> Command {
     let mut command = Command::new(OVOLO);
     command
@@ -23,7 +24,7 @@ fn arguments(outputs: &Path) -> Vec<String> {
     list.split(' ').map(str::to_owned).chain([outputs]).collect()
 }
 
-/// What a run says, and the bytes of its output; whether it came from the cache.
+/// The messages of a run, the bytes of its output, and whether the plan came from the cache.
 struct Ran {
     said: String,
     scores: Vec<u8>,
@@ -42,7 +43,7 @@ fn go(cache: &Path, outputs: &Path) -> Ran {
     ran(&run(cache, outputs).output().unwrap(), outputs)
 }
 
-/// The output without a cache.
+/// Returns the output without a cache.
 fn expected(at: &Path) -> Vec<u8> {
     let outputs = at.join("expected");
     let output = run(&at.join("no-cache"), &outputs).arg("--no-cache").output().unwrap();
@@ -75,7 +76,8 @@ fn sixteen_processes_at_once_agree() {
     let cache = at.join("cache");
     let expected = expected(&at);
     for round in 0..3 {
-        // In the last round half of them may keep nothing, and prune what the others keep.
+        // In the last round, half of the processes have no space in the cache, and remove what the others
+        // keep.
         let children: Vec<_> = (0..16)
             .map(|number| {
                 let outputs = at.join(format!("{round}-{number}"));
@@ -107,7 +109,7 @@ fn killed_writers_lose_nothing_but_the_entry() {
     for round in 0..60 {
         let cache = at.join(format!("cache-{round}"));
         let mut child = run(&cache, &outputs).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // It is killed as soon as something of the cache is there, or a little later.
+        // It is killed as soon as the cache has a file, or a little later.
         while files(&cache).is_empty() && child.try_wait().unwrap().is_none() {
             std::thread::yield_now();
         }
@@ -119,23 +121,23 @@ fn killed_writers_lose_nothing_but_the_entry() {
         assert!(ran.scores == expected && ran.said.is_empty(), "{}", ran.said);
         assert!(go(&cache, &outputs).cached);
     }
-    println!("{kept} entries were whole, {lost} were not there");
+    println!("{kept} entries were complete, {lost} were absent");
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_no_obstacle() {
+fn a_run_works_without_a_folder_for_the_cache() {
     let at = folder("no-folder");
     let expected = expected(&at);
     let file = at.join("file");
     std::fs::write(&file, "no folder").unwrap();
     let ran = go(&file.join("cache"), &at.join("outputs"));
     assert!(ran.scores == expected && !ran.cached);
-    assert!(ran.said.starts_with("note: the plan is not kept in the cache: "), "{}", ran.said);
+    assert!(ran.said.starts_with("note: the plan was not stored in the cache: "), "{}", ran.said);
     assert_eq!(ran.said.lines().count(), 1, "{}", ran.said);
 }
 
 #[test]
-fn a_run_goes_on_where_the_limit_cannot_be_read_and_removes_nothing() {
+fn a_run_with_a_malformed_limit_continues_and_removes_nothing() {
     let at = folder("limit-text");
     let (cache, outputs) = (at.join("cache"), at.join("outputs"));
     for cached in [false, true] {
@@ -143,13 +145,13 @@ fn a_run_goes_on_where_the_limit_cannot_be_read_and_removes_nothing() {
         let ran = ran(&output, &outputs);
         assert_eq!(ran.cached, cached);
         assert!(
-            ran.said.starts_with("note: OVOLO_CACHE_LIMIT: `much` is no number of bytes"),
+            ran.said.starts_with("note: OVOLO_CACHE_LIMIT: `much` is not a number of bytes"),
             "{}",
             ran.said
         );
         assert_eq!(ran.said.lines().count(), 1, "{}", ran.said);
     }
-    // Commands that are about the cache do not go on.
+    // Commands about the cache fail instead.
     let mut prune = Command::new(OVOLO);
     prune
         .args(["cache", "prune"])
@@ -158,7 +160,9 @@ fn a_run_goes_on_where_the_limit_cannot_be_read_and_removes_nothing() {
         .env("OVOLO_CACHE_LIMIT", "much");
     let output = prune.output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stderr).unwrap().starts_with("error: OVOLO_CACHE_LIMIT: `much` is no"));
+    assert!(
+        String::from_utf8(output.stderr).unwrap().starts_with("error: OVOLO_CACHE_LIMIT: `much` is not a")
+    );
     assert_eq!(plans(&cache), 1);
 }
 
@@ -182,11 +186,11 @@ fn a_limit_that_was_lowered_acts_on_the_next_run() {
     let ran = ran(&output, &outputs);
     assert!(ran.cached && ran.said.is_empty(), "{}", ran.said);
     assert!(plans(&cache) == 1 && size(&cache) <= one);
-    assert!(go(&cache, &outputs).cached, "what was used is what stays");
+    assert!(go(&cache, &outputs).cached, "the entry that was used stays");
 }
 
 #[test]
-fn what_killed_writers_of_tables_and_files_left_is_swept() {
+fn files_of_killed_writers_of_tables_and_archives_are_removed() {
     let at = folder("parts");
     let (cache, outputs) = (at.join("cache"), at.join("outputs"));
     go(&cache, &outputs);
@@ -215,12 +219,12 @@ mod unix {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::os::unix::process::CommandExt;
 
-    /// Nobody's number, for tests that root runs: root may write everywhere.
+    /// The user `nobody`, for tests that run as root, because root may write everywhere.
     const NOBODY: u32 = 65_534;
 
-    /// Where one who may not write runs the program. Root may write everywhere and runs it as nobody,
-    /// to whom the checkout and the build folder may be closed: the program, the model and the folders
-    /// of the test then lie in a folder that is open to all.
+    /// A place where a user without write permission runs the program. Root may write everywhere, so root
+    /// runs the program as nobody. The checkout and the build folder may be closed to nobody, so the program,
+    /// the model and the folders of the test are copied to a folder that is open to everyone.
     struct Stage {
         at: PathBuf,
         root: bool,
@@ -265,7 +269,7 @@ mod unix {
             self.at.join("outputs")
         }
 
-        /// The program, run by one who may not write to the cache.
+        /// The program, run by a user who may not write to the cache.
         fn command(&self, arguments: &[String]) -> Command {
             let mut command = Command::new(self.at.join("ovolo"));
             command
@@ -294,7 +298,7 @@ mod unix {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// As [`allow`], for the folders of a cache.
+    /// Like [`allow`], for the folders of a cache.
     fn allow_all(cache: &Path, mode: u32) {
         for folder in [cache.join("plans"), cache.join("weights"), cache.to_owned()] {
             allow(&folder, mode);
@@ -310,9 +314,9 @@ mod unix {
         allow(&cache, 0o555);
         let ran = stage.run();
         assert!(ran.scores == expected && !ran.cached);
-        assert!(ran.said.starts_with("note: the plan is not kept in the cache: "), "{}", ran.said);
+        assert!(ran.said.starts_with("note: the plan was not stored in the cache: "), "{}", ran.said);
         assert!(files(&cache).is_empty());
-        // What is in it already is used.
+        // The entry that is already in it is used.
         allow(&cache, 0o755);
         assert!(!go(&cache, &stage.at.join("other")).cached);
         allow_all(&cache, 0o555);
@@ -321,7 +325,7 @@ mod unix {
         let ran = stage.run();
         assert!(ran.scores == expected && ran.cached);
         assert_eq!(ran.said, "");
-        // What is damaged cannot be removed, and is found damaged each time.
+        // Damage cannot be removed, and is found each time.
         let plan = before.iter().find(|path| path.parent().unwrap().ends_with("plans")).unwrap();
         let mut bytes = std::fs::read(plan).unwrap();
         bytes[100] ^= 1;
@@ -330,14 +334,14 @@ mod unix {
             let ran = stage.run();
             assert!(ran.scores == expected && !ran.cached);
             assert!(ran.said.contains("is made again: it is damaged: its checksum is wrong"), "{}", ran.said);
-            assert!(ran.said.contains("note: the plan is not kept in the cache: "), "{}", ran.said);
+            assert!(ran.said.contains("note: the plan was not stored in the cache: "), "{}", ran.said);
         }
         assert_eq!(files(&cache), before);
         allow_all(&cache, 0o755);
     }
 
     #[test]
-    fn a_model_is_saved_where_the_cache_cannot_be_written() {
+    fn a_model_is_saved_although_the_cache_cannot_be_written() {
         let stage = Stage::new("save-read-only");
         let (cache, file) = (stage.cache(), stage.outputs().join("digits.cache"));
         let line = "save-cache examples/digits/digits.onnx --dim N=360 --cost flops --threads 2";
@@ -353,8 +357,8 @@ mod unix {
         std::fs::create_dir_all(&cache).unwrap();
         allow(&cache, 0o555);
         let (said, made) = save();
-        assert!(said.starts_with("note: the plan is not kept in the cache: "), "{said}");
-        // From an entry that is there nothing is written but the file.
+        assert!(said.starts_with("note: the plan was not stored in the cache: "), "{said}");
+        // If the cache has the entry, only the file is written.
         allow(&cache, 0o755);
         go(&cache, &stage.at.join("other"));
         allow_all(&cache, 0o555);
@@ -363,7 +367,7 @@ mod unix {
     }
 
     #[test]
-    fn what_may_not_be_read_is_not_called_damaged() {
+    fn files_without_read_permission_are_not_called_damaged() {
         let stage = Stage::new("unreadable");
         let cache = stage.cache();
         go(&cache, &stage.at.join("other"));
@@ -382,7 +386,7 @@ mod unix {
         allow(&plan, 0o644);
     }
 
-    /// What comes of a command that must end.
+    /// Returns the output of a command that must end in time.
     fn ended(command: &mut Command, what: &str) -> Output {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         for _ in 0..6000 {
@@ -400,7 +404,7 @@ mod unix {
     }
 
     #[test]
-    fn what_lies_in_the_place_of_a_file_is_not_waited_for_and_gives_way() {
+    fn other_kinds_of_files_do_not_block_and_are_replaced() {
         let at = folder("places");
         let (cache, outputs) = (at.join("cache"), at.join("outputs"));
         let expected = expected(&at);
@@ -432,12 +436,12 @@ mod unix {
                 let go = || ran(&ended(&mut run(&cache, &outputs), what), &outputs);
                 let ran = go();
                 assert!(ran.scores == expected && !ran.cached, "{what} in {kind}");
-                assert!(!ran.said.contains("is not kept"), "{what} in {kind}: {}", ran.said);
+                assert!(!ran.said.contains("was not stored"), "{what} in {kind}: {}", ran.said);
                 let again = go();
                 assert!(again.cached && again.said.is_empty(), "{what} in {kind}: {}", again.said);
             }
         }
-        // Commands see it, and remove it.
+        // The cache commands report it and remove it.
         let plan = files(&cache.join("plans")).swap_remove(0);
         std::fs::remove_file(&plan).unwrap();
         std::fs::create_dir(&plan).unwrap();
@@ -454,7 +458,7 @@ mod unix {
         let found = String::from_utf8(verify(&[]).stdout).unwrap();
         assert!(found.contains("it is damaged: it is no plain file"), "{found}");
         assert!(verify(&["--remove"]).status.success() && !plan.exists());
-        // Tables are files as well.
+        // Tables may be other kinds of files, too.
         for table in ["machine-2.json", "times-2.txt"] {
             pipe(&cache.join(table));
         }
@@ -466,10 +470,10 @@ mod unix {
         assert!(output.status.success() && String::from_utf8(output.stdout).unwrap().contains("times-2.txt"));
     }
 
-    /// Another program may cut a file short at any time: whoever reads it then ends with a message.
+    /// Another program may truncate a mapped file at any time: the process that reads it ends with a message.
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_weight_that_is_cut_short_while_it_is_read_ends_the_process_with_a_message() {
+    fn a_weight_that_is_truncated_while_it_is_read_ends_the_process_with_a_message() {
         let at = folder("cut-short");
         let (cache, outputs) = (at.join("cache"), at.join("outputs"));
         go(&cache, &outputs);
@@ -485,7 +489,7 @@ mod unix {
         while !std::fs::read_to_string(&maps).is_ok_and(|maps| maps.contains("/weights/")) {
             std::thread::yield_now();
         }
-        // By now it may be comparing them or running.
+        // By now the process may be comparing weights or running.
         std::thread::sleep(std::time::Duration::from_millis(200));
         for weight in files(&cache.join("weights")) {
             std::fs::OpenOptions::new().write(true).open(weight).unwrap().set_len(0).unwrap();
@@ -493,8 +497,8 @@ mod unix {
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.starts_with("error: a file that is being read where it lies"), "{said}");
-        // The next run finds it out and mends it.
+        assert!(said.starts_with("error: a file that is mapped into memory"), "{said}");
+        // The next run detects and repairs it.
         assert!(!go(&cache, &outputs).cached);
         assert!(go(&cache, &outputs).cached);
     }
@@ -523,7 +527,7 @@ mod unix {
         allow_all(&cache, 0o755);
     }
 
-    /// Writes fail in the middle of a file: the shell allows files of so many blocks of 512 bytes.
+    /// Writes fail in the middle of a file, because the shell limits files to some blocks of 512 bytes.
     fn short_of_space(cache: &Path, outputs: &Path, blocks: usize) -> Output {
         let limits = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\"");
         let mut shell = Command::new("sh");
@@ -537,21 +541,24 @@ mod unix {
     }
 
     #[test]
-    fn writes_that_fail_half_way_lose_nothing_but_the_entry() {
+    fn failing_writes_lose_nothing_but_the_entry() {
         let at = folder("full");
         let (cache, outputs) = (at.join("cache"), at.join("outputs"));
         let expected = expected(&at);
-        // The scores take 14 kB and must fit; a weight of 70 kB does not.
+        // The scores take 14 kB and must fit; a weight of 70 kB must not.
         for blocks in [32, 48, 64] {
             let ran = ran(&short_of_space(&cache, &outputs, blocks), &outputs);
             assert!(ran.scores == expected && !ran.cached);
-            assert!(ran.said.starts_with("note: the plan is not kept in the cache: "), "{}", ran.said);
+            assert!(ran.said.starts_with("note: the plan was not stored in the cache: "), "{}", ran.said);
             assert_eq!(plans(&cache), 0);
-            assert!(files(&cache).iter().all(|path| path.extension().is_none()), "half a file is left");
+            assert!(
+                files(&cache).iter().all(|path| path.extension().is_none()),
+                "an incomplete file is left"
+            );
         }
         assert!(!go(&cache, &outputs).cached);
         assert!(go(&cache, &outputs).cached);
-        // A full disk is read as any other.
+        // A full disk can still be read.
         assert!(ran(&short_of_space(&cache, &outputs, 32), &outputs).cached);
     }
 }
@@ -586,12 +593,12 @@ fn compiling_fills_the_cache_for_runs_and_says_whether_it_was_used() {
     assert_eq!((&hit["cached"], &hit["entry"]), (&true.into(), &entry.into()));
     assert_eq!((&anew["cached"], &anew["entry"]), (&false.into(), &serde_json::Value::Null));
     assert_eq!((&hit["arena"], &hit["seconds"]), (&anew["arena"], &anew["seconds"]));
-    assert!(compile(&["--growth"]).contains("matched"), "what rules did is told by a compilation alone");
-    assert!(go(&cache, &outputs).cached, "a run takes what was compiled");
+    assert!(compile(&["--growth"]).contains("matched"), "only a compilation reports what rules did");
+    assert!(go(&cache, &outputs).cached, "a run uses what was compiled");
 }
 
 #[test]
-fn clearing_leaves_what_is_not_ours() {
+fn clearing_leaves_files_of_others() {
     let (cache, outputs) = (folder("foreign"), folder("foreign-outputs"));
     go(&cache, &outputs);
     for (sub, name) in [("weights", "model.bin"), ("plans", "notes.txt")] {

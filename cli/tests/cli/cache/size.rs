@@ -1,4 +1,4 @@
-//! A limit on bytes, and what goes first.
+//! Tests the limit on bytes, and what is removed first.
 
 use crate::cache::fixture::{build, digits, files, folder, key, origin, outputs, request, same};
 use ovolo::cache::{Cache, Kind, Request};
@@ -9,10 +9,10 @@ fn for_images(count: usize) -> Request {
 }
 
 #[test]
-fn what_was_used_longest_ago_goes_first_and_shared_weights_stay() {
+fn the_entry_used_longest_ago_is_removed_first_and_shared_weights_stay() {
     let at = folder("oldest");
     let cache = Cache::new(&at, Cache::LIMIT, crate::common::registry());
-    // As many images as have the same kernels on any processor, which read the same weights.
+    // These numbers of images have the same kernels on any processor, which read the same weights.
     let requests: Vec<Request> = (9..=12).map(for_images).collect();
     for (age, request) in requests.iter().enumerate() {
         cache.keep(&key(request), &build(request), origin(request)).unwrap();
@@ -20,7 +20,7 @@ fn what_was_used_longest_ago_goes_first_and_shared_weights_stay() {
         let path = at.join("plans").join(key(request).fingerprint().to_string());
         std::fs::File::open(path).unwrap().set_modified(used).unwrap();
     }
-    // Use counts, not age.
+    // The last use counts, not the age.
     cache.find(&key(&requests[0]), None).unwrap();
     let plans = cache.folder().list(Kind::Plan);
     let weights: u64 = cache.folder().list(Kind::Weight).iter().map(|one| one.bytes).sum();
@@ -71,7 +71,7 @@ fn a_model_that_is_larger_than_the_cache_is_not_kept() {
 }
 
 #[test]
-fn weights_that_no_entry_names_stay_a_while_as_one_may_be_about_to() {
+fn weights_that_no_entry_uses_stay_for_some_minutes() {
     let at = folder("grace");
     let request = for_images(1);
     let cache = Cache::new(&at, Cache::LIMIT, crate::common::registry());
@@ -87,7 +87,7 @@ fn weights_that_no_entry_names_stay_a_while_as_one_may_be_about_to() {
 }
 
 #[test]
-fn weights_that_stay_are_told_and_so_are_those_that_no_entry_names() {
+fn weights_that_no_entry_uses_are_reported() {
     let at = folder("young");
     let request = for_images(1);
     let cache = Cache::new(&at, Cache::LIMIT, crate::common::registry());
@@ -107,11 +107,11 @@ fn weights_that_stay_are_told_and_so_are_those_that_no_entry_names() {
         (text, output.status.code())
     };
     let (text, code) = said(&["cache", "prune", "--limit", "0"]);
-    assert!(code == Some(0) && text.contains("that no entry names stay for now"), "{text}");
+    assert!(code == Some(0) && text.contains("that no entry uses are kept for now"), "{text}");
     assert!(text.contains("in the last 10 minutes"), "{text}");
     let (text, code) = said(&["cache", "verify"]);
-    assert!(code == Some(0) && text.contains("that no entry names and 0 modules"), "{text}");
-    // Damage is found where no entry leads, too.
+    assert!(code == Some(0) && text.contains("that no entry uses and 0 modules"), "{text}");
+    // Damage is found in files that no entry uses, too.
     let path = at.join("weights").join(&weights[0].name);
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[0] ^= 1;
@@ -125,7 +125,7 @@ fn weights_that_stay_are_told_and_so_are_those_that_no_entry_names() {
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains(&format!("weight {}: it is damaged", &weights[0].name[..7])), "{text}");
     assert!(
-        text.contains("module abababa: it is damaged") && text.contains("and 2 files to be made"),
+        text.contains("module abababa: it is damaged") && text.contains("and 2 files must be made"),
         "{text}"
     );
     assert_eq!(said(&["cache", "verify", "--remove"]).1, Some(0));
@@ -134,24 +134,24 @@ fn weights_that_stay_are_told_and_so_are_those_that_no_entry_names() {
 }
 
 #[test]
-fn what_could_not_be_kept_leaves_nothing_behind() {
+fn a_failed_write_leaves_nothing_behind() {
     let at = folder("failed");
     let request = for_images(1);
     let cache = Cache::new(&at, Cache::LIMIT, crate::common::registry());
     let (named, other) = (build(&request), for_images(2));
     cache.keep(&key(&request), &named, origin(&request)).unwrap();
     let before = files(&at);
-    // A folder of another name stands where the entry is to be.
+    // A folder with the name of the entry is in its place.
     let blocked = at.join("plans").join(key(&other).fingerprint().to_string());
     std::fs::rename(at.join("plans"), at.join("kept")).unwrap();
     std::fs::write(at.join("plans"), "no folder").unwrap();
     assert!(cache.keep(&key(&other), &build(&other), origin(&other)).is_err());
-    // Nothing names the weights, as the entries cannot be read either; those that were there stay.
+    // No entry uses the weights, because entries cannot be read either; weights from before stay.
     std::fs::remove_file(at.join("plans")).unwrap();
     std::fs::rename(at.join("kept"), at.join("plans")).unwrap();
     assert_eq!(files(&at), before);
     assert!(cache.find(&key(&request), None).is_ok() && !blocked.exists());
-    // Where there was nothing, nothing is left.
+    // If there was nothing before, nothing is left.
     let empty = folder("failed-empty");
     std::fs::write(empty.join("plans"), "no folder").unwrap();
     let cache = Cache::new(&empty, Cache::LIMIT, crate::common::registry());

@@ -1,10 +1,10 @@
-//! The texts of the command line, with what differs from machine to machine left out.
+//! Tests the texts of the command line, without the parts that differ between machines.
 
 use crate::cache::fixture::{files, folder};
 use std::path::Path;
 use std::process::Command;
 
-/// What a command says on both streams, and how it ends.
+/// Runs a command and returns the text of both streams and the exit code.
 fn said(at: &Path, line: &str) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_ovolo"))
         .args(line.split(' '))
@@ -21,7 +21,7 @@ fn said(at: &Path, line: &str) -> String {
     format!("{}{end}", plain(&text))
 }
 
-/// The text without digests, sizes, ages, and what the machine is.
+/// Returns the text without digests, sizes, ages, and facts about the machine.
 fn plain(text: &str) -> String {
     let words = |line: &str| -> String {
         let pieces = line.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '.');
@@ -60,7 +60,7 @@ fn plain(text: &str) -> String {
 }
 
 #[test]
-fn what_the_commands_say() {
+fn texts_of_the_commands() {
     let at = folder("texts");
     std::fs::copy(crate::cache::fixture::digits(), at.join("digits.onnx")).unwrap();
     let images = crate::common::root().join("examples/digits/images.npy");
@@ -76,7 +76,7 @@ fn what_the_commands_say() {
     say(&why);
     say("cache why digits.onnx --dim N=1 --cost flops --threads 2");
     say("cache why no-such-model.onnx");
-    // What a run would refuse, and what nothing was measured for.
+    // Commands that a run would refuse as well, and one without measured speeds.
     say("cache why digits.onnx --cost flops --threads 1");
     say("cache why digits.onnx --dim N=1 --cost flopps --threads 1");
     say("cache why digits.onnx --dim N=1 --cost flops --extractor exakt --threads 1");
@@ -125,7 +125,7 @@ fn what_the_commands_say() {
     settings.set_snapshot_path(crate::common::root().join("snapshots/cache"));
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
-    // An extractor that a build may have.
+    // A build may have more extractors.
     let text = text.replace("naive, ilp", "naive");
     settings.bind(|| insta::assert_snapshot!("texts", text));
 }

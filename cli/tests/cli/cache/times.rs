@@ -1,4 +1,4 @@
-//! Plans that rest on the table of times: they hold as long as their lines do.
+//! Tests plans that depend on the table of times: they hold as long as their lines hold.
 
 use crate::cache::fixture::{folder, outputs, same};
 use crate::common;
@@ -54,11 +54,11 @@ fn a_plan_holds_as_long_as_the_lines_it_was_chosen_by() {
     other.table.entries.insert("native.nothing() -> f32[1] x1".into(), line);
     assert!(cache.find(&key, Some(&other)).is_ok());
 
-    // Each line of its own does, and so does the race.
+    // A change of one of its own lines does, and so does a change of the decision.
     let changed = |why: &str, stored: &Stored| match cache.find(&key, Some(stored)) {
         Err(Miss::Changed(said)) => assert!(said.contains(why), "{said}"),
         Err(other) => panic!("{other}"),
-        Ok(_) => panic!("it was taken"),
+        Ok(_) => panic!("it was accepted"),
     };
     for line in basis.lines.keys() {
         let mut other = stored.clone();
@@ -87,7 +87,7 @@ fn a_plan_holds_as_long_as_the_lines_it_was_chosen_by() {
 }
 
 #[test]
-fn another_table_takes_the_lines_over_where_it_has_none() {
+fn another_table_adds_the_lines_it_lacks() {
     let at = folder("adopted");
     let Tuned { basis, .. } =
         tuned(&mut Tuner::open(None, 1, Machine::NOMINAL, common::registry().backends()));
@@ -96,11 +96,11 @@ fn another_table_takes_the_lines_over_where_it_has_none() {
     assert_eq!(basis.differs(other.stored()), None);
     let mut read = Tuner::open(Some(&at), 1, Machine::NOMINAL, common::registry().backends());
     assert_eq!(basis.differs(read.stored()), None);
-    // By those lines the same plan is chosen, and nothing is timed.
+    // With those lines the same plan is chosen, and nothing is timed.
     let again = tuned(&mut read);
     assert_eq!((again.tally.timed, again.known), (0, true));
     assert_eq!(again.basis, basis);
-    // Other lines in their place stay.
+    // Different lines that exist already stay.
     let mut own = Tuner::open(None, 1, Machine::NOMINAL, common::registry().backends());
     let Tuned { basis: ours, .. } = tuned(&mut own);
     if ours != basis {
@@ -109,7 +109,7 @@ fn another_table_takes_the_lines_over_where_it_has_none() {
     }
 }
 
-/// `ovolo run` by measured times: whether the plan came from the cache, and what was said.
+/// `ovolo run` by measured times: whether the plan came from the cache, and the messages.
 fn run(at: &Path, cache: &str) -> (bool, String) {
     let output = ovolo(at, cache, "run model.ovolo --cost measured --threads 1 --input x=x.npy --json");
     let said = String::from_utf8(output.stderr).unwrap();
@@ -130,7 +130,7 @@ fn ovolo(at: &Path, cache: &str, line: &str) -> Output {
 }
 
 #[test]
-fn a_tuned_plan_is_kept_is_made_again_when_its_times_change_and_travels_with_them() {
+fn a_tuned_plan_is_kept_until_its_times_change_and_is_saved_with_them() {
     let at = folder("tuned");
     std::fs::write(at.join("model.ovolo"), MODEL).unwrap();
     let x = common::random("x", DType::F32, &[1, 16, 14, 14]);
@@ -159,7 +159,7 @@ fn a_tuned_plan_is_kept_is_made_again_when_its_times_change_and_travels_with_the
     assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
     let (cached, said) = run(&at, "other");
     assert!(cached, "{said}");
-    // A machine that has times of its own keeps them.
+    // A machine with its own times keeps them.
     let loaded = ovolo(&at, "one", "load-cache saved");
     let said = String::from_utf8(loaded.stderr).unwrap();
     assert!(loaded.status.success() || said.contains("remove "), "{said}");

@@ -1,10 +1,10 @@
-//! A headless browser, and what it draws.
+//! Runs a headless browser and reads what it renders.
 
 use crate::report::dom::Dom;
 use std::path::Path;
 use std::process::Command;
 
-/// The browser.
+/// The command of the browser.
 pub fn browser() -> Result<String, String> {
     let named = std::env::var("OVOLO_BROWSER").ok();
     let known = ["chromium", "chromium-browser", "google-chrome"].map(str::to_owned);
@@ -12,10 +12,10 @@ pub fn browser() -> Result<String, String> {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
     };
     let mut names = named.into_iter().chain(known);
-    names.find(works).ok_or_else(|| "install it, or name it in OVOLO_BROWSER".to_owned())
+    names.find(works).ok_or_else(|| "install it, or set OVOLO_BROWSER to its path".to_owned())
 }
 
-/// The elements of a page after its script has run. `at` follows the address: `#step=3`.
+/// Returns the elements of a page after its script has run. `at` is added to the address, such as `#step=3`.
 pub fn drawn(browser: &str, page: &Path, at: &str) -> Dom {
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1600,1000"])
@@ -26,7 +26,7 @@ pub fn drawn(browser: &str, page: &Path, at: &str) -> Dom {
         .unwrap();
     let dom = Dom::read(&String::from_utf8(output.stdout).unwrap());
     assert_eq!(dom.text("errors"), "", "the page's script failed");
-    let root = dom.all("html").next().expect("the browser gives a document");
+    let root = dom.all("html").next().expect("the browser prints a document");
     assert_eq!(root.get("data-drawn"), Some("true"), "{}", String::from_utf8_lossy(&output.stderr));
     dom
 }

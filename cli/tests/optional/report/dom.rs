@@ -1,11 +1,11 @@
-//! As much of a document as the tests ask about, from a browser's `--dump-dom`.
+//! The parts of a document that the tests need, from a browser's `--dump-dom`.
 
 /// An element.
 #[derive(Debug, Default)]
 pub struct Element {
     /// Its tag.
     pub tag: String,
-    /// The text in it that is in no element of its own.
+    /// Its own text, without that of inner elements.
     pub text: String,
     attributes: Vec<(String, String)>,
     parent: Option<usize>,
@@ -26,11 +26,11 @@ impl Element {
 /// The elements of a document in order.
 pub struct Dom(Vec<Element>);
 
-/// Elements that have no end.
+/// Elements without an end tag.
 const VOID: &[&str] = &["meta", "link", "input", "br", "hr", "img"];
 
 impl Dom {
-    /// Reads what a browser wrote: every attribute in quotes, every element closed.
+    /// Reads a browser's output: every attribute is in quotes, and every element is closed.
     pub fn read(text: &str) -> Self {
         let mut elements: Vec<Element> = Vec::new();
         let mut open: Vec<usize> = Vec::new();
@@ -105,7 +105,7 @@ impl Dom {
     }
 }
 
-/// An element from its start tag, and what follows the tag.
+/// Parses a start tag, and returns the element with the text after the tag.
 fn start(text: &str) -> (Element, &str) {
     let end = text.find(|c: char| c.is_whitespace() || c == '>').unwrap();
     let mut element = Element { tag: text[..end].to_owned(), ..Element::default() };
@@ -121,7 +121,7 @@ fn start(text: &str) -> (Element, &str) {
     }
 }
 
-/// Text without references to characters.
+/// Replaces character references in a text.
 fn plain(text: &str) -> String {
     let references = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&nbsp;", "\u{a0}"), ("&amp;", "&")];
     references.iter().fold(text.to_owned(), |text, (reference, sign)| text.replace(reference, sign))

@@ -1,4 +1,4 @@
-//! What is called of cuDNN for graphs of operations.
+//! The functions of cuDNN for graphs of operations that are called.
 
 use crate::calls::{Status, calls};
 use cudarc::cudnn::sys::{

@@ -1,15 +1,15 @@
-//! A convolution with its bias and what follows as a graph, from the types of a call.
+//! The graph of a convolution with its bias and post chain, derived from the types of a call.
 
-use super::operation::{Function, Graph, Operation, Place, Value, strides};
+use super::operation::{Function, Graph, GraphValue, Operation, ValuePlace, strides};
 use ovolo::attr::Step;
 use ovolo::op::Call;
 use ovolo::op::post;
 use ovolo::tensor::DType;
 
-/// The graph of a convolution.
+/// Returns the graph of a convolution call.
 ///
 /// # Errors
-/// Why the library has no engine for it.
+/// If the library has no engine for it.
 pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
     let (output, nhwc) = (call.output, !call.output.layout.is_plain());
     for ty in call.inputs.iter().chain([&output]) {
@@ -18,26 +18,28 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
         }
         // The library counts elements in 32 bits.
         i32::try_from(ty.shape.count())
-            .map_err(|_| format!("{ty} has more elements than the library counts"))?;
+            .map_err(|_| format!("{ty} has more elements than the library supports"))?;
     }
     let ints = |name: &str| -> Vec<usize> {
         call.attrs.expect_ints(name).iter().map(|value| usize::try_from(*value).unwrap_or(0)).collect()
     };
     let two = |values: &[usize]| match values {
         [rows, columns] => Ok([*rows, *columns]),
-        _ => Err("no image".to_owned()),
+        _ => Err("the shape is not that of an image".to_owned()),
     };
     let pads = ints("pads");
     let (before, after) = pads.split_at(pads.len() / 2);
     let mut graph = Graph::new(output.dtype, call.attrs.expect_int("tf32") == 1);
-    let x = graph.add(Value::operand(0, call.inputs[0])?);
-    let w = graph.add(Value::operand(1, call.inputs[1])?);
-    let mut bias = Value::operand(2, call.inputs[2])?;
+    let x = graph.add(GraphValue::operand(0, call.inputs[0])?);
+    let w = graph.add(GraphValue::operand(1, call.inputs[1])?);
+    let mut bias = GraphValue::operand(2, call.inputs[2])?;
     bias.sizes = [1, output.shape[1], 1, 1];
     bias.strides = strides(bias.sizes, nhwc);
     let bias = graph.add(bias);
-    let sizes = <[usize; 4]>::try_from(&output.shape[..]).map_err(|_| "no image".to_owned())?;
-    let like = Value { sizes, strides: strides(sizes, nhwc), dtype: DType::F32, place: Place::Between };
+    let sizes = <[usize; 4]>::try_from(&output.shape[..])
+        .map_err(|_| "the shape is not that of an image".to_owned())?;
+    let like =
+        GraphValue { sizes, strides: strides(sizes, nhwc), dtype: DType::F32, place: ValuePlace::Between };
     let y = graph.add(like);
     graph.operations.push(Operation::Convolution {
         x,
@@ -48,19 +50,19 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
         dilations: two(&ints("dilations"))?,
     });
     let steps = call.attrs.post();
-    // The engines that are compiled ahead add a residual before the bias.
+    // The precompiled engines add a residual before the bias.
     let residual = steps.first().is_some_and(|step| step.op == "add") && call.inputs[3].shape == output.shape;
     let mut value = y;
     if residual {
-        let added = graph.add(Value::operand(3, call.inputs[3])?);
+        let added = graph.add(GraphValue::operand(3, call.inputs[3])?);
         value = graph.pointwise(Function::Add, value, Some(added));
     }
     value = graph.pointwise(Function::Add, value, Some(bias));
     let rest = if residual { &steps[1..] } else { steps };
     if let (false, Some(step)) = (nhwc, rest.iter().find(|step| step.op != "relu")) {
         return Err(format!(
-            "in nchw the library's engines add a value of the result's shape, and then take `relu`, and not `{}`: in \
-             nhwc some do",
+            "in nchw the library's engines support only an `add` of the result's shape and then `relu`, not `{}`; some \
+             engines for nhwc do",
             step.op
         ));
     }
@@ -68,18 +70,18 @@ pub(super) fn graph(call: &Call<'_>) -> Result<Graph, String> {
     for step in rest {
         let extra = if post::is_binary(step) {
             operand += 1;
-            Some(graph.add(Value::operand(operand - 1, call.inputs[operand - 1])?))
+            Some(graph.add(GraphValue::operand(operand - 1, call.inputs[operand - 1])?))
         } else {
             None
         };
-        value = follow(&mut graph, step, value, extra)?;
+        value = add_step(&mut graph, step, value, extra)?;
     }
     graph.store(value, output.dtype);
     Ok(graph)
 }
 
-/// What a step makes of a value.
-fn follow(graph: &mut Graph, step: &Step, x: usize, extra: Option<usize>) -> Result<usize, String> {
+/// Adds a step of the post chain to the graph. Returns the number of its result.
+fn add_step(graph: &mut Graph, step: &Step, x: usize, extra: Option<usize>) -> Result<usize, String> {
     use Function as F;
     let parameter = |at: usize| step.parameters.get(at).map_or(0.0, |parameter| parameter.0);
     let with = |graph: &mut Graph, function: Function, x: usize, number: f64| {
@@ -132,7 +134,7 @@ fn follow(graph: &mut Graph, step: &Step, x: usize, extra: Option<usize>) -> Res
             let gate = graph.pointwise(F::Tanh, line, None);
             return Ok(graph.pointwise(F::Mul, x, Some(gate)));
         }
-        other => return Err(format!("the library's graphs have no step `{other}` there")),
+        other => return Err(format!("the library's graphs do not support step `{other}` at this position")),
     };
     Ok(graph.pointwise(function, x, extra))
 }

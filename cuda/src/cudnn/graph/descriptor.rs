@@ -1,4 +1,4 @@
-//! Descriptors of graphs: made, filled and finished, with what the library says where it refuses.
+//! Descriptors of graphs: creation, attributes and finalisation, with the library's own error messages.
 
 use crate::calls::Status;
 use crate::command;
@@ -11,21 +11,21 @@ use ovolo::tensor::DType;
 use std::ffi::{CStr, c_void};
 use std::ptr;
 
-/// A descriptor.
+/// A descriptor of a graph or of a part of it.
 pub(super) type Descriptor = command::Descriptor<sys::cudnnBackendDescriptor_t>;
 
-/// The library, for descriptors.
+/// The functions of the library for descriptors.
 #[derive(Clone, Copy)]
 pub(super) struct Library {
     pub base: &'static Calls,
     pub graph: &'static super::Calls,
 }
 
-/// What the library said.
+/// An error of the library.
 pub(super) struct Failure {
-    /// Whether it has nothing for what it was asked.
+    /// Whether the library does not support the request.
     pub unsupported: bool,
-    /// Its words, and what to do.
+    /// The library's message, and what the user can do.
     pub text: String,
 }
 
@@ -37,12 +37,12 @@ impl From<Failure> for String {
 
 /// The value of an attribute.
 #[derive(Clone, Copy)]
-pub(super) enum Value<'a> {
+pub(super) enum AttributeValue<'a> {
     Whole(&'a [i64]),
     Single(f32),
     Double(f64),
     Flag(bool),
-    /// One of an enum of the library's.
+    /// A value of one of the library's enums.
     Named(Type, u32),
     Descriptors(&'a [&'a Descriptor]),
     Handle(sys::cudnnHandle_t),
@@ -52,75 +52,75 @@ pub(super) enum Value<'a> {
 }
 
 impl Library {
-    /// The library with graphs.
+    /// Returns the functions for graphs.
     ///
     /// # Errors
-    /// That it has none.
+    /// If the library has no graphs.
     pub fn new(functions: &'static Functions) -> Result<Self, String> {
         let graph =
             functions.graph.as_ref().map_err(|why| format!("cuDNN has no graphs of operations: {why}"))?;
         Ok(Self { base: &functions.base, graph })
     }
 
-    /// What a call came to.
-    pub fn of(&self, call: &str, status: Status) -> Result<(), Failure> {
+    /// Returns an error unless the status is success.
+    pub fn check(&self, call: &str, status: Status) -> Result<(), Failure> {
         if status == Status::SUCCESS {
             return Ok(());
         }
-        let mut said = [0_u8; 512];
-        // SAFETY: the library writes at most so many bytes, a zero among them.
-        unsafe { (self.graph.cudnnGetLastErrorString)(said.as_mut_ptr().cast(), said.len()) };
-        let said = CStr::from_bytes_until_nul(&said).map(CStr::to_string_lossy).unwrap_or_default();
-        let call = if said.is_empty() { call.to_owned() } else { format!("{call} ({})", said.trim()) };
-        let text = self.base.of(&call, status).err().unwrap_or_default();
+        let mut message = [0_u8; 512];
+        // SAFETY: the library writes at most this number of bytes, including a terminating zero.
+        unsafe { (self.graph.cudnnGetLastErrorString)(message.as_mut_ptr().cast(), message.len()) };
+        let message = CStr::from_bytes_until_nul(&message).map(CStr::to_string_lossy).unwrap_or_default();
+        let call = if message.is_empty() { call.to_owned() } else { format!("{call} ({})", message.trim()) };
+        let text = self.base.check(&call, status).err().unwrap_or_default();
         Err(Failure { unsupported: (3000..4000).contains(&status.0), text })
     }
 
-    /// Makes a descriptor.
+    /// Creates a descriptor.
     pub fn create(&self, kind: Kind) -> Result<Descriptor, Failure> {
         let mut raw = ptr::null_mut();
         // SAFETY: the library is open, and writes a descriptor.
         let status = unsafe { (self.graph.cudnnBackendCreateDescriptor)(kind, &raw mut raw) };
-        self.of(&format!("cudnnBackendCreateDescriptor of {kind:?}"), status)?;
+        self.check(&format!("cudnnBackendCreateDescriptor of {kind:?}"), status)?;
         Ok(Descriptor { raw, free: self.graph.cudnnBackendDestroyDescriptor })
     }
 
     /// Sets an attribute.
-    pub fn set(&self, descriptor: &Descriptor, name: Name, value: Value<'_>) -> Result<(), Failure> {
+    pub fn set(&self, descriptor: &Descriptor, name: Name, value: AttributeValue<'_>) -> Result<(), Failure> {
         let raw: Vec<sys::cudnnBackendDescriptor_t>;
         let flag;
         let (ty, count, at): (Type, usize, *const c_void) = match &value {
-            Value::Whole(values) => (Type::CUDNN_TYPE_INT64, values.len(), values.as_ptr().cast()),
-            Value::Single(value) => (Type::CUDNN_TYPE_FLOAT, 1, ptr::from_ref(value).cast()),
-            Value::Double(value) => (Type::CUDNN_TYPE_DOUBLE, 1, ptr::from_ref(value).cast()),
-            Value::Flag(value) => {
+            AttributeValue::Whole(values) => (Type::CUDNN_TYPE_INT64, values.len(), values.as_ptr().cast()),
+            AttributeValue::Single(value) => (Type::CUDNN_TYPE_FLOAT, 1, ptr::from_ref(value).cast()),
+            AttributeValue::Double(value) => (Type::CUDNN_TYPE_DOUBLE, 1, ptr::from_ref(value).cast()),
+            AttributeValue::Flag(value) => {
                 flag = u8::from(*value);
                 (Type::CUDNN_TYPE_BOOLEAN, 1, ptr::from_ref(&flag).cast())
             }
-            Value::Named(ty, value) => (*ty, 1, ptr::from_ref(value).cast()),
-            Value::Descriptors(list) => {
+            AttributeValue::Named(ty, value) => (*ty, 1, ptr::from_ref(value).cast()),
+            AttributeValue::Descriptors(list) => {
                 raw = list.iter().map(|one| one.raw).collect();
                 (Type::CUDNN_TYPE_BACKEND_DESCRIPTOR, raw.len(), raw.as_ptr().cast())
             }
-            Value::Handle(handle) => (Type::CUDNN_TYPE_HANDLE, 1, ptr::from_ref(handle).cast()),
+            AttributeValue::Handle(handle) => (Type::CUDNN_TYPE_HANDLE, 1, ptr::from_ref(handle).cast()),
             #[cfg(test)]
-            Value::Text(text) => (Type::CUDNN_TYPE_CHAR, text.len(), text.as_ptr().cast()),
-            Value::Pointers(list) => (Type::CUDNN_TYPE_VOID_PTR, list.len(), list.as_ptr().cast()),
+            AttributeValue::Text(text) => (Type::CUDNN_TYPE_CHAR, text.len(), text.as_ptr().cast()),
+            AttributeValue::Pointers(list) => (Type::CUDNN_TYPE_VOID_PTR, list.len(), list.as_ptr().cast()),
         };
         let count = i64::try_from(count).unwrap_or(i64::MAX);
-        // SAFETY: the descriptor is there, and the library copies so many elements of the type.
+        // SAFETY: the descriptor is valid, and the library copies this number of elements of the type.
         let status = unsafe { (self.graph.cudnnBackendSetAttribute)(descriptor.raw, name, ty, count, at) };
-        self.of(&format!("cudnnBackendSetAttribute of {name:?}"), status)
+        self.check(&format!("cudnnBackendSetAttribute of {name:?}"), status)
     }
 
-    /// Finishes a descriptor.
+    /// Finalises a descriptor.
     pub fn finish(&self, descriptor: &Descriptor, what: &str) -> Result<(), Failure> {
-        // SAFETY: the descriptor is there.
+        // SAFETY: the descriptor is valid.
         let status = unsafe { (self.graph.cudnnBackendFinalize)(descriptor.raw) };
-        self.of(&format!("cudnnBackendFinalize of {what}"), status)
+        self.check(&format!("cudnnBackendFinalize of {what}"), status)
     }
 
-    /// Reads numbers of an attribute, at most so many: plain ones, whatever enum they are of.
+    /// Reads up to `most` numbers of an attribute. Values of enums are read as plain numbers.
     pub fn numbers<T: Copy + Default>(
         &self,
         descriptor: &Descriptor,
@@ -150,10 +150,10 @@ impl Library {
         Ok(there)
     }
 
-    /// How many elements an attribute has.
+    /// Returns the number of elements of an attribute.
     pub fn count(&self, descriptor: &Descriptor, name: Name, ty: Type) -> Result<usize, Failure> {
         let mut count = 0;
-        // SAFETY: the descriptor is there, and the library writes a number and nothing else.
+        // SAFETY: the descriptor is valid, and the library writes a number and nothing else.
         let status = unsafe {
             (self.graph.cudnnBackendGetAttribute)(
                 descriptor.raw,
@@ -164,11 +164,11 @@ impl Library {
                 ptr::null_mut(),
             )
         };
-        self.of(&format!("cudnnBackendGetAttribute of {name:?}"), status)?;
+        self.check(&format!("cudnnBackendGetAttribute of {name:?}"), status)?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    /// Reads an attribute into a place for so many elements of its type; how many were written.
+    /// Reads an attribute into memory for some elements of its type. Returns the number of elements written.
     fn get(
         &self,
         descriptor: &Descriptor,
@@ -179,26 +179,26 @@ impl Library {
     ) -> Result<usize, Failure> {
         let mut count = 0;
         let room = i64::try_from(most).unwrap_or(i64::MAX);
-        // SAFETY: the descriptor is there, and so is room for as many elements as are asked for.
+        // SAFETY: the descriptor is valid, and there is room for the requested number of elements.
         let status = unsafe {
             (self.graph.cudnnBackendGetAttribute)(descriptor.raw, name, ty, room, &raw mut count, at)
         };
-        self.of(&format!("cudnnBackendGetAttribute of {name:?}"), status)?;
-        // It may count more than it had room for.
+        self.check(&format!("cudnnBackendGetAttribute of {name:?}"), status)?;
+        // The library may return a larger count than it had room for.
         Ok(usize::try_from(count).unwrap_or(0).min(most))
     }
 }
 
-/// The library's number of a type.
+/// Returns the library's number for an element type.
 ///
 /// # Errors
-/// That its graphs here have none for it.
+/// If the library's graphs do not support the type.
 pub(super) fn data_type(dtype: DType) -> Result<u32, String> {
     use sys::cudnnDataType_t as Data;
     match dtype {
         DType::F32 => Ok(Data::CUDNN_DATA_FLOAT as u32),
         DType::F16 => Ok(Data::CUDNN_DATA_HALF as u32),
         DType::BF16 => Ok(Data::CUDNN_DATA_BFLOAT16 as u32),
-        other => Err(format!("the library's graphs take no {other}")),
+        other => Err(format!("the library's graphs do not support {other}")),
     }
 }

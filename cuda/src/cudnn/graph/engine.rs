@@ -1,7 +1,7 @@
-//! What the library is told of a graph, and the engines that it names for it.
+//! The description of a graph for the library, and the engines that the library lists for it.
 
-use super::descriptor::{Descriptor, Failure, Library, Value as Given, data_type};
-use super::operation::{Function, Graph, Operation, Place, Value};
+use super::descriptor::{AttributeValue, Descriptor, Failure, Library, data_type};
+use super::operation::{Function, Graph, GraphValue, Operation, ValuePlace};
 use cudarc::cudnn::sys::{
     self, cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
     cudnnBackendDescriptorType_t as Kind, cudnnBackendHeurMode_t as Mode,
@@ -11,35 +11,35 @@ use cudarc::cudnn::sys::{
 use ovolo::tensor::DType;
 use std::collections::BTreeSet;
 
-/// Bytes that addresses of values are multiples of.
+/// The alignment of values' addresses, in bytes.
 const ALIGN: i64 = 16;
-/// Most notes of an engine, and most settings, of all that the library has.
+/// The largest numbers of notes and of settings of an engine that are read.
 const NOTES: usize = 32;
 const KNOBS: usize = 64;
 
-/// What a graph is to run on.
+/// The device on which a graph is to run.
 #[derive(Clone, Copy)]
 pub(super) enum Target<'a> {
     /// The device of a handle.
     Handle(sys::cudnnHandle_t),
-    /// A device that is described, and need not be there: it makes plans, and runs none.
+    /// The description of a device that may be absent. The library can create plans for it but not run them.
     #[cfg_attr(not(test), expect(dead_code, reason = "tests ask the library without a device"))]
     Described(&'a Descriptor),
 }
 
 impl Target<'_> {
-    /// Tells a descriptor of it, by one attribute or the other.
-    fn tell(self, library: Library, one: &Descriptor, handle: Name, described: Name) -> Result<(), Failure> {
+    /// Sets the attribute of a descriptor that corresponds to the kind of target.
+    fn set(self, library: Library, one: &Descriptor, handle: Name, described: Name) -> Result<(), Failure> {
         match self {
-            Self::Handle(raw) => library.set(one, handle, Given::Handle(raw)),
-            Self::Described(device) => library.set(one, described, Given::Descriptors(&[device])),
+            Self::Handle(raw) => library.set(one, handle, AttributeValue::Handle(raw)),
+            Self::Described(device) => library.set(one, described, AttributeValue::Descriptors(&[device])),
         }
     }
 }
 
-/// A graph that the library knows, and the engines that it names; all descriptors that they are made of stay.
+/// A graph in the library, and the engines that it lists. All descriptors that they refer to are kept.
 pub(super) struct Engines {
-    /// Those that compute what the call says, the best guess first.
+    /// The engines that compute what the call requires, the best guess first.
     pub list: Vec<Engine>,
     graph: Descriptor,
     _parts: Vec<Descriptor>,
@@ -48,18 +48,18 @@ pub(super) struct Engines {
 /// An engine with its settings.
 pub(super) struct Engine {
     config: Descriptor,
-    /// Bytes of scratch that it says it wants; older versions say nothing.
+    /// The scratch bytes that the engine reports; older versions report none.
     pub workspace: Option<usize>,
 }
 
-/// What two engines are told apart by: the number, and settings by theirs.
+/// What identifies an engine: its number, and its settings with their numbers.
 type Identity = (i64, Vec<(u32, i64)>);
 
 impl Engines {
-    /// Tells the library of a graph, and asks for engines.
+    /// Describes a graph to the library, and asks for engines.
     ///
     /// # Errors
-    /// What the library said.
+    /// If the library reports an error.
     pub fn new(target: Target<'_>, library: Library, graph: &Graph) -> Result<Self, Failure> {
         let mut parts = Vec::new();
         for (number, value) in graph.values.iter().enumerate() {
@@ -74,28 +74,28 @@ impl Engines {
         let all: Vec<&Descriptor> = operations.iter().collect();
         let told = library.create(Kind::CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
         if let Target::Handle(raw) = target {
-            library.set(&told, Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, Given::Handle(raw))?;
+            library.set(&told, Name::CUDNN_ATTR_OPERATIONGRAPH_HANDLE, AttributeValue::Handle(raw))?;
         }
-        library.set(&told, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, Given::Descriptors(&all))?;
+        library.set(&told, Name::CUDNN_ATTR_OPERATIONGRAPH_OPS, AttributeValue::Descriptors(&all))?;
         library.finish(&told, "a graph of operations")?;
         parts.extend(operations);
         let mut list = Vec::new();
         let mut known: BTreeSet<Identity> = BTreeSet::new();
         for mode in [Mode::CUDNN_HEUR_MODE_A, Mode::CUDNN_HEUR_MODE_FALLBACK, Mode::CUDNN_HEUR_MODE_B] {
             for config in configs(target, library, &told, mode)? {
-                let (identity, notes) = described(library, &config)?;
-                if allowed(graph, &notes) && known.insert(identity) {
-                    list.push(Engine { workspace: wanted(library, &config), config });
+                let (identity, notes) = describe_engine(library, &config)?;
+                if is_allowed(graph, &notes) && known.insert(identity) {
+                    list.push(Engine { workspace: reported_scratch(library, &config), config });
                 }
             }
         }
         Ok(Self { list, graph: told, _parts: parts })
     }
 
-    /// Has an engine made ready: its plan, and the bytes of scratch that it wants.
+    /// Prepares an engine. Returns its plan and the scratch bytes that it needs.
     ///
     /// # Errors
-    /// That it cannot be on this device, or what else the library said.
+    /// If the engine does not run on this device, or if the library reports another error.
     pub fn plan(
         &self,
         target: Target<'_>,
@@ -105,9 +105,13 @@ impl Engines {
         debug_assert!(!self.graph.raw.is_null(), "the graph outlives its plans");
         let plan = library.create(Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
         let by = (Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, Name::CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
-        target.tell(library, &plan, by.0, by.1)?;
+        target.set(library, &plan, by.0, by.1)?;
         let config = [&self.list[number].config];
-        library.set(&plan, Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, Given::Descriptors(&config))?;
+        library.set(
+            &plan,
+            Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+            AttributeValue::Descriptors(&config),
+        )?;
         library.finish(&plan, "the plan of an engine")?;
         let name = Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE;
         let bytes: Vec<i64> = library.numbers(&plan, name, Type::CUDNN_TYPE_INT64, 1)?;
@@ -115,20 +119,20 @@ impl Engines {
     }
 }
 
-/// Whether an engine computes what the call says: the same at each run, sums in `f32`, and of `f32` itself unless
-/// TF32 is asked for.
-fn allowed(graph: &Graph, notes: &[u32]) -> bool {
+/// Returns whether an engine computes what the call requires: the same result in each run, sums in `f32`, and `f32`
+/// products unless TF32 is requested.
+fn is_allowed(graph: &Graph, notes: &[u32]) -> bool {
     let has = |note: Note| notes.contains(&(note as u32));
     let rounds = has(Note::CUDNN_NUMERICAL_NOTE_TENSOR_CORE) && graph.single;
     let narrows = has(Note::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
     !has(Note::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
         && !has(Note::CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)
-        // TF32 rounds inputs; to convert them to a type of 16 bits is another matter.
+        // TF32 permits rounding of the inputs, but not their conversion to a 16-bit type.
         && !narrows
         && (graph.tf32 || !rounds)
 }
 
-/// The engines that the library names in a mode, with their settings.
+/// Returns the engines that the library lists in a mode, with their settings.
 fn configs(
     target: Target<'_>,
     library: Library,
@@ -136,14 +140,22 @@ fn configs(
     mode: Mode,
 ) -> Result<Vec<Descriptor>, Failure> {
     let heuristic = library.create(Kind::CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?;
-    library.set(&heuristic, Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, Given::Descriptors(&[graph]))?;
-    let named = Given::Named(Type::CUDNN_TYPE_HEUR_MODE, mode as u32);
+    library.set(
+        &heuristic,
+        Name::CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+        AttributeValue::Descriptors(&[graph]),
+    )?;
+    let named = AttributeValue::Named(Type::CUDNN_TYPE_HEUR_MODE, mode as u32);
     library.set(&heuristic, Name::CUDNN_ATTR_ENGINEHEUR_MODE, named)?;
     if let Target::Described(device) = target {
-        library.set(&heuristic, Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, Given::Descriptors(&[device]))?;
+        library.set(
+            &heuristic,
+            Name::CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
+            AttributeValue::Descriptors(&[device]),
+        )?;
     }
     match library.finish(&heuristic, "a heuristic") {
-        // Versions differ in whether it is an error that a mode has none.
+        // If a mode has no engine, some versions of the library return an error and others do not.
         Err(failure) if failure.unsupported => return Ok(Vec::new()),
         other => other?,
     }
@@ -152,8 +164,8 @@ fn configs(
     library.descriptors(&heuristic, results, Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, count)
 }
 
-/// What tells an engine from others, and what it notes of numbers.
-fn described(library: Library, config: &Descriptor) -> Result<(Identity, Vec<u32>), Failure> {
+/// Returns the identity of an engine, and its numerical notes.
+fn describe_engine(library: Library, config: &Descriptor) -> Result<(Identity, Vec<u32>), Failure> {
     let engine = library.descriptors(
         config,
         Name::CUDNN_ATTR_ENGINECFG_ENGINE,
@@ -170,7 +182,7 @@ fn described(library: Library, config: &Descriptor) -> Result<(Identity, Vec<u32
         NOTES,
     )?;
     let choices = Name::CUDNN_ATTR_ENGINECFG_KNOB_CHOICES;
-    // It does not tell how many there are without room for them.
+    // The library does not tell the number of settings unless there is room for them.
     let knobs = library.descriptors(config, choices, Kind::CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, KNOBS)?;
     let mut settings = Vec::new();
     for knob in &knobs {
@@ -183,14 +195,14 @@ fn described(library: Library, config: &Descriptor) -> Result<(Identity, Vec<u32
     Ok(((number.first().copied().unwrap_or(-1), settings), notes))
 }
 
-/// Bytes of scratch that an engine says it wants.
-fn wanted(library: Library, config: &Descriptor) -> Option<usize> {
+/// Returns the scratch bytes that an engine reports.
+fn reported_scratch(library: Library, config: &Descriptor) -> Option<usize> {
     let name = Name::CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE;
     let bytes: Vec<i64> = library.numbers(config, name, Type::CUDNN_TYPE_INT64, 1).ok()?;
     usize::try_from(*bytes.first()?).ok()
 }
 
-/// A value's number in the library.
+/// Returns the library's number of a value.
 pub(super) fn uid(number: usize) -> i64 {
     i64::try_from(number).map_or(i64::MAX, |number| number + 1)
 }
@@ -199,36 +211,41 @@ fn whole<const N: usize>(sizes: [usize; N]) -> [i64; N] {
     sizes.map(|size| i64::try_from(size).unwrap_or(i64::MAX))
 }
 
-/// A type of the library's, as a value of an attribute.
-fn typed(dtype: DType) -> Result<Given<'static>, Failure> {
+/// Returns an element type as the value of an attribute.
+fn type_value(dtype: DType) -> Result<AttributeValue<'static>, Failure> {
     let number = data_type(dtype).map_err(|text| Failure { unsupported: true, text })?;
-    Ok(Given::Named(Type::CUDNN_TYPE_DATA_TYPE, number))
+    Ok(AttributeValue::Named(Type::CUDNN_TYPE_DATA_TYPE, number))
 }
 
-fn tensor(library: Library, number: usize, value: &Value) -> Result<Descriptor, Failure> {
+fn tensor(library: Library, number: usize, value: &GraphValue) -> Result<Descriptor, Failure> {
     let one = library.create(Kind::CUDNN_BACKEND_TENSOR_DESCRIPTOR)?;
-    library.set(&one, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, Given::Whole(&[uid(number)]))?;
-    library.set(&one, Name::CUDNN_ATTR_TENSOR_DATA_TYPE, typed(value.dtype)?)?;
-    library.set(&one, Name::CUDNN_ATTR_TENSOR_DIMENSIONS, Given::Whole(&whole(value.sizes)))?;
-    library.set(&one, Name::CUDNN_ATTR_TENSOR_STRIDES, Given::Whole(&whole(value.strides)))?;
-    library.set(&one, Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, Given::Whole(&[ALIGN]))?;
+    library.set(&one, Name::CUDNN_ATTR_TENSOR_UNIQUE_ID, AttributeValue::Whole(&[uid(number)]))?;
+    library.set(&one, Name::CUDNN_ATTR_TENSOR_DATA_TYPE, type_value(value.dtype)?)?;
+    library.set(&one, Name::CUDNN_ATTR_TENSOR_DIMENSIONS, AttributeValue::Whole(&whole(value.sizes)))?;
+    library.set(&one, Name::CUDNN_ATTR_TENSOR_STRIDES, AttributeValue::Whole(&whole(value.strides)))?;
+    library.set(&one, Name::CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, AttributeValue::Whole(&[ALIGN]))?;
     match value.place {
-        Place::Between => library.set(&one, Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL, Given::Flag(true))?,
-        Place::Number(_) => library.set(&one, Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, Given::Flag(true))?,
-        Place::Input(_) | Place::Output => {}
+        ValuePlace::Between => {
+            library.set(&one, Name::CUDNN_ATTR_TENSOR_IS_VIRTUAL, AttributeValue::Flag(true))?
+        }
+        ValuePlace::Number(_) => {
+            library.set(&one, Name::CUDNN_ATTR_TENSOR_IS_BY_VALUE, AttributeValue::Flag(true))?
+        }
+        ValuePlace::Input(_) | ValuePlace::Output => {}
     }
     library.finish(&one, "a tensor")?;
     Ok(one)
 }
 
-/// An operation, and what describes it where that is a descriptor of its own.
+/// Describes an operation, and its own parameters if these are a separate descriptor.
 fn operation(
     library: Library,
     values: &[Descriptor],
     operation: &Operation,
 ) -> Result<(Option<Descriptor>, Descriptor), Failure> {
-    let link =
-        |one: &Descriptor, name: Name, to: &Descriptor| library.set(one, name, Given::Descriptors(&[to]));
+    let link = |one: &Descriptor, name: Name, to: &Descriptor| {
+        library.set(one, name, AttributeValue::Descriptors(&[to]))
+    };
     let at = |number: &usize| &values[*number];
     match operation {
         Operation::Convolution { x, w, y, pads, strides, dilations } => {
@@ -238,8 +255,16 @@ fn operation(
             link(&one, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, at(x))?;
             link(&one, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, at(w))?;
             link(&one, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, at(y))?;
-            library.set(&one, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, Given::Single(1.0))?;
-            library.set(&one, Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, Given::Single(0.0))?;
+            library.set(
+                &one,
+                Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                AttributeValue::Single(1.0),
+            )?;
+            library.set(
+                &one,
+                Name::CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+                AttributeValue::Single(0.0),
+            )?;
             library.finish(&one, "a convolution")?;
             Ok((Some(part), one))
         }
@@ -257,7 +282,7 @@ fn operation(
         }
         Operation::Product { a, b, y } => {
             let part = library.create(Kind::CUDNN_BACKEND_MATMUL_DESCRIPTOR)?;
-            library.set(&part, Name::CUDNN_ATTR_MATMUL_COMP_TYPE, typed(DType::F32)?)?;
+            library.set(&part, Name::CUDNN_ATTR_MATMUL_COMP_TYPE, type_value(DType::F32)?)?;
             library.finish(&part, "a product's precision")?;
             let one = library.create(Kind::CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)?;
             link(&one, Name::CUDNN_ATTR_OPERATION_MATMUL_ADESC, at(a))?;
@@ -284,18 +309,18 @@ fn window(
     dilations: [usize; 2],
 ) -> Result<Descriptor, Failure> {
     let one = library.create(Kind::CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)?;
-    library.set(&one, Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE, typed(DType::F32)?)?;
+    library.set(&one, Name::CUDNN_ATTR_CONVOLUTION_COMP_TYPE, type_value(DType::F32)?)?;
     let mode = cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION as u32;
-    let mode = Given::Named(Type::CUDNN_TYPE_CONVOLUTION_MODE, mode);
+    let mode = AttributeValue::Named(Type::CUDNN_TYPE_CONVOLUTION_MODE, mode);
     library.set(&one, Name::CUDNN_ATTR_CONVOLUTION_CONV_MODE, mode)?;
-    library.set(&one, Name::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, Given::Whole(&[2]))?;
+    library.set(&one, Name::CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, AttributeValue::Whole(&[2]))?;
     for (name, values) in [
         (Name::CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, before),
         (Name::CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, after),
         (Name::CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, strides),
         (Name::CUDNN_ATTR_CONVOLUTION_DILATIONS, dilations),
     ] {
-        library.set(&one, name, Given::Whole(&whole(values)))?;
+        library.set(&one, name, AttributeValue::Whole(&whole(values)))?;
     }
     library.finish(&one, "a convolution's window")?;
     Ok(one)
@@ -303,22 +328,28 @@ fn window(
 
 fn pointwise(library: Library, function: Function) -> Result<Descriptor, Failure> {
     let one = library.create(Kind::CUDNN_BACKEND_POINTWISE_DESCRIPTOR)?;
-    let mode = Given::Named(Type::CUDNN_TYPE_POINTWISE_MODE, mode(function) as u32);
+    let mode = AttributeValue::Named(Type::CUDNN_TYPE_POINTWISE_MODE, mode(function) as u32);
     library.set(&one, Name::CUDNN_ATTR_POINTWISE_MODE, mode)?;
-    library.set(&one, Name::CUDNN_ATTR_POINTWISE_MATH_PREC, typed(DType::F32)?)?;
+    library.set(&one, Name::CUDNN_ATTR_POINTWISE_MATH_PREC, type_value(DType::F32)?)?;
     match function {
         Function::Relu(slope) => {
             let nan = cudnnNanPropagation_t::CUDNN_NOT_PROPAGATE_NAN as u32;
-            let nan = Given::Named(Type::CUDNN_TYPE_NAN_PROPOGATION, nan);
+            let nan = AttributeValue::Named(Type::CUDNN_TYPE_NAN_PROPOGATION, nan);
             library.set(&one, Name::CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, nan)?;
-            library.set(&one, Name::CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, Given::Double(slope))?;
+            library.set(
+                &one,
+                Name::CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE,
+                AttributeValue::Double(slope),
+            )?;
         }
         Function::Elu(alpha) => {
-            library.set(&one, Name::CUDNN_ATTR_POINTWISE_ELU_ALPHA, Given::Double(alpha))?
+            library.set(&one, Name::CUDNN_ATTR_POINTWISE_ELU_ALPHA, AttributeValue::Double(alpha))?
         }
-        Function::Silu => library.set(&one, Name::CUDNN_ATTR_POINTWISE_SWISH_BETA, Given::Double(1.0))?,
+        Function::Silu => {
+            library.set(&one, Name::CUDNN_ATTR_POINTWISE_SWISH_BETA, AttributeValue::Double(1.0))?
+        }
         Function::Softplus => {
-            library.set(&one, Name::CUDNN_ATTR_POINTWISE_SOFTPLUS_BETA, Given::Double(1.0))?;
+            library.set(&one, Name::CUDNN_ATTR_POINTWISE_SOFTPLUS_BETA, AttributeValue::Double(1.0))?;
         }
         _ => {}
     }

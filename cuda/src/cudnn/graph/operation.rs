@@ -1,42 +1,42 @@
-//! A graph of operations as plain data, and its text, which says all that the library is told.
+//! A graph of operations as plain data, and its text, which contains everything that the library receives.
 
 use ovolo::tensor::{DType, TensorType};
 use std::fmt;
 
-/// A graph.
+/// A graph of operations.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Graph {
-    /// Each value's number in the library is its place here and one.
-    pub values: Vec<Value>,
-    /// In an order in which they can be computed.
+    /// The values. The library's number of a value is its index here plus one.
+    pub values: Vec<GraphValue>,
+    /// The operations, in an order in which they can be computed.
     pub operations: Vec<Operation>,
-    /// Whether what is multiplied may be rounded to TF32.
+    /// Whether the factors of products may be rounded to TF32.
     pub tf32: bool,
     /// Whether operands are `f32`, which tensor cores round.
     pub single: bool,
 }
 
-/// A value: four sizes, the elements from one to the next along each, their type, and where they are.
+/// A value: four sizes, the stride of each dimension in elements, the element type, and the place.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Value {
+pub(super) struct GraphValue {
     pub sizes: [usize; 4],
     pub strides: [usize; 4],
     pub dtype: DType,
-    pub place: Place,
+    pub place: ValuePlace,
 }
 
-/// Where a value is.
+/// The place of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Place {
+pub(super) enum ValuePlace {
     Input(usize),
     Output,
-    /// In no memory: it goes from one operation to the next.
+    /// In no memory: one operation passes it to the next.
     Between,
-    /// On the host.
+    /// A number in host memory.
     Number(f32),
 }
 
-/// What is computed of one value or two, element by element.
+/// A function of one or two values, computed elementwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Function {
     Add,
@@ -45,7 +45,7 @@ pub(super) enum Function {
     Div,
     Min,
     Max,
-    /// With the slope below zero.
+    /// A rectified linear unit with a slope below zero.
     Relu(f64),
     Elu(f64),
     Sigmoid,
@@ -61,14 +61,14 @@ pub(super) enum Function {
     Neg,
 }
 
-/// An operation; values are by their places in the graph.
+/// An operation. Values are given by their indices in the graph.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Operation {
     Convolution {
         x: usize,
         w: usize,
         y: usize,
-        /// Rows and columns before, then after.
+        /// The padding of rows and columns, before and after.
         pads: [[usize; 2]; 2],
         strides: [usize; 2],
         dilations: [usize; 2],
@@ -79,79 +79,80 @@ pub(super) enum Operation {
         b: Option<usize>,
         y: usize,
     },
-    /// Products of the last two dimensions.
+    /// Matrix products of the last two dimensions.
     Product {
         a: usize,
         b: usize,
         y: usize,
     },
-    /// Along the last dimension.
+    /// A softmax along the last dimension.
     Softmax {
         x: usize,
         y: usize,
     },
 }
 
-/// Strides of four dimensions, the second one innermost or where it is.
+/// Returns the strides of four dimensions, with the second one innermost for `nhwc`.
 pub(super) fn strides(sizes: [usize; 4], nhwc: bool) -> [usize; 4] {
     let [_, c, h, w] = sizes;
     if nhwc { [c * h * w, 1, w * c, c] } else { [c * h * w, h * w, w, 1] }
 }
 
-impl Value {
-    /// An operand, with ones before its dimensions where it has fewer than four.
+impl GraphValue {
+    /// Returns an operand of the call; shapes with fewer than four dimensions get leading ones.
     pub fn operand(number: usize, ty: &TensorType) -> Result<Self, String> {
         let rank = ty.shape.rank();
         let skip = 4_usize.checked_sub(rank).ok_or_else(|| format!("{ty} has more than 4 dimensions"))?;
         let mut sizes = [1; 4];
         sizes[skip..].copy_from_slice(&ty.shape);
         let strides = strides(sizes, !ty.layout.is_plain());
-        Ok(Self { sizes, strides, dtype: ty.dtype, place: Place::Input(number) })
+        Ok(Self { sizes, strides, dtype: ty.dtype, place: ValuePlace::Input(number) })
     }
 }
 
 impl Graph {
-    /// An empty one for a call's types.
+    /// Returns an empty graph for a call with this element type.
     pub fn new(dtype: DType, tf32: bool) -> Self {
         Self { values: Vec::new(), operations: Vec::new(), tf32, single: dtype == DType::F32 }
     }
 
-    /// Takes a value in; its place.
-    pub fn add(&mut self, value: Value) -> usize {
+    /// Adds a value and returns its index.
+    pub fn add(&mut self, value: GraphValue) -> usize {
         self.values.push(value);
         self.values.len() - 1
     }
 
-    /// A number on the host.
+    /// Adds a number in host memory.
     pub fn number(&mut self, number: f64) -> usize {
         #[allow(clippy::cast_possible_truncation)]
-        let place = Place::Number(number as f32);
-        self.add(Value { sizes: [1; 4], strides: [1; 4], dtype: DType::F32, place })
+        let place = ValuePlace::Number(number as f32);
+        self.add(GraphValue { sizes: [1; 4], strides: [1; 4], dtype: DType::F32, place })
     }
 
-    /// A value like another one that goes from one operation to the next: `f32`, whatever is stored.
+    /// Adds an intermediate value with the sizes and strides of another value. It is `f32`, independently of the
+    /// stored type.
     pub fn between(&mut self, like: usize) -> usize {
-        let Value { sizes, strides, .. } = self.values[like];
-        self.add(Value { sizes, strides, dtype: DType::F32, place: Place::Between })
+        let GraphValue { sizes, strides, .. } = self.values[like];
+        self.add(GraphValue { sizes, strides, dtype: DType::F32, place: ValuePlace::Between })
     }
 
-    /// Computes a function of a value, and of another one where it takes two.
+    /// Adds a function of a value, and of a second value if it takes two. Returns the index of the result.
     pub fn pointwise(&mut self, function: Function, x: usize, b: Option<usize>) -> usize {
         let y = self.between(x);
         self.operations.push(Operation::Pointwise { function, x, b, y });
         y
     }
 
-    /// Stores a value that went between operations as the call's result.
+    /// Makes an intermediate value the result of the call.
     pub fn store(&mut self, value: usize, dtype: DType) {
         self.values[value].dtype = dtype;
-        self.values[value].place = Place::Output;
+        self.values[value].place = ValuePlace::Output;
     }
 }
 
 impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, Value { sizes, strides, dtype, place }) in self.values.iter().enumerate() {
+        for (number, GraphValue { sizes, strides, dtype, place }) in self.values.iter().enumerate() {
             writeln!(f, "{}: {dtype}{sizes:?} by {strides:?} {place:?}", number + 1)?;
         }
         for operation in &self.operations {

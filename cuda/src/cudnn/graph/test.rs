@@ -1,7 +1,8 @@
-//! What the library itself says of graphs, where it is found: it makes plans for a device that is described to it, and
-//! needs none for that. It is asked in a process of its own, as it wants a library named like the driver's.
+//! Tests of graphs with the library itself, if it is found. The library makes plans for a described device, so no
+//! device is needed. The test runs in a subprocess, because the library needs a stand-in for the driver's library,
+//! with the same name.
 
-use super::descriptor::{Descriptor, Library, Value};
+use super::descriptor::{AttributeValue, Descriptor, Library};
 use super::engine::{Engines, Target};
 use crate::{library, nvrtc};
 use cudarc::cudnn::sys::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
@@ -14,12 +15,12 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Says to the process that it is the one to ask the library.
-const ASKING: &str = "OVOLO_TEST_ASKS_CUDNN";
-/// The first version that a device can be described to.
-const DESCRIBED: usize = 90_800;
+/// The variable that marks the subprocess which asks the library.
+const SUBPROCESS: &str = "OVOLO_TEST_ASKS_CUDNN";
+/// The first version that accepts the description of a device.
+const MIN_VERSION: usize = 90_800;
 
-/// A device's description, in the library's words: of an H100.
+/// The description of a device (an H100) in the library's format.
 const DEVICE: &str = r#"{
     "deviceName": "a device", "deviceVer": 900, "driverVer": 12080, "cudaDeviceId": 0, "pciDeviceId": 0,
     "totalGlobalMem": 85000000000, "multiProcessorCount": 132, "smCountOrigin": 0, "warpSize": 32,
@@ -30,7 +31,8 @@ const DEVICE: &str = r#"{
     "smClockRateKHz": 1980000, "memClockRateKHz": 2619000, "memoryBusWidth": 5120, "l2CacheSize": 52428800
 }"#;
 
-/// A stand-in for the driver's library, whose functions do nothing: the library loads what it compiles by them.
+/// A stand-in for the driver's library, whose functions do nothing. The library calls them to load the kernels that
+/// it compiles.
 const DRIVER: &str = r#"
 static int one[64];
 #define GIVES(name) extern "C" int name(void** to) { if (to) *to = one; return 0; }
@@ -50,17 +52,17 @@ extern "C" int cuGetErrorName(int, const char** to) { *to = "AN_ERROR"; return 0
 "#;
 
 #[test]
-fn the_library_makes_plans_of_graphs() {
-    if std::env::var_os(ASKING).is_some() {
-        return ask();
+fn the_library_creates_plans_for_graphs() {
+    if std::env::var_os(SUBPROCESS).is_some() {
+        return ask_library();
     }
-    let test = "cudnn::graph::test::the_library_makes_plans_of_graphs";
-    let program = std::env::current_exe().expect("a test has a path");
+    let test = "cudnn::graph::test::the_library_creates_plans_for_graphs";
+    let program = std::env::current_exe().expect("the path of the test is known");
     let output = Command::new(program)
         .args(["--exact", test, "--nocapture", "--test-threads", "1"])
-        .env(ASKING, "1")
+        .env(SUBPROCESS, "1")
         .output()
-        .expect("a test runs again");
+        .expect("the test can start itself");
     print!("{}", String::from_utf8_lossy(&output.stdout));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "the test was not found: {test}");
@@ -73,16 +75,16 @@ fn driver() -> Result<(), String> {
     let object = folder.join("libcuda.so.1");
     let compiled = ["c++", "g++", "clang++"].iter().find_map(|compiler| compiled(compiler, &object).ok());
     let opened = match compiled {
-        // SAFETY: the library was compiled just now, and has no initialisers.
+        // SAFETY: the library has just been compiled from the text above and has no initialisers.
         Some(true) => unsafe { open(&object) },
         Some(false) => Err("the stand-in for the driver does not compile".to_owned()),
-        None => Err("there is no C++ compiler".to_owned()),
+        None => Err("no C++ compiler was found".to_owned()),
     };
     std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
     opened
 }
 
-/// Compiles it by a compiler, where that is there; whether it could.
+/// Compiles the stand-in. Returns whether the compiler succeeded, or an error if it cannot be started.
 fn compiled(compiler: &str, object: &Path) -> std::io::Result<bool> {
     let mut command = Command::new(compiler);
     command.args(["-shared", "-fPIC", "-w", "-Wl,-soname,libcuda.so.1", "-x", "c++", "-", "-o"]);
@@ -93,12 +95,12 @@ fn compiled(compiler: &str, object: &Path) -> std::io::Result<bool> {
     Ok(child.wait()?.success())
 }
 
-/// Opens a library for all others to find, for as long as the process lasts.
+/// Opens a library such that other libraries find its symbols, until the process ends.
 ///
 /// # Safety
-/// Its initialisers may run.
+/// The library's initialisers must be safe to run.
 unsafe fn open(path: &Path) -> Result<(), String> {
-    // SAFETY: the caller's promise.
+    // SAFETY: as the caller promises.
     let library = unsafe { Loaded::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
     std::mem::forget(library.map_err(|error| error.to_string())?);
     Ok(())
@@ -112,8 +114,8 @@ fn chain(steps: &[(&'static str, &[f64])]) -> Attr {
     Attr::Post(steps.iter().map(one).collect())
 }
 
-/// What is asked of the library: the op, its attributes, and its operands.
-struct Asked(&'static str, Attrs, Vec<TensorType>);
+/// A question to the library: the op, its attributes and its operands.
+struct Question(&'static str, Attrs, Vec<TensorType>);
 
 fn convolution(
     dtype: DType,
@@ -121,8 +123,8 @@ fn convolution(
     groups: usize,
     tf32: bool,
     steps: &[(&'static str, &[f64])],
-) -> Asked {
-    let layout: Layout = layout.parse().expect("a layout");
+) -> Question {
+    let layout: Layout = layout.parse().expect("the layout is valid");
     let image = |shape: [usize; 4]| TensorType::plain(dtype, shape).with_layout(layout.clone());
     let mut operands =
         vec![image([8, 64, 28, 28]), image([64, 64 / groups, 3, 3]), TensorType::plain(dtype, [64])];
@@ -133,37 +135,39 @@ fn convolution(
         .int("groups", groups as i64)
         .int("tf32", i64::from(tf32))
         .with("post", chain(steps));
-    Asked("cudnn.conv-graph", attrs, operands)
+    Question("cudnn.conv-graph", attrs, operands)
 }
 
-fn attention(dtype: DType, [length, depth, width]: [usize; 3], mask: Option<&[usize]>) -> Asked {
+fn attention(dtype: DType, [length, depth, width]: [usize; 3], mask: Option<&[usize]>) -> Question {
     let mut operands: Vec<TensorType> = [[2, 12, 77, depth], [2, 12, length, depth], [2, 12, length, width]]
         .map(|shape| TensorType::plain(dtype, shape))
         .to_vec();
     operands.extend(mask.map(|mask| TensorType::plain(dtype, mask)));
-    Asked("cudnn.attention", Attrs::new().float("scale", 0.125), operands)
+    Question("cudnn.attention", Attrs::new().float("scale", 0.125), operands)
 }
 
-/// Asks for the engines of graphs, and has the first of each made ready.
-fn ask() {
-    // It looks for these by their names when it needs them.
+/// Asks for the engines of the graphs, and prepares the first engine of each.
+fn ask_library() {
+    // cuDNN opens these libraries by name when it needs them.
     let others = (library::driver().is_ok(), nvrtc::compiler().is_ok(), library::cublaslt().is_ok());
     let ready = if others.0 { Ok(()) } else { driver() };
     let found = match (library::cudnn(), ready) {
-        (Ok(found), Ok(())) if others.1 && others.2 && found.calls.version() >= DESCRIBED => found,
+        (Ok(found), Ok(())) if others.1 && others.2 && found.calls.version() >= MIN_VERSION => found,
         (Ok(found), ready) => {
             println!(
-                "skipped: {found} needs NVRTC, cuBLASLt and a C++ compiler, and to be 9.8: {ready:?}, {others:?}"
+                "skipped: the test needs cuDNN 9.8 with NVRTC, cuBLASLt and a C++ compiler, but found {found}: \
+                 {ready:?}, {others:?}"
             );
             return;
         }
         (Err(why), _) => {
-            println!("skipped: what cuDNN says of graphs, which is {why}");
+            println!("skipped: the test needs cuDNN, which is {why}");
             return;
         }
     };
     let with = Library::new(&found.calls).expect("the library has graphs");
-    let device = described(with).map_err(|failure| failure.text).expect("a device is described");
+    let device =
+        described_device(with).map_err(|failure| failure.text).expect("the library accepts the description");
     let target = Target::Described(&device);
     let (h, b, f) = (DType::F16, DType::BF16, DType::F32);
     let mut asked = Vec::new();
@@ -207,27 +211,27 @@ fn ask() {
     }
     let mut wrong = Vec::new();
     for one in &asked {
-        match answered(with, target, one) {
-            Ok(said) => println!("{said}"),
+        match check_question(with, target, one) {
+            Ok(answer) => println!("{answer}"),
             Err(why) => wrong.push(why),
         }
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), asked.len(), wrong.join("\n"));
 }
 
-/// The device of the description.
-fn described(with: Library) -> Result<Descriptor, super::descriptor::Failure> {
+/// Returns the descriptor of the described device.
+fn described_device(with: Library) -> Result<Descriptor, super::descriptor::Failure> {
     let device = with.create(Kind::CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR)?;
-    with.set(&device, Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, Value::Text(DEVICE))?;
+    with.set(&device, Name::CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, AttributeValue::Text(DEVICE))?;
     with.finish(&device, "a device")?;
     Ok(device)
 }
 
-/// How many engines there are, and that the first can be made ready with the scratch that it says.
-fn answered(
+/// Returns the number of engines. The first engine must be ready with the scratch memory that it reports.
+fn check_question(
     with: Library,
     target: Target<'_>,
-    Asked(name, attrs, operands): &Asked,
+    Question(name, attrs, operands): &Question,
 ) -> Result<String, String> {
     let def = crate::fixture::ops().get(name).ok_or("there is no such op")?;
     let attrs = op::complete(def, attrs.clone());
@@ -237,18 +241,18 @@ fn answered(
     let output = def.result(&attrs, &types)?;
     let call = Call { op: def, attrs: &attrs, inputs: &types, output: &output, threads: 1 };
     let title = format!("{name}{attrs} of {}", operands[0]);
-    let said = |why: String| format!("{title}: {why}");
-    let graph = super::graph(&call).map_err(said)?;
-    let engines = Engines::new(target, with, &graph).map_err(|failure| said(failure.text))?;
+    let failed = |why: String| format!("{title}: {why}");
+    let graph = super::graph(&call).map_err(failed)?;
+    let engines = Engines::new(target, with, &graph).map_err(|failure| failed(failure.text))?;
     if engines.list.is_empty() {
-        return Err(said("there is no engine".to_owned()));
+        return Err(failed("there is no engine".to_owned()));
     }
-    let (_plan, wanted) = engines.plan(target, with, 0).map_err(|failure| said(failure.text))?;
+    let (_plan, wanted) = engines.plan(target, with, 0).map_err(|failure| failed(failure.text))?;
     let named = engines.list[0].workspace;
-    if named.is_some_and(|named| named < wanted) || wanted > super::most(&call) {
-        return Err(said(format!(
-            "it wants {wanted} bytes, said {named:?}, and has at most {}",
-            super::most(&call)
+    if named.is_some_and(|named| named < wanted) || wanted > super::max_scratch(&call) {
+        return Err(failed(format!(
+            "it needs {wanted} bytes, but reported {named:?}, and the limit is {}",
+            super::max_scratch(&call)
         )));
     }
     Ok(format!("{title}: {} engine(s), {wanted} bytes", engines.list.len()))

@@ -86,7 +86,7 @@ impl Reader<'_> {
     fn needed<T>(&mut self, key: &str, list: &List<T>, document: Raw<'_>) {
         match list {
             Some(list) if list.is_empty() && document.field(key).is_some_and(|value| value.is_empty()) => {
-                self.ron.mistake(format!("`{key}` is empty"), list.span, "name one at the least");
+                self.ron.mistake(format!("`{key}` is empty"), list.span, "name at least one");
             }
             // One that does not read is reported already.
             None if document.field(key).is_none() => {
@@ -111,7 +111,7 @@ impl Reader<'_> {
         ] {
             if let (false, Some(number)) = (samples || extractors.is_empty(), number) {
                 self.ron.mistake(
-                    format!("`{key}` is {meaning}, which is not among the extractors"),
+                    format!("`{key}` is {meaning}, but `extractors` does not contain it"),
                     number.span,
                     "add `\"sample\"` to `extractors`",
                 );
@@ -122,7 +122,7 @@ impl Reader<'_> {
             self.ron.mistake(message, head, "add `sample: 20`");
         } else if samples && form.rounds.is_none_or(|rounds| rounds.value == 0) {
             self.ron.mistake(
-                "the extractor `sample` goes by measured times, and nothing is timed",
+                "the extractor `sample` chooses by measured times, but nothing is timed",
                 head,
                 "add `rounds: 9`: how often each plan is run",
             );
@@ -140,9 +140,9 @@ impl Reader<'_> {
         // It names a folder.
         if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
             self.ron.mistake(
-                "a name has letters, digits, `-`, `_` and `.` alone",
+                "a name has only letters, digits, `-`, `_` and `.`",
                 name.span,
-                "results lie in a folder of this name",
+                "the results are written to a folder with this name",
             );
             return None;
         }
@@ -185,7 +185,7 @@ impl Reader<'_> {
             return Some(path);
         }
         let message = format!("there is no file `{}`", path.display());
-        self.ron.mistake(message, name.span, "files are looked for beside the spec");
+        self.ron.mistake(message, name.span, "paths are relative to the folder of the spec");
         None
     }
 

@@ -1,4 +1,4 @@
-//! The transforms of Winograd's algorithm, compiled for each instruction set and form of tiles.
+//! The transforms of Winograd's algorithm, compiled for each instruction set and kind of tile.
 
 use super::transform::{Store, Strip, gather, scatter};
 use crate::lanes::Isa;
@@ -7,14 +7,14 @@ use ovolo::op::winograd::Axis;
 type Scatter = unsafe fn(&Strip, *const f32);
 type Gather = unsafe fn(&Strip, &Store);
 
-/// The functions for one width of blocks and one form of tiles.
+/// The functions for one block size and one kind of tile.
 pub(super) struct Transforms {
     pub scatter: Scatter,
     pub gather: Gather,
 }
 
 impl Transforms {
-    /// The functions for blocks of so many channels and tiles of these axes; `None` where there are none.
+    /// Returns the functions for blocks of `block` channels and tiles of these axes; `None` if there are none.
     pub fn new(block: usize, axes: [Axis; 2]) -> Option<Self> {
         match (Isa::planned(), block) {
             #[cfg(target_arch = "x86_64")]
@@ -26,14 +26,14 @@ impl Transforms {
     }
 }
 
-/// Writes a module with the functions of one instruction set.
+/// Defines a module with the functions of one instruction set.
 macro_rules! module {
     ($name:ident, $lanes:ty, $(#[$feature:meta])?) => {
         mod $name {
             use super::*;
 
             /// # Safety
-            /// As [`super::scatter`].
+            /// As for [`super::scatter`].
             $(#[$feature])?
             unsafe fn to<const R: usize, const C: usize>(strip: &Strip, plane: *const f32) {
                 // SAFETY: as the caller promises.
@@ -41,7 +41,7 @@ macro_rules! module {
             }
 
             /// # Safety
-            /// As [`super::gather`].
+            /// As for [`super::gather`].
             $(#[$feature])?
             unsafe fn from<const R: usize, const C: usize, const M: usize, const N: usize>(
                 strip: &Strip,

@@ -9,10 +9,10 @@ use ovolo::op::{
 };
 use ovolo::tensor::{DType, Tensor, TensorType};
 
-/// The op.
+/// The declaration of the op.
 pub(in crate::conv) const OP: Lowering = Lowering {
     doc: Some(
-        "a convolution without strides, by Winograd's algorithm, from transformed weights; then a post chain",
+        "convolution without strides by Winograd's algorithm, with transformed weights; then a post chain",
     ),
     arity: Some(Arity::Post(3)),
     attributes: Attributes::Only(attributes),
@@ -49,7 +49,7 @@ fn attributes() -> Vec<AttrDef> {
     ]
 }
 
-/// The weights that transformed ones were made of.
+/// Returns the weights from which the transformed weights were computed.
 fn source(attrs: &Attrs, made: &TensorType) -> Option<(TensorType, Attrs)> {
     let [rows, columns] = axes_of(attrs)?;
     let [_, channels, outputs] = made.shape[..] else { return None };
@@ -67,7 +67,7 @@ fn sample(draw: &mut dyn Draw) -> Sample {
 
 fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let (x, u) = (operands[0].ty(), operands[1].ty());
-    let axes = axes_of(attrs).expect("infer accepted");
+    let axes = axes_of(attrs).expect("inference has checked the attributes");
     let (tile, size, forms) = (axes.map(|axis| axis.tile), axes.map(Axis::size), axes.map(Axis::matrices));
     let inputs_by = [0, 1].map(|axis| Matrix(&forms[axis].input, size[axis]));
     let outputs_by = [0, 1].map(|axis| Matrix(&forms[axis].output, size[axis]));
@@ -114,14 +114,14 @@ fn eval(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     post::apply(attrs.post(), &operands[3..], result)
 }
 
-/// Whole tiles of an image, all images together.
+/// Returns the number of tiles in all images; tiles at the border are whole.
 #[allow(clippy::cast_precision_loss)]
 fn tiles(axes: [Axis; 2], output: &TensorType) -> f64 {
     let across = |axis: usize| output.shape[2 + axis].div_ceil(axes[axis].tile);
     (output.shape[0] * across(0) * across(1)) as f64
 }
 
-/// Floating-point operations of the matrix products.
+/// Returns the floating-point operations of the matrix products.
 #[allow(clippy::cast_precision_loss)]
 fn products(attrs: &Attrs, types: &[&TensorType], output: &TensorType) -> f64 {
     let Some(axes) = axes_of(attrs) else { return 0.0 };
@@ -129,19 +129,19 @@ fn products(attrs: &Attrs, types: &[&TensorType], output: &TensorType) -> f64 {
     2.0 * tiles(axes, output) * (size[0] * size[1] * channels * outputs) as f64
 }
 
-/// Floating-point operations of the transforms, one multiply-add for each element of a matrix that is not zero, for
-/// whole blocks of channels.
+/// Returns the floating-point operations of the transforms: one multiply-add for each nonzero element of a matrix,
+/// for whole blocks of channels.
 #[allow(clippy::cast_precision_loss)]
 fn transforms(attrs: &Attrs, types: &[&TensorType], output: &TensorType) -> f64 {
     let Some(axes) = axes_of(attrs) else { return 0.0 };
     let (matrices, size) = (axes.map(Axis::matrices), axes.map(Axis::size));
-    // Nothing is transformed along an axis of one tap.
+    // An axis with one tap is not transformed.
     let taken = |axis: usize, matrix: &[f64]| match axes[axis].taps {
         1 => 0,
         _ => matrix.iter().filter(|factor| **factor != 0.0).count(),
     };
     let whole = |channels: usize| channels.next_multiple_of(output.layout.block(1)) as f64;
-    // Columns first, then rows.
+    // Columns are transformed first, then rows.
     let inputs = size[1] * taken(0, &matrices[0].input) + size[0] * taken(1, &matrices[1].input);
     let results = size[1] * taken(0, &matrices[0].output) + axes[0].tile * taken(1, &matrices[1].output);
     let (channels, outputs) = (types[1].shape[1], types[1].shape[2]);

@@ -1,52 +1,52 @@
-//! Winograd's transforms of tiles of inputs and of tiles of sums, one block of channels at a time.
+//! Winograd's transforms of tiles of inputs and of tiles of sums, for one block of channels at a time.
 
 use crate::lanes::Lanes;
 use ovolo::op::winograd::POINTS;
 
-/// Some tiles beside each other, of one block of channels of one image.
+/// Neighbouring tiles of one block of channels of one image.
 #[derive(Clone, Copy)]
 pub(super) struct Strip {
-    /// The first row and column of the first tile: of inputs, where negative ones and those past
-    /// `rows` and `columns` are padding; of the result, where they are not stored.
+    /// The first row and column of the first tile. In an input, rows and columns that are negative or past `rows` and
+    /// `columns` are padding; in a result they are not stored.
     pub row: isize,
     pub column: isize,
-    /// Rows and columns of the plane.
+    /// The rows and columns of the plane.
     pub rows: usize,
     pub columns: usize,
-    /// Tiles, and columns between them.
+    /// The number of tiles, and the columns from one tile to the next.
     pub count: usize,
     pub step: usize,
-    /// The transformed tiles, at the first frequency and tile; tiles lie beside each other.
+    /// The transformed tiles at the first frequency and tile. The tiles of a frequency are contiguous.
     pub tiles: *mut f32,
-    /// Elements between frequencies.
+    /// The distance between frequencies, in elements.
     pub frequency: usize,
 }
 
-/// What happens to sums on their way to the result, at the first tile.
+/// The operations on sums when they are stored, at the first tile.
 #[derive(Clone, Copy)]
 pub(super) struct Store {
     pub bias: *const f32,
-    /// Biases there are.
+    /// The number of biases.
     pub biases: usize,
-    /// The plane of the result, and what is added to it; null for nothing.
+    /// The plane of the result, and the operand that is added to it (null for none).
     pub y: *mut f32,
     pub residual: *const f32,
     pub low: f32,
     pub high: f32,
 }
 
-/// Rows or columns `first..end` of `size` that lie within `limit`, when the first is at `at`.
+/// Returns the range of `0..size` that is within `limit` if index 0 is at `at`.
 fn within(at: isize, size: usize, limit: usize) -> (usize, usize) {
     let first = (-at).clamp(0, size.cast_signed()).cast_unsigned();
     let end = (limit.cast_signed() - at).clamp(0, size.cast_signed()).cast_unsigned();
     (first.min(end), end)
 }
 
-/// Pairs of points of `op::winograd` at most.
+/// The largest number of pairs of the points in `op::winograd`.
 const PAIRS: usize = POINTS.len();
 
-/// The product of `t - p^2` over so many points, without one of them, by rising powers of `t`; the highest has
-/// factor 1.
+/// Returns the product of `t - p^2` over `pairs` points, except one of them, as coefficients of rising powers of `t`.
+/// The highest coefficient is 1.
 const fn product(pairs: usize, except: usize) -> [f64; PAIRS + 1] {
     let mut polynomial = [0.0; PAIRS + 1];
     polynomial[0] = 1.0;
@@ -65,8 +65,8 @@ const fn product(pairs: usize, except: usize) -> [f64; PAIRS + 1] {
     polynomial
 }
 
-/// The factors of a transform of `size` inputs: for each pair of points those of the even inputs and of the odd
-/// ones, then those of zero and infinity.
+/// Returns the factors of a transform of `size` inputs: for each pair of points those of the even and of the odd
+/// inputs, then those of the points zero and infinity.
 const fn factors(size: usize) -> [[[f32; PAIRS + 1]; 2]; PAIRS + 1] {
     let pairs = size.saturating_sub(2) / 2;
     let mut factors = [[[0.0; PAIRS + 1]; 2]; PAIRS + 1];
@@ -85,7 +85,7 @@ const fn factors(size: usize) -> [[[f32; PAIRS + 1]; 2]; PAIRS + 1] {
     factors
 }
 
-/// The powers of points that make up the outputs of a tile.
+/// Returns the powers of the points from which the outputs of a tile are computed.
 const fn powers() -> [[f32; PAIRS]; PAIRS] {
     let mut powers = [[1.0; PAIRS]; PAIRS];
     let mut pair = 0;
@@ -101,10 +101,10 @@ const fn powers() -> [[f32; PAIRS]; PAIRS] {
     powers
 }
 
-/// The sum of every second element from `first` on, by factors.
+/// Returns the sum of every second element from `first` on, multiplied by factors.
 ///
 /// # Safety
-/// The processor has the instruction set of `V`.
+/// The processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn dot<V: Lanes>(d: &[V], first: usize, factors: &[f32; PAIRS + 1], count: usize) -> V {
     // SAFETY: as the caller promises.
@@ -121,11 +121,11 @@ unsafe fn dot<V: Lanes>(d: &[V], first: usize, factors: &[f32; PAIRS + 1], count
     }
 }
 
-/// `B' d` of a column of `S` elements: even and odd powers of a point and of its negative are the same, but for
-/// the sign of the odd ones.
+/// Returns `B' d` for a column of `S` elements. A point and its negative share the sums over even and odd powers;
+/// only the sign of the odd sum differs.
 ///
 /// # Safety
-/// The processor has the instruction set of `V`.
+/// The processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn input<V: Lanes, const S: usize>(d: &[V; S]) -> [V; S] {
     if S == 1 {
@@ -148,10 +148,10 @@ unsafe fn input<V: Lanes, const S: usize>(d: &[V; S]) -> [V; S] {
     }
 }
 
-/// `A' m` of a column of `S` elements: `M` outputs.
+/// Returns `A' m` for a column of `S` elements: `M` outputs.
 ///
 /// # Safety
-/// The processor has the instruction set of `V`.
+/// The processor must have the instruction set of `V`.
 #[inline(always)]
 unsafe fn output<V: Lanes, const S: usize, const M: usize>(m: &[V; S]) -> [V; M] {
     // SAFETY: as the caller promises.
@@ -180,10 +180,10 @@ unsafe fn output<V: Lanes, const S: usize, const M: usize>(m: &[V; S]) -> [V; M]
     }
 }
 
-/// Transforms tiles of inputs of `R` by `C` from a plane in blocks of channels.
+/// Transforms tiles of `R` by `C` inputs from a plane in blocks of channels.
 ///
 /// # Safety
-/// The plane and the strip's tiles are in bounds; the processor has the instruction set of `V`.
+/// The plane and the strip's tiles are in bounds; the processor must have the instruction set of `V`.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)]
 pub(super) unsafe fn scatter<V: Lanes, const R: usize, const C: usize>(strip: &Strip, plane: *const f32) {
@@ -194,7 +194,7 @@ pub(super) unsafe fn scatter<V: Lanes, const R: usize, const C: usize>(strip: &S
         let (left, right) = within(column, C, strip.columns);
         let origin =
             plane.wrapping_offset((strip.row * strip.columns.cast_signed() + column) * width.cast_signed());
-        // SAFETY: only rows and columns of the plane are read; the tile is in bounds.
+        // SAFETY: only rows and columns of the plane are read, and the tile is in bounds.
         unsafe {
             let mut half = [[V::splat(0.0); R]; C];
             let inside = (top, bottom, left, right) == (0, R, 0, C);
@@ -218,11 +218,10 @@ pub(super) unsafe fn scatter<V: Lanes, const R: usize, const C: usize>(strip: &S
     }
 }
 
-/// Transforms tiles of sums of `R` by `C` back, to `M` by `N` outputs, and stores them into a plane in blocks of
-/// channels.
+/// Transforms tiles of `R` by `C` sums back to `M` by `N` outputs, and stores them in a plane in blocks of channels.
 ///
 /// # Safety
-/// As [`scatter`]; no other thread writes these rows and columns.
+/// As for [`scatter`]; no other thread may write these rows and columns.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)]
 pub(super) unsafe fn gather<V: Lanes, const R: usize, const C: usize, const M: usize, const N: usize>(

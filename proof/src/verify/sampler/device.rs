@@ -4,17 +4,18 @@ use super::{Ask, Offer, Wish};
 use ovolo::attr::{Attr, Attrs, Step};
 use ovolo::tensor::{DType, Device, TensorType};
 
-/// From the host to a device, or back.
+/// A copy from the host to a device, or back.
 pub(super) fn transfer(ask: &mut Ask<'_>) -> Option<Offer> {
     let operand = |device| TensorType { device, ..ask.wish.clone() };
-    // The op itself says in which direction it copies.
+    // The op itself determines the direction of the copy.
     let (host, there) = (operand(Device::Host), operand(Device::Accelerator(ask.op.flags.transfer?, 0)));
     let uploads = ask.op.result(&Attrs::new(), &[&host]).is_ok();
     let operand = if uploads { host } else { there };
     Some(Offer { attrs: Attrs::new(), operands: vec![Wish::any(operand)] })
 }
 
-/// Of an op of one operand, or of two of which the wished one is repeated here and there.
+/// A gradient of an op with one operand, or of one with two of which the wanted one is repeated along some
+/// axes.
 pub(super) fn gradient(ask: &mut Ask<'_>) -> Option<Offer> {
     let two = ask.least > 2 || ask.most > 2 && ask.rng.percent(50);
     let of = match ask.fixed.get("of") {

@@ -6,7 +6,7 @@ use crate::verify::value::Values;
 use ovolo::attr::{Attr, AttrKind, Attrs, Step};
 use ovolo::tensor::{DType, TensorType};
 
-/// The operand is what the result is wished to be.
+/// The operand has the type of the wanted result.
 pub(super) fn unary(ask: &mut Ask<'_>) -> Option<Offer> {
     let mut ty = ask.wish.clone();
     match ask.op.meaning() {
@@ -17,8 +17,8 @@ pub(super) fn unary(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs: floats(ask), operands: vec![Wish::any(ty)] })
 }
 
-/// As many operands as the op takes at least, each what the result is wished to be; attributes at their defaults, but
-/// for numbers. Typing refuses what an op does not take.
+/// The op's least number of operands, each of the wanted result's type. Float attributes vary, and the others
+/// stay at their defaults. Typing refuses whatever the op does not accept.
 pub(super) fn alike(ask: &mut Ask<'_>) -> Option<Offer> {
     let mut attrs = floats(ask);
     for def in &ask.op.definition().attrs {
@@ -29,7 +29,7 @@ pub(super) fn alike(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs, operands: vec![Wish::any(ask.wish.clone()); ask.least] })
 }
 
-/// Float attributes, each settled, at its default, or far from it; flags either way.
+/// Float attributes and flags: determined, at the default, or random.
 fn floats(ask: &mut Ask<'_>) -> Attrs {
     let mut attrs = Attrs::new();
     for def in &ask.op.definition().attrs {
@@ -65,7 +65,7 @@ pub(super) fn binary(ask: &mut Ask<'_>) -> Option<Offer> {
         };
         [left, right].map(|shape| TensorType { shape: shape.into(), ..ty.clone() })
     } else {
-        // In a blocked layout both have the shape, or one is a plain value of one element.
+        // In a blocked layout, both have the same shape, or one has a single element in the default layout.
         let mut sides = [ty.clone(), ty.clone()];
         if ask.rng.percent(25) {
             let at = ask.rng.below(2);
@@ -80,7 +80,7 @@ pub(super) fn binary(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs: floats(ask), operands })
 }
 
-/// The shape of the operand beside one that is settled.
+/// A shape for the operand beside one that is already determined.
 fn beside(ask: &mut Ask<'_>, known: &TensorType) -> Vec<usize> {
     let wish = &ask.wish.shape;
     if known.shape == *wish {
@@ -104,11 +104,11 @@ pub(super) fn choose(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs: Attrs::new(), operands })
 }
 
-/// From any type to the wished one.
+/// A cast from any type to the wanted one.
 pub(super) fn cast(ask: &mut Ask<'_>) -> Option<Offer> {
     let to = match ask.fixed.get("to") {
         Some(Attr::DType(to)) => *to,
-        // A cast to the type that is there is a case of its own.
+        // A cast to the same type is a special case.
         _ if ask.rng.percent(75) => ask.wish.dtype,
         _ => ask.known(0).unwrap_or(ask.wish).dtype,
     };
@@ -117,12 +117,12 @@ pub(super) fn cast(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs: Attrs::new().with("to", Attr::DType(to)), operands: vec![Wish::any(operand)] })
 }
 
-/// A number.
+/// A scalar.
 pub(super) fn scalar(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs: Attrs::new().float("value", ask.float("value")), operands: Vec::new() })
 }
 
-/// A chain on a value of the wished type.
+/// A chain on a value of the wanted type.
 pub(super) fn map(ask: &mut Ask<'_>) -> Option<Offer> {
     steps(ask, |ask, ty| ask.post(1, ty))
 }
@@ -133,7 +133,7 @@ pub(super) fn tree(ask: &mut Ask<'_>) -> Option<Offer> {
 
 type Drawn = Option<(Vec<Step>, Vec<Wish>)>;
 
-/// An op of so many steps on its first operand.
+/// An op with a chain or tree of steps on its first operand.
 fn steps(ask: &mut Ask<'_>, draw: impl Fn(&mut Ask<'_>, &TensorType) -> Drawn) -> Option<Offer> {
     let mut ty = ask.known(0).unwrap_or(ask.wish).clone();
     if !matches!(ty.dtype, DType::F16 | DType::BF16) {

@@ -12,7 +12,7 @@ fn settled(ask: &Ask<'_>) -> Option<Layout> {
     }
 }
 
-/// The shape wished, or one of the rank that the layout demands.
+/// The wanted shape, or one of the rank that the layout demands.
 fn shape(ask: &mut Ask<'_>, layout: Option<&Layout>) -> Vec<usize> {
     let wish = ask.wish.shape.to_vec();
     match layout.and_then(Layout::rank) {
@@ -35,7 +35,7 @@ fn blocked(ask: &mut Ask<'_>, rank: usize) -> Option<Layout> {
     ask.palette.layout(ask.rng, rank)
 }
 
-/// From the default layout.
+/// A conversion from the default layout.
 pub(super) fn pack(ask: &mut Ask<'_>) -> Option<Offer> {
     let known = ask.known(0).map(|known| known.shape.to_vec());
     let layout = settled(ask).or_else(|| Some(ask.wish.layout.clone()).filter(|layout| !layout.is_plain()));
@@ -45,7 +45,7 @@ pub(super) fn pack(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs, operands: vec![Wish::plain(ask.wish.dtype, shape)] })
 }
 
-/// To the default layout.
+/// A conversion to the default layout.
 pub(super) fn unpack(ask: &mut Ask<'_>) -> Option<Offer> {
     let shape = shape(ask, None);
     let layout = ask.palette.layout(ask.rng, shape.len())?;
@@ -53,7 +53,7 @@ pub(super) fn unpack(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs: Attrs::new(), operands: vec![Wish::any(operand)] })
 }
 
-/// Between two layouts.
+/// A conversion between two layouts.
 pub(super) fn reorder(ask: &mut Ask<'_>) -> Option<Offer> {
     let shape = shape(ask, settled(ask).as_ref());
     let layout = blocked(ask, shape.len())?;
@@ -65,7 +65,8 @@ pub(super) fn reorder(ask: &mut Ask<'_>) -> Option<Offer> {
     })
 }
 
-/// Puts the layouts of a lowered op, one of the forms that it declares, into what was offered for its logical op.
+/// Sets the layouts in the proposal of a lowered op's logical op, using one of the forms that the lowered op
+/// declares.
 pub(super) fn lower(ask: &mut Ask<'_>, offer: &mut Offer) {
     let Some(lowered) = &ask.op.definition().lowered else { return };
     let forms = match lowered.declaration.layouts {
@@ -73,7 +74,7 @@ pub(super) fn lower(ask: &mut Ask<'_>, offer: &mut Offer) {
         Layouts::Forms(forms) | Layouts::Typed { samples: forms, .. } => forms,
     };
     let form = ask.rng.pick(forms);
-    // Where the result's layout is an attribute, it is that of the operands that meet the result.
+    // If the result's layout is an attribute, set it to the result's layout of the form.
     if let (Ok(layout), Some(_)) = (form.result.parse::<Layout>(), ask.op.attr("layout")) {
         offer.attrs.set("layout", Attr::Layout(layout));
     }

@@ -33,7 +33,7 @@ pub(super) fn matmul(ask: &mut Ask<'_>) -> Option<Offer> {
     let dtype = left.as_ref().or(right.as_ref()).unwrap_or(ask.wish).dtype;
     let a = left.map_or_else(|| join(&batch_left, [result[rank - 2], inner]), |ty| ty.shape.to_vec());
     let b = right.map_or_else(|| join(&batch_right, [inner, result[rank - 1]]), |ty| ty.shape.to_vec());
-    // The extras fit what comes out, which need not be what was wished.
+    // The extra operands must fit the real result, which may differ from the wanted one.
     let batch: ovolo::tensor::Shape = a[..a.len().saturating_sub(2)].into();
     let batch = batch.broadcast(&b[..b.len().saturating_sub(2)].into())?;
     let ty = TensorType::plain(dtype, join(&batch, [*a.iter().rev().nth(1)?, *b.last()?]));
@@ -43,7 +43,7 @@ pub(super) fn matmul(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs: Attrs::new().with("post", Attr::Post(steps)), operands })
 }
 
-/// Weights of a product or of a 1x1 convolution, in halves both ways.
+/// Weights of a product or of a 1x1 convolution, of which both sizes are even.
 pub(super) fn strassen_weights(ask: &mut Ask<'_>) -> Option<Offer> {
     let even = |ask: &mut Ask<'_>| 2 * ask.rng.pick(&ask.palette.sizes).max(1);
     let (depth, columns) = match &ask.wish.shape[..] {
@@ -54,7 +54,7 @@ pub(super) fn strassen_weights(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs: Attrs::new(), operands: vec![Wish::plain(DType::F32, shape)] })
 }
 
-/// Queries, keys and values that fit, and perhaps a mask.
+/// Queries, keys and values that fit together, sometimes with a mask.
 pub(super) fn attention(ask: &mut Ask<'_>) -> Option<Offer> {
     let shape = match &ask.wish.shape[..] {
         [b, h, m, e] => [*b, *h, *m, *e],

@@ -1,4 +1,4 @@
-//! The sampler of lowered ops some of whose operands another op makes.
+//! The sampler of lowered ops that take operands made by another op.
 
 use super::{Ask, Offer, named};
 use ovolo::attr::Attrs;
@@ -16,8 +16,9 @@ impl Draw for Draws<'_, '_> {
     }
 }
 
-/// What the sampler of the logical op offers for a sample of what operands are made of; and then what is made of
-/// that. Attributes that the lowered op does not have are at the logical op's defaults.
+/// Samples the sources of the made operands, asks the logical op's sampler for a proposal with these sources,
+/// and then replaces them by what is made of them. Attributes that the lowered op lacks have the logical op's
+/// defaults.
 pub(super) fn made(ask: &mut Ask<'_>, lowered: &Lowered) -> Option<Offer> {
     let with = |attrs: Attrs, more: &Attrs| {
         more.iter().fold(attrs, |attrs, (name, value)| attrs.with(name, value.clone()))

@@ -18,7 +18,7 @@ fn float_type(dtype: DType) -> DType {
     if dtype.is_float() { dtype } else { DType::F32 }
 }
 
-/// The wished result or the settled operand, with at least so many dimensions.
+/// The type of the determined operand or of the wanted result, with at least `rank` dimensions.
 fn at_least(ask: &mut Ask<'_>, rank: usize) -> TensorType {
     let mut ty = ask.known(0).unwrap_or(ask.wish).clone();
     let mut shape = ty.shape.to_vec();
@@ -30,7 +30,7 @@ fn at_least(ask: &mut Ask<'_>, rank: usize) -> TensorType {
     TensorType::plain(ty.dtype, ty.shape)
 }
 
-/// An axis of a value.
+/// An op along one axis.
 pub(super) fn along(ask: &mut Ask<'_>) -> Option<Offer> {
     let ty = at_least(ask, 1);
     let axis = ask.axis(ty.shape.rank())?;
@@ -46,7 +46,7 @@ pub(super) fn layer_norm(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs, operands: vec![Wish::any(ty), inner.clone(), inner] })
 }
 
-/// A value a channel for each operand; the last of five is a variance.
+/// Operands with one value for each channel; the last of five is a variance.
 pub(super) fn channels(ask: &mut Ask<'_>) -> Option<Offer> {
     let ty = at_least(ask, 2);
     let one = Wish::plain(ty.dtype, vec![ty.shape[1]]);
@@ -59,7 +59,7 @@ pub(super) fn channels(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs: Attrs::new().float("epsilon", ask.float("epsilon")), operands })
 }
 
-/// A neighbourhood of channels.
+/// A window over neighbouring channels.
 pub(super) fn lrn(ask: &mut Ask<'_>) -> Option<Offer> {
     let ty = at_least(ask, 2);
     let size = ask.int("size").unwrap_or_else(|| ask.rng.below(5) + 1);
@@ -70,7 +70,7 @@ pub(super) fn lrn(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs, operands: vec![Wish::any(ty)] })
 }
 
-/// Axes of the operand: where they are kept, those that the wished result has with size 1.
+/// A reduction over some axes. If they are kept, these are the axes of size 1 in the wanted result.
 pub(super) fn reduce(ask: &mut Ask<'_>) -> Option<Offer> {
     let keep = ask.flag("keepdims");
     let settled = ask.list("axes");
@@ -108,7 +108,7 @@ pub(super) fn reduce(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs, operands: vec![Wish::any(ty)] })
 }
 
-/// Mostly the last axis or a few.
+/// Draws axes: mostly the last one, or a few.
 fn some_axes(ask: &mut Ask<'_>, rank: usize) -> Vec<usize> {
     if rank > 0 && ask.rng.percent(40) {
         return vec![rank - 1];
@@ -116,7 +116,7 @@ fn some_axes(ask: &mut Ask<'_>, rank: usize) -> Vec<usize> {
     (0..rank).filter(|_| ask.rng.percent(50)).collect()
 }
 
-/// One axis of an operand of any type.
+/// A reduction over one axis of an operand of any type.
 pub(super) fn arg(ask: &mut Ask<'_>) -> Option<Offer> {
     let keep = ask.flag("keepdims");
     let settled = ask.known(0).map(|known| known.dtype);

@@ -14,7 +14,7 @@ fn ints(values: &[usize]) -> Vec<i64> {
     values.iter().map(|one| int(*one)).collect()
 }
 
-/// A shape of as many elements, now and then the same.
+/// A shape with the same number of elements, sometimes the same shape.
 pub(super) fn reshape(ask: &mut Ask<'_>) -> Option<Offer> {
     let wish = ask.wish.shape.to_vec();
     let (operand, shape) = match (ask.known(0).cloned(), ask.list("shape")) {
@@ -25,7 +25,7 @@ pub(super) fn reshape(ask: &mut Ask<'_>) -> Option<Offer> {
         (Some(known), None) => (known.shape.to_vec(), refactor(ask.rng, known.shape.count())),
         (None, settled) => {
             let shape = settled.unwrap_or(wish);
-            // Factors of what is never evaluated are not worth the search for them.
+            // A value this large is never evaluated, so its factors need not be searched for.
             let count = shape.iter().try_fold(1usize, |count, size| count.checked_mul(*size));
             let other = refactor(ask.rng, count.filter(|count| *count <= ask.palette.largest)?);
             (if ask.rng.percent(25) { shape.clone() } else { other }, shape)
@@ -35,7 +35,7 @@ pub(super) fn reshape(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs, operands: vec![Wish::plain(ask.wish.dtype, operand)] })
 }
 
-/// An order of the axes, now and then none.
+/// A permutation of the axes, sometimes the identity.
 pub(super) fn transpose(ask: &mut Ask<'_>) -> Option<Offer> {
     let wish = ask.wish.shape.to_vec();
     let known = ask.known(0).map(|known| known.shape.to_vec());
@@ -58,12 +58,12 @@ pub(super) fn transpose(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs, operands: vec![Wish::plain(ask.wish.dtype, operand)] })
 }
 
-/// A part of each axis, now and then the whole, forwards or backwards.
+/// A part of each axis, sometimes all of it, forwards or backwards.
 pub(super) fn slice(ask: &mut Ask<'_>) -> Option<Offer> {
     let known = ask.known(0).map(|known| known.shape.to_vec());
     let mut sizes = ask.list("sizes").unwrap_or_else(|| ask.wish.shape.to_vec());
     if let (Some(known), None) = (&known, ask.list("sizes")) {
-        // Whatever fits what is there.
+        // Choose sizes that fit the determined operand.
         let fits = sizes.len() == known.len() && sizes.iter().zip(known).all(|(size, all)| size <= all);
         if !fits || ask.rng.percent(40) {
             sizes = known
@@ -73,7 +73,7 @@ pub(super) fn slice(ask: &mut Ask<'_>) -> Option<Offer> {
         }
     }
     let whole = ask.rng.percent(20);
-    // Axes that are whole and backwards: no size tells them from those that are left as they are.
+    // Reverse some whole axes: then no size tells which axes are reversed.
     let backwards = !whole && ask.rng.percent(10);
     let roomy = (!whole && !sizes.is_empty() && ask.rng.percent(40)).then(|| ask.rng.below(sizes.len()));
     let settled_starts = ask.list("starts");
@@ -104,7 +104,7 @@ pub(super) fn slice(ask: &mut Ask<'_>) -> Option<Offer> {
         };
         let first = if step < 0 { start } else { start + span };
         let after = match roomy == Some(axis) {
-            // As many again may follow: a neighbour.
+            // Leave room for as many elements after it: a neighbouring slice.
             true => (size + 1) * usize::try_from(step.unsigned_abs()).ok()?,
             false if plain || turned => 0,
             false => ask.rng.below(2),
@@ -130,12 +130,12 @@ pub(super) fn concat(ask: &mut Ask<'_>) -> Option<Offer> {
     let axis = ask.axis(shape.len())?;
     let mut count = ask.least.max(1) + ask.rng.below(3).min(ask.most - ask.least.max(1));
     if !ask.palette.wishes.is_empty() && ask.rng.percent(30) {
-        // A guard may ask for so many.
+        // A guard may demand this number of operands.
         count = ask.rng.pick(&ask.palette.wishes).clamp(ask.least.max(1), ask.most.max(1));
     }
     let total = shape[axis];
     let image = shape.len() == 4 && axis == 1;
-    // Channels that fill blocks are a case of their own to many rules.
+    // Numbers of channels that fill blocks are a special case for many rules.
     let round = image && ask.rng.percent(50);
     let mut operands = Vec::new();
     let mut rest = total;
@@ -143,7 +143,7 @@ pub(super) fn concat(ask: &mut Ask<'_>) -> Option<Offer> {
         let size = if let Some(known) = ask.known(part) {
             *known.shape.get(axis)?
         } else if settled.is_some() {
-            // One that fits what is there; both of one size is as likely as not.
+            // Choose a size that fits the determined operands; equal sizes are likely.
             if ask.rng.percent(50) { total } else { ask.rng.pick(&ask.palette.sizes) }
         } else if round {
             ask.rng.pick(&[8, 16, 16])
@@ -160,7 +160,7 @@ pub(super) fn concat(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs: Attrs::new().int("axis", int(axis)), operands })
 }
 
-/// Positions in an axis: the wished result holds their shape in its place.
+/// Indices along an axis: in the wanted result, their shape replaces the axis.
 pub(super) fn gather(ask: &mut Ask<'_>) -> Option<Offer> {
     let wish = ask.wish.shape.to_vec();
     let positions = ask.known(1).cloned();
@@ -187,7 +187,7 @@ fn indexed(ask: &mut Ask<'_>, axis: usize, operand: Vec<usize>, positions: Vec<u
     vec![Wish::plain(ask.wish.dtype, operand), positions]
 }
 
-/// Positions for each element of the wished result.
+/// One index for each element of the wanted result.
 pub(super) fn gather_elements(ask: &mut Ask<'_>) -> Option<Offer> {
     let mut shape = ask.known(1).unwrap_or(ask.wish).shape.to_vec();
     if shape.is_empty() {
@@ -210,7 +210,7 @@ pub(super) fn expand(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs, operands: vec![Wish::plain(ask.wish.dtype, operand)] })
 }
 
-/// The wished result without its border.
+/// The wanted result without its border.
 pub(super) fn pad(ask: &mut Ask<'_>) -> Option<Offer> {
     let wish = ask.wish.shape.to_vec();
     let rank = ask.known(0).map_or(wish.len(), |known| known.shape.rank());

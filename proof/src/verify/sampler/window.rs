@@ -6,7 +6,7 @@ use ovolo::attr::{Attr, Attrs};
 use ovolo::op::winograd::{Axis, FORMS, sizes};
 use ovolo::tensor::{DType, TensorType};
 
-/// A window along rows or columns.
+/// A window along the rows or the columns.
 struct Window {
     kernel: usize,
     stride: usize,
@@ -15,7 +15,7 @@ struct Window {
     after: usize,
 }
 
-/// The longest kernel, stride, dilation or padding that a guard may wish for.
+/// The largest kernel, stride, dilation or padding that numbers in guards can cause.
 const LONGEST: usize = 16;
 
 impl Window {
@@ -40,14 +40,14 @@ impl Window {
         }
     }
 
-    /// An input that gives so many outputs, where there is one.
+    /// Returns an input size that gives `outputs` outputs, if there is one.
     fn input(&self, outputs: usize, slack: usize) -> usize {
         let reach = (outputs.max(1) - 1) * self.stride + (self.kernel.max(1) - 1) * self.dilation + 1;
         (reach + slack % self.stride.max(1)).saturating_sub(self.before + self.after).max(1)
     }
 }
 
-/// The attributes of two windows, as far as the op declares them.
+/// The attributes of two windows that the op declares.
 fn attributes(ask: &Ask<'_>, windows: &[Window; 2]) -> Attrs {
     let list = |values: Vec<usize>| {
         Attr::Ints(values.into_iter().map(|one| i64::try_from(one).unwrap_or(0)).collect())
@@ -64,7 +64,7 @@ fn attributes(ask: &Ask<'_>, windows: &[Window; 2]) -> Attrs {
         .fold(Attrs::new(), |attrs, (name, value)| attrs.with(name, value))
 }
 
-/// The wished result as an image, or some image.
+/// The wanted result's shape if it is an image, or a random image's.
 fn image(ask: &mut Ask<'_>) -> [usize; 4] {
     match &ask.wish.shape[..] {
         [n, c, h, w] => [*n, *c, *h, *w],
@@ -81,7 +81,7 @@ fn four(ty: &TensorType) -> Option<[usize; 4]> {
     <[usize; 4]>::try_from(&ty.shape[..]).ok()
 }
 
-/// Input, weights and bias that fit, in one group, in several, or a channel each.
+/// Input, weights and bias that fit together, with one group, several groups, or one per channel.
 pub(super) fn conv(ask: &mut Ask<'_>) -> Option<Offer> {
     let [n, mut outputs, h, w] = image(ask);
     let x = ask.known(0).cloned();
@@ -102,7 +102,7 @@ pub(super) fn conv(ask: &mut Ask<'_>) -> Option<Offer> {
             groups = ask.int("groups").unwrap_or_else(|| grouping(ask, channels));
             narrow = channels / groups.max(1);
             if outputs % groups.max(1) != 0 {
-                // Some number of filters a group.
+                // Draw a number of filters for each group.
                 outputs = groups * ask.rng.pick(&[1, 1, 2, 3]);
             }
         }
@@ -129,7 +129,7 @@ pub(super) fn conv(ask: &mut Ask<'_>) -> Option<Offer> {
         Some(weights) => weights.map(|[_, _, kh, kw]| [Some(kh), Some(kw)])?,
         None => [None, None],
     };
-    // Windows of one element, and of 3 by 3, are cases of their own to many rules.
+    // Windows of size 1 and of 3 by 3 are special cases for many rules.
     let square = match ask.rng.below(10) {
         0 | 1 => Some(1),
         2 | 3 => Some(3),
@@ -161,7 +161,7 @@ pub(super) fn conv(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs, operands })
 }
 
-/// Input, weights and bias of a transposed convolution that fit.
+/// Input, weights and bias of a transposed convolution that fit together.
 pub(super) fn conv_transpose(ask: &mut Ask<'_>) -> Option<Offer> {
     let [n, mut outputs, h, w] = image(ask);
     let (x, weights) = (ask.known(0).cloned(), ask.known(1).cloned());
@@ -204,7 +204,7 @@ pub(super) fn conv_transpose(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs, operands })
 }
 
-/// An image of another size.
+/// A resized image.
 pub(super) fn resize(ask: &mut Ask<'_>) -> Option<Offer> {
     let [n, c, h, w] = image(ask);
     let x = match ask.known(0) {
@@ -223,7 +223,7 @@ pub(super) fn resize(ask: &mut Ask<'_>) -> Option<Offer> {
         attrs.set(name, Attr::Str(ask.rng.pick(values).into()));
     }
     for (name, input, output) in [("row-scale", x[2], h), ("column-scale", x[3], w)] {
-        // A scale is what the sizes were rounded from.
+        // Sizes are rounded from a scale, so draw a scale that rounds to them.
         #[allow(clippy::cast_precision_loss)]
         let scale = (output as f64 + ask.rng.pick(&[0.0, 0.25, 0.5])) / input.max(1) as f64;
         attrs = attrs.float(name, if ask.palette.default(ask.rng) { 0.0 } else { scale });
@@ -237,7 +237,7 @@ pub(super) fn resize(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs, operands: vec![Wish::plain(dtype, x.to_vec())] })
 }
 
-/// Input, weights of a 1x1 convolution, and a filter for each of its outputs.
+/// An input, the weights of a 1x1 convolution, and a filter for each of its outputs.
 pub(super) fn pointwise_depthwise(ask: &mut Ask<'_>) -> Option<Offer> {
     let [mut n, mut outputs, h, w] = image(ask);
     let known = |operand: usize| ask.known(operand).and_then(four);
@@ -276,7 +276,7 @@ pub(super) fn pointwise_depthwise(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs, operands })
 }
 
-/// An image, and weights from its channels and back to them.
+/// An image, and weights that reduce its channels and expand them again.
 pub(super) fn squeeze_excite(ask: &mut Ask<'_>) -> Option<Offer> {
     let shape = ask.known(0).and_then(four).unwrap_or_else(|| image(ask));
     let known = |operand: usize| ask.known(operand).and_then(four);
@@ -299,7 +299,7 @@ pub(super) fn squeeze_excite(ask: &mut Ask<'_>) -> Option<Offer> {
     })
 }
 
-/// A number of groups that divides the channels: one, each channel a group, or any.
+/// Draws a number of groups that divides the channels: one, one per channel, or any.
 fn grouping(ask: &mut Ask<'_>, channels: usize) -> usize {
     let divisors = divisors(channels);
     match ask.rng.below(10) {
@@ -309,7 +309,7 @@ fn grouping(ask: &mut Ask<'_>, channels: usize) -> usize {
     }
 }
 
-/// Weights in groups that fit the wished ones.
+/// Grouped weights that give the wanted ones.
 pub(super) fn widen_groups(ask: &mut Ask<'_>) -> Option<Offer> {
     let [o, i, h, w] = image(ask);
     let groups = ask.int("groups").unwrap_or_else(|| grouping(ask, o)).max(1);
@@ -322,7 +322,7 @@ pub(super) fn widen_groups(ask: &mut Ask<'_>) -> Option<Offer> {
     })
 }
 
-/// Filters for the wished tile.
+/// Filters for the wanted Winograd tile.
 pub(super) fn winograd_weights(ask: &mut Ask<'_>) -> Option<Offer> {
     let known = ask.list("tile").and_then(|tile| Some([*tile.first()?, *tile.get(1)?]));
     let tile = |form: [Axis; 2]| form.map(|axis| axis.tile);
@@ -341,7 +341,7 @@ pub(super) fn winograd_weights(ask: &mut Ask<'_>) -> Option<Offer> {
     Some(Offer { attrs: Attrs::new().ints("tile", &sizes(tile(form))), operands: vec![operand] })
 }
 
-/// An image and a window.
+/// An image and a pooling window.
 pub(super) fn pool(ask: &mut Ask<'_>) -> Option<Offer> {
     let [n, c, h, w] = image(ask);
     let windows = [0, 1].map(|axis| Window::draw(ask, axis, None));

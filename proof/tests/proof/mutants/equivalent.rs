@@ -1,11 +1,11 @@
-//! Mutants that are not caught, by the reason why they are no wrong rules.
+//! Mutants that are not caught, grouped by the reason why they are not wrong.
 
-/// A reason, and the mutants that it explains.
+/// A reason, and the mutants to which it applies.
 pub type Reason = (&'static str, &'static [&'static str]);
 
-/// All of them.
+/// All reasons.
 pub const EQUIVALENT: &[Reason] = &[
-    // What the change lets through cannot be typed, or is no change there.
+    // What the change lets through cannot be typed, or the change has no effect there.
     (
         "a window of one element has nothing to dilate",
         &[
@@ -25,11 +25,11 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
-        "of means without their axes a convolution cannot be typed",
+        "the convolution has no type if the means lose their axes",
         &["fuse-squeeze-excite: left 0: any keepdims of reduce-mean"],
     ),
     (
-        "with weights of one type, the other convolution, of one group, says how many channels the input has",
+        "the weights have the same type, so the other convolution, which has one group, fixes the input's channels",
         &[
             "merge-convs: left 0: any groups of conv",
             "merge-convs: left 1: any groups of conv",
@@ -38,7 +38,7 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
-        "of several groups the weights have too few channels for the input, and typing refuses them",
+        "with several groups the weights have too few channels for the input, and typing refuses them",
         &[
             "fuse-pointwise-depthwise: left 0: any groups of conv",
             "split-conv-filters: left 0: any groups of conv",
@@ -49,11 +49,11 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
-        "how far rounding to f16 moves attention by large scores shows in less than one of 200 instances",
+        "the effect of rounding large attention scores to f16 shows in fewer than one of 200 instances",
         &["round-attention-f16: without at-most(?s, 0.25)", "round-attention-f16: without less(0.0, ?s)"],
     ),
     (
-        "how large a product has to be is a matter of its price",
+        "the size from which a product pays is a question of cost",
         &[
             "strassen-conv-nChw8c: without at-most(64, dim(?w, 0))",
             "strassen-conv-nChw8c: without at-most(64, dim(?w, 1))",
@@ -62,20 +62,20 @@ pub const EQUIVALENT: &[Reason] = &[
             "strassen-matmul-Cab8c: without at-most(mul(64, dim(?b, 0)), product(shape-of(?a)))",
         ],
     ),
-    ("the op takes one group and refuses others", &["pack-first-conv-nChw8c: left 0: any groups of conv"]),
+    ("the op accepts one group only", &["pack-first-conv-nChw8c: left 0: any groups of conv"]),
     (
-        "side by side in another axis, the parts have as many channels as the weights were for both",
+        "joined along another axis, the parts have the number of channels that the weights have for both",
         &["split-conv-groups: left 0: any axis of concat", "split-conv-sum: left 0: any axis of concat"],
     ),
     (
-        "the vectors, which have one axis, say that the filters are side by side",
+        "the biases have one axis, so the filters can only be joined along the first one",
         &[
             "split-conv-filters: left 0: any axis of concat",
             "split-conv-filters: left 0: any axis of concat (2)",
         ],
     ),
     (
-        "where both are typed, the parts of the one are as wide as those of the other",
+        "if both sides have types, the parts of one are as wide as those of the other",
         &[
             "add-of-concats: without same-shape(?a, ?b)",
             "add-of-concats: without same-shape(?c, ?d)",
@@ -84,7 +84,7 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
-        "typed only for one element along the axis, whose step is not taken",
+        "has a type only for one element along the axis, where the step does not matter",
         &[
             "merge-batches: right 0: steps of slice: [1,1,1,1] is [1,1,1,2]",
             "merge-batches: right 1: steps of slice: [1,1,1,1] is [1,1,1,2]",
@@ -102,33 +102,33 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
-        "where nothing is padded, no padding is counted",
+        "without padding, counting the padding changes nothing",
         &["pool-by-conv-unpadded: left 0: any count-include-pad of avg-pool"],
     ),
     (
-        "the guard is for images without a channel, which are not drawn: there is nothing to compare",
+        "the guard excludes images without channels, which are not drawn because there is nothing to compare",
         &[
             "pool-by-conv-padded: without less(0, dim(?x, 1))",
             "pool-by-conv-unpadded: without less(0, dim(?x, 1))",
         ],
     ),
     (
-        "typed only for one image of one channel that is as large as the window: one sum of products, whose \
+        "has a type only for one image with one channel and the size of the window: a sum of products whose \
          factors may be swapped",
         &["pool-by-conv-unpadded: right 0: operands 0 and 1 of conv swapped"],
     ),
     ("addition is commutative", &["map-add: right 0: operands 0 and 1 of map swapped"]),
-    // The law holds without the guard, which is there for growth or cost.
+    // The law holds without the guard, which limits growth or cost.
     (
-        "true of any divisor; the guard keeps large constants from being inverted",
+        "holds for any divisor; the guard only avoids inverting large constants",
         &["divide-by-multiplying: without scalar(?s)"],
     ),
     (
-        "multiplication is associative; the guard is for cost",
+        "multiplication is associative; the guard only limits cost",
         &["join-scales: without scalar(?s)", "join-scales: without scalar(?t)"],
     ),
     (
-        "true of operands that broadcast as well; the guard keeps the e-graph from growing by them",
+        "holds for operands that broadcast as well; the guard only limits the growth of the e-graph",
         &[
             "distribute-matmul-left: without same-type(?b, ?c)",
             "distribute-matmul-right: without same-type(?a, ?b)",
@@ -141,7 +141,7 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
-        "a border of zeros changes no kernel, whatever its size; the guard says which are worth it",
+        "a border of zeros changes no filter, whatever its size; the guard only selects sizes that may pay",
         &[
             "enlarge-kernel-1x1: without equal(dim(?w, 2), 1)",
             "enlarge-kernel-1x1: without equal(dim(?w, 3), 1)",
@@ -150,7 +150,7 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
-        "widening is exact whatever the groups, and refused where they do not divide; the guards are for cost",
+        "widening is exact for any groups, and typing refuses groups that do not divide; the guards only limit cost",
         &[
             "halve-groups: without divisible(?g, 2)",
             "widen-groups-8: without less(1, dim(?w, 1))",
@@ -160,15 +160,15 @@ pub const EQUIVALENT: &[Reason] = &[
         ],
     ),
     (
-        "of one element or whole, the part is all there is",
+        "the slice is all of its operand: one element, or every element",
         &["gather-of-one-from-the-end: right 0: no slice", "slice-of-reshape: right 0: no slice"],
     ),
     (
-        "true of many rows as well; of one row the slices are views",
+        "holds for several rows as well; with one row the slices are views",
         &["merge-matmuls: without equal(product(shape-of(?x)), dim(?x, -1))"],
     ),
     (
-        "true of any convolution: it keeps candidates away that have no kernel",
+        "holds for any convolution; the guard only avoids candidates without a kernel",
         &[
             "onednn-bf16-conv-nhwc: without is-dtype(?x, bf16)",
             "onednn-bf16-first-conv: without at-most(dim(?x, 1), 4)",

@@ -1,31 +1,31 @@
-//! Unsound variants of rules, each with one small mistake that an author might make.
+//! Makes unsound variants of rules, each with one small mistake that an author might make.
 //!
-//! What makes no rule unsound is left out, by kind:
-//! - guards on constness and on lengths of chains, which keep a rule from where it does not pay;
-//! - guards on element types and ranks (`is-f32` and the like, `rank`, `all-rank`, `min-rank`), which the
-//!   ops of the right side demand once more: without them typing refuses the match;
-//! - operands of a commutative op swapped, and a zero subtracted that was added;
-//! - changes inside `each` and to a rest, after which operands do not fit in number or layout, and
-//!   only matches without a rest are left, which are right;
-//! - an attribute dropped that is written at its default;
-//! - what says where an operand lies and not what is computed: `sum`, and conversions in front of ops
-//!   that take any layout.
+//! The following changes do not make a rule unsound and are left out:
+//! - removed guards on constness and on lengths of chains, which only exclude matches that do not pay;
+//! - removed guards on element types and ranks (such as `is-f32`, `rank`, `all-rank` and `min-rank`), which
+//!   the ops of the right side demand again, so that typing refuses the match;
+//! - swapped operands of a commutative op, and a zero subtracted instead of added;
+//! - changes inside `each` and to a rest, after which the operands fit only where there is no rest, and there
+//!   the rule is right;
+//! - a removed attribute that is written with its default;
+//! - changes of where an operand lies, not of what is computed: `sum`, and conversions in front of ops that
+//!   accept any layout.
 
 use ovolo::attr::{Attr, AttrKind, Float};
 use ovolo::op::Op;
 use ovolo::rule::{AttrPattern, AttrVar, Expr, Interval, OperandVar, Pattern, Rule, Template};
 
-/// A mutant: its name, and the rule.
+/// A mutant of a rule.
 pub struct Mutant {
     pub name: String,
-    /// The change, without a number.
+    /// The change, without a number that tells equal changes apart.
     what: String,
-    /// Whether its left side is the rule's.
+    /// Whether its left side equals the rule's.
     pub left_is_kept: bool,
     pub rule: Rule,
 }
 
-/// Every mutant of a rule.
+/// Returns every mutant of a rule.
 pub fn mutants(rule: &Rule) -> Vec<Mutant> {
     let mut made = Vec::new();
     guards(rule, &mut made);
@@ -34,7 +34,7 @@ pub fn mutants(rule: &Rule) -> Vec<Mutant> {
     lets(rule, &mut made);
     results(rule, &mut made);
     variables(rule, &mut made);
-    // Names are told apart by a number where one change can be made in several places.
+    // A number distinguishes mutants whose change is possible in several places.
     for at in 1..made.len() {
         let before = made[..at].iter().filter(|one| one.what == made[at].what).count();
         if before > 0 {
@@ -51,7 +51,7 @@ fn push(made: &mut Vec<Mutant>, of: &Rule, what: String, rule: Rule) {
     }
 }
 
-/// Each guard taken away.
+/// Adds the mutants with one guard removed.
 fn guards(rule: &Rule, made: &mut Vec<Mutant>) {
     for (at, guard) in rule.guards.iter().enumerate() {
         if is_no_matter(&guard.expr) {
@@ -83,7 +83,7 @@ fn mentions(expr: &Expr, name: &str) -> bool {
     }
 }
 
-/// Left sides: a number or an op changed, an attribute that may be anything.
+/// Adds mutants of left sides: a changed number or op, or an attribute that may have any value.
 fn lefts(rule: &Rule, made: &mut Vec<Mutant>) {
     for (side, pattern) in rule.from.iter().enumerate() {
         let mut changed = Vec::new();
@@ -96,7 +96,8 @@ fn lefts(rule: &Rule, made: &mut Vec<Mutant>) {
     }
 }
 
-/// Gives every variant of a pattern with one change. The root's op stays: `x - 0` is `x` as well.
+/// Calls `give` with every variant of a pattern that has one change. The root's op stays, because `x - 0` is
+/// `x` as well.
 fn left(pattern: &Pattern, root: bool, give: &mut dyn FnMut(String, Pattern)) {
     match pattern {
         Pattern::Operand(_) | Pattern::Rest(_) | Pattern::Optional(_) => {}
@@ -146,9 +147,9 @@ fn left(pattern: &Pattern, root: bool, give: &mut dyn FnMut(String, Pattern)) {
     }
 }
 
-/// Right sides: operands swapped or written twice, attributes dropped or changed, ops changed or left
-/// out. Where there are several, an operand's mistake is made in each of them: they share what they are
-/// parts of, and a single part often does not read the place.
+/// Adds mutants of right sides: swapped or repeated operands, dropped or changed attributes, changed or
+/// removed ops. If there are several right sides, the mistake in an operand is made in all of them: they
+/// share the value of which they are parts, and often one part does not read the changed place.
 fn rights(rule: &Rule, made: &mut Vec<Mutant>) {
     let mut shared: Vec<Vec<(String, Template)>> = Vec::new();
     for (side, template) in rule.to.iter().enumerate() {
@@ -166,14 +167,14 @@ fn rights(rule: &Rule, made: &mut Vec<Mutant>) {
     for at in 0..shared[0].len() {
         let mut mutant = rule.clone();
         for (side, changed) in shared.iter().enumerate() {
-            assert_eq!(changed[at].0, shared[0][at].0, "{}: the right sides are not alike", rule.name);
+            assert_eq!(changed[at].0, shared[0][at].0, "{}: the right sides have different forms", rule.name);
             mutant.to[side] = changed[at].1.clone();
         }
         push(made, rule, format!("every right: {}", shared[0][at].0), mutant);
     }
 }
 
-/// Results in each other's place.
+/// Adds mutants with two results swapped.
 fn results(rule: &Rule, made: &mut Vec<Mutant>) {
     for at in 1..rule.to.len() {
         let mut mutant = rule.clone();
@@ -182,8 +183,8 @@ fn results(rule: &Rule, made: &mut Vec<Mutant>) {
     }
 }
 
-/// Another variable of the left in the place of one: the commonest slip. Only of rules with one right
-/// side: parts of several that share an operand often do not read the place.
+/// Adds mutants in which one variable is replaced by another of the left side, the most common slip. Only for
+/// rules with one right side: the parts of several often do not read the changed place.
 fn variables(rule: &Rule, made: &mut Vec<Mutant>) {
     let ([_], [template]) = (&rule.from[..], &rule.to[..]) else { return };
     let mut bound = Bound::default();
@@ -198,7 +199,7 @@ fn variables(rule: &Rule, made: &mut Vec<Mutant>) {
     }
 }
 
-/// What a left side binds: operands, and attributes with their kinds.
+/// The variables that a left side binds: operands, and attributes with their kinds.
 #[derive(Default)]
 struct Bound {
     operands: Vec<OperandVar>,
@@ -239,8 +240,8 @@ impl Bound {
     }
 }
 
-/// Gives every variant of a template with another variable in one place: whether it is an operand's, the
-/// variable, the other one.
+/// Calls `give` with every variant of a template in which one variable is replaced: whether it is an operand
+/// variable, the variable, its replacement, and the variant.
 fn another(template: &Template, bound: &Bound, give: &mut dyn FnMut(bool, usize, usize, Template)) {
     let Template::Op { op, children, attrs, rest_attrs } = template else { return };
     let with =
@@ -273,12 +274,12 @@ fn another(template: &Template, bound: &Bound, give: &mut dyn FnMut(bool, usize,
     }
 }
 
-/// Whether two operands may change places, in a lowered op as in the op that it stands for.
+/// Whether two operands may be swapped, in a lowered op as in its logical op.
 fn commutes(op: Op, children: &[Template]) -> bool {
     children.len() == 2 && op.logical().flags.commutative
 }
 
-/// Gives every variant of a template with one change.
+/// Calls `give` with every variant of a template that has one change.
 fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
     match template {
         Template::Operand(_) | Template::Each(..) => {}
@@ -357,7 +358,7 @@ fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
             }
             for at in 0..children.len() {
                 right(&children[at], &mut |what, child| {
-                    // The operand itself without its conversion, and not something below it.
+                    // Remove only the conversion itself, and nothing below it.
                     let packed = matches!(&children[at], Template::Op { children, .. } if children[..] == [child.clone()]);
                     if packed && ANY_LAYOUT.contains(&name) && what == "no pack" {
                         return;
@@ -371,7 +372,7 @@ fn right(template: &Template, give: &mut dyn FnMut(String, Template)) {
     }
 }
 
-/// Attributes that are computed first, each with its expression changed.
+/// Adds mutants in which the expression of a computed attribute is changed.
 fn lets(rule: &Rule, made: &mut Vec<Mutant>) {
     for (at, (var, expr)) in rule.lets.iter().enumerate() {
         expression(expr, &mut |what, expr| {
@@ -382,15 +383,15 @@ fn lets(rule: &Rule, made: &mut Vec<Mutant>) {
     }
 }
 
-/// Attributes that say where an operand lies, or which kernel a library takes, and nothing of what is computed.
+/// Attributes that tell where an operand lies or which kernel a library uses, not what is computed.
 const PLACES: &[&str] = &["sum", "algorithm", "engine", "workspace", "tf32"];
-/// Ops that take operands in any layout: which of them have a kernel, their library says.
+/// Ops that accept operands in any layout, because their library decides for which ones it has a kernel.
 const ANY_LAYOUT: &[&str] = &["onednn.conv", "onednn.conv-transpose", "onednn.matmul-packed"];
 
-/// What is written instead of a function.
+/// The function that replaces a function.
 const INSTEAD: &[(&str, &str)] =
     &[("zeros", "ones"), ("ones", "zeros"), ("add", "sub"), ("sub", "add"), ("mul", "add"), ("div", "mul")];
-/// The op that is written instead of another.
+/// The op that replaces an op.
 const OP_INSTEAD: &[(&str, &str)] = &[
     ("add", "sub"),
     ("sub", "add"),
@@ -409,7 +410,7 @@ const OP_INSTEAD: &[(&str, &str)] = &[
     ("native.round", "native.floor"),
     ("native.reduce-mean", "native.reduce-sum"),
 ];
-/// What is written instead of a step.
+/// The step that replaces a step.
 const STEP_INSTEAD: &[(&str, &str)] = &[
     ("sub", "rsub"),
     ("rsub", "sub"),
@@ -427,7 +428,7 @@ const STEP_INSTEAD: &[(&str, &str)] = &[
     ("elu", "leaky-relu"),
 ];
 
-/// Gives every variant of an expression with one change.
+/// Calls `give` with every variant of an expression that has one change.
 fn expression(expr: &Expr, give: &mut dyn FnMut(String, Expr)) {
     match expr {
         Expr::Literal(attr) => {
@@ -491,7 +492,7 @@ fn other_attr(attr: &Attr) -> Option<Attr> {
             let (_, instead) = STEP_INSTEAD.iter().find(|(step, _)| *step == &**text)?;
             Attr::Str((*instead).into())
         }
-        // Every layout holds the same value, so another one is no mistake where it is typed.
+        // Every layout holds the same value, so another layout is not a mistake if it has a type.
         Attr::Layout(_) | Attr::DType(_) | Attr::Post(_) => return None,
     })
 }

@@ -1,10 +1,10 @@
 //! How long a thread waits before it parks.
 
 #[cfg(not(loom))]
-pub use ordinary::Patience;
+pub use ordinary::Backoff;
 
 #[cfg(loom)]
-pub use modelled::Patience;
+pub use modelled::Backoff;
 
 #[cfg(not(loom))]
 mod ordinary {
@@ -12,34 +12,34 @@ mod ordinary {
     use std::thread::yield_now;
     use std::time::{Duration, Instant};
 
-    /// How long a thread spins before it yields.
+    /// The time for which a thread spins before it yields.
     const SPIN: Duration = Duration::from_micros(20);
-    /// How long a thread waits in all before it parks.
+    /// The total time for which a thread waits before it parks.
     const YIELD: Duration = Duration::from_micros(2000);
-    /// How often a thread spins between two looks at the clock.
+    /// How often a thread spins between two reads of the clock.
     const POLLS: u32 = 64;
-    /// How often a thread spins, which never parks, before it yields.
+    /// How often a thread that never parks spins before it yields.
     const ENDLESS: u32 = 20_000;
 
-    /// The wait of one thread for one event: it spins, then yields, then is over.
-    pub struct Patience {
+    /// The waiting of one thread for one event: it spins, then yields, then gives up.
+    pub struct Backoff {
         polls: u32,
-        /// When it began, unless it never ends.
+        /// When the waiting began; `None` if it never gives up.
         start: Option<Instant>,
     }
 
-    impl Patience {
-        /// A wait that ends.
+    impl Backoff {
+        /// Starts waiting with a time limit.
         pub fn new() -> Self {
             Self { polls: 0, start: Some(Instant::now()) }
         }
 
-        /// A wait that spins, then yields as long as it takes.
+        /// Starts waiting without a time limit: it spins, then yields as often as necessary.
         pub fn endless() -> Self {
             Self { polls: 0, start: None }
         }
 
-        /// Waits a little; false when it is time to park.
+        /// Waits a little. Returns false when it is time to park.
         pub fn wait(&mut self) -> bool {
             self.polls = self.polls.saturating_add(1);
             let Some(start) = self.start else {
@@ -69,12 +69,12 @@ mod ordinary {
 
 #[cfg(loom)]
 mod modelled {
-    /// The wait of one thread for one event. The model knows no time: a wait that ends is over at once.
-    pub struct Patience {
+    /// The waiting of one thread for one event. The model has no clock, so waiting with a limit ends at once.
+    pub struct Backoff {
         endless: bool,
     }
 
-    impl Patience {
+    impl Backoff {
         pub fn new() -> Self {
             Self { endless: false }
         }

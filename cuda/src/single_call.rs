@@ -1,9 +1,9 @@
-//! A call on a device by itself, for tuning: its operands come from the host, its result goes back there, and what
-//! is timed is neither.
+//! A single call on a device, for tuning. The operands are copied from the host and the result is copied back, but
+//! neither copy is timed.
 //!
-//! It is queued so many times one after another, and that is kept and replayed as one, as plans run: so what is
-//! measured is the device's time, and not the host's to start a kernel. Operands that fit into the device's cache
-//! are there from the second time on.
+//! The call is queued several times in a row, and the queue is captured and replayed as a whole, as plans do. So the
+//! measured time is that of the device, without the time that the host needs to start a kernel. From the second time
+//! on, operands that fit into the device's cache are read from there.
 
 use super::command::{self, Buffers, Command, Libraries};
 use super::driver::{Code, Context, Memory, Pinned, Replay, Stream};
@@ -17,18 +17,18 @@ use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// How often the call is queued for a time.
-const TIMES: u32 = 32;
-/// Where buffers begin.
+/// How often the call is queued for one measurement.
+const REPETITIONS: u32 = 32;
+/// The alignment of buffers, in bytes.
 const ALIGN: usize = 256;
 
-/// A call that is loaded.
-pub(super) struct Alone(Mutex<State>);
+/// A call that is loaded on the device.
+pub(super) struct SingleCall(Mutex<State>);
 
-// SAFETY: as of a plan that is loaded: all that shares the context moves with this value.
+// SAFETY: as for a loaded plan, everything that shares the context moves together with this value.
 unsafe impl Send for State {}
 
-/// What it holds is given back in the order of the fields.
+/// The state of a loaded call. The order of the fields is the order in which they are released.
 struct State {
     replay: Option<Replay>,
     commands: Vec<Command>,
@@ -42,7 +42,7 @@ struct State {
     context: Rc<Context>,
 }
 
-/// The bytes of a value, in the memory of the device or in that of the host which it reads.
+/// The bytes of a value, in the memory of the device or in host memory that the device reads.
 #[derive(Clone, Copy)]
 struct Region {
     device: Device,
@@ -50,13 +50,13 @@ struct Region {
     bytes: usize,
 }
 
-impl Alone {
-    /// Loads a call.
+impl SingleCall {
+    /// Loads a call on the device.
     ///
     /// # Errors
-    /// That there is no device, or what the driver, the compiler or the library said.
+    /// If there is no device, or if the driver, the compiler or the library reports an error.
     pub fn new(call: &Call<'_>, contract: &Contract) -> Result<Self, String> {
-        library::driver().map_err(|why| format!("it takes a device of NVIDIA, and none was found: {why}"))?;
+        library::driver().map_err(|why| format!("an NVIDIA device is needed, but none was found: {why}"))?;
         let context = Context::new()?;
         let mut ends = [0, 0];
         let mut take = |ty: &TensorType| {
@@ -69,7 +69,7 @@ impl Alone {
         let output = take(call.output);
         let scratch = ends[0];
         let memory = Memory::new(&context, scratch + contract.scratch)?;
-        // What the device reads and writes of the host's, then room for one value on its way back.
+        // Pinned memory holds the values that the device accesses in host memory, and then a copy of the result.
         let pinned = Pinned::new(&context, ends[1] + output.bytes)?;
         let mut code = None;
         let commands = if output.bytes == 0 {
@@ -120,7 +120,7 @@ impl Alone {
             seconds: None,
             context,
         };
-        // What is refused when it runs is refused here: running tells nobody.
+        // The call runs once here, so that errors are reported now: a later run cannot report them.
         state.queue().and_then(|()| state.stream.synchronize())?;
         Ok(Self(Mutex::new(state)))
     }
@@ -128,11 +128,11 @@ impl Alone {
 
 impl State {
     fn queue(&mut self) -> Result<(), String> {
-        // SAFETY: the memory was laid out for the types of the call, and only this value knows it.
+        // SAFETY: the memory has room for the types of the call, and only this value uses it.
         self.commands.iter_mut().try_for_each(|command| unsafe { command.queue(&self.stream) })
     }
 
-    /// The host's side of a region.
+    /// Returns the address of a region in host memory.
     fn host(&self, region: Region) -> *mut u8 {
         self.pinned.pointer().wrapping_add(region.offset)
     }
@@ -141,24 +141,24 @@ impl State {
         if region.device != Device::Host {
             return if bytes.is_empty() { Ok(()) } else { self.memory.write(region.offset, bytes) };
         }
-        // SAFETY: the region has these bytes, and nothing is queued.
+        // SAFETY: the region has this number of bytes, and nothing is queued.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.host(region), bytes.len()) };
         Ok(())
     }
 
-    /// One run with what the caller gives, and its time.
+    /// Runs the call once on the caller's buffers and measures its time.
     fn run(&mut self, args: &Args<'_>) -> Result<(), String> {
         self.context.enter()?;
-        // SAFETY: buffers of a call have the bytes of their types.
+        // SAFETY: the buffers of a call have the bytes of their types.
         let given = |pointer: *const u8, bytes| unsafe { std::slice::from_raw_parts(pointer, bytes) };
         for (region, pointer) in self.operands.iter().zip(args.inputs) {
             self.write(*region, given(*pointer, region.bytes))?;
         }
-        // What is not written stays what it was.
+        // The result is copied too, because a kernel may leave bytes unwritten, and these must keep their values.
         self.write(self.output, given(args.output, self.output.bytes))?;
         if self.replay.is_none() {
             self.stream.begin()?;
-            let queued = (0..TIMES).try_for_each(|_| self.queue());
+            let queued = (0..REPETITIONS).try_for_each(|_| self.queue());
             let kept = self.stream.end();
             queued?;
             self.replay = Some(kept?);
@@ -168,14 +168,14 @@ impl State {
             self.stream.replay(replay)?;
         }
         self.stream.synchronize()?;
-        self.seconds = Some(start.elapsed().as_secs_f64() / f64::from(TIMES));
+        self.seconds = Some(start.elapsed().as_secs_f64() / f64::from(REPETITIONS));
         let bytes = self.output.bytes;
         let from = if self.output.device == Device::Host {
             self.host(self.output)
         } else {
-            let back = self.host(Region { offset: self.back(), ..self.output });
+            let back = self.host(Region { offset: self.result_offset(), ..self.output });
             if bytes > 0 {
-                // SAFETY: both have the bytes of the result, and the stream is waited for.
+                // SAFETY: both have the bytes of the result, and the stream is synchronised afterwards.
                 unsafe { self.stream.download(back, self.memory.at(self.output.offset), bytes) }?;
                 self.stream.synchronize()?;
             }
@@ -186,8 +186,9 @@ impl State {
         Ok(())
     }
 
-    /// Where a result lies on its way back: behind what the device reads of the host's.
-    fn back(&self) -> usize {
+    /// Returns the offset of the copy of the result in pinned memory, after the values that the device accesses
+    /// there.
+    fn result_offset(&self) -> usize {
         let host = self.operands.iter().chain([&self.output]).filter(|region| region.device == Device::Host);
         host.map(|region| region.offset + region.bytes.next_multiple_of(ALIGN)).max().unwrap_or(0)
     }
@@ -195,16 +196,16 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // What is queued may still use what is given back now.
+        // Queued work may still use the resources that are released now.
         let _ = self.context.enter().and_then(|()| self.context.synchronize());
     }
 }
 
-impl Kernel for Alone {
+impl Kernel for SingleCall {
     unsafe fn run(&self, args: &Args<'_>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(why) = state.run(args) {
-            panic!("a call that was made for the device, and ran there, does not run again: {why}");
+            panic!("a call that has already run on the device fails now: {why}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Which implementations have run and were right, and which ones the native backend gives for calls.
+//! Which implementations have run with right results, and which ones the native backend has for calls.
 
 use super::guarded::step;
 use super::{common, fired};
@@ -16,23 +16,23 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-/// An op, and the name of an implementation of it.
+/// An op, and the name of one of its implementations.
 type Pair = (&'static str, String);
 
-/// What has run in this process, with a right result.
-static MET: Mutex<BTreeSet<Pair>> = Mutex::new(BTreeSet::new());
+/// The implementations that have run in this process with right results.
+static RAN: Mutex<BTreeSet<Pair>> = Mutex::new(BTreeSet::new());
 
-/// Notes that an implementation has run, with a right result.
+/// Records that an implementation has run with a right result.
 pub fn note(op: Op, implementation: &str) {
-    let mut met = MET.lock().unwrap_or_else(PoisonError::into_inner);
-    met.insert((op.name, implementation.to_owned()));
+    let mut ran = RAN.lock().unwrap_or_else(PoisonError::into_inner);
+    ran.insert((op.name, implementation.to_owned()));
 }
 
-fn met() -> BTreeSet<Pair> {
-    MET.lock().unwrap_or_else(PoisonError::into_inner).clone()
+fn ran() -> BTreeSet<Pair> {
+    RAN.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// A call that has some implementation.
+/// A call with some implementation.
 struct Sample {
     op: Op,
     attrs: Attrs,
@@ -50,7 +50,7 @@ impl Sample {
         self.inputs.iter().chain([&self.output]).map(TensorType::bytes).sum()
     }
 
-    /// The same call on another element type in place of `f32`, where the op takes that.
+    /// The same call with another element type instead of `f32`, if the op accepts it.
     fn on(&self, dtype: DType) -> Option<Self> {
         let other = |ty: &TensorType| {
             let dtype = if ty.dtype == DType::F32 { dtype } else { ty.dtype };
@@ -61,12 +61,12 @@ impl Sample {
         Some(Self { op: self.op, attrs: self.attrs.clone(), inputs, output })
     }
 
-    /// A call on one image, for ops that take one operand, and whose attributes have defaults or are a layout.
-    fn of_one_image(op: Op) -> Option<Self> {
+    /// A call on one image, for ops that take one operand and whose attributes have defaults or are layouts.
+    fn on_one_image(op: Op) -> Option<Self> {
         let image = TensorType::plain(DType::F32, [2, 24, 5, 7]);
         let (mut attrs, mut ty) = (Attrs::new(), image.clone());
         for attr in op.attrs.iter().filter(|attr| attr.default.is_none()) {
-            // From one layout that is not the default to another.
+            // A conversion between two layouts other than the default one.
             attrs = match attr.kind {
                 AttrKind::Layout => attrs.with(attr.name, Attr::Layout("nhwc".parse().ok()?)),
                 _ => return None,
@@ -81,7 +81,7 @@ impl Sample {
         Some(Self { op, attrs, inputs: vec![ty], output })
     }
 
-    /// The implementation that the backend gives.
+    /// The implementation that the backend has for the call.
     fn pair(&self) -> Option<Pair> {
         let inputs: Vec<&TensorType> = self.inputs.iter().collect();
         let call =
@@ -90,7 +90,7 @@ impl Sample {
         Some((self.op.name, contract.implementation))
     }
 
-    /// Runs the call on seeded operands and compares with the op's reference evaluation.
+    /// Runs the call on seeded operands and compares the result with the op's reference evaluation.
     fn run(&self) -> Result<(), String> {
         let operand = |(at, ty): (usize, &TensorType)| {
             common::random(&format!("operand {at}"), ty.dtype, &ty.shape).to_layout(&ty.layout)
@@ -102,14 +102,15 @@ impl Sample {
     }
 }
 
-/// Threads that implementations are asked for.
+/// The number of threads for which contracts are asked.
 const THREADS: usize = 2;
 
-/// Every implementation that a contract of the native backend names has run in this process, and was right.
+/// Checks that every implementation in a contract of the native backend has run in this process with a right
+/// result.
 ///
-/// Contracts are asked for all candidates in the e-graphs of the rules' examples and of `graphs`, and once more for
-/// the same calls on every other element type. An implementation that no example, case or model has run is run here,
-/// on the smallest of its calls.
+/// Contracts are asked for all candidates in the e-graphs of the rules' examples and of `graphs`, and again
+/// for the same calls with every other element type. An implementation that no example, case or model has run
+/// is run here, on the smallest of its calls.
 pub fn every_native_implementation(rules: &RuleSet, graphs: &[Graph]) -> Result<(), Failed> {
     let examples: Vec<Graph> = rules
         .rules()
@@ -121,7 +122,7 @@ pub fn every_native_implementation(rules: &RuleSet, graphs: &[Graph]) -> Result<
     let mut asked: BTreeMap<String, Sample> = BTreeMap::new();
     for graph in examples.iter().chain(graphs) {
         ask(graph, &options, &mut |sample| {
-            // One call for each op and layouts is enough to be asked for other types.
+            // One call for each op and its layouts is enough to try other types.
             let layouts: Vec<String> = sample.inputs.iter().map(|ty| ty.layout.to_string()).collect();
             let key = format!("{} {}", sample.op, layouts.join(" "));
             keep(&mut asked, key, &sample);
@@ -135,36 +136,37 @@ pub fn every_native_implementation(rules: &RuleSet, graphs: &[Graph]) -> Result<
             }
         }
     }
-    // Some ops are candidates in no plan by themselves: steps of chains, and changes of layout that two others make.
+    // Some ops are never candidates by themselves: steps of chains, and changes of layout that two others
+    // replace.
     let unasked = common::ops().all().into_iter().filter(|op| op.backend() == Some("native"));
     for op in unasked.filter(|op| !asked.values().any(|sample| sample.op.name == op.name)) {
-        if let Some(sample) = Sample::of_one_image(op) {
+        if let Some(sample) = Sample::on_one_image(op) {
             offer(&mut offered, sample);
         }
     }
-    let before = met();
+    let before = ran();
     let mut wrong = Vec::new();
     for (pair, sample) in offered.iter().filter(|(pair, _)| !before.contains(*pair)) {
         if let Err(why) = sample.run() {
             wrong.push(format!("`{}` by `{}`: {why}", pair.0, pair.1));
         }
     }
-    let met = met();
+    let ran = ran();
     for op in common::ops().all() {
-        if op.backend() == Some("native") && !met.iter().any(|(name, _)| *name == op.name) {
-            wrong.push(format!("`{op}` has not run by any implementation"));
+        if op.backend() == Some("native") && !ran.iter().any(|(name, _)| *name == op.name) {
+            wrong.push(format!("no implementation of `{op}` has run"));
         }
     }
     wrong.extend(
-        offered.keys().filter(|pair| !met.contains(*pair)).map(|pair| format!("{pair:?} has not run")),
+        offered.keys().filter(|pair| !ran.contains(*pair)).map(|pair| format!("{pair:?} has not run")),
     );
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
 }
 
-/// Kernels for AVX-512 are among the implementations that have run.
+/// Checks that kernels for AVX-512 are among the implementations that have run.
 pub fn kernels_for_avx512() -> Result<(), Failed> {
     let name = Isa::Avx512.name();
-    let pairs: Vec<Pair> = met().into_iter().filter(|(op, _)| op.starts_with("native.")).collect();
+    let pairs: Vec<Pair> = ran().into_iter().filter(|(op, _)| op.starts_with("native.")).collect();
     match pairs.iter().any(|(_, implementation)| implementation.ends_with(name)) {
         true => Ok(()),
         false => Err(format!("none of these is for {name}: {pairs:?}").into()),
@@ -187,7 +189,8 @@ fn keep<K: Ord>(kept: &mut BTreeMap<K, Sample>, key: K, sample: &Sample) {
     }
 }
 
-/// Gives `found` every native call that is a candidate in the e-graph of a graph, or stands in the graph itself.
+/// Calls `found` with every native call that is a candidate in the e-graph of a graph, or a node of the graph
+/// itself.
 fn ask(graph: &Graph, options: &Options, found: &mut dyn FnMut(Sample)) -> Result<(), Failed> {
     for (_, node) in graph.nodes().filter(|(_, node)| node.op.backend() == Some("native")) {
         let inputs: Vec<&TensorType> = node.inputs.iter().map(|input| &graph[*input].ty).collect();

@@ -1,52 +1,53 @@
-//! Reading ahead: weights that come from memory are on their way while the ones before are multiplied.
+//! Software prefetch: requests the weights that are needed next while the current ones are multiplied.
 //!
-//! The processor itself looks ahead along a panel, but each panel begins somewhere else, and the first
-//! tile of its rows would wait for all of it. So each step of a tile asks for a little of what comes
-//! next, as much in all as there is.
+//! The processor prefetches along a panel by itself, but each panel begins at another address, and the first tile of
+//! its rows would wait for all of it. So each step of a tile requests a small part of the next panel, such that all
+//! steps together request all of it.
 
-/// Bytes that will be read soon.
+/// A range of bytes that will be read soon.
 #[derive(Clone, Copy)]
-pub(super) struct Ahead {
+pub(super) struct Prefetch {
     from: *const u8,
     bytes: usize,
 }
 
-impl Ahead {
-    /// Nothing.
+impl Prefetch {
+    /// An empty range.
     pub const NONE: Self = Self { from: std::ptr::null(), bytes: 0 };
 
-    /// So many elements from here on. They are asked for and not read: any address will do.
+    /// Returns the range of `count` elements from `from` on. The elements are prefetched and never read, so any
+    /// address is allowed.
     pub fn new(from: *const f32, count: usize) -> Self {
         Self { from: from.cast(), bytes: count * size_of::<f32>() }
     }
 
-    /// One of so many equal parts.
+    /// Returns part `index` of `of` equal parts.
     pub fn part(self, index: usize, of: usize) -> Self {
         let (first, end) = (self.bytes * index / of, self.bytes * (index + 1) / of);
         Self { from: self.from.wrapping_add(first), bytes: end - first }
     }
 
-    /// All of it over so many steps.
+    /// Spreads the range over a number of steps.
     #[inline(always)]
     pub fn over(self, steps: usize) -> Pace {
         Pace { from: self.from, step: ((self.bytes << SHIFT) / steps.max(1)).min(FASTEST) }
     }
 }
 
-/// Bytes that are asked for step by step.
+/// A range that is requested step by step.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
     from: *const u8,
-    /// Bytes a step, in units of `1 / (1 << SHIFT)`.
+    /// Bytes per step, in units of `1 / (1 << SHIFT)`.
     step: usize,
 }
 
 const SHIFT: u32 = 8;
-/// Faster than a line a step, requests would only wait for each other.
+/// The fastest useful pace is one cache line per step; beyond that, requests only wait for each other.
 const FASTEST: usize = 64 << SHIFT;
 
 impl Pace {
-    /// Asks for what belongs to a step.
+    /// Requests the bytes that belong to a step.
     #[inline(always)]
     pub fn fetch(self, step: usize) {
         if self.step > 0 {
@@ -59,7 +60,7 @@ impl Pace {
 #[inline(always)]
 fn prefetch(at: *const u8) {
     use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-    // SAFETY: a hint; no address is wrong.
+    // SAFETY: a prefetch is a hint and accepts any address.
     unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) };
 }
 
@@ -74,7 +75,7 @@ mod tests {
     #[test]
     fn parts_are_all_of_it_and_their_steps_go_to_their_ends() {
         let values = [0.0_f32; 1000];
-        let all = Ahead::new(values.as_ptr(), values.len());
+        let all = Prefetch::new(values.as_ptr(), values.len());
         let mut at = all.from;
         for index in 0..7 {
             let part = all.part(index, 7);
@@ -85,8 +86,8 @@ mod tests {
             assert!(last <= part.bytes && part.bytes - last < 2, "{last} of {}", part.bytes);
         }
         assert_eq!(at, all.from.wrapping_add(4000));
-        assert_eq!(Ahead::NONE.over(10).step, 0);
-        // More than a line a step is not asked for.
+        assert_eq!(Prefetch::NONE.over(10).step, 0);
+        // The pace is limited to one cache line per step.
         assert_eq!(all.over(1).step, FASTEST);
     }
 }

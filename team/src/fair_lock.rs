@@ -1,63 +1,63 @@
-//! A lock that is given to callers in the order in which they came.
+//! A lock that callers get in the order in which they arrived.
 
-use crate::patience::Patience;
+use crate::backoff::Backoff;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::thread::{self, Thread};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Whose turn it is. To take and give back a turn that nobody else wants costs one atomic operation each.
-pub struct Turn {
-    /// Callers that have the turn or wait for it.
+/// The lock. Taking and releasing it costs one atomic operation each if no other caller wants it.
+pub struct FairLock {
+    /// The number of callers that have the turn or wait for it.
     inside: AtomicUsize,
-    /// How often the turn was passed on to a caller that waited.
+    /// How often the turn was passed to a caller that waited.
     passed: AtomicUsize,
     queue: Mutex<Queue>,
 }
 
-/// Callers that wait.
+/// The callers that wait.
 struct Queue {
-    /// How many have waited so far. The turn is passed to them in this order.
-    came: usize,
-    /// Those that sleep, each with its number.
+    /// How many callers have waited so far. They get the turn in this order.
+    arrived: usize,
+    /// The callers that sleep, each with its number.
     asleep: Vec<(usize, Thread)>,
 }
 
-/// The turn, until this is dropped.
-pub struct Taken<'a>(&'a Turn);
+/// A guard: its owner has the turn until it is dropped.
+pub struct FairLockGuard<'a>(&'a FairLock);
 
-impl Turn {
-    /// Nobody's turn.
+impl FairLock {
+    /// Returns a lock that nobody has taken.
     pub fn new() -> Self {
-        let queue = Mutex::new(Queue { came: 0, asleep: Vec::new() });
+        let queue = Mutex::new(Queue { arrived: 0, asleep: Vec::new() });
         Self { inside: AtomicUsize::new(0), passed: AtomicUsize::new(0), queue }
     }
 
-    /// Waits for the caller's turn. It sees all that those before have written.
-    pub fn take(&self) -> Taken<'_> {
+    /// Waits for the caller's turn. The caller then sees everything that earlier callers have written.
+    pub fn lock(&self) -> FairLockGuard<'_> {
         if self.inside.fetch_add(1, Ordering::Acquire) != 0 {
             self.wait();
         }
-        Taken(self)
+        FairLockGuard(self)
     }
 
     fn wait(&self) {
         let number = {
             let mut queue = self.queue();
-            queue.came = queue.came.wrapping_add(1);
-            queue.came
+            queue.arrived = queue.arrived.wrapping_add(1);
+            queue.arrived
         };
-        // The turn is not passed further before this caller has had it.
-        let has_come = || self.passed.load(Ordering::Acquire) == number;
-        let mut patience = Patience::new();
-        while !has_come() {
-            if !patience.wait() {
+        // The turn is not passed on until this caller has had it, so equality is enough.
+        let is_my_turn = || self.passed.load(Ordering::Acquire) == number;
+        let mut backoff = Backoff::new();
+        while !is_my_turn() {
+            if !backoff.wait() {
                 let mut queue = self.queue();
-                if has_come() {
+                if is_my_turn() {
                     return;
                 }
                 queue.asleep.push((number, thread::current()));
                 drop(queue);
-                while !has_come() {
+                while !is_my_turn() {
                     thread::park();
                 }
             }
@@ -81,7 +81,7 @@ impl Turn {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for FairLockGuard<'_> {
     fn drop(&mut self) {
         if self.0.inside.fetch_sub(1, Ordering::Release) != 1 {
             self.0.pass_on();

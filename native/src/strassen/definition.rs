@@ -1,14 +1,14 @@
-//! What the ops of Strassen's algorithm compute, and how their sums of weights are made.
+//! What the ops of Strassen's algorithm compute, and how their sums of weights are computed.
 
 use ovolo::attr::Attrs;
 use ovolo::op::strassen::{PRODUCTS, Product, quarter, whole};
 use ovolo::op::{AttrDef, Attributes, Draw, Made, Sample, post};
 use ovolo::tensor::{DType, Tensor, TensorType};
 
-/// The attributes of both ops: a chain, since sums of weights fit no strides and no groups.
+/// The attributes of both ops: only a post chain, because sums of weights support neither strides nor groups.
 pub(crate) const ATTRIBUTES: Attributes = Attributes::Only(|| vec![AttrDef::post()]);
 
-/// Sums of the weights of a product.
+/// The sums of the weights of a matrix product.
 pub(crate) const OF_MATMUL: Made = Made {
     operand: 1,
     maker: "strassen-weights",
@@ -16,7 +16,7 @@ pub(crate) const OF_MATMUL: Made = Made {
     sample: |draw| sample([even(draw), even(draw)]),
 };
 
-/// Sums of the weights of a 1x1 convolution.
+/// The sums of the weights of a 1x1 convolution.
 pub(crate) const OF_CONV: Made = Made {
     operand: 1,
     maker: "strassen-weights",
@@ -35,8 +35,8 @@ fn even(draw: &mut dyn Draw) -> usize {
     2 * draw.size().max(1)
 }
 
-/// The product of `rows` rows with what `u[7,K/2,N/2]` are the sums of. Of an odd number of rows the lower
-/// half has one less, which stands for zeros.
+/// Returns the product of `rows` rows with the weights whose sums are `u[7,K/2,N/2]`. If the number of rows is odd,
+/// the lower half is extended by a row of zeros.
 fn product(left: &[f64], rows: usize, u: &[f64], [depth, columns]: [usize; 2]) -> Vec<f64> {
     let half = [rows.div_ceil(2), depth / 2, columns / 2];
     let mut result = vec![0.0; rows * columns];
@@ -66,7 +66,7 @@ fn product(left: &[f64], rows: usize, u: &[f64], [depth, columns]: [usize; 2]) -
 
 pub(crate) fn eval_matmul(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
     let u = operands[1];
-    let sizes = whole(u.ty()).expect("infer accepted");
+    let sizes = whole(u.ty()).expect("inference has checked the shapes");
     let rows = operands[0].ty().shape.count() / sizes[0].max(1);
     let rows = if sizes[0] == 0 { ty.shape.count() / sizes[1].max(1) } else { rows };
     let values = product(&operands[0].to_f64(), rows, &u.to_f64(), sizes);
@@ -74,7 +74,7 @@ pub(crate) fn eval_matmul(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) 
 }
 
 pub(crate) fn eval_conv(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) -> Tensor {
-    let [channels, outputs] = whole(operands[1].ty()).expect("infer accepted");
+    let [channels, outputs] = whole(operands[1].ty()).expect("inference has checked the shapes");
     let (batch, pixels) = (ty.shape[0], ty.shape[2] * ty.shape[3]);
     let (x, bias) = (operands[0].to_f64(), operands[2].to_f64());
     let rows = batch * pixels;
@@ -90,12 +90,13 @@ pub(crate) fn eval_conv(attrs: &Attrs, operands: &[&Tensor], ty: &TensorType) ->
     post::apply(attrs.post(), &operands[3..], result)
 }
 
-/// Floating-point operations: those of seven products, five sums on the left, and eight of products.
+/// Returns the floating-point operations: those of seven products, of five sums of the left operand, and of eight
+/// sums of products.
 #[allow(clippy::cast_precision_loss)]
 pub(crate) fn flops(_: &Attrs, types: &[&TensorType], output: &TensorType) -> f64 {
     let Some([depth, columns]) = whole(types[1]) else { return 0.0 };
     let (depth, columns) = (depth as f64 / 2.0, columns as f64 / 2.0);
-    // Images, and rows of one: pixels of a convolution.
+    // The number of images, and the rows of one. The rows of a convolution are its pixels.
     let (images, rows) = match output.layout.is_plain() {
         true => output.shape.split_at(output.shape.rank() - 2),
         false => output.shape.split_at(1),

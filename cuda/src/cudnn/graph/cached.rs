@@ -1,4 +1,4 @@
-//! What the library tells of graphs on the device, asked once a process for each.
+//! The library's engines for graphs on the device, asked for once per process and graph.
 
 use super::descriptor::Library;
 use super::engine::{Engines, Target};
@@ -9,17 +9,17 @@ use crate::library;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Of each engine, the bytes of scratch that it wants, where it says so.
-type Told = Arc<[Option<usize>]>;
+/// For each engine, the scratch bytes that it needs, if it reports them.
+type Workspaces = Arc<[Option<usize>]>;
 
-/// By the texts of graphs.
-static KNOWN: Mutex<BTreeMap<String, Told>> = Mutex::new(BTreeMap::new());
+/// The known answers, by the texts of the graphs.
+static KNOWN: Mutex<BTreeMap<String, Workspaces>> = Mutex::new(BTreeMap::new());
 
-/// The engines for a graph; nothing where there is no device to ask for.
+/// Returns the engines for a graph; `None` if there is no device.
 ///
 /// # Errors
-/// That the library has no graphs, or what it said.
-pub(super) fn engines(graph: &Graph) -> Result<Option<Told>, String> {
+/// If the library has no graphs or reports an error.
+pub(super) fn engines(graph: &Graph) -> Result<Option<Workspaces>, String> {
     let found = library::cudnn().map_err(|why| format!("cuDNN is {why}"))?;
     let with = Library::new(&found.calls)?;
     if library::driver().is_err() {
@@ -31,7 +31,7 @@ pub(super) fn engines(graph: &Graph) -> Result<Option<Told>, String> {
         return Ok(Some(Arc::clone(told)));
     }
     let handle = Handle::new(&Context::new()?)?;
-    let told: Told = match Engines::new(Target::Handle(handle.raw), with, graph) {
+    let told: Workspaces = match Engines::new(Target::Handle(handle.raw), with, graph) {
         Ok(engines) => engines.list.iter().map(|engine| engine.workspace).collect(),
         Err(failure) if failure.unsupported => Arc::new([]),
         Err(failure) => return Err(failure.text),
