@@ -3,7 +3,6 @@
 use super::Cost;
 use super::form::{OfFile, OfProgram};
 use super::reader::Reader;
-use ovolo::cost::PriceList;
 use ovolo::error::Source;
 use ovolo::ron::{Raw, Text};
 use ovolo::subprocess::Invocation;
@@ -58,10 +57,12 @@ impl Reader<'_> {
         Some(Cost { name, kind: kind.to_owned(), text: Some(text), program: None })
     }
 
-    /// That a price list reads.
+    /// Checks that a price list is valid over those of the registry, and speaks of ops that exist.
     fn prices(&mut self, text: &Source) -> Option<()> {
-        match PriceList::over_shipped(std::slice::from_ref(text)) {
-            Ok(_) => Some(()),
+        let prices = &self.registry.catalog().prices;
+        let list = prices.with(std::slice::from_ref(text));
+        match list.and_then(|list| list.check_ops(self.registry.ops(), prices.sources().count())) {
+            Ok(()) => Some(()),
             Err(mistakes) => {
                 self.ron.found().append(mistakes);
                 None
